@@ -1,0 +1,93 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// DecodeRequest reads what a master sent to a peel. The version is the peel's to judge: it can answer.
+func DecodeRequest(msg *nats.Msg) (Request, error) {
+	var r Request
+	if err := Decode(msg, &r); err != nil {
+		return r, err
+	}
+	if _, err := ParseJID(string(r.JID)); err != nil {
+		return r, fmt.Errorf("cannot read %s: %w", msg.Subject, err)
+	}
+	return r, nil
+}
+
+// DecodeAck reads a peel's acknowledgement, for the job and from the peel that its subject names.
+func DecodeAck(msg *nats.Msg) (Ack, error) {
+	var a Ack
+	err := decodeOfJob(msg, &a, func() claim { return claim{a.JID, a.Peel, a.V} })
+	return a, err
+}
+
+// DecodeReturn reads a peel's return, for the job and from the peel that its subject names.
+func DecodeReturn(msg *nats.Msg) (Return, error) {
+	var r Return
+	err := decodeOfJob(msg, &r, func() claim { return claim{r.JID, r.Peel, r.V} })
+	return r, err
+}
+
+// DecodeScheduled reads the report of a scheduled run, for the job and from the peel that its subject names.
+func DecodeScheduled(msg *nats.Msg) (ScheduledResult, error) {
+	var r ScheduledResult
+	err := decodeOfJob(msg, &r, func() claim { return claim{r.JID, r.Peel, r.V} })
+	return r, err
+}
+
+// DecodeFacts reads a peel's facts.
+func DecodeFacts(msg *nats.Msg) (Facts, error) {
+	var f Facts
+	err := Decode(msg, &f)
+	if err == nil {
+		err = checkPeel(msg.Subject, f.Peel, f.V)
+	}
+	return f, err
+}
+
+// DecodeApplied reads a peel's report on its settings.
+func DecodeApplied(msg *nats.Msg) (Applied, error) {
+	var a Applied
+	err := Decode(msg, &a)
+	if err == nil {
+		err = checkPeel(msg.Subject, a.Peel, a.V)
+	}
+	return a, err
+}
+
+// claim is what a message says of itself and its subject must confirm.
+type claim struct {
+	jid  JID
+	peel target.PeelID
+	v    int
+}
+
+func decodeOfJob(msg *nats.Msg, into any, said func() claim) error {
+	jid, _, err := JobSubject(msg.Subject)
+	if err != nil {
+		return err
+	}
+	if err := Decode(msg, into); err != nil {
+		return err
+	}
+	c := said()
+	if c.jid != jid {
+		return fmt.Errorf("cannot accept %s: %w: it speaks of job %q", msg.Subject, ErrForged, c.jid)
+	}
+	return checkPeel(msg.Subject, c.peel, c.v)
+}
+
+func checkPeel(subject string, peel target.PeelID, v int) error {
+	if _, err := target.ParsePeelID(string(peel)); err != nil {
+		return fmt.Errorf("cannot accept %s: %w", subject, err)
+	}
+	if v > Version {
+		return fmt.Errorf("cannot accept %s: protocol version %d, this build knows up to %d", subject, v, Version)
+	}
+	return CheckSender(subject, peel)
+}

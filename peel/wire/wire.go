@@ -1,0 +1,173 @@
+// Package wire is what a peel says and hears: the messages, the subjects they travel on, and how bytes from the
+// other side are judged.
+//
+// Identity is never in a payload. The last token of a subject is the sender (or, for what a peel receives, the
+// receiver) in wire form, and the server refuses to let anybody publish under another's token. Messages name a
+// peel or a job only so that they can be read alone; [Decode…] functions refuse a message whose words contradict
+// the subject it came on.
+//
+// All messages carry V, the protocol version of their sender. A missing V counts as compatible; fields that a
+// reader does not know are ignored, fields that a sender did not know are zero. A version above [Version] is
+// refused by name, so that nobody misreads a message made for a later protocol.
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/segmentio/ksuid"
+)
+
+// Version is the protocol version that this build speaks.
+const Version = 1
+
+// MaxMessage bounds what is decoded from one message, in bytes: the server's default payload limit.
+const MaxMessage = 1 << 20
+
+// A JID names a job: a KSUID, 27 base-62 characters that sort by the second of their making.
+type JID string
+
+// NewJID returns a new JID, made from the wall clock and 16 random bytes.
+func NewJID() JID { return JID(ksuid.New().String()) }
+
+// ParseJID checks that s is a KSUID.
+func ParseJID(s string) (JID, error) {
+	if _, err := ksuid.Parse(s); err != nil {
+		return "", fmt.Errorf("%q is not a job ID: a job ID has 27 letters and digits", s)
+	}
+	return JID(s), nil
+}
+
+// Time returns the second in which the JID was made, zero if the JID is no KSUID.
+func (j JID) Time() time.Time {
+	id, err := ksuid.Parse(string(j))
+	if err != nil {
+		return time.Time{}
+	}
+	return id.Time()
+}
+
+// A Request asks one peel to run a function for a job.
+type Request struct {
+	JID      JID            `json:"jid"`
+	Function string         `json:"function"`
+	ID       string         `json:"id,omitempty"` // the bare positional argument, such as a state's name
+	Args     map[string]any `json:"args,omitempty"`
+	Epoch    uint64         `json:"epoch"`    // fencing token: grows with every change of the job's owner
+	Deadline time.Time      `json:"deadline"` // the master's clock; work that would start later is refused
+	V        int            `json:"v"`
+}
+
+// An Ack says that a peel has accepted a request, after fencing and before running it.
+type Ack struct {
+	JID   JID           `json:"jid"`
+	Peel  target.PeelID `json:"peel_id"`
+	Epoch uint64        `json:"epoch"`
+	Time  time.Time     `json:"timestamp"`
+	V     int           `json:"v"`
+}
+
+// A Result is what running a function gave.
+type Result struct {
+	Success  bool          `json:"success"`
+	Data     any           `json:"data,omitempty"`
+	Error    string        `json:"error,omitempty"`
+	Duration time.Duration `json:"duration"` // measured on the peel's monotonic clock, in nanoseconds
+}
+
+// A Return is one peel's result for a dispatched job.
+type Return struct {
+	JID  JID           `json:"jid"`
+	Peel target.PeelID `json:"peel_id"`
+	Result
+	Epoch    uint64    `json:"epoch"`
+	Finished time.Time `json:"timestamp"`
+	V        int       `json:"v"`
+}
+
+// A Trigger says why a scheduled run started.
+type Trigger string
+
+// The triggers of a run.
+const (
+	TriggerTimer Trigger = "timer"
+	TriggerStart Trigger = "start" // run_on_start
+)
+
+// A ScheduledResult is the report of a run that a peel started by itself.
+// Nominal ≤ Fired ≤ Started ≤ Finished: when the timing said, when the splay had passed, when it ran, when it ended.
+type ScheduledResult struct {
+	JID      JID            `json:"jid"`
+	Peel     target.PeelID  `json:"peel_id"`
+	Entry    string         `json:"entry"`
+	Trigger  Trigger        `json:"trigger"`
+	Function string         `json:"function"`
+	Args     map[string]any `json:"args,omitempty"`
+	Result
+	Nominal  time.Time `json:"nominal"`
+	Fired    time.Time `json:"fired"`
+	Started  time.Time `json:"started"`
+	Finished time.Time `json:"timestamp"`
+	Commit   string    `json:"commit,omitempty"` // the commit that last changed the entry; empty for an entry of peel.yaml
+	Origin   string    `json:"origin,omitempty"` // file:line of the entry at that commit
+	Author   string    `json:"author,omitempty"` // who wrote that commit
+	V        int       `json:"v"`
+}
+
+// Facts is what a peel knows of its host, published at connect and when it changes.
+type Facts struct {
+	Peel  target.PeelID  `json:"peel_id"`
+	Facts map[string]any `json:"facts"`
+	V     int            `json:"v"`
+}
+
+// Applied is a peel's report on the settings it runs.
+type Applied struct {
+	Peel       target.PeelID `json:"peel_id"`
+	Commit     string        `json:"commit"`     // of the document in force, empty before the first
+	Generation uint64        `json:"generation"` // of the document in force
+	Digest     string        `json:"digest"`     // of the settings in force
+	Started    int           `json:"started"`    // schedule entries, by what the last reload did to them
+	Stopped    int           `json:"stopped"`
+	Changed    int           `json:"changed"`
+	Kept       int           `json:"kept"`
+	Errors     []string      `json:"errors,omitempty"` // entries that could not be used, or why a newer document was refused
+	Stale      bool          `json:"stale,omitempty"`  // runs on its snapshot: the bus has not confirmed it since start
+	Time       time.Time     `json:"time"`
+	V          int           `json:"v"`
+}
+
+// An Event is one step in a job's life, kept by the stream job-events.
+type Event struct {
+	JID  JID       `json:"jid"`
+	Type string    `json:"type"` // "dispatched", "status"
+	Data any       `json:"data,omitempty"`
+	Time time.Time `json:"timestamp"`
+	V    int       `json:"v"`
+}
+
+// ErrForged marks a message that is not what its subject says it is.
+var ErrForged = errors.New("the message contradicts the subject it came on")
+
+// Decode reads the payload of msg into v, after the checks that hold for everything that peels and people send:
+// it is bounded, and it was published by its sender. The server answers requests onto whatever reply subject the
+// asker names, so a peel could have it speak on another's subject; such answers carry the server's own headers,
+// or are JSON, and both are refused.
+func Decode(msg *nats.Msg, v any) error {
+	if len(msg.Data) > MaxMessage {
+		return fmt.Errorf("cannot read %s: %d bytes, the limit is %d", msg.Subject, len(msg.Data), MaxMessage)
+	}
+	for _, h := range []string{"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Status", "Nats-Service-Error"} {
+		if _, ok := msg.Header[h]; ok {
+			return fmt.Errorf("cannot read %s: %w: it is an answer of the server", msg.Subject, ErrForged)
+		}
+	}
+	if err := canon.Unmarshal(msg.Data, v); err != nil {
+		return fmt.Errorf("cannot read %s: %w", msg.Subject, err)
+	}
+	return nil
+}

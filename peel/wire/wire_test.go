@@ -1,0 +1,103 @@
+package wire_test
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+func message(t testing.TB, subject string, v any) *nats.Msg {
+	t.Helper()
+	data, err := canon.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &nats.Msg{Subject: subject, Data: data}
+}
+
+func TestReturnRoundTrip(t *testing.T) {
+	jid := wire.NewJID()
+	want := wire.Return{
+		JID: jid, Peel: "web.01",
+		Result: wire.Result{Success: true, Data: map[string]any{"stdout": []byte{0xff}, "code": int64(0)}, Duration: 3 * time.Second},
+		Epoch:  7, Finished: time.Unix(1700000000, 5), V: wire.Version,
+	}
+	got, err := wire.DecodeReturn(message(t, wire.ReturnOf(jid, want.Peel.Wire()), want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestForgedMessagesAreRefused(t *testing.T) {
+	jid, other := wire.NewJID(), wire.NewJID()
+	mine := wire.Return{JID: jid, Peel: "web-01", V: wire.Version}
+	answer := message(t, wire.ReturnOf(jid, "web-01"), mine)
+	answer.Header = nats.Header{"Nats-Stream": {"KV_settings"}}
+	for name, msg := range map[string]*nats.Msg{
+		"another peel's subject": message(t, wire.ReturnOf(jid, "web-02"), mine),
+		"another job's subject":  message(t, wire.ReturnOf(other, "web-01"), mine),
+		"a server's answer":      answer,
+	} {
+		if _, err := wire.DecodeReturn(msg); !errors.Is(err, wire.ErrForged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	puback := &nats.Msg{Subject: wire.ReturnOf(jid, "web-01"), Data: []byte(`{"stream":"facts","seq":12}`)}
+	if r, err := wire.DecodeReturn(puback); err == nil {
+		t.Errorf("a publish acknowledgement was read as %+v", r)
+	}
+	if _, err := wire.DecodeFacts(message(t, wire.Fact("db-01"), wire.Facts{Peel: "web-01"})); !errors.Is(err, wire.ErrForged) {
+		t.Errorf("facts of another: %v", err)
+	}
+}
+
+func TestVersionsBeforeAndAfter(t *testing.T) {
+	jid := wire.NewJID()
+	subject := wire.ScheduledOf(jid, "p")
+	if _, err := wire.DecodeScheduled(message(t, subject, map[string]any{"jid": jid, "peel_id": "p", "new": 1})); err != nil {
+		t.Errorf("no version and an unknown field: %v", err)
+	}
+	_, err := wire.DecodeScheduled(message(t, subject, map[string]any{"jid": jid, "peel_id": "p", "v": 99}))
+	if err == nil || !strings.Contains(err.Error(), "protocol version 99") {
+		t.Errorf("a later version: %v", err)
+	}
+}
+
+func TestJobSubject(t *testing.T) {
+	jid := wire.NewJID()
+	got, sender, err := wire.JobSubject(wire.AckOf(jid, "web-01"))
+	if err != nil || got != jid || sender != "web-01" {
+		t.Errorf("%q %q %v", got, sender, err)
+	}
+	for _, s := range []string{"", "zester.job", "zester.job.x.ack.p", "zester.cmd.a.b", "zester.job." + strings.Repeat("z", 27) + ".ack.p"} {
+		if _, _, err := wire.JobSubject(s); err == nil {
+			t.Errorf("%q was accepted", s)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	jid := wire.NewJID()
+	f.Add(wire.ReturnOf(jid, "web-01"), message(f, "", wire.Return{JID: jid, Peel: "web-01"}).Data)
+	f.Add(wire.Fact("p"), message(f, "", wire.Facts{Peel: "p", Facts: map[string]any{"os": "debian"}}).Data)
+	f.Fuzz(func(t *testing.T, subject string, data []byte) {
+		msg := &nats.Msg{Subject: subject, Data: data}
+		if r, err := wire.DecodeReturn(msg); err == nil && r.Peel.Wire() != wire.Sender(subject) {
+			t.Errorf("%q accepted from %q", subject, r.Peel)
+		}
+		_, _ = wire.DecodeRequest(msg)
+		_, _ = wire.DecodeAck(msg)
+		_, _ = wire.DecodeScheduled(msg)
+		_, _ = wire.DecodeFacts(msg)
+		_, _ = wire.DecodeApplied(msg)
+	})
+}

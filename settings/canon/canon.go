@@ -1,0 +1,143 @@
+// Package canon is the one encoding of everything that travels or is stored: canonical MessagePack.
+//
+// Equal values have equal bytes: map keys are sorted, integers and floats take their shortest form of their own
+// kind, struct fields are named by their `json` tag, so that a type has one set of names for the wire, the store
+// and the JSON that people see. Digests and "nothing changed, so nothing is written" rest on this.
+//
+// Decoding is made for bytes from anybody: [Unmarshal] checks nesting and every declared length against the bytes
+// that are there before the decoder sees them, ignores fields it does not know (a newer sender), leaves missing
+// ones at zero (an older one), and reads untyped values in one shape only: nil, bool, int64, float64, string,
+// []byte, []any and map[string]any.
+package canon
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// Raw is a value that is already encoded; it is copied as it is.
+type Raw = msgpack.RawMessage
+
+// Marshal returns the canonical encoding of v.
+func Marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := msgpack.NewEncoder(&buf)
+	enc.SetCustomStructTag("json")
+	enc.SetSortMapKeys(true)
+	enc.UseCompactInts(true)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("cannot encode %T: %w", v, err)
+	}
+	return buf.Bytes(), nil
+}
+
+// Unmarshal decodes exactly one value from data into v, a non-nil pointer.
+// Bytes after the value, nesting over [MaxDepth] and lengths that the data does not hold are errors.
+func Unmarshal(data []byte, v any) error {
+	if err := check(data); err != nil {
+		return fmt.Errorf("cannot decode %s: %w", typeName(v), err)
+	}
+	dec := msgpack.NewDecoder(bytes.NewReader(data))
+	dec.SetCustomStructTag("json")
+	if err := dec.Decode(v); err != nil {
+		return fmt.Errorf("cannot decode %s: %w", typeName(v), err)
+	}
+	settle(reflect.ValueOf(v))
+	return nil
+}
+
+func typeName(v any) string {
+	if t := reflect.TypeOf(v); t != nil && t.Kind() == reflect.Pointer {
+		return t.Elem().String()
+	}
+	return fmt.Sprintf("%T", v)
+}
+
+// settle normalises the untyped values of the shapes that messages have: an any, a map or a list of them,
+// at the top or in the fields of a struct.
+func settle(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			settle(v.Elem())
+		}
+	case reflect.Interface:
+		if v.NumMethod() == 0 && v.CanSet() && !v.IsNil() {
+			v.Set(reflect.ValueOf(normalize(v.Interface())))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				settle(v.Field(i))
+			}
+		}
+	case reflect.Map:
+		if m, ok := v.Interface().(map[string]any); ok {
+			for k, e := range m {
+				m[k] = normalize(e)
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return
+		}
+		for i := range v.Len() {
+			settle(v.Index(i))
+		}
+	}
+}
+
+// normalize brings what the decoder made of an untyped value into the package's one shape.
+// A uint64 above the range of int64 becomes a float64.
+func normalize(v any) any {
+	switch v := v.(type) {
+	case int8:
+		return int64(v)
+	case int16:
+		return int64(v)
+	case int32:
+		return int64(v)
+	case uint8:
+		return int64(v)
+	case uint16:
+		return int64(v)
+	case uint32:
+		return int64(v)
+	case uint64:
+		if v > math.MaxInt64 {
+			return float64(v)
+		}
+		return int64(v)
+	case float32:
+		return float64(v)
+	case []any:
+		for i := range v {
+			v[i] = normalize(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = normalize(v[k])
+		}
+	}
+	return v
+}
+
+// Normalize returns v, a value of any Go type, in the shape that [Unmarshal] gives untyped values.
+func Normalize(v any) (any, error) {
+	data, err := Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var out any
+	if err := Unmarshal(data, &out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+var errTrailing = errors.New("bytes after the value")

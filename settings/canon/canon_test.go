@@ -1,0 +1,145 @@
+package canon_test
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+func TestEqualValuesHaveEqualBytes(t *testing.T) {
+	a, err := canon.Marshal(map[string]any{"b": 1, "a": map[string]any{"y": uint8(2), "x": int64(3)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := canon.Marshal(map[string]any{"a": map[string]any{"x": 3, "y": 2}, "b": uint64(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(a, b) {
+		t.Errorf("%x\n%x", a, b)
+	}
+}
+
+func TestTypesSurvive(t *testing.T) {
+	for _, v := range []any{
+		nil, true, "", "é", 1.5, 1e300, int64(0), int64(3), int64(127), int64(128), int64(300), int64(-1), int64(-200),
+		int64(1) << 40, []any{}, []any{int64(1), nil}, map[string]any{}, map[string]any{"k": []any{"v", int64(-5)}}, []byte{0, 255},
+	} {
+		data, err := canon.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got any
+		if err := canon.Unmarshal(data, &got); err != nil {
+			t.Fatalf("%#v: %v", v, err)
+		}
+		if !reflect.DeepEqual(got, v) {
+			t.Errorf("%#v came back as %#v", v, got)
+		}
+	}
+}
+
+type message struct {
+	Name  string         `json:"name"`
+	Args  map[string]any `json:"args,omitempty"`
+	Data  any            `json:"data,omitempty"`
+	Parts []message      `json:"parts,omitempty"`
+	Raw   canon.Raw      `json:"raw,omitempty"`
+	When  time.Time      `json:"when,omitzero"`
+}
+
+func TestStructFieldsAreNormalised(t *testing.T) {
+	in := message{Name: "n", Args: map[string]any{"n": 7, "l": []int{300}}, Data: uint16(9), Parts: []message{{Data: int8(-3)}}, Raw: canon.Raw{0x2a}}
+	data, err := canon.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out message
+	if err := canon.Unmarshal(data, &out); err != nil {
+		t.Fatal(err)
+	}
+	want := message{Name: "n", Args: map[string]any{"n": int64(7), "l": []any{int64(300)}}, Data: int64(9), Parts: []message{{Data: int64(-3)}}, Raw: canon.Raw{0x2a}}
+	if !reflect.DeepEqual(out, want) {
+		t.Errorf("got  %#v\nwant %#v", out, want)
+	}
+}
+
+func TestUnknownFieldsAreIgnoredAndMissingOnesZero(t *testing.T) {
+	data, err := canon.Marshal(map[string]any{"name": "n", "from_the_future": []any{1, 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out message
+	if err := canon.Unmarshal(data, &out); err != nil || out.Name != "n" || out.Args != nil {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+func TestHostileBytesAreRefused(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"empty":                 {},
+		"depth bomb":            bytes.Repeat([]byte{0x91}, 1<<20),
+		"array of 4 G":          {0xdd, 0xff, 0xff, 0xff, 0xff},
+		"map of 4 G":            {0xdf, 0xff, 0xff, 0xff, 0xff},
+		"string beyond the end": {0xdb, 0xff, 0xff, 0xff, 0xff, 'a'},
+		"two values":            {0x01, 0x02},
+		"no such type":          {0xc1},
+		"JSON":                  []byte(`{"stream":"facts","seq":1}`),
+	} {
+		var v any
+		if err := canon.Unmarshal(data, &v); err == nil || !strings.HasPrefix(err.Error(), "cannot decode") {
+			t.Errorf("%s: %v, %v", name, v, err)
+		}
+	}
+}
+
+func FuzzUnmarshal(f *testing.F) {
+	seed, err := canon.Marshal(message{Name: "n", Args: map[string]any{"a": []any{1, 1.5, "x", nil, true, []byte("b")}}, When: time.Unix(1, 2)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Add([]byte{0x81, 0xa1, 'a', 0x93, 0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xc0, 0xca, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var m message
+		_ = canon.Unmarshal(data, &m)
+		var v any
+		if canon.Unmarshal(data, &v) != nil {
+			return
+		}
+		first, err := canon.Marshal(v)
+		if err != nil {
+			t.Fatalf("%#v: %v", v, err)
+		}
+		var again any
+		if err := canon.Unmarshal(first, &again); err != nil {
+			t.Fatalf("%x: %v", first, err)
+		}
+		second, err := canon.Marshal(again)
+		if err != nil || !bytes.Equal(first, second) {
+			t.Fatalf("%x then %x, %v", first, second, err)
+		}
+	})
+}
+
+func BenchmarkUnmarshal(b *testing.B) {
+	args := map[string]any{}
+	for _, k := range strings.Fields("alpha beta gamma delta epsilon zeta eta theta") {
+		args[k] = []any{k, 1, 2.5, map[string]any{"nested": true}}
+	}
+	data, err := canon.Marshal(message{Name: "bench", Args: args})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		var m message
+		if err := canon.Unmarshal(data, &m); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+// Package settings is what Git says about one peel, and how that travels: the document, its digest, and its way
+// through the KV bucket to the peel.
+//
+// A [Document] is an envelope (who it is for, which commit and generation it was written at, where each schedule
+// entry comes from) around the canonical bytes of the settings themselves. The digest covers those bytes alone, so
+// peels with equal settings share them, and a peel is written to only when its digest changes. Documents of a peel
+// are ordered by generation, never by the stream's sequence: a bucket that was restored counts from the start.
+package settings
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Version is the version of the document's schema that this build reads and writes.
+const Version = 1
+
+// MaxDocument bounds a document in bytes. It leaves room in the bus's payload of 1 MiB for headers.
+const MaxDocument = 768 << 10
+
+// A Commit is the hash of a Git commit in hex.
+type Commit string
+
+// Short is the first 8 characters, as people see it.
+func (c Commit) Short() string { return string(c[:min(8, len(c))]) }
+
+// A Digest is the SHA-256 of canonical settings in hex.
+type Digest string
+
+// An Origin says where in the config repo a schedule entry comes from.
+type Origin struct {
+	File   string    `json:"file"`
+	Line   int       `json:"line"`
+	Commit Commit    `json:"commit"` // the commit that last changed the entry
+	Author string    `json:"author"` // of that commit, "Name <email>"
+	Time   time.Time `json:"time"`   // of that commit, by its author's clock
+}
+
+// A Document is what one peel is to run.
+type Document struct {
+	V          int               `json:"v"`
+	Peel       target.PeelID     `json:"peel"`
+	Commit     Commit            `json:"commit"`     // the revision of the write
+	Generation uint64            `json:"generation"` // grows with every write: max(last + 1, wall clock in ms)
+	Digest     Digest            `json:"digest"`
+	Settings   canon.Raw         `json:"settings"`          // a canonical map
+	Origins    map[string]Origin `json:"origins,omitempty"` // by schedule entry
+}
+
+// DigestOf returns the digest of canonical settings.
+func DigestOf(settings canon.Raw) Digest {
+	sum := sha256.Sum256(settings)
+	return Digest(hex.EncodeToString(sum[:]))
+}
+
+// Encode returns the document's bytes, or an error that names the peel if there are more than [MaxDocument].
+func (d *Document) Encode() ([]byte, error) {
+	data, err := canon.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the settings of %s: %w", d.Peel, err)
+	}
+	if len(data) > MaxDocument {
+		return nil, fmt.Errorf("settings of %s take %d bytes, the limit is %d", d.Peel, len(data), MaxDocument)
+	}
+	return data, nil
+}
+
+// Decode reads the document of a peel and checks all that it says of itself: the peel, the schema's version and the digest.
+func Decode(data []byte, peel target.PeelID) (*Document, error) {
+	if len(data) > MaxDocument {
+		return nil, fmt.Errorf("cannot read the settings of %s: %d bytes, the limit is %d", peel, len(data), MaxDocument)
+	}
+	d := new(Document)
+	if err := canon.Unmarshal(data, d); err != nil {
+		return nil, fmt.Errorf("cannot read the settings of %s: %w", peel, err)
+	}
+	switch {
+	case d.V > Version:
+		return nil, fmt.Errorf("cannot read the settings of %s: schema version %d, this build knows up to %d", peel, d.V, Version)
+	case d.Peel != peel:
+		return nil, fmt.Errorf("cannot read the settings of %s: they are for %q", peel, d.Peel)
+	case DigestOf(d.Settings) != d.Digest:
+		return nil, fmt.Errorf("cannot read the settings of %s: the digest does not match", peel)
+	}
+	return d, nil
+}
+
+// Values returns the settings as plain values, which the caller owns.
+func (d *Document) Values() (map[string]any, error) {
+	values := map[string]any{}
+	if err := canon.Unmarshal(d.Settings, &values); err != nil {
+		return nil, fmt.Errorf("cannot read the settings of %s: %w", d.Peel, err)
+	}
+	return values, nil
+}
