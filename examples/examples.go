@@ -1,0 +1,20 @@
+// Package examples holds a config repo and the daemons' configuration files that work as they stand.
+// The demo makes its config repo from [Fleet], and tests run every file here.
+package examples
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed all:fleet
+var files embed.FS
+
+// Fleet is the config repo of the demo: a top file with every kind of target and the settings it refers to.
+func Fleet() fs.FS {
+	fleet, err := fs.Sub(files, "fleet")
+	if err != nil {
+		panic(err) // the path is a constant that the embed directive has checked
+	}
+	return fleet
+}
