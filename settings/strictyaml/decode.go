@@ -1,0 +1,256 @@
+package strictyaml
+
+import (
+	"encoding"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"time"
+)
+
+var (
+	nodeType     = reflect.TypeFor[*Node]()
+	durationType = reflect.TypeFor[time.Duration]()
+	anyType      = reflect.TypeFor[any]()
+)
+
+// Decode fills the struct (or map, slice, pointer to these) that into points to. Struct fields are
+// named by their tag, `yaml:"name"`; fields without a tag are not part of the format. What the
+// document does not name keeps the value it has, so defaults are set before; null leaves it too.
+//
+// An unknown key, a value of another type and a number that does not fit are errors; all of them are
+// found, up to [MaxErrors], and into is not to be used then. Supported are bool, string, integers,
+// floats, [time.Duration] (see [ParseDuration]), types with UnmarshalText (from a string), slices, maps
+// with string keys, pointers, any (as [Node.Any] gives it) and *Node (the value as it stands). Decode
+// panics where into is of no supported type.
+func Decode(n *Node, into any) error {
+	v := reflect.ValueOf(into)
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		panic(fmt.Sprintf("strictyaml: Decode into %T, which is no pointer", into))
+	}
+	var d decoder
+	d.value(n, v.Elem(), nil)
+	return d.errs.Err()
+}
+
+type decoder struct{ errs Errors }
+
+func (d *decoder) refuse(at Pos, p *path, format string, args ...any) {
+	if len(d.errs) < MaxErrors {
+		d.errs = append(d.errs, Error{at, p.String(), fmt.Sprintf(format, args...)})
+	}
+}
+
+func (d *decoder) wrong(n *Node, p *path, want string) {
+	d.refuse(n.Pos, p, "%s", n.Mismatch(want))
+}
+
+// Mismatch says that n should have been want ("a list of strings") and, where n is a common slip, what
+// to write instead.
+func (n *Node) Mismatch(want string) string {
+	got := n.Kind.String()
+	if n.Kind != Null && n.Kind != List && n.Kind != Map {
+		got += fmt.Sprintf(" (%.40s)", fmt.Sprint(n.Value))
+	}
+	msg := fmt.Sprintf("must be %s, not %s", want, got)
+	s, isString := n.Value.(string)
+	switch {
+	case want == Bool.String() && isString:
+		switch strings.ToLower(s) {
+		case "yes", "on", "y", "true":
+			msg += "; write true"
+		case "no", "off", "n", "false":
+			msg += "; write false"
+		}
+	case want == String.String() && (n.Kind == Int || n.Kind == Float || n.Kind == Bool):
+		msg += "; put it in quotes"
+	case strings.HasPrefix(want, "a duration") && (n.Kind == Int || n.Kind == Float):
+		msg += fmt.Sprintf("; write %vs for seconds, %vm for minutes", n.Value, n.Value)
+	case (want == Int.String() || want == Float.String()) && isString:
+		if k, _, _ := plain(s); k == Int || k == Float {
+			msg += "; write it without quotes"
+		}
+	}
+	return msg
+}
+
+func (d *decoder) value(n *Node, v reflect.Value, p *path) {
+	if v.Type() == nodeType {
+		v.Set(reflect.ValueOf(n))
+		return
+	}
+	if n.Kind == Null {
+		return
+	}
+	if v.Type() == durationType {
+		d.duration(n, v, p)
+		return
+	}
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		d.value(n, v.Elem(), p)
+		return
+	}
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		d.text(n, u, p)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		d.structure(n, v, p)
+	case reflect.Map:
+		d.mapping(n, v, p)
+	case reflect.Slice:
+		d.slice(n, v, p)
+	default:
+		d.scalar(n, v, p)
+	}
+}
+
+func (d *decoder) scalar(n *Node, v reflect.Value, p *path) {
+	switch v.Kind() {
+	case reflect.Bool:
+		if n.Kind != Bool {
+			d.wrong(n, p, Bool.String())
+			return
+		}
+		v.SetBool(n.Value.(bool))
+	case reflect.String:
+		if n.Kind != String {
+			d.wrong(n, p, String.String())
+			return
+		}
+		v.SetString(n.Value.(string))
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		d.integer(n, v, p)
+	case reflect.Float32, reflect.Float64:
+		switch n.Kind {
+		case Float:
+			v.SetFloat(n.Value.(float64))
+		case Int:
+			v.SetFloat(float64(n.Value.(int64)))
+		default:
+			d.wrong(n, p, Float.String())
+		}
+	default:
+		if v.Type() != anyType {
+			panic(fmt.Sprintf("strictyaml: Decode into a %s is not supported", v.Type()))
+		}
+		v.Set(reflect.ValueOf(n.Any()))
+	}
+}
+
+func (d *decoder) integer(n *Node, v reflect.Value, p *path) {
+	i, ok := n.Value.(int64)
+	switch {
+	case !ok:
+		d.wrong(n, p, Int.String())
+	case v.CanInt() && v.OverflowInt(i):
+		bits := v.Type().Bits()
+		d.refuse(n.Pos, p, "%d is out of range; the largest is %d", i, int64(math.MaxInt64)>>(64-bits))
+	case v.CanInt():
+		v.SetInt(i)
+	case i < 0:
+		d.refuse(n.Pos, p, "must not be negative, but is %d", i)
+	case v.OverflowUint(uint64(i)):
+		d.refuse(n.Pos, p, "%d is out of range; the largest is %d", i, uint64(math.MaxUint64)>>(64-v.Type().Bits()))
+	default:
+		v.SetUint(uint64(i))
+	}
+}
+
+func (d *decoder) duration(n *Node, v reflect.Value, p *path) {
+	dur, err := n.Duration()
+	if err != nil {
+		d.refuse(n.Pos, p, "%v", err)
+		return
+	}
+	v.SetInt(int64(dur))
+}
+
+// Duration reads n as [ParseDuration] does; the number 0 needs no unit. The error says what to write
+// and names no position.
+func (n *Node) Duration() (time.Duration, error) {
+	if n.Kind == Int && n.Value == int64(0) {
+		return 0, nil
+	}
+	s, ok := n.Value.(string)
+	if !ok {
+		return 0, fmt.Errorf("%s", n.Mismatch("a duration like 90s, 5m or 1d12h"))
+	}
+	return ParseDuration(s)
+}
+
+func (d *decoder) text(n *Node, u encoding.TextUnmarshaler, p *path) {
+	s, ok := n.Value.(string)
+	if !ok {
+		d.wrong(n, p, String.String())
+		return
+	}
+	if err := u.UnmarshalText([]byte(s)); err != nil {
+		d.refuse(n.Pos, p, "%v", err)
+	}
+}
+
+func (d *decoder) slice(n *Node, v reflect.Value, p *path) {
+	if n.Kind != List {
+		d.wrong(n, p, List.String())
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(n.List), len(n.List)))
+	for i, e := range n.List {
+		d.element(e, v.Index(i), &path{parent: p, index: i})
+	}
+}
+
+// element is a value of a list or map, which has no default that null could leave.
+func (d *decoder) element(n *Node, v reflect.Value, p *path) {
+	if n.Kind == Null && v.Kind() != reflect.Pointer && v.Kind() != reflect.Interface {
+		d.refuse(n.Pos, p, "must not be null")
+		return
+	}
+	d.value(n, v, p)
+}
+
+func (d *decoder) mapping(n *Node, v reflect.Value, p *path) {
+	if n.Kind != Map {
+		d.wrong(n, p, Map.String())
+		return
+	}
+	if v.IsNil() {
+		v.Set(reflect.MakeMapWithSize(v.Type(), len(n.Map)))
+	}
+	for _, pair := range n.Map {
+		e := reflect.New(v.Type().Elem()).Elem()
+		d.element(pair.Value, e, &path{parent: p, key: pair.Key})
+		v.SetMapIndex(reflect.ValueOf(pair.Key).Convert(v.Type().Key()), e)
+	}
+}
+
+func (d *decoder) structure(n *Node, v reflect.Value, p *path) {
+	if n.Kind != Map {
+		d.wrong(n, p, Map.String())
+		return
+	}
+	fields := make(map[string]int)
+	var names []string
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Tag.Get("yaml"); name != "" && name != "-" {
+			fields[name] = i
+			names = append(names, name)
+		}
+	}
+	for _, pair := range n.Map {
+		sub := &path{parent: p, key: pair.Key}
+		i, ok := fields[pair.Key]
+		if !ok {
+			d.refuse(pair.KeyPos, sub, "unknown key%s", Suggest(pair.Key, names))
+			continue
+		}
+		d.value(pair.Value, v.Field(i), sub)
+	}
+}

@@ -1,0 +1,66 @@
+package strictyaml
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseDuration reads a Go duration in which d (24 h) and w (7 d) may be used as well: "90s",
+// "1d12h", "1.5w". Signs and numbers without a unit are refused, except a plain 0.
+func ParseDuration(s string) (time.Duration, error) {
+	if s == "0" {
+		return 0, nil
+	}
+	if s == "" || s[0] == '-' || s[0] == '+' {
+		return 0, fmt.Errorf("cannot read duration %q; write it like 90s, 5m or 1d12h", s)
+	}
+	var sum time.Duration
+	for rest := s; rest != ""; {
+		digits := strings.TrimLeft(rest, "0123456789.")
+		number := rest[:len(rest)-len(digits)]
+		letters := strings.TrimLeft(digits, "nuµμmshdw")
+		unit := digits[:len(digits)-len(letters)]
+		d, err := oneDuration(number, unit)
+		if err != nil {
+			return 0, fmt.Errorf("cannot read duration %q: %w", s, err)
+		}
+		if sum > math.MaxInt64-d {
+			return 0, fmt.Errorf("duration %q is too long; the longest is 292 years", s)
+		}
+		sum, rest = sum+d, letters
+	}
+	return sum, nil
+}
+
+func oneDuration(number, unit string) (time.Duration, error) {
+	if number == "" {
+		return 0, errors.New("write it like 90s, 5m or 1d12h")
+	}
+	size := time.Hour
+	switch unit {
+	case "":
+		return 0, fmt.Errorf("%s has no unit; write %ss for seconds, %sm for minutes", number, number, number)
+	case "d":
+		size = 24 * time.Hour
+	case "w":
+		size = 7 * 24 * time.Hour
+	default:
+		d, err := time.ParseDuration(number + unit)
+		if err != nil {
+			return 0, fmt.Errorf("%s%s is none; units are ms, s, m, h, d and w", number, unit)
+		}
+		return d, nil
+	}
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil && n <= int64(math.MaxInt64/size) {
+		return time.Duration(n) * size, nil
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	if err != nil || f*float64(size) >= math.MaxInt64 {
+		return 0, fmt.Errorf("%s%s is out of range", number, unit)
+	}
+	return time.Duration(f * float64(size)), nil
+}

@@ -1,0 +1,188 @@
+// Package strictyaml reads YAML strictly, with positions, for every file format of zester.
+//
+// [Parse] turns text into [Node] values once. It takes the part of YAML that means the same to every
+// reader and refuses the rest by name: aliases and merge keys, unknown tags, directives, several
+// documents, keys that are not strings, duplicate keys, numbers whose value depends on the YAML
+// version (010, 1_000), infinities, NUL and other control characters, text that is not UTF-8, and
+// documents over [MaxSize], [MaxDepth] or [MaxNodes]. Timestamps, yes, no, on and off are strings.
+// JSON is a subset, so JSON files are read too.
+//
+// [Decode] moves nodes into Go structs by their `yaml` tags: every key must be known and every value
+// of the right type. Nothing is converted silently.
+//
+// Nodes are immutable once returned: they may be shared between goroutines and between documents that
+// were merged from several files, as each keeps the position it came from. Every error is an [Errors]
+// whose elements name file, line, column and path.
+package strictyaml
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Limits of one document.
+const (
+	MaxSize  = 1 << 20 // bytes of text
+	MaxDepth = 64      // collections within each other
+	MaxNodes = 100_000 // scalars, keys and collections together
+)
+
+// Pos is a place in a file. Line and Column count from 1; a Line of 0 means that only the file is known.
+type Pos struct {
+	File         string
+	Line, Column int
+}
+
+// String gives file:line:col, or the file alone where no line is known.
+func (p Pos) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+}
+
+// Compare orders by file, line and column.
+func (p Pos) Compare(o Pos) int {
+	return cmp.Or(cmp.Compare(p.File, o.File), cmp.Compare(p.Line, o.Line), cmp.Compare(p.Column, o.Column))
+}
+
+// Kind is the type of a Node's value.
+type Kind uint8
+
+// The zero Kind is Null, so the zero Node is a null.
+const (
+	Null Kind = iota
+	Bool
+	Int
+	Float
+	String
+	List
+	Map
+)
+
+// String gives the word that messages use, with its article: "a number", "a map".
+func (k Kind) String() string {
+	return [...]string{"null", "true or false", "a whole number", "a number", "a string", "a list", "a map"}[k]
+}
+
+// Node is one value of a document with its place in the text.
+type Node struct {
+	Kind Kind
+	Pos  Pos
+	// Value holds nil, bool, int64, float64 or string as Kind says; nil for List and Map.
+	Value any
+	List  []*Node
+	Map   []Pair // in the order of the text; keys are unique
+}
+
+// Pair is one key of a map with its value.
+type Pair struct {
+	Key    string
+	KeyPos Pos
+	Value  *Node
+}
+
+// Get returns the value under key, or nil where n is no map or has no such key.
+func (n *Node) Get(key string) *Node {
+	if n == nil {
+		return nil
+	}
+	for i := range n.Map {
+		if n.Map[i].Key == key {
+			return n.Map[i].Value
+		}
+	}
+	return nil
+}
+
+// Any returns the plain value: nil, bool, int64, float64, string, []any or map[string]any. An empty
+// list or map is empty, not nil. The result shares nothing with n.
+func (n *Node) Any() any {
+	switch n.Kind {
+	case List:
+		list := make([]any, len(n.List))
+		for i, e := range n.List {
+			list[i] = e.Any()
+		}
+		return list
+	case Map:
+		m := make(map[string]any, len(n.Map))
+		for _, p := range n.Map {
+			m[p.Key] = p.Value.Any()
+		}
+		return m
+	default:
+		return n.Value
+	}
+}
+
+// FromValue gives a decoded msgpack or JSON value as nodes, so that what arrives over the bus passes
+// the same checks as a file. Positions name file and no line; maps are in key order. Integers of all
+// sizes become Int (Float beyond int64), bytes become String, and a value of a type that no decoder
+// gives becomes the String that fmt prints for it.
+func FromValue(file string, v any) *Node {
+	n := &Node{Pos: Pos{File: file}}
+	switch v := v.(type) {
+	case nil:
+	case bool:
+		n.Kind, n.Value = Bool, v
+	case string:
+		n.Kind, n.Value = String, v
+	case []byte:
+		n.Kind, n.Value = String, string(v)
+	case []any:
+		n.Kind, n.List = List, make([]*Node, len(v))
+		for i, e := range v {
+			n.List[i] = FromValue(file, e)
+		}
+	case map[string]any:
+		n.Kind, n.Map = Map, make([]Pair, 0, len(v))
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			n.Map = append(n.Map, Pair{Key: k, KeyPos: n.Pos, Value: FromValue(file, v[k])})
+		}
+	default:
+		n.Kind, n.Value = number(v)
+	}
+	return n
+}
+
+func number(v any) (Kind, any) {
+	switch v := v.(type) {
+	case int:
+		return Int, int64(v)
+	case int8:
+		return Int, int64(v)
+	case int16:
+		return Int, int64(v)
+	case int32:
+		return Int, int64(v)
+	case int64:
+		return Int, v
+	case uint:
+		return unsigned(uint64(v))
+	case uint8:
+		return Int, int64(v)
+	case uint16:
+		return Int, int64(v)
+	case uint32:
+		return Int, int64(v)
+	case uint64:
+		return unsigned(v)
+	case float32:
+		return Float, float64(v)
+	case float64:
+		return Float, v
+	default:
+		return String, fmt.Sprint(v)
+	}
+}
+
+func unsigned(v uint64) (Kind, any) {
+	if v > math.MaxInt64 {
+		return Float, float64(v)
+	}
+	return Int, int64(v)
+}

@@ -1,0 +1,119 @@
+package strictyaml
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+var linePrefix = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?`)
+
+// syntaxError gives the library's error the line that a person would look at. The library names a line
+// rightly where its scanner fails. Where its parser fails it names the line before the start of the
+// collection, which may be far above: then the error is the last line without which the text parses.
+func syntaxError(file string, data []byte, err error) Error {
+	m := linePrefix.FindStringSubmatch(err.Error())
+	msg := strings.TrimPrefix(err.Error(), m[0])
+	line, _ := strconv.Atoi(m[1])
+	line = max(line, 1)
+	switch {
+	case strings.Contains(msg, "exceeded max depth"):
+		return Error{Pos: Pos{File: file}, Msg: "nested deeper than " + strconv.Itoa(MaxDepth) + " levels"}
+	case strings.Contains(msg, "',' or"):
+		if m[1] != "" {
+			line = min(line+1, 1+bytes.Count(data, []byte("\n")))
+		}
+	case strings.HasPrefix(msg, "did not find expected key"),
+		strings.HasPrefix(msg, "did not find expected '-'"),
+		strings.HasPrefix(msg, "did not find expected node"),
+		strings.HasPrefix(msg, "did not find expected <"),
+		strings.HasPrefix(msg, "unknown anchor"):
+		line = failingLine(data)
+	}
+	text := nthLine(data, line)
+	indent := len(text) - len(bytes.TrimLeft(text, " \t"))
+	return Error{Pos: Pos{File: file, Line: line, Column: indent + 1}, Msg: msg + mend(msg, text)}
+}
+
+// mend names the slip behind a message that says little to who made it.
+func mend(msg string, line []byte) string {
+	switch {
+	case bytes.Contains(line[:len(line)-len(bytes.TrimLeft(line, " \t"))], []byte("\t")):
+		return "; indent with spaces, not tabs"
+	case strings.Contains(msg, "alphabetic or numeric character") && bytes.ContainsAny(line, "*&"):
+		return "; quote a value that begins with * or &"
+	case strings.HasPrefix(msg, "unknown anchor"):
+		return "; quote a value that begins with *"
+	case strings.Contains(msg, "cannot start any token"):
+		return "; quote a value that begins with @, % or `"
+	case strings.Contains(msg, "mapping values are not allowed"):
+		return "; check the indentation, or quote a value that holds \": \""
+	}
+	return ""
+}
+
+// failingLine reads the text byte by byte to learn how far the library got, which is at most a few
+// lines too far, and goes up from there while the text still fails.
+func failingLine(data []byte) int {
+	r := &byteReader{data: data}
+	decodeAll(r)
+	line := 1 + bytes.Count(data[:r.read], []byte("\n"))
+	// Hostile text of the full size takes 0.4 s to parse: the search may read twice MaxSize, no more.
+	for range min(20, 1+MaxSize/len(data)) {
+		if line <= 1 || decodeAll(bytes.NewReader(data[:lineStart(data, line)])) == nil {
+			break
+		}
+		line--
+	}
+	return line
+}
+
+func decodeAll(r io.Reader) error {
+	d := yaml.NewDecoder(r)
+	for {
+		var n yaml.Node
+		if err := d.Decode(&n); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// byteReader hands out one byte per call and counts.
+type byteReader struct {
+	data []byte
+	read int
+}
+
+func (r *byteReader) Read(p []byte) (int, error) {
+	if r.read == len(r.data) {
+		return 0, io.EOF
+	}
+	p[0] = r.data[r.read]
+	r.read++
+	return 1, nil
+}
+
+func lineStart(data []byte, line int) int {
+	start := 0
+	for range line - 1 {
+		i := bytes.IndexByte(data[start:], '\n')
+		if i < 0 {
+			return len(data)
+		}
+		start += i + 1
+	}
+	return start
+}
+
+func nthLine(data []byte, line int) []byte {
+	text, _, _ := bytes.Cut(data[lineStart(data, line):], []byte("\n"))
+	return text
+}
