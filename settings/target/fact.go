@@ -1,0 +1,210 @@
+package target
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// factTerm is G@, P@, I@ or J@.
+type factTerm struct {
+	raw
+	source source
+	parts  []part
+	// values[i] matches what remains when the path ends before part i;
+	// values[0] is not used, and nil stands for text that is no pattern.
+	values []valueMatcher
+}
+
+// source says which of a peel's documents a factTerm looks into.
+type source uint8
+
+const (
+	inFacts source = iota
+	inSettings
+)
+
+// part is one step of a path.
+type part struct {
+	key   string
+	any   bool // "*"
+	index int  // -1 if key is no list index
+}
+
+// valueMatcher decides on the text of a scalar, which is in lower case.
+type valueMatcher interface{ match(text string) bool }
+
+func makePart(s string) part {
+	p := part{key: unescape(s), any: s == "*", index: -1}
+	if n, err := strconv.ParseUint(s, 10, 31); err == nil && strconv.FormatUint(n, 10) == s {
+		p.index = int(n)
+	}
+	return p
+}
+
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func (t *factTerm) match(p *Peel) bool {
+	doc := p.Facts
+	if t.source == inSettings {
+		doc = p.Settings
+	}
+	return t.inMap(doc, 0)
+}
+
+// at reports whether parts i and on lead from v to a match.
+func (t *factTerm) at(v any, i int) bool {
+	if i == len(t.parts) {
+		return true
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		return t.inMap(v, i)
+	case []any:
+		return t.inList(v, i)
+	}
+	return t.values[i] != nil && t.values[i].match(valueText(v))
+}
+
+func (t *factTerm) inMap(m map[string]any, i int) bool {
+	if !t.parts[i].any {
+		v, ok := m[t.parts[i].key]
+		return ok && t.at(v, i+1)
+	}
+	for _, v := range m {
+		if t.at(v, i+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// inList tries every element for itself and, where the part chooses it and
+// more parts follow, as the place that the part leads to. A list within the
+// list is only entered in the second way.
+func (t *factTerm) inList(list []any, i int) bool {
+	p, last := t.parts[i], i+1 == len(t.parts)
+	for j, e := range list {
+		if _, nested := e.([]any); !nested && t.at(e, i) {
+			return true
+		}
+		if !last && (p.any || p.index == j) && t.at(e, i+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// valueText is what the text of a scalar compares as: in lower case, a whole
+// float with ".0", null as "null".
+func valueText(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return strings.ToLower(v)
+	case []byte:
+		return strings.ToLower(string(v))
+	case bool:
+		return strconv.FormatBool(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return floatText(v)
+	}
+	return strings.ToLower(fmt.Sprint(v))
+}
+
+func floatText(f float64) string {
+	switch a := math.Abs(f); {
+	case a != 0 && (a < 1e-4 || a >= 1e16) || a != a:
+		return strings.ToLower(strconv.FormatFloat(f, 'e', -1, 64))
+	case f == math.Trunc(f):
+		return strconv.FormatFloat(f, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64)
+}
+
+// regexValue adapts a regular expression; it was compiled without case.
+type regexValue struct{ re *regexp.Regexp }
+
+func (r regexValue) match(text string) bool { return r.re.MatchString(text) }
+
+// comparison is >, >=, <, <= or != with a number.
+type comparison struct {
+	op     string
+	number number
+}
+
+func (c comparison) match(text string) bool {
+	n, ok := parseNumber(text)
+	if !ok {
+		return false
+	}
+	order := n.compare(c.number)
+	switch c.op {
+	case ">":
+		return order > 0
+	case ">=":
+		return order >= 0
+	case "<":
+		return order < 0
+	case "<=":
+		return order <= 0
+	}
+	return order != 0
+}
+
+// operators are tried in this order, the longer before its own beginning.
+var operators = []string{">=", "<=", "!=", ">", "<"}
+
+func cutOperator(s string) (op, rest string) {
+	for _, op := range operators {
+		if rest, ok := strings.CutPrefix(s, op); ok {
+			return op, rest
+		}
+	}
+	return "", s
+}
+
+// number keeps whole numbers exact: a float has only 53 bits.
+type number struct {
+	whole   int64
+	float   float64
+	isWhole bool
+}
+
+// parseNumber takes decimal notation only; infinities, hexadecimal and
+// digits with underscores are words.
+func parseNumber(s string) (number, bool) {
+	if s == "" || strings.Trim(s, "+-.0123456789e") != "" {
+		return number{}, false
+	}
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return number{whole: n, float: float64(n), isWhole: true}, true
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return number{float: f}, err == nil
+}
+
+func (n number) compare(o number) int {
+	if n.isWhole && o.isWhole {
+		return cmp.Compare(n.whole, o.whole)
+	}
+	return cmp.Compare(n.float, o.float)
+}

@@ -1,0 +1,257 @@
+package target
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/RoaringBitmap/roaring/v2"
+)
+
+// Index holds the peels of a fleet and answers expressions about them. It is
+// safe for concurrent use; an answer is about one moment.
+type Index struct {
+	mu       sync.RWMutex
+	peels    []Peel // by slot
+	slots    map[PeelID]uint32
+	free     []uint32
+	members  *roaring.Bitmap // the slots of peels with facts
+	facts    tree
+	settings tree
+	// order is the slots by ID, or nil after a slot came or went. Readers
+	// fill it in.
+	order atomic.Pointer[[]uint32]
+}
+
+// NewIndex makes an empty index.
+func NewIndex() *Index {
+	return &Index{slots: map[PeelID]uint32{}, members: roaring.New()}
+}
+
+// Put sets the facts of a peel, which is a member from then on, and reports
+// whether that changed anything. Nobody may change facts afterwards.
+func (ix *Index) Put(id PeelID, facts Facts) (changed bool) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	slot := ix.slot(id)
+	changed = ix.members.CheckedAdd(slot)
+	return replace(&ix.facts, &ix.peels[slot].Facts, facts, slot) || changed
+}
+
+// PutSettings sets what I@ and J@ see of a peel, nil for nothing. It makes no
+// member: a peel without facts is in no answer. Nobody may change settings
+// afterwards.
+func (ix *Index) PutSettings(id PeelID, settings map[string]any) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	slot := ix.slot(id)
+	replace(&ix.settings, &ix.peels[slot].Settings, settings, slot)
+	ix.release(slot)
+}
+
+// Remove takes the facts of a peel away, and with them its membership; it
+// reports whether the peel was a member.
+func (ix *Index) Remove(id PeelID) bool {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	slot, ok := ix.slots[id]
+	if !ok || !ix.members.CheckedRemove(slot) {
+		return false
+	}
+	replace(&ix.facts, &ix.peels[slot].Facts, nil, slot)
+	ix.release(slot)
+	return true
+}
+
+// Get returns the facts of a member, which must not be changed.
+func (ix *Index) Get(id PeelID) (Facts, bool) {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	slot, ok := ix.slots[id]
+	if !ok || !ix.members.Contains(slot) {
+		return nil, false
+	}
+	return ix.peels[slot].Facts, true
+}
+
+// Len is the number of members.
+func (ix *Index) Len() int {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return int(ix.members.GetCardinality())
+}
+
+// IDs returns the members, sorted.
+func (ix *Index) IDs() []PeelID {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return ix.ids(ix.members)
+}
+
+// Select returns the members for which e.Match is true, sorted.
+func (ix *Index) Select(e *Expr) []PeelID {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return ix.ids(ix.selected(e))
+}
+
+func (ix *Index) selected(e *Expr) *roaring.Bitmap {
+	b := e.root.set(ix)
+	b.And(ix.members)
+	return b
+}
+
+// Part is a set of peels that the same expressions select.
+type Part struct {
+	Matches []int    // places in the list of expressions, rising
+	Peels   []PeelID // sorted
+}
+
+// Partition divides the members by which of exprs select them. Peels that
+// none selects form a part with no Matches. The cost is that of one Select for
+// each expression, plus one step for each peel that it selects.
+func (ix *Index) Partition(exprs []*Expr) []Part {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	classes := []class{{parent: -1, expr: -1}}
+	of := make([]int, len(ix.peels)) // class by slot
+	for n, e := range exprs {
+		split := map[int]int{} // class → what becomes of its peels
+		for it := ix.selected(e).Iterator(); it.HasNext(); {
+			slot := it.Next()
+			to, ok := split[of[slot]]
+			if !ok {
+				to = len(classes)
+				classes = append(classes, class{parent: of[slot], expr: n})
+				split[of[slot]] = to
+			}
+			of[slot] = to
+		}
+	}
+	peels := make([][]PeelID, len(classes))
+	for _, slot := range ix.sorted() {
+		if ix.members.Contains(slot) {
+			peels[of[slot]] = append(peels[of[slot]], ix.peels[slot].ID)
+		}
+	}
+	var parts []Part
+	for c, ids := range peels {
+		if len(ids) > 0 {
+			parts = append(parts, Part{Matches: matches(classes, c), Peels: ids})
+		}
+	}
+	return parts
+}
+
+// class holds the peels of its parent that one more expression selects.
+type class struct{ parent, expr int }
+
+func matches(classes []class, c int) []int {
+	var m []int
+	for ; classes[c].parent >= 0; c = classes[c].parent {
+		m = append(m, classes[c].expr)
+	}
+	slices.Reverse(m)
+	return m
+}
+
+// slot finds or makes the place of id.
+func (ix *Index) slot(id PeelID) uint32 {
+	if slot, ok := ix.slots[id]; ok {
+		return slot
+	}
+	ix.order.Store(nil)
+	var slot uint32
+	if n := len(ix.free); n > 0 {
+		slot = ix.free[n-1]
+		ix.free = ix.free[:n-1]
+		ix.peels[slot] = Peel{ID: id}
+	} else {
+		slot = uint32(len(ix.peels))
+		ix.peels = append(ix.peels, Peel{ID: id})
+	}
+	ix.slots[id] = slot
+	return slot
+}
+
+// release frees a slot with neither facts nor settings.
+func (ix *Index) release(slot uint32) {
+	if ix.members.Contains(slot) || ix.peels[slot].Settings != nil {
+		return
+	}
+	delete(ix.slots, ix.peels[slot].ID)
+	ix.peels[slot] = Peel{}
+	ix.free = append(ix.free, slot)
+	ix.order.Store(nil)
+}
+
+// replace exchanges the document at old for doc in t. Only the keys that
+// differ are touched.
+func replace(t *tree, old *map[string]any, doc map[string]any, slot uint32) (changed bool) {
+	for k, v := range *old {
+		if now, ok := doc[k]; !ok || !reflect.DeepEqual(v, now) {
+			t.removeKey(k, v, slot)
+			changed = true
+		}
+	}
+	for k, v := range doc {
+		if was, ok := (*old)[k]; !ok || !reflect.DeepEqual(was, v) {
+			t.addKey(k, v, slot)
+			changed = true
+		}
+	}
+	*old = doc
+	return changed
+}
+
+// scan returns the members whose ID f accepts.
+func (ix *Index) scan(f func(id string) bool) *roaring.Bitmap {
+	var found []uint32
+	for it := ix.members.Iterator(); it.HasNext(); {
+		if slot := it.Next(); f(string(ix.peels[slot].ID)) {
+			found = append(found, slot)
+		}
+	}
+	return roaring.BitmapOf(found...)
+}
+
+// sorted returns all slots by ID.
+func (ix *Index) sorted() []uint32 {
+	if order := ix.order.Load(); order != nil {
+		return *order
+	}
+	order := make([]uint32, 0, len(ix.slots))
+	for _, slot := range ix.slots {
+		order = append(order, slot)
+	}
+	slices.SortFunc(order, ix.byID)
+	ix.order.Store(&order)
+	return order
+}
+
+func (ix *Index) byID(a, b uint32) int {
+	return strings.Compare(string(ix.peels[a].ID), string(ix.peels[b].ID))
+}
+
+// ids turns slots into IDs; many are picked from the order, few are sorted.
+func (ix *Index) ids(b *roaring.Bitmap) []PeelID {
+	n := int(b.GetCardinality())
+	ids := make([]PeelID, 0, n)
+	if n < len(ix.slots)/8 {
+		slots := b.ToArray()
+		slices.SortFunc(slots, ix.byID)
+		for _, slot := range slots {
+			ids = append(ids, ix.peels[slot].ID)
+		}
+		return ids
+	}
+	dense := b.ToDense()
+	for _, slot := range ix.sorted() {
+		if w := int(slot / 64); w < len(dense) && dense[w]>>(slot%64)&1 == 1 {
+			ids = append(ids, ix.peels[slot].ID)
+		}
+	}
+	return ids
+}

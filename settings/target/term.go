@@ -1,0 +1,339 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+)
+
+// raw is a term as it was written.
+type raw string
+
+func (r raw) String() string { return string(r) }
+
+type (
+	// globTerm is a glob on the ID.
+	globTerm struct {
+		raw
+		glob glob
+	}
+	// regexTerm is E@.
+	regexTerm struct {
+		raw
+		re *regexp.Regexp
+	}
+	// listTerm is L@.
+	listTerm struct {
+		raw
+		ids []PeelID // sorted
+	}
+	// netTerm is S@.
+	netTerm struct {
+		raw
+		prefix netip.Prefix
+	}
+	// groupTerm is N@.
+	groupTerm struct {
+		raw
+		expr *Expr
+	}
+)
+
+func (t globTerm) match(p *Peel) bool  { return t.glob.match(string(p.ID)) }
+func (t regexTerm) match(p *Peel) bool { return t.re.MatchString(string(p.ID)) }
+func (t groupTerm) match(p *Peel) bool { return t.expr.root.match(p) }
+
+func (t listTerm) match(p *Peel) bool {
+	_, ok := slices.BinarySearch(t.ids, p.ID)
+	return ok
+}
+
+// addressFacts are where S@ looks for the addresses of a peel.
+var addressFacts = []string{"ipv4", "ipv6"}
+
+func (t netTerm) match(p *Peel) bool {
+	for _, name := range addressFacts {
+		v, ok := p.Facts[name]
+		if list, isList := v.([]any); isList && slices.ContainsFunc(list, t.holds) || ok && t.holds(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// holds reports whether v is a scalar with an address of the network.
+func (t netTerm) holds(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return t.contains(valueText(v))
+}
+
+func (t netTerm) contains(address string) bool {
+	a, err := netip.ParseAddr(address)
+	return err == nil && t.prefix.Contains(a.Unmap().WithZone(""))
+}
+
+// wordError is what is wrong with a word; offset is where in its text.
+type wordError struct {
+	offset    int
+	msg, hint string
+}
+
+// word reads the next token as a term.
+func (p *parser) word() (node, *SyntaxError) {
+	t := p.peek()
+	n, bad := p.term(t)
+	if bad != nil {
+		if !t.quoted {
+			t.offset += bad.offset
+		}
+		return nil, syntaxError(p.expr, t.offset, bad.msg, bad.hint)
+	}
+	if p.terms++; p.terms > MaxTerms {
+		return nil, p.fail(fmt.Sprintf("the expression and its node groups have more than %d terms", MaxTerms), "")
+	}
+	p.take()
+	return n, nil
+}
+
+func (p *parser) term(t token) (node, *wordError) {
+	f, ok := cutForm(t.text)
+	if !ok {
+		return idGlob(t)
+	}
+	body := t.text[f.length:]
+	if f.custom && !strings.ContainsRune("GPIJ", rune(f.letter)) {
+		return nil, &wordError{1, fmt.Sprintf("%c@ takes no delimiter", f.letter), "only G, P, I and J do"}
+	}
+	if strings.ContainsRune(noDelimiters, f.delimiter) {
+		return nil, &wordError{1, fmt.Sprintf("%q cannot be a delimiter", f.delimiter), "use % or |"}
+	}
+	if body == "" {
+		return nil, &wordError{f.length, fmt.Sprintf("nothing follows %c@", f.letter), ""}
+	}
+	switch f.letter {
+	case 'E':
+		return idRegex(t, body)
+	case 'L':
+		return list(t, body)
+	case 'S':
+		return network(t, body)
+	case 'N':
+		return p.nodeGroup(t, body)
+	case 'G', 'P', 'I', 'J':
+		return p.fact(t, f, body)
+	}
+	hint := "letters are G P I J E L S N"
+	if up := strings.ToUpper(string(f.letter)); strings.Contains("GPIJELSN", up) {
+		hint = fmt.Sprintf("write %s@", up)
+	}
+	return nil, &wordError{0, fmt.Sprintf("unknown form %c@", f.letter), hint}
+}
+
+// notInIDs are characters that no ID holds and that, in a word without a
+// letter, tell which other form was meant.
+var notInIDs = map[rune]string{
+	'{': "braces do not expand, use L@web-01,web-02 or E@web-(01|02)$",
+	'}': "braces do not expand, use L@web-01,web-02 or E@web-(01|02)$",
+	',': "a list of IDs is L@web-01,web-02",
+	':': "a fact is G@key:value",
+}
+
+func idGlob(t token) (node, *wordError) {
+	g, err := compileWithin(t.text)
+	if err != nil {
+		return nil, &wordError{0, err.Error(), ""}
+	}
+	var open int
+	for _, op := range g.ops {
+		for _, r := range op.text {
+			if hint, bad := notInIDs[r]; bad {
+				return nil, &wordError{strings.IndexRune(t.text, r), fmt.Sprintf("no peel ID holds %q", r), hint}
+			}
+		}
+		open += strings.Count(op.text, "(") - strings.Count(op.text, ")")
+	}
+	if open != 0 {
+		return nil, &wordError{0, "the parentheses in this word do not pair", "put a blank before a ( that opens a group and after a ) that closes one"}
+	}
+	return globTerm{raw(t.raw), g}, nil
+}
+
+func compileWithin(pattern string) (glob, error) {
+	if len(pattern) > MaxPattern {
+		return glob{}, fmt.Errorf("the pattern has %d bytes, more than %d", len(pattern), MaxPattern)
+	}
+	return compileGlob(pattern)
+}
+
+func idRegex(t token, body string) (node, *wordError) {
+	re, err := compileRegex(body, 0)
+	if err != nil {
+		return nil, &wordError{2, err.Error(), ""}
+	}
+	return regexTerm{raw(t.raw), re}, nil
+}
+
+// maxProgram bounds the instructions of a compiled regular expression, which
+// the time of a match is proportional to: x{1000} is short and dear.
+const maxProgram = 5000
+
+// compileRegex anchors pattern at the start, as Salt does.
+func compileRegex(pattern string, flags syntax.Flags) (*regexp.Regexp, error) {
+	if len(pattern) > MaxPattern {
+		return nil, fmt.Errorf("the regular expression has %d bytes, more than %d", len(pattern), MaxPattern)
+	}
+	parsed, err := syntax.Parse(pattern, syntax.Perl|flags)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil || len(program.Inst) > maxProgram {
+		return nil, fmt.Errorf("the regular expression is too complex")
+	}
+	prefix := "^(?:"
+	if flags&syntax.FoldCase != 0 {
+		prefix = "^(?i:"
+	}
+	return regexp.Compile(prefix + pattern + ")")
+}
+
+func list(t token, body string) (node, *wordError) {
+	words := strings.Split(body, ",")
+	if len(words) > MaxList {
+		return nil, &wordError{2, fmt.Sprintf("the list has %d IDs, more than %d", len(words), MaxList), ""}
+	}
+	ids := make([]PeelID, len(words))
+	offset := 2
+	for i, w := range words {
+		id, err := ParsePeelID(w)
+		if w == "" {
+			return nil, &wordError{offset, "an ID is missing in the list", "a list holds neither blanks nor an empty place"}
+		}
+		if err != nil {
+			return nil, &wordError{offset, err.Error(), "a list holds IDs alone, no globs"}
+		}
+		ids[i] = id
+		offset += len(w) + 1
+	}
+	slices.Sort(ids)
+	return listTerm{raw(t.raw), slices.Compact(ids)}, nil
+}
+
+func network(t token, body string) (node, *wordError) {
+	if a, err := netip.ParseAddr(body); err == nil {
+		a = a.Unmap().WithZone("")
+		return netTerm{raw(t.raw), netip.PrefixFrom(a, a.BitLen())}, nil
+	}
+	prefix, err := netip.ParsePrefix(body)
+	if err != nil {
+		return nil, &wordError{2, fmt.Sprintf("%q is neither an address nor a network", body), "S@10.0.0.0/8 or S@2001:db8::/32"}
+	}
+	if prefix != prefix.Masked() {
+		return nil, &wordError{2, fmt.Sprintf("%q has bits beyond its length", body), "write S@" + prefix.Masked().String()}
+	}
+	return netTerm{raw(t.raw), prefix}, nil
+}
+
+func (p *parser) nodeGroup(t token, name string) (node, *wordError) {
+	g, ok := p.options.Groups[name]
+	if !ok {
+		return nil, &wordError{2, fmt.Sprintf("there is no node group %q", name), "nodegroups of zester.yaml"}
+	}
+	if g.err != nil {
+		if inner, ok := errors.AsType[*SyntaxError](g.err); ok {
+			return nil, &wordError{2, fmt.Sprintf("node group %q: %s", name, inner.Msg), inner.Hint}
+		}
+		return nil, &wordError{2, fmt.Sprintf("node group %q: %v", name, g.err), ""}
+	}
+	if g.expr.usesSettings && p.options.NoSettings {
+		return nil, &wordError{2, fmt.Sprintf("node group %q asks for settings, which cannot be used here", name), ""}
+	}
+	p.usesSettings = p.usesSettings || g.expr.usesSettings
+	p.terms += g.expr.terms
+	return groupTerm{raw(t.raw), g.expr}, nil
+}
+
+func (p *parser) fact(t token, f form, body string) (node, *wordError) {
+	term := &factTerm{raw: raw(t.raw)}
+	if f.letter == 'I' || f.letter == 'J' {
+		if p.options.NoSettings {
+			return nil, &wordError{0, fmt.Sprintf("%c@ asks for settings, which cannot be used here", f.letter), "use facts: G@ or P@"}
+		}
+		term.source, p.usesSettings = inSettings, true
+	}
+	words, bad := splitPath(body, f)
+	if bad != nil {
+		return nil, bad
+	}
+	if len(words) == 2 && words[1] == "" && !t.quoted {
+		return nil, &wordError{f.length + len(body), "the value is missing", fmt.Sprintf("%c@%s asks whether it is there, '' is the empty value", f.letter, words[0])}
+	}
+	term.values = make([]valueMatcher, len(words))
+	for i, w := range words {
+		term.parts = append(term.parts, makePart(w))
+		if i == 0 {
+			continue
+		}
+		value := strings.Join(words[i:], string(f.delimiter))
+		m, bad := valueFor(f.letter, value)
+		if bad != nil && (i == 1 || !strings.ContainsRune("PJ", rune(f.letter))) {
+			bad.offset += f.length + len(body) - len(value)
+			return nil, bad
+		}
+		term.values[i] = m
+	}
+	return term, nil
+}
+
+// splitPath divides body at its delimiters, except those after a backslash.
+func splitPath(body string, f form) ([]string, *wordError) {
+	var words []string
+	start := 0
+	for i, r := range body {
+		if r == f.delimiter && !escaped(body[start:i]) {
+			words = append(words, body[start:i])
+			start = i + len(string(r))
+		}
+	}
+	words = append(words, body[start:])
+	if len(words) > MaxParts {
+		return nil, &wordError{f.length, fmt.Sprintf("the path has %d parts, more than %d", len(words), MaxParts), ""}
+	}
+	if words[0] == "" {
+		return nil, &wordError{f.length, "the path begins with its delimiter", ""}
+	}
+	return words, nil
+}
+
+// escaped reports whether a backslash at the end of s takes what follows.
+func escaped(s string) bool { return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1 }
+
+// valueFor compiles what may turn out to be the value.
+func valueFor(letter byte, value string) (valueMatcher, *wordError) {
+	if letter == 'P' || letter == 'J' {
+		re, err := compileRegex(value, syntax.FoldCase)
+		if err != nil {
+			return nil, &wordError{0, err.Error(), ""}
+		}
+		return regexValue{re}, nil
+	}
+	if op, operand := cutOperator(value); op != "" {
+		n, ok := parseNumber(strings.ToLower(operand))
+		if !ok {
+			return nil, &wordError{len(op), fmt.Sprintf("%s compares with a number, not with %q", op, operand), `a value that begins so is written \` + op}
+		}
+		return comparison{op, n}, nil
+	}
+	g, err := compileWithin(strings.ToLower(value))
+	if err != nil {
+		return nil, &wordError{0, err.Error(), ""}
+	}
+	return g, nil
+}
