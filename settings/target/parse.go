@@ -120,7 +120,7 @@ func (p *parser) operatorHint() string {
 	if op := strings.ToLower(p.peek().text); operatorKinds[op] != tokenEnd {
 		return fmt.Sprintf("write %s in lower case", op)
 	}
-	return "write and or or between them; a blank within a value is written \\ or quoted"
+	return "write and or or between them; a value with a blank needs quotes"
 }
 
 func (p *parser) or() (node, *SyntaxError) {

@@ -146,6 +146,9 @@ var notInIDs = map[rune]string{
 }
 
 func idGlob(t token) (node, *wordError) {
+	if t.text == "" {
+		return nil, &wordError{0, "the word is empty", "'*' selects every peel"}
+	}
 	g, err := compileWithin(t.text)
 	if err != nil {
 		return nil, &wordError{0, err.Error(), ""}

@@ -1,0 +1,309 @@
+package target
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var fleet = []Peel{
+	{ID: "web-01", Facts: Facts{
+		"os": "Ubuntu", "mem_mb": int64(8192), "virtual": true, "load": 2.0, "name": "Red Hat (old)",
+		"ipv4": []any{"10.1.2.3", "192.168.0.1"}, "ipv6": []any{"2001:db8::1", "fe80::1%eth0"},
+		"disks": []any{
+			map[string]any{"dev": "sda", "gb": int64(100)},
+			map[string]any{"dev": "sdb", "gb": int64(900)},
+		},
+		"net": map[string]any{"eth0": map[string]any{"mac": "aa:bb:cc"}, "Key": "x"},
+		"url": "http://a:80", "empty": "", "null": nil, "ports": []any{int64(22), int64(80)},
+	}, Settings: map[string]any{"role": "front", "tier": []any{"a", "b"}}},
+	{ID: "web-02.dc1", Facts: Facts{"os": "Debian", "mem_mb": "4096", "virtual": false, "ipv4": "10.200.0.1"}},
+	{ID: "db-01", Facts: Facts{"os": "Debian", "mem_mb": "a lot"}},
+	{ID: "and"},
+}
+
+func matching(e *Expr) string {
+	var ids []string
+	for _, p := range fleet {
+		if e.Match(p) {
+			ids = append(ids, string(p.ID))
+		}
+	}
+	return strings.Join(ids, " ")
+}
+
+func TestExpressions(t *testing.T) {
+	groups, err := ParseGroups(map[string][]string{
+		"web": {"web-*"}, "some": {"web-01", "db-01"}, "deb": {"G@os:debian or 'and'"}, "both": {"N@web", "and", "N@deb"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ expr, want string }{
+		{"*", "web-01 web-02.dc1 db-01 and"},
+		{"web-0[1-3]", "web-01"},
+		{"[d-wa]*", "web-01 web-02.dc1 db-01 and"},
+		{"[!w]*-01", "db-01"},
+		{"Web-*", ""},
+		{"@x", ""},
+		{"'and'", "and"},
+		{`web-\01`, "web-01"},
+		{"E@web", "web-01 web-02.dc1"},
+		{"E@eb", ""},
+		{"E@(web|db)-01$", "web-01 db-01"},
+		{"E@x|db", "db-01"},
+		{"(E@([a-z)]+)-01$)", "web-01 db-01"},
+		{"L@db-01,nowhere,db-01", "db-01"},
+		{"G@os:UBUNTU", "web-01"},
+		{"G@OS:ubuntu", ""},
+		{"G@os", "web-01 web-02.dc1 db-01"},
+		{"G@null", "web-01"},
+		{"G@null:*", "web-01"},
+		{"G@empty:''", "web-01"},
+		{"G@os:deb* and web*", "web-02.dc1"},
+		{"not G@os:Debian", "web-01 and"},
+		{"G@virtual:True", "web-01"},
+		{"G@load:2.0", "web-01"},
+		{`G@name:Red\ Hat*`, "web-01"},
+		{`G@name:"red hat (old)"`, "web-01"},
+		{`(G@name:'red hat (old)' or db-01)`, "web-01 db-01"},
+		{`G@name:*(old)`, "web-01"},
+		{"G@net:eth0:mac:aa:bb:cc", "web-01"},
+		{"G@net:*:mac:aa:*", "web-01"},
+		{"G|@net|eth0|mac|aa:bb:cc", "web-01"},
+		{"G@net:eth0", "web-01"},
+		{"G@net:key", ""},
+		{"G@url:http://a:80", "web-01"},
+		{"G@disks:dev:sdb", "web-01"},
+		{"G@disks:1:dev:sdb", "web-01"},
+		{"G@disks:0:dev:sdb", ""},
+		{"G@disks:*:dev:sdb", "web-01"},
+		{"G@ports:80", "web-01"},
+		{"G@ports:1", ""},
+		{"G@mem_mb:>=4096", "web-01 web-02.dc1"},
+		{"G@mem_mb:>4096", "web-01"},
+		{"G@mem_mb:<=4096.0", "web-02.dc1"},
+		{"G@mem_mb:<1e4", "web-01 web-02.dc1"},
+		{"G@mem_mb:!=4096", "web-01"},
+		{"G@disks:gb:>500", "web-01"},
+		{"P@os:(deb|ubu)", "web-01 web-02.dc1 db-01"},
+		{"P@os:u", "web-01"},
+		{"P@os:untu", ""},
+		{"P@url:http://.:80$", "web-01"},
+		{"I@role:FRONT", "web-01"},
+		{"J@tier:[ab]$", "web-01"},
+		{"S@10.0.0.0/8", "web-01 web-02.dc1"},
+		{"S@10.1.2.3 or S@::ffff:10.200.0.1", "web-01 web-02.dc1"},
+		{"S@2001:db8::/32", "web-01"},
+		{"S@fe80::1", "web-01"},
+		{"N@some", "web-01 db-01"},
+		{"N@both", "web-02.dc1"},
+		{"N@deb and not and", "error"},
+		{"N@deb not 'and'", "web-02.dc1 db-01"},
+		{"web-01 or db-01 and G@os:ubuntu", "web-01"},
+		{"(web-01 or db-01) and G@os:debian", "db-01"},
+		{"not(web-* or db-*)", "and"},
+		{"not not db-01", "db-01"},
+		{"((db-01))", "db-01"},
+		{"* not web-01 not db-01", "web-02.dc1 and"},
+	} {
+		e, err := Parse(c.expr, Options{Groups: groups})
+		if c.want == "error" {
+			if err == nil {
+				t.Errorf("%s is no error", c.expr)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.expr, err)
+			continue
+		}
+		if got := matching(e); got != c.want {
+			t.Errorf("%s matches %q, want %q", c.expr, got, c.want)
+		}
+		again, err := Parse(e.String(), Options{Groups: groups})
+		if err != nil || matching(again) != c.want || again.String() != e.String() {
+			t.Errorf("%s is written as %s, which means something else (%v)", c.expr, e, err)
+		}
+	}
+}
+
+func TestMistakesNameTheirColumn(t *testing.T) {
+	long := strings.Repeat("x", MaxPattern+1)
+	groups, _ := ParseGroups(map[string][]string{"loop": {"N@loop2"}, "loop2": {"N@loop"}, "s": {"I@a:b"}})
+	for _, c := range []struct {
+		expr   string
+		column int
+		msg    string
+	}{
+		{"", 1, "the expression is empty ('*' selects every peel)"},
+		{"  ", 3, "the expression is empty"},
+		{"and true", 1, `"and" needs a term before it`},
+		{"a and", 6, "the expression ends where a term must follow"},
+		{"a or or b", 6, `"or" needs a term before it`},
+		{"not", 4, "the expression ends"},
+		{"a b", 3, "two terms without an operator (write and or or between them"},
+		{"a AND b", 3, "two terms without an operator (write and in lower case)"},
+		{"a (b)", 3, "two terms without an operator"},
+		{"(a) (b)", 5, "two terms without an operator"},
+		{"ä* b", 4, "two terms without an operator"},
+		{"G@os:Red Hat", 10, "two terms without an operator"},
+		{"G@true and (I@true", 12, "this ( is never closed"},
+		{"a)", 2, "this ) closes nothing"},
+		{"()", 2, "a term is missing before this )"},
+		{"a(b or c)", 1, "the parentheses in this word do not pair"},
+		{"web-[1", 1, "has no closing ]"},
+		{"web-[3-1]", 1, "range 3-1 runs backwards"},
+		{"web-[^1]", 1, "write [!"},
+		{`web-\`, 1, "a backslash ends"},
+		{"web-{1,2}", 5, `no peel ID holds '{' (braces do not expand`},
+		{"a or web1,web2", 10, `no peel ID holds ',' (a list of IDs is L@web-01,web-02)`},
+		{"os:ubuntu", 3, `no peel ID holds ':' (a fact is G@key:value)`},
+		{"''", 1, "the word is empty"},
+		{"a or 'b", 6, "the quote is never closed"},
+		{"G@a:'b'c", 8, "the word goes on after its closing quote"},
+		{"E@(a", 3, "missing closing )"},
+		{"a and P@os:(a", 12, "missing closing )"},
+		{"E@" + long, 3, "the regular expression has 1025 bytes, more than 1024"},
+		{"E@(x{1000}y){1}{9}", 3, "invalid nested repetition"},
+		{`E@[\pL]{900}` + strings.Repeat("x{900}", 9), 3, "too complex"},
+		{long, 1, "the pattern has 1025 bytes, more than 1024"},
+		{"L@a, b", 5, "an ID is missing in the list (a list holds neither blanks nor an empty place)"},
+		{"L@a,b*", 5, `peel ID "b*" has '*' at 2`},
+		{"L@" + strings.Repeat("a,", MaxList) + "a", 3, "the list has 10001 IDs, more than 10000"},
+		{"S@not-an-ip", 3, `"not-an-ip" is neither an address nor a network`},
+		{"S@10.0.0.1/8", 3, `"10.0.0.1/8" has bits beyond its length (write S@10.0.0.0/8)`},
+		{"N@nowhere", 3, `there is no node group "nowhere"`},
+		{"N@loop", 3, `node group "loop": it uses itself: loop > loop2 > loop`},
+		{"a or N@loop2", 8, `node group "loop2": node group "loop": it uses itself`},
+		{"R@a", 1, "unknown form R@ (letters are G P I J E L S N)"},
+		{"g@os:x", 1, "unknown form g@ (write G@)"},
+		{"G@", 3, "nothing follows G@"},
+		{"G@os:", 6, "the value is missing (G@os asks whether it is there, '' is the empty value)"},
+		{"G@:x", 3, "the path begins with its delimiter"},
+		{"G@a:b:>=x", 9, `>= compares with a number, not with "x" (a value that begins so is written \>=)`},
+		{"G@a:[", 5, "has no closing ]"},
+		{"E%@a", 2, "E@ takes no delimiter"},
+		{"G*@a*b", 2, "'*' cannot be a delimiter"},
+		{"G@" + strings.Repeat("a:", MaxParts) + "a", 3, "the path has 65 parts, more than 64"},
+		{strings.Repeat("(", 200), MaxDepth + 1, "nested deeper than 100"},
+		{strings.Repeat("not ", 200), 4*MaxDepth + 1, "nested deeper than 100"},
+		{"a\xff", 2, "no valid UTF-8"},
+		{strings.Repeat("a", MaxLength+1), 1, "the expression has 262145 bytes, more than 262144"},
+		{strings.Repeat("a or ", MaxTerms) + "a", 5*MaxTerms + 1, "more than 10000 terms"},
+	} {
+		_, err := Parse(c.expr, Options{Groups: groups})
+		syntax, ok := err.(*SyntaxError)
+		if !ok || syntax.Column != c.column || !strings.Contains(err.Error(), c.msg) {
+			t.Errorf("%.40s gives %v, want column %d: %s", c.expr, err, c.column, c.msg)
+		}
+	}
+}
+
+func TestSettingsAreRefusedWhereTheyAreDecided(t *testing.T) {
+	groups, err := ParseGroups(map[string][]string{"s": {"I@a:b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, expr := range []string{"a or I@a:b", "a or J@a:b", "a or N@s"} {
+		e, err := Parse(expr, Options{Groups: groups})
+		if err != nil || !e.UsesSettings() {
+			t.Errorf("%s: %v", expr, err)
+		}
+		if _, err := Parse(expr, Options{Groups: groups, NoSettings: true}); err == nil {
+			t.Errorf("%s was not refused", expr)
+		}
+	}
+	if e, err := Parse("a or N@s", Options{Groups: Groups{"s": group{expr: &Expr{root: orNode{}}}}}); err != nil || e.UsesSettings() {
+		t.Errorf("settings are used without I@ and J@ (%v)", err)
+	}
+}
+
+func TestGroupsThatAreFineAreUsableBesideBrokenOnes(t *testing.T) {
+	groups, err := ParseGroups(map[string][]string{
+		"ok": {"db-*"}, "none": nil, "bad": {"a b"}, "globs": {"a", "b*"}, "unknown": {"N@x"},
+	})
+	want := `node group "bad": cannot parse target "a b": column 3: two terms without an operator (write and or or between them; a value with a blank needs quotes)
+node group "globs": a list without operators is a list of IDs: peel ID "b*" has '*' at 2, allowed are letters, digits, '.', '_' and '-'
+node group "none": it is empty
+node group "unknown": cannot parse target "N@x": column 3: there is no node group "x" (nodegroups of zester.yaml)`
+	if err == nil || err.Error() != want {
+		t.Errorf("error is\n%v\nwant\n%s", err, want)
+	}
+	e, err := Parse("N@ok", Options{Groups: groups})
+	if err != nil || matching(e) != "db-01" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestGroupsCannotMultiply(t *testing.T) {
+	defs := map[string][]string{"g0": {"a or a"}}
+	for i := range 30 {
+		defs[fmt.Sprint("g", i+1)] = []string{fmt.Sprintf("N@g%d or N@g%d", i, i)}
+	}
+	groups, _ := ParseGroups(defs)
+	if _, err := Parse("N@g10", Options{Groups: groups}); err != nil {
+		t.Error(err)
+	}
+	if _, err := Parse("N@g30", Options{Groups: groups}); err == nil || !strings.Contains(err.Error(), "more than 10000 terms") {
+		t.Errorf("a group of 2^30 terms gives %v", err)
+	}
+}
+
+func TestListsNamesWhatL_Names(t *testing.T) {
+	groups, err := ParseGroups(map[string][]string{"g": {"z", "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Parse("L@c,b and (not N@g or L@b,d) and web-*", Options{Groups: groups})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(e.Lists()); got != "[a b c d z]" {
+		t.Errorf("Lists = %s", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		"*", "web-* and G@os:ubuntu", "(a or b) not c", "E@(a|b)$", "L@a,b", "G%@a%b", "P@a:b:(c)", "S@10.0.0.0/8", "N@g",
+		`G@a:"b c"`, `G@a:b\ c`, "not(a)", "a(b)c", "[a-z]x", "G@a:>=1", "I@x or J@y:z", `'and' or "or"`, "((a)) or (G@x:(y))",
+		`G@a\:b:c`, "E@[)]x", "G@a:b)c", "(G@a:[)])", "@x", "G@a:>1:!=2",
+	} {
+		f.Add(s)
+	}
+	groups, err := ParseGroups(map[string][]string{"g": {"a"}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		e, err := Parse(s, Options{Groups: groups})
+		if err != nil {
+			if syntax := err.(*SyntaxError); syntax.Column < 1 || syntax.Column > len(s)+1 || syntax.Msg == "" {
+				t.Fatalf("%q: %#v", s, err)
+			}
+			return
+		}
+		again, err := Parse(e.String(), Options{Groups: groups})
+		if err != nil {
+			t.Fatalf("%q is written as %q: %v", s, e, err)
+		}
+		if again.String() != e.String() {
+			t.Fatalf("%q is written as %q, then as %q", s, e, again)
+		}
+		ix := NewIndex()
+		for _, p := range fleet {
+			if e.Match(p) != again.Match(p) {
+				t.Fatalf("%q and %q differ on %s", s, e, p.ID)
+			}
+			ix.Put(p.ID, p.Facts)
+			ix.PutSettings(p.ID, p.Settings)
+		}
+		for _, p := range fleet {
+			if _, ok := slices.BinarySearch(ix.Select(e), p.ID); ok != e.Match(p) {
+				t.Fatalf("%q: index says %v on %s", s, ok, p.ID)
+			}
+		}
+	})
+}
