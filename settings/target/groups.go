@@ -31,18 +31,18 @@ func (e *GroupError) Unwrap() error { return e.Err }
 // ParseGroups reads node groups, each given as the words of an expression (a
 // whole expression may be one word); several words without an operator are
 // IDs. Groups may use each other, but not in a circle. The groups that are
-// fine are usable whatever the error, which joins one *GroupError for each of
-// the others, by name.
-func ParseGroups(defs map[string][]string) (Groups, error) {
+// fine are usable beside the others, for each of which there is one error, by
+// name.
+func ParseGroups(defs map[string][]string) (Groups, []*GroupError) {
 	r := groupReader{defs: defs, groups: Groups{}}
-	var errs []error
+	var errs []*GroupError
 	for _, name := range slices.Sorted(maps.Keys(defs)) {
 		r.read(name)
 		if err := r.groups[name].err; err != nil {
 			errs = append(errs, &GroupError{name, err})
 		}
 	}
-	return r.groups, errors.Join(errs...)
+	return r.groups, errs
 }
 
 type groupReader struct {
