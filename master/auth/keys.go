@@ -1,0 +1,125 @@
+// Package auth says who may do what on the bus, and makes the credentials that the server checks.
+//
+// Trust is a chain of signatures: an operator key signs two accounts, the server's own and ZESTER, in which all of
+// zester lives. ZESTER lists one signing key per [Role] together with a template of what a user signed by that key
+// may publish and hear, made from [Permissions]. A user's JWT therefore holds no permissions, only a name, which
+// the server puts into the template. It stays small, and a change of the table reaches everybody when the server
+// starts with the new one.
+//
+// The name is thus the identity: it is the last token of all that its owner publishes. A name with a wildcard in
+// it would be everybody, hence [Keys.Issue] takes one plain token and nothing else. The wire form of peel IDs
+// cannot be turned back: "a.b" and "a_b" have one name and would be one party on the bus, so whoever enrolls peels
+// refuses the second.
+//
+// Permissions guard what a client publishes, not the reply subject that it asks others to answer to. A server's
+// answer can be aimed at somebody else's subject; peel/wire refuses such messages when it decodes, and a responder
+// answers a person's request only into that person's inbox.
+package auth
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+)
+
+// Lengths of names in bytes: of people and masters, and of peels in wire form.
+const (
+	maxUser = 64
+	maxPeel = 128
+)
+
+// Trust is what a server must know to check credentials. It holds no secret.
+type Trust struct {
+	Operator      string            // the operator's JWT
+	SystemAccount string            // public key of the account in which the server speaks of itself
+	Accounts      map[string]string // JWTs of all accounts by public key
+}
+
+// Keys hold the secrets that sign credentials.
+type Keys struct {
+	account string // public key of the account ZESTER
+	roles   map[Role]nkeys.KeyPair
+	trust   Trust
+}
+
+// Trust returns what the server needs. It is the same for the life of k.
+func (k *Keys) Trust() Trust { return k.trust }
+
+// Issue signs a JWT for a user key made elsewhere, of which only the public half is given. For a peel the name is
+// the wire form of its ID, for others 1 to 64 characters of [A-Za-z0-9_-]. A ttl of 0 gives a JWT that does not end.
+func (k *Keys) Issue(role Role, name, public string, ttl time.Duration) (string, error) {
+	signer, ok := k.roles[role]
+	if !ok {
+		return "", fmt.Errorf("cannot sign a credential for %q: unknown role %q", name, role)
+	}
+	if err := checkName(role, name); err != nil {
+		return "", err
+	}
+	if !nkeys.IsValidPublicUserKey(public) {
+		return "", fmt.Errorf("cannot sign a credential for %q: %q is not the public key of a user", name, public)
+	}
+	if ttl < 0 {
+		return "", fmt.Errorf("cannot sign a credential for %q: it would have ended %v ago", name, -ttl)
+	}
+	c := jwt.NewUserClaims(public)
+	c.Name = name
+	c.IssuerAccount = k.account
+	c.SetScoped(true)
+	if ttl > 0 {
+		c.Expires = time.Now().Add(ttl).Unix()
+	}
+	token, err := c.Encode(signer)
+	if err != nil {
+		return "", fmt.Errorf("cannot sign a credential for %q: %w", name, err)
+	}
+	return token, nil
+}
+
+// Creds makes a new user key and returns it with its JWT in the form of a .creds file, which is a secret.
+// Name and ttl are as in [Keys.Issue].
+func (k *Keys) Creds(role Role, name string, ttl time.Duration) ([]byte, error) {
+	user, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a key for %q: %w", name, err)
+	}
+	defer user.Wipe()
+	public, err := user.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a key for %q: %w", name, err)
+	}
+	token, err := k.Issue(role, name, public, ttl)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := user.Seed()
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a key for %q: %w", name, err)
+	}
+	creds, err := jwt.FormatUserConfig(token, seed)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write the credential of %q: %w", name, err)
+	}
+	return creds, nil
+}
+
+func checkName(role Role, name string) error {
+	limit := maxUser
+	if role == RolePeel {
+		limit = maxPeel
+	}
+	if name == "" || len(name) > limit {
+		return fmt.Errorf("cannot sign a credential for %.40q: a %s's name has 1 to %d characters", name, role, limit)
+	}
+	for i := range len(name) {
+		if !isNameByte(name[i]) {
+			return fmt.Errorf("cannot sign a credential for %q: %q is not allowed in a name, only letters, digits, '_' and '-'", name, name[i])
+		}
+	}
+	return nil
+}
+
+func isNameByte(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_' || b == '-'
+}

@@ -1,0 +1,126 @@
+package auth
+
+import (
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// A Role says what kind of party a credential belongs to.
+type Role string
+
+// The roles. Each has a signing key of its own.
+const (
+	RolePeel     Role = "peel"
+	RoleOperator Role = "operator" // dispatches and reads
+	RoleAuditor  Role = "auditor"  // reads
+	RoleMaster   Role = "master"   // masters and the reconciler
+)
+
+var roles = []Role{RolePeel, RoleOperator, RoleAuditor, RoleMaster}
+
+// name stands in a grant for the name in the credential; the server puts it there when a connection is made.
+const name = "{{name()}}"
+
+// readVerbs are the verbs of the API that change nothing, whatever the noun.
+var readVerbs = []string{"list", "show", "status", "active", "returns", "history", "peels", "next", "diff", "version"}
+
+// Grants are the subjects that a role may use. What is not granted is refused by the server, and both lists of
+// every role are non-empty: to NATS an empty list would mean everything.
+type Grants struct {
+	Publish, Subscribe []string
+}
+
+// Permissions returns what a role may do, with "{{name()}}" where the name in the credential goes. It is the only
+// such table: the signing keys' templates are made from it. A Role that is none of the constants gets nothing.
+func Permissions(r Role) Grants {
+	switch r {
+	case RolePeel:
+		return peelGrants()
+	case RoleOperator:
+		return operatorGrants()
+	case RoleAuditor:
+		return auditorGrants()
+	case RoleMaster:
+		return masterGrants()
+	}
+	return Grants{Publish: []string{"_NONE"}, Subscribe: []string{"_NONE"}}
+}
+
+func peelGrants() Grants {
+	return Grants{
+		Publish: []string{
+			wire.AckOf("*", name),
+			wire.ReturnOf("*", name),
+			wire.ScheduledOf("*", name),
+			wire.Fact(name),
+			wire.Heartbeat(name),
+			wire.SettingsApplied(name),
+			wire.SettingsGet(name),
+		},
+		Subscribe: []string{
+			wire.Cmd(name),
+			wire.Settings(name),
+			wire.CancelOf("*"),
+			RolePeel.Inbox(name) + ".>",
+		},
+	}
+}
+
+func operatorGrants() Grants {
+	return Grants{
+		Publish: []string{
+			wire.Dispatch(name),
+			wire.Resolve(name),
+			wire.API("*", "*", name),
+			wire.CancelOf("*"),
+			factsGet,
+		},
+		Subscribe: []string{
+			wire.AckOf("*", "*"),
+			wire.ReturnOf("*", "*"),
+			wire.ScheduledOf("*", "*"),
+			wire.StatusOf("*"),
+			RoleOperator.Inbox(name) + ".>",
+		},
+	}
+}
+
+// factsGet reads from the stream of facts, by sequence and in batches, so that a target resolves without a master.
+const factsGet = "$JS.API.DIRECT.GET.facts"
+
+func auditorGrants() Grants {
+	g := Grants{Subscribe: []string{RoleAuditor.Inbox(name) + ".>"}}
+	for _, verb := range readVerbs {
+		g.Publish = append(g.Publish, wire.API("*", verb, name))
+	}
+	return g
+}
+
+// masterGrants leave out only what belongs to the server ($SYS) and the inboxes of others.
+func masterGrants() Grants {
+	return Grants{
+		Publish: []string{
+			"zester.>", "$KV.>", "$JS.>",
+			wire.UserInbox(">"),     // answers to people
+			RoleMaster.Inbox("*.>"), // answers to other masters
+			"_INBOX.*.>",            // answers to tools that ask in a peel's name
+		},
+		Subscribe: []string{
+			"zester.>", "$KV.>", "$JS.>",
+			"$SRV.>", // the service framework's own ping, info and stats
+			RoleMaster.Inbox(name) + ".>",
+		},
+	}
+}
+
+// Inbox is the prefix of the subjects on which a party gets answers, for [nats.CustomInboxPrefix]. Those of the
+// roles never overlap, whatever the names, except that operators and auditors share theirs: both are people.
+func (r Role) Inbox(name string) string {
+	switch r {
+	case RolePeel:
+		return wire.Inbox(name)
+	case RoleMaster:
+		return "_INBOX_MASTER." + name
+	default:
+		return wire.UserInbox(name)
+	}
+}

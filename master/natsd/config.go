@@ -1,0 +1,81 @@
+package natsd
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+func configs() []jetstream.StreamConfig {
+	settings := bucket(BucketSettings, 1, 0)
+	settings.AllowDirect = true
+	settings.RePublish = &jetstream.RePublish{Source: wire.SettingsKey("*"), Destination: wire.Settings("{{wildcard(1)}}")}
+	returns := bucket(BucketJobReturns, 1, jobRetention)
+	returns.AllowDirect = true
+	return []jetstream.StreamConfig{
+		settings,
+		bucket(BucketJobs, 10, jobRetention),
+		returns,
+		bucket(BucketMasters, 1, liveness),
+		bucket(BucketLeases, 1, liveness),
+		bucket(BucketRollout, 10, 0),
+		jobEvents(),
+		lastPerSubject(StreamFacts, wire.AllFacts),
+		lastPerSubject(StreamApplied, wire.AllApplied),
+	}
+}
+
+// bucket is a KV bucket as the client library would make it, except that reads go to the stream's leader: on a
+// cluster a direct get may be answered by a copy that lags, and what is read here decides who owns what. Values
+// may have a lifetime of their own, and where all have one, a marker tells watchers of a key that ended.
+func bucket(name string, history int64, ttl time.Duration) jetstream.StreamConfig {
+	c := jetstream.StreamConfig{
+		Name:              "KV_" + name,
+		Subjects:          []string{"$KV." + name + ".>"},
+		MaxMsgsPerSubject: history,
+		MaxAge:            ttl,
+		MaxMsgs:           -1,
+		MaxBytes:          -1,
+		MaxMsgSize:        -1,
+		MaxConsumers:      -1,
+		Storage:           jetstream.FileStorage,
+		Discard:           jetstream.DiscardNew,
+		AllowRollup:       true,
+		DenyDelete:        true,
+		Duplicates:        duplicates,
+		AllowMsgTTL:       true,
+	}
+	if ttl == liveness {
+		c.Duplicates = liveness
+		c.SubjectDeleteMarkerTTL = liveness
+	}
+	return c
+}
+
+// jobEvents keeps what is said about jobs, for replay by a master that takes a job over and as the queue of
+// scheduled results.
+func jobEvents() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: StreamJobEvents,
+		Subjects: []string{
+			wire.DispatchOf("*"), wire.StatusOf("*"), wire.CancelOf("*"),
+			wire.AckOf("*", "*"), wire.ReturnOf("*", "*"), wire.ScheduledOf("*", "*"),
+		},
+		MaxAge:     jobRetention,
+		Storage:    jetstream.FileStorage,
+		Duplicates: duplicates,
+	}
+}
+
+// lastPerSubject keeps the newest message of each peel for good.
+func lastPerSubject(name, subject string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              name,
+		Subjects:          []string{subject},
+		MaxMsgsPerSubject: 1,
+		Storage:           jetstream.FileStorage,
+		Duplicates:        duplicates,
+		AllowDirect:       true,
+	}
+}

@@ -1,0 +1,222 @@
+// Package natstest runs the real bus for a test: the embedded server with JetStream on disk, authentication on and
+// all buckets and streams made.
+//
+// In a [Bubble] time is fake, so what waits takes no time: expiries, heartbeats, retention, reconnects. The server
+// then has no sockets. [Listen] is for what needs them. Connections made here close when the test ends, and inside
+// the bubble. A refused publish or subscription fails the test, because to the code under test it would look like
+// silence; give an error handler of your own to try what is refused.
+package natstest
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+)
+
+// Bus is a running server and the keys that it trusts.
+type Bus struct {
+	Keys *auth.Keys
+
+	t    testing.TB
+	opts natsd.Options
+
+	mu    sync.Mutex
+	srv   *natsd.Server // nil while stopped
+	url   string
+	ended bool // the test is over: nothing may be reported any more
+}
+
+// Bubble runs f in a synctest bubble with a bus of its own. Everything that f starts must end by f's return and its
+// cleanups, else the test fails; cleanups close the bus's connections first, then the server.
+func Bubble(t *testing.T, f func(t *testing.T, b *Bus)) {
+	t.Helper()
+	dir := t.TempDir()
+	// The server's store reads a clock of the process, which must not be started inside the bubble.
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		f(t, start(t, dir, natsd.Options{DontListen: true}))
+	})
+}
+
+// Listen runs a bus in real time, on loopback and a port that the kernel chose.
+func Listen(t testing.TB) *Bus {
+	t.Helper()
+	return start(t, t.TempDir(), natsd.Options{})
+}
+
+func start(t testing.TB, dir string, opts natsd.Options) *Bus {
+	t.Helper()
+	keys, err := auth.Open(filepath.Join(dir, "keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Dir = filepath.Join(dir, "store")
+	opts.Trust = natsd.Trust(keys.Trust())
+	opts.Log = slog.New(slog.DiscardHandler)
+	b := &Bus{Keys: keys, t: t, opts: opts, url: "nats://in-process.invalid"}
+	t.Cleanup(b.end)
+	b.Start(t)
+	if err := natsd.Provision(t.Context(), b.JetStream(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Start runs the server again after [Bus.Stop], on the same store and port.
+func (b *Bus) Start(t testing.TB) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.srv != nil {
+		t.Fatal("the bus runs already")
+	}
+	srv, err := natsd.New(b.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b.srv = srv
+	if !b.opts.DontListen {
+		b.url = srv.URL()
+		b.opts.Port = portOf(t, b.url)
+	}
+}
+
+// Stop ends the server as a clean end of its process would. Connections begin to reconnect.
+func (b *Bus) Stop(t testing.TB) {
+	t.Helper()
+	if !b.stop() {
+		t.Fatal("the bus is stopped already")
+	}
+}
+
+// Restart stops the server and starts it on the same store and port. Connections come back by themselves, after
+// their reconnect wait.
+func (b *Bus) Restart(t testing.TB) {
+	t.Helper()
+	b.Stop(t)
+	b.Start(t)
+}
+
+func (b *Bus) stop() bool {
+	b.mu.Lock()
+	srv := b.srv
+	b.srv = nil
+	b.mu.Unlock()
+	if srv != nil {
+		srv.Shutdown()
+	}
+	return srv != nil
+}
+
+func (b *Bus) end() {
+	b.stop()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+}
+
+// URL is what to dial with [Bus.Options], also while the bus is stopped. In a bubble it names no address.
+func (b *Bus) URL() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.url
+}
+
+// InProcessConn lets connections in a bubble find the server that runs now, across restarts.
+func (b *Bus) InProcessConn() (net.Conn, error) {
+	b.mu.Lock()
+	srv := b.srv
+	b.mu.Unlock()
+	if srv == nil {
+		return nil, errors.New("the bus is stopped")
+	}
+	var o nats.Options
+	if err := srv.InProcess()(&o); err != nil {
+		return nil, err
+	}
+	return o.InProcessServer.InProcessConn()
+}
+
+// Options are what a component needs to dial the bus as name in a role: a new credential that does not end, the
+// inbox prefix that goes with it, and the way to the server. They set the error handler.
+func (b *Bus) Options(role auth.Role, name string) []nats.Option {
+	b.t.Helper()
+	creds, err := b.Keys.Creds(role, name, 0)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	opts := []nats.Option{
+		nats.Name(name),
+		nats.UserCredentialBytes(creds),
+		nats.CustomInboxPrefix(role.Inbox(name)),
+		nats.ErrorHandler(b.refused),
+	}
+	if b.opts.DontListen {
+		opts = append(opts, nats.InProcessServer(b))
+	}
+	return opts
+}
+
+func (b *Bus) refused(nc *nats.Conn, _ *nats.Subscription, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended && errors.Is(err, nats.ErrPermissionViolation) {
+		b.t.Errorf("%s: %v", nc.Opts.Name, err)
+	}
+}
+
+// Conn connects as name in a role, with further options, and closes the connection when t ends. It reconnects for
+// ever.
+func (b *Bus) Conn(t testing.TB, role auth.Role, name string, opts ...nats.Option) *nats.Conn {
+	t.Helper()
+	all := append(b.Options(role, name), nats.MaxReconnects(-1))
+	if !b.opts.DontListen {
+		all = append(all, nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
+	}
+	nc, err := nats.Connect(b.URL(), append(all, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// JetStream connects as a master and returns its view of the streams.
+func (b *Bus) JetStream(t testing.TB) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(b.Conn(t, auth.RoleMaster, "natstest"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func portOf(t testing.TB, address string) int {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}

@@ -1,0 +1,50 @@
+package natsd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Names of the buckets and streams.
+const (
+	BucketSettings   = "settings"    // by peel in wire form
+	BucketJobs       = "jobs"        // by JID, and active.<jid>
+	BucketJobReturns = "job-returns" // <jid>.<peel in wire form>
+	BucketMasters    = "masters"     // by master
+	BucketLeases     = "leases"      // by name of the lease
+	BucketRollout    = "rollout"
+	StreamJobEvents  = "job-events"
+	StreamFacts      = "facts"
+	StreamApplied    = "applied"
+)
+
+const (
+	jobRetention = 7 * 24 * time.Hour
+	liveness     = 15 * time.Second // a master or lease that is not renewed for so long is gone
+	duplicates   = 2 * time.Minute  // in which a message with a known Nats-Msg-Id is not stored again
+)
+
+// Provision makes the buckets and streams that are missing and brings the configuration of the others up to date,
+// with the given number of copies of each (1 on a single server, 3 on a cluster). It may be called by several
+// masters at once and at every start. An error names the stream and why the server refused.
+func Provision(ctx context.Context, js jetstream.JetStream, replicas int) error {
+	for _, c := range configs() {
+		c.Replicas = replicas
+		if err := createOrUpdate(ctx, js, c); err != nil {
+			return fmt.Errorf("cannot provision stream %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// createOrUpdate tries twice, because another master may create the stream between the two steps.
+func createOrUpdate(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) error {
+	if _, err := js.CreateStream(ctx, c); err == nil {
+		return nil
+	}
+	_, err := js.CreateOrUpdateStream(ctx, c)
+	return err
+}

@@ -1,0 +1,154 @@
+// Package natsd is the bus: the embedded NATS server with JetStream, and the buckets and streams that zester keeps
+// on any server, embedded or not.
+//
+// The embedded server knows one operator and its accounts, loaded from [Trust], and refuses everybody without a
+// credential signed in that chain. It stores in one directory, listens on loopback unless told otherwise, and logs
+// to the program's logger. Nothing else in zester imports the server's code.
+//
+// [Provision] creates what is missing and updates what differs. It never deletes a stream: data outlives versions.
+package natsd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+const (
+	startTimeout = 30 * time.Second
+
+	// authTimeout is long enough for thousands of peels that come back at once and wait for their JWTs to be
+	// checked. The server's default of 2 s sends them away, and they come again.
+	authTimeout = 30 * time.Second
+)
+
+// Trust is what credentials are checked against. It holds no secret.
+type Trust struct {
+	Operator      string            // the operator's JWT
+	SystemAccount string            // public key of the account in which the server speaks of itself
+	Accounts      map[string]string // JWTs of all accounts by public key
+}
+
+// Options say where a server stores and listens, and whom it trusts.
+type Options struct {
+	Dir        string // of the store, made if it is missing; one server at a time
+	Host       string // default 127.0.0.1
+	Port       int    // 0: one that the kernel chooses
+	DontListen bool   // no sockets: connections are made with InProcess alone
+	Trust      Trust
+	Log        *slog.Logger
+}
+
+// Server is one run of the embedded server. Its methods may be called from several goroutines.
+type Server struct {
+	opts *server.Options
+	log  *logger
+	srv  *server.Server // set by Start
+}
+
+// New checks the options. Errors name what is wrong with the trust.
+func New(o Options) (*Server, error) {
+	if o.Dir == "" {
+		return nil, errors.New("cannot set up the bus: no directory for its store")
+	}
+	opts := &server.Options{
+		Host:                   o.Host,
+		Port:                   o.Port,
+		DontListen:             o.DontListen,
+		JetStream:              true,
+		StoreDir:               o.Dir,
+		DisableJetStreamBanner: true,
+		MaxPayload:             wire.MaxMessage,
+		AuthTimeout:            authTimeout.Seconds(),
+		// An early PING makes clients give up their first attempt in a storm of connections and dial again.
+		DisableShortFirstPing: true,
+		NoSigs:                true,
+		NoLog:                 true,
+	}
+	if opts.Host == "" {
+		opts.Host = "127.0.0.1"
+	}
+	if opts.Port == 0 {
+		opts.Port = server.RANDOM_PORT
+	}
+	if err := loadTrust(opts, o.Trust); err != nil {
+		return nil, fmt.Errorf("cannot set up the bus: %w", err)
+	}
+	return &Server{opts: opts, log: &logger{log: o.Log}}, nil
+}
+
+func loadTrust(opts *server.Options, t Trust) error {
+	operator, err := jwt.DecodeOperatorClaims(t.Operator)
+	if err != nil {
+		return fmt.Errorf("the operator's JWT: %w", err)
+	}
+	if t.Accounts[t.SystemAccount] == "" {
+		return fmt.Errorf("no JWT of the system account %q", t.SystemAccount)
+	}
+	resolver := &server.MemAccResolver{}
+	for public, token := range t.Accounts {
+		claims, err := jwt.DecodeAccountClaims(token)
+		if err != nil {
+			return fmt.Errorf("the JWT of account %s: %w", public, err)
+		}
+		if claims.Subject != public || !operator.DidSign(claims) {
+			return fmt.Errorf("the JWT of account %s is for %s, signed by %s", public, claims.Subject, claims.Issuer)
+		}
+		if err := resolver.Store(public, token); err != nil {
+			return fmt.Errorf("the JWT of account %s: %w", public, err)
+		}
+	}
+	opts.TrustedOperators = []*jwt.OperatorClaims{operator}
+	opts.SystemAccount = t.SystemAccount
+	opts.AccountResolver = resolver
+	return nil
+}
+
+// Start returns when connections are accepted and the streams of an earlier run are open. After an error nothing
+// runs. A server is started once.
+func (s *Server) Start() error {
+	if err := os.MkdirAll(s.opts.StoreDir, 0o700); err != nil {
+		return fmt.Errorf("cannot start the bus: %w", err)
+	}
+	srv, err := server.NewServer(s.opts)
+	if err != nil {
+		return fmt.Errorf("cannot start the bus in %s: %w", s.opts.StoreDir, err)
+	}
+	srv.SetLoggerV2(s.log, false, false, false)
+	s.srv = srv
+	srv.Start()
+	if reason := s.log.fatal(); reason != "" {
+		s.Shutdown()
+		return fmt.Errorf("cannot start the bus in %s: %s", s.opts.StoreDir, reason)
+	}
+	if !srv.ReadyForConnections(startTimeout) {
+		s.Shutdown()
+		return fmt.Errorf("cannot start the bus in %s: not ready after %v", s.opts.StoreDir, startTimeout)
+	}
+	return nil
+}
+
+// URL is where clients connect, with the port that was chosen. It is empty if the server does not listen.
+func (s *Server) URL() string {
+	if s.opts.DontListen {
+		return ""
+	}
+	return s.srv.ClientURL()
+}
+
+// InProcess connects a client of this process without a socket; the URL that is dialled is then ignored. Such a
+// connection authenticates as any other.
+func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s.srv) }
+
+// Shutdown closes all connections and the store, and returns when nothing of the server runs.
+func (s *Server) Shutdown() {
+	s.srv.Shutdown()
+	s.srv.WaitForShutdown()
+}
