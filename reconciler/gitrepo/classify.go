@@ -1,0 +1,183 @@
+package gitrepo
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	"golang.org/x/crypto/ssh/knownhosts"
+)
+
+// maxForeign bounds what is repeated of a text that a remote sent.
+const maxForeign = 200
+
+// classify gives the error of a transport its Reason. The error of an ended
+// context is left as it is: only the caller knows whose deadline it was.
+func classify(ctx context.Context, a address, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*Error](unwrapUnexpected(err)); ok {
+		return e
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	err = unwrapUnexpected(err)
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // the rest repeats the URL, perhaps with a user name that is a token
+	}
+	reason, msg := reasonOf(err)
+	if msg == "" {
+		msg = err.Error()
+	}
+	return errorf(reason, a.display, "%s", a.clean(oneLine(msg, maxForeign)))
+}
+
+// unwrapUnexpected opens go-git's envelopes that lack an Unwrap method.
+func unwrapUnexpected(err error) error {
+	if u, ok := errors.AsType[*plumbing.UnexpectedError](err); ok {
+		return u.Err
+	}
+	if p, ok := errors.AsType[*plumbing.PermanentError](err); ok {
+		return p.Err
+	}
+	return err
+}
+
+// reasonOf judges an error; msg is empty where the error's own words will do.
+func reasonOf(err error) (reason Reason, msg string) {
+	if reason, msg = reasonOfGit(err); reason != "" {
+		return reason, msg
+	}
+	if reason, msg = reasonOfSSH(err); reason != "" {
+		return reason, msg
+	}
+	if reason := reasonOfNet(err); reason != "" {
+		return reason, ""
+	}
+	return RemoteFailed, ""
+}
+
+func reasonOfGit(err error) (Reason, string) {
+	if data, ok := errors.AsType[*packp.ErrUnexpectedData](err); ok {
+		if strings.Contains(string(data.Data), "object-format=sha256") {
+			return UnsupportedObjectFormat, sha256Refused
+		}
+		return NotGit, "the answer is not of the Git protocol"
+	}
+	if line, ok := errors.AsType[*pktline.ErrorLine](err); ok {
+		return reasonOfServerText(line.Text), "the server says: " + line.Text
+	}
+	switch {
+	case errors.Is(err, errSHA256):
+		return UnsupportedObjectFormat, sha256Refused
+	case errors.Is(err, transport.ErrEmptyRemoteRepository), errors.Is(err, packp.ErrEmptyAdvRefs):
+		return EmptyRemote, "the repository has no branches"
+	case errors.Is(err, packp.ErrEmptyInput), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return RemoteFailed, "the answer ended early"
+	case errors.Is(err, pktline.ErrInvalidPktLen):
+		return NotGit, "the answer is not of the Git protocol"
+	case errors.Is(err, transport.ErrRepositoryNotFound):
+		return NotFound, notFoundHint
+	case errors.Is(err, transport.ErrAuthenticationRequired):
+		return AuthenticationFailed, ""
+	case errors.Is(err, transport.ErrAuthorizationFailed):
+		return Forbidden, ""
+	default:
+		return "", ""
+	}
+}
+
+const (
+	sha256Refused = "cannot read repositories with SHA-256 object names"
+	notFoundHint  = "there is no repository, or it is private and the credentials do not reach it"
+)
+
+func reasonOfServerText(text string) Reason {
+	text = strings.ToLower(text)
+	switch {
+	case strings.Contains(text, "not our ref"):
+		return RefMoved
+	case strings.Contains(text, "not found"), strings.Contains(text, "does not exist"):
+		return NotFound
+	case strings.Contains(text, "denied"):
+		return Forbidden
+	default:
+		return RemoteFailed
+	}
+}
+
+func reasonOfSSH(err error) (Reason, string) {
+	if key, ok := errors.AsType[*knownhosts.KeyError](err); ok {
+		if len(key.Want) == 0 {
+			return HostKey, "the host key is not in known_hosts"
+		}
+		return HostKey, "the host key is not the one in known_hosts"
+	}
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "knownhosts"), strings.Contains(text, "known_hosts"):
+		return HostKey, ""
+	case strings.Contains(text, "unable to authenticate"), strings.Contains(text, "SSH agent"),
+		strings.Contains(text, "SSH_AUTH_SOCK"):
+		return AuthenticationFailed, ""
+	default:
+		return "", ""
+	}
+}
+
+func reasonOfNet(err error) Reason {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return CertificateInvalid
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return CertificateInvalid
+	}
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+		return Timeout
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return Unreachable
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return Unreachable
+	}
+	return ""
+}
+
+// outOfTime is the Error of an operation that ran into its own limit.
+func outOfTime(a address, doing string, limit time.Duration) *Error {
+	return errorf(Timeout, a.display, "cannot %s: no answer within %s", doing, limit)
+}
+
+// bounded runs do with a deadline and says whose context ended, if one did.
+func bounded(ctx context.Context, a address, doing string, limit time.Duration, do func(context.Context) error) error {
+	inner, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := do(inner)
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("cannot %s %s: %w", doing, a.display, context.Cause(ctx))
+	}
+	if inner.Err() != nil {
+		return outOfTime(a, doing, limit)
+	}
+	return err
+}

@@ -1,0 +1,309 @@
+package gitrepo
+
+import (
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of one revision.
+const (
+	maxDepth   = 64
+	maxPath    = 4096 // bytes
+	maxEntries = 500_000
+)
+
+// Snapshot is one commit with its tree. It is immutable and may be used from
+// any goroutine, as long as the Repo is not closed.
+type Snapshot struct {
+	Commit Commit
+	// Tree holds the files below Options.Path.
+	Tree *Tree
+}
+
+// Snapshot opens a commit of the store. It reads every directory and refuses
+// the revision, with Reason UnsafePath or TooLarge, if one holds what it must
+// not; files are read when they are asked for. Directories that did not change
+// since the Snapshot before are not read again.
+func (r *Repo) Snapshot(h Hash) (*Snapshot, error) {
+	c, err := r.CommitInfo(h)
+	if err != nil {
+		return nil, err
+	}
+	root, err := r.rootTree(c)
+	if err != nil {
+		return nil, err
+	}
+	b := builder{repo: r, built: map[Hash]*dir{}}
+	d, err := b.build(root, "", 0)
+	if err != nil {
+		return nil, r.store.failure(h.String(), err)
+	}
+	if d.count > maxEntries {
+		return nil, errorf(TooLarge, h.String(), "the revision has more than %d files and directories", maxEntries)
+	}
+	r.cache.dirs = b.built
+	return &Snapshot{Commit: c, Tree: &Tree{root: d, store: r.store, revision: h}}, nil
+}
+
+// rootTree finds the tree at Options.Path.
+func (r *Repo) rootTree(c Commit) (Hash, error) {
+	at := c.tree
+	if r.root == "" {
+		return at, nil
+	}
+	for name := range strings.SplitSeq(r.root, "/") {
+		entries, err := r.tree(at)
+		if err != nil {
+			return Hash{}, r.store.failure(c.Hash.String(), err)
+		}
+		i := slices.IndexFunc(entries, func(e entry) bool { return e.name == name && e.mode.IsDir() })
+		if i < 0 {
+			return Hash{}, errorf(PathNotFound, c.Hash.String(), "the revision has no directory %q", r.root)
+		}
+		at = entries[i].hash
+	}
+	return at, nil
+}
+
+// dir is a directory that was checked with everything below it. Equal
+// directories of any number of revisions are one dir.
+type dir struct {
+	hash    Hash
+	entries []dirEntry // by name
+	count   int        // of everything below
+	height  int        // of directories below
+	longest int        // bytes of the longest path below
+	odd     bool       // something below deserves a warning
+}
+
+type dirEntry struct {
+	name string
+	mode fs.FileMode
+	hash Hash
+	sub  *dir // of a directory
+}
+
+// find returns the entry of a name.
+func (d *dir) find(name string) (dirEntry, bool) {
+	i, ok := slices.BinarySearchFunc(d.entries, name, func(e dirEntry, name string) int {
+		return strings.Compare(e.name, name)
+	})
+	if !ok {
+		return dirEntry{}, false
+	}
+	return d.entries[i], true
+}
+
+// builder reads the directories of one revision. A directory that occurs many
+// times is read and kept once, which takes the sting out of trees that refer
+// to the same subtree over and over.
+type builder struct {
+	repo  *Repo
+	built map[Hash]*dir
+}
+
+func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
+	if d, ok := b.built[h]; ok {
+		return b.fits(d, path, depth)
+	}
+	if d, ok := b.repo.cache.dirs[h]; ok {
+		b.reuse(d)
+		return b.fits(d, path, depth)
+	}
+	entries, err := b.repo.store.tree(h)
+	if err != nil {
+		return nil, err
+	}
+	d := &dir{hash: h, entries: make([]dirEntry, 0, len(entries)), count: len(entries)}
+	for _, e := range entries {
+		if err := b.add(d, e, path, depth); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(d.entries, func(a, b dirEntry) int { return strings.Compare(a.name, b.name) })
+	for i := 1; i < len(d.entries); i++ {
+		if name := d.entries[i].name; name == d.entries[i-1].name {
+			return nil, errorf(UnsafePath, show(path), "the name %q is there twice", name)
+		}
+	}
+	d.odd = d.odd || len(caseClashes(d)) > 0
+	b.built[h] = d
+	return b.fits(d, path, depth)
+}
+
+// add checks one entry, and all below it, and puts it into d.
+func (b *builder) add(d *dir, e entry, path string, depth int) error {
+	if why := unsafeName(e.name); why != "" {
+		return errorf(UnsafePath, show(path), "the name %q %s", e.name, why)
+	}
+	out := dirEntry{name: e.name, mode: e.mode, hash: e.hash}
+	d.longest = max(d.longest, len(e.name))
+	d.odd = d.odd || oddity(out) != ""
+	if e.mode.IsDir() {
+		sub, err := b.build(e.hash, join(path, e.name), depth+1)
+		if err != nil {
+			return err
+		}
+		out.sub = sub
+		d.count = add(d.count, sub.count)
+		d.height = max(d.height, sub.height+1)
+		d.longest = max(d.longest, len(e.name)+1+sub.longest)
+		d.odd = d.odd || sub.odd
+	}
+	d.entries = append(d.entries, out)
+	return nil
+}
+
+// fits applies the limits that depend on where a directory is.
+func (b *builder) fits(d *dir, path string, depth int) (*dir, error) {
+	if depth+d.height > maxDepth {
+		return nil, errorf(TooLarge, show(path), "directories are nested more than %d deep", maxDepth)
+	}
+	if len(path)+1+d.longest > maxPath {
+		return nil, errorf(TooLarge, show(path), "a path is longer than %d bytes", maxPath)
+	}
+	return d, nil
+}
+
+// reuse takes a directory over from the revision before, with those below.
+func (b *builder) reuse(d *dir) {
+	if b.built[d.hash] != nil {
+		return
+	}
+	b.built[d.hash] = d
+	for _, e := range d.entries {
+		if e.sub != nil {
+			b.reuse(e.sub)
+		}
+	}
+}
+
+// add sums counts of entries without overflow.
+func add(a, b int) int {
+	if a > math.MaxInt/2 || b > math.MaxInt/2 {
+		return math.MaxInt / 2
+	}
+	return a + b
+}
+
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// show names a directory in an error.
+func show(path string) string {
+	if path == "" {
+		return "root directory"
+	}
+	return fmt.Sprintf("directory %q", cut(path, maxName))
+}
+
+// unsafeName says why a name refuses the revision, or "". Git itself never
+// writes such names; who crafted them wants to leave the directory of a reader
+// that is less careful.
+func unsafeName(name string) string {
+	switch {
+	case name == "":
+		return "is empty"
+	case name == "." || name == "..":
+		return "is not a name"
+	case strings.EqualFold(name, ".git"):
+		return "belongs to Git"
+	case strings.ContainsAny(name, "/\\"):
+		return "has a slash"
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return "has a control character"
+	default:
+		return ""
+	}
+}
+
+// validPath is fs.ValidPath, and without anything that unsafeName refuses.
+func validPath(path string) bool {
+	if path == "." {
+		return true
+	}
+	if !fs.ValidPath(path) {
+		return false
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		if unsafeName(name) != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// oddity says why a name is listed but never read, or "".
+func oddity(e dirEntry) string {
+	switch {
+	case isSymlink(e.mode):
+		return "is a symbolic link and is not followed"
+	case e.mode&fs.ModeIrregular != 0:
+		return "is a submodule, or of an unknown mode, and is not looked into"
+	case !utf8.ValidString(e.name):
+		return "is not UTF-8 and cannot be referenced"
+	default:
+		return ""
+	}
+}
+
+func isSymlink(m fs.FileMode) bool { return m&fs.ModeSymlink != 0 }
+
+// isBlob reports whether an entry names content of this repository.
+func isBlob(m fs.FileMode) bool { return m.IsRegular() || isSymlink(m) }
+
+// caseClashes lists the names of a directory that differ only in case.
+func caseClashes(d *dir) []string {
+	first := map[string]bool{}
+	var clashes []string
+	for _, e := range d.entries {
+		folded := strings.ToLower(e.name)
+		if first[folded] {
+			clashes = append(clashes, e.name)
+		}
+		first[folded] = true
+	}
+	return clashes
+}
+
+// Warning is something in a revision that is allowed and probably not meant.
+type Warning struct {
+	Path string // as bytes; quote it before showing it
+	Msg  string
+}
+
+const maxWarnings = 50
+
+// Warnings lists symbolic links, submodules, names that are not UTF-8 and
+// names that differ only in case, by path, at most 50 of them.
+func (t *Tree) Warnings() []Warning {
+	var out []Warning
+	var visit func(d *dir, path string)
+	visit = func(d *dir, path string) {
+		if !d.odd {
+			return
+		}
+		for _, e := range d.entries {
+			if why := oddity(e); why != "" {
+				out = append(out, Warning{join(path, e.name), why})
+			}
+			if len(out) < maxWarnings && e.sub != nil {
+				visit(e.sub, join(path, e.name))
+			}
+		}
+		for _, name := range caseClashes(d) {
+			out = append(out, Warning{join(path, name), "differs from another name only in case"})
+		}
+	}
+	visit(t.root, "")
+	slices.SortStableFunc(out, func(a, b Warning) int { return strings.Compare(a.Path, b.Path) })
+	return out[:min(len(out), maxWarnings)]
+}

@@ -1,0 +1,398 @@
+package gitrepo
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestUnsafeNamesRefuseTheRevision(t *testing.T) {
+	w := newWork(t, files("ok", "1"))
+	r := openRepo(t, Options{URL: w.Dir()})
+	s, _ := follow(t, r)
+	blob := blobOf(t, s, "ok")
+	good := line("100644", "ok", blob)
+	for _, name := range []string{
+		"..", ".", "", ".git", ".GIT", "a/b", "/etc", "a\nb", `a\b`, "a\x01b", "a\x7f",
+	} {
+		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
+			h := crafted(t, w, good+line("100644", name, blob))
+			if _, err := r.Fetch(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			_, err := r.Snapshot(h)
+			if e := wantReason(t, err, UnsafePath); !e.Reason.Stalled() {
+				t.Error("an unsafe path is not stalled")
+			}
+		})
+	}
+	t.Run("twice", func(t *testing.T) {
+		h := crafted(t, w, good+good)
+		if _, err := r.Fetch(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		_, err := r.Snapshot(h)
+		wantReason(t, err, UnsafePath)
+	})
+	wantFiles(t, s.Tree, "ok", "1")
+}
+
+func TestFileAndDirectoryOfOneNameRefuseTheRevision(t *testing.T) {
+	w := newWork(t, files("d/x", "1"))
+	r := openRepo(t, Options{URL: w.Dir()})
+	s, _ := follow(t, r)
+	h := crafted(t, w, line("100644", "d", blobOf(t, s, "d/x"))+line("40000", "d", blobOf(t, s, "d")))
+	if _, err := r.Fetch(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.Snapshot(h)
+	wantReason(t, err, UnsafePath)
+}
+
+func TestSymlinksSubmodulesAndBadModesAreListedAndNeverRead(t *testing.T) {
+	w := newWork(t, files("ok", "/etc/passwd"))
+	r := openRepo(t, Options{URL: w.Dir()})
+	s, _ := follow(t, r)
+	blob := blobOf(t, s, "ok")
+	crafted(t, w, line("120000", "link", blob)+line("777", "mode", blob)+
+		line("100644", "ok", blob)+line("160000", "sub", Hash{7}))
+	s, _ = follow(t, r)
+	wantFiles(t, s.Tree, "ok", "/etc/passwd")
+	entries, err := s.Tree.ReadDir(".")
+	if err != nil || len(entries) != 4 {
+		t.Fatalf("listing is %v, %v", entries, err)
+	}
+	for name, mode := range map[string]fs.FileMode{
+		"link": fs.ModeSymlink, "mode": fs.ModeIrregular, "sub": fs.ModeIrregular,
+	} {
+		info, err := s.Tree.Stat(name)
+		if err != nil || info.Mode().Type() != mode {
+			t.Errorf("%s is %v, %v", name, info, err)
+		}
+		_, err = s.Tree.Open(name)
+		wantReason(t, err, UnsafePath)
+		_, err = s.Tree.ReadFile(name)
+		wantReason(t, err, UnsafePath)
+		if _, err := s.Tree.Open(name + "/x"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("below %s: %v", name, err)
+		}
+	}
+	var warned []string
+	for _, w := range s.Tree.Warnings() {
+		warned = append(warned, w.Path)
+	}
+	if !slices.Equal(warned, []string{"link", "mode", "sub"}) {
+		t.Errorf("warnings for %q", warned)
+	}
+}
+
+func TestNamesThatAreNotUTF8AreListedAndCannotBeOpened(t *testing.T) {
+	w := newWork(t, files("ok", "1"))
+	r := openRepo(t, Options{URL: w.Dir()})
+	s, _ := follow(t, r)
+	crafted(t, w, line("100644", "caf\xe9", blobOf(t, s, "ok")))
+	s, _ = follow(t, r)
+	entries, err := s.Tree.ReadDir(".")
+	if err != nil || len(entries) != 1 || entries[0].Name() != "caf\xe9" {
+		t.Fatalf("listing is %v, %v", entries, err)
+	}
+	if _, err := s.Tree.Open("caf\xe9"); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("open: %v", err)
+	}
+	if got := s.Tree.Warnings(); len(got) != 1 {
+		t.Errorf("warnings are %v", got)
+	}
+}
+
+func TestNamesThatDifferOnlyInCaseAreWarnedOf(t *testing.T) {
+	w := newWork(t, files("d/Web.yaml", "1", "d/web.yaml", "2"))
+	s, _ := follow(t, openRepo(t, Options{URL: w.Dir()}))
+	if got := s.Tree.Warnings(); len(got) != 1 || got[0].Path != "d/web.yaml" {
+		t.Errorf("warnings are %v", got)
+	}
+}
+
+func TestFileOverOneMiBIsListedAndNotRead(t *testing.T) {
+	limit := strings.Repeat("x", maxBlob)
+	w := newWork(t, files("big", limit+"y", "fits", limit))
+	s, _ := follow(t, openRepo(t, Options{URL: w.Dir()}))
+	if data, err := s.Tree.ReadFile("fits"); err != nil || len(data) != maxBlob {
+		t.Errorf("a file of 1 MiB: %d bytes, %v", len(data), err)
+	}
+	info, err := s.Tree.Stat("big")
+	if err != nil || info.Size() != maxBlob+1 {
+		t.Errorf("stat: %v, %v", info, err)
+	}
+	_, err = s.Tree.ReadFile("big")
+	if e := wantReason(t, err, TooLarge); !strings.Contains(err.Error(), "big") || !strings.Contains(e.Msg, "1048577") {
+		t.Errorf("error is %v", err)
+	}
+	f, err := s.Tree.Open("big")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.ReadAll(f)
+	wantReason(t, err, TooLarge)
+	if err := s.Tree.store.broken(); err != nil {
+		t.Errorf("store counts as damaged: %v", err)
+	}
+}
+
+func TestTreeBombIsRefusedWithoutBeingUnfolded(t *testing.T) {
+	w := newWork(t, files("ok", "1"))
+	r := openRepo(t, Options{URL: w.Dir()})
+	s, _ := follow(t, r)
+	level := line("100644", "f", blobOf(t, s, "ok"))
+	var h Hash
+	for range 12 {
+		h = crafted(t, w, level)
+		c, err := w.repo.CommitObject([20]byte(h))
+		if err != nil {
+			t.Fatal(err)
+		}
+		level = ""
+		for i := range 10 {
+			level += line("40000", fmt.Sprintf("d%d", i), Hash(c.TreeHash))
+		}
+	}
+	if _, err := r.Fetch(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.Snapshot(h)
+	wantReason(t, err, TooLarge)
+}
+
+func TestTooDeepTreeIsRefused(t *testing.T) {
+	deep := strings.Repeat("d/", maxDepth+1) + "f"
+	w := newWork(t, files(deep, "1"))
+	r := openRepo(t, Options{URL: w.Dir()})
+	h, err := r.Resolve(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.Fetch(t.Context(), h)
+	wantReason(t, err, TooLarge)
+}
+
+func TestPathMakesASubdirectoryTheRoot(t *testing.T) {
+	w := newWork(t, files("README", "r", "fleet/prod/top.yaml", "t", "fleet/prod/d/x", "1"))
+	r := openRepo(t, Options{URL: w.Dir(), Path: "fleet/prod"})
+	first, _ := follow(t, r)
+	wantFiles(t, first.Tree, "top.yaml", "t", "d/x", "1")
+	if _, ok, err := r.Blob(first.Commit.Hash, "d/x"); !ok || err != nil {
+		t.Errorf("Blob: %v, %v", ok, err)
+	}
+
+	commit(t, w, "outside", "README", "r2")
+	second, _ := follow(t, r)
+	if second.Commit.Hash == first.Commit.Hash || len(Changed(first.Tree, second.Tree)) != 0 ||
+		first.Tree.Hash() != second.Tree.Hash() {
+		t.Error("a change outside the path changes the tree")
+	}
+
+	h := crafted(t, w, line("100644", "fleet", blobOf(t, first, "top.yaml")))
+	if _, err := r.Fetch(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.Snapshot(h)
+	wantReason(t, err, PathNotFound)
+}
+
+func TestEmptyTreeIsARevision(t *testing.T) {
+	w := newWork(t, files("a", "1"))
+	crafted(t, w, "")
+	s, _ := follow(t, openRepo(t, Options{URL: w.Dir()}))
+	if s.Tree.Len() != 0 {
+		t.Errorf("tree has %d entries", s.Tree.Len())
+	}
+	wantFiles(t, s.Tree)
+}
+
+func TestChangedListsFilesOfBothSides(t *testing.T) {
+	w := newWork(t, files("a", "1", "d/b", "2", "d/c", "3", "e/f/g", "4", "gone/x", "5", "swap", "6"))
+	r := openRepo(t, Options{URL: w.Dir()})
+	old, _ := follow(t, r)
+	if _, err := w.Commit("x", map[string][]byte{
+		"a": []byte("1"), "d/c": []byte("33"), "gone/x": nil, "new/y": []byte("7"), "swap": nil,
+	}, alice); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, w, "y", "swap/inner", "8")
+	now, _ := follow(t, r)
+	want := []string{"d/c", "gone/x", "new/y", "swap", "swap/inner"}
+	if got := Changed(old.Tree, now.Tree); !slices.Equal(got, want) {
+		t.Errorf("changed %q, want %q", got, want)
+	}
+	if got := Changed(now.Tree, old.Tree); !slices.Equal(got, want) {
+		t.Errorf("back: changed %q, want %q", got, want)
+	}
+	if got := Changed(now.Tree, now.Tree); len(got) != 0 {
+		t.Errorf("with itself: changed %q", got)
+	}
+	if got := Changed(nil, old.Tree); len(got) != 6 || len(Changed(old.Tree, nil)) != 6 {
+		t.Errorf("from nothing: changed %q", got)
+	}
+}
+
+func TestChangeOfModeAloneIsAChange(t *testing.T) {
+	w := newWork(t, files("a", "1"))
+	r := openRepo(t, Options{URL: w.Dir()})
+	old, _ := follow(t, r)
+	crafted(t, w, line("120000", "a", blobOf(t, old, "a")))
+	now, _ := follow(t, r)
+	if got := Changed(old.Tree, now.Tree); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("changed %q", got)
+	}
+}
+
+func TestSnapshotIsReadWhileTheOwnerFetches(t *testing.T) {
+	w := newWork(t, files("a", "1", "d/b", "2", "d/c", "3"))
+	r := openRepo(t, Options{URL: w.Dir()})
+	s, _ := follow(t, r)
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if got, err := contents(s.Tree); err != nil || len(got) != 3 {
+					t.Errorf("read %v, %v", got, err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 20 {
+		commit(t, w, "more", "a", fmt.Sprint(i))
+		follow(t, r)
+	}
+	h, err := w.Head()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.cloneAnew(t.Context(), h, replacing{cause: Compacted}); err != nil {
+		t.Error(err)
+	}
+	close(stop)
+	readers.Wait()
+}
+
+func TestReadFileReturnsACopy(t *testing.T) {
+	w := newWork(t, files("a", "1"))
+	s, _ := follow(t, openRepo(t, Options{URL: w.Dir()}))
+	data, err := s.Tree.ReadFile("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[0] = 'x'
+	wantFiles(t, s.Tree, "a", "1")
+}
+
+func TestCommitTextIsMadePrintableAndBounded(t *testing.T) {
+	long := strings.Repeat("n", 5000)
+	text := "tree " + Hash{1}.String() + "\nauthor A\x1b[31m\xff" + long + " <e> 1700000000 +0530\n" +
+		"committer C <c> 1700000001 +0000\n\nsub\x00ject\n\n" + strings.Repeat("m", 1<<17)
+	c, err := parseCommit(Hash{2}, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Author) > maxName || strings.Contains(c.Author, "\x1b") || !utf8.ValidString(c.Author) || len(c.Message) > maxCommitText ||
+		strings.Contains(c.Message, "\x00") || !strings.HasPrefix(c.Message, "sub ject\n\nmmm") || c.Time.Unix() != 1700000000 {
+		t.Errorf("author %q, %d bytes of message, time %v", c.Author, len(c.Message), c.Time)
+	}
+	if _, err := parseCommit(Hash{2}, []byte("nothing of the kind")); err == nil {
+		t.Error("a commit without a tree is accepted")
+	}
+}
+
+func FuzzParseTree(f *testing.F) {
+	f.Add([]byte(line("100644", "a", Hash{1}) + line("40000", "d", Hash{2})))
+	f.Add([]byte("100644 cut\x00abc"))
+	f.Add([]byte(" "))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		entries, err := parseTree(data)
+		if err != nil {
+			return
+		}
+		var size int
+		for _, e := range entries {
+			size += len(e.name) + len(e.hash) + 2
+		}
+		if size > len(data) {
+			t.Errorf("%d entries out of %d bytes", len(entries), len(data))
+		}
+	})
+}
+
+func FuzzParseCommit(f *testing.F) {
+	f.Add([]byte("tree " + Hash{1}.String() + "\nparent " + Hash{2}.String() +
+		"\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\ngpgsig -----BEGIN\n x\n\nmsg\n"))
+	f.Add([]byte("tree x"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := parseCommit(Hash{1}, data)
+		if err == nil && (c.tree.IsZero() || len(c.Author) > maxName || len(c.Message) > maxCommitText) {
+			t.Errorf("commit is %+v", c)
+		}
+	})
+}
+
+func FuzzParseRefs(f *testing.F) {
+	f.Add([]byte("003d" + Hash{1}.String() + " refs/heads/main\n0000"))
+	f.Add([]byte("0000"))
+	f.Add([]byte("003d"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _ = parseRefs(data)
+		_, _ = speaksV2(data)
+	})
+}
+
+func FuzzParseAddress(f *testing.F) {
+	for _, s := range []string{"https://u:pass@h/p", "git@h:p", "/x", "file:///x", "ssh://h:1/x", "://", "%"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		a, err := parseAddress(raw)
+		if err != nil {
+			return
+		}
+		for _, secret := range a.secrets {
+			if len(secret) > 8 && strings.Contains(a.clean("x"+secret+"y"), secret) {
+				t.Errorf("%q is still in the cleaned text", secret)
+			}
+		}
+	})
+}
+
+func TestRootIsNotCountedAsOpenFile(t *testing.T) {
+	w := newWork(t, files("a", "1"))
+	s, _ := follow(t, openRepo(t, Options{URL: w.Dir()}))
+	if _, err := s.Tree.ReadFile("."); err == nil {
+		t.Error("reading the root directory succeeds")
+	}
+	if _, err := s.Tree.ReadDir("a"); err == nil {
+		t.Error("listing a file succeeds")
+	}
+	f, err := s.Tree.Open("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if _, err := io.Copy(&b, f); err != nil || b.String() != "1" {
+		t.Errorf("read %q, %v", b.String(), err)
+	}
+	if _, err := s.Tree.Stat("none"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("stat of nothing: %v", err)
+	}
+}
