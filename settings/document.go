@@ -10,6 +10,7 @@ package settings
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -70,22 +71,32 @@ func (d *Document) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// Decode reads the document of a peel and checks all that it says of itself: the peel, the schema's version and the digest.
+// Decode reads the document of a peel and checks all that it says of itself: the peel, the schema's version and the
+// digest. The result shares no memory with data.
 func Decode(data []byte, peel target.PeelID) (*Document, error) {
+	d, err := decode(data)
+	if err == nil && d.Peel != peel {
+		err = fmt.Errorf("they are for %q", d.Peel)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the settings of %s: %w", peel, err)
+	}
+	return d, nil
+}
+
+func decode(data []byte) (*Document, error) {
 	if len(data) > MaxDocument {
-		return nil, fmt.Errorf("cannot read the settings of %s: %d bytes, the limit is %d", peel, len(data), MaxDocument)
+		return nil, fmt.Errorf("%d bytes, the limit is %d", len(data), MaxDocument)
 	}
 	d := new(Document)
 	if err := canon.Unmarshal(data, d); err != nil {
-		return nil, fmt.Errorf("cannot read the settings of %s: %w", peel, err)
+		return nil, err
 	}
 	switch {
 	case d.V > Version:
-		return nil, fmt.Errorf("cannot read the settings of %s: schema version %d, this build knows up to %d", peel, d.V, Version)
-	case d.Peel != peel:
-		return nil, fmt.Errorf("cannot read the settings of %s: they are for %q", peel, d.Peel)
+		return nil, fmt.Errorf("schema version %d, this build knows up to %d", d.V, Version)
 	case DigestOf(d.Settings) != d.Digest:
-		return nil, fmt.Errorf("cannot read the settings of %s: the digest does not match", peel)
+		return nil, errors.New("the digest does not match")
 	}
 	return d, nil
 }
@@ -97,4 +108,11 @@ func (d *Document) Values() (map[string]any, error) {
 		return nil, fmt.Errorf("cannot read the settings of %s: %w", d.Peel, err)
 	}
 	return values, nil
+}
+
+// NextGeneration returns the generation of a document that is written at now over one of the generation last:
+// the wall clock in milliseconds, which also orders documents across a bucket that was made anew, or last + 1
+// where the clock is behind.
+func NextGeneration(last uint64, now time.Time) uint64 {
+	return max(last+1, uint64(max(0, now.UnixMilli())))
 }

@@ -58,8 +58,12 @@ type Request struct {
 	ID       string         `json:"id,omitempty"` // the bare positional argument, such as a state's name
 	Args     map[string]any `json:"args,omitempty"`
 	Epoch    uint64         `json:"epoch"`    // fencing token: grows with every change of the job's owner
-	Deadline time.Time      `json:"deadline"` // the master's clock; work that would start later is refused
-	V        int            `json:"v"`
+	Deadline time.Time      `json:"deadline"` // on the master's clock, for the record
+	// TimeLeft is what was left until the deadline when the request was sent, in nanoseconds. The peel counts it
+	// from the moment it heard the request, so that its clock need not agree with the master's: work that would
+	// start later is refused. Zero means no limit.
+	TimeLeft time.Duration `json:"time_left,omitempty"`
+	V        int           `json:"v"`
 }
 
 // An Ack says that a peel has accepted a request, after fencing and before running it.
