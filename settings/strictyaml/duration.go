@@ -22,16 +22,18 @@ func ParseDuration(s string) (time.Duration, error) {
 	for rest := s; rest != ""; {
 		digits := strings.TrimLeft(rest, "0123456789.")
 		number := rest[:len(rest)-len(digits)]
-		letters := strings.TrimLeft(digits, "nuµμmshdw")
-		unit := digits[:len(digits)-len(letters)]
-		d, err := oneDuration(number, unit)
+		next := strings.IndexAny(digits, "0123456789.")
+		if next < 0 {
+			next = len(digits)
+		}
+		d, err := oneDuration(number, digits[:next])
 		if err != nil {
 			return 0, fmt.Errorf("cannot read duration %q: %w", s, err)
 		}
 		if sum > math.MaxInt64-d {
 			return 0, fmt.Errorf("duration %q is too long; the longest is 292 years", s)
 		}
-		sum, rest = sum+d, letters
+		sum, rest = sum+d, digits[next:]
 	}
 	return sum, nil
 }
@@ -51,7 +53,7 @@ func oneDuration(number, unit string) (time.Duration, error) {
 	default:
 		d, err := time.ParseDuration(number + unit)
 		if err != nil {
-			return 0, fmt.Errorf("%s%s is none; units are ms, s, m, h, d and w", number, unit)
+			return 0, fmt.Errorf("%s%s is none; the units are ms, s, m, h, d and w", number, unit)
 		}
 		return d, nil
 	}
