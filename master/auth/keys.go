@@ -1,19 +1,22 @@
 // Package auth says who may do what on the bus, and makes the credentials that the server checks.
 //
-// Trust is a chain of signatures: an operator key signs two accounts, the server's own and ZESTER, in which all of
-// zester lives. ZESTER lists one signing key per [Role] together with a template of what a user signed by that key
-// may publish and hear, made from [Permissions]. A user's JWT therefore holds no permissions, only a name, which
-// the server puts into the template. It stays small, and a change of the table reaches everybody when the server
-// starts with the new one.
+// Trust is a chain of signatures. An operator key signs the accounts: one for the server itself and one for each
+// [Role]. An account lists a signing key together with a template of what a user signed by that key may publish
+// and hear, made from [Permissions]. A user's JWT therefore holds no permissions, only a name, which the server
+// puts into the template: it stays small, and a change of the table reaches everybody when the server starts with
+// the new one.
 //
 // The name is thus the identity: it is the last token of all that its owner publishes. A name with a wildcard in
 // it would be everybody, hence [Keys.Issue] takes one plain token and nothing else. The wire form of peel IDs
 // cannot be turned back: "a.b" and "a_b" have one name and would be one party on the bus, so whoever enrolls peels
 // refuses the second.
 //
-// Permissions guard what a client publishes, not the reply subject that it asks others to answer to. A server's
-// answer can be aimed at somebody else's subject; peel/wire refuses such messages when it decodes, and a responder
-// answers a person's request only into that person's inbox.
+// Permissions guard what a client publishes, but not the reply subject to which it has others answer. In one
+// account with the streams, a peel could aim the server's empty answer to a bad request at the API and so delete a
+// bucket. Hence the streams live in the masters' account alone, and exactly the subjects of the table pass between
+// it and the others, as services (towards the masters) and streams (from them). An answer comes back into the
+// account of the asker and goes no further: aimed at a neighbour it can still be heard there, and peel/wire refuses
+// it by its headers.
 package auth
 
 import (
@@ -39,9 +42,9 @@ type Trust struct {
 
 // Keys hold the secrets that sign credentials.
 type Keys struct {
-	account string // public key of the account ZESTER
-	roles   map[Role]nkeys.KeyPair
-	trust   Trust
+	accounts map[Role]string // public keys
+	signers  map[Role]nkeys.KeyPair
+	trust    Trust
 }
 
 // Trust returns what the server needs. It is the same for the life of k.
@@ -50,7 +53,7 @@ func (k *Keys) Trust() Trust { return k.trust }
 // Issue signs a JWT for a user key made elsewhere, of which only the public half is given. For a peel the name is
 // the wire form of its ID, for others 1 to 64 characters of [A-Za-z0-9_-]. A ttl of 0 gives a JWT that does not end.
 func (k *Keys) Issue(role Role, name, public string, ttl time.Duration) (string, error) {
-	signer, ok := k.roles[role]
+	signer, ok := k.signers[role]
 	if !ok {
 		return "", fmt.Errorf("cannot sign a credential for %q: unknown role %q", name, role)
 	}
@@ -58,14 +61,14 @@ func (k *Keys) Issue(role Role, name, public string, ttl time.Duration) (string,
 		return "", err
 	}
 	if !nkeys.IsValidPublicUserKey(public) {
-		return "", fmt.Errorf("cannot sign a credential for %q: %q is not the public key of a user", name, public)
+		return "", fmt.Errorf("cannot sign a credential for %q: what was given is not the public key of a user", name)
 	}
 	if ttl < 0 {
 		return "", fmt.Errorf("cannot sign a credential for %q: it would have ended %v ago", name, -ttl)
 	}
 	c := jwt.NewUserClaims(public)
 	c.Name = name
-	c.IssuerAccount = k.account
+	c.IssuerAccount = k.accounts[role]
 	c.SetScoped(true)
 	if ttl > 0 {
 		c.Expires = time.Now().Add(ttl).Unix()

@@ -17,8 +17,8 @@ const (
 
 var roles = []Role{RolePeel, RoleOperator, RoleAuditor, RoleMaster}
 
-// name stands in a grant for the name in the credential; the server puts it there when a connection is made.
-const name = "{{name()}}"
+// self stands in a grant for the name in the credential; the server puts it there when a connection is made.
+const self = "{{name()}}"
 
 // readVerbs are the verbs of the API that change nothing, whatever the noun.
 var readVerbs = []string{"list", "show", "status", "active", "returns", "history", "peels", "next", "diff", "version"}
@@ -30,7 +30,7 @@ type Grants struct {
 }
 
 // Permissions returns what a role may do, with "{{name()}}" where the name in the credential goes. It is the only
-// such table: the signing keys' templates are made from it. A Role that is none of the constants gets nothing.
+// such table: the signing keys' templates and what passes between accounts are made from it. A Role that is none of the constants gets nothing.
 func Permissions(r Role) Grants {
 	switch r {
 	case RolePeel:
@@ -48,19 +48,19 @@ func Permissions(r Role) Grants {
 func peelGrants() Grants {
 	return Grants{
 		Publish: []string{
-			wire.AckOf("*", name),
-			wire.ReturnOf("*", name),
-			wire.ScheduledOf("*", name),
-			wire.Fact(name),
-			wire.Heartbeat(name),
-			wire.SettingsApplied(name),
-			wire.SettingsGet(name),
+			wire.AckOf("*", self),
+			wire.ReturnOf("*", self),
+			wire.ScheduledOf("*", self),
+			wire.Fact(self),
+			wire.Heartbeat(self),
+			wire.SettingsApplied(self),
+			wire.SettingsGet(self),
 		},
 		Subscribe: []string{
-			wire.Cmd(name),
-			wire.Settings(name),
+			wire.Cmd(self),
+			wire.Settings(self),
 			wire.CancelOf("*"),
-			RolePeel.Inbox(name) + ".>",
+			RolePeel.Inbox(self) + ".>",
 		},
 	}
 }
@@ -68,9 +68,9 @@ func peelGrants() Grants {
 func operatorGrants() Grants {
 	return Grants{
 		Publish: []string{
-			wire.Dispatch(name),
-			wire.Resolve(name),
-			wire.API("*", "*", name),
+			wire.Dispatch(self),
+			wire.Resolve(self),
+			wire.API("*", "*", self),
 			wire.CancelOf("*"),
 			factsGet,
 		},
@@ -79,7 +79,7 @@ func operatorGrants() Grants {
 			wire.ReturnOf("*", "*"),
 			wire.ScheduledOf("*", "*"),
 			wire.StatusOf("*"),
-			RoleOperator.Inbox(name) + ".>",
+			RoleOperator.Inbox(self) + ".>",
 		},
 	}
 }
@@ -88,32 +88,30 @@ func operatorGrants() Grants {
 const factsGet = "$JS.API.DIRECT.GET.facts"
 
 func auditorGrants() Grants {
-	g := Grants{Subscribe: []string{RoleAuditor.Inbox(name) + ".>"}}
+	g := Grants{Subscribe: []string{RoleAuditor.Inbox(self) + ".>"}}
 	for _, verb := range readVerbs {
-		g.Publish = append(g.Publish, wire.API("*", verb, name))
+		g.Publish = append(g.Publish, wire.API("*", verb, self))
 	}
 	return g
 }
 
-// masterGrants leave out only what belongs to the server ($SYS) and the inboxes of others.
+// masterGrants are for the account in which all streams live. Answers to other roles go to names that the server
+// makes up for each request and translates back ("_R_").
 func masterGrants() Grants {
 	return Grants{
 		Publish: []string{
-			"zester.>", "$KV.>", "$JS.>",
-			wire.UserInbox(">"),     // answers to people
-			RoleMaster.Inbox("*.>"), // answers to other masters
-			"_INBOX.*.>",            // answers to tools that ask in a peel's name
+			"zester.>", "$KV.>", "$JS.>", "_R_.>",
+			RoleMaster.Inbox("*") + ".>",
 		},
 		Subscribe: []string{
 			"zester.>", "$KV.>", "$JS.>",
-			"$SRV.>", // the service framework's own ping, info and stats
-			RoleMaster.Inbox(name) + ".>",
+			"$SRV.>", // on which the service framework answers what runs where
+			RoleMaster.Inbox(self) + ".>",
 		},
 	}
 }
 
-// Inbox is the prefix of the subjects on which a party gets answers, for [nats.CustomInboxPrefix]. Those of the
-// roles never overlap, whatever the names, except that operators and auditors share theirs: both are people.
+// Inbox is the prefix of the subjects on which a party gets answers, for [nats.CustomInboxPrefix].
 func (r Role) Inbox(name string) string {
 	switch r {
 	case RolePeel:

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 )
 
@@ -17,10 +16,10 @@ import (
 const (
 	operatorFile = "operator.nk"
 	systemFile   = "system.nk"
-	accountFile  = "account.nk"
 )
 
-func roleFile(r Role) string { return "role-" + string(r) + ".nk" }
+func accountFile(r Role) string { return "account-" + string(r) + ".nk" }
+func signerFile(r Role) string  { return "signer-" + string(r) + ".nk" }
 
 // Open reads the keys in dir, or makes them if dir is empty or not there. They appear all at once or not at all,
 // and when two processes make them the first wins for both. It refuses a directory or file that others than its
@@ -57,10 +56,10 @@ func create(dir string) error {
 	makers := map[string]func() (nkeys.KeyPair, error){
 		operatorFile: nkeys.CreateOperator,
 		systemFile:   nkeys.CreateAccount,
-		accountFile:  nkeys.CreateAccount,
 	}
 	for _, r := range roles {
-		makers[roleFile(r)] = nkeys.CreateAccount
+		makers[accountFile(r)] = nkeys.CreateAccount
+		makers[signerFile(r)] = nkeys.CreateAccount
 	}
 	for file, newKey := range makers {
 		if err := writeKey(filepath.Join(tmp, file), newKey); err != nil {
@@ -126,9 +125,12 @@ func load(dir string) (*Keys, error) {
 		return nil, err
 	}
 	defer operator.Wipe()
-	k := &Keys{roles: map[Role]nkeys.KeyPair{}}
+	k := &Keys{accounts: map[Role]string{}, signers: map[Role]nkeys.KeyPair{}}
 	for _, r := range roles {
-		if k.roles[r], err = readKey(root, roleFile(r), nkeys.PrefixByteAccount); err != nil {
+		if k.accounts[r], err = publicKey(root, accountFile(r)); err != nil {
+			return nil, err
+		}
+		if k.signers[r], err = readKey(root, signerFile(r), nkeys.PrefixByteAccount); err != nil {
 			return nil, err
 		}
 	}
@@ -136,10 +138,10 @@ func load(dir string) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k.account, err = publicKey(root, accountFile); err != nil {
+	if k.trust, err = k.sign(operator, system); err != nil {
 		return nil, err
 	}
-	return k, k.sign(operator, system)
+	return k, nil
 }
 
 // readKey judges the opened file, not the name, so that what was checked is what is read.
@@ -165,7 +167,7 @@ func readKey(root *os.Root, name string, kind nkeys.PrefixByte) (nkeys.KeyPair, 
 	if got, _, err := nkeys.DecodeSeed(seed); err != nil || got != kind {
 		return nil, fmt.Errorf("%s does not hold the seed of an %v key", name, kind)
 	}
-	return nkeys.FromSeed(bytes.Clone(seed))
+	return nkeys.FromSeed(seed)
 }
 
 func publicKey(root *os.Root, name string) (string, error) {
@@ -175,52 +177,4 @@ func publicKey(root *os.Root, name string) (string, error) {
 	}
 	defer key.Wipe()
 	return key.PublicKey()
-}
-
-// sign makes the JWTs of the operator and the accounts anew: they hold the templates of this build.
-func (k *Keys) sign(operator nkeys.KeyPair, system string) error {
-	public, err := operator.PublicKey()
-	if err != nil {
-		return err
-	}
-	oc := jwt.NewOperatorClaims(public)
-	oc.Name = "zester"
-	oc.SystemAccount = system
-	sc := jwt.NewAccountClaims(system)
-	sc.Name = "SYS"
-	ac := jwt.NewAccountClaims(k.account)
-	ac.Name = "ZESTER"
-	ac.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
-	ac.Limits.DisallowBearer = true
-	for r, key := range k.roles {
-		scope, err := scopeOf(r, key)
-		if err != nil {
-			return err
-		}
-		ac.SigningKeys.AddScopedSigner(scope)
-	}
-	k.trust = Trust{SystemAccount: system, Accounts: map[string]string{}}
-	if k.trust.Operator, err = oc.Encode(operator); err != nil {
-		return err
-	}
-	for _, c := range []*jwt.AccountClaims{sc, ac} {
-		if k.trust.Accounts[c.Subject], err = c.Encode(operator); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func scopeOf(r Role, key nkeys.KeyPair) (*jwt.UserScope, error) {
-	public, err := key.PublicKey()
-	if err != nil {
-		return nil, err
-	}
-	g := Permissions(r)
-	scope := jwt.NewUserScope()
-	scope.Key = public
-	scope.Role = string(r)
-	scope.Template.Pub.Allow.Add(g.Publish...)
-	scope.Template.Sub.Allow.Add(g.Subscribe...)
-	return scope, nil
 }

@@ -1,0 +1,117 @@
+package auth
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+)
+
+// sign makes the JWTs of the operator and the accounts anew: they hold the table of this build.
+func (k *Keys) sign(operator nkeys.KeyPair, system string) (Trust, error) {
+	public, err := operator.PublicKey()
+	if err != nil {
+		return Trust{}, err
+	}
+	oc := jwt.NewOperatorClaims(public)
+	oc.Name = "zester"
+	oc.SystemAccount = system
+	sc := jwt.NewAccountClaims(system)
+	sc.Name = "SYS"
+	t := Trust{SystemAccount: system, Accounts: map[string]string{}}
+	if t.Operator, err = oc.Encode(operator); err != nil {
+		return Trust{}, err
+	}
+	if t.Accounts[system], err = sc.Encode(operator); err != nil {
+		return Trust{}, err
+	}
+	for _, r := range roles {
+		ac, err := k.claims(r)
+		if err != nil {
+			return Trust{}, err
+		}
+		if t.Accounts[ac.Subject], err = ac.Encode(operator); err != nil {
+			return Trust{}, err
+		}
+	}
+	return t, nil
+}
+
+// claims describe the account of a role: what its users may do in it, and what passes between it and the masters'.
+func (k *Keys) claims(r Role) (*jwt.AccountClaims, error) {
+	ac := jwt.NewAccountClaims(k.accounts[r])
+	ac.Name = strings.ToUpper(string(r))
+	ac.Limits.DisallowBearer = true
+	signer, err := k.signers[r].PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	grants := Permissions(r)
+	scope := jwt.NewUserScope()
+	scope.Key = signer
+	scope.Role = string(r)
+	scope.Template.Pub.Allow.Add(grants.Publish...)
+	scope.Template.Sub.Allow.Add(grants.Subscribe...)
+	ac.SigningKeys.AddScopedSigner(scope)
+	if r == RoleMaster {
+		ac.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
+		ac.Exports = exports()
+		return ac, nil
+	}
+	for _, s := range services(r) {
+		ac.Imports.Add(&jwt.Import{Name: string(s), Subject: s, Account: k.accounts[RoleMaster], Type: jwt.Service})
+	}
+	for _, s := range streams(r) {
+		ac.Imports.Add(&jwt.Import{Name: string(s), Subject: s, Account: k.accounts[RoleMaster], Type: jwt.Stream})
+	}
+	return ac, nil
+}
+
+// exports are what the other roles may send to the masters' account and hear from it.
+func exports() jwt.Exports {
+	var in, out []jwt.Subject
+	for _, r := range roles {
+		if r != RoleMaster {
+			in = append(in, services(r)...)
+			out = append(out, streams(r)...)
+		}
+	}
+	var e jwt.Exports
+	for _, s := range widest(in) {
+		x := &jwt.Export{Name: string(s), Subject: s, Type: jwt.Service}
+		if s == factsGet {
+			x.ResponseType = jwt.ResponseTypeStream
+		}
+		e.Add(x)
+	}
+	for _, s := range widest(out) {
+		e.Add(&jwt.Export{Name: string(s), Subject: s, Type: jwt.Stream})
+	}
+	return e
+}
+
+func services(r Role) []jwt.Subject { return anyName(Permissions(r).Publish) }
+
+// streams leave out the inboxes: answers come back by the service that was asked.
+func streams(r Role) []jwt.Subject {
+	inbox := r.Inbox(self)
+	return anyName(slices.DeleteFunc(Permissions(r).Subscribe, func(s string) bool { return strings.HasPrefix(s, inbox) }))
+}
+
+func anyName(grants []string) []jwt.Subject {
+	var subjects []jwt.Subject
+	for _, g := range grants {
+		subjects = append(subjects, jwt.Subject(strings.ReplaceAll(g, self, "*")))
+	}
+	return widest(subjects)
+}
+
+// widest drops what another of the subjects covers, because the server refuses overlaps.
+func widest(subjects []jwt.Subject) []jwt.Subject {
+	slices.Sort(subjects)
+	subjects = slices.Compact(subjects)
+	return slices.DeleteFunc(slices.Clone(subjects), func(s jwt.Subject) bool {
+		return slices.ContainsFunc(subjects, func(other jwt.Subject) bool { return s != other && s.IsContainedIn(other) })
+	})
+}
