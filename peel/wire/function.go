@@ -1,0 +1,97 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Type is what the value of a parameter must be, in words that complete "must be …".
+type Type string
+
+// The types of parameters. A duration is a string with units, such as "90s" or "1d12h".
+const (
+	String    Type = "a string"
+	Integer   Type = "a whole number"
+	Duration  Type = "a duration"
+	Strings   Type = "a list of strings"
+	StringMap Type = "a map of strings"
+)
+
+// A Param is an argument that a function takes.
+type Param struct {
+	Name       string `json:"name"`
+	Type       Type   `json:"type"`
+	Required   bool   `json:"required,omitempty"`
+	Positional bool   `json:"positional,omitempty"` // may be given as [Request.ID] instead; one parameter of a function at most
+	Doc        string `json:"doc"`
+}
+
+// A Function is something that every peel of this version can run.
+type Function struct {
+	Name string `json:"name"`
+	// ReadOnly functions change nothing on the host: they need no place in the queue of those that do.
+	ReadOnly bool    `json:"read_only"`
+	Doc      string  `json:"doc"` // one line
+	Params   []Param `json:"params,omitempty"`
+}
+
+// functions is the catalogue, sorted by name.
+var functions = []Function{
+	{
+		Name: "cmd.run",
+		Doc:  "Run a command in a process group of its own; it succeeds if the exit code is 0.",
+		Params: []Param{
+			{Name: "command", Type: String, Positional: true, Doc: "text that the shell runs"},
+			{Name: "argv", Type: Strings, Doc: "program and arguments, run without a shell, instead of command"},
+			{Name: "shell", Type: String, Doc: "program that runs command as `SHELL -c COMMAND`; default /bin/sh"},
+			{Name: "timeout", Type: Duration, Doc: "after this long the process group gets SIGTERM and, 5 s later, SIGKILL; default: no limit"},
+			{Name: "env", Type: StringMap, Doc: "environment variables, added to those of the peel"},
+			{Name: "cwd", Type: String, Doc: "directory to run in, an absolute path; default: the user's home, else /"},
+			{Name: "user", Type: String, Doc: "name or number of the user to run as; default: the peel's"},
+			{Name: "stdin", Type: String, Doc: "standard input; default: empty"},
+			{Name: "max_output", Type: Integer, Doc: "bytes kept of stdout and of stderr each, up to 458752; default 262144"},
+		},
+	},
+	{
+		Name: "facts.get", ReadOnly: true, Doc: "One fact of the host.",
+		Params: []Param{{Name: "key", Type: String, Required: true, Positional: true, Doc: "name of the fact; keys of a path are separated by colons"}},
+	},
+	{Name: "facts.items", ReadOnly: true, Doc: "All facts of the host."},
+	{Name: "schedule.list", ReadOnly: true, Doc: "The schedule's entries with their state and next times."},
+	{
+		Name: "settings.get", ReadOnly: true, Doc: "One value of the settings in force, with the commit that they come from.",
+		Params: []Param{{Name: "key", Type: String, Required: true, Positional: true, Doc: "name of the value; keys of a path are separated by colons"}},
+	},
+	{Name: "settings.items", ReadOnly: true, Doc: "All settings in force, with the commit that they come from."},
+	{
+		Name: "sys.doc", ReadOnly: true, Doc: "What functions do and the arguments that they take.",
+		Params: []Param{{Name: "function", Type: String, Positional: true, Doc: "name of a function, or a module such as cmd; default: all"}},
+	},
+	{Name: "sys.list_functions", ReadOnly: true, Doc: "The names of the functions that the peel can run."},
+	{
+		Name: "test.echo", ReadOnly: true, Doc: "Return a text.",
+		Params: []Param{{Name: "text", Type: String, Required: true, Positional: true, Doc: "what to return"}},
+	},
+	{
+		Name: "test.fail", ReadOnly: true, Doc: "Fail.",
+		Params: []Param{{Name: "message", Type: String, Positional: true, Doc: "the error to fail with"}},
+	},
+	{Name: "test.ping", ReadOnly: true, Doc: "Return true: the peel hears and answers."},
+	{
+		Name: "test.sleep", ReadOnly: true, Doc: "Wait, then return how long.",
+		Params: []Param{{Name: "duration", Type: Duration, Required: true, Positional: true, Doc: "how long to wait"}},
+	},
+}
+
+// Functions returns the catalogue of what peels of this version can run, sorted by name. Peels have exactly these,
+// and people's tools know them without asking a peel.
+func Functions() []Function { return slices.Clone(functions) }
+
+// LookupFunction finds a function of the catalogue by its full name, such as "test.ping".
+func LookupFunction(name string) (Function, bool) {
+	i, ok := slices.BinarySearchFunc(functions, name, func(f Function, name string) int { return strings.Compare(f.Name, name) })
+	if !ok {
+		return Function{}, false
+	}
+	return functions[i], true
+}

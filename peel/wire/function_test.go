@@ -1,0 +1,57 @@
+package wire_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+func TestEveryFunctionIsFoundByItsName(t *testing.T) {
+	for _, f := range wire.Functions() {
+		got, ok := wire.LookupFunction(f.Name)
+		if !ok || got.Name != f.Name {
+			t.Errorf("%s: %+v, %v", f.Name, got, ok)
+		}
+	}
+	for _, name := range []string{"", "test", "test.", "test.pin", "test.pingg", "TEST.PING", "zz.zz", "aa.aa"} {
+		if got, ok := wire.LookupFunction(name); ok {
+			t.Errorf("%q is %+v", name, got)
+		}
+	}
+}
+
+func TestFunctionsAreDescribedInFull(t *testing.T) {
+	name, param := regexp.MustCompile(`^[a-z]+\.[a-z_]+$`), regexp.MustCompile(`^[a-z_]+$`)
+	for _, f := range wire.Functions() {
+		if !name.MatchString(f.Name) || f.Doc == "" || strings.Contains(f.Doc, "\n") {
+			t.Errorf("%+v", f)
+		}
+		positional := 0
+		for _, p := range f.Params {
+			if !param.MatchString(p.Name) || p.Type == "" || p.Doc == "" {
+				t.Errorf("%s: %+v", f.Name, p)
+			}
+			if p.Positional {
+				positional++
+			}
+		}
+		if positional > 1 {
+			t.Errorf("%s: %d positional parameters", f.Name, positional)
+		}
+	}
+}
+
+func TestOnlyCommandsAreQueued(t *testing.T) {
+	var mutating []string
+	for _, f := range wire.Functions() {
+		if !f.ReadOnly {
+			mutating = append(mutating, f.Name)
+		}
+	}
+	if !slices.Equal(mutating, []string{"cmd.run"}) {
+		t.Errorf("functions that change the host: %v", mutating)
+	}
+}
