@@ -1,0 +1,217 @@
+// Package feed keeps an index of the fleet that is always current: what the
+// peels publish about themselves, and when each was last heard.
+//
+// The stream facts holds the newest message of every peel. A Feed reads it
+// from the start and then follows it, so that the index equals the stream; a
+// peel whose message was deleted there leaves the index. The feed must not
+// miss anything and must not stop in silence: its consumer sends heartbeats,
+// each gap in the numbering and each reconnect makes it read on from what it
+// has, and every few seconds it compares itself with the stream's last
+// sequence and number of peels.
+//
+// Who a message is from is said by its subject alone, which the bus enforces.
+// A message that contradicts its subject, that is no facts, or that is beyond
+// the limits is refused, counted and logged, and changes nothing; the peel's
+// earlier facts stay in force until the next start.
+//
+// A peel is online while heartbeats or facts of it arrive. Heartbeats are not
+// stored: after a start the first ones are up to half a minute away.
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// OfflineAfter is how long a peel counts as online after it was heard: three
+// of its heartbeats.
+const OfflineAfter = 90 * time.Second
+
+// Feed is the live picture of a fleet. Its methods are safe for concurrent
+// use.
+type Feed struct {
+	nc      *nats.Conn
+	log     *slog.Logger
+	index   *target.Index
+	ready   chan struct{} // closed when the stream was read once
+	refused atomic.Uint64
+
+	mu       sync.Mutex
+	heard    map[string]time.Time     // by wire ID
+	ids      map[string]target.PeelID // whose facts are in the index, by wire ID
+	watchers map[chan struct{}]struct{}
+}
+
+// New makes a feed with an empty index; Run fills it.
+func New(nc *nats.Conn, log *slog.Logger) *Feed {
+	return &Feed{
+		nc:       nc,
+		log:      log,
+		index:    target.NewIndex(),
+		ready:    make(chan struct{}),
+		heard:    map[string]time.Time{},
+		ids:      map[string]target.PeelID{},
+		watchers: map[chan struct{}]struct{}{},
+	}
+}
+
+// Index is the index that the feed keeps current. Before WaitReady returns it
+// lacks peels.
+func (f *Feed) Index() *target.Index { return f.index }
+
+// WaitReady blocks until all facts that were stored when Run began are in the
+// index. Its error is that of ctx.
+func (f *Feed) WaitReady(ctx context.Context) error {
+	select {
+	case <-f.ready:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("cannot read the facts of the fleet: %w", context.Cause(ctx))
+	}
+}
+
+// Refused is the number of messages that were refused since New.
+func (f *Feed) Refused() uint64 { return f.refused.Load() }
+
+// Presence says when the peel was last heard, zero for never, and whether it
+// is online.
+func (f *Feed) Presence(id target.PeelID) (lastSeen time.Time, online bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := id.Wire()
+	if known, ok := f.ids[w]; ok && known != id {
+		return time.Time{}, false
+	}
+	lastSeen = f.heard[w]
+	return lastSeen, !lastSeen.IsZero() && time.Since(lastSeen) < OfflineAfter
+}
+
+// Watch returns a channel that receives after the index changed, once for any
+// number of changes that nobody has looked at yet. It ends with ctx and is not
+// closed then.
+func (f *Feed) Watch(ctx context.Context) <-chan struct{} {
+	c := make(chan struct{}, 1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watchers[c] = struct{}{}
+	context.AfterFunc(ctx, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.watchers, c)
+	})
+	return c
+}
+
+// Run follows the fleet until ctx ends, and then returns nil. Trouble with the
+// bus is logged and outlasted, except that a closed connection is an error.
+func (f *Feed) Run(ctx context.Context) error {
+	js, err := jetstream.New(f.nc)
+	if err != nil {
+		return fmt.Errorf("cannot follow the facts of the fleet: %w", err)
+	}
+	heartbeats, err := f.nc.SubscribeSync(wire.AllHeartbeats)
+	if err != nil {
+		return fmt.Errorf("cannot follow the heartbeats of the fleet: %w", err)
+	}
+	defer func() { _ = heartbeats.Unsubscribe() }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { f.listen(ctx, heartbeats) })
+	r := reader{feed: f, js: js, known: map[string]known{}}
+	return r.run(ctx)
+}
+
+// listen hears heartbeats until ctx ends or the connection is closed.
+func (f *Feed) listen(ctx context.Context, sub *nats.Subscription) {
+	for {
+		msg, err := sub.NextMsgWithContext(ctx)
+		switch {
+		case err == nil:
+			if isHeartbeat(msg) {
+				f.hear(wire.Sender(msg.Subject), time.Now())
+			}
+		case errors.Is(err, nats.ErrSlowConsumer):
+		default:
+			return
+		}
+	}
+}
+
+// isHeartbeat tells a heartbeat, which is empty but for what the server adds
+// between accounts, from the server's answers: anybody may direct those to any
+// subject, but they have a payload or headers of their own.
+func isHeartbeat(msg *nats.Msg) bool {
+	for name := range msg.Header {
+		if name != "Nats-Request-Info" {
+			return false
+		}
+	}
+	return len(msg.Data) == 0
+}
+
+func (f *Feed) hear(wireID string, at time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if at.After(f.heard[wireID]) {
+		f.heard[wireID] = at
+	}
+}
+
+// put brings the facts of a peel into the index.
+func (f *Feed) put(wireID string, facts wire.Facts) {
+	f.mu.Lock()
+	was, renamed := f.ids[wireID]
+	f.ids[wireID] = facts.Peel
+	f.mu.Unlock()
+	changed := renamed && was != facts.Peel && f.index.Remove(was)
+	if f.index.Put(facts.Peel, facts.Facts) || changed {
+		f.changed()
+	}
+}
+
+// remove forgets a peel.
+func (f *Feed) remove(wireID string) {
+	f.mu.Lock()
+	id := f.ids[wireID]
+	delete(f.ids, wireID)
+	f.mu.Unlock()
+	if f.index.Remove(id) {
+		f.changed()
+	}
+}
+
+// forgetStrangers drops what was heard, too long ago to matter, from peels
+// without facts.
+func (f *Feed) forgetStrangers() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for w, at := range f.heard {
+		if _, ok := f.ids[w]; !ok && time.Since(at) >= OfflineAfter {
+			delete(f.heard, w)
+		}
+	}
+}
+
+func (f *Feed) changed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.watchers {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}

@@ -1,0 +1,472 @@
+package feed
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// fleet is a bus with a feed on it, in a bubble.
+type fleet struct {
+	*testing.T
+	bus   *natstest.Bus
+	js    jetstream.JetStream
+	peels map[string]*nats.Conn
+	logs  *strings.Builder
+}
+
+func bubble(t *testing.T, f func(t *fleet)) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		f(&fleet{T: t, bus: b, js: b.JetStream(t), peels: map[string]*nats.Conn{}, logs: &strings.Builder{}})
+	})
+}
+
+// start runs a feed until the test ends or stop is called.
+func (t *fleet) start() (f *Feed, stop func()) {
+	f = New(t.bus.Conn(t, auth.RoleMaster, "m1"), slog.New(slog.NewTextHandler(t.logs, nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx) }()
+	stop = func() {
+		cancel()
+		if err, ok := <-done; ok && err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		done = closed
+	}
+	t.Cleanup(func() { stop() })
+	t.ready(f)
+	return f, stop
+}
+
+var closed = func() chan error { c := make(chan error); close(c); return c }()
+
+func (t *fleet) ready(f *Feed) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := f.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (t *fleet) conn(w string) *nats.Conn {
+	if t.peels[w] == nil {
+		t.peels[w] = t.bus.Conn(t, auth.RolePeel, w)
+	}
+	return t.peels[w]
+}
+
+// say publishes as the peel of that wire ID, and waits until all is quiet.
+func (t *fleet) say(w string, m *nats.Msg) {
+	t.Helper()
+	nc := t.conn(w)
+	if err := nc.PublishMsg(m); err != nil {
+		t.Fatal(err)
+	}
+	t.flush(nc)
+}
+
+// flush waits until the bus and the feed have dealt with what nc sent. Flush
+// without a context would take a timer from another test's bubble.
+func (t *fleet) flush(nc *nats.Conn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := nc.FlushWithContext(ctx); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (t *fleet) facts(id target.PeelID, facts target.Facts) {
+	t.Helper()
+	t.say(id.Wire(), message(t, id.Wire(), wire.Facts{Peel: id, Facts: facts, V: wire.Version}))
+}
+
+func message(t testing.TB, w string, v any) *nats.Msg {
+	t.Helper()
+	data, err := canon.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &nats.Msg{Subject: wire.Fact(w), Data: data}
+}
+
+func (t *fleet) purge(id target.PeelID) {
+	t.Helper()
+	s, err := t.js.Stream(t.Context(), streamName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Purge(t.Context(), jetstream.WithPurgeSubject(wire.Fact(id.Wire()))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (t *fleet) want(f *Feed, want ...target.PeelID) {
+	t.Helper()
+	if got := f.Index().IDs(); !slices.Equal(got, want) {
+		t.Errorf("the index holds %v, want %v", got, want)
+	}
+}
+
+func TestStoredAndNewFactsAreInTheIndex(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		t.facts("web-1.dc", target.Facts{"os": "debian", "n": int64(300), "list": []any{"a", 1.5}})
+		t.facts("db-1", target.Facts{"os": "ubuntu"})
+		f, _ := t.start()
+		t.want(f, "db-1", "web-1.dc")
+		changes := f.Watch(t.Context())
+		t.facts("db-1", target.Facts{"os": "debian"})
+		t.facts("new", nil)
+		t.want(f, "db-1", "new", "web-1.dc")
+		e, err := target.Parse("G@os:debian", target.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.Index().Select(e); len(got) != 2 {
+			t.Errorf("debian are %v", got)
+		}
+		if got, _ := f.Index().Get("web-1.dc"); !reflect.DeepEqual(got, target.Facts{"os": "debian", "n": int64(300), "list": []any{"a", 1.5}}) {
+			t.Errorf("facts are %v", got)
+		}
+		<-changes
+		t.facts("db-1", target.Facts{"os": "debian"})
+		select {
+		case <-changes:
+			t.Error("equal facts count as a change")
+		default:
+		}
+	})
+}
+
+func TestAnEmptyFleetIsReady(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		f, _ := t.start()
+		t.want(f)
+	})
+}
+
+func TestDeletedPeelsLeaveTheIndex(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		f, _ := t.start()
+		for _, id := range []target.PeelID{"a", "b", "c"} {
+			t.facts(id, nil)
+		}
+		t.purge("b")
+		time.Sleep(2 * checkEvery)
+		synctest.Wait()
+		t.want(f, "a", "c")
+		t.purge("a")
+		t.purge("c")
+		time.Sleep(2 * checkEvery)
+		synctest.Wait()
+		t.want(f)
+		t.facts("c", nil)
+		t.want(f, "c")
+	})
+}
+
+func TestARestartOfTheBusLosesNothing(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		f, _ := t.start()
+		t.facts("a", target.Facts{"n": int64(1)})
+		for i := range 5 {
+			t.bus.Restart(t)
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			id := target.PeelID(fmt.Sprint("p", i))
+			t.facts(id, nil)
+			t.facts("a", target.Facts{"n": int64(i)})
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if facts, _ := f.Index().Get("a"); facts["n"] != int64(i) {
+				t.Errorf("after restart %d: %v", i, facts)
+			}
+			if _, ok := f.Index().Get(id); !ok {
+				t.Errorf("after restart %d: %s is missing", i, id)
+			}
+		}
+	})
+}
+
+func TestAStreamMadeAnewIsReadFromItsStart(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		f, _ := t.start()
+		for i := range 20 {
+			t.facts(target.PeelID(fmt.Sprint("old", i)), nil)
+		}
+		s, err := t.js.Stream(t.Context(), streamName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := s.CachedInfo().Config
+		if err := t.js.DeleteStream(t.Context(), streamName); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if f.Index().Len() != 20 {
+			t.Error("a missing stream emptied the index")
+		}
+		if _, err := t.js.CreateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		t.facts("old3", nil)
+		t.facts("new", nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		t.want(f, "new", "old3")
+	})
+}
+
+func TestAConsumerThatVanishesIsReplaced(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		f, _ := t.start()
+		s, err := t.js.Stream(t.Context(), streamName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range s.ConsumerNames(t.Context()).Name() {
+			if err := s.DeleteConsumer(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.facts("a", nil)
+		time.Sleep(checkEvery)
+		synctest.Wait()
+		t.want(f, "a")
+	})
+}
+
+func TestAConsumerThatStopsInSilenceIsFound(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		f := New(t.bus.Conn(t, auth.RoleMaster, "m1"), slog.New(slog.DiscardHandler))
+		r := reader{feed: f, js: t.js, known: map[string]known{}}
+		stream, _, err := r.open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.facts("a", nil)
+		if err := r.check(t.Context(), stream); err != nil {
+			t.Errorf("a message in flight is an error: %v", err)
+		}
+		err = r.check(t.Context(), stream)
+		if want := "cannot read stream facts: stopped before sequence 1 of 1"; err == nil || err.Error() != want {
+			t.Errorf("error is %v, want %s", err, want)
+		}
+	})
+}
+
+func TestPeelsAreOnlineWhileTheyAreHeard(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		t.facts("web.1", nil)
+		time.Sleep(time.Hour)
+		stored := time.Now().Add(-time.Hour)
+		f, _ := t.start()
+		check := func(want bool) {
+			t.Helper()
+			synctest.Wait()
+			if at, online := f.Presence("web.1"); online != want {
+				t.Errorf("online: %v, seen at %s", online, at)
+			}
+		}
+		check(false)
+		if at, _ := f.Presence("web.1"); at.Sub(stored).Abs() > time.Second {
+			t.Errorf("last seen %s, facts are of %s", at, stored)
+		}
+		for range 5 {
+			t.say("web_1", &nats.Msg{Subject: wire.Heartbeat("web_1")})
+			check(true)
+			time.Sleep(89 * time.Second)
+			check(true)
+		}
+		time.Sleep(2 * time.Second)
+		check(false)
+		t.facts("web.1", nil)
+		check(true)
+		if _, online := f.Presence("web_1"); online {
+			t.Error("a peel of the same wire form is online")
+		}
+		if at, online := f.Presence("nobody"); online || !at.IsZero() {
+			t.Error("an unknown peel was heard")
+		}
+		t.say("stranger", &nats.Msg{Subject: wire.Heartbeat("stranger")})
+		if _, online := f.Presence("stranger"); !online {
+			t.Error("a peel that sent no facts yet was not heard")
+		}
+		time.Sleep(OfflineAfter + 2*checkEvery)
+		synctest.Wait()
+		if at, _ := f.Presence("stranger"); !at.IsZero() {
+			t.Error("a peel without facts is remembered for ever")
+		}
+	})
+}
+
+func TestHeartbeatsThatTheServerWasMadeToSendCountForNothing(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		f, _ := t.start()
+		master := t.bus.Conn(t, auth.RoleMaster, "evil")
+		for _, m := range []*nats.Msg{
+			{Subject: wire.Heartbeat("a"), Data: []byte(`{"type":"io.nats.jetstream.api.v1.pub_ack_response"}`)},
+			{Subject: wire.Heartbeat("a"), Header: nats.Header{"Nats-Stream": {"x"}}},
+		} {
+			if err := master.PublishMsg(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.flush(master)
+		if at, _ := f.Presence("a"); !at.IsZero() {
+			t.Error("the peel was heard")
+		}
+	})
+}
+
+func TestRefusedFactsChangeNothing(t *testing.T) {
+	deep := any("x")
+	for range maxDepth {
+		deep = []any{deep}
+	}
+	wide := make([]any, maxValues)
+	for name, v := range map[string]any{
+		"another's":      wire.Facts{Peel: "other", Facts: target.Facts{"os": "evil"}},
+		"no ID":          wire.Facts{Facts: target.Facts{"os": "evil"}},
+		"no facts":       []any{"x"},
+		"newer protocol": wire.Facts{Peel: "a.b", V: wire.Version + 1},
+		"deep":           wire.Facts{Peel: "a.b", Facts: target.Facts{"d": deep}},
+		"many":           wire.Facts{Peel: "a.b", Facts: target.Facts{"w": wide}},
+		"big":            wire.Facts{Peel: "a.b", Facts: target.Facts{"s": strings.Repeat("x", maxSize)}},
+		"long name":      wire.Facts{Peel: "a.b", Facts: target.Facts{strings.Repeat("x", maxKey+1): true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *fleet) {
+				f, stop := t.start()
+				t.facts("a.b", target.Facts{"os": "debian"})
+				for range 3 {
+					t.say("a_b", message(t, "a_b", v))
+				}
+				t.want(f, "a.b")
+				if facts, _ := f.Index().Get("a.b"); facts["os"] != "debian" {
+					t.Errorf("facts are %v", facts)
+				}
+				if f.Refused() != 3 {
+					t.Errorf("%d refused, want 3", f.Refused())
+				}
+				t.facts("a.b", target.Facts{"os": "ubuntu"})
+				if facts, _ := f.Index().Get("a.b"); facts["os"] != "ubuntu" {
+					t.Errorf("good facts after refused ones are not taken: %v", facts)
+				}
+				stop()
+				if n := strings.Count(t.logs.String(), "facts refused"); n != 1 {
+					t.Errorf("logged %d times, want once:\n%s", n, t.logs)
+				}
+			})
+		})
+	}
+}
+
+func TestARenamedPeelReplacesItsOldID(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		f, _ := t.start()
+		t.facts("a.b", nil)
+		t.facts("a_b", nil)
+		t.want(f, "a_b")
+		if _, online := f.Presence("a.b"); online {
+			t.Error("the old ID is online")
+		}
+	})
+}
+
+func TestIndexEqualsTheStreamAfterAnyHistory(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		r := rand.New(rand.NewPCG(1, 2))
+		f, stop := t.start()
+		want := map[target.PeelID]target.Facts{}
+		for step := range 300 {
+			id := target.PeelID(fmt.Sprint("p", r.IntN(12)))
+			switch n := r.IntN(20); {
+			case n == 0:
+				stop()
+				f, stop = t.start()
+			case n == 1 && step%3 == 0:
+				t.bus.Restart(t)
+				time.Sleep(30 * time.Second)
+			case n < 5 && want[id] != nil:
+				t.purge(id)
+				delete(want, id)
+			default:
+				want[id] = target.Facts{"n": r.Int64N(5), "list": []any{fmt.Sprint(r.IntN(3))}}
+				t.facts(id, want[id])
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		got := map[target.PeelID]target.Facts{}
+		for _, id := range f.Index().IDs() {
+			got[id], _ = f.Index().Get(id)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("the index holds\n%v\nwant\n%v", got, want)
+		}
+	})
+}
+
+func TestRunEndsWithItsConnection(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		nc := t.bus.Conn(t, auth.RoleMaster, "m1")
+		f := New(nc, slog.New(slog.DiscardHandler))
+		done := make(chan error, 1)
+		go func() { done <- f.Run(t.Context()) }()
+		t.ready(f)
+		nc.Close()
+		if err := <-done; err == nil || !strings.Contains(err.Error(), "the connection to the bus is closed") {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func TestWaitReadyEndsWithItsContext(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		f := New(t.bus.Conn(t, auth.RoleMaster, "m1"), slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := f.WaitReady(ctx); err == nil {
+			t.Error("ready without Run")
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(message(f, "a", wire.Facts{Peel: "a", Facts: target.Facts{"os": "debian", "list": []any{int64(1), nil}}}).Data)
+	f.Add([]byte(`{"peel_id":"a"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		facts, err := decode(&nats.Msg{Subject: wire.Fact("a"), Data: data})
+		if err != nil {
+			return
+		}
+		if facts.Peel != "a" {
+			t.Fatalf("accepted facts of %q", facts.Peel)
+		}
+		ix := target.NewIndex()
+		ix.Put(facts.Peel, facts.Facts)
+		ix.Remove(facts.Peel)
+		if ix.Len() != 0 {
+			t.Fatal("the peel stays in the index")
+		}
+	})
+}
