@@ -56,26 +56,21 @@ func (k *Keys) claims(r Role) (*jwt.AccountClaims, error) {
 	ac.SigningKeys.AddScopedSigner(scope)
 	if r == RoleMaster {
 		ac.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
-		ac.Exports = exports()
-		return ac, nil
 	}
-	for _, s := range services(r) {
-		ac.Imports.Add(&jwt.Import{Name: string(s), Subject: s, Account: k.accounts[RoleMaster], Type: jwt.Service})
-	}
-	for _, s := range streams(r) {
-		ac.Imports.Add(&jwt.Import{Name: string(s), Subject: s, Account: k.accounts[RoleMaster], Type: jwt.Stream})
-	}
+	ac.Exports = exports(r)
+	ac.Imports = k.imports(r)
 	return ac, nil
 }
 
-// exports are what the other roles may send to the masters' account and hear from it.
-func exports() jwt.Exports {
+// exports are what the other accounts may send to a role's and hear from it. Only the masters take messages in; what
+// came in so is not passed on by the server, so roles that hear each other do it without a detour.
+func exports(r Role) jwt.Exports {
 	var in, out []jwt.Subject
-	for _, r := range roles {
-		if r != RoleMaster {
-			in = append(in, services(r)...)
-			out = append(out, streams(r)...)
+	for _, other := range roles {
+		if r == RoleMaster && other != r {
+			in = append(in, services(other)...)
 		}
+		out = append(out, between(r, other)...)
 	}
 	var e jwt.Exports
 	for _, s := range widest(in) {
@@ -91,6 +86,33 @@ func exports() jwt.Exports {
 	return e
 }
 
+func (k *Keys) imports(r Role) jwt.Imports {
+	var i jwt.Imports
+	if r != RoleMaster {
+		for _, s := range services(r) {
+			i.Add(&jwt.Import{Name: string(s), Subject: s, Account: k.accounts[RoleMaster], Type: jwt.Service})
+		}
+	}
+	for _, other := range roles {
+		for _, s := range between(other, r) {
+			i.Add(&jwt.Import{Name: string(s), Subject: s, Account: k.accounts[other], Type: jwt.Stream})
+		}
+	}
+	return i
+}
+
+// between are the subjects on which a role is heard by another, in another account. The masters hear by services.
+func between(speaker, listener Role) []jwt.Subject {
+	if speaker == listener || listener == RoleMaster {
+		return nil
+	}
+	said := services(speaker)
+	return slices.DeleteFunc(streams(listener), func(s jwt.Subject) bool {
+		return !slices.ContainsFunc(said, func(p jwt.Subject) bool { return s.IsContainedIn(p) })
+	})
+}
+
+// services are what a role publishes, whatever its users' names.
 func services(r Role) []jwt.Subject { return anyName(Permissions(r).Publish) }
 
 // streams leave out the inboxes: answers come back by the service that was asked.

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -40,16 +41,30 @@ type Bus struct {
 }
 
 // Bubble runs f in a synctest bubble with a bus of its own. Everything that f starts must end by f's return and its
-// cleanups, else the test fails; cleanups close the bus's connections first, then the server.
+// cleanups, else the test fails; cleanups close the bus's connections first, then the server. Bubbles of one process
+// run one after the other, and not beside a parallel test that uses NATS in real time.
 func Bubble(t *testing.T, f func(t *testing.T, b *Bus)) {
 	t.Helper()
 	dir := t.TempDir()
+	bubble.Lock()
+	defer bubble.Unlock()
+	dropTimers()
+	defer dropTimers()
 	// The server's store reads a clock of the process, which must not be started inside the bubble.
 	ats.Register()
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
 		f(t, start(t, dir, natsd.Options{DontListen: true}))
 	})
+}
+
+var bubble sync.Mutex
+
+// dropTimers empties the process-wide pool in which the NATS client keeps its timers: a timer belongs to the bubble
+// in which it was made and must not be used in another or outside. Pools are empty after two collections.
+func dropTimers() {
+	runtime.GC()
+	runtime.GC()
 }
 
 // Listen runs a bus in real time, on loopback and a port that the kernel chose.

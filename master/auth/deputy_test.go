@@ -1,0 +1,176 @@
+package auth_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
+)
+
+// state is how many messages each stream holds and has seen.
+func state(t *testing.T, js jetstream.JetStream) map[string][2]uint64 {
+	t.Helper()
+	found := map[string][2]uint64{}
+	list := js.ListStreams(t.Context())
+	for info := range list.Info() {
+		found[info.Config.Name] = [2]uint64{info.State.Msgs, info.State.LastSeq}
+	}
+	if err := list.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// deputies are requests that somebody answers for each role: replies may be aimed anywhere.
+var deputies = map[auth.Role][]struct{ subject, body string }{
+	auth.RolePeel: {
+		{wire.SettingsGet("peel-a"), ""},          // answered with a document
+		{wire.SettingsGet("peel-a"), `{"seq":1}`}, // answered with headers alone
+		{wire.Heartbeat("peel-a"), ""},            // answered by a careless master
+	},
+	auth.RoleOperator: {
+		{"$JS.API.DIRECT.GET.facts", `{"seq":1}`},
+		{"$JS.API.DIRECT.GET.facts", `{"seq":1000}`},
+		{"$JS.API.DIRECT.GET.facts", `{"seq":1,"next_by_subj":"zester.fact.*","batch":5}`},
+		{wire.API("job", "show", "ann"), ""},
+	},
+	auth.RoleAuditor: {{wire.API("job", "show", "eve"), ""}},
+}
+
+// aims are subjects on which an answer could do harm.
+func aims(ack string) []string {
+	aims := []string{
+		ack, "$JS.ACK.job-events.schedule-results.1.1.1.1.0",
+		"$JS.API.STREAM.PURGE.KV_settings", "$JS.API.STREAM.DELETE.KV_jobs", "$JS.API.STREAM.DELETE.job-events", "$JS.API.STREAM.DELETE.facts",
+		"$JS.API.CONSUMER.DELETE.job-events.schedule-results", "$JS.API.STREAM.MSG.DELETE.facts",
+		"$KV.settings.peel-b", "$KV.jobs." + string(jid), "$KV.job-returns." + string(jid) + ".peel-b", "$KV.leases.reconciler",
+		wire.Cmd("peel-b"), wire.Settings("peel-b"), wire.CancelOf(jid), wire.StatusOf(jid), wire.DispatchOf(jid),
+		wire.Dispatch("ann"), "_INBOX.peel-b.x", "_INBOX_MASTER.m1.x", "_R_.x.y",
+	}
+	for _, of := range senderSubjects() {
+		aims = append(aims, of("peel-b"), of("peel-a"))
+	}
+	return aims
+}
+
+// stage is a bus on which everything that could be harmed exists and somebody answers everything.
+func stage(t *testing.T, b *natstest.Bus) (js jetstream.JetStream, results jetstream.Consumer, ack string) {
+	t.Helper()
+	js = b.JetStream(t)
+	for _, p := range []string{"peel-a", "peel-b"} {
+		put(t, bucket(t, js, natsd.BucketSettings), p, document(t, "peel-a"))
+		request(t, b.Conn(t, auth.RolePeel, p), wire.Fact(p), "facts of "+p)
+	}
+	put(t, bucket(t, js, natsd.BucketJobs), string(jid), []byte("job"))
+	request(t, b.Conn(t, auth.RolePeel, "peel-b"), wire.ScheduledOf(jid, "peel-b"), "result of b")
+	results, err := js.CreateConsumer(t.Context(), natsd.StreamJobEvents, jetstream.ConsumerConfig{
+		Durable: "schedule-results", FilterSubject: wire.AllScheduled, AckPolicy: jetstream.AckExplicitPolicy,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending, err := results.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{wire.AllHeartbeats, "zester.api.*.*.*"} {
+		if _, err := js.Conn().Subscribe(subject, func(m *nats.Msg) {
+			if m.Reply != "" {
+				_ = m.Respond(nil)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return js, results, pending.Reply()
+}
+
+// A reply subject is not checked against permissions: the server and masters answer wherever they are told to.
+func TestNobodyHarmsOthersThroughAnswersAimedAtThem(t *testing.T) {
+	for role, requests := range deputies {
+		t.Run(string(role), func(t *testing.T) {
+			natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+				js, results, ack := stage(t, b)
+				victim := connect(t, b, auth.RolePeel, "peel-b")
+				var ears []*nats.Subscription
+				for _, subject := range []string{wire.Cmd("peel-b"), wire.Settings("peel-b"), wire.CancelOf("*"), "_INBOX.peel-b.>"} {
+					ears = append(ears, listen(t, victim.Conn, subject))
+				}
+				master := listen(t, js.Conn(), "zester.job.>")
+				operator := listen(t, b.Conn(t, auth.RoleOperator, "bob"), wire.ReturnOf("*", "*"))
+				before := state(t, js)
+				attacker := connect(t, b, role, actors[role])
+				for _, aim := range aims(ack) {
+					for _, r := range requests {
+						attacker.allows(t, func() error { return attacker.PublishRequest(r.subject, aim, []byte(r.body)) })
+					}
+				}
+				synctest.Wait()
+
+				after := state(t, js)
+				for name, was := range before {
+					if after[name] != was {
+						t.Errorf("stream %s holds and has seen %v, was %v", name, after[name], was)
+					}
+				}
+				info, err := results.Info(t.Context())
+				if err != nil || info.NumAckPending != 1 {
+					t.Errorf("the result that a master works on: %d pending, %v", info.NumAckPending, err)
+				}
+				if msgs := heard(t, master); len(msgs) != 0 {
+					t.Errorf("a master heard %d messages about jobs, the first on %s", len(msgs), msgs[0].Subject)
+				}
+				for _, m := range heard(t, operator) {
+					if _, err := wire.DecodeReturn(m); err == nil {
+						t.Errorf("%s: %q passes for a return", m.Subject, m.Data)
+					}
+				}
+				for _, ear := range ears {
+					for _, m := range heard(t, ear) {
+						checkRefused(t, m)
+					}
+				}
+			})
+		})
+	}
+}
+
+// checkRefused fails unless the victim's decoders refuse what reached it.
+func checkRefused(t *testing.T, m *nats.Msg) {
+	t.Helper()
+	if _, err := wire.DecodeRequest(m); !errors.Is(err, wire.ErrForged) && len(m.Data) > 0 {
+		t.Errorf("%s: %q passes for a request: %v", m.Subject, m.Data, err)
+	}
+	if _, err := settings.Decode(m.Data, "peel-b"); err == nil {
+		t.Errorf("%s: %q passes for settings", m.Subject, m.Data)
+	}
+}
+
+func TestAnswersThatReachANeighbourAreRefusedByItsDecoders(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		stage(t, b)
+		victim := connect(t, b, auth.RolePeel, "peel-b")
+		cmd, live := listen(t, victim.Conn, wire.Cmd("peel-b")), listen(t, victim.Conn, wire.Settings("peel-b"))
+		attacker := connect(t, b, auth.RolePeel, "peel-a")
+		for _, sub := range []*nats.Subscription{cmd, live} {
+			if err := attacker.PublishRequest(wire.SettingsGet("peel-a"), sub.Subject, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := slices.Concat(heard(t, cmd), heard(t, live))
+		if len(got) != 2 {
+			t.Errorf("%d answers came through, this test expects 2", len(got))
+		}
+		for _, m := range got {
+			checkRefused(t, m)
+		}
+	})
+}

@@ -1,0 +1,285 @@
+package auth_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func document(t *testing.T, peel target.PeelID) []byte {
+	t.Helper()
+	raw, err := canon.Marshal(map[string]any{"of": string(peel)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := settings.Document{V: 1, Peel: peel, Generation: 1, Settings: raw, Digest: settings.DigestOf(raw)}
+	data, err := d.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func bucket(t *testing.T, js jetstream.JetStream, name string) jetstream.KeyValue {
+	t.Helper()
+	kv, err := js.KeyValue(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kv
+}
+
+func put(t *testing.T, kv jetstream.KeyValue, key string, value []byte) uint64 {
+	t.Helper()
+	rev, err := kv.Put(t.Context(), key, value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rev
+}
+
+func listen(t *testing.T, nc *nats.Conn, subject string) *nats.Subscription {
+	t.Helper()
+	sub, err := nc.SubscribeSync(subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return sub
+}
+
+// heard returns what has come by now.
+func heard(t *testing.T, sub *nats.Subscription) []*nats.Msg {
+	t.Helper()
+	var msgs []*nats.Msg
+	for {
+		m, err := sub.NextMsg(time.Second)
+		if errors.Is(err, nats.ErrTimeout) {
+			return msgs
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		msgs = append(msgs, m)
+	}
+}
+
+func request(t *testing.T, nc *nats.Conn, subject, body string) *nats.Msg {
+	t.Helper()
+	m, err := nc.Request(subject, []byte(body), time.Second)
+	if err != nil {
+		t.Fatalf("%s: %v", subject, err)
+	}
+	return m
+}
+
+func TestAPeelGetsAndHearsItsOwnSettings(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		kv := bucket(t, b.JetStream(t), natsd.BucketSettings)
+		put(t, kv, "peel-b", document(t, "peel-b"))
+		put(t, kv, "peel-a", document(t, "peel-a"))
+		nc := b.Conn(t, auth.RolePeel, "peel-a")
+		live := listen(t, nc, wire.Settings("peel-a"))
+
+		got := request(t, nc, wire.SettingsGet("peel-a"), "")
+		if _, err := settings.Decode(got.Data, "peel-a"); err != nil || got.Header.Get("Nats-Sequence") != "2" {
+			t.Errorf("get: %v, %v", got.Header, err)
+		}
+		put(t, kv, "peel-b", document(t, "peel-b"))
+		put(t, kv, "peel-a", document(t, "peel-a"))
+		if _, err := kv.Update(t.Context(), "peel-a", document(t, "peel-a"), 1); err == nil {
+			t.Error("an update of an old revision was stored")
+		}
+		msgs := heard(t, live)
+		if len(msgs) != 1 {
+			t.Fatalf("heard %d messages, want the one that was stored", len(msgs))
+		}
+		h := msgs[0].Header
+		if h.Get("Nats-Sequence") != "4" || h.Get("Nats-Last-Sequence") != "2" {
+			t.Errorf("headers %v", h)
+		}
+		if _, err := settings.Decode(msgs[0].Data, "peel-a"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAPeelCannotReadAnothersSettingsThroughItsOwnGet(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		kv := bucket(t, b.JetStream(t), natsd.BucketSettings)
+		put(t, kv, "peel-a", []byte("of a"))
+		put(t, kv, "peel-b", []byte("of b"))
+		nc := b.Conn(t, auth.RolePeel, "peel-a")
+		for _, body := range []string{
+			`{"seq":2}`, `{"last_by_subj":"$KV.settings.peel-b"}`, `{"next_by_subj":"$KV.settings.*"}`, `{"seq":1,"next_by_subj":"$KV.settings.peel-b"}`,
+			`{"multi_last":["$KV.settings.>"]}`, `{"seq":1,"batch":10}`, `{"start_time":"2000-01-01T00:00:00Z"}`, `[]`, `x`,
+		} {
+			if m := request(t, nc, wire.SettingsGet("peel-a"), body); strings.Contains(string(m.Data), "of b") {
+				t.Errorf("%s gave %q", body, m.Data)
+			}
+		}
+	})
+}
+
+func TestWhatAPeelSaysIsHeardAndStored(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		all := listen(t, b.JetStream(t).Conn(), "zester.>")
+		operator := listen(t, b.Conn(t, auth.RoleOperator, "ann"), wire.ReturnOf("*", "*"))
+		nc := b.Conn(t, auth.RolePeel, "peel-a")
+		for subject, stream := range map[string]string{
+			wire.AckOf(jid, "peel-a"):       natsd.StreamJobEvents,
+			wire.ReturnOf(jid, "peel-a"):    natsd.StreamJobEvents,
+			wire.ScheduledOf(jid, "peel-a"): natsd.StreamJobEvents,
+			wire.Fact("peel-a"):             natsd.StreamFacts,
+			wire.SettingsApplied("peel-a"):  natsd.StreamApplied,
+		} {
+			var ack struct{ Stream string }
+			if m := request(t, nc, subject, "x"); json.Unmarshal(m.Data, &ack) != nil || ack.Stream != stream {
+				t.Errorf("%s: stored in %q, want %s", subject, m.Data, stream)
+			}
+		}
+		if err := nc.Publish(wire.Heartbeat("peel-a"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(heard(t, all)); got != 6 {
+			t.Errorf("a master heard %d messages, want 6", got)
+		}
+		if got := len(heard(t, operator)); got != 1 {
+			t.Errorf("an operator heard %d returns, want 1", got)
+		}
+	})
+}
+
+func TestAMessageIDIsStoredOnce(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		nc := b.Conn(t, auth.RolePeel, "peel-a")
+		for i, want := range []bool{false, true} {
+			msg := nats.NewMsg(wire.ScheduledOf(jid, "peel-a"))
+			msg.Header.Set(jetstream.MsgIDHeader, "once")
+			m, err := nc.RequestMsg(msg, time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(string(m.Data), `"duplicate"`); got != want {
+				t.Errorf("publish %d: %s", i+1, m.Data)
+			}
+		}
+	})
+}
+
+func TestCommandsAndCancelsReachTheirPeels(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		master, operator := b.Conn(t, auth.RoleMaster, "m1"), b.Conn(t, auth.RoleOperator, "ann")
+		a, c := b.Conn(t, auth.RolePeel, "peel-a"), b.Conn(t, auth.RolePeel, "peel-b")
+		cmdA, cmdB := listen(t, a, wire.Cmd("peel-a")), listen(t, c, wire.Cmd("peel-b"))
+		cancelA, cancelB, cancelM := listen(t, a, wire.CancelOf("*")), listen(t, c, wire.CancelOf("*")), listen(t, master, wire.AllCancels)
+		for nc, subject := range map[*nats.Conn]string{master: wire.Cmd("peel-a"), operator: wire.CancelOf(jid)} {
+			if err := nc.Publish(subject, []byte("now")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, tc := range []struct {
+			sub  *nats.Subscription
+			want int
+		}{{cmdA, 1}, {cmdB, 0}, {cancelA, 1}, {cancelB, 1}, {cancelM, 1}} {
+			if got := len(heard(t, tc.sub)); got != tc.want {
+				t.Errorf("%s: heard %d, want %d", tc.sub.Subject, got, tc.want)
+			}
+		}
+	})
+}
+
+func TestPeopleAskMastersAndAreToldWhenThereIsNone(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		operator, auditor := b.Conn(t, auth.RoleOperator, "ann"), b.Conn(t, auth.RoleAuditor, "eve")
+		asks := []struct {
+			nc      *nats.Conn
+			subject string
+		}{
+			{operator, wire.Dispatch("ann")},
+			{operator, wire.Resolve("ann")},
+			{operator, wire.API("sync", "now", "ann")},
+			{auditor, wire.API("job", "list", "eve")},
+		}
+		for _, ask := range asks {
+			if _, err := ask.nc.Request(ask.subject, nil, time.Minute); !errors.Is(err, nats.ErrNoResponders) {
+				t.Errorf("%s without a master: %v", ask.subject, err)
+			}
+		}
+		svc, err := micro.AddService(b.Conn(t, auth.RoleMaster, "m1"), micro.Config{Name: "zester", Version: "1.0.0", QueueGroup: wire.MastersQueue})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = svc.Stop() })
+		for name, subject := range map[string]string{"dispatch": wire.AllDispatches, "resolve": wire.AllResolves, "api": "zester.api.*.*.*"} {
+			h := micro.HandlerFunc(func(r micro.Request) {
+				if wire.Sender(r.Subject()) == "eve" {
+					_ = r.Error("404", "no such job", nil)
+					return
+				}
+				_ = r.Respond([]byte(wire.Sender(r.Subject())))
+			})
+			if err := svc.AddEndpoint(name, h, micro.WithEndpointSubject(subject)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		for _, ask := range asks {
+			m := request(t, ask.nc, ask.subject, "")
+			if string(m.Data) != "ann" && m.Header.Get(micro.ErrorCodeHeader) != "404" {
+				t.Errorf("%s: %q %v", ask.subject, m.Data, m.Header)
+			}
+		}
+	})
+}
+
+func TestAnOperatorReadsAllFactsWithoutAMaster(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		for _, name := range []string{"peel-a", "peel-b", "peel-a", "peel-c"} {
+			request(t, b.Conn(t, auth.RolePeel, name), wire.Fact(name), name)
+		}
+		nc := b.Conn(t, auth.RoleOperator, "ann")
+		inbox := nc.NewInbox()
+		answers := listen(t, nc, inbox)
+		if err := nc.PublishRequest("$JS.API.DIRECT.GET.facts", inbox, []byte(`{"seq":1,"next_by_subj":"zester.fact.*","batch":256}`)); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range heard(t, answers) {
+			got = append(got, string(m.Data))
+		}
+		if want := "peel-b peel-a peel-c "; strings.Join(got, " ") != want {
+			t.Errorf("read %q, want %q and the end", got, want)
+		}
+	})
+}
+
+// Peels whose IDs have one wire form are one party to the bus: only the document says for which of them it is.
+func TestSettingsOfAnIDWithTheSameWireFormAreRefused(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		put(t, bucket(t, b.JetStream(t), natsd.BucketSettings), target.PeelID("web.01").Wire(), document(t, "web.01"))
+		m := request(t, b.Conn(t, auth.RolePeel, "web_01"), wire.SettingsGet("web_01"), "")
+		if _, err := settings.Decode(m.Data, "web_01"); err == nil {
+			t.Error("web_01 took the settings of web.01")
+		}
+		if _, err := settings.Decode(m.Data, "web.01"); err != nil {
+			t.Error(err)
+		}
+	})
+}
