@@ -206,16 +206,16 @@ type Changes struct {
 	Kept    []string // equal
 }
 
-// Diff compares two sets.
-func Diff(old, new Set) Changes {
+// Diff says what a reload from one set to another does.
+func Diff(old, latest Set) Changes {
 	var c Changes
 	for _, name := range slices.Sorted(maps.Keys(old)) {
-		if new[name] == nil {
+		if latest[name] == nil {
 			c.Removed = append(c.Removed, name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(new)) {
-		was, is := old[name], new[name]
+	for _, name := range slices.Sorted(maps.Keys(latest)) {
+		was, is := old[name], latest[name]
 		switch {
 		case was == nil:
 			c.Added = append(c.Added, name)

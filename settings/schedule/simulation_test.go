@@ -32,44 +32,48 @@ func simulate(t testing.TB, text string) simulated {
 	}
 }
 
-// matches looks at a wall time, given as if it were UTC.
-func (s simulated) matches(wall time.Time) bool {
-	if s.spec.Minute>>wall.Minute()&1 == 0 || s.spec.Hour>>wall.Hour()&1 == 0 || s.spec.Month>>int(wall.Month())&1 == 0 {
+// matches looks at a wall minute.
+func (s simulated) matches(w wall) bool {
+	if s.spec.Minute>>w.minute&1 == 0 || s.spec.Hour>>w.hour&1 == 0 || s.spec.Month>>w.month&1 == 0 {
 		return false
 	}
-	dom, dow := s.spec.Dom>>wall.Day()&1 != 0, s.spec.Dow>>int(wall.Weekday())&1 != 0
+	dom, dow := s.spec.Dom>>w.day&1 != 0, s.spec.Dow>>w.weekday&1 != 0
 	if s.dayStars {
 		return dom && dow
 	}
 	return dom || dow
 }
 
-// clock is a stretch of wall time: the wall minute (as if UTC) at each minute from start on.
+type wall struct{ minute, hour, day, month, weekday int }
+
+// clock is a stretch of wall time around a change.
 type clock struct {
 	zone  string
 	start time.Time
-	wall  []time.Time
+	shown []int  // the wall minute at each minute from start on, as an index of walls
+	walls []wall // all wall minutes between the earliest and the latest shown
 }
 
 // run gives the minutes, counted from the start, in which the daemon would run the expression.
 func (s simulated) run(c clock) []int {
+	const hours = 60
 	var out []int
-	virtual := c.wall[0].Add(-time.Minute)
-	for i, wall := range c.wall {
+	virtual := c.shown[0] - 1
+	for i, shown := range c.shown {
 		ran := false
-		switch ahead := wall.Sub(virtual); {
-		case ahead > 3*time.Hour || ahead < -3*time.Hour: // set anew
-			virtual = wall
-			ran = s.matches(wall)
+		switch ahead := shown - virtual; {
+		case ahead > 3*hours || ahead < -3*hours: // set anew
+			virtual = shown
+			ran = s.matches(c.walls[shown])
 		case ahead <= 0: // set back: only wildcards run
-			ran = s.wild && s.matches(wall)
+			ran = s.wild && s.matches(c.walls[shown])
 		case s.wild:
-			virtual = wall
-			ran = s.matches(wall)
+			virtual = shown
+			ran = s.matches(c.walls[shown])
 		default: // set forward, or the next minute
-			for virtual.Before(wall) {
-				virtual = virtual.Add(time.Minute)
-				ran = ran || s.matches(virtual)
+			for virtual < shown {
+				virtual++
+				ran = ran || s.matches(c.walls[virtual])
 			}
 		}
 		if ran {
@@ -77,6 +81,32 @@ func (s simulated) run(c clock) []int {
 		}
 	}
 	return out
+}
+
+// show reads the zone's clock in each of the minutes.
+func show(zone *time.Location, start time.Time, minutes int) clock {
+	c := clock{zone: zone.String(), start: start}
+	asUTC := func(i int) time.Time {
+		w := start.Add(time.Duration(i) * time.Minute).In(zone)
+		return time.Date(w.Year(), w.Month(), w.Day(), w.Hour(), w.Minute(), 0, 0, time.UTC)
+	}
+	first, last := asUTC(0), asUTC(0)
+	for i := range minutes {
+		w := asUTC(i)
+		if w.Before(first) {
+			first = w
+		}
+		if w.After(last) {
+			last = w
+		}
+	}
+	for w := first; !w.After(last); w = w.Add(time.Minute) {
+		c.walls = append(c.walls, wall{w.Minute(), w.Hour(), w.Day(), int(w.Month()), int(w.Weekday())})
+	}
+	for i := range minutes {
+		c.shown = append(c.shown, int(asUTC(i).Sub(first)/time.Minute))
+	}
+	return c
 }
 
 // transitions finds every change of a zone's offset between two years by looking at each quarter of an
@@ -100,12 +130,7 @@ func transitions(t testing.TB, name string, from, to int) []clock {
 		for _, o := change.In(zone).Zone(); o != offset; _, o = change.In(zone).Zone() {
 			change = change.Add(15 * time.Minute)
 		}
-		c := clock{zone: name, start: change.Add(-4 * time.Hour)}
-		for i := range 14 * 60 {
-			w := c.start.Add(time.Duration(i) * time.Minute).In(zone)
-			c.wall = append(c.wall, time.Date(w.Year(), w.Month(), w.Day(), w.Hour(), w.Minute(), 0, 0, time.UTC))
-		}
-		out = append(out, c)
+		out = append(out, show(zone, change.Add(-4*time.Hour), 14*60))
 	}
 	return out
 }
@@ -125,7 +150,7 @@ func clocks(t testing.TB, from, to int) (out []clock, zones int) {
 		}
 		zones++
 		for _, c := range transitions(t, name, from, to) {
-			if key := fmt.Sprint(c.start, c.wall[0], c.wall[len(c.wall)-1], c.wall[4*60]); !seen[key] {
+			if key := fmt.Sprint(c.start, c.walls[0], c.shown[0], c.shown[len(c.shown)-1], c.shown[4*60]); !seen[key] {
 				seen[key] = true
 				out = append(out, c)
 			}
@@ -177,7 +202,7 @@ func compare(t *testing.T, changes []clock, texts []string) {
 		for _, c := range changes {
 			tm, _ := timing(t, text, c.zone)
 			var got []int
-			for _, at := range fires(tm, c.start.Add(-1), c.start.Add(time.Duration(len(c.wall)-1)*time.Minute)) {
+			for _, at := range fires(tm, c.start.Add(-1), c.start.Add(time.Duration(len(c.shown)-1)*time.Minute)) {
 				got = append(got, int(at.Sub(c.start)/time.Minute))
 			}
 			want := s.run(c)

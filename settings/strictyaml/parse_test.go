@@ -152,13 +152,14 @@ func bombs() map[string]string {
 		fmt.Fprintf(&levels, "a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 8), i)
 	}
 	rep := func(s string) string { return strings.Repeat(s, MaxSize/len(s)) }
+	many := func(s string) string { return strings.Repeat(s, MaxNodes+1) }
 	return map[string]string{
-		"alias levels": levels.String(), "self alias": "a: &a [*a]", "aliases": "- &a x\n" + rep("- *a\n")[:MaxSize-10],
+		"alias levels": levels.String(), "self alias": "a: &a [*a]", "aliases": "- &a x\n" + many("- *a\n"),
 		"flow": rep("["), "flow maps": rep("{"), "flow closed": strings.Repeat("[", 9999) + strings.Repeat("]", 9999),
 		"flow keys": rep("{a: "), "dashes": rep("- "), "dashes short": strings.Repeat("- ", 9999), "questions": rep("? "),
 		"question short": strings.Repeat("? ", 9999), "colons": rep(": "), "directives": rep("%TAG !a! b\n"),
-		"long scalar": rep("a,"), "wide list": "[" + rep("a,")[:MaxSize-4] + "]", "syntax error at the end": rep("- a\n")[:MaxSize-2] + "\n}",
-		"comments": rep("#\n"), "documents": rep("---\n"), "anchors": rep("- &a x\n"),
+		"long scalar": rep("a,"), "wide list": "[" + many("a,") + "]", "syntax error at the end": many("- a\n") + "}",
+		"comments": rep("#\n"), "documents": rep("---\n"), "anchors": many("- &a x\n"),
 	}
 }
 
