@@ -1,0 +1,249 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	getTimeout  = 2 * time.Second // a longer one holds thousands of peels back when a server restarts
+	getFirstGap = 250 * time.Millisecond
+	getLastGap  = 10 * time.Second
+)
+
+// An Update is what [Watch.Run] tells. Exactly one of these holds: Document is set; Refused is set; Missing is true;
+// or all are zero, which says that the bus confirmed the newest document that is known already.
+type Update struct {
+	Document *Document // of a higher generation than any before
+	Refused  error     // a document came that cannot be used; what was in force stays
+	Missing  bool      // the bus holds no document for this peel
+}
+
+// WatchOptions say whose documents to watch. All but After are required.
+type WatchOptions struct {
+	Conn *nats.Conn // may be reconnecting
+	Peel target.PeelID
+	// After is the generation of the document that the peel has already; only higher ones are delivered.
+	After uint64
+	Log   *slog.Logger
+}
+
+// A Watch is the peel's side of the settings bucket: one subscription to what the stream re-publishes of the peel's
+// key, and one direct get of that key when it starts, after every reconnect and when a sequence was missed. The
+// subscription comes first, so that nothing falls between the two; of what both bring the highest generation counts.
+//
+// The server answers requests on whatever subject the asker names, so that another peel can have an answer sent to
+// this one. What is delivered therefore carries the key of this peel in the server's own header and in the document.
+type Watch struct {
+	o      WatchOptions
+	lookup chan struct{} // one get is due
+	news   chan struct{} // there is an update to deliver
+
+	mu         sync.Mutex
+	generation uint64 // highest that was accepted
+	sequence   uint64 // of the last message of the key, 0 if unknown
+	document   *Document
+	others     []Update // to deliver after document; each kind at most once
+}
+
+// NewWatch returns a watch that [Watch.Run] starts.
+func NewWatch(o WatchOptions) *Watch {
+	return &Watch{o: o, generation: o.After, lookup: make(chan struct{}, 1), news: make(chan struct{}, 1)}
+}
+
+// Run delivers updates one at a time, documents in the order of their generations and of several that waited only
+// the newest, until ctx is done (and returns nil) or the connection is closed for good. All that it started has ended
+// when it returns.
+func (w *Watch) Run(ctx context.Context, deliver func(context.Context, Update)) error {
+	sub, err := w.o.Conn.SubscribeSync(liveSubject(w.o.Peel))
+	if err != nil {
+		return fmt.Errorf("cannot watch the settings of %s: %w", w.o.Peel, err)
+	}
+	connected := w.o.Conn.StatusChanged(nats.CONNECTED)
+	running, cancel := context.WithCancelCause(ctx)
+	var parts sync.WaitGroup
+	parts.Go(func() { cancel(w.listen(running, sub)) })
+	parts.Go(func() { w.get(running, connected) })
+	wake(w.lookup)
+	for running.Err() == nil {
+		select {
+		case <-running.Done():
+		case <-w.news:
+			for _, u := range w.take() {
+				deliver(running, u)
+			}
+		}
+	}
+	parts.Wait()
+	w.o.Conn.RemoveStatusListener(connected)
+	err = sub.Unsubscribe()
+	if ctx.Err() == nil {
+		return fmt.Errorf("cannot watch the settings of %s: %w", w.o.Peel, context.Cause(running))
+	}
+	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, nats.ErrBadSubscription) {
+		return fmt.Errorf("cannot end the watch for settings of %s: %w", w.o.Peel, err)
+	}
+	return nil
+}
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (w *Watch) take() []Update {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.others
+	if w.document != nil {
+		out = append([]Update{{Document: w.document}}, out...)
+	}
+	w.document, w.others = nil, nil
+	return out
+}
+
+// listen reads what the stream re-publishes until ctx is done or the connection closed.
+func (w *Watch) listen(ctx context.Context, sub *nats.Subscription) error {
+	for {
+		msg, err := sub.NextMsgWithContext(ctx)
+		switch {
+		case err == nil:
+			w.heard(msg)
+		case errors.Is(err, nats.ErrSlowConsumer):
+			wake(w.lookup)
+		default:
+			return err
+		}
+	}
+}
+
+func (w *Watch) heard(msg *nats.Msg) {
+	if err := w.check(msg); err != nil {
+		w.o.Log.Warn("refused settings", "peel", w.o.Peel, "err", err)
+		return
+	}
+	sequence, _ := strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
+	before, err := strconv.ParseUint(msg.Header.Get("Nats-Last-Sequence"), 10, 64)
+	w.mu.Lock()
+	gap := err != nil || w.sequence != 0 && before != w.sequence
+	w.sequence = sequence
+	w.mu.Unlock()
+	w.offer(msg, false)
+	if gap {
+		wake(w.lookup)
+	}
+}
+
+// check refuses what the bucket's stream did not send of this peel's key.
+func (w *Watch) check(msg *nats.Msg) error {
+	if stream, key := msg.Header.Get("Nats-Stream"), msg.Header.Get("Nats-Subject"); stream != bucketStream || key != keySubject(w.o.Peel) {
+		return fmt.Errorf("the message on %s is of %q in the stream %q", msg.Subject, key, stream)
+	}
+	return nil
+}
+
+// offer queues the update that a message of the key makes. A message that was asked for always makes one, as it says
+// what the bus holds now.
+func (w *Watch) offer(msg *nats.Msg, asked bool) {
+	var d *Document
+	var err error
+	if !deleted(msg.Header) {
+		d, err = Decode(msg.Data, w.o.Peel)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err != nil:
+		w.queue(Update{Refused: err})
+	case d == nil:
+		w.queue(Update{Missing: true})
+	case d.Generation > w.generation:
+		w.generation, w.document, w.others = d.Generation, d, nil
+		wake(w.news)
+	case asked && d.Generation == w.generation:
+		w.queue(Update{})
+	case d.Generation < w.generation:
+		w.o.Log.Warn("dropped older settings", "peel", w.o.Peel, "commit", d.Commit, "generation", d.Generation, "have", w.generation)
+	}
+}
+
+// queue keeps the newest update of each kind. The caller holds mu.
+func (w *Watch) queue(u Update) {
+	for i, o := range w.others {
+		if o.Missing == u.Missing && (o.Refused == nil) == (u.Refused == nil) {
+			w.others = append(w.others[:i], w.others[i+1:]...)
+			break
+		}
+	}
+	w.others = append(w.others, u)
+	wake(w.news)
+}
+
+// get reads the key whenever that is due, again and again until the bus has answered.
+func (w *Watch) get(ctx context.Context, connected <-chan nats.Status) {
+	for gap := time.Duration(0); ; {
+		var retry <-chan time.Time
+		if gap > 0 {
+			retry = time.After(rand.N(gap)) // full jitter: a fleet asks at the same time
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case _, open := <-connected:
+			if !open {
+				connected = nil // the connection is closed for good
+			}
+		case <-w.lookup:
+		case <-retry:
+		}
+		switch err := w.getOnce(ctx); {
+		case err == nil:
+			gap = 0
+		case ctx.Err() == nil:
+			w.o.Log.Debug("cannot get settings, trying again", "peel", w.o.Peel, "err", err)
+			gap = min(max(2*gap, getFirstGap), getLastGap)
+		}
+	}
+}
+
+// getOnce returns an error unless the bus has answered.
+func (w *Watch) getOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, getTimeout)
+	defer cancel()
+	msg, err := w.o.Conn.RequestWithContext(ctx, directGet(w.o.Peel), nil)
+	if err != nil {
+		return err
+	}
+	switch status := msg.Header.Get("Status"); {
+	case status == "404":
+		w.mu.Lock()
+		w.queue(Update{Missing: true})
+		w.mu.Unlock()
+		return nil
+	case status != "":
+		return fmt.Errorf("the server answered %s %s", status, msg.Header.Get("Description"))
+	}
+	if err := w.check(msg); err != nil {
+		return err
+	}
+	sequence, err := strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
+	if err != nil {
+		return fmt.Errorf("the answer has no sequence: %w", err)
+	}
+	w.mu.Lock()
+	w.sequence = sequence
+	w.mu.Unlock()
+	w.offer(msg, true)
+	return nil
+}
