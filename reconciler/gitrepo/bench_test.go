@@ -11,7 +11,7 @@ func fleet(n int) fstest.MapFS {
 	m := fstest.MapFS{}
 	for i := range n {
 		name := fmt.Sprintf("env%d/role%02d/file%03d.yaml", i/500, i/50, i)
-		m[name] = &fstest.MapFile{Data: []byte(fmt.Sprintf("schedule:\n  job%d:\n    interval: %ds\n", i, i+10)), Mode: 0o644}
+		m[name] = &fstest.MapFile{Data: fmt.Appendf(nil, "schedule:\n  job%d:\n    interval: %ds\n", i, i+10), Mode: 0o644}
 	}
 	return m
 }

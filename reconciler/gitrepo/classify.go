@@ -101,7 +101,7 @@ func reasonOfGit(err error) (Reason, string) {
 }
 
 const (
-	sha256Refused = "cannot read repositories with SHA-256 object names"
+	sha256Refused = "its objects have SHA-256 names, which is not supported"
 	notFoundHint  = "there is no repository, or it is private and the credentials do not reach it"
 )
 
@@ -157,13 +157,8 @@ func reasonOfNet(err error) Reason {
 	return ""
 }
 
-// outOfTime is the Error of an operation that ran into its own limit.
-func outOfTime(a address, doing string, limit time.Duration) *Error {
-	return errorf(Timeout, a.display, "cannot %s: no answer within %s", doing, limit)
-}
-
 // bounded runs do with a deadline and says whose context ended, if one did.
-func bounded(ctx context.Context, a address, doing string, limit time.Duration, do func(context.Context) error) error {
+func bounded(ctx context.Context, a address, limit time.Duration, do func(context.Context) error) error {
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := do(inner)
@@ -174,10 +169,10 @@ func bounded(ctx context.Context, a address, doing string, limit time.Duration, 
 		return e
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("cannot %s %s: %w", doing, a.display, context.Cause(ctx))
+		return fmt.Errorf("cannot read %s: %w", a.display, context.Cause(ctx))
 	}
 	if inner.Err() != nil {
-		return outOfTime(a, doing, limit)
+		return errorf(Timeout, a.display, "the remote did not answer within %s", limit)
 	}
 	return err
 }

@@ -2,6 +2,8 @@ package gitrepo
 
 import (
 	"bytes"
+	"crypto/sha1"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -111,13 +113,16 @@ func TestFlippedByteIsNeverReadAsAnotherTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	var noticed, flips int
-	for _, pattern := range []string{"objects/pack/*.pack", "objects/pack/*.idx"} {
-		name := oneFile(t, r, pattern)
+	for _, tc := range []struct {
+		pattern string
+		step    int // the 1,024 bytes of counts in an index are much the same
+	}{{"objects/pack/*.pack", 2}, {"objects/pack/*.idx", 11}} {
+		name := oneFile(t, r, tc.pattern)
 		whole, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range whole {
+		for i := 0; i < len(whole); i += tc.step {
 			flipped := bytes.Clone(whole)
 			flipped[i] ^= 0x55
 			overwrite(t, name, flipped)
@@ -282,4 +287,61 @@ func TestCrashBetweenTheRenamesOfANewClone(t *testing.T) {
 	if _, err := os.Stat(first.aside("new")); err == nil {
 		t.Error("the unfinished clone is left")
 	}
+}
+
+// TestPackThatArrivesDamagedIsRefused flips and cuts a pack on its way in. The
+// indexer runs in a goroutine of go-git, where a panic could not be caught.
+func TestPackThatArrivesDamagedIsRefused(t *testing.T) {
+	w := newWork(t, files("a", "one", "d/b", "two", "d/c", "three"))
+	first := openRepo(t, Options{URL: w.Dir()})
+	follow(t, first)
+	whole, err := os.ReadFile(oneFile(t, first, "objects/pack/*.pack"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := openRepo(t, Options{URL: w.Dir()})
+	st, err := r.emptyStore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.close()
+	for i := range whole {
+		flipped := bytes.Clone(whole)
+		flipped[i] ^= 0x55
+		if err := st.addPack(t.Context(), bytes.NewReader(flipped)); err == nil {
+			t.Errorf("byte %d of %d flipped: accepted", i, len(whole))
+		}
+		if err := st.addPack(t.Context(), bytes.NewReader(whole[:i])); err == nil {
+			t.Errorf("cut after %d of %d bytes: accepted", i, len(whole))
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(st.dir, "objects/pack/*")); len(left) > 0 {
+		t.Errorf("%q is left", left)
+	}
+	if err := st.addPack(t.Context(), bytes.NewReader(whole)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPackThatClaimsMoreObjectsThanItHoldsIsRefused(t *testing.T) {
+	pack := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), 1<<31)
+	pack = append(pack, make([]byte, 100)...)
+	sum := sha1.Sum(pack)
+	pack = append(pack, sum[:]...)
+	if err := checkPack(bytes.NewReader(pack), int64(len(pack))); err == nil || !strings.Contains(err.Error(), "2147483648") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func FuzzCheckPack(f *testing.F) {
+	empty := []byte("PACK\x00\x00\x00\x02\x00\x00\x00\x00")
+	sum := sha1.Sum(empty)
+	f.Add(append(empty, sum[:]...))
+	f.Add([]byte("PACK"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		err := checkPack(bytes.NewReader(data), int64(len(data)))
+		if err == nil && (len(data) < packHeader+sha1.Size || !bytes.HasPrefix(data, []byte("PACK"))) {
+			t.Errorf("%q is accepted", data)
+		}
+	})
 }

@@ -80,10 +80,11 @@ func (r Reason) Stalled() bool {
 // own context ended: then the error of the context is returned, wrapped.
 type Error struct {
 	Reason Reason
-	// Subject is the URL, without credentials, or the revision or path.
+	// Subject is what could not be read or written: the URL, without
+	// credentials, "revision" and its hash, or a directory.
 	Subject string
-	// Msg says what could not be done. It is one line, at most 600 bytes, and
-	// without credentials; what a remote sent is cut.
+	// Msg says why. It is one line, at most 600 bytes, and without
+	// credentials; what a remote sent is cut.
 	Msg string
 	// RetryAfter is how long the remote asked to be left alone; 0 if it did
 	// not say.
@@ -91,7 +92,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s: %s", e.Subject, e.Msg)
+	verb := "read"
+	if e.Reason == StoreUnwritable {
+		verb = "write"
+	}
+	return fmt.Sprintf("cannot %s %s: %s", verb, e.Subject, e.Msg)
 }
 
 // maxMessage bounds the message of an Error, which ends up in a condition.

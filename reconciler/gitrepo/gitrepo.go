@@ -30,7 +30,8 @@ type Options struct {
 	// Path is the directory within the repository that counts as its root; ""
 	// is the root itself. All paths of this package are relative to it.
 	Path string
-	// Dir is the directory for the store. It is made when it is needed.
+	// Dir is the directory for the store. It is made when it is needed. Only
+	// one Repo at a time may use it for a URL.
 	Dir string
 	// Log hears of stores that are replaced; nil discards.
 	Log *slog.Logger
@@ -62,7 +63,7 @@ func Open(o Options) (*Repo, error) {
 	}
 	root := path.Clean(cmp.Or(o.Path, "."))
 	if !validPath(root) {
-		return nil, fmt.Errorf("cannot use path %q: want a relative path with slashes, without ..", cut(o.Path, maxName))
+		return nil, fmt.Errorf("cannot use path %q: want a relative path without .. in it", cut(o.Path, maxName))
 	}
 	if o.Dir == "" {
 		return nil, errors.New("cannot open a repository without a directory for its store")
@@ -98,7 +99,7 @@ func (r *Repo) URL() string { return r.address.display }
 // enough to be called every few seconds, and ends after 30 s at the latest.
 func (r *Repo) Resolve(ctx context.Context) (Hash, error) {
 	var tip Hash
-	err := bounded(ctx, r.address, "resolve", resolveLimit, func(ctx context.Context) (err error) {
+	err := bounded(ctx, r.address, resolveLimit, func(ctx context.Context) (err error) {
 		tip, err = r.source.resolve(ctx, r.branch)
 		return err
 	})
@@ -168,7 +169,7 @@ func (r *Repo) fetchInto(ctx context.Context, st *store, want Hash, limit time.D
 	if err != nil {
 		return st.failure(r.address.display, err)
 	}
-	err = bounded(ctx, r.address, "fetch", limit, func(ctx context.Context) error {
+	err = bounded(ctx, r.address, limit, func(ctx context.Context) error {
 		return r.source.fetch(ctx, fetch{branch: r.branch, want: want, haves: haves, into: st})
 	})
 	if err != nil {
@@ -176,7 +177,7 @@ func (r *Repo) fetchInto(ctx context.Context, st *store, want Hash, limit time.D
 	}
 	c, err := st.commit(want)
 	if errors.Is(err, errMissing) {
-		return errorf(RefMoved, r.address.display, "cannot find commit %s: the branch has moved", want)
+		return errorf(RefMoved, r.address.display, "it no longer has commit %s: the branch moved", want)
 	}
 	if err != nil {
 		return st.failure(r.address.display, err)

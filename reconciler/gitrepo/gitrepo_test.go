@@ -499,6 +499,11 @@ func TestHistoryAnswersWhatBlameNeeds(t *testing.T) {
 			t.Errorf("Blob(%q) = %v, %v", path, ok, err)
 		}
 	}
+	if data, err := r.ReadFile(c1, "d/b"); err != nil || string(data) != "x" {
+		t.Errorf("the file of the first commit holds %q, %v", data, err)
+	}
+	_, err = r.ReadFile(c1, "d")
+	wantReason(t, err, PathNotFound)
 	for _, tc := range []struct {
 		a, b Hash
 		want bool

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
 )
 
 // cached is what the owner remembers of objects, which never change.
@@ -36,13 +38,16 @@ func (r *Repo) CommitInfo(h Hash) (Commit, error) {
 	}
 	c, err := r.store.commit(h)
 	if errors.Is(err, errMissing) {
-		return Commit{}, errorf(RevisionNotFound, h.String(), "the store does not hold this commit")
+		return Commit{}, errorf(RevisionNotFound, revision(h), "the store does not hold this commit")
 	}
 	if err != nil {
-		return Commit{}, r.store.failure(h.String(), err)
+		return Commit{}, r.store.failure(revision(h), err)
 	}
 	return c, nil
 }
+
+// revision names a commit in an error.
+func revision(h Hash) string { return "revision " + h.String() }
 
 // Parents returns the parents of a commit, the one that was merged into first.
 func (r *Repo) Parents(h Hash) ([]Hash, error) {
@@ -109,7 +114,7 @@ func (r *Repo) Blob(commit Hash, path string) (h Hash, ok bool, err error) {
 		}
 		entries, err := r.tree(at.hash)
 		if err != nil {
-			return Hash{}, false, r.store.failure(commit.String(), err)
+			return Hash{}, false, r.store.failure(revision(commit), err)
 		}
 		i := slices.IndexFunc(entries, func(e entry) bool { return e.name == name })
 		if i < 0 {
@@ -118,6 +123,23 @@ func (r *Repo) Blob(commit Hash, path string) (h Hash, ok bool, err error) {
 		at = entries[i]
 	}
 	return at.hash, at.mode.IsRegular(), nil
+}
+
+// ReadFile returns the content of a file of a commit. A file over 1 MiB is
+// refused with Reason TooLarge, a path that is no regular file with PathNotFound.
+func (r *Repo) ReadFile(commit Hash, path string) ([]byte, error) {
+	h, ok, err := r.Blob(commit, path)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, errorf(PathNotFound, revision(commit), "%.200q is no regular file", path)
+	}
+	data, err := r.store.read(plumbing.BlobObject, h, maxBlob)
+	if err != nil {
+		return nil, r.store.failure(revision(commit), err)
+	}
+	return data, nil
 }
 
 // tree reads one tree through the cache.
@@ -142,13 +164,13 @@ func (r *Repo) open() error {
 	case none:
 		return nil
 	case absent:
-		return errorf(RevisionNotFound, r.address.display, "nothing was fetched yet")
+		return errorf(RevisionNotFound, r.dir, "nothing was fetched yet")
 	case unusable:
 		return why.err
 	default:
 		if r.store != nil {
 			return nil // readers get as far as the damage lets them
 		}
-		return errorf(StoreDamaged, r.address.display, "cannot use the store: %s", why.detail)
+		return errorf(StoreDamaged, r.dir, "%s", why.detail)
 	}
 }

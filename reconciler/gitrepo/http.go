@@ -253,11 +253,20 @@ func (g *gitOnly) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	redirect := res.StatusCode >= 300 && res.StatusCode < 400 && req.Method == http.MethodGet
 	if redirect || res.StatusCode == http.StatusOK && isGit(req, res) {
+		if req.Method == http.MethodGet {
+			res.Body = listing{io.LimitReader(res.Body, maxListing+1), res.Body}
+		}
 		return res, nil
 	}
 	_, _ = io.CopyN(io.Discard, res.Body, 4<<10) // a short body lets the connection be used again
 	_ = res.Body.Close()
 	return nil, g.refused(res)
+}
+
+// listing is the body of an answer that is read into memory, with an end.
+type listing struct {
+	io.Reader
+	io.Closer
 }
 
 func isGit(req *http.Request, res *http.Response) bool {

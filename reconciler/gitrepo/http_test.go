@@ -284,7 +284,7 @@ func TestServerThatHangsEndsWithTheContext(t *testing.T) {
 func TestOwnDeadlineIsATimeout(t *testing.T) {
 	url := fake(t, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
 	r := openRepo(t, Options{URL: url})
-	err := bounded(t.Context(), r.address, "resolve", time.Millisecond, func(ctx context.Context) error {
+	err := bounded(t.Context(), r.address, time.Millisecond, func(ctx context.Context) error {
 		_, err := r.source.resolve(ctx, r.branch)
 		return err
 	})

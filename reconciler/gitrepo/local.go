@@ -41,7 +41,7 @@ func (s *localSource) resolve(_ context.Context, branch plumbing.ReferenceName) 
 	}
 	heads, err := st.refs("refs/heads/")
 	if err != nil { // a lock that was left behind is enough
-		return Hash{}, errorf(RefNotFound, s.address.display, "cannot find branch %q", branch.Short())
+		return Hash{}, errorf(RefNotFound, s.address.display, "it has no branch %q", branch.Short())
 	}
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(heads)) {
@@ -69,7 +69,7 @@ func (s *localSource) copy(ctx context.Context, f fetch) error {
 	if present, err := st.has(f.want); err != nil {
 		return st.failure(s.address.display, err)
 	} else if !present {
-		return errorf(RefMoved, s.address.display, "cannot find commit %s", f.want)
+		return errorf(RefMoved, s.address.display, "it no longer has commit %s", f.want)
 	}
 	return copyHistory(ctx, st, f.into, f.want, s.address.display)
 }
@@ -97,7 +97,7 @@ func (s *localSource) open() (*store, error) {
 func (s *localSource) refuse(err error) *Error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return errorf(Forbidden, s.address.display, "cannot read the repository: %v", err)
+		return errorf(Forbidden, s.address.display, "%v", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return errorf(NotFound, s.address.display, "there is no such directory")
 	default:
@@ -162,7 +162,7 @@ func checkFormat(st *store) error {
 			case key == "objectformat" && value != "sha1":
 				return errorf(UnsupportedObjectFormat, st.dir, sha256Refused)
 			case key == "refstorage" && value != "files":
-				return errorf(UnsupportedObjectFormat, st.dir, "cannot read repositories with references in %s", value)
+				return errorf(UnsupportedObjectFormat, st.dir, "its references are in the format %s, which is not supported", value)
 			}
 		}
 		return nil

@@ -70,7 +70,7 @@ func (r *Repo) ready() replacing {
 	st.dropLocks()
 	if err := r.check(st); err != nil {
 		_ = st.close()
-		return replacing{cause: Damaged, detail: oneLine(err.Error(), maxMessage)}
+		return replacing{cause: Damaged, detail: err.Error()}
 	}
 	r.store = st
 	return replacing{}
@@ -170,7 +170,7 @@ func (r *Repo) cloneAnew(ctx context.Context, want Hash, why replacing) (Result,
 		return res, why.err
 	}
 	if why.cause != absent {
-		res.Rebuilt, res.Detail = why.cause, why.detail
+		res.Rebuilt, res.Detail = why.cause, oneLine(why.detail, maxMessage)
 	}
 	fresh, err := r.emptyStore()
 	if err != nil {

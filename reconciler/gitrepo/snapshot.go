@@ -37,16 +37,16 @@ func (r *Repo) Snapshot(h Hash) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := builder{repo: r, built: map[Hash]*dir{}}
+	b := builder{repo: r, commit: h, built: map[Hash]*dir{}}
 	d, err := b.build(root, "", 0)
 	if err != nil {
-		return nil, r.store.failure(h.String(), err)
+		return nil, r.store.failure(revision(h), err)
 	}
 	if d.count > maxEntries {
-		return nil, errorf(TooLarge, h.String(), "the revision has more than %d files and directories", maxEntries)
+		return nil, errorf(TooLarge, revision(h), "it has more than %d files and directories", maxEntries)
 	}
 	r.cache.dirs = b.built
-	return &Snapshot{Commit: c, Tree: &Tree{root: d, store: r.store, revision: h}}, nil
+	return &Snapshot{Commit: c, Tree: &Tree{root: d, store: r.store, commit: h}}, nil
 }
 
 // rootTree finds the tree at Options.Path.
@@ -58,11 +58,11 @@ func (r *Repo) rootTree(c Commit) (Hash, error) {
 	for name := range strings.SplitSeq(r.root, "/") {
 		entries, err := r.tree(at)
 		if err != nil {
-			return Hash{}, r.store.failure(c.Hash.String(), err)
+			return Hash{}, r.store.failure(revision(c.Hash), err)
 		}
 		i := slices.IndexFunc(entries, func(e entry) bool { return e.name == name && e.mode.IsDir() })
 		if i < 0 {
-			return Hash{}, errorf(PathNotFound, c.Hash.String(), "the revision has no directory %q", r.root)
+			return Hash{}, errorf(PathNotFound, revision(c.Hash), "it has no directory %q", r.root)
 		}
 		at = entries[i].hash
 	}
@@ -102,8 +102,10 @@ func (d *dir) find(name string) (dirEntry, bool) {
 // times is read and kept once, which takes the sting out of trees that refer
 // to the same subtree over and over.
 type builder struct {
-	repo  *Repo
-	built map[Hash]*dir
+	repo   *Repo
+	commit Hash
+	built  map[Hash]*dir
+	read   int // entries of the directories that were read
 }
 
 func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
@@ -114,9 +116,15 @@ func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
 		b.reuse(d)
 		return b.fits(d, path, depth)
 	}
+	if depth > maxDepth {
+		return nil, b.refuse(TooLarge, path, "is nested more than %d deep", maxDepth)
+	}
 	entries, err := b.repo.store.tree(h)
 	if err != nil {
 		return nil, err
+	}
+	if b.read += len(entries); b.read > maxEntries {
+		return nil, b.refuse(TooLarge, path, "is one too many: there are more than %d files and directories", maxEntries)
 	}
 	d := &dir{hash: h, entries: make([]dirEntry, 0, len(entries)), count: len(entries)}
 	for _, e := range entries {
@@ -127,7 +135,7 @@ func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
 	slices.SortFunc(d.entries, func(a, b dirEntry) int { return strings.Compare(a.name, b.name) })
 	for i := 1; i < len(d.entries); i++ {
 		if name := d.entries[i].name; name == d.entries[i-1].name {
-			return nil, errorf(UnsafePath, show(path), "the name %q is there twice", name)
+			return nil, b.refuse(UnsafePath, path, "has the name %q twice", name)
 		}
 	}
 	d.odd = d.odd || len(caseClashes(d)) > 0
@@ -138,7 +146,7 @@ func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
 // add checks one entry, and all below it, and puts it into d.
 func (b *builder) add(d *dir, e entry, path string, depth int) error {
 	if why := unsafeName(e.name); why != "" {
-		return errorf(UnsafePath, show(path), "the name %q %s", e.name, why)
+		return b.refuse(UnsafePath, path, "has the name %q, which %s", e.name, why)
 	}
 	out := dirEntry{name: e.name, mode: e.mode, hash: e.hash}
 	d.longest = max(d.longest, len(e.name))
@@ -161,10 +169,10 @@ func (b *builder) add(d *dir, e entry, path string, depth int) error {
 // fits applies the limits that depend on where a directory is.
 func (b *builder) fits(d *dir, path string, depth int) (*dir, error) {
 	if depth+d.height > maxDepth {
-		return nil, errorf(TooLarge, show(path), "directories are nested more than %d deep", maxDepth)
+		return nil, b.refuse(TooLarge, path, "is nested, with those in it, more than %d deep", maxDepth)
 	}
 	if len(path)+1+d.longest > maxPath {
-		return nil, errorf(TooLarge, show(path), "a path is longer than %d bytes", maxPath)
+		return nil, b.refuse(TooLarge, path, "has a path in it that is longer than %d bytes", maxPath)
 	}
 	return d, nil
 }
@@ -197,12 +205,13 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// show names a directory in an error.
-func show(path string) string {
-	if path == "" {
-		return "root directory"
+// refuse is the error of a directory for which the revision is refused.
+func (b *builder) refuse(reason Reason, path, format string, args ...any) *Error {
+	dir := "the root directory"
+	if path != "" {
+		dir = fmt.Sprintf("directory %q", cut(path, maxName))
 	}
-	return fmt.Sprintf("directory %q", cut(path, maxName))
+	return errorf(reason, revision(b.commit), "%s %s", dir, fmt.Sprintf(format, args...))
 }
 
 // unsafeName says why a name refuses the revision, or "". Git itself never

@@ -77,7 +77,7 @@ func (s *sshSource) fetch(ctx context.Context, f fetch) error {
 func (s *sshSource) session(ctx context.Context, do func(transport.UploadPackSession) error) error {
 	ep, err := transport.NewEndpoint(s.address.raw)
 	if err != nil {
-		return errorf(NotFound, s.address.display, "cannot use the URL: %s", s.address.clean(err.Error()))
+		return errorf(NotFound, s.address.display, "not a URL: %s", s.address.clean(err.Error()))
 	}
 	dial, release := bindDial(ctx)
 	defer release()
@@ -98,7 +98,7 @@ func (s *sshSource) session(ctx context.Context, do func(transport.UploadPackSes
 func (s *httpSource) fetch(ctx context.Context, f fetch) error {
 	ep, err := transport.NewEndpoint(s.address.raw)
 	if err != nil {
-		return errorf(NotFound, s.address.display, "cannot use the URL: %s", s.address.clean(err.Error()))
+		return errorf(NotFound, s.address.display, "not a URL: %s", s.address.clean(err.Error()))
 	}
 	sess, err := githttp.NewClient(s.client).NewUploadPackSession(ep, nil)
 	if err != nil {
@@ -120,7 +120,7 @@ func advertised(ctx context.Context, a address, sess transport.UploadPackSession
 }
 
 func shallowRemote(a address) *Error {
-	return errorf(ShallowRemote, a.display, "cannot follow a shallow repository: run git fetch --unshallow in it")
+	return errorf(ShallowRemote, a.display, "it is shallow and has no full history: run git fetch --unshallow in it")
 }
 
 // pick finds the branch in a list of all references.
@@ -141,13 +141,13 @@ func noBranch(a address, branch plumbing.ReferenceName, refs []string) *Error {
 		}
 	}
 	if len(names) == 0 {
-		return errorf(EmptyRemote, a.display, "cannot find branch %q: the repository has no branches", branch.Short())
+		return errorf(EmptyRemote, a.display, "it has no branch %q, and no other", branch.Short())
 	}
 	more := ""
 	if len(names) > 5 {
 		names, more = names[:5], ", …"
 	}
-	return errorf(RefNotFound, a.display, "cannot find branch %q: there are %s%s",
+	return errorf(RefNotFound, a.display, "it has no branch %q; there are %s%s",
 		branch.Short(), strings.Join(names, ", "), more)
 }
 

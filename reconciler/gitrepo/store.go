@@ -1,12 +1,10 @@
 package gitrepo
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -92,7 +90,7 @@ func (s *store) guarded(what string, read func(*filesystem.Storage) error) (err 
 		if err == nil || errors.Is(err, errTooLarge) {
 			return
 		}
-		err = fmt.Errorf("cannot read %s: %w", what, err)
+		err = fmt.Errorf("%s: %w", what, err)
 		if !errors.Is(err, errMissing) && !passing(err) && s.damage == nil {
 			s.damage = err
 		}
@@ -160,7 +158,7 @@ func (s *store) read(t plumbing.ObjectType, h Hash, limit int64) (data []byte, e
 			return missing(err)
 		}
 		if size := o.Size(); size > limit {
-			return fmt.Errorf("%s %s has %d bytes, more than %d: %w", t, h, size, limit, errTooLarge)
+			return fmt.Errorf("%w, %d bytes of at most %d", errTooLarge, size, limit)
 		}
 		if o.Type() != t {
 			return fmt.Errorf("it is a %s", o.Type())
@@ -184,85 +182,6 @@ func content(o plumbing.EncodedObject, limit int64) (data []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	return io.ReadAll(io.LimitReader(r, limit+1))
-}
-
-// addPack stores a pack that arrives on r. Its objects become visible all at
-// once, when all of them have arrived. The lock is not held while it waits.
-func (s *store) addPack(ctx context.Context, r io.Reader) error {
-	s.mu.Lock()
-	w, err := s.objects.PackfileWriter()
-	s.mu.Unlock()
-	if err != nil {
-		return storeError(s.dir, err)
-	}
-	n, err := io.Copy(diskWriter{s.dir, w}, contextReader{ctx, r})
-	s.mu.Lock()
-	closed := w.Close()
-	s.mu.Unlock()
-	switch {
-	case err != nil:
-	case closed != nil:
-		err = diskError(s.dir, fmt.Errorf("cannot use the pack of %d bytes: %w", n, closed))
-	case n == 0:
-		err = fmt.Errorf("cannot use the pack: %w", io.ErrUnexpectedEOF)
-	default:
-		return nil
-	}
-	s.dropPartial()
-	return err
-}
-
-// diskWriter tells a full disk from a remote that breaks off.
-type diskWriter struct {
-	dir string
-	w   io.Writer
-}
-
-func (d diskWriter) Write(p []byte) (int, error) {
-	n, err := d.w.Write(p)
-	if err != nil {
-		err = storeError(d.dir, err)
-	}
-	return n, err
-}
-
-// diskError makes an Error of what the operating system said, and leaves
-// others alone.
-func diskError(dir string, err error) error {
-	_, path := errors.AsType[*fs.PathError](err)
-	_, link := errors.AsType[*os.LinkError](err)
-	if path || link {
-		return storeError(dir, err)
-	}
-	return err
-}
-
-// dropLocks removes locks of references, which only a crash leaves in a store
-// that has one owner; go-git would list them as references.
-func (s *store) dropLocks() {
-	_ = filepath.WalkDir(filepath.Join(s.dir, "refs"), func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && strings.HasSuffix(name, ".lock") {
-			return os.Remove(name)
-		}
-		return err
-	}) // what is wrong here shows when the references are read
-}
-
-// dropPartial removes what a cut transfer left behind.
-func (s *store) dropPartial() {
-	for _, pattern := range []string{"tmp_pack_*", "tmp_obj_*"} {
-		names, err := filepath.Glob(filepath.Join(s.dir, "objects", "pack", pattern))
-		if err != nil {
-			continue // only a bad pattern
-		}
-		for _, name := range names {
-			_ = os.Remove(name) // tried again at the next start
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_ = s.objects.Close() // its index may name the pack that was not stored
-	s.objects = newStorage(s.dir)
 }
 
 // packs counts the packs of the store.
@@ -327,18 +246,5 @@ func (s *store) removeRef(name plumbing.ReferenceName) error {
 }
 
 func storeError(dir string, err error) error {
-	return errorf(StoreUnwritable, dir, "cannot write the store: %v", err)
-}
-
-// contextReader ends with the context, at the next byte at the latest.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(p)
+	return errorf(StoreUnwritable, dir, "%v", err)
 }

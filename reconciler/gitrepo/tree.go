@@ -21,9 +21,9 @@ import (
 // opening one is an error. A name that is not UTF-8 is listed but is no valid
 // path, so it cannot be opened either. Of a file over 1 MiB only Stat succeeds.
 type Tree struct {
-	root     *dir
-	store    *store
-	revision Hash
+	root   *dir
+	store  *store
+	commit Hash
 }
 
 var (
@@ -84,7 +84,7 @@ func (t *Tree) readable(op, name string, e dirEntry) error {
 	if e.mode.IsRegular() {
 		return nil
 	}
-	return &fs.PathError{Op: op, Path: name, Err: errorf(UnsafePath, t.revision.String(), "it %s", oddity(e))}
+	return &fs.PathError{Op: op, Path: name, Err: pathError("it " + oddity(e))}
 }
 
 // ReadFile returns the content of a file. A file over 1 MiB is refused with
@@ -107,7 +107,7 @@ func (t *Tree) ReadFile(name string) ([]byte, error) {
 func (t *Tree) content(name string, h Hash) ([]byte, error) {
 	data, err := t.store.read(plumbing.BlobObject, h, maxBlob)
 	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: t.store.failure(t.revision.String(), err)}
+		return nil, &fs.PathError{Op: "read", Path: name, Err: t.store.failure(revision(t.commit), err)}
 	}
 	return data, nil
 }
@@ -142,7 +142,7 @@ func (t *Tree) info(op, name string, e dirEntry) (fs.FileInfo, error) {
 	if isBlob(e.mode) {
 		size, err := t.store.size(e.hash)
 		if err != nil {
-			return nil, &fs.PathError{Op: op, Path: name, Err: t.store.failure(t.revision.String(), err)}
+			return nil, &fs.PathError{Op: op, Path: name, Err: t.store.failure(revision(t.commit), err)}
 		}
 		info.size = size
 	}
