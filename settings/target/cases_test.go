@@ -10,17 +10,14 @@ import (
 // caseFile is testdata/cases.json: expressions with the peels that they
 // select, taken from Salt's own tests and documentation; each case names its
 // source.
-type caseFile struct {
-	Cases []struct {
-		Name, Expression string
-		Error            bool
-		Expected         []PeelID
-		Nodegroups       map[string]wordList
-		Peels            []struct {
-			ID              PeelID
-			Facts, Settings map[string]any
-		}
-	}
+type caseFile struct{ Cases []saltCase }
+
+type saltCase struct {
+	Name, Expression string
+	Error            bool
+	Expected         []PeelID
+	Nodegroups       map[string]wordList
+	Peels            []Peel
 }
 
 // wordList is a node group: one expression or the list of its words.
@@ -54,38 +51,40 @@ func TestCasesOfSalt(t *testing.T) {
 		t.Errorf("%d cases, want 56", len(file.Cases))
 	}
 	for _, c := range file.Cases {
-		t.Run(c.Name, func(t *testing.T) {
-			defs := map[string][]string{}
-			for name, words := range c.Nodegroups {
-				defs[name] = words
-			}
-			groups, _ := ParseGroups(defs)
-			e, err := Parse(c.Expression, Options{Groups: groups})
-			if c.Error || refusedHere[c.Name] != "" {
-				if err == nil {
-					t.Errorf("%s was not refused", c.Expression)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []PeelID
-			ix := NewIndex()
-			for _, p := range c.Peels {
-				ix.Put(p.ID, p.Facts)
-				ix.PutSettings(p.ID, p.Settings)
-				if e.Match(Peel{ID: p.ID, Facts: p.Facts, Settings: p.Settings}) {
-					got = append(got, p.ID)
-				}
-			}
-			slices.Sort(got)
-			if !slices.Equal(got, c.Expected) {
-				t.Errorf("%s matches %v, want %v", c.Expression, got, c.Expected)
-			}
-			if got := ix.Select(e); !slices.Equal(got, c.Expected) {
-				t.Errorf("%s selects %v, want %v", c.Expression, got, c.Expected)
-			}
-		})
+		t.Run(c.Name, c.check)
+	}
+}
+
+func (c saltCase) check(t *testing.T) {
+	defs := map[string][]string{}
+	for name, words := range c.Nodegroups {
+		defs[name] = words
+	}
+	groups, _ := ParseGroups(defs)
+	e, err := Parse(c.Expression, Options{Groups: groups})
+	if c.Error || refusedHere[c.Name] != "" {
+		if err == nil {
+			t.Errorf("%s was not refused", c.Expression)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []PeelID
+	ix := NewIndex()
+	for _, p := range c.Peels {
+		ix.Put(p.ID, p.Facts)
+		ix.PutSettings(p.ID, p.Settings)
+		if e.Match(p) {
+			got = append(got, p.ID)
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, c.Expected) {
+		t.Errorf("%s matches %v, want %v", c.Expression, got, c.Expected)
+	}
+	if got := ix.Select(e); !slices.Equal(got, c.Expected) {
+		t.Errorf("%s selects %v, want %v", c.Expression, got, c.Expected)
 	}
 }

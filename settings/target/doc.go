@@ -20,8 +20,8 @@
 // so a value may hold a blank ("G@name:Red\ Hat"); so do quotes around the
 // word or around what follows @ or a delimiter ("G@name:'Red Hat'").
 //
-// Where Salt stays silent, Parse returns a *SyntaxError with a column:
-// whatever it accepts can match something.
+// Where Salt stays silent about a mistake, Parse returns a *SyntaxError with a
+// column: a mistake never reads as "no match".
 //
 // # Facts
 //

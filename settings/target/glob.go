@@ -33,27 +33,17 @@ func (o globOp) star() bool { return o.text == "" && o.class == nil }
 // braces included, is literal.
 func compileGlob(pattern string) (glob, error) {
 	var g glob
-	var lit strings.Builder
-	flush := func() {
-		if lit.Len() > 0 {
-			g.ops = append(g.ops, globOp{text: lit.String()})
-			lit.Reset()
-		}
-	}
 	for i := 0; i < len(pattern); {
 		switch pattern[i] {
 		case '*':
-			flush()
 			if n := len(g.ops); n == 0 || !g.ops[n-1].star() {
 				g.ops = append(g.ops, globOp{})
 			}
 			i++
 		case '?':
-			flush()
 			g.ops = append(g.ops, globOp{class: anyChar})
 			i++
 		case '[':
-			flush()
 			class, n, err := compileClass(pattern[i:])
 			if err != nil {
 				return glob{}, err
@@ -67,19 +57,27 @@ func compileGlob(pattern string) (glob, error) {
 			fallthrough
 		default:
 			_, n := utf8.DecodeRuneInString(pattern[i:])
-			lit.WriteString(pattern[i : i+n])
+			g.addText(pattern[i : i+n])
 			i += n
 		}
 	}
-	flush()
 	return g, nil
+}
+
+// addText appends literal text, to the last step where that is text too.
+func (g *glob) addText(s string) {
+	if n := len(g.ops); n > 0 && g.ops[n-1].text != "" {
+		g.ops[n-1].text += s
+		return
+	}
+	g.ops = append(g.ops, globOp{text: s})
 }
 
 // compileClass reads the class that s begins with and returns its length.
 func compileClass(s string) (*globClass, int, error) {
 	class, i := &globClass{}, 1
 	if strings.HasPrefix(s[i:], "^") {
-		return nil, 0, fmt.Errorf("%q negates nothing in a glob, write [!", "[^")
+		return nil, 0, fmt.Errorf("%q negates nothing in a glob, %q does", "[^", "[!")
 	}
 	if strings.HasPrefix(s[i:], "!") {
 		class.negated, i = true, i+1

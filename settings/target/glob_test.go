@@ -60,12 +60,12 @@ func TestGlobClassesAndEscapes(t *testing.T) {
 			t.Errorf("%s: %v", c.pattern, err)
 			continue
 		}
-		for _, s := range strings.Fields(c.yes) {
+		for s := range strings.FieldsSeq(c.yes) {
 			if !g.match(s) {
 				t.Errorf("%q does not match %q", c.pattern, s)
 			}
 		}
-		for _, s := range strings.Fields(c.no) {
+		for s := range strings.FieldsSeq(c.no) {
 			if g.match(s) {
 				t.Errorf("%q matches %q", c.pattern, s)
 			}

@@ -97,64 +97,81 @@ func randomExpr(r *rand.Rand, depth int) string {
 	return fmt.Sprintf("%q", letter+"@"+text)
 }
 
+// world is an index with what it must hold.
+type world struct {
+	ix       *Index
+	peels    map[PeelID]Peel
+	settings map[PeelID]map[string]any
+}
+
+// randomWorld adds, updates and removes peels and their settings.
+func randomWorld(t *testing.T, r *rand.Rand) world {
+	t.Helper()
+	w := world{NewIndex(), map[PeelID]Peel{}, map[PeelID]map[string]any{}}
+	for range 120 {
+		id := PeelID(fmt.Sprint("p-", r.IntN(40)))
+		switch r.IntN(6) {
+		case 0:
+			_, was := w.peels[id]
+			if w.ix.Remove(id) != was {
+				t.Fatalf("Remove(%s) is not %v", id, was)
+			}
+			delete(w.peels, id)
+		case 1:
+			w.settings[id] = randomMap(r, 4)
+			if r.IntN(3) == 0 {
+				w.settings[id] = nil
+			}
+			w.ix.PutSettings(id, w.settings[id])
+		default:
+			facts := randomFacts(r)
+			w.ix.Put(id, facts)
+			w.peels[id] = Peel{ID: id, Facts: facts}
+		}
+	}
+	for id, p := range w.peels {
+		p.Settings = w.settings[id]
+		w.peels[id] = p
+	}
+	return w
+}
+
 func TestSelectEqualsAFullScan(t *testing.T) {
 	const rounds = 400
 	nonEmpty := 0
 	for seed := range uint64(rounds) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		ix, peels, settings := NewIndex(), map[PeelID]Peel{}, map[PeelID]map[string]any{}
-		for range 120 {
-			id := PeelID(fmt.Sprint("p-", r.IntN(40)))
-			switch r.IntN(6) {
-			case 0:
-				_, was := peels[id]
-				if ix.Remove(id) != was {
-					t.Fatalf("seed %d: Remove(%s) is not %v", seed, id, was)
-				}
-				delete(peels, id)
-			case 1:
-				settings[id] = randomMap(r, 4)
-				if r.IntN(3) == 0 {
-					settings[id] = nil
-				}
-				ix.PutSettings(id, settings[id])
-			default:
-				facts := randomFacts(r)
-				ix.Put(id, facts)
-				peels[id] = Peel{ID: id, Facts: facts}
-			}
-		}
-		for id, p := range peels {
-			p.Settings = settings[id]
-			peels[id] = p
-		}
+		w := randomWorld(t, r)
 		for range 60 {
 			text := randomExpr(r, 3)
-			e, err := Parse(text, Options{})
-			if err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
-			want := scan(peels, e)
+			e := must(t, text)
+			want := scan(w.peels, e)
 			if len(want) > 0 {
 				nonEmpty++
 			}
-			if got := ix.Select(e); !slices.Equal(got, want) {
+			if got := w.ix.Select(e); !slices.Equal(got, want) {
 				t.Fatalf("seed %d: %s selects %v, a scan finds %v", seed, text, got, want)
 			}
 		}
-		checkPartition(t, r, ix, peels)
-		for id := range peels {
-			ix.Remove(id)
-		}
-		for id := range settings {
-			ix.PutSettings(id, nil)
-		}
-		if len(ix.facts.keys)+len(ix.settings.keys)+len(ix.slots)+ix.Len() > 0 {
-			t.Fatalf("seed %d: the emptied index holds %v, %v, %v", seed, ix.facts, ix.settings, ix.slots)
-		}
+		checkPartition(t, r, w.ix, w.peels)
 	}
 	if nonEmpty < rounds*10 {
 		t.Errorf("only %d of %d answers name a peel", nonEmpty, rounds*60)
+	}
+}
+
+func TestAnEmptiedIndexHoldsNothing(t *testing.T) {
+	for seed := range uint64(50) {
+		w := randomWorld(t, rand.New(rand.NewPCG(seed, 2)))
+		for id := range w.peels {
+			w.ix.Remove(id)
+		}
+		for id := range w.settings {
+			w.ix.PutSettings(id, nil)
+		}
+		if len(w.ix.facts.keys)+len(w.ix.settings.keys)+len(w.ix.slots)+w.ix.Len() > 0 {
+			t.Fatalf("seed %d: %v, %v, %v", seed, w.ix.facts, w.ix.settings, w.ix.slots)
+		}
 	}
 }
 
