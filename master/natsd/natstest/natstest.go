@@ -8,6 +8,7 @@
 package natstest
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -16,11 +17,13 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	_ "unsafe" // for go:linkname
 
-	"github.com/nats-io/nats-server/v2/server/ats"
+	_ "github.com/nats-io/nats-server/v2/server/ats" // whose clock tick sets
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/seed-c01c3da5/zester/master/auth"
@@ -50,12 +53,40 @@ func Bubble(t *testing.T, f func(t *testing.T, b *Bus)) {
 	defer bubble.Unlock()
 	dropTimers()
 	defer dropTimers()
-	// The server's store reads a clock of the process, which must not be started inside the bubble.
-	ats.Register()
-	defer ats.Unregister()
+	accessTimeUsers.Add(1)
+	defer accessTimeUsers.Add(-1)
 	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		t.Cleanup(cancel) // runs after the server's end, which is a cleanup made later
+		go tick(ctx)
 		f(t, start(t, dir, natsd.Options{DontListen: true}))
 	})
+}
+
+// The server's stores take the time, by which they expire messages, from a clock of the process that a goroutine of
+// its own sets. In a bubble that goroutine would either freeze fake time or set the real one, by which everything of
+// the year 2000 has expired. So it is kept from starting, by counting as a user from before, and [tick] sets the clock.
+//
+//go:linkname accessTimeUsers github.com/nats-io/nats-server/v2/server/ats.refs
+var accessTimeUsers atomic.Int64
+
+//go:linkname accessTime github.com/nats-io/nats-server/v2/server/ats.utime
+var accessTime atomic.Int64
+
+// tick sets the stores' clock to fake time, four times a second: often enough for lifetimes of seconds, seldom
+// enough for tests that last weeks.
+func tick(ctx context.Context) {
+	accessTime.Store(time.Now().UnixNano())
+	clock := time.NewTicker(250 * time.Millisecond)
+	defer clock.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-clock.C:
+			accessTime.Store(now.UnixNano())
+		}
+	}
 }
 
 var bubble sync.Mutex

@@ -1,0 +1,92 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+const (
+	pageOfPeels = 500
+	// askLimit is how long sync.now waits for the attempt that it asked for.
+	askLimit = 2 * time.Minute
+)
+
+// answer serves zester.api.sync.* until ctx ends. Only the holder of the lease does.
+func (t *term) answer(ctx context.Context) error {
+	service, err := micro.AddService(t.nc, micro.Config{
+		Name: "zester-sync", Version: "1.0.0", QueueGroup: wire.MastersQueue,
+		Description: "what Git says, and how far the fleet is with it",
+	})
+	if err != nil {
+		return fmt.Errorf("cannot serve zester.api.sync: %w", err)
+	}
+	defer service.Stop()
+	endpoints := map[string]func(context.Context, micro.Request) (any, error){
+		"status": func(context.Context, micro.Request) (any, error) { return t.status(), nil },
+		"now":    t.now,
+		"peels":  t.peels,
+	}
+	for verb, handle := range endpoints {
+		handler := micro.HandlerFunc(func(req micro.Request) { go respond(ctx, req, handle) })
+		if err := service.AddEndpoint(verb, handler, micro.WithEndpointSubject(wire.API("sync", verb, "*"))); err != nil {
+			return fmt.Errorf("cannot serve zester.api.sync.%s: %w", verb, err)
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// respond answers one request. An answer that cannot be sent is nobody's to hear.
+func respond(ctx context.Context, req micro.Request, handle func(context.Context, micro.Request) (any, error)) {
+	answer, err := handle(ctx, req)
+	var data []byte
+	if err == nil {
+		data, err = canon.Marshal(answer)
+	}
+	if err != nil {
+		_ = req.Error("503", err.Error(), nil)
+		return
+	}
+	_ = req.Respond(data)
+}
+
+func (t *term) status() status.Sync {
+	s := t.board.read()
+	s.Counts = t.progress.counts()
+	return s
+}
+
+// now has the branch asked at once and returns when that attempt has ended.
+func (t *term) now(ctx context.Context, _ micro.Request) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	done := make(chan struct{})
+	select {
+	case t.asks <- done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	select {
+	case <-done:
+		return t.status(), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (t *term) peels(_ context.Context, req micro.Request) (any, error) {
+	var ask status.PeelsRequest
+	if len(req.Data()) > 0 {
+		if err := canon.Unmarshal(req.Data(), &ask); err != nil {
+			return nil, err
+		}
+	}
+	return t.progress.page(ask.After, pageOfPeels), nil
+}

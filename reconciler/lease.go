@@ -1,0 +1,93 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The bucket lets a key live for 15 s. A holder renews every 5 s and gives up when it could not for 10 s, so it has
+// stopped before another can begin.
+const (
+	leaseKey    = "reconciler"
+	renewEvery  = 5 * time.Second
+	giveUpAfter = 10 * time.Second
+)
+
+// A lease is the right to be the one reconciler of the fleet.
+type lease struct {
+	kv    jetstream.KeyValue
+	owner string
+	log   *slog.Logger
+}
+
+// acquire waits until the key is free and takes it. It returns early only when ctx ends.
+func (l *lease) acquire(ctx context.Context) (revision uint64, err error) {
+	for {
+		revision, err = l.kv.Create(ctx, leaseKey, []byte(l.owner))
+		if err == nil {
+			return revision, nil
+		}
+		if !errors.Is(err, jetstream.ErrKeyExists) && ctx.Err() == nil {
+			l.log.Warn("cannot ask for the lease of the reconciler", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(renewEvery/2 + rand.N(renewEvery/2)):
+		}
+	}
+}
+
+// hold renews the lease until ctx ends or the lease is lost, and returns why it is lost. When ctx ends the key is
+// removed, so that another begins at once.
+func (l *lease) hold(ctx context.Context, revision uint64) error {
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			l.release(context.WithoutCancel(ctx), revision)
+			return ctx.Err()
+		case <-tick.C:
+		}
+		next, err := l.renew(ctx, revision)
+		switch {
+		case err == nil:
+			revision, last = next, time.Now()
+		case errors.Is(err, jetstream.ErrKeyExists):
+			return errors.New("another master holds the lease")
+		case time.Since(last) > giveUpAfter-renewEvery:
+			return fmt.Errorf("cannot renew the lease: %w", err)
+		}
+	}
+}
+
+// renew writes the key again. After an error whose outcome is unknown the key may hold our own write.
+func (l *lease) renew(ctx context.Context, revision uint64) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, renewEvery/2)
+	defer cancel()
+	next, err := l.kv.Update(ctx, leaseKey, []byte(l.owner), revision)
+	if !errors.Is(err, jetstream.ErrKeyExists) {
+		return next, err
+	}
+	entry, getErr := l.kv.Get(ctx, leaseKey)
+	if getErr == nil && string(entry.Value()) == l.owner {
+		return l.kv.Update(ctx, leaseKey, []byte(l.owner), entry.Revision())
+	}
+	return 0, err
+}
+
+func (l *lease) release(ctx context.Context, revision uint64) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := l.kv.Purge(ctx, leaseKey, jetstream.LastRevision(revision)); err != nil {
+		l.log.Warn("lease not released, it ends by itself", "err", err)
+	}
+}

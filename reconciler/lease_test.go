@@ -1,0 +1,97 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+)
+
+func newLease(t *testing.T, b *natstest.Bus, owner string) *lease {
+	t.Helper()
+	js, err := jetstream.New(b.Conn(t, auth.RoleMaster, owner, nats.ReconnectBufSize(-1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), "leases")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &lease{kv: kv, owner: owner, log: slog.New(slog.DiscardHandler)}
+}
+
+func TestOneHoldsTheLeaseAtATime(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		first, second := newLease(t, b, "m1"), newLease(t, b, "m2")
+		revision, err := first.acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- first.hold(ctx, revision) }()
+
+		got := make(chan time.Time, 1)
+		go func() {
+			if _, err := second.acquire(t.Context()); err == nil {
+				got <- time.Now()
+			}
+		}()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if len(got) > 0 {
+			leave()
+			t.Fatalf("two hold the lease, the first says %v", <-ended)
+		}
+		left := time.Now()
+		leave()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the first ended with %v", err)
+		}
+		if wait := (<-got).Sub(left); wait > renewEvery {
+			t.Errorf("the second waited %v after the first had left", wait)
+		}
+	})
+}
+
+func TestADeadHolderIsReplacedWithinItsTimeToLive(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		dead, next := newLease(t, b, "m1"), newLease(t, b, "m2")
+		if _, err := dead.acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		died := time.Now()
+		if _, err := next.acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if wait := time.Since(died); wait < 14*time.Second || wait > 21*time.Second {
+			t.Errorf("the next began after %v", wait)
+		}
+	})
+}
+
+func TestAHolderWithoutTheBusStopsBeforeAnotherBegins(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		l := newLease(t, b, "m1")
+		revision, err := l.acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		b.Stop(t)
+		if err := l.hold(t.Context(), revision); err == nil || errors.Is(err, context.Canceled) {
+			t.Errorf("the holder ended with %v", err)
+		}
+		if held := time.Since(began); held > 15*time.Second {
+			t.Errorf("the holder went on for %v", held)
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+// progress knows how far every peel is: what it is to run, and what it says it runs.
+type progress struct {
+	fleet *feed.Feed
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	wanted  map[target.PeelID]settings.Digest
+	reports map[target.PeelID]wire.Applied
+}
+
+func newProgress(fleet *feed.Feed, log *slog.Logger) *progress {
+	return &progress{fleet: fleet, log: log, reports: map[target.PeelID]wire.Applied{}}
+}
+
+// want replaces what the peels are to run.
+func (p *progress) want(wanted *plan.Plan) {
+	digests := make(map[target.PeelID]settings.Digest, len(wanted.Peels))
+	for id, e := range wanted.Peels {
+		digests[id] = e.Digest
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wanted = digests
+}
+
+// follow reads the peels' reports, the newest of each first, until ctx ends.
+func (p *progress) follow(ctx context.Context, js jetstream.JetStream) error {
+	consumer, err := js.OrderedConsumer(ctx, "applied", jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+	if err != nil {
+		return fmt.Errorf("cannot follow the reports of the peels: %w", err)
+	}
+	reading, err := consumer.Consume(p.hear, jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+		p.log.Warn("reports of the peels are read again", "err", err)
+	}))
+	if err != nil {
+		return fmt.Errorf("cannot follow the reports of the peels: %w", err)
+	}
+	defer func() { reading.Stop(); <-reading.Closed() }()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-reading.Closed():
+		return fmt.Errorf("cannot follow the reports of the peels: the reader ended")
+	}
+}
+
+func (p *progress) hear(m jetstream.Msg) {
+	report, err := wire.DecodeApplied(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
+	if err != nil {
+		p.log.Warn("report refused", "err", err)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reports[report.Peel] = report
+}
+
+// counts are over all peels that are to run something.
+func (p *progress) counts() (c status.Counts) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.Peels = len(p.wanted)
+	for id := range p.wanted {
+		switch p.peel(id).State {
+		case status.Applied:
+			c.Applied++
+		case status.Failed:
+			c.Failed++
+		case status.Offline:
+			c.Offline++
+		default:
+			c.Pending++
+		}
+	}
+	return c
+}
+
+// peel joins what is wanted with what is reported; p.mu is held.
+func (p *progress) peel(id target.PeelID) status.Peel {
+	report := p.reports[id]
+	_, online := p.fleet.Presence(id)
+	s := status.Peel{
+		Peel: id, Online: online, Commit: settings.Commit(report.Commit), Generation: report.Generation,
+		Digest: settings.Digest(report.Digest), Wanted: p.wanted[id], Errors: report.Errors, Stale: report.Stale,
+		Started: report.Started, Stopped: report.Stopped, Changed: report.Changed, Kept: report.Kept, Reported: report.Time,
+	}
+	switch {
+	case s.Digest == s.Wanted:
+		s.State = status.Applied
+	case len(s.Errors) > 0 && online:
+		s.State = status.Failed
+	case !online:
+		s.State = status.Offline
+	default:
+		s.State = status.Pending
+	}
+	return s
+}
+
+// page returns up to most peels after one ID, in order.
+func (p *progress) page(after target.PeelID, most int) status.PeelsPage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ids := slices.Sorted(maps.Keys(p.wanted))
+	start, found := slices.BinarySearch(ids, after)
+	if found {
+		start++
+	}
+	end := min(start+most, len(ids))
+	page := status.PeelsPage{More: end < len(ids)}
+	for _, id := range ids[start:end] {
+		page.Peels = append(page.Peels, p.peel(id))
+	}
+	return page
+}

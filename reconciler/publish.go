@@ -1,0 +1,135 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	rolloutBucket = "rollout"
+	recordKey     = "state"
+)
+
+// A record says which revision was last given to the fleet. It is written before the first document is, so that
+// whoever leads next knows of a rollout that was cut off.
+type record struct {
+	Commit     settings.Commit `json:"commit"`
+	Generation uint64          `json:"generation"`
+	Done       bool            `json:"done"` // every document was written
+	Owner      string          `json:"owner"`
+	Time       time.Time       `json:"time"`
+}
+
+// readRecord returns the zero record where there is none.
+func readRecord(ctx context.Context, kv jetstream.KeyValue) (r record, revision uint64, err error) {
+	entry, err := kv.Get(ctx, recordKey)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return r, 0, nil
+	}
+	if err == nil {
+		err = canon.Unmarshal(entry.Value(), &r)
+	}
+	if err != nil {
+		return r, 0, fmt.Errorf("cannot read what was rolled out: %w", err)
+	}
+	return r, entry.Revision(), nil
+}
+
+// writeRecord replaces the record unless somebody else has.
+func (t *term) writeRecord(ctx context.Context, r record) error {
+	r.Owner, r.Time = t.r.o.Owner, time.Now()
+	data, err := canon.Marshal(r)
+	if err != nil {
+		return err
+	}
+	revision, err := t.rollout.Update(ctx, recordKey, data, t.revision)
+	if err != nil {
+		return fmt.Errorf("cannot record what is rolled out: %w", err)
+	}
+	t.last, t.revision = r, revision
+	return nil
+}
+
+// base is what the peels have been given.
+func (t *term) base(ctx context.Context) plan.Base {
+	digests := map[target.PeelID]settings.Digest{}
+	holder := map[settings.Digest]target.PeelID{}
+	for _, h := range t.heads {
+		if h.Peel != "" {
+			digests[h.Peel] = h.Digest
+			holder[h.Digest] = h.Peel
+		}
+	}
+	return plan.Base{Digests: digests, Settings: func(d settings.Digest) (canon.Raw, error) {
+		doc, _, err := t.store.Get(ctx, holder[d])
+		if err != nil {
+			return nil, err
+		}
+		if doc == nil || doc.Digest != d {
+			return nil, &settings.ConflictError{Peels: []target.PeelID{holder[d]}}
+		}
+		return doc.Settings, nil
+	}}
+}
+
+// publish writes the documents that differ from what the bucket holds, and returns how many.
+func (t *term) publish(ctx context.Context, p *plan.Plan, s *gitrepo.Snapshot) (int, error) {
+	commit := settings.Commit(s.Commit.Hash.String())
+	t.progress.want(p)
+	var peels []target.PeelID
+	touched := map[*plan.Effective]bool{}
+	for id, e := range p.Peels {
+		if t.heads.Of(id).Digest != e.Digest {
+			peels = append(peels, id)
+			touched[e] = true
+		}
+	}
+	if len(peels) == 0 {
+		if t.last.Commit == commit && t.last.Done {
+			return 0, nil
+		}
+		return 0, t.writeRecord(ctx, record{Commit: commit, Generation: t.last.Generation, Done: true})
+	}
+	slices.Sort(peels)
+	origins, err := t.blamer.Blame(ctx, commit, slices.Collect(maps.Keys(touched))...)
+	if err != nil {
+		return 0, err
+	}
+	generation := max(t.last.Generation+1, uint64(time.Now().UnixMilli()))
+	if err := t.writeRecord(ctx, record{Commit: commit, Generation: generation}); err != nil {
+		return 0, err
+	}
+	revisions, err := t.store.Publish(ctx, t.writes(p, peels, commit, generation, origins))
+	for peel, revision := range revisions {
+		t.heads[peel.Wire()] = settings.Held{Peel: peel, Digest: p.Peels[peel].Digest, Commit: commit, Generation: generation, Revision: revision}
+	}
+	if err != nil {
+		return len(revisions), err
+	}
+	return len(revisions), t.writeRecord(ctx, record{Commit: commit, Generation: generation, Done: true})
+}
+
+func (t *term) writes(p *plan.Plan, peels []target.PeelID, commit settings.Commit, generation uint64, origins map[*plan.Effective]map[string]settings.Origin) iter.Seq[settings.Write] {
+	return func(yield func(settings.Write) bool) {
+		for _, id := range peels {
+			e := p.Peels[id]
+			doc := e.Document(id, commit, generation, origins[e])
+			if !yield(settings.Write{Document: doc, Revision: t.heads.Of(id).Revision}) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,111 @@
+// Package reconciler brings what Git says to the peels: it watches one branch, compiles each revision for the fleet,
+// publishes the documents that changed, and knows who runs what.
+//
+// Any number of masters may run a reconciler; the one that holds the lease works, the others wait. A term of office
+// starts from what is stored, never from memory: the documents in the bucket say what every peel was given, and the
+// bucket rollout says which revision that was. So a new holder continues where the last one stopped, and publishing
+// is idempotent: a peel is written to only when the digest of its settings changes, and each write is conditional on
+// the one it replaces, so that a holder who lost the lease without noticing loses the write.
+//
+// A revision is compiled as a whole before anything is published. Whatever fails, from the network to one entry of
+// one file, leaves the last good revision in force; that revision also serves peels that appear or change their facts
+// meanwhile. Nothing is removed from a peel because something could not be read.
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+// Options say which repo to follow and how.
+type Options struct {
+	Repo  gitrepo.Options
+	Owner string        // names this master in the lease; unique
+	Poll  time.Duration // how often the branch is asked for, ± 10 %; 0: 30 s
+	Log   *slog.Logger
+}
+
+// A Reconciler serves one repo to one fleet.
+type Reconciler struct {
+	o   Options
+	log *slog.Logger
+}
+
+// New checks the options; it neither connects nor reads the repo.
+func New(o Options) (*Reconciler, error) {
+	repo, err := gitrepo.Open(o.Repo)
+	if err != nil {
+		return nil, err
+	}
+	if o.Owner == "" {
+		return nil, errors.New("cannot run a reconciler without the name of its master")
+	}
+	if o.Poll == 0 {
+		o.Poll = 30 * time.Second
+	}
+	if o.Poll < time.Second {
+		return nil, fmt.Errorf("cannot poll every %v: 1s is the least", o.Poll)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Reconciler{o: o, log: o.Log}, repo.Close()
+}
+
+// Run serves the fleet whenever this master holds the lease, until ctx ends. The fleet's feed must run.
+func (r *Reconciler) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	leases, err := js.KeyValue(ctx, "leases")
+	if err != nil {
+		return fmt.Errorf("cannot open the bucket leases: %w", err)
+	}
+	l := lease{kv: leases, owner: r.o.Owner, log: r.log}
+	for {
+		revision, err := l.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		r.log.Info("reconciler starts", "owner", r.o.Owner)
+		err = r.office(ctx, &l, revision, func(ctx context.Context) error { return r.serve(ctx, nc, js, fleet) })
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r.log.Warn("reconciler stops", "err", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(renewEvery):
+		}
+	}
+}
+
+// office runs serve for as long as the lease is held, and gives the lease back after serve has ended.
+func (r *Reconciler) office(ctx context.Context, l *lease, revision uint64, serve func(context.Context) error) error {
+	held, release := context.WithCancel(context.WithoutCancel(ctx))
+	term, stop := context.WithCancelCause(ctx)
+	lost := make(chan error, 1)
+	go func() {
+		err := l.hold(held, revision)
+		stop(err)
+		lost <- err
+	}()
+	err := serve(term)
+	stop(nil)
+	release()
+	if cause := <-lost; !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}

@@ -1,0 +1,121 @@
+// Package status is what the reconciler says of itself: the answers of zester.api.sync.*, and the words in them.
+//
+// The words are those of Flux: a condition has a type, is true or not, and gives a reason in one word and a message
+// for people. Ready may be true while FetchFailed is true as well: the last good revision serves, and the message
+// says how old it is. Stalled means that trying again cannot help until somebody changes something.
+package status
+
+import (
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A Type names a condition.
+type Type string
+
+// The conditions.
+const (
+	Ready            Type = "Ready"            // a revision serves and every write of it was made
+	Reconciling      Type = "Reconciling"      // an attempt is under way
+	Stalled          Type = "Stalled"          // trying again cannot help
+	FetchFailed      Type = "FetchFailed"      // the branch could not be read
+	CompileFailed    Type = "CompileFailed"    // the newest revision is refused, with all its errors
+	GuardBlocked     Type = "GuardBlocked"     // the newest revision would change too much
+	HistoryRewritten Type = "HistoryRewritten" // the branch moved to a commit that does not descend from the last good one
+)
+
+// MaxMessage is the longest message of a condition, in bytes.
+const MaxMessage = 1024
+
+// A Condition is one aspect of how the reconciler is. Those that are false and have never been true are left out.
+type Condition struct {
+	Type               Type            `json:"type"`
+	Status             bool            `json:"status"`
+	Reason             string          `json:"reason,omitempty"`
+	Message            string          `json:"message,omitempty"`
+	Where              string          `json:"where,omitempty"` // path:line of what is wrong
+	ObservedRevision   settings.Commit `json:"observed_revision,omitempty"`
+	LastTransitionTime time.Time       `json:"last_transition_time"`
+}
+
+// A Revision is a commit as people know it.
+type Revision struct {
+	Commit  settings.Commit `json:"commit"`
+	Author  string          `json:"author,omitempty"`
+	Message string          `json:"message,omitempty"` // its first line
+	Time    time.Time       `json:"time,omitzero"`     // by its author's clock
+}
+
+// Counts are numbers of peels by state; they add up to Peels.
+type Counts struct {
+	Peels   int `json:"peels"`
+	Applied int `json:"applied"`
+	Pending int `json:"pending"`
+	Failed  int `json:"failed"`
+	Offline int `json:"offline"`
+}
+
+// Sync is the answer of sync.status and sync.now.
+type Sync struct {
+	Repo          string          `json:"repo"` // without credentials
+	Branch        string          `json:"branch"`
+	Path          string          `json:"path,omitempty"`
+	Owner         string          `json:"owner"`                    // the master that holds the lease
+	Observed      settings.Commit `json:"observed,omitempty"`       // where the branch was last seen
+	LastAttempted settings.Commit `json:"last_attempted,omitempty"` // the newest commit that was fetched
+	LastGood      Revision        `json:"last_good"`                // the revision in force
+	Generation    uint64          `json:"generation"`               // of the newest write
+	Writes        int             `json:"writes"`                   // documents that the revision in force took
+	Conditions    []Condition     `json:"conditions"`
+	Errors        []string        `json:"errors,omitempty"`   // of the revision last attempted: file:line:column: entry: message
+	Warnings      []string        `json:"warnings,omitempty"` // of the revision in force
+	Counts        Counts          `json:"counts"`
+}
+
+// Is reports whether a condition is true.
+func (s *Sync) Is(t Type) bool {
+	return slices.ContainsFunc(s.Conditions, func(c Condition) bool { return c.Type == t && c.Status })
+}
+
+// A State says how far a peel is with the revision in force.
+type State string
+
+// The states of a peel. A peel that is away but reported the wanted settings counts as applied.
+const (
+	Applied State = "applied" // its last report has the digest that the revision gives it
+	Pending State = "pending"
+	Failed  State = "failed"  // it could not use what it was given
+	Offline State = "offline" // not applied, and not heard for 90 s
+)
+
+// Peel is one peel in the answer of sync.peels.
+type Peel struct {
+	Peel       target.PeelID   `json:"peel"`
+	State      State           `json:"state"`
+	Online     bool            `json:"online"`
+	Commit     settings.Commit `json:"commit,omitempty"` // of the document that it runs
+	Generation uint64          `json:"generation"`
+	Digest     settings.Digest `json:"digest,omitempty"`
+	Wanted     settings.Digest `json:"wanted,omitempty"`
+	Started    int             `json:"started"` // schedule entries, by its last reload
+	Stopped    int             `json:"stopped"`
+	Changed    int             `json:"changed"`
+	Kept       int             `json:"kept"`
+	Errors     []string        `json:"errors,omitempty"`
+	Stale      bool            `json:"stale,omitempty"` // it runs a snapshot that the bus has not confirmed
+	Reported   time.Time       `json:"reported,omitzero"`
+}
+
+// PeelsRequest asks sync.peels for a page: the peels after one ID, in order.
+type PeelsRequest struct {
+	After target.PeelID `json:"after,omitempty"`
+}
+
+// PeelsPage is one page of sync.peels.
+type PeelsPage struct {
+	Peels []Peel `json:"peels"`
+	More  bool   `json:"more,omitempty"`
+}
