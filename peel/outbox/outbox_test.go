@@ -1,0 +1,380 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func open(t testing.TB, dir string) *Outbox {
+	t.Helper()
+	o, err := Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func put(t testing.TB, o *Outbox, id string) {
+	t.Helper()
+	if err := o.Put(id, "subject."+id, []byte("payload "+id)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// drained runs the outbox until it is empty and returns the message IDs in the order of sending.
+func drained(t testing.TB, o *Outbox) []string {
+	t.Helper()
+	var ids []string
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if o.Len() == 0 {
+		return nil
+	}
+	err := o.Run(ctx, func(_ context.Context, i Item) error {
+		if i.Subject != "subject."+i.MsgID || string(i.Payload) != "payload "+i.MsgID {
+			t.Errorf("%+v", i)
+		}
+		ids = append(ids, i.MsgID)
+		if o.Len() == 1 {
+			cancel()
+		}
+		return nil
+	})
+	if err != context.Canceled {
+		t.Errorf("Run: %v", err)
+	}
+	return ids
+}
+
+func TestMessagesAreSentOnceInOrderAcrossRestarts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "outbox")
+	o := open(t, dir)
+	put(t, o, "a")
+	put(t, o, "b")
+	o = open(t, dir)
+	put(t, o, "c")
+	if got := drained(t, o); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("sent %v", got)
+	}
+	if o = open(t, dir); o.Len() != 0 || o.Dropped() != 0 {
+		t.Errorf("%d are left, %d were dropped", o.Len(), o.Dropped())
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+func TestAFailedMessageStaysAndHoldsBackTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		o := open(t, dir)
+		put(t, o, "a")
+		put(t, o, "b")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		var tried []time.Duration
+		start := time.Now()
+		err := o.Run(ctx, func(_ context.Context, i Item) error {
+			if i.MsgID != "a" {
+				t.Errorf("%s overtook", i.MsgID)
+			}
+			tried = append(tried, time.Since(start))
+			return errors.New("the bus is away")
+		})
+		if err != context.DeadlineExceeded {
+			t.Errorf("Run: %v", err)
+		}
+		for i := 1; i < len(tried); i++ {
+			wait, longest := tried[i]-tried[i-1], min(30*time.Second, time.Second<<min(i-1, 10))
+			if wait < longest/2 || wait > longest {
+				t.Errorf("waited %v after failure %d", wait, i)
+			}
+		}
+		if len(tried) < 20 {
+			t.Errorf("%d attempts in 10 minutes", len(tried))
+		}
+		if got := drained(t, open(t, dir)); !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("sent after a restart: %v", got)
+		}
+	})
+}
+
+func TestAKickEndsTheWaitAndAPutDoesNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir())
+		put(t, o, "a")
+		var attempts int
+		var running sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		running.Go(func() {
+			_ = o.Run(ctx, func(context.Context, Item) error { attempts++; return errors.New("away") })
+		})
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		before := attempts
+		put(t, o, "b")
+		synctest.Wait()
+		if attempts != before {
+			t.Error("a put ended the wait")
+		}
+		o.Kick()
+		synctest.Wait()
+		if attempts != before+1 {
+			t.Errorf("%d attempts after a kick", attempts-before)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if attempts != before+2 {
+			t.Error("the waits did not begin anew after a kick")
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+func TestAMessageThatIsPutIsSentAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir())
+		var sent []string
+		var running sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		running.Go(func() {
+			_ = o.Run(ctx, func(_ context.Context, i Item) error { sent = append(sent, i.MsgID); return nil })
+		})
+		synctest.Wait()
+		for n := range 3 {
+			put(t, o, strconv.Itoa(n))
+			synctest.Wait()
+		}
+		if !slices.Equal(sent, []string{"0", "1", "2"}) {
+			t.Errorf("%v", sent)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+func TestARefusedMessageHoldsNobodyBack(t *testing.T) {
+	o := open(t, t.TempDir())
+	put(t, o, "a")
+	put(t, o, "b")
+	ctx, cancel := context.WithCancel(t.Context())
+	var sent []string
+	_ = o.Run(ctx, func(_ context.Context, i Item) error {
+		if i.MsgID == "a" {
+			return fmt.Errorf("%w: too long", ErrRefused)
+		}
+		sent = append(sent, i.MsgID)
+		cancel()
+		return nil
+	})
+	if !slices.Equal(sent, []string{"b"}) || o.Dropped() != 1 || o.Len() != 0 {
+		t.Errorf("sent %v, dropped %d, left %d", sent, o.Dropped(), o.Len())
+	}
+}
+
+func TestDamageLosesOneMessageAndSaysSo(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{
+		"a flipped bit": func(b []byte) []byte { b[len(b)-1] ^= 1; return b },
+		"cut short":     func(b []byte) []byte { return b[:len(b)-1] },
+		"empty":         func([]byte) []byte { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			o := open(t, dir)
+			for _, id := range []string{"a", "b", "c"} {
+				put(t, o, id)
+			}
+			file := o.path(o.waiting[1])
+			data, err := os.ReadFile(file)
+			if err == nil {
+				err = os.WriteFile(file, damage(data), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var log bytes.Buffer
+			o, err = Open(dir, slog.New(slog.NewTextHandler(&log, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := drained(t, o); !slices.Equal(got, []string{"a", "c"}) || o.Dropped() != 1 {
+				t.Errorf("sent %v, dropped %d", got, o.Dropped())
+			}
+			if !strings.Contains(log.String(), "the file is damaged") {
+				t.Errorf("log: %s", log.String())
+			}
+		})
+	}
+}
+
+func TestWhatACrashLeavesIsSweptAway(t *testing.T) {
+	dir := t.TempDir()
+	put(t, open(t, dir), "a")
+	for _, name := range []string{"00000000000000000002.new", "README", "7"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := open(t, dir)
+	if got := drained(t, o); !slices.Equal(got, []string{"a"}) || o.Dropped() != 0 {
+		t.Errorf("sent %v, dropped %d", got, o.Dropped())
+	}
+	if _, err := os.Stat(filepath.Join(dir, "00000000000000000002.new")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an unfinished file is still there: %v", err)
+	}
+}
+
+func TestAFullOutboxDropsTheOldest(t *testing.T) {
+	t.Run("by number", func(t *testing.T) {
+		dir := t.TempDir()
+		for n := range MaxItems {
+			data, err := encode(Item{MsgID: strconv.Itoa(n), Subject: "subject." + strconv.Itoa(n), Payload: []byte("payload " + strconv.Itoa(n))})
+			if err == nil {
+				err = os.WriteFile((&Outbox{dir: dir}).path(entry{number: uint64(n + 1)}), data, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := open(t, dir)
+		put(t, o, "x")
+		put(t, o, "y")
+		if o.Len() != MaxItems || o.Dropped() != 2 {
+			t.Errorf("%d, dropped %d", o.Len(), o.Dropped())
+		}
+		got := drained(t, o)
+		if got[0] != "2" || !slices.Equal(got[MaxItems-3:], []string{"9999", "x", "y"}) {
+			t.Errorf("%v … %v", got[0], got[MaxItems-3:])
+		}
+	})
+	t.Run("by size", func(t *testing.T) {
+		o := open(t, t.TempDir())
+		big := make([]byte, 20<<20)
+		for n := range 4 {
+			if err := o.Put(strconv.Itoa(n), "s", big); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if o.Len() != 3 || o.Dropped() != 1 || o.waiting[0].number != 2 {
+			t.Errorf("%d, dropped %d: %v", o.Len(), o.Dropped(), o.waiting)
+		}
+	})
+}
+
+func TestWhatIsDroppedWhileItIsSentIsNotMissed(t *testing.T) {
+	o := open(t, t.TempDir())
+	big := make([]byte, 40<<20)
+	if err := o.Put("a", "s", big); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var sent []string
+	_ = o.Run(ctx, func(_ context.Context, i Item) error {
+		sent = append(sent, i.MsgID)
+		if i.MsgID == "a" {
+			return o.Put("b", "s", big)
+		}
+		cancel()
+		return nil
+	})
+	if !slices.Equal(sent, []string{"a", "b"}) || o.Len() != 0 || o.bytes != 0 {
+		t.Errorf("%v, %d left, %d bytes", sent, o.Len(), o.bytes)
+	}
+}
+
+func TestMessagesThatCannotBeStoredAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	o := open(t, dir)
+	for name, err := range map[string]error{
+		"no ID":      o.Put("", "s", nil),
+		"no subject": o.Put("id", "", nil),
+		"a blank":    o.Put("i d", "s", nil),
+		"a line":     o.Put("id", "s\nx", nil),
+		"too long":   o.Put("id", "s", make([]byte, MaxBytes)),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), "cannot store message ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Put("id", "s", nil); err == nil {
+		t.Error("stored without a directory")
+	}
+	if o.Len() != 0 || o.bytes != 0 || o.writing != 0 {
+		t.Errorf("%d messages, %d bytes, %d being written", o.Len(), o.bytes, o.writing)
+	}
+}
+
+func TestPutsAtOnceAreAllStored(t *testing.T) {
+	dir := t.TempDir()
+	o := open(t, dir)
+	var all sync.WaitGroup
+	for n := range 32 {
+		all.Go(func() { put(t, o, strconv.Itoa(n)) })
+	}
+	all.Wait()
+	got := drained(t, open(t, dir))
+	slices.Sort(got)
+	if len(slices.Compact(got)) != 32 {
+		t.Errorf("%v", got)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	data, err := encode(Item{"id", "zester.job.x.return.y", []byte("payload\nof two lines")})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte("00000000"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		item, err := decode(data)
+		if err != nil {
+			return
+		}
+		again, err := encode(item)
+		if err != nil || !bytes.Equal(again, data) {
+			t.Errorf("%q became %q, %v", data, again, err)
+		}
+	})
+}
+
+func FuzzEncode(f *testing.F) {
+	f.Add("id", "subject", []byte("payload\n"))
+	f.Add("a b", "", []byte{})
+	f.Fuzz(func(t *testing.T, id, subject string, payload []byte) {
+		data, err := encode(Item{id, subject, payload})
+		if err != nil {
+			return
+		}
+		got, err := decode(data)
+		if err != nil || got.MsgID != id || got.Subject != subject || !bytes.Equal(got.Payload, payload) {
+			t.Errorf("%q: %+v, %v", data, got, err)
+		}
+	})
+}
+
+func BenchmarkPut(b *testing.B) {
+	o := open(b, b.TempDir())
+	payload := make([]byte, 1<<10)
+	for b.Loop() {
+		if err := o.Put("2hPx1FNsSgJMqVn5bLSTXeBQMpO", "zester.job.2hPx1FNsSgJMqVn5bLSTXeBQMpO.schedule.web-01", payload); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
