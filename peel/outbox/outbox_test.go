@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,28 +116,28 @@ func TestAKickEndsTheWaitAndAPutDoesNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := open(t, t.TempDir())
 		put(t, o, "a")
-		var attempts int
+		var attempts atomic.Int32
 		var running sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
 		running.Go(func() {
-			_ = o.Run(ctx, func(context.Context, Item) error { attempts++; return errors.New("away") })
+			_ = o.Run(ctx, func(context.Context, Item) error { attempts.Add(1); return errors.New("away") })
 		})
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		before := attempts
+		before := attempts.Load()
 		put(t, o, "b")
 		synctest.Wait()
-		if attempts != before {
+		if attempts.Load() != before {
 			t.Error("a put ended the wait")
 		}
 		o.Kick()
 		synctest.Wait()
-		if attempts != before+1 {
-			t.Errorf("%d attempts after a kick", attempts-before)
+		if attempts.Load() != before+1 {
+			t.Errorf("%d attempts after a kick", attempts.Load()-before)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if attempts != before+2 {
+		if attempts.Load() != before+2 {
 			t.Error("the waits did not begin anew after a kick")
 		}
 		cancel()
