@@ -1,0 +1,140 @@
+// Package peel is the agent of one host: it connects, accepts settings and requests, runs them and reports.
+//
+// A peel works by itself. Its schedule runs from the moment it starts, out of the static entries of its
+// configuration and the snapshot of the last document it accepted, whether or not the bus is there; until the bus
+// has confirmed that document, everything it says is marked stale. Settings come from one subscription and one read
+// (see [settings.Watch]); each new document is checked, stored, and applied as a difference, so that an entry that
+// did not change keeps its timer to the nanosecond. A reload never waits for a running command.
+//
+// What a peel owes others it owes on disk: a dispatched job is recorded by the fence before it runs, so that no
+// crash runs it twice, and the report of a finished run lies in the outbox until the stream has acknowledged it.
+package peel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/peel/facts"
+	"github.com/seed-c01c3da5/zester/peel/fence"
+	"github.com/seed-c01c3da5/zester/peel/module"
+	"github.com/seed-c01c3da5/zester/peel/outbox"
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Options say who a peel is and where it lives.
+type Options struct {
+	ID       target.PeelID
+	DataDir  string         // snapshot, fence, outbox and scheduler state; made with mode 0700
+	URL      string         // of the bus; several are separated by commas
+	Connect  []nats.Option  // credentials and TLS
+	Schedule schedule.Set   // static entries; settings win by name
+	Facts    target.Facts   // static facts; they win over those of the host
+	Zone     *time.Location // for entries without a time zone; nil: the host's
+	Workers  int            // how many requests that change the host run at once; 0: 1
+	Log      *slog.Logger
+}
+
+// A Peel is the agent. Make it with [New] and call Run once.
+type Peel struct {
+	o        Options
+	log      *slog.Logger
+	wire     string // the ID as a token of a subject
+	registry *module.Registry
+	fence    *fence.Fence
+	outbox   *outbox.Outbox
+	sched    *scheduler.Scheduler
+	facts    target.Facts
+	current  atomic.Pointer[inForce]
+	reports  chan struct{} // one slot: the report in current is to be sent
+	bus      atomic.Pointer[nats.Conn]
+}
+
+// New checks the options and opens the peel's files. It neither connects nor runs anything.
+func New(o Options) (*Peel, error) {
+	if _, err := target.ParsePeelID(string(o.ID)); err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Zone == nil {
+		o.Zone = time.Local
+	}
+	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the data directory: %w", err)
+	}
+	p := &Peel{o: o, log: o.Log.With("peel", o.ID), wire: o.ID.Wire(), registry: module.New(), reports: make(chan struct{}, 1)}
+	p.current.Store(&inForce{})
+	p.addFunctions()
+	return p, p.open()
+}
+
+// open opens the peel's files. The fence is the last, because it is locked until Run ends.
+func (p *Peel) open() (err error) {
+	if p.outbox, err = outbox.Open(p.path("outbox"), p.log); err != nil {
+		return err
+	}
+	p.sched, err = scheduler.New(scheduler.Options{
+		Peel: string(p.o.ID), Zone: p.o.Zone, Exec: p.runEntry, StateFile: p.path("schedule"), Log: p.log,
+	})
+	if err != nil {
+		return err
+	}
+	if p.fence, err = fence.Open(p.path("fence")); err != nil {
+		return err
+	}
+	if damage := p.fence.Damage(); damage != nil {
+		p.log.Error("jobs of before are refused", "err", damage)
+	}
+	return nil
+}
+
+func (p *Peel) path(name string) string { return filepath.Join(p.o.DataDir, name) }
+
+// Run works until ctx ends: it runs the schedule, keeps connected, and answers. Runs in flight are then given a
+// bounded time, and what they report is stored if it cannot be sent. Run can be called once.
+func (p *Peel) Run(ctx context.Context) error {
+	err := p.run(ctx)
+	return errors.Join(err, p.fence.Close())
+}
+
+func (p *Peel) run(ctx context.Context) error {
+	host, err := facts.Collect(ctx, p.o.Facts)
+	if err != nil {
+		return err
+	}
+	p.facts = host
+	nc, err := p.connect()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	p.bus.Store(nc)
+
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.sched.Run(ctx) })
+	after := p.start(ctx)
+	watch := settings.NewWatch(settings.WatchOptions{Conn: nc, Peel: p.o.ID, After: after, Log: p.log})
+	g.Go(func() error { return watch.Run(ctx, p.hear) })
+	g.Go(func() error { return p.serve(ctx, nc) })
+	g.Go(func() error { return p.announce(ctx, nc) })
+	g.Go(func() error {
+		if err := p.outbox.Run(ctx, p.send); ctx.Err() == nil {
+			return err
+		}
+		return nil // what waits is sent by the next process
+	})
+	return g.Wait()
+}

@@ -1,0 +1,170 @@
+package peel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// inForce is what the peel runs at the moment. It is replaced as a whole and never changed.
+type inForce struct {
+	doc     *settings.Document // nil before the first
+	values  map[string]any     // of doc
+	changes schedule.Changes   // what the last reload did
+	errors  []string           // entries of doc that this build cannot use, and why a newer document was refused
+	stale   bool               // doc comes from the snapshot and the bus has not confirmed it
+}
+
+// start applies the snapshot, or the static entries alone where there is none, and returns the snapshot's generation.
+func (p *Peel) start(ctx context.Context) (generation uint64) {
+	doc, err := p.loadSnapshot()
+	if err != nil {
+		p.log.Warn("snapshot ignored", "err", err)
+	}
+	if doc == nil {
+		p.apply(ctx, &inForce{})
+		return 0
+	}
+	p.log.Info("running the snapshot until the bus confirms it", "commit", doc.Commit, "generation", doc.Generation)
+	p.use(ctx, doc, true)
+	return doc.Generation
+}
+
+// hear takes what the bus says of the peel's settings. A new document is stored before it is applied, so that a
+// restart never goes back behind what the peel has reported.
+func (p *Peel) hear(ctx context.Context, u settings.Update) {
+	switch {
+	case u.Refused != nil:
+		p.refuse(u.Refused)
+	case u.Document == nil:
+		p.confirm()
+	default:
+		if err := p.storeSnapshot(u.Document); err != nil {
+			p.log.Error("settings run from memory only", "commit", u.Document.Commit, "err", err)
+		}
+		p.use(ctx, u.Document, false)
+	}
+}
+
+// use makes doc the settings in force. Entries that this build cannot use are reported and left out.
+func (p *Peel) use(ctx context.Context, doc *settings.Document, stale bool) {
+	next := &inForce{doc: doc, stale: stale}
+	values, err := doc.Values()
+	if err != nil {
+		p.refuse(err)
+		return
+	}
+	next.values = values
+	p.apply(ctx, next)
+}
+
+// apply parses the schedule of next, merges it with the static entries and hands it to the scheduler.
+func (p *Peel) apply(ctx context.Context, next *inForce) {
+	set, err := schedule.ParseSet(strictyaml.FromValue("settings", next.values["schedule"]))
+	if err != nil {
+		next.errors = messages(err)
+		p.log.Error("schedule entries left out", "err", err)
+	}
+	next.changes, err = p.sched.Apply(ctx, schedule.Merge(p.o.Schedule, set))
+	if err != nil {
+		return // the peel is shutting down
+	}
+	p.current.Store(next)
+	if next.doc != nil {
+		p.log.Info("settings applied", "commit", next.doc.Commit, "generation", next.doc.Generation,
+			"started", len(next.changes.Added), "stopped", len(next.changes.Removed),
+			"changed", len(next.changes.Retimed)+len(next.changes.Swapped), "kept", len(next.changes.Kept))
+	}
+	p.report()
+}
+
+// confirm marks what is in force as the newest that the bus has.
+func (p *Peel) confirm() {
+	now := p.current.Load()
+	if !now.stale {
+		return
+	}
+	fresh := *now
+	fresh.stale = false
+	p.current.Store(&fresh)
+	p.report()
+}
+
+// refuse keeps what is in force and reports why a newer document is not.
+func (p *Peel) refuse(err error) {
+	p.log.Error("settings refused", "err", err)
+	kept := *p.current.Load()
+	kept.errors = messages(err)
+	p.current.Store(&kept)
+	p.report()
+}
+
+// maxReported bounds the errors that one report carries.
+const maxReported = 50
+
+func messages(err error) []string {
+	var list strictyaml.Errors
+	if !errors.As(err, &list) {
+		return []string{err.Error()}
+	}
+	var out []string
+	for _, e := range list[:min(len(list), maxReported)] {
+		out = append(out, e.Error())
+	}
+	return out
+}
+
+// report asks for the applied report to be sent. Reports that were not sent yet are replaced by the newer one.
+func (p *Peel) report() {
+	select {
+	case p.reports <- struct{}{}:
+	default:
+	}
+}
+
+// applied is the report on what is in force.
+func (p *Peel) applied() wire.Applied {
+	now := p.current.Load()
+	a := wire.Applied{
+		Peel: p.o.ID, Errors: now.errors, Stale: now.stale, Time: time.Now(), V: wire.Version,
+		Started: len(now.changes.Added), Stopped: len(now.changes.Removed), Kept: len(now.changes.Kept),
+		Changed: len(now.changes.Retimed) + len(now.changes.Swapped),
+	}
+	if now.doc != nil {
+		a.Commit, a.Generation, a.Digest = string(now.doc.Commit), now.doc.Generation, string(now.doc.Digest)
+	}
+	return a
+}
+
+func (p *Peel) loadSnapshot() (*settings.Document, error) {
+	data, err := os.ReadFile(p.path("settings"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return settings.Decode(data, p.o.ID)
+}
+
+// storeSnapshot replaces the snapshot: a crash leaves the old one or the new one.
+func (p *Peel) storeSnapshot(doc *settings.Document) error {
+	data, err := doc.Encode()
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(p.path("settings"), data, 0o600); err != nil {
+		return fmt.Errorf("cannot store the snapshot: %w", err)
+	}
+	return nil
+}

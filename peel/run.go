@@ -1,0 +1,52 @@
+package peel
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/module"
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+// runEntry is what the scheduler calls when an entry runs. The report of an entry with return_job is in the outbox
+// when it returns.
+func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) scheduler.Outcome {
+	origin := p.originOf(f.Name) // before the run: a reload during it must not change who made it run
+	result := p.registry.Call(ctx, f.Entry.Module, module.Call{Args: f.Entry.Args})
+	if f.Entry.ReturnJob == schedule.ReturnAlways {
+		if err := p.reportRun(f, result, origin); err != nil {
+			p.log.Error("report of a run not stored", "entry", f.Name, "err", err)
+		}
+	}
+	return scheduler.Outcome{Success: result.Success, Error: result.Error}
+}
+
+func (p *Peel) reportRun(f scheduler.Fire, result wire.Result, o settings.Origin) error {
+	r := wire.ScheduledResult{
+		JID: wire.NewJID(), Peel: p.o.ID, Entry: f.Name, Trigger: wire.Trigger(f.Trigger),
+		Function: f.Entry.Module, Args: f.Entry.Args, Result: result,
+		Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Finished: time.Now(),
+		Commit: string(o.Commit), Author: o.Author, V: wire.Version,
+	}
+	if o.File != "" {
+		r.Origin = fmt.Sprintf("%s:%d", o.File, o.Line)
+	}
+	data, err := canon.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return p.outbox.Put(string(r.JID), wire.ScheduledOf(r.JID, p.wire), data)
+}
+
+// originOf is where an entry of the settings in force comes from; zero for one of the configuration.
+func (p *Peel) originOf(entry string) settings.Origin {
+	if doc := p.current.Load().doc; doc != nil {
+		return doc.Origins[entry]
+	}
+	return settings.Origin{}
+}
