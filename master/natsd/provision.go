@@ -2,6 +2,7 @@ package natsd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,11 +41,11 @@ func Provision(ctx context.Context, js jetstream.JetStream, replicas int) error 
 	return nil
 }
 
-// createOrUpdate tries twice, because another master may create the stream between the two steps.
+// createOrUpdate tries to create first, so that masters that start together never fail on each other.
 func createOrUpdate(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) error {
-	if _, err := js.CreateStream(ctx, c); err == nil {
-		return nil
+	_, err := js.CreateStream(ctx, c)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		_, err = js.UpdateStream(ctx, c)
 	}
-	_, err := js.CreateOrUpdateStream(ctx, c)
 	return err
 }

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -38,7 +40,7 @@ type Trust struct {
 
 // Options say where a server stores and listens, and whom it trusts.
 type Options struct {
-	Dir        string // of the store, made if it is missing; one server at a time
+	Dir        string // of the store, made if it is missing; a second server on it is refused
 	Host       string // default 127.0.0.1
 	Port       int    // 0: one that the kernel chooses
 	DontListen bool   // no sockets: connections are made with InProcess alone
@@ -50,7 +52,10 @@ type Options struct {
 type Server struct {
 	opts *server.Options
 	log  *logger
-	srv  *server.Server // set by Start
+
+	// Set by Start.
+	srv  *server.Server
+	lock *os.File
 }
 
 // New checks the options. Errors name what is wrong with the trust.
@@ -114,25 +119,40 @@ func loadTrust(opts *server.Options, t Trust) error {
 // Start returns when connections are accepted and the streams of an earlier run are open. After an error nothing
 // runs. A server is started once.
 func (s *Server) Start() error {
-	if err := os.MkdirAll(s.opts.StoreDir, 0o700); err != nil {
-		return fmt.Errorf("cannot start the bus: %w", err)
+	err := os.MkdirAll(s.opts.StoreDir, 0o700)
+	if err == nil {
+		s.lock, err = lock(filepath.Join(s.opts.StoreDir, "lock"))
 	}
-	srv, err := server.NewServer(s.opts)
 	if err != nil {
 		return fmt.Errorf("cannot start the bus in %s: %w", s.opts.StoreDir, err)
 	}
-	srv.SetLoggerV2(s.log, false, false, false)
-	s.srv = srv
-	srv.Start()
-	if reason := s.log.fatal(); reason != "" {
+	if s.srv, err = server.NewServer(s.opts); err != nil {
+		return errors.Join(fmt.Errorf("cannot start the bus in %s: %w", s.opts.StoreDir, err), s.lock.Close())
+	}
+	s.srv.SetLoggerV2(s.log, false, false, false)
+	s.srv.Start()
+	reason := s.log.fatal()
+	if reason == "" && !s.srv.ReadyForConnections(startTimeout) {
+		reason = fmt.Sprintf("not ready after %v", startTimeout)
+	}
+	if reason != "" {
 		s.Shutdown()
 		return fmt.Errorf("cannot start the bus in %s: %s", s.opts.StoreDir, reason)
 	}
-	if !srv.ReadyForConnections(startTimeout) {
-		s.Shutdown()
-		return fmt.Errorf("cannot start the bus in %s: not ready after %v", s.opts.StoreDir, startTimeout)
-	}
 	return nil
+}
+
+// lock takes the store for this process until the file is closed. The server opens its store before it finds that
+// its port is in use, and does not guard it itself.
+func lock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("another server uses it (%w)", err), f.Close())
+	}
+	return f, nil
 }
 
 // URL is where clients connect, with the port that was chosen. It is empty if the server does not listen.
@@ -143,12 +163,15 @@ func (s *Server) URL() string {
 	return s.srv.ClientURL()
 }
 
-// InProcess connects a client of this process without a socket; the URL that is dialled is then ignored. Such a
+// InProcess, once the server has started, connects a client of this process without a socket; the URL that is dialled is then ignored. Such a
 // connection authenticates as any other.
 func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s.srv) }
 
-// Shutdown closes all connections and the store, and returns when nothing of the server runs.
+// Shutdown ends a server that has started: it closes all connections and the store, and returns when nothing runs.
 func (s *Server) Shutdown() {
 	s.srv.Shutdown()
 	s.srv.WaitForShutdown()
+	if err := s.lock.Close(); err != nil {
+		s.log.Errorf("cannot release the store: %v", err)
+	}
 }

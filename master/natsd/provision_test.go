@@ -1,0 +1,191 @@
+package natsd_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+)
+
+func info(t *testing.T, js jetstream.JetStream, stream string) *jetstream.StreamInfo {
+	t.Helper()
+	s, err := js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatalf("%s: %v", stream, err)
+	}
+	return s.CachedInfo()
+}
+
+func bucket(t *testing.T, js jetstream.JetStream, name string) jetstream.KeyValue {
+	t.Helper()
+	kv, err := js.KeyValue(t.Context(), name)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return kv
+}
+
+func TestEveryStreamKeepsWhatItMust(t *testing.T) {
+	const week = 7 * 24 * time.Hour
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		for name, want := range map[string]struct {
+			perSubject int64
+			age        time.Duration
+			direct     bool
+		}{
+			"KV_settings":    {1, 0, true},
+			"KV_jobs":        {10, week, false},
+			"KV_job-returns": {1, week, true},
+			"KV_masters":     {1, 15 * time.Second, false},
+			"KV_leases":      {1, 15 * time.Second, false},
+			"KV_rollout":     {10, 0, false},
+			"job-events":     {-1, week, false},
+			"facts":          {1, 0, true},
+			"applied":        {1, 0, true},
+		} {
+			c := info(t, js, name).Config
+			if c.MaxMsgsPerSubject != want.perSubject || c.MaxAge != want.age || c.AllowDirect != want.direct {
+				t.Errorf("%s: %d per subject, %v, direct %v; want %+v", name, c.MaxMsgsPerSubject, c.MaxAge, c.AllowDirect, want)
+			}
+			if c.Storage != jetstream.FileStorage || !c.DenyDelete && strings.HasPrefix(name, "KV_") {
+				t.Errorf("%s: storage %v, deny delete %v", name, c.Storage, c.DenyDelete)
+			}
+			if c.Duplicates < min(2*time.Minute, max(want.age, 15*time.Second)) {
+				t.Errorf("%s: duplicates are known for %v", name, c.Duplicates)
+			}
+		}
+	})
+}
+
+func TestProvisioningAgainChangesNothing(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		if _, err := bucket(t, js, natsd.BucketSettings).Put(t.Context(), "web-01", []byte("kept")); err != nil {
+			t.Fatal(err)
+		}
+		before := info(t, js, "KV_settings")
+		if err := natsd.Provision(t.Context(), js, 1); err != nil {
+			t.Fatal(err)
+		}
+		after := info(t, js, "KV_settings")
+		if !reflect.DeepEqual(before.Config, after.Config) || before.State.LastSeq != after.State.LastSeq || !before.Created.Equal(after.Created) {
+			t.Errorf("was %+v\nis %+v", before, after)
+		}
+	})
+}
+
+func TestAStreamOfAnEarlierVersionIsUpdatedInPlace(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		old := info(t, js, "KV_jobs").Config
+		old.MaxMsgsPerSubject, old.MaxAge, old.AllowDirect = 3, time.Hour, true
+		if _, err := js.UpdateStream(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bucket(t, js, natsd.BucketJobs).Put(t.Context(), "k", []byte("kept")); err != nil {
+			t.Fatal(err)
+		}
+		if err := natsd.Provision(t.Context(), js, 1); err != nil {
+			t.Fatal(err)
+		}
+		got := info(t, js, "KV_jobs")
+		if c := got.Config; c.MaxMsgsPerSubject != 10 || c.MaxAge != 7*24*time.Hour || c.AllowDirect || got.State.Msgs != 1 {
+			t.Errorf("after the update: %+v", got)
+		}
+	})
+}
+
+func TestAStreamThatCannotBeUpdatedIsNamedAndLeftAlone(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		foreign := info(t, js, natsd.StreamFacts).Config
+		foreign.Storage = jetstream.MemoryStorage
+		if err := js.DeleteStream(t.Context(), natsd.StreamFacts); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.CreateStream(t.Context(), foreign); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.Publish(t.Context(), "zester.fact.web-01", []byte("kept")); err != nil {
+			t.Fatal(err)
+		}
+		err := natsd.Provision(t.Context(), js, 1)
+		if err == nil || !strings.Contains(err.Error(), "stream facts") || !strings.Contains(err.Error(), "storage") {
+			t.Errorf("got %v", err)
+		}
+		if got := info(t, js, natsd.StreamFacts); got.State.Msgs != 1 || got.Config.Storage != jetstream.MemoryStorage {
+			t.Errorf("it was touched: %+v", got)
+		}
+	})
+}
+
+func TestASubjectThatAnotherStreamHoldsIsNamed(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		if err := js.DeleteStream(t.Context(), natsd.StreamApplied); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "mine", Subjects: []string{"zester.settings.>"}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := natsd.Provision(t.Context(), js, 1); err == nil || !strings.Contains(err.Error(), "stream applied") || !strings.Contains(err.Error(), "overlap") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestMoreCopiesThanServersAreRefused(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		if err := natsd.Provision(t.Context(), b.JetStream(t), 3); err == nil || !strings.Contains(err.Error(), "KV_settings") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestWatchersHearThatAMasterIsGoneAndMayTakeItsLease(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		leases := bucket(t, b.JetStream(t), natsd.BucketLeases)
+		if _, err := leases.Create(t.Context(), "reconciler", []byte("m1")); err != nil {
+			t.Fatal(err)
+		}
+		watch, err := leases.Watch(t.Context(), "reconciler", jetstream.UpdatesOnly())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := watch.Stop(); err != nil {
+				t.Error(err)
+			}
+		}()
+		taken := time.Now()
+		gone := <-watch.Updates()
+		if gone.Operation() == jetstream.KeyValuePut || time.Since(taken) > 17*time.Second {
+			t.Errorf("%v after %v", gone.Operation(), time.Since(taken))
+		}
+		if _, err := leases.Create(t.Context(), "reconciler", []byte("m2")); err != nil {
+			t.Errorf("the lease cannot be taken: %v", err)
+		}
+	})
+}
+
+func TestAJobsMarkerMayEndByItself(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		jobs := bucket(t, js, natsd.BucketJobs)
+		if _, err := jobs.Put(t.Context(), "active.j", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := jobs.Purge(t.Context(), "active.j", jetstream.PurgeTTL(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if left := info(t, js, "KV_jobs").State.Msgs; left != 0 {
+			t.Errorf("%d messages are left", left)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package natsd_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+)
+
+func options(t *testing.T) natsd.Options {
+	t.Helper()
+	keys, err := auth.Open(filepath.Join(t.TempDir(), "keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return natsd.Options{Dir: t.TempDir(), Trust: natsd.Trust(keys.Trust()), Log: slog.New(slog.DiscardHandler)}
+}
+
+func run(t *testing.T, o natsd.Options) *natsd.Server {
+	t.Helper()
+	s, err := natsd.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	return s
+}
+
+func TestItListensOnLoopbackUnlessTold(t *testing.T) {
+	if url := run(t, options(t)).URL(); !strings.HasPrefix(url, "nats://127.0.0.1:") {
+		t.Errorf("listens on %s", url)
+	}
+}
+
+func TestWithoutSocketsItHasNoURL(t *testing.T) {
+	o := options(t)
+	o.DontListen = true
+	if url := run(t, o).URL(); url != "" {
+		t.Errorf("listens on %s", url)
+	}
+}
+
+func TestAPortInUseIsAnErrorThatNamesIt(t *testing.T) {
+	u, err := url.Parse(run(t, options(t)).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(t)
+	if o.Port, err = strconv.Atoi(u.Port()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := natsd.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err == nil || !strings.Contains(err.Error(), u.Port()) {
+		t.Errorf("got %v", err)
+	}
+	o.Port = 0
+	run(t, o)
+}
+
+func TestASecondServerOnAStoreIsRefused(t *testing.T) {
+	o := options(t)
+	run(t, o)
+	s, err := natsd.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err == nil || !strings.Contains(err.Error(), o.Dir) || !strings.Contains(err.Error(), "another server") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAStoreThatCannotBeMadeIsAnError(t *testing.T) {
+	o := options(t)
+	o.Dir = filepath.Join(o.Dir, "file")
+	if err := os.WriteFile(o.Dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := natsd.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err == nil || !strings.Contains(err.Error(), o.Dir) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNewRefusesWhatItCannotTrust(t *testing.T) {
+	good, other := options(t), options(t)
+	for name, tc := range map[string]struct {
+		spoil func(o *natsd.Options)
+		want  string
+	}{
+		"no directory":       {func(o *natsd.Options) { o.Dir = "" }, "no directory"},
+		"no trust":           {func(o *natsd.Options) { o.Trust = natsd.Trust{} }, "operator's JWT"},
+		"no system account":  {func(o *natsd.Options) { o.Trust.SystemAccount = "" }, "system account"},
+		"another's accounts": {func(o *natsd.Options) { o.Trust.Operator = other.Trust.Operator }, "signed by"},
+		"no JWT":             {func(o *natsd.Options) { o.Trust.Accounts = map[string]string{o.Trust.SystemAccount: "x"} }, "JWT of account"},
+	} {
+		o := good
+		tc.spoil(&o)
+		if _, err := natsd.New(o); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestARefusedConnectionIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	o := options(t)
+	o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	s, err := natsd.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if nc, err := nats.Connect(s.URL()); err == nil {
+		nc.Close()
+		t.Error("connected without a credential")
+	}
+	s.Shutdown()
+	if !strings.Contains(log.String(), "authentication error") {
+		t.Errorf("logged %q", log.String())
+	}
+}
+
+func TestAMessageAboveTheLimitIsRefusedByTheServer(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		if got := b.Conn(t, auth.RoleMaster, "m1").MaxPayload(); got != 1<<20 {
+			t.Errorf("the limit is %d bytes", got)
+		}
+	})
+}
