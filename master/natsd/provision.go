@@ -9,17 +9,21 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Names of the buckets and streams.
+// The buckets, by what their keys are. A peel in a key is in wire form.
 const (
-	BucketSettings   = "settings"    // by peel in wire form
-	BucketJobs       = "jobs"        // by JID, and active.<jid>
-	BucketJobReturns = "job-returns" // <jid>.<peel in wire form>
-	BucketMasters    = "masters"     // by master
-	BucketLeases     = "leases"      // by name of the lease
-	BucketRollout    = "rollout"
-	StreamJobEvents  = "job-events"
-	StreamFacts      = "facts"
-	StreamApplied    = "applied"
+	BucketSettings   = "settings"    // peel: its newest document
+	BucketJobs       = "jobs"        // JID: the record; active.<jid>: it has not ended
+	BucketJobReturns = "job-returns" // <jid>.<peel>
+	BucketMasters    = "masters"     // master: it lives
+	BucketLeases     = "leases"      // what is led: by whom
+	BucketRollout    = "rollout"     // what the reconciler remembers
+)
+
+// The streams that keep messages under their own subjects.
+const (
+	StreamJobEvents = "job-events" // all that is said about jobs, for a week
+	StreamFacts     = "facts"      // the newest facts of each peel
+	StreamApplied   = "applied"    // the newest report of each peel on its settings
 )
 
 const (

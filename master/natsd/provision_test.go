@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -184,6 +185,7 @@ func TestAJobsMarkerMayEndByItself(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 		if left := info(t, js, "KV_jobs").State.Msgs; left != 0 {
 			t.Errorf("%d messages are left", left)
 		}
