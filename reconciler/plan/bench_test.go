@@ -1,0 +1,96 @@
+package plan_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const benchFiles = 1000
+
+// big makes a repo of 1,000 files with five entries each, whose rules give peels so many different signatures of ten
+// files.
+func big(signatures int) fstest.MapFS {
+	m := fstest.MapFS{}
+	for i := range benchFiles {
+		var b strings.Builder
+		fmt.Fprintf(&b, "role%d:\n  port: %d\n  hosts: [a, b, c]\nschedule:\n", i, i)
+		for e := range 5 {
+			fmt.Fprintf(&b, "  entry-%d-%d:\n    module: cmd.run\n    args:\n      cmd: /usr/bin/check --number %d\n    interval: %dm\n    splay: 30s\n    return_job: true\n", i, e, e, 5+e)
+		}
+		m[fmt.Sprintf("settings/d%02d/f%d.yaml", i%20, i)] = &fstest.MapFile{Data: []byte(b.String())}
+	}
+	var top strings.Builder
+	top.WriteString("base:\n")
+	for s := range signatures {
+		fmt.Fprintf(&top, "  'G@group:%d':\n", s)
+		for k := range 10 {
+			i := (s*7 + k*101) % benchFiles
+			fmt.Fprintf(&top, "    - d%02d.f%d\n", i%20, i)
+		}
+	}
+	m["top.yaml"] = &fstest.MapFile{Data: []byte(top.String())}
+	return m
+}
+
+func bigFleet(peels, signatures int) *target.Index {
+	ix := target.NewIndex()
+	for i := range peels {
+		ix.Put(target.PeelID(fmt.Sprintf("peel-%06d", i)), target.Facts{"group": fmt.Sprint(i % signatures), "n": int64(i)})
+	}
+	return ix
+}
+
+func BenchmarkFirstCompile(b *testing.B) {
+	for _, signatures := range []int{1, 50, 1000} {
+		b.Run(fmt.Sprintf("peels=10000/signatures=%d", signatures), func(b *testing.B) {
+			m, ix := withHashes(big(signatures)), bigFleet(10_000, signatures)
+			for b.Loop() {
+				compile(b, plan.NewCompiler(), m, ix)
+			}
+		})
+	}
+}
+
+func BenchmarkOneFileChanged(b *testing.B) {
+	for _, c := range []struct{ peels, signatures int }{{10_000, 1}, {10_000, 50}, {10_000, 1000}, {100_000, 1000}} {
+		b.Run(fmt.Sprintf("peels=%d/signatures=%d", c.peels, c.signatures), func(b *testing.B) {
+			one := withHashes(big(c.signatures))
+			two := withHashes(edit(big(c.signatures), "-- settings/d00/f0.yaml --\nchanged: true\n"))
+			ix := bigFleet(c.peels, c.signatures)
+			compiler := plan.NewCompiler()
+			base := compile(b, compiler, one, ix).Base()
+			for n := 0; b.Loop(); n++ {
+				// Forgets the other version of the file, which would be found again.
+				b.StopTimer()
+				compile(b, compiler, one, ix)
+				compile(b, compiler, one, ix)
+				b.StartTimer()
+				d, err := plan.Diff(base, compile(b, compiler, two, ix))
+				if err != nil || d.Writes() == 0 {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkFactsOfOnePeelChanged(b *testing.B) {
+	for _, peels := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprintf("peels=%d/signatures=50", peels), func(b *testing.B) {
+			m, ix := withHashes(big(50)), bigFleet(peels, 50)
+			compiler := plan.NewCompiler()
+			base := compile(b, compiler, m, ix).Base()
+			for n := 0; b.Loop(); n++ {
+				ix.Put("peel-000000", target.Facts{"group": fmt.Sprint(n % 50)})
+				if _, err := plan.Diff(base, compile(b, compiler, m, ix)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,339 @@
+package plan
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
+)
+
+// MaxAuthor is the length in bytes of an origin's author for which the limit of a document is checked. A longer one
+// may make a document of a compiled plan too large to be written.
+const MaxAuthor = 512
+
+const maxWarnings = 50
+
+// A Compiler makes plans. It remembers what the last two revisions used. It is not safe for concurrent use.
+type Compiler struct {
+	dirs     [2]map[string]*dir        // newest first
+	compiled [2]map[string]compilation // by signature
+	rules    rules
+}
+
+// compilation is what became of a signature.
+type compilation struct {
+	files  []*file
+	result *Effective // nil if there are errors
+	reason Reason
+	errs   strictyaml.Errors
+}
+
+// NewCompiler returns a compiler that has seen nothing yet.
+func NewCompiler() *Compiler { return new(Compiler) }
+
+// Compile reads the revision in tree and says what each member of the fleet is to run. An [*Error] lists all that is
+// wrong with the revision; any other error is about reading the tree. Where tree tells by [fs.FileInfo.Sys] which
+// files and directories are equal to those of an earlier revision, with a comparable value, they are not read again.
+func (c *Compiler) Compile(tree fs.FS, fleet *target.Index) (*Plan, error) {
+	p := pass{Compiler: c, fleet: fleet, plan: &Plan{Peels: make(map[target.PeelID]*Effective, fleet.Len())}}
+	p.reader = reader{tree: tree, before: []map[string]*dir{c.dirs[0], c.dirs[1]}, now: map[string]*dir{}}
+	sources, err := p.read()
+	if err != nil {
+		return nil, err
+	}
+	c.dirs = [2]map[string]*dir{p.reader.now, c.dirs[0]}
+	if p.resolve(sources) {
+		p.compile()
+	}
+	if err := p.problems.err(); err != nil {
+		return nil, err
+	}
+	p.plan.Warnings = p.sortedWarnings()
+	return p.plan, nil
+}
+
+// pass is one run of a compiler.
+type pass struct {
+	*Compiler
+	reader   reader
+	fleet    *target.Index
+	plan     *Plan
+	files    map[string]*file          // of the settings directory, by path
+	places   map[string]strictyaml.Pos // of the first mention of each reference
+	problems problems
+	warnings map[Warning]bool
+}
+
+// read reads all files of the revision and returns zester.yaml (nil if there is none) and the top files.
+func (p *pass) read() ([]*file, error) {
+	policy, err := p.reader.single(policyFile, loadPlain)
+	if err != nil {
+		return nil, err
+	}
+	sources := []*file{policy}
+	first, err := p.reader.single(topFile, loadPlain)
+	if err != nil {
+		return nil, err
+	}
+	if first == nil {
+		err = p.withoutTop()
+	} else {
+		sources = append(sources, first)
+	}
+	if err != nil {
+		return nil, err
+	}
+	more, err := p.reader.dir(topDir, loadPlain)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(more.files)) {
+		sources = append(sources, more.files[name])
+	}
+	all, err := p.reader.dir(settingsDir, loadSettings)
+	if err != nil {
+		return nil, err
+	}
+	p.files = make(map[string]*file, len(all.all))
+	for _, f := range all.all {
+		p.files[f.path] = f
+		p.problems.add(f.reason, f.errs...)
+		if len(f.errs) == 0 && settingsPath(referenceTo(f.path)) != f.path {
+			p.warn(strictyaml.Pos{File: f.path}, "no reference can name this file: its path holds other characters than letters, digits, - and _")
+		}
+	}
+	return sources, nil
+}
+
+// withoutTop tells a revision that has lost its top file from one that is empty altogether: the latter says that
+// nothing is wanted, which is for [Difference.Guard] to judge.
+func (p *pass) withoutTop() error {
+	entries, err := fs.ReadDir(p.reader.tree, ".")
+	if err != nil {
+		return cannotRead("the root directory", err)
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	msg := "there is no top file"
+	if i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "top.yml" || strings.EqualFold(e.Name(), topFile) }); i >= 0 {
+		msg += "; rename " + entries[i].Name() + " to " + topFile
+	}
+	p.problems.add(TopMissing, strictyaml.Error{Pos: strictyaml.Pos{File: topFile}, Msg: msg})
+	return nil
+}
+
+// resolve reads the rules and finds the file of each reference. It reports whether the rules are complete.
+func (p *pass) resolve(sources []*file) (complete bool) {
+	if !slices.Equal(p.rules.sources, sources) {
+		p.rules = readRules(sources)
+	}
+	p.problems.add(p.rules.reason, p.rules.errs...)
+	p.places = map[string]strictyaml.Pos{}
+	for _, rule := range p.rules.top.Rules {
+		for _, ref := range rule.Refs {
+			if _, again := p.places[ref.Name]; !again {
+				p.places[ref.Name] = ref.Pos
+			}
+			f := p.files[settingsPath(ref.Name)]
+			switch {
+			case f == nil:
+				p.problems.add(Invalid, strictyaml.Error{Pos: ref.Pos, Msg: p.missing(ref.Name)})
+			case f.odd != "":
+				p.problems.add(Invalid, strictyaml.Error{Pos: ref.Pos, Msg: fmt.Sprintf("cannot use %s: %s %s", ref.Name, f.path, f.odd)})
+			}
+		}
+	}
+	p.plan.TopEmpty = len(p.rules.top.Rules) == 0
+	return len(p.rules.errs) == 0
+}
+
+// missing says that a reference has no file, and why that may be.
+func (p *pass) missing(ref string) string {
+	name := settingsPath(ref)
+	for i, c := range name {
+		if c != '/' {
+			continue
+		}
+		if info, err := fs.Lstat(p.reader.tree, name[:i]); err == nil && !info.IsDir() {
+			return fmt.Sprintf("%s has no file: %s is not a directory", ref, name[:i])
+		}
+	}
+	var near []string
+	for other := range maps.Keys(p.files) {
+		if ref := referenceTo(other); settingsPath(ref) == other && max(len(other), len(name))-min(len(other), len(name)) <= 3 {
+			near = append(near, ref)
+		}
+	}
+	slices.Sort(near)
+	return fmt.Sprintf("%s has no file: there is no %s%s", ref, name, strictyaml.Suggest(ref, near))
+}
+
+// compile gives each peel the result of its signature.
+func (p *pass) compile() {
+	now := map[string]compilation{}
+	for _, s := range p.rules.top.Assign(p.fleet) {
+		if e := p.signature(s, now); e != nil {
+			for _, peel := range s.Peels {
+				p.plan.Peels[peel] = e
+			}
+		}
+	}
+	p.compiled = [2]map[string]compilation{now, p.compiled[0]}
+	for _, rule := range p.rules.top.Rules {
+		if len(p.fleet.Select(rule.Expr)) == 0 {
+			p.warn(rule.Pos, "%s matches no peel", rule.Expr)
+			continue
+		}
+		for _, id := range rule.Expr.Lists() {
+			if _, ok := p.fleet.Get(id); !ok {
+				p.warn(rule.Pos, "%s names %s, which is no peel of the fleet", rule.Expr, id)
+			}
+		}
+	}
+}
+
+// signature returns what the peels of a signature run, nil if that has errors.
+func (p *pass) signature(s top.Signature, now map[string]compilation) *Effective {
+	files := make([]*file, len(s.Refs))
+	for i, ref := range s.Refs {
+		f := p.files[settingsPath(ref)]
+		if f == nil || f.odd != "" || len(f.errs) > 0 {
+			return nil // an error by itself
+		}
+		files[i] = f
+	}
+	key := strings.Join(s.Refs, " ")
+	c, ok := p.compiled[0][key]
+	if !ok || !slices.Equal(c.files, files) {
+		c, ok = p.compiled[1][key]
+	}
+	if !ok || !slices.Equal(c.files, files) {
+		c = evaluate(s, files, p.places)
+	}
+	if c.result != nil {
+		now[key] = c
+	}
+	p.problems.add(c.reason, c.errs...)
+	return c.result
+}
+
+// evaluate merges the files of a signature and checks what comes out.
+func evaluate(s top.Signature, files []*file, places map[string]strictyaml.Pos) compilation {
+	c := compilation{files: files}
+	node := &strictyaml.Node{Kind: strictyaml.Map}
+	for _, f := range files {
+		node = merge(node, f.node)
+	}
+	e := &Effective{Refs: s.Refs, files: files, Entries: map[string]strictyaml.Pos{}, Schedule: schedule.Set{}}
+	if section := node.Get("schedule"); section != nil {
+		if err := e.parse(section); err != nil {
+			c.reason, c.errs = Invalid, asErrors(settingsDir, err)
+			return c
+		}
+	}
+	raw, err := canon.Marshal(node.Any())
+	if err == nil {
+		e.Settings, e.Digest = raw, settings.DigestOf(raw)
+		err = e.fits(s.Peels[0])
+	}
+	if err != nil {
+		c.reason = TooLarge
+		c.errs = strictyaml.Errors{{Pos: places[s.Refs[len(s.Refs)-1]], Msg: fmt.Sprintf("%v; they come from %s", err, strings.Join(paths(files), ", "))}}
+		return c
+	}
+	c.result = e
+	return c
+}
+
+// parse reads the merged schedule. An entry that one file alone makes is parsed once for all signatures.
+func (e *Effective) parse(section *strictyaml.Node) error {
+	sources := make(map[string]*file, len(e.files))
+	for _, f := range e.files {
+		sources[f.path] = f
+	}
+	own := func(p strictyaml.Pair) *file { // the file that p is taken from as it is
+		if f := sources[p.KeyPos.File]; f != nil && f.entries[p.Key].Value == p.Value {
+			return f
+		}
+		return nil
+	}
+	rest := strictyaml.Node{Kind: section.Kind, Pos: section.Pos}
+	for _, p := range section.Map {
+		e.Entries[p.Key] = p.KeyPos
+		if f := own(p); f != nil && f.parsed[p.Key] != nil && len(section.Map) <= schedule.MaxEntries {
+			e.Schedule[p.Key] = f.parsed[p.Key]
+		} else {
+			rest.Map = append(rest.Map, p)
+		}
+	}
+	set, err := schedule.ParseSet(&rest)
+	if err != nil {
+		return err
+	}
+	maps.Copy(e.Schedule, set)
+	for _, p := range rest.Map {
+		if f := own(p); f != nil {
+			f.parsed[p.Key] = set[p.Key]
+		}
+	}
+	return nil
+}
+
+func paths(files []*file) []string {
+	out := make([]string, len(files))
+	for i, f := range files {
+		out[i] = f.path
+	}
+	return out
+}
+
+// fits checks that a document stays within its limit, whatever its origins will be.
+func (e *Effective) fits(peel target.PeelID) error {
+	longest := 0
+	for _, f := range e.files {
+		longest = max(longest, len(f.path))
+	}
+	if len(e.Settings)+len(e.Entries)*(longest+2*MaxAuthor) < settings.MaxDocument/2 {
+		return nil
+	}
+	origin := settings.Origin{
+		File: strings.Repeat("x", longest), Line: 1 << 30, Author: strings.Repeat("x", MaxAuthor),
+		Commit: settings.Commit(strings.Repeat("x", 40)), Time: time.Unix(1<<40, 1),
+	}
+	origins := make(map[string]settings.Origin, len(e.Entries))
+	for name := range e.Entries {
+		origins[name] = origin
+	}
+	_, err := e.Document(peel, origin.Commit, 1<<60, origins).Encode()
+	return err
+}
+
+func (p *pass) warn(at strictyaml.Pos, format string, args ...any) {
+	if p.warnings == nil {
+		p.warnings = map[Warning]bool{}
+	}
+	p.warnings[Warning{Pos: at, Msg: fmt.Sprintf(format, args...)}] = true
+}
+
+func (p *pass) sortedWarnings() []Warning {
+	all := slices.SortedFunc(maps.Keys(p.warnings), func(a, b Warning) int {
+		if c := a.Pos.Compare(b.Pos); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Msg, b.Msg)
+	})
+	if n := len(all) - maxWarnings; n > 0 {
+		all = append(all[:maxWarnings], Warning{Pos: all[maxWarnings].Pos, Msg: fmt.Sprintf("and %d warnings more", n)})
+	}
+	return all
+}

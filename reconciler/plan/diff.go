@@ -1,0 +1,204 @@
+package plan
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A Base is what peels were given before: another plan, or what is published.
+type Base struct {
+	Digests map[target.PeelID]settings.Digest // of the peels that have settings
+	// Settings returns the canonical settings of a digest of Digests. It is called at most once for each.
+	Settings func(settings.Digest) (canon.Raw, error)
+}
+
+// Base returns p as the base of another plan.
+func (p *Plan) Base() Base {
+	digests := make(map[target.PeelID]settings.Digest, len(p.Peels))
+	byDigest := map[settings.Digest]canon.Raw{}
+	for peel, e := range p.Peels {
+		digests[peel] = e.Digest
+		byDigest[e.Digest] = e.Settings
+	}
+	return Base{Digests: digests, Settings: func(d settings.Digest) (canon.Raw, error) { return byDigest[d], nil }}
+}
+
+// A Group is a change that several peels have in common.
+type Group struct {
+	Old, New settings.Digest // Old is empty for peels that had no settings
+	Peels    []target.PeelID // sorted
+	Entries  schedule.Changes
+}
+
+// Counts are numbers of (peel, entry) pairs.
+type Counts struct {
+	Before  int // of the base
+	Added   int
+	Changed int
+	Removed int
+}
+
+// A Difference is what a plan changes for the members of its fleet. Peels that only the base knows are left alone and
+// count nowhere.
+type Difference struct {
+	Groups []Group // the peels whose digest differs, by first peel
+	Counts Counts
+	// Hash names the change: the peels, what they had and what they get. It is 64 hex digits.
+	Hash string
+
+	emptied  bool // peels had settings before, and now none has any
+	topEmpty bool
+}
+
+// Diff compares a plan with what its peels had before. Only settings whose digests differ are looked into, each digest
+// once. An error is one of base.Settings.
+func Diff(base Base, p *Plan) (*Difference, error) {
+	d := &Difference{}
+	effective := map[settings.Digest]*Effective{}
+	peelsOf := map[settings.Digest]int{} // of the base
+	had, has := false, false
+	for peel, e := range p.Peels {
+		old := base.Digests[peel]
+		effective[e.Digest] = e
+		peelsOf[old]++
+		had = had || old != "" && old != noSettings
+		has = has || e.Digest != noSettings
+	}
+	d.emptied, d.topEmpty = had && !has, had && p.TopEmpty
+	before := map[settings.Digest]schedule.Set{}
+	for old, peels := range peelsOf {
+		set, err := base.schedule(old, effective[old])
+		if err != nil {
+			return nil, err
+		}
+		before[old] = set
+		d.Counts.Before += peels * len(set)
+	}
+	for _, g := range groups(base, p) {
+		g.Entries = schedule.Diff(before[g.Old], effective[g.New].Schedule)
+		d.Counts.Added += len(g.Peels) * len(g.Entries.Added)
+		d.Counts.Changed += len(g.Peels) * (len(g.Entries.Retimed) + len(g.Entries.Swapped))
+		d.Counts.Removed += len(g.Peels) * len(g.Entries.Removed)
+		d.Groups = append(d.Groups, *g)
+	}
+	d.Hash = d.hash()
+	return d, nil
+}
+
+// groups puts the peels together that change from one digest to one other.
+func groups(base Base, p *Plan) []*Group {
+	type pair struct{ old, new settings.Digest }
+	all := map[pair]*Group{}
+	for peel, e := range p.Peels {
+		change := pair{base.Digests[peel], e.Digest}
+		if change.old == change.new {
+			continue
+		}
+		if all[change] == nil {
+			all[change] = &Group{Old: change.old, New: change.new}
+		}
+		all[change].Peels = append(all[change].Peels, peel)
+	}
+	for _, g := range all {
+		slices.Sort(g.Peels)
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b *Group) int { return cmp.Compare(a.Peels[0], b.Peels[0]) })
+}
+
+// noSettings is the digest of a peel that nothing matches.
+var noSettings = settings.DigestOf(canon.Raw{0x80})
+
+// schedule returns the entries that a digest of the base stands for. Entries that this build cannot read are there
+// under their names, and equal none.
+func (b Base) schedule(digest settings.Digest, known *Effective) (schedule.Set, error) {
+	switch {
+	case digest == "":
+		return nil, nil
+	case known != nil:
+		return known.Schedule, nil
+	}
+	raw, err := b.Settings(digest)
+	if err != nil {
+		return nil, err
+	}
+	var values map[string]any
+	if err := canon.Unmarshal(raw, &values); err != nil {
+		return nil, fmt.Errorf("cannot read the settings of digest %s: %w", digest, err)
+	}
+	entries, ok := values["schedule"].(map[string]any)
+	if !ok {
+		return nil, nil
+	}
+	set, _ := schedule.ParseSet(strictyaml.FromValue("published settings", entries))
+	for name := range entries {
+		if set[name] == nil {
+			set[name] = &schedule.Entry{Name: name}
+		}
+	}
+	return set, nil
+}
+
+func (d *Difference) hash() string {
+	h := sha256.New()
+	for _, g := range d.Groups {
+		// None of these holds a line end.
+		fmt.Fprintf(h, "%s %s\n", g.Old, g.New)
+		for _, peel := range g.Peels {
+			_, _ = io.WriteString(h, string(peel)+"\n")
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Writes is the number of peels that get a new document.
+func (d *Difference) Writes() int {
+	n := 0
+	for _, g := range d.Groups {
+		n += len(g.Peels)
+	}
+	return n
+}
+
+// Limits of a change that goes out without being approved.
+const (
+	guardShare = 0.30 // of the entries of all peels may change or go
+	guardLeast = 10   // where there are so many of them
+)
+
+// A BlockedError is a change that is not to go out by itself.
+type BlockedError struct {
+	Hash   string // of the Difference
+	Reason string
+}
+
+func (e *BlockedError) Error() string { return e.Reason }
+
+// Guard returns a [*BlockedError] if the change is one that is rarely meant: more than 30 % of all (peel, entry) pairs
+// change or go where there are 10 at least, or no peel of those that had settings keeps any, or the top file is empty.
+func (d *Difference) Guard() error {
+	touched := d.Counts.Changed + d.Counts.Removed
+	var reason string
+	switch {
+	case d.topEmpty:
+		reason = "the top file is empty: every peel would lose its settings"
+	case d.emptied:
+		reason = "nothing matches any peel: every peel would lose its settings"
+	case d.Counts.Before >= guardLeast && float64(touched) > guardShare*float64(d.Counts.Before):
+		reason = fmt.Sprintf("%d of %d schedule entries over all peels would change (%d) or go (%d), more than %d %%",
+			touched, d.Counts.Before, d.Counts.Changed, d.Counts.Removed, int(100*guardShare))
+	default:
+		return nil
+	}
+	return &BlockedError{Hash: d.Hash, Reason: reason}
+}

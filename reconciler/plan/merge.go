@@ -1,0 +1,68 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// merge lays over on base: maps key by key, where null removes the key; anything else replaces what was there. The
+// result holds no null under a key of a map, so nothing can tell a removed key from one that never was. Neither
+// argument is changed; parts of both are shared, and every key and value keeps the position that it came from.
+func merge(base, over *strictyaml.Node) *strictyaml.Node {
+	if base.Kind != strictyaml.Map || over.Kind != strictyaml.Map {
+		return withoutNulls(over)
+	}
+	out := slices.Clone(base.Map)
+	place := make(map[string]int, len(out))
+	for i := range out {
+		place[out[i].Key] = i
+	}
+	for _, p := range over.Map {
+		i, there := place[p.Key]
+		switch {
+		case there:
+			out[i] = strictyaml.Pair{Key: p.Key, KeyPos: p.KeyPos, Value: merge(out[i].Value, p.Value)}
+		case p.Value.Kind != strictyaml.Null:
+			out = append(out, strictyaml.Pair{Key: p.Key, KeyPos: p.KeyPos, Value: withoutNulls(p.Value)})
+		}
+	}
+	out = slices.DeleteFunc(out, isNull)
+	return &strictyaml.Node{Kind: strictyaml.Map, Pos: over.Pos, Map: out}
+}
+
+func isNull(p strictyaml.Pair) bool { return p.Value.Kind == strictyaml.Null }
+
+// withoutNulls removes keys with null from n and the maps in it, but leaves lists as they are. It returns n itself
+// where there are none.
+func withoutNulls(n *strictyaml.Node) *strictyaml.Node {
+	if !holdsNull(n) {
+		return n
+	}
+	out := make([]strictyaml.Pair, 0, len(n.Map))
+	for _, p := range n.Map {
+		if !isNull(p) {
+			out = append(out, strictyaml.Pair{Key: p.Key, KeyPos: p.KeyPos, Value: withoutNulls(p.Value)})
+		}
+	}
+	return &strictyaml.Node{Kind: strictyaml.Map, Pos: n.Pos, Map: out}
+}
+
+func holdsNull(n *strictyaml.Node) bool {
+	return slices.ContainsFunc(n.Map, func(p strictyaml.Pair) bool { return isNull(p) || holdsNull(p.Value) })
+}
+
+// nesting returns how many lists and maps are within each other at the deepest place of n.
+func nesting(n *strictyaml.Node) int {
+	deepest := 0
+	for _, e := range n.List {
+		deepest = max(deepest, nesting(e))
+	}
+	for _, p := range n.Map {
+		deepest = max(deepest, nesting(p.Value))
+	}
+	if n.Kind == strictyaml.List || n.Kind == strictyaml.Map {
+		deepest++
+	}
+	return deepest
+}

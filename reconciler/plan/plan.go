@@ -1,0 +1,140 @@
+// Package plan is the pure middle of the pipeline: from the files of a revision and the facts of a fleet to what every
+// peel is to run, what that changes, and which commit each schedule entry comes from. It does no input or output but
+// reading the tree, and asks no clock.
+//
+// A [Compiler] reads zester.yaml, top.yaml, top.d/*.yaml and every settings file, refuses the revision as a whole with
+// all its errors, and otherwise returns a [Plan]. The ordered list of files that apply to a peel is its signature.
+// Each signature is merged, checked and encoded once, and its peels share one [Effective]: equal peels get equal
+// bytes, and the cost follows the number of signatures, not that of peels. What did not change since the last two
+// revisions (directories, files, signatures) is not looked at again.
+//
+// [Diff] compares a plan with what the peels were given before, and its [Difference.Guard] refuses what is rarely
+// meant: a commit that touches a large part of all entries, or leaves nothing. A [Blamer] follows the history of
+// entries.
+//
+// Results are deterministic: the same tree and facts give the same bytes, the same errors in the same order and the
+// same hashes.
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A Plan says what every peel of a fleet is to run at one revision. It is immutable.
+type Plan struct {
+	// Peels holds all members of the fleet; one that no rule matches has an Effective without settings.
+	Peels map[target.PeelID]*Effective
+	// Warnings are things that are allowed and probably not meant, by position.
+	Warnings []Warning
+	// TopEmpty tells that there are no rules at all.
+	TopEmpty bool
+}
+
+// A Warning is about a place in the revision; a Pos without a line is about the whole file.
+type Warning struct {
+	Pos strictyaml.Pos
+	Msg string
+}
+
+func (w Warning) String() string { return w.Pos.String() + ": " + w.Msg }
+
+// Effective is what the peels of one signature run. It is shared and immutable; two plans of one [Compiler] hold the
+// same pointer where nothing changed.
+type Effective struct {
+	Refs     []string // in merge order
+	Settings canon.Raw
+	Digest   settings.Digest
+	Schedule schedule.Set
+	// Entries says where each entry of Schedule stands: its key in the last file that says anything about it.
+	Entries map[string]strictyaml.Pos
+
+	files []*file // one for each of Refs
+}
+
+// Document returns the document of one of the peels of e.
+func (e *Effective) Document(peel target.PeelID, commit settings.Commit, generation uint64, origins map[string]settings.Origin) *settings.Document {
+	return &settings.Document{
+		V: settings.Version, Peel: peel, Commit: commit, Generation: generation,
+		Digest: e.Digest, Settings: e.Settings, Origins: origins,
+	}
+}
+
+// Reason names the kind of an error in one word, for a status.
+type Reason string
+
+// The reasons for which a revision does not compile.
+const (
+	Invalid      Reason = "Invalid"      // what most errors are
+	TopMissing   Reason = "TopMissing"   // there is no top.yaml
+	TopIsSymlink Reason = "TopIsSymlink" // or it is no regular file
+	LFSPointer   Reason = "LFSPointer"   // the content of a file is not in the repo
+	TooLarge     Reason = "TooLarge"     // a file or a document is over its limit
+)
+
+// An Error lists what is wrong with a revision. Any other error of [Compiler.Compile] is about reading the tree and
+// says nothing about the revision.
+type Error struct {
+	Reason Reason // of the first of Errors that has one other than Invalid
+	Errors strictyaml.Errors
+	More   int // errors that are not listed
+}
+
+// Error gives one line per error.
+func (e *Error) Error() string {
+	if e.More > 0 {
+		return fmt.Sprintf("%v\nand %d more", e.Errors, e.More)
+	}
+	return e.Errors.Error()
+}
+
+// Unwrap returns the Errors.
+func (e *Error) Unwrap() error { return e.Errors }
+
+// problems collects the errors of a revision; the same one may be found in many signatures.
+type problems struct {
+	all    map[strictyaml.Error]bool
+	reason Reason
+}
+
+func (p *problems) add(reason Reason, errs ...strictyaml.Error) {
+	if len(errs) == 0 {
+		return
+	}
+	if p.all == nil {
+		p.all, p.reason = map[strictyaml.Error]bool{}, Invalid
+	}
+	if p.reason == Invalid {
+		p.reason = reason
+	}
+	for _, e := range errs {
+		p.all[e] = true
+	}
+}
+
+func (p *problems) err() error {
+	if len(p.all) == 0 {
+		return nil
+	}
+	e := &Error{Reason: p.reason}
+	for one := range p.all {
+		e.Errors = append(e.Errors, one)
+	}
+	slices.SortFunc(e.Errors, func(a, b strictyaml.Error) int {
+		if c := a.Pos.Compare(b.Pos); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Path+"\x00"+a.Msg, b.Path+"\x00"+b.Msg)
+	})
+	if n := len(e.Errors); n > strictyaml.MaxErrors {
+		e.Errors, e.More = e.Errors[:strictyaml.MaxErrors], n-strictyaml.MaxErrors
+	}
+	return e
+}

@@ -1,0 +1,64 @@
+package plan
+
+import (
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/top"
+)
+
+// rules are what zester.yaml and the top files say together.
+type rules struct {
+	sources []*file
+	top     *top.File // of the files that can be read
+	reason  Reason
+	errs    strictyaml.Errors
+}
+
+// readRules reads zester.yaml, the first of sources and nil if there is none, and the top files. Where zester.yaml
+// cannot be read the rules, which may use its node groups, are not read either.
+func readRules(sources []*file) rules {
+	r := rules{sources: sources, top: &top.File{}, reason: Invalid}
+	var docs []*strictyaml.Node // nil in place of what cannot be read
+	for _, f := range sources {
+		if f == nil {
+			docs = append(docs, nil)
+			continue
+		}
+		docs = append(docs, f.node)
+		switch {
+		case f.odd != "" && f.path == topFile:
+			r.fail(TopIsSymlink, strictyaml.Error{Pos: strictyaml.Pos{File: f.path}, Msg: "the top file " + f.odd})
+		case f.odd != "":
+			r.fail(Invalid, strictyaml.Error{Pos: strictyaml.Pos{File: f.path}, Msg: "it " + f.odd})
+		default:
+			r.fail(f.reason, f.errs...)
+		}
+	}
+	if sources[0] != nil && docs[0] == nil {
+		return r
+	}
+	policy, err := top.ParsePolicy(docs[0])
+	if err != nil {
+		r.fail(Invalid, asErrors(policyFile, err)...)
+		return r
+	}
+	var readable []*strictyaml.Node
+	for _, doc := range docs[1:] {
+		if doc != nil {
+			readable = append(readable, doc)
+		}
+	}
+	file, err := top.Parse(readable, policy.Groups)
+	if err != nil {
+		r.fail(Invalid, asErrors(topFile, err)...)
+		return r
+	}
+	r.top = file
+	return r
+}
+
+func (r *rules) fail(reason Reason, errs ...strictyaml.Error) {
+	if r.reason == Invalid && len(errs) > 0 {
+		r.reason = reason
+	}
+	r.errs = append(r.errs, errs...)
+}
