@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 )
 
 // Canonical returns bytes that are equal exactly where two entries are: same name, same function with
@@ -48,13 +50,11 @@ func (c Clock) canonical() []byte {
 
 // appendCron writes what the expressions match, in a fixed order and once each.
 func (c Clock) appendCron(b []byte) []byte {
-	specs := make([]spec, len(c.Cron))
-	for i, x := range c.Cron {
-		specs[i] = x.spec
-	}
-	slices.SortFunc(specs, spec.compare)
-	for _, s := range slices.Compact(specs) {
-		b = fmt.Appendf(b, "|%x %x %x %x %x %t %t", s.minute, s.hour, s.dom, s.month, s.dow, s.wild, s.either)
+	exprs := slices.SortedFunc(slices.Values(c.Cron), cron.Expr.Compare)
+	for i, x := range exprs {
+		if i == 0 || x.Compare(exprs[i-1]) != 0 {
+			b = x.Append(b)
+		}
 	}
 	return b
 }

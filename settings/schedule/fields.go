@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -98,7 +99,7 @@ var fieldNames = func() []string {
 func newEntry(name string) *Entry {
 	return &Entry{
 		Name:      name,
-		Clock:     Clock{IntervalFrom: FromEnd, Gap: GapRun, Repeat: RepeatAuto},
+		Clock:     Clock{IntervalFrom: FromEnd, Changes: cron.Changes{Gap: cron.GapRun, Repeat: cron.RepeatAuto}},
 		Splay:     Splay{Mode: SplayRandom},
 		ReturnJob: ReturnNever,
 		Enabled:   true,
@@ -178,7 +179,7 @@ func (p *parser) cron(n *strictyaml.Node) {
 }
 
 func (p *parser) expression(at strictyaml.Pos, text string) {
-	c, zone, err := ParseCron(text)
+	c, zone, err := cron.Parse(text)
 	if err != nil {
 		p.refuse(at, "%v", err)
 		return

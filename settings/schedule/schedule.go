@@ -9,8 +9,8 @@
 // Two entries are equal when their [Entry.Canonical] bytes are: comments, the order of keys, aliases,
 // spelled-out defaults and the spelling of a cron expression make no difference.
 //
-// Cron expressions mean what they mean to the cronie daemon, daylight saving included; [Timing.Next]
-// tells the rule.
+// Cron expressions mean what they mean to the cronie daemon, daylight saving included: package cron tells
+// the rule.
 package schedule
 
 import (
@@ -18,6 +18,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 )
 
 // MaxEntries is how many entries one set may hold.
@@ -56,13 +58,12 @@ type Clock struct {
 	Interval     Interval
 	IntervalFrom Anchor
 	Phase        time.Duration
-	Cron         []Cron // the entry fires when any of them does
+	Cron         []cron.Expr // the entry fires when any of them does
 	At           []time.Time
 	After        time.Duration
 	When         string
 	Zone         string // IANA name; empty is the peel's zone
-	Gap          GapRule
-	Repeat       RepeatRule
+	Changes      cron.Changes
 }
 
 // Interval is the time from one run to the next: a Duration, or calendar Months in the entry's zone.
@@ -81,18 +82,6 @@ const (
 	FromStart Anchor = "start"
 	FromEpoch Anchor = "epoch"
 )
-
-// GapRule says what becomes of wall times that a zone jumps over.
-type GapRule string
-
-// GapRun runs them once at the first minute after the jump.
-const GapRun GapRule = "run"
-
-// RepeatRule says what becomes of wall times that a zone has twice.
-type RepeatRule string
-
-// RepeatAuto runs entries with a wildcard again and others not.
-const RepeatAuto RepeatRule = "auto"
 
 // Splay is a delay added to each fire: at least Min, less than Max.
 type Splay struct {

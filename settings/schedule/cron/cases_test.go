@@ -1,4 +1,4 @@
-package schedule
+package cron
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata"
 )
 
 // caseFile is testdata/cron.json: cases of other schedulers, each with its source, and runs recorded
@@ -66,21 +67,32 @@ func instant(t testing.TB, text string) time.Time {
 	return at
 }
 
-// timing gives the Timing of one expression; false is an expression that never fires.
-func timing(t testing.TB, text, zone string) (Timing, bool) {
+// clocked is an expression in a zone.
+type clocked struct {
+	Expr
+	zone    *time.Location
+	changes Changes
+}
+
+func (c clocked) next(after time.Time) (time.Time, bool) {
+	return c.Next(after, c.zone, c.changes)
+}
+
+// in reads an expression; false is one that never fires.
+func in(t testing.TB, text, zone string) (clocked, bool) {
 	t.Helper()
-	c, _, err := ParseCron(text)
+	e, _, err := Parse(text)
 	if err != nil {
 		if !strings.Contains(err.Error(), "never fires") {
 			t.Fatal(err)
 		}
-		return Timing{}, false
+		return clocked{}, false
 	}
-	loc, err := Zone(zone)
+	loc, err := time.LoadLocation(zone)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Timing{specs: []spec{c.spec}, zone: loc}, true
+	return clocked{Expr: e, zone: loc}, true
 }
 
 func TestCasesOfOtherSchedulers(t *testing.T) {
@@ -114,7 +126,7 @@ func TestCasesOfOtherSchedulers(t *testing.T) {
 func (c cronCase) next(t *testing.T) {
 	var want *time.Time
 	c.want(t, &want)
-	tm, ok := timing(t, c.text(), c.Zone)
+	tm, ok := in(t, c.text(), c.Zone)
 	if !ok {
 		if want != nil {
 			t.Errorf("%q never fires, want %v", c.text(), want)
@@ -125,7 +137,7 @@ func (c cronCase) next(t *testing.T) {
 	if c.Inclusive {
 		from = from.Add(-1)
 	}
-	got, ok := tm.Next(from)
+	got, ok := tm.next(from)
 	if ok != (want != nil) || ok && !got.Equal(*want) {
 		t.Errorf("%q in %s after %s: got %v %v, want %v", c.text(), c.Zone, c.From, got, ok, want)
 	}
@@ -134,10 +146,10 @@ func (c cronCase) next(t *testing.T) {
 func (c cronCase) sequence(t *testing.T) {
 	var want []time.Time
 	c.want(t, &want)
-	tm, _ := timing(t, c.text(), c.Zone)
+	tm, _ := in(t, c.text(), c.Zone)
 	at := instant(t, c.From)
 	for i, w := range want {
-		at, _ = tm.Next(at)
+		at, _ = tm.next(at)
 		if !at.Equal(w) {
 			t.Fatalf("%q in %s after %s: fire %d is %v, want %v", c.text(), c.Zone, c.From, i, at, w)
 		}
@@ -147,16 +159,16 @@ func (c cronCase) sequence(t *testing.T) {
 func (c cronCase) runs(t *testing.T) {
 	var want []time.Time
 	c.want(t, &want)
-	tm, _ := timing(t, c.text(), c.Zone)
+	tm, _ := in(t, c.text(), c.Zone)
 	got := fires(tm, instant(t, c.From), instant(t, c.Until))
 	if !equalTimes(got, want) {
 		t.Errorf("%q in %s in (%s, %s]:\n got %v\nwant %v", c.text(), c.Zone, c.From, c.Until, got, want)
 	}
 }
 
-func fires(tm Timing, from, until time.Time) []time.Time {
+func fires(tm clocked, from, until time.Time) []time.Time {
 	var out []time.Time
-	for at, ok := tm.Next(from); ok && !at.After(until); at, ok = tm.Next(at) {
+	for at, ok := tm.next(from); ok && !at.After(until); at, ok = tm.next(at) {
 		out = append(out, at)
 	}
 	return out
@@ -177,9 +189,9 @@ func equalTimes(a, b []time.Time) bool {
 func (c cronCase) match(t *testing.T) {
 	var want bool
 	c.want(t, &want)
-	tm, _ := timing(t, c.text(), c.Zone)
+	tm, _ := in(t, c.text(), c.Zone)
 	at := instant(t, c.At)
-	got, ok := tm.Next(at.Add(-1))
+	got, ok := tm.next(at.Add(-1))
 	if (ok && got.Equal(at)) != want {
 		t.Errorf("%q at %s: fires next at %v, want it there: %v", c.text(), c.At, got, want)
 	}
@@ -188,11 +200,11 @@ func (c cronCase) match(t *testing.T) {
 func (c cronCase) equal(t *testing.T) {
 	var want bool
 	c.want(t, &want)
-	a, _, err := ParseCron(c.Expr)
+	a, _, err := Parse(c.Expr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, _, err := ParseCron(c.Expr2)
+	b, _, err := Parse(c.Expr2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +219,7 @@ func (c cronCase) equal(t *testing.T) {
 func (c cronCase) parse(t *testing.T) {
 	// The one case without an answer of cronie is a macro that only its own scheduler has.
 	want := c.Kind == "parse_ok" && c.Use == "accept"
-	_, _, err := ParseCron(c.Expr)
+	_, _, err := Parse(c.Expr)
 	if (err == nil) != want {
 		t.Errorf("%q: %v", c.Expr, err)
 	}

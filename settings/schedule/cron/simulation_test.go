@@ -1,43 +1,92 @@
-package schedule
+package cron
 
 import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/robfig/cron/v3"
 )
 
-// simulated is an expression read by another parser, for a simulation that shares nothing with Next: it
-// goes through time minute by minute and keeps the clock that the cronie daemon keeps.
+// simulated is an expression for a simulation that shares nothing with Next: it looks at the text in every
+// minute, and goes through time minute by minute with the clock that the cronie daemon keeps.
 type simulated struct {
 	text           string
-	spec           *cron.SpecSchedule
+	fields         [5]func(int) bool
 	wild, dayStars bool
 }
 
-func simulate(t testing.TB, text string) simulated {
-	t.Helper()
-	s, err := cron.ParseStandard(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+func simulate(text string) simulated {
 	f := strings.Fields(text)
-	return simulated{
-		text, s.(*cron.SpecSchedule),
-		f[0][0] == '*' || f[1][0] == '*', strings.ContainsAny(f[2][:1]+f[4][:1], "*?"),
+	s := simulated{
+		text: text,
+		wild: f[0][0] == '*' || f[1][0] == '*', dayStars: strings.ContainsAny(f[2][:1]+f[4][:1], "*?"),
 	}
+	for i := range f {
+		s.fields[i] = values(i, f[i])
+	}
+	return s
+}
+
+// values reads one field without masks: whether a value is in it, asked once for each.
+func values(field int, text string) func(int) bool {
+	largest := [5]int{59, 23, 31, 12, 6}[field]
+	smallest := [5]int{0, 0, 1, 1, 0}[field]
+	var matching []bool
+	for v := range largest + 1 {
+		matching = append(matching, slices.ContainsFunc(strings.Split(text, ","), func(e string) bool {
+			return inElement(field, e, v, smallest, largest) || field == 4 && v == 0 && inElement(field, e, 7, smallest, 7)
+		}))
+	}
+	return func(v int) bool { return matching[v] }
+}
+
+func inElement(field int, text string, v, smallest, largest int) bool {
+	span, stepText, stepped := strings.Cut(text, "/")
+	step := 1
+	if stepped {
+		step, _ = strconv.Atoi(stepText)
+	}
+	low, high := smallest, largest
+	if span != "*" && span != "?" {
+		lowText, highText, ranged := strings.Cut(span, "-")
+		low = named(field, lowText)
+		switch {
+		case ranged:
+			high = named(field, highText)
+		case !stepped:
+			high = low
+		case field == 4:
+			high = max(low, 6)
+		}
+	} else if field == 4 && v == 7 {
+		return false
+	}
+	if low > high { // over the end of the week
+		return v >= low && (v-low)%step == 0 || v < 7 && v <= high && (v+7-low)%step == 0
+	}
+	return v >= low && v <= high && (v-low)%step == 0
+}
+
+func named(field int, text string) int {
+	months := []string{"", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}
+	days := []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+	names := map[int][]string{3: months, 4: days}[field]
+	if i := slices.Index(names, strings.ToLower(text)); i >= 0 {
+		return i
+	}
+	n, _ := strconv.Atoi(text)
+	return n
 }
 
 // matches looks at a wall minute.
 func (s simulated) matches(w wall) bool {
-	if s.spec.Minute>>w.minute&1 == 0 || s.spec.Hour>>w.hour&1 == 0 || s.spec.Month>>w.month&1 == 0 {
+	if !s.fields[0](w.minute) || !s.fields[1](w.hour) || !s.fields[3](w.month) {
 		return false
 	}
-	dom, dow := s.spec.Dom>>w.day&1 != 0, s.spec.Dow>>w.weekday&1 != 0
+	dom, dow := s.fields[2](w.day), s.fields[4](w.weekday)
 	if s.dayStars {
 		return dom && dow
 	}
@@ -167,13 +216,13 @@ func expressions(t testing.TB) []string {
 		"0 0 * * *", "30 0 * * *", "0 1 * * *", "30 1 * * *", "59 1 * * *", "0 2 * * *", "30 2 * * *", "15,45 2 * * *", "0 3 * * *",
 		"30 3 * * *", "0,30 0-4 * * *", "0 22-23 * * *", "30 23 * * *", "5 4 * * 0", "5 4 * * sun-mon", "10 2 1-7,25-31 * 0", "10 2 */2 * 0",
 		"*/15 * * * *", "0 */2 * * *", "30 */3 * * *", "*/20 2 * * *", "*/7 1-3 * * *", "1-59/13 0-23/5 * * *", "0 0-23 * * *", "* 2 * * *",
+		"10 2 * * 5-7", "10 2 * * sat-mon/2", "10 2 1-30/4 mar-nov 7",
 	}
 	for _, c := range loadCases(t) {
 		if c.Kind != "next" && c.Kind != "nextseq" && c.Kind != "runs" && c.Kind != "match" {
 			continue
 		}
-		_, _, err := ParseCron(c.text())
-		if _, other := cron.ParseStandard(c.text()); err == nil && other == nil && !strings.HasPrefix(c.text(), "@") {
+		if _, _, err := Parse(c.text()); err == nil && !strings.HasPrefix(c.text(), "@") {
 			out = append(out, strings.Join(strings.Fields(c.text()), " "))
 		}
 	}
@@ -191,24 +240,69 @@ func TestNextAgreesWithASimulationOfTheDaemonAtEveryClockChange(t *testing.T) {
 	if zones < 312 || len(changes) < 100 {
 		t.Errorf("%d zones, %d changes", zones, len(changes))
 	}
-	compare(t, changes, texts)
+	compare(t, changes, texts, Changes{}, simulated.run)
+	compare(t, changes, texts[:10], Changes{GapRun, RepeatAuto}, simulated.run)
 }
 
-func compare(t *testing.T, changes []clock, texts []string) {
+// allChanges are the ways to take changes of the clock, the cronie daemon's among them.
+var allChanges = []Changes{
+	{}, {GapSkip, RepeatFirst}, {GapShift, RepeatLast}, {GapSkip, RepeatBoth}, {GapShift, RepeatAuto}, {GapRun, RepeatLast},
+}
+
+func TestOtherWaysAtEveryClockChangeAgreeWithASimulation(t *testing.T) {
+	changes, _ := clocks(t, 2025, 2026)
+	for _, way := range allChanges[1:] {
+		if way.Gap == GapRun {
+			continue // what the daemon makes up is in its simulation
+		}
+		compare(t, changes, expressions(t)[:30], way, func(s simulated, c clock) []int { return s.plainly(c, way) })
+	}
+}
+
+// plainly looks at each minute for itself: whether the clock has shown it before or will again, and what it
+// jumped over.
+func (s simulated) plainly(c clock, way Changes) []int {
+	jump := 1
+	for jump < len(c.shown)-1 && c.shown[jump]-c.shown[jump-1] <= 1 {
+		jump++
+	}
+	var out []int
+	for i, shown := range c.shown {
+		ran := s.matches(c.walls[shown])
+		switch {
+		case !ran:
+		case way.Repeat == RepeatFirst, way.Repeat == RepeatAuto && !s.wild:
+			ran = !slices.Contains(c.shown[:i], shown)
+		case way.Repeat == RepeatLast:
+			ran = !slices.Contains(c.shown[i+1:], shown)
+		}
+		if way.Gap == GapShift && !s.wild && i >= jump {
+			missed := c.shown[jump-1] + 1 + i - jump
+			ran = ran || missed < c.shown[jump] && s.matches(c.walls[missed])
+		}
+		if ran {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func compare(t *testing.T, changes []clock, texts []string, way Changes, run func(simulated, clock) []int) {
 	t.Helper()
 	pairs := 0
 	for _, text := range texts {
-		s := simulate(t, text)
+		s := simulate(text)
 		for _, c := range changes {
-			tm, _ := timing(t, text, c.zone)
+			tm, _ := in(t, text, c.zone)
+			tm.changes = way
 			var got []int
 			for _, at := range fires(tm, c.start.Add(-1), c.start.Add(time.Duration(len(c.shown)-1)*time.Minute)) {
 				got = append(got, int(at.Sub(c.start)/time.Minute))
 			}
-			want := s.run(c)
+			want := run(s, c)
 			pairs++
 			if !slices.Equal(got, want) {
-				t.Errorf("%q in %s from %s: got minutes %v, want %v", text, c.zone, c.start, got, want)
+				t.Errorf("%q in %s from %s with %+v: got minutes %v, want %v", text, c.zone, c.start, way, got, want)
 			}
 		}
 	}

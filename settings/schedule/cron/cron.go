@@ -1,0 +1,272 @@
+// Package cron reads cron expressions of five fields and computes when they fire.
+//
+// [Parse] takes what the cronie daemon takes, and what people write besides: names, ranges over the end
+// of the week, macros. What schedulers read in different ways it refuses by name. [Expr.Next] goes from
+// one offset period of a zone to the next and matches wall times inside a period; so its cost does not
+// depend on how far away the fire is, and what happens where clocks change is decided in one place, at
+// the borders of a period.
+//
+// Everything here is pure, and values are safe for concurrent use.
+package cron
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	robfig "github.com/robfig/cron/v3"
+)
+
+// maxText is the longest expression; nobody writes one by hand that is longer.
+const maxText = 1000
+
+// Expr is one parsed expression. The zero Expr never fires.
+type Expr struct {
+	Text string // as written, without a zone and with single blanks
+	spec spec
+}
+
+// spec is what an expression matches: bit i of a mask stands for the value i.
+type spec struct {
+	minute uint64
+	hour   uint32
+	dom    uint32
+	month  uint16
+	dow    uint8 // Sunday is bit 0
+	// wild: the minute or hour field starts with *, so the entry follows elapsed time when clocks change.
+	wild bool
+	// either: neither day field starts with *, so one of them is enough.
+	either bool
+}
+
+// Compare orders expressions by what they match, however they are written; 0 means that both always fire
+// together.
+func (e Expr) Compare(o Expr) int {
+	a, b := e.spec, o.spec
+	return cmp.Or(cmp.Compare(a.minute, b.minute), cmp.Compare(a.hour, b.hour), cmp.Compare(a.dom, b.dom),
+		cmp.Compare(a.month, b.month), cmp.Compare(a.dow, b.dow), compareBool(a.wild, b.wild), compareBool(a.either, b.either))
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// Append appends bytes that are equal exactly where [Expr.Compare] is 0.
+func (e Expr) Append(b []byte) []byte {
+	s := e.spec
+	return fmt.Appendf(b, "|%x %x %x %x %x %t %t", s.minute, s.hour, s.dom, s.month, s.dow, s.wild, s.either)
+}
+
+var macros = map[string]string{
+	"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
+	"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
+}
+
+// field is one of the five fields with its smallest and largest value.
+type field struct {
+	name     string
+	min, max int
+	names    []string // of the values from min on
+}
+
+var fields = [5]field{
+	{"minute", 0, 59, nil},
+	{"hour", 0, 23, nil},
+	{"day of month", 1, 31, nil},
+	{"month", 1, 12, []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}},
+	{"day of week", 0, 7, []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
+}
+
+// starMark is the bit that the library sets beside the values of a field that is *.
+const starMark = 1 << 63
+
+// masks reads fields in which check found nothing that the library reads otherwise.
+var masks = robfig.NewParser(robfig.Minute | robfig.Hour | robfig.Dom | robfig.Month | robfig.Dow)
+
+// Parse reads an expression: five fields of lists, ranges and steps, names of months and weekdays
+// (the first three letters in any case; sat-mon goes over the end of the week), 7 for Sunday, ? for * in
+// the day fields, and the macros from @hourly to @yearly. A leading CRON_TZ=zone (or TZ=zone) is cut off
+// and returned; the zone is not looked up. What never comes (31 April) is an error, and so is all that
+// other schedulers read and disagree on: seconds, L, W, #, empty list elements, signs, steps of 0 or
+// above the field, ranges of numbers that run backwards.
+func Parse(text string) (e Expr, zone string, err error) {
+	if len(text) > maxText {
+		return Expr{}, "", fmt.Errorf("cron expression has %d characters; the most are %d", len(text), maxText)
+	}
+	words := strings.Fields(text)
+	if len(words) > 0 {
+		if name, ok := cutZone(words[0]); ok {
+			zone, words = name, words[1:]
+			if zone == "" || len(words) == 0 {
+				return Expr{}, "", fmt.Errorf("cron %q: write it like \"CRON_TZ=Europe/London 0 5 * * *\"", text)
+			}
+		}
+	}
+	e.Text = strings.Join(words, " ")
+	e.spec, err = parseFields(words)
+	if err != nil {
+		return Expr{}, "", fmt.Errorf("cron %q: %w", text, err)
+	}
+	if !e.spec.possible() {
+		return Expr{}, "", fmt.Errorf("cron %q never fires: no month that it names has such a day", text)
+	}
+	return e, zone, nil
+}
+
+func cutZone(word string) (string, bool) {
+	if zone, ok := strings.CutPrefix(word, "CRON_TZ="); ok {
+		return zone, true
+	}
+	return strings.CutPrefix(word, "TZ=")
+}
+
+func parseFields(words []string) (spec, error) {
+	if len(words) > 0 && strings.HasPrefix(words[0], "@") {
+		macro, err := expandMacro(words)
+		if err != nil {
+			return spec{}, err
+		}
+		words = strings.Fields(macro)
+	}
+	switch n := len(words); {
+	case n == 0:
+		return spec{}, fmt.Errorf("it is empty; five fields are needed, minute hour day-of-month month day-of-week")
+	case n == 6:
+		return spec{}, fmt.Errorf("it has six fields; five are needed, without seconds and years")
+	case n != 5:
+		return spec{}, fmt.Errorf("five fields are needed, minute hour day-of-month month day-of-week, and there are %d", n)
+	}
+	var checked [5]string
+	var star [5]bool
+	for i, f := range fields {
+		var err error
+		if checked[i], err = f.check(words[i]); err != nil {
+			return spec{}, fmt.Errorf("%s %q: %w", f.name, words[i], err)
+		}
+		star[i] = checked[i][0] == '*'
+	}
+	parsed, err := masks.Parse(strings.Join(checked[:], " "))
+	if err != nil {
+		return spec{}, err
+	}
+	m := parsed.(*robfig.SpecSchedule) // the only type that a parser without descriptors returns
+	return spec{
+		minute: m.Minute &^ starMark, hour: uint32(m.Hour), dom: uint32(m.Dom), month: uint16(m.Month), dow: uint8(m.Dow),
+		wild: star[0] || star[1], either: !star[2] && !star[4],
+	}, nil
+}
+
+func expandMacro(words []string) (string, error) {
+	name := strings.ToLower(words[0])
+	fields, ok := macros[name]
+	switch {
+	case name == "@every":
+		return "", fmt.Errorf("@every is written as the field interval")
+	case name == "@reboot":
+		return "", fmt.Errorf("@reboot is written as run_on_start: true")
+	case !ok:
+		return "", fmt.Errorf("there is no %s; there are @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually", words[0])
+	case len(words) > 1:
+		return "", fmt.Errorf("nothing may follow %s", words[0])
+	}
+	return fields, nil
+}
+
+// check refuses what the library takes and others read otherwise, and gives the field in a form that the
+// library knows.
+func (f field) check(text string) (string, error) {
+	if text == "?" {
+		if f.max == 31 || f.max == 7 {
+			return "*", nil
+		}
+		return "", fmt.Errorf("? stands in the day fields only; write *")
+	}
+	elements := strings.Split(text, ",")
+	for i, element := range elements {
+		var err error
+		if elements[i], err = f.element(element); err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(elements, ","), nil
+}
+
+// element checks *, a or a-b, each with /step.
+func (f field) element(text string) (string, error) {
+	if text == "" {
+		return "", fmt.Errorf("a list element is empty")
+	}
+	span, stepText, stepped := strings.Cut(text, "/")
+	step := 1
+	if stepped {
+		var err error
+		if step, err = number(stepText); err != nil {
+			return "", fmt.Errorf("step: %w", err)
+		}
+		if step < 1 || step > f.max {
+			return "", fmt.Errorf("step %d is not between 1 and %d", step, f.max)
+		}
+	}
+	if span == "*" {
+		return text, nil
+	}
+	lowText, highText, ranged := strings.Cut(span, "-")
+	low, err := f.value(lowText)
+	if err != nil {
+		return "", err
+	}
+	high := low
+	if ranged {
+		if high, err = f.value(highText); err != nil {
+			return "", err
+		}
+	}
+	if low > high && (f.max != 7 || strings.Trim(span, "0123456789-") == "") {
+		return "", fmt.Errorf("range %s runs backwards; write %s-%d,%d-%s", span, lowText, f.max, f.min, highText)
+	}
+	if f.max == 7 && (low > high || high == 7) {
+		return daysOverSunday(low, high, step), nil
+	}
+	return text, nil
+}
+
+// daysOverSunday writes out a range of weekdays that reaches 7, or goes over the end of the week.
+func daysOverSunday(low, high, step int) string {
+	if low > high {
+		high += 7
+	}
+	var days []string
+	for day := low; day <= high; day += step {
+		days = append(days, strconv.Itoa(day%7))
+	}
+	return strings.Join(days, ",")
+}
+
+func (f field) value(text string) (int, error) {
+	if i := slices.Index(f.names, strings.ToLower(text)); i >= 0 {
+		return f.min + i, nil
+	}
+	n, err := number(text)
+	if err == nil && (n < f.min || n > f.max) {
+		return 0, fmt.Errorf("%d is not between %d and %d", n, f.min, f.max)
+	}
+	return n, err
+}
+
+func number(text string) (int, error) {
+	if text == "" {
+		return 0, fmt.Errorf("a number is missing")
+	}
+	if strings.Trim(text, "0123456789") != "" || len(text) > 9 {
+		return 0, fmt.Errorf("%q is no number or name that belongs here", text)
+	}
+	return strconv.Atoi(text)
+}
