@@ -1,0 +1,68 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+// Active is an entry of the index of jobs that have not ended.
+type Active struct {
+	JID     wire.JID  `json:"jid"`
+	Owner   string    `json:"owner"`
+	Updated time.Time `json:"updated"`
+}
+
+// Activate enters a job into the index, or refreshes its entry. A job that is not in it is watched all the same, but
+// no other master would find it if its owner died.
+func (s *Store) Activate(ctx context.Context, j *Job) error {
+	data, err := canon.Marshal(Active{JID: j.JID, Owner: j.Owner, Updated: j.Updated})
+	if err == nil {
+		_, err = s.jobs.Put(ctx, activePrefix+string(j.JID), data)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot index job %s as active: %w", j.JID, err)
+	}
+	return nil
+}
+
+// Deactivate takes a job out of the index. The mark that this leaves in the bucket goes away by itself.
+func (s *Store) Deactivate(ctx context.Context, jid wire.JID) error {
+	if err := s.jobs.Purge(ctx, activePrefix+string(jid), jetstream.PurgeTTL(indexMarker)); err != nil {
+		return fmt.Errorf("cannot take job %s out of the index: %w", jid, err)
+	}
+	return nil
+}
+
+// ListActive reads the index. Its cost is that of the jobs that run, whatever the bucket holds besides.
+func (s *Store) ListActive(ctx context.Context) ([]Active, error) {
+	watch, err := s.jobs.Watch(ctx, activePrefix+"*", jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the index of active jobs: %w", err)
+	}
+	defer func() { _ = watch.Stop() }()
+	var all []Active
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("cannot read the index of active jobs: %w", ctx.Err())
+		case entry, ok := <-watch.Updates():
+			if !ok {
+				return nil, fmt.Errorf("cannot read the index of active jobs: the bus ended the reading")
+			}
+			if entry == nil {
+				return all, nil
+			}
+			a := Active{}
+			if err := canon.Unmarshal(entry.Value(), &a); err != nil || string(a.JID) != strings.TrimPrefix(entry.Key(), activePrefix) {
+				return nil, fmt.Errorf("cannot read %s of the index of active jobs: %w", entry.Key(), err)
+			}
+			all = append(all, a)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+// Package job holds the record of a job: one function run on a list of peels, with an account of it that outlives
+// the run, the peels' connections and the master that watched it.
+//
+// A record begins as claimed and ends in one of the final states; [End.Status] is the only place that decides which.
+// Its life is a chain of compare-and-set writes in the bucket jobs: whoever holds the revision of the last write may
+// make the next, and everybody else is told so with [ErrConflict]. The revision of the write that made somebody the
+// owner is the job's epoch, the number by which peels tell an old owner's requests from a new one's.
+//
+// Three invariants hold for every record:
+//
+//   - a record that says claimed was never published to any peel, so that a claim can be dispatched again;
+//   - every return of a peel that a final record counts is in the bucket job-returns;
+//   - a key that could not be read is an error and never an absent key: absent is [ErrNotFound] and nothing else.
+//
+// Reads of records go to the leader of the stream, because decisions are made on them.
+package job
+
+import (
+	"maps"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// A Status is where a job is in its life.
+type Status string
+
+// The life of a job. The first three are passed through; a job ends in one of the others.
+const (
+	Pending  Status = "pending"  // asked for, not recorded yet
+	Claimed  Status = "claimed"  // recorded, has an owner, nothing was published
+	Running  Status = "running"  // requests may be on the wire
+	Complete Status = "complete" // every target returned, all succeeded
+	Partial  Status = "partial"  // some returned in time
+	Timeout  Status = "timeout"  // none returned in time
+	Failed   Status = "failed"   // every target returned and some failed, or the job could not be run
+	Canceled Status = "canceled" // stopped by a person before all returned
+)
+
+// Final reports whether a job with this status has ended.
+func (s Status) Final() bool {
+	switch s {
+	case Complete, Partial, Timeout, Failed, Canceled:
+		return true
+	}
+	return false
+}
+
+// Known reports whether s is one of the constants.
+func (s Status) Known() bool {
+	switch s {
+	case Pending, Claimed, Running:
+		return true
+	}
+	return s.Final()
+}
+
+// An End is what there is to say about a job when nothing more is waited for.
+type End struct {
+	Targets, Returned, Succeeded int
+	Canceled                     bool
+	Reason                       string // why the job could not be run, if that is so
+}
+
+// Status is the final status of a job that ended so.
+func (e End) Status() Status {
+	switch {
+	case e.Reason != "":
+		return Failed
+	case e.Returned >= e.Targets && e.Succeeded >= e.Targets:
+		return Complete
+	case e.Returned >= e.Targets:
+		return Failed
+	case e.Canceled:
+		return Canceled
+	case e.Returned > 0:
+		return Partial
+	}
+	return Timeout
+}
+
+// Keys of [Spec.Metadata] that masters write; people cannot set them.
+const (
+	MetaSource       = "source"        // [SourceSchedule], absent for what a person asked for
+	MetaSchedule     = "schedule"      // name of the schedule entry
+	MetaTrigger      = "trigger"       // why the entry ran, a [wire.Trigger]
+	MetaCommit       = "commit"        // that last changed the entry
+	MetaFile         = "file"          // file:line of the entry in that commit
+	MetaAuthor       = "author"        // of that commit
+	MetaNominal      = "nominal"       // when the entry was due, RFC 3339, as the next three
+	MetaFired        = "fired"         // when its splay had passed
+	MetaStarted      = "started"       // when it ran
+	MetaFinished     = "finished"      // when it ended
+	MetaFailedReason = "failed_reason" // why a job could not be run
+)
+
+var reservedMetadata = map[string]bool{
+	MetaSource: true, MetaSchedule: true, MetaTrigger: true, MetaCommit: true, MetaFile: true, MetaAuthor: true,
+	MetaNominal: true, MetaFired: true, MetaStarted: true, MetaFinished: true, MetaFailedReason: true,
+}
+
+// SourceSchedule marks the record of a run that a peel started by its own schedule.
+const SourceSchedule = "schedule"
+
+// A Job is one record. Its JSON is what `job show` prints.
+type Job struct {
+	Spec
+	// TargetCount is the number of targets. [Spec.Targets] itself is absent from listings and from answers and
+	// events about a job with many targets.
+	TargetCount  int       `json:"target_count"`
+	Deadline     time.Time `json:"deadline,omitzero"` // on the owner's clock
+	Status       Status    `json:"status"`
+	Created      time.Time `json:"created"`
+	Updated      time.Time `json:"updated"`
+	User         string    `json:"user"`            // from the credential that asked
+	Owner        string    `json:"owner,omitempty"` // the master that watches it
+	Epoch        uint64    `json:"epoch,omitempty"`
+	ReclaimCount int       `json:"reclaim_count,omitempty"` // how often another master took it over
+	ReturnCount  int       `json:"return_count"`            // set when the job ends
+	SuccessCount int       `json:"success_count"`           // set when the job ends
+	V            int       `json:"v"`
+
+	// Revision is that of the record as it was read or written last, which the next write must replace.
+	Revision uint64 `json:"-"`
+}
+
+// Finish turns the record into the final one of a job that ended so, at a moment of the owner's clock.
+func (j *Job) Finish(e End, now time.Time) {
+	j.Status, j.Updated = e.Status(), now
+	j.ReturnCount, j.SuccessCount = e.Returned, e.Succeeded
+	if e.Reason != "" {
+		j.Metadata = maps.Clone(j.Metadata)
+		if j.Metadata == nil {
+			j.Metadata = map[string]string{}
+		}
+		j.Metadata[MetaFailedReason] = e.Reason
+	}
+}
+
+// Summary is the job without what may be large: its targets and arguments.
+func (j *Job) Summary() Job {
+	s := *j
+	s.Targets, s.Args = nil, nil
+	return s
+}
+
+// Scheduled reports whether the record is of a run that a peel started by itself.
+func (j *Job) Scheduled() bool { return j.Metadata[MetaSource] == SourceSchedule }
+
+// FromDispatch is a claim on what a person asked for: a record that has not been written yet. Its deadline is
+// counted from now, the owner's clock; what the asker's clock says has no part in it.
+func FromDispatch(spec Spec, user, owner string, now time.Time) *Job {
+	return &Job{
+		Spec: spec, TargetCount: len(spec.Targets), Deadline: now.Add(spec.Timeout), Status: Claimed,
+		Created: now, Updated: now, User: user, Owner: owner, V: wire.Version,
+	}
+}

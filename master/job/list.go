@@ -1,0 +1,164 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A Query says which jobs to list. Empty fields select all.
+type Query struct {
+	Function string        `json:"function,omitempty"`
+	User     string        `json:"user,omitempty"`
+	Status   Status        `json:"status,omitempty"`
+	Target   target.PeelID `json:"target,omitempty"`   // a peel that the job ran on
+	Schedule string        `json:"schedule,omitempty"` // name of the schedule entry that made it
+	Commit   string        `json:"commit,omitempty"`   // that last changed the entry, or the beginning of its hash
+	Before   wire.JID      `json:"before,omitempty"`   // older than this one
+	Limit    int           `json:"limit,omitempty"`    // jobs in a page; 0 means 50, 500 is the most
+}
+
+// A Page is some jobs, newest first. The next page is that before Next; it may be empty although More is set, when
+// the query selects few of the jobs that were looked at.
+type Page struct {
+	Jobs []Job    `json:"jobs"`
+	Next wire.JID `json:"next,omitempty"` // the oldest job that was looked at
+	More bool     `json:"more,omitempty"`
+}
+
+const (
+	defaultLimit = 50
+	maxLimit     = 500
+	maxLooked    = 2000      // records that are read for one page
+	maxListed    = 384 << 10 // estimated bytes of a page
+	listBatch    = 64
+)
+
+// List reads a page of jobs, newest first by ID. It reads the keys of all jobs, but only the records that the page
+// needs, and not more than a bounded number of them. Jobs come without arguments, and with their targets only where
+// these are a handful.
+func (s *Store) List(ctx context.Context, q Query) (*Page, error) {
+	keys, err := s.keys(ctx, q.Before)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list jobs: %w", err)
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	limit = min(limit, maxLimit)
+	page, looked, size := &Page{}, 0, 0
+	for batch := range slices.Chunk(keys, listBatch) {
+		jobs, err := s.readJobs(ctx, batch)
+		if err != nil {
+			return nil, fmt.Errorf("cannot list jobs: %w", err)
+		}
+		for i, j := range jobs {
+			if len(page.Jobs) == limit || looked == maxLooked || size > maxListed {
+				page.More = true
+				return page, nil
+			}
+			looked++
+			page.Next = batch[i]
+			if j == nil {
+				continue
+			}
+			if ok, err := s.selects(ctx, &q, j); err != nil {
+				return nil, fmt.Errorf("cannot list jobs: %w", err)
+			} else if ok {
+				listed := listing(j)
+				size += listedSize(&listed)
+				page.Jobs = append(page.Jobs, listed)
+			}
+		}
+	}
+	return page, nil
+}
+
+// fewTargets is how many targets a listed job shows.
+const fewTargets = 8
+
+func listing(j *Job) Job {
+	l := j.Summary()
+	if j.TargetCount <= fewTargets {
+		l.Targets = j.Targets
+	}
+	return l
+}
+
+// listedSize estimates the encoded size of a listed job, from above.
+func listedSize(j *Job) int {
+	size := 512 + len(j.StateID) + len(j.TargetExpr) + len(j.Targets)*(target.MaxIDLength+2)
+	for k, v := range j.Metadata {
+		size += len(k) + len(v) + 8
+	}
+	return size
+}
+
+// keys returns the IDs of the jobs older than before, newest first.
+func (s *Store) keys(ctx context.Context, before wire.JID) ([]wire.JID, error) {
+	prefix := "$KV." + jobsBucket + "."
+	info, err := s.stream.Info(ctx, jetstream.WithSubjectFilter(prefix+"*"))
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]wire.JID, 0, len(info.State.Subjects))
+	for subject := range info.State.Subjects {
+		if jid := wire.JID(subject[len(prefix):]); before == "" || jid < before {
+			keys = append(keys, jid)
+		}
+	}
+	slices.SortFunc(keys, func(a, b wire.JID) int { return strings.Compare(string(b), string(a)) })
+	return keys, nil
+}
+
+// readJobs reads records; one that has aged out since its key was read is nil.
+func (s *Store) readJobs(ctx context.Context, jids []wire.JID) ([]*Job, error) {
+	jobs := make([]*Job, len(jids))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(inFlight)
+	for i, jid := range jids {
+		g.Go(func() error {
+			j, err := s.get(ctx, jid)
+			if errors.Is(err, ErrNotFound) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("cannot read job %s: %w", jid, err)
+			}
+			jobs[i] = j
+			return nil
+		})
+	}
+	return jobs, g.Wait()
+}
+
+func (s *Store) selects(ctx context.Context, q *Query, j *Job) (bool, error) {
+	if q.Function != "" && j.Function != q.Function ||
+		q.User != "" && j.User != q.User ||
+		q.Status != "" && j.Status != q.Status ||
+		q.Schedule != "" && j.Metadata[MetaSchedule] != q.Schedule ||
+		q.Commit != "" && !strings.HasPrefix(j.Metadata[MetaCommit], q.Commit) {
+		return false, nil
+	}
+	if q.Target == "" {
+		return true, nil
+	}
+	targets := j.Targets
+	if len(targets) < j.TargetCount {
+		var err error
+		if targets, err = s.readTargets(ctx, j); err != nil {
+			return false, err
+		}
+	}
+	_, found := slices.BinarySearch(targets, q.Target)
+	return found, nil
+}

@@ -1,0 +1,148 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A RowState says what there is of one target of a job.
+type RowState string
+
+// The states of a target: the first while its job runs, the others at the end.
+const (
+	RowWaiting  RowState = "waiting"
+	RowOK       RowState = "ok"
+	RowFailed   RowState = "failed"
+	RowMissing  RowState = "missing"  // it did not return in time
+	RowCanceled RowState = "canceled" // it did not return before the job was canceled
+)
+
+// A Row is one target of a job and what it returned, if it has.
+type Row struct {
+	Peel   target.PeelID `json:"peel"`
+	State  RowState      `json:"state"`
+	Return *wire.Return  `json:"return,omitempty"`
+}
+
+// A RowsPage is some of the targets of a job, by ID. The next page begins after the last row.
+type RowsPage struct {
+	Job  Job   `json:"job"` // its summary, when the page was made
+	Rows []Row `json:"rows"`
+	More bool  `json:"more,omitempty"`
+}
+
+const (
+	rowsInPage  = 256
+	pageBytes   = 448 << 10 // of returns in a page that has more than one
+	batchAtmost = 64
+)
+
+// PutReturn stores what a peel returned for a job; data is the peel's message as it came. The last one stays.
+func (s *Store) PutReturn(ctx context.Context, jid wire.JID, peel target.PeelID, data []byte) error {
+	if _, err := s.returns.Put(ctx, returnKey(jid, peel), data); err != nil {
+		return fmt.Errorf("cannot store the return of %s for job %s: %w", peel, jid, err)
+	}
+	return nil
+}
+
+// CreateReturn is PutReturn where the first one stays.
+func (s *Store) CreateReturn(ctx context.Context, jid wire.JID, peel target.PeelID, data []byte) error {
+	if _, err := s.returns.Create(ctx, returnKey(jid, peel), data); err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
+		return fmt.Errorf("cannot store the return of %s for job %s: %w", peel, jid, err)
+	}
+	return nil
+}
+
+// Return reads what a peel returned for a job, nil if nothing is stored.
+func (s *Store) Return(ctx context.Context, jid wire.JID, peel target.PeelID) (*wire.Return, error) {
+	r, _, err := s.readReturn(ctx, jid, peel)
+	return r, err
+}
+
+func (s *Store) readReturn(ctx context.Context, jid wire.JID, peel target.PeelID) (r *wire.Return, size int, err error) {
+	entry, err := s.returns.Get(ctx, returnKey(jid, peel))
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("cannot read the return of %s for job %s: %w", peel, jid, err)
+	}
+	got, err := wire.DecodeReturn(&nats.Msg{Subject: wire.ReturnOf(jid, peel.Wire()), Data: entry.Value()})
+	if err != nil {
+		return nil, 0, fmt.Errorf("cannot read the return of %s for job %s: %w", peel, jid, err)
+	}
+	return &got, len(entry.Value()), nil
+}
+
+// Rows reads the targets of a job that follow after, with what they returned: a bounded number of them and of bytes,
+// at least one. It may lag behind a write of this moment on a cluster.
+func (s *Store) Rows(ctx context.Context, jid wire.JID, after target.PeelID) (*RowsPage, error) {
+	j, err := s.Get(ctx, jid)
+	if err != nil {
+		return nil, err
+	}
+	page := &RowsPage{Job: j.Summary()}
+	rest := j.Targets
+	if i, found := slices.BinarySearch(rest, after); found {
+		rest = rest[i+1:]
+	} else {
+		rest = rest[i:]
+	}
+	bytes := 0
+	for batch := 8; len(rest) > 0; batch = min(2*batch, batchAtmost) {
+		ids := rest[:min(batch, len(rest))]
+		rows, sizes, err := s.readRows(ctx, j, ids)
+		if err != nil {
+			return nil, err
+		}
+		for i, row := range rows {
+			if bytes += sizes[i]; len(page.Rows) == rowsInPage || len(page.Rows) > 0 && bytes > pageBytes {
+				page.More = true
+				return page, nil
+			}
+			page.Rows = append(page.Rows, row)
+		}
+		rest = rest[len(ids):]
+	}
+	return page, nil
+}
+
+func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID) ([]Row, []int, error) {
+	rows, sizes := make([]Row, len(ids)), make([]int, len(ids))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(inFlight)
+	for i, id := range ids {
+		g.Go(func() error {
+			r, size, err := s.readReturn(ctx, j.JID, id)
+			rows[i], sizes[i] = Row{Peel: id, State: rowState(j.Status, r), Return: r}, size
+			return err
+		})
+	}
+	return rows, sizes, g.Wait()
+}
+
+func rowState(status Status, r *wire.Return) RowState {
+	switch {
+	case r != nil && r.Success:
+		return RowOK
+	case r != nil:
+		return RowFailed
+	case status == Canceled:
+		return RowCanceled
+	case status.Final():
+		return RowMissing
+	}
+	return RowWaiting
+}
+
+// returnKey is the key of a return. Peels whose IDs have the same wire form share it, and are one peel on the bus.
+func returnKey(jid wire.JID, peel target.PeelID) string { return string(jid) + "." + peel.Wire() }

@@ -1,0 +1,148 @@
+package job
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Limits of what may be asked for.
+const (
+	MaxTargets      = 100_000
+	MaxArgs         = 512 << 10 // bytes of the encoded arguments
+	MaxStateID      = 4 << 10   // bytes
+	MaxExpr         = 64 << 10  // bytes; what selected the targets, kept for the record
+	MaxMetadata     = 32        // pairs
+	MaxMetadataText = 1 << 10   // bytes of a key or value
+	MinTimeout      = time.Second
+	MaxTimeout      = 24 * time.Hour
+	DefaultTimeout  = 60 * time.Second
+
+	// MaxAhead is how far ahead of a master's clock a job ID or a time told by others may be. IDs sort by time, so
+	// one from the far future would head every list for ever.
+	MaxAhead = 48 * time.Hour
+
+	// MaxReturn bounds what a peel returns, in encoded bytes. The rest of the bus's limit is for what is put
+	// around it on its way to people.
+	MaxReturn = wire.MaxMessage - 32<<10
+)
+
+var functionName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}(\.[a-z0-9_]{1,64}){1,3}$`)
+
+// A Spec is what somebody asks for: a function to run on peels.
+type Spec struct {
+	JID      wire.JID       `json:"jid"`
+	Function string         `json:"function"`
+	Args     map[string]any `json:"args,omitempty"`
+	StateID  string         `json:"state_id,omitempty"` // the bare positional argument
+	// Targets are sorted, each once.
+	Targets    []target.PeelID   `json:"targets,omitempty"`
+	TargetExpr string            `json:"target_expr,omitempty"` // what selected the targets, for the record alone
+	Timeout    time.Duration     `json:"timeout"`               // how long returns are waited for
+	Metadata   map[string]string `json:"metadata,omitempty"`
+}
+
+// Normalize checks s against the limits, sorts its targets and fills in the timeout. The error names what is wrong
+// with which value; now is the clock by which an ID from the future is recognised.
+func (s *Spec) Normalize(now time.Time) error {
+	if err := s.normalize(now); err != nil {
+		return fmt.Errorf("cannot run job %q: %w", s.JID, err)
+	}
+	return nil
+}
+
+func (s *Spec) normalize(now time.Time) error {
+	if _, err := wire.ParseJID(string(s.JID)); err != nil {
+		return err
+	}
+	if at := s.JID.Time(); at.Sub(now) > MaxAhead {
+		return fmt.Errorf("its ID is of %s, which is in the future", at.UTC().Format(time.RFC3339))
+	}
+	if !functionName.MatchString(s.Function) {
+		return fmt.Errorf("%.100q is not the name of a function: it is module.function", s.Function)
+	}
+	if s.Timeout == 0 {
+		s.Timeout = DefaultTimeout
+	}
+	if s.Timeout < MinTimeout || s.Timeout > MaxTimeout {
+		return fmt.Errorf("its timeout of %v is not between %v and %v", s.Timeout, MinTimeout, MaxTimeout)
+	}
+	if err := s.checkSizes(); err != nil {
+		return err
+	}
+	return s.normalizeTargets()
+}
+
+func (s *Spec) checkSizes() error {
+	args, err := canon.Marshal(s.Args)
+	if err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		what       string
+		size, most int
+	}{
+		{"arguments take", len(args), MaxArgs},
+		{"ID argument takes", len(s.StateID), MaxStateID},
+		{"target expression takes", len(s.TargetExpr), MaxExpr},
+	} {
+		if part.size > part.most {
+			return fmt.Errorf("its %s %d bytes, the limit is %d", part.what, part.size, part.most)
+		}
+	}
+	if len(s.Metadata) > MaxMetadata {
+		return fmt.Errorf("it has %d pairs of metadata, the limit is %d", len(s.Metadata), MaxMetadata)
+	}
+	for k, v := range s.Metadata {
+		if k == "" || len(k) > MaxMetadataText || len(v) > MaxMetadataText {
+			return fmt.Errorf("its metadata %.100q takes more than %d bytes or has no name", k, MaxMetadataText)
+		}
+		if reservedMetadata[k] {
+			return fmt.Errorf("its metadata %q is for masters to write", k)
+		}
+	}
+	return nil
+}
+
+func (s *Spec) normalizeTargets() error {
+	switch {
+	case len(s.Targets) == 0:
+		return fmt.Errorf("it has no targets")
+	case len(s.Targets) > MaxTargets:
+		return fmt.Errorf("it has %d targets, the limit is %d", len(s.Targets), MaxTargets)
+	}
+	for _, id := range s.Targets {
+		if _, err := target.ParsePeelID(string(id)); err != nil {
+			return err
+		}
+	}
+	s.Targets = slices.Clone(s.Targets)
+	slices.Sort(s.Targets)
+	s.Targets = slices.Compact(s.Targets)
+	wires := make(map[string]target.PeelID, len(s.Targets))
+	for _, id := range s.Targets {
+		if other, ok := wires[id.Wire()]; ok {
+			return fmt.Errorf("its targets %s and %s are one peel on the bus", other, id)
+		}
+		wires[id.Wire()] = id
+	}
+	return nil
+}
+
+// SameIntent reports whether two normalised specs ask for the same: a repeated request, not another job under an ID
+// that is taken.
+func (s *Spec) SameIntent(o *Spec) bool {
+	if s.JID != o.JID || s.Function != o.Function || s.StateID != o.StateID || s.TargetExpr != o.TargetExpr ||
+		s.Timeout != o.Timeout || !slices.Equal(s.Targets, o.Targets) || !maps.Equal(s.Metadata, o.Metadata) {
+		return false
+	}
+	a, errA := canon.Marshal(s.Args)
+	b, errB := canon.Marshal(o.Args)
+	return errA == nil && errB == nil && string(a) == string(b)
+}

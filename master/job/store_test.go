@@ -1,0 +1,413 @@
+package job_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/segmentio/ksuid"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// bubble runs f with a store on a bus in fake time.
+func bubble(t *testing.T, f func(t *testing.T, s *job.Store, js jetstream.JetStream)) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		s, err := job.NewStore(t.Context(), js)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, s, js)
+	})
+}
+
+func claim(targets ...target.PeelID) *job.Job {
+	s := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: targets, Timeout: time.Minute}
+	return job.FromDispatch(s, "alice", "m1", time.Now())
+}
+
+func create(t *testing.T, s *job.Store, j *job.Job) *job.Job {
+	t.Helper()
+	if err := s.Create(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func TestARecordComesBackAsItWasWritten(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		j := claim("web-01", "web.02")
+		j.Args, j.Metadata = map[string]any{"n": int64(3)}, map[string]string{"ticket": "7"}
+		create(t, s, j)
+		got, err := s.Get(t.Context(), j.JID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.SameIntent(&j.Spec) || got.Revision != j.Revision || got.Revision == 0 || got.Status != job.Claimed ||
+			got.User != "alice" || got.Owner != "m1" || !got.Deadline.Equal(j.Deadline) || got.V != wire.Version {
+			t.Errorf("wrote %+v\nread  %+v", j, got)
+		}
+	})
+}
+
+func TestAnAbsentJobIsNotAnUnreadableOne(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
+		for _, jid := range []wire.JID{wire.NewJID(), "", "active.x", "*"} {
+			if _, err := s.Get(t.Context(), jid); !errors.Is(err, job.ErrNotFound) {
+				t.Errorf("%q: %v", jid, err)
+			}
+		}
+		j := create(t, s, claim("a"))
+		if err := js.DeleteStream(t.Context(), "KV_job-returns"); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := s.Return(t.Context(), j.JID, "a"); err == nil {
+			t.Errorf("without the bucket the return is %v", r)
+		}
+		if err := js.DeleteStream(t.Context(), "KV_jobs"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Get(t.Context(), j.JID); err == nil || errors.Is(err, job.ErrNotFound) {
+			t.Errorf("without the bucket: %v", err)
+		}
+	})
+}
+
+func TestAnIDIsTakenOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		j := create(t, s, claim("a"))
+		other := claim("b")
+		other.JID = j.JID
+		if err := s.Create(t.Context(), other); !errors.Is(err, job.ErrExists) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestOnlyTheHolderOfTheRevisionWrites(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		j := create(t, s, claim("a"))
+		stale := *j
+		j.Status = job.Running
+		if err := s.Update(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		stale.Owner = "m2"
+		if err := s.Update(t.Context(), &stale); !errors.Is(err, job.ErrConflict) {
+			t.Errorf("a stale write: %v", err)
+		}
+		j.Finish(job.End{Targets: 1, Returned: 1, Succeeded: 1}, time.Now())
+		if err := s.Update(t.Context(), j); err != nil {
+			t.Errorf("the next write of the holder: %v", err)
+		}
+	})
+}
+
+func TestAWriteWhoseAcknowledgementWasLostIsRecognised(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		j := create(t, s, claim("a"))
+		before := *j
+		j.Status = job.Running
+		again := *j
+		if err := s.Update(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Update(t.Context(), &again); err != nil || again.Revision != j.Revision {
+			t.Errorf("the same write again: %v, revision %d of %d", err, again.Revision, j.Revision)
+		}
+		before.Revision = 0
+		if err := s.Create(t.Context(), &before); !errors.Is(err, job.ErrExists) {
+			t.Errorf("a create of what was replaced meanwhile: %v", err)
+		}
+	})
+}
+
+func fleet(n int) []target.PeelID {
+	ids := make([]target.PeelID, n)
+	for i := range ids {
+		ids[i] = target.PeelID(fmt.Sprintf("peel-%06d", i))
+	}
+	return ids
+}
+
+func TestManyTargetsAreStoredOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
+		j := create(t, s, claim(fleet(9001)...))
+		got, err := s.Get(t.Context(), j.JID)
+		if err != nil || !slices.Equal(got.Targets, j.Targets) {
+			t.Fatalf("%d targets, %v", len(got.Targets), err)
+		}
+		before := stored(t, js)
+		got.Status = job.Running
+		if err := s.Update(t.Context(), got); err != nil {
+			t.Fatal(err)
+		}
+		if grown := stored(t, js) - before; grown > 2000 {
+			t.Errorf("a change of the status wrote %d bytes", grown)
+		}
+		other := claim(fleet(9002)...)
+		other.JID = j.JID
+		if err := s.Create(t.Context(), other); !errors.Is(err, job.ErrExists) {
+			t.Errorf("other targets under the same ID: %v", err)
+		}
+		if got, err = s.Get(t.Context(), j.JID); err != nil || len(got.Targets) != 9001 {
+			t.Errorf("then the job has %d targets, %v", len(got.Targets), err)
+		}
+	})
+}
+
+func stored(t *testing.T, js jetstream.JetStream) uint64 {
+	t.Helper()
+	stream, err := js.Stream(t.Context(), "KV_jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream.CachedInfo().State.Bytes
+}
+
+func TestTheIndexHoldsWhatIsActive(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
+		a, b := create(t, s, claim("a")), create(t, s, claim("b"))
+		for _, j := range []*job.Job{a, b, a} {
+			if err := s.Activate(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Deactivate(t.Context(), a.JID); err != nil {
+			t.Fatal(err)
+		}
+		active, err := s.ListActive(t.Context())
+		if err != nil || len(active) != 1 || active[0].JID != b.JID || active[0].Owner != "m1" {
+			t.Errorf("%+v, %v", active, err)
+		}
+		time.Sleep(2 * time.Minute)
+		stream, err := js.Stream(t.Context(), "KV_jobs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := stream.Info(t.Context(), jetstream.WithSubjectFilter("$KV.jobs.active.*"))
+		if err != nil || len(info.State.Subjects) != 1 {
+			t.Errorf("two minutes later the bucket holds %v, %v", info.State.Subjects, err)
+		}
+	})
+}
+
+// at makes an ID of a second; the rest is random, as in real ones.
+func at(t *testing.T, when time.Time) wire.JID {
+	t.Helper()
+	id, err := ksuid.NewRandomWithTime(when)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wire.JID(id.String())
+}
+
+func pages(t *testing.T, s *job.Store, q job.Query) (all []job.Job, lengths []int) {
+	t.Helper()
+	for {
+		page, err := s.List(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, page.Jobs...)
+		lengths = append(lengths, len(page.Jobs))
+		if q.Before = page.Next; !page.More {
+			return all, lengths
+		}
+	}
+}
+
+func TestJobsAreListedNewestFirstInPages(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		now := time.Now()
+		var jids []wire.JID
+		for i := range 130 {
+			j := claim("a")
+			j.JID = at(t, now.Add(time.Duration(i%65)*time.Second)) // two of each second, written out of order
+			j.Args = map[string]any{"secret": "not in a list"}
+			create(t, s, j)
+			if err := s.Activate(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+			jids = append(jids, j.JID)
+		}
+		slices.Sort(jids)
+		slices.Reverse(jids)
+		all, lengths := pages(t, s, job.Query{})
+		var got []wire.JID
+		for _, j := range all {
+			got = append(got, j.JID)
+			if j.Args != nil || j.TargetCount != 1 {
+				t.Errorf("listed as %+v", j)
+			}
+		}
+		if !slices.Equal(got, jids) || !slices.Equal(lengths, []int{50, 50, 30}) {
+			t.Errorf("pages of %v; in order: %v", lengths, slices.Equal(got, jids))
+		}
+	})
+}
+
+func TestAListIsFiltered(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		ping, big, run := claim("a", "b"), claim(fleet(700)...), claim("b")
+		ping.User, big.Function, run.Status = "bob", "cmd.run", job.Complete
+		run.Metadata = map[string]string{job.MetaSource: job.SourceSchedule, job.MetaSchedule: "sync-certs", job.MetaCommit: "0123456789"}
+		for _, j := range []*job.Job{ping, big, run} {
+			create(t, s, j)
+		}
+		for _, test := range []struct {
+			q    job.Query
+			want []*job.Job
+		}{
+			{job.Query{}, []*job.Job{ping, big, run}},
+			{job.Query{User: "bob"}, []*job.Job{ping}},
+			{job.Query{Function: "cmd.run"}, []*job.Job{big}},
+			{job.Query{Status: job.Complete}, []*job.Job{run}},
+			{job.Query{Target: "b"}, []*job.Job{ping, run}},
+			{job.Query{Target: "peel-000699"}, []*job.Job{big}},
+			{job.Query{Target: "peel-000700"}, nil},
+			{job.Query{Schedule: "sync-certs", Commit: "01234"}, []*job.Job{run}},
+			{job.Query{Schedule: "sync-certs", Commit: "1"}, nil},
+		} {
+			all, _ := pages(t, s, test.q)
+			got, want := map[wire.JID]bool{}, map[wire.JID]bool{}
+			for _, j := range all {
+				got[j.JID] = true
+			}
+			for _, j := range test.want {
+				want[j.JID] = true
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("%+v selects %v, want %v", test.q, got, want)
+			}
+		}
+	})
+}
+
+func TestAPageOfAListStaysSmall(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		for range 20 {
+			j := claim("a")
+			j.TargetExpr = string(make([]byte, job.MaxExpr))
+			create(t, s, j)
+		}
+		q := job.Query{}
+		for n := 0; ; {
+			page, err := s.List(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := canon.Marshal(page)
+			if err != nil || len(data) > 512<<10 {
+				t.Errorf("a page takes %d bytes, %v", len(data), err)
+			}
+			n += len(page.Jobs)
+			if q.Before = page.Next; !page.More {
+				if n != 20 {
+					t.Errorf("%d of 20 jobs listed", n)
+				}
+				return
+			}
+		}
+	})
+}
+
+func put(t *testing.T, s *job.Store, r wire.Return) {
+	t.Helper()
+	data, err := canon.Marshal(r)
+	if err == nil {
+		err = s.PutReturn(t.Context(), r.JID, r.Peel, data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEveryTargetHasARow(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		j := create(t, s, claim("a", "b.c", "d"))
+		put(t, s, wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Success: true, Data: "x"}, V: wire.Version})
+		put(t, s, wire.Return{JID: j.JID, Peel: "b.c", Result: wire.Result{Error: "no"}, V: wire.Version})
+		for status, last := range map[job.Status]job.RowState{
+			job.Running: job.RowWaiting, job.Partial: job.RowMissing, job.Canceled: job.RowCanceled,
+		} {
+			j.Status = status
+			if err := s.Update(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+			page, err := s.Rows(t.Context(), j.JID, "")
+			if err != nil || len(page.Rows) != 3 || page.More || page.Job.Status != status {
+				t.Fatalf("%s: %+v, %v", status, page, err)
+			}
+			for i, want := range []job.RowState{job.RowOK, job.RowFailed, last} {
+				if row := page.Rows[i]; row.State != want || row.Peel != j.Targets[i] || (row.Return == nil) != (i == 2) {
+					t.Errorf("%s: row %d is %+v, want %s", status, i, row, want)
+				}
+			}
+		}
+	})
+}
+
+func TestPagesOfRowsAreBoundedAndLoseNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		j := create(t, s, claim(fleet(600)...))
+		for i, id := range j.Targets {
+			size := 100
+			if i%50 == 0 {
+				size = 300 << 10
+			}
+			if i == 77 {
+				size = job.MaxReturn - 200
+			}
+			put(t, s, wire.Return{JID: j.JID, Peel: id, Result: wire.Result{Success: true, Data: make([]byte, size)}, V: wire.Version})
+		}
+		var got []target.PeelID
+		for after := target.PeelID(""); ; {
+			page, err := s.Rows(t.Context(), j.JID, after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := canon.Marshal(page)
+			if err != nil || len(data) > 512<<10 && len(page.Rows) > 1 || len(data) > wire.MaxMessage {
+				t.Fatalf("a page of %d rows takes %d bytes, %v", len(page.Rows), len(data), err)
+			}
+			for _, row := range page.Rows {
+				got = append(got, row.Peel)
+				after = row.Peel
+			}
+			if !page.More {
+				break
+			}
+		}
+		if !slices.Equal(got, j.Targets) {
+			t.Errorf("%d of 600 rows", len(got))
+		}
+	})
+}
+
+func TestTheFirstReturnStaysWhereItIsCreated(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		j := create(t, s, claim("a"))
+		for _, text := range []string{"first", "second"} {
+			data, err := canon.Marshal(wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Data: text}})
+			if err == nil {
+				err = s.CreateReturn(t.Context(), j.JID, "a", data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r, err := s.Return(t.Context(), j.JID, "a"); err != nil || r == nil || r.Data != "first" {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
