@@ -3,6 +3,7 @@ package peel
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -102,7 +103,11 @@ func (p *Peel) confirmed(ctx context.Context, subject string, v any) bool {
 
 // send publishes an item of the outbox. The stream drops a second copy by the message ID.
 func (p *Peel) send(ctx context.Context, item outbox.Item) error {
-	return p.request(ctx, &nats.Msg{Subject: item.Subject, Data: item.Payload, Header: nats.Header{nats.MsgIdHdr: {item.MsgID}}})
+	err := p.request(ctx, &nats.Msg{Subject: item.Subject, Data: item.Payload, Header: nats.Header{nats.MsgIdHdr: {item.MsgID}}})
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return fmt.Errorf("%w: %w", outbox.ErrRefused, err)
+	}
+	return err
 }
 
 // request publishes to a stream and waits until it says that it has stored the message.

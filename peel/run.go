@@ -9,7 +9,6 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -36,7 +35,7 @@ func (p *Peel) reportRun(f scheduler.Fire, result wire.Result, o settings.Origin
 	if o.File != "" {
 		r.Origin = fmt.Sprintf("%s:%d", o.File, o.Line)
 	}
-	data, err := canon.Marshal(r)
+	data, err := encode(&r, &r.Result)
 	if err != nil {
 		return err
 	}

@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	queueLength   = 64 // requests that wait for a worker
-	readersLimit  = 64 // read-only requests that run at once
-	maxReturnData = wire.MaxMessage - 64<<10
+	queueLength  = 64 // requests that wait for a worker
+	readersLimit = 64 // read-only requests that run at once
+	maxReturn    = wire.MaxMessage - 64<<10 // bytes of a message with a result
+	keptHead     = 64 << 10                 // bytes of data that was too large
 )
 
 // An order is a request that was admitted.
@@ -133,34 +134,34 @@ func refusal(format string, args ...any) wire.Result {
 	return wire.Result{Error: fmt.Sprintf(format, args...)}
 }
 
-// reply publishes an order's result. The stream acknowledges it; what is not acknowledged waits in the outbox.
+// reply hands an order's result to the outbox, which sends it until the stream has acknowledged it.
 func (p *Peel) reply(o order, result wire.Result) {
 	r := wire.Return{JID: o.JID, Peel: p.o.ID, Result: result, Epoch: o.Epoch, Finished: time.Now(), V: wire.Version}
-	data, err := encodeReturn(&r)
-	if err != nil {
-		p.log.Error("return not sent", "jid", o.JID, "err", err)
-		return
+	data, err := encode(&r, &r.Result)
+	if err == nil {
+		err = p.outbox.Put(string(o.JID)+"."+p.wire, wire.ReturnOf(o.JID, p.wire), data)
 	}
-	if err := p.outbox.Put(string(o.JID)+"."+p.wire, wire.ReturnOf(o.JID, p.wire), data); err != nil {
+	if err != nil {
 		p.log.Error("return not stored", "jid", o.JID, "err", err)
 	}
 }
 
-// encodeReturn cuts data that the bus would not carry, and says so: full size, digest, and the first bytes.
-func encodeReturn(r *wire.Return) ([]byte, error) {
-	data, err := canon.Marshal(r)
-	if err != nil || len(data) <= maxReturnData {
+// encode gives the bytes of a message. The data of its result is cut if the bus would not carry it; full size, digest
+// and the first bytes are then in its place.
+func encode(message any, result *wire.Result) ([]byte, error) {
+	data, err := canon.Marshal(message)
+	if err != nil || len(data) <= maxReturn {
 		return data, err
 	}
-	whole, err := canon.Marshal(r.Data)
+	whole, err := canon.Marshal(result.Data)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(whole)
-	r.Data = map[string]any{
-		"output_truncated": true, "bytes": len(whole), "sha256": hex.EncodeToString(sum[:]), "head": whole[:64<<10],
+	result.Data = map[string]any{
+		"output_truncated": true, "bytes": len(whole), "sha256": hex.EncodeToString(sum[:]), "head": whole[:min(len(whole), keptHead)],
 	}
-	return canon.Marshal(r)
+	return canon.Marshal(message)
 }
 
 // publish sends what may be lost.

@@ -102,6 +102,8 @@ func (b *board) good(c gitrepo.Commit, generation uint64, writes int, warnings [
 	for _, w := range warnings {
 		b.sync.Warnings = append(b.sync.Warnings, w.String())
 	}
-	b.put(status.Condition{Type: status.Ready, Status: true, Reason: "InForce", ObservedRevision: commit,
-		Message: commit.Short() + " " + c.Subject()})
+	b.put(status.Condition{
+		Type: status.Ready, Status: true, Reason: "InForce", ObservedRevision: commit,
+		Message: commit.Short() + " " + c.Subject(),
+	})
 }

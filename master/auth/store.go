@@ -21,6 +21,9 @@ const (
 func accountFile(r Role) string { return "account-" + string(r) + ".nk" }
 func signerFile(r Role) string  { return "signer-" + string(r) + ".nk" }
 
+// Dir is where a master with this data directory keeps its keys.
+func Dir(dataDir string) string { return filepath.Join(dataDir, "auth") }
+
 // Open reads the keys in dir, or makes them if dir is empty or not there. They appear all at once or not at all,
 // and when two processes make them the first wins for both. It refuses a directory or file that others than its
 // owner may use, and a set with a key missing: a new one would lock out whoever the old one signed.

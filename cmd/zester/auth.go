@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func (a *app) authCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "auth", Short: "Make credentials, on the host that holds the keys", Args: cobra.NoArgs, RunE: needsCommand}
+	var ttl time.Duration
+	var file string
+	issue := &cobra.Command{
+		Use:   "issue <peel|operator|auditor|master> <name>",
+		Short: "Make a credential with a new key",
+		Long: `issue makes a key and a credential for one peel, person or master, signed with the keys in the data directory
+of a master, and prints it or writes it to a file of mode 0600. Whoever holds the credential speaks under its name.`,
+		Args: exactly(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			creds, err := a.issue(auth.Role(args[0]), args[1], ttl)
+			if err != nil {
+				return err
+			}
+			if file == "" {
+				_, err := a.out.Write(creds)
+				return err
+			}
+			if err := renameio.WriteFile(file, creds, 0o600); err != nil {
+				return fmt.Errorf("cannot write the credential: %w", err)
+			}
+			fmt.Fprintf(a.errOut, "credential of %s %s is in %s\n", args[0], args[1], file)
+			return nil
+		},
+	}
+	issue.Flags().DurationVar(&ttl, "ttl", 0, "end the credential after this time (default: it does not end)")
+	issue.Flags().StringVar(&file, "out", "", "write to `FILE`")
+	cmd.AddCommand(issue)
+	return cmd
+}
+
+func (a *app) issue(role auth.Role, name string, ttl time.Duration) ([]byte, error) {
+	dir := auth.Dir(a.connect.dataDir)
+	if _, err := os.Stat(dir); err != nil {
+		return nil, &failure{code: exitFailed, err: fmt.Errorf("no keys here: %w", err), hint: "a master makes them at its first start; --data-dir says where they are"}
+	}
+	keys, err := auth.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if role == auth.RolePeel {
+		id, err := target.ParsePeelID(name)
+		if err != nil {
+			return nil, err
+		}
+		name = id.Wire()
+	}
+	return keys.Creds(role, name, ttl)
+}

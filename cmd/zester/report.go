@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// outcome is one target in the data that a dispatch and `job show` print.
+type outcome struct {
+	Peel     target.PeelID `json:"peel"`
+	Status   job.RowState  `json:"status"`
+	Data     any           `json:"data,omitempty"`
+	Error    string        `json:"error,omitempty"`
+	Duration time.Duration `json:"duration_ns,omitempty"`
+}
+
+// answer is what a dispatch prints as data.
+type answer struct {
+	JID     wire.JID   `json:"jid"`
+	Status  job.Status `json:"status"`
+	Targets []outcome  `json:"targets"`
+}
+
+// A report gathers what becomes of a job and prints it: for people as it comes, for programs at the end.
+type report struct {
+	a       *app
+	spec    job.Spec
+	returns map[target.PeelID]*wire.Return
+	ended   *job.Job
+}
+
+func newReport(a *app, spec job.Spec) *report {
+	return &report{a: a, spec: spec, returns: map[target.PeelID]*wire.Return{}}
+}
+
+func (r *report) take(e api.Event) {
+	switch {
+	case e.Return != nil:
+		r.returns[e.Peel] = e.Return
+		if r.a.output == "table" {
+			fmt.Fprint(r.a.out, section(e.Peel, &e.Return.Result))
+		}
+	case e.Ended != nil:
+		r.ended = e.Ended
+	}
+}
+
+// end prints what is left to say and returns the job's exit code as a failure.
+func (r *report) end() error {
+	out := answer{JID: r.spec.JID, Status: r.ended.Status}
+	failed, silent := 0, 0
+	for _, id := range r.spec.Targets {
+		o := outcomeOf(job.Row{Peel: id, Return: r.returns[id]})
+		switch o.Status {
+		case job.RowMissing:
+			silent++
+			if r.a.output == "table" {
+				fmt.Fprintf(r.a.out, "%s:\n    no answer in time\n", id)
+			}
+		case job.RowFailed:
+			failed++
+		}
+		out.Targets = append(out.Targets, o)
+	}
+	if r.a.output == "name" {
+		for _, o := range out.Targets {
+			fmt.Fprintln(r.a.out, o.Peel)
+		}
+	} else if r.a.output != "table" {
+		if err := r.a.encode(out); err != nil {
+			return err
+		}
+	}
+	if reason := r.ended.Metadata[job.MetaFailedReason]; reason != "" {
+		return &failure{code: exitFailed, err: fmt.Errorf("job %s could not be run: %s", r.spec.JID, reason)}
+	}
+	return jobFailure(r.ended.Status, failed, silent)
+}
+
+// jobFailure is nil for a job whose targets all succeeded, else the failure that only carries the exit code.
+func jobFailure(s job.Status, failed, silent int) error {
+	switch {
+	case s == job.Canceled:
+		return &failure{code: exitCanceled}
+	case failed > 0 && silent > 0:
+		return &failure{code: exitBoth}
+	case silent > 0:
+		return &failure{code: exitSomeSilent}
+	case failed > 0:
+		return &failure{code: exitSomeFailed}
+	}
+	return nil
+}
+
+func outcomeOf(row job.Row) outcome {
+	o := outcome{Peel: row.Peel, Status: row.State}
+	if row.Return == nil {
+		if o.Status == "" {
+			o.Status = job.RowMissing
+		}
+		return o
+	}
+	o.Status = job.RowOK
+	if !row.Return.Success {
+		o.Status = job.RowFailed
+	}
+	o.Data, o.Error, o.Duration = textual(row.Return.Data), row.Return.Error, row.Return.Duration
+	return o
+}
+
+// textual marks bytes that are not text, which JSON and YAML cannot hold: {"base64": "…"}.
+func textual(v any) any {
+	switch v := v.(type) {
+	case []byte:
+		if utf8.Valid(v) {
+			return string(v)
+		}
+		return map[string]string{"base64": base64.StdEncoding.EncodeToString(v)}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = textual(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = textual(e)
+		}
+		return out
+	}
+	return v
+}
+
+// section is one peel's return for people: its name, then what it returned, indented.
+func section(id target.PeelID, r *wire.Result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s:\n", id)
+	text := body(r.Data)
+	if !r.Success {
+		text = strings.TrimRight(text, "\n") + "\n" + "failed: " + r.Error
+	}
+	for line := range strings.Lines(strings.Trim(text, "\n")) {
+		b.WriteString("    " + plain(strings.TrimRight(line, "\r\n")) + "\n")
+	}
+	return b.String()
+}
+
+// body is a value as text: a command's output as it was, text as it is, anything else as YAML.
+func body(data any) string {
+	switch v := data.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case []byte:
+		return string(v)
+	case map[string]any:
+		if _, ok := v["stdout"]; ok {
+			return body(v["stdout"]) + body(v["stderr"])
+		}
+	}
+	var b bytes.Buffer
+	if err := encodeYAML(&b, textual(data)); err != nil {
+		return err.Error()
+	}
+	return b.String()
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
+)
+
+func (a *app) targetCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "target", Short: "See which peels a target expression selects", Args: cobra.NoArgs, RunE: needsCommand}
+	list := &cobra.Command{
+		Use:   "list <expression>",
+		Short: "List the peels of the live fleet that an expression selects",
+		Args:  exactly(1),
+		RunE:  func(cmd *cobra.Command, args []string) error { return a.evalLive(cmd, args[0]) },
+	}
+	var file string
+	eval := &cobra.Command{
+		Use:   "eval <expression>",
+		Short: "Evaluate an expression over a file of peels, or over the live fleet",
+		Long: `eval prints the IDs of the peels that an expression selects, one a line.
+
+With --file nothing is asked of a master. The file is YAML or JSON:
+
+  peels:
+    web-01: {facts: {os: ubuntu}, settings: {}}
+  nodegroups:
+    frontend: web-*`,
+		Args: exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" {
+				return a.evalLive(cmd, args[0])
+			}
+			return a.evalFile(file, args[0])
+		},
+	}
+	eval.Flags().StringVar(&file, "file", "", "read peels and node groups from `FILE`")
+	cmd.AddCommand(list, eval)
+	return cmd
+}
+
+// selection is what target eval prints as data.
+type selection struct {
+	Expression string          `json:"expression"`
+	Peels      []target.PeelID `json:"peels"`
+}
+
+func (a *app) showSelection(expr string, peels []target.PeelID) error {
+	if a.output != "table" && a.output != "name" {
+		return a.encode(selection{Expression: expr, Peels: append([]target.PeelID{}, peels...)})
+	}
+	for _, id := range peels {
+		fmt.Fprintln(a.out, plain(string(id)))
+	}
+	return nil
+}
+
+func (a *app) evalLive(cmd *cobra.Command, expr string) error {
+	client, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	resolved, err := client.Resolve(cmd.Context(), expr)
+	if err != nil {
+		return err
+	}
+	for _, id := range resolved.Unknown {
+		fmt.Fprintf(a.errOut, "no peel %s is known\n", id)
+	}
+	return a.showSelection(expr, resolved.Peels)
+}
+
+func (a *app) evalFile(file, expr string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("cannot read the peels: %w", err)
+	}
+	node, err := strictyaml.Parse(file, data)
+	if err != nil {
+		return err
+	}
+	fleet, err := top.ParseFleet(node)
+	if err != nil {
+		return err
+	}
+	e, err := target.Parse(expr, target.Options{Groups: fleet.Groups})
+	if err != nil {
+		return err
+	}
+	var peels []target.PeelID
+	known := map[target.PeelID]bool{}
+	for _, p := range fleet.Peels {
+		known[p.ID] = true
+		if e.Match(p) {
+			peels = append(peels, p.ID)
+		}
+	}
+	for _, id := range e.Lists() {
+		if !known[id] {
+			fmt.Fprintf(a.errOut, "no peel %s is known\n", id)
+		}
+	}
+	slices.Sort(peels)
+	return a.showSelection(expr, peels)
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// version is what `zester version -o json` prints.
+type version struct {
+	Version  string `json:"version"`
+	Go       string `json:"go"`
+	Protocol int    `json:"protocol"` // of the messages between masters and peels
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := version{Version: "unknown", Protocol: wire.Version}
+			if info, ok := debug.ReadBuildInfo(); ok {
+				v.Version, v.Go = info.Main.Version, info.GoVersion
+			}
+			if a.output == "table" {
+				fmt.Fprintf(a.out, "zester %s, %s, protocol %d\n", v.Version, v.Go, v.Protocol)
+				return nil
+			}
+			return a.encode(v)
+		},
+	}
+}

@@ -1,0 +1,207 @@
+// Package master is one master: it joins the bus, the index of the fleet, the dispatcher, the consumer of scheduled
+// results and the services that people ask.
+//
+// Masters keep nothing that another could not continue from: all state is in the buckets and streams, so any number
+// of them may run, and one that stops hands over by stopping. The embedded server is only a default for where the
+// buckets are; with Options.NATS the same code runs against a server or cluster elsewhere.
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/master/results"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+// LocalUser is the operator whose credential run.json holds, for whoever may read the data directory.
+const LocalUser = "local"
+
+// A Service runs beside the master's own, on its connection and its view of the fleet, until ctx ends.
+// It is how the reconciler joins a master without either package knowing the other.
+type Service func(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) error
+
+// Options say who a master is and which bus it uses.
+type Options struct {
+	ID       string // unique among masters: a credential's name
+	DataDir  string // keys, the embedded server's store and run.json; made with mode 0700
+	Host     string // where the embedded server listens; empty: 127.0.0.1
+	Port     int    // of the embedded server; 0: the kernel chooses
+	NATS     string // URL of an external server; empty: the embedded one
+	Connect  []nats.Option
+	Replicas int // of buckets and streams; 0: 1
+	Services []Service
+	Ready    func(Info) // called once, when all services answer
+	Log      *slog.Logger
+}
+
+// Info says how to reach a master that is ready.
+type Info struct {
+	URL string
+}
+
+// A Master is one master. Make it with [New] and call Run once.
+type Master struct {
+	o   Options
+	log *slog.Logger
+}
+
+// New checks the options. It starts nothing.
+func New(o Options) (*Master, error) {
+	if o.ID == "" {
+		return nil, errors.New("cannot run a master without an ID")
+	}
+	if o.DataDir == "" {
+		return nil, errors.New("cannot run a master without a data directory")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Replicas = max(1, o.Replicas)
+	return &Master{o: o, log: o.Log.With("master", o.ID)}, nil
+}
+
+// Run works until ctx ends. Services stop first, then the connection, then the embedded server.
+func (m *Master) Run(ctx context.Context) error {
+	if err := os.MkdirAll(m.o.DataDir, 0o700); err != nil {
+		return fmt.Errorf("cannot make the data directory: %w", err)
+	}
+	url, opts := m.o.NATS, m.o.Connect
+	if url == "" {
+		keys, err := auth.Open(auth.Dir(m.o.DataDir))
+		if err != nil {
+			return err
+		}
+		bus, err := m.startBus(keys)
+		if err != nil {
+			return err
+		}
+		defer bus.Shutdown()
+		url = bus.URL()
+		own, err := keys.Creds(auth.RoleMaster, m.o.ID, 0)
+		if err != nil {
+			return err
+		}
+		opts = append([]nats.Option{nats.UserCredentialBytes(own), bus.InProcess()}, opts...)
+		forget, err := m.announce(keys, url)
+		if err != nil {
+			return err
+		}
+		defer forget()
+	}
+	nc, err := m.connect(ctx, url, opts)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	return m.serve(ctx, nc, Info{URL: url})
+}
+
+func (m *Master) startBus(keys *auth.Keys) (*natsd.Server, error) {
+	bus, err := natsd.New(natsd.Options{
+		Dir: filepath.Join(m.o.DataDir, "bus"), Host: m.o.Host, Port: m.o.Port, Trust: natsd.Trust(keys.Trust()), Log: m.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return bus, bus.Start()
+}
+
+// announce writes run.json, by which the command line on this host finds the bus, and returns what removes it.
+func (m *Master) announce(keys *auth.Keys, url string) (forget func(), err error) {
+	creds, err := keys.Creds(auth.RoleOperator, LocalUser, 0)
+	if err != nil {
+		return nil, err
+	}
+	info := api.RunInfo{URL: url, Creds: string(creds), PID: os.Getpid()}
+	if err := api.WriteRunInfo(m.o.DataDir, info); err != nil {
+		return nil, err
+	}
+	return func() {
+		if err := api.RemoveRunInfo(m.o.DataDir); err != nil {
+			m.log.Warn("run.json not removed", "err", err)
+		}
+	}, nil
+}
+
+// connect waits for the bus. A publish that returned an error is never sent later by the connection's own buffer.
+func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*nats.Conn, error) {
+	opts = append([]nats.Option{
+		nats.Name("master " + m.o.ID),
+		nats.CustomInboxPrefix(auth.RoleMaster.Inbox(m.o.ID)),
+		nats.MaxReconnects(-1),
+		nats.ReconnectBufSize(-1),
+		nats.ReconnectWait(250 * time.Millisecond),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { m.log.Warn("bus is away", "err", err) }),
+		nats.ReconnectHandler(func(*nats.Conn) { m.log.Info("bus is back") }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { m.log.Warn("bus", "err", err) }),
+	}, opts...)
+	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+		nc, err := nats.Connect(url, opts...)
+		if err == nil {
+			return nc, nil
+		}
+		err = fmt.Errorf("cannot reach the bus at %s: %w", url, err)
+		if errors.Is(err, nats.ErrAuthorization) {
+			return nil, err
+		}
+		m.log.Warn("waiting for the bus", "err", err)
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// serve provisions the bus and runs all services until ctx ends or one of them cannot go on.
+func (m *Master) serve(ctx context.Context, nc *nats.Conn, info Info) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	if err := natsd.Provision(ctx, js, m.o.Replicas); err != nil {
+		return err
+	}
+	store, err := job.NewStore(ctx, js)
+	if err != nil {
+		return err
+	}
+	fleet := feed.New(nc, m.log)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return fleet.Run(ctx) })
+	if err := fleet.WaitReady(ctx); err != nil {
+		return errors.Join(err, g.Wait())
+	}
+	dispatcher, err := dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: m.o.ID, Log: m.log})
+	if err != nil {
+		return err
+	}
+	consumer := results.New(results.Options{JetStream: js, Store: store, Log: m.log})
+	server := api.NewServer(api.ServerOptions{Conn: nc, Store: store, Fleet: fleet, Log: m.log})
+	g.Go(func() error { return dispatcher.Run(ctx) })
+	g.Go(func() error { return consumer.Run(ctx) })
+	g.Go(func() error { return server.Run(ctx) })
+	for _, service := range m.o.Services {
+		g.Go(func() error { return service(ctx, nc, fleet) })
+	}
+	m.log.Info("master is ready", "url", info.URL)
+	if m.o.Ready != nil {
+		m.o.Ready(info)
+	}
+	return g.Wait()
+}
