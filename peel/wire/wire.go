@@ -31,8 +31,22 @@ const MaxMessage = 1 << 20
 // A JID names a job: a KSUID, 27 base-62 characters that sort by the second of their making.
 type JID string
 
-// NewJID returns a new JID, made from the wall clock and 16 random bytes.
-func NewJID() JID { return JID(ksuid.New().String()) }
+// firstSecond is the earliest time that a KSUID can express. Before it the seconds wrap around to the year 2150.
+var firstSecond = time.Unix(1_400_000_000, 0)
+
+// NewJID returns a new JID, made from the wall clock and 16 random bytes. A host whose clock was never set gets the
+// earliest second there is, so that its jobs are old ones and not from the future.
+func NewJID() JID {
+	now := time.Now()
+	if now.Before(firstSecond) {
+		now = firstSecond
+	}
+	id, err := ksuid.NewRandomWithTime(now)
+	if err != nil {
+		panic(err) // crypto/rand ends the program instead
+	}
+	return JID(id.String())
+}
 
 // ParseJID checks that s is a KSUID.
 func ParseJID(s string) (JID, error) {

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -99,5 +100,13 @@ func FuzzDecode(f *testing.F) {
 		_, _ = wire.DecodeScheduled(msg)
 		_, _ = wire.DecodeFacts(msg)
 		_, _ = wire.DecodeApplied(msg)
+	})
+}
+
+func TestAHostWithoutAClockMakesOldJIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // whose clock begins in 2000
+		if at := wire.NewJID().Time(); at.Year() != 2014 {
+			t.Errorf("the JID is of %v", at)
+		}
 	})
 }

@@ -43,6 +43,9 @@ type Bus struct {
 	ended bool // the test is over: nothing may be reported any more
 }
 
+// began is when time begins in a bubble. The fake clock itself begins in 2000, which no job ID can express.
+var began = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
 // Bubble runs f in a synctest bubble with a bus of its own. Everything that f starts must end by f's return and its
 // cleanups, else the test fails; cleanups close the bus's connections first, then the server. Bubbles of one process
 // run one after the other, and not beside a parallel test that uses NATS in real time.
@@ -56,6 +59,7 @@ func Bubble(t *testing.T, f func(t *testing.T, b *Bus)) {
 	accessTimeUsers.Add(1)
 	defer accessTimeUsers.Add(-1)
 	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(began))
 		ctx, cancel := context.WithCancel(context.Background())
 		t.Cleanup(cancel) // runs after the server's end, which is a cleanup made later
 		go tick(ctx)
