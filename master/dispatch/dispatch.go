@@ -1,0 +1,256 @@
+// Package dispatch turns what a person asks for into a job: it records it, sends it to its targets, gathers what they
+// return and decides how it ended.
+//
+// The order of the steps is an invariant, because any of them may be the last that a master takes:
+//
+//  1. a record is created that says claimed, with this master as owner and a deadline on its clock;
+//  2. the revision of that write becomes the job's epoch, the job enters the index of active jobs, and the stream
+//     job-events gets the event dispatched;
+//  3. the record is changed to running, on the condition that nobody has changed it;
+//  4. only then the request is published to each target.
+//
+// So a record that says claimed was never sent to anybody. Whoever asks again for the same job under the same ID
+// takes such a claim up where it was left, and gets the job as it is in every other case; another job under an ID
+// that is taken is refused.
+//
+// From before the first request is published until the job ends it is watched. Who sent an acknowledgement or a
+// return is read from its subject alone, and only the first return of each target counts. A return is in the bucket
+// job-returns before it counts, so a record that has ended never counts what is not stored. Targets that have not
+// been heard from when the acknowledgement window ends get the same request once more, under the same epoch, by
+// which peels know that they have it. The deadline is counted on the monotonic clock; each request tells its peel
+// how much of it was left.
+//
+// A job belongs to the master once it is recorded: whoever asked may leave. A master that stops leaves its jobs as
+// they are, with all returns that it heard stored.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+// DefaultAckWindow is how long a target may be silent before it gets its request again.
+const DefaultAckWindow = 5 * time.Second
+
+const (
+	acceptAtOnce = 32        // requests of people that are worked on
+	acceptQueue  = 256       // requests of people that wait
+	pendingBytes = 256 << 20 // acks and returns that were received and not looked at yet
+	stopGrace    = 5 * time.Second
+)
+
+// What requests are refused for, beside what the store says.
+var (
+	ErrInvalid = errors.New("the request is not valid")
+	ErrTaken   = errors.New("the job ID belongs to another job")
+	// ErrElsewhere is of a job that another master has claimed and not dispatched yet: asking again helps.
+	ErrElsewhere = errors.New("another master is about to dispatch the job")
+	ErrBusy      = errors.New("too many requests are waiting")
+)
+
+// Options are what a Dispatcher works with.
+type Options struct {
+	Conn  *nats.Conn // of a master, with a reconnect buffer of -1
+	Store *job.Store
+	Owner string // names this master in the records; unique among those that run
+	// AckWindow is how long a target may be silent before it gets its request once more: 0 means
+	// [DefaultAckWindow], a negative one that it does not.
+	AckWindow time.Duration
+	Log       *slog.Logger // nil: nothing is logged
+}
+
+// A Dispatcher is one master's part in dispatching jobs. Make it with [New] and call Run once.
+type Dispatcher struct {
+	o        Options
+	js       jetstream.JetStream
+	log      *slog.Logger
+	returns  *writer
+	requests chan request
+	counts   counters
+	started  time.Time
+
+	mu      sync.Mutex
+	watches map[wire.JID]*watch // jobs that are being dispatched or watched here
+}
+
+// request is what a person asks for, and where the answer goes.
+type request struct {
+	spec   job.Spec
+	user   string
+	answer func(*job.Job, error)
+}
+
+// New checks the options. It starts nothing.
+func New(o Options) (*Dispatcher, error) {
+	if o.Conn == nil || o.Store == nil || o.Owner == "" {
+		return nil, errors.New("cannot dispatch jobs without a connection, a store and the name of the master")
+	}
+	js, err := jetstream.New(o.Conn)
+	if err != nil {
+		return nil, fmt.Errorf("cannot dispatch jobs: %w", err)
+	}
+	if o.AckWindow == 0 {
+		o.AckWindow = DefaultAckWindow
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	d := &Dispatcher{o: o, js: js, log: o.Log, requests: make(chan request, acceptQueue), watches: map[wire.JID]*watch{}}
+	d.returns = newWriter(o.Store, &d.counts, o.Log)
+	return d, nil
+}
+
+// Run answers zester.dispatch.* as one of the masters' queue group and watches what it has dispatched, until ctx
+// ends; then it stores the returns that it has heard, which takes seconds at most, and returns nil. An error means
+// that it could not begin.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	d.started = time.Now()
+	unsubscribe, err := d.subscribe()
+	if err != nil {
+		return fmt.Errorf("cannot hear what peels return: %w", err)
+	}
+	defer unsubscribe()
+	service, err := d.serve()
+	if err != nil {
+		return fmt.Errorf("cannot serve the dispatch of jobs: %w", err)
+	}
+
+	// What is under way when ctx ends is brought to a safe point in the time of grace.
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var writing, working sync.WaitGroup
+	writing.Go(func() { d.returns.run(work) })
+	slots := make(chan struct{}, acceptAtOnce)
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case slots <- struct{}{}:
+			working.Go(func() { d.next(ctx, work, slots) })
+		}
+	}
+	defer time.AfterFunc(stopGrace, stop).Stop()
+	err = service.Stop()
+	d.refuseWaiting()
+	working.Wait()
+	d.returns.close()
+	writing.Wait()
+	if err != nil && !d.o.Conn.IsClosed() {
+		d.log.Warn("dispatch service not stopped cleanly", "err", err)
+	}
+	return nil
+}
+
+// next waits for a request and sees its job through. It gives its slot back when the job is published or refused.
+func (d *Dispatcher) next(ctx, work context.Context, slots <-chan struct{}) {
+	select {
+	case <-ctx.Done():
+		<-slots
+	case r := <-d.requests:
+		w, j, err := d.accept(work, r)
+		<-slots
+		r.answer(j, err)
+		if w != nil {
+			d.watch(ctx, work, w)
+		}
+	}
+}
+
+func (d *Dispatcher) refuseWaiting() {
+	for {
+		select {
+		case r := <-d.requests:
+			r.answer(nil, stopping(r.spec.JID))
+		default:
+			return
+		}
+	}
+}
+
+func (d *Dispatcher) subscribe() (unsubscribe func(), err error) {
+	acks, err := d.o.Conn.Subscribe(wire.AckOf("*", "*"), d.heardAck)
+	if err != nil {
+		return nil, err
+	}
+	returns, err := d.o.Conn.Subscribe(wire.ReturnOf("*", "*"), d.heardReturn)
+	if err != nil {
+		return nil, errors.Join(err, acks.Unsubscribe())
+	}
+	return func() { _, _ = acks.Unsubscribe(), returns.Unsubscribe() }, errors.Join(
+		acks.SetPendingLimits(-1, pendingBytes), returns.SetPendingLimits(-1, pendingBytes), d.o.Conn.Flush())
+}
+
+func (d *Dispatcher) serve() (micro.Service, error) {
+	service, err := micro.AddService(d.o.Conn, micro.Config{Name: "zester-dispatch", Version: "1.0.0", QueueGroup: wire.MastersQueue})
+	if err != nil {
+		return nil, err
+	}
+	if err := service.AddEndpoint("dispatch", micro.HandlerFunc(d.asked), micro.WithEndpointSubject(wire.AllDispatches)); err != nil {
+		return nil, errors.Join(err, service.Stop())
+	}
+	return service, nil
+}
+
+// asked takes a request off the bus. The user is the last token of its subject, which the bus lets nobody else use.
+func (d *Dispatcher) asked(req micro.Request) {
+	r := request{user: wire.Sender(req.Subject()), answer: func(j *job.Job, err error) { d.respond(req, j, err) }}
+	msg := &nats.Msg{Subject: req.Subject(), Header: nats.Header(req.Headers()), Data: req.Data()}
+	if err := wire.Decode(msg, &r.spec); err != nil {
+		r.answer(nil, fmt.Errorf("%w: %w", ErrInvalid, err))
+		return
+	}
+	select {
+	case d.requests <- r:
+	default:
+		r.answer(nil, fmt.Errorf("cannot run job %s: %w", r.spec.JID, ErrBusy))
+	}
+}
+
+func (d *Dispatcher) respond(req micro.Request, j *job.Job, err error) {
+	if err == nil {
+		var data []byte
+		if data, err = canon.Marshal(j.Summary()); err == nil {
+			err = req.Respond(data)
+		}
+	} else {
+		err = req.Error(code(err), err.Error(), nil)
+	}
+	if err != nil {
+		d.log.Debug("request not answered", "user", wire.Sender(req.Subject()), "err", err)
+	}
+}
+
+// code is what an error is answered with.
+func code(err error) string {
+	switch {
+	case errors.Is(err, ErrInvalid):
+		return "400"
+	case errors.Is(err, ErrTaken):
+		return "409"
+	}
+	return "503"
+}
+
+// find returns the watch of a job, nil if it is not dispatched from here.
+func (d *Dispatcher) find(jid wire.JID) *watch {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.watches[jid]
+}
+
+func (d *Dispatcher) forget(w *watch) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.watches, w.jid)
+}

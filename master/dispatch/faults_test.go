@@ -1,0 +1,362 @@
+package dispatch_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/segmentio/ksuid"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+func idOf(t *testing.T, when time.Time) wire.JID {
+	t.Helper()
+	id, err := ksuid.NewRandomWithTime(when)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wire.JID(id.String())
+}
+
+// claimed stores a claim as a master leaves it that stopped before the job was running.
+func (s *system) claimed(spec job.Spec, user, owner string) *job.Job {
+	s.t.Helper()
+	if err := spec.Normalize(time.Now()); err != nil {
+		s.t.Fatal(err)
+	}
+	j := job.FromDispatch(spec, user, owner, time.Now())
+	if err := s.store.Create(s.t.Context(), j); err != nil {
+		s.t.Fatal(err)
+	}
+	return j
+}
+
+func TestAClaimWasNeverPublished(t *testing.T) {
+	// The stream of the events and the bucket of the records stop taking writes at each step in turn. As long as
+	// the record says claimed, or is not there, no peel may have heard of the job.
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		p := s.peel("a", pong)
+		spec := ask(nil, "a")
+
+		s.refuse("jobs", true)
+		_, err := s.request(s.alice, "alice", spec)
+		wantCode(t, err, "503")
+		if _, err := s.store.Get(t.Context(), spec.JID); err == nil || len(p.requests()) != 0 {
+			t.Errorf("no claim could be written: %v, the peel has %d requests", err, len(p.requests()))
+		}
+		s.refuse("jobs", false)
+
+		if err := s.js.DeleteStream(t.Context(), "job-events"); err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.request(s.alice, "alice", spec)
+		wantCode(t, err, "503")
+		if j := s.record(spec.JID); j.Status != job.Claimed || len(p.requests()) != 0 {
+			t.Errorf("without the event the job is %s and the peel has %d requests", j.Status, len(p.requests()))
+		}
+		if err := natsd.Provision(t.Context(), s.js, 1); err != nil {
+			t.Fatal(err)
+		}
+		s.dispatch(spec)
+		if n := len(p.requests()); n != 1 || s.record(spec.JID).Status != job.Complete {
+			t.Errorf("a retry sent %d requests, the job is %s", n, s.record(spec.JID).Status)
+		}
+	})
+}
+
+func TestAFailedChangeToRunningPublishesNothingAndARetryOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		p := s.peel("a", pong)
+		spec := ask(nil, "a")
+		// The event is recorded after the claim and before the change to running. Here the bucket is closed before it
+		// is acknowledged.
+		if err := s.js.DeleteStream(t.Context(), "job-events"); err != nil {
+			t.Fatal(err)
+		}
+		sub, err := s.js.Conn().Subscribe(wire.DispatchOf("*"), func(msg *nats.Msg) {
+			s.refuse("jobs", true)
+			if err := msg.Respond([]byte(`{"stream":"job-events","seq":1}`)); err != nil {
+				t.Error(err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.request(s.alice, "alice", spec)
+		wantCode(t, err, "503")
+		if j := s.record(spec.JID); j.Status != job.Claimed || len(p.requests()) != 0 {
+			t.Fatalf("the job is %s and the peel has %d requests", j.Status, len(p.requests()))
+		}
+		if err := sub.Unsubscribe(); err != nil {
+			t.Fatal(err)
+		}
+		if err := natsd.Provision(t.Context(), s.js, 1); err != nil { // which opens the bucket, too
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		j := s.dispatch(spec)
+		if n := len(p.requests()); n != 1 || s.record(spec.JID).Status != job.Complete {
+			t.Errorf("%d requests, the job is %s", n, s.record(spec.JID).Status)
+		}
+		if left := time.Until(j.Deadline); left < 59*time.Second {
+			t.Errorf("the retry leaves %v until the deadline", left)
+		}
+	})
+}
+
+func TestARepeatedRequestGetsTheJobAsItIs(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		s.master("m2")
+		p := s.peel("a", func(p *peel, r wire.Request) {
+			p.ack(r)
+			time.Sleep(5 * time.Second)
+			p.result(r, wire.Result{Success: true})
+		})
+		spec := ask(nil, "a")
+		var answers sync.WaitGroup
+		for range 10 {
+			answers.Go(func() {
+				if _, err := s.request(s.alice, "alice", spec); err != nil {
+					if e, ok := err.(*answerError); !ok || e.code != "503" {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		answers.Wait()
+		time.Sleep(time.Second)
+		for range 5 {
+			if j := s.dispatch(spec); j.Status != job.Running {
+				t.Errorf("while it runs: %s", j.Status)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		if j := s.dispatch(spec); j.Status != job.Complete || j.ReturnCount != 1 {
+			t.Errorf("when it has ended: %+v", j)
+		}
+		if n := len(p.requests()); n != 1 {
+			t.Errorf("the peel has %d requests", n)
+		}
+	})
+}
+
+func TestAnIDThatIsTakenIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		p := s.peel("a", pong)
+		spec := ask(nil, "a")
+		s.dispatch(spec)
+		other := spec
+		other.Function = "cmd.run"
+		_, err := s.request(s.alice, "alice", other)
+		wantCode(t, err, "409")
+		claim := ask(nil, "a")
+		s.claimed(claim, "bob", "m1")
+		_, err = s.request(s.alice, "alice", claim)
+		wantCode(t, err, "409")
+		if n := len(p.requests()); n != 1 {
+			t.Errorf("the peel has %d requests", n)
+		}
+	})
+}
+
+func TestALiveClaimOfAnotherMasterIsItsOwn(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		_, stop := s.master("m1")
+		p := s.peel("a", pong)
+		spec := ask(nil, "a")
+		s.claimed(spec, "alice", "m2")
+		_, err := s.request(s.alice, "alice", spec)
+		wantCode(t, err, "503")
+		if j := s.record(spec.JID); j.Owner != "m2" || j.Status != job.Claimed || len(p.requests()) != 0 {
+			t.Errorf("%+v, the peel has %d requests", j, len(p.requests()))
+		}
+		stop()
+		s.master("m2")
+		if j := s.dispatch(spec); j.Owner != "m2" || len(p.requests()) != 1 {
+			t.Errorf("asked again, its owner dispatched %+v with %d requests", j, len(p.requests()))
+		}
+	})
+}
+
+func TestReturnsAreStoredBeforeTheEndHoweverSlowTheBucket(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.master("m1")
+		s.peel("a", pong)
+		s.peel("b", pong)
+		other := s.peel("c", pong)
+		s.refuse("job-returns", true)
+		spec := ask(nil, "a", "b")
+		s.dispatch(spec)
+		time.Sleep(90 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Running || d.Stats().Stored != 0 {
+			t.Errorf("with returns that cannot be stored the job is %s", j.Status)
+		}
+		// The callbacks were not blocked: acks and returns of other jobs are heard.
+		s.dispatch(ask(nil, "c"))
+		if time.Sleep(6 * time.Second); len(other.requests()) != 1 {
+			t.Errorf("another target has %d requests", len(other.requests()))
+		}
+		s.refuse("job-returns", false)
+		time.Sleep(6 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != 2 {
+			t.Errorf("%+v", j)
+		}
+		for _, id := range spec.Targets {
+			if r, err := s.store.Return(t.Context(), spec.JID, id); err != nil || r == nil {
+				t.Errorf("%s: %+v, %v", id, r, err)
+			}
+		}
+		if st := d.Stats(); st.Retried == 0 || st.Stored != 3 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestTheEndIsWrittenWhenTheBucketIsBack(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.master("m1")
+		spec := ask(nil, "a")
+		s.peel("a", func(p *peel, r wire.Request) {
+			s.refuse("jobs", true)
+			pong(p, r)
+		})
+		s.dispatch(spec)
+		time.Sleep(time.Minute)
+		if j := s.record(spec.JID); j.Status != job.Running || !s.active(spec.JID) {
+			t.Errorf("the job is %s, indexed %v", j.Status, s.active(spec.JID))
+		}
+		s.refuse("jobs", false)
+		time.Sleep(6 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Complete || s.active(spec.JID) || d.Stats().Retried == 0 {
+			t.Errorf("the job is %s, indexed %v, %+v", j.Status, s.active(spec.JID), d.Stats())
+		}
+	})
+}
+
+func TestAStaleOwnerDoesNotWriteTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.master("m1")
+		p := s.peel("a", nil)
+		spec := ask(nil, "a")
+		s.dispatch(spec)
+		taken := s.record(spec.JID)
+		taken.Owner, taken.Epoch, taken.ReclaimCount = "m2", taken.Revision+1, 1
+		if err := s.store.Update(t.Context(), taken); err != nil {
+			t.Fatal(err)
+		}
+		pong(p, p.requests()[0])
+		time.Sleep(time.Second)
+		if j := s.record(spec.JID); j.Status != job.Running || j.Owner != "m2" || !s.active(spec.JID) {
+			t.Errorf("%+v, indexed %v", j, s.active(spec.JID))
+		}
+		if st := d.Stats(); st.Fenced != 1 || st.Ended[job.Complete] != 0 {
+			t.Errorf("%+v", st)
+		}
+		if r, err := s.store.Return(t.Context(), spec.JID, "a"); err != nil || r == nil {
+			t.Errorf("the return that the stale owner heard: %+v, %v", r, err)
+		}
+	})
+}
+
+func TestAChangeOfTheRecordByOthersIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		p := s.peel("a", nil)
+		spec := ask(nil, "a")
+		s.dispatch(spec)
+		noted := s.record(spec.JID)
+		noted.Metadata = map[string]string{"note": "kept"}
+		if err := s.store.Update(t.Context(), noted); err != nil {
+			t.Fatal(err)
+		}
+		pong(p, p.requests()[0])
+		time.Sleep(time.Second)
+		if j := s.record(spec.JID); j.Status != job.Complete || j.Metadata["note"] != "kept" || s.active(spec.JID) {
+			t.Errorf("%+v", j)
+		}
+	})
+}
+
+func TestAMasterThatStopsKeepsWhatItHeard(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		_, stop := s.master("m1")
+		s.peel("a", pong)
+		s.peel("b", nil)
+		spec := ask(nil, "a", "b")
+		s.refuse("job-returns", true)
+		s.dispatch(spec)
+		synctest.Wait()
+		stopped := make(chan struct{})
+		go func() { stop(); close(stopped) }()
+		time.Sleep(time.Second)
+		s.refuse("job-returns", false)
+		<-stopped
+		if j := s.record(spec.JID); j.Status != job.Running || j.Owner != "m1" || !s.active(spec.JID) {
+			t.Errorf("%+v", j)
+		}
+		if r, err := s.store.Return(t.Context(), spec.JID, "a"); err != nil || r == nil {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if _, err := s.request(s.alice, "alice", ask(nil, "a")); err == nil {
+			t.Error("a stopped master took a job")
+		}
+	})
+}
+
+func TestARestartOfTheBusLosesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		s.peel("a", func(p *peel, r wire.Request) {
+			p.ack(r)
+			time.Sleep(30 * time.Second)
+			p.result(r, wire.Result{Success: true})
+		})
+		spec := ask(nil, "a")
+		s.dispatch(spec)
+		time.Sleep(5 * time.Second)
+		s.bus.Restart(t)
+		time.Sleep(40 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Complete || s.active(spec.JID) {
+			t.Errorf("%+v", j)
+		}
+	})
+}
+
+func TestStatusEventTellsTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		s.peel("a", pong)
+		spec := ask(func(j *job.Spec) { j.Args = map[string]any{"secret": "x"} }, "a")
+		sub, err := s.alice.SubscribeSync(wire.StatusOf(spec.JID))
+		if err == nil {
+			err = s.alice.Flush()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.dispatch(spec)
+		msg, err := sub.NextMsg(time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e struct {
+			Type string  `json:"type"`
+			Data job.Job `json:"data"`
+		}
+		if err := canon.Unmarshal(msg.Data, &e); err != nil || e.Type != "status" || e.Data.Status != job.Complete ||
+			e.Data.ReturnCount != 1 || e.Data.Args != nil || e.Data.Targets != nil {
+			t.Errorf("%+v, %v", e, err)
+		}
+		synctest.Wait()
+	})
+}
