@@ -97,6 +97,9 @@ func (t *term) publish(ctx context.Context, p *plan.Plan, s *gitrepo.Snapshot) (
 			touched[e] = true
 		}
 	}
+	if err := t.publishGroups(ctx, p.Groups); err != nil {
+		return 0, err
+	}
 	if len(peels) == 0 {
 		if t.last.Commit == commit && t.last.Done {
 			return 0, nil
@@ -120,6 +123,21 @@ func (t *term) publish(ctx context.Context, p *plan.Plan, s *gitrepo.Snapshot) (
 		return len(revisions), err
 	}
 	return len(revisions), t.writeRecord(ctx, record{Commit: commit, Generation: generation, Done: true})
+}
+
+// publishGroups lets every master know the repo's node groups, once a term and when they change.
+func (t *term) publishGroups(ctx context.Context, words map[string][]string) error {
+	if t.groups != nil && maps.EqualFunc(t.groups, words, slices.Equal) {
+		return nil
+	}
+	if err := settings.PublishGroups(ctx, t.rollout, words); err != nil {
+		return err
+	}
+	t.groups = maps.Clone(words)
+	if t.groups == nil {
+		t.groups = map[string][]string{}
+	}
+	return nil
 }
 
 func (t *term) writes(p *plan.Plan, peels []target.PeelID, commit settings.Commit, generation uint64, origins map[*plan.Effective]map[string]settings.Origin) iter.Seq[settings.Write] {

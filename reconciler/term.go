@@ -22,6 +22,7 @@ type term struct {
 	r        *Reconciler
 	nc       *nats.Conn
 	rollout  jetstream.KeyValue
+	groups   map[string][]string // the node groups that this term has published, nil before
 	store    *settings.Store
 	fleet    *feed.Feed
 	board    *board

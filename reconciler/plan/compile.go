@@ -154,6 +154,7 @@ func (p *pass) resolve(sources []*file) (complete bool) {
 		}
 	}
 	p.plan.TopEmpty = len(p.rules.top.Rules) == 0
+	p.plan.Groups = p.rules.groups
 	return len(p.rules.errs) == 0
 }
 

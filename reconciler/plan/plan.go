@@ -36,6 +36,8 @@ type Plan struct {
 	Warnings []Warning
 	// TopEmpty tells that there are no rules at all.
 	TopEmpty bool
+	// Groups are the repo's node groups by name, as they are written.
+	Groups map[string][]string
 }
 
 // A Warning is about a place in the revision; a Pos without a line is about the whole file.

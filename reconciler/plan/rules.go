@@ -9,6 +9,7 @@ import (
 type rules struct {
 	sources []*file
 	top     *top.File // of the files that can be read
+	groups  map[string][]string
 	reason  Reason
 	errs    strictyaml.Errors
 }
@@ -52,7 +53,7 @@ func readRules(sources []*file) rules {
 		r.fail(Invalid, asErrors(topFile, err)...)
 		return r
 	}
-	r.top = file
+	r.top, r.groups = file, policy.Words
 	return r
 }
 

@@ -14,6 +14,8 @@ type Policy struct {
 	// Groups are the node groups for N@, under nodegroups: each an expression
 	// or the list of its words.
 	Groups target.Groups
+	// Words are the groups as they were written, for [target.ParseGroups].
+	Words map[string][]string
 }
 
 // policyKeys are all keys of zester.yaml.
@@ -50,7 +52,7 @@ func ParsePolicy(doc *strictyaml.Node) (*Policy, error) {
 	if err := append(errs, more...).Err(); err != nil {
 		return nil, err
 	}
-	return &Policy{Groups: groups}, nil
+	return &Policy{Groups: groups, Words: defs.words}, nil
 }
 
 const groupsPath = "nodegroups"
