@@ -1,0 +1,311 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+// startAt sleeps until the given wall time of a zone and starts a host that lives there.
+func startAt(t *testing.T, zone, wall string) *host {
+	t.Helper()
+	location, err := schedule.Zone(zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := time.ParseInLocation(time.DateTime, wall, location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Until(at))
+	return start(t, scheduler.Options{Zone: location})
+}
+
+func TestCronAroundClockChanges(t *testing.T) {
+	for _, c := range []struct {
+		zone, from, cron string
+		hours            int
+		want             []string // local wall time and offset
+	}{
+		{"America/New_York", "2026-03-08 00:00:00", "30 2 * * *", 25, []string{"08 03:00 -0400"}},
+		{"America/New_York", "2026-03-08 00:00:00", "0 2 * * *", 24, []string{"08 03:00 -0400"}},
+		{"America/New_York", "2026-03-08 00:00:00", "15,45 2 * * *", 25, []string{"08 03:00 -0400"}},
+		{"America/New_York", "2026-03-08 00:30:00", "0 */2 * * *", 5, []string{"08 04:00 -0400", "08 06:00 -0400"}},
+		{"America/New_York", "2026-11-01 00:00:00", "30 1 * * *", 26, []string{"01 01:30 -0400"}},
+		{"America/New_York", "2026-11-01 00:59:00", "*/30 * * * *", 2, []string{
+			"01 01:00 -0400", "01 01:30 -0400", "01 01:00 -0500", "01 01:30 -0500",
+		}},
+		{"Australia/Lord_Howe", "2026-10-04 00:00:00", "15 2 * * *", 24, []string{"04 02:30 +1100"}},
+		{"Australia/Lord_Howe", "2026-04-05 00:00:00", "45 1 * * *", 24, []string{"05 01:45 +1100"}},
+		{"America/Havana", "2026-03-07 12:00:00", "30 0 * * *", 24, []string{"08 01:00 -0400"}},
+		{"America/Havana", "2026-10-31 12:00:00", "30 0 * * *", 24, []string{"01 00:30 -0400"}},
+	} {
+		t.Run(c.zone+" "+c.cron, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := startAt(t, c.zone, c.from)
+				defer h.shut()
+				h.apply(one(t, fmt.Sprintf("cron: %q", c.cron)))
+				time.Sleep(time.Duration(c.hours) * time.Hour)
+				var got []string
+				for _, f := range h.all() {
+					got = append(got, f.Started.Format("02 15:04 -0700"))
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("ran at %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestHourlyCronRunsTwentyFiveTimesOnTheLongDay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := startAt(t, "America/New_York", "2026-10-31 23:59:59")
+		defer h.shut()
+		h.apply(one(t, `cron: "0 * * * *"`))
+		time.Sleep(25*time.Hour + 1)
+		if n := len(h.runs("e")); n != 25 {
+			t.Errorf("%d runs", n)
+		}
+	})
+}
+
+func TestEntryWithItsOwnZone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := startAt(t, "Asia/Tokyo", "2026-07-01 00:00:00")
+		defer h.shut()
+		h.apply(parse(t, `
+        tokyo: {module: test.ping, cron: "0 1 * * *"}
+        utc: {module: test.ping, cron: "0 18 * * *", timezone: UTC}`))
+		time.Sleep(24 * time.Hour)
+		h.expectRuns("tokyo", time.Hour)
+		h.expectRuns("utc", 3*time.Hour)
+		if e := h.entry("utc"); e.Timing != "cron 0 18 * * * in UTC" {
+			t.Errorf("timing %q", e.Timing)
+		}
+	})
+}
+
+// A tamper changes what the host's clocks show.
+type tamper struct{ wall, up atomic.Int64 }
+
+func (c *tamper) host(t *testing.T, o scheduler.Options) *host {
+	return startWith(t, o, func(s *scheduler.Scheduler) {
+		s.AlterClock(func(wall time.Time, up time.Duration) (time.Time, time.Duration) {
+			return wall.Add(time.Duration(c.wall.Load())), up + time.Duration(c.up.Load())
+		})
+	})
+}
+
+// set sets the wall clock forward or back.
+func (c *tamper) set(by time.Duration) { c.wall.Add(int64(by)) }
+
+// suspend has both clocks go on, but not the one that timers live by.
+func (c *tamper) suspend(d time.Duration) {
+	c.wall.Add(int64(d))
+	c.up.Add(int64(d))
+}
+
+const bothKinds = `
+        interval: {module: test.ping, interval: 1h}
+        hourly: {module: test.ping, cron: "30 * * * *"}
+        daily: {module: test.ping, cron: "0 2 * * *"}`
+
+// nominal are the nominal times of an entry's runs.
+func (h *host) nominal(name string) []string {
+	synctest.Wait()
+	var out []string
+	for _, f := range h.all() {
+		if f.Name == name {
+			out = append(out, f.Nominal.UTC().Format("02 15:04"))
+		}
+	}
+	return out
+}
+
+func (h *host) expectNominal(name string, want ...string) {
+	h.t.Helper()
+	if got := h.nominal(name); !slices.Equal(got, want) {
+		h.t.Errorf("%s ran for %v, want %v", name, got, want)
+	}
+}
+
+func TestWallClockSetForwardByTenMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC, Log: j.logger()})
+		defer h.shut()
+		h.apply(parse(t, bothKinds))
+		time.Sleep(25 * time.Minute)
+		c.set(10 * time.Minute) // over 00:30
+		time.Sleep(time.Minute)
+		h.expectNominal("hourly", "01 00:30")
+		if e := h.entry("interval"); !e.NextFire.Equal(h.begin.Add(70 * time.Minute)) {
+			t.Errorf("the interval ends at %v on the new clock", e.NextFire)
+		}
+		time.Sleep(34 * time.Minute)
+		h.expectNominal("interval", "01 01:10") // one hour later, on the new clock
+		if j.count("the wall clock was set", "by=10m0s") != 1 {
+			t.Error("the step is not in the log")
+		}
+	})
+}
+
+func TestWallClockSetForwardByFourHoursRunsEachCronEntryOnceOrNotAtAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(parse(t, bothKinds+`
+        early: {module: test.ping, cron: "20 0 * * *"}`))
+		time.Sleep(10 * time.Minute)
+		c.set(4 * time.Hour)
+		time.Sleep(time.Minute)
+		h.expectNominal("hourly", "01 03:30")
+		h.expectSkips("hourly", scheduler.DeadlineExceeded, 1) // 00:30
+		h.expectSkips("hourly", scheduler.Superseded, 2)       // 01:30 and 02:30
+		h.expectNominal("daily", "01 02:00")
+		h.expectNominal("early")
+		h.expectSkips("early", scheduler.DeadlineExceeded, 1)
+		h.expectNominal("interval")
+		time.Sleep(49 * time.Minute)
+		h.expectRuns("interval", 5*time.Hour) // of which four never were
+	})
+}
+
+func TestWallClockSetBackByHalfAnHourRunsNothingTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(parse(t, bothKinds))
+		time.Sleep(40 * time.Minute)
+		c.set(-30 * time.Minute)
+		h.apply(parse(t, bothKinds+`
+        new: {module: test.ping, cron: "30 * * * *"}`))
+		time.Sleep(25 * time.Minute) // over 00:30 again
+		h.expectNominal("hourly", "01 00:30")
+		h.expectNominal("new", "01 00:30")
+		h.expectNominal("interval", "01 00:30") // one hour after the start, on the new clock
+		h.apply(parse(t, bothKinds+"\n        # a reload in between"))
+		time.Sleep(time.Hour)
+		h.expectNominal("hourly", "01 00:30", "01 01:30")
+	})
+}
+
+func TestDisablingAndEnablingWithTheClockSetBackRunsNothingTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(one(t, `cron: "30 * * * *"`))
+		time.Sleep(40 * time.Minute)
+		c.set(-30 * time.Minute)
+		h.apply(one(t, `cron: "30 * * * *", enabled: false`))
+		h.apply(one(t, `cron: "30 * * * *"`))
+		h.apply(one(t, `cron: "*/30 * * * *"`))
+		time.Sleep(25 * time.Minute)
+		h.expectNominal("e", "01 00:30")
+	})
+}
+
+func TestWallClockSetBackByADayCountsFromTheNewTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		time.Sleep(24 * time.Hour)
+		h.apply(parse(t, bothKinds))
+		time.Sleep(40 * time.Minute)
+		c.set(-24 * time.Hour)
+		time.Sleep(2 * time.Hour)
+		h.expectNominal("hourly", "02 00:30", "01 01:30", "01 02:30")
+		h.expectNominal("daily", "01 02:00")
+		h.expectNominal("interval", "01 01:00", "01 02:00")
+	})
+}
+
+func TestSuspendOfEightHoursRunsEachEntryOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(parse(t, bothKinds))
+		time.Sleep(10*time.Minute + 30*time.Second)
+		c.suspend(8 * time.Hour)
+		time.Sleep(time.Minute)
+		h.expectRuns("interval", 8*time.Hour+11*time.Minute)
+		h.expectNominal("hourly", "01 07:30")
+		h.expectNominal("daily") // six hours late, the start deadline is three
+		h.expectSkips("daily", scheduler.DeadlineExceeded, 1)
+		time.Sleep(time.Hour)
+		h.expectRuns("interval", 8*time.Hour+11*time.Minute, 9*time.Hour+11*time.Minute)
+	})
+}
+
+func TestRunThroughASuspendEndsItsIntervalFromItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["e"] = 10 * time.Minute
+		h.apply(one(t, "interval: 1h"))
+		time.Sleep(time.Hour + time.Minute)
+		c.suspend(8 * time.Hour)
+		time.Sleep(9 * time.Minute)
+		if e := h.entry("e"); e.Runs != 1 || !e.NextFire.Equal(h.begin.Add(10*time.Hour+10*time.Minute)) {
+			t.Errorf("%+v", e)
+		}
+		h.expectSkips("e", scheduler.AlreadyRunning, 1)
+	})
+}
+
+func TestClockAt1970AtBootMakesNoStorm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		c.set(-time.Since(time.Unix(0, 0)))
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(parse(t, bothKinds+`
+        minutely: {module: test.ping, cron: "* * * * *", splay: 30s}`))
+		time.Sleep(10 * time.Second)
+		c.set(56 * 365 * 24 * time.Hour)
+		time.Sleep(50*time.Second + time.Minute)
+		for _, name := range []string{"interval", "hourly", "daily"} {
+			if n := len(h.runs(name)); n > 1 {
+				t.Errorf("%s ran %d times", name, n)
+			}
+		}
+		if n := len(h.runs("minutely")); n > 3 {
+			t.Errorf("minutely ran %d times in two minutes", n)
+		}
+	})
+}
+
+func TestIdleSchedulerWakesOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var readings atomic.Int64
+		h := startWith(t, scheduler.Options{}, func(s *scheduler.Scheduler) {
+			s.AlterClock(func(wall time.Time, up time.Duration) (time.Time, time.Duration) {
+				readings.Add(1)
+				return wall, up
+			})
+		})
+		defer h.shut()
+		h.apply(parse(t, "a: {module: test.ping, interval: 10d}\nb: {module: test.ping, cron: \"0 0 1 6 *\"}"))
+		time.Sleep(time.Second) // the write of the state
+		before := readings.Load()
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if n := readings.Load() - before; n > 24*60+1 {
+			t.Errorf("%d wakes in a day", n)
+		}
+	})
+}

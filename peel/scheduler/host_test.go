@@ -1,0 +1,207 @@
+package scheduler_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// A host is a scheduler in a bubble, with an Exec that takes the time it is told and records what it was asked.
+type host struct {
+	*scheduler.Scheduler
+	t     testing.TB
+	begin time.Time
+	ended chan error
+	stop  context.CancelFunc
+
+	mu      sync.Mutex
+	takes   map[string]time.Duration            // how long runs of an entry take
+	results map[string]func() scheduler.Outcome // of an entry; success if absent
+	fires   []scheduler.Fire
+	running map[string]int
+}
+
+// start makes a host; Zone, StateFile and Log may be set in o. It must be called inside a bubble.
+func start(t testing.TB, o scheduler.Options) *host {
+	t.Helper()
+	return startWith(t, o, func(*scheduler.Scheduler) {})
+}
+
+func startWith(t testing.TB, o scheduler.Options, prepare func(*scheduler.Scheduler)) *host {
+	t.Helper()
+	h := &host{
+		t: t, begin: time.Now(), ended: make(chan error, 1), takes: map[string]time.Duration{},
+		results: map[string]func() scheduler.Outcome{}, running: map[string]int{},
+	}
+	o.Peel, o.Exec = "web-01", h.exec
+	s, err := scheduler.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepare(s)
+	h.Scheduler = s
+	var ctx context.Context
+	ctx, h.stop = context.WithCancel(context.Background())
+	go func() { h.ended <- s.Run(ctx) }()
+	return h
+}
+
+// shut stops the host and waits for it.
+func (h *host) shut() {
+	h.t.Helper()
+	h.stop()
+	if err := <-h.ended; err != nil {
+		h.t.Error(err)
+	}
+}
+
+func (h *host) exec(ctx context.Context, f scheduler.Fire) scheduler.Outcome {
+	h.mu.Lock()
+	h.fires = append(h.fires, f)
+	h.running[f.Name]++
+	takes, result := h.takes[f.Name], h.results[f.Name]
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.running[f.Name]--
+	}()
+	if takes > 0 {
+		select {
+		case <-time.After(takes):
+		case <-ctx.Done():
+			return scheduler.Outcome{Error: "signal: killed"}
+		}
+	}
+	if result != nil {
+		return result()
+	}
+	return scheduler.Outcome{Success: true}
+}
+
+// parse reads entries as a settings file has them under the key schedule.
+func parse(t testing.TB, text string) schedule.Set {
+	t.Helper()
+	n, err := strictyaml.Parse("schedule.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := schedule.ParseSet(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// one is a schedule of the entry "e" with the given fields.
+func one(t testing.TB, fields string) schedule.Set {
+	t.Helper()
+	return parse(t, "e: {module: test.ping, "+fields+"}")
+}
+
+func (h *host) apply(set schedule.Set) schedule.Changes {
+	h.t.Helper()
+	changes, err := h.Apply(h.t.Context(), set)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return changes
+}
+
+// entry is the state of one entry, once nothing moves any more.
+func (h *host) entry(name string) scheduler.EntryState {
+	h.t.Helper()
+	synctest.Wait()
+	list, err := h.State(h.t.Context())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	i := slices.IndexFunc(list, func(e scheduler.EntryState) bool { return e.Name == name })
+	if i < 0 {
+		h.t.Fatalf("no entry %s in %v", name, list)
+	}
+	return list[i]
+}
+
+// runs are the starts of an entry, counted from the host's own.
+func (h *host) runs(name string) []time.Duration {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []time.Duration
+	for _, f := range h.fires {
+		if f.Name == name {
+			out = append(out, f.Started.Sub(h.begin))
+		}
+	}
+	return out
+}
+
+func (h *host) expectRuns(name string, want ...time.Duration) {
+	h.t.Helper()
+	if got := h.runs(name); !slices.Equal(got, want) {
+		h.t.Errorf("%s ran at %v, want %v", name, got, want)
+	}
+}
+
+func (h *host) expectSkips(name string, reason scheduler.Reason, want uint64) {
+	h.t.Helper()
+	if got := h.entry(name).Skips; got[reason] != want {
+		h.t.Errorf("skips of %s: %v, want %d of %s", name, got, want, reason)
+	}
+}
+
+func (h *host) fire(i int) scheduler.Fire { return h.all()[i] }
+
+// all are the fires that have run, once nothing moves any more.
+func (h *host) all() []scheduler.Fire {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.fires)
+}
+
+// inFlight is how many runs of an entry have not ended.
+func (h *host) inFlight(name string) int {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.running[name]
+}
+
+// journal is a log handler that keeps lines as "message key=value …", without the peel.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, string(p))
+	return len(p), nil
+}
+
+// count is how many lines have all of the words.
+func (j *journal) count(words ...string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := 0
+	for _, line := range j.lines {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,234 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+const (
+	maxSleep  = time.Minute // so long may a suspend or a step of the wall clock go unseen
+	maxStarts = 5           // in one wake
+)
+
+// owner is all that belongs to the goroutine of Run.
+type owner struct {
+	s        *Scheduler
+	set      schedule.Set
+	entries  map[string]*entry // those of set, and those remembered
+	elapsed  queue             // entries that follow elapsed time, by the time of their fire since the clock was made
+	wall     queue             // entries that follow the wall clock, by the Unix time of their fire
+	ready    queue             // entries whose fire has come, by its nominal Unix time
+	base     instant           // ties the clocks together, for what people read
+	inFlight int
+
+	dirty  bool          // the state file is behind
+	saving bool          // it is being written
+	saveAt time.Duration // not to be written before
+	saved  chan error
+}
+
+func newOwner(s *Scheduler) *owner {
+	now := s.now()
+	o := &owner{s: s, base: now, entries: make(map[string]*entry, len(s.loaded)), saved: make(chan error, 1)}
+	for name, h := range s.loaded {
+		o.entries[name] = remembered(name, h, now)
+	}
+	s.loaded = nil
+	return o
+}
+
+// wake does all that is due, and returns how long there is nothing to do.
+func (o *owner) wake(runs context.Context) time.Duration {
+	now := o.s.now()
+	o.compareClocks(now)
+	o.finishEnded()
+	o.collect(&o.elapsed, int64(now.up))
+	o.collect(&o.wall, now.wall.UnixNano())
+	for starts := 0; starts < maxStarts && o.ready.len() > 0; {
+		e, _ := o.ready.next()
+		if o.fire(runs, e, now) {
+			starts++
+		}
+	}
+	o.save(now)
+	return o.idle(now)
+}
+
+// finishEnded goes before fires of the same moment, so that these find the slots free.
+func (o *owner) finishEnded() {
+	for {
+		select {
+		case r := <-o.s.ended:
+			o.finish(r)
+		default:
+			return
+		}
+	}
+}
+
+// collect moves the entries whose fire has come into ready.
+func (o *owner) collect(from *queue, now int64) {
+	for from.len() > 0 {
+		e, at := from.next()
+		if at > now {
+			return
+		}
+		e.dequeue()
+		o.ready.push(e, o.time(e, e.next.nominal()).UnixNano())
+	}
+}
+
+func (o *owner) idle(now instant) time.Duration {
+	if o.ready.len() > 0 {
+		return 0
+	}
+	wait := maxSleep
+	if o.elapsed.len() > 0 {
+		_, at := o.elapsed.next()
+		wait = min(wait, time.Duration(at)-now.up)
+	}
+	if o.wall.len() > 0 {
+		_, at := o.wall.next()
+		wait = min(wait, time.Duration(at-now.wall.UnixNano()))
+	}
+	if o.dirty && !o.saving {
+		wait = min(wait, o.saveAt-now.up)
+	}
+	return max(wait, 0)
+}
+
+// setBackLimit is how far the wall clock may be set back while times that have fired still count as such.
+const setBackLimit = 3 * time.Hour
+
+// compareClocks sees that the wall clock was set. Slow corrections and readings that were not taken at the very same
+// time make no step.
+func (o *owner) compareClocks(now instant) {
+	step := now.wall.Sub(o.base.wall) - (now.up - o.base.up)
+	if step.Abs() < time.Second {
+		return
+	}
+	o.base = now
+	o.s.log.Info("the wall clock was set", "by", step)
+	if step >= -setBackLimit {
+		return
+	}
+	for name := range o.set {
+		if e := o.entries[name]; e.queue == &o.wall && e.next.trigger == TriggerTimer {
+			e.disarm()
+			o.plan(e, now)
+		}
+	}
+}
+
+// time is a key of the entry's own clock on the wall clock.
+func (o *owner) time(e *entry, key int64) time.Time {
+	if e.timing.FollowsRuns() {
+		return o.base.wall.Add(time.Duration(key) - o.base.up).In(o.s.o.Zone)
+	}
+	return time.Unix(0, key).In(o.s.o.Zone)
+}
+
+// apply makes set the schedule. Entries that are equal stay the very same.
+func (o *owner) apply(set schedule.Set) schedule.Changes {
+	now := o.s.now()
+	set = maps.Clone(set)
+	changes := schedule.Diff(o.set, set)
+	for _, name := range changes.Removed {
+		o.remove(o.entries[name], now)
+	}
+	for _, name := range changes.Added {
+		e := o.entries[name]
+		if e == nil {
+			e = &entry{name: name}
+			o.entries[name] = e
+		}
+		o.adopt(e, set[name])
+		o.activate(e, now)
+	}
+	for _, name := range changes.Retimed {
+		o.retime(o.entries[name], set[name], now)
+	}
+	for _, name := range changes.Swapped {
+		o.swap(o.entries[name], set[name], now)
+	}
+	for _, name := range changes.Kept {
+		set[name] = o.entries[name].spec
+	}
+	o.set = set
+	o.forget()
+	o.dirty = true
+	o.s.log.Info("schedule applied", "added", len(changes.Added), "removed", len(changes.Removed),
+		"retimed", len(changes.Retimed), "swapped", len(changes.Swapped), "kept", len(changes.Kept))
+	return changes
+}
+
+// maxRemembered is how many entries that left the schedule are remembered.
+const maxRemembered = 1000
+
+// forget drops the entries that left the schedule longest ago, but none that runs.
+func (o *owner) forget() {
+	var left []*entry
+	for _, e := range o.entries {
+		if e.spec == nil && e.running == 0 {
+			left = append(left, e)
+		}
+	}
+	if len(left) <= maxRemembered {
+		return
+	}
+	slices.SortFunc(left, func(a, b *entry) int { return a.Left.Compare(b.Left) })
+	for _, e := range left[:len(left)-maxRemembered] {
+		delete(o.entries, e.name)
+	}
+}
+
+// stop waits for the runs in flight, cancels those that take too long, and stores the state.
+func (o *owner) stop(cancel context.CancelCauseFunc) error {
+	o.await(stopGrace)
+	if o.inFlight > 0 {
+		o.s.log.Info("canceling runs, as the peel stops", "runs", o.inFlight)
+		cancel(errors.New("canceled: the peel stops"))
+		o.await(cancelGrace)
+	}
+	close(o.s.gone)
+	var stuck error
+	if o.inFlight > 0 {
+		stuck = fmt.Errorf("cannot end the runs of %s: they do not heed their cancellation", strings.Join(o.busy(), ", "))
+	}
+	if o.saving {
+		<-o.saved
+	}
+	return errors.Join(stuck, store(o.s.o.StateFile, o.histories()))
+}
+
+// await finishes runs until none is in flight or d has passed.
+func (o *owner) await(d time.Duration) {
+	enough := time.After(d)
+	for o.inFlight > 0 {
+		select {
+		case r := <-o.s.ended:
+			o.finish(r)
+		case <-enough:
+			return
+		}
+	}
+}
+
+// busy are the names of entries that run.
+func (o *owner) busy() []string {
+	var names []string
+	for name, e := range o.entries {
+		if e.running > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,110 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+)
+
+// The untouched entries must run as they would if nobody ever reloaded, whatever happens to the others.
+func TestRandomReloadsNeitherLoseNorDoubleARunOfAnUntouchedEntry(t *testing.T) {
+	const untouched = `
+        u1: {module: test.ping, interval: 7m, args: {a: [1, 2]}}
+        u2: {module: test.ping, interval: 3m, maxrunning: 2}
+        u3: {module: test.ping, cron: "*/4 * * * *"}
+        u4: {module: test.ping, cron: "17 3,9 * * *", timezone: America/New_York}
+        u5: {module: test.ping, interval: 10m, run_on_start: true}
+`
+	names := []string{"u1", "u2", "u3", "u4", "u5"}
+	const span = 12 * time.Hour
+	begin := func(t *testing.T) *host {
+		h := start(t, scheduler.Options{})
+		h.takes = map[string]time.Duration{"u1": time.Minute, "u2": 8 * time.Minute, "u5": 30 * time.Second, "r0": time.Hour, "r1": time.Minute}
+		return h
+	}
+	want := map[string][]time.Duration{}
+	synctest.Test(t, func(t *testing.T) {
+		h := begin(t)
+		h.apply(parse(t, untouched))
+		time.Sleep(span)
+		for _, name := range names {
+			want[name] = h.runs(name)
+		}
+		h.shut()
+	})
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 0))
+				h := begin(t)
+				defer h.shut()
+				h.apply(parse(t, untouched))
+				for time.Since(h.begin) < span {
+					h.apply(parse(t, untouched+others(r)))
+					time.Sleep(min(time.Duration(r.Int64N(int64(10*time.Minute))), time.Until(h.begin.Add(span))))
+				}
+				for _, name := range names {
+					h.expectRuns(name, want[name]...)
+				}
+			})
+		})
+	}
+}
+
+// others are entries that come, go and change.
+func others(r *rand.Rand) string {
+	var text strings.Builder
+	for i := range 5 {
+		if r.IntN(3) == 0 {
+			continue
+		}
+		timing := []string{"interval: 2m", "interval: 11m", `cron: "*/3 * * * *"`, `cron: "5 * * * *"`}[r.IntN(4)]
+		fmt.Fprintf(&text, "        r%d: {module: test.ping, %s, splay: %ds, maxrunning: %d, enabled: %t, run_on_start: %t, args: {n: %d}}\n",
+			i, timing, r.IntN(200), 1+r.IntN(2), r.IntN(4) > 0, r.IntN(2) > 0, r.IntN(3))
+	}
+	return text.String()
+}
+
+// Whatever happens to an entry, it never has more runs in flight than its limit, nor two runs of one nominal time.
+func TestRandomReloadsOfAnEntryKeepItsLimits(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 1))
+				h := start(t, scheduler.Options{})
+				defer h.shut()
+				h.takes["e"] = 5 * time.Minute
+				for range 200 {
+					timing := []string{"interval: 2m", "interval: 1h", `cron: "* * * * *"`, `cron: "*/3 * * * *"`}[r.IntN(4)]
+					set := one(t, fmt.Sprintf("%s, splay: %ds, enabled: %t, run_on_start: true", timing, r.IntN(200), r.IntN(4) > 0))
+					if r.IntN(5) == 0 {
+						set = nil
+					}
+					h.apply(set)
+					if h.inFlight("e") > 1 {
+						t.Fatalf("%d runs in flight", h.inFlight("e"))
+					}
+					time.Sleep(time.Duration(r.Int64N(int64(10 * time.Minute))))
+				}
+				nominal, starts := map[time.Time]bool{}, 0
+				for _, f := range h.all() {
+					if nominal[f.Nominal] {
+						t.Errorf("two runs of %v", f.Nominal)
+					}
+					nominal[f.Nominal] = true
+					if f.Trigger == scheduler.TriggerStart {
+						starts++
+					}
+				}
+				if starts > 1 || len(h.all()) < 50 {
+					t.Errorf("%d runs at start, %d in all", starts, len(h.all()))
+				}
+			})
+		})
+	}
+}

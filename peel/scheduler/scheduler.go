@@ -1,0 +1,198 @@
+// Package scheduler runs the entries of a schedule on one host.
+//
+// One goroutine, that of [Scheduler.Run], owns all entries. It sleeps on one timer, set to the earliest fire and
+// never longer than a minute, so that a suspend of the host and a change of its clock are seen soon. An idle entry
+// costs a place in a heap and no goroutine; a run in flight has one.
+//
+// # Two clocks
+//
+// An interval counts elapsed time, which nobody can set and which goes on while the host is suspended. Cron follows
+// the wall clock. Fires of either kind lie in a heap of their own clock, so neither is disturbed by what happens to
+// the other: a wall clock that is set leaves intervals alone. After a suspend, or when the wall clock was set
+// forward, an entry fires once for all that it missed; a cron time more than the entry's start deadline ago is
+// dropped. When the wall clock was set back, cron times that have fired wait until it has passed them, unless it
+// went back by more than three hours: then the new time counts.
+//
+// # Fires
+//
+// An entry has at most one fire ahead: a nominal time, given by its timing, and the splay drawn for it. When both
+// have passed the entry is asked whether it may run; if it may not, the fire is counted under one [Reason] and
+// logged. Fires that are due together start in the order of their nominal times, at most five before the scheduler
+// looks at everything else that goes on.
+//
+// The first fire of an interval comes one interval after the entry became active, or after its last run if that is
+// remembered. It counts from the end of the last run in flight; while one is in flight a fire comes every interval
+// after the previous one, so that maxrunning decides.
+//
+// # Reload
+//
+// [Scheduler.Apply] replaces the whole set and acts on the difference: an entry that is equal keeps its next fire to
+// the nanosecond, also in the middle of its splay. It starts nothing, and it never waits for a run. What an entry
+// has done is remembered by its name, across reloads, removal and restarts; runs in flight count towards maxrunning
+// all that time.
+//
+// # State
+//
+// The state file is replaced at most once a second, always as a whole. A crash loses the history of the last second
+// and nothing else.
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+// Options say for whom a scheduler works and how it runs things.
+type Options struct {
+	Peel string         // in logs
+	Zone *time.Location // of entries that name none; nil: the host's
+	// Exec runs an entry and returns when the run has ended. It is called on a goroutine of its own, several at a
+	// time. The context ends at the entry's timeout and when the peel stops; [context.Cause] says which, in words
+	// for the report. Exec must then return soon: the run counts towards maxrunning until it does.
+	Exec func(context.Context, Fire) Outcome
+	// StateFile is where the entries' history is kept, with mode 0600. Empty: it is forgotten with the process.
+	StateFile string
+	Log       *slog.Logger // nil: silent
+}
+
+// A Trigger says what made an entry fire.
+type Trigger string
+
+// The triggers.
+const (
+	TriggerTimer Trigger = "timer"
+	TriggerStart Trigger = "start" // run_on_start
+)
+
+// A Fire is one run of an entry. Times are of the wall clock, and Nominal ≤ Fired ≤ Started.
+type Fire struct {
+	Entry   *schedule.Entry // as it was when the run started
+	Name    string
+	Trigger Trigger
+	Nominal time.Time // when the timing said
+	Fired   time.Time // when the splay had passed
+	Started time.Time
+}
+
+// An Outcome is how a run ended. Error is kept with the entry, cut to 1,024 bytes.
+type Outcome struct {
+	Success bool
+	Error   string
+}
+
+// A Scheduler runs the entries of one schedule. Its methods are safe for concurrent use.
+type Scheduler struct {
+	o        Options
+	log      *slog.Logger
+	now      func() instant
+	loaded   map[string]History
+	begun    atomic.Bool
+	commands chan func(*owner)
+	ended    chan *run
+	stopping chan struct{} // closed when no command is taken any more
+	gone     chan struct{} // closed when nobody waits for runs any more
+}
+
+// ErrStopped is the answer of a scheduler whose Run has ended or is about to.
+var ErrStopped = errors.New("the scheduler has stopped")
+
+// New reads the state file. One that cannot be understood is moved aside, with a warning: history is lost then, and
+// no schedule. Nothing runs before [Scheduler.Run].
+func New(o Options) (*Scheduler, error) {
+	if o.Exec == nil {
+		return nil, errors.New("cannot make a scheduler without Exec")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Zone == nil {
+		o.Zone = time.Local
+	}
+	s := &Scheduler{
+		o: o, log: o.Log.With("peel", o.Peel), now: newClock(),
+		commands: make(chan func(*owner)), ended: make(chan *run),
+		stopping: make(chan struct{}), gone: make(chan struct{}),
+	}
+	var err error
+	s.loaded, err = load(o.StateFile, s.log)
+	return s, err
+}
+
+// Time that runs in flight have when the scheduler stops: to end by themselves, then to end once canceled.
+const (
+	stopGrace   = 10 * time.Second
+	cancelGrace = 5 * time.Second
+)
+
+// Run runs the schedule until ctx ends, then starts nothing more. Runs in flight have 10 s to end, are canceled
+// then, and have 5 s more. The state is stored when Run returns. The error names what could not be stored and what
+// did not end. Run can be called once.
+func (s *Scheduler) Run(ctx context.Context) error {
+	if s.begun.Swap(true) {
+		return errors.New("cannot run a scheduler twice")
+	}
+	runs, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	o := newOwner(s)
+	timer := time.NewTimer(o.wake(runs))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			close(s.stopping)
+			return o.stop(cancel)
+		case command := <-s.commands:
+			command(o)
+		case r := <-s.ended:
+			o.finish(r)
+		case err := <-o.saved:
+			o.afterSave(err)
+		case <-timer.C:
+		}
+		timer.Reset(o.wake(runs))
+	}
+}
+
+// Apply makes set the schedule and says what that changed. The set may be changed afterwards, its entries may not.
+// It waits until Run is there to take it, and for nothing else; it starts no run, but an entry that is active for
+// the first time in this process and has run_on_start is due when Apply returns. An entry whose zone this host does
+// not know is listed as paused_invalid, and the others go on. The error is [ErrStopped] or that of ctx.
+func (s *Scheduler) Apply(ctx context.Context, set schedule.Set) (schedule.Changes, error) {
+	var changes schedule.Changes
+	err := s.do(ctx, func(o *owner) { changes = o.apply(set) })
+	if err != nil {
+		return schedule.Changes{}, fmt.Errorf("cannot apply a schedule of %d entries: %w", len(set), err)
+	}
+	return changes, nil
+}
+
+// State lists the entries of the schedule by name. It waits until Run is there to answer. The error is [ErrStopped]
+// or that of ctx.
+func (s *Scheduler) State(ctx context.Context) ([]EntryState, error) {
+	var list []EntryState
+	err := s.do(ctx, func(o *owner) { list = o.state() })
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the schedule: %w", err)
+	}
+	return list, nil
+}
+
+// do has the owner call f. A command that was taken is always carried out.
+func (s *Scheduler) do(ctx context.Context, f func(*owner)) error {
+	done := make(chan struct{})
+	select {
+	case s.commands <- func(o *owner) { f(o); close(done) }:
+		<-done
+		return nil
+	case <-s.stopping:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,189 @@
+package scheduler_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+)
+
+func TestWithoutSplayAFireComesAtItsNominalTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.apply(one(t, "interval: 1m"))
+		time.Sleep(time.Minute)
+		if f := h.fire(0); !f.Nominal.Equal(f.Fired) || !f.Fired.Equal(f.Started) || f.Trigger != scheduler.TriggerTimer {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+func TestSplayIsInItsRangeAndNeverItsUpperBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.apply(one(t, "interval: 1m, splay: 3ns")) // of three values each comes up soon, and a fourth would
+		time.Sleep(500 * time.Minute)
+		seen := map[time.Duration]int{}
+		for _, f := range h.all() {
+			seen[f.Fired.Sub(f.Nominal)]++
+		}
+		if len(seen) != 3 || seen[0] == 0 || seen[1] == 0 || seen[2] == 0 {
+			t.Errorf("delays %v", seen)
+		}
+	})
+}
+
+func TestSplayEqualToTheIntervalDelaysEachFireOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.takes["e"] = 20 * time.Second
+		h.apply(one(t, "interval: 1m, splay: 1m"))
+		const n = 2000
+		time.Sleep(n * (60 + 20 + 30) * time.Second) // interval, run and the splay's mean
+		runs := h.runs("e")
+		for i := 1; i < len(runs); i++ {
+			if gap := runs[i] - runs[i-1]; gap < 80*time.Second || gap >= 140*time.Second {
+				t.Fatalf("%v between runs %d and %d", gap, i-1, i)
+			}
+		}
+		if len(runs) < n*97/100 || len(runs) > n*103/100 {
+			t.Errorf("%d runs, want about %d", len(runs), n)
+		}
+		if skips := h.entry("e").Skips; len(skips) > 0 {
+			t.Errorf("skips %v", skips)
+		}
+	})
+}
+
+func TestSplayAboveTheCronGapIsClampedAndOrderKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.apply(one(t, `cron: "*/10 * * * *", splay: 3h`))
+		time.Sleep(24 * time.Hour)
+		if len(h.all()) < 143 {
+			t.Fatalf("%d fires in a day", len(h.all()))
+		}
+		for i, f := range h.all() {
+			if want := h.begin.Add(time.Duration(i+1) * 10 * time.Minute); !f.Nominal.Equal(want) {
+				t.Fatalf("fire %d is that of %v, want %v", i, f.Nominal, want)
+			}
+			if delay := f.Started.Sub(f.Nominal); delay < 0 || delay >= 10*time.Minute {
+				t.Errorf("delay %v", delay)
+			}
+		}
+	})
+}
+
+func TestRunOnStartFiresOnceWithSplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.apply(parse(t, `
+        e: {module: test.ping, interval: 1h, run_on_start: true, splay: 10m}
+        f: {module: test.ping, cron: "0 * * * *", run_on_start: true}
+        g: {module: test.ping, interval: 1h, run_on_start: true, enabled: false}`))
+		h.expectRuns("f", 0)
+		time.Sleep(10 * time.Minute)
+		runs := h.runs("e")
+		if len(runs) != 1 || runs[0] >= 10*time.Minute {
+			t.Fatalf("runs %v", runs)
+		}
+		if f := h.fire(0); f.Name != "f" || f.Trigger != scheduler.TriggerStart {
+			t.Errorf("%+v", f)
+		}
+		if next := h.entry("e").NextNominal; !next.Equal(h.begin.Add(runs[0] + time.Hour)) {
+			t.Errorf("the interval after the first run ends at %v", next)
+		}
+		time.Sleep(59 * time.Minute)
+		h.expectRuns("f", 0, time.Hour)
+		h.expectRuns("g")
+	})
+}
+
+func TestRunOnStartOfACronEntryKeepsItsSplayBelowTheFirstNominalTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.apply(one(t, `cron: "* * * * *", splay: 24h, run_on_start: true`))
+		time.Sleep(time.Minute - 1)
+		if runs := h.runs("e"); len(runs) != 1 {
+			t.Errorf("runs %v before the first minute ended", runs)
+		}
+	})
+}
+
+func TestRemovalDuringTheSplayRunsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.apply(one(t, "interval: 1m, splay: 24h"))
+		h.sleepInto("e")
+		h.apply(nil)
+		time.Sleep(48 * time.Hour)
+		h.expectRuns("e")
+	})
+}
+
+func TestReloadOfAnEqualEntryDuringTheSplayKeepsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.apply(one(t, "interval: 1m, splay: 24h"))
+		at := h.sleepInto("e")
+		if c := h.apply(one(t, "splay: 1d, interval: 60s")); len(c.Kept) != 1 {
+			t.Fatalf("%+v", c)
+		}
+		time.Sleep(time.Until(at) - 1)
+		h.expectRuns("e")
+		time.Sleep(time.Nanosecond)
+		h.expectRuns("e", at.Sub(h.begin))
+	})
+}
+
+func TestChangedSplayHoldsFromTheNextFireOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.apply(one(t, "interval: 1h, splay: 5h"))
+		h.apply(one(t, "interval: 1h, splay: 1m"))
+		e := h.entry("e")
+		if delay := e.NextFire.Sub(e.NextNominal); !e.NextNominal.Equal(h.begin.Add(time.Hour)) || delay >= time.Minute {
+			t.Errorf("before the nominal time: %v after %v", delay, e.NextNominal)
+		}
+		h.apply(one(t, "interval: 1h, splay: 24h"))
+		at := h.sleepInto("e")
+		h.apply(one(t, "interval: 1h, splay: 1s"))
+		if e := h.entry("e"); !e.NextFire.Equal(at) {
+			t.Errorf("a wait that has begun was changed from %v to %v", at, e.NextFire)
+		}
+	})
+}
+
+func TestRunThatEndsDuringTheSplayOfAnotherStartsTheIntervalAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.takes["e"] = 90 * time.Second
+		h.apply(one(t, "interval: 1m"))
+		time.Sleep(time.Minute)
+		h.apply(one(t, "interval: 1m, splay: 1000h")) // the fire at 2m waits
+		time.Sleep(90 * time.Second)
+		h.expectSkips("e", scheduler.Superseded, 1)
+		if e := h.entry("e"); !e.NextNominal.Equal(h.begin.Add(150*time.Second + time.Minute)) {
+			t.Errorf("next nominal time %v", e.NextNominal)
+		}
+	})
+}
+
+// sleepInto sleeps until the nominal time of an entry's next fire has passed, and returns when the fire comes. With
+// a splay of hours it practically never comes before this returns.
+func (h *host) sleepInto(name string) time.Time {
+	e := h.entry(name)
+	time.Sleep(time.Until(e.NextNominal) + time.Millisecond)
+	return e.NextFire
+}

@@ -1,0 +1,327 @@
+package scheduler_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+func TestHistorySurvivesARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "state")
+		h := start(t, scheduler.Options{StateFile: file})
+		h.takes["e"] = 90 * time.Second
+		h.results["e"] = func() scheduler.Outcome { return scheduler.Outcome{Error: "no"} }
+		h.apply(one(t, "interval: 1m"))
+		time.Sleep(3 * time.Minute)
+		before := h.entry("e")
+		h.shut()
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("state file %v, %v", info, err)
+		}
+		h = start(t, scheduler.Options{StateFile: file})
+		defer h.shut()
+		h.apply(one(t, "interval: 1m"))
+		after := h.entry("e")
+		if after.Runs != 1 || after.FailuresInRow != 1 || after.Error != "no" || after.Skips[scheduler.AlreadyRunning] != 1 {
+			t.Errorf("%+v", after)
+		}
+		if !after.Ended.Equal(before.Ended) || !after.Nominal.Equal(before.Nominal) || !after.Seen.Equal(before.Seen) {
+			t.Errorf("before %+v, after %+v", before, after)
+		}
+	})
+}
+
+func TestIntervalGoesOnInItsRhythmAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "state")
+		h := start(t, scheduler.Options{StateFile: file})
+		h.apply(one(t, "interval: 1h"))
+		time.Sleep(80 * time.Minute)
+		h.shut()
+		h = start(t, scheduler.Options{StateFile: file})
+		h.apply(one(t, "interval: 1h"))
+		time.Sleep(45 * time.Minute)
+		h.expectRuns("e", 40*time.Minute)
+		h.shut()
+		time.Sleep(10 * time.Hour) // what was missed is not made up
+		h = start(t, scheduler.Options{StateFile: file})
+		defer h.shut()
+		h.apply(one(t, "interval: 1h"))
+		time.Sleep(time.Hour)
+		h.expectRuns("e", 55*time.Minute)
+	})
+}
+
+func TestRunOnStartFiresOncePerProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "state")
+		for range 3 {
+			h := start(t, scheduler.Options{StateFile: file})
+			h.apply(one(t, "interval: 1h, run_on_start: true"))
+			time.Sleep(10 * time.Minute)
+			h.expectRuns("e", 0)
+			h.shut()
+		}
+	})
+}
+
+func TestRestartWithTheClockSetBackRunsNoCronTimeTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "state")
+		h := start(t, scheduler.Options{StateFile: file, Zone: time.UTC})
+		h.apply(one(t, `cron: "30 * * * *"`))
+		time.Sleep(40 * time.Minute)
+		h.shut()
+		var c tamper
+		c.set(-30 * time.Minute)
+		h = c.host(t, scheduler.Options{StateFile: file, Zone: time.UTC})
+		defer h.shut()
+		h.apply(one(t, `cron: "30 * * * *"`))
+		time.Sleep(25 * time.Minute)
+		h.expectRuns("e")
+	})
+}
+
+// A crash is a process whose state file is as it was at that moment.
+func TestCrashLosesNoMoreThanASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		h := start(t, scheduler.Options{StateFile: filepath.Join(dir, "state")})
+		h.apply(one(t, "interval: 1s"))
+		time.Sleep(100 * time.Second)
+		synctest.Wait()
+		data, err := os.ReadFile(filepath.Join(dir, "state"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := uint64(len(h.runs("e")))
+		h.shut()
+		if err := os.WriteFile(filepath.Join(dir, "crashed"), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h = start(t, scheduler.Options{StateFile: filepath.Join(dir, "crashed")})
+		defer h.shut()
+		h.apply(one(t, "interval: 1s"))
+		if e := h.entry("e"); e.Runs+1 < runs {
+			t.Errorf("%d of %d runs remembered", e.Runs, runs)
+		}
+	})
+}
+
+func TestStateIsWrittenAtMostOnceASecondAndNotWhenIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "state")
+		h := start(t, scheduler.Options{StateFile: file})
+		defer h.shut()
+		var text strings.Builder
+		for _, phase := range []string{"a", "b", "c", "d", "e"} {
+			text.WriteString(phase + ": {module: test.ping, interval: 1s, splay: 300ms}\n")
+		}
+		h.apply(parse(t, text.String()))
+		writes := func(d time.Duration) (n int) {
+			var last os.FileInfo
+			for range d / (50 * time.Millisecond) {
+				time.Sleep(50 * time.Millisecond)
+				synctest.Wait()
+				info, err := os.Stat(file)
+				if err != nil {
+					continue
+				}
+				if last != nil && !os.SameFile(last, info) {
+					n++
+				}
+				last = info
+			}
+			return n
+		}
+		if n := writes(20 * time.Second); n < 5 || n > 21 {
+			t.Errorf("%d writes in 20 s", n)
+		}
+		h.apply(nil)
+		time.Sleep(2 * time.Second)
+		if n := writes(time.Minute); n > 0 {
+			t.Errorf("%d writes while idle", n)
+		}
+	})
+}
+
+func TestStateFileThatCannotBeUnderstoodIsMovedAside(t *testing.T) {
+	for name, data := range map[string]string{
+		"garbage": "\x00\x01", "cut": `{"v":1,"entries":{"e":{"runs":1`, "newer": `{"v":99,"entries":{}}`, "empty": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "state")
+				if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				var j journal
+				h := start(t, scheduler.Options{StateFile: file, Log: j.logger()})
+				defer h.shut()
+				h.apply(one(t, "interval: 1m"))
+				time.Sleep(time.Minute)
+				h.expectRuns("e", time.Minute)
+				if kept, err := os.ReadFile(file + ".bad"); err != nil || string(kept) != data {
+					t.Errorf("%q, %v", kept, err)
+				}
+				if j.count("starts afresh", ".bad") != 1 {
+					t.Error("no warning")
+				}
+			})
+		})
+	}
+}
+
+func TestStateFileThatCannotBeReadIsAnError(t *testing.T) {
+	_, err := scheduler.New(scheduler.Options{
+		StateFile: t.TempDir(), // a directory
+		Exec:      func(context.Context, scheduler.Fire) scheduler.Outcome { return scheduler.Outcome{} },
+	})
+	if err == nil || !strings.HasPrefix(err.Error(), "cannot read the scheduler's state: ") {
+		t.Error(err)
+	}
+}
+
+func TestScheduleRunsOnWhenItsStateCannotBeStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "gone")
+		var j journal
+		h := start(t, scheduler.Options{StateFile: filepath.Join(dir, "state"), Log: j.logger()})
+		h.apply(one(t, "interval: 1s"))
+		time.Sleep(time.Hour)
+		if n := len(h.runs("e")); n != 3600 {
+			t.Errorf("%d runs", n)
+		}
+		if n := j.count("history of runs is in memory only"); n < 50 || n > 61 {
+			t.Errorf("%d log lines in an hour", n)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		h.shut()
+		data, err := os.ReadFile(filepath.Join(dir, "state"))
+		if err != nil || !json.Valid(data) {
+			t.Errorf("%q, %v", data, err)
+		}
+	})
+}
+
+func TestForgottenAreTheEntriesThatLeftLongestAgo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "state")
+		h := start(t, scheduler.Options{StateFile: file})
+		entry := one(t, "interval: 1h")["e"]
+		for i := range 1200 {
+			h.apply(schedule.Set{nameOf(i): entry})
+			time.Sleep(10 * time.Millisecond)
+		}
+		h.shut()
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(data), nameOf(198)) || !strings.Contains(string(data), nameOf(199)) {
+			t.Error("want the last entry and the 1,000 before it")
+		}
+	})
+}
+
+func nameOf(i int) string {
+	return "entry-" + string(rune('a'+i/676%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i%26))
+}
+
+func TestLongErrorIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.results["e"] = func() scheduler.Outcome { return scheduler.Outcome{Error: "x" + strings.Repeat("é", 1<<20)} }
+		h.apply(one(t, "interval: 1m"))
+		time.Sleep(time.Minute)
+		if e := h.entry("e"); len(e.Error) != 1023 || strings.ContainsRune(e.Error, '�') {
+			t.Errorf("%d bytes", len(e.Error))
+		}
+	})
+}
+
+func TestStateOfEveryKindOfEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		set := parse(t, `
+        a: {module: test.ping, interval: 90m}
+        b: {module: cmd.run, cron: ["0 */4 * * *", "5 5 * * mon"], timezone: Europe/London}
+        c: {enabled: false}
+        d: {module: test.ping, interval: monthly}
+        e: {module: test.ping, interval: 2h, splay: 1h}`)
+		set["z"] = &schedule.Entry{
+			Name: "z", Module: "test.ping", Enabled: true,
+			Clock: schedule.Clock{Interval: schedule.Interval{Duration: time.Hour}, Zone: "Mars/Olympus"},
+		}
+		h.apply(set)
+		list, err := h.State(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []struct {
+			name   string
+			state  scheduler.State
+			timing string
+			next   time.Duration
+		}{
+			{"a", scheduler.StateActive, "interval 1h30m", 90 * time.Minute},
+			{"b", scheduler.StateActive, "cron 0 */4 * * * | 5 5 * * mon in Europe/London", 4 * time.Hour},
+			{"c", scheduler.StateDisabled, "", 0},
+			{"d", scheduler.StateActive, "interval monthly", 31 * 24 * time.Hour},
+			{"e", scheduler.StateActive, "interval 2h", 2 * time.Hour},
+			{"z", scheduler.StateInvalid, "interval 1h", 0},
+		} {
+			e := list[i]
+			if e.Name != want.name || e.State != want.state || e.Timing != want.timing {
+				t.Errorf("%+v, want %+v", e, want)
+			}
+			if want.next == 0 {
+				if !e.NextFire.IsZero() || !e.NextNominal.IsZero() {
+					t.Errorf("%s has a next fire: %+v", want.name, e)
+				}
+				continue
+			}
+			if !e.NextNominal.Equal(h.begin.Add(want.next)) || e.NextFire.Before(e.NextNominal) {
+				t.Errorf("%s: next %v, fire %v", want.name, e.NextNominal, e.NextFire)
+			}
+		}
+		if why := list[5].Why; !strings.Contains(why, "Mars/Olympus") {
+			t.Errorf("why %q", why)
+		}
+	})
+}
+
+func FuzzStateFile(f *testing.F) {
+	f.Add(`{"v":1,"entries":{"e":{"seen":"2026-01-01T00:00:00Z","ended":"2026-01-01T00:00:00Z","skips":{"already_running":3}}}}`)
+	f.Add(`{"v":1,"entries":{"e":{"started":"0001-01-01T00:00:01Z","nominal":"9999-12-31T23:59:59Z"}}}`)
+	f.Add(`{"v":1,"entries":{"e":{"ended":"9999-12-31T23:59:59Z","left":"1600-01-01T00:00:00Z"}}}`)
+	f.Add(`[]`)
+	f.Fuzz(func(t *testing.T, data string) {
+		synctest.Test(t, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "state")
+			if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			h := start(t, scheduler.Options{StateFile: file})
+			defer h.shut()
+			h.apply(one(t, "interval: 1m"))
+			time.Sleep(10 * time.Minute)
+			if n := len(h.runs("e")); n < 9 || n > 10 {
+				t.Errorf("%d runs in ten minutes", n)
+			}
+		})
+	})
+}
