@@ -1,0 +1,236 @@
+// Package results turns what peels report of their own schedules into job records, as if each run had been
+// dispatched to one peel and had ended at once.
+//
+// Reports wait in the stream job-events, so that none is lost while no master lives. All masters share one durable
+// consumer; each report is worked on by one of them and acknowledged when both the record and the return are stored.
+// Redelivery repeats what is missing and nothing else: the record and the return are created, not put, so however
+// often a report is delivered, and to whom, there is one of each.
+//
+// A report that cannot be used, because it cannot be read, contradicts its subject, tells times from the far future,
+// is too large or speaks of a job that is not this peel's own, is ended for good, counted by its reason and logged;
+// it stays in the stream, where it can be looked at. Trouble with storage is never the report's fault: it is tried
+// again, with growing pauses and without end, while other reports pass.
+package results
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+const (
+	streamName   = "job-events"
+	consumerName = "schedule-results"
+
+	atOnce    = 32 // reports that are worked on
+	unacked   = 1024
+	ackWait   = 30 * time.Second
+	fetched   = 4 << 20 // bytes of reports that wait here
+	askWait   = 5 * time.Second
+	lastPause = time.Minute
+)
+
+// Options are what a Consumer works with.
+type Options struct {
+	JetStream jetstream.JetStream
+	Store     *job.Store
+	Log       *slog.Logger // nil: nothing is logged
+}
+
+// A Consumer is one master's share in the work. Make it with [New] and call Run once.
+type Consumer struct {
+	o      Options
+	log    *slog.Logger
+	counts struct{ stored, undecodable, foreign, future, retried atomic.Uint64 }
+}
+
+// Stats are counts since the consumer was made.
+type Stats struct {
+	Stored      uint64 // reports whose record and return are stored
+	Undecodable uint64 // reports that could not be read, were too large or contradicted their subject
+	Foreign     uint64 // reports for a job ID that is not a scheduled job of that peel
+	Future      uint64 // reports with times from the far future
+	Retried     uint64 // deliveries that have to be repeated because of the bus
+}
+
+// New returns a consumer. It starts nothing.
+func New(o Options) *Consumer {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Consumer{o: o, log: o.Log}
+}
+
+// Stats returns the counts.
+func (c *Consumer) Stats() Stats {
+	return Stats{
+		Stored: c.counts.stored.Load(), Undecodable: c.counts.undecodable.Load(), Foreign: c.counts.foreign.Load(),
+		Future: c.counts.future.Load(), Retried: c.counts.retried.Load(),
+	}
+}
+
+// Run works until ctx ends, finishes what it has begun and returns nil. Trouble with the bus is logged and
+// outlasted; a connection that is closed is an error.
+func (c *Consumer) Run(ctx context.Context) error {
+	pause := time.Second
+	for {
+		began := time.Now()
+		err := c.consume(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if c.o.JetStream.Conn().IsClosed() {
+			return errors.New("cannot read scheduled results: the connection to the bus is closed")
+		}
+		if time.Since(began) > lastPause {
+			pause = time.Second
+		}
+		c.log.Warn("scheduled results wait", "err", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// consume works until the consumer ends or ctx does.
+func (c *Consumer) consume(ctx context.Context) error {
+	consumer, err := c.consumer(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot use the consumer %s: %w", consumerName, err)
+	}
+	reports, ended := make(chan jetstream.Msg), make(chan error, 1)
+	stopping, stop := context.WithCancel(ctx)
+	defer stop()
+	consuming, err := consumer.Consume(func(m jetstream.Msg) {
+		select {
+		case reports <- m:
+		case <-stopping.Done(): // it comes again, here or elsewhere
+			_ = m.Nak()
+		}
+	}, jetstream.PullMaxBytes(fetched), jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+		select {
+		case ended <- err:
+		default:
+		}
+	}))
+	if err != nil {
+		return fmt.Errorf("cannot use the consumer %s: %w", consumerName, err)
+	}
+	var workers sync.WaitGroup
+	for range atOnce {
+		workers.Go(func() {
+			for {
+				select {
+				case <-stopping.Done():
+					return
+				case m := <-reports:
+					c.handle(context.WithoutCancel(ctx), m)
+				}
+			}
+		})
+	}
+	select {
+	case <-ctx.Done():
+	case err = <-ended:
+	case <-consuming.Closed():
+		err = errors.New("the bus ended the reading")
+	}
+	stop()
+	consuming.Drain() // what was fetched goes back at once
+	<-consuming.Closed()
+	workers.Wait()
+	return err
+}
+
+func (c *Consumer) consumer(ctx context.Context) (jetstream.Consumer, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	return c.o.JetStream.CreateOrUpdateConsumer(ctx, streamName, jetstream.ConsumerConfig{
+		Durable:       consumerName,
+		FilterSubject: wire.AllScheduled,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       ackWait,
+		MaxDeliver:    -1,
+		MaxAckPending: unacked,
+	})
+}
+
+// handle brings one delivery to its end: acknowledged, refused for good, or to come again.
+func (c *Consumer) handle(ctx context.Context, m jetstream.Msg) {
+	meta, err := m.Metadata()
+	if err != nil {
+		c.log.Error("delivery without metadata", "subject", m.Subject(), "err", err)
+		return
+	}
+	r, err := decode(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}, time.Now())
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, ackWait/2)
+		err = c.store(ctx, &r)
+		cancel()
+	}
+	switch refusal, refused := errors.AsType[*refusalError](err); {
+	case err == nil:
+		c.counts.stored.Add(1)
+		err = m.Ack()
+	case refused:
+		c.refuse(m, refusal)
+		err = m.TermWithReason(string(refusal.reason))
+	default:
+		pause := min(time.Second<<min(meta.NumDelivered-1, 10), lastPause)
+		c.counts.retried.Add(1)
+		c.log.Warn("scheduled result not stored yet", "jid", r.JID, "peel", r.Peel, "wait", pause, "err", err)
+		err = m.NakWithDelay(pause)
+	}
+	if err != nil {
+		c.log.Debug("delivery not answered, it comes again", "subject", m.Subject(), "err", err)
+	}
+}
+
+func (c *Consumer) refuse(m jetstream.Msg, e *refusalError) {
+	switch e.reason {
+	case foreign:
+		c.counts.foreign.Add(1)
+	case future:
+		c.counts.future.Add(1)
+	default:
+		c.counts.undecodable.Add(1)
+	}
+	c.log.Warn("scheduled result refused", "subject", m.Subject(), "reason", e.reason, "err", e.err)
+}
+
+// store writes the record and the return of a report, each unless it is there.
+func (c *Consumer) store(ctx context.Context, r *wire.ScheduledResult) error {
+	j, err := record(r, time.Now())
+	if err != nil {
+		return err
+	}
+	data, err := returned(r)
+	if err != nil {
+		return err
+	}
+	if err := c.o.Store.Create(ctx, j); errors.Is(err, job.ErrExists) {
+		existing, err := c.o.Store.Get(ctx, j.JID)
+		if err != nil {
+			return err
+		}
+		if !existing.Scheduled() || len(existing.Targets) != 1 || existing.Targets[0] != r.Peel {
+			return &refusalError{foreign, fmt.Errorf("job %s is not a scheduled job of %s", j.JID, r.Peel)}
+		}
+	} else if err != nil {
+		return err
+	}
+	return c.o.Store.CreateReturn(ctx, j.JID, r.Peel, data)
+}

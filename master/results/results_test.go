@@ -1,0 +1,424 @@
+package results_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/segmentio/ksuid"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/master/results"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// system is a bus in fake time with a peel.
+type system struct {
+	t     *testing.T
+	bus   *natstest.Bus
+	js    jetstream.JetStream
+	store *job.Store
+	web   *nats.Conn // the peel web.01
+}
+
+func bubble(t *testing.T, f func(t *testing.T, s *system)) {
+	t.Helper()
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		store, err := job.NewStore(t.Context(), js)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, &system{t: t, bus: b, js: js, store: store, web: b.Conn(t, auth.RolePeel, "web_01")})
+	})
+}
+
+// consumer starts a master's consumer, which ends with the test if stop is not called.
+func (s *system) consumer(name string) (c *results.Consumer, stop func()) {
+	s.t.Helper()
+	js, err := jetstream.New(s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	store, err := job.NewStore(s.t.Context(), js)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c = results.New(results.Options{JetStream: js, Store: store})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.t.Errorf("%s ended with %v", name, err)
+		}
+	})
+	s.t.Cleanup(stop)
+	synctest.Wait()
+	return c, stop
+}
+
+func report(change func(*wire.ScheduledResult)) wire.ScheduledResult {
+	now := time.Now()
+	r := wire.ScheduledResult{
+		JID: wire.NewJID(), Peel: "web.01", Entry: "sync-certs", Trigger: wire.TriggerTimer, Function: "cmd.run",
+		Args: map[string]any{"command": "true"}, Result: wire.Result{Success: true, Data: "out", Duration: time.Second},
+		Nominal: now.Add(-4 * time.Second), Fired: now.Add(-3 * time.Second), Started: now.Add(-2 * time.Second), Finished: now.Add(-time.Second),
+		Commit: "0123456789abcdef", Origin: "web/certs.yaml:7", Author: "Ada <ada@example.org>", V: wire.Version,
+	}
+	if change != nil {
+		change(&r)
+	}
+	return r
+}
+
+// publish sends a report as a peel does, once the stream has it.
+func (s *system) publish(nc *nats.Conn, subject string, v any) {
+	s.t.Helper()
+	data, ok := v.([]byte)
+	if !ok {
+		var err error
+		if data, err = canon.Marshal(v); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	msg, err := nc.Request(subject, data, 5*time.Second)
+	if err != nil || !strings.Contains(string(msg.Data), "job-events") {
+		s.t.Fatalf("the stream answered %v, %v", msg, err)
+	}
+}
+
+func (s *system) report(r wire.ScheduledResult) {
+	s.t.Helper()
+	s.publish(s.web, wire.ScheduledOf(r.JID, "web_01"), r)
+}
+
+// find reads a job and the return of web.01, nil for what is not there.
+func (s *system) find(jid wire.JID) (*job.Job, *wire.Return) {
+	s.t.Helper()
+	synctest.Wait()
+	j, _ := s.store.Get(s.t.Context(), jid)
+	r, err := s.store.Return(s.t.Context(), jid, "web.01")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return j, r
+}
+
+// pending are the reports that no master has finished with.
+func (s *system) pending() uint64 {
+	s.t.Helper()
+	synctest.Wait()
+	c, err := s.js.Consumer(s.t.Context(), "job-events", "schedule-results")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	info := c.CachedInfo()
+	return info.NumPending + uint64(info.NumAckPending)
+}
+
+// refuse makes the stream of a bucket refuse all writes, or take them again.
+func (s *system) refuse(bucket string, refuse bool) {
+	s.t.Helper()
+	stream, err := s.js.Stream(s.t.Context(), "KV_"+bucket)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := stream.CachedInfo().Config
+	if c.MaxMsgSize = -1; refuse {
+		c.MaxMsgSize = 1
+	}
+	if _, err := s.js.UpdateStream(s.t.Context(), c); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestAScheduledRunBecomesAJob(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		c, _ := s.consumer("m1")
+		r := report(nil)
+		s.report(r)
+		j, ret := s.find(r.JID)
+		if j == nil || ret == nil {
+			t.Fatalf("record %v, return %v, %+v", j, ret, c.Stats())
+		}
+		if j.Status != job.Complete || j.User != r.Author || j.Function != "cmd.run" || j.Args["command"] != "true" ||
+			len(j.Targets) != 1 || j.Targets[0] != "web.01" || j.ReturnCount != 1 || j.SuccessCount != 1 || !j.Created.Equal(r.Started) {
+			t.Errorf("%+v", j)
+		}
+		for key, want := range map[string]string{
+			"source": "schedule", "schedule": "sync-certs", "trigger": "timer", "commit": "0123456789abcdef",
+			"file": "web/certs.yaml:7", "author": "Ada <ada@example.org>",
+			"nominal": r.Nominal.UTC().Format(time.RFC3339Nano), "finished": r.Finished.UTC().Format(time.RFC3339Nano),
+		} {
+			if j.Metadata[key] != want {
+				t.Errorf("metadata %s is %q, want %q", key, j.Metadata[key], want)
+			}
+		}
+		if !ret.Success || ret.Data != "out" || ret.Duration != time.Second || !ret.Finished.Equal(r.Finished) {
+			t.Errorf("%+v", ret)
+		}
+		if n := s.pending(); n != 0 || c.Stats().Stored != 1 {
+			t.Errorf("%d reports pending, %+v", n, c.Stats())
+		}
+	})
+}
+
+func TestAnEntryOfThePeelsOwnConfigurationHasNoAuthor(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.consumer("m1")
+		r := report(func(r *wire.ScheduledResult) {
+			r.Commit, r.Origin, r.Author, r.Success, r.Error = "", "", "", false, "exit 1"
+		})
+		s.report(r)
+		j, _ := s.find(r.JID)
+		if j == nil || j.User != "peel.yaml" || j.Status != job.Failed || j.SuccessCount != 0 || j.ReturnCount != 1 {
+			t.Fatalf("%+v", j)
+		}
+		if _, ok := j.Metadata["commit"]; ok {
+			t.Errorf("%v", j.Metadata)
+		}
+	})
+}
+
+func TestReportsWaitWhileNoMasterLives(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		_, stop := s.consumer("m1")
+		stop()
+		r := report(nil)
+		s.report(r)
+		time.Sleep(time.Hour)
+		s.consumer("m2")
+		if j, ret := s.find(r.JID); j == nil || ret == nil {
+			t.Errorf("record %v, return %v", j, ret)
+		}
+	})
+}
+
+func TestWhatIsNotThePeelsOwnIsRefused(t *testing.T) {
+	future := time.Now().Add(100 * 365 * 24 * time.Hour)
+	for name, change := range map[string]func(*wire.ScheduledResult){
+		"speaks for another peel": func(r *wire.ScheduledResult) { r.Peel = "db-01" },
+		"speaks of another job":   func(r *wire.ScheduledResult) { r.JID = wire.NewJID() },
+		"far future":              func(r *wire.ScheduledResult) { r.Finished = future },
+		"no entry":                func(r *wire.ScheduledResult) { r.Entry = "" },
+		"no function":             func(r *wire.ScheduledResult) { r.Function = "" },
+		"long words":              func(r *wire.ScheduledResult) { r.Author = strings.Repeat("x", 600) },
+		"oversize":                func(r *wire.ScheduledResult) { r.Data = make([]byte, job.MaxReturn) },
+		"of a later protocol":     func(r *wire.ScheduledResult) { r.V = 99 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *system) {
+				c, _ := s.consumer("m1")
+				jid := wire.NewJID()
+				r := report(func(r *wire.ScheduledResult) { r.JID = jid; change(r) })
+				s.publish(s.web, wire.ScheduledOf(jid, "web_01"), r)
+				good := report(nil)
+				s.report(good)
+				time.Sleep(time.Minute)
+				if j, ret := s.find(jid); j != nil || ret != nil {
+					t.Errorf("record %+v, return %+v", j, ret)
+				}
+				if j, _ := s.find(good.JID); j == nil {
+					t.Error("the next report was held up")
+				}
+				if st := c.Stats(); s.pending() != 0 || st.Undecodable+st.Future != 1 || st.Retried != 0 {
+					t.Errorf("%d pending, %+v", s.pending(), st)
+				}
+			})
+		})
+	}
+}
+
+func TestAnIDFromTheFarFutureIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		c, _ := s.consumer("m1")
+		id, err := ksuid.NewRandomWithTime(time.Now().Add(72 * time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.report(report(func(r *wire.ScheduledResult) { r.JID = wire.JID(id.String()) }))
+		synctest.Wait()
+		if st := c.Stats(); st.Future != 1 || s.pending() != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestBytesThatAreNoReportDoNotBlockTheStream(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		c, _ := s.consumer("m1")
+		for _, data := range [][]byte{nil, []byte("{}"), []byte(`{"stream":"facts","seq":4}`), make([]byte, 1<<20)} {
+			s.publish(s.web, wire.ScheduledOf(wire.NewJID(), "web_01"), data)
+		}
+		good := report(nil)
+		s.report(good)
+		if j, _ := s.find(good.JID); j == nil || c.Stats().Undecodable != 4 || s.pending() != 0 {
+			t.Errorf("record %v, %+v, %d pending", j, c.Stats(), s.pending())
+		}
+		stream, err := s.js.Stream(t.Context(), "job-events")
+		if err != nil || stream.CachedInfo().State.Msgs != 5 {
+			t.Errorf("the stream keeps %d messages to look at, %v", stream.CachedInfo().State.Msgs, err)
+		}
+	})
+}
+
+func TestAJobIDThatBelongsToOthersIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		c, _ := s.consumer("m1")
+		dispatched := job.FromDispatch(job.Spec{
+			JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"web.01"}, Timeout: time.Minute,
+		}, "alice", "m1", time.Now())
+		if err := s.store.Create(t.Context(), dispatched); err != nil {
+			t.Fatal(err)
+		}
+		others := report(func(r *wire.ScheduledResult) { r.Peel = "db-01" })
+		db := s.bus.Conn(t, auth.RolePeel, "db-01")
+		s.publish(db, wire.ScheduledOf(others.JID, "db-01"), others)
+		synctest.Wait()
+		for _, jid := range []wire.JID{dispatched.JID, others.JID} {
+			s.report(report(func(r *wire.ScheduledResult) { r.JID = jid }))
+			if j, ret := s.find(jid); ret != nil || j.Targets[0] == "web.01" && j.Status != job.Claimed {
+				t.Errorf("record %+v, return %+v", j, ret)
+			}
+		}
+		if st := c.Stats(); st.Foreign != 2 || s.pending() != 0 {
+			t.Errorf("%+v, %d pending", st, s.pending())
+		}
+	})
+}
+
+func TestAPeelCannotSpeakForAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		denied := make(chan error, 1)
+		db := s.bus.Conn(t, auth.RolePeel, "db-01", nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
+		r := report(nil)
+		if err := db.Publish(wire.ScheduledOf(r.JID, "web_01"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-denied; !strings.Contains(err.Error(), "web_01") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAMinuteOfTroubleLosesNothing(t *testing.T) {
+	for _, bucket := range []string{"jobs", "job-returns"} {
+		t.Run(bucket, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *system) {
+				c, _ := s.consumer("m1")
+				s.refuse(bucket, true)
+				var jids []wire.JID
+				for range 50 {
+					r := report(nil)
+					s.report(r)
+					jids = append(jids, r.JID)
+				}
+				time.Sleep(time.Minute)
+				early := c.Stats()
+				s.refuse(bucket, false)
+				time.Sleep(time.Minute)
+				for _, jid := range jids {
+					if j, ret := s.find(jid); j == nil || ret == nil {
+						t.Errorf("record %v, return %v", j, ret)
+					}
+				}
+				if early.Stored != 0 || early.Retried < 150 || early.Retried > 500 || s.pending() != 0 || c.Stats().Stored != 50 {
+					t.Errorf("during the trouble %+v, after it %+v, %d pending", early, c.Stats(), s.pending())
+				}
+			})
+		})
+	}
+}
+
+func TestTwoMastersAndRedeliveryMakeOneRecord(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.consumer("m1")
+		_, stop := s.consumer("m2")
+		// The return cannot be stored at first, so every report is delivered again, to either master.
+		s.refuse("job-returns", true)
+		var jids []wire.JID
+		for range 30 {
+			r := report(nil)
+			s.report(r)
+			s.report(r) // and peels repeat what they think was lost
+			jids = append(jids, r.JID)
+		}
+		time.Sleep(5 * time.Second)
+		s.refuse("job-returns", false)
+		stop()
+		time.Sleep(2 * time.Minute)
+		for bucket, want := range map[string]uint64{"KV_jobs": 30, "KV_job-returns": 30} {
+			stream, err := s.js.Stream(t.Context(), bucket)
+			if err != nil || stream.CachedInfo().State.Msgs != want || stream.CachedInfo().State.LastSeq != want {
+				t.Errorf("%s: %+v, %v", bucket, stream.CachedInfo().State, err)
+			}
+		}
+		for _, jid := range jids {
+			if j, ret := s.find(jid); j == nil || ret == nil {
+				t.Errorf("record %v, return %v", j, ret)
+			}
+		}
+		if n := s.pending(); n != 0 {
+			t.Errorf("%d pending", n)
+		}
+	})
+}
+
+func TestAReportThatAMasterDiedOverIsFinishedByAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		_, stop := s.consumer("m1")
+		s.refuse("job-returns", true)
+		r := report(nil)
+		s.report(r)
+		if j, ret := s.find(r.JID); j == nil || ret != nil {
+			t.Errorf("record %v, return %v", j, ret)
+		}
+		stop()
+		s.refuse("job-returns", false)
+		s.consumer("m2")
+		time.Sleep(2 * time.Minute)
+		if j, ret := s.find(r.JID); j == nil || ret == nil {
+			t.Errorf("record %v, return %v", j, ret)
+		}
+	})
+}
+
+func TestConsumptionOutlastsARestartOfTheBus(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.consumer("m1")
+		s.bus.Restart(t)
+		time.Sleep(5 * time.Second)
+		r := report(nil)
+		s.report(r)
+		time.Sleep(2 * time.Minute)
+		if j, ret := s.find(r.JID); j == nil || ret == nil {
+			t.Errorf("record %v, return %v", j, ret)
+		}
+	})
+}
+
+func TestAConsumerThatWasDeletedComesBack(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.consumer("m1")
+		if err := s.js.DeleteConsumer(t.Context(), "job-events", "schedule-results"); err != nil {
+			t.Fatal(err)
+		}
+		r := report(nil)
+		s.report(r)
+		time.Sleep(2 * time.Minute)
+		if j, ret := s.find(r.JID); j == nil || ret == nil {
+			t.Errorf("record %v, return %v", j, ret)
+		}
+	})
+}
