@@ -1,0 +1,72 @@
+// Package api is how people's programs talk to masters: the services that answer questions over the bus, and the
+// client that asks them.
+//
+// A question is a request on a subject whose last token is who asks; the bus lets nobody use another's name there,
+// so the name needs no proof in the message. Any master answers, because none knows anything that is not in the
+// buckets or the stream of facts. Lists come in pages that take at most half of what the bus carries in one message,
+// unless one thing alone is larger; each says where the next begins.
+//
+// What goes wrong comes back as an [*Error] with a [Code], which is all that a program needs to choose what to do.
+// That a question is not allowed is known as soon as the bus refuses it, not when time is up.
+package api
+
+import (
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// ResolveRequest asks which peels an expression selects.
+type ResolveRequest struct {
+	Expr  string        `json:"expr"`
+	After target.PeelID `json:"after,omitempty"` // the page begins after this peel
+}
+
+// Resolved is a page of the peels that an expression selects, by ID. That there are none is an answer like others.
+type Resolved struct {
+	Peels   []target.PeelID `json:"peels"`
+	Total   int             `json:"total"`             // peels on all pages
+	Offline []target.PeelID `json:"offline,omitempty"` // those of Peels that have not been heard for 90 s
+	Unknown []target.PeelID `json:"unknown,omitempty"` // named by L@, but no peel of this ID has ever told its facts; on the first page
+	More    bool            `json:"more,omitempty"`
+}
+
+// JobRequest asks for one job, or for a page of its targets.
+type JobRequest struct {
+	JID   wire.JID      `json:"jid"`
+	After target.PeelID `json:"after,omitempty"` // the page begins after this target
+}
+
+// PeelsRequest asks for a page of peels.
+type PeelsRequest struct {
+	Target string        `json:"target,omitempty"` // an expression; empty selects all
+	After  target.PeelID `json:"after,omitempty"`  // the page begins after this peel
+}
+
+// A Peel is one peel as masters know it.
+type Peel struct {
+	ID       target.PeelID `json:"id"`
+	Online   bool          `json:"online"`             // heard in the last 90 s
+	LastSeen time.Time     `json:"last_seen,omitzero"` // zero: never since the master that answers began
+	// Facts are what the peel tells of its host. A list leaves them out.
+	Facts target.Facts `json:"facts,omitempty"`
+}
+
+// PeelsPage is a page of peels, by ID.
+type PeelsPage struct {
+	Peels []Peel `json:"peels"`
+	Total int    `json:"total"` // on all pages
+	More  bool   `json:"more,omitempty"`
+}
+
+// PeelRequest asks for one peel, with its facts.
+type PeelRequest struct {
+	Peel target.PeelID `json:"peel"`
+}
+
+// Lengths of pages, so that with IDs of the greatest length a page stays under 512 KiB.
+const (
+	resolvedInPage = 1500 // a peel may be in it twice
+	peelsInPage    = 2000
+)

@@ -1,0 +1,376 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func wantCode(t *testing.T, err error, code api.Code) {
+	t.Helper()
+	if api.CodeOf(err) != code {
+		t.Errorf("code %q of %v, want %q", api.CodeOf(err), err, code)
+	}
+}
+
+func TestTargetsAreResolvedFromTheFacts(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		s.peel("web-01", target.Facts{"os": "debian"}, nil)
+		s.peel("web.02", target.Facts{"os": "alpine"}, nil)
+		s.peel("db-01", target.Facts{"os": "debian"}, nil)
+		c := s.client(auth.RoleOperator, "alice")
+		for expr, want := range map[string][]target.PeelID{
+			"*":                       {"db-01", "web-01", "web.02"},
+			"G@os:debian and not db*": {"web-01"},
+			"N@front":                 {"web-01"},
+			"L@web.02,db-01,gone":     {"db-01", "web.02"},
+			"nobody*":                 nil,
+		} {
+			r, err := c.Resolve(t.Context(), expr)
+			if err != nil || !slices.Equal(r.Peels, want) || r.Total != len(want) || len(r.Offline) != 0 {
+				t.Errorf("%s: %+v, %v", expr, r, err)
+			}
+			if strings.HasPrefix(expr, "L@") && !slices.Equal(r.Unknown, []target.PeelID{"gone"}) {
+				t.Errorf("unknown: %v", r.Unknown)
+			}
+		}
+		_, err := c.Resolve(t.Context(), "web-* and")
+		wantCode(t, err, api.CodeInvalid)
+		if err == nil || !strings.Contains(err.Error(), "column") {
+			t.Errorf("a bad expression: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		if r, err := c.Resolve(t.Context(), "web*"); err != nil || !slices.Equal(r.Offline, []target.PeelID{"web-01", "web.02"}) {
+			t.Errorf("after two silent minutes: %+v, %v", r, err)
+		}
+	})
+}
+
+func TestPeelsAreListedAndShown(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		s.peel("web-01", target.Facts{"os": "debian"}, nil)
+		s.peel("db-01", nil, nil)
+		c := s.client(auth.RoleAuditor, "eve")
+		peels, err := c.Peels(t.Context(), "")
+		if err != nil || len(peels) != 2 || peels[0].ID != "db-01" || !peels[0].Online || peels[0].Facts != nil || peels[0].LastSeen.IsZero() {
+			t.Errorf("%+v, %v", peels, err)
+		}
+		if peels, err = c.Peels(t.Context(), "web*"); err != nil || len(peels) != 1 {
+			t.Errorf("%+v, %v", peels, err)
+		}
+		p, err := c.Peel(t.Context(), "web-01")
+		if err != nil || p.Facts["os"] != "debian" || !p.Online {
+			t.Errorf("%+v, %v", p, err)
+		}
+		_, err = c.Peel(t.Context(), "gone")
+		wantCode(t, err, api.CodeNotFound)
+	})
+}
+
+func TestManyPeelsComeInPages(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		nc := s.bus.Conn(t, auth.RoleMaster, "loader")
+		var ids []target.PeelID
+		for i := range 4100 {
+			id := target.PeelID(fmt.Sprintf("p%04d%s", i, strings.Repeat("x", 120)))
+			data, err := canon.Marshal(wire.Facts{Peel: id, V: wire.Version})
+			if err == nil {
+				err = nc.Publish(wire.Fact(id.Wire()), data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+		synctest.Wait()
+		s.master("m1")
+		c := s.client(auth.RoleOperator, "alice")
+		time.Sleep(2 * time.Minute) // so that each is in the answer twice
+		r, err := c.Resolve(t.Context(), "*")
+		if err != nil || !slices.Equal(r.Peels, ids) || !slices.Equal(r.Offline, ids) || r.Total != 4100 {
+			t.Errorf("%d resolved, %d offline, %v", len(r.Peels), len(r.Offline), err)
+		}
+		peels, err := c.Peels(t.Context(), "")
+		if err != nil || len(peels) != 4100 || peels[4099].ID != ids[4099] {
+			t.Errorf("%d listed, %v", len(peels), err)
+		}
+	})
+}
+
+// collect follows a job to its end.
+func collect(ctx context.Context, f *api.Follower) (returns []target.PeelID, acks int, ended *job.Job, err error) {
+	for e, err := range f.Events(ctx) {
+		switch {
+		case err != nil:
+			return returns, acks, nil, err
+		case e.Acked:
+			acks++
+		case e.Return != nil:
+			returns = append(returns, e.Peel)
+		case e.Ended != nil:
+			ended = e.Ended
+		}
+	}
+	slices.Sort(returns)
+	return returns, acks, ended, nil
+}
+
+func TestAJobIsDispatchedFollowedAndShown(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		ids := []target.PeelID{"db-01", "web.01"}
+		for _, id := range ids {
+			s.peel(id, nil, pong(id))
+		}
+		s.peel("quiet", nil, nil)
+		c := s.client(auth.RoleOperator, "alice")
+		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Args: map[string]any{"n": 1}, Targets: append(ids, "quiet"), TargetExpr: "*", Timeout: 10 * time.Second}
+		f, err := c.Follow(spec.JID, spec.Targets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if j, err := c.Dispatch(t.Context(), spec); err != nil || j.Status != job.Running || j.User != "alice" {
+			t.Fatalf("%+v, %v", j, err)
+		}
+		returns, _, ended, err := collect(t.Context(), f)
+		if err != nil || !slices.Equal(returns, ids) || ended == nil || ended.Status != job.Partial || ended.ReturnCount != 2 {
+			t.Errorf("%v, %+v, %v", returns, ended, err)
+		}
+		j, err := c.JobShow(t.Context(), spec.JID)
+		if err != nil || j.Args["n"] != int64(1) || len(j.Targets) != 3 || j.Status != job.Partial {
+			t.Errorf("%+v, %v", j, err)
+		}
+		var states []job.RowState
+		for row, err := range c.Rows(t.Context(), spec.JID) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			states = append(states, row.State)
+		}
+		if !slices.Equal(states, []job.RowState{job.RowOK, job.RowMissing, job.RowOK}) {
+			t.Errorf("%v", states)
+		}
+		page, err := c.JobList(t.Context(), job.Query{User: "alice", Target: "quiet"})
+		if err != nil || len(page.Jobs) != 1 || page.Jobs[0].JID != spec.JID {
+			t.Errorf("%+v, %v", page, err)
+		}
+		_, err = c.JobList(t.Context(), job.Query{Status: "done"})
+		wantCode(t, err, api.CodeInvalid)
+		_, err = c.JobShow(t.Context(), wire.NewJID())
+		wantCode(t, err, api.CodeNotFound)
+	})
+}
+
+func TestWhatAFollowerMissedComesAtTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		var ids []target.PeelID
+		for i := range 20 {
+			ids = append(ids, target.PeelID(fmt.Sprintf("p%02d", i)))
+			s.peel(ids[i], nil, pong(ids[i]))
+		}
+		c := s.client(auth.RoleOperator, "alice")
+		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: ids}
+		if _, err := c.Dispatch(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		f, err := c.Follow(spec.JID, ids) // too late for any message
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		began := time.Now()
+		returns, acks, ended, err := collect(t.Context(), f)
+		if err != nil || !slices.Equal(returns, ids) || acks != 0 || ended.Status != job.Complete || time.Since(began) > 6*time.Second {
+			t.Errorf("%v, %+v, %v after %v", returns, ended, err, time.Since(began))
+		}
+	})
+}
+
+func TestLeavingAFollowerLeavesTheJob(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		s.peel("a", nil, func(nc *nats.Conn, r wire.Request) {
+			time.Sleep(20 * time.Second)
+			pong("a")(nc, r)
+		})
+		c := s.client(auth.RoleOperator, "alice")
+		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"a"}}
+		f, err := c.Follow(spec.JID, spec.Targets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Dispatch(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		ctx, interrupt := context.WithTimeout(t.Context(), 3*time.Second)
+		defer interrupt()
+		if _, _, _, err := collect(ctx, f); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		f.Close()
+		time.Sleep(time.Minute)
+		if j, err := c.JobShow(t.Context(), spec.JID); err != nil || j.Status != job.Complete {
+			t.Errorf("%+v, %v", j, err)
+		}
+	})
+}
+
+func TestWhatIsNotAllowedIsKnownAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		c := s.client(auth.RoleAuditor, "eve")
+		began := time.Now()
+		_, err := c.Dispatch(t.Context(), job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"a"}})
+		wantCode(t, err, api.CodeDenied)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("after %v", took)
+		}
+	})
+}
+
+func TestACredentialThatTheBusDoesNotKnowIsDenied(t *testing.T) {
+	b := natstest.Listen(t)
+	other := natstest.Listen(t)
+	creds, err := other.Keys.Creds(auth.RoleOperator, "alice", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: creds})
+	wantCode(t, err, api.CodeDenied)
+	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: []byte("nonsense")})
+	wantCode(t, err, api.CodeDenied)
+	b.Stop(t)
+	own, err := b.Keys.Creds(auth.RoleOperator, "alice", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: own})
+	wantCode(t, err, api.CodeUnreachable)
+}
+
+func TestWithoutAMasterTheAnswerSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		c := s.client(auth.RoleOperator, "alice")
+		_, err := c.Resolve(t.Context(), "*")
+		wantCode(t, err, api.CodeUnavailable)
+		if err == nil || !strings.Contains(err.Error(), "no master answers") {
+			t.Errorf("%v", err)
+		}
+		_, err = c.SyncStatus(t.Context())
+		wantCode(t, err, api.CodeUnavailable)
+		if err == nil || !strings.HasPrefix(err.Error(), "no settings service answers") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestDispatchWaitsForAMasterThatIsAboutToCome(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		stop := s.master("m1")
+		s.peel("a", nil, pong("a"))
+		c := s.client(auth.RoleOperator, "alice")
+		stop()
+		started := make(chan struct{})
+		go func() {
+			defer close(started)
+			time.Sleep(400 * time.Millisecond)
+			s.master("m2")
+		}()
+		j, err := c.Dispatch(t.Context(), job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"a"}})
+		if err != nil || j.Owner != "m2" {
+			t.Errorf("%+v, %v", j, err)
+		}
+		<-started
+	})
+}
+
+func TestSyncIsAskedWhereItIsServed(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		nc := s.bus.Conn(t, auth.RoleMaster, "m1")
+		service, err := micro.AddService(nc, micro.Config{Name: "sync", Version: "1.0.0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := make([]status.Peel, 1200)
+		for i := range all {
+			all[i] = status.Peel{Peel: target.PeelID(fmt.Sprintf("p%04d", i)), State: status.Applied}
+		}
+		answer := func(verb string, f func(micro.Request) any) {
+			handler := func(req micro.Request) {
+				data, err := canon.Marshal(f(req))
+				if err == nil {
+					err = req.Respond(data)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			if err := service.AddEndpoint(verb, micro.HandlerFunc(handler), micro.WithEndpointSubject(wire.API("sync", verb, "*"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		answer("status", func(micro.Request) any { return status.Sync{Branch: "main"} })
+		answer("now", func(micro.Request) any { time.Sleep(time.Minute); return status.Sync{Branch: "now"} })
+		answer("peels", func(req micro.Request) any {
+			var q status.PeelsRequest
+			if err := canon.Unmarshal(req.Data(), &q); err != nil {
+				t.Error(err)
+			}
+			from := slices.IndexFunc(all, func(p status.Peel) bool { return p.Peel > q.After })
+			to := min(from+500, len(all))
+			return status.PeelsPage{Peels: all[from:to], More: to < len(all)}
+		})
+		c := s.client(auth.RoleOperator, "alice")
+		if st, err := c.SyncStatus(t.Context()); err != nil || st.Branch != "main" {
+			t.Errorf("%+v, %v", st, err)
+		}
+		if st, err := c.SyncNow(t.Context()); err != nil || st.Branch != "now" {
+			t.Errorf("%+v, %v", st, err)
+		}
+		if peels, err := c.SyncPeels(t.Context()); err != nil || len(peels) != 1200 || peels[1199].Peel != "p1199" {
+			t.Errorf("%d peels, %v", len(peels), err)
+		}
+	})
+}
+
+func TestMastersShareTheQuestions(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		stop := s.master("m1")
+		s.master("m2")
+		s.peel("a", nil, nil)
+		c := s.client(auth.RoleOperator, "alice")
+		for i := range 20 {
+			if i == 10 {
+				stop()
+			}
+			if r, err := c.Resolve(t.Context(), "*"); err != nil || r.Total != 1 {
+				t.Errorf("question %d: %+v, %v", i, r, err)
+			}
+		}
+	})
+}

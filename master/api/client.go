@@ -1,0 +1,247 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	connectWait  = 5 * time.Second
+	answerWait   = 10 * time.Second
+	syncWait     = 150 * time.Second // for an attempt to fetch, compile and publish
+	dispatchTry  = 5
+	dispatchWait = 300 * time.Millisecond
+)
+
+// ClientOptions say where the bus is and who asks.
+type ClientOptions struct {
+	URL   string
+	Creds []byte // what a .creds file holds; the name in it is the user's
+	CA    string // file with the certificates that the bus's own is checked against; empty: those of the system
+	// Connect are further options of the connection.
+	Connect []nats.Option
+}
+
+// A Client asks masters as one user. Its methods may be called from several goroutines. Their errors are [*Error],
+// but for those of a context that was canceled.
+type Client struct {
+	nc      *nats.Conn
+	user    string
+	denials *denials
+}
+
+// Connect connects to the bus, once: it does not wait for a bus that is away.
+func Connect(o ClientOptions) (*Client, error) {
+	user, err := userOf(o.Creds)
+	if err != nil {
+		return nil, fail(CodeDenied, err, "cannot use the credential")
+	}
+	d := newDenials()
+	opts := []nats.Option{nats.Name("zester"), nats.Timeout(connectWait), nats.MaxReconnects(-1)}
+	if o.CA != "" {
+		opts = append(opts, nats.RootCAs(o.CA))
+	}
+	opts = append(opts, o.Connect...)
+	opts = append(opts,
+		nats.UserCredentialBytes(o.Creds),
+		nats.CustomInboxPrefix(wire.UserInbox(user)),
+		nats.ReconnectBufSize(-1),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { d.hear(err) }))
+	nc, err := nats.Connect(o.URL, opts...)
+	if err != nil {
+		return nil, connectError(o.URL, err)
+	}
+	return &Client{nc: nc, user: user, denials: d}, nil
+}
+
+// userOf reads the user's name from a credential. The bus checks it; here it only makes subjects.
+func userOf(creds []byte) (string, error) {
+	token, err := jwt.ParseDecoratedJWT(creds)
+	if err != nil {
+		return "", err
+	}
+	claims, err := jwt.DecodeUserClaims(token)
+	if err != nil {
+		return "", err
+	}
+	if claims.Name == "" {
+		return "", errors.New("it has no name")
+	}
+	return claims.Name, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() { c.nc.Close() }
+
+// User is the name in the credential.
+func (c *Client) User() string { return c.user }
+
+// call asks on a subject and reads the answer into a new A.
+func call[A any](ctx context.Context, c *Client, subject string, question any) (*A, error) {
+	data, err := canon.Marshal(question)
+	if err != nil {
+		return nil, fail(CodeInvalid, err, "cannot ask %s", subject)
+	}
+	if limit := c.nc.MaxPayload(); int64(len(data)) > limit {
+		return nil, fail(CodeInvalid, nil, "cannot ask %s: the request takes %d bytes, the bus carries %d", subject, len(data), limit)
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, answerWait)
+		defer cancel()
+	}
+	msg, err := c.request(ctx, subject, data)
+	if err != nil {
+		return nil, requestError(subject, err)
+	}
+	if err := answerError(msg); err != nil {
+		return nil, err
+	}
+	a := new(A)
+	if err := canon.Unmarshal(msg.Data, a); err != nil {
+		return nil, fail(CodeUnavailable, err, "cannot read the answer of %s", subject)
+	}
+	return a, nil
+}
+
+// request is nats.Conn's, except that it ends as soon as the bus refuses the subject.
+func (c *Client) request(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer c.denials.watch(subject, cancel)()
+	msg, err := c.nc.RequestWithContext(ctx, subject, data)
+	if cause := context.Cause(ctx); errors.Is(cause, nats.ErrPermissionViolation) {
+		return nil, cause
+	}
+	return msg, err
+}
+
+// Resolve asks which peels an expression selects, all of them.
+func (c *Client) Resolve(ctx context.Context, expr string) (*Resolved, error) {
+	all := &Resolved{}
+	for q := (ResolveRequest{Expr: expr}); ; q.After = all.Peels[len(all.Peels)-1] {
+		a, err := call[Resolved](ctx, c, wire.Resolve(c.user), q)
+		if err != nil {
+			return nil, err
+		}
+		all.Peels, all.Offline, all.Unknown = append(all.Peels, a.Peels...), append(all.Offline, a.Offline...), append(all.Unknown, a.Unknown...)
+		all.Total = len(all.Peels)
+		if !a.More || len(a.Peels) == 0 {
+			return all, nil
+		}
+	}
+}
+
+// Dispatch asks for a job, whose ID the caller has made, and returns its record without targets and arguments. The
+// job goes on whatever becomes of the caller. While nobody is able to take it the same request is repeated a few
+// times, which cannot run it twice.
+func (c *Client) Dispatch(ctx context.Context, spec job.Spec) (*job.Job, error) {
+	for try := 1; ; try++ {
+		j, err := call[job.Job](ctx, c, wire.Dispatch(c.user), spec)
+		e, ok := errors.AsType[*Error](err)
+		if !ok || e.Code != CodeUnavailable || try == dispatchTry {
+			return j, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(dispatchWait):
+		}
+	}
+}
+
+// JobList returns a page of jobs, newest first.
+func (c *Client) JobList(ctx context.Context, q job.Query) (*job.Page, error) {
+	return call[job.Page](ctx, c, wire.API("job", "list", c.user), q)
+}
+
+// JobShow returns a job with its arguments, and its targets unless there are thousands.
+func (c *Client) JobShow(ctx context.Context, jid wire.JID) (*job.Job, error) {
+	return call[job.Job](ctx, c, wire.API("job", "show", c.user), JobRequest{JID: jid})
+}
+
+// Rows yields the targets of a job by ID, each with what it returned so far. After an error nothing more comes.
+func (c *Client) Rows(ctx context.Context, jid wire.JID) iter.Seq2[job.Row, error] {
+	return func(yield func(job.Row, error) bool) {
+		for q := (JobRequest{JID: jid}); ; {
+			page, err := call[job.RowsPage](ctx, c, wire.API("job", "returns", c.user), q)
+			if err != nil {
+				yield(job.Row{}, err)
+				return
+			}
+			for _, row := range page.Rows {
+				if q.After = row.Peel; !yield(row, nil) {
+					return
+				}
+			}
+			if !page.More || len(page.Rows) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// Peels returns the peels that an expression selects, all for an empty one, without their facts.
+func (c *Client) Peels(ctx context.Context, expr string) ([]Peel, error) {
+	all := []Peel{}
+	for q := (PeelsRequest{Target: expr}); ; q.After = all[len(all)-1].ID {
+		page, err := call[PeelsPage](ctx, c, wire.API("peel", "list", c.user), q)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page.Peels...); !page.More || len(page.Peels) == 0 {
+			return all, nil
+		}
+	}
+}
+
+// Peel returns one peel with its facts.
+func (c *Client) Peel(ctx context.Context, id target.PeelID) (*Peel, error) {
+	return call[Peel](ctx, c, wire.API("peel", "show", c.user), PeelRequest{Peel: id})
+}
+
+// SyncStatus asks what Git says and how far the fleet is with it.
+func (c *Client) SyncStatus(ctx context.Context) (*status.Sync, error) {
+	return syncing[status.Sync](ctx, c, "status", nil)
+}
+
+// SyncNow has the branch read at once and returns what came of it.
+func (c *Client) SyncNow(ctx context.Context) (*status.Sync, error) {
+	ctx, cancel := context.WithTimeout(ctx, syncWait)
+	defer cancel()
+	return syncing[status.Sync](ctx, c, "now", nil)
+}
+
+// SyncPeels asks how far each peel is with the revision in force.
+func (c *Client) SyncPeels(ctx context.Context) ([]status.Peel, error) {
+	all := []status.Peel{}
+	for q := (status.PeelsRequest{}); ; q.After = all[len(all)-1].Peel {
+		page, err := syncing[status.PeelsPage](ctx, c, "peels", q)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page.Peels...); !page.More || len(page.Peels) == 0 {
+			return all, nil
+		}
+	}
+}
+
+func syncing[A any](ctx context.Context, c *Client, verb string, question any) (*A, error) {
+	subject := wire.API("sync", verb, c.user)
+	a, err := call[A](ctx, c, subject, question)
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeUnavailable && e.Msg == requestError(subject, nats.ErrNoResponders).Error() {
+		return nil, fail(CodeUnavailable, nil, "no settings service answers: no master runs with a config repo")
+	}
+	return a, err
+}

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+)
+
+// A Code says what kind of trouble an error is.
+type Code string
+
+// The codes. Those that are numbers are what services answer.
+const (
+	CodeInvalid     Code = "400"         // the question makes no sense; its text says what and where
+	CodeNotFound    Code = "404"         // there is no such thing
+	CodeConflict    Code = "409"         // the job ID belongs to another job
+	CodeUnavailable Code = "503"         // nobody could answer just now; the same may succeed later
+	CodeDenied      Code = "denied"      // not authenticated, or not allowed
+	CodeUnreachable Code = "unreachable" // the bus could not be reached
+)
+
+// An Error is why a question has no answer. Its text is a whole sentence, which a person can be shown as it is.
+type Error struct {
+	Code Code
+	Msg  string
+	Err  error // the cause, if it is known
+}
+
+func (e *Error) Error() string { return e.Msg }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// CodeOf returns the code of an error of this package, and "" for others.
+func CodeOf(err error) Code {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+func fail(code Code, err error, format string, args ...any) *Error {
+	msg := fmt.Sprintf(format, args...)
+	if err != nil {
+		msg += ": " + err.Error()
+	}
+	return &Error{Code: code, Msg: msg, Err: err}
+}
+
+// connectError tells a refused credential from a bus that is not there.
+func connectError(url string, err error) error {
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
+		errors.Is(err, nats.ErrAccountAuthExpired) {
+		return fail(CodeDenied, err, "the bus at %s refuses the credential", url)
+	}
+	return fail(CodeUnreachable, err, "cannot reach the bus at %s", url)
+}
+
+// requestError is about a request that got no answer.
+func requestError(subject string, err error) error {
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return fail(CodeUnavailable, nil, "no master answers %s", subject)
+	case errors.Is(err, nats.ErrPermissionViolation):
+		return fail(CodeDenied, nil, "the credential does not allow %s", subject)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		return fail(CodeUnavailable, err, "no master answered %s in time", subject)
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	return fail(CodeUnreachable, err, "cannot ask %s", subject)
+}
+
+// answerError is what a service answered in place of what was asked for.
+func answerError(msg *nats.Msg) error {
+	if code := msg.Header.Get(micro.ErrorCodeHeader); code != "" {
+		return &Error{Code: Code(code), Msg: msg.Header.Get(micro.ErrorHeader)}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	followBuffer = 8192
+	// lookAgain is how often a followed job's record is read, in case the message that it has ended got lost.
+	lookAgain = 5 * time.Second
+)
+
+// An Event is something that happened to a job that is followed: exactly one of Return, Ended and Acked is set.
+type Event struct {
+	Peel   target.PeelID // of an ack or a return
+	Acked  bool          // the peel has the request
+	Return *wire.Return
+	Ended  *job.Job // the final record, without targets and arguments; nothing follows
+}
+
+// A Follower hears what becomes of one job.
+type Follower struct {
+	c       *Client
+	jid     wire.JID
+	targets map[string]target.PeelID // by wire ID, until they have returned
+	acked   map[string]bool
+	heard   chan *nats.Msg
+	subs    []*nats.Subscription
+}
+
+// Follow begins to listen to a job, best before it is dispatched. The caller ends it with Close.
+func (c *Client) Follow(jid wire.JID, targets []target.PeelID) (*Follower, error) {
+	f := &Follower{c: c, jid: jid, targets: make(map[string]target.PeelID, len(targets)), acked: map[string]bool{}, heard: make(chan *nats.Msg, followBuffer)}
+	for _, id := range targets {
+		f.targets[id.Wire()] = id
+	}
+	for _, subject := range []string{wire.AckOf(jid, "*"), wire.ReturnOf(jid, "*"), wire.StatusOf(jid)} {
+		sub, err := c.nc.ChanSubscribe(subject, f.heard)
+		if err != nil {
+			f.Close()
+			return nil, requestError(subject, err)
+		}
+		f.subs = append(f.subs, sub)
+	}
+	if err := c.nc.FlushTimeout(answerWait); err != nil {
+		f.Close()
+		return nil, requestError(wire.ReturnOf(jid, "*"), err)
+	}
+	return f, nil
+}
+
+// Close ends the listening. The job goes on.
+func (f *Follower) Close() {
+	for _, sub := range f.subs {
+		_ = sub.Unsubscribe()
+	}
+}
+
+// Events yields what happens until the job has ended, each return once: as they come, and at the end those that were
+// missed, from the record. It ends with an error if the job's end could not be learned, that of ctx included.
+func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		look := time.NewTicker(lookAgain)
+		defer look.Stop()
+		for {
+			var ended *job.Job
+			select {
+			case <-ctx.Done():
+				yield(Event{}, ctx.Err())
+				return
+			case msg := <-f.heard:
+				e, ok := f.event(msg)
+				if !ok {
+					continue
+				}
+				if ended = e.Ended; ended == nil {
+					if !yield(e, nil) {
+						return
+					}
+					continue
+				}
+			case <-look.C:
+				j, err := f.c.JobShow(ctx, f.jid)
+				if code := CodeOf(err); code == CodeNotFound || code == CodeDenied {
+					yield(Event{}, err)
+					return
+				}
+				if err != nil || !j.Status.Final() {
+					continue
+				}
+				summary := j.Summary()
+				ended = &summary
+			}
+			f.finish(ctx, ended, yield)
+			return
+		}
+	}
+}
+
+// event reads a message; what does not count, such as a second return, is none.
+func (f *Follower) event(msg *nats.Msg) (Event, bool) {
+	if msg.Subject == wire.StatusOf(f.jid) {
+		var e struct {
+			Data job.Job `json:"data"`
+		}
+		if err := wire.Decode(msg, &e); err != nil || e.Data.JID != f.jid || !e.Data.Status.Final() {
+			return Event{}, false
+		}
+		return Event{Ended: &e.Data}, true
+	}
+	sender := wire.Sender(msg.Subject)
+	id, open := f.targets[sender]
+	if !open {
+		return Event{}, false
+	}
+	if msg.Subject == wire.AckOf(f.jid, sender) {
+		if a, err := wire.DecodeAck(msg); err != nil || a.Peel != id || f.acked[sender] {
+			return Event{}, false
+		}
+		f.acked[sender] = true
+		return Event{Peel: id, Acked: true}, true
+	}
+	r, err := wire.DecodeReturn(msg)
+	if err != nil || r.Peel != id || len(msg.Data) > job.MaxReturn {
+		return Event{}, false
+	}
+	delete(f.targets, sender)
+	return Event{Peel: id, Return: &r}, true
+}
+
+// finish yields the returns that were not heard, then the end.
+func (f *Follower) finish(ctx context.Context, ended *job.Job, yield func(Event, error) bool) {
+	if len(f.targets) > ended.TargetCount-ended.ReturnCount {
+		for row, err := range f.c.Rows(ctx, f.jid) {
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			sender := row.Peel.Wire()
+			if _, open := f.targets[sender]; !open || row.Return == nil {
+				continue
+			}
+			delete(f.targets, sender)
+			if !yield(Event{Peel: row.Peel, Return: row.Return}, nil) {
+				return
+			}
+		}
+	}
+	if len(f.targets) > ended.TargetCount-ended.ReturnCount {
+		yield(Event{}, fail(CodeUnavailable, errors.New("some returns could not be read"), "cannot show all of job %s", f.jid))
+		return
+	}
+	yield(Event{Ended: ended}, nil)
+}

@@ -1,0 +1,97 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// runFile is the name of the file by which programs on a host find the master that runs there.
+const runFile = "run.json"
+
+// maxRunInfo bounds the file in bytes.
+const maxRunInfo = 64 << 10
+
+// RunInfo is how to reach a master that runs on this host, with the credential of an operator. Whoever may read it
+// may dispatch jobs.
+type RunInfo struct {
+	URL   string `json:"url"`
+	CA    string `json:"ca,omitempty"` // path of a file with certificates
+	Creds string `json:"creds"`        // what a .creds file holds
+	PID   int    `json:"pid"`
+}
+
+// WriteRunInfo replaces run.json in a data directory. Nobody but its owner can read it at any moment, and a reader
+// sees either the old or the new one.
+func WriteRunInfo(dir string, info RunInfo) error {
+	data, err := json.MarshalIndent(info, "", "  ")
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", runFile, err)
+	}
+	f, err := os.CreateTemp(dir, runFile+".*") // with mode 0600
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", runFile, err)
+	}
+	_, err = f.Write(append(data, '\n'))
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, runFile))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("cannot write %s: %w", runFile, err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// ReadRunInfo reads run.json in a data directory. The error is [fs.ErrNotExist] if there is none; a file that others
+// may read or write is refused.
+func ReadRunInfo(dir string) (RunInfo, error) {
+	path := filepath.Join(dir, runFile)
+	info, err := readRunInfo(path)
+	if err != nil {
+		return RunInfo{}, fmt.Errorf("cannot use %s: %w", path, err)
+	}
+	return info, nil
+}
+
+func readRunInfo(path string) (info RunInfo, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return info, err
+	}
+	defer f.Close()
+	stat, err := f.Stat()
+	if err != nil {
+		return info, err
+	}
+	if mode := stat.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
+		return info, fmt.Errorf("its mode is %v: it holds a secret and must be a file of mode 0600", mode)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxRunInfo))
+	if err != nil {
+		return info, err
+	}
+	if err := json.Unmarshal(data, &info); err != nil {
+		return RunInfo{}, err
+	}
+	if info.URL == "" || info.Creds == "" {
+		return RunInfo{}, errors.New("it names no URL or no credential")
+	}
+	return info, nil
+}
+
+// RemoveRunInfo removes run.json from a data directory, where it is none of another process.
+func RemoveRunInfo(dir string) error {
+	info, err := ReadRunInfo(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.PID != os.Getpid() {
+		return nil
+	}
+	if err := os.Remove(filepath.Join(dir, runFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot remove %s: %w", runFile, err)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package api_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+)
+
+func TestRunInfoIsForItsOwnerAlone(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := api.ReadRunInfo(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("none yet: %v", err)
+	}
+	want := api.RunInfo{URL: "nats://127.0.0.1:4222", Creds: "secret", PID: os.Getpid()}
+	for range 2 {
+		if err := api.WriteRunInfo(dir, want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "run.json")
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if got, err := api.ReadRunInfo(dir); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("left behind: %v, %v", files, err)
+	}
+	for _, mode := range []fs.FileMode{0o640, 0o604, 0o660} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := api.ReadRunInfo(dir); err == nil || !strings.Contains(err.Error(), "mode 0600") {
+			t.Errorf("with mode %v: %v", mode, err)
+		}
+	}
+}
+
+func TestRunInfoOfAnotherProcessStays(t *testing.T) {
+	dir := t.TempDir()
+	if err := api.RemoveRunInfo(dir); err != nil {
+		t.Errorf("nothing to remove: %v", err)
+	}
+	for pid, stays := range map[int]bool{os.Getpid() + 1: true, os.Getpid(): false} {
+		if err := api.WriteRunInfo(dir, api.RunInfo{URL: "u", Creds: "c", PID: pid}); err != nil {
+			t.Fatal(err)
+		}
+		if err := api.RemoveRunInfo(dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "run.json")); (err == nil) != stays {
+			t.Errorf("of process %d: %v", pid, err)
+		}
+	}
+}
+
+func TestRunInfoThatIsNoneIsRefused(t *testing.T) {
+	for _, text := range []string{"", "{}", `{"url":"u"}`, "[]", strings.Repeat(" ", 1<<17) + `{"url":"u","creds":"c"}`} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "run.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := api.ReadRunInfo(dir); err == nil {
+			t.Errorf("%.20q was read as %+v", text, info)
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+const (
+	answerAtOnce = 8
+	answerQueue  = 256  // questions that wait
+	maxTargets   = 2000 // in the answer about one job
+)
+
+// errInvalid is of a question that makes no sense.
+var errInvalid = errors.New("the request is not valid")
+
+// errNoPeel is of a peel that nobody has heard of.
+var errNoPeel = errors.New("no such peel")
+
+// ServerOptions are what a Server answers from.
+type ServerOptions struct {
+	Conn   *nats.Conn // of a master
+	Store  *job.Store
+	Fleet  *feed.Feed           // which runs and is ready
+	Groups func() target.Groups // node groups of the moment; nil: there are none
+	Log    *slog.Logger         // nil: nothing is logged
+}
+
+// A Server answers what people ask about targets, jobs and peels. Make it with [NewServer] and call Run once.
+type Server struct {
+	o         ServerOptions
+	log       *slog.Logger
+	questions chan func(context.Context)
+}
+
+// NewServer returns a server. It starts nothing.
+func NewServer(o ServerOptions) *Server {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Groups == nil {
+		o.Groups = func() target.Groups { return nil }
+	}
+	return &Server{o: o, log: o.Log, questions: make(chan func(context.Context), answerQueue)}
+}
+
+// Run answers as one of the masters' queue group until ctx ends, and then returns nil. An error means that it could
+// not begin.
+func (s *Server) Run(ctx context.Context) error {
+	service, err := micro.AddService(s.o.Conn, micro.Config{Name: "zester-api", Version: "1.0.0", QueueGroup: wire.MastersQueue})
+	if err != nil {
+		return fmt.Errorf("cannot serve the API: %w", err)
+	}
+	for name, endpoint := range map[string]struct {
+		subject string
+		handler micro.Handler
+	}{
+		"target-resolve": {wire.AllResolves, handle(s, s.resolve)},
+		"job-list":       {wire.API("job", "list", "*"), handle(s, s.jobList)},
+		"job-show":       {wire.API("job", "show", "*"), handle(s, s.jobShow)},
+		"job-returns":    {wire.API("job", "returns", "*"), handle(s, s.jobReturns)},
+		"peel-list":      {wire.API("peel", "list", "*"), handle(s, s.peelList)},
+		"peel-show":      {wire.API("peel", "show", "*"), handle(s, s.peelShow)},
+	} {
+		if err := service.AddEndpoint(name, endpoint.handler, micro.WithEndpointSubject(endpoint.subject)); err != nil {
+			return errors.Join(fmt.Errorf("cannot serve %s: %w", endpoint.subject, err), service.Stop())
+		}
+	}
+	s.answer(ctx)
+	if err := service.Stop(); err != nil && !s.o.Conn.IsClosed() {
+		s.log.Warn("API service not stopped cleanly", "err", err)
+	}
+	return nil
+}
+
+// answer works on questions until ctx ends.
+func (s *Server) answer(ctx context.Context) {
+	var workers sync.WaitGroup
+	for range answerAtOnce {
+		workers.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case question := <-s.questions:
+					question(ctx)
+				}
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// handle makes a service's handler of a function from question to answer. The handler itself only hands over.
+func handle[Q, A any](s *Server, f func(context.Context, Q) (A, error)) micro.Handler {
+	return micro.HandlerFunc(func(req micro.Request) {
+		question := func(ctx context.Context) {
+			var q Q
+			var data []byte
+			err := decode(req, &q)
+			if err == nil {
+				var a A
+				if a, err = f(ctx, q); err == nil {
+					data, err = canon.Marshal(a)
+				}
+			}
+			s.respond(req, data, err)
+		}
+		select {
+		case s.questions <- question:
+		default:
+			s.respond(req, nil, errors.New("too many questions are waiting"))
+		}
+	})
+}
+
+// decode reads a question; none at all is the zero one.
+func decode(req micro.Request, q any) error {
+	if len(req.Data()) == 0 {
+		return nil
+	}
+	msg := &nats.Msg{Subject: req.Subject(), Header: nats.Header(req.Headers()), Data: req.Data()}
+	if err := wire.Decode(msg, q); err != nil {
+		return fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	return nil
+}
+
+func (s *Server) respond(req micro.Request, data []byte, err error) {
+	if err == nil {
+		err = req.Respond(data)
+	} else {
+		err = req.Error(string(code(err)), err.Error(), nil)
+	}
+	if err != nil {
+		s.log.Debug("question not answered", "subject", req.Subject(), "err", err)
+	}
+}
+
+func code(err error) Code {
+	if _, ok := errors.AsType[*target.SyntaxError](err); ok || errors.Is(err, errInvalid) {
+		return CodeInvalid
+	}
+	if errors.Is(err, job.ErrNotFound) || errors.Is(err, errNoPeel) {
+		return CodeNotFound
+	}
+	return CodeUnavailable
+}
+
+// selected are the peels that an expression selects, sorted.
+func (s *Server) selected(expr string) (*target.Expr, []target.PeelID, error) {
+	e, err := target.Parse(expr, target.Options{Groups: s.o.Groups()})
+	if err != nil {
+		return nil, nil, err
+	}
+	return e, s.o.Fleet.Index().Select(e), nil
+}
+
+// page cuts what follows after from sorted IDs, at most n of them.
+func page(ids []target.PeelID, after target.PeelID, n int) (cut []target.PeelID, more bool) {
+	i, found := slices.BinarySearch(ids, after)
+	if found {
+		i++
+	}
+	ids = ids[i:]
+	return ids[:min(n, len(ids))], len(ids) > n
+}
+
+func (s *Server) resolve(_ context.Context, q ResolveRequest) (*Resolved, error) {
+	e, ids, err := s.selected(q.Expr)
+	if err != nil {
+		return nil, err
+	}
+	a := &Resolved{Total: len(ids)}
+	a.Peels, a.More = page(ids, q.After, resolvedInPage)
+	for _, id := range a.Peels {
+		if _, online := s.o.Fleet.Presence(id); !online {
+			a.Offline = append(a.Offline, id)
+		}
+	}
+	if q.After != "" {
+		return a, nil
+	}
+	for _, id := range e.Lists() {
+		if _, known := s.o.Fleet.Index().Get(id); !known && len(a.Unknown) < resolvedInPage {
+			a.Unknown = append(a.Unknown, id)
+		}
+	}
+	return a, nil
+}
+
+func (s *Server) jobList(ctx context.Context, q job.Query) (*job.Page, error) {
+	if q.Status != "" && !q.Status.Known() {
+		return nil, fmt.Errorf("%w: no job has the status %q", errInvalid, q.Status)
+	}
+	return s.o.Store.List(ctx, q)
+}
+
+func (s *Server) jobShow(ctx context.Context, q JobRequest) (*job.Job, error) {
+	j, err := s.o.Store.Get(ctx, q.JID)
+	if err == nil && len(j.Targets) > maxTargets {
+		j.Targets = nil // job.returns tells them, in pages
+	}
+	return j, err
+}
+
+func (s *Server) jobReturns(ctx context.Context, q JobRequest) (*job.RowsPage, error) {
+	return s.o.Store.Rows(ctx, q.JID, q.After)
+}
+
+func (s *Server) peelList(_ context.Context, q PeelsRequest) (*PeelsPage, error) {
+	ids := s.o.Fleet.Index().IDs()
+	if strings.TrimSpace(q.Target) != "" {
+		var err error
+		if _, ids, err = s.selected(q.Target); err != nil {
+			return nil, err
+		}
+	}
+	a := &PeelsPage{Total: len(ids)}
+	ids, a.More = page(ids, q.After, peelsInPage)
+	for _, id := range ids {
+		a.Peels = append(a.Peels, s.peel(id))
+	}
+	return a, nil
+}
+
+func (s *Server) peel(id target.PeelID) Peel {
+	seen, online := s.o.Fleet.Presence(id)
+	return Peel{ID: id, Online: online, LastSeen: seen}
+}
+
+func (s *Server) peelShow(_ context.Context, q PeelRequest) (*Peel, error) {
+	facts, ok := s.o.Fleet.Index().Get(q.Peel)
+	if !ok {
+		return nil, fmt.Errorf("%w: %q has never told its facts", errNoPeel, q.Peel)
+	}
+	p := s.peel(q.Peel)
+	p.Facts = facts
+	return &p, nil
+}
