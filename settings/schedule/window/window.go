@@ -1,0 +1,141 @@
+// Package window says when an entry may run: between which hours, on which days, and not in which
+// blackouts.
+//
+// Hours are wall times of a zone, [start, end). A window that goes over midnight belongs to the day on
+// which it starts, so that "22:00-06:00" without Saturdays is closed from Saturday 22:00 to Sunday 06:00
+// and open on Saturday at 05:59. Blackouts are absolute: nothing runs inside, whatever opens it.
+//
+// The clock on the wall decides. A window that the clock jumps over does not open on that day, and in an
+// hour that comes twice it is open twice.
+package window
+
+import (
+	"slices"
+	"time"
+)
+
+// Rules are the windows of an entry. The zero Rules are always open.
+type Rules struct {
+	Hours    []Hours // open in each; none is the whole day
+	On       Days    // open on these days only; the empty set is every day
+	NotOn    Days
+	Blackout Days
+}
+
+// Verdict says whether an entry may run, and if not, why. Its values are the reasons of skipped fires.
+type Verdict string
+
+// The verdicts.
+const (
+	Open     Verdict = ""
+	Outside  Verdict = "outside_window"
+	Blackout Verdict = "blackout"
+)
+
+const minutesPerDay = 24 * 60
+
+// At tells whether the rules are open at an instant, in the zone.
+func (r Rules) At(at time.Time, zone *time.Location) Verdict {
+	local := at.In(zone)
+	day, minute := dayOf(local), local.Hour()*60+local.Minute()
+	if r.Blackout.contains(day) || r.Blackout.covers(at) {
+		return Blackout
+	}
+	if len(r.Hours) == 0 && r.allows(day) {
+		return Open
+	}
+	for _, h := range r.Hours {
+		switch {
+		case h.From < h.To:
+			if minute >= h.From && minute < h.To && r.allows(day) {
+				return Open
+			}
+		case minute >= h.From && r.allows(day), minute < h.To && r.allows(day-1):
+			return Open
+		}
+	}
+	return Outside
+}
+
+// allows tells whether windows may start on a day.
+func (r Rules) allows(day int) bool {
+	return (r.On.Empty() || r.On.contains(day)) && !r.NotOn.contains(day)
+}
+
+// horizon is how far ahead an opening is looked for.
+const horizon = 50 * 366 // days
+
+// Opens returns the first instant at or after the given one at which the rules are open; false is never
+// within 50 years.
+func (r Rules) Opens(from time.Time, zone *time.Location) (time.Time, bool) {
+	if r.At(from, zone) == Open {
+		return from, true
+	}
+	first := dayOf(from.In(zone))
+	for day := first; day < first+horizon; day++ {
+		if !r.allows(day) && !r.allows(day-1) || r.Blackout.contains(day) {
+			continue
+		}
+		for _, at := range r.edges(day, zone) {
+			if !at.Before(from) && r.At(at, zone) == Open {
+				return at.In(zone), true
+			}
+		}
+	}
+	return time.Time{}, false
+}
+
+// edges are all instants of a day at which rules may open, in their order: where a window or the day
+// starts, where the clock changes, where a blackout ends.
+func (r Rules) edges(day int, zone *time.Location) []time.Time {
+	edges := instants(day*minutesPerDay, zone)
+	for _, h := range r.Hours {
+		edges = append(edges, instants(day*minutesPerDay+h.From, zone)...)
+	}
+	for _, b := range r.Blackout.Times {
+		if dayOf(b.To.In(zone)) == day {
+			edges = append(edges, b.To)
+		}
+	}
+	from, to := aroundDay(day)
+	for at := from; at.Before(to); {
+		_, end := at.In(zone).ZoneBounds()
+		if !end.After(at) { // none, or the leap years beyond the zone's table, see package cron
+			break
+		}
+		if at = end; dayOf(end.In(zone)) == day {
+			edges = append(edges, end)
+		}
+	}
+	slices.SortFunc(edges, time.Time.Compare)
+	return edges
+}
+
+// aroundDay gives instants before and after a day in every zone.
+func aroundDay(day int) (from, to time.Time) {
+	utc := time.Unix(int64(day)*24*60*60, 0)
+	return utc.Add(-26 * time.Hour), utc.Add(50 * time.Hour)
+}
+
+// instants are those at which the clock of a zone comes to a wall minute: one, none where the clock jumps
+// over it, two where it comes twice.
+func instants(minute int, zone *time.Location) []time.Time {
+	wall := int64(minute) * 60
+	from, to := aroundDay(minute / minutesPerDay)
+	var found []time.Time
+	for _, near := range []time.Time{from, time.Unix(wall, 0), to} {
+		_, offset := near.In(zone).Zone()
+		at := time.Unix(wall-int64(offset), 0)
+		_, there := at.In(zone).Zone()
+		if there == offset && !slices.ContainsFunc(found, at.Equal) {
+			found = append(found, at)
+		}
+	}
+	return found
+}
+
+// dayOf counts the date of a local time from 1970-01-01.
+func dayOf(local time.Time) int {
+	year, month, day := local.Date()
+	return int(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix() / (24 * 60 * 60))
+}
