@@ -1,0 +1,255 @@
+package phrase
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const minutesPerDay = 24 * 60
+
+// fires is one cron expression in the making.
+type fires struct{ minute, hour string }
+
+// timing puts the clauses together.
+func (m *meaning) timing() (Timing, error) {
+	if d, ok := m.interval(); ok {
+		if !m.bare() {
+			return Timing{}, fmt.Errorf("every %d %ss keeps no rhythm with the clock, so nothing else can be said beside it", m.count, m.unit)
+		}
+		return Timing{Interval: d}, nil
+	}
+	switch {
+	case m.unit == none && m.bare():
+		return Timing{}, errors.New("it does not say when; write it like \"every monday at 9am\"")
+	case m.startOf == hour && m.hours != nil:
+		return Timing{}, errors.New("a stretch of the day has its start already")
+	case m.startOf != none && m.startOf != m.unit:
+		return Timing{}, fmt.Errorf("a start at a certain %s needs a period in %ss", m.startOf, m.startOf)
+	}
+	days, err := m.days()
+	if err != nil {
+		return Timing{}, err
+	}
+	hours, err := m.day()
+	if err != nil {
+		return Timing{}, err
+	}
+	var t Timing
+	for _, f := range hours {
+		t.Cron = append(t.Cron, f.minute+" "+f.hour+" "+days)
+	}
+	return t, nil
+}
+
+// bare tells whether a period was said and nothing else but a zone.
+func (m *meaning) bare() bool {
+	rest := *m
+	rest.unit, rest.count, rest.zone = none, 0, ""
+	return rest.weekdays|rest.dates|rest.months|rest.marks == 0 && len(rest.times) == 0 && rest.hours == nil && rest.startOf == none
+}
+
+// interval gives the periods that no cron expression means.
+func (m *meaning) interval() (time.Duration, bool) {
+	n := time.Duration(m.count)
+	const day24 = 24 * time.Hour
+	switch {
+	case m.unit == second:
+		return n * time.Second, true
+	case m.unit == minute && (m.count > 60 || 60%m.count != 0):
+		return n * time.Minute, true
+	case m.unit == hour && (m.count > 24 || 24%m.count != 0):
+		return n * time.Hour, true
+	case m.unit == day && m.count > 15:
+		return n * day24, true
+	case m.unit == week && m.count > 1:
+		return n * 7 * day24, true
+	}
+	return 0, false
+}
+
+// days gives the fields day of month, month and day of week.
+func (m *meaning) days() (string, error) {
+	dates, months, weekdays := list(m.dates, 1, 31), list(m.months, 1, 12), list(m.weekdays, 0, 6)
+	if dates != "*" && weekdays != "*" {
+		return "", errors.New("a date and a weekday together mean either of them; write two entries")
+	}
+	switch {
+	case m.unit == day && m.count > 1:
+		if dates != "*" || weekdays != "*" {
+			return "", fmt.Errorf("every %d days and other days do not go together", m.count)
+		}
+		dates = m.step("*", 31)
+	case m.unit == week && weekdays == "*":
+		if dates != "*" {
+			return "", errors.New("every week and dates of a month do not go together")
+		}
+		weekdays = "0"
+	case m.unit == month:
+		if m.count > 12 || 12%m.count != 0 {
+			return "", fmt.Errorf("every %d months do not come at the same time each year; name the months", m.count)
+		}
+		if m.count > 1 {
+			if months != "*" {
+				return "", errors.New("a period in months and named months do not go together")
+			}
+			months = "*/" + strconv.Itoa(m.count)
+			if m.count == 12 {
+				months = "1"
+			}
+		}
+		if dates == "*" && weekdays == "*" {
+			dates = "1"
+		}
+	case m.unit == year:
+		if m.count > 1 {
+			return "", fmt.Errorf("every %d years is more than a schedule can say", m.count)
+		}
+		if months == "*" {
+			months = "1"
+		}
+		if dates == "*" && weekdays == "*" {
+			dates = "1"
+		}
+	}
+	return dates + " " + months + " " + weekdays, nil
+}
+
+// day gives the fields minute and hour.
+func (m *meaning) day() ([]fires, error) {
+	byMinute, byHour := m.unit == minute && m.count < 60, m.unit == hour && m.count < 24 || m.unit == minute && m.count == 60
+	switch {
+	case (byMinute || byHour) && len(m.times) > 0:
+		return nil, fmt.Errorf("every %s and a time of day do not go together; say between which times", m.unit)
+	case byMinute && m.marks != 0:
+		return nil, errors.New("a period in minutes and a minute of the hour do not go together")
+	case len(m.times) > 0 && m.hours != nil:
+		return nil, errors.New("times and a stretch of the day do not go together")
+	case len(m.times) > 0 && m.marks != 0:
+		return nil, errors.New("times and a minute of the hour do not go together")
+	case m.hours != nil && m.hours.from > m.hours.to && m.weekdays|m.dates|m.months != 0:
+		return nil, errors.New("a stretch over midnight would end on another day; write two entries")
+	case byMinute && m.hours == nil:
+		return []fires{{m.step("*", 59), "*"}}, nil
+	case byMinute:
+		return m.byMinute(), nil
+	case m.hours != nil:
+		return group(m.byHour()), nil
+	case byHour || m.marks != 0 && m.unit == none:
+		return []fires{{list(max(m.marks, 1), 0, 59), m.step("*", 23)}}, nil
+	case m.marks != 0:
+		return nil, fmt.Errorf("every %s needs a time of day, not a minute of the hour", m.unit)
+	case len(m.times) == 0:
+		return []fires{{"0", "0"}}, nil
+	}
+	return group(m.times), nil
+}
+
+// step gives the field of the period: whole, or with the step and start that were said.
+func (m *meaning) step(whole string, largest int) string {
+	if m.startOf != none && m.startOf == m.unit {
+		if m.count == 1 {
+			return fmt.Sprintf("%d-%d", m.start, largest)
+		}
+		return fmt.Sprintf("%d/%d", m.start, m.count)
+	}
+	if m.count <= 1 || m.count == 60 {
+		return whole
+	}
+	return whole + "/" + strconv.Itoa(m.count)
+}
+
+// byHour gives the minutes of the day in the stretch at which the marks fall, in every hour or, by the
+// period, in every few.
+func (m *meaning) byHour() []int {
+	marks, every := m.marks, 1
+	if marks == 0 {
+		marks = 1 << (m.hours.from % 60)
+	}
+	if m.unit == hour {
+		every = m.count
+	}
+	return m.hours.minutes(1, func(minute, i int) bool { return marks>>minute&1 != 0 && i/60%every == 0 })
+}
+
+// byMinute gives the stretch by the minute. Hours that are whole keep the period's own field, which follows
+// elapsed time where clocks change.
+func (m *meaning) byMinute() []fires {
+	start := 0
+	if m.startOf == minute {
+		start = m.start
+	}
+	falls := func(minute, _ int) bool { return minute >= start && (minute-start)%m.count == 0 }
+	all := group(span{0, 60}.minutes(0, falls))[0].minute
+	found := group(m.hours.minutes(0, falls))
+	for i := range found {
+		if found[i].minute == all {
+			found[i].minute = m.step("*", 59)
+		}
+	}
+	return found
+}
+
+// minutes gives the minutes of the day in the stretch for which keep holds, asked with the minute of the
+// hour and the minutes since the start; end says how many minutes of the end are in it.
+func (s span) minutes(end int, keep func(minute, i int) bool) []int {
+	length := (s.to - s.from + minutesPerDay) % minutesPerDay
+	var found []int
+	for i := range length + end {
+		if at := (s.from + i) % minutesPerDay; keep(at%60, i) {
+			found = append(found, at)
+		}
+	}
+	return found
+}
+
+// group makes expressions of minutes of the day: one for all hours that have the same minutes.
+func group(times []int) []fires {
+	byHour := make(map[int]uint64)
+	for _, at := range times {
+		byHour[at/60] |= 1 << (at % 60)
+	}
+	byMinutes := make(map[uint64]uint64)
+	for hour, minutes := range byHour {
+		byMinutes[minutes] |= 1 << hour
+	}
+	found := make([]fires, 0, len(byMinutes))
+	for _, minutes := range slices.SortedFunc(maps.Keys(byMinutes), func(a, b uint64) int {
+		return bits.TrailingZeros64(byMinutes[a]) - bits.TrailingZeros64(byMinutes[b])
+	}) {
+		found = append(found, fires{list(minutes, 0, 59), list(byMinutes[minutes], 0, 23)})
+	}
+	return found
+}
+
+// list writes a mask as a field: * where nothing or everything is in it, else a list of ranges.
+func list(mask uint64, smallest, largest int) string {
+	if mask == 0 || bits.OnesCount64(mask) == largest-smallest+1 {
+		return "*"
+	}
+	var parts []string
+	for v := smallest; v <= largest; v++ {
+		if mask>>v&1 == 0 {
+			continue
+		}
+		last := v
+		for last < largest && mask>>(last+1)&1 != 0 {
+			last++
+		}
+		switch last - v {
+		case 0:
+			parts = append(parts, strconv.Itoa(v))
+		case 1:
+			parts = append(parts, strconv.Itoa(v), strconv.Itoa(last))
+		default:
+			parts = append(parts, fmt.Sprintf("%d-%d", v, last))
+		}
+		v = last
+	}
+	return strings.Join(parts, ",")
+}

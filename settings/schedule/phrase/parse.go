@@ -1,0 +1,379 @@
+package phrase
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+type parser struct {
+	words   []word
+	at      int
+	meaning meaning
+}
+
+func (p *parser) done() bool { return p.at >= len(p.words) }
+
+// peek gives the word that is n ahead in lower case, empty at the end.
+func (p *parser) peek(n int) string {
+	if p.at+n >= len(p.words) {
+		return ""
+	}
+	return p.words[p.at+n].low
+}
+
+// take goes on if the next word is one of these.
+func (p *parser) take(words ...string) bool {
+	if p.done() || !slices.Contains(words, p.peek(0)) {
+		return false
+	}
+	p.at++
+	return true
+}
+
+func (p *parser) unknown() error {
+	if p.done() {
+		return fmt.Errorf("the phrase ends too early, after %q", p.words[len(p.words)-1].written)
+	}
+	return fmt.Errorf("%q is not understood", p.words[p.at].written)
+}
+
+func (p *parser) clause() error {
+	switch {
+	case p.take(",", "and"):
+		if p.done() {
+			return p.unknown()
+		}
+		return nil
+	case p.take("every", "each"):
+		return p.every()
+	case p.take("between"):
+		return p.between()
+	case p.take("starting", "beginning"):
+		p.take("at", "on", "from", "with")
+		return p.starting()
+	case p.peek(0) == "from" && units[p.peek(1)] != none:
+		p.at++
+		return p.starting()
+	case p.take("at"):
+		if units[p.peek(0)] == none && p.peek(0) != "the" {
+			return p.times()
+		}
+	}
+	p.take("on", "in", "from")
+	return p.thing()
+}
+
+// every reads a period, or the days that every is said of.
+func (p *parser) every() error {
+	if p.take("other") {
+		if units[p.peek(0)] == none {
+			return p.unknown()
+		}
+		return p.period(2)
+	}
+	if units[p.peek(0)] != none && !(p.peek(0) == "second" && p.peek(1) == "of") {
+		return p.period(1)
+	}
+	if n, ok := numberOf(p.peek(0)); ok && units[p.peek(1)] != none {
+		p.at++
+		return p.period(n)
+	}
+	return p.thing()
+}
+
+func (p *parser) period(n int) error {
+	written := p.words[p.at].written
+	u := units[p.peek(0)]
+	p.at++
+	switch {
+	case p.meaning.unit != none:
+		return fmt.Errorf("%q is a second period; the first is every %s", written, p.meaning.unit)
+	case n == 0:
+		return fmt.Errorf("every 0 %ss is no period", u)
+	}
+	p.meaning.unit, p.meaning.count = u, n
+	p.ofTheMonth()
+	return nil
+}
+
+// ofTheMonth passes over words that add nothing.
+func (p *parser) ofTheMonth() {
+	at := p.at
+	p.take("day")
+	if !p.take("of") {
+		p.at = at
+		return
+	}
+	p.take("the", "each", "every")
+	if !p.take("month", "year") {
+		p.at = at
+	}
+}
+
+// thing reads what needs no word before it.
+func (p *parser) thing() error {
+	p.take("the")
+	w := p.peek(0)
+	switch {
+	case p.done():
+		return p.unknown()
+	case isZone(p.words[p.at]):
+		return p.zone()
+	case adverbs[w] != none:
+		return p.adverb()
+	case w == "hour", w == "minute" && !p.number(1):
+		return p.onThe()
+	case units[w] == minute:
+		p.at++
+		return p.list(&p.meaning.marks, p.numeral(0, 59))
+	case units[w] == day:
+		p.at++
+		return p.list(&p.meaning.dates, p.numeral(1, 31))
+	case w == "weekday" || w == "weekdays":
+		p.meaning.weekdays |= 0b0111110
+	case w == "weekend" || w == "weekends":
+		p.meaning.weekdays |= 0b1000001
+	default:
+		return p.named()
+	}
+	p.at++
+	return nil
+}
+
+// named reads lists of what has a name of its own.
+func (p *parser) named() error {
+	if _, ok := weekdayOf(p.peek(0)); ok {
+		return p.list(&p.meaning.weekdays, p.weekday)
+	}
+	if _, ok := monthOf(p.peek(0)); ok {
+		return p.list(&p.meaning.months, p.month)
+	}
+	if _, ok := p.date(); ok {
+		return p.list(&p.meaning.dates, p.date)
+	}
+	if c, ok := clockOf(p.peek(0)); ok && (!c.bare || p.peek(1) == "am" || p.peek(1) == "pm") {
+		return p.times()
+	}
+	return p.unknown()
+}
+
+func (p *parser) zone() error {
+	if p.meaning.zone != "" {
+		return fmt.Errorf("%q is a second zone", p.words[p.at].written)
+	}
+	p.meaning.zone = p.words[p.at].written
+	if w := p.peek(0); w == "utc" || w == "gmt" {
+		p.meaning.zone = map[string]string{"utc": "UTC", "gmt": "GMT"}[w]
+	}
+	p.at++
+	return nil
+}
+
+func (p *parser) adverb() error {
+	w := p.words[p.at]
+	if p.meaning.unit != none {
+		return fmt.Errorf("%q is a second period; the first is every %s", w.written, p.meaning.unit)
+	}
+	p.meaning.unit, p.meaning.count = adverbs[w.low], 1
+	p.at++
+	return nil
+}
+
+// onThe reads "on the hour" and "on the minute".
+func (p *parser) onThe() error {
+	if p.take("hour") {
+		p.meaning.marks |= 1
+		return nil
+	}
+	if p.meaning.unit != none {
+		return p.unknown()
+	}
+	p.at++
+	p.meaning.unit, p.meaning.count = minute, 1
+	return nil
+}
+
+// item reads one element of a list at the next word without going on.
+type item func() (int, bool)
+
+func (p *parser) number(n int) bool {
+	_, ok := numberOf(p.peek(n))
+	return ok
+}
+
+func (p *parser) numeral(least, most int) item {
+	return func() (int, bool) {
+		n, ok := numberOf(p.peek(0))
+		return n, ok && n >= least && n <= most
+	}
+}
+
+func (p *parser) weekday() (int, bool) { return weekdayOf(p.peek(0)) }
+func (p *parser) month() (int, bool)   { return monthOf(p.peek(0)) }
+
+// date takes "second" for a date: where it is a unit, it was read before.
+func (p *parser) date() (int, bool) { return dateOf(p.peek(0)) }
+
+// list reads "a, b and c" and "a to b" into a mask.
+func (p *parser) list(mask *uint64, read item) error {
+	for first := true; ; first = false {
+		at := p.at
+		if !first && !p.separator() {
+			break
+		}
+		low, ok := read()
+		if !ok {
+			if first {
+				return p.unknown()
+			}
+			p.at = at
+			break
+		}
+		written := p.words[p.at].written
+		p.at++
+		high := low
+		if p.take("to", "-", "through", "thru", "until", "till") {
+			var err error
+			if high, err = p.end(mask, read); err != nil {
+				return err
+			}
+		}
+		if low > high && mask != &p.meaning.weekdays {
+			return fmt.Errorf("the range from %q runs backwards", written)
+		}
+		for v := low; ; v = (v + 1) % 64 {
+			if mask == &p.meaning.weekdays {
+				v %= 7
+			}
+			*mask |= 1 << v
+			if v == high {
+				break
+			}
+		}
+		p.ofTheMonth()
+	}
+	return nil
+}
+
+// separator passes over what stands between two elements of a list.
+func (p *parser) separator() bool {
+	any := false
+	for p.take(",", "and", "or", "&") {
+		any = true
+	}
+	p.take("on")
+	p.take("the")
+	return any
+}
+
+// end reads the end of a range. The last day of a month is its end, however long it is.
+func (p *parser) end(mask *uint64, read item) (int, error) {
+	p.take("the")
+	if mask == &p.meaning.dates && p.take("last") {
+		return 31, nil
+	}
+	n, ok := read()
+	if !ok {
+		return 0, p.unknown()
+	}
+	p.at++
+	return n, nil
+}
+
+// times reads times of day, or a stretch from one to another.
+func (p *parser) times() error {
+	for first := true; ; first = false {
+		at := p.at
+		if !first && !p.separator() {
+			return nil
+		}
+		if !first {
+			p.take("at")
+		}
+		if _, ok := clockOf(p.peek(0)); !ok || !first && p.number(0) && units[p.peek(1)] != none {
+			if first {
+				return p.unknown()
+			}
+			p.at = at
+			return nil
+		}
+		from, err := p.time()
+		if err != nil {
+			return err
+		}
+		if p.take("to", "-", "until", "till", "through") {
+			return p.to(from)
+		}
+		p.meaning.times = append(p.meaning.times, from)
+	}
+}
+
+func (p *parser) between() error {
+	from, err := p.time()
+	if err != nil {
+		return err
+	}
+	if !p.take("and", "to", "-") {
+		return p.unknown()
+	}
+	return p.to(from)
+}
+
+func (p *parser) to(from int) error {
+	to, err := p.time()
+	switch {
+	case err != nil:
+		return err
+	case p.meaning.hours != nil:
+		return errors.New("a second stretch of the day is too much for one phrase")
+	case from == to:
+		return errors.New("the stretch of the day ends when it starts")
+	}
+	p.meaning.hours = &span{from, to}
+	return nil
+}
+
+// time reads one time of day, with what may follow its number.
+func (p *parser) time() (int, error) {
+	c, ok := clockOf(p.peek(0))
+	if !ok {
+		return 0, p.unknown()
+	}
+	p.at++
+	switch {
+	case c.half != 0:
+	case p.take("am", "a.m."):
+		c.half = 'a'
+	case p.take("pm", "p.m."):
+		c.half = 'p'
+	case c.hour == 12 && p.take("noon", "midday"):
+		c.half = 'p'
+	case c.hour == 12 && p.take("midnight"):
+		c.half = 'a'
+	default:
+		p.take("o'clock")
+	}
+	return c.minutes()
+}
+
+// starting reads where the steps of a period begin.
+func (p *parser) starting() error {
+	u := units[p.peek(0)]
+	limits := map[unit][2]int{minute: {0, 59}, hour: {0, 23}, day: {1, 31}}
+	limit, ok := limits[u]
+	if !ok {
+		return p.unknown()
+	}
+	p.at++
+	n, ok := p.numeral(limit[0], limit[1])()
+	if !ok {
+		return p.unknown()
+	}
+	if p.meaning.startOf != none {
+		return errors.New("one start is enough")
+	}
+	p.at++
+	p.meaning.start, p.meaning.startOf = n, u
+	return nil
+}

@@ -1,0 +1,243 @@
+package phrase_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
+	"github.com/seed-c01c3da5/zester/settings/schedule/phrase"
+)
+
+type natCase struct {
+	ID, Kind, Phrase string
+	Expect           json.RawMessage `json:"expect_cron"`
+}
+
+// expected gives the expressions of a case and the zone behind them.
+func (c natCase) expected(t *testing.T) (crons []string, zone string) {
+	t.Helper()
+	var one string
+	if err := json.Unmarshal(c.Expect, &one); err != nil {
+		if err := json.Unmarshal(c.Expect, &crons); err != nil {
+			t.Fatal(err)
+		}
+		return crons, ""
+	}
+	fields := strings.Fields(one)
+	if last := fields[len(fields)-1]; len(fields) == 6 && strings.Trim(last, "0123456789*/,") != "" {
+		fields, zone = fields[:5], last
+	}
+	return []string{strings.Join(fields, " ")}, zone
+}
+
+// deviations are the phrases that get another answer here than the case says, which answer, and why.
+var deviations = map[string]struct{ cron, interval, refused, why string }{
+	"nat-0023": {interval: "15s", why: "seconds are an interval"},
+	"nat-0024": {interval: "15s", why: "seconds are an interval"},
+	"nat-0089": {interval: "1s", why: "seconds are an interval"},
+	"nat-0090": {interval: "1s", why: "seconds are an interval"},
+	"nat-0105": {refused: "secs", why: "cron has no seconds, and an interval no marks"},
+	"nat-0126": {refused: "second", why: "cron has no seconds, and an interval no start on the clock"},
+	"nat-0042": {refused: "last", why: "the last day of a month is no field of cron"},
+	"nat-0071": {cron: "0 0 * * *", why: "midnight is hour 0; cron has no hour 24"},
+	"nat-0073": {cron: "15 0 * * *", why: "midnight is hour 0; cron has no hour 24"},
+	"nat-0122": {cron: "0 12 25-31 * *", why: "the same days: L is no field of cron, and 31 is the end of every month"},
+	"nat-0123": {cron: "0 0 25-31 * *", why: "the same days: L is no field of cron, and 31 is the end of every month"},
+	"nat-0158": {interval: "336h", why: "what is no even step of cron is an interval"},
+	"nat-0161": {interval: "27h", why: "what is no even step of cron is an interval"},
+	"nat-0162": {interval: "90m", why: "what is no even step of cron is an interval"},
+}
+
+func TestPhrasesOfFugit(t *testing.T) {
+	data, err := os.ReadFile("testdata/fugit.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Cases []natCase }
+	if err := json.Unmarshal(data, &file); err != nil || len(file.Cases) != 83 {
+		t.Fatal(len(file.Cases), err)
+	}
+	for _, c := range file.Cases {
+		t.Run(c.ID, func(t *testing.T) {
+			got, err := phrase.Parse(c.Phrase)
+			d, deviates := deviations[c.ID]
+			switch {
+			case d.refused != "" || c.Kind == "nat_reject" && !deviates:
+				if err == nil || !strings.Contains(err.Error(), `"`+d.refused) {
+					t.Errorf("%q: got %+v, %v; want it refused for %q", c.Phrase, got, err, d.refused)
+				}
+			case err != nil:
+				t.Errorf("%q: %v", c.Phrase, err)
+			case d.interval != "":
+				if want, _ := time.ParseDuration(d.interval); got.Interval != want || got.Cron != nil {
+					t.Errorf("%q: got %+v", c.Phrase, got)
+				}
+			case d.cron != "":
+				compare(t, c.Phrase, got, []string{d.cron}, "")
+			default:
+				want, zone := c.expected(t)
+				compare(t, c.Phrase, got, want, zone)
+			}
+		})
+	}
+}
+
+// compare asks for the same masks, and for the same answer where clocks change.
+func compare(t *testing.T, text string, got phrase.Timing, want []string, zone string) {
+	t.Helper()
+	masks := func(crons []string) (out []string) {
+		for _, c := range crons {
+			e, _, err := cron.Parse(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, string(e.Append(nil)))
+		}
+		slices.Sort(out)
+		return out
+	}
+	if got.Zone != zone || got.Interval != 0 || !slices.Equal(masks(got.Cron), masks(want)) {
+		t.Errorf("%q: got %+v, want %q in %q", text, got, want, zone)
+	}
+}
+
+func TestPhrases(t *testing.T) {
+	for text, want := range map[string][]string{
+		"every monday at 9am":                           {"0 9 * * 1"},
+		"every 15 minutes between 8am and 6pm":          {"*/15 8-17 * * *"},
+		"first of the month at noon":                    {"0 12 1 * *"},
+		"Every Monday At 9 AM":                          {"0 9 * * 1"},
+		"every 15 minutes between 8:30am and 6:20pm":    {"30,45 8 * * *", "*/15 9-17 * * *", "0,15 18 * * *"},
+		"every 20 minutes from 10pm to 2am":             {"*/20 22,23,0,1 * * *"},
+		"every 10 minutes on weekdays":                  {"*/10 * * * 1-5"},
+		"every hour on the hour":                        {"0 * * * *"},
+		"every hour from 8:30am to 5pm":                 {"30 8-16 * * *"},
+		"every 2 hours between 9am and 5pm on weekdays": {"0 9,11,13,15,17 * * 1-5"},
+		"every 12 hours at minute 50":                   {"50 */12 * * *"},
+		"every 6 hours starting at hour 3":              {"0 3/6 * * *"},
+		"hourly":                                        {"0 * * * *"},
+		"daily at 3:30":                                 {"30 3 * * *"},
+		"weekly":                                        {"0 0 * * 0"},
+		"weekly on friday at 18:00":                     {"0 18 * * 5"},
+		"monthly":                                       {"0 0 1 * *"},
+		"monthly on the 15th at 6am":                    {"0 6 15 * *"},
+		"yearly":                                        {"0 0 1 1 *"},
+		"every year on march 3rd at 8am":                {"0 8 3 3 *"},
+		"every day in january and july at 12:30":        {"30 12 * 1,7 *"},
+		"every day from march to may at midnight":       {"0 0 * 3-5 *"},
+		"at midnight and noon":                          {"0 0,12 * * *"}, // no step: fixed times when clocks change
+		"at minutes 0 and 30":                           {"0,30 * * * *"},
+		"every other day at 4am":                        {"0 4 */2 * *"},
+		"every 60 minutes":                              {"0 * * * *"},
+		"every 24 hours":                                {"0 0 * * *"},
+		"on weekends at 10:15":                          {"15 10 * * 0,6"},
+		"every sat-mon at 5 o'clock":                    {"0 5 * * 0,1,6"},
+		"every day at nine":                             {"0 9 * * *"},
+		"on the 1st, 10th and 20th at 23:59":            {"59 23 1,10,20 * *"},
+		"each tuesday, thursday at 8am, 1pm and 5:45pm": {"0 8,13 * * 2,4", "45 17 * * 2,4"},
+		"every 3 months on the 2nd at 1am":              {"0 1 2 */3 *"},
+	} {
+		got, err := phrase.Parse(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		compare(t, text, got, want, "")
+	}
+	for text, want := range map[string]time.Duration{
+		"every 90 minutes": 90 * time.Minute, "every 27h": 27 * time.Hour, "every 2 weeks": 14 * 24 * time.Hour, "every 45 days": 45 * 24 * time.Hour,
+		"every 30 seconds": 30 * time.Second, "every 7 minutes": 7 * time.Minute,
+	} {
+		if got, err := phrase.Parse(text); err != nil || got.Interval != want || got.Cron != nil {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	got, err := phrase.Parse("every day at 5pm in Europe/London")
+	if err != nil || got.Zone != "Europe/London" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestTheFirstWordNotUnderstoodIsNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                               `the phrase is empty; write it like "every monday at 9am"`,
+		"nada":                           `"nada" is not understood`,
+		"every Fnord at 9am":             `"Fnord" is not understood`,
+		"every monday at 9am please":     `"please" is not understood`,
+		"every monday at":                `the phrase ends too early, after "at"`,
+		"every":                          `the phrase ends too early, after "every"`,
+		"every monday and":               `the phrase ends too early, after "and"`,
+		"every monday at teatime":        `"teatime" is not understood`,
+		"every day at 25:00":             `25:00 is no time of day`,
+		"every day at 13pm":              `13:00 is no time of day`,
+		"every 4M":                       `"4M" is not understood`,
+		"every 0 minutes":                `every 0 minutes is no period`,
+		"UTC":                            `it does not say when; write it like "every monday at 9am"`,
+		"every monday to the last":       `"last" is not understood`,
+		"every hour every minute":        `"minute" is a second period; the first is every hour`,
+		"every 90 minutes at noon":       `every 90 minutes keeps no rhythm with the clock, so nothing else can be said beside it`,
+		"every 5 minutes at noon":        `every minute and a time of day do not go together; say between which times`,
+		"first monday of the month":      `a date and a weekday together mean either of them; write two entries`,
+		"every monday 10pm to 6am":       `a stretch over midnight would end on another day; write two entries`,
+		"every 5 months":                 `every 5 months do not come at the same time each year; name the months`,
+		"every 2 years":                  `every 2 years is more than a schedule can say`,
+		"every day at minute 5":          `every day needs a time of day, not a minute of the hour`,
+		"every hour starting at day 3":   `a start at a certain day needs a period in days`,
+		"between 8am and 8am":            `the stretch of the day ends when it starts`,
+		"on the 20th to the 3rd":         `the range from "20th" runs backwards`,
+		"every day UTC in Europe/London": `"Europe/London" is a second zone`,
+		strings.Repeat("x", 201):         `the phrase has 201 characters; the most are 200`,
+	} {
+		if got, err := phrase.Parse(text); err == nil || err.Error() != want {
+			t.Errorf("%q: %+v, %v; want %s", text, got, err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	data, err := os.ReadFile("testdata/fugit.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	var file struct{ Cases []natCase }
+	if err := json.Unmarshal(data, &file); err != nil {
+		f.Fatal(err)
+	}
+	for _, c := range file.Cases {
+		f.Add(c.Phrase)
+	}
+	for _, s := range []string{"every 15 minutes between 8:30am and 6:20pm", "monday to the last", "every sat-mon,wed at 5 o'clock or 11 pm UTC", "on the 1st to 31st in jan"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := phrase.Parse(text)
+		if err != nil {
+			return
+		}
+		if (len(got.Cron) == 0) == (got.Interval == 0) {
+			t.Fatalf("%q: %+v", text, got)
+		}
+		for _, c := range got.Cron {
+			if _, _, err := cron.Parse(c); err != nil && !strings.Contains(err.Error(), "never fires") {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+		again, err := phrase.Parse(strings.ToUpper(text))
+		if err == nil && (!slices.Equal(got.Cron, again.Cron) || got.Interval != again.Interval) {
+			t.Errorf("%q: in capitals %+v, not %+v", text, again, got)
+		}
+	})
+}
+
+func BenchmarkParse(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := phrase.Parse("every 15 minutes between 8am and 6pm on weekdays"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
