@@ -33,6 +33,9 @@ type pending struct {
 
 func (p pending) nominal() int64 { return p.at - int64(p.splay) }
 
+// longAgo is longer than any interval, and short enough to add up.
+const longAgo = 100 * 366 * 24 * time.Hour
+
 // remembered is an entry that the state file has and the schedule not yet.
 func remembered(name string, h History, now instant) *entry {
 	last := h.Ended
@@ -41,7 +44,7 @@ func remembered(name string, h History, now instant) *entry {
 	}
 	e := &entry{name: name, History: h, anchor: now.up}
 	if !last.IsZero() {
-		e.anchor -= max(0, now.wall.Sub(last))
+		e.anchor -= min(max(0, now.wall.Sub(last)), longAgo)
 	}
 	return e
 }

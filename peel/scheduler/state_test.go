@@ -317,10 +317,12 @@ func FuzzStateFile(f *testing.F) {
 			}
 			h := start(t, scheduler.Options{StateFile: file})
 			defer h.shut()
-			h.apply(one(t, "interval: 1m"))
-			time.Sleep(10 * time.Minute)
-			if n := len(h.runs("e")); n < 9 || n > 10 {
-				t.Errorf("%d runs in ten minutes", n)
+			h.apply(parse(t, "e: {module: test.ping, interval: 1m}\nf: {module: test.ping, cron: \"* * * * *\"}"))
+			if e := h.entry("e"); !e.NextFire.After(h.begin) || e.NextFire.After(h.begin.Add(time.Minute)) {
+				t.Errorf("the interval ends at %v", e.NextFire)
+			}
+			if f := h.entry("f"); !f.NextFire.After(h.begin) || f.NextFire.After(h.begin.Add(3*time.Hour+time.Minute)) {
+				t.Errorf("the next minute is %v", f.NextFire)
 			}
 		})
 	})
