@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	queueLength  = 64 // requests that wait for a worker
-	readersLimit = 64 // read-only requests that run at once
+	queueLength  = 64                       // requests that wait for a worker
+	readersLimit = 64                       // read-only requests that run at once
 	maxReturn    = wire.MaxMessage - 64<<10 // bytes of a message with a result
 	keptHead     = 64 << 10                 // bytes of data that was too large
 )

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -63,6 +64,8 @@ func (t *term) status() status.Sync {
 	return s
 }
 
+var errHandover = errors.New("the attempt did not end: it takes long, or the reconciler hands over; ask again")
+
 // now has the branch asked at once and returns when that attempt has ended.
 func (t *term) now(ctx context.Context, _ micro.Request) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
@@ -71,13 +74,13 @@ func (t *term) now(ctx context.Context, _ micro.Request) (any, error) {
 	select {
 	case t.asks <- done:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, errHandover
 	}
 	select {
 	case <-done:
 		return t.status(), nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, errHandover
 	}
 }
 

@@ -86,7 +86,7 @@ func (r *Reconciler) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) e
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(renewEvery):
+		case <-time.After(time.Second):
 		}
 	}
 }

@@ -3,6 +3,7 @@ package reconciler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -129,8 +130,9 @@ func (s *site) ask(verb string, question, answer any) {
 	}
 	for {
 		msg, err := s.ops.Request(wire.API("sync", verb, "op"), data, 20*time.Second)
-		if errors.Is(err, nats.ErrNoResponders) && s.t.Context().Err() == nil {
-			continue // it is starting
+		starting := errors.Is(err, nats.ErrNoResponders) || err == nil && msg.Header.Get("Nats-Service-Error-Code") == "503"
+		if starting && s.t.Context().Err() == nil {
+			continue
 		}
 		if err != nil {
 			s.t.Fatal(err)
@@ -155,16 +157,27 @@ func (s *site) settled(peels int) status.Sync {
 	}
 }
 
-func (s *site) document(id target.PeelID) *settings.Document {
+func (s *site) store() *settings.Store {
 	s.t.Helper()
 	js, err := jetstream.New(s.nc)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	doc, _, err := settings.NewStore(js).Get(s.t.Context(), id)
+	return settings.NewStore(js)
+}
+
+func (s *site) held(id target.PeelID) (*settings.Document, uint64) {
+	s.t.Helper()
+	doc, revision, err := s.store().Get(s.t.Context(), id)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return doc, revision
+}
+
+func (s *site) document(id target.PeelID) *settings.Document {
+	s.t.Helper()
+	doc, _ := s.held(id)
 	return doc
 }
 
@@ -235,6 +248,38 @@ func TestACommitReachesThePeelsThatItConcerns(t *testing.T) {
 	if after := s.document("db.01"); after.Generation != before.Generation || after.Commit != before.Commit {
 		t.Error("db.01 was written though nothing changed for it")
 	}
+}
+
+func TestACommitForOnePeelOfAHundredIsOneWrite(t *testing.T) {
+	s := newSite(t, fstest.MapFS{
+		"top.yaml":           file("base:\n  '*': [all]\n  peel-042: [one]\n"),
+		"settings/all.yaml":  file("schedule:\n  a: {module: test.ping, interval: 1h}\n"),
+		"settings/one.yaml":  file("schedule:\n  b: {module: test.ping, interval: 1h}\n"),
+		"settings/none.yaml": file("schedule:\n  c: {module: test.ping, interval: 1h}\n"),
+	})
+	for i := range 100 {
+		s.peel(target.PeelID(fmt.Sprintf("peel-%03d", i)), nil)
+	}
+	s.start()
+	s.settled(100)
+	writes := s.writes()
+	if out := s.now(); writes != 100 || out.Writes != 100 {
+		t.Errorf("%d writes for the first revision", writes)
+	}
+	s.commit("one", map[string]string{"settings/one.yaml": "schedule:\n  b: {module: test.ping, interval: 2h}\n"})
+	if out := s.now(); s.writes() != writes+1 || out.Writes != 1 {
+		t.Errorf("%d writes for one peel", s.writes()-writes)
+	}
+}
+
+// writes is how many documents the bucket has ever stored.
+func (s *site) writes() uint64 {
+	s.t.Helper()
+	stream, err := s.bus.JetStream(s.t).Stream(s.t.Context(), "KV_settings")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return stream.CachedInfo().State.LastSeq
 }
 
 func TestTheSameCommitAgainWritesNothing(t *testing.T) {
@@ -433,5 +478,98 @@ func TestARewoundBranchIsFollowedAndShown(t *testing.T) {
 	}
 	if doc := s.document("web-01"); doc.Commit != first.LastGood.Commit {
 		t.Errorf("web-01 runs %s", doc.Commit)
+	}
+}
+
+func TestARevisionWithoutATopFileIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes map[string]string
+		want    status.Type
+		reason  string
+	}{
+		"no top file":   {map[string]string{"top.yaml": ""}, status.CompileFailed, "TopMissing"},
+		"an empty tree": {map[string]string{"top.yaml": "", "settings/common.yaml": "", "settings/web.yaml": "", "settings/deb.yaml": ""}, status.GuardBlocked, "TooManyChanges"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, fleetFiles())
+			s.peel("web-01", nil)
+			s.start()
+			s.settled(1)
+			before := s.document("web-01")
+			s.commit(name, c.changes)
+			out := s.now()
+			i := slices.IndexFunc(out.Conditions, func(o status.Condition) bool { return o.Type == c.want && o.Status })
+			if i < 0 || out.Conditions[i].Reason != c.reason {
+				t.Errorf("%+v", out.Conditions)
+			}
+			if after := s.document("web-01"); after.Generation != before.Generation {
+				t.Error("web-01 was written")
+			}
+		})
+	}
+}
+
+func TestARepoThatIsNotThereYetIsWaitedFor(t *testing.T) {
+	s := newSite(t, fleetFiles())
+	hidden := s.dir + ".hidden"
+	if err := os.Rename(s.dir, hidden); err != nil {
+		t.Fatal(err)
+	}
+	s.peel("web-01", nil)
+	s.start()
+	if out := s.now(); !out.Is(status.FetchFailed) || out.Is(status.Ready) || s.document("web-01") != nil {
+		t.Errorf("without a repo: %+v", out)
+	}
+	if err := os.Rename(hidden, s.dir); err != nil {
+		t.Fatal(err)
+	}
+	s.now()
+	if out := s.settled(1); !out.Is(status.Ready) || len(s.entries("web-01")) != 5 {
+		t.Errorf("with the repo: %+v", out)
+	}
+}
+
+func TestAWriteOfAnotherLeaderIsNeverOverwrittenBlindly(t *testing.T) {
+	s := newSite(t, fleetFiles())
+	s.peel("web-01", nil)
+	s.start()
+	s.settled(1)
+	doc, revision := s.held("web-01")
+	doc.Generation++
+	if _, err := s.store().Publish(t.Context(), slices.Values([]settings.Write{{Document: doc, Revision: revision}})); err != nil {
+		t.Fatal(err)
+	}
+	head := s.commit("newer", map[string]string{"settings/web.yaml": "schedule:\n  w: {module: test.ping, interval: 2h}\n"})
+	for s.now().LastGood.Commit != settings.Commit(head.String()) && t.Context().Err() == nil {
+	}
+	if after := s.document("web-01"); after.Generation <= doc.Generation || after.Commit != settings.Commit(head.String()) {
+		t.Errorf("web-01 runs %s at %d after %d", after.Commit, after.Generation, doc.Generation)
+	}
+}
+
+func TestTheSameContentOnAnotherHistoryWritesNothing(t *testing.T) {
+	s := newSite(t, fleetFiles())
+	s.peel("web-01", nil)
+	s.start()
+	s.settled(1)
+	before := s.document("web-01")
+	other, err := gitrepo.Init(s.dir+".orphan", fleetFiles(), "another beginning", author)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{".git/objects", ".git/refs"} {
+		if err := os.RemoveAll(filepath.Join(s.dir, dir)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.CopyFS(filepath.Join(s.dir, dir), os.DirFS(filepath.Join(other.Dir(), dir))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := s.now()
+	if out.LastGood.Message != "another beginning" || !out.Is(status.HistoryRewritten) || out.Writes != 0 {
+		t.Errorf("%+v", out)
+	}
+	if after := s.document("web-01"); after.Generation != before.Generation {
+		t.Error("web-01 was written")
 	}
 }

@@ -27,7 +27,12 @@ func TestEqualValuesHaveEqualBytes(t *testing.T) {
 func TestTypesSurvive(t *testing.T) {
 	for _, v := range []any{
 		nil, true, "", "é", 1.5, 1e300, int64(0), int64(3), int64(127), int64(128), int64(300), int64(-1), int64(-200),
-		int64(1) << 40, []any{}, []any{int64(1), nil}, map[string]any{}, map[string]any{"k": []any{"v", int64(-5)}}, []byte{0, 255},
+		int64(1) << 40,
+		[]any{},
+		[]any{int64(1), nil},
+		map[string]any{},
+		map[string]any{"k": []any{"v", int64(-5)}},
+		[]byte{0, 255},
 	} {
 		data, err := canon.Marshal(v)
 		if err != nil {
