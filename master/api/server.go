@@ -140,13 +140,14 @@ func decode(req micro.Request, q any) error {
 	return nil
 }
 
+// respond answers past the service framework, which must not be used once its handler has returned.
 func (s *Server) respond(req micro.Request, data []byte, err error) {
-	if err == nil {
-		err = req.Respond(data)
-	} else {
-		err = req.Error(string(code(err)), err.Error(), nil)
+	answer := nats.NewMsg(req.Reply())
+	if answer.Data = data; err != nil {
+		answer.Header.Set(micro.ErrorHeader, err.Error())
+		answer.Header.Set(micro.ErrorCodeHeader, string(code(err)))
 	}
-	if err != nil {
+	if err := s.o.Conn.PublishMsg(answer); err != nil {
 		s.log.Debug("question not answered", "subject", req.Subject(), "err", err)
 	}
 }

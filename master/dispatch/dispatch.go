@@ -217,16 +217,17 @@ func (d *Dispatcher) asked(req micro.Request) {
 	}
 }
 
+// respond answers past the service framework, which must not be used once its handler has returned.
 func (d *Dispatcher) respond(req micro.Request, j *job.Job, err error) {
+	answer := nats.NewMsg(req.Reply())
 	if err == nil {
-		var data []byte
-		if data, err = canon.Marshal(j.Summary()); err == nil {
-			err = req.Respond(data)
-		}
-	} else {
-		err = req.Error(code(err), err.Error(), nil)
+		answer.Data, err = canon.Marshal(j.Summary())
 	}
 	if err != nil {
+		answer.Header.Set(micro.ErrorHeader, err.Error())
+		answer.Header.Set(micro.ErrorCodeHeader, code(err))
+	}
+	if err := d.o.Conn.PublishMsg(answer); err != nil {
 		d.log.Debug("request not answered", "user", wire.Sender(req.Subject()), "err", err)
 	}
 }
