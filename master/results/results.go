@@ -131,16 +131,7 @@ func (c *Consumer) consume(ctx context.Context) error {
 	}
 	var workers sync.WaitGroup
 	for range atOnce {
-		workers.Go(func() {
-			for {
-				select {
-				case <-stopping.Done():
-					return
-				case m := <-reports:
-					c.handle(context.WithoutCancel(ctx), m)
-				}
-			}
-		})
+		workers.Go(func() { c.work(stopping, reports) })
 	}
 	select {
 	case <-ctx.Done():
@@ -153,6 +144,18 @@ func (c *Consumer) consume(ctx context.Context) error {
 	<-consuming.Closed()
 	workers.Wait()
 	return err
+}
+
+// work handles reports until ctx ends, the last one to its end.
+func (c *Consumer) work(ctx context.Context, reports <-chan jetstream.Msg) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m := <-reports:
+			c.handle(context.WithoutCancel(ctx), m)
+		}
+	}
 }
 
 func (c *Consumer) consumer(ctx context.Context) (jetstream.Consumer, error) {
