@@ -267,6 +267,47 @@ func TestRunThroughASuspendEndsItsIntervalFromItsEnd(t *testing.T) {
 	})
 }
 
+func TestRunDuringWhichTheClockIsSetBackEndsNoEarlierThanItStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["e"] = time.Minute
+		h.apply(one(t, "interval: 1h"))
+		time.Sleep(time.Hour + time.Second)
+		c.set(-10 * time.Minute)
+		time.Sleep(time.Minute)
+		if e := h.entry("e"); !e.Ended.Equal(e.Started) || e.Runs != 1 {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestRunThatEndedBeforeAFireFreesItsSlotAlsoWhenTheSchedulerWasBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var busy atomic.Bool
+		h := startWith(t, scheduler.Options{}, func(s *scheduler.Scheduler) {
+			s.AlterClock(func(wall time.Time, up time.Duration) (time.Time, time.Duration) {
+				if busy.Swap(false) {
+					time.Sleep(50 * time.Millisecond)
+				}
+				return wall, up
+			})
+		})
+		defer h.shut()
+		h.takes["e"] = 59*time.Second + 990*time.Millisecond
+		set := one(t, `cron: "* * * * *"`)
+		h.apply(set)
+		time.Sleep(time.Minute + 59*time.Second + 980*time.Millisecond)
+		busy.Store(true)
+		h.apply(set) // over the end of the run and the next minute
+		h.expectSkips("e", scheduler.AlreadyRunning, 0)
+		if runs := h.runs("e"); len(runs) != 2 {
+			t.Errorf("runs %v", runs)
+		}
+	})
+}
+
 func TestClockAt1970AtBootMakesNoStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c tamper

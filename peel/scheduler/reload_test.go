@@ -343,3 +343,17 @@ func TestAHundredReloadsInASecondLeaveOneSetAndNoGoroutine(t *testing.T) {
 		h.expectRuns("last", time.Minute)
 	})
 }
+
+func TestAppliedSetBelongsToItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		set := one(t, "interval: 1m")
+		h.apply(set)
+		clear(set)
+		h.entry("e")
+		if c := h.apply(set); !slices.Equal(c.Removed, []string{"e"}) {
+			t.Errorf("%+v", c)
+		}
+	})
+}
