@@ -3,6 +3,10 @@
 //
 // The order is file, then environment, then flags; the later wins. Every flag --some-name can be given as the
 // variable ZESTER_SOME_NAME.
+//
+// SIGTERM and SIGINT end the work in order; a second one ends the process at once. SIGHUP reads the configuration
+// again and puts the log level in force; the rest is for the next start. The exit code is 0 at the end that was asked
+// for, 1 if the work or the configuration was not possible, and 64 for a command line that makes no sense.
 package daemon
 
 import (
@@ -15,124 +19,146 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/lmittmann/tint"
-
-	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// ExitUsage is the exit code for wrong usage, as in sysexits.h.
-const ExitUsage = 64
+// Exit codes. That for wrong usage is the one of sysexits.h.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 64
+)
 
-// A Config is a daemon's configuration: a struct that strictyaml can decode.
+// A Config is a daemon's configuration: a pointer to a struct that strictyaml can decode.
 type Config interface {
-	// Flags binds flags to the fields. Their values at that moment are the defaults.
+	// Flags binds flags to the fields. The fields' values at that moment are the defaults.
 	Flags(*flag.FlagSet)
+	// Level is the least level that is logged.
+	Level() slog.Level
+	// Prepare checks the configuration as a whole and returns what runs by it. It starts nothing and writes nothing.
+	Prepare(log *slog.Logger) (Daemon, error)
 }
 
-// Load fills cfg, which holds the defaults, from the file that --config (or ZESTER_CONFIG) names, from the
-// environment and from args. It returns [flag.ErrHelp] when help was asked for and has been printed to out.
-func Load(name string, args []string, cfg Config, out io.Writer) (check bool, err error) {
-	fs := flag.NewFlagSet(name, flag.ContinueOnError)
-	fs.SetOutput(out)
-	path := fs.String("config", "", "read the configuration from `FILE`")
-	fs.BoolVar(&check, "check", false, "check the configuration and exit")
-	cfg.Flags(fs)
-	fs.Usage = func() {
-		fmt.Fprintf(out, "usage: %s [flags]\n\nEvery flag can be given as a variable too: --data-dir as ZESTER_DATA_DIR.\n\n", name)
-		fs.PrintDefaults()
-	}
-	if err := scan(fs, args); err != nil {
-		return false, err
-	}
-	if *path != "" {
-		if err := readFile(*path, cfg); err != nil {
-			return false, err
-		}
-	}
-	if err := scan(fs, args); err != nil {
-		return false, err
-	}
-	if fs.NArg() > 0 {
-		return false, fmt.Errorf("cannot use the argument %q: %s takes flags only", fs.Arg(0), name)
-	}
-	return check, nil
+// A Daemon is what a configuration makes.
+type Daemon struct {
+	Name string // for people: "master m1"
+	// Run works until ctx ends, and calls ready once when it does what it is there for.
+	Run func(ctx context.Context, ready func()) error
 }
 
-// scan sets what the environment and then args name.
-func scan(fs *flag.FlagSet, args []string) error {
-	var errs []error
-	fs.VisitAll(func(f *flag.Flag) {
-		env := "ZESTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		if v, ok := os.LookupEnv(env); ok {
-			if err := fs.Set(f.Name, v); err != nil {
-				errs = append(errs, fmt.Errorf("cannot use %s=%q: %w", env, v, err))
-			}
-		}
-	})
-	return errors.Join(append(errs, fs.Parse(args))...)
+// Main is the whole of a daemon's main function: it runs the program of that name by os.Args and returns the exit
+// code. Defaults makes a configuration that holds the defaults.
+func Main(name string, defaults func() Config) int {
+	p := program{name: name, args: os.Args[1:], defaults: defaults, out: os.Stdout, errOut: os.Stderr}
+	return p.main()
 }
 
-func readFile(path string, cfg Config) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("cannot read the configuration: %w", err)
-	}
-	node, err := strictyaml.Parse(path, data)
-	if err != nil {
-		return err
-	}
-	return strictyaml.Decode(node, cfg)
+// A program is one invocation.
+type program struct {
+	name        string
+	args        []string
+	defaults    func() Config
+	out, errOut io.Writer
+	level       slog.LevelVar
 }
 
-// Main runs a daemon and returns its exit code. ctx ends on SIGINT and SIGTERM; hangup is called on SIGHUP.
-func Main(run func(context.Context) error, hangup func()) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
+func (p *program) main() int {
+	// From now on a SIGHUP that comes early is not the end.
 	hups := make(chan os.Signal, 1)
 	signal.Notify(hups, syscall.SIGHUP)
+	defer signal.Stop(hups)
+
+	cfg := p.defaults()
+	check, err := load(p.args, cfg)
+	if errors.Is(err, flag.ErrHelp) {
+		p.help()
+		return exitOK
+	}
+	if err != nil {
+		return p.fail(err)
+	}
+	p.level.Set(cfg.Level())
+	log := p.logger()
+	d, err := cfg.Prepare(log)
+	if err != nil {
+		return p.fail(err)
+	}
+	if check {
+		fmt.Fprintf(p.out, "the configuration of %s is valid\n", d.Name)
+		return exitOK
+	}
+	return p.run(d, hups, log)
+}
+
+// run runs d until it ends, and has it end on a signal.
+func (p *program) run(d Daemon, hups <-chan os.Signal, log *slog.Logger) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	done := make(chan error, 1)
-	go func() { done <- run(ctx) }()
+	go func() { done <- d.Run(ctx, func() { notify(log, daemon.SdNotifyReady) }) }()
 	for {
 		select {
 		case <-hups:
-			hangup()
-		case <-ctx.Done():
-			notify(daemon.SdNotifyStopping)
-			return exit(<-done)
+			p.reload(log)
 		case err := <-done:
-			return exit(err)
+			return p.end(err)
+		case <-ctx.Done():
+			stop() // the next signal ends the process
+			log.Info("stopping")
+			notify(log, daemon.SdNotifyStopping)
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				return p.end(err)
+			}
+			return exitOK
 		}
 	}
 }
 
-func exit(err error) int {
-	if err == nil || errors.Is(err, context.Canceled) {
-		return 0
+// reload puts in force what can be without a new start.
+func (p *program) reload(log *slog.Logger) {
+	again := p.defaults()
+	if _, err := load(p.args, again); err != nil {
+		log.Error("configuration not read again, the one of before stays in force", "err", err)
+		return
 	}
-	fmt.Fprintln(os.Stderr, "zester:", err)
-	return 1
+	p.level.Set(again.Level())
+	log.Info("configuration read again: the log level is in force, the rest at the next start", "log_level", again.Level())
 }
 
-// Ready tells systemd that the daemon does its work.
-func Ready() { notify(daemon.SdNotifyReady) }
+func (p *program) end(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	return p.fail(err)
+}
+
+func (p *program) fail(err error) int {
+	fmt.Fprintln(p.errOut, "zester:", err)
+	if _, ok := errors.AsType[*usageError](err); ok {
+		fmt.Fprintf(p.errOut, "hint: %s --help shows the flags\n", p.name)
+		return exitUsage
+	}
+	return exitFailed
+}
 
 // notify does nothing where systemd did not start the process.
-func notify(state string) {
+func notify(log *slog.Logger, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		slog.Warn("cannot notify systemd", "err", err)
+		log.Warn("cannot notify systemd", "state", state, "err", err)
 	}
 }
 
-// Logger writes to stderr: for people on a terminal, as JSON elsewhere.
-func Logger(level slog.Leveler) *slog.Logger {
-	if st, err := os.Stderr.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 {
-		return slog.New(tint.NewHandler(os.Stderr, &tint.Options{Level: level, NoColor: os.Getenv("NO_COLOR") != ""}))
+// logger writes to stderr: for people on a terminal, as JSON elsewhere.
+func (p *program) logger() *slog.Logger {
+	if f, ok := p.errOut.(*os.File); ok {
+		if st, err := f.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 {
+			return slog.New(tint.NewHandler(f, &tint.Options{Level: &p.level, NoColor: os.Getenv("NO_COLOR") != ""}))
+		}
 	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewJSONHandler(p.errOut, &slog.HandlerOptions{Level: &p.level}))
 }
 
 // DataDir is where a daemon keeps its files unless told: /var/lib/zester for root, else the user's state directory
@@ -141,7 +167,7 @@ func DataDir() string {
 	if os.Geteuid() == 0 {
 		return "/var/lib/zester"
 	}
-	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "zester")
 	}
 	home, err := os.UserHomeDir()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +24,7 @@ import (
 
 // Config is master.yaml. Every field can be given as a flag or a variable too.
 type Config struct {
-	ID       string        `yaml:"id"`        // unique among the masters; empty: the host's name
+	ID       string        `yaml:"id"`        // unique among the masters; empty: the name in creds, else the host's
 	DataDir  string        `yaml:"data_dir"`  // keys, the embedded server's store, the copy of the repo
 	Repo     string        `yaml:"repo"`      // URL or path of the config repo; empty: this master dispatches only
 	Branch   string        `yaml:"branch"`    // what the fleet follows
@@ -36,18 +38,21 @@ type Config struct {
 	LogLevel slog.Level    `yaml:"log_level"` // debug, info, warn or error; read again on SIGHUP
 }
 
-func defaults() *Config {
+func defaults() daemon.Config {
 	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", Poll: 30 * time.Second, Listen: "127.0.0.1:4222", Replicas: 1}
 }
 
+// Level is the least level that is logged.
+func (c *Config) Level() slog.Level { return c.LogLevel }
+
 // Flags binds the flags of zester-master.
 func (c *Config) Flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.ID, "id", c.ID, "the master's `NAME`, unique among masters (default: the host's name)")
+	fs.StringVar(&c.ID, "id", c.ID, "the master's `NAME`, unique among masters (default: that of the credential, else the host's)")
 	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "keep keys, buckets and the copy of the repo in `DIR`")
 	fs.StringVar(&c.Repo, "repo", c.Repo, "bring the config repo at `URL` (or path) to the fleet")
 	fs.StringVar(&c.Branch, "branch", c.Branch, "follow the branch `NAME`")
 	fs.StringVar(&c.Path, "path", c.Path, "the `DIR` in the repo that counts as its root")
-	fs.DurationVar(&c.Poll, "poll", c.Poll, "ask for the branch this often, ± 10 %")
+	daemon.DurationVar(fs, &c.Poll, "poll", "ask for the branch every `TIME`, ± 10 %")
 	fs.StringVar(&c.Listen, "listen", c.Listen, "`HOST:PORT` of the embedded server; port 0: the kernel chooses")
 	fs.StringVar(&c.NATS, "nats", c.NATS, "use the server at `URL` in place of the embedded one")
 	fs.StringVar(&c.Creds, "creds", c.Creds, "read the credential for the external server from `FILE`")
@@ -56,34 +61,43 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.TextVar(&c.LogLevel, "log-level", c.LogLevel, "log from `LEVEL` on: debug, info, warn, error")
 }
 
-// options checks the configuration as a whole.
-func (c *Config) options(log *slog.Logger) (o master.Options, err error) {
-	if c.ID == "" {
-		host, err := os.Hostname()
+// Prepare checks the configuration as a whole.
+func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
+	o := master.Options{DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas, Log: log}
+	if err := c.bus(&o, log); err != nil {
+		return d, err
+	}
+	if o.ID, err = c.name(); err != nil {
+		return d, err
+	}
+	if c.Repo != "" {
+		r, err := reconciler.New(reconciler.Options{
+			Repo:  gitrepo.Options{URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"), Log: log},
+			Owner: o.ID, Poll: c.Poll, Log: log,
+		})
 		if err != nil {
-			return o, fmt.Errorf("cannot learn the host's name, set id: %w", err)
+			return d, err
 		}
-		c.ID = strings.ReplaceAll(host, ".", "_")
-	}
-	o = master.Options{ID: c.ID, DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas, Log: log, Ready: func(master.Info) { daemon.Ready() }}
-	if err := c.bus(&o); err != nil {
-		return o, err
-	}
-	if c.Repo == "" {
-		return o, nil
-	}
-	r, err := reconciler.New(reconciler.Options{
-		Repo:  gitrepo.Options{URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"), Log: log},
-		Owner: c.ID, Poll: c.Poll, Log: log,
-	})
-	if err == nil {
 		o.Services = append(o.Services, r.Run)
 	}
-	return o, err
+	if _, err := master.New(o); err != nil {
+		return d, err
+	}
+	return daemon.Daemon{Name: "master " + o.ID, Run: func(ctx context.Context, ready func()) error {
+		o.Ready = func(master.Info) { ready() }
+		m, err := master.New(o)
+		if err != nil {
+			return err
+		}
+		return m.Run(ctx)
+	}}, nil
 }
 
 // bus fills in how the master reaches its bus.
-func (c *Config) bus(o *master.Options) error {
+func (c *Config) bus(o *master.Options, log *slog.Logger) error {
+	if c.Replicas < 1 {
+		return fmt.Errorf("cannot keep %d replicas: at least 1 is needed", c.Replicas)
+	}
 	if c.NATS != "" {
 		if c.Creds == "" {
 			return errors.New("cannot use an external server without creds: the file with this master's credential")
@@ -94,13 +108,49 @@ func (c *Config) bus(o *master.Options) error {
 		}
 		return nil
 	}
+	if c.Replicas > 1 {
+		return fmt.Errorf("cannot keep %d replicas without nats: the embedded server is one", c.Replicas)
+	}
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return fmt.Errorf("cannot listen on %q: want HOST:PORT: %w", c.Listen, err)
 	}
-	o.Host = host
-	if o.Port, err = strconv.Atoi(port); err != nil || o.Port < 0 || o.Port > 65535 {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
 		return fmt.Errorf("cannot listen on %q: %q is not a port", c.Listen, port)
 	}
+	o.Host, o.Port = host, int(n)
+	if ip := net.ParseIP(host); host != "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		log.Warn("the bus can be reached from other hosts and does not encrypt", "listen", c.Listen)
+	}
 	return nil
+}
+
+// validID is what a credential can be made for.
+var validID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// name is the master's ID. With a credential it is the credential's, because the bus grants everything by that.
+func (c *Config) name() (string, error) {
+	if c.NATS != "" {
+		name, err := daemon.CredentialName(c.Creds)
+		if err != nil {
+			return "", err
+		}
+		if c.ID != "" && c.ID != name {
+			return "", fmt.Errorf("cannot run as master %q with the credential of %q", c.ID, name)
+		}
+		return name, nil
+	}
+	id := c.ID
+	if id == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return "", fmt.Errorf("cannot learn the host's name, set id: %w", err)
+		}
+		id = strings.ReplaceAll(host, ".", "_")
+	}
+	if !validID.MatchString(id) {
+		return "", fmt.Errorf("cannot use the master's id %q: want 1 to 64 letters, digits, '_' and '-'", id)
+	}
+	return id, nil
 }

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -30,44 +34,42 @@ type Config struct {
 	Schedule *strictyaml.Node `yaml:"schedule"`          // entries that run unless settings name the same
 }
 
-func defaults() *Config {
+func defaults() daemon.Config {
 	return &Config{DataDir: daemon.DataDir(), URL: nats.DefaultURL, Workers: 1}
 }
 
+// Level is the least level that is logged.
+func (c *Config) Level() slog.Level { return c.LogLevel }
+
 // Flags binds the flags of zester-peel.
-func (c *Config) Flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.ID, "id", c.ID, "the peel's `NAME` (default: the host's name)")
-	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "keep the peel's files in `DIR`")
-	fs.StringVar(&c.URL, "url", c.URL, "connect to the bus at `URL`; several are separated by commas")
-	fs.StringVar(&c.Creds, "creds", c.Creds, "read the peel's credential from `FILE`")
-	fs.StringVar(&c.CA, "ca", c.CA, "check the bus against the certificates in `FILE`")
-	fs.StringVar(&c.Timezone, "schedule-timezone", c.Timezone, "`ZONE` of schedule entries that name none (default: the host's)")
-	fs.IntVar(&c.Workers, "workers", c.Workers, "run up to `N` requests that change the host at once")
-	fs.TextVar(&c.LogLevel, "log-level", c.LogLevel, "log from `LEVEL` on: debug, info, warn, error")
+func (c *Config) Flags(set *flag.FlagSet) {
+	set.StringVar(&c.ID, "id", c.ID, "the peel's `NAME` (default: the host's name)")
+	set.StringVar(&c.DataDir, "data-dir", c.DataDir, "keep the peel's files in `DIR`")
+	set.StringVar(&c.URL, "url", c.URL, "connect to the bus at `URL`; several are separated by commas")
+	set.StringVar(&c.Creds, "creds", c.Creds, "read the peel's credential from `FILE`")
+	set.StringVar(&c.CA, "ca", c.CA, "check the bus against the certificates in `FILE`")
+	set.StringVar(&c.Timezone, "schedule-timezone", c.Timezone, "`ZONE` of schedule entries that name none (default: the host's)")
+	set.IntVar(&c.Workers, "workers", c.Workers, "run up to `N` requests that change the host at once")
+	set.TextVar(&c.LogLevel, "log-level", c.LogLevel, "log from `LEVEL` on: debug, info, warn, error")
 }
 
-// options checks the configuration as a whole.
-func (c *Config) options(log *slog.Logger) (o peel.Options, err error) {
-	if c.ID == "" {
-		if c.ID, err = hostID(); err != nil {
-			return o, err
-		}
-	}
-	o = peel.Options{DataDir: c.DataDir, URL: c.URL, Facts: c.Facts, Workers: c.Workers, Log: log}
-	if o.ID, err = target.ParsePeelID(c.ID); err != nil {
-		return o, err
+// Prepare checks the configuration as a whole.
+func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
+	o := peel.Options{DataDir: c.DataDir, URL: c.URL, Facts: c.Facts, Workers: c.Workers, Log: log}
+	if o.ID, err = c.name(); err != nil {
+		return d, err
 	}
 	if c.Workers < 1 {
-		return o, fmt.Errorf("cannot run %d workers: at least 1 is needed", c.Workers)
+		return d, fmt.Errorf("cannot run %d workers: at least 1 is needed", c.Workers)
 	}
 	if c.Timezone != "" {
 		if o.Zone, err = time.LoadLocation(c.Timezone); err != nil {
-			return o, fmt.Errorf("cannot use schedule_timezone %q: %w", c.Timezone, err)
+			return d, fmt.Errorf("cannot use schedule_timezone %q: %w", c.Timezone, err)
 		}
 	}
 	if c.Schedule != nil {
 		if o.Schedule, err = schedule.ParseSet(c.Schedule); err != nil {
-			return o, err
+			return d, err
 		}
 	}
 	if c.Creds != "" {
@@ -76,18 +78,42 @@ func (c *Config) options(log *slog.Logger) (o peel.Options, err error) {
 	if c.CA != "" {
 		o.Connect = append(o.Connect, nats.RootCAs(c.CA))
 	}
-	return o, nil
+	return daemon.Daemon{Name: "peel " + string(o.ID), Run: func(ctx context.Context, ready func()) error {
+		p, err := peel.New(o)
+		if err != nil {
+			return err
+		}
+		ready()
+		return p.Run(ctx)
+	}}, nil
 }
 
-// hostID is the host's name, unless that names no host in particular.
-func hostID() (string, error) {
-	name, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("cannot learn the host's name, set id: %w", err)
+// nobody are names of hosts that name none in particular.
+var nobody = []string{"localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "(none)", ""}
+
+// name is the peel's ID. A credential that is there already has to be of that name, because the bus refuses all
+// that the peel would say under another.
+func (c *Config) name() (target.PeelID, error) {
+	name := c.ID
+	if name == "" {
+		var err error
+		if name, err = os.Hostname(); err != nil {
+			return "", fmt.Errorf("cannot learn the host's name, set id: %w", err)
+		}
 	}
-	switch name {
-	case "localhost", "localhost.localdomain", "ip6-localhost", "(none)", "":
-		return "", fmt.Errorf("cannot use the host's name %q as the peel's: set id", name)
+	if slices.Contains(nobody, name) {
+		return "", fmt.Errorf("cannot use %q as the peel's name, because every host has it: set id", name)
 	}
-	return name, nil
+	id, err := target.ParsePeelID(name)
+	if err != nil || c.Creds == "" {
+		return id, err
+	}
+	held, err := daemon.CredentialName(c.Creds)
+	if errors.Is(err, fs.ErrNotExist) {
+		return id, nil // the peel waits for it
+	}
+	if err == nil && held != id.Wire() {
+		err = fmt.Errorf("cannot run as peel %q with the credential of %q", id, held)
+	}
+	return id, err
 }

@@ -1,0 +1,134 @@
+package daemon
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// A usageError is of a command line that makes no sense, as opposed to a configuration that cannot be used.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+
+func (e *usageError) Unwrap() error { return e.err }
+
+// load fills cfg, which holds the defaults, from the file that --config (or ZESTER_CONFIG) names, from the
+// environment and from args. The error is [flag.ErrHelp] when help is asked for, and a *usageError for wrong flags.
+func load(args []string, cfg Config) (check bool, err error) {
+	fs, path := flags(cfg, &check)
+	if err := scan(fs, args); err != nil {
+		return false, err
+	}
+	if fs.NArg() > 0 {
+		return false, &usageError{fmt.Errorf("cannot use the argument %q: there are flags only", fs.Arg(0))}
+	}
+	if *path == "" {
+		return check, nil
+	}
+	if err := readFile(*path, cfg); err != nil {
+		return false, err
+	}
+	return check, scan(fs, args) // what the file has changed again
+}
+
+// flags are those of cfg and the two that name and check a configuration.
+func flags(cfg Config, check *bool) (fs *flag.FlagSet, path *string) {
+	fs = flag.NewFlagSet("", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	path = fs.String("config", "", "read the configuration from `FILE`")
+	fs.BoolVar(check, "check", false, "check the configuration and exit")
+	cfg.Flags(fs)
+	return fs, path
+}
+
+func (p *program) help() {
+	fs, _ := flags(p.defaults(), new(bool))
+	fmt.Fprintf(p.out, "usage: %s [flags]\n\nEvery flag can be given as a variable too: --data-dir as ZESTER_DATA_DIR.\n"+
+		"Flags win over variables, and both over the file.\n\n", p.name)
+	fs.SetOutput(p.out)
+	fs.PrintDefaults()
+}
+
+// scan sets what the environment and then args name.
+func scan(fs *flag.FlagSet, args []string) error {
+	var errs []error
+	fs.VisitAll(func(f *flag.Flag) {
+		env := "ZESTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if v, ok := os.LookupEnv(env); ok {
+			if err := fs.Set(f.Name, v); err != nil {
+				errs = append(errs, fmt.Errorf("cannot use %s=%q: %w", env, v, err))
+			}
+		}
+	})
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return err
+		}
+		return &usageError{err}
+	}
+	return errors.Join(errs...)
+}
+
+func readFile(path string, cfg Config) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	node, err := strictyaml.Parse(path, data)
+	if err != nil {
+		return err
+	}
+	return strictyaml.Decode(node, cfg)
+}
+
+// DurationVar defines a flag whose value is written as in the configuration file: 90s, 5m, 1d12h.
+func DurationVar(fs *flag.FlagSet, p *time.Duration, name, usage string) {
+	fs.Var((*duration)(p), name, usage)
+}
+
+type duration time.Duration
+
+func (d *duration) String() string { return time.Duration(*d).String() }
+
+func (d *duration) Set(s string) error {
+	v, err := strictyaml.ParseDuration(s)
+	*d = duration(v)
+	return err
+}
+
+// CredentialName is the name that the holder of a .creds file has on the bus. Whether the credential is genuine is for
+// the bus to say.
+func CredentialName(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the credential: %w", err)
+	}
+	var claims struct {
+		Name string `json:"name"`
+	}
+	token, err := nkeys.ParseDecoratedJWT(data)
+	if err == nil {
+		err = errors.New("it holds no JWT")
+		if part := strings.Split(token, "."); len(part) == 3 {
+			var payload []byte
+			if payload, err = base64.RawURLEncoding.DecodeString(part[1]); err == nil {
+				err = json.Unmarshal(payload, &claims)
+			}
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot use the credential in %s: %w", path, err)
+	}
+	return claims.Name, nil
+}

@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+// invoke runs a program with the sample's configuration and returns what it wrote.
+func invoke(t *testing.T, run work, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	p := program{name: "zester-sample", args: args, out: &o, errOut: &e, defaults: func() Config {
+		s := newSample()
+		s.work = &run
+		return s
+	}}
+	return p.main(), o.String(), e.String()
+}
+
+func TestExitCodes(t *testing.T) {
+	stopped := errors.New("the bus is gone")
+	end := func(err error) work {
+		return func(context.Context, func()) error { return err }
+	}
+	started := func(context.Context, func()) error {
+		t.Error("started")
+		return nil
+	}
+	for _, c := range []struct {
+		name        string
+		run         work
+		args        []string
+		code        int
+		out, errOut string
+	}{
+		{"help", started, []string{"--help"}, 0, "usage: zester-sample", ""},
+		{"check", started, []string{"--check", "--repo=there"}, 0, "the configuration of sample of there is valid\n", ""},
+		{"check of what is wrong as a whole", started, []string{"--check", "--replicas=0"}, 1, "", "zester: cannot keep less than one copy\n"},
+		{"check of a wrong file", started, []string{"--check", "--config=/nowhere"}, 1, "", "zester: cannot read the configuration: open /nowhere"},
+		{"wrong as a whole", started, []string{"--replicas=0"}, 1, "", "zester: cannot keep less than one copy\n"},
+		{"wrong usage", started, []string{"--replica=1"}, 64, "", "hint: zester-sample --help"},
+		{"an end", end(nil), nil, 0, "", ""},
+		{"an error", end(stopped), nil, 1, "", "zester: the bus is gone\n"},
+		{"canceled though nobody asked for it", end(context.Canceled), nil, 1, "", "zester: context canceled\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, out, errOut := invoke(t, c.run, c.args...)
+			if code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			for _, s := range []struct{ got, want string }{{out, c.out}, {errOut, c.errOut}} {
+				if s.want == "" && s.got != "" || !strings.Contains(s.got, s.want) {
+					t.Errorf("wrote %q, want %q", s.got, s.want)
+				}
+			}
+		})
+	}
+}
+
+func TestHelpListsFlagsWithTheirDefaults(t *testing.T) {
+	_, out, _ := invoke(t, nil, "-h")
+	for _, want := range []string{"-poll TIME", "(default 30s)", "-config FILE", "-check", "ZESTER_DATA_DIR"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+}
+
+func TestFilesLieInTheStateDirectory(t *testing.T) {
+	if os.Geteuid() == 0 {
+		if got := DataDir(); got != "/var/lib/zester" {
+			t.Errorf("root's is %s", got)
+		}
+		return
+	}
+	for _, c := range []struct{ state, home, want string }{
+		{"/state", "/home/ada", "/state/zester"},
+		{"", "/home/ada", "/home/ada/.local/state/zester"},
+		{"relative", "/home/ada", "/home/ada/.local/state/zester"},
+	} {
+		t.Setenv("XDG_STATE_HOME", c.state)
+		t.Setenv("HOME", c.home)
+		if got := DataDir(); got != c.want {
+			t.Errorf("with %+v: %s", c, got)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+var discard = slog.New(slog.DiscardHandler)
+
+// TestTheExampleNamesEveryField also holds that the example tells each field's default as it is.
+func TestTheExampleNamesEveryField(t *testing.T) {
+	const path = "../../examples/master.yaml"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := strictyaml.Parse(path, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := reflect.ValueOf(*defaults().(*Config))
+	for i := range value.NumField() {
+		name := value.Type().Field(i).Tag.Get("yaml")
+		if node.Get(name) == nil {
+			t.Errorf("%s is not in the example", name)
+			continue
+		}
+		want := fmt.Sprintf("# Default: %v\n", value.Field(i))
+		switch {
+		case name == "id", name == "data_dir":
+			want = "# Default: "
+		case value.Field(i).IsZero() && value.Field(i).Kind() == reflect.String:
+			want = `# Default: ""`
+		}
+		before, _, _ := strings.Cut(string(text), "\n"+name+":")
+		_, comment, ok := strings.Cut(before[strings.LastIndex(before, "\n\n")+1:], "# Default: ")
+		if !ok || !strings.HasPrefix(strings.ToLower("# Default: "+comment+"\n"), strings.ToLower(want)) {
+			t.Errorf("the comment of %s does not say %q", name, want)
+		}
+	}
+	c := defaults().(*Config)
+	if err := strictyaml.Decode(node, c); err != nil {
+		t.Fatal(err)
+	}
+	c.Repo, c.DataDir = filepath.Join("../..", c.Repo), t.TempDir()
+	if _, err := c.Prepare(discard); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join("../..", c.Path, "top.yaml")); err != nil {
+		t.Errorf("no fleet where the example looks for it: %v", err)
+	}
+}
+
+func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
+	creds := credential(t, auth.RoleMaster, "m2")
+	for _, c := range []struct {
+		name string
+		set  func(*Config)
+		want string
+	}{
+		{"name with a dot", func(c *Config) { c.ID = "a.b" }, `cannot use the master's id "a.b"`},
+		{"name with a wildcard", func(c *Config) { c.ID = "*" }, `"*"`},
+		{"name that is too long", func(c *Config) { c.ID = strings.Repeat("a", 65) }, "1 to 64"},
+		{"address without a port", func(c *Config) { c.Listen = "127.0.0.1" }, `"127.0.0.1"`},
+		{"port", func(c *Config) { c.Listen = "127.0.0.1:65536" }, `"65536"`},
+		{"negative port", func(c *Config) { c.Listen = "127.0.0.1:-1" }, `"-1"`},
+		{"no replicas", func(c *Config) { c.Replicas = 0 }, "at least 1"},
+		{"replicas on one server", func(c *Config) { c.Replicas = 3 }, "without nats"},
+		{"poll", func(c *Config) { c.Repo, c.Poll = ".", 1 }, "1s is the least"},
+		{"repo", func(c *Config) { c.Repo = "gopher://example.com/fleet" }, "gopher"},
+		{"path", func(c *Config) { c.Repo, c.Path = ".", "../elsewhere" }, "../elsewhere"},
+		{"external server without a credential", func(c *Config) { c.NATS = "nats://bus" }, "creds"},
+		{"credential that is not there", func(c *Config) { c.NATS, c.Creds = "nats://bus", "/nowhere/creds" }, "/nowhere/creds"},
+		{"credential of another", func(c *Config) { c.NATS, c.Creds, c.ID = "nats://bus", creds, "m3" }, `master "m3" with the credential of "m2"`},
+		{"no data directory", func(c *Config) { c.DataDir = "" }, "data directory"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := defaults().(*Config)
+			cfg.DataDir = t.TempDir()
+			c.set(cfg)
+			_, err := cfg.Prepare(discard)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error is %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestTheCredentialNamesTheMaster(t *testing.T) {
+	cfg := defaults().(*Config)
+	cfg.NATS, cfg.Creds, cfg.Replicas = "nats://bus", credential(t, auth.RoleMaster, "m2"), 3
+	d, err := cfg.Prepare(discard)
+	if err != nil || d.Name != "master m2" {
+		t.Errorf("%q, %v", d.Name, err)
+	}
+}
+
+func TestABusBeyondLoopbackIsWarnedOf(t *testing.T) {
+	for listen, warned := range map[string]bool{
+		"127.0.0.1:0": false, "[::1]:0": false, "localhost:0": false, ":0": false, "0.0.0.0:0": true, "[::]:0": true, "10.1.2.3:4222": true, "bus.example.com:4222": true,
+	} {
+		var log strings.Builder
+		cfg := defaults().(*Config)
+		cfg.Listen, cfg.DataDir = listen, t.TempDir()
+		if _, err := cfg.Prepare(slog.New(slog.NewTextHandler(io.Writer(&log), nil))); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Contains(log.String(), "does not encrypt"); got != warned {
+			t.Errorf("%s: warned %v, want %v", listen, got, warned)
+		}
+	}
+}
+
+// credential makes a .creds file and returns its path.
+func credential(t *testing.T, role auth.Role, name string) string {
+	t.Helper()
+	keys, err := auth.Open(filepath.Join(t.TempDir(), "auth"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err := keys.Creds(role, name, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "creds")
+	if err := os.WriteFile(path, creds, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+var discard = slog.New(slog.DiscardHandler)
+
+// TestTheExampleNamesEveryField also holds that the example tells each field's default as it is.
+func TestTheExampleNamesEveryField(t *testing.T) {
+	const path = "../../examples/peel.yaml"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := strictyaml.Parse(path, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := reflect.ValueOf(*defaults().(*Config))
+	for i := range value.NumField() {
+		name := value.Type().Field(i).Tag.Get("yaml")
+		if node.Get(name) == nil {
+			t.Errorf("%s is not in the example", name)
+			continue
+		}
+		want := fmt.Sprintf("# Default: %v\n", value.Field(i))
+		switch {
+		case name == "id", name == "data_dir":
+			want = "# Default: "
+		case name == "facts", name == "schedule":
+			want = "# Default: none\n"
+		case value.Field(i).IsZero() && value.Field(i).Kind() == reflect.String:
+			want = `# Default: ""`
+		}
+		before, _, _ := strings.Cut(string(text), "\n"+name+":")
+		_, comment, ok := strings.Cut(before[strings.LastIndex(before, "\n\n")+1:], "# Default: ")
+		if !ok || !strings.HasPrefix(strings.ToLower("# Default: "+comment+"\n"), strings.ToLower(want)) {
+			t.Errorf("the comment of %s does not say %q", name, want)
+		}
+	}
+	c := defaults().(*Config)
+	if err := strictyaml.Decode(node, c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Prepare(discard); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
+	for _, c := range []struct {
+		name, file, want string
+	}{
+		{"name", "id: web 01", `"web 01"`},
+		{"name of every host", "id: localhost", "localhost"},
+		{"workers", "{id: a, workers: 0}", "0 workers"},
+		{"zone", "{id: a, schedule_timezone: Mars/Base}", "Mars/Base"},
+		{"entry without a module", "id: a\nschedule:\n  x: {interval: 5m}\n", "peel.yaml:3:3"},
+		{"cron that never fires", "id: a\nschedule:\n  x: {module: test.ping, cron: '0 0 31 2 *'}\n", "peel.yaml:3:"},
+		{"unknown field of an entry", "id: a\nschedule:\n  x: {module: test.ping, intervall: 5m}\n", "peel.yaml:3:26"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			node, err := strictyaml.Parse("peel.yaml", []byte(c.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := defaults().(*Config)
+			if err := strictyaml.Decode(node, cfg); err != nil {
+				t.Fatal(err)
+			}
+			_, err = cfg.Prepare(discard)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error is %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestTheCredentialHasToBeThePeels(t *testing.T) {
+	keys, err := auth.Open(filepath.Join(t.TempDir(), "auth"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err := keys.Creds(auth.RolePeel, "web_01_example_com", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "creds")
+	if err := os.WriteFile(file, creds, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ id, creds, want string }{
+		{"web_01.example.com", file, ""},
+		{"web-02", file, `peel "web-02" with the credential of "web_01_example_com"`},
+		{"web-02", filepath.Join(t.TempDir(), "later"), ""},
+		{"web-02", "config.go", "config.go"},
+	} {
+		cfg := defaults().(*Config)
+		cfg.ID, cfg.Creds = c.id, c.creds
+		_, err := cfg.Prepare(discard)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s with %s: %v, want %q", c.id, c.creds, err, c.want)
+		}
+	}
+}
