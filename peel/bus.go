@@ -33,7 +33,13 @@ func (p *Peel) connect() (*nats.Conn, error) {
 		nats.ReconnectBufSize(-1),
 		nats.ReconnectWait(time.Second),
 		nats.ReconnectJitter(2*time.Second, 2*time.Second),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { p.log.Warn("bus is away", "err", err) }),
+		nats.ConnectHandler(func(nc *nats.Conn) { p.log.Info("bus is reached", "url", nc.ConnectedUrlRedacted()) }),
+		nats.ReconnectErrHandler(p.waits()),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil { // else the peel itself has left
+				p.log.Warn("bus is away", "err", err)
+			}
+		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) { p.log.Info("bus is back", "url", nc.ConnectedUrlRedacted()) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { p.log.Warn("bus", "err", err) }),
 	}, p.o.Connect...)
@@ -42,6 +48,17 @@ func (p *Peel) connect() (*nats.Conn, error) {
 		return nil, fmt.Errorf("cannot use the bus at %s: %w", p.o.URL, err)
 	}
 	return nc, nil
+}
+
+// waits logs why the bus cannot be reached, each reason once until there is another: attempts follow each other fast.
+func (p *Peel) waits() nats.ConnErrHandler {
+	var last string
+	return func(_ *nats.Conn, err error) {
+		if reason := err.Error(); reason != last {
+			last = reason
+			p.log.Warn("waiting for the bus", "err", err)
+		}
+	}
 }
 
 // news is what the peel has to tell the masters and they have not confirmed yet.

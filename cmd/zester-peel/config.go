@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/peel"
@@ -73,7 +74,7 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 		}
 	}
 	if c.Creds != "" {
-		o.Connect = append(o.Connect, nats.UserCredentials(c.Creds))
+		o.Connect = append(o.Connect, credential(c.Creds))
 	}
 	if c.CA != "" {
 		o.Connect = append(o.Connect, nats.RootCAs(c.CA))
@@ -116,4 +117,31 @@ func (c *Config) name() (target.PeelID, error) {
 		err = fmt.Errorf("cannot run as peel %q with the credential of %q", id, held)
 	}
 	return id, err
+}
+
+// credential has the file read at every connect: a new one needs no restart, and one that is not there yet is waited
+// for, which [nats.UserCredentials] does not.
+func credential(file string) nats.Option {
+	return func(o *nats.Options) error {
+		o.UserJWT = func() (string, error) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return "", err
+			}
+			return nkeys.ParseDecoratedJWT(data)
+		}
+		o.SignatureCB = func(nonce []byte) ([]byte, error) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			key, err := nkeys.ParseDecoratedNKey(data)
+			if err != nil {
+				return nil, err
+			}
+			defer key.Wipe()
+			return key.Sign(nonce)
+		}
+		return nil
+	}
 }
