@@ -18,34 +18,44 @@ import (
 // within one version of the program, not for reading back.
 func (e *Entry) Canonical() []byte {
 	c := *e
-	c.Args, c.Clock.Cron = nil, nil
-	b, err := json.Marshal(c)
-	if err != nil {
-		panic(fmt.Sprintf("schedule: entry %s: %v", e.Name, err)) // no field of the struct can fail
-	}
-	b = e.Clock.appendCron(b)
+	c.Args, c.Clock = nil, c.Clock.plain()
+	b := e.Clock.appendCron(appendJSON(nil, c))
 	if len(e.Args) > 0 {
 		b = appendValue(b, e.Args)
 	}
 	return b
 }
 
-// TimingEqual tells whether both entries always fire at the same times; splay is no part of it.
+// TimingEqual tells whether both entries always fire at the same times; splay and windows are no part of
+// it.
 func (e *Entry) TimingEqual(o *Entry) bool {
 	return bytes.Equal(e.Clock.canonical(), o.Clock.canonical())
 }
 
+// canonical leaves out what makes no difference to the kind of timing.
 func (c Clock) canonical() []byte {
-	if c.Interval.Duration > 0 {
-		c.Zone = ""
+	plain := c.plain()
+	if len(c.Cron) == 0 {
+		plain.Changes = cron.Changes{}
 	}
-	plain := c
-	plain.Cron = nil
-	b, err := json.Marshal(plain)
+	if len(c.Cron) == 0 && c.Interval.Months == 0 {
+		plain.Zone = ""
+	}
+	return c.appendCron(appendJSON(nil, plain))
+}
+
+// plain is the clock without expressions and without the phrase that they may come from.
+func (c Clock) plain() Clock {
+	c.Cron, c.When = nil, ""
+	return c
+}
+
+func appendJSON(b []byte, v any) []byte {
+	text, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("schedule: clock: %v", err)) // no field of the struct can fail
+		panic(fmt.Sprintf("schedule: %T: %v", v, err)) // no field of the structs can fail
 	}
-	return c.appendCron(b)
+	return append(b, text...)
 }
 
 // appendCron writes what the expressions match, in a fixed order and once each.

@@ -23,6 +23,57 @@ func TestEqualEntriesHaveEqualCanonicalBytes(t *testing.T) {
 	}
 }
 
+func TestSpellingsOfAllFieldsMakeNoDifference(t *testing.T) {
+	lift(t)
+	for _, pair := range [][2]string{
+		{"{module: cmd.run, when: every monday at 9am}", "{module: cmd.run, cron: '0 9 * * 1'}"},
+		{"{module: cmd.run, when: every 90 minutes}", "{module: cmd.run, interval: 90m}"},
+		{"{module: cmd.run, at: '2026-06-01T09:00:00+01:00'}", "{module: cmd.run, at: ['2026-06-01T08:00:00Z', '2026-06-01T08:00:00Z']}"},
+		{"{module: cmd.run, interval: 1h, only_on: [mon, tue, 3]}", "{module: cmd.run, interval: 1h, only_on: [1-3]}"},
+		{"{module: cmd.run, interval: 1h, only_between: ['8:00-9:00']}", "{module: cmd.run, interval: 1h, only_between: '08:00 - 09:00'}"},
+		{"{module: cmd.run, interval: 1h, splay: {max: 5m}}", "{module: cmd.run, interval: 1h, splay: 5m}"},
+		{"{module: cmd.run, interval: 1h, blackout: [2026-12-24, 2026-12-20]}", "{module: cmd.run, interval: 1h, blackout: [2026-12-20, 2026-12-24]}"},
+		{"{module: cmd.run, interval: 1h}", "{module: cmd.run, interval: 1h, interval_from: end, splay_mode: random, outside: skip, if_running: skip, " +
+			"catch_up: skip, catch_up_max: 100, start_deadline: 3h, pause_after_errors: 10}"},
+	} {
+		a, b := entry(t, pair[0]), entry(t, pair[1])
+		if string(a.Canonical()) != string(b.Canonical()) || !a.TimingEqual(b) {
+			t.Errorf("differ:\n%s\n%s", a.Canonical(), b.Canonical())
+		}
+	}
+}
+
+func TestEveryFieldMakesADifference(t *testing.T) {
+	lift(t)
+	seen := make(map[string]string)
+	for text, retimed := range map[string]bool{
+		"": false, "interval_from: start": true, "interval_from: epoch": true, "interval_from: epoch, phase: 1m": true,
+		"splay: 5m": false, "splay: {min: 1m, max: 5m}": false, "splay: 5m, splay_mode: host": false,
+		"only_between: '08:00-09:00'": false, "only_on: mon": false, "not_on: mon": false, "blackout: mon": false, "outside: defer": false,
+		"blackout: 2026-01-01": false, "blackout: '2026-01-01T00:00:00Z/2026-01-02T00:00:00Z'": false,
+		"not_before: '2026-01-01T00:00:00Z'": false, "until: '2026-01-01T00:00:00Z'": false, "max_runs: 1": false, "delete_after_run: true": false,
+		"if_running: queue": false, "group: g": false, "catch_up: run_once": false, "catch_up_max: 5": false, "start_deadline: 1h": false,
+		"late_after: 1m": false, "retry: {attempts: 1, backoff: 0}": false, "breaker: {threshold: 1, reset_after: 1m}": false,
+		"pause_after_errors: 0": false, "return_job: failures": false, "needs: {entry: y}": false, "needs: {entry: y, on: done}": false,
+	} {
+		e := entry(t, "{module: cmd.run, interval: 1h, "+text+"}")
+		b := string(e.Canonical())
+		if other, dup := seen[b]; dup {
+			t.Errorf("%q and %q are taken for equal", text, other)
+		}
+		seen[b] = text
+		if got := !e.TimingEqual(entry(t, "{module: cmd.run, interval: 1h}")); got != retimed {
+			t.Errorf("%q: the timing differs: %v", text, got)
+		}
+	}
+	cron := entry(t, "{module: cmd.run, cron: '@daily'}")
+	for _, text := range []string{"cron: '@daily', dst_gap: skip", "cron: '@daily', dst_overlap: last", "at: '2026-01-01T00:00:00Z'", "after: 1h"} {
+		if e := entry(t, "{module: cmd.run, "+text+"}"); e.TimingEqual(cron) {
+			t.Errorf("%q: the timing is equal", text)
+		}
+	}
+}
+
 func TestDifferentEntriesHaveDifferentCanonicalBytes(t *testing.T) {
 	texts := []string{
 		"{module: cmd.run, interval: 1h}", "{module: cmd.run, interval: 2h}", "{module: cmd.run, interval: monthly}", "{module: test.ping, interval: 1h}",

@@ -2,16 +2,17 @@ package schedule
 
 import (
 	"fmt"
-	"regexp"
+	"slices"
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-var entryName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
-
 // ParseSet reads the map under the key `schedule`; null is an empty set. Every entry is checked, and the
 // ones that are fine are returned also when others are not: the error, a [strictyaml.Errors], names each
 // bad one in its path. Of more than [MaxEntries] entries only the first ones are read.
+//
+// Needs must name entries of the set and not go round in a circle; so of two sets, each without circles,
+// [Merge] makes none.
 func ParseSet(n *strictyaml.Node) (Set, error) {
 	entries, errs := pairs(n)
 	set := make(Set, len(entries))
@@ -23,6 +24,8 @@ func ParseSet(n *strictyaml.Node) (Set, error) {
 		}
 		set[e.Name] = e
 	}
+	errs = append(errs, set.checkNeeds(n)...)
+	errs = append(errs, set.checkGroups(n)...)
 	return set, errs.Err()
 }
 
@@ -66,14 +69,18 @@ type parser struct {
 	at    map[string]strictyaml.Pair // the fields that have a value, by their own name
 	field string                     // being read, as it was written
 	errs  strictyaml.Errors
+	// missing is what is wrong with the entry as long as no other file is merged with it.
+	missing strictyaml.Errors
 
-	zoneAt strictyaml.Pos
+	zoneAt    strictyaml.Pos
+	shorthand map[string]any // prompt, model and opts
 }
 
 func parseEntry(pair strictyaml.Pair) (*Entry, strictyaml.Errors) {
 	p := read(pair)
 	if len(p.errs) == 0 && p.entry.Enabled {
 		p.complete(pair.KeyPos)
+		p.errs = append(p.errs, p.missing...)
 	}
 	if len(p.errs) > 0 {
 		return nil, p.errs
@@ -84,7 +91,7 @@ func parseEntry(pair strictyaml.Pair) (*Entry, strictyaml.Errors) {
 // read does all checks that an incomplete entry can pass.
 func read(pair strictyaml.Pair) *parser {
 	p := &parser{entry: newEntry(pair.Key), at: make(map[string]strictyaml.Pair)}
-	if !entryName.MatchString(pair.Key) {
+	if !isName(pair.Key) {
 		p.entry.Name = fmt.Sprintf("%.128q", pair.Key)
 		p.refuse(pair.KeyPos, "an entry's name has 1 to 128 of the characters A-Z a-z 0-9 _ . -")
 		return p
@@ -97,7 +104,14 @@ func read(pair strictyaml.Pair) *parser {
 		p.read(f)
 	}
 	p.field = ""
-	p.oneTiming()
+	p.oneOf(timings, "timing", "an entry has one timing")
+	for _, short := range []string{"prompt", "model", "opts"} {
+		p.oneOf([]string{short, "module"}, "module", short+" is short for the module "+promptModule)
+		p.oneOf([]string{short, "args"}, "args", short+" is short for an argument")
+	}
+	if p.shorthand != nil {
+		p.entry.Module, p.entry.Args = promptModule, p.shorthand
+	}
 	return p
 }
 
@@ -105,14 +119,18 @@ func (p *parser) read(pair strictyaml.Pair) {
 	p.field = pair.Key
 	f := fieldOf[pair.Key]
 	if f == nil {
-		p.refuse(pair.KeyPos, "unknown field%s", strictyaml.Suggest(pair.Key, fieldNames))
+		p.refuse(pair.KeyPos, "unknown field%s", strictyaml.Suggest(pair.Key, names(fields)))
 		return
 	}
 	if pair.Value.Kind == strictyaml.Null {
 		return
 	}
-	if f.set == nil {
+	if f.later == everything {
 		p.refuse(pair.KeyPos, "%s is not supported yet", f.name)
+		return
+	}
+	if f.later != "" && pair.Value.Value == f.later {
+		p.refuse(pair.Value.Pos, "%s: %s is not supported yet", f.name, f.later)
 		return
 	}
 	if other, ok := p.at[f.name]; ok {
@@ -123,31 +141,22 @@ func (p *parser) read(pair strictyaml.Pair) {
 	f.set(p, pair.Value)
 }
 
-// oneTiming refuses an entry with two timings, which merging files easily makes.
-func (p *parser) oneTiming() {
-	interval, hasInterval := p.at["interval"]
-	cron, hasCron := p.at["cron"]
-	if !hasInterval || !hasCron {
-		return
+// oneOf refuses an entry with several of some fields, which merging files easily makes.
+func (p *parser) oneOf(fields []string, what, why string) {
+	var set []strictyaml.Pair
+	for _, name := range fields {
+		if pair, ok := p.at[name]; ok {
+			set = append(set, pair)
+		}
 	}
-	first, second := interval, cron
-	if second.KeyPos.Compare(first.KeyPos) < 0 {
-		first, second = second, first
-	}
-	msg := fmt.Sprintf("both %s (%s) and %s (%s) are set; an entry has one timing",
-		first.Key, first.KeyPos, second.Key, second.KeyPos)
-	if first.KeyPos.File != second.KeyPos.File {
-		msg += fmt.Sprintf("; where one file is to replace the timing of another, write \"%s: null\" (or \"%s: null\") "+
-			"in the later file for the one that goes", interval.Key, cron.Key)
-	}
-	p.refuse(second.KeyPos, "%s", msg)
-}
-
-func (p *parser) complete(at strictyaml.Pos) {
-	if p.entry.Module == "" {
-		p.refuse(at, "module is missing: the function to run, such as cmd.run")
-	}
-	if p.entry.Clock.Interval == (Interval{}) && len(p.entry.Clock.Cron) == 0 {
-		p.refuse(at, "a timing is missing: interval or cron")
+	slices.SortStableFunc(set, func(a, b strictyaml.Pair) int { return a.KeyPos.Compare(b.KeyPos) })
+	for i := 1; i < len(set); i++ {
+		first, second := set[0], set[i]
+		msg := fmt.Sprintf("both %s (%s) and %s (%s) are set; %s", first.Key, first.KeyPos, second.Key, second.KeyPos, why)
+		if first.KeyPos.File != second.KeyPos.File {
+			msg += fmt.Sprintf("; where one file is to replace the %s of another, write \"%s: null\" (or \"%s: null\") "+
+				"in the later file for the one that goes", what, first.Key, second.Key)
+		}
+		p.refuse(second.KeyPos, "%s", msg)
 	}
 }

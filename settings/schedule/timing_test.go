@@ -117,7 +117,7 @@ func TestSplayNeverReachesTheNextCronFire(t *testing.T) {
 	if got := cronTiming.SplayBound(nominal, 0); got != 0 {
 		t.Errorf("no splay: %v", got)
 	}
-	interval := Timing{interval: Interval{Duration: time.Hour}}
+	interval := timing(t, "{interval: 1h}")
 	if got := interval.SplayBound(nominal, 5*time.Hour); got != 5*time.Hour {
 		t.Errorf("an interval: %v", got)
 	}

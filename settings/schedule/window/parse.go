@@ -50,6 +50,9 @@ func minuteOf(hour, minute string) (int, error) {
 	return h*60 + m, nil
 }
 
+// Compare orders windows by their start and end.
+func (h Hours) Compare(o Hours) int { return cmp.Or(h.From-o.From, h.To-o.To) }
+
 // String gives the form that ParseHours reads.
 func (h Hours) String() string {
 	return fmt.Sprintf("%02d:%02d-%02d:%02d", h.From/60, h.From%60, h.To/60, h.To%60)

@@ -1,0 +1,120 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/window"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// Calendars are sets of days by name: the map under the key `calendars` of the repo's policy.
+type Calendars map[string][]*strictyaml.Node
+
+// ParseCalendars reads names with one element or a list of them: weekdays, dates and ranges, as
+// [window.Days.Add] reads them. The error is a [strictyaml.Errors].
+func ParseCalendars(n *strictyaml.Node) (Calendars, error) {
+	var errs strictyaml.Errors
+	refuse := func(at strictyaml.Pos, path, msg string) {
+		errs = append(errs, strictyaml.Error{Pos: at, Path: path, Msg: msg})
+	}
+	if n.Kind != strictyaml.Null && n.Kind != strictyaml.Map {
+		refuse(n.Pos, "calendars", n.Mismatch("a map of calendars"))
+	}
+	calendars := make(Calendars, len(n.Map))
+	for _, pair := range n.Map {
+		path := "calendars." + pair.Key
+		if err := window.CheckName(pair.Key); err != nil {
+			refuse(pair.KeyPos, "calendars", err.Error())
+			continue
+		}
+		list := elements(pair.Value)
+		if len(list) > maxElements {
+			refuse(pair.Value.Pos, path, fmt.Sprintf("%d elements; the most are %d", len(list), maxElements))
+			continue
+		}
+		for _, e := range list {
+			var d window.Days
+			text, ok := dayText(e)
+			if !ok {
+				refuse(e.Pos, path, e.Mismatch("a weekday, date or range"))
+			} else if err := d.Add(text); err != nil {
+				refuse(e.Pos, path, err.Error())
+			} else if len(d.Calendars) > 0 {
+				refuse(e.Pos, path, fmt.Sprintf("%q is no weekday, date or range; a calendar holds no other calendar", text))
+			}
+		}
+		calendars[pair.Key] = list
+	}
+	if err := errs.Err(); err != nil {
+		return nil, err
+	}
+	return calendars, nil
+}
+
+// Expand writes the days of calendars in place of their names, everywhere in the map under the key
+// `schedule` of a peel's settings. n is not changed; where it names no calendar it is returned. What it
+// names and c does not have stays, for [ParseSet] to refuse.
+func (c Calendars) Expand(n *strictyaml.Node) *strictyaml.Node {
+	return changed(n, func(entry strictyaml.Pair) *strictyaml.Node {
+		return changed(entry.Value, func(field strictyaml.Pair) *strictyaml.Node {
+			if !slices.Contains([]string{"only_on", "not_on", "blackout"}, field.Key) {
+				return field.Value
+			}
+			return c.expand(field.Value)
+		})
+	})
+}
+
+// changed gives a map with other values, and the same map if they are the same.
+func changed(n *strictyaml.Node, value func(strictyaml.Pair) *strictyaml.Node) *strictyaml.Node {
+	out := n
+	for i, pair := range n.Map {
+		v := value(pair)
+		if v == pair.Value {
+			continue
+		}
+		if out == n {
+			out = &strictyaml.Node{Kind: n.Kind, Pos: n.Pos, Map: slices.Clone(n.Map)}
+		}
+		out.Map[i].Value = v
+	}
+	return out
+}
+
+func (c Calendars) expand(n *strictyaml.Node) *strictyaml.Node {
+	list := elements(n)
+	named := func(e *strictyaml.Node) bool {
+		name, ok := e.Value.(string)
+		return ok && c[name] != nil
+	}
+	if !slices.ContainsFunc(list, named) {
+		return n
+	}
+	out := &strictyaml.Node{Kind: strictyaml.List, Pos: n.Pos}
+	for _, e := range list {
+		if named(e) {
+			out.List = append(out.List, c[e.Value.(string)]...)
+		} else {
+			out.List = append(out.List, e)
+		}
+	}
+	return out
+}
+
+// elements gives those of a list, or one value that stands alone.
+func elements(n *strictyaml.Node) []*strictyaml.Node {
+	if n.Kind == strictyaml.List {
+		return n.List
+	}
+	return []*strictyaml.Node{n}
+}
+
+// dayText gives an element of a set of days as text; weekdays may be numbers.
+func dayText(n *strictyaml.Node) (string, bool) {
+	if i, ok := n.Value.(int64); ok {
+		return fmt.Sprint(i), true
+	}
+	s, ok := n.Value.(string)
+	return s, ok
+}
