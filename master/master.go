@@ -192,7 +192,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, info Info) error {
 		return err
 	}
 	consumer := results.New(results.Options{JetStream: js, Store: store, Log: m.log})
-	server := api.NewServer(api.ServerOptions{Conn: nc, Store: store, Fleet: fleet, Log: m.log})
+	server := api.NewServer(api.ServerOptions{JetStream: js, Store: store, Fleet: fleet, Log: m.log})
 	g.Go(func() error { return dispatcher.Run(ctx) })
 	g.Go(func() error { return consumer.Run(ctx) })
 	g.Go(func() error { return server.Run(ctx) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/micro"
@@ -28,6 +29,8 @@ func (t *term) answer(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot serve zester.api.sync: %w", err)
 	}
+	var answering sync.WaitGroup
+	defer answering.Wait()
 	defer service.Stop()
 	endpoints := map[string]func(context.Context, micro.Request) (any, error){
 		"status": func(context.Context, micro.Request) (any, error) { return t.status(), nil },
@@ -35,7 +38,7 @@ func (t *term) answer(ctx context.Context) error {
 		"peels":  t.peels,
 	}
 	for verb, handle := range endpoints {
-		handler := micro.HandlerFunc(func(req micro.Request) { go respond(ctx, req, handle) })
+		handler := micro.HandlerFunc(func(req micro.Request) { answering.Go(func() { t.respond(ctx, req, handle) }) })
 		if err := service.AddEndpoint(verb, handler, micro.WithEndpointSubject(wire.API("sync", verb, "*"))); err != nil {
 			return fmt.Errorf("cannot serve zester.api.sync.%s: %w", verb, err)
 		}
@@ -44,18 +47,16 @@ func (t *term) answer(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// respond answers one request. An answer that cannot be sent is nobody's to hear.
-func respond(ctx context.Context, req micro.Request, handle func(context.Context, micro.Request) (any, error)) {
+// respond answers one request.
+func (t *term) respond(ctx context.Context, req micro.Request, handle func(context.Context, micro.Request) (any, error)) {
 	answer, err := handle(ctx, req)
 	var data []byte
 	if err == nil {
 		data, err = canon.Marshal(answer)
 	}
-	if err != nil {
-		_ = req.Error("503", err.Error(), nil)
-		return
+	if err := wire.Answer(t.nc, req, data, "503", err); err != nil {
+		t.r.log.Debug("question not answered", "subject", req.Subject(), "err", err)
 	}
-	_ = req.Respond(data)
 }
 
 func (t *term) status() status.Sync {

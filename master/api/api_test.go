@@ -20,6 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -372,5 +373,41 @@ func TestMastersShareTheQuestions(t *testing.T) {
 				t.Errorf("question %d: %+v, %v", i, r, err)
 			}
 		}
+	})
+}
+
+func TestTargetsAreResolvedFromSettings(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		c := s.client(auth.RoleOperator, "alice")
+		revisions := map[target.PeelID]uint64{}
+		give := func(id target.PeelID, generation uint64, workers int) {
+			raw, err := canon.Marshal(map[string]any{"nginx": map[string]any{"workers": workers}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc := &settings.Document{V: settings.Version, Peel: id, Generation: generation, Digest: settings.DigestOf(raw), Settings: raw}
+			stored, err := settings.NewStore(s.bus.JetStream(t)).Publish(t.Context(), slices.Values([]settings.Write{{Document: doc, Revision: revisions[id]}}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			revisions[id] = stored[id]
+		}
+		for _, id := range []target.PeelID{"web-01", "web-02", "db-01"} {
+			s.peel(id, nil, nil)
+		}
+		give("web-01", 1, 4)
+		give("web-02", 1, 8)
+		expect := func(want ...target.PeelID) {
+			t.Helper()
+			if r, err := c.Resolve(t.Context(), "I@nginx:workers:4"); err != nil || !slices.Equal(r.Peels, want) {
+				t.Errorf("%+v, %v, want %v", r, err, want)
+			}
+		}
+		expect("web-01")
+		give("web-02", 2, 4)
+		expect("web-01", "web-02")
+		give("web-01", 2, 8)
+		expect("web-02")
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
@@ -55,12 +56,15 @@ func (s *system) master(name string) (stop func()) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	groups, errs := target.ParseGroups(map[string][]string{"front": {"web-*"}})
-	if len(errs) > 0 {
-		s.t.Fatal(errs)
+	rollout, err := js.KeyValue(s.t.Context(), "rollout")
+	if err == nil {
+		err = settings.PublishGroups(s.t.Context(), rollout, map[string][]string{"front": {"web-*"}})
+	}
+	if err != nil {
+		s.t.Fatal(err)
 	}
 	fleet := feed.New(nc, quiet)
-	server := api.NewServer(api.ServerOptions{Conn: nc, Store: store, Fleet: fleet, Groups: func() target.Groups { return groups }})
+	server := api.NewServer(api.ServerOptions{JetStream: js, Store: store, Fleet: fleet})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{fleet.Run, dispatcher.Run, server.Run} {

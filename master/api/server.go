@@ -10,10 +10,12 @@ import (
 	"sync"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
@@ -33,18 +35,19 @@ var errNoPeel = errors.New("no such peel")
 
 // ServerOptions are what a Server answers from.
 type ServerOptions struct {
-	Conn   *nats.Conn // of a master
-	Store  *job.Store
-	Fleet  *feed.Feed           // which runs and is ready
-	Groups func() target.Groups // node groups of the moment; nil: there are none
-	Log    *slog.Logger         // nil: nothing is logged
+	JetStream jetstream.JetStream // on the connection of a master
+	Store     *job.Store
+	Fleet     *feed.Feed   // which runs and is ready
+	Log       *slog.Logger // nil: nothing is logged
 }
 
 // A Server answers what people ask about targets, jobs and peels. Make it with [NewServer] and call Run once.
 type Server struct {
 	o         ServerOptions
+	nc        *nats.Conn
 	log       *slog.Logger
 	questions chan func(context.Context)
+	targets   selector
 }
 
 // NewServer returns a server. It starts nothing.
@@ -52,16 +55,21 @@ func NewServer(o ServerOptions) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Groups == nil {
-		o.Groups = func() target.Groups { return nil }
+	return &Server{
+		o: o, nc: o.JetStream.Conn(), log: o.Log, questions: make(chan func(context.Context), answerQueue),
+		targets: selector{index: o.Fleet.Index(), store: settings.NewStore(o.JetStream), loaded: map[target.PeelID]settings.Digest{}},
 	}
-	return &Server{o: o, log: o.Log, questions: make(chan func(context.Context), answerQueue)}
 }
 
 // Run answers as one of the masters' queue group until ctx ends, and then returns nil. An error means that it could
 // not begin.
 func (s *Server) Run(ctx context.Context) error {
-	service, err := micro.AddService(s.o.Conn, micro.Config{Name: "zester-api", Version: "1.0.0", QueueGroup: wire.MastersQueue})
+	rollout, err := s.o.JetStream.KeyValue(ctx, "rollout")
+	if err != nil {
+		return fmt.Errorf("cannot serve the API: %w", err)
+	}
+	s.targets.rollout = rollout
+	service, err := micro.AddService(s.nc, micro.Config{Name: "zester-api", Version: "1.0.0", QueueGroup: wire.MastersQueue})
 	if err != nil {
 		return fmt.Errorf("cannot serve the API: %w", err)
 	}
@@ -81,7 +89,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	}
 	s.answer(ctx)
-	if err := service.Stop(); err != nil && !s.o.Conn.IsClosed() {
+	if err := service.Stop(); err != nil && !s.nc.IsClosed() {
 		s.log.Warn("API service not stopped cleanly", "err", err)
 	}
 	return nil
@@ -140,14 +148,8 @@ func decode(req micro.Request, q any) error {
 	return nil
 }
 
-// respond answers past the service framework, which must not be used once its handler has returned.
 func (s *Server) respond(req micro.Request, data []byte, err error) {
-	answer := nats.NewMsg(req.Reply())
-	if answer.Data = data; err != nil {
-		answer.Header.Set(micro.ErrorHeader, err.Error())
-		answer.Header.Set(micro.ErrorCodeHeader, string(code(err)))
-	}
-	if err := s.o.Conn.PublishMsg(answer); err != nil {
+	if err := wire.Answer(s.nc, req, data, string(code(err)), err); err != nil {
 		s.log.Debug("question not answered", "subject", req.Subject(), "err", err)
 	}
 }
@@ -162,15 +164,6 @@ func code(err error) Code {
 	return CodeUnavailable
 }
 
-// selected are the peels that an expression selects, sorted.
-func (s *Server) selected(expr string) (*target.Expr, []target.PeelID, error) {
-	e, err := target.Parse(expr, target.Options{Groups: s.o.Groups()})
-	if err != nil {
-		return nil, nil, err
-	}
-	return e, s.o.Fleet.Index().Select(e), nil
-}
-
 // page cuts what follows after from sorted IDs, at most n of them.
 func page(ids []target.PeelID, after target.PeelID, n int) (cut []target.PeelID, more bool) {
 	i, found := slices.BinarySearch(ids, after)
@@ -181,8 +174,8 @@ func page(ids []target.PeelID, after target.PeelID, n int) (cut []target.PeelID,
 	return ids[:min(n, len(ids))], len(ids) > n
 }
 
-func (s *Server) resolve(_ context.Context, q ResolveRequest) (*Resolved, error) {
-	e, ids, err := s.selected(q.Expr)
+func (s *Server) resolve(ctx context.Context, q ResolveRequest) (*Resolved, error) {
+	e, ids, err := s.targets.selected(ctx, q.Expr)
 	if err != nil {
 		return nil, err
 	}
@@ -223,11 +216,11 @@ func (s *Server) jobReturns(ctx context.Context, q JobRequest) (*job.RowsPage, e
 	return s.o.Store.Rows(ctx, q.JID, q.After)
 }
 
-func (s *Server) peelList(_ context.Context, q PeelsRequest) (*PeelsPage, error) {
+func (s *Server) peelList(ctx context.Context, q PeelsRequest) (*PeelsPage, error) {
 	ids := s.o.Fleet.Index().IDs()
 	if strings.TrimSpace(q.Target) != "" {
 		var err error
-		if _, ids, err = s.selected(q.Target); err != nil {
+		if _, ids, err = s.targets.selected(ctx, q.Target); err != nil {
 			return nil, err
 		}
 	}

@@ -217,17 +217,13 @@ func (d *Dispatcher) asked(req micro.Request) {
 	}
 }
 
-// respond answers past the service framework, which must not be used once its handler has returned.
+// respond answers with the job's summary or an error.
 func (d *Dispatcher) respond(req micro.Request, j *job.Job, err error) {
-	answer := nats.NewMsg(req.Reply())
+	var data []byte
 	if err == nil {
-		answer.Data, err = canon.Marshal(j.Summary())
+		data, err = canon.Marshal(j.Summary())
 	}
-	if err != nil {
-		answer.Header.Set(micro.ErrorHeader, err.Error())
-		answer.Header.Set(micro.ErrorCodeHeader, code(err))
-	}
-	if err := d.o.Conn.PublishMsg(answer); err != nil {
+	if err := wire.Answer(d.o.Conn, req, data, code(err), err); err != nil {
 		d.log.Debug("request not answered", "user", wire.Sender(req.Subject()), "err", err)
 	}
 }
