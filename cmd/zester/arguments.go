@@ -3,33 +3,34 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// parseArguments splits what follows the function: at most one word without "=" (the job's ID argument, such as a
-// state's name), and key=value, key:=<yaml> and key=@file.
+// argument is key=value or key:=yaml. A word like "echo a=b", where what is before the = is no name, is neither.
+var argument = regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_.-]*)(:?)=(.*)$`)
+
+// parseArguments splits what follows the function: at most one word that is not key=value (the job's ID argument,
+// such as the command of cmd.run), and key=value, key:=<yaml> and key=@file.
 func parseArguments(words []string) (id string, args map[string]any, err error) {
 	args = map[string]any{}
 	for _, w := range words {
-		key, value, ok := strings.Cut(w, "=")
-		if !ok {
+		match := argument.FindStringSubmatch(w)
+		if match == nil {
 			if id != "" {
-				return "", nil, usageError("cannot use the argument %q: there is already %q, arguments after it are key=value", w, id)
+				return "", nil, usageError("cannot use the argument %q: there is already %q, all others are key=value", w, id)
 			}
 			id = w
 			continue
 		}
-		structured := strings.HasSuffix(key, ":")
-		key = strings.TrimSuffix(key, ":")
-		if key == "" {
-			return "", nil, usageError("cannot use the argument %q: no key before the =", w)
-		}
+		key, value := match[1], match[3]
 		if _, ok := args[key]; ok {
 			return "", nil, usageError("cannot use the argument %q: %s is given twice", w, key)
 		}
-		if structured {
+		if match[2] == ":" {
 			args[key], err = structure(key, value)
 		} else {
 			args[key], err = scalar(value)
@@ -44,7 +45,7 @@ func parseArguments(words []string) (id string, args map[string]any, err error) 
 func structure(key, value string) (any, error) {
 	node, err := strictyaml.Parse(key, []byte(value))
 	if err != nil {
-		return nil, usageError("cannot use %s:=%s: %v", key, value, err)
+		return nil, usageError("cannot use the argument %s:=%s: %v", key, value, err)
 	}
 	return node.Any(), nil
 }
@@ -53,11 +54,7 @@ func structure(key, value string) (any, error) {
 // so that commands need no second quoting.
 func scalar(value string) (any, error) {
 	if path, ok := strings.CutPrefix(value, "@"); ok {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read the argument's file: %w", err)
-		}
-		return string(data), nil
+		return fileContent(path)
 	}
 	node, err := strictyaml.Parse("argument", []byte(value))
 	if err != nil {
@@ -76,4 +73,16 @@ func scalar(value string) (any, error) {
 		}
 	}
 	return value, nil
+}
+
+// fileContent is what a file holds, as text if it is that.
+func fileContent(path string) (any, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the argument's file: %w", err)
+	}
+	if utf8.Valid(data) {
+		return string(data), nil
+	}
+	return data, nil
 }

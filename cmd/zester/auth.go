@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -13,7 +15,6 @@ import (
 )
 
 func (a *app) authCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "auth", Short: "Make credentials, on the host that holds the keys", Args: cobra.NoArgs, RunE: needsCommand}
 	var ttl time.Duration
 	var file string
 	issue := &cobra.Command{
@@ -21,7 +22,7 @@ func (a *app) authCommand() *cobra.Command {
 		Short: "Make a credential with a new key",
 		Long: `issue makes a key and a credential for one peel, person or master, signed with the keys in the data directory
 of a master, and prints it or writes it to a file of mode 0600. Whoever holds the credential speaks under its name.`,
-		Args: exactly(2),
+		Args: words("role", "name"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			creds, err := a.issue(auth.Role(args[0]), args[1], ttl)
 			if err != nil {
@@ -40,25 +41,31 @@ of a master, and prints it or writes it to a file of mode 0600. Whoever holds th
 	}
 	issue.Flags().DurationVar(&ttl, "ttl", 0, "end the credential after this time (default: it does not end)")
 	issue.Flags().StringVar(&file, "out", "", "write to `FILE`")
-	cmd.AddCommand(issue)
-	return cmd
+	return group("auth", "Make credentials, on the host that holds the keys", issue)
 }
 
 func (a *app) issue(role auth.Role, name string, ttl time.Duration) ([]byte, error) {
+	switch role {
+	case auth.RolePeel:
+		id, err := target.ParsePeelID(name)
+		if err != nil {
+			return nil, usageError("%w", err)
+		}
+		name = id.Wire()
+	case auth.RoleOperator, auth.RoleAuditor, auth.RoleMaster:
+	default:
+		return nil, usageError("there is no role %q: it is peel, operator, auditor or master", role)
+	}
+	if ttl < 0 {
+		return nil, usageError("cannot make a credential that ended %s ago", -ttl)
+	}
 	dir := auth.Dir(a.connect.dataDir)
-	if _, err := os.Stat(dir); err != nil {
-		return nil, &failure{code: exitFailed, err: fmt.Errorf("no keys here: %w", err), hint: "a master makes them at its first start; --data-dir says where they are"}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, &failure{code: exitFailed, err: fmt.Errorf("there are no keys in %s", dir), hint: "a master makes them at its first start; --data-dir says where they are"}
 	}
 	keys, err := auth.Open(dir)
 	if err != nil {
 		return nil, err
-	}
-	if role == auth.RolePeel {
-		id, err := target.ParsePeelID(name)
-		if err != nil {
-			return nil, err
-		}
-		name = id.Wire()
 	}
 	return keys.Creds(role, name, ttl)
 }

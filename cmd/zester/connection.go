@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,41 +38,37 @@ func (a *app) client() (*api.Client, error) {
 		}
 		creds, err := os.ReadFile(c.creds)
 		if err != nil {
-			return nil, &failure{code: exitDenied, err: fmt.Errorf("cannot read the credential: %w", err)}
+			return nil, &failure{code: exitDenied, err: fmt.Errorf("cannot read the credential: %w", err), hint: hintCredential}
 		}
 		return api.Connect(api.ClientOptions{URL: c.url, Creds: creds, CA: c.ca})
 	}
 	info, err := api.ReadRunInfo(c.dataDir)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, &failure{
 			code: exitFailed, err: fmt.Errorf("no master runs with the data directory %s", c.dataDir),
 			hint: "name one with --data-dir, or a bus with --url and --creds; zester demo shows everything on this machine",
 		}
-	}
-	if err != nil {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, &failure{code: exitDenied, err: err, hint: "the master belongs to another user: ask for a credential, and use it with --url and --creds"}
+	case err != nil:
 		return nil, err
 	}
 	return api.Connect(api.ClientOptions{URL: info.URL, Creds: []byte(info.Creds), CA: info.CA})
 }
 
-// exitCode is the code for an error that is not a [failure].
-func exitCode(err error) int {
-	switch api.CodeOf(err) {
-	case api.CodeDenied:
-		return exitDenied
-	default:
-		return exitFailed
-	}
-}
+const hintCredential = "zester auth issue makes credentials, on the host that holds the keys"
 
-// hint says what to do about an error, if that can be known.
-func hint(err error) string {
-	switch api.CodeOf(err) {
-	case api.CodeDenied:
-		return "zester auth issue makes credentials, on the host that holds the keys"
-	case api.CodeUnreachable:
-		return "is the master running? --url and --data-dir say where it is looked for"
-	default:
-		return ""
+// failureOf chooses the exit code of an error, and says what to do about it where that can be known.
+func failureOf(err error) *failure {
+	f := &failure{code: exitFailed, err: err}
+	switch {
+	case errors.Is(err, context.Canceled):
+		f.code, f.err = exitInterrupted, errors.New("interrupted")
+	case api.CodeOf(err) == api.CodeDenied:
+		f.code, f.hint = exitDenied, hintCredential
+	case api.CodeOf(err) == api.CodeUnreachable:
+		f.hint = "is the master running? --url and --data-dir say where it is looked for"
 	}
+	return f
 }

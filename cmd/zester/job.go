@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,22 +12,16 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 func (a *app) jobCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "job", Short: "See jobs and what came of them", Args: cobra.NoArgs, RunE: needsCommand}
-	cmd.AddCommand(a.jobListCommand(), a.jobShowCommand())
-	return cmd
+	return group("job", "See jobs and what came of them", a.jobListCommand(), a.jobShowCommand())
 }
 
-// needsCommand is run where a word is missing.
-func needsCommand(cmd *cobra.Command, _ []string) error {
-	var names []string
-	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
-	}
-	return usageError("zester %s needs a command: %s", cmd.Name(), strings.Join(names, ", "))
-}
+// statuses are all of them, for people.
+var statuses = fmt.Sprintf("%s, %s, %s, %s, %s, %s, %s or %s", job.Pending, job.Claimed, job.Running, job.Complete, job.Partial,
+	job.Timeout, job.Failed, job.Canceled)
 
 func (a *app) jobListCommand() *cobra.Command {
 	var q job.Query
@@ -35,13 +30,18 @@ func (a *app) jobListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List jobs, newest first: those that people asked for, and runs of schedules with return_job",
-		Args:  cobra.NoArgs,
+		Args:  words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if q.Status = job.Status(status); status != "" && !q.Status.Known() {
-				return usageError("unknown status %q", status)
+				return usageError("no job has the status %q: there is %s", status, statuses)
 			}
 			if limit < 1 {
-				return usageError("cannot list %d jobs", limit)
+				return usageError("cannot list %d jobs: --limit is 1 or more", limit)
+			}
+			if q.Target != "" {
+				if _, err := target.ParsePeelID(string(q.Target)); err != nil {
+					return usageError("cannot list the jobs of a peel: %w", err)
+				}
 			}
 			client, err := a.client()
 			if err != nil {
@@ -54,7 +54,7 @@ func (a *app) jobListCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&q.Function, "function", "", "only jobs of the `FUNCTION`")
 	flags.StringVar(&q.User, "user", "", "only jobs of the `USER`")
-	flags.StringVar(&status, "status", "", "only jobs with the `STATUS`")
+	flags.StringVar(&status, "status", "", "only jobs with the `STATUS`: "+statuses)
 	flags.StringVar((*string)(&q.Target), "target", "", "only jobs that ran on the `PEEL`")
 	flags.StringVar(&q.Schedule, "schedule", "", "only runs of the schedule `ENTRY`")
 	flags.StringVar(&q.Commit, "commit", "", "only runs of entries that the `COMMIT` last changed")
@@ -102,72 +102,72 @@ func (a *app) jobShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show <jid>",
 		Short: "Show a job: who asked for it or which commit made it run, and what each peel returned",
-		Args:  exactly(1),
+		Args:  words("job ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			jid, err := wire.ParseJID(args[0])
 			if err != nil {
-				return usageError("%v", err)
+				return usageError("%w", err)
 			}
 			client, err := a.client()
 			if err != nil {
 				return err
 			}
 			defer client.Close()
-			j, err := client.JobShow(cmd.Context(), jid)
-			if err != nil {
-				return err
-			}
-			out := shown{Job: *j, Returns: []outcome{}}
-			for row, err := range client.Rows(cmd.Context(), jid) {
-				if err != nil {
-					return err
-				}
-				out.Returns = append(out.Returns, outcomeOf(row))
-			}
-			if a.output != "table" {
-				return a.encode(out)
-			}
-			a.describe(&out)
-			return nil
+			return a.showJob(cmd.Context(), client, jid)
 		},
 	}
 }
 
-// describe prints a job for people.
-func (a *app) describe(s *shown) {
+func (a *app) showJob(ctx context.Context, client *api.Client, jid wire.JID) error {
+	j, err := client.JobShow(ctx, jid)
+	if err != nil {
+		return err
+	}
+	var rows []job.Row
+	out := shown{Job: *j, Returns: []outcome{}}
+	for row, err := range client.Rows(ctx, jid) {
+		if err != nil {
+			return err
+		}
+		rows, out.Returns = append(rows, row), append(out.Returns, outcomeOf(row))
+	}
+	return a.print(out, []string{string(jid)}, func() error {
+		a.describe(j)
+		for _, row := range rows {
+			if row.Return == nil {
+				fmt.Fprintf(a.out, "%s:\n    %s\n", row.Peel, unanswered[row.State])
+			} else {
+				fmt.Fprint(a.out, section(row.Peel, &row.Return.Result))
+			}
+		}
+		return nil
+	})
+}
+
+// unanswered says for people why there is no return of a peel.
+var unanswered = map[job.RowState]string{
+	job.RowWaiting:  "no answer yet",
+	job.RowMissing:  "no answer",
+	job.RowCanceled: "no answer before the job was canceled",
+}
+
+// describe prints what a job is, for people.
+func (a *app) describe(j *job.Job) {
 	line := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(a.out, "%-10s %s\n", name+":", plain(value))
 		}
 	}
-	line("job", string(s.JID))
-	line("function", strings.TrimSpace(s.Function+" "+s.StateID))
-	for _, key := range slices.Sorted(maps.Keys(s.Args)) {
-		line("  "+key, strings.TrimSpace(body(s.Args[key])))
+	line("job", string(j.JID))
+	line("function", strings.TrimSpace(j.Function+" "+j.StateID))
+	for _, key := range slices.Sorted(maps.Keys(j.Args)) {
+		line("  "+key, strings.TrimSpace(body(j.Args[key])))
 	}
-	line("target", targetOf(&s.Job))
-	line("status", string(s.Status))
-	line("user", s.User)
-	line("created", when(s.Created))
+	line("target", targetOf(j))
+	line("status", string(j.Status))
+	line("user", j.User)
+	line("created", when(j.Created))
 	for _, key := range []string{job.MetaSchedule, job.MetaTrigger, job.MetaCommit, job.MetaFile, job.MetaAuthor, job.MetaNominal, job.MetaFailedReason} {
-		line(key, s.Metadata[key])
-	}
-	for _, o := range s.Returns {
-		if o.Status == job.RowOK || o.Status == job.RowFailed {
-			r := wire.Result{Success: o.Status == job.RowOK, Data: o.Data, Error: o.Error}
-			fmt.Fprint(a.out, section(o.Peel, &r))
-			continue
-		}
-		fmt.Fprintf(a.out, "%s:\n    %s\n", o.Peel, o.Status)
-	}
-}
-
-// exactly refuses any other number of arguments as wrong usage.
-func exactly(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usageError("%d arguments, want: %s", len(args), cmd.UseLine())
-		}
-		return nil
+		line(strings.ReplaceAll(key, "_", " "), j.Metadata[key])
 	}
 }

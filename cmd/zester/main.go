@@ -1,4 +1,7 @@
 // Command zester is what people type: it asks masters, prints answers, and runs the demo.
+//
+// Data goes to stdout, everything else to stderr. What peels and repos say is printed so that a terminal cannot act
+// on it. The exit code says what came of it; `zester --help` lists the codes.
 package main
 
 import (
@@ -8,25 +11,52 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// Exit codes, as README documents them.
 const (
 	exitOK          = 0
-	exitFailed      = 1 // it could not be done
-	exitSomeFailed  = 2 // some peel failed
-	exitSomeSilent  = 3 // some peel did not answer in time
+	exitFailed      = 1
+	exitSomeFailed  = 2
+	exitSomeSilent  = 3
 	exitBoth        = 4
 	exitNoTarget    = 5
 	exitDenied      = 6
 	exitCanceled    = 7
-	exitStillRuns   = 8
 	exitUsage       = 64
 	exitInterrupted = 130
 )
+
+const manual = `zester runs a function on the peels that a target expression selects, and waits for what they return:
+
+  zester 'web-*' cmd.run command=uptime
+  zester 'G@os:debian and not db-*' test.ping
+  zester test.ping                            every peel
+
+Arguments: key=value is text, a number, true or false; key='"3"' is the text 3; key:='[1, 2]' is YAML; key=@FILE is
+what the file holds. A word that is none of these is the job's ID argument.
+
+Output: -o table is for people, json and yaml are for programs and have the same fields, name is the names alone, one
+a line. Data goes to stdout, everything else to stderr.
+
+Exit codes:
+    0  all succeeded
+    1  it could not be done
+    2  some peel failed
+    3  some peel did not answer in time
+    4  both
+    5  the target matches no peel
+    6  not allowed, or not authenticated
+    7  the job was canceled
+   64  wrong usage
+  130  interrupted; a job that was dispatched goes on
+
+The variables ZESTER_URL, ZESTER_CREDS, ZESTER_CA and ZESTER_DATA_DIR stand for the flags of these names.`
 
 // A failure ends the command with a code. A failure without an error prints nothing: the output has said it all.
 type failure struct {
@@ -45,45 +75,54 @@ func (f *failure) Error() string {
 func (f *failure) Unwrap() error { return f.err }
 
 func usageError(format string, args ...any) error {
-	return &failure{code: exitUsage, err: fmt.Errorf(format, args...), hint: "zester --help shows the commands"}
+	return &failure{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
 // An app is one invocation: where it writes, and what the flags that all commands know say.
 type app struct {
 	out, errOut io.Writer
-	output      string // -o
+	output      form
 	noHeaders   bool
 	connect     connection
 	dispatching dispatching
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as it is below nohup
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
-	a := &app{out: out, errOut: errOut}
+	a := &app{out: out, errOut: errOut, output: formTable}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	return a.exit(root.ExecuteContext(ctx))
+	cmd, err := root.ExecuteContextC(ctx)
+	return a.exit(cmd, err)
 }
 
 // exit prints an error as people see it and returns its code.
-func (a *app) exit(err error) int {
+func (a *app) exit(cmd *cobra.Command, err error) int {
 	if err == nil {
 		return exitOK
 	}
 	f, ok := errors.AsType[*failure](err)
 	if !ok {
-		f = &failure{code: exitCode(err), err: err, hint: hint(err)}
+		f = failureOf(err)
 	}
 	if f.err != nil {
 		fmt.Fprintln(a.errOut, "zester:", plain(f.err.Error()))
+	}
+	if f.hint == "" && f.code == exitUsage {
+		f.hint = cmd.CommandPath() + " --help shows how it is used"
 	}
 	if f.hint != "" {
 		fmt.Fprintln(a.errOut, "hint:", f.hint)
@@ -93,16 +132,9 @@ func (a *app) exit(err error) int {
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "zester '<target>' <module.function> [id] [key=value …]",
-		Short: "Run functions on peels, and see what Git makes them run",
-		Long: `zester runs a function on the peels that a target expression selects, and waits for what they return:
-
-  zester 'web-*' cmd.run command=uptime
-  zester 'G@os:debian and not db-*' test.ping
-  zester test.ping                            every peel
-
-Arguments: key=value is text, a number, true or false; key='"3"' is the text 3; key:='[1, 2]' is YAML; key=@FILE is
-what the file holds. A word without = is the job's ID argument.`,
+		Use:           "zester '<target>' <module.function> [id] [key=value …]",
+		Short:         "Run functions on peels, and see what Git makes them run",
+		Long:          manual,
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -110,11 +142,53 @@ what the file holds. A word without = is the job's ID argument.`,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{code: exitUsage, err: err} })
 	flags := root.PersistentFlags()
-	flags.StringVarP(&a.output, "output", "o", "table", "print as `FORM`: table, json, yaml or name")
+	flags.VarP(&a.output, "output", "o", "print as `FORM`: table, json, yaml or name")
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "print tables without their first line")
 	a.connect.flags(flags)
 	a.dispatchFlags(root.Flags())
 	root.AddCommand(a.jobCommand(), a.peelCommand(), a.syncCommand(), a.targetCommand(), a.authCommand(),
 		a.demoCommand(), a.versionCommand())
 	return root
+}
+
+// group is a command that only holds others.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	g := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: needsCommand}
+	g.AddCommand(commands...)
+	return g
+}
+
+// needsCommand is run where a word is missing or is not a command.
+func needsCommand(cmd *cobra.Command, args []string) error {
+	names := commandNames(cmd)
+	if len(args) == 0 {
+		return usageError("%s needs a command: %s", cmd.CommandPath(), strings.Join(names, ", "))
+	}
+	near := strictyaml.Suggest(args[0], names)
+	if near == "" {
+		near = "; there is " + strings.Join(names, ", ")
+	}
+	return usageError("%s has no command %q%s", cmd.CommandPath(), args[0], near)
+}
+
+func commandNames(cmd *cobra.Command) (names []string) {
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
+// words refuses any other number of arguments than that of the names, as wrong usage.
+func words(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usageError("%s needs the %s", cmd.CommandPath(), names[len(args)])
+		case len(args) > len(names):
+			return usageError("%s does not take the argument %q", cmd.CommandPath(), args[len(names)])
+		}
+		return nil
+	}
 }

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -14,50 +14,96 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A table is what people see of an answer: cells are printed as they are but for what a terminal would act on.
-type table struct {
-	header []string
-	rows   [][]string
+// A form is a value of -o.
+type form string
+
+const (
+	formTable form = "table"
+	formJSON  form = "json"
+	formYAML  form = "yaml"
+	formName  form = "name"
+)
+
+func (f *form) String() string { return string(*f) }
+
+func (f *form) Type() string { return "form" }
+
+func (f *form) Set(s string) error {
+	switch form(s) {
+	case formTable, formJSON, formYAML, formName:
+		*f = form(s)
+		return nil
+	}
+	return errors.New("there is table, json, yaml and name")
 }
 
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
-
-// show prints an answer in the form that -o names: the table for people, v for programs.
-func (a *app) show(v any, t table) error {
+// print prints an answer in the form that was asked for: as people calls for, v as data, or the names alone.
+func (a *app) print(v any, names []string, people func() error) error {
 	switch a.output {
-	case "table":
-		return t.print(a.out, !a.noHeaders)
-	case "name":
-		for _, row := range t.rows {
-			fmt.Fprintln(a.out, plain(row[0]))
+	case formJSON:
+		return encodeJSON(a.out, v)
+	case formYAML:
+		return encodeYAML(a.out, v)
+	case formName:
+		for _, name := range names {
+			fmt.Fprintln(a.out, plain(name))
 		}
 		return nil
 	}
-	return a.encode(v)
+	return people()
 }
 
-// encode prints v as JSON or YAML.
-func (a *app) encode(v any) error {
-	switch a.output {
-	case "json":
-		enc := json.NewEncoder(a.out)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		return enc.Encode(v)
-	case "yaml":
-		return encodeYAML(a.out, v)
+// show prints an answer that people see as a table, with the names in the first column.
+func (a *app) show(v any, t table) error {
+	names := make([]string, len(t.rows))
+	for i, row := range t.rows {
+		names[i] = row[0]
 	}
-	return usageError("unknown output %q: use table, json, yaml or name", a.output)
+	return a.print(v, names, func() error {
+		if a.noHeaders {
+			t.header = nil
+		}
+		return t.print(a.out, width(a.out))
+	})
+}
+
+func encodeJSON(w io.Writer, v any) error {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(escapeControls(buf.Bytes()))
+	return err
+}
+
+// escapeControls escapes the control characters above ASCII's first 32, which JSON allows and terminals act on.
+func escapeControls(doc []byte) []byte {
+	control := func(r rune) bool { return r >= 0x7f && r <= 0x9f }
+	if bytes.IndexFunc(doc, control) < 0 {
+		return doc
+	}
+	var b bytes.Buffer
+	for _, r := range string(doc) {
+		if control(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
 }
 
 // encodeYAML prints v with the names and the order of its JSON.
 func encodeYAML(w io.Writer, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
+	var data bytes.Buffer
+	if err := encodeJSON(&data, v); err != nil {
 		return err
 	}
 	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
+	if err := yaml.Unmarshal(data.Bytes(), &doc); err != nil {
 		return err
 	}
 	blockStyle(&doc)
@@ -74,38 +120,31 @@ func blockStyle(n *yaml.Node) {
 	}
 }
 
-func (t table) print(w io.Writer, headers bool) error {
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	if headers && len(t.rows) > 0 {
-		fmt.Fprintln(tw, strings.Join(t.header, "\t"))
-	}
-	for _, row := range t.rows {
-		cells := make([]string, len(row))
-		for i, c := range row {
-			cells[i] = strings.ReplaceAll(plain(c), "\n", " ")
-		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
-	}
-	return tw.Flush()
+// harmless reports whether a terminal shows r and does nothing else.
+func harmless(r rune) bool {
+	return r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r)
 }
 
-// plain makes text of peels and repos harmless to a terminal: control characters but newline and tab, and bytes that
-// are not UTF-8, are written as escapes.
+// plain makes text of peels and repos harmless to a terminal: control characters but newline and tab, those that turn
+// the direction of text, and bytes that are not UTF-8 are written as escapes.
 func plain(s string) string {
-	clean := func(r rune) bool { return r == '\n' || r == '\t' || !unicode.IsControl(r) && r != utf8.RuneError }
-	if strings.IndexFunc(s, func(r rune) bool { return !clean(r) }) < 0 {
+	if utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !harmless(r) }) < 0 {
 		return s
 	}
 	var b strings.Builder
-	for i, r := range s {
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
 		switch {
-		case clean(r):
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case harmless(r):
 			b.WriteRune(r)
-		case r == utf8.RuneError:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		default:
+		case r < utf8.RuneSelf:
 			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
 		}
+		s = s[size:]
 	}
 	return b.String()
 }
@@ -118,15 +157,10 @@ func when(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// took prints a duration with three digits at most.
-func took(d time.Duration) string {
-	switch {
-	case d >= time.Minute:
-		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= time.Millisecond:
-		return d.Round(100 * time.Microsecond).String()
+// count prints a number of things: "1 peel", "2 peels".
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
 	}
-	return d.Round(time.Microsecond).String()
+	return fmt.Sprintf("%d %ss", n, thing)
 }

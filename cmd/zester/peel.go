@@ -7,12 +7,11 @@ import (
 )
 
 func (a *app) peelCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "peel", Short: "See the peels of the fleet", Args: cobra.NoArgs, RunE: needsCommand}
 	var expr string
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List the peels that have ever told their facts",
-		Args:  cobra.NoArgs,
+		Args:  words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -34,11 +33,11 @@ func (a *app) peelCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use:   "show <peel>",
 		Short: "Show a peel with its facts",
-		Args:  exactly(1),
+		Args:  words("ID of a peel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := target.ParsePeelID(args[0])
 			if err != nil {
-				return usageError("%v", err)
+				return usageError("%w", err)
 			}
 			client, err := a.client()
 			if err != nil {
@@ -49,14 +48,10 @@ func (a *app) peelCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.output == "table" {
-				return encodeYAML(a.out, peel)
-			}
-			return a.encode(peel)
+			return a.print(peel, []string{string(peel.ID)}, func() error { return encodeYAML(a.out, peel) })
 		},
 	}
-	cmd.AddCommand(list, show)
-	return cmd
+	return group("peel", "See the peels of the fleet", list, show)
 }
 
 func yesNo(b bool) string {

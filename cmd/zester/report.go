@@ -32,23 +32,32 @@ type answer struct {
 
 // A report gathers what becomes of a job and prints it: for people as it comes, for programs at the end.
 type report struct {
-	a       *app
-	spec    job.Spec
-	returns map[target.PeelID]*wire.Return
-	ended   *job.Job
+	a        *app
+	spec     job.Spec
+	progress *progress
+	returns  map[target.PeelID]*wire.Return
+	ended    *job.Job
 }
 
 func newReport(a *app, spec job.Spec) *report {
-	return &report{a: a, spec: spec, returns: map[target.PeelID]*wire.Return{}}
+	r := &report{a: a, spec: spec, progress: newProgress(a.errOut), returns: map[target.PeelID]*wire.Return{}}
+	r.showProgress()
+	return r
+}
+
+func (r *report) showProgress() {
+	r.progress.show("%d of %s returned", len(r.returns), count(len(r.spec.Targets), "peel"))
 }
 
 func (r *report) take(e api.Event) {
 	switch {
 	case e.Return != nil:
 		r.returns[e.Peel] = e.Return
-		if r.a.output == "table" {
+		if r.a.output == formTable {
+			r.progress.clear()
 			fmt.Fprint(r.a.out, section(e.Peel, &e.Return.Result))
 		}
+		r.showProgress()
 	case e.Ended != nil:
 		r.ended = e.Ended
 	}
@@ -56,34 +65,48 @@ func (r *report) take(e api.Event) {
 
 // end prints what is left to say and returns the job's exit code as a failure.
 func (r *report) end() error {
+	r.progress.clear()
 	out := answer{JID: r.spec.JID, Status: r.ended.Status}
-	failed, silent := 0, 0
+	var names []string
+	var silent []target.PeelID
+	failed := 0
 	for _, id := range r.spec.Targets {
-		o := outcomeOf(job.Row{Peel: id, Return: r.returns[id]})
+		o := outcomeOf(job.Row{Peel: id, State: job.StateOf(r.ended.Status, r.returns[id]), Return: r.returns[id]})
 		switch o.Status {
-		case job.RowMissing:
-			silent++
-			if r.a.output == "table" {
-				fmt.Fprintf(r.a.out, "%s:\n    no answer in time\n", id)
-			}
+		case job.RowMissing, job.RowCanceled:
+			silent = append(silent, id)
 		case job.RowFailed:
 			failed++
 		}
-		out.Targets = append(out.Targets, o)
+		out.Targets, names = append(out.Targets, o), append(names, string(id))
 	}
-	if r.a.output == "name" {
-		for _, o := range out.Targets {
-			fmt.Fprintln(r.a.out, o.Peel)
+	reason := r.ended.Metadata[job.MetaFailedReason]
+	err := r.a.print(out, names, func() error {
+		if reason == "" {
+			fmt.Fprint(r.a.out, silence(silent, len(r.spec.Targets)))
 		}
-	} else if r.a.output != "table" {
-		if err := r.a.encode(out); err != nil {
-			return err
-		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	if reason := r.ended.Metadata[job.MetaFailedReason]; reason != "" {
+	if reason != "" {
 		return &failure{code: exitFailed, err: fmt.Errorf("job %s could not be run: %s", r.spec.JID, reason)}
 	}
-	return jobFailure(r.ended.Status, failed, silent)
+	return jobFailure(r.ended.Status, failed, len(silent))
+}
+
+// silence lists the peels that did not answer, for people.
+func silence(ids []target.PeelID, targets int) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "no answer from %d of %s:\n", len(ids), count(targets, "peel"))
+	for _, id := range ids {
+		fmt.Fprintf(&b, "    %s\n", id)
+	}
+	return b.String()
 }
 
 // jobFailure is nil for a job whose targets all succeeded, else the failure that only carries the exit code.
@@ -103,17 +126,9 @@ func jobFailure(s job.Status, failed, silent int) error {
 
 func outcomeOf(row job.Row) outcome {
 	o := outcome{Peel: row.Peel, Status: row.State}
-	if row.Return == nil {
-		if o.Status == "" {
-			o.Status = job.RowMissing
-		}
-		return o
+	if r := row.Return; r != nil {
+		o.Data, o.Error, o.Duration = textual(r.Data), r.Error, r.Duration
 	}
-	o.Status = job.RowOK
-	if !row.Return.Success {
-		o.Status = job.RowFailed
-	}
-	o.Data, o.Error, o.Duration = textual(row.Return.Data), row.Return.Error, row.Return.Duration
 	return o
 }
 
@@ -121,10 +136,11 @@ func outcomeOf(row job.Row) outcome {
 func textual(v any) any {
 	switch v := v.(type) {
 	case []byte:
-		if utf8.Valid(v) {
-			return string(v)
+		return textual(string(v))
+	case string:
+		if !utf8.ValidString(v) {
+			return map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(v))}
 		}
-		return map[string]string{"base64": base64.StdEncoding.EncodeToString(v)}
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, e := range v {
@@ -147,7 +163,7 @@ func section(id target.PeelID, r *wire.Result) string {
 	fmt.Fprintf(&b, "%s:\n", id)
 	text := body(r.Data)
 	if !r.Success {
-		text = strings.TrimRight(text, "\n") + "\n" + "failed: " + r.Error
+		text = endLine(text) + "failed: " + r.Error
 	}
 	for line := range strings.Lines(strings.Trim(text, "\n")) {
 		b.WriteString("    " + plain(strings.TrimRight(line, "\r\n")) + "\n")
@@ -166,7 +182,7 @@ func body(data any) string {
 		return string(v)
 	case map[string]any:
 		if _, ok := v["stdout"]; ok {
-			return body(v["stdout"]) + body(v["stderr"])
+			return endLine(body(v["stdout"])) + body(v["stderr"])
 		}
 	}
 	var b bytes.Buffer
@@ -174,4 +190,12 @@ func body(data any) string {
 		return err.Error()
 	}
 	return b.String()
+}
+
+// endLine gives text that is not empty a newline at its end.
+func endLine(text string) string {
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
 }

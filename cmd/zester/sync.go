@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -14,34 +16,63 @@ import (
 )
 
 func (a *app) syncCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "sync", Short: "See how far the fleet is with what Git says", Args: cobra.NoArgs, RunE: needsCommand}
-	cmd.AddCommand(
-		a.syncAnswer("status", "Show the revision in force, what is wrong, and how many peels run it", (*api.Client).SyncStatus),
-		a.syncAnswer("now", "Ask for the branch at once and wait until that has ended", (*api.Client).SyncNow),
-		a.syncPeelsCommand(), a.syncWaitCommand())
-	return cmd
+	return group("sync", "See how far the fleet is with what Git says",
+		a.syncStatusCommand(), a.syncNowCommand(), a.syncPeelsCommand(), a.syncWaitCommand())
 }
 
-func (a *app) syncAnswer(verb, short string, ask func(*api.Client, context.Context) (*status.Sync, error)) *cobra.Command {
+func (a *app) syncStatusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: verb, Short: short, Args: cobra.NoArgs,
+		Use:   "status",
+		Short: "Show the revision in force, what is wrong, and how many peels run it",
+		Args:  words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
 				return err
 			}
 			defer client.Close()
-			s, err := ask(client, cmd.Context())
+			s, err := client.SyncStatus(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if a.output != "table" {
-				return a.encode(s)
+			return a.showSync(s)
+		},
+	}
+}
+
+func (a *app) syncNowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "now",
+		Short: "Ask for the branch at once and wait until that has ended",
+		Long: `now has the branch read at once, without waiting for the next poll, and prints what sync status would then. It ends
+with 1 when the branch cannot be read or its newest commit is refused. It does not wait for the peels: sync wait does.`,
+		Args: words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
 			}
-			a.describeSync(s)
+			defer client.Close()
+			s, err := client.SyncNow(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := a.showSync(s); err != nil {
+				return err
+			}
+			if s.Is(status.FetchFailed) || refused(s) {
+				return &failure{code: exitFailed}
+			}
 			return nil
 		},
 	}
+}
+
+func (a *app) showSync(s *status.Sync) error {
+	return a.print(s, []string{string(s.LastGood.Commit)}, func() error {
+		a.describeSync(s)
+		return nil
+	})
 }
 
 // describeSync prints where the fleet is, for people.
@@ -62,7 +93,7 @@ func (a *app) describeSync(s *status.Sync) {
 	line("peels", countLine(s.Counts))
 	for _, c := range s.Conditions {
 		if c.Status && c.Type != status.Ready {
-			line(string(c.Type), strings.TrimSpace(c.Reason+" "+firstLine(c.Message)))
+			line(string(c.Type), trouble(c))
 		}
 	}
 	for _, e := range s.Errors {
@@ -73,9 +104,22 @@ func (a *app) describeSync(s *status.Sync) {
 	}
 }
 
-func firstLine(s string) string {
-	first, _, _ := strings.Cut(s, "\n")
-	return first
+func trouble(c status.Condition) string {
+	first, _, _ := strings.Cut(c.Message, "\n")
+	return strings.TrimSpace(c.Reason + " " + first)
+}
+
+// troubles are what keeps the newest commit from the fleet.
+func troubles(s *status.Sync) (all []string) {
+	for _, c := range s.Conditions {
+		switch c.Type {
+		case status.FetchFailed, status.CompileFailed, status.GuardBlocked:
+			if c.Status {
+				all = append(all, trouble(c))
+			}
+		}
+	}
+	return all
 }
 
 // countLine leaves out the states that no peel is in.
@@ -96,7 +140,7 @@ func (a *app) syncPeelsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "peels",
 		Short: "Show which revision each peel runs",
-		Args:  cobra.NoArgs,
+		Args:  words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -117,63 +161,97 @@ func (a *app) syncPeelsCommand() *cobra.Command {
 	}
 }
 
+// A goal is what `sync wait` waits for.
+type goal struct {
+	revision string // a commit or the beginning of its hash; empty: where the branch is
+	peels    int    // that many at least
+	timeout  time.Duration
+}
+
 func (a *app) syncWaitCommand() *cobra.Command {
-	var timeout time.Duration
-	var revision string
+	var g goal
 	cmd := &cobra.Command{
 		Use:   "wait",
-		Short: "Wait until every peel that is online runs the revision in force",
+		Short: "Wait until every peel that is online runs the newest revision",
 		Long: `wait ends with 0 when every peel has applied the revision, with 2 when a peel could not use it, with 3 when the
-time is over or a peel that lacks it is offline, and with 1 when the newest commit is refused.`,
-		Args: cobra.NoArgs,
+time is over or a peel that lacks it is offline, and with 1 when the revision is refused or cannot be had.`,
+		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !hashBeginning.MatchString(g.revision) {
+				return usageError("cannot wait for revision %q: it is not a commit's hash, nor the beginning of one", g.revision)
+			}
 			client, err := a.client()
 			if err != nil {
 				return err
 			}
 			defer client.Close()
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-			defer cancel()
-			return a.waitForSync(ctx, client, revision)
+			return a.waitForSync(cmd.Context(), client, g)
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "wait this long at most")
-	cmd.Flags().StringVar(&revision, "revision", "", "wait for the `COMMIT`, or the beginning of its hash (default: where the branch is)")
+	cmd.Flags().DurationVar(&g.timeout, "timeout", 5*time.Minute, "wait this long at most")
+	cmd.Flags().IntVar(&g.peels, "peels", 0, "wait until there are `N` peels at least")
+	cmd.Flags().StringVar(&g.revision, "revision", "", "wait for the `COMMIT`, or the beginning of its hash (default: where the branch is)")
 	return cmd
 }
 
-// waitForSync first has the branch asked, so that a commit made just before is the one that is waited for.
-func (a *app) waitForSync(ctx context.Context, client *api.Client, revision string) error {
-	s, err := client.SyncNow(ctx)
-	for ; err == nil; s, err = client.SyncStatus(ctx) {
-		if done, failure := settled(s, revision); done {
-			if a.output != "table" {
-				return errors.Join(a.encode(s), failure)
+var hashBeginning = regexp.MustCompile(`^([0-9a-f]{4,64})?$`)
+
+// waitForSync first has the branch asked, so that a commit made just before is the one that is waited for. That nobody
+// answers is waited out: another master may be about to take over.
+func (a *app) waitForSync(ctx context.Context, client *api.Client, g goal) error {
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	line := newProgress(a.errOut)
+	defer line.clear()
+	ask := (*api.Client).SyncNow
+	for {
+		s, err := ask(client, ctx)
+		switch {
+		case err == nil:
+			if done, failure := g.reached(s); done {
+				line.clear()
+				return cmp.Or(a.showReached(s), failure)
 			}
-			fmt.Fprintf(a.out, "%s: %s\n", s.LastGood.Commit.Short(), countLine(s.Counts))
-			return failure
+			line.show("%s: %s", s.LastGood.Commit.Short(), strings.Join(append([]string{countLine(s.Counts)}, troubles(s)...), "; "))
+			ask = (*api.Client).SyncStatus
+		case api.CodeOf(err) == api.CodeUnavailable:
+			line.show("%s", err)
+		default:
+			return err
 		}
 		select {
 		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return ctx.Err()
+			}
+			return &failure{code: exitSomeSilent, err: fmt.Errorf("not every peel runs the revision after %s", g.timeout), hint: "zester sync status and zester sync peels show why"}
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &failure{code: exitSomeSilent, err: errors.New("not every peel runs the revision in time"), hint: "zester sync peels shows which"}
-	}
-	return err
 }
 
-// settled reports whether nothing more is to be waited for, and the failure if that is not what was wanted.
-func settled(s *status.Sync, revision string) (bool, error) {
-	refused := s.Is(status.CompileFailed) || s.Is(status.GuardBlocked)
-	if refused && strings.HasPrefix(string(s.LastAttempted), revision) {
-		return true, &failure{code: exitFailed, err: fmt.Errorf("revision %s is refused:\n%s", s.LastAttempted.Short(), strings.Join(s.Errors, "\n"))}
-	}
-	if !strings.HasPrefix(string(s.LastGood.Commit), revision) || s.Counts.Pending > 0 || s.LastGood.Commit == "" {
-		return false, nil
-	}
+func (a *app) showReached(s *status.Sync) error {
+	return a.print(s, []string{string(s.LastGood.Commit)}, func() error {
+		_, err := fmt.Fprintf(a.out, "%s: %s\n", s.LastGood.Commit.Short(), countLine(s.Counts))
+		return err
+	})
+}
+
+// refused reports whether the newest commit is not brought to the fleet.
+func refused(s *status.Sync) bool { return s.Is(status.CompileFailed) || s.Is(status.GuardBlocked) }
+
+// reached reports whether nothing more is to be waited for, and the failure if that is not what was wanted.
+func (g goal) reached(s *status.Sync) (bool, error) {
+	known := g.revision != "" || !s.Is(status.FetchFailed) // which commit is meant
+	wanted := cmp.Or(g.revision, string(s.Observed))
+	inForce := known && s.LastGood.Commit != "" && strings.HasPrefix(string(s.LastGood.Commit), wanted)
 	switch {
+	case !inForce && refused(s) && strings.HasPrefix(string(s.LastAttempted), wanted):
+		return true, &failure{code: exitFailed, err: fmt.Errorf("revision %s is refused:\n%s", s.LastAttempted.Short(), strings.Join(s.Errors, "\n"))}
+	case !inForce && s.Is(status.Stalled):
+		return true, &failure{code: exitFailed, err: fmt.Errorf("cannot read the branch: %s", strings.Join(troubles(s), "; "))}
+	case !inForce || s.Counts.Pending > 0 || s.Counts.Peels < g.peels:
+		return false, nil
 	case s.Counts.Failed > 0 && s.Counts.Offline > 0:
 		return true, &failure{code: exitBoth}
 	case s.Counts.Failed > 0:

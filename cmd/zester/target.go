@@ -13,11 +13,10 @@ import (
 )
 
 func (a *app) targetCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "target", Short: "See which peels a target expression selects", Args: cobra.NoArgs, RunE: needsCommand}
 	list := &cobra.Command{
 		Use:   "list <expression>",
 		Short: "List the peels of the live fleet that an expression selects",
-		Args:  exactly(1),
+		Args:  words("expression"),
 		RunE:  func(cmd *cobra.Command, args []string) error { return a.evalLive(cmd, args[0]) },
 	}
 	var file string
@@ -32,7 +31,7 @@ With --file nothing is asked of a master. The file is YAML or JSON:
     web-01: {facts: {os: ubuntu}, settings: {}}
   nodegroups:
     frontend: web-*`,
-		Args: exactly(1),
+		Args: words("expression"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
 				return a.evalLive(cmd, args[0])
@@ -41,8 +40,7 @@ With --file nothing is asked of a master. The file is YAML or JSON:
 		},
 	}
 	eval.Flags().StringVar(&file, "file", "", "read peels and node groups from `FILE`")
-	cmd.AddCommand(list, eval)
-	return cmd
+	return group("target", "See which peels a target expression selects", list, eval)
 }
 
 // selection is what target eval prints as data.
@@ -52,13 +50,11 @@ type selection struct {
 }
 
 func (a *app) showSelection(expr string, peels []target.PeelID) error {
-	if a.output != "table" && a.output != "name" {
-		return a.encode(selection{Expression: expr, Peels: append([]target.PeelID{}, peels...)})
-	}
+	t := table{}
 	for _, id := range peels {
-		fmt.Fprintln(a.out, plain(string(id)))
+		t.add(string(id))
 	}
-	return nil
+	return a.show(selection{Expression: expr, Peels: append([]target.PeelID{}, peels...)}, t)
 }
 
 func (a *app) evalLive(cmd *cobra.Command, expr string) error {
@@ -71,9 +67,7 @@ func (a *app) evalLive(cmd *cobra.Command, expr string) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range resolved.Unknown {
-		fmt.Fprintf(a.errOut, "no peel %s is known\n", id)
-	}
+	a.warnUnknown(resolved.Unknown)
 	return a.showSelection(expr, resolved.Peels)
 }
 
@@ -102,11 +96,7 @@ func (a *app) evalFile(file, expr string) error {
 			peels = append(peels, p.ID)
 		}
 	}
-	for _, id := range e.Lists() {
-		if !known[id] {
-			fmt.Fprintf(a.errOut, "no peel %s is known\n", id)
-		}
-	}
+	a.warnUnknown(slices.DeleteFunc(e.Lists(), func(id target.PeelID) bool { return known[id] }))
 	slices.Sort(peels)
 	return a.showSelection(expr, peels)
 }

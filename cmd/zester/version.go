@@ -20,17 +20,16 @@ func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  words(),
 		RunE: func(*cobra.Command, []string) error {
 			v := version{Version: "unknown", Protocol: wire.Version}
 			if info, ok := debug.ReadBuildInfo(); ok {
 				v.Version, v.Go = info.Main.Version, info.GoVersion
 			}
-			if a.output == "table" {
-				fmt.Fprintf(a.out, "zester %s, %s, protocol %d\n", v.Version, v.Go, v.Protocol)
-				return nil
-			}
-			return a.encode(v)
+			return a.print(v, []string{v.Version}, func() error {
+				_, err := fmt.Fprintf(a.out, "zester %s, %s, protocol %d\n", v.Version, v.Go, v.Protocol)
+				return err
+			})
 		},
 	}
 }

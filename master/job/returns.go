@@ -123,14 +123,15 @@ func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID) ([]Ro
 	for i, id := range ids {
 		g.Go(func() error {
 			r, size, err := s.readReturn(ctx, j.JID, id)
-			rows[i], sizes[i] = Row{Peel: id, State: rowState(j.Status, r), Return: r}, size
+			rows[i], sizes[i] = Row{Peel: id, State: StateOf(j.Status, r), Return: r}, size
 			return err
 		})
 	}
 	return rows, sizes, g.Wait()
 }
 
-func rowState(status Status, r *wire.Return) RowState {
+// StateOf is the state of a target of a job with that status; r is what it returned, nil if it has not.
+func StateOf(status Status, r *wire.Return) RowState {
 	switch {
 	case r != nil && r.Success:
 		return RowOK

@@ -29,12 +29,16 @@ import (
 
 // Options say what to show.
 type Options struct {
-	Repo  string          // a config repo to clone in place of the example; no commit is made in it
-	Peels []target.PeelID // empty: web-01, web-02 and db-01
-	Keep  bool            // leave everything running at the end, until ctx ends
-	Out   io.Writer
-	Log   slog.Handler // of the daemons
+	Repo   string          // a config repo to clone in place of the example; no commit is made in it
+	Peels  []target.PeelID // no two the same on the bus; empty: web-01, web-02 and db-01
+	Keep   bool            // leave everything running at the end, until ctx ends
+	Zester string          // how a person calls the command line
+	Out    io.Writer       // each Write is of whole lines
+	Log    slog.Handler    // of the daemons
 }
+
+// ErrInterrupted is returned when ctx ended before the demo did. Everything is removed by then.
+var ErrInterrupted = errors.New("interrupted, everything is removed")
 
 // A StepError says which step went wrong.
 type StepError struct {
@@ -56,7 +60,7 @@ type stage struct {
 	began  time.Time
 }
 
-// Run plays the demo and removes everything that it made.
+// Run plays the demo and removes everything that it made. What goes wrong is a [*StepError], or [ErrInterrupted].
 func Run(ctx context.Context, o Options) (err error) {
 	if len(o.Peels) == 0 {
 		o.Peels = []target.PeelID{"web-01", "web-02", "db-01"}
@@ -67,31 +71,41 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	s := &stage{o: o, dir: dir, began: time.Now()}
-	if err := s.step("make the config repo", s.makeRepo); err != nil {
-		return err
-	}
-
-	ctx, cancel := context.WithCancel(ctx)
-	cast, ctx := errgroup.WithContext(ctx)
-	err = s.play(ctx, cast)
-	if err == nil && o.Keep {
-		s.sayHowToReach()
-		<-ctx.Done()
-	}
-	cancel()
-	return errors.Join(err, ended(cast.Wait()))
+	return s.run(ctx)
 }
 
-// ended drops the error that says that the demo's own end was asked for.
-func ended(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
+// run plays on a stage until its end, or ctx's, and returns when all that was started has stopped.
+func (s *stage) run(ctx context.Context) error {
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	cast, running := errgroup.WithContext(running)
+	err := s.play(running, cast)
+	if err == nil && s.o.Keep {
+		s.sayHowToReach()
+		<-running.Done()
+	}
+	stop()
+	daemon := cast.Wait()
+	if errors.Is(daemon, context.Canceled) {
+		daemon = nil
+	}
+	step, failed := errors.AsType[*StepError](err)
+	switch {
+	case failed && ctx.Err() != nil:
+		return ErrInterrupted
+	case failed && daemon != nil:
+		return &StepError{Step: step.Step, Err: daemon} // of which the step's own error only follows
+	case daemon != nil:
+		return &StepError{Step: "keep everything running", Err: daemon}
 	}
 	return err
 }
 
 // play starts everything and walks through the scenes.
 func (s *stage) play(ctx context.Context, cast *errgroup.Group) error {
+	if err := s.step("make the config repo", func() error { return s.makeRepo(ctx) }); err != nil {
+		return err
+	}
 	if err := s.step("start the bus, a master and the reconciler", func() error { return s.startMaster(ctx, cast) }); err != nil {
 		return err
 	}
@@ -114,9 +128,6 @@ func (s *stage) step(name string, play func() error) error {
 	s.say("\n== %s\n", name)
 	start := time.Now()
 	if err := play(); err != nil {
-		if errors.Is(err, context.Canceled) {
-			return err
-		}
 		return &StepError{Step: name, Err: err}
 	}
 	s.say("   done in %s\n", since(start))
@@ -129,9 +140,9 @@ func since(t time.Time) time.Duration { return time.Since(t).Round(time.Millisec
 
 func (s *stage) path(name string) string { return filepath.Join(s.dir, name) }
 
-func (s *stage) makeRepo() (err error) {
+func (s *stage) makeRepo(ctx context.Context) (err error) {
 	if s.o.Repo != "" {
-		s.work, err = gitrepo.Clone(context.Background(), s.o.Repo, "", s.path("repo"))
+		s.work, err = gitrepo.Clone(ctx, s.o.Repo, "", s.path("repo"))
 	} else {
 		s.work, err = gitrepo.Init(s.path("repo"), examples.Fleet(), "The fleet as it is", ada)
 	}
@@ -191,7 +202,7 @@ func (s *stage) startPeels(ctx context.Context, cast *errgroup.Group) error {
 		}
 		p, err := peel.New(peel.Options{
 			ID: id, DataDir: s.path("peels/" + string(id)), URL: run.URL, Connect: []nats.Option{nats.UserCredentialBytes(creds)},
-			Facts: target.Facts{"role": role(id)}, Log: slog.New(s.o.Log),
+			Facts: s.facts(id), Log: slog.New(s.o.Log),
 		})
 		if err != nil {
 			return err
@@ -201,18 +212,22 @@ func (s *stage) startPeels(ctx context.Context, cast *errgroup.Group) error {
 	return nil
 }
 
-// role is the fact by which the example's targets tell the demo's peels, which all run on one host.
-func role(id target.PeelID) string {
-	if strings.HasPrefix(string(id), "db") {
-		return "database"
+// facts let the example's targets tell the demo's peels, which all run on one host.
+func (s *stage) facts(id target.PeelID) target.Facts {
+	switch {
+	case s.o.Repo != "":
+		return nil
+	case strings.HasPrefix(string(id), "db"):
+		return target.Facts{"role": "database"}
 	}
-	return "web"
+	return target.Facts{"role": "web"}
 }
 
 func (s *stage) sayHowToReach() {
 	s.say("\neverything goes on until Ctrl-C; from a second terminal, in the same directory:\n\n")
 	s.say("  export ZESTER_DATA_DIR=%s\n", s.path("master"))
-	s.say("  go run ./cmd/zester sync status\n")
-	s.say("  go run ./cmd/zester '*' cmd.run command=uptime\n")
-	s.say("  cd %s    # edit, commit, and watch: zester sync wait\n", s.work.Dir())
+	s.say("  %s sync status\n", s.o.Zester)
+	s.say("  %s '*' cmd.run command='uname -sr'\n", s.o.Zester)
+	s.say("  %s job list\n", s.o.Zester)
+	s.say("\nedit and commit in %s to see what changes\n", s.work.Dir())
 }

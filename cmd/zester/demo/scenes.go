@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ func (s *stage) scenes(ctx context.Context) []scene {
 		{"ask every peel for its schedule: settings.get schedule", func() error { return s.showSchedules(ctx) }},
 		{"commit a change: " + story.summary, func() error { return s.change(ctx, story) }},
 		{"wait for a scheduled run and find it in job list", func() error { return s.scheduledRun(ctx, story) }},
-		{"dispatch: zester '" + story.expr + "' cmd.run command=uptime", func() error { return s.dispatch(ctx, story) }},
+		{"dispatch: zester '" + story.expr + "' cmd.run command='uname -sr'", func() error { return s.dispatch(ctx, story) }},
 		{"commit something broken", func() error { return s.breakIt(ctx, story) }},
 		{"revert it", func() error { return s.revert(ctx, story) }},
 	}
@@ -92,11 +93,17 @@ func stopped(ctx context.Context, err error, last *status.Sync) error {
 	if last == nil {
 		return fmt.Errorf("no settings service answers after %s: %w", patience, err)
 	}
-	return fmt.Errorf("not reached after %s: %+v", patience, last.Counts)
+	text := fmt.Sprintf("not reached after %s: %d of %d peels applied, %d failed", patience, last.Counts.Applied, last.Counts.Peels, last.Counts.Failed)
+	for _, c := range last.Conditions {
+		if c.Status && c.Message != "" {
+			text += "; " + c.Message
+		}
+	}
+	return errors.New(text)
 }
 
-// run dispatches a function and returns what came back, by peel.
-func (s *stage) run(ctx context.Context, expr, function string, args map[string]any) (map[target.PeelID]*wire.Return, error) {
+// ask dispatches a function and returns what came back, from every peel.
+func (s *stage) ask(ctx context.Context, expr, function string, args map[string]any) (map[target.PeelID]*wire.Return, error) {
 	resolved, err := s.client.Resolve(ctx, expr)
 	if err != nil {
 		return nil, err
@@ -113,49 +120,47 @@ func (s *stage) run(ctx context.Context, expr, function string, args map[string]
 	}
 	returns := map[target.PeelID]*wire.Return{}
 	for event, err := range follower.Events(ctx) {
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case event.Return != nil:
+		}
+		if event.Return != nil {
 			returns[event.Peel] = event.Return
-		case event.Ended != nil && event.Ended.Status != job.Complete:
-			return nil, fmt.Errorf("job %s ended %s: %s", jid, event.Ended.Status, failures(returns))
+		}
+	}
+	for _, id := range resolved.Peels {
+		if returns[id] == nil {
+			return nil, fmt.Errorf("%s did not answer in %s", id, patience)
 		}
 	}
 	return returns, nil
 }
 
-func failures(returns map[target.PeelID]*wire.Return) string {
-	var out []string
-	for id, r := range returns {
-		if !r.Success {
-			out = append(out, fmt.Sprintf("%s: %s", id, r.Error))
-		}
-	}
-	slices.Sort(out)
-	return strings.Join(out, "; ")
-}
-
 func (s *stage) showSchedules(ctx context.Context) error {
-	returns, err := s.run(ctx, "*", "settings.get", map[string]any{"key": "schedule"})
+	returns, err := s.ask(ctx, "*", "settings.get", map[string]any{"key": "schedule"})
 	if err != nil {
 		return err
 	}
 	for _, id := range s.o.Peels {
 		r := returns[id]
-		if r == nil {
-			return fmt.Errorf("%s did not answer", id)
+		switch {
+		case r == nil:
+			return fmt.Errorf("%s is not known", id)
+		case r.Success:
+			s.say("   %-8s %s\n", id, strings.Join(entries(r.Data), " "))
+		case s.o.Repo != "": // which need not give a schedule to every peel
+			s.say("   %-8s %s\n", id, r.Error)
+		default:
+			return fmt.Errorf("%s: %s", id, r.Error)
 		}
-		answer, _ := r.Data.(map[string]any)
-		entries, _ := answer["settings"].(map[string]any)
-		var names []string
-		for name := range entries {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		s.say("   %-8s %s\n", id, strings.Join(names, " "))
 	}
 	return nil
+}
+
+// entries are the names of the schedule entries in an answer of settings.get schedule.
+func entries(answer any) []string {
+	fields, _ := answer.(map[string]any)
+	schedule, _ := fields["settings"].(map[string]any)
+	return slices.Sorted(maps.Keys(schedule))
 }
 
 // change commits the story's change and shows what each peel made of it.
@@ -175,8 +180,12 @@ func (s *stage) change(ctx context.Context, story story) error {
 	if err != nil {
 		return err
 	}
-	for i, p := range after {
-		if p.Generation == before[i].Generation {
+	generations := map[target.PeelID]uint64{}
+	for _, p := range before {
+		generations[p.Peel] = p.Generation
+	}
+	for _, p := range after {
+		if p.Generation == generations[p.Peel] {
 			s.say("   %-8s untouched: nothing was written for it\n", p.Peel)
 			continue
 		}
@@ -221,15 +230,20 @@ func (s *stage) scheduledRun(ctx context.Context, story story) error {
 }
 
 func (s *stage) dispatch(ctx context.Context, story story) error {
-	returns, err := s.run(ctx, story.expr, "cmd.run", map[string]any{"command": "uptime"})
+	returns, err := s.ask(ctx, story.expr, "cmd.run", map[string]any{"command": "uname -sr"})
 	if err != nil {
 		return err
 	}
 	for _, id := range s.o.Peels {
-		if r := returns[id]; r != nil {
-			data, _ := r.Data.(map[string]any)
-			s.say("   %-8s %s\n", id, strings.TrimSpace(fmt.Sprint(data["stdout"])))
+		r := returns[id]
+		if r == nil {
+			continue
 		}
+		if !r.Success {
+			return fmt.Errorf("%s: %s", id, r.Error)
+		}
+		data, _ := r.Data.(map[string]any)
+		s.say("   %-8s %s\n", id, strings.TrimSpace(fmt.Sprint(data["stdout"])))
 	}
 	return nil
 }

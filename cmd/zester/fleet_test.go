@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/reconciler"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A fleet is the whole system in this process: the bus on loopback, a master with its reconciler, and the peels
+// web-01, web-02 and db-01 with the settings in testdata/repo. The peel away-01 was there before and has stopped.
+type fleet struct {
+	dir  string // the master's data directory
+	url  string
+	work *gitrepo.Work
+	keys *auth.Keys
+	stop func() error // ends it all; returns when it has ended
+}
+
+var ada = gitrepo.Author{Name: "Ada", Email: "ada@example.com"}
+
+// startFleet returns when all peels run the first revision. Its files are below dir.
+func startFleet(dir string) (f *fleet, err error) {
+	f = &fleet{dir: filepath.Join(dir, "master")}
+	if f.work, err = gitrepo.Init(filepath.Join(dir, "repo"), os.DirFS("testdata/repo"), "The beginning", ada); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	g, ctx := errgroup.WithContext(ctx)
+	f.stop = func() error {
+		cancel()
+		if err := g.Wait(); !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	}
+	if err := f.populate(ctx, g); err != nil {
+		return nil, errors.Join(err, f.stop())
+	}
+	return f, nil
+}
+
+func (f *fleet) populate(ctx context.Context, g *errgroup.Group) error {
+	if err := f.startMaster(ctx, g); err != nil {
+		return err
+	}
+	short, leave := context.WithCancel(ctx)
+	defer leave()
+	left, err := f.startPeel(short, new(errgroup.Group), "away-01")
+	if err != nil {
+		return err
+	}
+	if err := f.settle(ctx, "1"); err != nil {
+		return err
+	}
+	leave()
+	<-left
+	for _, id := range []target.PeelID{"web-01", "web-02", "db-01"} {
+		if _, err := f.startPeel(ctx, g, id); err != nil {
+			return err
+		}
+	}
+	return f.settle(ctx, "4")
+}
+
+func (f *fleet) startMaster(ctx context.Context, g *errgroup.Group) error {
+	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: f.work.Dir(), Dir: filepath.Join(f.dir, "repo")}, Owner: "test"})
+	if err != nil {
+		return err
+	}
+	ready := make(chan master.Info, 1)
+	m, err := master.New(master.Options{
+		ID: "test", DataDir: f.dir, Services: []master.Service{r.Run}, Ready: func(i master.Info) { ready <- i },
+	})
+	if err != nil {
+		return err
+	}
+	g.Go(func() error { return m.Run(ctx) })
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case info := <-ready:
+		f.url = info.URL
+	}
+	f.keys, err = auth.Open(auth.Dir(f.dir))
+	return err
+}
+
+// startPeel returns a channel that closes when the peel has ended.
+func (f *fleet) startPeel(ctx context.Context, g *errgroup.Group, id target.PeelID) (<-chan struct{}, error) {
+	creds, err := f.keys.Creds(auth.RolePeel, id.Wire(), 0)
+	if err != nil {
+		return nil, err
+	}
+	p, err := peel.New(peel.Options{
+		ID: id, DataDir: filepath.Join(f.dir, "peels", string(id)), URL: f.url,
+		Connect: []nats.Option{nats.UserCredentialBytes(creds)}, Facts: target.Facts{"rack": "r7"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{})
+	g.Go(func() error {
+		defer close(ended)
+		return p.Run(ctx)
+	})
+	return ended, nil
+}
+
+// settle waits until so many peels run what Git says.
+func (f *fleet) settle(ctx context.Context, peels string) error {
+	var out, errOut bytes.Buffer
+	if code := run(ctx, []string{"--data-dir", f.dir, "sync", "wait", "--peels", peels, "--timeout", "20s"}, &out, &errOut); code != exitOK {
+		return fmt.Errorf("sync wait ended with %d: %s%s", code, &out, &errOut)
+	}
+	return nil
+}
+
+// credentials puts the files of people into dir: auditor.creds, and stranger.creds, which others have signed.
+func (f *fleet) credentials(dir string) error {
+	auditor, err := f.keys.Creds(auth.RoleAuditor, "eve", 0)
+	if err != nil {
+		return err
+	}
+	others, err := auth.Open(filepath.Join(dir, "others"))
+	if err != nil {
+		return err
+	}
+	stranger, err := others.Creds(auth.RoleOperator, "mallory", 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "auditor.creds"), auditor, 0o600),
+		os.WriteFile(filepath.Join(dir, "stranger.creds"), stranger, 0o600))
+}

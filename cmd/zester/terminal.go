@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// width is how many characters a line of the terminal w holds, 0 if w is none.
+func width(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return columns
+		}
+	}
+	return 0
+}
+
+// A progress is a line on the terminal that says how far something is, and nothing where there is no terminal.
+type progress struct {
+	w     io.Writer
+	width int
+	shown bool
+}
+
+func newProgress(w io.Writer) *progress { return &progress{w: w, width: width(w)} }
+
+// show replaces the line.
+func (p *progress) show(format string, args ...any) {
+	if p.width == 0 {
+		return
+	}
+	fmt.Fprint(p.w, "\r\x1b[K"+cut(plain(fmt.Sprintf(format, args...)), p.width-1))
+	p.shown = true
+}
+
+// clear removes the line, so that something else can be printed.
+func (p *progress) clear() {
+	if p.shown {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = false
+	}
+}
+
+// A table is what people see of an answer: cells are printed as they are but for what a terminal would act on.
+type table struct {
+	header []string
+	rows   [][]string
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+const columnGap = 2
+
+// print prints the table, nothing if it has no rows. On a terminal it fits the width by cutting the widest columns;
+// the first is never cut, for it holds the names that people copy.
+func (t table) print(w io.Writer, width int) error {
+	if len(t.rows) == 0 {
+		return nil
+	}
+	lines := slices.Clone(t.rows)
+	if t.header != nil {
+		lines = slices.Insert(lines, 0, t.header)
+	}
+	widths := make([]int, len(lines[0]))
+	for i, cells := range lines {
+		lines[i] = make([]string, len(cells))
+		for j, cell := range cells {
+			lines[i][j] = strings.NewReplacer("\n", " ", "\t", " ").Replace(plain(cell))
+			widths[j] = max(widths[j], utf8.RuneCountInString(lines[i][j]))
+		}
+	}
+	if width > 0 {
+		fit(widths, width)
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString(strings.TrimRight(layOut(line, widths), " ") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func layOut(cells []string, widths []int) string {
+	var b strings.Builder
+	for i, cell := range cells {
+		fmt.Fprintf(&b, "%-*s", widths[i]+columnGap, cut(cell, widths[i]))
+	}
+	return b.String()
+}
+
+// fit narrows the widest of the columns after the first until a line fits, but none below what can still be read.
+func fit(widths []int, line int) {
+	const least = 6
+	total := columnGap * (len(widths) - 1)
+	for _, w := range widths {
+		total += w
+	}
+	for ; total > line && len(widths) > 1; total-- {
+		widest := slices.Max(widths[1:])
+		if widest <= least {
+			return
+		}
+		widths[1+slices.Index(widths[1:], widest)]--
+	}
+}
+
+// cut shortens s to so many characters.
+func cut(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:max(most-1, 0)]) + "…"
+}
