@@ -59,7 +59,7 @@ var fields = []field{
 	choice("dst_overlap", func(e *Entry) *cron.Repeat { return &e.Clock.Changes.Repeat },
 		cron.RepeatAuto, cron.RepeatFirst, cron.RepeatLast, cron.RepeatBoth),
 
-	{name: "splay", alias: "jitter", set: (*parser).splay, schema: anyOf(durations, splayRange.schema)},
+	{name: "splay", alias: "jitter", set: (*parser).splay, schema: anyOf(durations, zero, splayRange.schema)},
 	choice("splay_mode", func(e *Entry) *SplayMode { return &e.Splay.Mode }, SplayRandom, SplayHost).notYet(),
 	{name: "only_between", later: everything, set: (*parser).hours, schema: oneOrMore(matching(`^[0-9]{1,2}:[0-9]{2} ?- ?[0-9]{1,2}:[0-9]{2}$`), maxElements)},
 	days("only_on", func(e *Entry) *window.Days { return &e.Windows.Rules.On }).notYet(),

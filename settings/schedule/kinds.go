@@ -29,7 +29,7 @@ func choice[T ~string](name string, into func(*Entry) *T, allowed ...T) field {
 
 // whole is a field that holds a whole number from least to most.
 func whole(name string, least, most int, into func(*Entry) *int) field {
-	return field{name: name, schema: &Schema{Type: "integer", Minimum: &least, Maximum: &most}, set: func(p *parser, n *strictyaml.Node) {
+	return field{name: name, schema: numbers(least, most), set: func(p *parser, n *strictyaml.Node) {
 		i, ok := n.Value.(int64)
 		switch {
 		case !ok:
@@ -44,7 +44,11 @@ func whole(name string, least, most int, into func(*Entry) *int) field {
 
 // length is a field that holds a duration from least to most.
 func length(name string, least, most time.Duration, into func(*Entry) *time.Duration) field {
-	return field{name: name, schema: durations, set: func(p *parser, n *strictyaml.Node) {
+	schema := durations
+	if least == 0 {
+		schema = anyOf(durations, zero)
+	}
+	return field{name: name, schema: schema, set: func(p *parser, n *strictyaml.Node) {
 		d, ok := p.duration(n)
 		switch {
 		case !ok:
@@ -82,7 +86,7 @@ func moment(name string, into func(*Entry) *time.Time) field {
 
 // days is a field that holds weekdays, dates, ranges and calendars, one or a list of them.
 func days(name string, into func(*Entry) *window.Days) field {
-	return field{name: name, schema: oneOrMore(&Schema{Type: []string{"string", "integer"}}, maxElements), set: func(p *parser, n *strictyaml.Node) {
+	return field{name: name, schema: oneOrMore(anyOf(&Schema{Type: "string"}, numbers(0, 7)), maxElements), set: func(p *parser, n *strictyaml.Node) {
 		for _, n := range p.list(n, "a weekday, date, range or calendar, or a list of them") {
 			text, ok := dayText(n)
 			if !ok {

@@ -1,34 +1,40 @@
 package schedule
 
+import "slices"
+
 // Schema is the part of JSON Schema (draft-07) that says what the files of a config repo may hold.
 type Schema struct {
-	Dialect     string             `json:"$schema,omitempty"`
-	ID          string             `json:"$id,omitempty"`
-	Title       string             `json:"title,omitempty"`
-	Description string             `json:"description,omitempty"`
-	Type        any                `json:"type,omitempty"` // a string, or several as []string
-	Format      string             `json:"format,omitempty"`
-	Pattern     string             `json:"pattern,omitempty"`
-	Enum        []string           `json:"enum,omitempty"`
-	Minimum     *int               `json:"minimum,omitempty"`
-	Maximum     *int               `json:"maximum,omitempty"`
-	Items       *Schema            `json:"items,omitempty"`
-	MinItems    int                `json:"minItems,omitempty"`
-	MaxItems    int                `json:"maxItems,omitempty"`
-	MaxProps    int                `json:"maxProperties,omitempty"`
-	Names       *Schema            `json:"propertyNames,omitempty"`
-	Properties  map[string]*Schema `json:"properties,omitempty"`
-	Patterns    map[string]*Schema `json:"patternProperties,omitempty"`
-	Additional  any                `json:"additionalProperties,omitempty"` // false or a *Schema
-	AnyOf       []*Schema          `json:"anyOf,omitempty"`
+	Dialect    string             `json:"$schema,omitempty"`
+	Title      string             `json:"title,omitempty"`
+	Type       any                `json:"type,omitempty"` // a string, or several as []string
+	Format     string             `json:"format,omitempty"`
+	Pattern    string             `json:"pattern,omitempty"`
+	MaxLength  int                `json:"maxLength,omitempty"`
+	Enum       []string           `json:"enum,omitempty"`
+	Minimum    *int               `json:"minimum,omitempty"`
+	Maximum    *int               `json:"maximum,omitempty"`
+	Items      *Schema            `json:"items,omitempty"`
+	MinItems   int                `json:"minItems,omitempty"`
+	MaxItems   int                `json:"maxItems,omitempty"`
+	MaxProps   int                `json:"maxProperties,omitempty"`
+	Names      *Schema            `json:"propertyNames,omitempty"`
+	Properties map[string]*Schema `json:"properties,omitempty"`
+	Additional any                `json:"additionalProperties,omitempty"` // false or a *Schema
+	AnyOf      []*Schema          `json:"anyOf,omitempty"`
 }
 
 // namePattern is the form of the names of entries and groups.
 const namePattern = `^[A-Za-z0-9_.-]{1,128}$`
 
-// durations are what [strictyaml.ParseDuration] reads, and the number 0.
-var durations = anyOf(matching(`^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w))*)$`),
-	&Schema{Type: "integer", Minimum: new(0), Maximum: new(0)})
+// durations are what [strictyaml.ParseDuration] reads; zero stands for none where that is allowed.
+var (
+	durations = matching(`^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w))*)$`)
+	zero      = numbers(0, 0)
+)
+
+func numbers(least, most int) *Schema {
+	return &Schema{Type: "integer", Minimum: &least, Maximum: &most}
+}
 
 func matching(pattern string) *Schema { return &Schema{Type: "string", Pattern: pattern} }
 
@@ -51,18 +57,30 @@ func oneOrMore(s *Schema, most int) *Schema {
 	return anyOf(s, &Schema{Type: "array", Items: s, MinItems: 1, MaxItems: most})
 }
 
-// closed is a map of these fields, without those that are not supported yet. As files are merged, null
-// takes a field away, and none is required.
+// closed is a map of these fields and no others. As files are merged, null takes a field away, and none is
+// required; of those that are not supported yet null is all that may be there.
 func closed(fields []field) *Schema {
+	null := &Schema{Type: "null"}
 	s := &Schema{Type: "object", Properties: make(map[string]*Schema), Additional: false}
 	for _, f := range fields {
-		for _, name := range []string{f.name, f.alias} {
-			if name != "" && f.later != everything {
-				s.Properties[name] = anyOf(f.schema, &Schema{Type: "null"})
-			}
+		taken := null
+		if f.later != everything {
+			taken = anyOf(f.schema.without(f.later), null)
+		}
+		s.Properties[f.name] = taken
+		if f.alias != "" {
+			s.Properties[f.alias] = taken
 		}
 	}
 	return s
+}
+
+// without leaves out the alternative that is one word.
+func (s *Schema) without(word string) *Schema {
+	if word == "" {
+		return s
+	}
+	return anyOf(slices.DeleteFunc(slices.Clone(s.AnyOf), func(a *Schema) bool { return slices.Equal(a.Enum, []string{word}) })...)
 }
 
 // LayerSchema describes the map under the key `schedule` of one file. It takes all that [CheckFields]
