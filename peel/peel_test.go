@@ -301,6 +301,48 @@ func TestOfflineThroughThreeCommitsAppliesTheNewestAlone(t *testing.T) {
 	})
 }
 
+func TestAnEntryThatThisBuildCannotUseIsReportedAndTheOthersRun(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		digest := b.give(1, "schedule:\n  beat: {module: test.ping, interval: 1m, return_job: true}\n  odd: {module: test.ping, someday: soon}\n")
+		report := b.applied()
+		for report.Digest != string(digest) {
+			report = b.applied()
+		}
+		if len(report.Errors) == 0 || !strings.Contains(report.Errors[0], "odd") || report.Started != 1 {
+			t.Errorf("%+v", report)
+		}
+		if r := b.reported(); r.Entry != "beat" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestADocumentForAnotherIsRefused(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		digest := b.give(1, "a: 1\n")
+		for b.applied().Digest != string(digest) {
+		}
+		raw, err := canon.Marshal(map[string]any{"a": 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := settings.Document{V: settings.Version, Peel: "web.02", Generation: 9, Digest: settings.DigestOf(raw), Settings: raw}
+		data, err := forged.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.nc.Publish(wire.SettingsKey(id.Wire()), data); err != nil {
+			t.Fatal(err)
+		}
+		report := b.applied()
+		if report.Digest != string(digest) || len(report.Errors) != 1 || !strings.Contains(report.Errors[0], "web.02") {
+			t.Errorf("%+v", report)
+		}
+	})
+}
+
 func TestStaticEntriesAreMaskedAndComeBack(t *testing.T) {
 	run(t, func(b *bench) {
 		node, err := strictyaml.Parse("peel.yaml", []byte("keep: {module: test.ping, interval: 1h}\nmask: {module: test.ping, interval: 1h}\n"))
