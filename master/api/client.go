@@ -84,9 +84,6 @@ func userOf(creds []byte) (string, error) {
 // Close ends the connection.
 func (c *Client) Close() { c.nc.Close() }
 
-// User is the name in the credential.
-func (c *Client) User() string { return c.user }
-
 // call asks on a subject and reads the answer into a new A.
 func call[A any](ctx context.Context, c *Client, subject string, question any) (*A, error) {
 	data, err := canon.Marshal(question)

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/google/renameio/v2"
 )
 
 // runFile is the name of the file by which programs on a host find the master that runs there.
@@ -32,17 +34,8 @@ func WriteRunInfo(dir string, info RunInfo) error {
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", runFile, err)
 	}
-	f, err := os.CreateTemp(dir, runFile+".*") // with mode 0600
-	if err != nil {
+	if err := renameio.WriteFile(filepath.Join(dir, runFile), append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("cannot write %s: %w", runFile, err)
-	}
-	_, err = f.Write(append(data, '\n'))
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, runFile))
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("cannot write %s: %w", runFile, err), os.Remove(f.Name()))
 	}
 	return nil
 }
