@@ -75,15 +75,18 @@ func (p *Peel) apply(ctx context.Context, next *inForce) {
 		next.errors = messages(err)
 		p.log.Error("schedule entries left out", "err", err)
 	}
-	next.changes, err = p.sched.Apply(ctx, schedule.Merge(p.o.Schedule, set))
+	p.current.Store(next) // first, because a run that begins at once tells what it runs by
+	changes, err := p.sched.Apply(ctx, schedule.Merge(p.o.Schedule, set))
 	if err != nil {
 		return // the peel is shutting down
 	}
-	p.current.Store(next)
+	applied := *next
+	applied.changes = changes
+	p.current.Store(&applied)
 	if next.doc != nil {
 		p.log.Info("settings applied", "commit", next.doc.Commit, "generation", next.doc.Generation,
-			"started", len(next.changes.Added), "stopped", len(next.changes.Removed),
-			"changed", len(next.changes.Retimed)+len(next.changes.Swapped), "kept", len(next.changes.Kept))
+			"started", len(changes.Added), "stopped", len(changes.Removed),
+			"changed", len(changes.Retimed)+len(changes.Swapped), "kept", len(changes.Kept))
 	}
 	p.report()
 }
