@@ -1,0 +1,449 @@
+package main_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/examples"
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+var ada = gitrepo.Author{Name: "Ada", Email: "ada@example.com"}
+
+// A site is a directory in which a fleet runs: configuration files, a repo, and what the daemons keep.
+type site struct {
+	t    *testing.T
+	dir  string
+	work *gitrepo.Work
+	env  []string // of daemons
+}
+
+// newSite makes a site whose repo holds the files.
+func newSite(t *testing.T, files fs.FS) *site {
+	t.Helper()
+	t.Parallel()
+	s := &site{t: t, dir: t.TempDir()}
+	var err error
+	if s.work, err = gitrepo.Init(s.path("fleet"), files, "the fleet as it is", ada); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *site) write(name, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(s.path(name), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) commit(changes map[string]string) string {
+	s.t.Helper()
+	bytes := map[string][]byte{}
+	for name, text := range changes {
+		bytes[name] = []byte(text)
+	}
+	h, err := s.work.Commit("a change", bytes, ada)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return h.String()
+}
+
+// daemon starts a program.
+func (s *site) daemon(args ...string) *process {
+	s.t.Helper()
+	return command{dir: s.dir, env: s.env, args: args}.start(s.t)
+}
+
+// zester runs the command line for the master in the folder master and returns what it printed. It has to end with
+// the code.
+func (s *site) zester(code int, args ...string) string {
+	s.t.Helper()
+	args = append([]string{"zester", "--data-dir", s.path("master")}, args...)
+	out, errOut, got := command{dir: s.dir, args: args}.run(s.t)
+	if got != code {
+		s.t.Fatalf("%v ended with %d, want %d\n%s%s", args, got, code, out, errOut)
+	}
+	return out
+}
+
+// issue makes a credential and returns its file.
+func (s *site) issue(role auth.Role, name string) string {
+	s.t.Helper()
+	file := s.path(name + ".creds")
+	s.zester(0, "auth", "issue", string(role), name, "--out", file)
+	return file
+}
+
+// url is where the master in the folder master listens.
+func (s *site) url() string {
+	s.t.Helper()
+	info, err := api.ReadRunInfo(s.path("master"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return info.URL
+}
+
+// client asks the master in the folder master.
+func (s *site) client() *api.Client {
+	s.t.Helper()
+	info, err := api.ReadRunInfo(s.path("master"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := api.Connect(api.ClientOptions{URL: info.URL, Creds: []byte(info.Creds)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(c.Close)
+	return c
+}
+
+// streams reads the bus as a master could.
+func (s *site) streams() jetstream.JetStream {
+	s.t.Helper()
+	const name = "observer"
+	nc, err := nats.Connect(s.url(), nats.UserCredentials(s.issue(auth.RoleMaster, name)), nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return js
+}
+
+// written is how many writes the bucket of settings has seen.
+func (s *site) written() uint64 {
+	s.t.Helper()
+	stream, err := s.streams().Stream(s.t.Context(), "KV_settings")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return stream.CachedInfo().State.LastSeq
+}
+
+// dispatch runs a function on a peel and returns the job as it was accepted.
+func (s *site) dispatch(c *api.Client, peel target.PeelID, function string) *job.Job {
+	s.t.Helper()
+	j, err := c.Dispatch(s.t.Context(), job.Spec{
+		JID: wire.NewJID(), Function: function, Targets: []target.PeelID{peel}, TargetExpr: string(peel), Timeout: patience,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return j
+}
+
+// below is a file system as a folder of another.
+func below(t *testing.T, dir string, files fs.FS) fstest.MapFS {
+	t.Helper()
+	out := fstest.MapFS{}
+	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(files, name)
+		out[path.Join(dir, name)] = &fstest.MapFile{Data: data, Mode: 0o644}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestTheExamplesRunAsTheyStand follows the head of examples/master.yaml, but for the port.
+func TestTheExamplesRunAsTheyStand(t *testing.T) {
+	s := newSite(t, below(t, "examples/fleet", examples.Fleet()))
+	s.dir = s.work.Dir() // a checkout
+	for _, name := range []string{"master", "peel"} {
+		file, err := filepath.Abs("../../examples/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, errOut, code := (command{dir: s.dir, args: []string{"zester-" + name, "--config", file, "--check"}}).run(t); code != 0 || !strings.Contains(out, "is valid") {
+			t.Fatalf("%s.yaml: exit code %d\n%s%s", name, code, out, errOut)
+		}
+		if err := os.Symlink(file, s.path(name+".yaml")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(s.path("state")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a check has left something: %v", err)
+	}
+
+	s.daemon("zester-master", "--config", "master.yaml", "--listen", "127.0.0.1:0").waitFor("master is ready")
+	if err := os.Symlink("state/master", s.path("master")); err != nil {
+		t.Fatal(err)
+	}
+	peel := s.daemon("zester-peel", "--config", "peel.yaml", "--url", s.url())
+	peel.waitFor("waiting for the bus", "web-01.creds: no such file")
+	s.zester(0, "auth", "issue", "peel", "web-01", "--out", "state/web-01.creds")
+	peel.waitFor("bus is reached")
+	peel.waitFor("settings applied")
+
+	s.zester(0, "sync", "wait")
+	if out := s.zester(0, "*", "cmd.run", "command=echo it is $((40+2))"); !strings.Contains(out, "it is 42") {
+		t.Errorf("cmd.run: %s", out)
+	}
+	out := s.zester(0, "G@role:web", "schedule.list")
+	for _, entry := range []string{"still_here", "health", "cert_check", "disk_check"} {
+		if !strings.Contains(out, entry) {
+			t.Errorf("%s is not in the schedule:\n%s", entry, out)
+		}
+	}
+	if out := s.zester(0, "job", "list"); !strings.Contains(out, "cmd.run") || !strings.Contains(out, "schedule.list") {
+		t.Errorf("job list:\n%s", out)
+	}
+
+	s.commit(map[string]string{"examples/fleet/settings/web/health.yaml": "schedule:\n  health: {module: test.ping, interval: 30s}\n"})
+	s.zester(0, "sync", "wait")
+	peel.waitFor("settings applied", `"changed":1`)
+}
+
+// fleet has one entry that tells by a pipe that it runs, when the peel starts, and one whose run is a job that says
+// what the peel runs by.
+func fleet(m meeting) fstest.MapFS {
+	return fstest.MapFS{
+		"top.yaml": {Data: []byte("base:\n  '*': [all]\n")},
+		"settings/all.yaml": {Data: fmt.Appendf(nil, `
+schedule:
+  tell:
+    module: cmd.run
+    args: {command: echo runs > %s}
+    interval: 1d
+    run_on_start: true
+  look:
+    module: settings.items
+    interval: 1d
+    run_on_start: true
+    return_job: true
+`, m)},
+	}
+}
+
+func TestADaemonObeysSignals(t *testing.T) {
+	s := newSite(t, examples.Fleet())
+	systemd := supervise(t)
+	s.env = []string{systemd.env()}
+	config := func(rest string) { s.write("master.yaml", "data_dir: master\nrepo: fleet\nlisten: 127.0.0.1:0\n"+rest) }
+	config("log_level: error\n")
+	master := s.daemon("zester-master", "--config", "master.yaml")
+
+	if got := systemd.hear(); got != "READY=1" {
+		t.Fatalf("the first message is %q", got)
+	}
+	answers(t, s.client())
+
+	config("log_level: info\n")
+	master.signal(syscall.SIGHUP)
+	master.waitFor("configuration read again")
+	config("log_levle: debug\n")
+	master.signal(syscall.SIGHUP)
+	master.waitFor("configuration not read again", "master.yaml:4:1", `did you mean`)
+
+	creds := s.issue(auth.RolePeel, "web-01")
+	config = func(rest string) {
+		s.write("peel.yaml", fmt.Sprintf("id: web-01\ndata_dir: peel\nurl: %s\ncreds: %s\n%s", s.url(), creds, rest))
+	}
+	config("log_level: error\n")
+	peel := s.daemon("zester-peel", "--config", "peel.yaml")
+	if got := systemd.hear(); got != "READY=1" {
+		t.Fatalf("the peel's first message is %q", got)
+	}
+	config("log_level: info\n")
+	peel.signal(syscall.SIGHUP)
+	peel.waitFor("configuration read again")
+	s.settled()
+
+	asked := s.interrupt(systemd, peel)
+	// What the command came to is told by the next process.
+	peel = s.daemon("zester-peel", "--config", "peel.yaml")
+	if got := systemd.hear(); got != "READY=1" {
+		t.Fatalf("the peel's message is %q", got)
+	}
+	if code := asked.end(); code != 2 {
+		t.Errorf("the command line ended with %d", code)
+	}
+
+	s.restart(systemd, master, peel)
+}
+
+// answers asks all services of a master at once; nothing may have to be asked twice.
+func answers(t *testing.T, c *api.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := c.Resolve(ctx, "*"); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.JobList(ctx, job.Query{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Peels(ctx, ""); err != nil {
+		t.Error(err)
+	}
+	_, err := c.JobShow(ctx, wire.NewJID())
+	if api.CodeOf(err) != api.CodeNotFound {
+		t.Error(err)
+	}
+	_, err = c.Dispatch(ctx, job.Spec{JID: wire.NewJID(), Function: "test.ping"})
+	if api.CodeOf(err) != api.CodeInvalid {
+		t.Error(err)
+	}
+}
+
+// settled waits until the peel is known and runs what the branch says.
+func (s *site) settled() {
+	s.t.Helper()
+	c := s.client()
+	for {
+		status, err := c.SyncNow(s.t.Context())
+		if err != nil && api.CodeOf(err) != api.CodeUnavailable {
+			s.t.Fatal(err)
+		}
+		if err == nil && status.Counts.Applied > 0 && status.Counts.Pending == 0 {
+			return
+		}
+	}
+}
+
+// interrupt stops the peel in the middle of a command, which has to end with it. It returns who asked for the command.
+func (s *site) interrupt(systemd *supervisor, peel *process) (asked *process) {
+	s.t.Helper()
+	pipe := arrange(s.t)
+	asked = s.daemon("zester", "--data-dir", s.path("master"), "web-01", "cmd.run", fmt.Sprintf("command=exec > %s; echo runs; sleep 600", pipe))
+	running := pipe.wait(s.t)
+	if _, ok := running.says(); !ok {
+		s.t.Fatal("the command does not run")
+	}
+	peel.stop()
+	if got := systemd.hear(); got != "STOPPING=1" {
+		s.t.Errorf("the peel's last message is %q", got)
+	}
+	if line, more := running.says(); more {
+		s.t.Errorf("the command outlives its peel and says %q", line)
+	}
+	return asked
+}
+
+// restart stops the master and starts it again: the fleet goes on, and nothing is written for it.
+func (s *site) restart(systemd *supervisor, master, peel *process) {
+	s.t.Helper()
+	url, before := s.url(), s.written()
+	master.stop()
+	if got := systemd.hear(); got != "STOPPING=1" {
+		s.t.Errorf("the last message is %q", got)
+	}
+	if _, err := api.ReadRunInfo(s.path("master")); !errors.Is(err, fs.ErrNotExist) {
+		s.t.Errorf("run.json after the end: %v", err)
+	}
+	peel.waitFor("bus is away")
+	_, port, _ := strings.Cut(strings.TrimPrefix(url, "nats://"), ":")
+	s.daemon("zester-master", "--data-dir", "master", "--repo", "fleet", "--listen", "127.0.0.1:"+port)
+	if got := systemd.hear(); got != "READY=1" {
+		s.t.Fatalf("the first message is %q", got)
+	}
+	peel.waitFor("bus is back")
+	s.settled()
+	if out := s.zester(0, "web-01", "test.ping"); !strings.Contains(out, "web-01") {
+		s.t.Error(out)
+	}
+	if after := s.written(); after != before {
+		s.t.Errorf("%d writes by the restart", after-before)
+	}
+}
+
+func TestAPeelThatStartsBeforeItsMasterRunsWhatItHad(t *testing.T) {
+	pipe := arrange(t)
+	s := newSite(t, fleet(pipe))
+	start := []string{"zester-master", "--data-dir", "master", "--repo", "fleet", "--listen", "127.0.0.1:0"}
+	master := s.daemon(start...)
+	master.waitFor("master is ready")
+	url := s.url()
+	args := []string{"zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", url, "--creds", s.issue(auth.RolePeel, "web-01")}
+	peel := s.daemon(args...)
+	if _, ok := pipe.wait(t).says(); !ok {
+		t.Fatal("the command says nothing")
+	}
+	s.settled()
+	peel.stop()
+	master.stop()
+
+	commit := s.commit(map[string]string{"settings/all.yaml": "schedule:\n  other: {module: test.ping, interval: 1h}\n"})
+	peel = s.daemon(args...)
+	peel.waitFor("running the snapshot until the bus confirms it")
+	if _, ok := pipe.wait(t).says(); !ok {
+		t.Error("the command says nothing")
+	}
+	peel.waitFor("waiting for the bus", "connection refused")
+
+	start[len(start)-1] = strings.TrimPrefix(url, "nats://")
+	s.daemon(start...).waitFor("master is ready")
+	peel.waitFor("settings applied", commit, `"started":1`, `"stopped":2`)
+	s.settled()
+	if n := s.stale("look"); n != 1 {
+		t.Errorf("%d of the runs with and without the bus said that they were stale", n)
+	}
+}
+
+// stale waits for two runs of an entry and returns how many of them said that their settings were stale.
+func (s *site) stale(entry string) (n int) {
+	s.t.Helper()
+	c := s.client()
+	for {
+		page, err := c.JobList(s.t.Context(), job.Query{Schedule: entry})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if len(page.Jobs) < 2 {
+			continue // the second is on its way
+		}
+		for _, j := range page.Jobs {
+			if s.staleness(c, j.JID) {
+				n++
+			}
+		}
+		return n
+	}
+}
+
+func (s *site) staleness(c *api.Client, jid wire.JID) bool {
+	s.t.Helper()
+	for row, err := range c.Rows(s.t.Context(), jid) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		data, err := json.Marshal(row.Return.Data)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return strings.Contains(string(data), `"stale":true`)
+	}
+	return false
+}

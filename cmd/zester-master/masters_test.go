@@ -1,0 +1,130 @@
+package main_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/examples"
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+)
+
+// TestMastersShareABus runs two masters on the bus of a third, as they would on a cluster of servers.
+func TestMastersShareABus(t *testing.T) {
+	s := newSite(t, examples.Fleet())
+	s.daemon("zester-master", "--id", "bus", "--data-dir", "master", "--listen", "127.0.0.1:0").waitFor("master is ready")
+	masters := map[string]*process{}
+	for _, name := range []string{"m1", "m2"} {
+		masters[name] = s.daemon("zester-master", "--nats", s.url(), "--creds", s.issue(auth.RoleMaster, name), "--data-dir", name, "--repo", "fleet")
+		masters[name].waitFor("master is ready", `"master":"`+name+`"`)
+	}
+	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(auth.RolePeel, "web-01")).waitFor("settings applied")
+	s.settled()
+	c := s.client()
+
+	leader, follower := s.leader(c, masters)
+	if masters[follower].wrote("reconciler starts") {
+		t.Fatal("two masters lead")
+	}
+	for owners := map[string]bool{}; !owners["m1"] || !owners["m2"] || !owners["bus"]; {
+		owners[s.dispatch(c, "web-01", "test.ping").Owner] = true
+	}
+
+	// One that dies takes nothing with it.
+	before := s.written()
+	if err := masters[leader].cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	masters[leader].end()
+	s.endLease()
+	masters[follower].waitFor("reconciler starts")
+	s.settled()
+	if after := s.written(); after != before {
+		t.Errorf("%d writes by the takeover", after-before)
+	}
+	if next, _ := s.leader(c, masters); next != follower {
+		t.Errorf("%s leads, not %s", next, follower)
+	}
+	s.commit(map[string]string{"settings/web/nginx.yaml": "nginx: {workers: 8}\n"})
+	s.settled()
+	if after := s.written(); after != before+1 {
+		t.Errorf("%d writes for a commit by the next leader", after-before)
+	}
+	s.zester(0, "web-01", "test.ping")
+
+	// One that is told to end hands over.
+	masters[leader] = s.daemon("zester-master", "--nats", s.url(), "--creds", s.path(leader+".creds"), "--data-dir", leader, "--repo", "fleet")
+	masters[leader].waitFor("master is ready")
+	masters[follower].stop()
+	masters[leader].waitFor("reconciler starts")
+	s.settled()
+}
+
+// leader returns who leads, by its own answer, and who does not.
+func (s *site) leader(c *api.Client, masters map[string]*process) (leader, follower string) {
+	s.t.Helper()
+	status, err := c.SyncStatus(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for name := range masters {
+		if name != status.Owner {
+			follower = name
+		}
+	}
+	return status.Owner, follower
+}
+
+// endLease has the time to live of the lease end now. That it is the one it should be is shown in fake time, by the
+// tests of the reconciler.
+func (s *site) endLease() {
+	s.t.Helper()
+	js := s.streams()
+	leases, err := js.KeyValue(s.t.Context(), "leases")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	stream, err := js.Stream(s.t.Context(), "KV_leases")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	config := stream.CachedInfo().Config
+	shorter := config
+	shorter.MaxAge, shorter.Duplicates = 100*time.Millisecond, 100*time.Millisecond
+	if _, err := js.UpdateStream(s.t.Context(), shorter); err != nil {
+		s.t.Fatal(err)
+	}
+	for err = nil; err == nil; {
+		_, err = leases.Get(s.t.Context(), "reconciler")
+	}
+	if !errors.Is(err, jetstream.ErrKeyNotFound) {
+		s.t.Fatal(err)
+	}
+	if _, err := js.UpdateStream(s.t.Context(), config); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestACredentialOfAnotherBusIsRefused(t *testing.T) {
+	s := newSite(t, examples.Fleet())
+	s.daemon("zester-master", "--data-dir", "master", "--listen", "127.0.0.1:0").waitFor("master is ready")
+	other := &site{t: t, dir: t.TempDir(), work: s.work}
+	other.daemon("zester-master", "--data-dir", "master", "--listen", "127.0.0.1:0").waitFor("master is ready")
+	creds := other.issue(auth.RoleMaster, "m2")
+	if out, errOut, code := (command{dir: s.dir, args: []string{
+		"zester-master", "--nats", s.url(), "--creds", creds, "--data-dir", "m2",
+	}}).run(t); code != 1 || !strings.Contains(errOut, "Authorization Violation") {
+		t.Errorf("exit code %d\n%s%s", code, out, errOut)
+	}
+	if out, errOut, code := (command{dir: s.dir, args: []string{
+		"zester-master", "--nats", s.url(), "--creds", creds, "--data-dir", filepath.Join(s.dir, "m2"), "--id", "m3",
+	}}).run(t); code != 1 || !strings.Contains(errOut, `master "m3" with the credential of "m2"`) {
+		t.Errorf("exit code %d\n%s%s", code, out, errOut)
+	}
+}
