@@ -25,11 +25,18 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/results"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
 // LocalUser is the operator whose credential run.json holds, for whoever may read the data directory.
 const LocalUser = "local"
+
+// How a master that starts asks itself whether it answers.
+const (
+	askLimit = 5 * time.Second
+	askAgain = 5 * time.Millisecond
+)
 
 // A Service runs beside the master's own, on its connection and its view of the fleet, until ctx ends.
 // It is how the reconciler joins a master without either package knowing the other.
@@ -45,7 +52,7 @@ type Options struct {
 	Connect  []nats.Option
 	Replicas int // of buckets and streams; 0: 1
 	Services []Service
-	Ready    func(Info) // called once, when all services answer
+	Ready    func(Info) // called once, when what people ask of masters is answered; Services may still be starting
 	Log      *slog.Logger
 }
 
@@ -146,7 +153,11 @@ func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*
 		nats.MaxReconnects(-1),
 		nats.ReconnectBufSize(-1),
 		nats.ReconnectWait(250 * time.Millisecond),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { m.log.Warn("bus is away", "err", err) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil { // else the master itself has left
+				m.log.Warn("bus is away", "err", err)
+			}
+		}),
 		nats.ReconnectHandler(func(*nats.Conn) { m.log.Info("bus is back") }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { m.log.Warn("bus", "err", err) }),
 	}, opts...)
@@ -162,7 +173,7 @@ func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*
 		m.log.Warn("waiting for the bus", "err", err)
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return nil, ctx.Err()
 		case <-time.After(wait):
 		}
 	}
@@ -182,26 +193,55 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, info Info) error {
 		return err
 	}
 	fleet := feed.New(nc, m.log)
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return fleet.Run(ctx) })
-	if err := fleet.WaitReady(ctx); err != nil {
-		return errors.Join(err, g.Wait())
-	}
 	dispatcher, err := dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: m.o.ID, Log: m.log})
 	if err != nil {
 		return err
 	}
 	consumer := results.New(results.Options{JetStream: js, Store: store, Log: m.log})
 	server := api.NewServer(api.ServerOptions{JetStream: js, Store: store, Fleet: fleet, Log: m.log})
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return fleet.Run(ctx) })
+	if err := fleet.WaitReady(ctx); err != nil {
+		return errors.Join(err, g.Wait())
+	}
 	g.Go(func() error { return dispatcher.Run(ctx) })
 	g.Go(func() error { return consumer.Run(ctx) })
 	g.Go(func() error { return server.Run(ctx) })
 	for _, service := range m.o.Services {
 		g.Go(func() error { return service(ctx, nc, fleet) })
 	}
-	m.log.Info("master is ready", "url", info.URL)
-	if m.o.Ready != nil {
-		m.o.Ready(info)
+	if m.answers(ctx, nc) {
+		m.log.Info("master is ready", "url", info.URL)
+		if m.o.Ready != nil {
+			m.o.Ready(info)
+		}
 	}
 	return g.Wait()
+}
+
+// answers waits until every question that people ask of masters is answered, and reports whether that came before the
+// end of ctx. It asks as they do, but for nothing.
+func (m *Master) answers(ctx context.Context, nc *nats.Conn) bool {
+	for _, subject := range []string{
+		wire.Dispatch(m.o.ID), wire.Resolve(m.o.ID),
+		wire.API("job", "list", m.o.ID), wire.API("job", "show", m.o.ID), wire.API("job", "returns", m.o.ID),
+		wire.API("peel", "list", m.o.ID), wire.API("peel", "show", m.o.ID),
+	} {
+		for !answered(ctx, nc, subject) {
+			select {
+			case <-ctx.Done():
+				return false
+			case <-time.After(askAgain):
+			}
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// answered reports whether anybody listens to a question; that it is refused is an answer.
+func answered(ctx context.Context, nc *nats.Conn, subject string) bool {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	_, err := nc.RequestWithContext(ctx, subject, nil)
+	return err == nil
 }

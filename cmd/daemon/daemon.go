@@ -155,7 +155,7 @@ func notify(log *slog.Logger, state string) {
 func (p *program) logger() *slog.Logger {
 	if f, ok := p.errOut.(*os.File); ok {
 		if st, err := f.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 {
-			return slog.New(tint.NewHandler(f, &tint.Options{Level: &p.level, NoColor: os.Getenv("NO_COLOR") != ""}))
+			return slog.New(tint.NewTextHandler(f, &tint.Options{Level: &p.level, NoColor: os.Getenv("NO_COLOR") != ""}))
 		}
 	}
 	return slog.New(slog.NewJSONHandler(p.errOut, &slog.HandlerOptions{Level: &p.level}))

@@ -1,0 +1,117 @@
+package master_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+func TestAMasterThatIsReadyAnswers(t *testing.T) {
+	dir := t.TempDir()
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		ada := b.Conn(t, auth.RoleOperator, "ada")
+		for range 5 {
+			ctx, cancel := context.WithCancel(t.Context())
+			ready := false
+			m, err := master.New(master.Options{
+				ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(auth.RoleMaster, "m1"),
+				Ready: func(master.Info) {
+					defer cancel()
+					ready = true
+					for _, subject := range []string{
+						wire.Dispatch("ada"), wire.Resolve("ada"), wire.API("job", "list", "ada"), wire.API("job", "show", "ada"),
+						wire.API("job", "returns", "ada"), wire.API("peel", "list", "ada"), wire.API("peel", "show", "ada"),
+					} {
+						if _, err := ada.Request(subject, nil, time.Second); err != nil {
+							t.Errorf("%s: %v", subject, err)
+						}
+					}
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			if !ready {
+				t.Fatal("never ready")
+			}
+		}
+	})
+}
+
+func TestAMasterWhoseServiceCannotBeginIsNeverReady(t *testing.T) {
+	dir := t.TempDir()
+	broken := errors.New("no such repo")
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m, err := master.New(master.Options{
+			ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(auth.RoleMaster, "m1"),
+			Services: []master.Service{func(context.Context, *nats.Conn, *feed.Feed) error { return broken }},
+			Ready:    func(master.Info) { t.Error("ready") },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Run(t.Context()); !errors.Is(err, broken) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+func TestAMasterWaitsForItsBus(t *testing.T) {
+	dir := t.TempDir()
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		var log strings.Builder
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		m, err := master.New(master.Options{
+			ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(auth.RoleMaster, "m1"),
+			Log:   slog.New(slog.NewTextHandler(&log, nil)),
+			Ready: func(master.Info) { cancel() },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Stop(t)
+		time.AfterFunc(10*time.Minute, func() { b.Start(t) })
+		began := time.Now()
+		if err := m.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if waited := time.Since(began); waited < 10*time.Minute || waited > 11*time.Minute {
+			t.Errorf("ready after %v", waited)
+		}
+		if !strings.Contains(log.String(), "waiting for the bus") {
+			t.Errorf("not said:\n%s", log.String())
+		}
+	})
+}
+
+func TestAMasterThatWaitsForItsBusCanBeStopped(t *testing.T) {
+	dir := t.TempDir()
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		b.Stop(t)
+		m, err := master.New(master.Options{ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(auth.RoleMaster, "m1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := m.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("ended with %v", err)
+		}
+		b.Start(t)
+	})
+}
