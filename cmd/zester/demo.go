@@ -37,7 +37,7 @@ run their schedules on this machine.`,
 			}
 			o.Out, o.Log, o.Zester = plainWriter{a.out}, slog.DiscardHandler, invocation()
 			if verbose {
-				o.Log = tint.NewHandler(a.errOut, nil)
+				o.Log = tint.NewTextHandler(a.errOut, nil)
 			}
 			signal.Ignore(syscall.SIGPIPE) // everything is removed also where the output goes nowhere
 			if err = demo.Run(cmd.Context(), o); errors.Is(err, demo.ErrInterrupted) {

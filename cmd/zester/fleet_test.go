@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
@@ -52,6 +54,21 @@ func startFleet(dir string) (f *fleet, err error) {
 	return f, nil
 }
 
+// newFleet is startFleet for a test, at whose end it stops.
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	f, err := startFleet(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
 func (f *fleet) populate(ctx context.Context, g *errgroup.Group) error {
 	if err := f.startMaster(ctx, g); err != nil {
 		return err
@@ -72,7 +89,10 @@ func (f *fleet) populate(ctx context.Context, g *errgroup.Group) error {
 			return err
 		}
 	}
-	return f.settle(ctx, "4")
+	if err := f.settle(ctx, "4"); err != nil {
+		return err
+	}
+	return f.awaitRuns(ctx)
 }
 
 func (f *fleet) startMaster(ctx context.Context, g *errgroup.Group) error {
@@ -126,6 +146,27 @@ func (f *fleet) settle(ctx context.Context, peels string) error {
 		return fmt.Errorf("sync wait ended with %d: %s%s", code, &out, &errOut)
 	}
 	return nil
+}
+
+// awaitRuns waits until the runs with which the schedules of both web peels begin are recorded.
+func (f *fleet) awaitRuns(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for {
+		var out, errOut bytes.Buffer
+		code := run(ctx, []string{"--data-dir", f.dir, "job", "list", "--schedule", "hello", "-o", "name"}, &out, &errOut)
+		if code != exitOK {
+			return fmt.Errorf("job list ended with %d: %s", code, &errOut)
+		}
+		if bytes.Count(out.Bytes(), []byte("\n")) == 2 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no runs were recorded: %w", ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // credentials puts the files of people into dir: auditor.creds, and stranger.creds, which others have signed.

@@ -78,7 +78,7 @@ func (a *app) listJobs(cmd *cobra.Command, client *api.Client, q job.Query, limi
 	}
 	t := table{header: []string{"JID", "CREATED", "FUNCTION", "TARGET", "STATUS", "OK", "USER", "ENTRY"}}
 	for _, j := range jobs {
-		t.add(string(j.JID), when(j.Created), j.Function, targetOf(&j), string(j.Status),
+		t.add(string(j.JID), clock(j.Created), j.Function, targetOf(&j), string(j.Status),
 			fmt.Sprintf("%d/%d", j.SuccessCount, j.TargetCount), j.User, j.Metadata[job.MetaSchedule])
 	}
 	return a.show(jobs, t)

@@ -112,9 +112,13 @@ func encodeYAML(w io.Writer, v any) error {
 	return errors.Join(enc.Encode(&doc), enc.Close())
 }
 
-// blockStyle undoes the flow style and the quotes that come from reading JSON; the encoder puts back what is needed.
+// blockStyle undoes the flow style and the quotes that come from reading JSON; the encoder puts back what is needed,
+// except that a block of text that begins with blank space would not be read back as it was.
 func blockStyle(n *yaml.Node) {
 	n.Style = 0
+	if strings.HasPrefix(n.Value, "\n") || strings.HasPrefix(n.Value, " ") {
+		n.Style = yaml.DoubleQuotedStyle
+	}
 	for _, c := range n.Content {
 		blockStyle(c)
 	}
@@ -155,6 +159,15 @@ func when(t time.Time) string {
 		return "-"
 	}
 	return t.Local().Format("2006-01-02 15:04:05")
+}
+
+// clock is when, without the date if that is today's: for tables.
+func clock(t time.Time) string {
+	text := when(t)
+	if rest, today := strings.CutPrefix(text, time.Now().Format("2006-01-02 ")); today {
+		return rest
+	}
+	return text
 }
 
 // count prints a number of things: "1 peel", "2 peels".

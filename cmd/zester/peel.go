@@ -24,7 +24,7 @@ func (a *app) peelCommand() *cobra.Command {
 			}
 			t := table{header: []string{"PEEL", "ONLINE", "LAST SEEN"}}
 			for _, p := range peels {
-				t.add(string(p.ID), yesNo(p.Online), when(p.LastSeen))
+				t.add(string(p.ID), yesNo(p.Online), clock(p.LastSeen))
 			}
 			return a.show(peels, t)
 		},

@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"maps"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,15 +13,29 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain lets tests run this program as the command zester.
+// TestMain lets tests run this program as the command zester. They wait for peels more than they compute, so more of
+// them run at once than there are processors, unless -parallel says otherwise.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"zester": main})
 }
+
+var dispatched = regexp.MustCompile(`(?m)^job (\S+) on `)
 
 type command = func(ts *testscript.TestScript, not bool, args []string)
 
 var commands = map[string]command{
 	"exit": exit,
+	// jid: sets JID to the ID of the job that the last command dispatched
+	"jid": func(ts *testscript.TestScript, _ bool, _ []string) {
+		match := dispatched.FindStringSubmatch(ts.ReadFile("stderr"))
+		if match == nil {
+			ts.Fatalf("nothing was dispatched")
+		}
+		ts.Setenv("JID", match[1])
+	},
 	// env-from-stdout NAME: sets a variable to what the last command printed
 	"env-from-stdout": func(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
@@ -45,6 +61,7 @@ func exit(ts *testscript.TestScript, _ bool, args []string) {
 
 // TestScripts runs what needs no master.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", Cmds: commands, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
@@ -56,15 +73,8 @@ func TestScripts(t *testing.T) {
 
 // TestFleetScripts runs what asks the fleet and changes nothing in it: all scripts share one.
 func TestFleetScripts(t *testing.T) {
-	f, err := startFleet(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := f.stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Parallel()
+	f := newFleet(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script/fleet", Cmds: commands, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: f.setUp,
@@ -73,6 +83,7 @@ func TestFleetScripts(t *testing.T) {
 
 // TestSyncScripts runs what commits, each script with a fleet of its own.
 func TestSyncScripts(t *testing.T) {
+	t.Parallel()
 	type key struct{}
 	cmds := maps.Clone(commands)
 	// commit message path file: commits the file as that path

@@ -93,13 +93,14 @@ func stopped(ctx context.Context, err error, last *status.Sync) error {
 	if last == nil {
 		return fmt.Errorf("no settings service answers after %s: %w", patience, err)
 	}
-	text := fmt.Sprintf("not reached after %s: %d of %d peels applied, %d failed", patience, last.Counts.Applied, last.Counts.Peels, last.Counts.Failed)
+	reasons := []string{fmt.Sprintf("not reached after %s: %d of %d peels applied, %d failed",
+		patience, last.Counts.Applied, last.Counts.Peels, last.Counts.Failed)}
 	for _, c := range last.Conditions {
 		if c.Status && c.Message != "" {
-			text += "; " + c.Message
+			reasons = append(reasons, c.Message)
 		}
 	}
-	return errors.New(text)
+	return errors.New(strings.Join(reasons, "; "))
 }
 
 // ask dispatches a function and returns what came back, from every peel.

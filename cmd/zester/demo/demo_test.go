@@ -1,0 +1,233 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// An audience hears the demo and may act on what it hears.
+type audience struct {
+	mu    sync.Mutex
+	heard bytes.Buffer
+	act   func(text string)
+}
+
+func (a *audience) Write(text []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.heard.Write(text)
+	if a.act != nil {
+		a.act(string(text))
+	}
+	return len(text), nil
+}
+
+func (a *audience) String() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.heard.String()
+}
+
+// TestMain checks that no demo has left anything behind, however it ended.
+func TestMain(m *testing.M) {
+	os.Exit(withoutRemains(m))
+}
+
+func withoutRemains(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "demo-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv("TMPDIR", dir)
+	code := m.Run()
+	if left, _ := filepath.Glob(filepath.Join(dir, "zester-demo-*")); len(left) > 0 {
+		fmt.Println("demos have left", left)
+		return 1
+	}
+	return code
+}
+
+// play runs the demo.
+func play(ctx context.Context, o Options, act func(text string)) (string, error) {
+	a := &audience{act: act}
+	o.Out, o.Log = a, slog.DiscardHandler
+	err := Run(ctx, o)
+	return a.String(), err
+}
+
+// expect checks that the patterns are found in text, one after the other.
+func expect(t *testing.T, text string, patterns ...string) {
+	t.Helper()
+	rest := text
+	for _, p := range patterns {
+		at := regexp.MustCompile("(?m)" + p).FindStringIndex(rest)
+		if at == nil {
+			t.Fatalf("%s is missing, or not where it belongs, in:\n%s", p, text)
+		}
+		rest = rest[at[1]:]
+	}
+}
+
+func TestTheDemoKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	text, err := play(t.Context(), Options{}, nil)
+	if err != nil {
+		t.Fatalf("%v after:\n%s", err, text)
+	}
+	const timed = `^   done in [\d.]+m?s$`
+	expect(t, text,
+		`^== make the config repo$`, timed,
+		`^== start the bus, a master and the reconciler$`, `^   listening on nats://127\.0\.0\.1:\d+, credentials required$`, timed,
+		`^== start 3 peels, each with its own credential$`, timed,
+		`^== bring the first revision to the fleet$`, `^   revision [0-9a-f]{8} "The fleet as it is" by Ada Demo <ada@example.com>$`, `^   3 of 3 peels applied$`, timed,
+		`settings\.get schedule$`,
+		`^   web-01 +cert_check disk_check health kernel_version log_size uptime_report$`,
+		`^   web-02 +cert_check disk_check health kernel_version log_size uptime_report$`,
+		`^   db-01 +backup disk_check kernel_version uptime_report$`, timed,
+		`^== commit a change: one entry changed, one removed, one added, for web-\* only$`,
+		`applied on 3 of 3 peels in [\d.]+m?s, 2 documents written$`,
+		`^   db-01 +untouched: nothing was written for it$`,
+		`^   web-01 +started 1, stopped 1, changed 1, kept 4$`,
+		`^   web-02 +started 1, stopped 1, changed 1, kept 4$`, timed,
+		`find it in job list$`, `^   job [0-9A-Za-z]{27} cmd\.run on web-0[12]: complete$`,
+		`^   entry queue_depth, from settings/web/schedule\.yaml:9 at commit [0-9a-f]{8} by Ada Demo <ada@example.com>$`, timed,
+		`^== dispatch: zester 'web-\*' cmd\.run `, `^   web-01 +Linux `, `^   web-02 +Linux `, timed,
+		`^== commit something broken$`, `^   [0-9a-f]{8} is refused:$`,
+		`^     settings/web/schedule\.yaml:13:5: schedule\.queue_depth\.intervall: unknown field; did you mean "interval"\?$`,
+		`^   the fleet stays on [0-9a-f]{8}: 3 of 3 peels applied$`, timed,
+		`^== revert it$`, `^   [0-9a-f]{8} is in force, 0 documents written`, timed,
+		`^all of it took `)
+	changed := regexp.MustCompile(`(?m)^   ([0-9a-f]{8}) "Web: `).FindStringSubmatch(text)[1]
+	expect(t, text, `at commit `+changed+` by`, `the fleet stays on `+changed+`:`)
+}
+
+// ownRepo is somebody's config repo; its files may be replaced.
+func ownRepo(t *testing.T, files fstest.MapFS) *gitrepo.Work {
+	t.Helper()
+	all := fstest.MapFS{
+		"README.md":         {Data: []byte("mine\n")},
+		"top.yaml":          {Data: []byte("base:\n  'app-*': [app]\n")},
+		"settings/app.yaml": {Data: []byte("schedule:\n  ping: {module: test.ping, interval: 1h}\n")},
+	}
+	maps.Copy(all, files)
+	work, err := gitrepo.Init(filepath.Join(t.TempDir(), "own"), all, "Mine", gitrepo.Author{Name: "Grace", Email: "grace@example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return work
+}
+
+func TestAnOwnRepoIsShownAndLeftAlone(t *testing.T) {
+	t.Parallel()
+	work := ownRepo(t, nil)
+	before := snapshot(t, work.Dir())
+	text, err := play(t.Context(), Options{Repo: work.Dir(), Peels: []target.PeelID{"app-01", "spare.example.com"}}, nil)
+	if err != nil {
+		t.Fatalf("%v after:\n%s", err, text)
+	}
+	expect(t, text,
+		`^   revision [0-9a-f]{8} "Mine" by Grace <grace@example.com>$`, `^   2 of 2 peels applied$`,
+		`^   app-01 +ping$`, `^   spare\.example\.com no setting "schedule"`,
+		`one entry added, for app-01 only, in the clone$`, `1 documents written$`,
+		`^   app-01 +started 1, stopped 0, changed 0, kept 1$`, `^   spare\.example\.com untouched`,
+		`^   job [0-9A-Za-z]{27} test\.ping on app-01: complete$`,
+		`is refused:$`, `zester_demo\.yaml:4:5: `,
+		`is in force, 0 documents written`)
+	if after := snapshot(t, work.Dir()); after != before {
+		t.Errorf("the repo was\n%s\nand is\n%s", before, after)
+	}
+}
+
+// snapshot tells all files below dir with their content, those of git included.
+func snapshot(t *testing.T, dir string) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		all.WriteString(path + "\n" + string(data) + "\n")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}
+
+func TestAStepThatGoesWrongIsNamed(t *testing.T) {
+	t.Parallel()
+	broken := ownRepo(t, fstest.MapFS{"top.yaml": {Data: []byte("base:\n  'app-* web-*': [app]\n")}})
+	text, err := play(t.Context(), Options{Repo: broken.Dir(), Peels: []target.PeelID{"app-01"}}, nil)
+	step, ok := errors.AsType[*StepError](err)
+	if !ok || step.Step != "bring the first revision to the fleet" || !strings.Contains(err.Error(), "top.yaml:2:") {
+		t.Errorf("%v after:\n%s", err, text)
+	}
+}
+
+func TestADaemonThatFailsIsNoInterruption(t *testing.T) {
+	t.Parallel()
+	inTheWay := func(text string) { // a file where the master's directory belongs
+		if dir, ok := strings.CutSuffix(strings.TrimSpace(text), "/repo"); ok {
+			if err := os.WriteFile(filepath.Join(dir, "master"), nil, 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	text, err := play(t.Context(), Options{}, inTheWay)
+	step, ok := errors.AsType[*StepError](err)
+	if !ok || step.Step != "start the bus, a master and the reconciler" || !strings.Contains(err.Error(), "cannot make the data directory") {
+		t.Errorf("%v after:\n%s", err, text)
+	}
+}
+
+func TestInterruptedAnywhereItLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"make the config repo", "start the bus", "start 3 peels", "bring the first", "wait for a scheduled run"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			text, err := play(ctx, Options{}, func(text string) {
+				if strings.Contains(text, "== "+at) {
+					cancel()
+				}
+			})
+			if !errors.Is(err, ErrInterrupted) {
+				t.Errorf("%v after:\n%s", err, text)
+			}
+		})
+	}
+}
+
+func TestKeptRunningUntilItIsInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	text, err := play(ctx, Options{Keep: true, Zester: "zester"}, func(text string) {
+		if strings.Contains(text, "edit and commit in ") {
+			cancel()
+		}
+	})
+	if err != nil {
+		t.Errorf("%v after:\n%s", err, text)
+	}
+	expect(t, text, `^all of it took`, `^everything goes on until Ctrl-C`,
+		`^  export ZESTER_DATA_DIR=/.*/master$`, `^  zester sync status$`, `^  zester '\*' cmd\.run `)
+}

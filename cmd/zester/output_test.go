@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+func TestATableFitsTheTerminal(t *testing.T) {
+	jobs := table{header: []string{"JID", "FUNCTION", "TARGET", "OK"}}
+	jobs.add("3MOoAwD4Gogc9xTRmswPKZrjidH", "cmd.run", "G@os:debian and not\tdb-*", "3/3")
+	jobs.add("3MOoAwD4Gogc9xTRmswPKZrjidJ", "facts.items", "wéb-*\n", "10/12")
+	for _, test := range []struct {
+		name  string
+		width int
+		want  string
+	}{
+		{"anywhere else nothing is cut", 0, `
+JID                          FUNCTION     TARGET                    OK
+3MOoAwD4Gogc9xTRmswPKZrjidH  cmd.run      G@os:debian and not db-*  3/3
+3MOoAwD4Gogc9xTRmswPKZrjidJ  facts.items  wéb-*                     10/12
+`},
+		{"the widest is cut first", 65, `
+JID                          FUNCTION     TARGET            OK
+3MOoAwD4Gogc9xTRmswPKZrjidH  cmd.run      G@os:debian and…  3/3
+3MOoAwD4Gogc9xTRmswPKZrjidJ  facts.items  wéb-*             10/12
+`},
+		{"names and what is short stay", 20, `
+JID                          FUNCT…  TARGET  OK
+3MOoAwD4Gogc9xTRmswPKZrjidH  cmd.r…  G@os:…  3/3
+3MOoAwD4Gogc9xTRmswPKZrjidJ  facts…  wéb-*   10/12
+`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := jobs.print(&out, test.width); err != nil {
+				t.Fatal(err)
+			}
+			if got := "\n" + out.String(); got != test.want {
+				t.Errorf("got%swant%s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestPlainTextIsHarmless(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\tb\nc é 世 \ufffd": "a\tb\nc é 世 \ufffd",
+		"\x1b[2J\r\x00\x7f":  `\x1b[2J\x0d\x00\x7f`,
+		"\u009b2J\u0085":     `\u009b2J\u0085`,
+		"\u202eevil\u2069":   `\u202eevil\u2069`,
+		"a\xffb\xc3":         `a\xffb\xc3`,
+	} {
+		if got := plain(in); got != want {
+			t.Errorf("%q is printed as %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzPlain(f *testing.F) {
+	f.Add("a\xff\x1b[31m\u009b\u202e\ufffd\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := plain(s)
+		if !utf8.ValidString(got) || strings.IndexFunc(got, func(r rune) bool { return !harmless(r) }) >= 0 {
+			t.Errorf("%q is printed as %q", s, got)
+		}
+		if plain(got) != got {
+			t.Errorf("%q is not plain", got)
+		}
+	})
+}
+
+// FuzzData: data for programs keeps every text, and holds nothing that a terminal acts on.
+func FuzzData(f *testing.F) {
+	for _, s := range []string{"3", "true", "null", "1.0", "- a\n", "a: b", "\u007f\u009b", "\x1b[2J", " a", "a\u2028b", "😀", "~", "", "\n", " a\n b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if !utf8.ValidString(s) {
+			t.Skip("bytes that are no text are base64")
+		}
+		var asJSON, asYAML bytes.Buffer
+		if err := encodeJSON(&asJSON, s); err != nil {
+			t.Fatal(err)
+		}
+		if err := encodeYAML(&asYAML, s); err != nil {
+			t.Fatalf("%q: %v", s, err)
+		}
+		var got string
+		if err := json.Unmarshal(asJSON.Bytes(), &got); err != nil || got != s {
+			t.Errorf("%q is %s in JSON", s, &asJSON)
+		}
+		if err := yaml.Unmarshal(asYAML.Bytes(), &got); err != nil || got != s {
+			t.Errorf("%q is %s in YAML", s, &asYAML)
+		}
+		for _, r := range asJSON.String() + asYAML.String() {
+			if r != '\n' && r != '\t' && r != '\u0085' && unicode.IsControl(r) {
+				t.Errorf("%q holds %U in JSON %q or YAML %q", s, r, &asJSON, &asYAML)
+			}
+		}
+	})
+}

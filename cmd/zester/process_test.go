@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A process is zester as people start it. What it prints on one of its streams is read line by line.
+type process struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	out   io.Closer
+	lines *bufio.Scanner
+	seen  strings.Builder
+}
+
+// start runs zester with variables like NAME=value; lines is its stdout.
+func start(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command("zester", args...)}
+	p.cmd.Env = append(os.Environ(), env...)
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out, p.lines = out, bufio.NewScanner(out)
+	p.begin()
+	return p
+}
+
+func (p *process) begin() {
+	p.t.Helper()
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+}
+
+// await reads lines until one matches, and returns its first group or the whole match.
+func (p *process) await(pattern string) string {
+	p.t.Helper()
+	re := regexp.MustCompile(pattern)
+	for p.lines.Scan() {
+		fmt.Fprintln(&p.seen, p.lines.Text())
+		if match := re.FindStringSubmatch(p.lines.Text()); match != nil {
+			return match[len(match)-1]
+		}
+	}
+	p.t.Fatalf("nothing like %s in:\n%s", pattern, &p.seen)
+	return ""
+}
+
+func (p *process) interrupt() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// code reads what is still printed and returns the exit code.
+func (p *process) code() int {
+	p.t.Helper()
+	for p.lines.Scan() {
+		fmt.Fprintln(&p.seen, p.lines.Text())
+	}
+	if err := p.cmd.Wait(); err != nil {
+		if _, ok := errors.AsType[*exec.ExitError](err); !ok {
+			p.t.Fatal(err)
+		}
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func TestAnInterruptedJobGoesOn(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	env := []string{"ZESTER_DATA_DIR=" + f.dir}
+	p := &process{t: t, cmd: exec.Command("zester", "web-01", "cmd.run", "command=read x < "+fifo(t))}
+	p.cmd.Env = append(os.Environ(), env...)
+	errOut, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.lines = bufio.NewScanner(errOut)
+	p.begin()
+	jid := p.await(`^job (\S+) on 1 peel$`)
+	p.interrupt()
+	if code := p.code(); code != exitInterrupted {
+		t.Errorf("ended with %d", code)
+	}
+	for _, want := range []string{"zester: interrupted, the job goes on\n", "hint: zester job show " + jid} {
+		if !strings.Contains(p.seen.String(), want) {
+			t.Errorf("%q is not in %s", want, &p.seen)
+		}
+	}
+	show := start(t, env, "job", "show", jid)
+	show.await(`^status: +running$`)
+	show.await(`no answer yet`)
+	show.code()
+}
+
+// fifo is a pipe that nobody writes to.
+func fifo(t *testing.T) string {
+	path := t.TempDir() + "/fifo"
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

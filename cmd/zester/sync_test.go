@@ -1,0 +1,52 @@
+package main
+
+import (
+	"io"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+)
+
+func TestWhenWaitingForTheFleetEnds(t *testing.T) {
+	is := func(types ...status.Type) (conditions []status.Condition) {
+		for _, c := range types {
+			conditions = append(conditions, status.Condition{Type: c, Status: true})
+		}
+		return conditions
+	}
+	good := status.Revision{Commit: "aaaa1111"}
+	all := status.Counts{Peels: 3, Applied: 3}
+	for _, test := range []struct {
+		name string
+		goal goal
+		sync status.Sync
+		want int // exit code, -1: goes on
+	}{
+		{"all applied", goal{}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: all}, exitOK},
+		{"nothing in force yet", goal{}, status.Sync{}, -1},
+		{"a newer commit is seen", goal{}, status.Sync{Observed: "bbbb", LastGood: good, Counts: all}, -1},
+		{"a peel is pending", goal{}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: status.Counts{Peels: 3, Applied: 2, Pending: 1}}, -1},
+		{"a peel has failed", goal{}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: status.Counts{Peels: 3, Applied: 2, Failed: 1}}, exitSomeFailed},
+		{"a peel is offline", goal{}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: status.Counts{Peels: 3, Applied: 2, Offline: 1}}, exitSomeSilent},
+		{"one of each", goal{}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: status.Counts{Peels: 2, Failed: 1, Offline: 1}}, exitBoth},
+		{"refused", goal{}, status.Sync{Observed: "bbbb", LastAttempted: "bbbb", LastGood: good, Conditions: is(status.CompileFailed), Counts: all}, exitFailed},
+		{"blocked", goal{}, status.Sync{Observed: "bbbb", LastAttempted: "bbbb", LastGood: good, Conditions: is(status.GuardBlocked), Counts: all}, exitFailed},
+		{"another than that waited for is refused", goal{revision: "cccc"}, status.Sync{LastAttempted: "bbbb", LastGood: good, Conditions: is(status.CompileFailed)}, -1},
+		{"the one in force, though a newer is refused", goal{revision: "aaaa"}, status.Sync{LastAttempted: "bbbb", LastGood: good, Conditions: is(status.CompileFailed), Counts: all}, exitOK},
+		{"the branch cannot be read just now", goal{}, status.Sync{Observed: "aaaa1111", LastGood: good, Conditions: is(status.FetchFailed), Counts: all}, -1},
+		{"it will not be read", goal{}, status.Sync{LastGood: good, Conditions: is(status.FetchFailed, status.Stalled), Counts: all}, exitFailed},
+		{"which matters only for what is not in force", goal{revision: "aaaa"}, status.Sync{LastGood: good, Conditions: is(status.FetchFailed, status.Stalled), Counts: all}, exitOK},
+		{"more peels are waited for", goal{peels: 4}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: all}, -1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := -1
+			done, err := test.goal.reached(&test.sync)
+			if done {
+				got = (&app{errOut: io.Discard}).exit(nil, err)
+			}
+			if got != test.want {
+				t.Errorf("%d, want %d", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestATerminalShowsProgressAndTablesThatFit(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	const columns = 70
+	typed := func(args ...string) string {
+		main, side := terminal(t, columns)
+		cmd := exec.Command("zester", args...)
+		cmd.Env = append(os.Environ(), "ZESTER_DATA_DIR="+f.dir)
+		cmd.Stdout, cmd.Stderr = side, side
+		if err := cmd.Run(); err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+		side.Close()
+		var shown bytes.Buffer
+		_, _ = shown.ReadFrom(main) // ends with an error when nobody holds the other side any more
+		return strings.ReplaceAll(shown.String(), "\r\n", "\n")
+	}
+	line := regexp.QuoteMeta("\r\x1b[K")
+	want := regexp.MustCompile(`^job \S+ on 1 peel\n` + line + `0 of 1 peel returned` + line + `web-01:\n    true\n` +
+		line + `1 of 1 peel returned` + line + `$`)
+	if got := typed("web-01", "test.ping"); !want.MatchString(got) {
+		t.Errorf("a dispatch shows %q", got)
+	}
+	for row := range strings.Lines(typed("sync", "peels")) {
+		if len([]rune(row)) > columns+len("\n") {
+			t.Errorf("%q is longer than the terminal is wide", row)
+		}
+	}
+}
+
+// terminal is a pseudo-terminal of some columns: the side that a person looks at and the one that a program has.
+func terminal(t *testing.T, columns uint16) (main, side *os.File) {
+	main, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("no pseudo-terminals here:", err)
+	}
+	t.Cleanup(func() { main.Close() })
+	fd := int(main.Fd())
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
+	}
+	if err == nil {
+		side, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return main, side
+}
