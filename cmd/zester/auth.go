@@ -61,7 +61,10 @@ func (a *app) issue(role auth.Role, name string, ttl time.Duration) ([]byte, err
 	}
 	dir := auth.Dir(a.connect.dataDir)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, &failure{code: exitFailed, err: fmt.Errorf("there are no keys in %s", dir), hint: "a master makes them at its first start; --data-dir says where they are"}
+		return nil, &failure{
+			code: exitFailed, err: fmt.Errorf("there are no keys in %s", dir),
+			hint: "a master makes them at its first start; --data-dir says where they are",
+		}
 	}
 	keys, err := auth.Open(dir)
 	if err != nil {

@@ -50,7 +50,10 @@ func (a *app) client() (*api.Client, error) {
 			hint: "name one with --data-dir, or a bus with --url and --creds; zester demo shows everything on this machine",
 		}
 	case errors.Is(err, fs.ErrPermission):
-		return nil, &failure{code: exitDenied, err: err, hint: "the master belongs to another user: ask for a credential, and use it with --url and --creds"}
+		return nil, &failure{
+			code: exitDenied, err: err,
+			hint: "the master belongs to another user: ask for a credential, and use it with --url and --creds",
+		}
 	case err != nil:
 		return nil, err
 	}

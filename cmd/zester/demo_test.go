@@ -67,7 +67,7 @@ func TestADemoWithoutAReaderLeavesNothing(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
 	p := start(t, []string{"TMPDIR=" + temp}, "demo")
-	p.await(`^== start 3 peels`)
+	p.await(`^== start the peels`)
 	p.out.Close()
 	if code := p.code(); code != exitOK {
 		t.Errorf("ended with %d", code)

@@ -224,7 +224,10 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, g goal) error
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}
-			return &failure{code: exitSomeSilent, err: fmt.Errorf("not every peel runs the revision after %s", g.timeout), hint: "zester sync status and zester sync peels show why"}
+			return &failure{
+				code: exitSomeSilent, err: fmt.Errorf("not every peel runs the revision after %s", g.timeout),
+				hint: "zester sync status and zester sync peels show why",
+			}
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

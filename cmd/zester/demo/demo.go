@@ -110,7 +110,7 @@ func (s *stage) play(ctx context.Context, cast *errgroup.Group) error {
 		return err
 	}
 	defer s.client.Close()
-	start := fmt.Sprintf("start %d peels, each with its own credential", len(s.o.Peels))
+	start := "start the peels, each with its own credential: " + strings.Join(names(s.o.Peels), ", ")
 	if err := s.step(start, func() error { return s.startPeels(ctx, cast) }); err != nil {
 		return err
 	}
@@ -210,6 +210,14 @@ func (s *stage) startPeels(ctx context.Context, cast *errgroup.Group) error {
 		cast.Go(func() error { return p.Run(ctx) })
 	}
 	return nil
+}
+
+func names(peels []target.PeelID) []string {
+	list := make([]string, len(peels))
+	for i, id := range peels {
+		list[i] = string(id)
+	}
+	return list
 }
 
 // facts let the example's targets tell the demo's peels, which all run on one host.

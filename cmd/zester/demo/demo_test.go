@@ -93,14 +93,14 @@ func TestTheDemoKeepsItsPromises(t *testing.T) {
 	expect(t, text,
 		`^== make the config repo$`, timed,
 		`^== start the bus, a master and the reconciler$`, `^   listening on nats://127\.0\.0\.1:\d+, credentials required$`, timed,
-		`^== start 3 peels, each with its own credential$`, timed,
+		`^== start the peels, each with its own credential: web-01, web-02, db-01$`, timed,
 		`^== bring the first revision to the fleet$`, `^   revision [0-9a-f]{8} "The fleet as it is" by Ada Demo <ada@example.com>$`, `^   3 of 3 peels applied$`, timed,
 		`settings\.get schedule$`,
 		`^   web-01 +cert_check disk_check health kernel_version log_size uptime_report$`,
 		`^   web-02 +cert_check disk_check health kernel_version log_size uptime_report$`,
 		`^   db-01 +backup disk_check kernel_version uptime_report$`, timed,
 		`^== commit a change: one entry changed, one removed, one added, for web-\* only$`,
-		`applied on 3 of 3 peels in [\d.]+m?s, 2 documents written$`,
+		`applied on 3 of 3 peels in [\d.]+m?s, documents written: 2$`,
 		`^   db-01 +untouched: nothing was written for it$`,
 		`^   web-01 +started 1, stopped 1, changed 1, kept 4$`,
 		`^   web-02 +started 1, stopped 1, changed 1, kept 4$`, timed,
@@ -110,7 +110,7 @@ func TestTheDemoKeepsItsPromises(t *testing.T) {
 		`^== commit something broken$`, `^   [0-9a-f]{8} is refused:$`,
 		`^     settings/web/schedule\.yaml:13:5: schedule\.queue_depth\.intervall: unknown field; did you mean "interval"\?$`,
 		`^   the fleet stays on [0-9a-f]{8}: 3 of 3 peels applied$`, timed,
-		`^== revert it$`, `^   [0-9a-f]{8} is in force, 0 documents written`, timed,
+		`^== revert it$`, `^   [0-9a-f]{8} is in force, documents written: 0`, timed,
 		`^all of it took `)
 	changed := regexp.MustCompile(`(?m)^   ([0-9a-f]{8}) "Web: `).FindStringSubmatch(text)[1]
 	expect(t, text, `at commit `+changed+` by`, `the fleet stays on `+changed+`:`)
@@ -143,11 +143,11 @@ func TestAnOwnRepoIsShownAndLeftAlone(t *testing.T) {
 	expect(t, text,
 		`^   revision [0-9a-f]{8} "Mine" by Grace <grace@example.com>$`, `^   2 of 2 peels applied$`,
 		`^   app-01 +ping$`, `^   spare\.example\.com no setting "schedule"`,
-		`one entry added, for app-01 only, in the clone$`, `1 documents written$`,
+		`one entry added, for app-01 only, in the clone$`, `documents written: 1$`,
 		`^   app-01 +started 1, stopped 0, changed 0, kept 1$`, `^   spare\.example\.com untouched`,
 		`^   job [0-9A-Za-z]{27} test\.ping on app-01: complete$`,
 		`is refused:$`, `zester_demo\.yaml:4:5: `,
-		`is in force, 0 documents written`)
+		`is in force, documents written: 0`)
 	if after := snapshot(t, work.Dir()); after != before {
 		t.Errorf("the repo was\n%s\nand is\n%s", before, after)
 	}
@@ -199,7 +199,7 @@ func TestADaemonThatFailsIsNoInterruption(t *testing.T) {
 
 func TestInterruptedAnywhereItLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for _, at := range []string{"make the config repo", "start the bus", "start 3 peels", "bring the first", "wait for a scheduled run"} {
+	for _, at := range []string{"make the config repo", "start the bus", "start the peels", "bring the first", "wait for a scheduled run"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())

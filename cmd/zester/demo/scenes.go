@@ -175,7 +175,7 @@ func (s *stage) change(ctx context.Context, story story) error {
 	if err != nil {
 		return err
 	}
-	s.say("   %s %q: from the commit to applied on %d of %d peels in %s, %d documents written\n",
+	s.say("   %s %q: from the commit to applied on %d of %d peels in %s, documents written: %d\n",
 		sync.LastGood.Commit.Short(), story.message, sync.Counts.Applied, sync.Counts.Peels, since(start), sync.Writes)
 	after, err := s.client.SyncPeels(ctx)
 	if err != nil {
@@ -284,6 +284,6 @@ func (s *stage) revert(ctx context.Context, story story) error {
 	if err != nil {
 		return err
 	}
-	s.say("   %s is in force, %d documents written: the peels had this content already\n", sync.LastGood.Commit.Short(), sync.Writes)
+	s.say("   %s is in force, documents written: %d, for the peels had this content already\n", sync.LastGood.Commit.Short(), sync.Writes)
 	return nil
 }
