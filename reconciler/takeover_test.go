@@ -1,0 +1,112 @@
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/reconciler"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+// master runs a reconciler with a connection and a copy of the repo of its own, until the test or stop ends it.
+func (s *site) master(name, dir string) (fleet *feed.Feed, stop func()) {
+	s.t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	nc := s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1))
+	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: s.dir, Dir: dir}, Owner: name, Poll: time.Hour, Log: log})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(s.t.Context())
+	fleet = feed.New(nc, log)
+	done := make(chan struct{}, 2)
+	go func() { _ = fleet.Run(ctx); done <- struct{}{} }()
+	go func() {
+		if fleet.WaitReady(ctx) == nil {
+			if err := r.Run(ctx, nc, fleet); !errors.Is(err, context.Canceled) {
+				s.t.Errorf("the reconciler of %s ended: %v", name, err)
+			}
+		}
+		done <- struct{}{}
+	}()
+	var ended bool
+	stop = func() {
+		if cancel(); !ended {
+			<-done
+			<-done
+		}
+		ended = true
+	}
+	s.t.Cleanup(stop)
+	return fleet, stop
+}
+
+// led waits until the master leads and has tried to read the branch.
+func (s *site) led(name string) status.Sync {
+	s.t.Helper()
+	for {
+		if out := s.now(); out.Owner == name || s.t.Context().Err() != nil {
+			return out
+		}
+	}
+}
+
+func TestAMasterWithAnOlderCopyMovesNobodyBack(t *testing.T) {
+	s := newSite(t, fleetFiles())
+	old, current := t.TempDir(), t.TempDir()
+	s.peel("web-01", nil)
+	_, stop := s.master("m2", old)
+	s.settled(1)
+	stop()
+
+	_, stop = s.master("m1", current)
+	head := settings.Commit(s.commit("second", map[string]string{"settings/web.yaml": "schedule:\n  x: {module: test.ping, interval: 30m}\n"}).String())
+	if out := s.now(); out.LastGood.Commit != head || out.Owner != "m1" {
+		t.Fatalf("%+v", out)
+	}
+	before, writes := s.document("web-01"), s.writes()
+	if before.Commit != head {
+		t.Fatalf("web-01 has %s", before.Commit)
+	}
+
+	// The next to lead knows of the second commit from the bus alone: it cannot read the branch.
+	if err := os.Rename(s.dir, filepath.Join(filepath.Dir(s.dir), "away")); err != nil {
+		t.Fatal(err)
+	}
+	fleet, _ := s.master("m2", old)
+	stop()
+	if out := s.led("m2"); !out.Is(status.FetchFailed) {
+		t.Errorf("%+v", out)
+	}
+	changed := fleet.Watch(t.Context())
+	s.peel("web-02", nil)
+	<-changed
+	s.now()
+	if doc := s.document("web-02"); doc != nil {
+		t.Errorf("a new peel was given the old revision %s", doc.Commit)
+	}
+	if after := s.document("web-01"); after.Generation != before.Generation || s.writes() != writes {
+		t.Errorf("%d writes, web-01 has generation %d of %s", s.writes()-writes, after.Generation, after.Commit)
+	}
+
+	if err := os.Rename(filepath.Join(filepath.Dir(s.dir), "away"), s.dir); err != nil {
+		t.Fatal(err)
+	}
+	if out := s.settled(2); out.LastGood.Commit != head || s.writes() != writes+1 {
+		t.Errorf("with the repo back: %d writes, %+v", s.writes()-writes, out)
+	}
+	if doc := s.document("web-02"); doc == nil || doc.Commit != head {
+		t.Errorf("web-02 has %+v", doc)
+	}
+}
