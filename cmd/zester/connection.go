@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -46,7 +47,7 @@ func (a *app) client() (*api.Client, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &failure{
-			code: exitFailed, err: fmt.Errorf("no master runs with the data directory %s", c.dataDir),
+			code: exitFailed, err: fmt.Errorf("%w with the data directory %s", errNoMaster, c.dataDir),
 			hint: "name one with --data-dir, or a bus with --url and --creds; zester demo shows everything on this machine",
 		}
 	case errors.Is(err, fs.ErrPermission):
@@ -59,6 +60,33 @@ func (a *app) client() (*api.Client, error) {
 	}
 	return api.Connect(api.ClientOptions{URL: info.URL, Creds: []byte(info.Creds), CA: info.CA})
 }
+
+var errNoMaster = errors.New("no master runs")
+
+// awaitClient is client that waits for a master to start, until ctx ends.
+func (a *app) awaitClient(ctx context.Context, line *progress) (*api.Client, error) {
+	for first := true; ; first = false {
+		client, err := a.client()
+		if !errors.Is(err, errNoMaster) && api.CodeOf(err) != api.CodeUnreachable {
+			return client, err
+		}
+		line.show("waiting: %s", err)
+		if first && line.width == 0 {
+			fmt.Fprintln(a.errOut, "waiting:", plain(err.Error()))
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil, ctx.Err()
+			}
+			return nil, err
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
+// lookAgain is how often a command that waits asks.
+const lookAgain = 100 * time.Millisecond
 
 const hintCredential = "zester auth issue makes credentials, on the host that holds the keys"
 

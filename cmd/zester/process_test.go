@@ -22,26 +22,36 @@ type process struct {
 	seen  strings.Builder
 }
 
-// start runs zester with variables like NAME=value; lines is its stdout.
+// start runs zester with variables like NAME=value and reads its stdout.
 func start(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command("zester", args...)}
-	p.cmd.Env = append(os.Environ(), env...)
-	out, err := p.cmd.StdoutPipe()
+	cmd := exec.Command("zester", args...)
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.out, p.lines = out, bufio.NewScanner(out)
-	p.begin()
-	return p
+	return begin(t, cmd, env, out)
 }
 
-func (p *process) begin() {
-	p.t.Helper()
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
+// startAside is start that reads stderr.
+func startAside(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	cmd := exec.Command("zester", args...)
+	errOut, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	p.t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	return begin(t, cmd, env, errOut)
+}
+
+func begin(t *testing.T, cmd *exec.Cmd, env []string, out io.ReadCloser) *process {
+	t.Helper()
+	cmd.Env = append(os.Environ(), env...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return &process{t: t, cmd: cmd, out: out, lines: bufio.NewScanner(out)}
 }
 
 // await reads lines until one matches, and returns its first group or the whole match.
@@ -83,14 +93,7 @@ func TestAnInterruptedJobGoesOn(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	env := []string{"ZESTER_DATA_DIR=" + f.dir}
-	p := &process{t: t, cmd: exec.Command("zester", "web-01", "cmd.run", "command=read x < "+fifo(t))}
-	p.cmd.Env = append(os.Environ(), env...)
-	errOut, err := p.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.lines = bufio.NewScanner(errOut)
-	p.begin()
+	p := startAside(t, env, "web-01", "cmd.run", "command=read x < "+fifo(t))
 	jid := p.await(`^job (\S+) on 1 peel$`)
 	p.interrupt()
 	if code := p.code(); code != exitInterrupted {
@@ -105,6 +108,21 @@ func TestAnInterruptedJobGoesOn(t *testing.T) {
 	show.await(`^status: +running$`)
 	show.await(`no answer yet`)
 	show.code()
+}
+
+func TestWaitingBeginsBeforeTheMaster(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := startAside(t, []string{"ZESTER_DATA_DIR=" + dir + "/master"}, "sync", "wait", "--peels", "4")
+	p.await(`^waiting: no master runs`)
+	f, err := startFleet(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.stop()
+	if code := p.code(); code != exitOK {
+		t.Errorf("ended with %d after:\n%s", code, &p.seen)
+	}
 }
 
 // fifo is a pipe that nobody writes to.

@@ -174,18 +174,23 @@ func (a *app) syncWaitCommand() *cobra.Command {
 		Use:   "wait",
 		Short: "Wait until every peel that is online runs the newest revision",
 		Long: `wait ends with 0 when every peel has applied the revision, with 2 when a peel could not use it, with 3 when the
-time is over or a peel that lacks it is offline, and with 1 when the revision is refused or cannot be had.`,
+time is over or a peel that lacks it is offline, and with 1 when the revision is refused or cannot be had. A master
+that has not started yet is waited for too.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !hashBeginning.MatchString(g.revision) {
 				return usageError("cannot wait for revision %q: it is not a commit's hash, nor the beginning of one", g.revision)
 			}
-			client, err := a.client()
+			ctx, cancel := context.WithTimeout(cmd.Context(), g.timeout)
+			defer cancel()
+			line := newProgress(a.errOut)
+			defer line.clear()
+			client, err := a.awaitClient(ctx, line)
 			if err != nil {
 				return err
 			}
 			defer client.Close()
-			return a.waitForSync(cmd.Context(), client, g)
+			return a.waitForSync(ctx, client, line, g)
 		},
 	}
 	cmd.Flags().DurationVar(&g.timeout, "timeout", 5*time.Minute, "wait this long at most")
@@ -198,11 +203,7 @@ var hashBeginning = regexp.MustCompile(`^([0-9a-f]{4,64})?$`)
 
 // waitForSync first has the branch asked, so that a commit made just before is the one that is waited for. That nobody
 // answers is waited out: another master may be about to take over.
-func (a *app) waitForSync(ctx context.Context, client *api.Client, g goal) error {
-	ctx, cancel := context.WithTimeout(ctx, g.timeout)
-	defer cancel()
-	line := newProgress(a.errOut)
-	defer line.clear()
+func (a *app) waitForSync(ctx context.Context, client *api.Client, line *progress, g goal) error {
 	ask := (*api.Client).SyncNow
 	for {
 		s, err := ask(client, ctx)
@@ -228,7 +229,7 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, g goal) error
 				code: exitSomeSilent, err: fmt.Errorf("not every peel runs the revision after %s", g.timeout),
 				hint: "zester sync status and zester sync peels show why",
 			}
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(lookAgain):
 		}
 	}
 }
