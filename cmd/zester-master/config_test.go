@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/coreos/go-systemd/v22/unit"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -136,4 +139,37 @@ func credential(t *testing.T, role auth.Role, name string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+func TestTheUnitStartsThisProgram(t *testing.T) {
+	f, err := os.Open("../../examples/systemd/zester-master.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	options, err := unit.DeserializeOptions(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := map[string]string{}
+	for _, o := range options {
+		service[o.Name] = o.Value
+	}
+	if service["Type"] != "notify" {
+		t.Errorf("its type is %q", service["Type"])
+	}
+	start := strings.Fields(service["ExecStart"])
+	if start[0] != "/usr/local/bin/zester-master" {
+		t.Errorf("it starts %q", start[0])
+	}
+	set := flag.NewFlagSet("", flag.ContinueOnError)
+	config := set.String("config", "", "")
+	c := defaults().(*Config)
+	c.Flags(set)
+	if err := set.Parse(start[1:]); err != nil {
+		t.Error(err)
+	}
+	if *config != "/etc/zester/master.yaml" || c.DataDir != "/var/lib/"+service["StateDirectory"] {
+		t.Errorf("configuration %s, data directory %s", *config, c.DataDir)
+	}
 }

@@ -197,7 +197,8 @@ func TestTheExamplesRunAsTheyStand(t *testing.T) {
 		t.Errorf("a check has left something: %v", err)
 	}
 
-	s.daemon("zester-master", "--config", "master.yaml", "--listen", "127.0.0.1:0").waitFor("master is ready")
+	master := s.daemon("zester-master", "--config", "master.yaml", "--listen", "127.0.0.1:0")
+	master.waitFor("master is ready")
 	if err := os.Symlink("state/master", s.path("master")); err != nil {
 		t.Fatal(err)
 	}
@@ -221,9 +222,10 @@ func TestTheExamplesRunAsTheyStand(t *testing.T) {
 		t.Errorf("job list:\n%s", out)
 	}
 
-	s.commit(map[string]string{"examples/fleet/settings/web/health.yaml": "schedule:\n  health: {module: test.ping, interval: 30s}\n"})
+	commit := s.commit(map[string]string{"examples/fleet/settings/web/health.yaml": "schedule:\n  health: {module: test.ping, interval: 30s}\n"})
 	s.zester(0, "sync", "wait")
-	peel.waitFor("settings applied", `"changed":1`)
+	master.waitFor("revision in force", commit, `"writes":1`)
+	peel.waitFor("settings applied", commit, `"changed":1`)
 }
 
 // fleet has one entry that tells by a pipe that it runs, when the peel starts, and one whose run is a job that says

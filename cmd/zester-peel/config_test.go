@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/coreos/go-systemd/v22/unit"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -111,5 +114,38 @@ func TestTheCredentialHasToBeThePeels(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s with %s: %v, want %q", c.id, c.creds, err, c.want)
 		}
+	}
+}
+
+func TestTheUnitStartsThisProgram(t *testing.T) {
+	f, err := os.Open("../../examples/systemd/zester-peel.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	options, err := unit.DeserializeOptions(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := map[string]string{}
+	for _, o := range options {
+		service[o.Name] = o.Value
+	}
+	if service["Type"] != "notify" {
+		t.Errorf("its type is %q", service["Type"])
+	}
+	start := strings.Fields(service["ExecStart"])
+	if start[0] != "/usr/local/bin/zester-peel" {
+		t.Errorf("it starts %q", start[0])
+	}
+	set := flag.NewFlagSet("", flag.ContinueOnError)
+	config := set.String("config", "", "")
+	c := defaults().(*Config)
+	c.Flags(set)
+	if err := set.Parse(start[1:]); err != nil {
+		t.Error(err)
+	}
+	if *config != "/etc/zester/peel.yaml" || c.DataDir != "/var/lib/"+service["StateDirectory"] {
+		t.Errorf("configuration %s, data directory %s", *config, c.DataDir)
 	}
 }

@@ -23,5 +23,8 @@ func ParseHash(s string) (Hash, error) {
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
+// MarshalText gives what String does, so that logs and JSON can be read.
+func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
+
 // IsZero reports whether h names nothing.
 func (h Hash) IsZero() bool { return h == Hash{} }
