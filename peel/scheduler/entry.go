@@ -1,7 +1,8 @@
 package scheduler
 
 import (
-	"math/rand/v2"
+	"crypto/sha256"
+	"encoding/hex"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -14,24 +15,38 @@ type entry struct {
 	timing  schedule.Timing
 	invalid string // why it cannot run, whatever spec says
 	begun   bool   // it has been active in this process
-	running int
+	runs    []*run // in flight, in the order of their start
 	// anchor is what an interval counts from: activation, the end of the last run, or the last fire while a run is
 	// in flight. It is kept for every entry, as its timing may change.
-	anchor time.Duration
-	next   pending
-	queue  *queue // where next lies
-	place  int
+	anchor  time.Duration
+	next    pending
+	queue   *queue // where next lies
+	place   int
+	arrears arrears
 	History
 }
 
-// pending is the one fire that an entry has ahead. Times are keys of the entry's own clock. The zero value is none.
+// pending is the one fire that an entry has ahead. The zero value is none.
 type pending struct {
 	trigger Trigger
-	at      int64
-	splay   time.Duration // part of at
+	onWall  bool // its times are Unix times, else they are elapsed ones
+	nominal int64
+	at      int64 // splay included
+	held    bool  // windows were closed at its nominal time, and open at the time that its splay is added to
 }
 
-func (p pending) nominal() int64 { return p.at - int64(p.splay) }
+// clock reads the clock that the fire lies on.
+func (p pending) clock(now instant) int64 {
+	if p.onWall {
+		return now.wall.UnixNano()
+	}
+	return int64(now.up)
+}
+
+// splaying tells whether the fire's time has come but for its splay, or it is held up.
+func (p pending) splaying(now instant) bool {
+	return p.trigger != "" && p.trigger != triggerResume && p.nominal < p.clock(now)
+}
 
 // longAgo is longer than any interval, and short enough to add up.
 const longAgo = 100 * 366 * 24 * time.Hour
@@ -46,23 +61,17 @@ func remembered(name string, h History, now instant) *entry {
 	if !last.IsZero() {
 		e.anchor -= min(max(0, now.wall.Sub(last)), longAgo)
 	}
+	e.Breaker.forgetProbe()
 	return e
 }
 
-func (e *entry) active() bool { return e.spec != nil && e.spec.Enabled && e.invalid == "" }
-
-// waiting tells whether a nominal time has passed and the fire has not come: the entry is in its splay, or held up.
-func (e *entry) waiting(now instant) bool {
-	return e.next.trigger != "" && e.next.nominal() < e.clock(now)
+// active tells whether timers and triggers make the entry run.
+func (e *entry) active() bool {
+	return e.spec != nil && e.spec.Enabled && e.invalid == "" && e.Paused == nil && !e.failing()
 }
 
 // clock reads the clock that the entry follows.
-func (e *entry) clock(now instant) int64 {
-	if e.timing.FollowsRuns() {
-		return int64(now.up)
-	}
-	return now.wall.UnixNano()
-}
+func (e *entry) clock(now instant) int64 { return pending{onWall: !e.timing.FollowsRuns()}.clock(now) }
 
 // period is the interval that begins at the anchor.
 func (e *entry) period(now instant) time.Duration {
@@ -71,63 +80,91 @@ func (e *entry) period(now instant) time.Duration {
 	return to.Sub(from)
 }
 
-// draw draws the splay of the fire with the given nominal time.
-func (e *entry) draw(nominal time.Time) time.Duration {
-	s := e.spec.Splay
-	if s.Max <= 0 {
-		return 0
-	}
-	high := e.timing.SplayBound(nominal, s.Max)
-	low := min(s.Min, high-1)
-	return low + rand.N(high-low)
-}
-
 func (e *entry) disarm() {
 	e.dequeue()
 	e.next = pending{}
 }
 
-// arm sets the entry's next fire; nominal is a key of its clock.
+// arm sets the entry's next fire; nominal is a time of its clock.
 func (o *owner) arm(e *entry, t Trigger, nominal int64) {
+	p := pending{trigger: t, onWall: !e.timing.FollowsRuns(), nominal: nominal}
+	p.at = nominal + int64(o.draw(e, o.time(p, nominal)))
+	o.lay(e, p)
+}
+
+// lay puts a fire into the queue of its clock, in the place of the one that was ahead.
+func (o *owner) lay(e *entry, p pending) {
 	e.disarm()
-	splay := e.draw(o.time(e, nominal))
-	e.next = pending{trigger: t, at: nominal + int64(splay), splay: splay}
-	if e.timing.FollowsRuns() {
-		o.elapsed.push(e, e.next.at)
+	e.next = p
+	if p.onWall {
+		o.wall.push(e, p.at)
 	} else {
-		o.wall.push(e, e.next.at)
+		o.elapsed.push(e, p.at)
 	}
 }
 
-// plan sets the next fire by the timing. A timing that never fires again leaves the entry without.
+// plan sets the next fire by the timing. A timing that never fires again, and the end of the entry's life, leave it
+// without.
 func (o *owner) plan(e *entry, now instant) {
+	e.disarm()
+	if e.lived() {
+		return
+	}
 	if e.timing.FollowsRuns() {
-		o.arm(e, TriggerTimer, int64(e.anchor+e.period(now)))
+		nominal := e.anchor + e.period(now)
+		if ahead := e.spec.Life.NotBefore.Sub(now.wall); !e.spec.Life.NotBefore.IsZero() {
+			nominal = max(nominal, now.up+ahead)
+		}
+		if e.mayFire(o.wallAt(nominal)) {
+			o.arm(e, TriggerTimer, int64(nominal))
+		}
 		return
 	}
 	after := now.wall
 	if ahead := e.Nominal.Sub(after); ahead > 0 && ahead <= setBackLimit {
 		after = e.Nominal
 	}
-	if nominal, ok := e.timing.Next(after); ok {
+	if start := e.spec.Life.NotBefore; after.Before(start) {
+		after = start.Add(-1)
+	}
+	if nominal, ok := e.timing.Next(after); ok && e.mayFire(nominal) {
 		o.arm(e, TriggerTimer, nominal.UnixNano())
 	}
 }
 
-// adopt gives the entry what the schedule says of it.
-func (o *owner) adopt(e *entry, spec *schedule.Entry) {
-	e.spec, e.invalid, e.Left = spec, "", time.Time{}
+// adopt gives the entry what the schedule says of it. Failures of what it was before are forgiven, and a new timing
+// starts a new life.
+func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
+	if hash := digest(spec); e.Hash != hash {
+		e.Hash, e.FailuresInRow = hash, 0
+	}
+	timing := digest(&schedule.Entry{Clock: spec.Clock})
+	if e.Timing != timing && (e.spec == nil || !e.spec.TimingEqual(spec)) {
+		e.TimingSeen, e.TimingRuns, e.Active = now.wall, 0, time.Time{}
+	}
+	e.spec, e.invalid, e.Left, e.Timing = spec, "", time.Time{}, timing
+	if spec.Failures.Breaker.Threshold == 0 {
+		e.Breaker.close(now.wall, "the entry has no breaker any more")
+	}
 	var err error
 	if e.timing, err = spec.Timing(o.s.o.Zone); err != nil {
 		e.invalid = err.Error()
 		o.s.log.Error("entry cannot run", "entry", e.name, "err", err)
 	}
+	e.timing = e.timing.Seen(e.TimingSeen)
 }
 
-// activate arms an entry that had no timer. An interval goes on in the rhythm of its last run; fires that would have
-// come meanwhile are not made up.
+// digest tells entries apart, also those of another process.
+func digest(e *schedule.Entry) string {
+	sum := sha256.Sum256(e.Canonical())
+	return hex.EncodeToString(sum[:8])
+}
+
+// activate arms an entry that had no timer. An interval goes on in the rhythm of its last run; catch_up says what
+// becomes of fires that were missed while the process was down, all others are not made up.
 func (o *owner) activate(e *entry, now instant) {
 	if !e.active() {
+		o.rest(e)
 		return
 	}
 	first := !e.begun
@@ -135,17 +172,43 @@ func (o *owner) activate(e *entry, now instant) {
 	if e.Seen.IsZero() {
 		e.Seen = now.wall
 	}
-	if e.Started.IsZero() {
+	switch {
+	case e.Started.IsZero():
 		e.anchor = now.up
+	case e.spec.Clock.IntervalFrom == schedule.FromStart:
+		e.anchor = now.up - min(max(0, now.wall.Sub(e.Nominal)), longAgo)
 	}
-	if first && e.spec.RunOnStart {
-		o.arm(e, TriggerStart, e.clock(now))
-		return
-	}
+	o.catchUp(e, now)
+	e.Active = now.wall
 	if e.timing.FollowsRuns() {
 		e.keepRhythm(now)
 	}
+	if first && e.spec.RunOnStart && e.mayFire(now.wall) && !e.lived() {
+		o.arm(e, TriggerStart, e.clock(now))
+		return
+	}
 	o.plan(e, now)
+}
+
+// rest leaves an entry that is not active without a fire, but for the end of a pause.
+func (o *owner) rest(e *entry) {
+	e.disarm()
+	e.Active, e.arrears = time.Time{}, arrears{}
+	if e.spec != nil && e.Paused != nil && !e.Paused.Until.IsZero() {
+		until := e.Paused.Until.UnixNano()
+		o.lay(e, pending{trigger: triggerResume, onWall: true, nominal: until, at: until})
+	}
+}
+
+// halt takes an entry that is no longer active out of the timers; the fires that wait are counted, and runs in flight
+// are not tried again.
+func (o *owner) halt(e *entry, why Reason, now instant) {
+	e.giveUp()
+	if e.next.splaying(now) {
+		o.skip(e, skipped{why, o.time(e.next, e.next.nominal), 1})
+	}
+	o.dropWaiting(e, why)
+	o.rest(e)
 }
 
 // keepRhythm moves the anchor by whole periods until the next one ends in the future.
@@ -164,6 +227,7 @@ func (e *entry) keepRhythm(now instant) {
 }
 
 func (o *owner) remove(e *entry, now instant) {
+	o.halt(e, Removed, now)
 	e.disarm()
 	e.spec, e.Left = nil, now.wall
 }
@@ -172,48 +236,55 @@ func (o *owner) remove(e *entry, now instant) {
 // a fire that no timing made, that of run_on_start, stays ahead; its splay is drawn anew.
 func (o *owner) retime(e *entry, spec *schedule.Entry, now instant) {
 	was, trigger := e.active(), e.next.trigger
-	if trigger == TriggerTimer && e.waiting(now) {
-		o.skip(e, skipped{Superseded, o.time(e, e.next.nominal()), 1})
+	if trigger == TriggerTimer && e.next.splaying(now) {
+		o.skip(e, skipped{Superseded, o.time(e.next, e.next.nominal), 1})
 	}
 	e.disarm()
-	o.adopt(e, spec)
+	e.arrears = arrears{}
+	o.adopt(e, spec, now)
 	switch {
 	case !e.active():
+		o.halt(e, Disabled, now)
 	case !was:
 		o.activate(e, now)
-	case trigger == TriggerStart:
+	case trigger == TriggerStart && e.mayFire(now.wall):
 		o.arm(e, TriggerStart, e.clock(now))
-	case e.timing.FollowsRuns() && e.anchor+e.period(now) <= now.up:
+	case e.timing.FollowsRuns() && e.anchor+e.period(now) <= now.up && e.mayFire(now.wall) && !e.lived():
 		o.arm(e, TriggerTimer, int64(now.up))
 	default:
 		o.plan(e, now)
+	}
+	if e.active() {
+		e.Active = now.wall
 	}
 	o.s.log.Info("entry has a new timing", "entry", e.name, "next", o.nextFire(e))
 }
 
 // swap gives the entry other fields, for its next fire. The timer stays; a new splay is drawn unless the old one has
-// begun.
+// begun, and a fire that windows hold looks at them anew.
 func (o *owner) swap(e *entry, spec *schedule.Entry, now instant) {
-	was, splay := e.active(), e.spec.Splay
-	o.adopt(e, spec)
+	was, old, next := e.active(), e.spec, e.next
+	o.adopt(e, spec, now)
 	switch {
 	case was && !e.active():
-		if e.waiting(now) {
-			o.skip(e, skipped{Disabled, o.time(e, e.next.nominal()), 1})
-		}
-		e.disarm()
+		o.halt(e, Disabled, now)
 	case !was:
 		o.activate(e, now)
-	case spec.Splay != splay && e.next.trigger != "" && !e.waiting(now):
-		o.arm(e, e.next.trigger, e.next.nominal())
+	case next.held:
+		next.at = next.clock(now) + int64(o.draw(e, now.wall))
+		o.lay(e, next)
+	case next.trigger == "" || spec.Life != old.Life && !next.splaying(now):
+		o.plan(e, now)
+	case spec.Splay != old.Splay && !next.splaying(now):
+		o.arm(e, next.trigger, next.nominal)
 	}
 	o.s.log.Info("entry changed, from its next fire on", "entry", e.name, "next", o.nextFire(e))
 }
 
 // nextFire is when the entry is to run, zero for never.
 func (o *owner) nextFire(e *entry) time.Time {
-	if e.next.trigger == "" {
+	if !e.active() || e.next.trigger == "" {
 		return time.Time{}
 	}
-	return o.time(e, e.next.at)
+	return o.time(e.next, e.next.at)
 }

@@ -25,6 +25,7 @@ type host struct {
 
 	mu      sync.Mutex
 	takes   map[string]time.Duration            // how long runs of an entry take
+	linger  time.Duration                       // how long canceled runs take to end
 	results map[string]func() scheduler.Outcome // of an entry; success if absent
 	fires   []scheduler.Fire
 	running map[string]int
@@ -79,6 +80,7 @@ func (h *host) exec(ctx context.Context, f scheduler.Fire) scheduler.Outcome {
 		select {
 		case <-time.After(takes):
 		case <-ctx.Done():
+			time.Sleep(h.linger)
 			return scheduler.Outcome{Error: "signal: killed"}
 		}
 	}

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,14 +18,18 @@ const (
 
 // owner is all that belongs to the goroutine of Run.
 type owner struct {
-	s        *Scheduler
-	set      schedule.Set
-	entries  map[string]*entry // those of set, and those remembered
-	elapsed  queue             // entries that follow elapsed time, by the time of their fire since the clock was made
-	wall     queue             // entries that follow the wall clock, by the Unix time of their fire
-	ready    queue             // entries whose fire has come, by its nominal Unix time
-	base     instant           // ties the clocks together, for what people read
-	inFlight int
+	s       *Scheduler
+	set     schedule.Set
+	entries map[string]*entry   // those of set, and those remembered
+	elapsed queue               // entries that follow elapsed time, by the time of their fire since the clock was made
+	wall    queue               // entries that follow the wall clock, by the Unix time of their fire
+	ready   queue               // entries whose fire has come, by its nominal Unix time
+	base    instant             // ties the clocks together, for what people read
+	runs    []*run              // in flight
+	waiting []wait              // for runs in flight to end
+	owing   []*entry            // that make up fires they have missed
+	madeUp  time.Duration       // when all fires made up so far would have started, were they apart
+	needed  map[string][]*entry // who fires when an entry ends
 
 	dirty  bool          // the state file is behind
 	saving bool          // it is being written
@@ -45,18 +48,20 @@ func newOwner(s *Scheduler) *owner {
 }
 
 // wake does all that is due, and returns how long there is nothing to do.
-func (o *owner) wake(runs context.Context) time.Duration {
+func (o *owner) wake() time.Duration {
 	now := o.s.now()
 	o.compareClocks(now)
 	o.finishEnded()
 	o.collect(&o.elapsed, int64(now.up))
 	o.collect(&o.wall, now.wall.UnixNano())
-	for starts := 0; starts < maxStarts && o.ready.len() > 0; {
+	starts := o.release(now, maxStarts)
+	for starts < maxStarts && o.ready.len() > 0 {
 		e, _ := o.ready.next()
-		if o.fire(runs, e, now) {
+		if o.fire(e, now) {
 			starts++
 		}
 	}
+	o.makeUp(now, maxStarts-starts)
 	o.save(now)
 	return o.idle(now)
 }
@@ -81,15 +86,18 @@ func (o *owner) collect(from *queue, now int64) {
 			return
 		}
 		e.dequeue()
-		o.ready.push(e, o.time(e, e.next.nominal()).UnixNano())
+		o.ready.push(e, o.time(e.next, e.next.nominal).UnixNano())
 	}
 }
 
 func (o *owner) idle(now instant) time.Duration {
-	if o.ready.len() > 0 {
+	if o.ready.len() > 0 || o.releasable() {
 		return 0
 	}
 	wait := maxSleep
+	for _, e := range o.debtors() {
+		wait = min(wait, o.nextMakeUp(e)-now.up)
+	}
 	if o.elapsed.len() > 0 {
 		_, at := o.elapsed.next()
 		wait = min(wait, time.Duration(at)-now.up)
@@ -127,12 +135,17 @@ func (o *owner) compareClocks(now instant) {
 	}
 }
 
-// time is a key of the entry's own clock on the wall clock.
-func (o *owner) time(e *entry, key int64) time.Time {
-	if e.timing.FollowsRuns() {
-		return o.base.wall.Add(time.Duration(key) - o.base.up).In(o.s.o.Zone)
+// time is a time of the clock that a fire lies on, on the wall clock.
+func (o *owner) time(p pending, key int64) time.Time {
+	if p.onWall {
+		return time.Unix(0, key).In(o.s.o.Zone)
 	}
-	return time.Unix(0, key).In(o.s.o.Zone)
+	return o.wallAt(time.Duration(key))
+}
+
+// wallAt is an elapsed time on the wall clock.
+func (o *owner) wallAt(up time.Duration) time.Time {
+	return o.base.wall.Add(up - o.base.up).In(o.s.o.Zone)
 }
 
 // apply makes set the schedule. Entries that are equal stay the very same.
@@ -149,7 +162,7 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 			e = &entry{name: name}
 			o.entries[name] = e
 		}
-		o.adopt(e, set[name])
+		o.adopt(e, set[name], now)
 		o.activate(e, now)
 	}
 	for _, name := range changes.Retimed {
@@ -162,6 +175,7 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 		set[name] = o.entries[name].spec
 	}
 	o.set = set
+	o.tie()
 	o.forget()
 	o.dirty = true
 	o.s.log.Info("schedule applied", "added", len(changes.Added), "removed", len(changes.Removed),
@@ -176,7 +190,7 @@ const maxRemembered = 1000
 func (o *owner) forget() {
 	var left []*entry
 	for _, e := range o.entries {
-		if e.spec == nil && e.running == 0 {
+		if e.spec == nil && len(e.runs) == 0 {
 			left = append(left, e)
 		}
 	}
@@ -190,16 +204,21 @@ func (o *owner) forget() {
 }
 
 // stop waits for the runs in flight, cancels those that take too long, and stores the state.
-func (o *owner) stop(cancel context.CancelCauseFunc) error {
-	o.await(stopGrace)
-	if o.inFlight > 0 {
-		o.s.log.Info("canceling runs, as the peel stops", "runs", o.inFlight)
-		cancel(errors.New("canceled: the peel stops"))
-		o.await(cancelGrace)
+func (o *owner) stop() error {
+	for name := range o.set {
+		o.entries[name].giveUp()
+	}
+	o.drain(stopGrace)
+	if len(o.runs) > 0 {
+		o.s.log.Info("canceling runs, as the peel stops", "runs", len(o.runs))
+		for _, r := range o.runs {
+			r.cancel(errors.New("canceled: the peel stops"))
+		}
+		o.drain(cancelGrace)
 	}
 	close(o.s.gone)
 	var stuck error
-	if o.inFlight > 0 {
+	if len(o.runs) > 0 {
 		stuck = fmt.Errorf("cannot end the runs of %s: they do not heed their cancellation", strings.Join(o.busy(), ", "))
 	}
 	if o.saving {
@@ -208,10 +227,10 @@ func (o *owner) stop(cancel context.CancelCauseFunc) error {
 	return errors.Join(stuck, store(o.s.o.StateFile, o.histories()))
 }
 
-// await finishes runs until none is in flight or d has passed.
-func (o *owner) await(d time.Duration) {
+// drain finishes runs until none is in flight or d has passed.
+func (o *owner) drain(d time.Duration) {
 	enough := time.After(d)
-	for o.inFlight > 0 {
+	for len(o.runs) > 0 {
 		select {
 		case r := <-o.s.ended:
 			o.finish(r)
@@ -224,11 +243,9 @@ func (o *owner) await(d time.Duration) {
 // busy are the names of entries that run.
 func (o *owner) busy() []string {
 	var names []string
-	for name, e := range o.entries {
-		if e.running > 0 {
-			names = append(names, name)
-		}
+	for _, r := range o.runs {
+		names = append(names, r.e.name)
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }

@@ -6,6 +6,9 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
 // A Reason says why a fire did not run.
@@ -14,9 +17,17 @@ type Reason string
 // The reasons.
 const (
 	AlreadyRunning   Reason = "already_running"   // as many runs as maxrunning were in flight
-	DeadlineExceeded Reason = "deadline_exceeded" // the host was suspended, or its clock set forward, for longer
+	QueueFull        Reason = "queue_full"        // a later fire of the entry took its place in the wait for a run to end
+	DeadlineExceeded Reason = "deadline_exceeded" // it came, or its wait ended, later than the start deadline
 	Superseded       Reason = "superseded"        // a later fire, or the end of a run, took its place in the wait
-	Disabled         Reason = "disabled"          // the entry was disabled in the wait
+	OutsideWindow    Reason = Reason(window.Outside)
+	InBlackout       Reason = Reason(window.Blackout)
+	CircuitOpen      Reason = "circuit_open"
+	SkippedOnce      Reason = "skipped_once" // somebody asked for that
+	MaxRuns          Reason = "max_runs"     // the entry had its last run in the wait
+	Paused           Reason = "paused"       // the entry was paused in the wait, as all those below
+	Disabled         Reason = "disabled"
+	Removed          Reason = "removed"
 )
 
 // skipped are fires that did not run, the first of which had the nominal time.
@@ -30,41 +41,64 @@ type skipped struct {
 type run struct {
 	e       *entry
 	fire    Fire
+	timing  string // of the entry when it started
+	probes  bool   // the entry's breaker waits for its end
+	yields  bool   // it was canceled for the next run
+	cancel  context.CancelCauseFunc
+	over    chan struct{} // closed when it must not be tried again
 	outcome Outcome
+	job     string
 	ended   instant
 }
 
 // fire handles the fire that has come for an entry and plans the next one. It tells whether a run was started.
-func (o *owner) fire(runs context.Context, e *entry, now instant) bool {
+func (o *owner) fire(e *entry, now instant) bool {
 	p := e.next
-	f := Fire{Entry: e.spec, Name: e.name, Trigger: p.trigger, Started: now.wall.In(o.s.o.Zone)}
-	f.Nominal = earlier(o.time(e, p.nominal()), f.Started)
 	e.disarm()
-	e.anchor = now.up
-	run := true
-	switch {
-	case e.timing.FollowsRuns():
-		e.anchor = time.Duration(p.at)
-		if now.up-e.anchor >= e.period(now) {
-			e.anchor = now.up
-		}
-	case p.trigger == TriggerTimer:
-		run = o.settleLate(e, &f, o.time(e, p.at))
+	if p.trigger == triggerResume {
+		o.resume(e, now, "its time was over")
+		return false
 	}
-	f.Fired = earlier(o.time(e, p.at), f.Started)
+	f := Fire{Entry: e.spec, Name: e.name, Trigger: p.trigger, Started: now.wall.In(o.s.o.Zone), held: p.held}
+	f.Nominal = earlier(o.time(p, p.nominal), f.Started)
+	run := true
+	if e.timing.FollowsRuns() {
+		o.advance(e, p, now)
+	} else {
+		e.anchor = now.up
+		if p.trigger == TriggerTimer {
+			run = o.settleLate(e, &f, o.time(p, p.at), now)
+		}
+	}
+	f.Fired = earlier(o.time(p, p.at), f.Started)
 	if f.Fired.Before(f.Nominal) {
 		f.Fired = f.Nominal
 	}
 	e.Nominal = f.Nominal
 	o.dirty = true
-	if run {
-		run = o.admit(e, f)
+	run = run && o.admit(e, f, now)
+	if e.next.trigger == "" {
+		o.plan(e, now)
 	}
-	if run {
-		o.start(runs, e, f)
-	}
-	o.plan(e, now)
 	return run
+}
+
+// advance moves the anchor of an interval to the fire that has come, or to now if more than one period has passed.
+// An interval from start to start keeps to its nominal times.
+func (o *owner) advance(e *entry, p pending, now instant) {
+	if p.onWall { // held
+		e.anchor = now.up
+		return
+	}
+	if e.spec.Clock.IntervalFrom == schedule.FromStart && p.trigger == TriggerTimer {
+		e.anchor = time.Duration(p.nominal)
+		e.keepRhythm(now)
+		return
+	}
+	e.anchor = time.Duration(p.at)
+	if now.up-e.anchor >= e.period(now) {
+		e.anchor = now.up
+	}
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -74,19 +108,23 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// settleLate makes a cron fire stand for the newest nominal time that has passed by now and is within the start
-// deadline. It returns false if there is none.
-func (o *owner) settleLate(e *entry, f *Fire, due time.Time) bool {
+// settleLate makes a fire of the wall clock stand for the newest nominal time that has passed by now and is within
+// the start deadline. It returns false if there is none, or if the entry makes up what it missed.
+func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now instant) bool {
 	deadline := e.spec.Missed.StartDeadline
 	from, missed, ok := f.Nominal, 0, true
 	if f.Started.Sub(due) > deadline {
+		if o.owe(e, f.Nominal.Add(-1), now) {
+			f.Nominal = e.arrears.missed[len(e.arrears.missed)-1]
+			return false
+		}
 		o.skip(e, skipped{DeadlineExceeded, f.Nominal, 1})
 		from, ok = f.Started.Add(-deadline-1), false
 	}
 	first := f.Nominal
 	for {
 		t, more := e.timing.Next(from)
-		if !more || t.After(f.Started) {
+		if !more || t.After(f.Started) || !e.mayFire(t) {
 			break
 		}
 		if ok {
@@ -102,13 +140,40 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time) bool {
 	return ok
 }
 
-// admit asks all that may keep a fire from running; the fire is counted if something does.
-func (o *owner) admit(e *entry, f Fire) bool {
-	if e.running >= e.spec.Overlap.MaxRunning {
-		o.skip(e, skipped{AlreadyRunning, f.Nominal, 1})
-		return false
+// admit asks all that may keep a fire from running; the fire is counted, held or queued if something does.
+func (o *owner) admit(e *entry, f Fire, now instant) bool {
+	switch why := o.refusal(e, f, now); why {
+	case "":
+		return o.enter(e, f, now)
+	case OutsideWindow, InBlackout:
+		o.shut(e, f, why, now)
+	default:
+		o.skip(e, skipped{why, f.Nominal, 1})
 	}
-	return true
+	return false
+}
+
+// refusal is the first thing that keeps a fire from running, other runs aside: what somebody ordered, the entry's
+// life, its windows at the nominal time, its breaker, its windows now.
+func (o *owner) refusal(e *entry, f Fire, now instant) Reason {
+	due := f.Nominal
+	if f.held || f.Trigger != TriggerTimer {
+		due = f.Started
+	}
+	switch why, whyNow := e.closed(due), e.closed(now.wall); {
+	case f.Trigger == TriggerManual:
+		return ""
+	case f.Trigger == TriggerTimer && o.skipsOnce(e, now):
+		return SkippedOnce
+	case e.lived():
+		return MaxRuns
+	case why != "":
+		return why
+	case !e.lets(due):
+		return CircuitOpen
+	default:
+		return whyNow
+	}
 }
 
 func (o *owner) skip(e *entry, s skipped) {
@@ -120,25 +185,39 @@ func (o *owner) skip(e *entry, s skipped) {
 	o.s.log.Info("fire skipped", "entry", e.name, "reason", s.reason, "nominal", s.nominal, "fires", s.n)
 }
 
-func (o *owner) start(runs context.Context, e *entry, f Fire) {
-	e.running++
-	o.inFlight++
+func (o *owner) start(e *entry, f Fire) {
+	r := &run{e: e, fire: f, timing: e.Timing, over: make(chan struct{})}
+	if limit := e.spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit {
+		r.fire.Late = true
+		e.Late++
+		o.s.log.Warn("run starts late", "entry", e.name, "nominal", f.Nominal, "late", f.Started.Sub(f.Nominal))
+	}
+	o.probe(r)
+	e.runs = append(e.runs, r)
+	o.runs = append(o.runs, r)
 	e.Fired, e.Started = f.Fired, f.Started
+	o.dirty = true
 	o.s.log.Debug("run started", "entry", e.name, "trigger", f.Trigger, "nominal", f.Nominal)
-	go o.s.carryOut(runs, &run{e: e, fire: f})
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancelCause(context.Background())
+	go o.s.carryOut(ctx, r)
 }
 
 // carryOut is the goroutine of a run. The owner counts it until it has heard its end.
-func (s *Scheduler) carryOut(runs context.Context, r *run) {
+func (s *Scheduler) carryOut(ctx context.Context, r *run) {
 	r.outcome = Outcome{Error: "the run ended without a result"} // for an Exec that ends its goroutine
 	defer func() {
+		r.cancel(nil)
 		r.ended = s.now()
 		select {
 		case s.ended <- r:
 		case <-s.gone:
 		}
 	}()
-	r.outcome = s.exec(runs, r.fire)
+	r.outcome = s.attempts(ctx, r)
+	if r.outcome.Report != nil {
+		r.job = r.outcome.Report()
+	}
 }
 
 // exec calls Exec within the entry's timeout. A panic is a failure.
@@ -164,44 +243,4 @@ func (s *Scheduler) exec(ctx context.Context, f Fire) (out Outcome) {
 		out.Error = cause + ": " + out.Error
 	}
 	return out
-}
-
-const maxError = 1024 // bytes of a run's error that are kept
-
-// finish records a run's end and frees its slot. The end of the last run in flight is what an interval counts from.
-func (o *owner) finish(r *run) {
-	e := r.e
-	e.running--
-	o.inFlight--
-	o.dirty = true
-	e.record(r)
-	if !r.outcome.Success {
-		o.s.log.Warn("run failed", "entry", e.name, "err", e.Error)
-	}
-	if e.running > 0 {
-		return
-	}
-	e.anchor = r.ended.up
-	if !e.active() || !e.timing.FollowsRuns() || e.next.trigger == TriggerStart {
-		return
-	}
-	if e.waiting(r.ended) {
-		o.skip(e, skipped{Superseded, o.time(e, e.next.nominal()), 1})
-	}
-	o.plan(e, r.ended)
-}
-
-func (e *entry) record(r *run) {
-	e.Ended = r.ended.wall.In(r.fire.Started.Location())
-	if e.Ended.Before(r.fire.Started) { // the wall clock was set back
-		e.Ended = r.fire.Started
-	}
-	e.Runs++
-	if r.outcome.Success {
-		e.Succeeded, e.Error, e.FailuresInRow = e.Ended, "", 0
-		return
-	}
-	e.Failures++
-	e.FailuresInRow++
-	e.Error = strings.ToValidUTF8(r.outcome.Error[:min(len(r.outcome.Error), maxError)], "")
 }

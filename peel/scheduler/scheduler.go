@@ -16,20 +16,35 @@
 // # Fires
 //
 // An entry has at most one fire ahead: a nominal time, given by its timing, and the splay drawn for it. When both
-// have passed the entry is asked whether it may run; if it may not, the fire is counted under one [Reason] and
-// logged. Fires that are due together start in the order of their nominal times, at most five before the scheduler
-// looks at everything else that goes on.
+// have passed the entry is asked whether it may run, in this order: its state and life, what somebody ordered, its
+// windows at the nominal time, its breaker at that time, its windows now, and the runs that share its limit. A fire
+// that may not run is counted under one [Reason] and logged; outside: defer holds it until the windows open, and
+// if_running may have it wait for a run to end. Each entry has one fire held and one that waits at the most. Fires
+// that are due together start in the order of their nominal times, at most five before the scheduler looks at
+// everything else that goes on.
 //
 // The first fire of an interval comes one interval after the entry became active, or after its last run if that is
 // remembered. It counts from the end of the last run in flight; while one is in flight a fire comes every interval
-// after the previous one, so that maxrunning decides.
+// after the previous one, so that maxrunning decides. An interval from start to start counts from nominal time to
+// nominal time.
+//
+// Fires missed while the process was down, and those later than the start deadline, are made up as catch_up says:
+// beside the timer, when the entry has nothing in flight that fills its limit, five at once and then one every 5 s
+// over all entries, and never two of an entry within 5 s. An entry is owed what its present timing gave while it was
+// active, windows and life considered.
+//
+// # Failures
+//
+// A run that fails is tried again within the same run: it keeps its slot, and only its last attempt is recorded and
+// reported. Failures in a row open the entry's breaker, which lets a single probe through after a while, and pause
+// the entry. A run that is canceled for the next one is a failure, but none in a row.
 //
 // # Reload
 //
 // [Scheduler.Apply] replaces the whole set and acts on the difference: an entry that is equal keeps its next fire to
 // the nanosecond, also in the middle of its splay. It starts nothing, and it never waits for a run. What an entry
 // has done is remembered by its name, across reloads, removal and restarts; runs in flight count towards maxrunning
-// all that time.
+// all that time. An entry that changes is forgiven its failures in a row; one whose timing changes starts a new life.
 //
 // # State
 //
@@ -66,8 +81,13 @@ type Trigger string
 
 // The triggers.
 const (
-	TriggerTimer Trigger = "timer"
-	TriggerStart Trigger = "start" // run_on_start
+	TriggerTimer   Trigger = "timer"
+	TriggerStart   Trigger = "start"    // run_on_start
+	TriggerCatchUp Trigger = "catch_up" // it was missed at its time
+	TriggerManual  Trigger = "manual"   // somebody asked for it
+	TriggerNeeds   Trigger = "needs"    // another entry's run ended
+
+	triggerResume Trigger = "resume" // no fire but the end of a pause
 )
 
 // A Fire is one run of an entry. Times are of the wall clock, and Nominal ≤ Fired ≤ Started.
@@ -78,12 +98,18 @@ type Fire struct {
 	Nominal time.Time // when the timing said
 	Fired   time.Time // when the splay had passed
 	Started time.Time
+	Late    bool // it started later after Nominal than the entry wants
+	Attempt int  // 1, and more where a run that failed is tried again
+	held    bool // it waited for the windows to open
 }
 
-// An Outcome is how a run ended. Error is kept with the entry, cut to 1,024 bytes.
+// An Outcome is how an attempt to run ended.
 type Outcome struct {
 	Success bool
-	Error   string
+	Error   string // kept with the entry, cut to 1,024 bytes
+	// Report, if not nil, is called on the goroutine of the run when no other attempt follows. It returns the job that
+	// the run is reported as, which is kept with the entry, or nothing.
+	Report func() (job string)
 }
 
 // A Scheduler runs the entries of one schedule. Its methods are safe for concurrent use.
@@ -137,16 +163,14 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if s.begun.Swap(true) {
 		return errors.New("cannot run a scheduler twice")
 	}
-	runs, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
 	o := newOwner(s)
-	timer := time.NewTimer(o.wake(runs))
+	timer := time.NewTimer(o.wake())
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			close(s.stopping)
-			return o.stop(cancel)
+			return o.stop()
 		case command := <-s.commands:
 			command(o)
 		case r := <-s.ended:
@@ -155,7 +179,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			o.afterSave(err)
 		case <-timer.C:
 		}
-		timer.Reset(o.wake(runs))
+		timer.Reset(o.wake())
 	}
 }
 

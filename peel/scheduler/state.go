@@ -23,8 +23,10 @@ type State string
 const (
 	StateActive    State = "active"
 	StateDisabled  State = "disabled"       // by its field enabled
+	StatePaused    State = "paused_manual"  // somebody wants it so
+	StateFailing   State = "paused_errors"  // too many runs in a row failed
 	StateInvalid   State = "paused_invalid" // this host cannot tell when it fires
-	StateExhausted State = "exhausted"      // its timing never fires again
+	StateExhausted State = "exhausted"      // it never fires again
 )
 
 // EntryState is what [Scheduler.State] tells of one entry.
@@ -39,51 +41,46 @@ type EntryState struct {
 	NextNominal time.Time `json:"next_nominal,omitzero"`
 	NextFire    time.Time `json:"next_fire,omitzero"`
 	Running     int       `json:"running"` // runs in flight
+	// BreakerState is that of the entry's breaker; one without a breaker has it closed.
+	BreakerState BreakerState `json:"breaker_state"`
 	History
 }
 
-// History is what is remembered of an entry, by its name. Times are zero for what has not happened.
-type History struct {
-	Seen          time.Time         `json:"seen,omitzero"`      // first active
-	Left          time.Time         `json:"left,omitzero"`      // removed from the schedule
-	Nominal       time.Time         `json:"nominal,omitzero"`   // of the last fire, also of one that did not run
-	Fired         time.Time         `json:"fired,omitzero"`     // of the last run
-	Started       time.Time         `json:"started,omitzero"`   // of the last run
-	Ended         time.Time         `json:"ended,omitzero"`     // of the last run that ended
-	Succeeded     time.Time         `json:"succeeded,omitzero"` // end of the last run that succeeded
-	Error         string            `json:"error,omitempty"`    // of the last run that ended; empty if it succeeded
-	Runs          uint64            `json:"runs"`               // that ended
-	Failures      uint64            `json:"failures"`
-	FailuresInRow uint64            `json:"failures_in_row"`
-	Skips         map[Reason]uint64 `json:"skips,omitempty"` // fires that did not run
-}
-
-func (h History) clone() History {
-	h.Skips = maps.Clone(h.Skips)
-	return h
-}
-
 func (o *owner) state() []EntryState {
+	now := o.s.now()
 	list := make([]EntryState, 0, len(o.set))
 	for _, name := range slices.Sorted(maps.Keys(o.set)) {
 		e := o.entries[name]
 		s := EntryState{
-			Name: name, State: StateActive, Module: e.spec.Module, Timing: describe(e.spec.Clock),
-			Running: e.running, History: e.clone(),
+			Name: name, Module: e.spec.Module, Timing: describe(e.spec.Clock),
+			Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.clone(),
 		}
-		switch {
-		case !e.spec.Enabled:
-			s.State = StateDisabled
-		case e.invalid != "":
-			s.State, s.Why = StateInvalid, e.invalid
-		case e.next.trigger == "":
-			s.State, s.Why = StateExhausted, "no fire within 50 years"
-		default:
-			s.NextNominal, s.NextFire = o.time(e, e.next.nominal()), o.time(e, e.next.at)
+		s.State, s.Why = e.state(now)
+		if e.active() && e.next.trigger != "" {
+			s.NextNominal, s.NextFire = o.time(e.next, e.next.nominal), o.time(e.next, e.next.at)
 		}
 		list = append(list, s)
 	}
 	return list
+}
+
+// state is the word for what the entry is up to, and why.
+func (e *entry) state(now instant) (State, string) {
+	switch {
+	case !e.spec.Enabled:
+		return StateDisabled, ""
+	case e.invalid != "":
+		return StateInvalid, e.invalid
+	case e.Paused != nil:
+		return StatePaused, e.Paused.why()
+	case e.failing():
+		return StateFailing, fmt.Sprintf("%d runs in a row failed", e.FailuresInRow)
+	case e.next.trigger != "" || len(e.arrears.missed) > 0:
+		return StateActive, ""
+	case e.spec.Needs.Entry != "" && !e.lived():
+		return StateActive, "waits for the end of " + e.spec.Needs.Entry
+	}
+	return StateExhausted, e.exhaustion(now)
 }
 
 // describe puts a timing into the words of its fields; empty for a disabled entry that has none.
@@ -226,7 +223,7 @@ func (o *owner) afterSave(err error) {
 func (o *owner) histories() map[string]History {
 	out := make(map[string]History, len(o.entries))
 	for name, e := range o.entries {
-		if !e.Seen.IsZero() {
+		if !e.Seen.IsZero() || e.Paused != nil {
 			out[name] = e.clone()
 		}
 	}

@@ -1,0 +1,213 @@
+package scheduler_test
+
+import (
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+)
+
+func failure() scheduler.Outcome { return scheduler.Outcome{Error: "no"} }
+
+// answer is how runs of an entry end from now on.
+func (h *host) answer(name string, f func() scheduler.Outcome) {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.results[name] = f
+}
+
+// changes are the states that an entry's breaker has gone to, and when.
+func (h *host) changes(name string) (states []scheduler.BreakerState, at []time.Duration) {
+	for _, c := range h.entry(name).Breaker.Transitions {
+		states, at = append(states, c.To), append(at, c.Time.Sub(h.begin))
+	}
+	return states, at
+}
+
+func TestBreakerOpensAtItsThresholdAndProbesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		h := start(t, scheduler.Options{Log: j.logger()})
+		defer h.shut()
+		h.answer("e", failure)
+		h.apply(one(t, "interval: 1m, breaker: {threshold: 3, reset_after: 10m}"))
+		time.Sleep(2*time.Minute + time.Second)
+		if e := h.entry("e"); e.BreakerState != scheduler.BreakerClosed {
+			t.Errorf("%s after two failures", e.BreakerState)
+		}
+		time.Sleep(10 * time.Minute)
+		h.expectRuns("e", time.Minute, 2*time.Minute, 3*time.Minute)
+		h.expectSkips("e", scheduler.CircuitOpen, 9)
+		if e := h.entry("e"); e.BreakerState != scheduler.BreakerOpen || e.State != scheduler.StateActive {
+			t.Errorf("%s, %s", e.BreakerState, e.State)
+		}
+		time.Sleep(time.Minute) // the probe at 13m fails
+		h.answer("e", nil)
+		time.Sleep(10 * time.Minute) // the one at 23m does not
+		h.expectRuns("e", time.Minute, 2*time.Minute, 3*time.Minute, 13*time.Minute, 23*time.Minute)
+		states, at := h.changes("e")
+		want := []scheduler.BreakerState{"open", "half_open", "open", "half_open", "closed"}
+		wantAt := []time.Duration{3 * time.Minute, 13 * time.Minute, 13 * time.Minute, 23 * time.Minute, 23 * time.Minute}
+		for i := range want {
+			if len(states) != len(want) || states[i] != want[i] || at[i] != wantAt[i] {
+				t.Fatalf("%v at %v", states, at)
+			}
+		}
+		if j.count("fire skipped", "reason=circuit_open") != 18 || j.count("breaker is open") != 2 {
+			t.Error("not in the log")
+		}
+	})
+}
+
+func TestOpenBreakerSurvivesARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state")}
+		set := one(t, "interval: 10m, run_on_start: true, breaker: {threshold: 1, reset_after: 1h}")
+		h := start(t, o)
+		h.answer("e", failure)
+		h.apply(set)
+		time.Sleep(15 * time.Minute)
+		h.shut()
+		h = start(t, o)
+		defer h.shut()
+		h.apply(set)
+		time.Sleep(44 * time.Minute)
+		h.expectRuns("e")
+		time.Sleep(10 * time.Minute)
+		if runs := h.runs("e"); len(runs) != 1 {
+			t.Errorf("runs %v", runs)
+		}
+		if states, _ := h.changes("e"); len(states) != 3 {
+			t.Errorf("%v", states)
+		}
+	})
+}
+
+func TestHundredChangesOfABreakerAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.answer("e", failure)
+		h.apply(one(t, "interval: 1m, pause_after_errors: 0, breaker: {threshold: 1, reset_after: 1m}"))
+		time.Sleep(5 * time.Hour)
+		if states, at := h.changes("e"); len(states) != 100 || at[99] < 298*time.Minute {
+			t.Errorf("%d changes, the last at %v", len(states), at[len(at)-1])
+		}
+	})
+}
+
+func TestTenFailuresInARowPauseTheEntryUntilItChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Log: j.logger()}
+		h := start(t, o)
+		h.answer("e", failure)
+		h.apply(one(t, "interval: 1m"))
+		time.Sleep(time.Hour)
+		if e := h.entry("e"); len(h.runs("e")) != 10 || e.State != scheduler.StateFailing || e.Why != "10 runs in a row failed" || !e.NextFire.IsZero() {
+			t.Errorf("%d runs, %+v", len(h.runs("e")), e)
+		}
+		if j.count("entry is paused", "entry=e", "failures=10") != 1 {
+			t.Error("not in the log")
+		}
+		h.shut()
+		h = start(t, o)
+		defer h.shut()
+		h.apply(one(t, "interval: 1m"))
+		time.Sleep(time.Hour)
+		h.expectRuns("e")
+		h.apply(one(t, "interval: 1m, args: {a: 1}"))
+		if e := h.entry("e"); e.State != scheduler.StateActive || e.FailuresInRow != 0 {
+			t.Errorf("%+v", e)
+		}
+		time.Sleep(time.Minute)
+		h.expectRuns("e", 61*time.Minute)
+	})
+}
+
+func TestPauseAfterErrorsCanBeOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.answer("e", failure)
+		h.apply(one(t, "interval: 1m, pause_after_errors: 0"))
+		time.Sleep(time.Hour)
+		if n := len(h.runs("e")); n != 60 {
+			t.Errorf("%d runs", n)
+		}
+	})
+}
+
+func TestSuccessBetweenFailuresStartsTheirCountAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		n := 0
+		h.answer("e", func() scheduler.Outcome { n++; return scheduler.Outcome{Success: n%3 == 0} })
+		h.apply(one(t, "interval: 1m, pause_after_errors: 3, breaker: {threshold: 3, reset_after: 1h}"))
+		time.Sleep(time.Hour)
+		if e := h.entry("e"); len(h.runs("e")) != 60 || e.BreakerState != scheduler.BreakerClosed {
+			t.Errorf("%d runs, %s", len(h.runs("e")), e.BreakerState)
+		}
+	})
+}
+
+func TestRunThatFailsIsTriedAgainAfterTheBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.takes["e"] = 10 * time.Second
+		reports := 0
+		h.answer("e", func() scheduler.Outcome {
+			return scheduler.Outcome{Error: "no", Report: func() string { reports++; return "job" }}
+		})
+		h.apply(one(t, "interval: 10m, timeout: 30s, retry: {attempts: 2, backoff: 20s}"))
+		time.Sleep(11*time.Minute + 10*time.Second)
+		e := h.entry("e")
+		if e.Runs != 1 || e.FailuresInRow != 1 || reports != 1 || e.Job != "" || len(e.Last) != 1 || e.Last[0].Job != "job" {
+			t.Errorf("%d reports, %+v", reports, e)
+		}
+		for i, f := range h.all() {
+			if f.Attempt != i+1 || len(h.all()) != 3 {
+				t.Errorf("%+v", f)
+			}
+		}
+		// 10 s each and 20 s between them; then the interval counts from the end of the third.
+		if want := h.begin.Add(10*time.Minute + 70*time.Second); !e.Ended.Equal(want) || !e.NextFire.Equal(want.Add(10*time.Minute)) {
+			t.Errorf("ended %v, next %v", e.Ended.Sub(h.begin), e.NextFire.Sub(h.begin))
+		}
+	})
+}
+
+func TestRunIsNotTriedAgainOnceItsEntryIsGoneOrThePeelStops(t *testing.T) {
+	for name, end := range map[string]func(*host){
+		"removed":  func(h *host) { h.apply(nil) },
+		"disabled": func(h *host) { h.apply(one(h.t, "interval: 1m, enabled: false")) },
+		"changed":  func(h *host) { h.apply(one(h.t, "interval: 1m, args: {a: 1}, enabled: false")) },
+		"stop":     func(h *host) { h.stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := start(t, scheduler.Options{})
+				reports := 0
+				h.answer("e", func() scheduler.Outcome {
+					return scheduler.Outcome{Error: "no", Report: func() string { reports++; return "" }}
+				})
+				h.apply(one(t, "interval: 1m, retry: {attempts: 3, backoff: 1h}"))
+				time.Sleep(2 * time.Minute)
+				end(h)
+				synctest.Wait()
+				if reports != 1 {
+					t.Errorf("%d reports", reports)
+				}
+				h.shut()
+				if took := time.Since(h.begin); took != 2*time.Minute {
+					t.Errorf("ended after %v", took)
+				}
+			})
+		})
+	}
+}

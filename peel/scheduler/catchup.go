@@ -1,0 +1,154 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+// How fires that were missed are made up.
+const (
+	catchUpEvery = 5 * time.Second // at the least between two of them
+	catchUpBurst = 5               // so many may start at once, over all entries
+)
+
+// arrears are the fires that an entry has missed and will make up.
+type arrears struct {
+	missed []time.Time // nominal times, the oldest first
+	from   time.Duration
+}
+
+// catchUp makes the entry owe what it missed while the process was down: fires of the same timing, after the last
+// one, and after it was active for the last time without a break.
+func (o *owner) catchUp(e *entry, now instant) {
+	if e.Active.IsZero() {
+		return
+	}
+	from := e.Active
+	if e.Nominal.After(from) {
+		from = e.Nominal
+	}
+	if e.timing.FollowsRuns() && !e.Started.IsZero() {
+		if anchor := now.wall.Add(e.anchor - now.up); anchor.After(from) {
+			from = anchor
+		}
+	}
+	o.owe(e, from, now)
+}
+
+// owe makes the entry owe the fires of (from, now], as far as catch_up wants them. It tells whether there are any.
+func (o *owner) owe(e *entry, from time.Time, now instant) bool {
+	n := 0
+	switch e.spec.Missed.CatchUp {
+	case schedule.CatchUpRunOnce:
+		n = 1
+	case schedule.CatchUpRunAll:
+		n = e.spec.Missed.CatchUpMax
+	}
+	if n == 0 {
+		return false
+	}
+	missed := o.missed(e, from, now.wall, n)
+	if len(missed) == 0 {
+		return false
+	}
+	if len(e.arrears.missed) == 0 {
+		o.owing = append(o.owing, e)
+	}
+	e.arrears = arrears{missed, now.up + o.draw(e, now.wall)}
+	o.s.log.Info("fires were missed and are made up", "entry", e.name, "fires", len(missed), "first", missed[0])
+	return true
+}
+
+// maxLooks bounds the nominal times that one search for missed fires looks at.
+const maxLooks = 100_000
+
+// missed are the last n nominal times in (from, to] at which the entry would have run.
+func (o *owner) missed(e *entry, from, to time.Time, n int) []time.Time {
+	for back := time.Minute; ; back *= 2 {
+		start, looks := e.lattice(from, to, back), 0
+		var list []time.Time
+		for at := range e.timing.Between(start, to) {
+			if looks++; looks > maxLooks {
+				break
+			}
+			if e.mayFire(at) && e.closed(at) == "" {
+				list = append(list, at.In(o.s.o.Zone))
+			}
+		}
+		if len(list) >= n || !start.After(from) || looks > maxLooks {
+			return slices.Clone(list[max(0, len(list)-n):])
+		}
+	}
+}
+
+// lattice is a time from which the entry's timing gives the nominal times of the last while before to, and none that
+// the one given by from would not.
+func (e *entry) lattice(from, to time.Time, back time.Duration) time.Time {
+	start := to.Add(-back)
+	if !start.After(from) {
+		return from
+	}
+	if period := e.spec.Clock.Interval.Duration; period > 0 && e.timing.FollowsRuns() {
+		return from.Add(start.Sub(from) / period * period)
+	}
+	if e.timing.FollowsRuns() {
+		return from
+	}
+	return start
+}
+
+// makeUp starts missed fires whose turn has come, and returns how many.
+func (o *owner) makeUp(now instant, limit int) (started int) {
+	for _, e := range o.debtors() {
+		if started >= limit || o.nextMakeUp(e) > now.up {
+			return started
+		}
+		f := Fire{
+			Entry: e.spec, Name: e.name, Trigger: TriggerCatchUp, Nominal: e.arrears.missed[0],
+			Fired: now.wall.In(o.s.o.Zone), Started: now.wall.In(o.s.o.Zone),
+		}
+		why := o.refusal(e, f, now)
+		if opens, ok := e.deferred(now); ok && opens.After(now.wall) {
+			e.arrears.from = now.up + opens.Sub(now.wall)
+			continue
+		}
+		e.arrears.missed = e.arrears.missed[1:]
+		if f.Nominal.After(e.Nominal) {
+			e.Nominal = f.Nominal
+		}
+		if why != "" {
+			o.skip(e, skipped{why, f.Nominal, 1})
+			continue
+		}
+		e.arrears.from = now.up + catchUpEvery
+		o.madeUp = max(o.madeUp, now.up) + catchUpEvery
+		o.start(e, f)
+		started++
+	}
+	return started
+}
+
+// debtors are the entries with missed fires that are free to run them, by their turn.
+func (o *owner) debtors() []*entry {
+	o.owing = slices.DeleteFunc(o.owing, func(e *entry) bool { return len(e.arrears.missed) == 0 })
+	var list []*entry
+	for _, e := range o.owing {
+		if o.free(e) > 0 {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.arrears.from, b.arrears.from), a.arrears.missed[0].Compare(b.arrears.missed[0]),
+			strings.Compare(a.name, b.name))
+	})
+	return list
+}
+
+// nextMakeUp is when the entry may make up its next fire.
+func (o *owner) nextMakeUp(e *entry) time.Duration {
+	return max(e.arrears.from, o.madeUp-(catchUpBurst-1)*catchUpEvery)
+}

@@ -1,0 +1,118 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// An Order is what somebody wants of an entry for a while, whatever its settings say.
+type Order struct {
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	At     time.Time `json:"at"`
+	Until  time.Time `json:"until,omitzero"` // zero: until it is taken back
+}
+
+// Why the scheduler does not do what somebody asks for.
+var (
+	ErrNoEntry   = errors.New("there is no such entry in the schedule")
+	ErrNotActive = errors.New("the entry is not active")
+	ErrBusy      = errors.New("the entry runs already")
+)
+
+// Pause keeps an entry from running until the order ends or Resume is called, over restarts and reloads. Runs in
+// flight go on. An entry that is paused already gets the new order. At is set by Pause.
+func (s *Scheduler) Pause(ctx context.Context, name string, order Order) error {
+	return s.command(ctx, "pause", name, func(o *owner, e *entry) error {
+		now := o.s.now()
+		order.At = now.wall
+		e.Paused = &order
+		o.halt(e, Paused, now)
+		o.s.log.Info("entry is paused", "entry", name, "by", order.By, "why", order.Reason, "until", order.Until)
+		return nil
+	})
+}
+
+// Resume ends a pause, also one that came of failures, and takes back a skip. Fires that came meanwhile are not made
+// up. An entry that is not paused stays as it is.
+func (s *Scheduler) Resume(ctx context.Context, name, by string) error {
+	return s.command(ctx, "resume", name, func(o *owner, e *entry) error {
+		o.resume(e, o.s.now(), by)
+		return nil
+	})
+}
+
+func (o *owner) resume(e *entry, now instant, by string) {
+	was := e.active()
+	e.Paused, e.Skip, e.FailuresInRow = nil, nil, 0
+	if !was {
+		o.activate(e, now)
+	}
+	o.s.log.Info("entry is resumed", "entry", e.name, "by", by, "next", o.nextFire(e))
+}
+
+// Skip has the next fire of an entry's timing not run, unless it comes after the order has ended. It returns the
+// fire's nominal time, as far as it can be known.
+func (s *Scheduler) Skip(ctx context.Context, name string, order Order) (nominal time.Time, err error) {
+	err = s.command(ctx, "skip a run of", name, func(o *owner, e *entry) error {
+		if !e.active() || e.next.trigger == "" {
+			return ErrNotActive
+		}
+		order.At = o.s.now().wall
+		e.Skip = &order
+		nominal = o.time(e.next, e.next.nominal)
+		o.s.log.Info("next fire is to be skipped", "entry", name, "by", order.By, "why", order.Reason, "nominal", nominal)
+		return nil
+	})
+	return nominal, err
+}
+
+// skipsOnce tells whether somebody wanted this fire of the timing not to run; it holds for one.
+func (o *owner) skipsOnce(e *entry, now instant) bool {
+	order := e.Skip
+	if order == nil {
+		return false
+	}
+	e.Skip = nil
+	return order.Until.IsZero() || now.wall.Before(order.Until)
+}
+
+// Start runs an entry now, without its splay and whatever its windows and its breaker say. Its timer stays. At the
+// limit of runs if_running decides: the error is [ErrBusy], or the run waits. An entry that is disabled or paused is
+// refused with [ErrNotActive].
+func (s *Scheduler) Start(ctx context.Context, name, by string) error {
+	return s.command(ctx, "run", name, func(o *owner, e *entry) error {
+		if !e.active() {
+			return ErrNotActive
+		}
+		now := o.s.now()
+		o.finishEnded()
+		at := now.wall.In(o.s.o.Zone)
+		f := Fire{Entry: e.spec, Name: name, Trigger: TriggerManual, Nominal: at, Fired: at, Started: at}
+		if !o.enter(e, f, now) && !o.waitsFor(e, f) {
+			return ErrBusy
+		}
+		o.s.log.Info("run was asked for", "entry", name, "by", by)
+		return nil
+	})
+}
+
+// command carries something out on an entry of the schedule; what tells errors what that was.
+func (s *Scheduler) command(ctx context.Context, what, name string, f func(*owner, *entry) error) error {
+	var refused error
+	err := s.do(ctx, func(o *owner) {
+		e := o.entries[name]
+		if e == nil || e.spec == nil {
+			refused = ErrNoEntry
+			return
+		}
+		refused = f(o, e)
+		o.dirty = true
+	})
+	if err = errors.Join(err, refused); err != nil {
+		return fmt.Errorf("cannot %s %q: %w", what, name, err)
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+const maxError = 1024 // bytes of a run's error that are kept
+
+// finish records a run's end and frees its slot. The end of the last run in flight is what an interval counts from.
+func (o *owner) finish(r *run) {
+	e, was := r.e, r.e.active()
+	same := func(other *run) bool { return other == r }
+	e.runs, o.runs = slices.DeleteFunc(e.runs, same), slices.DeleteFunc(o.runs, same)
+	o.dirty = true
+	e.record(r)
+	if !r.outcome.Success {
+		o.s.log.Warn("run failed", "entry", e.name, "err", e.Error)
+	}
+	o.breakOn(r)
+	o.fireDependents(r)
+	if was && !e.active() {
+		o.s.log.Error("entry is paused", "entry", e.name, "failures", e.FailuresInRow, "err", e.Error)
+		o.halt(e, Paused, r.ended)
+	}
+	if len(e.runs) > 0 || e.timing.FollowsRuns() && e.spec != nil && e.spec.Clock.IntervalFrom == schedule.FromStart {
+		return
+	}
+	e.anchor = r.ended.up
+	if !e.active() || !e.timing.FollowsRuns() || e.next.held || e.next.trigger == TriggerStart || e.next.trigger == TriggerNeeds {
+		return
+	}
+	if e.next.splaying(r.ended) {
+		o.skip(e, skipped{Superseded, o.time(e.next, e.next.nominal), 1})
+	}
+	o.plan(e, r.ended)
+}
+
+// failing tells whether so many runs in a row have failed that the entry is paused. What ends that, a changed entry
+// or a resume, starts the count anew.
+func (e *entry) failing() bool {
+	limit := e.spec.Failures.PauseAfter
+	return limit > 0 && e.FailuresInRow >= uint64(limit)
+}
+
+func (e *entry) record(r *run) {
+	e.Ended = r.ended.wall.In(r.fire.Started.Location())
+	if e.Ended.Before(r.fire.Started) { // the wall clock was set back
+		e.Ended = r.fire.Started
+	}
+	e.Runs++
+	e.TimingRuns += r.counts()
+	e.Error = ""
+	if !r.outcome.Success {
+		e.Error = strings.ToValidUTF8(r.outcome.Error[:min(len(r.outcome.Error), maxError)], "")
+	}
+	e.remember(r)
+	switch {
+	case r.outcome.Success:
+		e.Succeeded, e.Job, e.FailuresInRow = e.Ended, r.job, 0
+	case r.yields:
+		e.Failures++
+	default:
+		e.Failures++
+		e.FailuresInRow++
+	}
+}

@@ -1,0 +1,80 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// History is what is remembered of an entry, by its name. Times are zero for what has not happened.
+type History struct {
+	Seen          time.Time         `json:"seen,omitzero"`         // first active
+	Left          time.Time         `json:"left,omitzero"`         // removed from the schedule
+	Hash          string            `json:"hash,omitempty"`        // of the entry
+	Timing        string            `json:"timing_hash,omitempty"` // of when it runs
+	TimingSeen    time.Time         `json:"timing_seen,omitzero"`  // when it got that timing
+	TimingRuns    uint64            `json:"timing_runs,omitempty"` // since then, without those that somebody asked for
+	Active        time.Time         `json:"active,omitzero"`       // since when without a break but those of the process
+	Nominal       time.Time         `json:"nominal,omitzero"`      // of the last fire, also of one that did not run
+	Fired         time.Time         `json:"fired,omitzero"`        // of the last run
+	Started       time.Time         `json:"started,omitzero"`      // of the last run
+	Ended         time.Time         `json:"ended,omitzero"`        // of the last run that ended
+	Succeeded     time.Time         `json:"succeeded,omitzero"`    // end of the last run that succeeded
+	Job           string            `json:"job,omitempty"`         // of the last run that succeeded and was reported
+	Error         string            `json:"error,omitempty"`       // of the last run that ended; empty if it succeeded
+	Runs          uint64            `json:"runs"`                  // that ended
+	Failures      uint64            `json:"failures"`
+	FailuresInRow uint64            `json:"failures_in_row"` // without those canceled for the next run
+	Late          uint64            `json:"late,omitempty"`  // runs that started later than the entry wants
+	Skips         map[Reason]uint64 `json:"skips,omitempty"` // fires that did not run
+	Breaker       Breaker           `json:"breaker,omitzero"`
+	Paused        *Order            `json:"paused,omitempty"`
+	Skip          *Order            `json:"skip,omitempty"` // of the next fire
+	Last          []Past            `json:"last,omitempty"` // runs that ended, the newest last
+}
+
+// A Past is one run that has ended.
+type Past struct {
+	Trigger Trigger   `json:"trigger"`
+	Nominal time.Time `json:"nominal"`
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended"`
+	Success bool      `json:"success"`
+	Error   string    `json:"error,omitempty"`
+	Job     string    `json:"job,omitempty"`
+}
+
+// maxPast is how many runs of an entry are remembered one by one.
+const maxPast = 10
+
+func (e *entry) remember(r *run) {
+	if len(e.Last) >= maxPast {
+		e.Last = slices.Delete(e.Last, 0, len(e.Last)-maxPast+1)
+	}
+	e.Last = append(e.Last, Past{
+		Trigger: r.fire.Trigger, Nominal: r.fire.Nominal, Started: r.fire.Started, Ended: e.Ended,
+		Success: r.outcome.Success, Error: e.Error, Job: r.job,
+	})
+}
+
+// clone copies what the owner changes in place.
+func (h History) clone() History {
+	h.Skips, h.Last = maps.Clone(h.Skips), slices.Clone(h.Last)
+	h.Breaker.Transitions = slices.Clone(h.Breaker.Transitions)
+	return h
+}
+
+// why is the order in words.
+func (o *Order) why() string {
+	text := "paused"
+	if o.By != "" {
+		text += " by " + o.By
+	}
+	if !o.Until.IsZero() {
+		text += " until " + o.Until.Format(time.RFC3339)
+	}
+	if o.Reason != "" {
+		text += ": " + o.Reason
+	}
+	return text
+}

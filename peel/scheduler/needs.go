@@ -1,0 +1,36 @@
+package scheduler
+
+import "github.com/seed-c01c3da5/zester/settings/schedule"
+
+// tie notes which entries fire when others end.
+func (o *owner) tie() {
+	o.needed = map[string][]*entry{}
+	for name, spec := range o.set {
+		if needs := spec.Needs.Entry; needs != "" {
+			o.needed[needs] = append(o.needed[needs], o.entries[name])
+		}
+	}
+}
+
+// fireDependents makes the entries due that fire when a run ends as this one did. Their splay counts from its end.
+func (o *owner) fireDependents(r *run) {
+	for _, e := range o.needed[r.e.name] {
+		if !e.active() || e.lived() || !e.mayFire(r.ended.wall) || !met(e.spec.Needs, r.outcome.Success) {
+			continue
+		}
+		if e.next.trigger == TriggerNeeds {
+			o.skip(e, skipped{Superseded, o.time(e.next, e.next.nominal), 1})
+		}
+		o.arm(e, TriggerNeeds, e.clock(r.ended))
+	}
+}
+
+func met(n schedule.Needs, success bool) bool {
+	switch n.On {
+	case schedule.NeedsSuccess:
+		return success
+	case schedule.NeedsFailure:
+		return !success
+	}
+	return true
+}

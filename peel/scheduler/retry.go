@@ -1,0 +1,44 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+)
+
+// attempts calls Exec until it succeeds, as often as the entry wants. The run keeps its slot in between. A run that
+// was canceled, and one of an entry that was changed, removed or paused meanwhile, is not tried again.
+func (s *Scheduler) attempts(ctx context.Context, r *run) Outcome {
+	f := r.fire
+	retry := f.Entry.Failures.Retry
+	for f.Attempt = 1; ; f.Attempt++ {
+		out := s.exec(ctx, f)
+		if out.Success || f.Attempt > retry.Attempts || !backOff(ctx, r.over, retry.Backoff) {
+			return out
+		}
+		s.log.Info("run is tried again", "entry", f.Name, "attempt", f.Attempt+1, "err", out.Error)
+	}
+}
+
+// backOff waits; false if something ended the wait.
+func backOff(ctx context.Context, over <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-over:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// giveUp keeps the entry's runs in flight from being tried again.
+func (e *entry) giveUp() {
+	for _, r := range e.runs {
+		select {
+		case <-r.over:
+		default:
+			close(r.over)
+		}
+	}
+}
