@@ -1,0 +1,163 @@
+package forecast_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
+	"github.com/seed-c01c3da5/zester/settings/schedule/window"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// set reads entries; module is left out.
+func set(t testing.TB, text string) schedule.Set {
+	t.Helper()
+	n, err := strictyaml.Parse("test.yaml", []byte(strings.ReplaceAll(text, "{", "{module: test.ping, ")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := schedule.ParseSet(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func entry(t testing.TB, fields string) schedule.Entry {
+	t.Helper()
+	return *set(t, "e: {"+fields+"}")["e"]
+}
+
+func instant(t testing.TB, text string) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// list gives up to ten fires of an entry in UTC, without their year.
+func list(t testing.TB, e schedule.Entry, from, until string) []string {
+	t.Helper()
+	start, end := instant(t, from), time.Time{}
+	if until != "" {
+		end = instant(t, until)
+	}
+	timing, err := e.Timing(time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := []string{}
+	for at := range forecast.Fires(&e, timing.Seen(start), start, end) {
+		found = append(found, at.UTC().Format("01-02 15:04:05"))
+		if len(found) == 10 {
+			break
+		}
+	}
+	return found
+}
+
+func hours(t testing.TB, text string) window.Rules {
+	t.Helper()
+	h, err := window.ParseHours(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return window.Rules{Hours: []window.Hours{h}}
+}
+
+func TestFires(t *testing.T) {
+	const from = "2026-06-01T09:00:00Z" // a Monday
+	at := func(text string) time.Time { return instant(t, text) }
+	for _, c := range []struct {
+		name, fields string
+		change       func(*schedule.Entry)
+		until        string
+		want         []string
+	}{
+		{"after from, never at it, and at until", `cron: "0 * * * *"`, nil, "2026-06-01T11:00:00Z", []string{"06-01 10:00:00", "06-01 11:00:00"}},
+		{"none", `cron: "0 * * * *"`, nil, "2026-06-01T09:59:59Z", []string{}},
+		{"an interval counts from the start", `interval: 40m`, nil, "2026-06-01T10:30:00Z", []string{"06-01 09:40:00", "06-01 10:20:00"}},
+		{"the life of an entry", `interval: 1h`, func(e *schedule.Entry) {
+			e.Life.NotBefore, e.Life.Until = at("2026-06-01T10:30:00Z"), at("2026-06-01T13:00:00Z")
+		}, "", []string{"06-01 11:00:00", "06-01 12:00:00"}},
+		{"months keep their day up to a late begin", `interval: monthly`, func(e *schedule.Entry) {
+			e.Life.NotBefore, e.Life.MaxRuns = at("2027-01-01T00:00:00Z"), 2
+		}, "", []string{"01-01 09:00:00", "02-01 09:00:00"}},
+		{"a begin so far ahead that no duration spans it", `interval: 1h`, func(e *schedule.Entry) {
+			e.Life.NotBefore = at("9999-01-01T00:00:00Z")
+		}, "2026-06-02T00:00:00Z", []string{}},
+		{"a number of runs", `cron: "0 * * * *"`, func(e *schedule.Entry) { e.Life.MaxRuns = 2 }, "", []string{"06-01 10:00:00", "06-01 11:00:00"}},
+		{"gone after a run", `cron: "0 * * * *"`, func(e *schedule.Entry) { e.Life.DeleteAfterRun = true }, "", []string{"06-01 10:00:00"}},
+		{"outside the window they are skipped", `cron: "*/20 * * * *"`, func(e *schedule.Entry) {
+			e.Windows.Rules = hours(t, "10:30-11:00")
+		}, "2026-06-02T10:45:00Z", []string{"06-01 10:40:00", "06-02 10:40:00"}},
+		{"or deferred, all to one", `cron: "*/20 * * * *"`, func(e *schedule.Entry) {
+			e.Windows = schedule.Windows{Rules: hours(t, "10:30-11:00"), Outside: schedule.OutsideDefer}
+		}, "2026-06-01T23:00:00Z", []string{"06-01 10:30:00", "06-01 10:40:00"}},
+		{"an interval keeps its rhythm over a closed window", `interval: 25m`, func(e *schedule.Entry) {
+			e.Windows.Rules = hours(t, "10:30-11:00")
+		}, "2026-06-01T23:00:00Z", []string{"06-01 10:40:00"}},
+		{"and begins a new one where it was deferred", `interval: 25m`, func(e *schedule.Entry) {
+			e.Windows = schedule.Windows{Rules: hours(t, "10:30-11:00"), Outside: schedule.OutsideDefer}
+		}, "2026-06-01T23:00:00Z", []string{"06-01 10:30:00", "06-01 10:55:00"}},
+		{"a time that is never in its window", `cron: "0 3 * * *"`, func(e *schedule.Entry) { e.Windows.Rules = hours(t, "08:00-18:00") }, "", []string{}},
+		{"a window that never opens", `cron: "* * * * *"`, func(e *schedule.Entry) {
+			for _, day := range []string{"mon-fri", "sat", "sun"} {
+				if err := e.Windows.Rules.NotOn.Add(day); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, "", []string{}},
+		{"instants", `interval: 1h`, func(e *schedule.Entry) {
+			e.Clock = schedule.Clock{At: []time.Time{at(from), at("2026-06-01T09:00:01Z")}}
+		}, "", []string{"06-01 09:00:01"}},
+		{"after it was first seen", `interval: 1h`, func(e *schedule.Entry) {
+			e.Clock = schedule.Clock{After: 90 * time.Minute}
+		}, "", []string{"06-01 10:30:00"}},
+		{"an entry that is off", `interval: 1h, enabled: false`, nil, "", []string{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := entry(t, c.fields)
+			if c.change != nil {
+				c.change(&e)
+			}
+			if got := list(t, e, from, c.until); !slices.Equal(got, c.want) {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestFiresWithoutWindowsAreThoseOfTheTiming(t *testing.T) {
+	from, until := instant(t, "2026-03-28T00:00:00Z"), instant(t, "2026-03-30T00:00:00Z")
+	for _, fields := range []string{`cron: "*/7 * * * *"`, `cron: "30 1 * * *"`, `interval: 37m`, `when: every day at 1:30am`} {
+		e := entry(t, fields+", timezone: Europe/London")
+		timing, err := e.Timing(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := slices.Collect(timing.Between(from, until))
+		if got := slices.Collect(forecast.Fires(&e, timing, from, until)); len(want) == 0 || !slices.EqualFunc(got, want, time.Time.Equal) {
+			t.Errorf("%s: %v, want %v", fields, got, want)
+		}
+	}
+}
+
+func ExampleFires() {
+	n, _ := strictyaml.Parse("", []byte(`{module: cmd.run, cron: "30 2 * * *", timezone: America/New_York}`))
+	e, _ := schedule.ParseEntry("backup", n)
+	timing, _ := e.Timing(nil)
+	from := time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
+	for at := range forecast.Fires(e, timing, from, from.AddDate(0, 0, 2)) {
+		fmt.Println(at.Format(time.RFC3339))
+	}
+	// Output:
+	// 2026-03-08T03:00:00-04:00
+	// 2026-03-09T02:30:00-04:00
+}
