@@ -61,11 +61,11 @@ var fields = []field{
 
 	{name: "splay", alias: "jitter", set: (*parser).splay, schema: anyOf(durations, zero, splayRange.schema)},
 	choice("splay_mode", func(e *Entry) *SplayMode { return &e.Splay.Mode }, SplayRandom, SplayHost),
-	{name: "only_between", later: everything, set: (*parser).hours, schema: oneOrMore(matching(`^[0-9]{1,2}:[0-9]{2} ?- ?[0-9]{1,2}:[0-9]{2}$`), maxElements)},
-	days("only_on", func(e *Entry) *window.Days { return &e.Windows.Rules.On }).notYet(),
-	days("not_on", func(e *Entry) *window.Days { return &e.Windows.Rules.NotOn }).notYet(),
-	days("blackout", func(e *Entry) *window.Days { return &e.Windows.Rules.Blackout }).notYet(),
-	choice("outside", func(e *Entry) *Outside { return &e.Windows.Outside }, OutsideSkip, OutsideDefer).notYet(),
+	{name: "only_between", set: (*parser).hours, schema: oneOrMore(matching(`^[0-9]{1,2}:[0-9]{2} ?- ?[0-9]{1,2}:[0-9]{2}$`), maxElements)},
+	days("only_on", func(e *Entry) *window.Days { return &e.Windows.Rules.On }),
+	days("not_on", func(e *Entry) *window.Days { return &e.Windows.Rules.NotOn }),
+	days("blackout", func(e *Entry) *window.Days { return &e.Windows.Rules.Blackout }),
+	choice("outside", func(e *Entry) *Outside { return &e.Windows.Outside }, OutsideSkip, OutsideDefer),
 
 	moment("not_before", func(e *Entry) *time.Time { return &e.Life.NotBefore }),
 	moment("until", func(e *Entry) *time.Time { return &e.Life.Until }),
@@ -76,8 +76,8 @@ var fields = []field{
 
 	whole("maxrunning", 1, maxRunning, func(e *Entry) *int { return &e.Overlap.MaxRunning }),
 	choice("if_running", func(e *Entry) *IfRunning { return &e.Overlap.IfRunning },
-		IfRunningSkip, IfRunningQueue, IfRunningCancel, IfRunningAllow).notYet(),
-	{name: "group", later: everything, set: (*parser).group, schema: matching(namePattern)},
+		IfRunningSkip, IfRunningQueue, IfRunningCancel, IfRunningAllow),
+	{name: "group", set: (*parser).group, schema: matching(namePattern)},
 
 	choice("catch_up", func(e *Entry) *CatchUp { return &e.Missed.CatchUp }, CatchUpSkip, CatchUpRunOnce, CatchUpRunAll).notYet(),
 	whole("catch_up_max", 1, maxElements, func(e *Entry) *int { return &e.Missed.CatchUpMax }).notYet(),

@@ -1,0 +1,188 @@
+package scheduler_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+)
+
+func TestQueueHoldsOneFireAndCoalescesTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["e"] = 6*time.Minute + 30*time.Second
+		h.apply(one(t, `cron: "* * * * *", if_running: queue`))
+		time.Sleep(8 * time.Minute)
+		h.expectRuns("e", time.Minute, 7*time.Minute+30*time.Second)
+		h.expectSkips("e", scheduler.QueueFull, 5)
+		if f := h.fire(1); f.Nominal.Sub(h.begin) != 7*time.Minute { // the newest
+			t.Errorf("the second run is that of %v", f.Nominal)
+		}
+	})
+}
+
+func TestFireThatWaitedBeyondTheStartDeadlineIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["e"] = 2 * time.Hour
+		h.apply(one(t, `cron: "0,30 0 * * *", run_on_start: true, if_running: queue, start_deadline: 1h`))
+		time.Sleep(3 * time.Hour)
+		h.expectSkips("e", scheduler.DeadlineExceeded, 1) // it waited since 00:30
+		h.expectRuns("e", 0)
+	})
+}
+
+func TestCancelEndsTheRunWaitsForItsEndAndStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["e"] = time.Hour
+		h.linger = 3 * time.Second
+		h.apply(one(t, `cron: "*/5 * * * *", if_running: cancel, retry: {attempts: 3, backoff: 1s}, pause_after_errors: 2`))
+		time.Sleep(16 * time.Minute)
+		h.expectRuns("e", 5*time.Minute, 10*time.Minute+3*time.Second, 15*time.Minute+3*time.Second)
+		e := h.entry("e")
+		if e.Error != "canceled: the next run takes its place: signal: killed" || e.FailuresInRow != 0 || e.Failures != 2 {
+			t.Errorf("%q, %d failures, %d in a row", e.Error, e.Failures, e.FailuresInRow)
+		}
+		if h.inFlight("e") != 1 {
+			t.Errorf("%d runs in flight", h.inFlight("e"))
+		}
+	})
+}
+
+func TestAllowStartsWhateverRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["e"] = 10 * time.Minute
+		h.apply(one(t, `cron: "* * * * *", if_running: allow`))
+		time.Sleep(5*time.Minute + time.Second)
+		if n := h.inFlight("e"); n != 5 {
+			t.Errorf("%d runs in flight", n)
+		}
+	})
+}
+
+func TestEntriesOfAGroupShareTheirLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["a"], h.takes["b"] = 9*time.Minute, time.Minute
+		h.apply(parse(t, `
+        a: {module: test.ping, cron: "0 * * * *", group: disk}
+        b: {module: test.ping, cron: "*/5 * * * *", group: disk}
+        c: {module: test.ping, cron: "*/5 * * * *"}`))
+		time.Sleep(50 * time.Minute)
+		h.apply(parse(t, `
+        a: {module: test.ping, cron: "0 * * * *", group: disk}
+        b: {module: test.ping, cron: "*/5 * * * *", group: disk}`))
+		time.Sleep(26 * time.Minute)
+		h.expectSkips("b", scheduler.AlreadyRunning, 2) // 01:00, by its name after a, and 01:05
+		if n := len(h.runs("b")); n != 11+2 {
+			t.Errorf("%d runs of b", n)
+		}
+	})
+}
+
+func TestFiresOfAGroupWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes = map[string]time.Duration{"a": 10 * time.Minute, "b": 10 * time.Minute, "c": 10 * time.Minute}
+		h.apply(parse(t, `
+        a: {module: test.ping, cron: "0 * * * *", group: disk, if_running: queue}
+        b: {module: test.ping, cron: "1 * * * *", group: disk, if_running: queue}
+        c: {module: test.ping, cron: "1 * * * *", group: disk, if_running: queue}`))
+		time.Sleep(2 * time.Hour)
+		h.expectRuns("b", time.Minute, 70*time.Minute)
+		h.expectRuns("c", 11*time.Minute, 80*time.Minute)
+		h.expectRuns("a", time.Hour, 2*time.Hour)
+	})
+}
+
+func TestRunOfAnEntryThatLeftItsGroupCountsForBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["a"] = time.Hour
+		h.apply(parse(t, `a: {module: test.ping, cron: "* * * * *", group: disk}`))
+		time.Sleep(90 * time.Second)
+		h.apply(parse(t, `b: {module: test.ping, cron: "* * * * *", group: disk}`)) // a is renamed
+		time.Sleep(time.Minute)
+		h.expectSkips("b", scheduler.AlreadyRunning, 1)
+		h.expectRuns("b")
+	})
+}
+
+func TestFireThatWaitsGoesWithItsEntry(t *testing.T) {
+	for name, c := range map[string]struct {
+		reload string
+		reason scheduler.Reason
+	}{
+		"disabled": {`cron: "* * * * *", if_running: queue, enabled: false`, scheduler.Disabled},
+		"removed":  {"", scheduler.Removed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var j journal
+				h := start(t, scheduler.Options{Zone: time.UTC, Log: j.logger()})
+				defer h.shut()
+				h.takes["e"] = 10 * time.Minute
+				h.apply(one(t, `cron: "* * * * *", if_running: queue`))
+				time.Sleep(2*time.Minute + time.Second)
+				if c.reload == "" {
+					h.apply(nil)
+				} else {
+					h.apply(one(t, c.reload))
+				}
+				time.Sleep(time.Hour)
+				h.expectRuns("e", time.Minute)
+				if j.count("fire skipped", "reason="+string(c.reason)) != 1 {
+					t.Error("not in the log")
+				}
+			})
+		})
+	}
+}
+
+func TestOneProbeRunsEvenWhereFiresQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.takes["e"] = 150 * time.Second
+		h.answer("e", failure)
+		h.apply(one(t, `cron: "* * * * *", if_running: queue, maxrunning: 3, breaker: {threshold: 1, reset_after: 5m}`))
+		time.Sleep(9*time.Minute + time.Second)
+		// Runs at 1, 2 and 3 min; the breaker opens at 3:30, the probe at 9 min is alone.
+		h.expectRuns("e", time.Minute, 2*time.Minute, 3*time.Minute, 9*time.Minute)
+		time.Sleep(2 * time.Minute)
+		if n := h.inFlight("e"); n != 1 {
+			t.Errorf("%d runs in flight", n)
+		}
+		time.Sleep(30 * time.Second) // the probe fails at 11:30
+		if states, at := h.changes("e"); len(at) != 3 || at[2] != 11*time.Minute+30*time.Second || states[2] != scheduler.BreakerOpen {
+			t.Errorf("%v at %v", states, at)
+		}
+		time.Sleep(5*time.Minute + 20*time.Second)
+		h.expectRuns("e", time.Minute, 2*time.Minute, 3*time.Minute, 9*time.Minute)
+		time.Sleep(10 * time.Second) // five minutes from the end of the probe have passed
+		h.expectRuns("e", time.Minute, 2*time.Minute, 3*time.Minute, 9*time.Minute, 17*time.Minute)
+	})
+}
+
+func TestFireThatWaitedIsRefusedByABreakerThatOpenedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.takes["e"] = 90 * time.Second
+		h.answer("e", failure)
+		h.apply(one(t, `cron: "* * * * *", if_running: queue, breaker: {threshold: 1, reset_after: 1h}`))
+		time.Sleep(10 * time.Minute)
+		h.expectRuns("e", time.Minute)
+		h.expectSkips("e", scheduler.CircuitOpen, 9)
+	})
+}
