@@ -79,9 +79,9 @@ var fields = []field{
 		IfRunningSkip, IfRunningQueue, IfRunningCancel, IfRunningAllow),
 	{name: "group", set: (*parser).group, schema: matching(namePattern)},
 
-	choice("catch_up", func(e *Entry) *CatchUp { return &e.Missed.CatchUp }, CatchUpSkip, CatchUpRunOnce, CatchUpRunAll).notYet(),
-	whole("catch_up_max", 1, maxElements, func(e *Entry) *int { return &e.Missed.CatchUpMax }).notYet(),
-	length("start_deadline", 0, MaxInterval, func(e *Entry) *time.Duration { return &e.Missed.StartDeadline }).notYet(),
+	choice("catch_up", func(e *Entry) *CatchUp { return &e.Missed.CatchUp }, CatchUpSkip, CatchUpRunOnce, CatchUpRunAll),
+	whole("catch_up_max", 1, maxElements, func(e *Entry) *int { return &e.Missed.CatchUpMax }),
+	length("start_deadline", 0, MaxInterval, func(e *Entry) *time.Duration { return &e.Missed.StartDeadline }),
 	length("late_after", time.Millisecond, MaxInterval, func(e *Entry) *time.Duration { return &e.Missed.LateAfter }),
 
 	length("timeout", 1, MaxInterval, func(e *Entry) *time.Duration { return &e.Timeout }),
@@ -96,7 +96,7 @@ var fields = []field{
 	{name: "return_job", later: string(ReturnFailures), set: (*parser).returnJob, schema: anyOf(&Schema{Type: "boolean"}, words("failures"))},
 	object("needs", []string{"entry"},
 		field{name: "entry", set: (*parser).needed, schema: matching(namePattern)},
-		choice("on", func(e *Entry) *NeedsOn { return &e.Needs.On }, NeedsSuccess, NeedsFailure, NeedsDone)).notYet(),
+		choice("on", func(e *Entry) *NeedsOn { return &e.Needs.On }, NeedsSuccess, NeedsFailure, NeedsDone)),
 }
 
 // splayRange is the long form of splay.

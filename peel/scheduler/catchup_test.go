@@ -1,0 +1,247 @@
+package scheduler_test
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+// down runs a schedule for a while, keeps the process down for a while, and starts it again with another.
+func down(t *testing.T, before schedule.Set, up, off time.Duration, after schedule.Set) *host {
+	o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+	h := start(t, o)
+	h.apply(before)
+	time.Sleep(up)
+	h.shut()
+	time.Sleep(off)
+	h = start(t, o)
+	h.apply(after)
+	return h
+}
+
+func TestFiresMissedWhileThePeelWasDown(t *testing.T) {
+	const hourly = `cron: "30 * * * *", `
+	for name, c := range map[string]struct {
+		before, after string
+		want          []time.Duration // of the runs in the half hour after three and a half hours down
+	}{
+		"skip drops them":                    {hourly + "catch_up: skip", "", nil},
+		"run_once runs the newest":           {hourly + "catch_up: run_once", "", []time.Duration{0}},
+		"run_all runs each, 5 s apart":       {hourly + "catch_up: run_all", "", []time.Duration{0, 5 * time.Second, 10 * time.Second}},
+		"run_all is bounded":                 {hourly + "catch_up: run_all, catch_up_max: 2", "", []time.Duration{0, 5 * time.Second}},
+		"an interval too":                    {"interval: 1h, catch_up: run_all", "", []time.Duration{0, 5 * time.Second, 10 * time.Second, 15 * time.Second}},
+		"an interval from start too":         {"interval: 1h, interval_from: start, catch_up: run_once", "", []time.Duration{0}},
+		"a lattice too":                      {"interval: 1h, interval_from: epoch, catch_up: run_all", "", []time.Duration{0, 5 * time.Second, 10 * time.Second, 15 * time.Second}},
+		"an instant runs late":               {`at: "2000-01-01T02:45:00Z", catch_up: run_once`, "", []time.Duration{0}},
+		"an instant that is skipped":         {`at: "2000-01-01T02:45:00Z"`, "", nil},
+		"a delay runs late":                  {`after: 2h, catch_up: run_all`, "", []time.Duration{0}},
+		"not those of another timing":        {hourly + "catch_up: run_once", `cron: "20 * * * *", catch_up: run_once`, nil},
+		"other fields may change":            {hourly + "catch_up: skip", hourly + "catch_up: run_once, args: {a: 1}", []time.Duration{0}},
+		"not those of a disabled entry":      {hourly + "enabled: false, catch_up: run_once", hourly + "catch_up: run_once", nil},
+		"not while it is disabled":           {hourly + "catch_up: run_once", hourly + "enabled: false, catch_up: run_once", nil},
+		"not those in a blackout":            {hourly + `catch_up: run_all, blackout: "2000-01-01T01:00:00Z/2000-01-01T03:00:00Z"`, "", []time.Duration{0}},
+		"not those outside the windows":      {hourly + `catch_up: run_all, only_between: "01:00-02:00", outside: defer`, "", nil},
+		"not those before the entry's life":  {hourly + `catch_up: run_all, not_before: "2000-01-01T02:00:00Z"`, "", []time.Duration{0, 5 * time.Second}},
+		"a breaker that is closed lets them": {hourly + "catch_up: run_once, breaker: {threshold: 1, reset_after: 1h}", "", []time.Duration{0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if c.after == "" {
+					c.after = c.before
+				}
+				h := down(t, one(t, c.before), 40*time.Minute, 210*time.Minute, one(t, c.after))
+				defer h.shut()
+				time.Sleep(9 * time.Minute)
+				h.expectRuns("e", c.want...)
+				for _, f := range h.all() {
+					if f.Trigger != scheduler.TriggerCatchUp || !f.Nominal.Before(h.begin) || f.Entry == nil {
+						t.Errorf("%+v", f)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestFirstStartCatchesNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(24 * time.Hour)
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(parse(t, `
+        a: {module: test.ping, cron: "0 * * * *", catch_up: run_all}
+        b: {module: test.ping, at: "2000-01-01T12:00:00Z", catch_up: run_once}
+        c: {module: test.ping, interval: 1h, catch_up: run_all}`))
+		time.Sleep(time.Minute)
+		if len(h.all()) != 0 {
+			t.Errorf("%+v", h.all())
+		}
+		h.expectExhausted("b", "its time has passed")
+	})
+}
+
+func TestOfTwoHundredAndFiftyMissedFiresTheNewestHundredRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := one(t, `cron: "0 * * * *", catch_up: run_all`)
+		h := down(t, set, 90*time.Minute, 250*time.Hour, set)
+		defer h.shut()
+		time.Sleep(15 * time.Minute)
+		if n := len(h.all()); n != 100 {
+			t.Fatalf("%d runs", n)
+		}
+		for i, f := range h.all() {
+			if want := h.begin.Truncate(time.Hour).Add(time.Duration(i-99) * time.Hour); !f.Nominal.Equal(want) {
+				t.Fatalf("run %d is that of %v, want %v", i, f.Nominal, want)
+			}
+			if f.Started.Sub(h.begin) != time.Duration(i)*5*time.Second {
+				t.Fatalf("run %d started after %v", i, f.Started.Sub(h.begin))
+			}
+		}
+	})
+}
+
+func TestFiveEntriesCatchUpAtStartAndTheOthersFollowOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text := ""
+		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+			text += name + ": {module: test.ping, cron: \"0 * * * *\", catch_up: run_once}\n"
+		}
+		set := parse(t, text)
+		h := down(t, set, time.Minute, 2*time.Hour, set)
+		defer h.shut()
+		time.Sleep(time.Minute)
+		var got []time.Duration
+		for _, f := range h.all() {
+			got = append(got, f.Started.Sub(h.begin))
+		}
+		slices.Sort(got)
+		if want := []time.Duration{0, 0, 0, 0, 0, 5 * time.Second, 10 * time.Second}; !slices.Equal(got, want) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+func TestMissedFiresWaitForTheEntrysOwnRunsAndLeaveItsTimerAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := one(t, `cron: "0 * * * *", catch_up: run_all`)
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		h := start(t, o)
+		h.apply(set)
+		time.Sleep(90 * time.Minute)
+		h.shut()
+		time.Sleep(2*time.Hour + 15*time.Minute) // it is 03:45
+		h = start(t, o)
+		defer h.shut()
+		h.takes["e"] = 10 * time.Minute
+		h.apply(set)
+		time.Sleep(time.Hour)
+		h.expectRuns("e", 0, 10*time.Minute)
+		h.expectSkips("e", scheduler.AlreadyRunning, 1) // that of 04:00
+	})
+}
+
+func TestMissedFiresAreSplayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := one(t, `cron: "0 0 * * *", splay: 10h, catch_up: run_once`)
+		h := down(t, set, 25*time.Hour, 47*time.Hour, set)
+		defer h.shut()
+		time.Sleep(12 * time.Hour)
+		if runs := h.runs("e"); len(runs) == 0 || runs[0] == 0 {
+			t.Errorf("runs %v", runs)
+		}
+	})
+}
+
+func TestFireThatIsTooLateIsLeftToCatchUp(t *testing.T) {
+	for policy, want := range map[string][]string{
+		"skip": nil, "run_once": {"03 00:00"}, "run_all": {"02 00:00", "03 00:00"},
+	} {
+		t.Run(policy, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var c tamper
+				h := c.host(t, scheduler.Options{Zone: time.UTC})
+				defer h.shut()
+				h.apply(one(t, `cron: "0 0 * * *", start_deadline: 1h, catch_up: `+policy))
+				time.Sleep(time.Hour)
+				c.suspend(55 * time.Hour)
+				time.Sleep(2 * time.Minute)
+				h.expectNominal("e", want...)
+			})
+		})
+	}
+}
+
+func TestSuspendOverACronTimeWithinTheDeadlineRunsItAndBeyondSkipsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(parse(t, `
+        short: {module: test.ping, cron: "0 1 * * *", start_deadline: 1h}
+        long: {module: test.ping, cron: "0 1 * * *", start_deadline: 10h}`))
+		time.Sleep(10 * time.Minute)
+		c.suspend(8 * time.Hour)
+		time.Sleep(time.Minute)
+		h.expectNominal("short")
+		h.expectSkips("short", scheduler.DeadlineExceeded, 1)
+		h.expectNominal("long", "01 01:00")
+	})
+}
+
+// A crash is a process whose state file is older than its last run.
+func TestCrashBetweenAFireAndItsRecordDoublesItOnceWithTheSameNominalTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := one(t, `cron: "0 * * * *", catch_up: run_all`)
+		h := down(t, set, 90*time.Minute, 30*time.Minute+time.Second, set) // 02:00 was not recorded
+		defer h.shut()
+		time.Sleep(time.Minute)
+		h.expectNominal("e", "01 02:00")
+	})
+}
+
+func TestClockOf1970AtBootMakesNoStormOfMissedFires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := parse(t, `
+        cron: {module: test.ping, cron: "* * * * *", catch_up: run_all, catch_up_max: 3}
+        interval: {module: test.ping, interval: 1m, catch_up: run_once}`)
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		h := start(t, o)
+		h.apply(set)
+		time.Sleep(90 * time.Second)
+		h.shut()
+		var c tamper
+		c.set(-time.Since(time.Unix(0, 0)))
+		h = c.host(t, o)
+		defer h.shut()
+		h.apply(set)
+		time.Sleep(10 * time.Second)
+		c.set(30 * 365 * 24 * time.Hour)
+		time.Sleep(110 * time.Second)
+		if n := len(h.runs("cron")); n > 3+2 {
+			t.Errorf("%d runs of cron", n)
+		}
+		if n := len(h.runs("interval")); n > 3 {
+			t.Errorf("%d runs of interval", n)
+		}
+	})
+}
+
+func TestYearOfMissedMinutesIsSearchedFromItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := parse(t, `
+        a: {module: test.ping, interval: 1s, catch_up: run_once}
+        b: {module: test.ping, cron: "* * * * *", catch_up: run_once}
+        c: {module: test.ping, cron: "* * * * *", catch_up: run_once, blackout: "2000-01-01T00:00:00Z/2003-01-01T00:00:00Z"}`)
+		h := down(t, set, time.Minute, 365*24*time.Hour, set)
+		defer h.shut()
+		synctest.Wait()
+		h.expectRuns("a", 0)
+		h.expectRuns("b", 0)
+		h.expectRuns("c")
+	})
+}

@@ -1,0 +1,248 @@
+package scheduler_test
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+)
+
+func (h *host) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Error(err)
+	}
+}
+
+func TestPauseHoldsOverReloadsAndRestartsUntilResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		h := start(t, o)
+		h.apply(one(t, `cron: "30 * * * *", catch_up: run_all`))
+		h.must(h.Pause(t.Context(), "e", scheduler.Order{By: "ada", Reason: "disk is full"}))
+		time.Sleep(2 * time.Hour)
+		h.apply(one(t, `cron: "20 * * * *", catch_up: run_all`))
+		time.Sleep(2 * time.Hour)
+		h.shut()
+		h = start(t, o)
+		defer h.shut()
+		h.apply(one(t, `cron: "20 * * * *", catch_up: run_all`))
+		e := h.entry("e")
+		if e.State != scheduler.StatePaused || e.Why != "paused by ada: disk is full" || !e.NextFire.IsZero() || e.Paused.By != "ada" {
+			t.Errorf("%+v", e)
+		}
+		time.Sleep(2 * time.Hour)
+		h.expectRuns("e")
+		h.must(h.Resume(t.Context(), "e", "bob"))
+		time.Sleep(25 * time.Minute)
+		h.expectRuns("e", 2*time.Hour+20*time.Minute) // and nothing of what was missed
+	})
+}
+
+func TestPauseEndsAtItsTimeAlsoAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		h := start(t, o)
+		h.apply(one(t, "interval: 10m"))
+		h.must(h.Pause(t.Context(), "e", scheduler.Order{By: "ada", Until: h.begin.Add(time.Hour)}))
+		time.Sleep(30 * time.Minute)
+		h.shut()
+		h = start(t, o)
+		defer h.shut()
+		h.apply(one(t, "interval: 10m"))
+		if e := h.entry("e"); e.State != scheduler.StatePaused {
+			t.Errorf("%+v", e)
+		}
+		time.Sleep(41 * time.Minute)
+		h.expectRuns("e", 40*time.Minute)
+		if e := h.entry("e"); e.State != scheduler.StateActive || e.Paused != nil {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestPauseWhoseEndPassedWhileThePeelWasDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		h := start(t, o)
+		h.apply(one(t, "interval: 10m, catch_up: run_all"))
+		h.must(h.Pause(t.Context(), "e", scheduler.Order{Until: h.begin.Add(time.Hour)}))
+		h.shut()
+		time.Sleep(3 * time.Hour)
+		h = start(t, o)
+		defer h.shut()
+		h.apply(one(t, "interval: 10m, catch_up: run_all"))
+		time.Sleep(15 * time.Minute)
+		h.expectRuns("e", 10*time.Minute)
+	})
+}
+
+func TestPauseDuringTheSplayCountsTheFireAndLeavesARunInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.takes["e"] = 10 * time.Minute
+		h.apply(one(t, "interval: 1m, if_running: queue"))
+		time.Sleep(3 * time.Minute)
+		h.must(h.Pause(t.Context(), "e", scheduler.Order{}))
+		h.expectSkips("e", scheduler.Paused, 1) // that which waited
+		time.Sleep(time.Hour)
+		if e := h.entry("e"); e.Runs != 1 || e.Failures != 0 || e.State != scheduler.StatePaused {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestResumeForgivesFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.answer("e", failure)
+		h.apply(one(t, "interval: 1m, pause_after_errors: 2"))
+		time.Sleep(10 * time.Minute)
+		h.expectRuns("e", time.Minute, 2*time.Minute)
+		h.must(h.Resume(t.Context(), "e", "ada"))
+		time.Sleep(10 * time.Minute)
+		if n := len(h.runs("e")); n != 4 {
+			t.Errorf("%d runs", n)
+		}
+	})
+}
+
+func TestNextFireCanBeSkippedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		h := start(t, scheduler.Options{Zone: time.UTC, Log: j.logger()})
+		defer h.shut()
+		h.apply(one(t, `cron: "0 * * * *"`))
+		nominal, err := h.Skip(t.Context(), "e", scheduler.Order{By: "ada", Reason: "deploy"})
+		if err != nil || !nominal.Equal(h.begin.Add(time.Hour)) {
+			t.Errorf("%v, %v", nominal, err)
+		}
+		if e := h.entry("e"); e.Skip == nil || e.Skip.By != "ada" {
+			t.Errorf("%+v", e)
+		}
+		time.Sleep(150 * time.Minute)
+		h.expectRuns("e", 2*time.Hour)
+		h.expectSkips("e", scheduler.SkippedOnce, 1)
+		if e := h.entry("e"); e.Skip != nil {
+			t.Errorf("%+v", e)
+		}
+		if _, err := h.Skip(t.Context(), "e", scheduler.Order{Until: h.begin.Add(170 * time.Minute)}); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+		h.expectRuns("e", 2*time.Hour, 3*time.Hour) // the order had ended
+	})
+}
+
+func TestManualRunHeedsNeitherWindowsNorTheBreakerAndKeepsTheTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.answer("e", failure)
+		h.apply(one(t, `cron: "0 9 * * *", splay: 1h, only_between: "08:00-10:00", max_runs: 5, breaker: {threshold: 1, reset_after: 100h}`))
+		next := h.entry("e").NextFire
+		for range 2 {
+			h.must(h.Start(t.Context(), "e", "ada"))
+			time.Sleep(time.Second)
+		}
+		h.expectRuns("e", 0, time.Second)
+		if f := h.fire(0); f.Trigger != scheduler.TriggerManual || !f.Nominal.Equal(f.Started) {
+			t.Errorf("%+v", f)
+		}
+		if e := h.entry("e"); !e.NextFire.Equal(next) || e.TimingRuns != 0 {
+			t.Errorf("%+v", e)
+		}
+		h.answer("e", nil)
+		h.must(h.Start(t.Context(), "e", "ada"))
+		if e := h.entry("e"); e.BreakerState != scheduler.BreakerClosed {
+			t.Errorf("a success left the breaker %s", e.BreakerState)
+		}
+	})
+}
+
+func TestManualRunAtTheLimit(t *testing.T) {
+	for mode, want := range map[string]struct {
+		err  error
+		runs int // in the hour after
+	}{
+		"skip": {scheduler.ErrBusy, 1}, "queue": {nil, 2}, "cancel": {nil, 2}, "allow": {nil, 2},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := start(t, scheduler.Options{})
+				defer h.shut()
+				h.takes["e"] = 10 * time.Minute
+				h.apply(one(t, "interval: 10h, if_running: "+mode))
+				h.must(h.Start(t.Context(), "e", "ada"))
+				time.Sleep(time.Minute)
+				if err := h.Start(t.Context(), "e", "ada"); !errors.Is(err, want.err) {
+					t.Errorf("%v", err)
+				}
+				time.Sleep(time.Hour)
+				if n := len(h.runs("e")); n != want.runs {
+					t.Errorf("%d runs", n)
+				}
+			})
+		})
+	}
+}
+
+func TestOrdersThatCannotBeCarriedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.apply(parse(t, `
+        paused: {module: test.ping, interval: 1h}
+        disabled: {module: test.ping, interval: 1h, enabled: false}`))
+		h.must(h.Pause(t.Context(), "paused", scheduler.Order{}))
+		for _, name := range []string{"paused", "disabled"} {
+			if err := h.Start(t.Context(), name, "ada"); !errors.Is(err, scheduler.ErrNotActive) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if _, err := h.Skip(t.Context(), name, scheduler.Order{}); !errors.Is(err, scheduler.ErrNotActive) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for what, err := range map[string]error{
+			"pause": h.Pause(t.Context(), "x", scheduler.Order{}), "resume": h.Resume(t.Context(), "x", ""), "run": h.Start(t.Context(), "x", ""),
+		} {
+			if !errors.Is(err, scheduler.ErrNoEntry) || err.Error() != "cannot "+what+` "x": there is no such entry in the schedule` {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		h.must(h.Resume(t.Context(), "disabled", "ada"))
+		if e := h.entry("disabled"); e.State != scheduler.StateDisabled {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestLastTenRunsAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.takes["e"] = time.Second
+		n := 0
+		h.answer("e", func() scheduler.Outcome {
+			n++
+			return scheduler.Outcome{Success: n%2 == 0, Error: "odd", Report: func() string { return "job" }}
+		})
+		h.apply(one(t, "interval: 59s"))
+		time.Sleep(20 * time.Minute)
+		e := h.entry("e")
+		if len(e.Last) != 10 || e.Job != "job" {
+			t.Fatalf("%+v", e)
+		}
+		for i, p := range e.Last {
+			if want := h.begin.Add(time.Duration(i+11) * time.Minute); !p.Ended.Equal(want) || p.Ended.Sub(p.Started) != time.Second ||
+				p.Success != (i%2 == 1) || (p.Error == "odd") == p.Success || p.Job != "job" || p.Trigger != scheduler.TriggerTimer {
+				t.Errorf("%d: %+v", i, p)
+			}
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package scheduler_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+)
+
+func TestEntryRunsWhenTheOneThatItNeedsHasEndedSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["dump"] = 10 * time.Minute
+		n := 0
+		h.answer("dump", func() scheduler.Outcome { n++; return scheduler.Outcome{Success: n == 1} })
+		h.apply(parse(t, `
+        dump: {module: test.ping, cron: "0 */2 * * *"}
+        upload: {module: test.ping, needs: {entry: dump}}
+        verify: {module: test.ping, needs: {entry: upload}}
+        alarm: {module: test.ping, needs: {entry: dump, on: failure}}
+        clean: {module: test.ping, needs: {entry: dump, on: done}, interval: 90m}
+        off: {module: test.ping, needs: {entry: dump}, enabled: false}`))
+		if e := h.entry("upload"); e.State != scheduler.StateActive || e.Why != "waits for the end of dump" {
+			t.Errorf("%s, %s", e.State, e.Why)
+		}
+		time.Sleep(5 * time.Hour)
+		h.expectRuns("upload", 130*time.Minute)
+		h.expectRuns("verify", 130*time.Minute)
+		h.expectRuns("alarm", 250*time.Minute)
+		h.expectRuns("clean", 90*time.Minute, 130*time.Minute, 220*time.Minute, 250*time.Minute)
+		h.expectRuns("off")
+		for _, f := range h.all() {
+			if f.Name == "upload" && (f.Trigger != scheduler.TriggerNeeds || f.Nominal.Sub(h.begin) != 130*time.Minute) {
+				t.Errorf("%+v", f)
+			}
+		}
+	})
+}
+
+func TestNeedingEntryHasItsOwnSplayWindowsAndLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(parse(t, `
+        a: {module: test.ping, interval: 1h}
+        window: {module: test.ping, needs: {entry: a}, only_between: "04:00-05:30"}
+        once: {module: test.ping, needs: {entry: a}, max_runs: 1}
+        splay: {module: test.ping, needs: {entry: a}, splay: {min: 10m, max: 11m}, max_runs: 1}`))
+		time.Sleep(10*time.Hour + time.Minute)
+		h.expectRuns("window", 4*time.Hour, 5*time.Hour)
+		h.expectSkips("window", scheduler.OutsideWindow, 8)
+		h.expectRuns("once", time.Hour)
+		h.expectExhausted("once", "all its runs")
+		if runs := h.runs("splay"); len(runs) != 1 || runs[0] < 70*time.Minute || runs[0] >= 71*time.Minute {
+			t.Errorf("%v", runs)
+		}
+	})
+}
