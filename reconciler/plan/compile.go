@@ -32,6 +32,7 @@ type Compiler struct {
 // compilation is what became of a signature.
 type compilation struct {
 	files  []*file
+	policy *file      // zester.yaml, whose calendars are in result; nil if there is none
 	result *Effective // nil if there are errors
 	reason Reason
 	errs   strictyaml.Errors
@@ -215,11 +216,13 @@ func (p *pass) signature(s top.Signature, now map[string]compilation) *Effective
 	}
 	key := strings.Join(s.Refs, " ")
 	c, ok := p.compiled[0][key]
-	if !ok || !slices.Equal(c.files, files) {
+	policy := p.rules.sources[0]
+	if !ok || !slices.Equal(c.files, files) || c.policy != policy {
 		c, ok = p.compiled[1][key]
 	}
-	if !ok || !slices.Equal(c.files, files) {
-		c = evaluate(s, files, p.places)
+	if !ok || !slices.Equal(c.files, files) || c.policy != policy {
+		c = p.evaluate(s, files)
+		c.policy = policy
 	}
 	if c.result != nil {
 		now[key] = c
@@ -229,14 +232,14 @@ func (p *pass) signature(s top.Signature, now map[string]compilation) *Effective
 }
 
 // evaluate merges the files of a signature and checks what comes out.
-func evaluate(s top.Signature, files []*file, places map[string]strictyaml.Pos) compilation {
+func (p *pass) evaluate(s top.Signature, files []*file) compilation {
 	c := compilation{files: files}
 	node := &strictyaml.Node{Kind: strictyaml.Map}
 	for _, f := range files {
 		node = merge(node, f.node)
 	}
 	e := &Effective{Refs: s.Refs, files: files, Entries: map[string]strictyaml.Pos{}, Schedule: schedule.Set{}}
-	if section := node.Get("schedule"); section != nil {
+	if section := p.expand(node); section != nil {
 		if err := e.parse(section); err != nil {
 			c.reason, c.errs = Invalid, asErrors(settingsDir, err)
 			return c
@@ -249,11 +252,25 @@ func evaluate(s top.Signature, files []*file, places map[string]strictyaml.Pos) 
 	}
 	if err != nil {
 		c.reason = TooLarge
-		c.errs = strictyaml.Errors{{Pos: places[s.Refs[len(s.Refs)-1]], Msg: fmt.Sprintf("%v; they come from %s", err, strings.Join(paths(files), ", "))}}
+		c.errs = strictyaml.Errors{{Pos: p.places[s.Refs[len(s.Refs)-1]], Msg: fmt.Sprintf("%v; they come from %s", err, strings.Join(paths(files), ", "))}}
 		return c
 	}
 	c.result = e
 	return c
+}
+
+// expand returns the schedule of merged settings, nil if they have none, after it has put the days of the repo's
+// calendars in place of their names.
+func (p *pass) expand(merged *strictyaml.Node) *strictyaml.Node {
+	i := slices.IndexFunc(merged.Map, func(pair strictyaml.Pair) bool { return pair.Key == "schedule" })
+	if i < 0 {
+		return nil
+	}
+	section := &merged.Map[i].Value
+	if len(p.rules.calendars) > 0 {
+		*section = p.rules.calendars.Expand(*section)
+	}
+	return *section
 }
 
 // parse reads the merged schedule. An entry that one file alone makes is parsed once for all signatures.
@@ -277,11 +294,14 @@ func (e *Effective) parse(section *strictyaml.Node) error {
 			rest.Map = append(rest.Map, p)
 		}
 	}
-	set, err := schedule.ParseSet(&rest)
+	set, err := schedule.ParseEntries(&rest)
 	if err != nil {
 		return err
 	}
 	maps.Copy(e.Schedule, set)
+	if err := e.Schedule.Check(section); err != nil {
+		return err
+	}
 	for _, p := range rest.Map {
 		if f := own(p); f != nil {
 			f.parsed[p.Key] = set[p.Key]

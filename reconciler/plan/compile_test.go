@@ -553,3 +553,41 @@ func FuzzCompile(f *testing.F) {
 		}
 	})
 }
+
+const calendars = `
+-- zester.yaml --
+calendars: {freeze: [2026-12-24/2027-01-06, sat]}
+-- top.yaml --
+base: {'*': [a, b]}
+-- settings/a.yaml --
+schedule:
+  careful: {module: test.ping, interval: 1h, blackout: freeze}
+-- settings/b.yaml --
+schedule:
+  after: {module: test.ping, needs: {entry: careful}}
+`
+
+func TestCalendarsOfTheRepoAreWrittenOut(t *testing.T) {
+	c := plan.NewCompiler()
+	files := tree(calendars)
+	before := compile(t, c, files, fleet("web-01")).Peels["web-01"]
+	if !bytes.Contains(before.Settings, []byte("2026-12-24/2027-01-06")) || bytes.Contains(before.Settings, []byte("freeze")) {
+		t.Errorf("the peel gets %q", before.Settings)
+	}
+	files["zester.yaml"] = &fstest.MapFile{Data: []byte("calendars: {freeze: [sun]}")}
+	if after := compile(t, c, files, fleet("web-01")).Peels["web-01"]; after.Digest == before.Digest {
+		t.Error("another calendar changes nothing")
+	}
+	files["zester.yaml"] = &fstest.MapFile{Data: []byte("calendars: {other: [sun]}")}
+	if _, err := c.Compile(files, fleet("web-01")); err == nil || !strings.Contains(err.Error(), "settings/a.yaml:2:") || !strings.Contains(err.Error(), "freeze") {
+		t.Errorf("a calendar that is not there: %v", err)
+	}
+}
+
+func TestNeedsAreCheckedOverAllFilesOfAPeel(t *testing.T) {
+	files := tree(calendars)
+	files["top.yaml"] = &fstest.MapFile{Data: []byte("base: {'*': [b]}")}
+	if _, err := plan.NewCompiler().Compile(files, fleet("web-01")); err == nil || !strings.Contains(err.Error(), "schedule.after.needs") {
+		t.Errorf("an entry of a file that the peel does not get: %v", err)
+	}
+}

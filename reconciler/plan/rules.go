@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
@@ -10,8 +11,10 @@ type rules struct {
 	sources []*file
 	top     *top.File // of the files that can be read
 	groups  map[string][]string
-	reason  Reason
-	errs    strictyaml.Errors
+
+	calendars schedule.Calendars
+	reason    Reason
+	errs      strictyaml.Errors
 }
 
 // readRules reads zester.yaml, the first of sources and nil if there is none, and the top files. Where zester.yaml
@@ -41,6 +44,11 @@ func readRules(sources []*file) rules {
 	if err != nil {
 		r.fail(Invalid, asErrors(policyFile, err)...)
 		return r
+	}
+	if policy.Calendars != nil {
+		if r.calendars, err = schedule.ParseCalendars(policy.Calendars); err != nil {
+			r.fail(Invalid, asErrors(policyFile, err)...)
+		}
 	}
 	var readable []*strictyaml.Node
 	for _, doc := range docs[1:] {

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,6 +15,18 @@ import (
 // Needs must name entries of the set and not go round in a circle; so of two sets, each without circles,
 // [Merge] makes none.
 func ParseSet(n *strictyaml.Node) (Set, error) {
+	set, err := ParseEntries(n)
+	var errs strictyaml.Errors
+	for _, e := range []error{err, set.Check(n)} {
+		if list, ok := errors.AsType[strictyaml.Errors](e); ok {
+			errs = append(errs, list...)
+		}
+	}
+	return set, errs.Err()
+}
+
+// ParseEntries is [ParseSet] without [Set.Check], for who makes a set of several documents.
+func ParseEntries(n *strictyaml.Node) (Set, error) {
 	entries, errs := pairs(n)
 	set := make(Set, len(entries))
 	for _, pair := range entries {
@@ -24,9 +37,14 @@ func ParseSet(n *strictyaml.Node) (Set, error) {
 		}
 		set[e.Name] = e
 	}
-	errs = append(errs, set.checkNeeds(n)...)
-	errs = append(errs, set.checkGroups(n)...)
 	return set, errs.Err()
+}
+
+// Check refuses what is wrong between the entries of a set, n being the document that all of them were read from:
+// needs of an entry that is not in n or in a circle, whose entries it takes out of the set, and groups that
+// disagree. The error is a [strictyaml.Errors].
+func (s Set) Check(n *strictyaml.Node) error {
+	return append(s.checkNeeds(n), s.checkGroups(n)...).Err()
 }
 
 // ParseEntry reads one entry. The error is a [strictyaml.Errors] of all that is wrong with it.

@@ -16,6 +16,9 @@ type Policy struct {
 	Groups target.Groups
 	// Words are the groups as they were written, for [target.ParseGroups].
 	Words map[string][]string
+	// Calendars are sets of days that schedule entries refer to by name, as package schedule reads them; nil if
+	// there are none.
+	Calendars *strictyaml.Node
 }
 
 // policyKeys are all keys of zester.yaml.
@@ -40,7 +43,7 @@ func ParsePolicy(doc *strictyaml.Node) (*Policy, error) {
 	}
 	var errs strictyaml.Errors
 	for _, p := range doc.Map {
-		if p.Key != "nodegroups" {
+		if p.Key != "nodegroups" && p.Key != "calendars" {
 			errs = append(errs, strictyaml.Error{Pos: p.KeyPos, Path: p.Key, Msg: "is not supported yet"})
 		}
 	}
@@ -52,7 +55,7 @@ func ParsePolicy(doc *strictyaml.Node) (*Policy, error) {
 	if err := append(errs, more...).Err(); err != nil {
 		return nil, err
 	}
-	return &Policy{Groups: groups, Words: defs.words}, nil
+	return &Policy{Groups: groups, Words: defs.words, Calendars: keys.Calendars}, nil
 }
 
 const groupsPath = "nodegroups"
