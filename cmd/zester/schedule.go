@@ -1,0 +1,250 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+func (a *app) scheduleCommand() *cobra.Command {
+	return group("schedule", "See when schedule entries run", a.nextCommand(), a.explainCommand(), a.forecastCommand())
+}
+
+const entryManual = `
+
+The entry is one timing and what goes with it, or an entry of a file of the config repo, of peel.yaml, or of a file
+that holds nothing but a schedule:
+
+  --cron '30 2 * * mon-fri' --zone Europe/London
+  --when 'every 15 minutes between 8am and 6pm'
+  --file settings/db/backup.yaml --entry backup`
+
+// An entrySource is what the flags say of the entry that is looked at.
+type entrySource struct {
+	flags             *pflag.FlagSet
+	zone, file, entry string
+}
+
+// timingFlags are the flags that are a timing, named as the fields are.
+var timingFlags = []string{"cron", "when", "interval", "at"}
+
+// fieldFlags are the flags that go with a timing, by the fields that they fill.
+var fieldFlags = []struct{ field, flag string }{{"timezone", "zone"}, {"dst_gap", "dst-gap"}, {"dst_overlap", "dst-overlap"}}
+
+func (s *entrySource) addFlags(flags *pflag.FlagSet) {
+	s.flags = flags
+	flags.String("cron", "", "a cron `EXPRESSION` of five fields")
+	flags.String("when", "", "an English `PHRASE`")
+	flags.String("interval", "", "a `DURATION` from the end of one run to the next, or hourly, daily, weekly, monthly")
+	flags.String("at", "", "an `INSTANT`, as in 2026-06-01T09:00:00+01:00")
+	flags.StringVar(&s.zone, "zone", "", "the IANA `ZONE` of an entry that names none (default: this host's)")
+	flags.String("dst-gap", "", "what becomes of times that the clock jumps over: run, skip or shift")
+	flags.String("dst-overlap", "", "what becomes of times that come twice: auto, first, last or both")
+	flags.StringVar(&s.file, "file", "", "read the entry from `FILE`")
+	flags.StringVar(&s.entry, "entry", "", "the `NAME` of the entry in the file")
+}
+
+// A subject is the entry that was asked about.
+type subject struct {
+	entry      *schedule.Entry
+	expression string // the timing, as it was written
+	zone       *time.Location
+	zoneName   string
+}
+
+func (s *entrySource) read() (*subject, error) {
+	var given []string
+	for _, name := range timingFlags {
+		if s.flags.Changed(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	switch {
+	case s.file != "" && len(given) > 0:
+		return nil, usageError("%s and --file are two entries: give one of them", given[0])
+	case len(given) > 1:
+		return nil, usageError("%s are two timings: give one of them", strings.Join(given[:2], " and "))
+	case s.file == "" && s.entry != "":
+		return nil, usageError("--entry needs --file")
+	case s.file == "" && len(given) == 0:
+		return nil, usageError("there is no entry: give --%s, or --file and --entry", strings.Join(timingFlags, ", --"))
+	case s.file == "":
+		return s.fromFlags(strings.TrimPrefix(given[0], "--"))
+	case s.entry == "":
+		return nil, usageError("--file needs --entry, the name of an entry in it")
+	case s.flags.Changed("dst-gap"), s.flags.Changed("dst-overlap"):
+		return nil, usageError("--dst-gap and --dst-overlap do not go with --file: the entry says it")
+	}
+	return s.fromFile()
+}
+
+// fromFlags writes the flags down as an entry of the language, for its parser to judge.
+func (s *entrySource) fromFlags(timing string) (*subject, error) {
+	n := &strictyaml.Node{Kind: strictyaml.Map, Pos: strictyaml.Pos{File: "--" + timing}}
+	set := func(field, flag string) {
+		at := strictyaml.Pos{File: "--" + flag}
+		value := &strictyaml.Node{Kind: strictyaml.String, Pos: at, Value: s.flags.Lookup(flag).Value.String()}
+		n.Map = append(n.Map, strictyaml.Pair{Key: field, KeyPos: at, Value: value})
+	}
+	set(timing, timing)
+	for _, f := range fieldFlags {
+		if s.flags.Changed(f.flag) {
+			set(f.field, f.flag)
+		}
+	}
+	e, err := schedule.ParseEntry("entry", withModule(n))
+	if err != nil {
+		return nil, flagErrors(err)
+	}
+	return s.about(e, n)
+}
+
+// flagErrors says of errors at flags no more than the flag and what is wrong with it.
+func flagErrors(err error) error {
+	errs, ok := errors.AsType[strictyaml.Errors](err)
+	if !ok {
+		return err
+	}
+	lines := make([]string, len(errs))
+	for i, e := range errs {
+		lines[i] = fmt.Sprintf("cannot use %s: %s", e.Pos, e.Msg)
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
+
+// withModule gives an entry that says only when to run something to run. Beside another file's layer an entry of a
+// settings file need not name its module.
+func withModule(n *strictyaml.Node) *strictyaml.Node {
+	if n.Kind != strictyaml.Map {
+		return n
+	}
+	for _, key := range []string{"module", "command", "prompt"} {
+		if v := n.Get(key); v != nil && v.Kind != strictyaml.Null {
+			return n
+		}
+	}
+	whole := *n
+	whole.Map = append([]strictyaml.Pair{{
+		Key: "module", KeyPos: n.Pos, Value: &strictyaml.Node{Kind: strictyaml.String, Pos: n.Pos, Value: "test.ping"},
+	}}, n.Map...)
+	return &whole
+}
+
+func (s *entrySource) fromFile() (*subject, error) {
+	data, err := os.ReadFile(s.file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the entry: %w", err)
+	}
+	n, err := strictyaml.Parse(s.file, data)
+	if err != nil {
+		return nil, err
+	}
+	if section := n.Get("schedule"); section != nil {
+		n = section
+	}
+	found := n.Get(s.entry)
+	if found == nil {
+		var names []string
+		for _, p := range n.Map {
+			names = append(names, p.Key)
+		}
+		return nil, fmt.Errorf("there is no entry %q in %s%s", s.entry, s.file, strictyaml.Suggest(s.entry, names))
+	}
+	e, err := schedule.ParseEntry(s.entry, withModule(found))
+	if err != nil {
+		return nil, err
+	}
+	return s.about(e, found)
+}
+
+func (s *entrySource) about(e *schedule.Entry, n *strictyaml.Node) (*subject, error) {
+	about := &subject{entry: e, expression: expressionOf(n), zoneName: e.Clock.Zone}
+	var err error
+	switch {
+	case e.Clock.Zone != "":
+		about.zone, err = schedule.Zone(e.Clock.Zone)
+	case s.zone != "":
+		about.zoneName = s.zone
+		about.zone, err = schedule.Zone(s.zone)
+	default:
+		about.zone, about.zoneName = time.Local, hostZone()
+	}
+	return about, err
+}
+
+// expressionOf is the timing of an entry as its text has it; the elements of a list are put together.
+func expressionOf(n *strictyaml.Node) string {
+	for _, key := range []string{"cron", "when", "schedule", "interval", "every", "at", "after"} {
+		v := n.Get(key)
+		if v == nil || v.Kind == strictyaml.Null {
+			continue
+		}
+		if v.Kind != strictyaml.List {
+			return fmt.Sprint(v.Value)
+		}
+		texts := make([]string, len(v.List))
+		for i, e := range v.List {
+			texts[i] = fmt.Sprint(e.Value)
+		}
+		return strings.Join(texts, "; ")
+	}
+	return ""
+}
+
+// hostZone is the IANA name of this host's zone, or Local where the host does not tell.
+func hostZone() string {
+	name := time.Local.String()
+	if name != "Local" {
+		return name
+	}
+	file, err := filepath.EvalSymlinks("/etc/localtime")
+	if err != nil {
+		return name
+	}
+	_, iana, _ := strings.Cut(file, "/zoneinfo/")
+	if _, err := schedule.Zone(iana); err != nil {
+		return name
+	}
+	return iana
+}
+
+// explanation is what `schedule explain` prints as data.
+type explanation struct {
+	Expression  string `json:"expression"`
+	Explanation string `json:"explanation"`
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	var from entrySource
+	cmd := &cobra.Command{
+		Use:   "explain",
+		Short: "Say in English when an entry runs",
+		Long: `explain prints one sentence that says when and how an entry runs. It asks no master. An entry that is refused ends it
+with 1 and the reason.` + entryManual + `
+
+-o json: {"expression": …, "explanation": …}`,
+		Args: words(),
+		RunE: func(*cobra.Command, []string) error {
+			s, err := from.read()
+			if err != nil {
+				return err
+			}
+			text := s.entry.Explain()
+			return a.print(explanation{s.expression, text}, []string{text}, func() error {
+				_, err := fmt.Fprintln(a.out, plain(text))
+				return err
+			})
+		},
+	}
+	from.addFlags(cmd.Flags())
+	return cmd
+}
