@@ -1,0 +1,59 @@
+package cmd_test
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestTheTourRunsAsPrinted types README's tour into a shell, in a directory and on a port of the test's own.
+func TestTheTourRunsAsPrinted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs the three commands")
+	}
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tour, _ := strings.Cut(string(readme), "\n## Five minutes\n")
+	tour, _, _ = strings.Cut(tour, "\n## ")
+	var script strings.Builder
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(tour, -1) {
+		script.WriteString(block[1])
+	}
+	dir := filepath.Join(t.TempDir(), "tour")
+	typed := strings.NewReplacer("/tmp/zester-tour", dir, "14222", freePort(t)).Replace(script.String())
+	bash := exec.CommandContext(t.Context(), "bash", "-e", "-c", typed)
+	bash.Dir = ".."
+	out, err := bash.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"2 of 2 applied", "web-01:\n    hello\n", "file:      settings/web/nginx.yaml:2", "Ada Operator <ada@example.com>",
+		`settings/web/nginx.yaml:5:5: schedule.hello.intervall: unknown field; did you mean "interval"?`,
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the tour leaves %s behind: %v", dir, err)
+	}
+}
+
+// freePort returns a port that nobody listens on at the moment.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
