@@ -2,11 +2,9 @@ package peel
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/peel/module"
-	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -78,34 +76,6 @@ func lookup(values map[string]any, path string) (any, bool) {
 	return value, true
 }
 
-// listed is one entry as schedule.list shows it.
-type listed struct {
-	scheduler.EntryState
-	Source string `json:"source"` // "settings" or "peel.yaml"
-	Commit string `json:"commit,omitempty"`
-	Origin string `json:"origin,omitempty"` // file:line
-	Author string `json:"author,omitempty"`
-}
-
-func (p *Peel) scheduleList(ctx context.Context, _ module.Call) wire.Result {
-	states, err := p.sched.State(ctx)
-	if err != nil {
-		return refusal("%v", err)
-	}
-	fromSettings, _ := p.current.Load().values["schedule"].(map[string]any)
-	entries := map[string]listed{}
-	for _, s := range states {
-		entry := listed{EntryState: s, Source: "peel.yaml"}
-		if _, ok := fromSettings[s.Name]; ok {
-			o := p.originOf(s.Name)
-			entry.Source, entry.Commit, entry.Author = "settings", string(o.Commit), o.Author
-			entry.Origin = fmt.Sprintf("%s:%d", o.File, o.Line)
-		}
-		entries[s.Name] = entry
-	}
-	return answer(entries)
-}
-
 // answer is a success with v in the plain form that travels.
 func answer(v any) wire.Result {
 	data, err := canon.Normalize(v)
@@ -122,4 +92,11 @@ func (p *Peel) addFunctions() {
 	p.registry.Add("facts.items", p.factsItems)
 	p.registry.Add("facts.get", p.factsGet)
 	p.registry.Add("schedule.list", p.scheduleList)
+	p.registry.Add("schedule.next", onEntry(p.scheduleNext))
+	p.registry.Add("schedule.history", p.scheduleHistory)
+	p.registry.Add("schedule.breaker", p.scheduleBreaker)
+	p.registry.Add("schedule.run", onEntry(p.scheduleRun))
+	p.registry.Add("schedule.pause", onEntry(p.schedulePause))
+	p.registry.Add("schedule.resume", onEntry(p.scheduleResume))
+	p.registry.Add("schedule.skip", onEntry(p.scheduleSkip))
 }

@@ -12,34 +12,47 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// runEntry is what the scheduler calls when an entry runs. The report of an entry with return_job is in the outbox
-// when it returns.
+// runEntry is what the scheduler calls when an entry runs. It leaves the report of an entry with return_job to the
+// scheduler, which knows what attempt is the last.
 func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) scheduler.Outcome {
 	origin := p.originOf(f.Name) // before the run: a reload during it must not change who made it run
 	result := p.registry.Call(ctx, f.Entry.Module, module.Call{Args: f.Entry.Args})
-	if f.Entry.ReturnJob == schedule.ReturnAlways {
-		if err := p.reportRun(f, result, origin); err != nil {
-			p.log.Error("report of a run not stored", "entry", f.Name, "err", err)
+	out := scheduler.Outcome{Success: result.Success, Error: result.Error}
+	want := f.Entry.ReturnJob
+	if want == schedule.ReturnAlways || want == schedule.ReturnFailures && !result.Success {
+		out.Report = func(why string) string {
+			result.Error = why
+			return p.reportRun(f, result, origin)
 		}
 	}
-	return scheduler.Outcome{Success: result.Success, Error: result.Error}
+	return out
 }
 
-func (p *Peel) reportRun(f scheduler.Fire, result wire.Result, o settings.Origin) error {
+// reportRun puts the report of a run into the outbox and returns its job, empty if it could not be stored.
+func (p *Peel) reportRun(f scheduler.Fire, result wire.Result, o settings.Origin) string {
+	r := p.scheduledResult(f, result, o)
+	data, err := encode(&r, &r.Result)
+	if err == nil {
+		err = p.outbox.Put(string(r.JID), wire.ScheduledOf(r.JID, p.wire), data)
+	}
+	if err != nil {
+		p.log.Error("report of a run not stored", "entry", f.Name, "err", err)
+		return ""
+	}
+	return string(r.JID)
+}
+
+func (p *Peel) scheduledResult(f scheduler.Fire, result wire.Result, o settings.Origin) wire.ScheduledResult {
 	r := wire.ScheduledResult{
 		JID: wire.NewJID(), Peel: p.o.ID, Entry: f.Name, Trigger: wire.Trigger(f.Trigger),
 		Function: f.Entry.Module, Args: f.Entry.Args, Result: result,
-		Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Finished: time.Now(),
+		Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Finished: time.Now(), Late: f.Late,
 		Commit: string(o.Commit), Author: o.Author, V: wire.Version,
 	}
 	if o.File != "" {
 		r.Origin = fmt.Sprintf("%s:%d", o.File, o.Line)
 	}
-	data, err := encode(&r, &r.Result)
-	if err != nil {
-		return err
-	}
-	return p.outbox.Put(string(r.JID), wire.ScheduledOf(r.JID, p.wire), data)
+	return r
 }
 
 // originOf is where an entry of the settings in force comes from; zero for one of the configuration.

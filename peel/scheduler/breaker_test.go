@@ -162,7 +162,7 @@ func TestRunThatFailsIsTriedAgainAfterTheBackoff(t *testing.T) {
 		h.takes["e"] = 10 * time.Second
 		reports := 0
 		h.answer("e", func() scheduler.Outcome {
-			return scheduler.Outcome{Error: "no", Report: func() string { reports++; return "job" }}
+			return scheduler.Outcome{Error: "no", Report: func(string) string { reports++; return "job" }}
 		})
 		h.apply(one(t, "interval: 10m, timeout: 30s, retry: {attempts: 2, backoff: 20s}"))
 		time.Sleep(11*time.Minute + 10*time.Second)
@@ -194,7 +194,7 @@ func TestRunIsNotTriedAgainOnceItsEntryIsGoneOrThePeelStops(t *testing.T) {
 				h := start(t, scheduler.Options{})
 				reports := 0
 				h.answer("e", func() scheduler.Outcome {
-					return scheduler.Outcome{Error: "no", Report: func() string { reports++; return "" }}
+					return scheduler.Outcome{Error: "no", Report: func(string) string { reports++; return "" }}
 				})
 				h.apply(one(t, "interval: 1m, retry: {attempts: 3, backoff: 1h}"))
 				time.Sleep(2 * time.Minute)

@@ -99,6 +99,44 @@ func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 	})
 }
 
+// maxNext is how many fires ahead Next tells.
+const maxNext = 100
+
+// Next returns the next n nominal times, 100 at the most, at which an entry may run, as if no run took time and none
+// were asked for: those when its windows are shut are left out. There are none for an entry that is not active.
+func (s *Scheduler) Next(ctx context.Context, name string, n int) (fires []time.Time, err error) {
+	err = s.command(ctx, "foresee", name, func(o *owner, e *entry) error {
+		if e.active() && e.next.trigger != "" {
+			fires = o.ahead(e, min(n, maxNext))
+		}
+		return nil
+	})
+	return fires, err
+}
+
+// maxShut bounds how many nominal times in a row may be outside the windows before the search ends.
+const maxShut = 10_000
+
+func (o *owner) ahead(e *entry, n int) []time.Time {
+	var list []time.Time
+	at, ok := o.time(e.next, e.next.nominal), true
+	if e.next.held {
+		list, at = append(list, o.time(e.next, e.next.at)), o.s.now().wall
+		at, ok = e.timing.Next(at)
+	}
+	for shut := 0; ok && shut < maxShut && len(list) < n; at, ok = e.timing.Next(at) {
+		switch {
+		case !e.mayFire(at):
+			return list
+		case e.closed(at) != "":
+			shut++
+		default:
+			list, shut = append(list, at.In(o.s.o.Zone)), 0
+		}
+	}
+	return list[:min(len(list), max(n, 0))]
+}
+
 // command carries something out on an entry of the schedule; what tells errors what that was.
 func (s *Scheduler) command(ctx context.Context, what, name string, f func(*owner, *entry) error) error {
 	var refused error

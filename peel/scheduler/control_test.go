@@ -230,7 +230,7 @@ func TestLastTenRunsAreRemembered(t *testing.T) {
 		n := 0
 		h.answer("e", func() scheduler.Outcome {
 			n++
-			return scheduler.Outcome{Success: n%2 == 0, Error: "odd", Report: func() string { return "job" }}
+			return scheduler.Outcome{Success: n%2 == 0, Error: "odd", Report: func(string) string { return "job" }}
 		})
 		h.apply(one(t, "interval: 59s"))
 		time.Sleep(20 * time.Minute)

@@ -216,7 +216,7 @@ func (s *Scheduler) carryOut(ctx context.Context, r *run) {
 	}()
 	r.outcome = s.attempts(ctx, r)
 	if r.outcome.Report != nil {
-		r.job = r.outcome.Report()
+		r.job = r.outcome.Report(r.outcome.Error)
 	}
 }
 

@@ -107,9 +107,10 @@ type Fire struct {
 type Outcome struct {
 	Success bool
 	Error   string // kept with the entry, cut to 1,024 bytes
-	// Report, if not nil, is called on the goroutine of the run when no other attempt follows. It returns the job that
-	// the run is reported as, which is kept with the entry, or nothing.
-	Report func() (job string)
+	// Report, if not nil, is called on the goroutine of the run when no other attempt follows, with Error as it is
+	// after what ended the run, such as its timeout, was added. It returns the job that the run is reported as, which
+	// is kept with the entry, or nothing.
+	Report func(err string) (job string)
 }
 
 // A Scheduler runs the entries of one schedule. Its methods are safe for concurrent use.

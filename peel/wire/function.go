@@ -35,6 +35,13 @@ type Function struct {
 	Params   []Param `json:"params,omitempty"`
 }
 
+// Parameters of functions of the schedule.
+var (
+	scheduleEntry  = Param{Name: "entry", Type: String, Required: true, Positional: true, Doc: "name of the entry"}
+	scheduleBy     = Param{Name: "by", Type: String, Doc: "who wants it, for the record"}
+	scheduleReason = Param{Name: "reason", Type: String, Doc: "why, for the record"}
+)
+
 // functions is the catalogue, sorted by name.
 var functions = []Function{
 	{
@@ -57,7 +64,38 @@ var functions = []Function{
 		Params: []Param{{Name: "key", Type: String, Required: true, Positional: true, Doc: "name of the fact; keys of a path are separated by colons"}},
 	},
 	{Name: "facts.items", ReadOnly: true, Doc: "All facts of the host."},
+	{
+		Name: "schedule.breaker", ReadOnly: true, Doc: "The state of an entry's breaker and its last 100 changes.",
+		Params: []Param{scheduleEntry},
+	},
+	{
+		Name: "schedule.history", ReadOnly: true, Doc: "What is remembered of an entry: counters, last times and its last 10 runs.",
+		Params: []Param{scheduleEntry},
+	},
 	{Name: "schedule.list", ReadOnly: true, Doc: "The schedule's entries with their state and next times."},
+	{
+		Name: "schedule.next", ReadOnly: true, Doc: "When an entry fires next, as if its runs took no time.",
+		Params: []Param{
+			{Name: "entry", Type: String, Positional: true, Doc: "name of the entry; default: all"},
+			{Name: "count", Type: Integer, Doc: "how many fires of each, up to 100; default 5"},
+		},
+	},
+	{
+		Name: "schedule.pause", Doc: "Keep an entry from firing, until it is resumed or for a while; runs in flight go on.",
+		Params: []Param{scheduleEntry, scheduleBy, scheduleReason, {Name: "for", Type: Duration, Doc: "how long; default: until it is resumed"}},
+	},
+	{
+		Name: "schedule.resume", Doc: "End the pause of an entry, also one that came of failures, and take back a skip.",
+		Params: []Param{scheduleEntry, scheduleBy},
+	},
+	{
+		Name: "schedule.run", Doc: "Start an entry now, whatever its windows and its breaker say, and not wait for its end.",
+		Params: []Param{scheduleEntry, scheduleBy},
+	},
+	{
+		Name: "schedule.skip", Doc: "Do not run the next fire of an entry's timing.",
+		Params: []Param{scheduleEntry, scheduleBy, scheduleReason, {Name: "for", Type: Duration, Doc: "do run it if it comes later than this; default: whenever it comes"}},
+	},
 	{
 		Name: "settings.get", ReadOnly: true, Doc: "One value of the settings in force, with the commit that they come from.",
 		Params: []Param{{Name: "key", Type: String, Required: true, Positional: true, Doc: "name of the value; keys of a path are separated by colons"}},

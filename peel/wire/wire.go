@@ -112,8 +112,11 @@ type Trigger string
 
 // The triggers of a run.
 const (
-	TriggerTimer Trigger = "timer"
-	TriggerStart Trigger = "start" // run_on_start
+	TriggerTimer   Trigger = "timer"
+	TriggerStart   Trigger = "start"    // run_on_start
+	TriggerCatchUp Trigger = "catch_up" // missed at its time
+	TriggerManual  Trigger = "manual"   // schedule.run
+	TriggerNeeds   Trigger = "needs"    // the end of another entry's run
 )
 
 // A ScheduledResult is the report of a run that a peel started by itself.
@@ -130,6 +133,7 @@ type ScheduledResult struct {
 	Fired    time.Time `json:"fired"`
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"timestamp"`
+	Late     bool      `json:"late,omitempty"`   // started later after Nominal than the entry wants
 	Commit   string    `json:"commit,omitempty"` // the commit that last changed the entry; empty for an entry of peel.yaml
 	Origin   string    `json:"origin,omitempty"` // file:line of the entry at that commit
 	Author   string    `json:"author,omitempty"` // who wrote that commit

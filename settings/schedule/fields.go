@@ -93,7 +93,7 @@ var fields = []field{
 		length("reset_after", MinInterval, MaxInterval, func(e *Entry) *time.Duration { return &e.Failures.Breaker.ResetAfter })),
 	whole("pause_after_errors", 0, maxCounter, func(e *Entry) *int { return &e.Failures.PauseAfter }),
 
-	{name: "return_job", later: string(ReturnFailures), set: (*parser).returnJob, schema: anyOf(&Schema{Type: "boolean"}, words("failures"))},
+	{name: "return_job", set: (*parser).returnJob, schema: anyOf(&Schema{Type: "boolean"}, words("failures"))},
 	object("needs", []string{"entry"},
 		field{name: "entry", set: (*parser).needed, schema: matching(namePattern)},
 		choice("on", func(e *Entry) *NeedsOn { return &e.Needs.On }, NeedsSuccess, NeedsFailure, NeedsDone)),

@@ -1,0 +1,173 @@
+package peel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/module"
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// listed is one entry as schedule.list and schedule.history show it.
+type listed struct {
+	scheduler.EntryState
+	Source string `json:"source"` // "settings" or "peel.yaml"
+	Commit string `json:"commit,omitempty"`
+	Origin string `json:"origin,omitempty"` // file:line
+	Author string `json:"author,omitempty"`
+}
+
+func (p *Peel) list(s scheduler.EntryState) listed {
+	entry := listed{EntryState: s, Source: "peel.yaml"}
+	fromSettings, _ := p.current.Load().values["schedule"].(map[string]any)
+	if _, ok := fromSettings[s.Name]; ok {
+		o := p.originOf(s.Name)
+		entry.Source, entry.Commit, entry.Author = "settings", string(o.Commit), o.Author
+		entry.Origin = fmt.Sprintf("%s:%d", o.File, o.Line)
+	}
+	return entry
+}
+
+// scheduleList leaves out what has a function of its own, so that a thousand entries fit into one answer.
+func (p *Peel) scheduleList(ctx context.Context, _ module.Call) wire.Result {
+	states, err := p.sched.State(ctx)
+	if err != nil {
+		return refusal("%v", err)
+	}
+	entries := map[string]listed{}
+	for _, s := range states {
+		s.Last, s.Breaker = nil, scheduler.Breaker{}
+		entries[s.Name] = p.list(s)
+	}
+	return answer(entries)
+}
+
+func (p *Peel) scheduleHistory(ctx context.Context, call module.Call) wire.Result {
+	s, err := p.stateOf(ctx, call)
+	if err != nil {
+		return refusal("%v", err)
+	}
+	s.Breaker = scheduler.Breaker{}
+	return answer(p.list(s))
+}
+
+func (p *Peel) scheduleBreaker(ctx context.Context, call module.Call) wire.Result {
+	s, err := p.stateOf(ctx, call)
+	if err != nil {
+		return refusal("%v", err)
+	}
+	type breaker struct {
+		State scheduler.BreakerState `json:"state"`
+		scheduler.Breaker
+		FailuresInRow uint64 `json:"failures_in_row"`
+	}
+	return answer(breaker{s.BreakerState, s.Breaker, s.FailuresInRow})
+}
+
+// stateOf is the state of the entry that a call names.
+func (p *Peel) stateOf(ctx context.Context, call module.Call) (scheduler.EntryState, error) {
+	states, err := p.sched.State(ctx)
+	if err != nil {
+		return scheduler.EntryState{}, err
+	}
+	i := slices.IndexFunc(states, func(s scheduler.EntryState) bool { return s.Name == call.Args["entry"] })
+	if i < 0 {
+		return scheduler.EntryState{}, fmt.Errorf("%w: %q", scheduler.ErrNoEntry, call.Args["entry"])
+	}
+	return states[i], nil
+}
+
+// entryArgs are the arguments of the functions that concern an entry; each has some of them.
+type entryArgs struct {
+	Entry  string        `yaml:"entry"`
+	Count  int           `yaml:"count"`
+	By     string        `yaml:"by"`
+	Reason string        `yaml:"reason"`
+	For    time.Duration `yaml:"for"`
+}
+
+const (
+	defaultNext = 5   // fires of an entry
+	maxWords    = 256 // bytes of what is kept of who wants something, and why
+)
+
+func readArgs(call module.Call) (entryArgs, error) {
+	args := entryArgs{Count: defaultNext}
+	if err := strictyaml.Decode(strictyaml.FromValue("args", call.Args), &args); err != nil {
+		return args, err
+	}
+	if _, limited := call.Args["for"]; limited && args.For <= 0 {
+		return args, fmt.Errorf("for must be more than 0, not %v", args.For)
+	}
+	if len(args.By) > maxWords || len(args.Reason) > maxWords {
+		return args, fmt.Errorf("by and reason may have %d bytes each", maxWords)
+	}
+	return args, nil
+}
+
+func (a entryArgs) order() scheduler.Order {
+	o := scheduler.Order{By: a.By, Reason: a.Reason}
+	if a.For > 0 {
+		o.Until = time.Now().Add(a.For)
+	}
+	return o
+}
+
+func (p *Peel) scheduleNext(ctx context.Context, args entryArgs) (any, error) {
+	names := []string{args.Entry}
+	if args.Entry == "" {
+		states, err := p.sched.State(ctx)
+		if err != nil {
+			return nil, err
+		}
+		names = nil
+		for _, s := range states {
+			names = append(names, s.Name)
+		}
+	}
+	fires := make(map[string][]time.Time, len(names))
+	for _, name := range names {
+		list, err := p.sched.Next(ctx, name, args.Count)
+		if err != nil {
+			return nil, err
+		}
+		fires[name] = list
+	}
+	return fires, nil
+}
+
+func (p *Peel) scheduleRun(ctx context.Context, args entryArgs) (any, error) {
+	return true, p.sched.Start(ctx, args.Entry, args.By)
+}
+
+func (p *Peel) schedulePause(ctx context.Context, args entryArgs) (any, error) {
+	return true, p.sched.Pause(ctx, args.Entry, args.order())
+}
+
+func (p *Peel) scheduleResume(ctx context.Context, args entryArgs) (any, error) {
+	return true, p.sched.Resume(ctx, args.Entry, args.By)
+}
+
+func (p *Peel) scheduleSkip(ctx context.Context, args entryArgs) (any, error) {
+	nominal, err := p.sched.Skip(ctx, args.Entry, args.order())
+	return map[string]time.Time{"skipped": nominal}, err
+}
+
+// onEntry makes a function of what is done to an entry.
+func onEntry(do func(context.Context, entryArgs) (any, error)) module.Func {
+	return func(ctx context.Context, call module.Call) wire.Result {
+		args, err := readArgs(call)
+		if err != nil {
+			return refusal("%v", err)
+		}
+		data, err := do(ctx, args)
+		if err != nil {
+			return refusal("%v", err)
+		}
+		return answer(data)
+	}
+}

@@ -1,0 +1,150 @@
+package peel_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// entry asks for one entry of schedule.list.
+func (b *bench) entry(name string) map[string]any {
+	b.t.Helper()
+	entries, _ := b.call("schedule.list", nil).Data.(map[string]any)
+	entry, _ := entries[name].(map[string]any)
+	return entry
+}
+
+func TestFailuresAloneAreReportedWhereThatIsAskedFor(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.give(1, `schedule:
+  good: {module: test.ping, interval: 1m, return_job: failures}
+  bad: {module: test.fail, interval: 1m, return_job: failures, max_runs: 3}
+`)
+		time.Sleep(10*time.Minute + time.Second)
+		synctest.Wait()
+		reports := 0
+		for len(b.heard) > 0 {
+			msg := <-b.heard
+			if !matches(wire.AllScheduled, msg.Subject) {
+				continue
+			}
+			r, err := wire.DecodeScheduled(msg)
+			if err != nil || r.Entry != "bad" || r.Success {
+				t.Errorf("%+v, %v", r, err)
+			}
+			reports++
+		}
+		if reports != 3 {
+			t.Errorf("%d reports", reports)
+		}
+	})
+}
+
+func TestReportOfARunThatIsTriedAgainIsThatOfItsLastAttempt(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.give(1, `schedule:
+  slow: {module: test.sleep, args: {duration: 1h}, interval: 1m, timeout: 10s, max_runs: 1, return_job: true, late_after: 1ms,
+    retry: {attempts: 2, backoff: 1m}}
+`)
+		r := b.reported()
+		if took := r.Finished.Sub(r.Started); took != 150*time.Second || r.Success || !strings.Contains(r.Error, "timed out after 10s") || r.Late {
+			t.Errorf("after %v: %+v", took, r)
+		}
+		synctest.Wait()
+		if e := b.entry("slow"); e["state"] != "exhausted" || e["failures"] != int64(1) {
+			t.Errorf("%v", e)
+		}
+	})
+}
+
+func TestEntriesArePausedResumedSkippedAndRunByHand(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.give(1, "schedule:\n  beat: {module: test.ping, interval: 1h, return_job: true}\n")
+		synctest.Wait()
+		for _, c := range []struct {
+			function string
+			args     map[string]any
+			state    string
+		}{
+			{"schedule.pause", map[string]any{"entry": "beat", "by": "ada", "reason": "disk", "for": "2h"}, "paused_manual"},
+			{"schedule.resume", map[string]any{"entry": "beat", "by": "bob"}, "active"},
+			{"schedule.skip", map[string]any{"entry": "beat"}, "active"},
+		} {
+			if r := b.call(c.function, c.args); !r.Success {
+				t.Errorf("%s: %+v", c.function, r)
+			}
+			if e := b.entry("beat"); e["state"] != c.state {
+				t.Errorf("after %s: %v", c.function, e)
+			}
+		}
+		if r := b.call("schedule.run", map[string]any{"entry": "beat", "by": "ada"}); r.Data != true {
+			t.Errorf("%+v", r)
+		}
+		if r := b.reported(); r.Trigger != wire.TriggerManual || !r.Success {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestScheduleTellsWhatComesAndWhatWas(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.give(1, `schedule:
+  daily: {module: test.fail, cron: "0 9 * * *", not_on: sat, breaker: {threshold: 1, reset_after: 1h}, return_job: true}
+  once: {module: test.ping, at: "2100-01-01T00:00:00Z"}
+`)
+		synctest.Wait()
+		fires, _ := b.call("schedule.next", nil).Data.(map[string]any)
+		if daily, _ := fires["daily"].([]any); len(daily) != 5 || len(fires) != 2 {
+			t.Errorf("%v", fires)
+		}
+		next, _ := b.call("schedule.next", map[string]any{"entry": "daily", "count": int64(2)}).Data.(map[string]any)
+		if daily, _ := next["daily"].([]any); len(daily) != 2 {
+			t.Errorf("%v", next)
+		}
+		time.Sleep(9*time.Hour + time.Minute)
+		r := b.reported()
+		history, _ := b.call("schedule.history", map[string]any{"entry": "daily"}).Data.(map[string]any)
+		last, _ := history["last"].([]any)
+		if past, _ := last[0].(map[string]any); past["job"] != string(r.JID) || past["success"] != false || history["failures"] != int64(1) {
+			t.Errorf("%v", history)
+		}
+		breaker, _ := b.call("schedule.breaker", map[string]any{"entry": "daily"}).Data.(map[string]any)
+		if changes, _ := breaker["transitions"].([]any); breaker["state"] != "open" || len(changes) != 1 {
+			t.Errorf("%v", breaker)
+		}
+		if e := b.entry("daily"); e["last"] != nil || e["breaker_state"] != "open" {
+			t.Errorf("%v", e)
+		}
+	})
+}
+
+func TestOrdersForEntriesThatAreRefused(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.give(1, "schedule:\n  e: {module: test.sleep, args: {duration: 1h}, interval: 24h}\n")
+		synctest.Wait()
+		b.call("schedule.run", map[string]any{"entry": "e"})
+		for _, c := range []struct {
+			function string
+			args     map[string]any
+			want     string
+		}{
+			{"schedule.run", map[string]any{"entry": "e"}, `cannot run "e": the entry runs already`},
+			{"schedule.pause", map[string]any{"entry": "x"}, `cannot pause "x": there is no such entry in the schedule`},
+			{"schedule.history", map[string]any{"entry": "x"}, `there is no such entry in the schedule: "x"`},
+			{"schedule.pause", map[string]any{"entry": "e", "for": "0s"}, "for must be more than 0, not 0s"},
+			{"schedule.skip", map[string]any{"entry": "e", "reason": strings.Repeat("x", 257)}, "by and reason may have 256 bytes each"},
+		} {
+			if r := b.call(c.function, c.args); r.Success || r.Error != c.want {
+				t.Errorf("%s: %q", c.function, r.Error)
+			}
+		}
+	})
+}
