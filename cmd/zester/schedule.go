@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 func (a *app) scheduleCommand() *cobra.Command {
@@ -26,7 +28,9 @@ that holds nothing but a schedule:
 
   --cron '30 2 * * mon-fri' --zone Europe/London
   --when 'every 15 minutes between 8am and 6pm'
-  --file settings/db/backup.yaml --entry backup`
+  --file settings/db/backup.yaml --entry backup
+
+Calendars that the entry names are read from the zester.yaml of the repo.`
 
 // An entrySource is what the flags say of the entry that is looked at.
 type entrySource struct {
@@ -151,6 +155,11 @@ func (s *entrySource) fromFile() (*subject, error) {
 	if section := n.Get("schedule"); section != nil {
 		n = section
 	}
+	calendars, err := calendarsBeside(s.file)
+	if err != nil {
+		return nil, err
+	}
+	n = calendars.Expand(n)
 	found := n.Get(s.entry)
 	if found == nil {
 		var names []string
@@ -164,6 +173,38 @@ func (s *entrySource) fromFile() (*subject, error) {
 		return nil, err
 	}
 	return s.about(e, found)
+}
+
+// calendarsBeside are the calendars of the config repo whose settings directory a file is in; none of any other file.
+func calendarsBeside(file string) (schedule.Calendars, error) {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the config repo: %w", err)
+	}
+	dir := filepath.Dir(path)
+	for filepath.Base(dir) != "settings" {
+		if dir == filepath.Dir(dir) {
+			return nil, nil
+		}
+		dir = filepath.Dir(dir)
+	}
+	name := filepath.Join(filepath.Dir(dir), "zester.yaml")
+	data, err := os.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("cannot read the calendars: %w", err)
+	}
+	n, err := strictyaml.Parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := top.ParsePolicy(n)
+	if err != nil || policy.Calendars == nil {
+		return nil, err
+	}
+	return schedule.ParseCalendars(policy.Calendars)
 }
 
 func (s *entrySource) about(e *schedule.Entry, n *strictyaml.Node) (*subject, error) {

@@ -47,7 +47,7 @@ func (w *walk) after(from time.Time) (time.Time, bool) {
 	at, ok := w.timing.Next(from)
 	for last := at.AddDate(horizon, 0, 0); ok && !w.beyond(at) && at.Before(last); {
 		if at.Before(life.NotBefore) {
-			at, ok = w.reach(at, life.NotBefore)
+			at, ok = w.begin(life.NotBefore)
 			continue
 		}
 		if w.timing.Window(at) == window.Open {
@@ -70,6 +70,15 @@ func (w *walk) after(from time.Time) (time.Time, bool) {
 func (w *walk) beyond(at time.Time) bool {
 	end := w.entry.Life.Until
 	return !w.until.IsZero() && at.After(w.until) || !end.IsZero() && !at.Before(end)
+}
+
+// begin returns the first nominal time of an entry whose life begins. An interval that has passed by then is over at
+// once.
+func (w *walk) begin(life time.Time) (time.Time, bool) {
+	if w.timing.FollowsRuns() {
+		return life, true
+	}
+	return w.timing.Next(life.Add(-1))
 }
 
 // reach goes on from a nominal time to the first one that is not before an instant.

@@ -85,13 +85,19 @@ func TestFires(t *testing.T) {
 		{"an interval counts from the start", `interval: 40m`, nil, "2026-06-01T10:30:00Z", []string{"06-01 09:40:00", "06-01 10:20:00"}},
 		{"the life of an entry", `interval: 1h`, func(e *schedule.Entry) {
 			e.Life.NotBefore, e.Life.Until = at("2026-06-01T10:30:00Z"), at("2026-06-01T13:00:00Z")
+		}, "", []string{"06-01 10:30:00", "06-01 11:30:00", "06-01 12:30:00"}},
+		{"and that of one on the wall clock", `cron: "0 * * * *"`, func(e *schedule.Entry) {
+			e.Life.NotBefore, e.Life.Until = at("2026-06-01T11:00:00Z"), at("2026-06-01T13:00:00Z")
 		}, "", []string{"06-01 11:00:00", "06-01 12:00:00"}},
-		{"months keep their day up to a late begin", `interval: monthly`, func(e *schedule.Entry) {
-			e.Life.NotBefore, e.Life.MaxRuns = at("2027-01-01T00:00:00Z"), 2
-		}, "", []string{"01-01 09:00:00", "02-01 09:00:00"}},
-		{"a begin so far ahead that no duration spans it", `interval: 1h`, func(e *schedule.Entry) {
+		{"a begin that no duration reaches", `interval: 1h`, func(e *schedule.Entry) {
 			e.Life.NotBefore = at("9999-01-01T00:00:00Z")
 		}, "2026-06-02T00:00:00Z", []string{}},
+		{"months over a closed window", `interval: monthly`, func(e *schedule.Entry) {
+			e.Windows.Rules, e.Life.MaxRuns = window.Rules{}, 2
+			if err := e.Windows.Rules.On.Add("wed"); err != nil {
+				t.Fatal(err)
+			}
+		}, "", []string{"07-01 09:00:00", "09-01 09:00:00"}},
 		{"a number of runs", `cron: "0 * * * *"`, func(e *schedule.Entry) { e.Life.MaxRuns = 2 }, "", []string{"06-01 10:00:00", "06-01 11:00:00"}},
 		{"gone after a run", `cron: "0 * * * *"`, func(e *schedule.Entry) { e.Life.DeleteAfterRun = true }, "", []string{"06-01 10:00:00"}},
 		{"outside the window they are skipped", `cron: "*/20 * * * *"`, func(e *schedule.Entry) {

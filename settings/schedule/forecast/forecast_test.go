@@ -127,6 +127,21 @@ func TestIntervalsAreSpreadOverTime(t *testing.T) {
 	}
 }
 
+func TestIntervalBeginsEverywhereAtOnceWithItsLife(t *testing.T) {
+	e := with(entry(t, `interval: 10m, splay: 4m`), func(e *schedule.Entry) { e.Life.NotBefore = instant(t, "2026-06-01T00:20:00Z") })
+	o := forecast.Options{From: instant(t, "2026-06-01T00:00:00Z"), For: time.Hour}
+	f := expect(t, o, forecast.Group{Peels: peels(120), Schedule: schedule.Set{"e": e}})
+	for i, want := range map[int]float64{19: 0, 20: 30 + 10, 23: 30 + 10, 24: 10, 59: 10} {
+		if !near(f.Minutes[i], want) {
+			t.Errorf("minute %d: %g runs, want %g", i, f.Minutes[i], want)
+		}
+	}
+	e = with(*e, func(e *schedule.Entry) { e.Life.MaxRuns = 2 })
+	if f := expect(t, o, forecast.Group{Peels: peels(120), Schedule: schedule.Set{"e": e}}); !near(f.Total(), 240) {
+		t.Errorf("two runs at most of each: %g runs, want 240", f.Total())
+	}
+}
+
 func TestWindowsCloseAfterTheSplayToo(t *testing.T) {
 	o := forecast.Options{From: instant(t, "2026-06-01T00:00:00Z"), For: 2 * time.Hour}
 	e := with(entry(t, `cron: "50 0 * * *", splay: 20m`), func(e *schedule.Entry) { e.Windows.Rules = hours(t, "00:00-01:00") })

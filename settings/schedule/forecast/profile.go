@@ -48,27 +48,33 @@ func (p *profile) compute(l *load) {
 func (p *profile) rhythm() {
 	e := p.entry
 	next, _ := p.timing.Next(p.from) // an interval never ends
-	p.spread = next.Sub(p.from)
+	spread := next.Sub(p.from)
 	if e.Clock.IntervalFrom == schedule.FromEnd {
-		p.spread += (e.Splay.Min + e.Splay.Max) / 2 // each run is delayed, and the next interval begins after it
+		spread += (e.Splay.Min + e.Splay.Max) / 2 // each run is delayed, and the next interval begins after it
 	}
-	rate := float64(p.count) * float64(time.Minute) / float64(p.spread)
+	rate := float64(p.count) * float64(time.Minute) / float64(spread)
 	runs := e.Life.MaxRuns
 	if e.Life.DeleteAfterRun {
 		runs = 1
 	}
 	left := float64(p.count) * float64(runs)
+	if life := e.Life.NotBefore; !life.Before(p.from) && life.Before(p.end()) {
+		p.fire(life) // an interval that has passed by then is over at once, everywhere
+		left -= float64(p.count)
+	}
 	for i := range p.minutes {
 		at := p.at(i)
 		if at.Before(e.Life.NotBefore) || !e.Life.Until.IsZero() && !at.Before(e.Life.Until) {
 			continue
 		}
-		p.minutes[i] = rate
+		more := rate
 		if runs > 0 {
-			p.minutes[i] = min(rate, left)
-			left -= p.minutes[i]
+			more = min(rate, left)
+			left -= more
 		}
+		p.minutes[i] += more
 	}
+	p.spread = spread
 }
 
 func (p *profile) at(minute int) time.Time {
