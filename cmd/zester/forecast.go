@@ -18,7 +18,6 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 const forecastManual = `forecast says from a config repo alone how many runs its schedules start in each minute, over all peels of a file:
@@ -172,19 +171,6 @@ func (a *app) groups(dir, facts string) ([]forecast.Group, error) {
 		groups = append(groups, forecast.Group{Peels: peels, Schedule: e.Schedule})
 	}
 	return groups, nil
-}
-
-// readFleet reads a file of peels.
-func readFleet(file string) (top.Fleet, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return top.Fleet{}, fmt.Errorf("cannot read the peels: %w", err)
-	}
-	node, err := strictyaml.Parse(file, data)
-	if err != nil {
-		return top.Fleet{}, err
-	}
-	return top.ParseFleet(node)
 }
 
 // forecastAnswer is what forecast prints as data.

@@ -72,15 +72,7 @@ func (a *app) evalLive(cmd *cobra.Command, expr string) error {
 }
 
 func (a *app) evalFile(file, expr string) error {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("cannot read the peels: %w", err)
-	}
-	node, err := strictyaml.Parse(file, data)
-	if err != nil {
-		return err
-	}
-	fleet, err := top.ParseFleet(node)
+	fleet, err := readFleet(file)
 	if err != nil {
 		return err
 	}
@@ -99,4 +91,17 @@ func (a *app) evalFile(file, expr string) error {
 	a.warnUnknown(slices.DeleteFunc(e.Lists(), func(id target.PeelID) bool { return known[id] }))
 	slices.Sort(peels)
 	return a.showSelection(expr, peels)
+}
+
+// readFleet reads a file of peels.
+func readFleet(file string) (top.Fleet, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return top.Fleet{}, fmt.Errorf("cannot read the peels: %w", err)
+	}
+	node, err := strictyaml.Parse(file, data)
+	if err != nil {
+		return top.Fleet{}, err
+	}
+	return top.ParseFleet(node)
 }

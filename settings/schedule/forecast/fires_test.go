@@ -167,3 +167,51 @@ func ExampleFires() {
 	// 2026-03-08T03:00:00-04:00
 	// 2026-03-09T02:30:00-04:00
 }
+
+// Fires come after from, one after the other, up to until, and only where windows and life allow it.
+func FuzzFires(f *testing.F) {
+	for _, text := range []string{
+		`{module: a.b, cron: "*/7 8-17 * * mon-fri", only_between: "09:00-12:30"}`,
+		`{module: a.b, cron: "30 2 * * *", timezone: America/New_York, blackout: sat, outside: defer}`,
+		`{module: a.b, interval: 25m, only_between: "22:00-06:00", not_on: [sun], max_runs: 7}`,
+		`{module: a.b, interval: monthly, interval_from: epoch, until: "2030-01-01T00:00:00Z"}`,
+		`{module: a.b, at: ["2026-06-01T09:00:00Z", "2027-06-01T09:00:00Z"], not_before: "2027-01-01T00:00:00Z"}`,
+		`{module: a.b, cron: "0 3 * * *", only_between: "08:00-18:00"}`,
+		`{module: a.b, after: 90m, delete_after_run: true}`,
+	} {
+		f.Add(text, int64(1_780_000_000), int64(40*24*60*60))
+	}
+	f.Fuzz(func(t *testing.T, text string, start, length int64) {
+		n, err := strictyaml.Parse("", []byte(text))
+		if err != nil {
+			return
+		}
+		e, err := schedule.ParseEntry("e", n)
+		if err != nil {
+			return
+		}
+		timing, err := e.Timing(time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const century = 100 * 365 * 24 * 60 * 60
+		from := time.Unix(start%century, 0).UTC()
+		until := from.Add(time.Duration(length%(century/20)) * time.Second)
+		last, fires := from, 0
+		for at := range forecast.Fires(e, timing.Seen(from), from, until) {
+			life := e.Life
+			switch {
+			case !at.After(last), at.After(until):
+				t.Fatalf("%s after %s, in (%s, %s]", at, last, from, until)
+			case timing.Window(at) != window.Open:
+				t.Fatalf("%s is outside the windows", at)
+			case at.Before(life.NotBefore), !life.Until.IsZero() && !at.Before(life.Until), life.MaxRuns > 0 && fires >= life.MaxRuns:
+				t.Fatalf("%s, fire %d, is not in the life of the entry", at, fires)
+			}
+			last = at
+			if fires++; fires == 100 {
+				break
+			}
+		}
+	})
+}
