@@ -68,6 +68,9 @@ const maxLooks = 100_000
 
 // missed are the last n nominal times in (from, to] at which the entry would have run.
 func (o *owner) missed(e *entry, from, to time.Time, n int) []time.Time {
+	if limit := to.Add(-longAgo); from.Before(limit) {
+		from = limit
+	}
 	for back := time.Minute; ; back *= 2 {
 		start, looks := e.lattice(from, to, back), 0
 		var list []time.Time

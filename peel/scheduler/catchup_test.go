@@ -245,3 +245,39 @@ func TestYearOfMissedMinutesIsSearchedFromItsEnd(t *testing.T) {
 		h.expectRuns("c")
 	})
 }
+
+func TestRestartBeforeAllMissedFiresAreMadeUpOwesTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		set := one(t, `cron: "0 * * * *", catch_up: run_all`)
+		h := start(t, o)
+		h.apply(set)
+		time.Sleep(90 * time.Minute)
+		h.shut()
+		time.Sleep(9 * time.Hour)
+		ran := 0
+		for range 3 {
+			h = start(t, o)
+			h.apply(set)
+			time.Sleep(12 * time.Second) // three of nine
+			ran += len(h.all())
+			h.shut()
+		}
+		if ran != 9 {
+			t.Errorf("%d runs", ran)
+		}
+	})
+}
+
+func TestFireThatIsSeenALittleLateRunsWithoutAnyDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(one(t, `cron: "* * * * *", start_deadline: 0s`))
+		time.Sleep(50 * time.Second)
+		c.set(20 * time.Second)
+		time.Sleep(20 * time.Second)
+		h.expectNominal("e", "01 00:01")
+	})
+}

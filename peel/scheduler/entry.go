@@ -139,10 +139,10 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
 		e.Hash, e.FailuresInRow = hash, 0
 	}
 	timing := digest(&schedule.Entry{Clock: spec.Clock})
-	if e.Timing != timing && (e.spec == nil || !e.spec.TimingEqual(spec)) {
-		e.TimingSeen, e.TimingRuns, e.Active = now.wall, 0, time.Time{}
+	if e.TimingHash != timing && (e.spec == nil || !e.spec.TimingEqual(spec)) {
+		e.TimingSeen, e.TimingRuns, e.Active, e.Held = now.wall, 0, time.Time{}, time.Time{}
 	}
-	e.spec, e.invalid, e.Left, e.Timing = spec, "", time.Time{}, timing
+	e.spec, e.invalid, e.Left, e.TimingHash = spec, "", time.Time{}, timing
 	if spec.Failures.Breaker.Threshold == 0 {
 		e.Breaker.close(now.wall, "the entry has no breaker any more")
 	}
@@ -179,12 +179,17 @@ func (o *owner) activate(e *entry, now instant) {
 		e.anchor = now.up - min(max(0, now.wall.Sub(e.Nominal)), longAgo)
 	}
 	o.catchUp(e, now)
-	e.Active = now.wall
+	if len(e.arrears.missed) == 0 { // else a restart before all are made up owes the others
+		e.Active = now.wall
+	}
 	if e.timing.FollowsRuns() {
 		e.keepRhythm(now)
 	}
 	if first && e.spec.RunOnStart && e.mayFire(now.wall) && !e.lived() {
 		o.arm(e, TriggerStart, e.clock(now))
+		return
+	}
+	if !e.Held.IsZero() && o.hold(e, TriggerTimer, e.Held, now) {
 		return
 	}
 	o.plan(e, now)
@@ -193,7 +198,7 @@ func (o *owner) activate(e *entry, now instant) {
 // rest leaves an entry that is not active without a fire, but for the end of a pause.
 func (o *owner) rest(e *entry) {
 	e.disarm()
-	e.Active, e.arrears = time.Time{}, arrears{}
+	e.Active, e.Held, e.arrears = time.Time{}, time.Time{}, arrears{}
 	if e.spec != nil && e.Paused != nil && !e.Paused.Until.IsZero() {
 		until := e.Paused.Until.UnixNano()
 		o.lay(e, pending{trigger: triggerResume, onWall: true, nominal: until, at: until})
@@ -261,9 +266,10 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now instant) {
 }
 
 // swap gives the entry other fields, for its next fire. The timer stays; a new splay is drawn unless the old one has
-// begun, and a fire that windows hold looks at them anew.
+// begun, and a fire that windows hold follows them.
 func (o *owner) swap(e *entry, spec *schedule.Entry, now instant) {
 	was, old, next := e.active(), e.spec, e.next
+	opened, _ := e.timing.Opens(now.wall)
 	o.adopt(e, spec, now)
 	switch {
 	case was && !e.active():
@@ -271,8 +277,9 @@ func (o *owner) swap(e *entry, spec *schedule.Entry, now instant) {
 	case !was:
 		o.activate(e, now)
 	case next.held:
-		next.at = next.clock(now) + int64(o.draw(e, now.wall))
-		o.lay(e, next)
+		if opens, _ := e.timing.Opens(now.wall); !opens.Equal(opened) || e.spec.Windows.Outside != old.Windows.Outside {
+			o.rehold(e, next, now)
+		}
 	case next.trigger == "" || spec.Life != old.Life && !next.splaying(now):
 		o.plan(e, now)
 	case spec.Splay != old.Splay && !next.splaying(now):

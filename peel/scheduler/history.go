@@ -11,11 +11,12 @@ type History struct {
 	Seen          time.Time         `json:"seen,omitzero"`         // first active
 	Left          time.Time         `json:"left,omitzero"`         // removed from the schedule
 	Hash          string            `json:"hash,omitempty"`        // of the entry
-	Timing        string            `json:"timing_hash,omitempty"` // of when it runs
+	TimingHash    string            `json:"timing_hash,omitempty"` // of when it runs
 	TimingSeen    time.Time         `json:"timing_seen,omitzero"`  // when it got that timing
 	TimingRuns    uint64            `json:"timing_runs,omitempty"` // since then, without those that somebody asked for
 	Active        time.Time         `json:"active,omitzero"`       // since when without a break but those of the process
 	Nominal       time.Time         `json:"nominal,omitzero"`      // of the last fire, also of one that did not run
+	Held          time.Time         `json:"held,omitzero"`         // nominal time of the fire that waits for the windows to open
 	Fired         time.Time         `json:"fired,omitzero"`        // of the last run
 	Started       time.Time         `json:"started,omitzero"`      // of the last run
 	Ended         time.Time         `json:"ended,omitzero"`        // of the last run that ended

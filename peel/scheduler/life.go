@@ -21,7 +21,7 @@ func (e *entry) lived() bool {
 // counts is what the run takes from the life of its entry: nothing if somebody asked for it, or if the entry has got
 // another timing since.
 func (r *run) counts() uint64 {
-	if r.fire.Trigger == TriggerManual || r.timing != r.e.Timing {
+	if r.fire.Trigger == TriggerManual || r.timing != r.e.TimingHash {
 		return 0
 	}
 	return 1

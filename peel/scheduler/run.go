@@ -74,7 +74,7 @@ func (o *owner) fire(e *entry, now instant) bool {
 	if f.Fired.Before(f.Nominal) {
 		f.Fired = f.Nominal
 	}
-	e.Nominal = f.Nominal
+	e.Nominal, e.Held = f.Nominal, time.Time{}
 	o.dirty = true
 	run = run && o.admit(e, f, now)
 	if e.next.trigger == "" {
@@ -109,9 +109,9 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // settleLate makes a fire of the wall clock stand for the newest nominal time that has passed by now and is within
-// the start deadline. It returns false if there is none, or if the entry makes up what it missed.
+// the start deadline, of a minute at the least, as a fire may be seen so late. It returns false if there is none, or if the entry makes up what it missed.
 func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now instant) bool {
-	deadline := e.spec.Missed.StartDeadline
+	deadline := max(e.spec.Missed.StartDeadline, maxSleep)
 	from, missed, ok := f.Nominal, 0, true
 	if f.Started.Sub(due) > deadline {
 		if o.owe(e, f.Nominal.Add(-1), now) {
@@ -186,7 +186,7 @@ func (o *owner) skip(e *entry, s skipped) {
 }
 
 func (o *owner) start(e *entry, f Fire) {
-	r := &run{e: e, fire: f, timing: e.Timing, over: make(chan struct{})}
+	r := &run{e: e, fire: f, timing: e.TimingHash, over: make(chan struct{})}
 	if limit := e.spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit {
 		r.fire.Late = true
 		e.Late++

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -160,5 +161,42 @@ func TestBlackoutThatIsEditedWhileAFireIsHeldMovesTheFire(t *testing.T) {
 		h.expectRuns("e", 7*time.Hour)
 		time.Sleep(24 * time.Hour)
 		h.expectRuns("e", 7*time.Hour, 27*time.Hour)
+	})
+}
+
+func TestFireThatIsHeldSurvivesARestartAndOtherChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		const entry = `cron: "0 3 * * *", only_between: "08:00-10:00", outside: defer, splay: 1h, args: `
+		h := start(t, o)
+		h.apply(one(t, entry+"{a: 1}"))
+		time.Sleep(4 * time.Hour)
+		at := h.entry("e").NextFire
+		h.apply(one(t, entry+"{a: 2}"))
+		if e := h.entry("e"); !e.NextFire.Equal(at) {
+			t.Errorf("other arguments moved it from %v to %v", at, e.NextFire)
+		}
+		h.shut()
+		h = start(t, o)
+		defer h.shut()
+		h.apply(one(t, entry+"{a: 2}"))
+		time.Sleep(24 * time.Hour)
+		if len(h.all()) != 1 || h.fire(0).Nominal.Hour() != 3 || h.fire(0).Started.Hour() != 8 {
+			t.Errorf("%+v", h.all())
+		}
+	})
+}
+
+func TestHeldFireIsDroppedWhenWindowsNoLongerDefer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		const entry = `cron: "0 3 * * *", only_between: "08:00-10:00", outside: `
+		h.apply(one(t, entry+"defer"))
+		time.Sleep(4 * time.Hour)
+		h.apply(one(t, entry+"skip"))
+		h.expectSkips("e", scheduler.OutsideWindow, 1)
+		time.Sleep(10 * time.Hour)
+		h.expectRuns("e")
 	})
 }
