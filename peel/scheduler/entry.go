@@ -135,10 +135,10 @@ func (o *owner) plan(e *entry, now instant) {
 // adopt gives the entry what the schedule says of it. Failures of what it was before are forgiven, and a new timing
 // starts a new life.
 func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
-	if hash := digest(spec); e.Hash != hash {
+	if hash := digest(spec.Canonical()); e.Hash != hash {
 		e.Hash, e.FailuresInRow = hash, 0
 	}
-	timing := digest(&schedule.Entry{Clock: spec.Clock})
+	timing := digest([]byte(describe(spec.Clock)))
 	if e.TimingHash != timing && (e.spec == nil || !e.spec.TimingEqual(spec)) {
 		e.TimingSeen, e.TimingRuns, e.Active, e.Held = now.wall, 0, time.Time{}, time.Time{}
 	}
@@ -154,9 +154,9 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
 	e.timing = e.timing.Seen(e.TimingSeen)
 }
 
-// digest tells entries apart, also those of another process.
-func digest(e *schedule.Entry) string {
-	sum := sha256.Sum256(e.Canonical())
+// digest tells entries and timings apart, also those of another process.
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 )
 
 // A State is the word for what an entry is up to.
@@ -83,25 +84,55 @@ func (e *entry) state(now instant) (State, string) {
 	return StateExhausted, e.exhaustion(now)
 }
 
-// describe puts a timing into the words of its fields; empty for a disabled entry that has none.
+// describe puts a timing into the words of its fields; empty for an entry that has none. Timings in the same words are
+// the same.
 func describe(c schedule.Clock) string {
 	var text string
 	switch {
-	case c.Interval.Months == 1:
-		text = "interval monthly"
-	case c.Interval.Months > 1:
-		text = fmt.Sprintf("interval %d months", c.Interval.Months)
-	case c.Interval.Duration > 0:
-		return "interval " + shorten(c.Interval.Duration)
+	case c.Interval != schedule.Interval{}:
+		text = describeInterval(c)
+		if c.Interval.Months == 0 {
+			return text // the same in all zones
+		}
 	case len(c.Cron) > 0:
 		texts := make([]string, len(c.Cron))
 		for i, x := range c.Cron {
 			texts[i] = x.Text
 		}
 		text = "cron " + strings.Join(texts, " | ")
+		if c.Changes != (cron.Changes{Gap: cron.GapRun, Repeat: cron.RepeatAuto}) {
+			text += fmt.Sprintf(" (dst_gap %s, dst_overlap %s)", c.Changes.Gap, c.Changes.Repeat)
+		}
+	case len(c.At) > 0:
+		texts := make([]string, len(c.At))
+		for i, at := range c.At {
+			texts[i] = at.UTC().Format(time.RFC3339Nano)
+		}
+		return "at " + strings.Join(texts, " | ")
+	case c.After > 0:
+		return "after " + shorten(c.After)
 	}
 	if c.Zone != "" {
 		text += " in " + c.Zone
+	}
+	return text
+}
+
+func describeInterval(c schedule.Clock) string {
+	text := "interval "
+	switch months := c.Interval.Months; {
+	case months == 0:
+		text += shorten(c.Interval.Duration)
+	case months == 1:
+		text += "monthly"
+	default:
+		text += fmt.Sprintf("%d months", months)
+	}
+	if c.IntervalFrom != schedule.FromEnd {
+		text += " from " + string(c.IntervalFrom)
+	}
+	if c.Phase > 0 {
+		text += " + " + shorten(c.Phase)
 	}
 	return text
 }

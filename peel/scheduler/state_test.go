@@ -261,10 +261,16 @@ func TestStateOfEveryKindOfEntry(t *testing.T) {
         b: {module: cmd.run, cron: ["0 */4 * * *", "5 5 * * mon"], timezone: Europe/London}
         c: {enabled: false}
         d: {module: test.ping, interval: monthly}
-        e: {module: test.ping, interval: 2h, splay: 1h}`)
+        e: {module: test.ping, interval: 2h, splay: 1h}
+        f: {module: test.ping, at: ["2000-01-01T05:00:00+02:00", "2000-01-02T00:00:00Z"], timezone: Asia/Tokyo}
+        g: {module: test.ping, after: 90s}
+        h: {module: test.ping, interval: 2h, interval_from: epoch, phase: 10m}
+        i: {module: test.ping, interval: 2h, interval_from: start}
+        j: {module: test.ping, cron: "0 2 * * *", dst_gap: skip}
+        k: {module: test.ping, needs: {entry: a}}`)
 		set["z"] = &schedule.Entry{
 			Name: "z", Module: "test.ping", Enabled: true,
-			Clock: schedule.Clock{Interval: schedule.Interval{Duration: time.Hour}, Zone: "Mars/Olympus"},
+			Clock: schedule.Clock{Interval: schedule.Interval{Duration: time.Hour}, IntervalFrom: schedule.FromEnd, Zone: "Mars/Olympus"},
 		}
 		h.apply(set)
 		list, err := h.State(t.Context())
@@ -282,6 +288,12 @@ func TestStateOfEveryKindOfEntry(t *testing.T) {
 			{"c", scheduler.StateDisabled, "", 0},
 			{"d", scheduler.StateActive, "interval monthly", 31 * 24 * time.Hour},
 			{"e", scheduler.StateActive, "interval 2h", 2 * time.Hour},
+			{"f", scheduler.StateActive, "at 2000-01-01T03:00:00Z | 2000-01-02T00:00:00Z", 3 * time.Hour},
+			{"g", scheduler.StateActive, "after 1m30s", 90 * time.Second},
+			{"h", scheduler.StateActive, "interval 2h from epoch + 10m", 10 * time.Minute},
+			{"i", scheduler.StateActive, "interval 2h from start", 2 * time.Hour},
+			{"j", scheduler.StateActive, "cron 0 2 * * * (dst_gap skip, dst_overlap auto)", 2 * time.Hour},
+			{"k", scheduler.StateActive, "", 0},
 			{"z", scheduler.StateInvalid, "interval 1h", 0},
 		} {
 			e := list[i]
@@ -298,7 +310,7 @@ func TestStateOfEveryKindOfEntry(t *testing.T) {
 				t.Errorf("%s: next %v, fire %v", want.name, e.NextNominal, e.NextFire)
 			}
 		}
-		if why := list[5].Why; !strings.Contains(why, "Mars/Olympus") {
+		if why := list[11].Why; !strings.Contains(why, "Mars/Olympus") {
 			t.Errorf("why %q", why)
 		}
 	})
