@@ -58,6 +58,17 @@ func (b *Breaker) forgetProbe() {
 	}
 }
 
+// setBack has a breaker that opened later than now shows have opened now: the wall clock was set back since, and the
+// breaker is not to stay open for longer than it should because of that.
+func (b *Breaker) setBack(now time.Time) {
+	if b.State() == BreakerClosed {
+		return
+	}
+	if last := &b.Transitions[len(b.Transitions)-1]; last.Time.After(now) {
+		last.Time = now
+	}
+}
+
 // lets tells whether a fire with the given nominal time may run.
 func (e *entry) lets(nominal time.Time) bool {
 	switch e.Breaker.State() {

@@ -211,3 +211,19 @@ func TestRunIsNotTriedAgainOnceItsEntryIsGoneOrThePeelStops(t *testing.T) {
 		})
 	}
 }
+
+func TestBreakerProbesAlsoAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{})
+		defer h.shut()
+		h.answer("e", failure)
+		h.apply(one(t, "interval: 10m, breaker: {threshold: 1, reset_after: 1h}"))
+		time.Sleep(15 * time.Minute)
+		c.set(-24 * time.Hour)
+		time.Sleep(70 * time.Minute)
+		if n := len(h.runs("e")); n != 2 {
+			t.Errorf("%d runs, want a probe within the hour", n)
+		}
+	})
+}

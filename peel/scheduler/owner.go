@@ -124,6 +124,9 @@ func (o *owner) compareClocks(now instant) {
 	}
 	o.base = now
 	o.s.log.Info("the wall clock was set", "by", step)
+	for name := range o.set {
+		o.entries[name].Breaker.setBack(now.wall)
+	}
 	if step >= -setBackLimit {
 		return
 	}

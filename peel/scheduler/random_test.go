@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -107,4 +108,77 @@ func TestRandomReloadsOfAnEntryKeepItsLimits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whatever people order and settings say, no limit is exceeded, every fire has one fate, and the peel stops.
+func TestRandomOrdersAndSettingsKeepTheLimitOfAGroup(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 2))
+				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+				h := start(t, o)
+				ran := 0
+				for range 100 {
+					for _, name := range []string{"a", "b", "c"} {
+						h.answer(name, func() scheduler.Outcome { return scheduler.Outcome{Success: seed%3 > 0} })
+						h.mu.Lock()
+						h.takes[name] = time.Duration(r.Int64N(int64(20 * time.Minute)))
+						h.mu.Unlock()
+					}
+					h.apply(parse(t, group(r)))
+					name := string(rune('a' + r.IntN(3)))
+					switch r.IntN(8) {
+					case 0:
+						_ = h.Pause(t.Context(), name, scheduler.Order{Until: time.Now().Add(time.Duration(r.Int64N(int64(time.Hour))))})
+					case 1:
+						_ = h.Resume(t.Context(), name, "ada")
+					case 2:
+						_ = h.Start(t.Context(), name, "ada")
+					case 3:
+						_, _ = h.Skip(t.Context(), name, scheduler.Order{})
+					case 4:
+						ran += len(h.all())
+						h.shut()
+						time.Sleep(time.Duration(r.Int64N(int64(2 * time.Hour))))
+						h = start(t, o)
+						h.apply(parse(t, group(r)))
+					}
+					for range 10 {
+						time.Sleep(time.Duration(r.Int64N(int64(5 * time.Minute))))
+						if n := h.inFlight("a") + h.inFlight("b") + h.inFlight("c"); n > 2 {
+							t.Fatalf("%d runs in flight", n)
+						}
+					}
+				}
+				if ran += len(h.all()); ran < 50 {
+					t.Errorf("%d runs", ran)
+				}
+				h.shut()
+			})
+		})
+	}
+}
+
+// group is entries that share a limit of two.
+func group(r *rand.Rand) string {
+	var text strings.Builder
+	mode := []string{"skip", "queue", "cancel"}[r.IntN(3)]
+	for i, name := range []string{"a", "b", "c"} {
+		if i > 0 && r.IntN(6) == 0 {
+			continue
+		}
+		timing := []string{"interval: 2m", "interval: 5m, interval_from: start", `cron: "*/3 * * * *"`, "interval: 10m, interval_from: epoch"}[r.IntN(4)]
+		if name == "b" && r.IntN(2) == 0 {
+			timing = "needs: {entry: a, on: done}"
+		}
+		more := []string{
+			"", `only_between: "08:00-18:00", outside: defer`, "catch_up: run_all, catch_up_max: 20", "catch_up: run_once",
+			"breaker: {threshold: 2, reset_after: 7m}", "retry: {attempts: 2, backoff: 1m}", "max_runs: 30", "pause_after_errors: 3",
+			"timeout: 4m", "start_deadline: 1m",
+		}[r.IntN(10)]
+		fmt.Fprintf(&text, "%s: {module: test.ping, %s, group: g, maxrunning: 2, if_running: %s, splay: %ds, enabled: %t, run_on_start: %t, %s}\n",
+			name, timing, mode, r.IntN(100), r.IntN(6) > 0, r.IntN(2) > 0, more)
+	}
+	return text.String()
 }
