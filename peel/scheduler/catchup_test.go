@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,11 +108,11 @@ func TestOfTwoHundredAndFiftyMissedFiresTheNewestHundredRun(t *testing.T) {
 
 func TestFiveEntriesCatchUpAtStartAndTheOthersFollowOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		text := ""
+		var text strings.Builder
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
-			text += name + ": {module: test.ping, cron: \"0 * * * *\", catch_up: run_once}\n"
+			text.WriteString(name + ": {module: test.ping, cron: \"0 * * * *\", catch_up: run_once}\n")
 		}
-		set := parse(t, text)
+		set := parse(t, text.String())
 		h := down(t, set, time.Minute, 2*time.Hour, set)
 		defer h.shut()
 		time.Sleep(time.Minute)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 )
 
 // A State is the word for what an entry is up to.
@@ -100,8 +99,8 @@ func describe(c schedule.Clock) string {
 			texts[i] = x.Text
 		}
 		text = "cron " + strings.Join(texts, " | ")
-		if c.Changes != (cron.Changes{Gap: cron.GapRun, Repeat: cron.RepeatAuto}) {
-			text += fmt.Sprintf(" (dst_gap %s, dst_overlap %s)", c.Changes.Gap, c.Changes.Repeat)
+		if gap, repeat := c.Changes.Gap, c.Changes.Repeat; gap != "run" || repeat != "auto" {
+			text += fmt.Sprintf(" (dst_gap %s, dst_overlap %s)", gap, repeat)
 		}
 	case len(c.At) > 0:
 		texts := make([]string, len(c.At))
