@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -46,6 +47,8 @@ func (p *Peel) hear(ctx context.Context, u settings.Update) {
 	switch {
 	case u.Refused != nil:
 		p.refuse(u.Refused)
+	case u.Missing:
+		p.log.Warn("the bus has no settings for this peel, it goes on with what it has")
 	case u.Document == nil:
 		p.confirm()
 	default:
@@ -112,19 +115,24 @@ func (p *Peel) refuse(err error) {
 	p.report()
 }
 
-// maxReported bounds the errors that one report carries.
-const maxReported = 50
-
+// messages are errors within the limits of a report.
 func messages(err error) []string {
 	var list strictyaml.Errors
 	if !errors.As(err, &list) {
-		return []string{err.Error()}
+		return []string{cut(err.Error())}
 	}
 	var out []string
-	for _, e := range list[:min(len(list), maxReported)] {
-		out = append(out, e.Error())
+	for _, e := range list[:min(len(list), wire.MaxReported)] {
+		out = append(out, cut(e.Error()))
 	}
 	return out
+}
+
+func cut(text string) string {
+	if len(text) <= wire.MaxErrorText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:wire.MaxErrorText-len("…")], "") + "…"
 }
 
 // report asks for the applied report to be sent. Reports that were not sent yet are replaced by the newer one.

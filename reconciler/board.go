@@ -41,9 +41,7 @@ func (b *board) set(c status.Condition) {
 }
 
 func (b *board) put(c status.Condition) {
-	if len(c.Message) > status.MaxMessage {
-		c.Message = strings.ToValidUTF8(c.Message[:status.MaxMessage-len("…")], "") + "…"
-	}
+	c.Message = cut(c.Message)
 	c.LastTransitionTime = time.Now().UTC()
 	i := slices.IndexFunc(b.sync.Conditions, func(o status.Condition) bool { return o.Type == c.Type })
 	if i < 0 {
@@ -54,6 +52,13 @@ func (b *board) put(c status.Condition) {
 		c.LastTransitionTime = old.LastTransitionTime
 	}
 	b.sync.Conditions[i] = c
+}
+
+func cut(text string) string {
+	if len(text) <= status.MaxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:status.MaxMessage-len("…")], "") + "…"
 }
 
 // clear marks conditions that are up as false.
@@ -83,10 +88,13 @@ func (b *board) refuse(c status.Condition, messages []string) {
 	defer b.mu.Unlock()
 	b.down(status.CompileFailed, status.GuardBlocked)
 	b.put(c)
+	for i := range messages {
+		messages[i] = cut(messages[i])
+	}
 	b.sync.LastAttempted, b.sync.Errors = c.ObservedRevision, messages
 }
 
-// good shows the revision in force.
+// good shows the revision that was just put in force.
 func (b *board) good(c gitrepo.Commit, generation uint64, writes int, warnings []plan.Warning) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,12 +104,25 @@ func (b *board) good(c gitrepo.Commit, generation uint64, writes int, warnings [
 		b.sync.Writes = 0
 	}
 	b.sync.Writes += writes
-	b.sync.LastGood = status.Revision{Commit: commit, Author: byline(c), Message: c.Subject(), Time: c.Time}
-	b.sync.LastAttempted, b.sync.Errors, b.sync.Generation = commit, nil, generation
+	b.sync.LastAttempted, b.sync.Errors = commit, nil
 	b.sync.Warnings = nil
 	for _, w := range warnings {
 		b.sync.Warnings = append(b.sync.Warnings, w.String())
 	}
+	b.inForce(c, generation)
+}
+
+// serves shows the revision that an earlier term has put in force. What is said of a newer one stays.
+func (b *board) serves(c gitrepo.Commit, generation uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inForce(c, generation)
+}
+
+func (b *board) inForce(c gitrepo.Commit, generation uint64) {
+	commit := settings.Commit(c.Hash.String())
+	b.sync.LastGood = status.Revision{Commit: commit, Author: byline(c), Message: c.Subject(), Time: c.Time}
+	b.sync.Generation = generation
 	b.put(status.Condition{
 		Type: status.Ready, Status: true, Reason: "InForce", ObservedRevision: commit,
 		Message: commit.Short() + " " + c.Subject(),

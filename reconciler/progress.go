@@ -26,11 +26,11 @@ type progress struct {
 
 	mu      sync.Mutex
 	wanted  map[target.PeelID]settings.Digest
-	reports map[target.PeelID]wire.Applied
+	reports map[string]wire.Applied // by wire form, of which the bus lets a peel have only one
 }
 
 func newProgress(fleet *feed.Feed, log *slog.Logger) *progress {
-	return &progress{fleet: fleet, log: log, reports: map[target.PeelID]wire.Applied{}}
+	return &progress{fleet: fleet, log: log, reports: map[string]wire.Applied{}}
 }
 
 // want replaces what the peels are to run.
@@ -73,7 +73,7 @@ func (p *progress) hear(m jetstream.Msg) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reports[report.Peel] = report
+	p.reports[report.Peel.Wire()] = report
 }
 
 // counts are over all peels that are to run something.
@@ -98,7 +98,10 @@ func (p *progress) counts() (c status.Counts) {
 
 // peel joins what is wanted with what is reported; p.mu is held.
 func (p *progress) peel(id target.PeelID) status.Peel {
-	report := p.reports[id]
+	report := p.reports[id.Wire()]
+	if report.Peel != id {
+		report = wire.Applied{}
+	}
 	_, online := p.fleet.Presence(id)
 	s := status.Peel{
 		Peel: id, Online: online, Commit: settings.Commit(report.Commit), Generation: report.Generation,

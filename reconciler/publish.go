@@ -56,12 +56,18 @@ func (t *term) writeRecord(ctx context.Context, r record) error {
 		return err
 	}
 	revision, err := t.rollout.Update(ctx, recordKey, data, t.revision)
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return fmt.Errorf("cannot record what is rolled out: %w", errOvertaken)
+	}
 	if err != nil {
 		return fmt.Errorf("cannot record what is rolled out: %w", err)
 	}
 	t.last, t.revision = r, revision
 	return nil
 }
+
+// errOvertaken ends the term: the record is not what this term has read. The next one reads it again.
+var errOvertaken = errors.New("it was written since it was read")
 
 // base is what the peels have been given.
 func (t *term) base(ctx context.Context) plan.Base {
@@ -92,7 +98,7 @@ func (t *term) publish(ctx context.Context, p *plan.Plan, s *gitrepo.Snapshot) (
 	var peels []target.PeelID
 	touched := map[*plan.Effective]bool{}
 	for id, e := range p.Peels {
-		if t.heads.Of(id).Digest != e.Digest {
+		if held := t.heads.Of(id); held.Peel != id || held.Digest != e.Digest {
 			peels = append(peels, id)
 			touched[e] = true
 		}
@@ -111,7 +117,7 @@ func (t *term) publish(ctx context.Context, p *plan.Plan, s *gitrepo.Snapshot) (
 	if err != nil {
 		return 0, err
 	}
-	generation := max(t.last.Generation+1, uint64(time.Now().UnixMilli()))
+	generation := settings.NextGeneration(t.last.Generation, time.Now())
 	if err := t.writeRecord(ctx, record{Commit: commit, Generation: generation}); err != nil {
 		return 0, err
 	}

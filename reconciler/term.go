@@ -40,6 +40,7 @@ type term struct {
 	last     record
 	revision uint64 // of the record
 	good     *gitrepo.Snapshot
+	blocked  gitrepo.Hash // a commit that the guard has stopped stays so, however the fleet changes
 	tried    gitrepo.Hash // the newest commit that was compiled, whether it is good or not
 	failures int          // attempts in a row
 }
@@ -106,8 +107,8 @@ func (t *term) loop(ctx context.Context) error {
 			return err
 		}
 		err = t.attempt(ctx)
-		if conflict, ok := errors.AsType[*settings.ConflictError](err); ok {
-			return conflict // another leads
+		if isConflict(err) {
+			return err // another leads
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -129,7 +130,7 @@ func (t *term) attempt(ctx context.Context) error {
 	if err == nil {
 		t.board.clear(status.FetchFailed, status.Stalled)
 		t.board.observe(head)
-		if head != t.tried {
+		if head != t.tried && head != t.blocked {
 			err = t.advance(ctx, head)
 		}
 	}
@@ -168,6 +169,7 @@ func (t *term) refuse(head gitrepo.Hash, err error) error {
 			messages = append(messages, e.Error())
 		}
 	} else if blocked, ok := errors.AsType[*plan.BlockedError](err); ok {
+		t.blocked = head
 		c.Type, c.Reason = status.GuardBlocked, "TooManyChanges"
 		messages = []string{blocked.Reason}
 	} else if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason.Stalled() {
@@ -184,7 +186,7 @@ func (t *term) refuse(head gitrepo.Hash, err error) error {
 
 func isConflict(err error) bool {
 	_, ok := errors.AsType[*settings.ConflictError](err)
-	return ok
+	return ok || errors.Is(err, errOvertaken)
 }
 
 // advance fetches and compiles a commit and makes it the one in force if it is good.
@@ -210,11 +212,12 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 	if err := t.noteAncestry(head); err != nil {
 		return err
 	}
+	t.good = snapshot // from here on: what is written in part is finished, never undone
 	writes, err := t.publish(ctx, p, snapshot)
 	if err != nil {
 		return err
 	}
-	t.good, t.tried = snapshot, head
+	t.tried = head
 	t.board.good(snapshot.Commit, t.last.Generation, writes, p.Warnings)
 	t.r.log.Info("revision in force", "commit", head, "author", snapshot.Commit.Author, "writes", writes)
 	return nil
@@ -296,5 +299,6 @@ func (t *term) recall() error {
 		return err
 	}
 	t.good = snapshot
+	t.board.serves(snapshot.Commit, t.last.Generation)
 	return nil
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -57,8 +58,17 @@ func DecodeApplied(msg *nats.Msg) (Applied, error) {
 	if err == nil {
 		err = checkPeel(msg.Subject, a.Peel, a.V)
 	}
+	if err == nil && (len(a.Errors) > MaxReported || slices.ContainsFunc(a.Errors, func(e string) bool { return len(e) > MaxErrorText })) {
+		err = fmt.Errorf("cannot accept %s: more than %d errors, or one of more than %d bytes", msg.Subject, MaxReported, MaxErrorText)
+	}
 	return a, err
 }
+
+// Limits of the errors in an [Applied].
+const (
+	MaxReported  = 50
+	MaxErrorText = 512 // bytes
+)
 
 // claim is what a message says of itself and its subject must confirm.
 type claim struct {

@@ -107,11 +107,6 @@ var splayRange = object("splay", []string{"max"},
 // timings are the fields of which an entry has exactly one.
 var timings = []string{"interval", "cron", "at", "after", "when"}
 
-func (f field) notYet() field {
-	f.later = everything
-	return f
-}
-
 // fieldOf finds a field by either of its names.
 var fieldOf = func() map[string]*field {
 	m := make(map[string]*field, 2*len(fields))
