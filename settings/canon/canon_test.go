@@ -133,7 +133,7 @@ func FuzzUnmarshal(f *testing.F) {
 
 func BenchmarkUnmarshal(b *testing.B) {
 	args := map[string]any{}
-	for _, k := range strings.Fields("alpha beta gamma delta epsilon zeta eta theta") {
+	for k := range strings.FieldsSeq("alpha beta gamma delta epsilon zeta eta theta") {
 		args[k] = []any{k, 1, 2.5, map[string]any{"nested": true}}
 	}
 	data, err := canon.Marshal(message{Name: "bench", Args: args})
