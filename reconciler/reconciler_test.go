@@ -40,6 +40,8 @@ type site struct {
 	nc   *nats.Conn
 	ops  *nats.Conn
 	stop func()
+
+	asked int // times, by now
 }
 
 func newSite(t *testing.T, files fstest.MapFS) *site {
@@ -117,6 +119,9 @@ func (s *site) commit(message string, changes map[string]string) gitrepo.Hash {
 // now has the branch asked and returns what that came to.
 func (s *site) now() status.Sync {
 	s.t.Helper()
+	if s.asked++; s.asked > 5000 {
+		s.t.Fatal("asked 5000 times, and what is waited for does not come")
+	}
 	var out status.Sync
 	s.ask("now", nil, &out)
 	return out
