@@ -9,10 +9,15 @@ func TestEntriesInEnglish(t *testing.T) {
 	lift(t)
 	for text, want := range map[string]string{
 		"cron: '0 */4 * * *', timezone: Europe/London, splay: 15m": "every 4 hours at minute 0, in Europe/London, delayed by up to 15 minutes, at most one at a time",
-		"interval: 90m":    "every 1 hour and 30 minutes from the end of the run before, at most one at a time",
+
+		"interval: 90m": "every 1 hour and 30 minutes from the end of the run before, at most one at a time",
+
 		"interval: hourly": "every hour from the end of the run before, at most one at a time",
+
 		"interval: monthly, interval_from: start": "every month from the start of the run before, at most one at a time",
+
 		"interval: 1.5s": "every 1.5s from the end of the run before, at most one at a time",
+
 		"interval: 1d, interval_from: epoch, phase: 4h":        "every day from 1970-01-01 on plus 4 hours, at most one at a time",
 		"cron: '*/15 8-17 * * 1-5'":                            "every 15 minutes in the hours 8 to 17 on Monday to Friday, at most one at a time",
 		"cron: ['@daily', '30 12,18 1,15 * *']":                "every day at 00:00 and at 12:30 and 18:30 on days 1 and 15 of the month, at most one at a time",
