@@ -17,6 +17,9 @@
 // it and the others, as services (towards the masters) and streams (from them). An answer comes back into the
 // account of the asker and goes no further: aimed at a neighbour it can still be heard there, and peel/wire refuses
 // it by its headers.
+//
+// Programs that speak HTTP have a [Token] in place of a key. Its text is made where it is to be used; masters and the
+// bucket tokens know its hash, its scopes and [Limits].
 package auth
 
 import (

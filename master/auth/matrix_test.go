@@ -46,6 +46,7 @@ func publishes() probes {
 		"$KV.jobs." + string(jid): masters, "$KV.jobs.active." + string(jid): masters,
 		"$KV.job-returns." + string(jid) + ".peel-a": masters,
 		"$KV.masters.m2": masters, "$KV.leases.reconciler": masters, "$KV.rollout.r": masters,
+		"$KV.tokens.ci": masters, wire.API("token", "create", "ann"): people, wire.API("token", "create", "eve"): masters,
 		"$JS.ACK.job-events.schedule-results.1.1.1.1.0": masters,
 		"$JS.API.DIRECT.GET.facts":                      people,
 		"$JS.API.DIRECT.GET.facts.zester.fact.peel-b":   masters,
@@ -65,7 +66,7 @@ func publishes() probes {
 	for _, of := range []func(string) string{wire.Cmd, wire.Settings, wire.SettingsKey} {
 		p[of("peel-a")], p[of("peel-b")] = masters, masters
 	}
-	for _, stream := range []string{"KV_settings", "KV_jobs", "KV_job-returns", "KV_leases", "job-events", "facts", "applied"} {
+	for _, stream := range []string{"KV_settings", "KV_jobs", "KV_job-returns", "KV_leases", "KV_tokens", "job-events", "facts", "applied"} {
 		for _, api := range []string{
 			"STREAM.CREATE", "STREAM.UPDATE", "STREAM.INFO", "STREAM.DELETE", "STREAM.PURGE", "STREAM.MSG.GET", "STREAM.MSG.DELETE",
 			"STREAM.SNAPSHOT", "STREAM.RESTORE", "CONSUMER.CREATE", "CONSUMER.NAMES", "CONSUMER.LIST", "DIRECT.GET",

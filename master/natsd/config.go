@@ -20,6 +20,7 @@ func configs() []jetstream.StreamConfig {
 		bucket(BucketMasters, 1, liveness),
 		bucket(BucketLeases, 1, liveness),
 		bucket(BucketRollout, 10, 0),
+		bucket(BucketTokens, 1, 0),
 		jobEvents(),
 		lastPerSubject(StreamFacts, wire.AllFacts),
 		lastPerSubject(StreamApplied, wire.AllApplied),

@@ -17,6 +17,7 @@ const (
 	BucketMasters    = "masters"     // master: it lives
 	BucketLeases     = "leases"      // what is led: by whom
 	BucketRollout    = "rollout"     // what the reconciler remembers
+	BucketTokens     = "tokens"      // token of the REST API; used.<token>: when it was used
 )
 
 // The streams that keep messages under their own subjects.

@@ -1,0 +1,64 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// ErrNotAllowed is of a dispatch that the limits of a credential exclude.
+var ErrNotAllowed = errors.New("not allowed")
+
+// Limits narrow what a credential may dispatch. The zero value allows everything.
+type Limits struct {
+	// Target is an expression. It is evaluated at each dispatch, so a peel that comes to match it is within from then on;
+	// one by facts therefore takes each host at its word.
+	Target    string   `json:"target,omitempty"`
+	Functions []string `json:"functions,omitempty"` // globs such as "test.*"
+}
+
+const (
+	maxGlobs = 64
+	maxGlob  = 256 // bytes
+)
+
+// Check reports what is wrong with the globs. The expression is for [target.Parse] to judge, which needs the node groups.
+func (l Limits) Check() error {
+	if len(l.Functions) > maxGlobs {
+		return fmt.Errorf("cannot limit to %d functions: %d are the most", len(l.Functions), maxGlobs)
+	}
+	for _, glob := range l.Functions {
+		if _, err := path.Match(glob, ""); err != nil || glob == "" || len(glob) > maxGlob {
+			return fmt.Errorf("cannot limit to the functions %.100q: want a glob such as test.* or cmd.run", glob)
+		}
+	}
+	return nil
+}
+
+// Allow returns [ErrNotAllowed] with the reason if a function on targets is not within the limits. Both lists are sorted;
+// within are the peels that l.Target selects at this moment, and do not matter where there is no such limit.
+func (l Limits) Allow(function string, targets, within []target.PeelID) error {
+	matches := func(glob string) bool { ok, _ := path.Match(glob, function); return ok }
+	if len(l.Functions) > 0 && !slices.ContainsFunc(l.Functions, matches) {
+		return fmt.Errorf("%w: the function %s is none of %q", ErrNotAllowed, function, l.Functions)
+	}
+	if l.Target == "" {
+		return nil
+	}
+	outside := 0
+	var first target.PeelID
+	for _, id := range targets {
+		if _, ok := slices.BinarySearch(within, id); !ok {
+			if outside++; outside == 1 {
+				first = id
+			}
+		}
+	}
+	if outside > 0 {
+		return fmt.Errorf("%w: %d of %d targets, the first of them %s, are not selected by %q", ErrNotAllowed, outside, len(targets), first, l.Target)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package auth
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Scope is a kind of thing that the bearer of a token may do over HTTP.
+type Scope string
+
+// The scopes. A token has one or more; none includes another but ScopeAdmin, which includes all.
+const (
+	ScopeRead     Scope = "read"     // see peels, all jobs and what they returned
+	ScopeDispatch Scope = "dispatch" // run functions within the token's limits; see and cancel the jobs that it made
+	ScopeAdmin    Scope = "admin"    // everything, without limits
+)
+
+// A Token is what is known of a bearer token, which is all but the token itself.
+type Token struct {
+	Name      string    `json:"name"` // jobs that it makes are of the user "token:<name>"
+	Scopes    []Scope   `json:"scopes"`
+	Limits    Limits    `json:"limits,omitzero"`
+	Created   time.Time `json:"created"`
+	CreatedBy string    `json:"created_by"`
+	Rotated   time.Time `json:"rotated,omitzero"` // the last time
+	RotatedBy string    `json:"rotated_by,omitempty"`
+	Expires   time.Time `json:"expires,omitzero"` // zero: it does not
+	Revoked   time.Time `json:"revoked,omitzero"` // zero: it is not
+	RevokedBy string    `json:"revoked_by,omitempty"`
+	LastUsed  time.Time `json:"last_used,omitzero"` // to ten minutes; zero: never
+}
+
+// User is the name under which the bearer's jobs are recorded. No credential of the bus can have such a name.
+func (t *Token) User() string { return "token:" + t.Name }
+
+// Has reports whether the token gives a scope.
+func (t *Token) Has(s Scope) bool {
+	return slices.Contains(t.Scopes, s) || slices.Contains(t.Scopes, ScopeAdmin)
+}
+
+// State is "active", or why the token opens nothing at that moment: "revoked" or "expired".
+func (t *Token) State(now time.Time) string {
+	switch {
+	case !t.Revoked.IsZero():
+		return "revoked"
+	case !t.Expires.IsZero() && !now.Before(t.Expires):
+		return "expired"
+	}
+	return "active"
+}
+
+// A Hash is the SHA-256 of a whole token. A token holds 256 random bits, so there is nothing to guess that a slow hash
+// would protect, and a slow one would let strangers make the master work.
+type Hash [sha256.Size]byte
+
+// A token is "zester.<name>.<43 characters of base64url>".
+const (
+	tokenPrefix = "zester."
+	secretBytes = 32
+)
+
+// NewSecret makes a bearer token of that name. Whoever is to use it calls this; masters are told the hash alone.
+func NewSecret(name string) (text string, hash Hash) {
+	secret := make([]byte, secretBytes)
+	_, _ = rand.Read(secret) // it ends the program rather than fail
+	text = tokenPrefix + name + "." + base64.RawURLEncoding.EncodeToString(secret)
+	return text, sha256.Sum256([]byte(text))
+}
+
+// parseToken reads the name in a token and hashes it; ok is false for what cannot be a token.
+func parseToken(text string) (name string, hash Hash, ok bool) {
+	rest, ok := strings.CutPrefix(text, tokenPrefix)
+	name, secret, found := strings.Cut(rest, ".")
+	if !ok || !found || checkTokenName(name) != nil || len(secret) != base64.RawURLEncoding.EncodedLen(secretBytes) {
+		return "", Hash{}, false
+	}
+	return name, sha256.Sum256([]byte(text)), true
+}
+
+func checkTokenName(name string) error {
+	if name == "" || len(name) > maxUser || strings.ContainsFunc(name, func(r rune) bool { return r > 0x7f || !isNameByte(byte(r)) }) {
+		return fmt.Errorf("a token's name has 1 to %d letters, digits, '_' and '-': %.70q", maxUser, name)
+	}
+	return nil
+}
+
+// A TokenRequest asks for a token that does not exist yet, or for another secret for one that does.
+type TokenRequest struct {
+	Name   string        `json:"name"`
+	Hash   Hash          `json:"hash"`
+	TTL    time.Duration `json:"ttl,omitempty"` // 0: it does not end
+	Scopes []Scope       `json:"scopes,omitempty"`
+	Limits Limits        `json:"limits,omitzero"`
+	Grace  time.Duration `json:"grace,omitempty"` // the old secret goes on for so long
+}
+
+// maxTTL and maxGrace bound what is asked for.
+const (
+	maxTTL   = 10 * 366 * 24 * time.Hour
+	maxGrace = 7 * 24 * time.Hour
+)
+
+func (r *TokenRequest) check() error {
+	if err := checkTokenName(r.Name); err != nil {
+		return err
+	}
+	if r.Hash == (Hash{}) {
+		return errors.New("it has no hash")
+	}
+	if r.TTL < 0 || r.TTL > maxTTL {
+		return fmt.Errorf("it would end after %v: %v is the most", r.TTL, maxTTL)
+	}
+	if r.Grace < 0 || r.Grace > maxGrace {
+		return fmt.Errorf("its old secret would go on for %v: %v is the most", r.Grace, maxGrace)
+	}
+	return nil
+}
+
+func (r *TokenRequest) checkScopes() error {
+	if len(r.Scopes) == 0 {
+		return errors.New("it has no scope: there are read, dispatch and admin")
+	}
+	for _, s := range r.Scopes {
+		if s != ScopeRead && s != ScopeDispatch && s != ScopeAdmin {
+			return fmt.Errorf("there is no scope %.40q: there are read, dispatch and admin", s)
+		}
+	}
+	if limited := r.Limits.Target != "" || len(r.Limits.Functions) > 0; limited {
+		if slices.Contains(r.Scopes, ScopeAdmin) || !slices.Contains(r.Scopes, ScopeDispatch) {
+			return errors.New("limits are for the scope dispatch without admin")
+		}
+	}
+	return r.Limits.Check()
+}
+
+func (r *TokenRequest) expires(now time.Time) time.Time {
+	if r.TTL == 0 {
+		return time.Time{}
+	}
+	return now.Add(r.TTL)
+}
+
+// secrets are the hashes that open a token.
+type secrets struct {
+	Hash     Hash      `json:"hash"`
+	Old      Hash      `json:"old,omitzero"` // the one before a rotation
+	OldUntil time.Time `json:"old_until,omitzero"`
+}
+
+// opens takes the same time whatever the hash has in common with those it is compared to.
+func (s *secrets) opens(h Hash, now time.Time) bool {
+	current := subtle.ConstantTimeCompare(s.Hash[:], h[:])
+	old := subtle.ConstantTimeCompare(s.Old[:], h[:])
+	return current == 1 || old == 1 && now.Before(s.OldUntil)
+}

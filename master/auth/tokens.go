@@ -1,0 +1,270 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+// What is wrong with a token. The first two are all that a bearer learns.
+var (
+	ErrTokenUnknown = errors.New("the token is not known") // also where only its secret is wrong
+	ErrTokenEnded   = errors.New("the token has expired or was revoked")
+	ErrNoToken      = errors.New("no such token")
+	ErrTokenExists  = errors.New("there is such a token")
+	ErrTokenInvalid = errors.New("the token cannot be made")
+)
+
+const (
+	tokensBucket = "tokens"
+	usedPrefix   = "used."
+	maxTokens    = 1000
+
+	// fresh is how long a token that was read is believed. With the time of one request it is how late a revocation or
+	// a rotation can be.
+	fresh = 400 * time.Millisecond
+	// coarse is how exactly the last use is known: one write a token in this time.
+	coarse = 10 * time.Minute
+)
+
+// Tokens are the bearer tokens of the REST API, in the bucket tokens. What they open is read from the bucket's leader, so
+// that a change holds on every master within half a second; a bucket that cannot be read opens nothing. Methods may be
+// called from several goroutines.
+type Tokens struct {
+	kv jetstream.KeyValue
+
+	mu    sync.Mutex
+	known map[string]reading   // by name; none that the bucket does not hold
+	used  map[string]time.Time // the last mark of this process
+}
+
+type reading struct {
+	record record
+	at     time.Time // before it was read
+}
+
+// record is a token as it is stored.
+type record struct {
+	Token
+	Secrets secrets `json:"secrets"`
+
+	revision uint64
+}
+
+// OpenTokens opens the bucket, which has to exist.
+func OpenTokens(ctx context.Context, js jetstream.JetStream) (*Tokens, error) {
+	kv, err := js.KeyValue(ctx, tokensBucket)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the bucket %s: %w", tokensBucket, err)
+	}
+	return &Tokens{kv: kv, known: map[string]reading{}, used: map[string]time.Time{}}, nil
+}
+
+// Authenticate returns the token of which a bearer gave the text. The error is [ErrTokenUnknown] or [ErrTokenEnded], or
+// says that the bucket could not be read.
+func (t *Tokens) Authenticate(ctx context.Context, text string) (*Token, error) {
+	name, hash, ok := parseToken(text)
+	if !ok {
+		return nil, ErrTokenUnknown
+	}
+	now := time.Now()
+	r, err := t.recent(ctx, name, now)
+	if err != nil && !errors.Is(err, ErrNoToken) {
+		return nil, err
+	}
+	if !r.Secrets.opens(hash, now) {
+		return nil, ErrTokenUnknown
+	}
+	if r.State(now) != "active" {
+		return nil, ErrTokenEnded
+	}
+	t.mark(ctx, name, now)
+	return &r.Token, nil
+}
+
+// recent is a record that is at most fresh old, and zero with [ErrNoToken] if there is none.
+func (t *Tokens) recent(ctx context.Context, name string, now time.Time) (record, error) {
+	t.mu.Lock()
+	seen, ok := t.known[name]
+	t.mu.Unlock()
+	if ok && now.Sub(seen.at) < fresh {
+		return seen.record, nil
+	}
+	r, err := t.read(ctx, name)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		delete(t.known, name)
+		return record{}, err
+	}
+	t.known[name] = reading{r, now}
+	return r, nil
+}
+
+func (t *Tokens) read(ctx context.Context, name string) (r record, err error) {
+	entry, err := t.kv.Get(ctx, name)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return r, fmt.Errorf("%w: %s", ErrNoToken, name)
+	}
+	if err == nil {
+		err = canon.Unmarshal(entry.Value(), &r)
+	}
+	if err == nil && r.Name != name {
+		err = fmt.Errorf("the record is of %q", r.Name)
+	}
+	if err != nil {
+		return record{}, fmt.Errorf("cannot read the token %s: %w", name, err)
+	}
+	r.revision = entry.Revision()
+	return r, nil
+}
+
+// mark remembers that a token was used. That this got lost is no reason to refuse its bearer.
+func (t *Tokens) mark(ctx context.Context, name string, now time.Time) {
+	t.mu.Lock()
+	recent := now.Sub(t.used[name]) < coarse
+	if !recent {
+		t.used[name] = now
+	}
+	t.mu.Unlock()
+	if recent {
+		return
+	}
+	if _, err := t.kv.Put(ctx, usedPrefix+name, []byte(now.UTC().Format(time.RFC3339))); err != nil {
+		t.mu.Lock()
+		delete(t.used, name)
+		t.mu.Unlock()
+	}
+}
+
+// Create enters a token for which by answers. The error is [ErrTokenExists] if the name is taken, also by a token that was
+// revoked: the jobs of its time would be taken for those of the new one.
+func (t *Tokens) Create(ctx context.Context, q TokenRequest, by string) (*Token, error) {
+	if err := errors.Join(q.check(), q.checkScopes()); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTokenInvalid, err)
+	}
+	all, err := t.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) >= maxTokens {
+		return nil, fmt.Errorf("%w: there are %d, and no more are kept", ErrTokenInvalid, len(all))
+	}
+	now := time.Now().UTC()
+	r := record{
+		Token:   Token{Name: q.Name, Scopes: q.Scopes, Limits: q.Limits, Created: now, CreatedBy: by, Expires: q.expires(now)},
+		Secrets: secrets{Hash: q.Hash},
+	}
+	data, err := canon.Marshal(r)
+	if err == nil {
+		_, err = t.kv.Create(ctx, q.Name, data)
+	}
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return nil, fmt.Errorf("%w: %s", ErrTokenExists, q.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot store the token %s: %w", q.Name, err)
+	}
+	return &r.Token, nil
+}
+
+// Rotate gives a token another secret and a new end; the old secret goes on for q.Grace. Scopes and limits stay.
+func (t *Tokens) Rotate(ctx context.Context, q TokenRequest, by string) (*Token, error) {
+	if err := q.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTokenInvalid, err)
+	}
+	return t.change(ctx, q.Name, func(r *record, now time.Time) error {
+		if !r.Revoked.IsZero() {
+			return fmt.Errorf("%w: %s was revoked", ErrTokenInvalid, q.Name)
+		}
+		old := secrets{Hash: q.Hash}
+		if q.Grace > 0 {
+			old.Old, old.OldUntil = r.Secrets.Hash, now.Add(q.Grace)
+		}
+		r.Secrets, r.Rotated, r.RotatedBy, r.Expires = old, now, by, q.expires(now)
+		return nil
+	})
+}
+
+// Revoke ends a token for good. Revoking it again changes nothing.
+func (t *Tokens) Revoke(ctx context.Context, name, by string) (*Token, error) {
+	if err := checkTokenName(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTokenInvalid, err)
+	}
+	return t.change(ctx, name, func(r *record, now time.Time) error {
+		if r.Revoked.IsZero() {
+			r.Revoked, r.RevokedBy, r.Secrets = now, by, secrets{Hash: r.Secrets.Hash}
+		}
+		return nil
+	})
+}
+
+// change makes a change to a record, on the condition that nobody else does.
+func (t *Tokens) change(ctx context.Context, name string, f func(*record, time.Time) error) (*Token, error) {
+	r, err := t.read(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := f(&r, time.Now().UTC()); err != nil {
+		return nil, err
+	}
+	data, err := canon.Marshal(r)
+	if err == nil {
+		_, err = t.kv.Update(ctx, name, data, r.revision)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot store the token %s: %w", name, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.known, name)
+	return &r.Token, nil
+}
+
+// List returns all tokens by name, those that have ended included.
+func (t *Tokens) List(ctx context.Context) ([]Token, error) {
+	watch, err := t.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the tokens: %w", err)
+	}
+	defer func() { _ = watch.Stop() }()
+	tokens, used := []Token{}, map[string]time.Time{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("cannot list the tokens: %w", ctx.Err())
+		case entry, ok := <-watch.Updates():
+			if !ok {
+				return nil, errors.New("cannot list the tokens: the bus ended the reading")
+			}
+			if entry == nil {
+				return listed(tokens, used), nil
+			}
+			if name, isUse := strings.CutPrefix(entry.Key(), usedPrefix); isUse {
+				used[name], _ = time.Parse(time.RFC3339, string(entry.Value()))
+				continue
+			}
+			var r record
+			if err := canon.Unmarshal(entry.Value(), &r); err != nil {
+				return nil, fmt.Errorf("cannot read the token %s: %w", entry.Key(), err)
+			}
+			tokens = append(tokens, r.Token)
+		}
+	}
+}
+
+func listed(tokens []Token, used map[string]time.Time) []Token {
+	for i := range tokens {
+		tokens[i].LastUsed = used[tokens[i].Name]
+	}
+	slices.SortFunc(tokens, func(a, b Token) int { return strings.Compare(a.Name, b.Name) })
+	return tokens
+}
