@@ -144,7 +144,7 @@ func (d *Dispatcher) event(ctx context.Context, subject, kind string, j *job.Job
 // silent.
 func (d *Dispatcher) publish(ctx context.Context, w *watch, targets []target.PeelID) {
 	data, err := canon.Marshal(wire.Request{
-		JID: w.jid, Function: w.spec.Function, ID: w.spec.StateID, Args: w.spec.Args,
+		JID: w.jid, Function: w.spec.Function, ID: w.spec.StateID, Args: w.spec.Args, User: w.user,
 		Epoch: w.job.Epoch, Deadline: w.job.Deadline, TimeLeft: max(1, time.Until(w.deadline)), V: wire.Version,
 	})
 	if err != nil {

@@ -60,6 +60,12 @@ var (
 	ErrBusy      = errors.New("too many requests are waiting")
 )
 
+// What a cancel is refused for, beside [job.ErrNotFound].
+var (
+	ErrEnded    = errors.New("the job has ended")
+	ErrCanceled = errors.New("the job is being canceled already")
+)
+
 // Options are what a Dispatcher works with.
 type Options struct {
 	Conn  *nats.Conn // of a master, with a reconnect buffer of -1
@@ -210,11 +216,7 @@ func (d *Dispatcher) asked(req micro.Request) {
 		r.answer(nil, fmt.Errorf("%w: %w", ErrInvalid, err))
 		return
 	}
-	select {
-	case d.requests <- r:
-	default:
-		r.answer(nil, fmt.Errorf("cannot run job %s: %w", r.spec.JID, ErrBusy))
-	}
+	d.take(r)
 }
 
 // respond answers with the job's summary or an error.
@@ -237,6 +239,32 @@ func code(err error) string {
 		return "409"
 	}
 	return "503"
+}
+
+// Submit asks for a job as user and returns its record once it is published, or as it is if it was asked for before.
+// The job goes on whatever becomes of ctx. It needs Run.
+func (d *Dispatcher) Submit(ctx context.Context, spec job.Spec, user string) (*job.Job, error) {
+	type answer struct {
+		job *job.Job
+		err error
+	}
+	answers := make(chan answer, 1)
+	d.take(request{spec: spec, user: user, answer: func(j *job.Job, err error) { answers <- answer{j, err} }})
+	select {
+	case a := <-answers:
+		return a.job, a.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("cannot tell whether job %s is running: %w", spec.JID, ctx.Err())
+	}
+}
+
+// take puts a request into the queue, or refuses it.
+func (d *Dispatcher) take(r request) {
+	select {
+	case d.requests <- r:
+	default:
+		r.answer(nil, fmt.Errorf("cannot run job %s: %w", r.spec.JID, ErrBusy))
+	}
 }
 
 // find returns the watch of a job, nil if it is not dispatched from here.

@@ -34,7 +34,7 @@ const (
 	Partial  Status = "partial"  // some returned in time
 	Timeout  Status = "timeout"  // none returned in time
 	Failed   Status = "failed"   // every target returned and some failed, or the job could not be run
-	Canceled Status = "canceled" // stopped by a person before all returned
+	Canceled Status = "canceled" // stopped by a person before all targets were done
 )
 
 // Final reports whether a job with this status has ended.
@@ -58,7 +58,8 @@ func (s Status) Known() bool {
 // An End is what there is to say about a job when nothing more is waited for.
 type End struct {
 	Targets, Returned, Succeeded int
-	Canceled                     bool
+	Canceled                     bool   // somebody asked for that
+	Stopped                      int    // returns that say the peel was stopped by that
 	Reason                       string // why the job could not be run, if that is so
 }
 
@@ -69,10 +70,10 @@ func (e End) Status() Status {
 		return Failed
 	case e.Returned >= e.Targets && e.Succeeded >= e.Targets:
 		return Complete
+	case e.Canceled && (e.Returned < e.Targets || e.Stopped > 0):
+		return Canceled
 	case e.Returned >= e.Targets:
 		return Failed
-	case e.Canceled:
-		return Canceled
 	case e.Returned > 0:
 		return Partial
 	}
@@ -107,14 +108,22 @@ type Job struct {
 	Spec
 	// TargetCount is the number of targets. [Spec.Targets] itself is absent from listings and from answers and
 	// events about a job with many targets.
-	TargetCount  int       `json:"target_count"`
-	Deadline     time.Time `json:"deadline,omitzero"` // on the owner's clock
-	Status       Status    `json:"status"`
-	Created      time.Time `json:"created"`
-	Updated      time.Time `json:"updated"`
-	User         string    `json:"user"`            // from the credential that asked
-	Owner        string    `json:"owner,omitempty"` // the master that watches it
-	Epoch        uint64    `json:"epoch,omitempty"`
+	TargetCount int       `json:"target_count"`
+	Deadline    time.Time `json:"deadline,omitzero"` // on the owner's clock
+	Status      Status    `json:"status"`
+	Created     time.Time `json:"created"`
+	Updated     time.Time `json:"updated"`
+	User        string    `json:"user"`            // from the credential that asked
+	Owner       string    `json:"owner,omitempty"` // the master that watches it
+	// Epoch rises with every change of the owner. RequestEpoch is the one under which the requests are sent, whoever
+	// sends them, so that a peel runs the job once; it is zero until the job runs.
+	Epoch        uint64 `json:"epoch,omitempty"`
+	RequestEpoch uint64 `json:"request_epoch,omitempty"`
+	// Published is how many of the targets, in their order, may have been sent the request: it is written before
+	// they are. Sent is when it was written last.
+	Published    int       `json:"published,omitempty"`
+	Sent         time.Time `json:"sent,omitzero"`
+	Cancel       *Cancel   `json:"cancel,omitempty"`
 	ReclaimCount int       `json:"reclaim_count,omitempty"` // how often another master took it over
 	ReturnCount  int       `json:"return_count"`            // set when the job ends
 	SuccessCount int       `json:"success_count"`           // set when the job ends
@@ -122,6 +131,12 @@ type Job struct {
 
 	// Revision is that of the record as it was read or written last, which the next write must replace.
 	Revision uint64 `json:"-"`
+}
+
+// A Cancel is a person's wish that a job stop.
+type Cancel struct {
+	By   string    `json:"by"` // from the credential that asked
+	Time time.Time `json:"time"`
 }
 
 // Finish turns the record into the final one of a job that ended so, at a moment of the owner's clock.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -17,19 +18,27 @@ import (
 // A RowState says what there is of one target of a job.
 type RowState string
 
-// The states of a target: the first while its job runs, the others at the end.
+// The states of a target: the first three while its job runs, the others at the end.
 const (
-	RowWaiting  RowState = "waiting"
-	RowOK       RowState = "ok"
-	RowFailed   RowState = "failed"
-	RowMissing  RowState = "missing"  // it did not return in time
-	RowCanceled RowState = "canceled" // it did not return before the job was canceled
+	RowWaiting     RowState = "waiting"     // nothing was heard of it yet
+	RowAcked       RowState = "acked"       // it has the request
+	RowUnreachable RowState = "unreachable" // it stayed silent for [UnreachableAfter]
+	RowOK          RowState = "ok"
+	RowFailed      RowState = "failed"
+	RowMissing     RowState = "missing"  // it did not return in time
+	RowRejected    RowState = "rejected" // it did not start the work
+	RowCanceled    RowState = "canceled" // it was stopped
+	RowSkipped     RowState = "skipped"  // the job ended before its request was sent
 )
+
+// UnreachableAfter is how long after its request a target that is silent counts as unreachable.
+const UnreachableAfter = 10 * time.Second
 
 // A Row is one target of a job and what it returned, if it has.
 type Row struct {
 	Peel   target.PeelID `json:"peel"`
 	State  RowState      `json:"state"`
+	Late   bool          `json:"late,omitempty"` // it returned after the job had ended
 	Return *wire.Return  `json:"return,omitempty"`
 }
 
@@ -130,15 +139,18 @@ func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID) ([]Ro
 	return rows, sizes, g.Wait()
 }
 
-// StateOf is the state of a target of a job with that status; r is what it returned, nil if it has not.
+// StateOf is the state of a target that was sent the request of a job with that status; r is what it returned, nil if
+// it has not.
 func StateOf(status Status, r *wire.Return) RowState {
 	switch {
 	case r != nil && r.Success:
 		return RowOK
+	case r != nil && r.Outcome == wire.Rejected:
+		return RowRejected
+	case r != nil && r.Outcome == wire.Canceled:
+		return RowCanceled
 	case r != nil:
 		return RowFailed
-	case status == Canceled:
-		return RowCanceled
 	case status.Final():
 		return RowMissing
 	}

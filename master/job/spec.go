@@ -22,6 +22,8 @@ const (
 	MaxMetadataText = 1 << 10   // bytes of a key or value
 	MinTimeout      = time.Second
 	MaxTimeout      = 24 * time.Hour
+	MaxWhenOnline   = 24 * time.Hour
+	MaxBatched      = 72 * time.Hour // a job in batches, if every target took all its time
 	DefaultTimeout  = 60 * time.Second
 
 	// MaxAhead is how far ahead of a master's clock a job ID or a time told by others may be. IDs sort by time, so
@@ -46,6 +48,18 @@ type Spec struct {
 	TargetExpr string            `json:"target_expr,omitempty"` // what selected the targets, for the record alone
 	Timeout    time.Duration     `json:"timeout"`               // how long returns are waited for
 	Metadata   map[string]string `json:"metadata,omitempty"`
+
+	Batch *Batch `json:"batch,omitempty"` // nil: all targets at once
+	// WhenOnline is for how long after the dispatch a target that is away gets its request when it comes back; its
+	// Timeout is counted from then. Zero: targets that are away are missing.
+	WhenOnline time.Duration `json:"when_online,omitempty"`
+}
+
+// A Batch bounds how many targets work at a time. Each has the job's Timeout from the moment its request was sent;
+// one that stays silent or takes longer leaves its place to the next.
+type Batch struct {
+	Size        int `json:"size"`                   // targets that work at a time
+	MaxFailures int `json:"max_failures,omitempty"` // so many targets without success end the sending; 0: no limit
 }
 
 // Normalize checks s against the limits, sorts its targets and fills in the timeout. The error names what is wrong
@@ -76,7 +90,29 @@ func (s *Spec) normalize(now time.Time) error {
 	if err := s.checkSizes(); err != nil {
 		return err
 	}
-	return s.normalizeTargets()
+	if err := s.normalizeTargets(); err != nil {
+		return err
+	}
+	return s.checkSending()
+}
+
+// checkSending bounds the time that a job may take which does not send all its requests at once.
+func (s *Spec) checkSending() error {
+	if s.WhenOnline < 0 || s.WhenOnline > MaxWhenOnline {
+		return fmt.Errorf("it would wait %v for targets that are away, the limit is %v", s.WhenOnline, MaxWhenOnline)
+	}
+	if s.Batch == nil {
+		return nil
+	}
+	if s.Batch.Size < 1 || s.Batch.MaxFailures < 0 {
+		return fmt.Errorf("its batches of %d targets and its limit of %d failures are not numbers of targets", s.Batch.Size, s.Batch.MaxFailures)
+	}
+	batches := (len(s.Targets) + s.Batch.Size - 1) / s.Batch.Size
+	if most := MaxBatched / s.Timeout; time.Duration(batches) > most {
+		return fmt.Errorf("its %d batches could take %v each and the limit is %v altogether: make the batches larger or the timeout shorter",
+			batches, s.Timeout, MaxBatched)
+	}
+	return nil
 }
 
 func (s *Spec) checkSizes() error {
@@ -135,11 +171,18 @@ func (s *Spec) normalizeTargets() error {
 	return nil
 }
 
+func sameBatch(a, b *Batch) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
 // SameIntent reports whether two normalised specs ask for the same: a repeated request, not another job under an ID
 // that is taken.
 func (s *Spec) SameIntent(o *Spec) bool {
 	if s.JID != o.JID || s.Function != o.Function || s.StateID != o.StateID || s.TargetExpr != o.TargetExpr ||
-		s.Timeout != o.Timeout || !slices.Equal(s.Targets, o.Targets) || !maps.Equal(s.Metadata, o.Metadata) {
+		s.Timeout != o.Timeout || s.WhenOnline != o.WhenOnline || !sameBatch(s.Batch, o.Batch) || !slices.Equal(s.Targets, o.Targets) || !maps.Equal(s.Metadata, o.Metadata) {
 		return false
 	}
 	a, errA := canon.Marshal(s.Args)

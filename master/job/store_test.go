@@ -338,7 +338,7 @@ func TestEveryTargetHasARow(t *testing.T) {
 		put(t, s, wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Success: true, Data: "x"}, V: wire.Version})
 		put(t, s, wire.Return{JID: j.JID, Peel: "b.c", Result: wire.Result{Error: "no"}, V: wire.Version})
 		for status, last := range map[job.Status]job.RowState{
-			job.Running: job.RowWaiting, job.Partial: job.RowMissing, job.Canceled: job.RowCanceled,
+			job.Running: job.RowWaiting, job.Partial: job.RowMissing, job.Canceled: job.RowMissing,
 		} {
 			j.Status = status
 			if err := s.Update(t.Context(), j); err != nil {

@@ -71,8 +71,9 @@ type Request struct {
 	Function string         `json:"function"`
 	ID       string         `json:"id,omitempty"` // the bare positional argument, such as a state's name
 	Args     map[string]any `json:"args,omitempty"`
-	Epoch    uint64         `json:"epoch"`    // fencing token: grows with every change of the job's owner
-	Deadline time.Time      `json:"deadline"` // on the master's clock, for the record
+	Epoch    uint64         `json:"epoch"`          // fencing token: grows with every change of the job's owner
+	User     string         `json:"user,omitempty"` // who asked, from the credential; set by the master
+	Deadline time.Time      `json:"deadline"`       // on the master's clock, for the record
 	// TimeLeft is what was left until the deadline when the request was sent, in nanoseconds. The peel counts it
 	// from the moment it heard the request, so that its clock need not agree with the master's: work that would
 	// start later is refused. Zero means no limit.
@@ -89,9 +90,19 @@ type Ack struct {
 	V     int           `json:"v"`
 }
 
+// An Outcome says why a function did not run to its end; it is empty where it did.
+type Outcome string
+
+// The outcomes. Neither is ever a success.
+const (
+	Rejected Outcome = "rejected" // the work was not started
+	Canceled Outcome = "canceled" // the work was stopped because the job was canceled
+)
+
 // A Result is what running a function gave.
 type Result struct {
 	Success  bool          `json:"success"`
+	Outcome  Outcome       `json:"outcome,omitempty"`
 	Data     any           `json:"data,omitempty"`
 	Error    string        `json:"error,omitempty"`
 	Duration time.Duration `json:"duration"` // measured on the peel's monotonic clock, in nanoseconds
