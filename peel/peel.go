@@ -87,7 +87,7 @@ func (p *Peel) open() (err error) {
 		return err
 	}
 	p.sched, err = scheduler.New(scheduler.Options{
-		Peel: string(p.o.ID), Zone: p.o.Zone, Exec: p.runEntry, StateFile: p.path("schedule"), Log: p.o.Log,
+		Peel: string(p.o.ID), Zone: p.o.Zone, Exec: p.runEntry, Able: able, StateFile: p.path("schedule"), Log: p.o.Log,
 	})
 	if err != nil {
 		return err

@@ -9,8 +9,21 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
+
+// able refuses entries of a function that no peel of this version has.
+func able(e *schedule.Entry) error {
+	if _, ok := wire.LookupFunction(e.Module); ok {
+		return nil
+	}
+	var names []string
+	for _, f := range wire.Functions() {
+		names = append(names, f.Name)
+	}
+	return fmt.Errorf("this peel has no function %q%s", e.Module, strictyaml.Suggest(e.Module, names))
+}
 
 // listed is one entry as schedule.list and schedule.history show it.
 type listed struct {

@@ -62,6 +62,29 @@ func TestReportOfARunThatIsTriedAgainIsThatOfItsLastAttempt(t *testing.T) {
 	})
 }
 
+func TestEntryOfAFunctionThatNoPeelHasIsPausedAndTheOthersGoOn(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.give(1, `schedule:
+  ask: {prompt: look at the disks, model: small, interval: 1m}
+  slip: {module: test.pong, interval: 1m}
+  beat: {module: test.ping, interval: 1m}
+`)
+		time.Sleep(61 * time.Second)
+		synctest.Wait()
+		for name, why := range map[string]string{
+			"ask": `this peel has no function "prompt.run"`, "slip": `this peel has no function "test.pong"; did you mean "test.ping"?`,
+		} {
+			if e := b.entry(name); e["state"] != "paused_invalid" || e["why"] != why || e["failures"] != int64(0) {
+				t.Errorf("%v", e)
+			}
+		}
+		if e := b.entry("beat"); e["state"] != "active" || e["runs"] != int64(1) {
+			t.Errorf("%v", e)
+		}
+	})
+}
+
 func TestEntriesArePausedResumedSkippedAndRunByHand(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()

@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -180,23 +181,62 @@ func TestWallClockSetForwardByFourHoursRunsEachCronEntryOnceOrNotAtAll(t *testin
 	})
 }
 
-func TestWallClockSetBackByHalfAnHourRunsNothingTwice(t *testing.T) {
+func TestWallClockSetBackByHalfAnHourRunsNoFixedTimeTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c tamper
 		h := c.host(t, scheduler.Options{Zone: time.UTC})
 		defer h.shut()
-		h.apply(parse(t, bothKinds))
+		const set = bothKinds + `
+        fixed: {module: test.ping, cron: "30 0,1 * * *"}
+        either: {module: test.ping, cron: ["30 0 * * *", "5 * * * *"]}`
+		h.apply(parse(t, set))
 		time.Sleep(40 * time.Minute)
 		c.set(-30 * time.Minute)
-		h.apply(parse(t, bothKinds+`
-        new: {module: test.ping, cron: "30 * * * *"}`))
+		h.apply(parse(t, set+`
+        new: {module: test.ping, cron: "30 0 * * *"}`))
 		time.Sleep(25 * time.Minute) // over 00:30 again
-		h.expectNominal("hourly", "01 00:30")
+		h.expectNominal("fixed", "01 00:30")
+		h.expectNominal("either", "01 00:05", "01 00:30")
 		h.expectNominal("new", "01 00:30")
 		h.expectNominal("interval", "01 00:30") // one hour after the start, on the new clock
-		h.apply(parse(t, bothKinds+"\n        # a reload in between"))
+		h.apply(parse(t, set+"\n        # a reload in between"))
 		time.Sleep(time.Hour)
-		h.expectNominal("hourly", "01 00:30", "01 01:30")
+		h.expectNominal("fixed", "01 00:30", "01 01:30")
+		h.expectNominal("either", "01 00:05", "01 00:30", "01 01:05")
+	})
+}
+
+func TestWildcardsGoOnWhenTheWallClockIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		file := filepath.Join(t.TempDir(), "state")
+		h := c.host(t, scheduler.Options{Zone: time.UTC, StateFile: file})
+		set := parse(t, `
+        quarters: {module: test.ping, cron: "*/15 * * * *"}
+        hourly: {module: test.ping, cron: "30 * * * *"}
+        held: {module: test.ping, cron: "20 * * * *", only_between: "01:00-02:00", outside: defer}`)
+		h.apply(set)
+		time.Sleep(50 * time.Minute)
+		c.set(-2*time.Hour - 30*time.Minute) // to 22:20 of the day before
+		time.Sleep(30 * time.Minute)         // 22:50
+		h.expectNominal("quarters", "01 00:15", "01 00:30", "01 00:45", "31 22:30", "31 22:45")
+		h.expectNominal("hourly", "01 00:30", "31 22:30")
+		c.set(-30 * time.Second) // 22:49:30, and 22:49:59 again
+		time.Sleep(25 * time.Second)
+		c.set(-5*time.Minute - 30*time.Second)
+		time.Sleep(time.Minute) // 22:45:25
+		h.expectNominal("quarters", "01 00:15", "01 00:30", "01 00:45", "31 22:30", "31 22:45")
+		h.shut()
+
+		h = c.host(t, scheduler.Options{Zone: time.UTC, StateFile: file}) // it remembers the fire of 22:45
+		defer h.shut()
+		c.set(-10 * time.Minute)
+		h.apply(set)
+		time.Sleep(11 * time.Minute) // 22:46:25
+		h.expectNominal("quarters", "31 22:45")
+		h.expectNominal("held")
+		time.Sleep(2*time.Hour + 15*time.Minute) // 01:01:25
+		h.expectNominal("held", "01 00:20")
 	})
 }
 
@@ -205,12 +245,12 @@ func TestDisablingAndEnablingWithTheClockSetBackRunsNothingTwice(t *testing.T) {
 		var c tamper
 		h := c.host(t, scheduler.Options{Zone: time.UTC})
 		defer h.shut()
-		h.apply(one(t, `cron: "30 * * * *"`))
+		h.apply(one(t, `cron: "30 0-23 * * *"`))
 		time.Sleep(40 * time.Minute)
 		c.set(-30 * time.Minute)
-		h.apply(one(t, `cron: "30 * * * *", enabled: false`))
-		h.apply(one(t, `cron: "30 * * * *"`))
-		h.apply(one(t, `cron: "*/30 * * * *"`))
+		h.apply(one(t, `cron: "30 0-23 * * *", enabled: false`))
+		h.apply(one(t, `cron: "30 0-23 * * *"`))
+		h.apply(one(t, `cron: "0,30 0-23 * * *"`))
 		time.Sleep(25 * time.Minute)
 		h.expectNominal("e", "01 00:30")
 	})

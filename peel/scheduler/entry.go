@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -121,7 +119,7 @@ func (o *owner) plan(e *entry, now instant) {
 		return
 	}
 	after := now.wall
-	if ahead := e.Nominal.Sub(after); ahead > 0 && ahead <= setBackLimit {
+	if ahead := e.Nominal.Sub(after); ahead > 0 && ahead <= setBackLimit && !e.goesOn(ahead) {
 		after = e.Nominal
 	}
 	if start := e.spec.Life.NotBefore; after.Before(start) {
@@ -132,32 +130,37 @@ func (o *owner) plan(e *entry, now instant) {
 	}
 }
 
+// goesOn tells whether the entry, whose last fire lies so far ahead since the wall clock was set back, fires by the new
+// time: cron that follows elapsed time does, unless waiting costs it no more than a minute.
+func (e *entry) goesOn(ahead time.Duration) bool { return e.timing.Wild() && ahead >= time.Minute }
+
 // adopt gives the entry what the schedule says of it. Failures of what it was before are forgiven, and a new timing
 // starts a new life.
 func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
-	if hash := digest(spec.Canonical()); e.Hash != hash {
+	if hash := spec.Hash(); e.Hash != hash {
 		e.Hash, e.FailuresInRow = hash, 0
 	}
-	timing := digest([]byte(describe(spec.Clock)))
-	if e.TimingHash != timing && (e.spec == nil || !e.spec.TimingEqual(spec)) {
+	timing := spec.TimingHash()
+	if e.TimingHash != timing {
 		e.TimingSeen, e.TimingRuns, e.Active, e.Held = now.wall, 0, time.Time{}, time.Time{}
+		if e.spec == nil { // what waited was of the timing before the restart
+			e.Waiting = nil
+		}
 	}
 	e.spec, e.invalid, e.Left, e.TimingHash = spec, "", time.Time{}, timing
 	if spec.Failures.Breaker.Threshold == 0 {
 		e.Breaker.close(now.wall, "the entry has no breaker any more")
 	}
 	var err error
-	if e.timing, err = spec.Timing(o.s.o.Zone); err != nil {
+	e.timing, err = spec.Timing(o.s.o.Zone)
+	if err == nil && o.s.o.Able != nil && spec.Enabled {
+		err = o.s.o.Able(spec)
+	}
+	if err != nil {
 		e.invalid = err.Error()
 		o.s.log.Error("entry cannot run", "entry", e.name, "err", err)
 	}
 	e.timing = e.timing.Seen(e.TimingSeen)
-}
-
-// digest tells entries and timings apart, also those of another process.
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:8])
 }
 
 // activate arms an entry that had no timer. An interval goes on in the rhythm of its last run; catch_up says what
@@ -177,6 +180,9 @@ func (o *owner) activate(e *entry, now instant) {
 		e.anchor = now.up
 	case e.spec.Clock.IntervalFrom == schedule.FromStart:
 		e.anchor = now.up - min(max(0, now.wall.Sub(e.Nominal)), longAgo)
+	}
+	if first {
+		o.awaitAgain(e, now)
 	}
 	o.catchUp(e, now)
 	if len(e.arrears.missed) == 0 { // else a restart before all are made up owes the others
@@ -198,7 +204,7 @@ func (o *owner) activate(e *entry, now instant) {
 // rest leaves an entry that is not active without a fire, but for the end of a pause.
 func (o *owner) rest(e *entry) {
 	e.disarm()
-	e.Active, e.Held, e.arrears = time.Time{}, time.Time{}, arrears{}
+	e.Active, e.Held, e.Waiting, e.arrears = time.Time{}, time.Time{}, nil, arrears{}
 	if e.spec != nil && e.Paused != nil && !e.Paused.Until.IsZero() {
 		until := e.Paused.Until.UnixNano()
 		o.lay(e, pending{trigger: triggerResume, onWall: true, nominal: until, at: until})

@@ -8,30 +8,50 @@ import (
 
 // History is what is remembered of an entry, by its name. Times are zero for what has not happened.
 type History struct {
-	Seen          time.Time         `json:"seen,omitzero"`         // first active
-	Left          time.Time         `json:"left,omitzero"`         // removed from the schedule
-	Hash          string            `json:"hash,omitempty"`        // of the entry
-	TimingHash    string            `json:"timing_hash,omitempty"` // of when it runs
-	TimingSeen    time.Time         `json:"timing_seen,omitzero"`  // when it got that timing
-	TimingRuns    uint64            `json:"timing_runs,omitempty"` // since then, without those that somebody asked for
-	Active        time.Time         `json:"active,omitzero"`       // since when without a break but those of the process
-	Nominal       time.Time         `json:"nominal,omitzero"`      // of the last fire, also of one that did not run
-	Held          time.Time         `json:"held,omitzero"`         // nominal time of the fire that waits for the windows to open
-	Fired         time.Time         `json:"fired,omitzero"`        // of the last run
-	Started       time.Time         `json:"started,omitzero"`      // of the last run
-	Ended         time.Time         `json:"ended,omitzero"`        // of the last run that ended
-	Succeeded     time.Time         `json:"succeeded,omitzero"`    // end of the last run that succeeded
-	Job           string            `json:"job,omitempty"`         // of the last run that succeeded and was reported
-	Error         string            `json:"error,omitempty"`       // of the last run that ended; empty if it succeeded
+	Identity
+	Counts
+	Nominal   time.Time `json:"nominal,omitzero"`   // of the last fire, also of one that did not run
+	Held      time.Time `json:"held,omitzero"`      // nominal time of the fire that waits for the windows to open
+	Waiting   *Waiting  `json:"waiting,omitempty"`  // the fire that waits for a run to end
+	Fired     time.Time `json:"fired,omitzero"`     // of the last run
+	Started   time.Time `json:"started,omitzero"`   // of the last run
+	Ended     time.Time `json:"ended,omitzero"`     // of the last run that ended
+	Succeeded time.Time `json:"succeeded,omitzero"` // end of the last run that succeeded
+	Job       string    `json:"job,omitempty"`      // of the last run that succeeded and was reported
+	Error     string    `json:"error,omitempty"`    // of the last run that ended; empty if it succeeded
+	Breaker   Breaker   `json:"breaker,omitzero"`
+	Paused    *Order    `json:"paused,omitempty"`
+	Skip      *Order    `json:"skip,omitempty"` // of the next fire
+	Last      []Past    `json:"last,omitempty"` // runs that ended, the newest last
+}
+
+// Identity says which entry the rest of its history is of, and since when.
+type Identity struct {
+	Seen       time.Time `json:"seen,omitzero"`         // first active
+	Left       time.Time `json:"left,omitzero"`         // removed from the schedule
+	Hash       string    `json:"hash,omitempty"`        // of the entry
+	TimingHash string    `json:"timing_hash,omitempty"` // of when it runs
+	TimingSeen time.Time `json:"timing_seen,omitzero"`  // when it got that timing
+	Active     time.Time `json:"active,omitzero"`       // since when without a break but those of the process
+}
+
+// Counts are numbers of runs and fires.
+type Counts struct {
+	TimingRuns    uint64            `json:"timing_runs,omitempty"` // since TimingSeen, without those that somebody asked for
 	Runs          uint64            `json:"runs"`                  // that ended
 	Failures      uint64            `json:"failures"`
 	FailuresInRow uint64            `json:"failures_in_row"` // without those canceled for the next run
 	Late          uint64            `json:"late,omitempty"`  // runs that started later than the entry wants
 	Skips         map[Reason]uint64 `json:"skips,omitempty"` // fires that did not run
-	Breaker       Breaker           `json:"breaker,omitzero"`
-	Paused        *Order            `json:"paused,omitempty"`
-	Skip          *Order            `json:"skip,omitempty"` // of the next fire
-	Last          []Past            `json:"last,omitempty"` // runs that ended, the newest last
+}
+
+// Waiting is a fire that if_running has wait for the end of a run.
+type Waiting struct {
+	Trigger Trigger   `json:"trigger"`
+	Nominal time.Time `json:"nominal"`
+	Fired   time.Time `json:"fired"`
+	Held    bool      `json:"held,omitempty"` // it had waited for the windows to open
+	Since   time.Time `json:"since"`
 }
 
 // A Past is one run that has ended.

@@ -12,16 +12,20 @@ func (o *owner) tie() {
 	}
 }
 
-// fireDependents makes the entries due that fire when a run ends as this one did. Their splay counts from its end.
+// fireDependents makes the entries due that fire when a run ends as this one did, and counts it for those that need
+// another end. Their splay counts from its end.
 func (o *owner) fireDependents(r *run) {
 	for _, e := range o.needed[r.e.name] {
-		if !e.active() || e.lived() || !e.mayFire(r.ended.wall) || !met(e.spec.Needs, r.outcome.Success) {
-			continue
-		}
-		if e.next.trigger == TriggerNeeds {
+		switch {
+		case !e.active() || e.lived() || !e.mayFire(r.ended.wall):
+		case !met(e.spec.Needs, r.outcome.Success):
+			o.skip(e, skipped{NeedsUnmet, r.ended.wall.In(o.s.o.Zone), 1})
+		case e.next.trigger == TriggerNeeds:
 			o.skip(e, skipped{Superseded, o.time(e.next, e.next.nominal), 1})
+			fallthrough
+		default:
+			o.arm(e, TriggerNeeds, e.clock(r.ended))
 		}
-		o.arm(e, TriggerNeeds, e.clock(r.ended))
 	}
 }
 

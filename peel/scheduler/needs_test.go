@@ -31,6 +31,9 @@ func TestEntryRunsWhenTheOneThatItNeedsHasEndedSo(t *testing.T) {
 		h.expectRuns("alarm", 250*time.Minute)
 		h.expectRuns("clean", 90*time.Minute, 130*time.Minute, 220*time.Minute, 250*time.Minute)
 		h.expectRuns("off")
+		for name, want := range map[string]uint64{"upload": 1, "verify": 0, "alarm": 1, "clean": 0, "off": 0} {
+			h.expectSkips(name, scheduler.NeedsUnmet, want)
+		}
 		for _, f := range h.all() {
 			if f.Name == "upload" && (f.Trigger != scheduler.TriggerNeeds || f.Nominal.Sub(h.begin) != 130*time.Minute) {
 				t.Errorf("%+v", f)

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -45,9 +46,9 @@ func (o *owner) enter(e *entry, f Fire, now instant) bool {
 		o.start(e, f)
 		return true
 	case mode == schedule.IfRunningQueue:
-		o.await(wait{e, f, now.up})
+		o.await(e, f, now)
 	case mode == schedule.IfRunningCancel:
-		o.await(wait{e, f, now.up})
+		o.await(e, f, now)
 		for _, r := range o.rivals(e)[:over+1] {
 			r.yields = true
 			r.cancel(errYields)
@@ -59,14 +60,28 @@ func (o *owner) enter(e *entry, f Fire, now instant) bool {
 }
 
 // await has a fire wait. One of the same entry that waits already keeps its place in the line and becomes this one.
-func (o *owner) await(w wait) {
-	i := slices.IndexFunc(o.waiting, func(other wait) bool { return other.e == w.e })
+func (o *owner) await(e *entry, f Fire, now instant) {
+	e.Waiting = &Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.wall}
+	w := wait{e, f, now.up}
+	i := slices.IndexFunc(o.waiting, func(other wait) bool { return other.e == e })
 	if i < 0 {
 		o.waiting = append(o.waiting, w)
 		return
 	}
-	o.skip(w.e, skipped{QueueFull, o.waiting[i].fire.Nominal, 1})
+	o.skip(e, skipped{QueueFull, o.waiting[i].fire.Nominal, 1})
 	o.waiting[i] = w
+}
+
+// awaitAgain has the fire wait that did so when the process before ended.
+func (o *owner) awaitAgain(e *entry, now instant) {
+	was := e.Waiting
+	if was == nil {
+		return
+	}
+	f := Fire{Entry: e.spec, Name: e.name, Trigger: was.Trigger, Nominal: was.Nominal, Fired: was.Fired, held: was.Held}
+	from := now.up - min(max(0, now.wall.Sub(was.Since)), longAgo)
+	o.waiting = append(o.waiting, wait{e, f, from})
+	slices.SortStableFunc(o.waiting, func(a, b wait) int { return cmp.Compare(a.from, b.from) })
 }
 
 var errYields = errors.New("canceled: the next run takes its place")
@@ -80,6 +95,7 @@ func (o *owner) release(now instant, limit int) (started int) {
 		}
 		f := w.fire
 		f.Started = now.wall.In(o.s.o.Zone)
+		w.e.Waiting = nil
 		switch why := o.refusal(w.e, f, now); {
 		case now.up-w.from > w.e.spec.Missed.StartDeadline:
 			o.skip(w.e, skipped{DeadlineExceeded, f.Nominal, 1})
@@ -99,6 +115,7 @@ func (o *owner) dropWaiting(e *entry, why Reason) {
 	o.waiting = slices.DeleteFunc(o.waiting, func(w wait) bool {
 		if w.e == e {
 			o.skip(e, skipped{why, w.fire.Nominal, 1})
+			e.Waiting = nil
 		}
 		return w.e == e
 	})

@@ -1,6 +1,8 @@
 package scheduler_test
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +34,70 @@ func TestFireThatWaitedBeyondTheStartDeadlineIsDropped(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		h.expectSkips("e", scheduler.DeadlineExceeded, 1) // it waited since 00:30
 		h.expectRuns("e", 0)
+	})
+}
+
+func TestFireThatWaitsSurvivesARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		const set = `
+        e: {module: test.ping, cron: "1,30 0 * * *", if_running: queue, start_deadline: 1h}
+        second: {module: test.ping, cron: "20 0 * * *", if_running: queue, group: g}
+        first: {module: test.ping, cron: "10,40 0 * * *", if_running: queue, group: g}
+        long: {module: test.ping, interval: 5m, max_runs: 1, if_running: queue, group: g}
+        retimed: {module: test.ping, cron: "1,2 0 * * *", if_running: queue}
+        off: {module: test.ping, cron: "1,2 0 * * *", if_running: queue}`
+		h := start(t, o)
+		for _, name := range []string{"e", "long", "retimed", "off"} {
+			h.takes[name] = 10 * time.Hour
+		}
+		h.apply(parse(t, set))
+		time.Sleep(35 * time.Minute)
+		if w := h.entry("e").Waiting; w == nil || w.Nominal.Minute() != 30 {
+			t.Fatalf("waits: %+v", w)
+		}
+		h.shut() // at 00:35
+		h = start(t, o)
+		h.takes["first"] = time.Minute
+		h.apply(parse(t, strings.NewReplacer(`retimed: {module: test.ping, cron: "1,2`, `retimed: {module: test.ping, cron: "1,3`,
+			"off: {", "off: {enabled: false, ").Replace(set)))
+		time.Sleep(2 * time.Minute)
+		h.expectRuns("e", 0)
+		h.expectRuns("first", 0)
+		h.expectRuns("second", time.Minute)
+		h.expectNominal("e", "01 00:30")
+		h.expectNominal("first", "01 00:10")
+		h.expectRuns("retimed")
+		h.expectRuns("off")
+		if w := h.entry("e").Waiting; w != nil {
+			t.Errorf("still waits: %+v", w)
+		}
+		h.shut()
+		h = start(t, o)
+		defer h.shut()
+		h.apply(parse(t, set))
+		time.Sleep(time.Second)
+		if len(h.all()) != 0 {
+			t.Errorf("ran again: %v", h.all())
+		}
+	})
+}
+
+func TestFireThatWaitedTooLongOverARestartIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		h := start(t, o)
+		h.takes["e"] = 10 * time.Hour
+		set := one(t, `cron: "0,30 1 * * *", if_running: queue, start_deadline: 1h`)
+		h.apply(set)
+		time.Sleep(100 * time.Minute)
+		h.shut()
+		time.Sleep(time.Hour)
+		h = start(t, o)
+		defer h.shut()
+		h.apply(set)
+		h.expectSkips("e", scheduler.DeadlineExceeded, 1)
+		h.expectRuns("e")
 	})
 }
 

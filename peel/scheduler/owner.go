@@ -127,11 +127,12 @@ func (o *owner) compareClocks(now instant) {
 	for name := range o.set {
 		o.entries[name].Breaker.setBack(now.wall)
 	}
-	if step >= -setBackLimit {
+	if step >= 0 {
 		return
 	}
 	for name := range o.set {
-		if e := o.entries[name]; e.queue == &o.wall && e.next.trigger == TriggerTimer {
+		e := o.entries[name]
+		if e.queue == &o.wall && e.next.trigger == TriggerTimer && (step < -setBackLimit || e.goesOn(-step) && !e.next.held) {
 			e.disarm()
 			o.plan(e, now)
 		}

@@ -23,6 +23,7 @@ const (
 	OutsideWindow    Reason = Reason(window.Outside)
 	InBlackout       Reason = Reason(window.Blackout)
 	CircuitOpen      Reason = "circuit_open"
+	NeedsUnmet       Reason = "needs_unmet"  // the entry that it needs ended otherwise
 	SkippedOnce      Reason = "skipped_once" // somebody asked for that
 	MaxRuns          Reason = "max_runs"     // the entry had its last run in the wait
 	Paused           Reason = "paused"       // the entry was paused in the wait, as all those below

@@ -11,7 +11,8 @@
 // the other: a wall clock that is set leaves intervals alone. After a suspend, or when the wall clock was set
 // forward, an entry fires once for all that it missed; a cron time more than the entry's start deadline ago is
 // dropped. When the wall clock was set back, cron times that have fired wait until it has passed them, unless it
-// went back by more than three hours: then the new time counts.
+// went back by more than three hours: then the new time counts. It counts at once for cron that follows elapsed time,
+// as it does in the hour that daylight saving repeats.
 //
 // # Fires
 //
@@ -71,6 +72,9 @@ type Options struct {
 	// time. The context ends at the entry's timeout and when the peel stops; [context.Cause] says which, in words
 	// for the report. Exec must then return soon: the run counts towards maxrunning until it does.
 	Exec func(context.Context, Fire) Outcome
+	// Able, if not nil, says why this host cannot run an entry, such as that it does not have the function. The entry is
+	// listed as paused_invalid then, and the others go on. It is called on the goroutine of Run.
+	Able func(*schedule.Entry) error
 	// StateFile is where the entries' history is kept, with mode 0600. Empty: it is forgotten with the process.
 	StateFile string
 	Log       *slog.Logger // nil: silent
@@ -186,8 +190,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 
 // Apply makes set the schedule and says what that changed. The set may be changed afterwards, its entries may not.
 // It waits until Run is there to take it, and for nothing else; it starts no run, but an entry that is active for
-// the first time in this process and has run_on_start is due when Apply returns. An entry whose zone this host does
-// not know is listed as paused_invalid, and the others go on. The error is [ErrStopped] or that of ctx.
+// the first time in this process and has run_on_start is due when Apply returns. An entry that this host is not
+// able to run, or whose zone it does not know, is listed as paused_invalid, and the others go on. The error is [ErrStopped] or that of ctx.
 func (s *Scheduler) Apply(ctx context.Context, set schedule.Set) (schedule.Changes, error) {
 	var changes schedule.Changes
 	err := s.do(ctx, func(o *owner) { changes = o.apply(set) })

@@ -10,10 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
 // A State is the word for what an entry is up to.
@@ -25,7 +22,7 @@ const (
 	StateDisabled  State = "disabled"       // by its field enabled
 	StatePaused    State = "paused_manual"  // somebody wants it so
 	StateFailing   State = "paused_errors"  // too many runs in a row failed
-	StateInvalid   State = "paused_invalid" // this host cannot tell when it fires
+	StateInvalid   State = "paused_invalid" // this host cannot tell when it fires, or not run it
 	StateExhausted State = "exhausted"      // it never fires again
 )
 
@@ -52,7 +49,7 @@ func (o *owner) state() []EntryState {
 	for _, name := range slices.Sorted(maps.Keys(o.set)) {
 		e := o.entries[name]
 		s := EntryState{
-			Name: name, Module: e.spec.Module, Timing: describe(e.spec.Clock),
+			Name: name, Module: e.spec.Module, Timing: e.spec.Clock.String(),
 			Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.clone(),
 		}
 		s.State, s.Why = e.state(now)
@@ -81,71 +78,6 @@ func (e *entry) state(now instant) (State, string) {
 		return StateActive, "waits for the end of " + e.spec.Needs.Entry
 	}
 	return StateExhausted, e.exhaustion(now)
-}
-
-// describe puts a timing into the words of its fields; empty for an entry that has none. Timings in the same words are
-// the same.
-func describe(c schedule.Clock) string {
-	var text string
-	switch {
-	case c.Interval != schedule.Interval{}:
-		text = describeInterval(c)
-		if c.Interval.Months == 0 {
-			return text // the same in all zones
-		}
-	case len(c.Cron) > 0:
-		texts := make([]string, len(c.Cron))
-		for i, x := range c.Cron {
-			texts[i] = x.Text
-		}
-		text = "cron " + strings.Join(texts, " | ")
-		if gap, repeat := c.Changes.Gap, c.Changes.Repeat; gap != "run" || repeat != "auto" {
-			text += fmt.Sprintf(" (dst_gap %s, dst_overlap %s)", gap, repeat)
-		}
-	case len(c.At) > 0:
-		texts := make([]string, len(c.At))
-		for i, at := range c.At {
-			texts[i] = at.UTC().Format(time.RFC3339Nano)
-		}
-		return "at " + strings.Join(texts, " | ")
-	case c.After > 0:
-		return "after " + shorten(c.After)
-	}
-	if c.Zone != "" {
-		text += " in " + c.Zone
-	}
-	return text
-}
-
-func describeInterval(c schedule.Clock) string {
-	text := "interval "
-	switch months := c.Interval.Months; {
-	case months == 0:
-		text += shorten(c.Interval.Duration)
-	case months == 1:
-		text += "monthly"
-	default:
-		text += fmt.Sprintf("%d months", months)
-	}
-	if c.IntervalFrom != schedule.FromEnd {
-		text += " from " + string(c.IntervalFrom)
-	}
-	if c.Phase > 0 {
-		text += " + " + shorten(c.Phase)
-	}
-	return text
-}
-
-// shorten writes 1h30m for 1h30m0s.
-func shorten(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 // stateVersion is that of the state file's form.

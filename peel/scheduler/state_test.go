@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,18 +75,18 @@ func TestRunOnStartFiresOncePerProcess(t *testing.T) {
 	})
 }
 
-func TestRestartWithTheClockSetBackRunsNoCronTimeTwice(t *testing.T) {
+func TestRestartWithTheClockSetBackRunsNoFixedTimeTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "state")
 		h := start(t, scheduler.Options{StateFile: file, Zone: time.UTC})
-		h.apply(one(t, `cron: "30 * * * *"`))
+		h.apply(one(t, `cron: "30 0-23 * * *"`))
 		time.Sleep(40 * time.Minute)
 		h.shut()
 		var c tamper
 		c.set(-30 * time.Minute)
 		h = c.host(t, scheduler.Options{StateFile: file, Zone: time.UTC})
 		defer h.shut()
-		h.apply(one(t, `cron: "30 * * * *"`))
+		h.apply(one(t, `cron: "30 0-23 * * *"`))
 		time.Sleep(25 * time.Minute)
 		h.expectRuns("e")
 	})
@@ -313,6 +314,35 @@ func TestStateOfEveryKindOfEntry(t *testing.T) {
 		if why := list[11].Why; !strings.Contains(why, "Mars/Olympus") {
 			t.Errorf("why %q", why)
 		}
+	})
+}
+
+func TestEntryThatTheHostIsNotAbleToRunIsPausedUntilItChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC, Able: func(e *schedule.Entry) error {
+			if e.Module == "test.ping" {
+				return nil
+			}
+			return errors.New("no " + e.Module)
+		}})
+		defer h.shut()
+		h.apply(one(t, "interval: 1h, args: {a: 1}"))
+		h.apply(parse(t, "e: {module: test.pong, interval: 1h}\nf: {module: test.ping, interval: 1h}\ng: {module: x.y, interval: 1h, enabled: false}"))
+		time.Sleep(90 * time.Minute)
+		if e := h.entry("e"); e.State != scheduler.StateInvalid || e.Why != "no test.pong" || !e.NextFire.IsZero() {
+			t.Errorf("%+v", e)
+		}
+		if err := h.Start(t.Context(), "e", "ada"); !errors.Is(err, scheduler.ErrNotActive) {
+			t.Errorf("by hand: %v", err)
+		}
+		if e := h.entry("g"); e.State != scheduler.StateDisabled {
+			t.Errorf("%+v", e)
+		}
+		h.expectRuns("e")
+		h.expectRuns("f", time.Hour)
+		h.apply(one(t, "interval: 1h"))
+		time.Sleep(time.Hour)
+		h.expectRuns("e", 150*time.Minute)
 	})
 }
 

@@ -1,100 +1,177 @@
 package schedule
 
 import (
-	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
+	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
 // Canonical returns bytes that are equal exactly where two entries are: same name, same function with
-// arguments of the same values and types, same times, same options. They are for comparing and hashing
-// within one version of the program, not for reading back.
+// arguments of the same values and types, same times, same options. They are for comparing and hashing, not
+// for reading back.
 func (e *Entry) Canonical() []byte {
-	c := *e
-	c.Args, c.Clock = nil, c.Clock.plain()
-	b := e.Clock.appendCron(appendJSON(nil, c))
+	b := canonical(make([]byte, 0, 256))
+	b.text(e.Name)
+	b.text(e.Module)
+	b.clock(e.Clock)
+	b.changes(e.Clock.Changes)
+	b.text(e.Clock.Zone)
+	b.number(int64(e.Splay.Min), int64(e.Splay.Max), int64(e.Timeout))
+	b.text(string(e.Splay.Mode), string(e.ReturnJob))
+	b.flag(e.RunOnStart, e.Enabled, e.Life.DeleteAfterRun)
+	b.number(int64(e.Overlap.MaxRunning), int64(e.Life.MaxRuns))
+	b.text(string(e.Overlap.IfRunning), e.Overlap.Group)
+	b.windows(e.Windows)
+	b.instants(e.Life.NotBefore, e.Life.Until)
+	b.text(string(e.Missed.CatchUp))
+	b.number(int64(e.Missed.CatchUpMax), int64(e.Missed.StartDeadline), int64(e.Missed.LateAfter))
+	b.number(int64(e.Failures.Retry.Attempts), int64(e.Failures.Retry.Backoff), int64(e.Failures.PauseAfter))
+	b.number(int64(e.Failures.Breaker.Threshold), int64(e.Failures.Breaker.ResetAfter))
+	b.text(e.Needs.Entry, string(e.Needs.On))
 	if len(e.Args) > 0 {
-		b = appendValue(b, e.Args)
+		b.value(e.Args)
 	}
 	return b
+}
+
+// Hash is short text that is equal where two entries are, also in another process.
+func (e *Entry) Hash() string { return digest(e.Canonical()) }
+
+// TimingHash is short text that is equal where [Entry.TimingEqual] holds, also in another process.
+func (e *Entry) TimingHash() string { return digest(e.Clock.canonical()) }
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
 }
 
 // TimingEqual tells whether both entries always fire at the same times; splay and windows are no part of
 // it.
 func (e *Entry) TimingEqual(o *Entry) bool {
-	return bytes.Equal(e.Clock.canonical(), o.Clock.canonical())
+	return string(e.Clock.canonical()) == string(o.Clock.canonical())
 }
 
 // canonical leaves out what makes no difference to the kind of timing.
 func (c Clock) canonical() []byte {
-	plain := c.plain()
-	if len(c.Cron) == 0 {
-		plain.Changes = cron.Changes{}
+	b := canonical(make([]byte, 0, 128))
+	b.clock(c)
+	if len(c.Cron) > 0 {
+		b.changes(c.Changes)
 	}
-	if len(c.Cron) == 0 && c.Interval.Months == 0 {
-		plain.Zone = ""
-	}
-	return c.appendCron(appendJSON(nil, plain))
-}
-
-// plain is the clock without expressions and without the phrase that they may come from.
-func (c Clock) plain() Clock {
-	c.Cron, c.When = nil, ""
-	return c
-}
-
-func appendJSON(b []byte, v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("schedule: %T: %v", v, err)) // no field of the structs can fail
-	}
-	return append(b, text...)
-}
-
-// appendCron writes what the expressions match, in a fixed order and once each.
-func (c Clock) appendCron(b []byte) []byte {
-	exprs := slices.SortedFunc(slices.Values(c.Cron), cron.Expr.Compare)
-	for i, x := range exprs {
-		if i == 0 || x.Compare(exprs[i-1]) != 0 {
-			b = x.Append(b)
-		}
+	if len(c.Cron) > 0 || c.Interval.Months > 0 {
+		b.text(c.Zone)
 	}
 	return b
 }
 
-// appendValue writes a plain value so that no two values have the same bytes: a letter for the type and
-// the length of all that varies.
-func appendValue(b []byte, v any) []byte {
+// canonical are bytes to which values are appended so that no two values have the same: numbers by their
+// length of eight bytes, all that varies by its length.
+type canonical []byte
+
+func (b *canonical) number(values ...int64) {
+	for _, v := range values {
+		*b = binary.BigEndian.AppendUint64(*b, uint64(v))
+	}
+}
+
+func (b *canonical) text(values ...string) {
+	for _, v := range values {
+		*b = append(binary.AppendUvarint(*b, uint64(len(v))), v...)
+	}
+}
+
+func (b *canonical) flag(values ...bool) {
+	for _, v := range values {
+		*b = append(*b, strconv.FormatBool(v)[0])
+	}
+}
+
+func (b *canonical) instants(values ...time.Time) {
+	for _, v := range values {
+		b.number(v.Unix(), int64(v.Nanosecond()))
+	}
+}
+
+// clock is the timing without its zone, the changes of its clock and the phrase that it may come from. Expressions
+// count by what they match, in a fixed order and once each.
+func (b *canonical) clock(c Clock) {
+	b.number(int64(c.Interval.Duration), int64(c.Interval.Months), int64(c.Phase), int64(c.After), int64(len(c.At)))
+	b.text(string(c.IntervalFrom))
+	b.instants(c.At...)
+	exprs := c.Cron
+	if len(exprs) > 1 {
+		exprs = slices.CompactFunc(slices.SortedFunc(slices.Values(exprs), cron.Expr.Compare),
+			func(x, y cron.Expr) bool { return x.Compare(y) == 0 })
+	}
+	b.number(int64(len(exprs)))
+	for _, x := range exprs {
+		*b = x.Append(*b)
+	}
+}
+
+func (b *canonical) changes(c cron.Changes) { b.text(string(c.Gap), string(c.Repeat)) }
+
+func (b *canonical) windows(w Windows) {
+	b.number(int64(len(w.Rules.Hours)))
+	for _, h := range w.Rules.Hours {
+		b.number(int64(h.From), int64(h.To))
+	}
+	for _, d := range []window.Days{w.Rules.On, w.Rules.NotOn, w.Rules.Blackout} {
+		b.days(d)
+	}
+	b.text(string(w.Outside))
+}
+
+func (b *canonical) days(d window.Days) {
+	b.number(int64(d.Weekdays), int64(len(d.Dates)), int64(len(d.Times)), int64(len(d.Calendars)))
+	for _, r := range d.Dates {
+		b.number(int64(r.First), int64(r.Last))
+	}
+	for _, r := range d.Times {
+		b.instants(r.From, r.To)
+	}
+	b.text(d.Calendars...)
+}
+
+// value appends a plain value with a letter for its type.
+func (b *canonical) value(v any) {
 	switch v := v.(type) {
 	case nil:
-		return append(b, 'n')
+		*b = append(*b, 'n')
 	case bool:
-		return strconv.AppendBool(append(b, 'b'), v)
+		*b = append(*b, 'b')
+		b.flag(v)
 	case int64:
-		return binary.BigEndian.AppendUint64(append(b, 'i'), uint64(v))
+		*b = append(*b, 'i')
+		b.number(v)
 	case float64:
-		return binary.BigEndian.AppendUint64(append(b, 'f'), math.Float64bits(v))
+		*b = append(*b, 'f')
+		b.number(int64(math.Float64bits(v)))
 	case string:
-		return append(binary.AppendUvarint(append(b, 's'), uint64(len(v))), v...)
+		*b = append(*b, 's')
+		b.text(v)
 	case []any:
-		b = binary.AppendUvarint(append(b, 'l'), uint64(len(v)))
+		*b = append(*b, 'l')
+		b.number(int64(len(v)))
 		for _, e := range v {
-			b = appendValue(b, e)
+			b.value(e)
 		}
-		return b
 	case map[string]any:
-		b = binary.AppendUvarint(append(b, 'm'), uint64(len(v)))
+		*b = append(*b, 'm')
+		b.number(int64(len(v)))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			b = appendValue(appendValue(b, k), v[k])
+			b.text(k)
+			b.value(v[k])
 		}
-		return b
 	default:
 		panic(fmt.Sprintf("schedule: argument of type %T", v)) // Node.Any gives no other type
 	}

@@ -20,9 +20,8 @@ func (p *parser) complete(at strictyaml.Pos) {
 		p.refuse(at, "prompt is missing: model and opts belong to one")
 	}
 	if e.Clock.none() && e.Needs.Entry == "" {
-		known := supported(timings)
-		last := len(known) - 1
-		p.refuse(at, "a timing is missing: %s or %s", strings.Join(known[:last], ", "), known[last])
+		last := len(timings) - 1
+		p.refuse(at, "a timing is missing: %s or %s", strings.Join(timings[:last], ", "), timings[last])
 	}
 	interval := e.Clock.Interval != Interval{}
 	p.goesWith(interval, "interval_from", "an interval")
@@ -38,10 +37,6 @@ func (p *parser) complete(at strictyaml.Pos) {
 	if e.Needs.Entry == e.Name {
 		p.refuse(p.at["needs"].Value.Pos, "an entry cannot need itself")
 	}
-}
-
-func supported(names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return fieldOf[name].later == everything })
 }
 
 // goesWith refuses a field that says nothing without another.

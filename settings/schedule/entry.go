@@ -8,7 +8,7 @@ import (
 )
 
 // Entry is one schedule entry with aliases resolved and defaults filled. Entries are immutable once
-// parsed. Fields that [ParseEntry] does not support yet hold their defaults.
+// parsed.
 type Entry struct {
 	Name   string
 	Module string         // the function to run, "cmd.run"

@@ -120,30 +120,6 @@ func refused(t *testing.T, pattern string, least int) {
 	}
 }
 
-func TestEveryFieldOfTheLanguageIsKnown(t *testing.T) {
-	var unsupported []string
-	for _, f := range fields {
-		text := fmt.Sprintf("{module: test.ping, interval: 1h, %s: 1}", f.name)
-		if f.later != everything {
-			continue
-		}
-		unsupported = append(unsupported, f.name)
-		for _, name := range []string{f.name, f.alias} {
-			if name == "" {
-				continue
-			}
-			_, err := ParseEntry("x", node(t, "f", strings.Replace(text, f.name, name, 1)))
-			want := fmt.Sprintf("f:1:35: schedule.x.%s: %s is not supported yet", name, f.name)
-			if err == nil || err.Error() != want {
-				t.Errorf("%s: got %v, want %s", name, err, want)
-			}
-		}
-	}
-	if len(fields) != 41 || len(unsupported) != 3 {
-		t.Errorf("%d fields, %d of them not supported", len(fields), len(unsupported))
-	}
-}
-
 func TestOneBadEntryLeavesTheOthers(t *testing.T) {
 	set, err := ParseSet(node(t, "f", "a: {module: test.ping, interval: 1h}\nb: {module: test.ping}\nc: {module: test.ping, cron: '0 0 31 4 *'}\nd: {module: test.ping, cron: '@daily'}"))
 	errs, _ := err.(strictyaml.Errors)

@@ -6,7 +6,6 @@ import (
 )
 
 func TestEntriesInEnglish(t *testing.T) {
-	lift(t)
 	for text, want := range map[string]string{
 		"cron: '0 */4 * * *', timezone: Europe/London, splay: 15m": "every 4 hours at minute 0, in Europe/London, delayed by up to 15 minutes, at most one at a time",
 
@@ -51,7 +50,6 @@ func TestEntriesInEnglish(t *testing.T) {
 
 // A field of the language that the sentence passes over would be a silent part of an entry.
 func TestNoFieldGoesUnsaid(t *testing.T) {
-	lift(t)
 	usual := entry(t, "{module: cmd.run, interval: 1h, splay: 5m, only_on: mon, retry: {attempts: 1, backoff: 1s}}").Explain()
 	for _, f := range fields {
 		sample := map[string]string{

@@ -28,24 +28,19 @@ type field struct {
 	name string
 	// alias is the name that other schedulers have for it.
 	alias string
-	// later is what the peel's scheduler does not carry out yet: everything, or one value. It is read, and
-	// then refused by name.
-	later string
 	// set reads the value, which is not null.
 	set func(*parser, *strictyaml.Node)
 	// schema says to editors what set takes.
 	schema *Schema
 }
 
-const everything = "*"
-
 // fields are all keys that an entry may have.
 var fields = []field{
 	{name: "module", alias: "command", set: (*parser).module, schema: matching(`^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)+$`)},
 	{name: "args", alias: "payload", set: (*parser).args, schema: &Schema{Type: "object"}},
-	{name: "prompt", later: everything, set: (*parser).prompt, schema: &Schema{Type: "string"}},
-	{name: "model", later: everything, set: (*parser).prompt, schema: &Schema{Type: "string"}},
-	{name: "opts", later: everything, set: (*parser).prompt, schema: &Schema{Type: "object"}},
+	{name: "prompt", set: (*parser).prompt, schema: &Schema{Type: "string"}},
+	{name: "model", set: (*parser).prompt, schema: &Schema{Type: "string"}},
+	{name: "opts", set: (*parser).prompt, schema: &Schema{Type: "object"}},
 
 	{name: "interval", alias: "every", set: (*parser).interval, schema: anyOf(durations, words("hourly", "daily", "weekly", "monthly"))},
 	choice("interval_from", func(e *Entry) *Anchor { return &e.Clock.IntervalFrom }, FromEnd, FromStart, FromEpoch),

@@ -143,14 +143,6 @@ func (p *parser) read(pair strictyaml.Pair) {
 	if pair.Value.Kind == strictyaml.Null {
 		return
 	}
-	if f.later == everything {
-		p.refuse(pair.KeyPos, "%s is not supported yet", f.name)
-		return
-	}
-	if f.later != "" && pair.Value.Value == f.later {
-		p.refuse(pair.Value.Pos, "%s: %s is not supported yet", f.name, f.later)
-		return
-	}
 	if other, ok := p.at[f.name]; ok {
 		p.refuse(pair.KeyPos, "%s and %s (%s) are two names of one field", pair.Key, other.Key, other.KeyPos)
 		return

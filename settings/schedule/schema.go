@@ -1,7 +1,5 @@
 package schedule
 
-import "slices"
-
 // Schema is the part of JSON Schema (draft-07) that says what the files of a config repo may hold.
 type Schema struct {
 	Dialect    string             `json:"$schema,omitempty"`
@@ -58,29 +56,17 @@ func oneOrMore(s *Schema, most int) *Schema {
 }
 
 // closed is a map of these fields and no others. As files are merged, null takes a field away, and none is
-// required; of those that are not supported yet null is all that may be there.
+// required.
 func closed(fields []field) *Schema {
-	null := &Schema{Type: "null"}
 	s := &Schema{Type: "object", Properties: make(map[string]*Schema), Additional: false}
 	for _, f := range fields {
-		taken := null
-		if f.later != everything {
-			taken = anyOf(f.schema.without(f.later), null)
-		}
+		taken := anyOf(f.schema, &Schema{Type: "null"})
 		s.Properties[f.name] = taken
 		if f.alias != "" {
 			s.Properties[f.alias] = taken
 		}
 	}
 	return s
-}
-
-// without leaves out the alternative that is one word.
-func (s *Schema) without(word string) *Schema {
-	if word == "" {
-		return s
-	}
-	return anyOf(slices.DeleteFunc(slices.Clone(s.AnyOf), func(a *Schema) bool { return slices.Equal(a.Enum, []string{word}) })...)
 }
 
 // LayerSchema describes the map under the key `schedule` of one file. It takes all that [CheckFields]

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
@@ -41,6 +42,13 @@ func (e *Entry) Timing(defaultZone *time.Location) (Timing, error) {
 // and not from the clock on the wall.
 func (t Timing) FollowsRuns() bool {
 	return t.clock.Interval != Interval{} && t.clock.IntervalFrom != FromEpoch
+}
+
+// Wild tells whether all fires follow elapsed time where the clock on the wall changes: the timing is cron, and no
+// expression has fixed times, see [cron.Expr.Wild].
+func (t Timing) Wild() bool {
+	fixed := func(x cron.Expr) bool { return !x.Wild() }
+	return len(t.clock.Cron) > 0 && !slices.ContainsFunc(t.clock.Cron, fixed)
 }
 
 // Seen gives the timing of an entry that was first seen at an instant: what comes after so long is due

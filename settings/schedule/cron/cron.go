@@ -11,6 +11,7 @@ package cron
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -59,11 +60,24 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// Append appends bytes that are equal exactly where [Expr.Compare] is 0.
+// Append appends bytes, always as many, that are equal exactly where [Expr.Compare] is 0.
 func (e Expr) Append(b []byte) []byte {
 	s := e.spec
-	return fmt.Appendf(b, "|%x %x %x %x %x %t %t", s.minute, s.hour, s.dom, s.month, s.dow, s.wild, s.either)
+	b = binary.BigEndian.AppendUint64(b, s.minute)
+	b = binary.BigEndian.AppendUint32(b, s.hour)
+	b = binary.BigEndian.AppendUint32(b, s.dom)
+	b = binary.BigEndian.AppendUint16(b, s.month)
+	b = append(b, s.dow, 0)
+	for i, set := range []bool{s.wild, s.either} {
+		if set {
+			b[len(b)-1] |= 1 << i
+		}
+	}
+	return b
 }
+
+// Wild tells whether the expression follows elapsed time where clocks change: its minute or hour field starts with *.
+func (e Expr) Wild() bool { return e.spec.wild }
 
 var macros = map[string]string{
 	"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
