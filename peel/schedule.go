@@ -3,6 +3,7 @@ package peel
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -34,6 +35,24 @@ type listed struct {
 	Author string `json:"author,omitempty"`
 }
 
+// told is an answer without what has not happened: zero times and what is empty, which the wire's form would name.
+func told(v any) wire.Result {
+	r := answer(v)
+	if m, ok := r.Data.(map[string]any); ok {
+		dropZero(m)
+	}
+	return r
+}
+
+func dropZero(m map[string]any) {
+	maps.DeleteFunc(m, func(_ string, v any) bool {
+		inner, isMap := v.(map[string]any)
+		at, isTime := v.(time.Time)
+		dropZero(inner)
+		return isTime && at.IsZero() || isMap && len(inner) == 0
+	})
+}
+
 func (p *Peel) list(s scheduler.EntryState) listed {
 	entry := listed{EntryState: s, Source: "peel.yaml"}
 	fromSettings, _ := p.current.Load().values["schedule"].(map[string]any)
@@ -56,7 +75,7 @@ func (p *Peel) scheduleList(ctx context.Context, _ module.Call) wire.Result {
 		s.Last, s.Breaker = nil, scheduler.Breaker{}
 		entries[s.Name] = p.list(s)
 	}
-	return answer(entries)
+	return told(entries)
 }
 
 func (p *Peel) scheduleHistory(ctx context.Context, call module.Call) wire.Result {
@@ -65,7 +84,7 @@ func (p *Peel) scheduleHistory(ctx context.Context, call module.Call) wire.Resul
 		return refusal("%v", err)
 	}
 	s.Breaker = scheduler.Breaker{}
-	return answer(p.list(s))
+	return told(p.list(s))
 }
 
 func (p *Peel) scheduleBreaker(ctx context.Context, call module.Call) wire.Result {

@@ -143,6 +143,15 @@ func TestScheduleTellsWhatComesAndWhatWas(t *testing.T) {
 		if e := b.entry("daily"); e["last"] != nil || e["breaker_state"] != "open" {
 			t.Errorf("%v", e)
 		}
+		once := b.entry("once")
+		for _, absent := range []string{"started", "ended", "left", "breaker", "skips", "waiting"} {
+			if v, there := once[absent]; there {
+				t.Errorf("%s of what has not run: %v", absent, v)
+			}
+		}
+		if at, _ := once["next_fire"].(time.Time); at.Year() != 2100 {
+			t.Errorf("%v", once)
+		}
 	})
 }
 
