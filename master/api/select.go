@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -14,12 +15,13 @@ import (
 // A selector evaluates expressions on the live fleet. Facts are always current in the index; what an expression says
 // of the repo, its node groups and the settings that it gives, is read when it says so.
 type selector struct {
-	index   *target.Index
-	store   *settings.Store
-	rollout jetstream.KeyValue
+	js    jetstream.JetStream
+	index *target.Index
+	store *settings.Store
 
-	mu     sync.Mutex
-	loaded map[target.PeelID]settings.Digest // of the settings in the index
+	mu      sync.Mutex
+	rollout jetstream.KeyValue                // nil until it is needed
+	loaded  map[target.PeelID]settings.Digest // of the settings in the index
 }
 
 // selected are the peels that an expression selects, sorted.
@@ -27,7 +29,7 @@ func (s *selector) selected(ctx context.Context, expr string) (*target.Expr, []t
 	var groups target.Groups
 	if strings.ContainsRune(expr, 'N') { // N@, also with a delimiter of its own
 		var err error
-		if groups, err = settings.LoadGroups(ctx, s.rollout); err != nil {
+		if groups, err = s.groups(ctx); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -41,6 +43,18 @@ func (s *selector) selected(ctx context.Context, expr string) (*target.Expr, []t
 		}
 	}
 	return e, s.index.Select(e), nil
+}
+
+func (s *selector) groups(ctx context.Context) (target.Groups, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rollout == nil {
+		var err error
+		if s.rollout, err = s.js.KeyValue(ctx, "rollout"); err != nil {
+			return nil, fmt.Errorf("cannot read the node groups: %w", err)
+		}
+	}
+	return settings.LoadGroups(ctx, s.rollout)
 }
 
 // loadSettings brings the index to what the peels have been given. Peels with equal settings cost one read together.

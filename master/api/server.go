@@ -41,7 +41,8 @@ type ServerOptions struct {
 	Log       *slog.Logger // nil: nothing is logged
 }
 
-// A Server answers what people ask about targets, jobs and peels. Make it with [NewServer] and call Run once.
+// A Server answers what people ask about targets, jobs and peels. Make it with [NewServer] and call Run once. The methods
+// that answer may be called without Run too, from several goroutines; [AnswerCode] says of what kind their errors are.
 type Server struct {
 	o         ServerOptions
 	nc        *nats.Conn
@@ -57,18 +58,15 @@ func NewServer(o ServerOptions) *Server {
 	}
 	return &Server{
 		o: o, nc: o.JetStream.Conn(), log: o.Log, questions: make(chan func(context.Context), answerQueue),
-		targets: selector{index: o.Fleet.Index(), store: settings.NewStore(o.JetStream), loaded: map[target.PeelID]settings.Digest{}},
+		targets: selector{
+			js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream), loaded: map[target.PeelID]settings.Digest{},
+		},
 	}
 }
 
 // Run answers as one of the masters' queue group until ctx ends, and then returns nil. An error means that it could
 // not begin.
 func (s *Server) Run(ctx context.Context) error {
-	rollout, err := s.o.JetStream.KeyValue(ctx, "rollout")
-	if err != nil {
-		return fmt.Errorf("cannot serve the API: %w", err)
-	}
-	s.targets.rollout = rollout
 	service, err := micro.AddService(s.nc, micro.Config{Name: "zester-api", Version: "1.0.0", QueueGroup: wire.MastersQueue})
 	if err != nil {
 		return fmt.Errorf("cannot serve the API: %w", err)
@@ -77,11 +75,11 @@ func (s *Server) Run(ctx context.Context) error {
 		subject string
 		handler micro.Handler
 	}{
-		"target-resolve": {wire.AllResolves, handle(s, s.resolve)},
-		"job-list":       {wire.API("job", "list", "*"), handle(s, s.jobList)},
-		"job-show":       {wire.API("job", "show", "*"), handle(s, s.jobShow)},
-		"job-returns":    {wire.API("job", "returns", "*"), handle(s, s.jobReturns)},
-		"peel-list":      {wire.API("peel", "list", "*"), handle(s, s.peelList)},
+		"target-resolve": {wire.AllResolves, handle(s, s.Resolve)},
+		"job-list":       {wire.API("job", "list", "*"), handle(s, s.JobList)},
+		"job-show":       {wire.API("job", "show", "*"), handle(s, s.JobShow)},
+		"job-returns":    {wire.API("job", "returns", "*"), handle(s, s.JobReturns)},
+		"peel-list":      {wire.API("peel", "list", "*"), handle(s, s.PeelList)},
 		"peel-show":      {wire.API("peel", "show", "*"), handle(s, s.peelShow)},
 	} {
 		if err := service.AddEndpoint(name, endpoint.handler, micro.WithEndpointSubject(endpoint.subject)); err != nil {
@@ -149,12 +147,13 @@ func decode(req micro.Request, q any) error {
 }
 
 func (s *Server) respond(req micro.Request, data []byte, err error) {
-	if err := wire.Answer(s.nc, req, data, string(code(err)), err); err != nil {
+	if err := wire.Answer(s.nc, req, data, string(AnswerCode(err)), err); err != nil {
 		s.log.Debug("question not answered", "subject", req.Subject(), "err", err)
 	}
 }
 
-func code(err error) Code {
+// AnswerCode is the code with which a service answers an error of a Server's methods.
+func AnswerCode(err error) Code {
 	if _, ok := errors.AsType[*target.SyntaxError](err); ok || errors.Is(err, errInvalid) {
 		return CodeInvalid
 	}
@@ -174,7 +173,14 @@ func page(ids []target.PeelID, after target.PeelID, n int) (cut []target.PeelID,
 	return ids[:min(n, len(ids))], len(ids) > n
 }
 
-func (s *Server) resolve(ctx context.Context, q ResolveRequest) (*Resolved, error) {
+// Select returns all peels that an expression selects, sorted.
+func (s *Server) Select(ctx context.Context, expr string) ([]target.PeelID, error) {
+	_, ids, err := s.targets.selected(ctx, expr)
+	return ids, err
+}
+
+// Resolve returns a page of the peels that an expression selects.
+func (s *Server) Resolve(ctx context.Context, q ResolveRequest) (*Resolved, error) {
 	e, ids, err := s.targets.selected(ctx, q.Expr)
 	if err != nil {
 		return nil, err
@@ -197,14 +203,16 @@ func (s *Server) resolve(ctx context.Context, q ResolveRequest) (*Resolved, erro
 	return a, nil
 }
 
-func (s *Server) jobList(ctx context.Context, q job.Query) (*job.Page, error) {
+// JobList returns a page of jobs, newest first.
+func (s *Server) JobList(ctx context.Context, q job.Query) (*job.Page, error) {
 	if q.Status != "" && !q.Status.Known() {
 		return nil, fmt.Errorf("%w: no job has the status %q", errInvalid, q.Status)
 	}
 	return s.o.Store.List(ctx, q)
 }
 
-func (s *Server) jobShow(ctx context.Context, q JobRequest) (*job.Job, error) {
+// JobShow returns a job with its arguments, and its targets unless there are thousands.
+func (s *Server) JobShow(ctx context.Context, q JobRequest) (*job.Job, error) {
 	j, err := s.o.Store.Get(ctx, q.JID)
 	if err == nil && len(j.Targets) > maxTargets {
 		j.Targets = nil // job.returns tells them, in pages
@@ -212,11 +220,13 @@ func (s *Server) jobShow(ctx context.Context, q JobRequest) (*job.Job, error) {
 	return j, err
 }
 
-func (s *Server) jobReturns(ctx context.Context, q JobRequest) (*job.RowsPage, error) {
+// JobReturns returns a page of a job's targets.
+func (s *Server) JobReturns(ctx context.Context, q JobRequest) (*job.RowsPage, error) {
 	return s.o.Store.Rows(ctx, q.JID, q.After)
 }
 
-func (s *Server) peelList(ctx context.Context, q PeelsRequest) (*PeelsPage, error) {
+// PeelList returns a page of peels, without their facts.
+func (s *Server) PeelList(ctx context.Context, q PeelsRequest) (*PeelsPage, error) {
 	ids := s.o.Fleet.Index().IDs()
 	if strings.TrimSpace(q.Target) != "" {
 		var err error
