@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -32,6 +33,9 @@ import (
 // LocalUser is the operator whose credential run.json holds, for whoever may read the data directory.
 const LocalUser = "local"
 
+// embedded is dialled in place of a URL by the connection that needs none.
+const embedded = "nats://embedded"
+
 // How a master that starts asks itself whether it answers.
 const (
 	askLimit = 5 * time.Second
@@ -44,11 +48,13 @@ type Service func(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) error
 
 // Options say who a master is and which bus it uses.
 type Options struct {
-	ID       string // unique among masters: a credential's name
-	DataDir  string // keys, the embedded server's store and run.json; made with mode 0700
-	Host     string // where the embedded server listens; empty: 127.0.0.1
-	Port     int    // of the embedded server; 0: the kernel chooses
-	NATS     string // URL of an external server; empty: the embedded one
+	ID       string   // unique among masters: a credential's name
+	DataDir  string   // keys, the embedded server's store and run.json; made with mode 0700
+	Host     string   // where the embedded server listens; empty: 127.0.0.1
+	Port     int      // of the embedded server; 0: the kernel chooses
+	TLS      bool     // also on loopback; elsewhere the embedded server always encrypts, by the data directory's authority
+	Names    []string // by which peels on other hosts reach the embedded server, beside the host's own
+	NATS     string   // URL of an external server; empty: the embedded one
 	Connect  []nats.Option
 	Replicas int // of buckets and streams; 0: 1
 	Services []Service
@@ -87,24 +93,28 @@ func (m *Master) Run(ctx context.Context) error {
 	if err := os.MkdirAll(m.o.DataDir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the data directory: %w", err)
 	}
-	url, opts := m.o.NATS, m.o.Connect
+	url, opts, info := m.o.NATS, m.o.Connect, Info{URL: m.o.NATS}
 	if url == "" {
 		keys, err := auth.Open(auth.Dir(m.o.DataDir))
 		if err != nil {
 			return err
 		}
-		bus, err := m.startBus(keys)
+		ca, err := m.authority()
+		if err != nil {
+			return err
+		}
+		bus, err := m.startBus(keys, ca)
 		if err != nil {
 			return err
 		}
 		defer bus.Shutdown()
-		url = bus.URL()
+		url, info.URL = embedded, bus.URL()
 		own, err := keys.Creds(auth.RoleMaster, m.o.ID, 0)
 		if err != nil {
 			return err
 		}
 		opts = append([]nats.Option{nats.UserCredentialBytes(own), bus.InProcess()}, opts...)
-		forget, err := m.announce(keys, url)
+		forget, err := m.announce(keys, ca, info.URL)
 		if err != nil {
 			return err
 		}
@@ -115,13 +125,25 @@ func (m *Master) Run(ctx context.Context) error {
 		return err
 	}
 	defer nc.Close()
-	return m.serve(ctx, nc, Info{URL: url})
+	return m.serve(ctx, nc, info)
 }
 
-func (m *Master) startBus(keys *auth.Keys) (*natsd.Server, error) {
-	bus, err := natsd.New(natsd.Options{
+// authority returns what signs the certificate of the embedded server, nil if that does not encrypt.
+func (m *Master) authority() (*auth.CA, error) {
+	if ip := net.ParseIP(m.o.Host); !m.o.TLS && (m.o.Host == "" || m.o.Host == "localhost" || ip != nil && ip.IsLoopback()) {
+		return nil, nil
+	}
+	return auth.OpenCA(filepath.Join(m.o.DataDir, "tls"))
+}
+
+func (m *Master) startBus(keys *auth.Keys, ca *auth.CA) (*natsd.Server, error) {
+	o := natsd.Options{
 		Dir: filepath.Join(m.o.DataDir, "bus"), Host: m.o.Host, Port: m.o.Port, Trust: natsd.Trust(keys.Trust()), Log: m.log,
-	})
+	}
+	if ca != nil {
+		o.TLS = ca.Config(append(m.o.Names, m.o.Host)...)
+	}
+	bus, err := natsd.New(o)
 	if err != nil {
 		return nil, err
 	}
@@ -129,12 +151,15 @@ func (m *Master) startBus(keys *auth.Keys) (*natsd.Server, error) {
 }
 
 // announce writes run.json, by which the command line on this host finds the bus, and returns what removes it.
-func (m *Master) announce(keys *auth.Keys, url string) (forget func(), err error) {
+func (m *Master) announce(keys *auth.Keys, ca *auth.CA, url string) (forget func(), err error) {
 	creds, err := keys.Creds(auth.RoleOperator, LocalUser, 0)
 	if err != nil {
 		return nil, err
 	}
 	info := api.RunInfo{URL: url, Creds: string(creds), PID: os.Getpid()}
+	if ca != nil {
+		info.CA = ca.File()
+	}
 	if err := api.WriteRunInfo(m.o.DataDir, info); err != nil {
 		return nil, err
 	}

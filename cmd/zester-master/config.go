@@ -31,6 +31,7 @@ type Config struct {
 	Path     string        `yaml:"path"`      // the directory in the repo that counts as its root
 	Poll     time.Duration `yaml:"poll"`      // how often the branch is asked for, ± 10 %
 	Listen   string        `yaml:"listen"`    // HOST:PORT of the embedded server; port 0: the kernel chooses
+	Names    string        `yaml:"names"`     // by which other hosts reach the embedded server, separated by commas
 	NATS     string        `yaml:"nats"`      // URL of an external server to use in place of the embedded one
 	Creds    string        `yaml:"creds"`     // file with this master's credential for the external server
 	CA       string        `yaml:"ca"`        // file with the certificates that sign the external server's; empty: the system's
@@ -54,6 +55,7 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.Path, "path", c.Path, "the `DIR` in the repo that counts as its root")
 	daemon.DurationVar(fs, &c.Poll, "poll", "ask for the branch every `TIME`, ± 10 %")
 	fs.StringVar(&c.Listen, "listen", c.Listen, "`HOST:PORT` of the embedded server; port 0: the kernel chooses")
+	fs.StringVar(&c.Names, "names", c.Names, "other hosts reach the embedded server by `NAMES`, separated by commas")
 	fs.StringVar(&c.NATS, "nats", c.NATS, "use the server at `URL` in place of the embedded one")
 	fs.StringVar(&c.Creds, "creds", c.Creds, "read the credential for the external server from `FILE`")
 	fs.StringVar(&c.CA, "ca", c.CA, "check the external server against the certificates in `FILE`")
@@ -64,7 +66,7 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 // Prepare checks the configuration as a whole.
 func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	o := master.Options{DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas, Log: log}
-	if err := c.bus(&o, log); err != nil {
+	if err := c.bus(&o); err != nil {
 		return d, err
 	}
 	if o.ID, err = c.name(); err != nil {
@@ -94,7 +96,7 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 }
 
 // bus fills in how the master reaches its bus.
-func (c *Config) bus(o *master.Options, log *slog.Logger) error {
+func (c *Config) bus(o *master.Options) error {
 	if c.Replicas < 1 {
 		return fmt.Errorf("cannot keep %d replicas: at least 1 is needed", c.Replicas)
 	}
@@ -120,8 +122,10 @@ func (c *Config) bus(o *master.Options, log *slog.Logger) error {
 		return fmt.Errorf("cannot listen on %q: %q is not a port", c.Listen, port)
 	}
 	o.Host, o.Port = host, int(n)
-	if ip := net.ParseIP(host); host != "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		log.Warn("the bus can be reached from other hosts and does not encrypt", "listen", c.Listen)
+	for name := range strings.SplitSeq(c.Names, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			o.Names = append(o.Names, name)
+		}
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -104,22 +103,6 @@ func TestTheCredentialNamesTheMaster(t *testing.T) {
 	d, err := cfg.Prepare(discard)
 	if err != nil || d.Name != "master m2" {
 		t.Errorf("%q, %v", d.Name, err)
-	}
-}
-
-func TestABusBeyondLoopbackIsWarnedOf(t *testing.T) {
-	for listen, warned := range map[string]bool{
-		"127.0.0.1:0": false, "[::1]:0": false, "localhost:0": false, ":0": false, "0.0.0.0:0": true, "[::]:0": true, "10.1.2.3:4222": true, "bus.example.com:4222": true,
-	} {
-		var log strings.Builder
-		cfg := defaults().(*Config)
-		cfg.Listen, cfg.DataDir = listen, t.TempDir()
-		if _, err := cfg.Prepare(slog.New(slog.NewTextHandler(io.Writer(&log), nil))); err != nil {
-			t.Error(err)
-		}
-		if got := strings.Contains(log.String(), "does not encrypt"); got != warned {
-			t.Errorf("%s: warned %v, want %v", listen, got, warned)
-		}
 	}
 }
 

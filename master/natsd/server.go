@@ -9,6 +9,7 @@
 package natsd
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -45,6 +46,7 @@ type Options struct {
 	Port       int    // 0: one that the kernel chooses
 	DontListen bool   // no sockets: connections are made with InProcess alone
 	Trust      Trust
+	TLS        *tls.Config // with which it listens; nil: unencrypted. InProcess connections need none
 	Log        *slog.Logger
 }
 
@@ -82,6 +84,9 @@ func New(o Options) (*Server, error) {
 	}
 	if opts.Port == 0 {
 		opts.Port = server.RANDOM_PORT
+	}
+	if o.TLS != nil {
+		opts.TLS, opts.TLSConfig, opts.TLSTimeout = true, o.TLS, authTimeout.Seconds()
 	}
 	if err := loadTrust(opts, o.Trust); err != nil {
 		return nil, fmt.Errorf("cannot set up the bus: %w", err)

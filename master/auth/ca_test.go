@@ -1,0 +1,106 @@
+package auth_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+)
+
+func openCA(t *testing.T, dir string) *auth.CA {
+	t.Helper()
+	ca, err := auth.OpenCA(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
+}
+
+// handshake returns the certificate that a server with the configuration shows to a client that trusts the CA alone.
+func handshake(t *testing.T, ca *auth.CA, server *tls.Config, client *tls.Config) (*x509.Certificate, error) {
+	t.Helper()
+	pem, err := os.ReadFile(ca.File())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.RootCAs = x509.NewCertPool()
+	client.RootCAs.AppendCertsFromPEM(pem)
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	go func() { _ = tls.Server(b, server).Handshake() }()
+	c := tls.Client(a, client)
+	if err := c.Handshake(); err != nil {
+		return nil, err
+	}
+	return c.ConnectionState().PeerCertificates[0], nil
+}
+
+func TestTheListenersCertificateIsOfTheAuthorityAndItsNamesAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tls")
+	ca := openCA(t, dir)
+	server := ca.Config("bus.example.com", "192.0.2.7")
+	for _, name := range []string{"bus.example.com", "192.0.2.7", "localhost", "127.0.0.1"} {
+		if _, err := handshake(t, ca, server, &tls.Config{ServerName: name}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := handshake(t, ca, server, &tls.Config{ServerName: "other.example.com"}); err == nil {
+		t.Error("a name that was not given is accepted")
+	}
+	if _, err := handshake(t, ca, server, &tls.Config{ServerName: "localhost", MaxVersion: tls.VersionTLS12}); err == nil {
+		t.Error("TLS 1.2 is accepted")
+	}
+	stranger := openCA(t, filepath.Join(t.TempDir(), "tls"))
+	if _, err := handshake(t, stranger, server, &tls.Config{ServerName: "localhost"}); err == nil {
+		t.Error("a client that trusts another authority accepts it")
+	}
+	if _, err := handshake(t, openCA(t, dir), server, &tls.Config{ServerName: "localhost"}); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+}
+
+func TestACertificateIsReplacedBeforeItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := openCA(t, filepath.Join(t.TempDir(), "tls"))
+		server := ca.Config()
+		first, err := server.GetCertificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(59 * 24 * time.Hour)
+		same, err := server.GetCertificate(nil)
+		if err != nil || same != first {
+			t.Errorf("replaced early, %v", err)
+		}
+		time.Sleep(2 * 24 * time.Hour)
+		next, err := server.GetCertificate(nil)
+		if err != nil || next == first || !next.Leaf.NotAfter.After(first.Leaf.NotAfter) {
+			t.Errorf("not replaced, %v", err)
+		}
+	})
+}
+
+func TestAnAuthorityWhoseKeyOthersMayReadOrThatIsNotWholeIsRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tls")
+	openCA(t, dir)
+	key := filepath.Join(dir, "ca.key")
+	if err := os.Chmod(key, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.OpenCA(dir); err == nil {
+		t.Error("a key that others may read is used")
+	}
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.OpenCA(dir); err == nil {
+		t.Error("a lost key is made anew: everybody who trusts the old one would be locked out")
+	}
+}

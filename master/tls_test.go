@@ -1,0 +1,73 @@
+package master_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/api"
+)
+
+// run starts a master with the embedded server on a real socket and returns how to reach it.
+func run(t *testing.T, o master.Options) api.RunInfo {
+	t.Helper()
+	ready := make(chan struct{})
+	o.ID, o.DataDir, o.Ready = "m1", t.TempDir(), func(master.Info) { close(ready) }
+	m, err := master.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-ready:
+	case <-time.After(time.Minute):
+		t.Fatal("never ready")
+	}
+	info, err := api.ReadRunInfo(o.DataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+func TestTheBusEncryptsWhereOthersCanReachIt(t *testing.T) {
+	for name, o := range map[string]master.Options{
+		"every address": {Host: "0.0.0.0"},
+		"as asked":      {Host: "127.0.0.1", TLS: true, Names: []string{"bus.example.com"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			info := run(t, o)
+			c, err := api.Connect(api.ClientOptions{URL: info.URL, Creds: []byte(info.Creds), CA: info.CA})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := c.Peels(t.Context(), ""); err != nil {
+				t.Error(err)
+			}
+			if nc, err := nats.Connect(info.URL, nats.UserCredentialBytes([]byte(info.Creds))); err == nil {
+				nc.Close()
+				t.Error("it accepts a client that does not know its authority")
+			}
+		})
+	}
+}
+
+func TestTheBusOfOneHostNeedsNoCertificates(t *testing.T) {
+	info := run(t, master.Options{})
+	if info.CA != "" {
+		t.Errorf("an authority was made: %s", info.CA)
+	}
+}
