@@ -43,7 +43,10 @@ type Options struct {
 	Facts    target.Facts   // static facts; they win over those of the host
 	Zone     *time.Location // for entries without a time zone; nil: the host's
 	Workers  int            // how many requests that change the host run at once; 0: 1
-	Log      *slog.Logger
+	// Simulated is for a peel that shares its host with many others, to measure a bus: it has no facts but those of
+	// Facts, and no cmd.run.
+	Simulated bool
+	Log       *slog.Logger
 }
 
 // A Peel is the agent. Make it with [New] and call Run once.
@@ -78,6 +81,9 @@ func New(o Options) (*Peel, error) {
 	p := &Peel{o: o, log: o.Log.With("peel", o.ID), wire: o.ID.Wire(), registry: module.New(), reports: make(chan struct{}, 1)}
 	p.current.Store(&inForce{})
 	p.addFunctions()
+	if o.Simulated {
+		p.registry.Drop("cmd.run")
+	}
 	return p, p.open()
 }
 
@@ -110,12 +116,19 @@ func (p *Peel) Run(ctx context.Context) error {
 	return errors.Join(err, p.fence.Close())
 }
 
+func (p *Peel) collect(ctx context.Context) (err error) {
+	if p.o.Simulated {
+		p.facts = p.o.Facts
+		return nil
+	}
+	p.facts, err = facts.Collect(ctx, p.o.Facts)
+	return err
+}
+
 func (p *Peel) run(ctx context.Context) error {
-	host, err := facts.Collect(ctx, p.o.Facts)
-	if err != nil {
+	if err := p.collect(ctx); err != nil {
 		return err
 	}
-	p.facts = host
 	nc, err := p.connect()
 	if err != nil {
 		return err

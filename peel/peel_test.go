@@ -35,6 +35,8 @@ type bench struct {
 	rev    uint64         // of the peel's key
 	stop   func()
 	log    syncBuffer
+
+	options func(*peel.Options) // changes those of the next start; nil: nothing
 }
 
 type syncBuffer struct {
@@ -75,10 +77,14 @@ func run(t *testing.T, f func(*bench)) {
 // start runs the peel until stop.
 func (b *bench) start() {
 	b.t.Helper()
-	p, err := peel.New(peel.Options{
+	o := peel.Options{
 		ID: id, DataDir: b.dir, URL: b.bus.URL(), Connect: b.bus.Options(auth.RolePeel, id.Wire()), Schedule: b.static,
 		Zone: time.UTC, Facts: target.Facts{"role": "web"}, Log: slog.New(slog.NewTextHandler(&b.log, nil)),
-	})
+	}
+	if b.options != nil {
+		b.options(&o)
+	}
+	p, err := peel.New(o)
 	if err != nil {
 		b.t.Fatal(err)
 	}

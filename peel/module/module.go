@@ -73,6 +73,9 @@ func (r *Registry) Add(name string, f Func) {
 	r.funcs[name] = f
 }
 
+// Drop takes a function away; calls of it fail as those of one that never was.
+func (r *Registry) Drop(name string) { delete(r.funcs, name) }
+
 // Names returns the functions that can be called, sorted.
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.funcs)) }
 
