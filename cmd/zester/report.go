@@ -55,7 +55,7 @@ func (r *report) take(e api.Event) {
 		r.returns[e.Peel] = e.Return
 		if r.a.output == formTable {
 			r.progress.clear()
-			fmt.Fprint(r.a.out, section(e.Peel, &e.Return.Result))
+			fmt.Fprint(r.a.out, section(e.Peel, viewed(r.spec.Function, &e.Return.Result)))
 		}
 		r.showProgress()
 	case e.Ended != nil:

@@ -18,7 +18,8 @@ import (
 )
 
 func (a *app) scheduleCommand() *cobra.Command {
-	return group("schedule", "See when schedule entries run", a.nextCommand(), a.explainCommand(), a.forecastCommand())
+	commands := append(a.liveCommands(), a.nextCommand(), a.explainCommand(), a.forecastCommand())
+	return group("schedule", "See when schedule entries run, and act on those of peels", commands...)
 }
 
 const entryManual = `

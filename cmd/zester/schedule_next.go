@@ -6,11 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 )
 
 // maxFires is how many fires are listed at most.
-const maxFires = 100_000
+const maxFires = 1_000_000
 
 // fires is what `schedule next` prints as data.
 type fires struct {
@@ -19,7 +20,10 @@ type fires struct {
 	Fires      []string `json:"fires"`
 }
 
-const nextManual = `next lists the next times at which an entry fires: after --from, never at it. It asks no master. An entry that is
+const nextManual = `With a target, next asks the peels that it selects for the next times of one of their entries, or of all: it is the
+function schedule.next, dispatched as a job. Without one it asks no master, and what follows is about that.
+
+next lists the next times at which an entry fires: after --from, never at it. An entry that is
 refused ends it with 1 and the reason.` + entryManual + `
 
 It is as if the entry had not run before --from and no run took time: an interval counts from --from and from each
@@ -44,11 +48,14 @@ func (a *app) nextCommand() *cobra.Command {
 	var source entrySource
 	var f nextFlags
 	cmd := &cobra.Command{
-		Use:   "next",
-		Short: "List when an entry fires next",
+		Use:   "next ['<target>' [entry]]",
+		Short: "List when an entry fires next, of a peel or of what is typed",
 		Long:  nextManual,
-		Args:  words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, words []string) error {
+			if len(words) > 0 {
+				return a.liveNext(cmd, words, f.n)
+			}
 			asked, err := f.span()
 			if err != nil {
 				return err
@@ -64,10 +71,39 @@ func (a *app) nextCommand() *cobra.Command {
 		},
 	}
 	source.addFlags(cmd.Flags())
+	a.dispatchFlags(cmd.Flags())
 	cmd.Flags().StringVar(&f.from, "from", "", "list what comes after this `INSTANT`, as in 2026-06-01T09:00:00+01:00 (default: now)")
 	cmd.Flags().StringVar(&f.until, "until", "", "list all fires up to and at this `INSTANT`")
 	cmd.Flags().IntVarP(&f.n, "number", "n", 10, "list so many `FIRES` at most; with --until, all")
 	return cmd
+}
+
+// liveNext asks the peels of a target.
+func (a *app) liveNext(cmd *cobra.Command, words []string, n int) error {
+	const most = 100
+	if _, _, err := cron.Parse(words[0]); err == nil {
+		return usageError("%q is a cron expression and no target: write --cron '%s'", words[0], words[0])
+	}
+	args := map[string]any{}
+	switch len(words) {
+	case 1:
+	case 2:
+		args["entry"] = words[1]
+	default:
+		return usageError("%s does not take the argument %q", cmd.CommandPath(), words[2])
+	}
+	for _, name := range append([]string{"from", "until", "zone", "dst-gap", "dst-overlap", "file", "entry"}, timingFlags...) {
+		if cmd.Flags().Changed(name) {
+			return usageError("--%s does not go with the target %q: its peels know their entries", name, words[0])
+		}
+	}
+	if cmd.Flags().Changed("number") {
+		if n < 1 || n > most {
+			return usageError("cannot list %d fires: -n is between 1 and %d for a peel's entries", n, most)
+		}
+		args["count"] = int64(n)
+	}
+	return a.callSchedule(cmd, words[0], "schedule.next", args)
 }
 
 func (f *nextFlags) span() (span, error) {

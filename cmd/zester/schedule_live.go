@@ -1,0 +1,272 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// A liveCommand runs a function of the schedule on the peels of a target.
+type liveCommand struct {
+	function, short, long string
+	entry                 bool     // it concerns one entry
+	options               []string // of liveOptions
+}
+
+// liveOptions are the flags that are arguments of functions.
+var liveOptions = map[string]string{
+	"reason": "say `WHY`, for the record",
+	"for":    "do so for this `DURATION` only, such as 90m or 2d",
+}
+
+func (a *app) liveCommands() []*cobra.Command {
+	var commands []*cobra.Command
+	for _, c := range []liveCommand{
+		{function: "schedule.list", short: "List the entries of peels, their state and next times"},
+		{function: "schedule.history", short: "Show what is remembered of an entry, and its last runs", entry: true},
+		{function: "schedule.breaker", short: "Show the state of an entry's breaker and its changes", entry: true},
+		{
+			function: "schedule.run", short: "Start an entry now, and do not wait for its end", entry: true,
+			long: "Windows and the breaker are not asked; a pause and maxrunning are.",
+		},
+		{
+			function: "schedule.pause", short: "Keep an entry from firing", entry: true, options: []string{"reason", "for"},
+			long: "Runs in flight go on. The pause holds over restarts and commits, until it is resumed or for a while.",
+		},
+		{
+			function: "schedule.resume", short: "End the pause of an entry, also one that came of failures", entry: true,
+			long: "It takes back a skip as well. Fires that came meanwhile are not made up.",
+		},
+		{
+			function: "schedule.skip", short: "Do not run the next fire of an entry", entry: true, options: []string{"reason", "for"},
+			long: "With --for it does run if it comes later than that.",
+		},
+	} {
+		commands = append(commands, a.liveCommand(c))
+	}
+	return commands
+}
+
+func (a *app) liveCommand(c liveCommand) *cobra.Command {
+	name, typed := strings.TrimPrefix(c.function, "schedule."), []string{"target"}
+	if c.entry {
+		typed = append(typed, "entry")
+	}
+	cmd := &cobra.Command{
+		Use:   name + " '<" + strings.Join(typed, ">' <") + ">",
+		Short: c.short,
+		Long: c.short + ", on all peels that the target selects. " + c.long + `
+
+It is the function ` + c.function + `, dispatched as a job: the output, -o json and the exit code are those of
+zester '<target>' ` + c.function + `.`,
+		Args: words(typed...),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			args := map[string]any{}
+			if c.entry {
+				args["entry"] = words[1]
+			}
+			for _, name := range c.options {
+				if f := cmd.Flags().Lookup(name); f.Changed {
+					args[name] = f.Value.String()
+				}
+			}
+			return a.callSchedule(cmd, words[0], c.function, args)
+		},
+	}
+	if !c.entry {
+		cmd.Use = name + " '<target>'"
+	}
+	for _, name := range c.options {
+		cmd.Flags().String(name, "", liveOptions[name])
+	}
+	a.dispatchFlags(cmd.Flags())
+	return cmd
+}
+
+// callSchedule dispatches a function of the schedule. The target is never read as anything else.
+func (a *app) callSchedule(cmd *cobra.Command, target, function string, args map[string]any) error {
+	spec, err := a.spec(cmd, []string{"*", function})
+	if err != nil {
+		return err
+	}
+	spec.TargetExpr, spec.Args = target, args
+	client, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if spec.Targets, err = a.resolve(cmd.Context(), client, target); err != nil {
+		return err
+	}
+	return a.runJob(cmd.Context(), client, spec)
+}
+
+// views are what people see of results that are better read as a table.
+var views = map[string]func([]byte) (string, error){
+	"schedule.list": viewList, "schedule.next": viewNext, "schedule.history": viewHistory, "schedule.breaker": viewBreaker,
+}
+
+// viewed is a result as people see it: with text for its data where the function has a view that understands it.
+func viewed(function string, r *wire.Result) *wire.Result {
+	view := views[function]
+	if view == nil || !r.Success {
+		return r
+	}
+	data, err := json.Marshal(textual(r.Data))
+	if err != nil {
+		return r
+	}
+	text, err := view(data)
+	if err != nil {
+		return r
+	}
+	seen := *r
+	seen.Data = text
+	return &seen
+}
+
+// entryView is what people see of an entry.
+type entryView struct {
+	State         string            `json:"state"`
+	Why           string            `json:"why"`
+	Timing        string            `json:"timing"`
+	NextFire      time.Time         `json:"next_fire"`
+	Started       time.Time         `json:"started"`
+	Running       int               `json:"running"`
+	Runs          uint64            `json:"runs"`
+	Failures      uint64            `json:"failures"`
+	Skips         map[string]uint64 `json:"skips"`
+	Error         string            `json:"error"`
+	BreakerState  string            `json:"breaker_state"`
+	Origin        string            `json:"origin"`
+	FailuresInRow uint64            `json:"failures_in_row"`
+	Last          []pastView        `json:"last"`
+}
+
+type pastView struct {
+	Trigger string    `json:"trigger"`
+	Nominal time.Time `json:"nominal"`
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended"`
+	Error   string    `json:"error"`
+	Job     string    `json:"job"`
+	Success bool      `json:"success"`
+}
+
+// state is the state in a few words.
+func (e *entryView) state() string {
+	text := e.State
+	if e.Running > 0 {
+		text += ", " + count(e.Running, "run") + " in flight"
+	}
+	if e.BreakerState != "closed" {
+		text += ", breaker " + e.BreakerState
+	}
+	return text
+}
+
+func viewList(data []byte) (string, error) {
+	var entries map[string]entryView
+	if err := json.Unmarshal(data, &entries); err != nil {
+		return "", err
+	}
+	if len(entries) == 0 {
+		return "no entries", nil
+	}
+	list := table{header: []string{"ENTRY", "STATE", "NEXT", "LAST", "RUNS", "FAILED", "TIMING", "WHY"}}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		e := entries[name]
+		list.add(name, e.state(), clock(e.NextFire), clock(e.Started), fmt.Sprint(e.Runs), fmt.Sprint(e.Failures), e.Timing, e.Why)
+	}
+	return list.text()
+}
+
+// text is the table on as many columns as it needs.
+func (t table) text() (string, error) {
+	var b strings.Builder
+	err := t.print(&b, 0)
+	return b.String(), err
+}
+
+func viewNext(data []byte) (string, error) {
+	var fires map[string][]time.Time
+	if err := json.Unmarshal(data, &fires); err != nil {
+		return "", err
+	}
+	list := table{header: []string{"ENTRY", "FIRE"}}
+	for _, name := range slices.Sorted(maps.Keys(fires)) {
+		for _, at := range fires[name] {
+			list.add(name, when(at))
+		}
+		if len(fires[name]) == 0 {
+			list.add(name, "never")
+		}
+	}
+	return list.text()
+}
+
+func viewHistory(data []byte) (string, error) {
+	var e entryView
+	if err := json.Unmarshal(data, &e); err != nil {
+		return "", err
+	}
+	facts := table{rows: [][]string{
+		{"state:", strings.TrimSuffix(e.state()+": "+e.Why, ": ")},
+		{"timing:", e.Timing},
+		{"next:", when(e.NextFire)},
+		{"runs:", fmt.Sprintf("%d, %d of them failed, the last %d in a row", e.Runs, e.Failures, e.FailuresInRow)},
+	}}
+	for _, reason := range slices.Sorted(maps.Keys(e.Skips)) {
+		facts.add("skipped:", fmt.Sprintf("%d, %s", e.Skips[reason], reason))
+	}
+	if e.Origin != "" {
+		facts.add("origin:", e.Origin)
+	}
+	list := table{header: []string{"STARTED", "TRIGGER", "NOMINAL", "TOOK", "RESULT", "JOB"}}
+	for _, p := range slices.Backward(e.Last) {
+		result := "ok"
+		if !p.Success {
+			result = "failed: " + p.Error
+		}
+		list.add(when(p.Started), p.Trigger, when(p.Nominal), p.Ended.Sub(p.Started).Round(time.Millisecond).String(), result, p.Job)
+	}
+	return joined(facts, list)
+}
+
+func viewBreaker(data []byte) (string, error) {
+	var b struct {
+		State         string `json:"state"`
+		FailuresInRow uint64 `json:"failures_in_row"`
+		Transitions   []struct {
+			To   string    `json:"to"`
+			Time time.Time `json:"time"`
+			Why  string    `json:"why"`
+		} `json:"transitions"`
+	}
+	if err := json.Unmarshal(data, &b); err != nil {
+		return "", err
+	}
+	facts := table{rows: [][]string{{"state:", b.State}, {"failures:", fmt.Sprintf("%d in a row", b.FailuresInRow)}}}
+	list := table{header: []string{"TIME", "TO", "WHY"}}
+	for _, c := range slices.Backward(b.Transitions) {
+		list.add(when(c.Time), c.To, c.Why)
+	}
+	return joined(facts, list)
+}
+
+// joined is one table below the other.
+func joined(first, second table) (string, error) {
+	above, err := first.text()
+	if err != nil {
+		return "", err
+	}
+	below, err := second.text()
+	return above + below, err
+}
