@@ -104,6 +104,17 @@ func BenchmarkState(b *testing.B) {
 	})
 }
 
+// One operation is one wake at which nothing is due. There is one a minute.
+func BenchmarkWakeWithTenThousandIdleEntries(b *testing.B) {
+	s := idle(b)
+	running(b, s, func() {
+		mustApply(b, s, large(b))
+		for b.Loop() {
+			s.Settle(b.Context())
+		}
+	})
+}
+
 // One operation is one fire: taking it from the heap, its run, and the plan of the next.
 func BenchmarkFire(b *testing.B) {
 	var text strings.Builder

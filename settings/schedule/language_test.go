@@ -290,7 +290,7 @@ type semanticCase struct {
 	}
 }
 
-// leftOut are the cases that only a running scheduler can answer.
+// leftOut are the cases that only a running scheduler can answer; it does so in TestCasesOfSalt of peel/scheduler.
 var leftOut = map[string]string{
 	"salt-0001": "skipping one occurrence by hand is state of the scheduler",
 	"salt-0002": "the schedule of fires around a blackout is the scheduler's; windows have the blackout",
