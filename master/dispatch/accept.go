@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // accept brings a request to the point where its job is running and published. The watch is nil where there is
@@ -21,38 +17,38 @@ func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, e
 		d.counts.refused.Add(1)
 		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	w, first := d.enter(&r)
+	w, first := d.enter(newWatch(r.spec, r.user))
 	if !first {
 		j, err := w.join(ctx, &r)
 		return nil, j, err
 	}
-	watching, err := d.dispatch(ctx, w, &r)
+	j, watching, err := d.dispatch(ctx, w, &r)
 	if err != nil {
 		d.counts.refused.Add(1)
 		d.log.Warn("job not dispatched", "jid", r.spec.JID, "user", r.user, "err", err)
 		err = fmt.Errorf("cannot run job %s: %w", r.spec.JID, err)
 	}
-	if err != nil || !watching {
+	if !watching {
 		d.forget(w)
 	}
-	w.err = err
-	close(w.begun)
+	w.begins(j, err)
 	if !watching {
 		return nil, w.job, err
 	}
 	return w, w.job, nil
 }
 
-// enter makes this the one place where the job is dispatched. If it is dispatched here already that watch is
-// returned instead.
-func (d *Dispatcher) enter(r *request) (w *watch, first bool) {
+// enter makes w the one watch of its job here. If there is one already that is returned instead.
+func (d *Dispatcher) enter(w *watch) (entered *watch, first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if w, ok := d.watches[r.spec.JID]; ok {
-		return w, false
+	if other, ok := d.watches[w.jid]; ok {
+		return other, false
 	}
-	w = newWatch(r)
 	d.watches[w.jid] = w
+	if w.spec.WhenOnline > 0 {
+		d.patient[w.jid] = w
+	}
 	return w, true
 }
 
@@ -74,38 +70,90 @@ func stopping(jid wire.JID) error {
 }
 
 // dispatch takes the steps that the package comment lists. It reports whether the job is to be watched now.
-func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (watching bool, err error) {
-	j := job.FromDispatch(r.spec, r.user, d.o.Owner, time.Now())
+func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job.Job, watching bool, err error) {
+	j = job.FromDispatch(r.spec, r.user, d.o.Owner, time.Now())
 	err = d.o.Store.Create(ctx, j)
 	if errors.Is(err, job.ErrExists) {
 		var known bool
 		if j, known, err = d.resume(ctx, r); known {
-			w.job = j
-			return false, nil
+			return j, false, nil
 		}
 	}
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
+	d.at(stepCreated)
 	if j.Epoch == 0 {
 		j.Epoch = j.Revision
 	}
-	if err := d.o.Store.Activate(ctx, j); err != nil {
-		d.log.Warn("job is not in the index", "jid", j.JID, "err", err)
+	if err := d.begin(ctx, w, j, j.Timeout); err != nil {
+		return nil, false, err
 	}
-	if err := d.event(ctx, wire.DispatchOf(j.JID), "dispatched", j); err != nil {
-		return false, err
+	return w.record, true, nil
+}
+
+// begin takes a claim from its record to its first requests, whose targets are given so much time. A claim that was
+// canceled is ready to be ended instead.
+func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time.Duration) error {
+	w.record, w.drops = j, d.o.Conn.Stats().Reconnects
+	d.index(ctx, w)
+	d.at(stepIndexed)
+	if err := d.o.Store.Record(ctx, wire.DispatchOf(j.JID), "dispatched", j); err != nil {
+		return err
 	}
-	now := time.Now()
-	j.Status, j.Updated, j.Deadline = job.Running, now, now.Add(j.Timeout)
-	if err := d.o.Store.Update(ctx, j); err != nil {
-		return false, err
+	d.at(stepAnnounced)
+	first, now := share(&j.Spec), time.Now()
+	if j.Cancel == nil {
+		running := *j
+		running.Status, running.Updated, running.RequestEpoch = job.Running, now, j.Epoch
+		running.Published, running.Sent, running.Deadline = first, now, now.Add(j.WhenOnline+limit)
+		err := d.o.Store.Update(ctx, &running)
+		if errors.Is(err, job.ErrConflict) {
+			return d.interrupted(ctx, w, err)
+		}
+		if err != nil {
+			return err
+		}
+		w.record = &running
+	}
+	d.at(stepRunning)
+	if w.record.Cancel != nil {
+		w.endCanceled()
+		return nil
 	}
 	d.counts.dispatched.Add(1)
-	d.log.Info("job dispatched", "jid", j.JID, "user", j.User, "function", j.Function, "targets", j.TargetCount, "epoch", j.Epoch)
-	w.arm(j, now)
-	d.publish(ctx, w, w.job.Targets)
-	return true, nil
+	d.log.Info("job dispatched", "jid", j.JID, "user", j.User, "function", j.Function, "targets", j.TargetCount,
+		"target", j.TargetExpr, "epoch", j.Epoch)
+	w.epoch, w.next = j.Epoch, first
+	if j.WhenOnline > 0 {
+		w.patience = now.Add(j.WhenOnline)
+	}
+	w.tally.begin(j.Targets, j.WhenOnline > 0)
+	d.launch(ctx, w, sequence(0, first), now.Add(limit))
+	d.at(stepSent)
+	return nil
+}
+
+// interrupted is for a claim that somebody has changed. If it is still a claim of this master it was canceled before
+// anything was published.
+func (d *Dispatcher) interrupted(ctx context.Context, w *watch, conflict error) error {
+	stored, err := d.o.Store.Get(ctx, w.jid)
+	if err != nil {
+		return err
+	}
+	if stored.Owner != d.o.Owner || stored.Status != job.Claimed || stored.Cancel == nil {
+		return conflict
+	}
+	stored.Epoch = max(stored.Epoch, w.record.Epoch)
+	w.record = stored
+	w.endCanceled()
+	return nil
+}
+
+// endCanceled makes a watch be over whose targets were never sent anything.
+func (w *watch) endCanceled() {
+	w.tally.begin(w.record.Targets, false)
+	w.tally.halt()
 }
 
 // resume finds out what became of an earlier request for the job. It is known where nothing is left to do; else the
@@ -121,48 +169,9 @@ func (d *Dispatcher) resume(ctx context.Context, r *request) (j *job.Job, known 
 		return nil, false, fmt.Errorf("%w: %s", ErrElsewhere, j.Owner)
 	case j.Status == job.Claimed:
 		return j, false, nil
-	case j.Status == job.Running && j.Owner == d.o.Owner && j.Updated.After(d.started):
+	case j.Status == job.Running && j.Owner == d.o.Owner && j.Updated.After(d.started) && j.ReclaimCount == 0:
 		// It is not watched here, so the write to running was stored and its acknowledgement lost.
 		return j, false, nil
 	}
 	return j, true, nil
-}
-
-// event records a step in the job's life in the stream job-events.
-func (d *Dispatcher) event(ctx context.Context, subject, kind string, j *job.Job) error {
-	data, err := canon.Marshal(wire.Event{JID: j.JID, Type: kind, Data: j.Summary(), Time: time.Now(), V: wire.Version})
-	if err == nil {
-		_, err = d.js.Publish(ctx, subject, data, jetstream.WithMsgID(string(j.JID)+"."+kind))
-	}
-	if err != nil {
-		return fmt.Errorf("cannot record the event %s of job %s: %w", kind, j.JID, err)
-	}
-	return nil
-}
-
-// publish sends the job's request to some of its targets. A target that it could not be sent to is one that stays
-// silent.
-func (d *Dispatcher) publish(ctx context.Context, w *watch, targets []target.PeelID) {
-	data, err := canon.Marshal(wire.Request{
-		JID: w.jid, Function: w.spec.Function, ID: w.spec.StateID, Args: w.spec.Args, User: w.user,
-		Epoch: w.job.Epoch, Deadline: w.job.Deadline, TimeLeft: max(1, time.Until(w.deadline)), V: wire.Version,
-	})
-	if err != nil {
-		d.log.Error("request cannot be encoded", "jid", w.jid, "err", err)
-		return
-	}
-	unsent := 0
-	for _, id := range targets {
-		if e := d.o.Conn.Publish(wire.Cmd(id.Wire()), data); e != nil {
-			err, unsent = e, unsent+1
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, stopGrace)
-	defer cancel()
-	if e := d.o.Conn.FlushWithContext(ctx); e != nil && err == nil {
-		err = e
-	}
-	if err != nil {
-		d.log.Warn("request not sent to all targets", "jid", w.jid, "unsent", unsent, "targets", len(targets), "err", err)
-	}
 }

@@ -19,7 +19,7 @@ func (d *Dispatcher) Cancel(ctx context.Context, jid wire.JID, user string) (*jo
 		d.log.Info("job canceled", "jid", jid, "user", user, "function", j.Function, "targets", j.TargetCount)
 	}
 	if err == nil || errors.Is(err, ErrCanceled) {
-		if e := d.event(ctx, wire.CancelOf(jid), "cancel", j); e != nil && err == nil {
+		if e := d.o.Store.Record(ctx, wire.CancelOf(jid), "cancel", j); e != nil && err == nil {
 			d.log.Warn("cancel is recorded, but was not sent", "jid", jid, "err", e)
 		}
 	}

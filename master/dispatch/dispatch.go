@@ -16,12 +16,24 @@
 // From before the first request is published until the job ends it is watched. Who sent an acknowledgement or a
 // return is read from its subject alone, and only the first return of each target counts. A return is in the bucket
 // job-returns before it counts, so a record that has ended never counts what is not stored. Targets that have not
-// been heard from when the acknowledgement window ends get the same request once more, under the same epoch, by
-// which peels know that they have it. The deadline is counted on the monotonic clock; each request tells its peel
-// how much of it was left.
+// been heard from when the acknowledgement window ends get the same request once more, under the same epoch, by which
+// peels know that they have it; those still silent after a second window are unreachable, until they are heard. The
+// deadline is counted on the monotonic clock; each request tells its peel how much of it was left. Before targets are
+// given up the stream job-events is read for what came while the bus was away.
 //
-// A job belongs to the master once it is recorded: whoever asked may leave. A master that stops leaves its jobs as
-// they are, with all returns that it heard stored.
+// A batch is a window of targets that work: one that returns, is unreachable or has taken all its time leaves its
+// place to the next. How far the targets were sent the request is in the record before they are. With
+// [job.Spec.WhenOnline] a target that is away is sent the request when it tells its facts, as peels do when they
+// connect, and has the whole timeout from then.
+//
+// Whoever cancels a job has the wish recorded first, so that it holds for every later owner. From then on no further
+// target is sent the request; the job ends when all that were have returned, or after ten seconds.
+//
+// A job belongs to the master once it is recorded: whoever asked may leave. A master that stops stores the returns
+// that it heard and releases its jobs. Whoever takes a job over raises its epoch by a conditional write; every write
+// of the former owner is refused from then on, and finding that out makes it let go. The requests themselves keep the
+// epoch under which the first was sent, whoever sends them, so a peel runs the job once. Each event of a job's life is
+// in the stream once, whoever records it.
 package dispatch
 
 import (
@@ -33,7 +45,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -80,15 +91,17 @@ type Options struct {
 // A Dispatcher is one master's part in dispatching jobs. Make it with [New] and call Run once.
 type Dispatcher struct {
 	o        Options
-	js       jetstream.JetStream
 	log      *slog.Logger
 	returns  *writer
 	requests chan request
+	resumed  chan *job.Job
 	counts   counters
 	started  time.Time
+	reached  func(step) // in tests: called at each step
 
 	mu      sync.Mutex
 	watches map[wire.JID]*watch // jobs that are being dispatched or watched here
+	patient map[wire.JID]*watch // those of them whose targets may come later
 }
 
 // request is what a person asks for, and where the answer goes.
@@ -103,17 +116,16 @@ func New(o Options) (*Dispatcher, error) {
 	if o.Conn == nil || o.Store == nil || o.Owner == "" {
 		return nil, errors.New("cannot dispatch jobs without a connection, a store and the name of the master")
 	}
-	js, err := jetstream.New(o.Conn)
-	if err != nil {
-		return nil, fmt.Errorf("cannot dispatch jobs: %w", err)
-	}
 	if o.AckWindow == 0 {
 		o.AckWindow = DefaultAckWindow
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Dispatcher{o: o, js: js, log: o.Log, requests: make(chan request, acceptQueue), watches: map[wire.JID]*watch{}}
+	d := &Dispatcher{
+		o: o, log: o.Log, requests: make(chan request, acceptQueue), resumed: make(chan *job.Job),
+		watches: map[wire.JID]*watch{}, patient: map[wire.JID]*watch{},
+	}
 	d.returns = newWriter(o.Store, &d.counts, o.Log)
 	return d, nil
 }
@@ -142,6 +154,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
+		case j := <-d.resumed:
+			working.Go(func() { d.takeOver(ctx, work, j) })
 		case slots <- struct{}{}:
 			working.Go(func() { d.next(ctx, work, slots) })
 		}
@@ -185,16 +199,27 @@ func (d *Dispatcher) refuseWaiting() {
 }
 
 func (d *Dispatcher) subscribe() (unsubscribe func(), err error) {
-	acks, err := d.o.Conn.Subscribe(wire.AckOf("*", "*"), d.heardAck)
-	if err != nil {
-		return nil, err
+	var subs []*nats.Subscription
+	unsubscribe = func() {
+		for _, sub := range subs {
+			_ = sub.Unsubscribe()
+		}
 	}
-	returns, err := d.o.Conn.Subscribe(wire.ReturnOf("*", "*"), d.heardReturn)
-	if err != nil {
-		return nil, errors.Join(err, acks.Unsubscribe())
+	for subject, heard := range map[string]nats.MsgHandler{
+		wire.AckOf("*", "*"): d.heardAck, wire.ReturnOf("*", "*"): d.heardReturn,
+		wire.AllCancels: d.heardCancel, wire.AllFacts: d.heardFacts,
+	} {
+		sub, err := d.o.Conn.Subscribe(subject, heard)
+		if err == nil {
+			subs = append(subs, sub)
+			err = sub.SetPendingLimits(-1, pendingBytes)
+		}
+		if err != nil {
+			unsubscribe()
+			return nil, err
+		}
 	}
-	return func() { _, _ = acks.Unsubscribe(), returns.Unsubscribe() }, errors.Join(
-		acks.SetPendingLimits(-1, pendingBytes), returns.SetPendingLimits(-1, pendingBytes), d.o.Conn.Flush())
+	return unsubscribe, d.o.Conn.Flush()
 }
 
 func (d *Dispatcher) serve() (micro.Service, error) {
@@ -216,7 +241,7 @@ func (d *Dispatcher) asked(req micro.Request) {
 		r.answer(nil, fmt.Errorf("%w: %w", ErrInvalid, err))
 		return
 	}
-	d.take(r)
+	d.enqueue(r)
 }
 
 // respond answers with the job's summary or an error.
@@ -249,7 +274,7 @@ func (d *Dispatcher) Submit(ctx context.Context, spec job.Spec, user string) (*j
 		err error
 	}
 	answers := make(chan answer, 1)
-	d.take(request{spec: spec, user: user, answer: func(j *job.Job, err error) { answers <- answer{j, err} }})
+	d.enqueue(request{spec: spec, user: user, answer: func(j *job.Job, err error) { answers <- answer{j, err} }})
 	select {
 	case a := <-answers:
 		return a.job, a.err
@@ -258,8 +283,8 @@ func (d *Dispatcher) Submit(ctx context.Context, spec job.Spec, user string) (*j
 	}
 }
 
-// take puts a request into the queue, or refuses it.
-func (d *Dispatcher) take(r request) {
+// enqueue puts a request into the queue, or refuses it.
+func (d *Dispatcher) enqueue(r request) {
 	select {
 	case d.requests <- r:
 	default:
@@ -278,4 +303,5 @@ func (d *Dispatcher) forget(w *watch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.watches, w.jid)
+	delete(d.patient, w.jid)
 }

@@ -9,52 +9,92 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// finalize writes the end of a job whose returns are all stored: the record, then the event, then the index. It
-// tries until it succeeds, the job turns out to be another master's, or ctx ends.
-func (d *Dispatcher) finalize(ctx context.Context, w *watch) {
-	end, now := w.end(), time.Now()
-	j := *w.job
-	ours := false
-	if !persist(ctx, func() (retry bool) { ours, retry = d.writeEnd(ctx, &j, end, now); return retry }) || !ours {
-		return
-	}
-	d.counts.ended(j.Status)
-	d.log.Info("job ended", "jid", j.JID, "status", j.Status, "returned", end.Returned, "succeeded", end.Succeeded, "targets", end.Targets)
-	persist(ctx, func() (retry bool) { return d.complain(&j, d.event(ctx, wire.StatusOf(j.JID), "status", &j)) })
-	persist(ctx, func() (retry bool) { return d.complain(&j, d.o.Store.Deactivate(ctx, j.JID)) })
+// amendment is what became of a change of the record of a watched job.
+type amendment uint8
+
+const (
+	amended   amendment = iota
+	unwritten           // ctx ended before
+	foreign             // the job is another master's, or has no record any more
+	ended               // the record is final
+)
+
+// amend changes the record of a watched job and tries until that succeeds, the job turns out not to be watched from
+// here, or ctx ends. Change is applied to the newest record, which others may have changed.
+func (d *Dispatcher) amend(ctx context.Context, w *watch, change func(*job.Job)) (result amendment) {
+	result = unwritten
+	persist(ctx, func() (retry bool) {
+		j := *w.record
+		change(&j)
+		err := d.o.Store.Update(ctx, &j)
+		if err == nil {
+			w.record, result = &j, amended
+			return false
+		}
+		if !errors.Is(err, job.ErrConflict) {
+			return d.complain(w.jid, err)
+		}
+		result, retry = d.reread(ctx, w)
+		return retry
+	})
+	return result
 }
 
-// writeEnd tries once to make j's record final. Ours is false if the job has another owner now, or the same one
-// under another epoch: then the record is not touched.
-func (d *Dispatcher) writeEnd(ctx context.Context, j *job.Job, end job.End, now time.Time) (ours, retry bool) {
-	j.Finish(end, now)
-	err := d.o.Store.Update(ctx, j)
-	if !errors.Is(err, job.ErrConflict) {
-		return err == nil, d.complain(j, err)
-	}
-	stored, err := d.o.Store.Get(ctx, j.JID)
+// reread looks who has changed the record. The change is to be tried again if that was no other owner.
+func (d *Dispatcher) reread(ctx context.Context, w *watch) (result amendment, retry bool) {
+	stored, err := d.o.Store.Get(ctx, w.jid)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
-		d.log.Warn("job has no record any more", "jid", j.JID)
-		return false, false
+		d.log.Warn("job has no record any more", "jid", w.jid)
+		return foreign, false
 	case err != nil:
-		return false, d.complain(j, err)
-	case stored.Owner != d.o.Owner || stored.Epoch != j.Epoch:
-		d.counts.fenced.Add(1)
-		d.log.Warn("job has another owner, its end is not ours to write", "jid", j.JID, "epoch", j.Epoch, "owner", stored.Owner)
-		return false, false
-	case stored.Status.Final():
-		*j = *stored
-		return true, false
+		return unwritten, d.complain(w.jid, err)
+	case stored.Owner != d.o.Owner || stored.Epoch != w.record.Epoch:
+		d.lost(w, stored)
+		return foreign, false
 	}
-	*j = *stored
-	return false, true
+	w.record = stored
+	if stored.Status.Final() {
+		return ended, false
+	}
+	return unwritten, true
 }
 
-func (d *Dispatcher) complain(j *job.Job, err error) (retry bool) {
+// finalize writes the end of a job whose returns are all stored: the record, then the event, then the index.
+func (d *Dispatcher) finalize(ctx context.Context, w *watch) {
+	d.at(stepReturned)
+	end, now := w.tally.end(), time.Now()
+	switch d.amend(ctx, w, func(j *job.Job) {
+		end.Canceled = j.Cancel != nil
+		j.Finish(end, now)
+	}) {
+	case unwritten, foreign:
+		return
+	}
+	d.at(stepEnded)
+	j := w.record
+	d.counts.ended(j.Status)
+	d.log.Info("job ended", "jid", j.JID, "status", j.Status, "returned", end.Returned, "succeeded", end.Succeeded, "targets", end.Targets)
+	persist(ctx, func() (retry bool) { return d.complain(j.JID, d.conclude(ctx, j)) })
+}
+
+// conclude tells the end of a job whose record is final.
+func (d *Dispatcher) conclude(ctx context.Context, j *job.Job) error {
+	if err := d.o.Store.Record(ctx, wire.StatusOf(j.JID), "status", j); err != nil {
+		return err
+	}
+	d.at(stepTold)
+	if err := d.o.Store.Deactivate(ctx, j.JID); err != nil {
+		return err
+	}
+	d.at(stepRemoved)
+	return nil
+}
+
+func (d *Dispatcher) complain(jid wire.JID, err error) (retry bool) {
 	if err != nil {
 		d.counts.retried.Add(1)
-		d.log.Warn("trying again", "jid", j.JID, "err", err)
+		d.log.Warn("trying again", "jid", jid, "err", err)
 	}
 	return err != nil
 }

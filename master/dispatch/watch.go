@@ -2,293 +2,283 @@ package dispatch
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	// cancelGrace is how long after a cancel the targets may take to say that they have stopped. Peels kill what
+	// does not end by itself after 5 s.
+	cancelGrace = 10 * time.Second
+
+	// replayAgain is how long after its first reading of the stream a master that has taken a job over reads it
+	// again: what was on its way at the first is stored by then.
+	replayAgain = 2 * time.Second
+
+	// lookEvery is how often the record of a job is read by its owner, who may have missed that it was canceled, or
+	// taken over while he was not running.
+	lookEvery = 15 * time.Second
 )
 
 // A watch follows one job from the request for it until it has ended.
 type watch struct {
-	jid  wire.JID
-	spec job.Spec
-	user string
+	jid   wire.JID
+	spec  job.Spec
+	user  string
+	tally *tally
+	asked chan struct{} // holds one token when somebody may have canceled the job
+	epoch uint64        // of the requests; set before the tally begins
 
 	begun chan struct{} // closed when the job is published or could not be; guards the next two
-	job   *job.Job
+	job   *job.Job      // as it was then
 	err   error
 
-	deadline time.Time // with the monotonic clock; set by arm
-	done     chan struct{}
+	mu   sync.Mutex
+	back []string // wire IDs of targets that have connected
 
-	mu        sync.Mutex
-	places    map[string]int // of targets by wire ID; nil until the job is about to be published
-	progress  []progress     // of targets by place
-	closed    bool           // the deadline has passed: nothing more counts
-	returned  int
-	stored    int
-	succeeded int
+	plan // of the goroutine that watches
 }
 
-// progress is how far one target is.
-type progress uint8
-
-const (
-	silent progress = iota
-	acked
-	returned
-)
-
-func newWatch(r *request) *watch {
-	return &watch{jid: r.spec.JID, spec: r.spec, user: r.user, begun: make(chan struct{}), done: make(chan struct{})}
+// plan is what is still to be done for a job.
+type plan struct {
+	record   *job.Job  // as it was read or written last
+	waves    []*wave   // that are not over
+	next     int       // the first target that was not sent the request
+	patience time.Time // until when targets that are away are waited for; zero: not at all
+	stopAt   time.Time // when a canceled job ends; zero: it is not canceled
+	replayAt time.Time // when the stream is read again; zero: it need not be
+	indexed  bool
+	drops    uint64 // reconnects of the bus that were made up for
 }
 
-// arm makes the watch count what the targets send. The job was made running at now.
-func (w *watch) arm(j *job.Job, now time.Time) {
-	w.job, w.deadline = j, now.Add(j.Timeout)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.progress = make([]progress, len(j.Targets))
-	w.places = make(map[string]int, len(j.Targets))
-	for i, id := range j.Targets {
-		w.places[id.Wire()] = i
+// A wave is some targets that were sent the request together.
+type wave struct {
+	places []int
+	until  time.Time // how long they are waited for
+	at     time.Time // when the targets that are silent are looked at next; zero: not again
+	resent bool
+}
+
+func newWatch(spec job.Spec, user string) *watch {
+	return &watch{
+		jid: spec.JID, spec: spec, user: user, tally: newTally(),
+		asked: make(chan struct{}, 1), begun: make(chan struct{}),
 	}
 }
 
-// silentTargets are those that have not been heard from.
-func (w *watch) silentTargets() []target.PeelID {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var ids []target.PeelID
-	for i, p := range w.progress {
-		if p == silent {
-			ids = append(ids, w.job.Targets[i])
-		}
+// begins tells who waits what became of the request for the job.
+func (w *watch) begins(j *job.Job, err error) {
+	if j != nil {
+		snapshot := *j
+		w.job = &snapshot
 	}
-	return ids
+	w.err = err
+	close(w.begun)
 }
 
-// Why something that was heard does not count.
-var (
-	errStranger = errors.New("the sender is no target of the job")
-	errRepeated = errors.New("the target has returned already")
-	errLate     = errors.New("the job has ended")
-)
-
-// place finds the sender among the targets.
-func (w *watch) place(sender string) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	place, ok := w.places[sender]
-	if !ok {
-		return 0, errStranger
-	}
-	return place, nil
-}
-
-// open says whether a return of the target at place would still count.
-func (w *watch) open(place int) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.counts(place)
-}
-
-// counts is open for who holds the lock.
-func (w *watch) counts(place int) error {
-	switch {
-	case w.closed:
-		return errLate
-	case w.progress[place] == returned:
-		return errRepeated
-	}
-	return nil
-}
-
-func (w *watch) acknowledge(place int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.progress[place] = max(w.progress[place], acked)
-}
-
-// take makes the target at place returned, for one caller.
-func (w *watch) take(place int) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.counts(place); err != nil {
-		return err
-	}
-	w.progress[place] = returned
-	w.returned++
-	return nil
-}
-
-// keep counts a return that is stored.
-func (w *watch) keep(success bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stored++
-	if success {
-		w.succeeded++
-	}
-	w.settle()
-}
-
-// close ends the counting of new returns. Those that were taken are still stored before the watch is done.
-func (w *watch) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.closed = true
-	w.settle()
-}
-
-func (w *watch) settle() {
-	if w.stored == w.returned && (w.closed || w.stored == len(w.progress)) {
-		w.closed = true
-		select {
-		case <-w.done:
-		default:
-			close(w.done)
-		}
-	}
-}
-
-func (w *watch) end() job.End {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return job.End{Targets: len(w.progress), Returned: w.stored, Succeeded: w.succeeded}
-}
-
-// heardAck is called for every acknowledgement on the bus, those for other masters included.
-func (d *Dispatcher) heardAck(msg *nats.Msg) {
-	w, place := d.sender(msg)
-	if w == nil {
-		return
-	}
-	a, err := wire.DecodeAck(msg)
-	if err != nil {
-		d.counts.forged.Add(1)
-		d.log.Warn("ack dropped", "jid", w.jid, "err", err)
-		return
-	}
-	if a.Epoch == w.job.Epoch || a.V == 0 {
-		w.acknowledge(place)
-	}
-}
-
-// heardReturn is called for every return on the bus, those for other masters included. It must not wait for storage.
-func (d *Dispatcher) heardReturn(msg *nats.Msg) {
-	w, place := d.sender(msg)
-	if w == nil {
-		return
-	}
-	id := w.job.Targets[place]
-	if err := w.open(place); err != nil {
-		d.drop(w, msg, err) // unread, because anybody could send many
-		return
-	}
-	r, err := decodeReturn(msg, id)
-	if err != nil {
-		d.counts.forged.Add(1)
-		d.log.Warn("return dropped", "jid", w.jid, "err", err)
-		return
-	}
-	if err := w.take(place); err != nil {
-		d.drop(w, msg, err)
-		return
-	}
-	d.returns.put(write{jid: w.jid, peel: id, data: msg.Data, stored: func() { w.keep(r.Success) }})
-}
-
-// sender finds the job that a message is about and the target that sent it; nil if there is none here.
-func (d *Dispatcher) sender(msg *nats.Msg) (*watch, int) {
-	jid, sender, err := wire.JobSubject(msg.Subject)
-	if err != nil {
-		d.counts.forged.Add(1)
-		return nil, 0
-	}
-	w := d.find(jid)
-	if w == nil {
-		return nil, 0
-	}
-	place, err := w.place(sender)
-	if err != nil {
-		d.drop(w, msg, err)
-		return nil, 0
-	}
-	return w, place
-}
-
-func (d *Dispatcher) drop(w *watch, msg *nats.Msg, err error) {
-	switch {
-	case errors.Is(err, errStranger):
-		d.counts.strangers.Add(1)
-	case errors.Is(err, errLate):
-		d.counts.late.Add(1)
+// cancel has the record looked at.
+func (w *watch) cancel() {
+	select {
+	case w.asked <- struct{}{}:
 	default:
-		d.counts.repeated.Add(1)
 	}
-	d.log.Debug("message dropped", "jid", w.jid, "subject", msg.Subject, "err", err)
 }
 
-func decodeReturn(msg *nats.Msg, id target.PeelID) (wire.Return, error) {
-	if len(msg.Data) > job.MaxReturn {
-		return wire.Return{}, fmt.Errorf("cannot accept %s: %d bytes, the limit is %d", msg.Subject, len(msg.Data), job.MaxReturn)
+// appeared notes that a peel, which may be a target, has connected.
+func (w *watch) appeared(sender string) {
+	if _, _, err := w.tally.place(sender); err != nil {
+		return
 	}
-	r, err := wire.DecodeReturn(msg)
-	if err == nil && r.Peel != id {
-		err = fmt.Errorf("cannot accept %s: %w: it speaks for %q, the target is %q", msg.Subject, wire.ErrForged, r.Peel, id)
-	}
-	return r, err
+	w.mu.Lock()
+	w.back = append(w.back, sender)
+	w.mu.Unlock()
+	w.tally.signal()
 }
 
-// watch waits until the job has ended and writes its end, or leaves it as it is when ctx ends.
+// wakeAt is when there is something to do, at the latest.
+func (w *watch) wakeAt() time.Time {
+	var first time.Time
+	for _, at := range append(w.times(), w.patience, w.stopAt, w.replayAt) {
+		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}
+
+func (w *watch) times() []time.Time {
+	times := make([]time.Time, 0, 2*len(w.waves)+3)
+	for _, v := range w.waves {
+		times = append(times, v.until, v.at)
+	}
+	return times
+}
+
+// watch sees a job through to its end, or lets go of it when ctx ends.
 func (d *Dispatcher) watch(ctx, work context.Context, w *watch) {
 	defer d.forget(w)
-	deadline := time.NewTimer(time.Until(w.deadline))
-	defer deadline.Stop()
-	var window <-chan time.Time
-	if d.o.AckWindow > 0 {
-		window = time.After(d.o.AckWindow)
-	}
-	resent := false
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			d.log.Info("job left running", "jid", w.jid)
+		if !d.sendMore(work, w) {
 			return
-		case <-deadline.C:
-			w.close()
-		case <-w.done:
+		}
+		if at := w.wakeAt(); at.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(at))
+		}
+		select {
+		case <-w.tally.done:
 			d.finalize(work, w)
 			return
-		case <-window:
-			if window = nil; d.windowEnded(work, w, resent) {
-				window, resent = time.After(d.o.AckWindow), true
-			}
+		default:
+		}
+		ours := true
+		select {
+		case <-ctx.Done():
+			d.release(work, w)
+			return
+		case <-w.tally.done:
+		case <-w.tally.changed:
+			d.sendToThoseBack(work, w)
+		case <-w.asked:
+			ours = d.look(work, w)
+		case <-look.C:
+			ours = d.look(work, w)
+		case <-timer.C:
+			d.due(work, w, time.Now())
+		}
+		if !ours {
+			return
 		}
 	}
 }
 
-// windowEnded looks for silent targets: at the first time they get their request again and the result is true, at
-// the second they are reported as unreachable.
-func (d *Dispatcher) windowEnded(ctx context.Context, w *watch, resent bool) (again bool) {
-	quiet := w.silentTargets()
-	switch {
-	case len(quiet) == 0:
-		return false
-	case resent:
-		d.counts.unreachable.Add(uint64(len(quiet)))
-		d.log.Warn("targets are unreachable", "jid", w.jid, "peels", len(quiet), "peel", quiet[0])
+// due does what has its time.
+func (d *Dispatcher) due(ctx context.Context, w *watch, now time.Time) {
+	if passed(w.replayAt, now) {
+		w.replayAt = time.Time{}
+		d.replay(ctx, w)
+	}
+	over := false
+	for _, v := range w.waves {
+		if passed(v.at, now) && now.Before(v.until) {
+			d.lookAtSilent(ctx, w, v, now)
+		}
+		over = over || passed(v.until, now)
+	}
+	// What nobody heard when it came, because the bus was away, counts all the same.
+	if (over || passed(w.stopAt, now)) && w.tally.missing() {
+		d.replay(ctx, w)
+	}
+	w.waves = slices.DeleteFunc(w.waves, func(v *wave) bool {
+		if !passed(v.until, now) {
+			return false
+		}
+		if w.patience.IsZero() {
+			w.tally.advance(v.places, gaveUp, silent, away, acked)
+		} else {
+			w.tally.advance(v.places, gaveUp, acked)
+			w.tally.advance(v.places, away, silent)
+		}
+		return true
+	})
+	if passed(w.patience, now) {
+		w.patience = time.Time{}
+		w.tally.hurry(w.working())
+	}
+	if passed(w.stopAt, now) {
+		w.tally.close()
+	}
+}
+
+func passed(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
+
+// working are the places of the targets that are still waited for.
+func (w *watch) working() map[int]bool {
+	places := map[int]bool{}
+	for _, v := range w.waves {
+		for _, place := range v.places {
+			places[place] = true
+		}
+	}
+	return places
+}
+
+// lookAtSilent sends silent targets their request again at the first time and calls them unreachable at the second.
+func (d *Dispatcher) lookAtSilent(ctx context.Context, w *watch, v *wave, now time.Time) {
+	v.at = time.Time{}
+	if !w.stopAt.IsZero() {
+		return
+	}
+	if v.resent {
+		if quiet := w.tally.advance(v.places, away, silent); len(quiet) > 0 {
+			d.counts.unreachable.Add(uint64(len(quiet)))
+			d.log.Warn("targets are unreachable", "jid", w.jid, "peels", len(quiet), "peel", w.record.Targets[quiet[0]])
+		}
+		return
+	}
+	v.resent = true
+	if quiet := w.tally.at(silent, v.places); len(quiet) > 0 {
+		v.at = now.Add(d.o.AckWindow)
+		d.counts.resent.Add(uint64(len(quiet)))
+		d.log.Warn("job sent again to silent targets", "jid", w.jid, "peels", len(quiet), "peel", w.record.Targets[quiet[0]])
+		d.publish(ctx, w, quiet, v.until)
+	}
+}
+
+// look reads the record and reports whether the job is still watched from here. That it cannot be read changes
+// nothing.
+func (d *Dispatcher) look(ctx context.Context, w *watch) (ours bool) {
+	if drops := d.o.Conn.Stats().Reconnects; drops != w.drops {
+		w.drops = drops
+		d.replay(ctx, w)
+	}
+	if !w.indexed {
+		d.index(ctx, w)
+	}
+	stored, err := d.o.Store.Get(ctx, w.jid)
+	if err != nil {
+		d.log.Warn("record of a watched job not read", "jid", w.jid, "err", err)
+		return true
+	}
+	if stored.Owner != d.o.Owner || stored.Epoch != w.record.Epoch || stored.Status.Final() {
+		d.lost(w, stored)
 		return false
 	}
-	d.counts.resent.Add(uint64(len(quiet)))
-	d.log.Warn("job sent again to silent targets", "jid", w.jid, "peels", len(quiet), "peel", quiet[0])
-	d.publish(ctx, w, quiet)
+	w.record = stored
+	if stored.Cancel != nil && w.stopAt.IsZero() {
+		d.stop(ctx, w)
+	}
 	return true
+}
+
+// stop ends the sending for a canceled job. The peels are told again because the first time may have overtaken their
+// request.
+func (d *Dispatcher) stop(ctx context.Context, w *watch) {
+	w.stopAt, w.patience = time.Now().Add(cancelGrace), time.Time{}
+	w.tally.halt()
+	d.complain(w.jid, d.o.Store.Record(ctx, wire.CancelOf(w.jid), "cancel", w.record))
+}
+
+// lost notes that a job is not watched from here any more.
+func (d *Dispatcher) lost(w *watch, stored *job.Job) {
+	d.counts.fenced.Add(1)
+	d.log.Warn("job is another master's", "jid", w.jid, "epoch", stored.Epoch, "owner", stored.Owner, "status", stored.Status)
+}
+
+// index enters the job into the index of active jobs.
+func (d *Dispatcher) index(ctx context.Context, w *watch) {
+	err := d.o.Store.Activate(ctx, w.record)
+	w.indexed = err == nil
+	if err != nil {
+		d.log.Warn("job is not in the index", "jid", w.jid, "err", err)
+	}
 }

@@ -166,7 +166,7 @@ func (j *Job) Scheduled() bool { return j.Metadata[MetaSource] == SourceSchedule
 // counted from now, the owner's clock; what the asker's clock says has no part in it.
 func FromDispatch(spec Spec, user, owner string, now time.Time) *Job {
 	return &Job{
-		Spec: spec, TargetCount: len(spec.Targets), Deadline: now.Add(spec.Timeout), Status: Claimed,
+		Spec: spec, TargetCount: len(spec.Targets), Deadline: now.Add(spec.WhenOnline + spec.Timeout), Status: Claimed,
 		Created: now, Updated: now, User: user, Owner: owner, V: wire.Version,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -93,7 +94,8 @@ func (s *Store) readReturn(ctx context.Context, jid wire.JID, peel target.PeelID
 }
 
 // Rows reads the targets of a job that follow after, with what they returned: a bounded number of them and of bytes,
-// at least one. It may lag behind a write of this moment on a cluster.
+// at least one. What a target returned after the job had ended is in its row as well, marked as late. It may lag behind
+// a write of this moment on a cluster.
 func (s *Store) Rows(ctx context.Context, jid wire.JID, after target.PeelID) (*RowsPage, error) {
 	j, err := s.Get(ctx, jid)
 	if err != nil {
@@ -127,16 +129,115 @@ func (s *Store) Rows(ctx context.Context, jid wire.JID, after target.PeelID) (*R
 
 func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID) ([]Row, []int, error) {
 	rows, sizes := make([]Row, len(ids)), make([]int, len(ids))
+	published := j.Targets[:min(j.Published, len(j.Targets))]
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(inFlight)
 	for i, id := range ids {
 		g.Go(func() error {
-			r, size, err := s.readReturn(ctx, j.JID, id)
-			rows[i], sizes[i] = Row{Peel: id, State: StateOf(j.Status, r), Return: r}, size
+			_, sent := slices.BinarySearch(published, id)
+			var err error
+			rows[i], sizes[i], err = s.readRow(ctx, j, id, sent || j.Scheduled())
 			return err
 		})
 	}
 	return rows, sizes, g.Wait()
+}
+
+// readRow reads one target. Sent says whether its request may have been.
+func (s *Store) readRow(ctx context.Context, j *Job, id target.PeelID, sent bool) (Row, int, error) {
+	row := Row{Peel: id}
+	r, size, err := s.readReturn(ctx, j.JID, id)
+	if err == nil && r == nil && sent && j.Status.Final() {
+		r, size, err = s.lateReturn(ctx, j.JID, id)
+		row.Late = r != nil
+	}
+	row.Return, row.State = r, StateOf(j.Status, r)
+	switch {
+	case err != nil || r != nil:
+	case !sent && j.Status.Final():
+		row.State = RowSkipped
+	case sent && !j.Status.Final():
+		row.State, err = s.inFlight(ctx, j, id)
+	}
+	return row, size, err
+}
+
+// lateReturn reads what a target of a job that has ended returned since, nil if nothing. What the bus took and the
+// owner would not have counted does not count here.
+func (s *Store) lateReturn(ctx context.Context, jid wire.JID, id target.PeelID) (*wire.Return, int, error) {
+	msg, err := s.last(ctx, wire.ReturnOf(jid, id.Wire()))
+	if err != nil || msg == nil {
+		return nil, 0, err
+	}
+	r, err := DecodeReturn(msg, id)
+	if err != nil {
+		return nil, 0, nil // a forged return is none
+	}
+	return &r, len(msg.Data), nil
+}
+
+// inFlight tells how far a target is that was sent its request and has not returned.
+func (s *Store) inFlight(ctx context.Context, j *Job, id target.PeelID) (RowState, error) {
+	msg, err := s.last(ctx, wire.AckOf(j.JID, id.Wire()))
+	switch {
+	case err != nil:
+		return "", err
+	case msg != nil:
+		if a, err := wire.DecodeAck(msg); err == nil && a.Peel == id {
+			return RowAcked, nil
+		}
+	}
+	if time.Since(j.Sent) >= UnreachableAfter {
+		return RowUnreachable, nil
+	}
+	return RowWaiting, nil
+}
+
+// DecodeReturn reads what the target id returned, after the checks that hold for every return of a job.
+func DecodeReturn(msg *nats.Msg, id target.PeelID) (wire.Return, error) {
+	if len(msg.Data) > MaxReturn {
+		return wire.Return{}, fmt.Errorf("cannot accept %s: %d bytes, the limit is %d", msg.Subject, len(msg.Data), MaxReturn)
+	}
+	r, err := wire.DecodeReturn(msg)
+	switch {
+	case err != nil:
+		return r, err
+	case r.Peel != id:
+		return r, fmt.Errorf("cannot accept %s: %w: it speaks for %q, the target is %q", msg.Subject, wire.ErrForged, r.Peel, id)
+	case r.Success && r.Outcome != "":
+		return r, fmt.Errorf("cannot accept %s: a success that is %q", msg.Subject, r.Outcome)
+	}
+	return r, nil
+}
+
+// Stored calls heard for every return of a job that is in the bucket.
+func (s *Store) Stored(ctx context.Context, jid wire.JID, heard func(*nats.Msg)) error {
+	watch, err := s.returns.Watch(ctx, string(jid)+".*", jetstream.IgnoreDeletes())
+	if err != nil {
+		return fmt.Errorf("cannot read the returns of job %s: %w", jid, err)
+	}
+	defer func() { _ = watch.Stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cannot read the returns of job %s: %w", jid, ctx.Err())
+		case entry, ok := <-watch.Updates():
+			if !ok {
+				return fmt.Errorf("cannot read the returns of job %s: the bus ended the reading", jid)
+			}
+			if entry == nil {
+				return nil
+			}
+			_, peel, _ := strings.Cut(entry.Key(), ".")
+			heard(&nats.Msg{Subject: wire.ReturnOf(jid, peel), Data: entry.Value()})
+		}
+	}
+}
+
+// ReturnMessage is the message that stores what a peel returned for a job, for who waits for the acknowledgement of
+// the bucket's stream himself. The last one stays.
+func ReturnMessage(jid wire.JID, peel target.PeelID, data []byte) *nats.Msg {
+	return &nats.Msg{Subject: "$KV." + returnsBucket + "." + returnKey(jid, peel), Data: data}
 }
 
 // StateOf is the state of a target that was sent the request of a job with that status; r is what it returned, nil if

@@ -25,6 +25,7 @@ var (
 const (
 	jobsBucket    = "jobs"
 	returnsBucket = "job-returns"
+	eventsStream  = "job-events"
 	activePrefix  = "active."
 	targetsPrefix = "targets."
 
@@ -39,11 +40,13 @@ const (
 	inFlight = 32 // reads of one page at a time
 )
 
-// A Store keeps records in the bucket jobs and returns in the bucket job-returns. It holds no state, so its methods
+// A Store keeps records in the bucket jobs, returns in the bucket job-returns and what happened in the stream job-events. It holds no state, so its methods
 // may be called from several goroutines.
 type Store struct {
 	jobs, returns jetstream.KeyValue
 	stream        jetstream.Stream // of the bucket jobs
+	events        jetstream.Stream
+	js            jetstream.JetStream
 }
 
 // NewStore opens the buckets, which have to exist. A write that returned an error must not be sent later by itself:
@@ -61,7 +64,11 @@ func NewStore(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the stream of the bucket %s: %w", jobsBucket, err)
 	}
-	return &Store{jobs: jobs, returns: returns, stream: stream}, nil
+	events, err := js.Stream(ctx, eventsStream)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the stream %s: %w", eventsStream, err)
+	}
+	return &Store{jobs: jobs, returns: returns, stream: stream, events: events, js: js}, nil
 }
 
 // Create writes a new record and sets j.Revision. If the ID is taken the error is [ErrExists]. After any other error

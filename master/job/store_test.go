@@ -335,6 +335,7 @@ func put(t *testing.T, s *job.Store, r wire.Return) {
 func TestEveryTargetHasARow(t *testing.T) {
 	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
 		j := create(t, s, claim("a", "b.c", "d"))
+		j.Published, j.Sent = 3, time.Now()
 		put(t, s, wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Success: true, Data: "x"}, V: wire.Version})
 		put(t, s, wire.Return{JID: j.JID, Peel: "b.c", Result: wire.Result{Error: "no"}, V: wire.Version})
 		for status, last := range map[job.Status]job.RowState{

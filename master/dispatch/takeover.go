@@ -1,0 +1,122 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// replayWait is how long one reading of the stream may take.
+const replayWait = 30 * time.Second
+
+// Released is where a master that stops says that it has let go of jobs. What is said has no meaning.
+const Released = "zester.master.released"
+
+// Resume continues a job that this master has just become the owner of, with a raised epoch: a claim is dispatched
+// with the time that it has left, a running job is watched. It returns as soon as the job is in hand. It needs Run.
+func (d *Dispatcher) Resume(ctx context.Context, j *job.Job) error {
+	select {
+	case d.resumed <- j:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("cannot continue job %s: %w", j.JID, ctx.Err())
+	}
+}
+
+// Watches says whether a job is dispatched or watched here.
+func (d *Dispatcher) Watches(jid wire.JID) bool { return d.find(jid) != nil }
+
+// Conclude tells the end of a job whose record is final and whose owner died before it had told.
+func (d *Dispatcher) Conclude(ctx context.Context, j *job.Job) error { return d.conclude(ctx, j) }
+
+// takeOver sees a resumed job through to its end.
+func (d *Dispatcher) takeOver(ctx, work context.Context, j *job.Job) {
+	w, first := d.enter(newWatch(j.Spec, j.User))
+	if !first {
+		return
+	}
+	w.record, w.drops = j, d.o.Conn.Stats().Reconnects
+	var err error
+	if j.Status == job.Claimed {
+		err = d.beginAgain(work, w)
+	} else {
+		err = d.watchAgain(work, w)
+	}
+	w.begins(w.record, err)
+	if err != nil {
+		d.forget(w) // the next scan finds it, because its owner does not watch it
+		d.log.Warn("job not continued yet", "jid", j.JID, "err", err)
+		return
+	}
+	d.watch(ctx, work, w)
+}
+
+// beginAgain dispatches a claim that another master left, if it has time left.
+func (d *Dispatcher) beginAgain(ctx context.Context, w *watch) error {
+	left := time.Until(w.record.Deadline) - w.record.WhenOnline
+	if left <= 0 {
+		d.log.Warn("job was not dispatched before its deadline", "jid", w.jid)
+		w.endCanceled()
+		return nil
+	}
+	return d.begin(ctx, w, w.record, min(left, w.record.Timeout))
+}
+
+// watchAgain continues the watch of a job that runs. All that its targets have sent is in the bucket or the stream.
+// Targets of which nothing is known are sent the request again under its epoch, by which those that have it know it.
+func (d *Dispatcher) watchAgain(ctx context.Context, w *watch) error {
+	j, now := w.record, time.Now()
+	w.epoch, w.next = j.RequestEpoch, min(j.Published, len(j.Targets))
+	w.tally.begin(j.Targets, j.WhenOnline > 0)
+	d.index(ctx, w)
+	sent := sequence(0, w.next)
+	w.tally.advance(sent, silent, unsent)
+	until := now.Add(time.Until(j.Deadline))
+	w.waves = append(w.waves, &wave{places: sent, until: until, at: now.Add(replayAgain)})
+	w.replayAt = now.Add(replayAgain)
+	if j.WhenOnline > 0 {
+		w.patience = until.Add(-j.Timeout)
+	}
+	if j.Cancel != nil {
+		d.stop(ctx, w)
+	}
+	if err := d.o.Store.Stored(ctx, w.jid, func(msg *nats.Msg) { d.readAgain(w, msg, true) }); err != nil {
+		return err
+	}
+	if !d.replay(ctx, w) {
+		return errors.New("its returns could not be read")
+	}
+	d.log.Info("job taken over", "jid", w.jid, "user", w.user, "epoch", j.Epoch, "reclaims", j.ReclaimCount)
+	return nil
+}
+
+// replay takes what the targets have sent from the stream, whether it was heard before or not. It tries until it has
+// read all or ctx ends.
+func (d *Dispatcher) replay(ctx context.Context, w *watch) bool {
+	return persist(ctx, func() (retry bool) {
+		ctx, cancel := context.WithTimeout(ctx, replayWait)
+		defer cancel()
+		return d.complain(w.jid, d.o.Store.Replay(ctx, w.jid, func(msg *nats.Msg) { d.readAgain(w, msg, false) }))
+	})
+}
+
+// release lets go of a job for another master to take over at once. If that cannot be written the job is taken over
+// when this master has been missed.
+func (d *Dispatcher) release(ctx context.Context, w *watch) {
+	switch d.amend(ctx, w, func(j *job.Job) { j.Owner, j.Updated = "", time.Now() }) {
+	case amended:
+		d.log.Info("job released", "jid", w.jid)
+		d.index(ctx, w)
+		if err := d.o.Conn.Publish(Released, nil); err != nil {
+			d.log.Debug("release not told", "jid", w.jid, "err", err)
+		}
+	case unwritten:
+		d.log.Warn("job left running", "jid", w.jid)
+	}
+}

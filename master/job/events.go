@@ -1,0 +1,105 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+const (
+	replayAtOnce = 64          // messages on their way from the stream
+	replayAbsent = time.Minute // after which the server forgets a replay that nobody reads
+)
+
+// Record puts a step in a job's life into the stream: its dispatch, the wish to cancel it, its end. Each is there once,
+// whoever else records it again; peels and people hear it every time.
+func (s *Store) Record(ctx context.Context, subject, kind string, j *Job) error {
+	data, err := canon.Marshal(wire.Event{JID: j.JID, Type: kind, Data: j.Summary(), Time: time.Now(), V: wire.Version})
+	if err == nil {
+		_, err = s.js.Publish(ctx, subject, data, jetstream.WithExpectLastSequencePerSubject(0))
+	}
+	if err != nil && !alreadyThere(err) {
+		return fmt.Errorf("cannot record the event %s of job %s: %w", kind, j.JID, err)
+	}
+	return nil
+}
+
+func alreadyThere(err error) bool {
+	e, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// Replay calls heard for the acknowledgements and returns of a job that the stream holds, in their order, those that
+// nobody heard when they came included. They are as the peels sent them: checking them is the caller's part.
+func (s *Store) Replay(ctx context.Context, jid wire.JID, heard func(*nats.Msg)) error {
+	if err := s.replay(ctx, jid, heard); err != nil {
+		return fmt.Errorf("cannot read what the peels of job %s sent: %w", jid, err)
+	}
+	return nil
+}
+
+func (s *Store) replay(ctx context.Context, jid wire.JID, heard func(*nats.Msg)) error {
+	c := jetstream.ConsumerConfig{
+		FilterSubjects: []string{wire.AckOf(jid, "*"), wire.ReturnOf(jid, "*")}, AckPolicy: jetstream.AckNonePolicy,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: replayAbsent,
+	}
+	// The dispatch of a job is recorded before its requests are sent, so nothing is to be found before it.
+	first, err := s.events.GetLastMsgForSubject(ctx, wire.DispatchOf(jid))
+	switch {
+	case err == nil:
+		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, first.Sequence
+	case !errors.Is(err, jetstream.ErrMsgNotFound):
+		return err
+	}
+	consumer, err := s.events.CreateConsumer(ctx, c)
+	if err != nil {
+		return err
+	}
+	name := consumer.CachedInfo().Name
+	defer func() {
+		if ctx.Err() == nil {
+			_ = s.events.DeleteConsumer(ctx, name) // else the server forgets it
+		}
+	}()
+	if consumer.CachedInfo().NumPending == 0 {
+		return nil
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(replayAtOnce))
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return err
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return err
+		}
+		heard(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
+		if meta.NumPending == 0 {
+			return nil
+		}
+	}
+}
+
+// last reads the newest message of the stream on a subject, nil if there is none.
+func (s *Store) last(ctx context.Context, subject string) (*nats.Msg, error) {
+	m, err := s.events.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", subject, err)
+	}
+	return &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}, nil
+}
