@@ -68,6 +68,9 @@ func StatusOf(jid JID) string { return jobSubject(jid, "status") }
 // CancelOf is where masters tell peels to stop a job.
 func CancelOf(jid JID) string { return jobSubject(jid, "cancel") }
 
+// AllOf is all that is said about a job.
+func AllOf(jid JID) string { return jobSubject(jid, ">") }
+
 func jobSubject(jid JID, rest string) string { return "zester.job." + string(jid) + "." + rest }
 
 // Dispatch is where a person asks for a job.

@@ -1,0 +1,309 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	eventsID     = "job-events"
+	eventsStream = "job-events"
+
+	maxStreams  = 100 // at once
+	streamsEach = 10  // of them of one token
+
+	streamWrite = 10 * time.Second // for one event to leave
+	streamBytes = 4 << 20          // of events that wait here
+	forgotten   = 10 * time.Second // after which the bus ends the reading of a master that is gone
+	checkEvery  = 500 * time.Millisecond
+	lookEvery   = 5 * time.Second // at the record, in case the message that the job has ended got lost
+	pingEvery   = 15 * time.Second
+)
+
+type eventsInput struct {
+	JID  wire.JID `path:"jid" minLength:"27" maxLength:"27"`
+	Last uint64   `header:"Last-Event-ID" doc:"The ID of the last event that was seen, to go on after it."`
+}
+
+func (r *routes) eventsOperation() huma.Operation {
+	op := r.operation("GET", "/jobs/{jid}/events", eventsID, "Follow a job until it ends", eitherScope, 404)
+	op.Description = `Server-sent events, from the beginning of the job or after Last-Event-ID, without gaps, on any master. The data is JSON: of ` +
+		"`dispatched`, `cancel` and `status` the job without targets and arguments, of `ack` the name of the peel, of `return` the target with what it returned, " +
+		"each target once. `status` is the last event. An answer of 204 says that nothing comes after Last-Event-ID."
+	op.Responses = map[string]*huma.Response{
+		"200": {Description: "The events", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}},
+		"204": {Description: "The job has ended, and there are no more events"},
+	}
+	op.DefaultStatus = http.StatusOK
+	return op
+}
+
+// jobEvents streams what is kept of a job in the stream job-events. The number of a message there is its event's ID.
+func (r *routes) jobEvents(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
+	if _, err := r.visible(ctx, in.JID); err != nil {
+		return nil, err
+	}
+	j, err := r.Store.Get(ctx, in.JID)
+	if err != nil {
+		return nil, answerError(err)
+	}
+	e := &events{r: r, job: j, after: in.Last, open: make(map[string]target.PeelID, len(j.Targets)), acked: map[string]bool{}}
+	for _, id := range j.Targets {
+		e.open[id.Wire()] = id
+	}
+	if e.until, err = r.lastEvent(ctx, in.JID); err != nil {
+		return nil, unavailable(err)
+	}
+	if j.Status.Final() && e.until <= in.Last && in.Last > 0 {
+		return &huma.StreamResponse{Body: func(c huma.Context) { c.SetStatus(http.StatusNoContent) }}, nil
+	}
+	name := tokenOf(ctx).Name
+	if !r.streams.enter(name) {
+		return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests("too many streams of events are open"), retryAfter(10))
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer r.streams.leave(name)
+		e.request, e.w = humago.Unwrap(c)
+		e.control = http.NewResponseController(e.w)
+		_ = e.control.SetReadDeadline(time.Time{})
+		c.SetHeader("Content-Type", "text/event-stream")
+		c.SetStatus(http.StatusOK)
+		if err := e.run(c.Context()); err != nil && ctx.Err() == nil {
+			r.s.log.Debug("events ended early", "jid", in.JID, "request", requestOf(ctx), "err", err)
+		}
+	}}, nil
+}
+
+// lastEvent is the number of the newest message about a job, 0 if none is kept.
+func (r *routes) lastEvent(ctx context.Context, jid wire.JID) (uint64, error) {
+	stream, err := r.JetStream.Stream(ctx, eventsStream)
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the events of job %s: %w", jid, err)
+	}
+	msg, err := stream.GetLastMsgForSubject(ctx, wire.AllOf(jid))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the events of job %s: %w", jid, err)
+	}
+	return msg.Sequence, nil
+}
+
+// events is one stream to one asker. What each target has said already is learned anew from the beginning of the job,
+// so that nothing comes twice after an interruption either.
+type events struct {
+	r       *routes
+	job     *job.Job // as it was read last
+	request *http.Request
+	w       http.ResponseWriter
+	control *http.ResponseController
+
+	after uint64 // what was seen before
+	until uint64 // what was there when the job was read
+	seen  uint64 // what was read
+	open  map[string]target.PeelID
+	acked map[string]bool
+}
+
+var errStreamEnded = errors.New("the stream has said all")
+
+// run ends when the job has, the asker leaves or may no longer ask, or the master stops.
+func (e *events) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	consumer, err := e.r.JetStream.OrderedConsumer(ctx, eventsStream, jetstream.OrderedConsumerConfig{
+		FilterSubjects:    []string{wire.DispatchOf(e.job.JID), wire.CancelOf(e.job.JID), wire.StatusOf(e.job.JID), wire.AckOf(e.job.JID, "*"), wire.ReturnOf(e.job.JID, "*")},
+		InactiveThreshold: forgotten,
+	})
+	if err != nil {
+		return err
+	}
+	messages := make(chan jetstream.Msg)
+	consuming, err := consumer.Consume(func(m jetstream.Msg) {
+		select {
+		case messages <- m:
+		case <-ctx.Done():
+		}
+	}, jetstream.PullMaxBytes(streamBytes))
+	if err != nil {
+		return err
+	}
+	defer consuming.Stop()
+	defer cancel()
+	if err := e.write(": job " + string(e.job.JID) + "\n\n"); err != nil {
+		return err
+	}
+	err = e.pass(ctx, messages, consuming.Closed())
+	if errors.Is(err, errStreamEnded) {
+		return nil
+	}
+	return err
+}
+
+// pass hands events on.
+func (e *events) pass(ctx context.Context, messages <-chan jetstream.Msg, closed <-chan struct{}) error {
+	check, look, ping := time.NewTicker(checkEvery), time.NewTicker(lookEvery), time.NewTicker(pingEvery)
+	defer check.Stop()
+	defer look.Stop()
+	defer ping.Stop()
+	for {
+		if err := e.endIfOver(); err != nil {
+			return err
+		}
+		var err error
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.r.s.stop:
+			return errors.New("the master stops")
+		case <-closed:
+			return errors.New("the bus ended the reading")
+		case m := <-messages:
+			err = e.message(m)
+		case <-check.C:
+			err = e.admitted(ctx)
+		case <-look.C:
+			err = e.look(ctx)
+		case <-ping.C:
+			err = e.write(": still there\n\n")
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// admitted returns an error once the token opens the stream no more, or that cannot be told.
+func (e *events) admitted(ctx context.Context) error {
+	text, _ := bearer(e.request)
+	token, err := e.r.Tokens.Authenticate(ctx, text)
+	if err == nil && !token.Has(auth.ScopeRead) && e.job.User != token.User() {
+		err = errors.New("the token has not the scope any more")
+	}
+	return err
+}
+
+// look reads the record again, unless it was final.
+func (e *events) look(ctx context.Context) error {
+	if e.job.Status.Final() {
+		return nil
+	}
+	j, err := e.r.Store.Get(ctx, e.job.JID)
+	if errors.Is(err, job.ErrNotFound) {
+		return err
+	}
+	if err != nil || !j.Status.Final() {
+		return nil
+	}
+	last, err := e.r.lastEvent(ctx, e.job.JID)
+	if err == nil {
+		e.job, e.until = j, last
+	}
+	return nil
+}
+
+// endIfOver tells the end by the record if all that is kept was read and the message about the end was not among it.
+func (e *events) endIfOver() error {
+	if !e.job.Status.Final() || e.seen < e.until {
+		return nil
+	}
+	if err := e.send(max(e.until, e.after), "status", e.job.Summary()); err != nil {
+		return err
+	}
+	return errStreamEnded
+}
+
+// message passes on a message that counts and was not seen before.
+func (e *events) message(m jetstream.Msg) error {
+	meta, err := m.Metadata()
+	if err != nil {
+		return nil
+	}
+	e.seen = meta.Sequence.Stream
+	name, data := e.event(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
+	if name == "" || e.seen <= e.after {
+		return nil
+	}
+	if err := e.send(e.seen, name, data); err != nil {
+		return err
+	}
+	if j, ok := data.(job.Job); ok && name == "status" && j.Status.Final() {
+		return errStreamEnded
+	}
+	return nil
+}
+
+// event reads a message. It has no name if it does not count: from a stranger, forged, or not the first of its kind.
+func (e *events) event(msg *nats.Msg) (name string, data any) {
+	switch msg.Subject {
+	case wire.DispatchOf(e.job.JID):
+		return e.record("dispatched", msg)
+	case wire.CancelOf(e.job.JID):
+		return e.record("cancel", msg)
+	case wire.StatusOf(e.job.JID):
+		return e.record("status", msg)
+	}
+	sender := wire.Sender(msg.Subject)
+	id, open := e.open[sender]
+	if !open {
+		return "", nil
+	}
+	if msg.Subject == wire.AckOf(e.job.JID, sender) {
+		if a, err := wire.DecodeAck(msg); err != nil || a.Peel != id || e.acked[sender] {
+			return "", nil
+		}
+		e.acked[sender] = true
+		return "ack", map[string]target.PeelID{"peel": id}
+	}
+	ret, err := wire.DecodeReturn(msg)
+	if err != nil || ret.Peel != id || len(msg.Data) > job.MaxReturn {
+		return "", nil
+	}
+	delete(e.open, sender)
+	return "return", job.Row{Peel: id, State: job.StateOf(job.Running, &ret), Return: &ret}
+}
+
+// record reads what a master said.
+func (e *events) record(name string, msg *nats.Msg) (string, any) {
+	var said struct {
+		Data job.Job `json:"data"`
+	}
+	if err := wire.Decode(msg, &said); err != nil || said.Data.JID != e.job.JID {
+		return "", nil
+	}
+	return name, said.Data.Summary()
+}
+
+func (e *events) send(id uint64, name string, data any) error {
+	body, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	return e.write(fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", id, name, body))
+}
+
+func (e *events) write(text string) error {
+	if err := e.control.SetWriteDeadline(time.Now().Add(streamWrite)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(e.w, text); err != nil {
+		return err
+	}
+	return e.control.Flush()
+}

@@ -1,0 +1,333 @@
+package rest_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// An event is one of a stream.
+type event struct{ id, name, data string }
+
+func (e event) String() string {
+	var d struct {
+		Peel   target.PeelID
+		Status job.Status
+	}
+	_ = json.Unmarshal([]byte(e.data), &d)
+	return strings.TrimSpace(fmt.Sprintf("%s %s%s", e.name, d.Peel, d.Status))
+}
+
+// follow opens the events of a job after one that was seen ("" for none). They come until the stream ends or stop is
+// called.
+func (s *system) follow(token string, jid wire.JID, last string) (events <-chan event, status int, stop func()) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://master/api/v1/jobs/"+string(jid)+"/events", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if kind := resp.Header.Get("Content-Type"); resp.StatusCode == 200 && kind != "text/event-stream" {
+		s.t.Errorf("it is %s", kind)
+	}
+	heard := make(chan event, 1000)
+	go func() {
+		defer resp.Body.Close()
+		defer close(heard)
+		var e event
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			name, value, _ := strings.Cut(lines.Text(), ": ")
+			switch name {
+			case "id":
+				e.id = value
+			case "event":
+				e.name = value
+			case "data":
+				e.data = value
+			}
+			if lines.Text() == "" && e != (event{}) {
+				heard <- e
+				e = event{}
+			}
+		}
+	}()
+	s.t.Cleanup(cancel)
+	return heard, resp.StatusCode, cancel
+}
+
+// all are the events until the stream ends.
+func all(events <-chan event) (names []string, last string) {
+	for e := range events {
+		names, last = append(names, e.String()), e.id
+	}
+	return names, last
+}
+
+func (s *system) dispatch(token string, request object) wire.JID {
+	s.t.Helper()
+	return want[job.Job](s.t, s.ask(token, "POST", "/api/v1/jobs", request), 202).JID
+}
+
+func TestEventsTellAJobToItsEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		var slow *nats.Conn
+		var request wire.Request
+		s.peel("web-01", nil, echo("web-01"))
+		slow = s.peel("web-02", nil, func(nc *nats.Conn, r wire.Request) { ack(nc, "web-02", r); request = r })
+		admin := s.admin()
+		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping"})
+		synctest.Wait()
+		events, status, _ := s.follow(admin, jid, "")
+		if status != 200 {
+			t.Fatal(status)
+		}
+		time.Sleep(20 * time.Second)
+		// What does not count: strangers, a second return, one for another's name.
+		returns(slow, "web-02", request, "one")
+		returns(slow, "web-02", request, "two")
+		say(slow, wire.ReturnOf(jid, "web-02"), wire.Return{JID: jid, Peel: "web-01", V: wire.Version})
+		names, last := all(events)
+		slices.Sort(names)
+		if want := []string{"ack web-01", "ack web-02", "dispatched claimed", "return web-01", "return web-02", "status complete"}; !slices.Equal(names, want) {
+			t.Errorf("%q, want %q", names, want)
+		}
+		if _, status, _ := s.follow(admin, jid, last); status != http.StatusNoContent {
+			t.Errorf("after the last event: %d", status)
+		}
+		refused(t, s.ask(admin, "GET", "/api/v1/jobs/"+string(wire.NewJID())+"/events", nil), 404, "no such job")
+	})
+}
+
+// TestEventsGoOnWithoutGapsOrRepetition breaks the stream after each of its events in turn.
+func TestEventsGoOnWithoutGapsOrRepetition(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		for i := range 5 {
+			id := target.PeelID(fmt.Sprintf("web-%02d", i))
+			s.peel(id, nil, func(nc *nats.Conn, r wire.Request) {
+				ack(nc, id, r)
+				for range 3 {
+					returns(nc, id, r, "x")
+				}
+			})
+		}
+		admin := s.admin()
+		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping"})
+		time.Sleep(5 * time.Second)
+		events, _, _ := s.follow(admin, jid, "")
+		var whole []event
+		for e := range events {
+			whole = append(whole, e)
+		}
+		if len(whole) != 12 {
+			t.Fatalf("%d events: %v", len(whole), whole)
+		}
+		for i := range whole[:len(whole)-1] {
+			events, status, _ := s.follow(admin, jid, whole[i].id)
+			var rest []event
+			for e := range events {
+				rest = append(rest, e)
+			}
+			if status != 200 || !slices.Equal(rest, whole[i+1:]) {
+				t.Errorf("after event %d: %d, %v, want %v", i, status, rest, whole[i+1:])
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestEventsGoOnOverARestartOfTheBus holds that a stream that is open then tells the end, too.
+func TestEventsGoOnOverARestartOfTheBus(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		asked := make(chan wire.Request, 1)
+		nc := s.peel("web-01", nil, func(_ *nats.Conn, r wire.Request) { asked <- r })
+		admin := s.admin()
+		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "10m"})
+		request := <-asked
+		seen := []string{}
+		last := ""
+		next := func() (more bool) {
+			events, status, _ := s.follow(admin, jid, last)
+			if status != 200 {
+				return status == 503
+			}
+			for e := range events {
+				seen, last = append(seen, e.String()), e.id
+				if e.name == "status" {
+					return false
+				}
+			}
+			return true
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for next() {
+				time.Sleep(time.Second)
+			}
+		}()
+		time.Sleep(5 * time.Second)
+		s.bus.Restart(t)
+		time.Sleep(30 * time.Second)
+		ack(nc, "web-01", request)
+		returns(nc, "web-01", request, "x")
+		<-done
+		if want := []string{"dispatched claimed", "ack web-01", "return web-01", "status complete"}; !slices.Equal(seen, want) {
+			t.Errorf("%q, want %q", seen, want)
+		}
+	})
+}
+
+// TestTheEndIsToldByTheRecordWhereItsMessageIsLost also serves records that never had one.
+func TestTheEndIsToldByTheRecordWhereItsMessageIsLost(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, echo("web-01"))
+		admin := s.admin()
+		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping"})
+		time.Sleep(5 * time.Second)
+		stream, err := s.js.Stream(t.Context(), "job-events")
+		if err != nil {
+			t.Fatal(err)
+		}
+		msg, err := stream.GetLastMsgForSubject(t.Context(), wire.StatusOf(jid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.DeleteMsg(t.Context(), msg.Sequence); err != nil {
+			t.Fatal(err)
+		}
+		events, _, _ := s.follow(admin, jid, "")
+		names, last := all(events)
+		if len(names) != 4 || names[3] != "status complete" {
+			t.Errorf("%q", names)
+		}
+		if _, status, _ := s.follow(admin, jid, last); status != http.StatusNoContent {
+			t.Errorf("after the last event: %d", status)
+		}
+	})
+}
+
+func TestAnOpenStreamEndsWithItsToken(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, nil)
+		admin, reader := s.admin(), s.reader()
+		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "10m"})
+		events, _, _ := s.follow(reader, jid, "")
+		time.Sleep(time.Minute)
+		if _, err := s.tokens.Revoke(t.Context(), "reader", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if names, _ := all(events); !slices.Equal(names, []string{"dispatched claimed"}) {
+			t.Errorf("%q", names)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it went on for %v", took)
+		}
+	})
+}
+
+func TestStreamsOfATokenAreCounted(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, nil)
+		admin, reader := s.admin(), s.reader()
+		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "10m"})
+		var stops []func()
+		for range 10 {
+			_, status, stop := s.follow(reader, jid, "")
+			if status != 200 {
+				t.Fatal(status)
+			}
+			stops = append(stops, stop)
+		}
+		refused(t, s.ask(reader, "GET", "/api/v1/jobs/"+string(jid)+"/events", nil), 429, "too many streams")
+		if _, status, _ := s.follow(admin, jid, ""); status != 200 {
+			t.Errorf("another's: %d", status)
+		}
+		stops[0]()
+		time.Sleep(time.Second)
+		if _, status, _ := s.follow(reader, jid, ""); status != 200 {
+			t.Errorf("after one has left: %d", status)
+		}
+	})
+}
+
+// TestStreamsLeaveNothingBehind counts the consumers of the stream, of which the server allows 1,000.
+func TestStreamsLeaveNothingBehind(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, nil)
+		admin := s.admin()
+		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "10m"})
+		consumers := func() int {
+			stream, err := s.js.Stream(t.Context(), "job-events")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return stream.CachedInfo().State.Consumers
+		}
+		before := consumers()
+		for range 30 {
+			_, _, stop := s.follow(admin, jid, "")
+			time.Sleep(time.Second)
+			stop()
+		}
+		time.Sleep(30 * time.Second)
+		if left := consumers() - before; left != 0 {
+			t.Errorf("%d are left", left)
+		}
+	})
+}
+
+func TestAMasterThatStopsEndsItsStreams(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, nil)
+		admin := s.admin()
+		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "10m"})
+		events, _, _ := s.follow(admin, jid, "")
+		time.Sleep(10 * time.Second)
+		began := time.Now()
+		s.stop()
+		if names, _ := all(events); !slices.Equal(names, []string{"dispatched claimed"}) || time.Since(began) > time.Second {
+			t.Errorf("%q after %v", names, time.Since(began))
+		}
+	})
+}
+
+// TestWhoOnlyDispatchesFollowsHisOwn is the rule for all that is said of one job.
+func TestWhoOnlyDispatchesFollowsHisOwn(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, echo("web-01"))
+		ci := s.token(auth.TokenRequest{Name: "ci", Scopes: []auth.Scope{auth.ScopeDispatch}})
+		own, other := s.dispatch(ci, object{"target": "*", "function": "test.ping"}), s.dispatch(s.admin(), object{"target": "*", "function": "test.ping"})
+		time.Sleep(2 * time.Second)
+		for _, what := range []string{"", "/returns", "/events"} {
+			if a := s.ask(ci, "GET", "/api/v1/jobs/"+string(own)+what, nil); a.status != 200 {
+				t.Errorf("own%s: %d %s", what, a.status, a.body)
+			}
+			refused(t, s.ask(ci, "GET", "/api/v1/jobs/"+string(other)+what, nil), 403, "another's")
+		}
+		refused(t, s.ask(ci, "POST", "/api/v1/jobs/"+string(other)+"/cancel", nil), 403, "another's")
+		refused(t, s.ask(ci, "POST", "/api/v1/jobs/"+string(own)+"/cancel", nil), 409, "complete")
+	})
+}

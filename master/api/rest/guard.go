@@ -1,0 +1,196 @@
+package rest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"golang.org/x/time/rate"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+)
+
+// How often one may ask. Guesses are wrong tokens from one address, which for IPv6 is a network of 64 bits.
+const (
+	requestsPerSecond = 20
+	requestsAtOnce    = 40
+	guessesAtOnce     = 10
+	guessEvery        = 6 * time.Second
+)
+
+// A guard decides who may ask.
+type guard struct {
+	tokens  *auth.Tokens
+	log     *slog.Logger
+	guesses *limiter[netip.Prefix]
+	asked   *limiter[string] // by the token's name
+}
+
+func newGuard(tokens *auth.Tokens, log *slog.Logger) *guard {
+	return &guard{
+		tokens: tokens, log: log,
+		guesses: newLimiter[netip.Prefix](rate.Every(guessEvery), guessesAtOnce),
+		asked:   newLimiter[string](requestsPerSecond, requestsAtOnce),
+	}
+}
+
+// A denial is why somebody may not ask.
+type denial struct {
+	status int
+	detail string
+	header http.Header // nil: none
+}
+
+// admit returns the token of a request that has one of the scopes.
+func (g *guard) admit(r *http.Request, scopes []auth.Scope) (*auth.Token, *denial) {
+	from := source(r)
+	guesses := g.guesses.of(from)
+	if guesses.Tokens() < 1 {
+		return nil, &denial{http.StatusTooManyRequests, "too many wrong tokens came from your address", retryAfter(int(guessEvery / time.Second))}
+	}
+	text, given := bearer(r)
+	token, err := g.tokens.Authenticate(r.Context(), text)
+	switch {
+	case errors.Is(err, auth.ErrTokenUnknown), errors.Is(err, auth.ErrTokenEnded):
+		challenge := http.Header{"Www-Authenticate": {`Bearer realm="zester"`}}
+		if !given {
+			return nil, &denial{http.StatusUnauthorized, "this needs one bearer token in the header Authorization", challenge}
+		}
+		if errors.Is(err, auth.ErrTokenUnknown) { // who has a token that ended does not guess
+			guesses.Allow()
+		}
+		g.log.Warn("token refused", "request", requestOf(r.Context()), "from", r.RemoteAddr, "path", r.URL.Path, "err", err)
+		challenge.Set("Www-Authenticate", `Bearer realm="zester", error="invalid_token"`)
+		return nil, &denial{http.StatusUnauthorized, err.Error(), challenge}
+	case err != nil:
+		g.log.Warn("token not read", "request", requestOf(r.Context()), "err", err)
+		return nil, &denial{http.StatusServiceUnavailable, "tokens cannot be checked just now", retryAfter(1)}
+	}
+	if !g.asked.of(token.Name).Allow() {
+		return nil, &denial{http.StatusTooManyRequests, "the token asks too often: " + strconv.Itoa(requestsPerSecond) + " requests a second are allowed", retryAfter(1)}
+	}
+	if !slices.ContainsFunc(scopes, token.Has) {
+		g.log.Warn("token lacks the scope", "request", requestOf(r.Context()), "user", token.User(), "path", r.URL.Path)
+		return nil, &denial{http.StatusForbidden, "the token has not the scope " + anyOf(scopes), nil}
+	}
+	return token, nil
+}
+
+func anyOf(scopes []auth.Scope) string {
+	var names []string
+	for _, s := range scopes {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, " or ")
+}
+
+// bearer is the one token that a request gives; given is false where it gives none at all.
+func bearer(r *http.Request) (text string, given bool) {
+	values := r.Header.Values("Authorization")
+	if len(values) == 0 {
+		return "", false
+	}
+	scheme, text, _ := strings.Cut(values[0], " ")
+	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
+		return "", true
+	}
+	return text, true
+}
+
+// source is the network that a request comes from. Headers in which proxies write another one are anybody's to write.
+func source(r *http.Request) netip.Prefix {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	bits := 64
+	if ip = ip.Unmap().WithZone(""); ip.Is4() {
+		bits = 32
+	}
+	network, _ := ip.Prefix(bits)
+	return network
+}
+
+// middleware lets a request to its operation if the operation's scopes allow it, and bounds its time.
+func (g *guard) middleware(ctx huma.Context, next func(huma.Context)) {
+	r, w := humago.Unwrap(ctx)
+	var scopes []auth.Scope
+	for _, alternative := range ctx.Operation().Security {
+		for _, scope := range alternative["token"] {
+			scopes = append(scopes, auth.Scope(scope))
+		}
+	}
+	token, denied := g.admit(r, scopes)
+	if denied != nil {
+		denied.write(w)
+		return
+	}
+	ctx = huma.WithValue(ctx, tokenKey{}, token)
+	if ctx.Operation().OperationID != eventsID {
+		limited, cancel := context.WithTimeout(ctx.Context(), answerTime)
+		defer cancel()
+		ctx = huma.WithContext(ctx, limited)
+	}
+	next(ctx)
+}
+
+// protect is middleware for a handler that is no operation.
+func (g *guard) protect(scope auth.Scope, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, denied := g.admit(r, []auth.Scope{scope}); denied != nil {
+			denied.write(w)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func (d *denial) write(w http.ResponseWriter) {
+	for name, values := range d.header {
+		w.Header()[name] = values
+	}
+	problem(w, d.status, d.detail)
+}
+
+type (
+	tokenKey   struct{}
+	requestKey struct{}
+)
+
+// tokenOf is the token of a request that was admitted.
+func tokenOf(ctx context.Context) *auth.Token { return ctx.Value(tokenKey{}).(*auth.Token) }
+
+func withRequest(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, requestKey{}, id)
+}
+
+func requestOf(ctx context.Context) string {
+	id, _ := ctx.Value(requestKey{}).(string)
+	return id
+}
+
+// requestID is the one that the asker chose, or else a random one.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	plain := func(b rune) bool {
+		return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '-' || b == '_' || b == '.'
+	}
+	if id == "" || len(id) > 64 || strings.ContainsFunc(id, func(b rune) bool { return !plain(b) }) {
+		return rand.Text()
+	}
+	return id
+}

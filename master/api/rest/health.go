@@ -1,0 +1,69 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	readyFor  = time.Second // an answer is given again for so long, because anybody may ask
+	readyTime = 2 * time.Second
+)
+
+// what a master that is ready can reach.
+const resultsConsumer = "schedule-results"
+
+var readyStreams = []string{"KV_jobs", "KV_job-returns", "KV_tokens", eventsStream, "facts"}
+
+// readiness says whether the master can do its work: the bus answers, the streams are there and have a leader, and so
+// has the consumer of scheduled results.
+type readiness struct {
+	js jetstream.JetStream
+
+	mu  sync.Mutex
+	at  time.Time
+	err error // of then
+}
+
+func newReadiness(b Backend) *readiness { return &readiness{js: b.JetStream} }
+
+func (r *readiness) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if err := r.ready(req.Context()); err != nil {
+		problem(w, http.StatusServiceUnavailable, sentence(err))
+		return
+	}
+	alive(w, req)
+}
+
+func (r *readiness) ready(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); r.at.IsZero() || now.Sub(r.at) > readyFor {
+		// Whoever asks next gets this answer too, so it is not cut short because this one leaves.
+		r.err = r.ask(context.WithoutCancel(ctx))
+		r.at = time.Now()
+	}
+	return r.err
+}
+
+func (r *readiness) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	if !r.js.Conn().IsConnected() {
+		return fmt.Errorf("the bus is away: %v", r.js.Conn().Status())
+	}
+	for _, name := range readyStreams {
+		if _, err := r.js.Stream(ctx, name); err != nil {
+			return fmt.Errorf("the stream %s does not answer: %w", name, err)
+		}
+	}
+	if _, err := r.js.Consumer(ctx, eventsStream, resultsConsumer); err != nil {
+		return fmt.Errorf("the consumer %s does not answer: %w", resultsConsumer, err)
+	}
+	return nil
+}

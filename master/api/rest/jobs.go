@@ -1,0 +1,301 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// NewJob is what a program asks to be run.
+type NewJob struct {
+	JID        wire.JID          `json:"jid,omitempty" minLength:"27" maxLength:"27" doc:"ID of the job, made by the caller (a KSUID). The same request under the same ID runs once."`
+	Target     string            `json:"target" minLength:"1" maxLength:"65536" example:"web-* and G@os:debian" doc:"Expression that selects the peels."`
+	Function   string            `json:"function" minLength:"3" maxLength:"300" example:"cmd.run"`
+	Args       Arguments         `json:"args,omitempty" doc:"Arguments by name."`
+	StateID    string            `json:"state_id,omitempty" maxLength:"4096" doc:"The job's ID argument."`
+	Timeout    string            `json:"timeout,omitempty" maxLength:"32" example:"90s" default:"60s" doc:"How long returns are waited for: 90s, 5m, 1h30m."`
+	WhenOnline string            `json:"when_online,omitempty" maxLength:"32" example:"1h" doc:"For how long peels that are away get the request when they come back."`
+	Batch      *job.Batch        `json:"batch,omitempty" doc:"Absent: all targets at once."`
+	Expect     int               `json:"expect,omitempty" minimum:"0" doc:"Nothing is run unless the target selects exactly so many peels; 0 or absent: any number."`
+	Metadata   map[string]string `json:"metadata,omitempty" doc:"Kept in the record."`
+}
+
+// Arguments are a function's. Numbers without a fraction or an exponent are integers, as on the command line.
+type Arguments map[string]any
+
+// UnmarshalJSON reads arguments whose nesting the bus can carry.
+func (a *Arguments) UnmarshalJSON(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var m map[string]any
+	if err := d.Decode(&m); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("there is something after the arguments")
+	}
+	settled, err := settle(m, canon.MaxDepth-4) // the rest is for what is put around them
+	if err != nil {
+		return err
+	}
+	*a, _ = settled.(map[string]any)
+	return nil
+}
+
+// settle turns numbers into int64 and float64.
+func settle(v any, depth int) (settled any, err error) {
+	if depth == 0 {
+		return nil, errors.New("the arguments nest too deep")
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			if v[key], err = settle(value, depth-1); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i, value := range v {
+			if v[i], err = settle(value, depth-1); err != nil {
+				return nil, err
+			}
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n, nil
+		}
+		f, err := v.Float64()
+		if err != nil || math.IsInf(f, 0) {
+			return nil, fmt.Errorf("the number %.40s is too large", v)
+		}
+		return f, nil
+	}
+	return v, nil
+}
+
+type dispatchInput struct{ Body NewJob }
+
+type dispatchOutput struct {
+	Location string `header:"Location" doc:"Where the job is."`
+	Body     job.Job
+}
+
+// dispatchJob answers when the job is published, not when it has ended.
+func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchOutput, error) {
+	token := tokenOf(ctx)
+	spec, err := in.Body.spec()
+	if err != nil {
+		return nil, huma.Error422UnprocessableEntity(sentence(err))
+	}
+	if spec.Targets, err = r.Questions.Select(ctx, in.Body.Target); err != nil {
+		return nil, answerError(err)
+	}
+	switch n := len(spec.Targets); {
+	case n == 0:
+		return nil, huma.Error422UnprocessableEntity("the target matches no peel")
+	case in.Body.Expect != 0 && n != in.Body.Expect:
+		return nil, huma.Error409Conflict(fmt.Sprintf("the target selects %d peels, %d were expected", n, in.Body.Expect))
+	}
+	if err := r.allow(ctx, token, spec.Function, spec.Targets); err != nil {
+		return nil, err
+	}
+	j, err := r.Dispatcher.Submit(ctx, spec, token.User())
+	if err != nil {
+		return nil, dispatchError(err)
+	}
+	r.s.log.Info("job accepted over REST", "jid", j.JID, "user", j.User, "function", j.Function, "targets", j.TargetCount, "request", requestOf(ctx))
+	return &dispatchOutput{Location: base + "/jobs/" + string(j.JID), Body: j.Summary()}, nil
+}
+
+// spec is what is asked for, before its target is resolved.
+func (n *NewJob) spec() (job.Spec, error) {
+	spec := job.Spec{
+		JID: n.JID, Function: n.Function, Args: n.Args, StateID: n.StateID, TargetExpr: n.Target, Batch: n.Batch, Metadata: n.Metadata,
+	}
+	if spec.JID == "" {
+		spec.JID = wire.NewJID()
+	}
+	for _, d := range []struct {
+		text string
+		into *time.Duration
+	}{{n.Timeout, &spec.Timeout}, {n.WhenOnline, &spec.WhenOnline}} {
+		if d.text == "" {
+			continue
+		}
+		var err error
+		if *d.into, err = strictyaml.ParseDuration(d.text); err != nil {
+			return spec, err
+		}
+	}
+	return spec, nil
+}
+
+// allow holds the limits of a token against a dispatch.
+func (r *routes) allow(ctx context.Context, token *auth.Token, function string, targets []target.PeelID) error {
+	if token.Has(auth.ScopeAdmin) {
+		return nil
+	}
+	var within []target.PeelID
+	if token.Limits.Target != "" {
+		var err error
+		if within, err = r.Questions.Select(ctx, token.Limits.Target); err != nil {
+			return unavailable(fmt.Errorf("the limits of the token cannot be checked: %w", err))
+		}
+	}
+	if err := token.Limits.Allow(function, targets, within); err != nil {
+		r.s.log.Warn("job refused", "user", token.User(), "function", function, "targets", len(targets), "request", requestOf(ctx), "err", err)
+		return huma.Error403Forbidden(sentence(err))
+	}
+	return nil
+}
+
+func dispatchError(err error) error {
+	switch {
+	case errors.Is(err, dispatch.ErrInvalid):
+		return huma.Error422UnprocessableEntity(sentence(err))
+	case errors.Is(err, dispatch.ErrTaken):
+		return huma.Error409Conflict(sentence(err))
+	}
+	return unavailable(err)
+}
+
+type listInput struct {
+	Cursor   wire.JID      `query:"cursor" maxLength:"27" doc:"The next of the page before."`
+	Limit    int           `query:"limit" minimum:"1" maximum:"500" default:"50"`
+	Status   job.Status    `query:"status" enum:"pending,claimed,running,complete,partial,timeout,failed,canceled"`
+	Function string        `query:"function" maxLength:"300"`
+	User     string        `query:"user" maxLength:"100"`
+	Target   target.PeelID `query:"target" maxLength:"128" doc:"A peel that the job ran on."`
+	Schedule string        `query:"schedule" maxLength:"256" doc:"Name of the schedule entry that made it."`
+	Commit   string        `query:"commit" maxLength:"64" doc:"The commit that last changed the entry, or the beginning of its hash."`
+}
+
+// JobsPage is some jobs, newest first.
+type JobsPage struct {
+	Jobs []job.Job `json:"jobs"`
+	Next wire.JID  `json:"next,omitempty" doc:"The cursor of the next page; absent on the last. A page may hold no jobs and not be the last."`
+}
+
+type listOutput struct{ Body JobsPage }
+
+func (r *routes) listJobs(ctx context.Context, in *listInput) (*listOutput, error) {
+	page, err := r.Questions.JobList(ctx, job.Query{
+		Function: in.Function, User: in.User, Status: in.Status, Target: in.Target, Schedule: in.Schedule, Commit: in.Commit,
+		Before: in.Cursor, Limit: in.Limit,
+	})
+	if err != nil {
+		return nil, answerError(err)
+	}
+	out := &listOutput{Body: JobsPage{Jobs: page.Jobs}}
+	if out.Body.Jobs == nil {
+		out.Body.Jobs = []job.Job{}
+	}
+	if page.More {
+		out.Body.Next = page.Next
+	}
+	return out, nil
+}
+
+type jobInput struct {
+	JID wire.JID `path:"jid" minLength:"27" maxLength:"27"`
+}
+
+type jobOutput struct{ Body job.Job }
+
+func (r *routes) showJob(ctx context.Context, in *jobInput) (*jobOutput, error) {
+	j, err := r.visible(ctx, in.JID)
+	if err != nil {
+		return nil, err
+	}
+	return &jobOutput{*j}, nil
+}
+
+// visible reads a job that the token may see: any with the scope read, else its own.
+func (r *routes) visible(ctx context.Context, jid wire.JID) (*job.Job, error) {
+	j, err := r.Questions.JobShow(ctx, api.JobRequest{JID: jid})
+	if err != nil {
+		return nil, answerError(err)
+	}
+	if token := tokenOf(ctx); !token.Has(auth.ScopeRead) && j.User != token.User() {
+		return nil, huma.Error403Forbidden("the job is another's, and the token has not the scope read")
+	}
+	return j, nil
+}
+
+type returnsInput struct {
+	JID    wire.JID      `path:"jid" minLength:"27" maxLength:"27"`
+	Cursor target.PeelID `query:"cursor" maxLength:"128" doc:"The next of the page before."`
+}
+
+// RowsPage is some of the targets of a job, by ID.
+type RowsPage struct {
+	Job  job.Job       `json:"job" doc:"When the page was made, without targets and arguments."`
+	Rows []job.Row     `json:"rows"`
+	Next target.PeelID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
+}
+
+type returnsOutput struct{ Body RowsPage }
+
+func (r *routes) jobReturns(ctx context.Context, in *returnsInput) (*returnsOutput, error) {
+	if _, err := r.visible(ctx, in.JID); err != nil {
+		return nil, err
+	}
+	page, err := r.Store.Rows(ctx, in.JID, in.Cursor)
+	if err != nil {
+		return nil, answerError(err)
+	}
+	out := &returnsOutput{Body: RowsPage{Job: page.Job, Rows: page.Rows}}
+	if out.Body.Rows == nil {
+		out.Body.Rows = []job.Row{}
+	}
+	if n := len(page.Rows); page.More && n > 0 {
+		out.Body.Next = page.Rows[n-1].Peel
+	}
+	return out, nil
+}
+
+// cancelJob answers when the wish is recorded; the job ends soon after.
+func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error) {
+	token := tokenOf(ctx)
+	if !token.Has(auth.ScopeAdmin) {
+		j, err := r.Questions.JobShow(ctx, api.JobRequest{JID: in.JID})
+		if err != nil {
+			return nil, answerError(err)
+		}
+		if j.User != token.User() {
+			return nil, huma.Error403Forbidden("the job is another's, and the token has not the scope admin")
+		}
+	}
+	j, err := r.Dispatcher.Cancel(ctx, in.JID, token.User())
+	switch {
+	case errors.Is(err, dispatch.ErrEnded), errors.Is(err, dispatch.ErrCanceled):
+		return nil, huma.Error409Conflict(sentence(err))
+	case err != nil:
+		return nil, answerError(err)
+	}
+	r.s.log.Info("cancel accepted over REST", "jid", j.JID, "user", token.User(), "function", j.Function, "targets", j.TargetCount, "request", requestOf(ctx))
+	return &jobOutput{j.Summary()}, nil
+}
+
+// alive answers while the process does.
+func alive(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, "ok\n")
+}

@@ -1,0 +1,65 @@
+package rest
+
+import (
+	"net/http"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+var (
+	jobsTotal    = describe("jobs_total", "Jobs that this master saw to their end, by how they ended.", "status")
+	unreachables = describe("dispatch_unreachable_total", "Targets that stayed silent after their request was sent again.")
+	resultsTotal = describe("schedule_results_total", "Reports of scheduled runs, by what became of them.", "result")
+	busUp        = describe("bus_connected", "Whether the connection to the bus stands.")
+	busReconnect = describe("bus_reconnects_total", "How often the connection to the bus was made again.")
+	busMessages  = describe("bus_messages_total", "Messages on the connection to the bus.", "direction")
+	busBytes     = describe("bus_bytes_total", "Bytes on the connection to the bus.", "direction")
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("zester_"+name, help, labels, nil)
+}
+
+// collector reads the counts that the parts of a master keep, when somebody asks.
+type collector struct{ b Backend }
+
+func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	count := func(d *prometheus.Desc, n uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	s := c.b.Dispatcher.Stats()
+	for status, n := range s.Ended {
+		count(jobsTotal, n, string(status))
+	}
+	count(unreachables, s.Unreachable)
+	r := c.b.Results.Stats()
+	for result, n := range map[string]uint64{
+		"stored": r.Stored, "undecodable": r.Undecodable, "foreign": r.Foreign, "future": r.Future, "retried": r.Retried,
+	} {
+		count(resultsTotal, n, result)
+	}
+	nc := c.b.JetStream.Conn()
+	up := 0.0
+	if nc.Status() == nats.CONNECTED {
+		up = 1
+	}
+	ch <- prometheus.MustNewConstMetric(busUp, prometheus.GaugeValue, up)
+	n := nc.Stats()
+	count(busReconnect, n.Reconnects)
+	count(busMessages, n.InMsgs, "in")
+	count(busMessages, n.OutMsgs, "out")
+	count(busBytes, n.InBytes, "in")
+	count(busBytes, n.OutBytes, "out")
+}
+
+// metrics answers in the text form of Prometheus.
+func metrics(b Backend) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collector{b}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, DisableCompression: true})
+}

@@ -1,0 +1,182 @@
+// Package rest is what programs ask a master over HTTP: the same questions and the same jobs as over the bus, for
+// whoever has a bearer token.
+//
+// The order in which a request is judged is fixed. An address that has guessed wrong tokens is turned away first, then
+// a token that is unknown, has ended or lacks the scope that the route needs, then one that asks too often; only then the
+// request itself is read, and before a job is dispatched the limits of its token are held against the function and every
+// single target. The user of a job is "token:<name>", whatever the request says. Tokens are read again all the time, also
+// while events are streamed, so that one that was revoked opens nothing a second later.
+//
+// Everything that comes in is bounded: headers, bodies, times, requests of a token, streams of events, connections.
+// Whatever goes wrong is answered with a problem of RFC 9457, and every answer names the ID under which the request is
+// in the log. [Server.Document] is made from the handlers' types.
+//
+// The listener speaks TLS 1.3. Without a certificate [New] accepts loopback alone.
+package rest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/net/netutil"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/results"
+)
+
+// Limits of what comes in.
+const (
+	maxConnections = 1024
+	maxHeader      = 16 << 10 // bytes
+	maxBody        = 1 << 20  // bytes
+	headerTime     = 5 * time.Second
+	bodyTime       = 5 * time.Second
+	answerTime     = 30 * time.Second // to work on a request that is no stream
+	writeTime      = 60 * time.Second
+	idleTime       = 2 * time.Minute
+	stopGrace      = 5 * time.Second
+)
+
+// Options say where a Server listens.
+type Options struct {
+	Listen string       // HOST:PORT; port 0: one that the kernel chooses
+	TLS    *tls.Config  // nil: unencrypted
+	Log    *slog.Logger // nil: nothing is logged
+}
+
+// A Backend is what answers, on the connection of a master.
+type Backend struct {
+	JetStream  jetstream.JetStream
+	Store      *job.Store
+	Tokens     *auth.Tokens
+	Questions  *api.Server
+	Dispatcher *dispatch.Dispatcher
+	Results    *results.Consumer
+}
+
+// A Server answers over HTTP. Make it with [New] and call Run once. Until Open is called it only says that it is alive.
+type Server struct {
+	o       Options
+	log     *slog.Logger
+	handler atomic.Pointer[http.Handler]
+	stop    chan struct{} // closed when streams are to end
+}
+
+// New checks the options. It starts nothing.
+func New(o Options) (*Server, error) {
+	host, port, err := net.SplitHostPort(o.Listen)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot serve REST on %q: want HOST:PORT: %w", o.Listen, err)
+	}
+	if o.TLS == nil && !Loopback(host) {
+		return nil, fmt.Errorf("cannot serve REST on %q without a certificate: other hosts can reach it, and tokens would cross the network in the clear", o.Listen)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{o: o, log: o.Log, stop: make(chan struct{})}
+	s.answer(closed())
+	return s, nil
+}
+
+// Loopback reports whether only this host can reach an address. An empty one is all addresses.
+func Loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Open has requests answered from a backend from now on.
+func (s *Server) Open(b Backend) { s.answer(s.open(b)) }
+
+func (s *Server) answer(h http.Handler) { s.handler.Store(&h) }
+
+// Run listens and serves until ctx ends; requests that are being worked on then have 5 s. An error means that it
+// could not listen.
+func (s *Server) Run(ctx context.Context) error {
+	l, err := net.Listen("tcp", s.o.Listen)
+	if err != nil {
+		return fmt.Errorf("cannot serve REST: %w", err)
+	}
+	s.log.Info("REST is served", "listen", l.Addr().String(), "tls", s.o.TLS != nil)
+	return s.Serve(ctx, l)
+}
+
+// Serve is Run with a listener, which it closes.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{
+		Handler:           http.HandlerFunc(s.serve),
+		ReadHeaderTimeout: headerTime,
+		ReadTimeout:       answerTime,
+		WriteTimeout:      writeTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		TLSConfig:         s.o.TLS,
+	}
+	l = netutil.LimitListener(l, maxConnections)
+	ended := make(chan error, 1)
+	go func() {
+		if s.o.TLS != nil {
+			ended <- srv.ServeTLS(l, "", "")
+		} else {
+			ended <- srv.Serve(l)
+		}
+	}()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("cannot serve REST: %w", err)
+	case <-ctx.Done():
+	}
+	close(s.stop)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+	defer cancel()
+	if err := srv.Shutdown(grace); err != nil {
+		_ = srv.Close()
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("cannot serve REST: %w", err)
+	}
+	return nil
+}
+
+// serve gives a request its ID and whoever asks a problem if the handler panics.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	id := requestID(r)
+	h := w.Header()
+	h.Set("X-Request-Id", id)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	defer func() {
+		if v := recover(); v != nil {
+			s.log.Error("request panicked", "request", id, "method", r.Method, "path", r.URL.Path, "err", v)
+			panic(http.ErrAbortHandler)
+		}
+		s.log.Debug("request", "request", id, "method", r.Method, "path", r.URL.Path, "from", r.RemoteAddr, "took", time.Since(began))
+	}()
+	(*s.handler.Load()).ServeHTTP(w, r.WithContext(withRequest(r.Context(), id)))
+}
+
+// closed answers while there is no backend.
+func closed() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", alive)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		problem(w, http.StatusServiceUnavailable, "the master has not reached its bus yet")
+	})
+	return mux
+}

@@ -1,0 +1,335 @@
+package rest_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/api/rest"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+type object = map[string]any
+
+func TestAJobFromItsDispatchToItsReturns(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		for _, id := range []target.PeelID{"web-01", "web.02", "db-01"} {
+			s.peel(id, target.Facts{"os": "debian"}, echo(id))
+		}
+		ci := s.token(auth.TokenRequest{Name: "ci", Scopes: []auth.Scope{auth.ScopeRead, auth.ScopeDispatch}})
+		a := s.ask(ci, "POST", "/api/v1/jobs", object{
+			"target": "web*", "function": "cmd.run", "state_id": "x", "timeout": "90s", "metadata": object{"ticket": "42"},
+			"args": object{"n": 3, "f": 1.5, "big": 1e3, "deep": []any{object{"m": -7}}, "text": "3"}, "user": nil,
+		})
+		refused(t, a, 422, "body.user")
+		a = s.ask(ci, "POST", "/api/v1/jobs", object{
+			"target": "web*", "function": "cmd.run", "state_id": "x", "timeout": "90s", "metadata": object{"ticket": "42"}, "expect": 2,
+			"args": object{"n": 3, "f": 1.5, "deep": []any{object{"m": -7}}, "text": "3"},
+		})
+		j := want[job.Job](t, a, http.StatusAccepted)
+		if j.User != "token:ci" || j.TargetCount != 2 || j.Timeout != 90*time.Second || j.TargetExpr != "web*" || j.Metadata["ticket"] != "42" {
+			t.Errorf("%+v", j)
+		}
+		if where := a.header.Get("Location"); where != "/api/v1/jobs/"+string(j.JID) {
+			t.Errorf("it is said to be at %s", where)
+		}
+		time.Sleep(time.Second)
+		shown := want[job.Job](t, s.ask(ci, "GET", "/api/v1/jobs/"+string(j.JID), nil), http.StatusOK)
+		if shown.Status != job.Complete || shown.SuccessCount != 2 || !slices.Equal(shown.Targets, []target.PeelID{"web-01", "web.02"}) {
+			t.Errorf("%+v", shown)
+		}
+		page := want[rest.RowsPage](t, s.ask(ci, "GET", "/api/v1/jobs/"+string(j.JID)+"/returns", nil), http.StatusOK)
+		if len(page.Rows) != 2 || page.Next != "" || page.Rows[1].Peel != "web.02" || page.Rows[1].State != job.RowOK {
+			t.Fatalf("%+v", page)
+		}
+		got := fmt.Sprint(page.Rows[0].Return.Data)
+		if got != "map[args:map[deep:[map[m:-7]] f:1.5 n:3 text:3] function:cmd.run id:x]" {
+			t.Errorf("it ran with %s", got)
+		}
+	})
+}
+
+// TestNumbersReachThePeelAsTheyWereWritten: a function that wants an integer refuses 3.0.
+func TestNumbersReachThePeelAsTheyWereWritten(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		heard := make(chan map[string]any, 1)
+		s.peel("web-01", nil, func(_ *nats.Conn, r wire.Request) { heard <- r.Args })
+		want[job.Job](t, s.ask(s.admin(), "POST", "/api/v1/jobs",
+			`{"target":"*","function":"test.echo","args":{"i":3,"f":3.0,"e":1e2,"max":9223372036854775807,"over":9223372036854775808,"list":[1,2.5]}}`), 202)
+		args := <-heard
+		want := map[string]any{"i": int64(3), "f": 3.0, "e": 100.0, "max": int64(9223372036854775807), "over": 9223372036854775808.0, "list": []any{int64(1), 2.5}}
+		for name, value := range want {
+			if fmt.Sprintf("%T %v", args[name], args[name]) != fmt.Sprintf("%T %v", value, value) {
+				t.Errorf("%s is %T %v, want %T %v", name, args[name], args[name], value, value)
+			}
+		}
+	})
+}
+
+func TestTheSameRequestRunsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		runs := 0
+		s.peel("web-01", nil, func(nc *nats.Conn, r wire.Request) { runs++; echo("web-01")(nc, r) })
+		admin, jid := s.admin(), wire.NewJID()
+		request := object{"jid": jid, "target": "*", "function": "test.ping"}
+		for range 3 {
+			if j := want[job.Job](t, s.ask(admin, "POST", "/api/v1/jobs", request), 202); j.JID != jid {
+				t.Errorf("it is job %s", j.JID)
+			}
+			time.Sleep(time.Second)
+		}
+		if runs != 1 {
+			t.Errorf("it ran %d times", runs)
+		}
+		request["function"] = "test.pong"
+		refused(t, s.ask(admin, "POST", "/api/v1/jobs", request), 409, "another job")
+	})
+}
+
+func TestWhatCannotBeDispatched(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		ran := false
+		s.peel("web-01", nil, func(*nats.Conn, wire.Request) { ran = true })
+		admin := s.admin()
+		nested := strings.Repeat("[", 100) + strings.Repeat("]", 100)
+		for _, c := range []struct {
+			body   any
+			status int
+			detail string
+		}{
+			{nil, 400, "request body is required"},
+			{"", 400, "required"},
+			{"{", 400, "unexpected end"},
+			{"[]", 422, "expected object"},
+			{`{"target":"*","function":"test.ping"} {}`, 400, "invalid character"},
+			{object{"function": "test.ping"}, 422, "target"},
+			{object{"target": "*"}, 422, "function"},
+			{object{"target": "", "function": "test.ping"}, 422, "body.target"},
+			{object{"target": "*", "function": "test.ping", "targets": []string{"web-01"}}, 422, "body.targets"},
+			{object{"target": "web-* and", "function": "test.ping"}, 422, "column"},
+			{object{"target": "N@nobody", "function": "test.ping"}, 422, "nobody"},
+			{object{"target": "nobody", "function": "test.ping"}, 422, "the target matches no peel"},
+			{object{"target": "*", "function": "test.ping", "expect": 2}, 409, "selects 1 peels, 2 were expected"},
+			{object{"target": "*", "function": "test"}, 422, "module.function"},
+			{object{"target": "*", "function": "test.ping", "jid": strings.Repeat("!", 27)}, 422, "job ID"},
+			{object{"target": "*", "function": "test.ping", "timeout": "5"}, 422, "5"},
+			{object{"target": "*", "function": "test.ping", "timeout": "1ms"}, 422, "1ms"},
+			{object{"target": "*", "function": "test.ping", "batch": object{"size": 0}}, 422, "batches of 0"},
+			{object{"target": "*", "function": "test.ping", "metadata": object{"source": "schedule"}}, 422, "for masters to write"},
+			{`{"target":"*","function":"test.ping","args":{"n":` + nested + `}}`, 422, "nest"},
+			{`{"target":"*","function":"test.ping","args":{"n":1e999}}`, 400, "1e999"},
+			{object{"target": "*", "function": "test.ping", "args": object{"text": strings.Repeat("a", 600<<10)}}, 422, "arguments"},
+			{object{"target": "*", "function": "test.ping", "args": object{"text": strings.Repeat("a", 1<<20)}}, 413, "too large"},
+		} {
+			a := s.ask(admin, "POST", "/api/v1/jobs", c.body)
+			if a.status != c.status || !strings.Contains(string(a.body), c.detail) {
+				t.Errorf("%.100v: %d %.300s; want %d %q", c.body, a.status, a.body, c.status, c.detail)
+			}
+			refused(t, a, c.status, c.detail)
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if ran {
+			t.Error("something was run")
+		}
+		if len(s.log.with("job accepted")) > 0 {
+			t.Error("something was accepted")
+		}
+	})
+}
+
+func TestEveryAcceptedDispatchIsInTheLog(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		for _, id := range []target.PeelID{"web-01", "web-02"} {
+			s.peel(id, nil, nil)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://master/api/v1/jobs", strings.NewReader(`{"target":"web-*","function":"cmd.run"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+s.admin())
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-Request-Id", "build-77")
+		a := s.do(req)
+		j := want[job.Job](t, a, 202)
+		if id := a.header.Get("X-Request-Id"); id != "build-77" {
+			t.Errorf("the answer names request %s", id)
+		}
+		found := s.log.with(`"msg":"job accepted over REST"`, `"jid":"`+string(j.JID)+`"`, `"user":"token:admin"`, `"function":"cmd.run"`, `"targets":2`, `"request":"build-77"`)
+		if len(found) != 1 {
+			t.Errorf("%q", s.log.with("job"))
+		}
+	})
+}
+
+func TestOddRequestIDsAreReplaced(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		seen := map[string]bool{}
+		for _, given := range []string{"", "a b", "x\"y", strings.Repeat("a", 65), "ü"} {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", "http://master/healthz", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("X-Request-Id", given)
+			id := s.do(req).header.Get("X-Request-Id")
+			if id == "" || id == given || seen[id] {
+				t.Errorf("%q became %q", given, id)
+			}
+			seen[id] = true
+		}
+	})
+}
+
+func TestJobsAreListedInPagesAndFiltered(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		for _, id := range []target.PeelID{"db-01", "web-01"} {
+			s.peel(id, nil, echo(id))
+		}
+		admin := s.admin()
+		var all []wire.JID
+		for i := range 5 {
+			request := object{"target": "*", "function": "test.ping"}
+			if i%2 == 1 {
+				request = object{"target": "web-01", "function": "cmd.run"}
+			}
+			all = append(all, want[job.Job](t, s.ask(admin, "POST", "/api/v1/jobs", request), 202).JID)
+			time.Sleep(2 * time.Second)
+		}
+		slices.Reverse(all)
+		list := func(query string) (jids []wire.JID) {
+			t.Helper()
+			for cursor := ""; ; {
+				page := want[rest.JobsPage](t, s.ask(admin, "GET", "/api/v1/jobs?"+query+cursor, nil), 200)
+				for _, j := range page.Jobs {
+					jids = append(jids, j.JID)
+				}
+				if page.Next == "" {
+					return jids
+				}
+				cursor = "&cursor=" + string(page.Next)
+				time.Sleep(time.Second)
+			}
+		}
+		for query, want := range map[string][]wire.JID{
+			"": all, "limit=2": all, "function=cmd.run": {all[1], all[3]}, "target=db-01": {all[0], all[2], all[4]},
+			"user=token:admin": all, "user=ann": nil, "status=complete": all, "status=running": nil, "schedule=hello": nil, "commit=abc": nil,
+			"function=cmd.run&limit=1": {all[1], all[3]},
+		} {
+			if got := list(query); !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", query, got, want)
+			}
+		}
+		for _, query := range []string{"status=done", "limit=0", "limit=501", "limit=x", "nonsense=1"} {
+			refused(t, s.ask(admin, "GET", "/api/v1/jobs?"+query, nil), 422, strings.Split(query, "=")[0])
+		}
+	})
+}
+
+func TestReturnsComeInPages(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		var ids []target.PeelID
+		for i := range 8 {
+			id := target.PeelID(fmt.Sprintf("web-%02d", i))
+			ids = append(ids, id)
+			s.peel(id, nil, func(nc *nats.Conn, r wire.Request) { returns(nc, id, r, strings.Repeat("x", 200<<10)) })
+		}
+		admin := s.admin()
+		j := want[job.Job](t, s.ask(admin, "POST", "/api/v1/jobs", object{"target": "*", "function": "test.ping"}), 202)
+		time.Sleep(2 * time.Second)
+		var got []target.PeelID
+		for cursor, pages := "", 1; ; pages++ {
+			page := want[rest.RowsPage](t, s.ask(admin, "GET", "/api/v1/jobs/"+string(j.JID)+"/returns"+cursor, nil), 200)
+			for _, row := range page.Rows {
+				got = append(got, row.Peel)
+			}
+			if page.Next == "" {
+				if pages < 2 {
+					t.Error("all came in one page")
+				}
+				break
+			}
+			cursor = "?cursor=" + string(page.Next)
+		}
+		if !slices.Equal(got, ids) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+func TestCancel(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, func(nc *nats.Conn, r wire.Request) { ack(nc, "web-01", r) })
+		admin := s.admin()
+		j := want[job.Job](t, s.ask(admin, "POST", "/api/v1/jobs", object{"target": "*", "function": "cmd.run", "timeout": "30m"}), 202)
+		path := "/api/v1/jobs/" + string(j.JID)
+		canceled := want[job.Job](t, s.ask(admin, "POST", path+"/cancel", nil), 202)
+		if canceled.Cancel == nil || canceled.Cancel.By != "token:admin" {
+			t.Errorf("%+v", canceled)
+		}
+		refused(t, s.ask(admin, "POST", path+"/cancel", nil), 409, "token:admin")
+		time.Sleep(30 * time.Second)
+		if shown := want[job.Job](t, s.ask(admin, "GET", path, nil), 200); shown.Status != job.Canceled {
+			t.Errorf("it is %s", shown.Status)
+		}
+		refused(t, s.ask(admin, "POST", path+"/cancel", nil), 409, "canceled")
+		refused(t, s.ask(admin, "POST", "/api/v1/jobs/"+string(wire.NewJID())+"/cancel", nil), 404, "no such job")
+		if len(s.log.with("cancel accepted over REST", string(j.JID), "token:admin")) != 1 {
+			t.Errorf("%q", s.log.with("cancel"))
+		}
+	})
+}
+
+func TestPeelsAndTargets(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		for _, id := range []target.PeelID{"db-01", "web-01", "web-02"} {
+			nc := s.peel(id, target.Facts{"os": "debian"}, nil)
+			if id != "web-02" {
+				say(nc, wire.Heartbeat(id.Wire()), object{})
+			}
+		}
+		synctest.Wait()
+		reader := s.reader()
+		peels := want[rest.PeelsPage](t, s.ask(reader, "GET", "/api/v1/peels", nil), 200)
+		if peels.Total != 3 || len(peels.Peels) != 3 || !peels.Peels[1].Online || peels.Peels[1].ID != "web-01" {
+			t.Errorf("%+v", peels)
+		}
+		peels = want[rest.PeelsPage](t, s.ask(reader, "GET", "/api/v1/peels?target=web-*&cursor=web-01", nil), 200)
+		if peels.Total != 2 || len(peels.Peels) != 1 || peels.Peels[0].ID != "web-02" {
+			t.Errorf("%+v", peels)
+		}
+		targets := want[rest.TargetsPage](t, s.ask(reader, "GET", "/api/v1/targets?expr=L@web-01,web-02,web-09", nil), 200)
+		if targets.Total != 2 || !slices.Equal(targets.Peels, []target.PeelID{"web-01", "web-02"}) || !slices.Equal(targets.Unknown, []target.PeelID{"web-09"}) {
+			t.Errorf("%+v", targets)
+		}
+		none := s.ask(reader, "GET", "/api/v1/targets?expr=nobody", nil)
+		if got := want[rest.TargetsPage](t, none, 200); got.Total != 0 || !strings.Contains(string(none.body), `"peels":[]`) {
+			t.Errorf("%s", none.body)
+		}
+		refused(t, s.ask(reader, "GET", "/api/v1/targets", nil), 422, "expr")
+		refused(t, s.ask(reader, "GET", "/api/v1/targets?expr=and", nil), 422, "column")
+		refused(t, s.ask(reader, "GET", "/api/v1/peels?target=(", nil), 422, "column")
+	})
+}
+
+func TestWhatDoesNotExistIsAProblemToo(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		refused(t, s.ask("", "GET", "/", nil), 404, "openapi.json")
+		refused(t, s.ask("", "GET", "/docs", nil), 404, "openapi.json")
+		refused(t, s.ask("", "GET", "/api/v1/nothing", nil), 404, "openapi.json")
+		a := s.ask("", "DELETE", "/api/v1/jobs", nil)
+		refused(t, a, 405, "GET, HEAD, POST")
+		if a.header.Get("Allow") != "GET, HEAD, POST" {
+			t.Errorf("Allow is %q", a.header.Get("Allow"))
+		}
+		refused(t, s.ask(s.reader(), "GET", "/api/v1/jobs/short", nil), 422, "path.jid")
+	})
+}

@@ -1,0 +1,168 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+)
+
+const base = "/api/v1"
+
+// routes are the handlers of one backend.
+type routes struct {
+	Backend
+	s       *Server
+	guard   *guard
+	streams *counter
+}
+
+func (s *Server) open(b Backend) http.Handler {
+	r := &routes{Backend: b, s: s, guard: newGuard(b.Tokens, s.log), streams: newCounter(maxStreams, streamsEach)}
+	mux := http.NewServeMux()
+	doc := r.register(mux)
+	mux.HandleFunc("GET "+base+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/openapi+json")
+		_, _ = w.Write(doc)
+	})
+	mux.HandleFunc("GET /healthz", alive)
+	mux.Handle("GET /readyz", newReadiness(b))
+	mux.Handle("GET /metrics", r.guard.protect(auth.ScopeRead, metrics(b)))
+	return described(mux)
+}
+
+// described answers what the mux has no route for as a problem.
+func described(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		found := refusal{header: http.Header{}}
+		h.ServeHTTP(&found, r)
+		if allow := found.header.Get("Allow"); allow != "" {
+			w.Header().Set("Allow", allow)
+		}
+		if found.status == http.StatusMethodNotAllowed {
+			problem(w, found.status, "this can be asked by "+found.header.Get("Allow")+" alone")
+			return
+		}
+		problem(w, http.StatusNotFound, "there is nothing of this name; "+base+"/openapi.json tells what there is")
+	})
+}
+
+// refusal records the status of an answer.
+type refusal struct {
+	header http.Header
+	status int
+}
+
+func (r *refusal) Header() http.Header            { return r.header }
+func (r *refusal) WriteHeader(status int)         { r.status = status }
+func (r *refusal) Write(data []byte) (int, error) { return len(data), nil }
+
+// register enters the operations and returns the document about them.
+func (r *routes) register(mux *http.ServeMux) []byte {
+	config := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info:    &huma.Info{Title: "zester", Version: "1", Description: "Run functions on peels, and see what they return."},
+			Components: &huma.Components{SecuritySchemes: map[string]*huma.SecurityScheme{
+				"token": {Type: "http", Scheme: "bearer", Description: "A token of `zester token create`; the scopes are read, dispatch and admin."},
+			}},
+		},
+		Formats:                      huma.DefaultFormats,
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+	}
+	a := humago.New(mux, config)
+	a.UseMiddleware(r.guard.middleware)
+	huma.Register(a, r.operation("POST", "/jobs", "dispatch-job", "Run a function on the peels that a target selects",
+		dispatchScope, 400, 408, 409, 413, 415), r.dispatchJob)
+	huma.Register(a, r.operation("GET", "/jobs", "list-jobs", "List jobs, newest first", readScope), r.listJobs)
+	huma.Register(a, r.operation("GET", "/jobs/{jid}", "show-job", "Show a job", eitherScope, 404), r.showJob)
+	huma.Register(a, r.operation("GET", "/jobs/{jid}/returns", "job-returns", "List the targets of a job with what they returned",
+		eitherScope, 404), r.jobReturns)
+	huma.Register(a, r.operation("POST", "/jobs/{jid}/cancel", "cancel-job", "Stop a job", dispatchScope, 404, 409), r.cancelJob)
+	huma.Register(a, r.eventsOperation(), r.jobEvents)
+	huma.Register(a, r.operation("GET", "/peels", "list-peels", "List peels", readScope), r.listPeels)
+	huma.Register(a, r.operation("GET", "/targets", "resolve-target", "List the peels that a target expression selects", readScope), r.resolveTarget)
+	return document(a.OpenAPI())
+}
+
+// Which scopes open a route; admin opens all.
+var (
+	readScope     = []auth.Scope{auth.ScopeRead}
+	dispatchScope = []auth.Scope{auth.ScopeDispatch}
+	eitherScope   = []auth.Scope{auth.ScopeRead, auth.ScopeDispatch}
+)
+
+// operation describes a route that answers with the given problems, beside those that every route answers with.
+func (r *routes) operation(method, path, id, summary string, scopes []auth.Scope, problems ...int) huma.Operation {
+	op := huma.Operation{
+		Method: method, Path: base + path, OperationID: id, Summary: summary, MaxBodyBytes: maxBody, BodyReadTimeout: bodyTime,
+		Errors: append([]int{401, 403, 422, 429, 503}, problems...),
+	}
+	for _, scope := range append(slices.Clone(scopes), auth.ScopeAdmin) {
+		op.Security = append(op.Security, map[string][]string{"token": {string(scope)}})
+	}
+	if method == http.MethodPost {
+		op.DefaultStatus = http.StatusAccepted
+	}
+	return op
+}
+
+// document encodes the description. That something went wrong inside is no part of it.
+func document(o *huma.OpenAPI) []byte {
+	for path := range maps.Values(o.Paths) {
+		for _, op := range []*huma.Operation{path.Get, path.Post} {
+			if op != nil {
+				delete(op.Responses, "500")
+			}
+		}
+	}
+	doc, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // it is made of types of this package
+	}
+	return doc
+}
+
+// problem writes an answer of RFC 9457.
+func problem(w http.ResponseWriter, status int, detail string) {
+	data, _ := json.Marshal(huma.NewError(status, detail))
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(data, '\n'))
+}
+
+// answerError is what an error of a question is answered with.
+func answerError(err error) error {
+	switch code := api.AnswerCode(err); {
+	case errors.Is(err, context.DeadlineExceeded), code == api.CodeUnavailable:
+		return unavailable(err)
+	case code == api.CodeNotFound:
+		return huma.Error404NotFound(sentence(err))
+	}
+	return huma.Error422UnprocessableEntity(sentence(err))
+}
+
+func unavailable(err error) error {
+	return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable(sentence(err)), retryAfter(1))
+}
+
+func retryAfter(seconds int) http.Header { return http.Header{"Retry-After": {strconv.Itoa(seconds)}} }
+
+// sentence is an error's text on one line.
+func sentence(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
