@@ -2,7 +2,7 @@
 // results and the services that people ask.
 //
 // Masters keep nothing that another could not continue from: all state is in the buckets and streams, so any number
-// of them may run, and one that stops hands over by stopping. The embedded server is only a default for where the
+// of them may run, and one that stops hands its jobs over. The embedded server is only a default for where the
 // buckets are; with Options.NATS the same code runs against a server or cluster elsewhere.
 package master
 
@@ -21,10 +21,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/api/rest"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/master/reclaim"
 	"github.com/seed-c01c3da5/zester/master/results"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
@@ -57,9 +59,18 @@ type Options struct {
 	NATS     string   // URL of an external server; empty: the embedded one
 	Connect  []nats.Option
 	Replicas int // of buckets and streams; 0: 1
+	REST     REST
 	Services []Service
 	Ready    func(Info) // called once, when what people ask of masters is answered; Services may still be starting
 	Log      *slog.Logger
+}
+
+// REST says where programs ask a master over HTTP. The zero value is nowhere.
+type REST struct {
+	Listen string // HOST:PORT
+	// Cert and Key are files. Without them the certificate is signed by the data directory's authority, and on loopback
+	// there is none.
+	Cert, Key string
 }
 
 // Info says how to reach a master that is ready.
@@ -85,14 +96,34 @@ func New(o Options) (*Master, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Replicas = max(1, o.Replicas)
-	return &Master{o: o, log: o.Log.With("master", o.ID)}, nil
+	m := &Master{o: o, log: o.Log.With("master", o.ID)}
+	if err := m.checkREST(); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
-// Run works until ctx ends. Services stop first, then the connection, then the embedded server.
+// Run works until ctx ends. Services stop first, then the connection, then the embedded server. REST is served from the
+// beginning, so that a master that waits for its bus can be seen to live.
 func (m *Master) Run(ctx context.Context) error {
 	if err := os.MkdirAll(m.o.DataDir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the data directory: %w", err)
 	}
+	if m.o.REST.Listen == "" {
+		return m.run(ctx, func(rest.Backend) {})
+	}
+	web, err := m.web()
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return web.Run(ctx) })
+	g.Go(func() error { return m.run(ctx, web.Open) })
+	return g.Wait()
+}
+
+// run calls open once, when there is something that can answer.
+func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 	url, opts, info := m.o.NATS, m.o.Connect, Info{URL: m.o.NATS}
 	if url == "" {
 		keys, err := auth.Open(auth.Dir(m.o.DataDir))
@@ -125,7 +156,7 @@ func (m *Master) Run(ctx context.Context) error {
 		return err
 	}
 	defer nc.Close()
-	return m.serve(ctx, nc, info)
+	return m.serve(ctx, nc, info, open)
 }
 
 // authority returns what signs the certificate of the embedded server, nil if that does not encrypt.
@@ -205,7 +236,7 @@ func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*
 }
 
 // serve provisions the bus and runs all services until ctx ends or one of them cannot go on.
-func (m *Master) serve(ctx context.Context, nc *nats.Conn, info Info) error {
+func (m *Master) serve(ctx context.Context, nc *nats.Conn, info Info, open func(rest.Backend)) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err
@@ -217,8 +248,16 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, info Info) error {
 	if err != nil {
 		return err
 	}
+	tokens, err := auth.OpenTokens(ctx, js)
+	if err != nil {
+		return err
+	}
 	fleet := feed.New(nc, m.log)
 	dispatcher, err := dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: m.o.ID, Log: m.log})
+	if err != nil {
+		return err
+	}
+	scanner, err := reclaim.New(reclaim.Options{JetStream: js, Store: store, Dispatcher: dispatcher, Owner: m.o.ID, Log: m.log})
 	if err != nil {
 		return err
 	}
@@ -230,8 +269,10 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, info Info) error {
 		return errors.Join(err, g.Wait())
 	}
 	g.Go(func() error { return dispatcher.Run(ctx) })
+	g.Go(func() error { return scanner.Run(ctx) })
 	g.Go(func() error { return consumer.Run(ctx) })
 	g.Go(func() error { return server.Run(ctx) })
+	open(rest.Backend{JetStream: js, Store: store, Tokens: tokens, Questions: server, Dispatcher: dispatcher, Results: consumer})
 	for _, service := range m.o.Services {
 		g.Go(func() error { return service(ctx, nc, fleet) })
 	}

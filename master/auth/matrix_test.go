@@ -42,7 +42,7 @@ func publishes() probes {
 		wire.API("job", "list", "ann"): people, wire.API("job", "list", "bob"): masters, wire.API("job", "list", "eve"): auditors,
 		wire.API("job", "cancel", "ann"): people, wire.API("job", "cancel", "eve"): masters,
 		wire.API("job", "retry", "eve"): masters, wire.API("sync", "now", "eve"): masters, wire.API("job", "list", "peel-a"): masters,
-		wire.CancelOf(jid): people, wire.DispatchOf(jid): masters, wire.StatusOf(jid): masters,
+		wire.CancelOf(jid): masters, wire.DispatchOf(jid): masters, wire.StatusOf(jid): masters,
 		"$KV.jobs." + string(jid): masters, "$KV.jobs.active." + string(jid): masters,
 		"$KV.job-returns." + string(jid) + ".peel-a": masters,
 		"$KV.masters.m2": masters, "$KV.leases.reconciler": masters, "$KV.rollout.r": masters,

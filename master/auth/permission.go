@@ -71,7 +71,6 @@ func operatorGrants() Grants {
 			wire.Dispatch(self),
 			wire.Resolve(self),
 			wire.API("*", "*", self),
-			wire.CancelOf("*"),
 			factsGet,
 		},
 		Subscribe: []string{

@@ -234,6 +234,29 @@ func (s *Store) Stored(ctx context.Context, jid wire.JID, heard func(*nats.Msg))
 	}
 }
 
+// Count says how a job stands by the returns that are in the bucket.
+func (s *Store) Count(ctx context.Context, j *Job) (End, error) {
+	end := End{Targets: j.TargetCount, Canceled: j.Cancel != nil}
+	targets := make(map[string]target.PeelID, len(j.Targets))
+	for _, id := range j.Targets {
+		targets[id.Wire()] = id
+	}
+	err := s.Stored(ctx, j.JID, func(msg *nats.Msg) {
+		r, err := DecodeReturn(msg, targets[wire.Sender(msg.Subject)])
+		if err != nil {
+			return
+		}
+		end.Returned++
+		if r.Success {
+			end.Succeeded++
+		}
+		if r.Outcome == wire.Canceled {
+			end.Stopped++
+		}
+	})
+	return end, err
+}
+
 // ReturnMessage is the message that stores what a peel returned for a job, for who waits for the acknowledgement of
 // the bucket's stream himself. The last one stays.
 func ReturnMessage(jid wire.JID, peel target.PeelID, data []byte) *nats.Msg {

@@ -1,0 +1,207 @@
+package reclaim_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/master/reclaim"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// system is a bus in fake time.
+type system struct {
+	t     *testing.T
+	bus   *natstest.Bus
+	js    jetstream.JetStream
+	store *job.Store
+}
+
+func bubble(t *testing.T, f func(t *testing.T, s *system)) {
+	t.Helper()
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		store, err := job.NewStore(t.Context(), js)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, &system{t: t, bus: b, js: js, store: store})
+	})
+}
+
+// master is a dispatcher and a scanner.
+type master struct {
+	*dispatch.Dispatcher
+	nc   *nats.Conn
+	stop func() // in peace
+}
+
+func (s *system) master(name string) *master {
+	s.t.Helper()
+	nc := s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1))
+	js, err := jetstream.New(nc)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	store, err := job.NewStore(s.t.Context(), js)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	d, err := dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: name})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	scanner, err := reclaim.New(reclaim.Options{JetStream: js, Store: store, Dispatcher: d, Owner: name})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context) error{d.Run, scanner.Run} {
+		running.Go(func() {
+			if err := run(ctx); err != nil {
+				s.t.Errorf("%s ended with %v", name, err)
+			}
+		})
+	}
+	m := &master{Dispatcher: d, nc: nc, stop: sync.OnceFunc(func() { cancel(); running.Wait() })}
+	s.t.Cleanup(m.stop)
+	synctest.Wait()
+	return m
+}
+
+// kill cuts a master off at once and for ever, as the end of its process would.
+func (m *master) kill() {
+	m.nc.Close()
+	m.stop()
+}
+
+// peel answers each job once for each epoch, after a pause, and counts what it runs.
+type peel struct {
+	nc   *nats.Conn
+	mu   sync.Mutex
+	runs map[wire.JID][]uint64 // epochs
+	work sync.WaitGroup
+}
+
+func (s *system) peel(id target.PeelID, takes time.Duration) *peel {
+	s.t.Helper()
+	p := &peel{nc: s.bus.Conn(s.t, auth.RolePeel, id.Wire()), runs: map[wire.JID][]uint64{}}
+	send := func(subject string, v any) {
+		if data, err := canon.Marshal(v); err == nil {
+			_ = p.nc.Publish(subject, data)
+		}
+	}
+	_, err := p.nc.Subscribe(wire.Cmd(id.Wire()), func(msg *nats.Msg) {
+		r, err := wire.DecodeRequest(msg)
+		if err != nil {
+			s.t.Error(err)
+			return
+		}
+		send(wire.AckOf(r.JID, id.Wire()), wire.Ack{JID: r.JID, Peel: id, Epoch: r.Epoch, Time: time.Now(), V: wire.Version})
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if epochs := p.runs[r.JID]; len(epochs) > 0 && epochs[len(epochs)-1] >= r.Epoch {
+			return
+		}
+		p.runs[r.JID] = append(p.runs[r.JID], r.Epoch)
+		p.work.Go(func() {
+			time.Sleep(takes)
+			send(wire.ReturnOf(r.JID, id.Wire()), wire.Return{
+				JID: r.JID, Peel: id, Result: wire.Result{Success: true}, Epoch: r.Epoch, Finished: time.Now(), V: wire.Version,
+			})
+		})
+	})
+	s.t.Cleanup(p.work.Wait)
+	if err == nil {
+		err = p.nc.Flush()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p
+}
+
+// ran is how often the peel ran a job.
+func (p *peel) ran(jid wire.JID) int {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.runs[jid])
+}
+
+func ask(timeout time.Duration, targets ...target.PeelID) job.Spec {
+	return job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: targets, TargetExpr: "*", Timeout: timeout}
+}
+
+func (s *system) submit(m *master, spec job.Spec) *job.Job {
+	s.t.Helper()
+	j, err := m.Submit(s.t.Context(), spec, "alice")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return j
+}
+
+func (s *system) record(jid wire.JID) *job.Job {
+	s.t.Helper()
+	synctest.Wait()
+	j, err := s.store.Get(s.t.Context(), jid)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return j
+}
+
+func (s *system) active(jid wire.JID) bool {
+	s.t.Helper()
+	all, err := s.store.ListActive(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, a := range all {
+		if a.JID == jid {
+			return true
+		}
+	}
+	return false
+}
+
+// count is how many messages the stream has on a subject.
+func (s *system) count(subject string) uint64 {
+	s.t.Helper()
+	synctest.Wait()
+	stream, err := s.js.Stream(s.t.Context(), "job-events")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	info, err := stream.Info(s.t.Context(), jetstream.WithSubjectFilter(subject))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return info.State.Subjects[subject]
+}
+
+// ended fails the test unless a job is over in every respect, with a status.
+func (s *system) ended(jid wire.JID, want job.Status) *job.Job {
+	s.t.Helper()
+	j := s.record(jid)
+	if j.Status != want || s.active(jid) {
+		s.t.Errorf("job is %s (owner %q, %d returns, %d reclaims), indexed %v; want %s", j.Status, j.Owner, j.ReturnCount, j.ReclaimCount, s.active(jid), want)
+	}
+	if n := s.count(wire.StatusOf(jid)); n != 1 {
+		s.t.Errorf("%d terminal events", n)
+	}
+	return j
+}

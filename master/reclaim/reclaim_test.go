@@ -1,0 +1,347 @@
+package reclaim_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// bound is within how long a dead master's jobs are taken over.
+const bound = 55 * time.Second
+
+func TestJobsOfADeadMasterAreTakenOverInTime(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		m1, m2 := s.master("m1"), s.master("m2")
+		fast, slow := s.peel("fast", time.Second), s.peel("slow", 100*time.Second)
+		spec := ask(5*time.Minute, "fast", "slow")
+		began := s.submit(m1, spec)
+		time.Sleep(2 * time.Second)
+		m1.kill()
+		died := time.Now()
+		for !m2.Watches(spec.JID) {
+			if time.Sleep(time.Second); time.Since(died) > bound {
+				t.Fatal("not taken over")
+			}
+		}
+		if took := time.Since(died); took < 25*time.Second {
+			t.Errorf("taken over after %v, before the owner was missed twice", took)
+		}
+		time.Sleep(3 * time.Second)
+		if j := s.record(spec.JID); j.Owner != "m2" || j.ReclaimCount != 1 || j.Epoch <= began.Epoch || j.RequestEpoch != began.Epoch {
+			t.Errorf("taken over as %+v", j)
+		}
+		time.Sleep(time.Minute)
+		if j := s.ended(spec.JID, job.Complete); j.ReturnCount != 2 {
+			t.Errorf("%d returns", j.ReturnCount)
+		}
+		if fast.ran(spec.JID) != 1 || slow.ran(spec.JID) != 1 {
+			t.Errorf("ran %d and %d times", fast.ran(spec.JID), slow.ran(spec.JID))
+		}
+	})
+}
+
+func TestReturnsWhileNobodyWatchesAreFound(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		m1 := s.master("m1")
+		s.peel("before", 0)
+		s.peel("while", 10*time.Second)
+		s.peel("after", 90*time.Second)
+		spec := ask(5*time.Minute, "after", "before", "while")
+		s.submit(m1, spec)
+		time.Sleep(time.Second)
+		m1.kill()
+		s.master("m2")
+		time.Sleep(2 * time.Minute)
+		if j := s.ended(spec.JID, job.Complete); j.ReturnCount != 3 || j.Owner != "m2" {
+			t.Errorf("%+v", j)
+		}
+		for _, id := range spec.Targets {
+			if r, err := s.store.Return(t.Context(), spec.JID, id); err != nil || r == nil {
+				t.Errorf("%s: %v, %v", id, r, err)
+			}
+		}
+	})
+}
+
+func TestAJobThatIsCompleteWhenItIsTakenOverEndsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		m1 := s.master("m1")
+		s.peel("a", 5*time.Second)
+		spec := ask(time.Hour, "a")
+		s.submit(m1, spec)
+		m1.kill()
+		s.master("m2")
+		time.Sleep(bound + 5*time.Second)
+		s.ended(spec.JID, job.Complete)
+	})
+}
+
+func TestATakenOverJobHasOnlyTheTimeThatIsLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		m1 := s.master("m1")
+		s.peel("a", 5*time.Minute)
+		spec := ask(90*time.Second, "a")
+		j := s.submit(m1, spec)
+		m1.kill()
+		s.master("m2")
+		time.Sleep(time.Until(j.Deadline) - time.Second)
+		if j := s.record(spec.JID); j.Status != job.Running || j.Owner != "m2" {
+			t.Errorf("before the deadline: %+v", j)
+		}
+		time.Sleep(3 * time.Second)
+		s.ended(spec.JID, job.Timeout)
+	})
+}
+
+func TestAJobWhoseDeadlineHasPassedEndsWithWhatIsThere(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		m1 := s.master("m1")
+		s.peel("a", time.Second)
+		slow := s.peel("b", 10*time.Minute)
+		spec := ask(20*time.Second, "a", "b")
+		s.submit(m1, spec)
+		m1.kill()
+		time.Sleep(time.Minute)
+		s.master("m2")
+		time.Sleep(bound)
+		if j := s.ended(spec.JID, job.Partial); j.ReturnCount != 1 {
+			t.Errorf("%+v", j)
+		}
+		if slow.ran(spec.JID) != 1 {
+			t.Errorf("the slow peel ran it %d times", slow.ran(spec.JID))
+		}
+	})
+}
+
+func TestACleanStopHandsJobsOverAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		m1, m2 := s.master("m1"), s.master("m2")
+		p := s.peel("a", 10*time.Second)
+		var jids []wire.JID
+		for range 6 { // more than are taken from the dead
+			spec := ask(time.Minute, "a")
+			s.submit(m1, spec)
+			jids = append(jids, spec.JID)
+		}
+		m1.stop()
+		time.Sleep(time.Second)
+		for _, jid := range jids {
+			if j := s.record(jid); j.Owner != "m2" || j.ReclaimCount != 0 || !m2.Watches(jid) {
+				t.Errorf("%+v", j)
+			}
+		}
+		time.Sleep(12 * time.Second)
+		for _, jid := range jids {
+			s.ended(jid, job.Complete)
+			if p.ran(jid) != 1 {
+				t.Errorf("ran %d times", p.ran(jid))
+			}
+		}
+	})
+}
+
+func TestAllMastersRestart(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		for _, end := range []func(*master){func(m *master) { m.stop() }, (*master).kill} {
+			m1, m2 := s.master("m1"), s.master("m2")
+			p := s.peel("a", 20*time.Second)
+			one, two := ask(time.Minute, "a"), ask(time.Minute, "a")
+			s.submit(m1, one)
+			s.submit(m2, two)
+			time.Sleep(time.Second)
+			end(m1)
+			end(m2)
+			time.Sleep(5 * time.Second)
+			m1, m2 = s.master("m1"), s.master("m2") // under the same names, so nobody misses the old ones
+			time.Sleep(30 * time.Second)
+			for _, spec := range []job.Spec{one, two} {
+				s.ended(spec.JID, job.Complete)
+				if p.ran(spec.JID) != 1 {
+					t.Errorf("ran %d times", p.ran(spec.JID))
+				}
+			}
+			m1.stop()
+			m2.stop()
+			p.nc.Close()
+		}
+	})
+}
+
+func TestTheFourthDeathFailsTheJob(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("a", time.Second)
+		p := s.peel("b", 10*time.Minute)
+		spec := ask(time.Hour, "a", "b")
+		m := s.master("m0")
+		s.submit(m, spec)
+		time.Sleep(2 * time.Second)
+		for _, name := range []string{"m1", "m2", "m3", "m4"} {
+			next := s.master(name)
+			m.kill()
+			m = next
+			time.Sleep(bound + 5*time.Second)
+		}
+		j := s.ended(spec.JID, job.Failed)
+		if j.ReclaimCount != 3 || j.Metadata[job.MetaFailedReason] != "its masters died 4 times, the last was m3" || j.ReturnCount != 1 {
+			t.Errorf("%+v", j)
+		}
+		if p.ran(spec.JID) != 1 {
+			t.Errorf("ran %d times", p.ran(spec.JID))
+		}
+	})
+}
+
+func TestOneMissedLookProvesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		m1 := s.master("m1") // beats at 0 s, 5 s, 10 s, …
+		time.Sleep(2500 * time.Millisecond)
+		m2 := s.master("m2") // looks at 22.5 s, 42.5 s, 62.5 s, …
+		s.peel("a", 4*time.Minute)
+		spec := ask(5*time.Minute, "a")
+		s.submit(m1, spec)
+		beats, err := s.js.KeyValue(t.Context(), "masters")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(19 * time.Second)
+		for range 5 { // every other look
+			if err := beats.Delete(t.Context(), "m1"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(40 * time.Second)
+		}
+		if j := s.record(spec.JID); j.Owner != "m1" || m2.Watches(spec.JID) {
+			t.Errorf("%+v", j)
+		}
+		time.Sleep(time.Minute)
+		s.ended(spec.JID, job.Complete)
+	})
+}
+
+func TestHeartbeatsThatCannotBeReadProveNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		m1, m2 := s.master("m1"), s.master("m2")
+		s.peel("a", 4*time.Minute)
+		spec := ask(10*time.Minute, "a")
+		s.submit(m1, spec)
+		stream, err := s.js.Stream(t.Context(), "KV_masters")
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := stream.CachedInfo().Config
+		for _, loss := range []func() error{
+			func() error { return s.js.DeleteStream(t.Context(), "KV_masters") }, // every read is an error
+			func() error { // and now nobody's heartbeat can be written
+				config.MaxMsgSize = 1
+				_, err := s.js.CreateStream(t.Context(), config)
+				return err
+			},
+		} {
+			if err := loss(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(90 * time.Second)
+			if j := s.record(spec.JID); j.Owner != "m1" || m2.Watches(spec.JID) {
+				t.Errorf("%+v", j)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		s.ended(spec.JID, job.Complete)
+	})
+}
+
+func TestOneOfManyMastersTakesAJobOver(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		m1 := s.master("m1")
+		others := []*master{s.master("m2"), s.master("m3"), s.master("m4")}
+		p := s.peel("a", 100*time.Second)
+		var jids []wire.JID
+		for range 20 {
+			spec := ask(5*time.Minute, "a")
+			s.submit(m1, spec)
+			jids = append(jids, spec.JID)
+		}
+		m1.kill()
+		time.Sleep(bound + time.Second)
+		for _, jid := range jids {
+			watching := 0
+			for _, m := range others {
+				if m.Watches(jid) {
+					watching++
+				}
+			}
+			if j := s.record(jid); watching != 1 || j.ReclaimCount != 1 {
+				t.Errorf("%d masters watch a job that was reclaimed %d times", watching, j.ReclaimCount)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		for _, jid := range jids {
+			s.ended(jid, job.Complete)
+			if p.ran(jid) != 1 {
+				t.Errorf("ran %d times", p.ran(jid))
+			}
+		}
+	})
+}
+
+func TestACancelHoldsForWhoTakesTheJobOver(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		m1 := s.master("m1")
+		s.peel("a", 5*time.Minute)
+		spec := ask(time.Hour, "a")
+		s.submit(m1, spec)
+		m2 := s.master("m2")
+		m1.kill()
+		j, err := m2.Cancel(t.Context(), spec.JID, "bob")
+		if err != nil || j.Cancel == nil || j.Cancel.By != "bob" {
+			t.Fatalf("%+v, %v", j, err)
+		}
+		time.Sleep(bound + 15*time.Second)
+		if j := s.ended(spec.JID, job.Canceled); j.Cancel.By != "bob" {
+			t.Errorf("%+v", j)
+		}
+	})
+}
+
+func TestAnIndexThatNamesAnOwnerOfThePastIsCorrected(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		m1, m2 := s.master("m1"), s.master("m2")
+		s.peel("a", 3*time.Minute)
+		spec := ask(10*time.Minute, "a")
+		s.submit(m1, spec)
+		stale := s.record(spec.JID)
+		stale.Owner = "m0"
+		if err := s.store.Activate(t.Context(), stale); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(bound)
+		if m2.Watches(spec.JID) || s.record(spec.JID).Owner != "m1" {
+			t.Error("a live owner's job was taken over")
+		}
+		m1.kill()
+		time.Sleep(bound)
+		if !m2.Watches(spec.JID) {
+			t.Error("not taken over")
+		}
+		time.Sleep(2 * time.Minute)
+		s.ended(spec.JID, job.Complete)
+	})
+}
+
+func TestAnEntryWithoutARecordGoesAway(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		jid := wire.NewJID()
+		if err := s.store.Activate(t.Context(), &job.Job{Spec: job.Spec{JID: jid}, Owner: "m0"}); err != nil {
+			t.Fatal(err)
+		}
+		s.master("m1")
+		time.Sleep(bound)
+		synctest.Wait()
+		if s.active(jid) {
+			t.Error("still in the index")
+		}
+	})
+}

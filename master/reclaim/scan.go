@@ -1,0 +1,147 @@
+package reclaim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+)
+
+// scan looks at all active jobs once and takes over what has no owner. Only a look that counts can find that an owner
+// is dead.
+func (s *Scanner) scan(ctx context.Context, counts bool) {
+	active, err := s.o.Store.ListActive(ctx)
+	if err != nil {
+		s.log.Warn("active jobs not read, nothing is taken over", "err", err)
+		return
+	}
+	dead, err := s.dead(ctx, active, counts)
+	if err != nil {
+		s.log.Warn("heartbeats not read, nothing is taken over from other masters", "err", err)
+	}
+	for _, a := range active {
+		if !s.orphaned(a, dead) {
+			continue
+		}
+		if err := s.reclaim(ctx, a); err != nil && ctx.Err() == nil {
+			s.log.Warn("job not taken over", "jid", a.JID, "owner", a.Owner, "err", err)
+		}
+	}
+}
+
+// orphaned says whether nobody watches a job, as far as the index tells.
+func (s *Scanner) orphaned(a job.Active, dead map[string]bool) bool {
+	switch a.Owner {
+	case "":
+		return true
+	case s.o.Owner:
+		return !s.o.Dispatcher.Watches(a.JID)
+	}
+	return dead[a.Owner]
+}
+
+// dead are the owners of active jobs that have been missed often enough. An error leaves everything as it was.
+func (s *Scanner) dead(ctx context.Context, active []job.Active, counts bool) (map[string]bool, error) {
+	if !counts {
+		return nil, nil
+	}
+	lives := map[string]bool{}
+	owners := []string{s.o.Owner}
+	for _, a := range active {
+		owners = append(owners, a.Owner)
+	}
+	for _, owner := range owners {
+		if _, known := lives[owner]; known || owner == "" {
+			continue
+		}
+		beats, err := s.beatsStill(ctx, owner)
+		if err != nil {
+			return nil, err
+		}
+		lives[owner] = beats
+	}
+	if !lives[s.o.Owner] {
+		return nil, fmt.Errorf("the heartbeat of this master is not there")
+	}
+	misses, dead := map[string]int{}, map[string]bool{}
+	for owner, beats := range lives {
+		if !beats {
+			misses[owner] = s.misses[owner] + 1
+			dead[owner] = misses[owner] >= deadMisses
+		}
+	}
+	s.misses = misses
+	return dead, nil
+}
+
+func (s *Scanner) beatsStill(ctx context.Context, owner string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	_, err := s.beats.Get(ctx, owner)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("heartbeat of %s: %w", owner, err)
+	}
+	return true, nil
+}
+
+// reclaim makes this master the owner of a job whose owner, by the index, does not watch it, and continues the job. If
+// the record says otherwise nothing happens.
+func (s *Scanner) reclaim(ctx context.Context, a job.Active) error {
+	j, err := s.o.Store.Get(ctx, a.JID)
+	if errors.Is(err, job.ErrNotFound) {
+		return s.o.Store.Deactivate(ctx, a.JID) // its record has aged out
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case j.Status.Final():
+		return s.o.Dispatcher.Conclude(ctx, j)
+	case j.Owner != a.Owner && j.Owner != "":
+		return s.o.Store.Activate(ctx, j) // taken over already, by one who has not said so
+	case j.Owner == s.o.Owner && s.o.Dispatcher.Watches(j.JID):
+		return nil
+	}
+	from := j.Owner
+	if from != "" && j.ReclaimCount >= MaxReclaims {
+		return s.fail(ctx, j)
+	}
+	if from != "" {
+		j.ReclaimCount++
+	}
+	j.Owner, j.Updated = s.o.Owner, time.Now()
+	j.Epoch = max(j.Epoch, j.Revision) + 1
+	if err := s.o.Store.Update(ctx, j); err != nil {
+		if errors.Is(err, job.ErrConflict) {
+			return nil // another master was faster
+		}
+		return err
+	}
+	s.log.Info("job reclaimed", "jid", j.JID, "from", from, "status", j.Status, "epoch", j.Epoch, "reclaims", j.ReclaimCount)
+	return s.o.Dispatcher.Resume(ctx, j)
+}
+
+// fail ends a job whose owners keep dying. What its targets have returned is counted.
+func (s *Scanner) fail(ctx context.Context, j *job.Job) error {
+	end, err := s.o.Store.Count(ctx, j)
+	if err != nil {
+		return err
+	}
+	end.Reason = fmt.Sprintf("its masters died %d times, the last was %s", j.ReclaimCount+1, j.Owner)
+	j.Finish(end, time.Now())
+	if err := s.o.Store.Update(ctx, j); err != nil {
+		if errors.Is(err, job.ErrConflict) {
+			return nil
+		}
+		return err
+	}
+	s.log.Warn("job failed", "jid", j.JID, "reason", end.Reason)
+	return s.o.Dispatcher.Conclude(ctx, j)
+}
