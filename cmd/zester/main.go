@@ -147,7 +147,7 @@ func (a *app) root() *cobra.Command {
 	a.connect.flags(flags)
 	a.dispatchFlags(root.Flags())
 	root.AddCommand(a.jobCommand(), a.peelCommand(), a.syncCommand(), a.targetCommand(), a.scheduleCommand(), a.authCommand(),
-		a.demoCommand(), a.versionCommand())
+		a.demoCommand(), a.swarmCommand(), a.versionCommand())
 	return root
 }
 

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm"
+)
+
+func (a *app) swarmCommand() *cobra.Command {
+	var o swarm.Options
+	var plain bool
+	cmd := &cobra.Command{
+		Use:   "swarm",
+		Short: "Measure a master and its bus with thousands of simulated peels",
+		Long: `swarm starts a master, a bus and peels on this machine, and measures how long it takes to connect them, to bring a
+commit to them, to run a function on all of them and to record what they run by themselves. Beside each figure stands
+what the bare bus needs for the same traffic, in the same run.
+
+A simulated peel is the real one without cmd.run and without the facts of its host. Nothing is left behind.`,
+		Args: words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			exe, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			o.TLS, o.Worker, o.Out, o.Log = !plain, []string{exe, "swarm", "peels"}, a.errOut, slog.DiscardHandler
+			report, err := swarm.Run(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			return a.printSwarm(report)
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&o.Peels, "peels", 1000, "simulate `N` peels")
+	flags.IntVar(&o.Procs, "procs", 0, "in `N` processes (default: one for every 2500)")
+	flags.IntVar(&o.Rounds, "rounds", 5, "measure each dispatch and commit `N` times and take the median")
+	flags.BoolVar(&plain, "no-tls", false, "do not encrypt, as on loopback")
+	flags.DurationVar(&o.Idle, "idle", 10*time.Second, "watch the idle master for `TIME`")
+	cmd.AddCommand(&cobra.Command{
+		Use: "peels", Hidden: true, Args: words(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return swarm.Work(cmd.Context(), os.Stdin) },
+	})
+	return cmd
+}
+
+func (a *app) printSwarm(r *swarm.Report) error {
+	if a.output == formJSON {
+		e := json.NewEncoder(a.out)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	encryption := "TLS"
+	if !r.TLS {
+		encryption = "no TLS"
+	}
+	fmt.Fprintf(a.out, "%d peels in %d processes, a credential each, %s, median of %d; %s\n\n", r.Peels, r.Procs, encryption, r.Rounds, r.Machine)
+	writeFigures(a.out, r.Figures)
+	return nil
+}
+
+// writeFigures prints a table that Markdown shows as one too.
+func writeFigures(w io.Writer, figures []swarm.Figure) {
+	fmt.Fprintf(w, "| %-58s | %12s | %12s | %6s |\n|%s|%s:|%s:|%s:|\n", "figure", "measured", "bare bus", "ratio",
+		"------------------------------------------------------------", "-------------", "-------------", "-------")
+	for _, f := range figures {
+		bare, ratio := "", ""
+		if f.Bare > 0 {
+			bare, ratio = amount(f.Bare, f.Unit), strconv.FormatFloat(f.Ratio, 'f', 2, 64)
+		}
+		fmt.Fprintf(w, "| %-58s | %12s | %12s | %6s |\n", f.Name, amount(f.Value, f.Unit), bare, ratio)
+	}
+}
+
+func amount(v float64, unit string) string {
+	if unit == "" {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return fmt.Sprintf("%.3g %s", v, unit)
+}

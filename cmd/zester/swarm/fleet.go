@@ -1,0 +1,249 @@
+package swarm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"testing/fstest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+)
+
+// A fleet is a master with its bus and its config repo, and the peels.
+type fleet struct {
+	r      *run
+	port   int
+	stop   context.CancelFunc
+	ended  chan error
+	work   *gitrepo.Work
+	info   api.RunInfo
+	client *api.Client
+	nc     *nats.Conn // which may hear and read everything
+	js     jetstream.JetStream
+
+	applied atomic.Int64 // reports of peels on their settings
+}
+
+// author makes the commits of a swarm.
+var author = gitrepo.Author{Name: "Swarm", Email: "swarm@example.com"}
+
+// files are the config repo: a schedule for everybody, and a second file for each hundredth peel.
+func files(all, few int, probe string) map[string][]byte {
+	return map[string][]byte{
+		"top.yaml": []byte("base:\n  '*': [all]\n  'sim-*00': [few]\n"),
+		"settings/all.yaml": fmt.Appendf(nil, `marker: %d
+schedule:
+  report: {cron: '17 3 * * *', splay: 1h, module: test.ping, return_job: true}
+  check: {interval: 6h, splay: 10m, module: test.echo, args: {text: all is well}}
+%s`, all, probe),
+		"settings/few.yaml": fmt.Appendf(nil, "few: %d\n", few),
+	}
+}
+
+func (r *run) product(ctx context.Context, b baseline) (err error) {
+	r.say("the fleet: %d peels, %d processes", r.o.Peels, r.o.Procs)
+	f := &fleet{r: r}
+	if f.work, err = f.repo(); err != nil {
+		return err
+	}
+	if err := f.start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.end()) }()
+	before, began := own(), time.Now()
+	o := orders{URL: f.info.URL, CA: f.info.CA, Keys: auth.Dir(r.path("master")), Dir: r.path("peels")}
+	if err := r.hire(ctx, o); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.dismiss()) }()
+	if err := f.until(ctx, "applied", int64(r.o.Peels), f.applied.Load); err != nil {
+		return err
+	}
+	if err := f.converged(ctx); err != nil {
+		return err
+	}
+	r.figure("every peel connected and current", "s", time.Since(began).Seconds(), b.connect)
+	r.figure("memory of master and bus for a peel", "KiB", (own()-before)/float64(r.o.Peels), b.memory)
+	r.figure("memory of a simulated peel", "KiB", r.memoryOfPeels(), b.peelMemory)
+	return f.measure(ctx, b)
+}
+
+func (f *fleet) repo() (*gitrepo.Work, error) {
+	tree := fstest.MapFS{}
+	for name, data := range files(0, 0, "") {
+		tree[name] = &fstest.MapFile{Data: data, Mode: 0o644}
+	}
+	return gitrepo.Init(f.r.path("repo"), tree, "The fleet as it is", author)
+}
+
+// start runs the master until f.stop and connects to it.
+func (f *fleet) start(ctx context.Context) error {
+	log := slog.New(f.r.o.Log)
+	rec, err := reconciler.New(reconciler.Options{
+		Repo: gitrepo.Options{URL: f.work.Dir(), Dir: f.r.path("master/repo"), Log: log}, Owner: "swarm", Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	ready := make(chan struct{})
+	m, err := master.New(master.Options{
+		ID: "swarm", DataDir: f.r.path("master"), Port: f.port, TLS: f.r.o.TLS, Log: log,
+		Services: []master.Service{rec.Run}, Ready: func(master.Info) { close(ready) },
+	})
+	if err != nil {
+		return err
+	}
+	ctx, f.stop = context.WithCancel(ctx)
+	f.ended = make(chan error, 1)
+	go func() { f.ended <- m.Run(ctx) }()
+	select {
+	case err := <-f.ended:
+		return errors.Join(errors.New("the master has ended"), err)
+	case <-ready:
+	}
+	if f.info, err = api.ReadRunInfo(f.r.path("master")); err != nil {
+		return err
+	}
+	if f.port, err = portOf(f.info.URL); err != nil {
+		return err
+	}
+	f.client, err = api.Connect(api.ClientOptions{URL: f.info.URL, Creds: []byte(f.info.Creds), CA: f.info.CA})
+	if err != nil {
+		return err
+	}
+	return f.listen()
+}
+
+// listen connects as somebody who may read the buckets, and counts what the peels report.
+func (f *fleet) listen() error {
+	keys, err := auth.Open(auth.Dir(f.r.path("master")))
+	if err != nil {
+		return err
+	}
+	creds, err := keys.Creds(auth.RoleMaster, "swarm-meter", 0)
+	if err != nil {
+		return err
+	}
+	o := orders{CA: f.info.CA}
+	f.nc, err = nats.Connect(f.info.URL, append(o.options(creds), nats.CustomInboxPrefix(auth.RoleMaster.Inbox("swarm-meter")))...)
+	if err != nil {
+		return err
+	}
+	if f.js, err = jetstream.New(f.nc); err != nil {
+		return err
+	}
+	sub, err := f.nc.Subscribe(wire.AllApplied, func(*nats.Msg) { f.applied.Add(1) })
+	if err != nil {
+		return err
+	}
+	return errors.Join(sub.SetPendingLimits(-1, -1), f.nc.Flush())
+}
+
+// end stops the master.
+func (f *fleet) end() error {
+	if f.client != nil {
+		f.client.Close()
+	}
+	if f.nc != nil {
+		f.nc.Close()
+	}
+	f.stop()
+	if err := <-f.ended; err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// until waits until a count has reached n.
+func (f *fleet) until(ctx context.Context, what string, n int64, count func() int64) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	said := time.Now()
+	for got := count(); got < n; got = count() {
+		if time.Since(said) > 5*time.Second {
+			f.r.say("%s: %d of %d", what, got, n)
+			said = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %d of %d after %v: %w", what, got, n, patience, ctx.Err())
+		case err := <-f.ended:
+			f.ended <- err
+			return errors.Join(errors.New("the master has ended"), err)
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// converged waits until the settings service says that every peel runs what the newest commit gives it.
+func (f *fleet) converged(ctx context.Context) error {
+	head, err := f.work.Head()
+	if err != nil {
+		return err
+	}
+	return f.until(ctx, "converged", int64(f.r.o.Peels), func() int64 {
+		s, err := f.client.SyncStatus(ctx)
+		if err != nil || string(s.LastGood.Commit) != head.String() {
+			return 0
+		}
+		return int64(s.Counts.Applied)
+	})
+}
+
+// messages counts what a stream holds.
+func (f *fleet) messages(ctx context.Context, stream string) int64 {
+	s, err := f.js.Stream(ctx, stream)
+	if err != nil {
+		return 0
+	}
+	return int64(s.CachedInfo().State.Msgs)
+}
+
+// said counts what was ever stored in a stream.
+func (f *fleet) said(ctx context.Context, stream string) int64 {
+	s, err := f.js.Stream(ctx, stream)
+	if err != nil {
+		return 0
+	}
+	return int64(s.CachedInfo().State.LastSeq)
+}
+
+// restart stops the master with its bus, starts it at the same address, and waits until every peel has told its facts
+// again.
+func (f *fleet) restart(ctx context.Context) (float64, error) {
+	before := f.said(ctx, natsd.StreamFacts)
+	if err := f.end(); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := f.start(ctx); err != nil {
+		return 0, err
+	}
+	err := f.until(ctx, "back", before+int64(f.r.o.Peels), func() int64 { return f.said(ctx, natsd.StreamFacts) })
+	return time.Since(began).Seconds(), err
+}
+
+func portOf(address string) (int, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(u.Port())
+}

@@ -1,0 +1,81 @@
+package swarm
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/shirou/gopsutil/v4/host"
+	"github.com/shirou/gopsutil/v4/mem"
+)
+
+// A Machine is where a report was made.
+type Machine struct {
+	CPU      string `json:"cpu"`
+	Cores    int    `json:"cores"`
+	MemoryMB uint64 `json:"memory_mb"`
+	Kernel   string `json:"kernel"`
+	Go       string `json:"go"`
+}
+
+func describe() (Machine, error) {
+	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}
+	info, err := cpu.Info()
+	if err != nil {
+		return m, fmt.Errorf("cannot describe the processor: %w", err)
+	}
+	if len(info) > 0 {
+		m.CPU = info[0].ModelName
+	}
+	memory, err := mem.VirtualMemory()
+	if err != nil {
+		return m, fmt.Errorf("cannot describe the memory: %w", err)
+	}
+	m.MemoryMB = memory.Total >> 20
+	m.Kernel, err = host.KernelVersion()
+	return m, err
+}
+
+// String is the machine in words.
+func (m Machine) String() string {
+	return fmt.Sprintf("%d cores of %s, %d MiB, Linux %s, %s", m.Cores, m.CPU, m.MemoryMB, m.Kernel, m.Go)
+}
+
+// cpuTime is what this process has used of the processors.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err) // the arguments are constants
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// own is the memory of this process in KiB, without what it has freed.
+func own() float64 {
+	debug.FreeOSMemory()
+	return resident(os.Getpid())
+}
+
+// resident is the memory of a process in KiB, 0 if it cannot be learned.
+func resident(pid int) float64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(status) {
+		if rest, ok := strings.CutPrefix(string(line), "VmRSS:"); ok {
+			n, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			if err == nil {
+				return n
+			}
+		}
+	}
+	return 0
+}

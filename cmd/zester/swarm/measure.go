@@ -1,0 +1,198 @@
+package swarm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// jobTime is how long a job of a swarm may take.
+const jobTime = 2 * time.Minute
+
+func (f *fleet) measure(ctx context.Context, b baseline) error {
+	if err := f.pings(ctx, b); err != nil {
+		return err
+	}
+	if err := f.outputs(ctx); err != nil {
+		return err
+	}
+	if err := f.commits(ctx, b); err != nil {
+		return err
+	}
+	if err := f.results(ctx, b); err != nil {
+		return err
+	}
+	if f.r.o.Idle > 0 {
+		if err := f.idle(ctx); err != nil {
+			return err
+		}
+	}
+	back, err := f.restart(ctx)
+	if err != nil {
+		return err
+	}
+	f.r.figure("restart of the server: every peel back", "s", back, b.restart)
+	return nil
+}
+
+// A course is what one dispatched job did, in seconds from the first question to a master.
+type course struct {
+	returns []float64 // when the client heard each
+	ended   float64   // the record is final, with every return stored
+	stored  int       // successful returns in the record's rows
+}
+
+// dispatch does what the command line does, from the target expression to the rows.
+func (f *fleet) dispatch(ctx context.Context, function, expr string, args map[string]any) (c course, err error) {
+	began := time.Now()
+	resolved, err := f.client.Resolve(ctx, expr)
+	if err != nil {
+		return c, err
+	}
+	jid := wire.NewJID()
+	follower, err := f.client.Follow(jid, resolved.Peels)
+	if err != nil {
+		return c, err
+	}
+	defer follower.Close()
+	spec := job.Spec{JID: jid, Function: function, Args: args, Targets: resolved.Peels, TargetExpr: expr, Timeout: jobTime}
+	if _, err := f.client.Dispatch(ctx, spec); err != nil {
+		return c, err
+	}
+	for event, err := range follower.Events(ctx) {
+		switch {
+		case err != nil:
+			return c, err
+		case event.Return != nil:
+			c.returns = append(c.returns, time.Since(began).Seconds())
+		case event.Ended != nil:
+			c.ended = time.Since(began).Seconds()
+		}
+	}
+	for row, err := range f.client.Rows(ctx, jid) {
+		if err != nil {
+			return c, err
+		}
+		if row.Return != nil && row.Return.Success {
+			c.stored++
+		}
+	}
+	if len(c.returns) == 0 {
+		return c, fmt.Errorf("job %s: nobody has answered", jid)
+	}
+	return c, nil
+}
+
+func (f *fleet) pings(ctx context.Context, b baseline) error {
+	var last, ended, half, most []float64
+	lost := 0
+	var used time.Duration
+	for range f.r.o.Rounds {
+		before := cpuTime()
+		c, err := f.dispatch(ctx, "test.ping", "*", nil)
+		if err != nil {
+			return err
+		}
+		used += cpuTime() - before
+		slices.Sort(c.returns)
+		n := len(c.returns)
+		last, ended = append(last, c.returns[n-1]), append(ended, c.ended)
+		half, most = append(half, c.returns[n/2]), append(most, c.returns[n*99/100])
+		lost += f.r.o.Peels - c.stored
+	}
+	f.r.figure("test.ping of all: half have returned", "s", median(half), 0)
+	f.r.figure("test.ping of all: 99 % have returned", "s", median(most), 0)
+	f.r.figure("test.ping of all: last return", "s", median(last), b.ask)
+	f.r.figure("test.ping of all: ended, every return stored", "s", median(ended), b.ask)
+	f.r.figure("processor time of master, bus and client for a target", "ms", perPeel(used, f.r.o), b.askCPU)
+	f.r.figure("returns lost in all rounds", "", float64(lost), 0)
+	return nil
+}
+
+// outputs asks for 64 KiB of each of at most 1,000 peels.
+func (f *fleet) outputs(ctx context.Context) error {
+	n := min(f.r.o.Peels, outputPeels)
+	list := make([]string, n)
+	for i := range list {
+		list[i] = string(peelID(i))
+	}
+	args := map[string]any{"text": strings.Repeat("zester! ", outputLength/8)}
+	c, err := f.dispatch(ctx, "test.echo", "L@"+strings.Join(list, ","), args)
+	if err != nil {
+		return err
+	}
+	f.r.figure(fmt.Sprintf("64 KiB of output of %d peels stored", n), "s", c.ended, 0)
+	f.r.figure("outputs lost", "", float64(n-c.stored), 0)
+	return nil
+}
+
+// commits changes the settings of all peels, and then of each hundredth.
+func (f *fleet) commits(ctx context.Context, b baseline) error {
+	few := (f.r.o.Peels + 99) / 100
+	all, err := f.commit(ctx, f.r.o.Peels, func(i int) map[string][]byte { return files(i, 0, "") })
+	if err != nil {
+		return err
+	}
+	f.r.figure("commit that changes every peel: applied", "s", all, b.all)
+	part, err := f.commit(ctx, few, func(i int) map[string][]byte { return files(f.r.o.Rounds, i, "") })
+	if err != nil {
+		return err
+	}
+	f.r.figure("commit that changes 1 % of the peels: applied", "s", part, b.few)
+	return nil
+}
+
+// commit makes a commit in each round, and takes the time until n peels have reported that they run it.
+func (f *fleet) commit(ctx context.Context, n int, change func(round int) map[string][]byte) (float64, error) {
+	var took []float64
+	for round := range f.r.o.Rounds {
+		if _, err := f.work.Commit(fmt.Sprintf("Change %d peels, round %d", n, round), change(round+1), author); err != nil {
+			return 0, err
+		}
+		began, before := time.Now(), f.applied.Load()
+		if err := f.until(ctx, "applied", before+int64(n), f.applied.Load); err != nil {
+			return 0, err
+		}
+		took = append(took, time.Since(began).Seconds())
+		if err := f.converged(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return median(took), nil
+}
+
+// results lets a scheduled run be due on all peels in the same second, and counts how fast the records come.
+func (f *fleet) results(ctx context.Context, b baseline) error {
+	at := time.Now().Add(3*time.Second + time.Duration(f.r.o.Peels)*time.Millisecond).Truncate(time.Second)
+	probe := fmt.Sprintf("  probe: {at: %s, module: test.ping, return_job: true}\n", at.UTC().Format(time.RFC3339))
+	if _, err := f.work.Commit("A run on every peel at once", files(f.r.o.Rounds, f.r.o.Rounds, probe), author); err != nil {
+		return err
+	}
+	if err := f.converged(ctx); err != nil {
+		return err
+	}
+	before := f.messages(ctx, "KV_"+natsd.BucketJobReturns)
+	if err := f.until(ctx, "results", before+int64(f.r.o.Peels), func() int64 { return f.messages(ctx, "KV_"+natsd.BucketJobReturns) }); err != nil {
+		return err
+	}
+	f.r.figure("results of scheduled runs in records", "1/s", float64(f.r.o.Peels)/time.Since(at).Seconds(), b.puts)
+	return nil
+}
+
+// idle takes the processor time of a master and bus of which nobody wants anything.
+func (f *fleet) idle(ctx context.Context) error {
+	before := cpuTime()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(f.r.o.Idle):
+	}
+	f.r.figure("processor of idle master and bus", "%", 100*(cpuTime()-before).Seconds()/f.r.o.Idle.Seconds(), 0)
+	return nil
+}

@@ -1,0 +1,128 @@
+// Package swarm measures a bus and a master with a fleet that does not exist yet: thousands of peels, each the real one
+// with a connection and a credential of its own, that share this host and so cannot say anything about it.
+//
+// Every figure stands beside the same traffic on the bare bus, in the same run and on the same machine: connections that
+// know nothing of jobs and settings, a sender that counts answers, nothing recorded. What lies between the two is the
+// price of records, fences, acknowledgements and digests.
+//
+// The master, its bus and whoever asks it are this process, the peels are others, so that the processor time of the two
+// sides can be told apart. The state of the peels lies in memory where the system has a file system for that.
+package swarm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Limits of a swarm.
+const (
+	MaxPeels     = 20_000
+	perProcess   = 2500 // peels of one process, for want of more open files
+	outputPeels  = 1000 // that are asked for 64 KiB each
+	outputLength = 64 << 10
+)
+
+// Options say what to measure.
+type Options struct {
+	Peels  int
+	Procs  int           // that the peels share; 0: one for every 2500
+	Rounds int           // of each dispatch; 0: 5
+	TLS    bool          // the bus encrypts, as it does beyond loopback
+	Idle   time.Duration // how long the idle master is watched; 0: not at all
+	Worker []string      // program and arguments that call [Work]
+	Out    io.Writer     // progress; each Write is of whole lines
+	Log    slog.Handler  // of the daemons
+}
+
+// A Figure is one thing that was measured.
+type Figure struct {
+	Name  string  `json:"name"`
+	Unit  string  `json:"unit"` // s, ms, KiB, 1/s, %, or empty for a number
+	Value float64 `json:"value"`
+	Bare  float64 `json:"bare,omitempty"`  // of the bare bus with the same traffic; 0: there is no such thing
+	Ratio float64 `json:"ratio,omitempty"` // Value to Bare
+}
+
+// A Report is all that was measured in one run.
+type Report struct {
+	Version int      `json:"version"` // of this form: 1
+	Machine Machine  `json:"machine"`
+	Peels   int      `json:"peels"`
+	Procs   int      `json:"procs"`
+	Rounds  int      `json:"rounds"`
+	TLS     bool     `json:"tls"`
+	Figures []Figure `json:"figures"`
+}
+
+// A run is one measurement under way.
+type run struct {
+	o       Options
+	dir     string
+	report  *Report
+	workers []*worker
+}
+
+// Run measures, removes everything that it made, and returns the report. An error says in which part it happened.
+func Run(ctx context.Context, o Options) (_ *Report, err error) {
+	if o.Peels < 1 || o.Peels > MaxPeels {
+		return nil, fmt.Errorf("cannot run %d peels: 1 to %d are possible", o.Peels, MaxPeels)
+	}
+	if o.Procs == 0 {
+		o.Procs = (o.Peels + perProcess - 1) / perProcess
+	}
+	o.Procs = min(o.Procs, o.Peels)
+	if o.Rounds == 0 {
+		o.Rounds = 5
+	}
+	dir, err := os.MkdirTemp(stateDir(), "zester-swarm-")
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a directory for the swarm: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	machine, err := describe()
+	if err != nil {
+		return nil, err
+	}
+	r := &run{o: o, dir: dir, report: &Report{Version: 1, Machine: machine, Peels: o.Peels, Procs: o.Procs, Rounds: o.Rounds, TLS: o.TLS}}
+	bare, err := r.bare(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("cannot measure the bare bus: %w", err)
+	}
+	if err := r.product(ctx, bare); err != nil {
+		return nil, fmt.Errorf("cannot measure the fleet: %w", err)
+	}
+	return r.report, nil
+}
+
+// stateDir is a file system in memory, if there is one that has room.
+func stateDir() string {
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		return "/dev/shm"
+	}
+	return ""
+}
+
+func (r *run) path(name string) string { return filepath.Join(r.dir, name) }
+
+func (r *run) say(format string, args ...any) { fmt.Fprintf(r.o.Out, format+"\n", args...) }
+
+// figure adds a figure, with the ratio to the bare bus if that has one.
+func (r *run) figure(name, unit string, value, bare float64) {
+	f := Figure{Name: name, Unit: unit, Value: value, Bare: bare}
+	if bare > 0 {
+		f.Ratio = value / bare
+	}
+	r.report.Figures = append(r.report.Figures, f)
+	r.say("%s: %.4g %s", name, value, unit)
+}
+
+// peelID names the peels of a swarm, from 0.
+func peelID(i int) target.PeelID { return target.PeelID(fmt.Sprintf("sim-%05d", i)) }

@@ -1,0 +1,199 @@
+package swarm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// jitter spreads the connections that come back after an outage, as that of peels does.
+const jitter = 2 * time.Second
+
+// dialsAtOnce is how many bare connections of a process are being made.
+const dialsAtOnce = 16
+
+// Subjects of the bare bus. No stream keeps them.
+const (
+	bareCmd     = "zester.bare.cmd."
+	bareReturn  = "zester.bare.return."
+	bareApplied = "zester.bare.applied."
+	bareHello   = "zester.bare.hello."
+)
+
+// orders are what a process that simulates peels is told on its standard input.
+type orders struct {
+	URL, CA, Keys, Dir string
+	From, To           int  // the peels, To excluded
+	Bare               bool // connections alone
+}
+
+// A worker is such a process.
+type worker struct {
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	said  bytes.Buffer // on its standard error
+}
+
+// hire starts the workers, each with its share of the peels.
+func (r *run) hire(ctx context.Context, o orders) error {
+	for i := range r.o.Procs {
+		o.From, o.To = r.o.Peels*i/r.o.Procs, r.o.Peels*(i+1)/r.o.Procs
+		data, err := json.Marshal(o)
+		if err != nil {
+			return err
+		}
+		w := &worker{cmd: exec.CommandContext(ctx, r.o.Worker[0], r.o.Worker[1:]...)}
+		w.cmd.Stderr = &w.said
+		w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+		if w.stdin, err = w.cmd.StdinPipe(); err != nil {
+			return err
+		}
+		if err := w.cmd.Start(); err != nil {
+			return fmt.Errorf("cannot start a process for peels: %w", err)
+		}
+		r.workers = append(r.workers, w)
+		if _, err := w.stdin.Write(append(data, '\n')); err != nil {
+			return fmt.Errorf("cannot tell a process its peels: %w", err)
+		}
+	}
+	return nil
+}
+
+// dismiss ends the workers and returns what went wrong with them.
+func (r *run) dismiss() error {
+	var errs []error
+	for _, w := range r.workers {
+		_ = w.stdin.Close()
+	}
+	for _, w := range r.workers {
+		if err := w.cmd.Wait(); err != nil {
+			errs = append(errs, fmt.Errorf("a process of peels: %w: %.500s", err, bytes.TrimSpace(w.said.Bytes())))
+		}
+	}
+	r.workers = nil
+	return errors.Join(errs...)
+}
+
+// memoryOfPeels is what one simulated peel takes, in KiB.
+func (r *run) memoryOfPeels() (kib float64) {
+	for _, w := range r.workers {
+		kib += resident(w.cmd.Process.Pid)
+	}
+	return kib / float64(r.o.Peels)
+}
+
+// Work simulates the peels that a line of in names, until in ends or ctx does. It is what the processes that
+// Options.Worker starts have to call.
+func Work(ctx context.Context, in io.Reader) error {
+	d := json.NewDecoder(in)
+	var o orders
+	if err := d.Decode(&o); err != nil {
+		return fmt.Errorf("cannot read what to simulate: %w", err)
+	}
+	keys, err := auth.Open(o.Keys)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		_, _ = io.Copy(io.Discard, in)
+	}()
+	if o.Bare {
+		return o.connections(ctx, keys)
+	}
+	return o.peels(ctx, keys)
+}
+
+func (o orders) options(creds []byte) []nats.Option {
+	opts := []nats.Option{nats.UserCredentialBytes(creds)}
+	if o.CA != "" {
+		opts = append(opts, nats.RootCAs(o.CA))
+	}
+	return opts
+}
+
+func (o orders) peels(ctx context.Context, keys *auth.Keys) error {
+	g, ctx := errgroup.WithContext(ctx)
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	for i := o.From; i < o.To && ctx.Err() == nil; i++ {
+		id := peelID(i)
+		creds, err := keys.Creds(auth.RolePeel, id.Wire(), 0)
+		if err != nil {
+			return err
+		}
+		p, err := peel.New(peel.Options{
+			ID: id, DataDir: filepath.Join(o.Dir, string(id)), URL: o.URL, Connect: o.options(creds), Simulated: true, Log: log,
+			Facts: target.Facts{"os": "simulated", "rack": strconv.Itoa(i % 40), "site": strconv.Itoa(i % 7)},
+		})
+		if err != nil {
+			return err
+		}
+		g.Go(func() error { return p.Run(ctx) })
+	}
+	return g.Wait()
+}
+
+// connections answer commands and settings at once, and know nothing of what they mean.
+func (o orders) connections(ctx context.Context, keys *auth.Keys) error {
+	g := new(errgroup.Group)
+	g.SetLimit(dialsAtOnce)
+	conns := make([]*nats.Conn, o.To-o.From)
+	for i := range conns {
+		g.Go(func() (err error) {
+			conns[i], err = o.dial(keys, string(peelID(o.From+i)))
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	for _, nc := range conns {
+		nc.Close()
+	}
+	return nil
+}
+
+func (o orders) dial(keys *auth.Keys, name string) (*nats.Conn, error) {
+	creds, err := keys.Creds(auth.RoleMaster, name, 0)
+	if err != nil {
+		return nil, err
+	}
+	hello := func(nc *nats.Conn) { _ = nc.Publish(bareHello+name, nil) }
+	opts := append(o.options(creds), nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)), nats.MaxReconnects(-1),
+		nats.ReconnectBufSize(-1), nats.ReconnectHandler(hello), nats.ReconnectWait(time.Second), nats.ReconnectJitter(jitter, jitter))
+	nc, err := nats.Connect(o.URL, opts...)
+	if err != nil {
+		return nil, err
+	}
+	for subject, reply := range map[string]string{bareCmd + name: bareReturn + name, wire.Settings(name): bareApplied + name} {
+		if _, err := nc.Subscribe(subject, func(*nats.Msg) { _ = nc.Publish(reply, answer) }); err != nil {
+			return nil, err
+		}
+	}
+	hello(nc)
+	return nc, nc.Flush()
+}
+
+// answer is about as long as the return of test.ping.
+var answer = bytes.Repeat([]byte("x"), 160)
