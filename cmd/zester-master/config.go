@@ -36,7 +36,15 @@ type Config struct {
 	Creds    string        `yaml:"creds"`     // file with this master's credential for the external server
 	CA       string        `yaml:"ca"`        // file with the certificates that sign the external server's; empty: the system's
 	Replicas int           `yaml:"replicas"`  // of every bucket and stream on an external cluster
+	REST     REST          `yaml:"rest"`      // where programs ask over HTTP
 	LogLevel slog.Level    `yaml:"log_level"` // debug, info, warn or error; read again on SIGHUP
+}
+
+// REST is the part of master.yaml about HTTP. Its flags are --rest-listen and so on.
+type REST struct {
+	Listen string `yaml:"listen"` // HOST:PORT; empty: nothing is served
+	Cert   string `yaml:"cert"`   // file with the certificate to show; empty: one that the master's own authority signs
+	Key    string `yaml:"key"`    // file with its key
 }
 
 func defaults() daemon.Config {
@@ -60,12 +68,15 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.Creds, "creds", c.Creds, "read the credential for the external server from `FILE`")
 	fs.StringVar(&c.CA, "ca", c.CA, "check the external server against the certificates in `FILE`")
 	fs.IntVar(&c.Replicas, "replicas", c.Replicas, "keep `N` copies of every bucket and stream on an external cluster")
+	fs.StringVar(&c.REST.Listen, "rest-listen", c.REST.Listen, "serve REST on `HOST:PORT`")
+	fs.StringVar(&c.REST.Cert, "rest-cert", c.REST.Cert, "show the certificate in `FILE` there")
+	fs.StringVar(&c.REST.Key, "rest-key", c.REST.Key, "read the certificate's key from `FILE`")
 	fs.TextVar(&c.LogLevel, "log-level", c.LogLevel, "log from `LEVEL` on: debug, info, warn, error")
 }
 
 // Prepare checks the configuration as a whole.
 func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
-	o := master.Options{DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas, Log: log}
+	o := master.Options{DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas, REST: master.REST(c.REST), Log: log}
 	if err := c.bus(&o); err != nil {
 		return d, err
 	}

@@ -36,6 +36,14 @@ func TestTheExampleNamesEveryField(t *testing.T) {
 			t.Errorf("%s is not in the example", name)
 			continue
 		}
+		if part := value.Field(i); part.Kind() == reflect.Struct {
+			for j := range part.NumField() {
+				if inner := part.Type().Field(j).Tag.Get("yaml"); node.Get(name).Get(inner) == nil || !part.Field(j).IsZero() {
+					t.Errorf("%s.%s is not in the example, or has a default that it does not tell", name, inner)
+				}
+			}
+			continue
+		}
 		want := fmt.Sprintf("# Default: %v\n", value.Field(i))
 		switch {
 		case name == "id", name == "data_dir":
@@ -83,6 +91,11 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		{"external server without a credential", func(c *Config) { c.NATS = "nats://bus" }, "creds"},
 		{"credential that is not there", func(c *Config) { c.NATS, c.Creds = "nats://bus", "/nowhere/creds" }, "/nowhere/creds"},
 		{"credential of another", func(c *Config) { c.NATS, c.Creds, c.ID = "nats://bus", creds, "m3" }, `master "m3" with the credential of "m2"`},
+		{"REST without a port", func(c *Config) { c.REST.Listen = "127.0.0.1" }, `"127.0.0.1"`},
+		{"port of REST", func(c *Config) { c.REST.Listen = "127.0.0.1:65536" }, "65536"},
+		{"certificate without a key", func(c *Config) { c.REST.Listen, c.REST.Cert = "127.0.0.1:0", "/nowhere/cert" }, "no key"},
+		{"certificate without an address", func(c *Config) { c.REST.Cert, c.REST.Key = "/nowhere/cert", "/nowhere/key" }, "without an address"},
+		{"certificate that is not there", func(c *Config) { c.REST = REST{"127.0.0.1:0", "/nowhere/cert", "/nowhere/key"} }, "/nowhere/cert"},
 		{"no data directory", func(c *Config) { c.DataDir = "" }, "data directory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

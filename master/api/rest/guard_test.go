@@ -1,0 +1,317 @@
+package rest_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A route is one of the API, and which scopes open it. OWN stands for a job that the asking token made, else for
+// another's; NEW for one that runs.
+type route struct {
+	method, path string
+	scopes       []auth.Scope
+	body         any
+}
+
+var (
+	read, run  = auth.ScopeRead, auth.ScopeDispatch
+	aDispatch  = object{"target": "web-01", "function": "test.ping"}
+	everyRoute = []route{
+		{"POST", "/api/v1/jobs", []auth.Scope{run}, aDispatch},
+		{"GET", "/api/v1/jobs", []auth.Scope{read}, nil},
+		{"GET", "/api/v1/jobs/{jid}", []auth.Scope{read}, nil},
+		{"GET", "/api/v1/jobs/{jid}/returns", []auth.Scope{read}, nil},
+		{"GET", "/api/v1/jobs/{jid}/events", []auth.Scope{read}, nil},
+		{"POST", "/api/v1/jobs/{jid}/cancel", nil, nil},
+		{"GET", "/api/v1/peels", []auth.Scope{read}, nil},
+		{"GET", "/api/v1/targets?expr=*", []auth.Scope{read}, nil},
+		{"GET", "/metrics", []auth.Scope{read}, nil},
+	}
+	// ownJob are the routes of a job that its own maker may use too.
+	ownJob = []route{
+		{"GET", "/api/v1/jobs/{jid}", []auth.Scope{read, run}, nil},
+		{"GET", "/api/v1/jobs/{jid}/returns", []auth.Scope{read, run}, nil},
+		{"GET", "/api/v1/jobs/{jid}/events", []auth.Scope{read, run}, nil},
+		{"POST", "/api/v1/jobs/{jid}/cancel", []auth.Scope{run}, nil},
+	}
+)
+
+// TestDenyMatrix tries each scope on each route, on jobs of others and on those that the token made.
+func TestDenyMatrix(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, nil)
+		admin := s.admin()
+		other := s.dispatch(admin, object{"target": "web-01", "function": "test.ping", "timeout": "1s"})
+		time.Sleep(30 * time.Second)
+		for i, scopes := range [][]auth.Scope{{read}, {run}, {read, run}, {auth.ScopeAdmin}} {
+			token := s.token(auth.TokenRequest{Name: fmt.Sprintf("t%d", i), Scopes: scopes})
+			has := func(r route) bool {
+				return slices.Contains(scopes, auth.ScopeAdmin) || slices.ContainsFunc(r.scopes, func(s auth.Scope) bool { return slices.Contains(scopes, s) })
+			}
+			try := func(r route, jid wire.JID) {
+				t.Helper()
+				a := s.ask(token, r.method, strings.ReplaceAll(r.path, "{jid}", string(jid)), r.body)
+				if !has(r) {
+					refused(t, a, 403, "the token has not the scope")
+				} else if a.status == 401 || a.status == 403 || a.status == 429 || a.status >= 500 {
+					t.Errorf("%v: %s %s: %d %s", scopes, r.method, r.path, a.status, a.body)
+				}
+				time.Sleep(time.Second)
+			}
+			for _, r := range everyRoute {
+				try(r, other)
+			}
+			if !slices.Contains(scopes, run) {
+				continue
+			}
+			own := s.dispatch(token, object{"target": "web-01", "function": "test.ping", "timeout": "1s"})
+			time.Sleep(30 * time.Second)
+			for _, r := range ownJob {
+				try(r, own)
+			}
+		}
+	})
+}
+
+// TestNobodyComesInWithoutAToken tries everything that is no token that opens.
+func TestNobodyComesInWithoutAToken(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		ran := false
+		s.peel("web-01", nil, func(*nats.Conn, wire.Request) { ran = true })
+		admin := s.admin()
+		expired := s.token(auth.TokenRequest{Name: "expired", Scopes: []auth.Scope{auth.ScopeAdmin}, TTL: time.Second})
+		revoked := s.token(auth.TokenRequest{Name: "revoked", Scopes: []auth.Scope{auth.ScopeAdmin}})
+		if _, err := s.tokens.Revoke(t.Context(), "revoked", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		wrong, _ := auth.NewSecret("admin")
+		time.Sleep(time.Minute)
+		for name, header := range map[string][]string{
+			"none": nil, "empty": {""}, "no scheme": {admin}, "basic": {"Basic " + admin}, "no token": {"Bearer"}, "blank": {"Bearer "},
+			"wrong": {"Bearer " + wrong}, "expired": {"Bearer " + expired}, "revoked": {"Bearer " + revoked}, "two": {"Bearer " + admin, "Bearer " + wrong},
+			"two in one": {"Bearer " + admin + ", Bearer " + admin}, "space before": {" Bearer  " + admin},
+		} {
+			for i, r := range everyRoute {
+				s.from = fmt.Sprintf("198.51.100.%d:1", i) // each address guesses once
+				s.client.CloseIdleConnections()
+				var body io.Reader
+				if r.body != nil {
+					body = strings.NewReader(`{"target":"*","function":"test.ping"}`)
+				}
+				req, err := http.NewRequestWithContext(t.Context(), r.method, "http://master"+strings.ReplaceAll(r.path, "{jid}", string(wire.NewJID())), body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header["Authorization"] = header
+				a := s.do(req)
+				if a.status != 401 {
+					t.Errorf("%s: %s %s", name, r.method, r.path)
+				}
+				refused(t, a, 401, "token")
+				if challenge := a.header.Get("Www-Authenticate"); !strings.HasPrefix(challenge, "Bearer ") || (header != nil) != strings.Contains(challenge, "invalid_token") {
+					t.Errorf("%s: the challenge is %q", name, challenge)
+				}
+			}
+			time.Sleep(10 * time.Minute)
+		}
+		synctest.Wait()
+		if ran {
+			t.Error("something was run")
+		}
+		if len(s.log.with(wrong[len(wrong)-20:])) > 0 {
+			t.Error("a token is in the log")
+		}
+	})
+}
+
+func TestATokenRunsOnlyWithinItsLimits(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		var ran []target.PeelID
+		for _, id := range []target.PeelID{"db-01", "web-01", "web-02"} {
+			s.peel(id, target.Facts{"role": string(id[:2])}, func(nc *nats.Conn, r wire.Request) { ran = append(ran, id); echo(id)(nc, r) })
+		}
+		limited := s.token(auth.TokenRequest{
+			Name: "limited", Scopes: []auth.Scope{run}, Limits: auth.Limits{Target: "web-* and not web-09", Functions: []string{"test.*", "sys.doc"}},
+		})
+		for _, c := range []struct{ target, function, refused string }{
+			{"web-01", "test.ping", ""},
+			{"web-*", "sys.doc", ""},
+			{"G@role:we", "test.ping", ""},
+			{"*", "test.ping", "1 of 3 targets, the first of them db-01"},
+			{"L@web-01,db-01", "test.ping", "db-01"},
+			{"not web-*", "test.ping", "db-01"},
+			{"web-01", "cmd.run", "cmd.run"},
+			{"web-01", "sys.docs", "sys.docs"},
+		} {
+			a := s.ask(limited, "POST", "/api/v1/jobs", object{"target": c.target, "function": c.function})
+			if c.refused == "" {
+				want[job.Job](t, a, 202)
+			} else {
+				refused(t, a, 403, c.refused)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		slices.Sort(ran)
+		if want := []target.PeelID{"web-01", "web-01", "web-01", "web-02", "web-02"}; !slices.Equal(ran, want) {
+			t.Errorf("%v ran something, want %v", ran, want)
+		}
+		if len(s.log.with("job refused", "token:limited", "cmd.run")) != 1 {
+			t.Errorf("%q", s.log.with("job refused"))
+		}
+		// A new peel that matches is within, and a limit that cannot be evaluated lets nothing through.
+		s.peel("web-03", nil, echo("web-03"))
+		want[job.Job](t, s.ask(limited, "POST", "/api/v1/jobs", object{"target": "web-03", "function": "test.ping"}), 202)
+		broken := s.token(auth.TokenRequest{Name: "broken", Scopes: []auth.Scope{run}, Limits: auth.Limits{Target: "N@gone"}})
+		refused(t, s.ask(broken, "POST", "/api/v1/jobs", object{"target": "web-03", "function": "test.ping"}), 503, "the limits of the token")
+	})
+}
+
+func TestGuessingLocksAnAddressOut(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		reader := s.reader()
+		from := func(address string) {
+			s.from = address
+			s.client.CloseIdleConnections()
+			synctest.Wait()
+		}
+		guess := func() answer {
+			wrong, _ := auth.NewSecret("reader")
+			return s.ask(wrong, "GET", "/api/v1/peels", nil)
+		}
+		from("[2001:db8::1]:4000")
+		for i := range 10 {
+			from(fmt.Sprintf("[2001:db8::%d]:4000", i+1)) // one network of 64 bits is one address
+			refused(t, guess(), 401, "not known")
+		}
+		a := guess()
+		refused(t, a, 429, "wrong tokens")
+		if a.header.Get("Retry-After") != "6" {
+			t.Errorf("try again after %q", a.header.Get("Retry-After"))
+		}
+		refused(t, s.ask(reader, "GET", "/api/v1/peels", nil), 429, "wrong tokens")
+		for _, other := range []string{"[2001:db8:0:1::1]:4000", "192.0.2.7:4000"} {
+			from(other)
+			if a := s.ask(reader, "GET", "/api/v1/peels", nil); a.status != 200 {
+				t.Errorf("%s: %d", other, a.status)
+			}
+		}
+		from("[2001:db8::1]:4000")
+		time.Sleep(6 * time.Second)
+		if a := s.ask(reader, "GET", "/api/v1/peels", nil); a.status != 200 {
+			t.Errorf("after the time of one guess: %d", a.status)
+		}
+		refused(t, guess(), 401, "not known")
+		refused(t, guess(), 429, "wrong tokens")
+	})
+}
+
+// TestWhoIsMistakenIsNotAGuesser: a token that has ended, and none at all, lock nobody out.
+func TestWhoIsMistakenIsNotAGuesser(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		reader := s.reader()
+		ended := s.token(auth.TokenRequest{Name: "ended", Scopes: []auth.Scope{read}, TTL: time.Second})
+		time.Sleep(time.Second)
+		for range 30 {
+			refused(t, s.ask(ended, "GET", "/api/v1/peels", nil), 401, "expired")
+			refused(t, s.ask("", "GET", "/api/v1/peels", nil), 401, "bearer token")
+		}
+		if a := s.ask(reader, "GET", "/api/v1/peels", nil); a.status != 200 {
+			t.Errorf("%d", a.status)
+		}
+	})
+}
+
+func TestATokenThatAsksTooOftenWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		reader, admin := s.reader(), s.admin()
+		served := 0
+		for range 100 {
+			a := s.ask(reader, "GET", "/api/v1/peels", nil)
+			if a.status == 200 {
+				served++
+				continue
+			}
+			refused(t, a, 429, "20 requests a second")
+		}
+		if served != 40 {
+			t.Errorf("%d were served at once", served)
+		}
+		if a := s.ask(admin, "GET", "/api/v1/peels", nil); a.status != 200 {
+			t.Errorf("another token: %d", a.status)
+		}
+		time.Sleep(time.Second)
+		served = 0
+		for range 100 {
+			if a := s.ask(reader, "GET", "/api/v1/peels", nil); a.status == 200 {
+				served++
+			}
+		}
+		if served != 20 {
+			t.Errorf("%d were served after a second", served)
+		}
+	})
+}
+
+func TestWithoutTheBusNothingIsServedAndNobodyLockedOut(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		reader := s.reader()
+		s.bus.Stop(t)
+		for range 20 {
+			refused(t, s.ask(reader, "GET", "/api/v1/peels", nil), 503, "tokens cannot be checked")
+		}
+		s.bus.Start(t)
+		time.Sleep(10 * time.Second)
+		if a := s.ask(reader, "GET", "/api/v1/peels", nil); a.status != 200 {
+			t.Errorf("when it is back: %d %s", a.status, a.body)
+		}
+	})
+}
+
+// TestSlowAndLargeRequestsEnd writes requests by hand.
+func TestSlowAndLargeRequestsEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		admin := s.admin()
+		head := "POST /api/v1/jobs HTTP/1.1\r\nHost: master\r\nContent-Type: application/json\r\nAuthorization: Bearer " + admin + "\r\n"
+		for _, c := range []struct {
+			name, text string
+			status     int // 0: the connection is closed without an answer
+			within     time.Duration
+		}{
+			{"half a header", "GET /healthz HTTP/1.1\r\nHost: mas", 0, 6 * time.Second},
+			{"half a body", head + "Content-Length: 100\r\n\r\n{\"target\":", 408, 6 * time.Second},
+			{"a large header", "GET /healthz HTTP/1.1\r\nHost: master\r\nX-Large: " + strings.Repeat("a", 32<<10) + "\r\n\r\n", 431, time.Second},
+			{"a large body", head + "Content-Length: 2000000\r\n\r\n" + strings.Repeat(" ", 1<<20+1), 413, time.Second},
+			{"not JSON", strings.Replace(head, "application/json", "text/html", 1) + "Content-Length: 2\r\n\r\n{}", 415, time.Second},
+			{"nothing", "", 0, 6 * time.Second},
+		} {
+			conn, err := s.client.Transport.(*http.Transport).DialContext(t.Context(), "tcp", "master")
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			go func() { _, _ = io.WriteString(conn, c.text) }()
+			status := 0
+			if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil {
+				status = resp.StatusCode
+			}
+			if took := time.Since(began); status != c.status || took > c.within {
+				t.Errorf("%s: %d after %v, want %d", c.name, status, took, c.status)
+			}
+			_ = conn.Close()
+		}
+	})
+}

@@ -1,0 +1,280 @@
+package rest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// document is what the tests need of OpenAPI.
+type document struct {
+	OpenAPI string                          `json:"openapi"`
+	Paths   map[string]map[string]operation `json:"paths"`
+	schemas map[string]any
+}
+
+type operation struct {
+	Responses map[string]struct {
+		Content map[string]struct{ Schema any }
+	}
+	Security []map[string][]string
+}
+
+func (s *system) document() document {
+	s.t.Helper()
+	a := s.ask("", "GET", "/api/v1/openapi.json", nil)
+	if kind := a.header.Get("Content-Type"); kind != "application/openapi+json" {
+		s.t.Errorf("it is %s", kind)
+	}
+	d := want[document](s.t, a, 200)
+	whole := want[map[string]any](s.t, a, 200)
+	d.schemas = whole["components"].(object)["schemas"].(object)
+	return d
+}
+
+// TestTheDocumentTellsEveryRouteAndItsScopes compares it with the table that the deny matrix tries.
+func TestTheDocumentTellsEveryRouteAndItsScopes(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d := s.document()
+		if !strings.HasPrefix(d.OpenAPI, "3.1.") {
+			t.Errorf("it is OpenAPI %s", d.OpenAPI)
+		}
+		told := map[string][]string{}
+		for path, operations := range d.Paths {
+			for method, op := range operations {
+				for _, alternative := range op.Security {
+					told[strings.ToUpper(method)+" "+path] = append(told[strings.ToUpper(method)+" "+path], alternative["token"]...)
+				}
+			}
+		}
+		tried := map[string][]string{}
+		for _, r := range slices.Concat(everyRoute, ownJob) {
+			path, _, _ := strings.Cut(r.path, "?")
+			key := r.method + " " + path
+			if path == "/metrics" {
+				continue
+			}
+			for _, scope := range append(slices.Clone(r.scopes), auth.ScopeAdmin) {
+				if !slices.Contains(tried[key], string(scope)) {
+					tried[key] = append(tried[key], string(scope))
+				}
+			}
+		}
+		for _, routes := range []map[string][]string{told, tried} {
+			for key := range routes {
+				slices.Sort(routes[key])
+			}
+		}
+		if !maps.EqualFunc(told, tried, slices.Equal[[]string]) {
+			t.Errorf("told:  %v\ntried: %v", told, tried)
+		}
+	})
+}
+
+// TestEveryStatusInTheDocumentIsGiven has each route answer with each status that the document tells of it, and with no
+// other, and holds the answers against their schemas.
+func TestEveryStatusInTheDocumentIsGiven(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d := s.document()
+		given := map[string]map[string]bool{}
+		check := func(method, path string, a answer) {
+			t.Helper()
+			key, status := method+" "+path, strconv.Itoa(a.status)
+			r, ok := d.Paths[path][strings.ToLower(method)].Responses[status]
+			if !ok {
+				t.Errorf("%s gives %s, of which the document does not tell: %s", key, status, a.body)
+				return
+			}
+			if given[key] == nil {
+				given[key] = map[string]bool{}
+			}
+			given[key][status] = true
+			kind, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
+			content, ok := r.Content[kind]
+			if ok != (a.status != 204) {
+				t.Errorf("%s, %s: the document does not tell of %q", key, status, kind)
+			}
+			if kind != "application/json" && kind != "application/problem+json" {
+				return
+			}
+			var body any
+			if err := json.Unmarshal(a.body, &body); err != nil {
+				t.Errorf("%s: %v", key, err)
+			}
+			for _, wrong := range d.differs(content.Schema, body, "body") {
+				t.Errorf("%s, %s: %s", key, status, wrong)
+			}
+		}
+		s.provoke(check)
+		for path, operations := range d.Paths {
+			for method, op := range operations {
+				for status := range op.Responses {
+					if key := strings.ToUpper(method) + " " + path; !given[key][status] {
+						t.Errorf("%s was never answered with %s", key, status)
+					}
+				}
+			}
+		}
+	})
+}
+
+// provoke asks in every way that has an answer of its own.
+func (s *system) provoke(check func(method, path string, a answer)) {
+	const jobs, jobPath = "/api/v1/jobs", "/api/v1/jobs/{jid}"
+	s.peel("web-01", nil, echo("web-01"))
+	s.peel("web-02", nil, func(nc *nats.Conn, r wire.Request) { ack(nc, "web-02", r) })
+	admin, reader := s.admin(), s.reader()
+	runner := s.token(auth.TokenRequest{Name: "runner", Scopes: []auth.Scope{run}})
+	ended := s.dispatch(admin, object{"target": "web-01", "function": "test.ping", "args": object{"n": 1}})
+	running := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "1h"})
+	time.Sleep(5 * time.Second)
+	at := func(path string, jid wire.JID) string {
+		return strings.Replace(path, "{jid}", string(jid), 1)
+	}
+	good := object{"target": "web-01", "function": "test.ping", "batch": object{"size": 1}, "metadata": object{"k": "v"}}
+	check("POST", jobs, s.ask(admin, "POST", jobs, good))
+	check("POST", jobs, s.ask(admin, "POST", jobs, "{"))
+	check("POST", jobs, s.ask(admin, "POST", jobs, object{"target": "*", "function": "test.ping", "expect": 9}))
+	check("POST", jobs, s.ask(admin, "POST", jobs, strings.Repeat(" ", 2<<20)))
+	check("POST", jobs, s.slowBody(admin))
+	check("POST", jobs, s.otherType(admin))
+	for _, path := range []string{jobPath, jobPath + "/returns"} {
+		check("GET", path, s.ask(reader, "GET", at(path, ended), nil))
+		check("GET", path, s.ask(reader, "GET", at(path, running), nil))
+		check("GET", path, s.ask(reader, "GET", at(path, wire.NewJID()), nil))
+	}
+	events := jobPath + "/events"
+	check("GET", events, s.ask(reader, "GET", at(events, ended), nil))
+	check("GET", events, s.resumed(reader, ended))
+	check("GET", events, s.ask(reader, "GET", at(events, wire.NewJID()), nil))
+	cancel := jobPath + "/cancel"
+	check("POST", cancel, s.ask(admin, "POST", at(cancel, running), nil))
+	check("POST", cancel, s.ask(admin, "POST", at(cancel, ended), nil))
+	check("POST", cancel, s.ask(admin, "POST", at(cancel, wire.NewJID()), nil))
+	for _, path := range []string{jobs, "/api/v1/peels", "/api/v1/targets"} {
+		ask := path
+		if path == "/api/v1/targets" {
+			ask += "?expr=L@web-01,web-09"
+		}
+		check("GET", path, s.ask(reader, "GET", ask, nil))
+	}
+	all := []struct{ method, path, denied string }{
+		{"POST", jobs, reader},
+		{"GET", jobs, runner},
+		{"GET", jobPath, runner},
+		{"GET", jobPath + "/returns", runner},
+		{"GET", events, runner},
+		{"POST", cancel, runner},
+		{"GET", "/api/v1/peels", runner},
+		{"GET", "/api/v1/targets", runner},
+	}
+	ask := func(token, method, path, query string) answer {
+		var body any
+		if path == jobs && method == "POST" {
+			body = good
+		}
+		return s.ask(token, method, at(path, ended)+query, body)
+	}
+	for _, r := range all {
+		time.Sleep(time.Minute)
+		query := ""
+		if r.path == "/api/v1/targets" {
+			query = "?expr=*"
+		}
+		check(r.method, r.path, ask("", r.method, r.path, query))
+		check(r.method, r.path, ask(r.denied, r.method, r.path, query))
+		check(r.method, r.path, ask(admin, r.method, r.path, "?nonsense=1"))
+		for s.ask(admin, "GET", "/api/v1/peels", nil).status != 429 {
+		}
+		check(r.method, r.path, ask(admin, r.method, r.path, query))
+	}
+	time.Sleep(time.Minute)
+	s.bus.Stop(s.t)
+	for _, r := range all {
+		check(r.method, r.path, ask(admin, r.method, r.path, ""))
+	}
+	s.bus.Start(s.t)
+	time.Sleep(10 * time.Second)
+}
+
+// request asks with further headers.
+func (s *system) request(method, path, token string, header map[string]string, body io.Reader) answer {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, "http://master"+path, body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
+	return s.do(req)
+}
+
+func (s *system) slowBody(token string) answer {
+	never, w := io.Pipe()
+	defer w.Close()
+	return s.request("POST", "/api/v1/jobs", token, map[string]string{"Content-Type": "application/json"}, never)
+}
+
+func (s *system) otherType(token string) answer {
+	return s.request("POST", "/api/v1/jobs", token, map[string]string{"Content-Type": "application/xml"}, strings.NewReader("<job/>"))
+}
+
+func (s *system) resumed(token string, jid wire.JID) answer {
+	return s.request("GET", "/api/v1/jobs/"+string(jid)+"/events", token, map[string]string{"Last-Event-ID": "999999"}, nil)
+}
+
+// differs tells where a value is not what a schema says.
+func (d *document) differs(schema, value any, at string) (wrong []string) {
+	s, _ := schema.(object)
+	if ref, ok := s["$ref"].(string); ok {
+		return d.differs(d.schemas[ref[strings.LastIndexByte(ref, '/')+1:]], value, at)
+	}
+	kind := "null"
+	switch v := value.(type) {
+	case map[string]any:
+		kind = "object"
+		properties, _ := s["properties"].(object)
+		for name, inner := range v {
+			if p, ok := properties[name]; ok {
+				wrong = append(wrong, d.differs(p, inner, at+"."+name)...)
+			} else if s["additionalProperties"] == false {
+				wrong = append(wrong, at+"."+name+" is not in the document")
+			}
+		}
+		required, _ := s["required"].([]any)
+		for _, name := range required {
+			if _, ok := v[name.(string)]; !ok {
+				wrong = append(wrong, fmt.Sprintf("%s.%s is missing", at, name))
+			}
+		}
+	case []any:
+		kind = "array"
+		for i, inner := range v {
+			wrong = append(wrong, d.differs(s["items"], inner, fmt.Sprintf("%s[%d]", at, i))...)
+		}
+	case string:
+		kind = "string"
+	case bool:
+		kind = "boolean"
+	case float64:
+		kind = "number"
+	}
+	if types := fmt.Sprint(s["type"]); s["type"] != nil && !strings.Contains(types, kind) && (kind != "number" || !strings.Contains(types, "integer")) {
+		wrong = append(wrong, fmt.Sprintf("%s is %s, not %s", at, kind, types))
+	}
+	return wrong
+}

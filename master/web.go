@@ -1,0 +1,57 @@
+package master
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"path/filepath"
+
+	"github.com/seed-c01c3da5/zester/master/api/rest"
+	"github.com/seed-c01c3da5/zester/master/auth"
+)
+
+// checkREST tells what cannot work before anything is started or written.
+func (m *Master) checkREST() error {
+	o := m.o.REST
+	if (o.Cert == "") != (o.Key == "") {
+		return errors.New("cannot serve REST with a certificate and no key, or with a key and no certificate")
+	}
+	if o.Listen == "" {
+		if o.Cert != "" {
+			return errors.New("cannot use a certificate for REST without an address to listen on")
+		}
+		return nil
+	}
+	config := &tls.Config{}
+	if o.Cert != "" {
+		var err error
+		if config, err = rest.Certificate(o.Cert, o.Key, m.log); err != nil {
+			return err
+		}
+	}
+	_, err := rest.New(rest.Options{Listen: o.Listen, TLS: config})
+	return err
+}
+
+// web is the REST server. Where it is given no certificate and others can reach it, the authority in the data directory
+// signs one.
+func (m *Master) web() (*rest.Server, error) {
+	o := rest.Options{Listen: m.o.REST.Listen, Log: m.log}
+	host, _, err := net.SplitHostPort(o.Listen)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case m.o.REST.Cert != "":
+		if o.TLS, err = rest.Certificate(m.o.REST.Cert, m.o.REST.Key, m.log); err != nil {
+			return nil, err
+		}
+	case !rest.Loopback(host):
+		ca, err := auth.OpenCA(filepath.Join(m.o.DataDir, "tls"))
+		if err != nil {
+			return nil, err
+		}
+		o.TLS = ca.Config(append(m.o.Names, host)...)
+	}
+	return rest.New(o)
+}
