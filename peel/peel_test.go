@@ -315,11 +315,14 @@ func TestAnEntryThatThisBuildCannotUseIsReportedAndTheOthersRun(t *testing.T) {
 		for report.Digest != string(digest) {
 			report = b.applied()
 		}
-		if len(report.Errors) == 0 || !strings.Contains(report.Errors[0], "odd") || report.Started != 1 {
+		if len(report.Errors) == 0 || !strings.Contains(report.Errors[0], "odd") || report.Started != 2 {
 			t.Errorf("%+v", report)
 		}
 		if r := b.reported(); r.Entry != "beat" {
 			t.Errorf("%+v", r)
+		}
+		if e := b.entry("odd"); e["state"] != "paused_invalid" || e["why"] != "settings: schedule.odd.someday: unknown field" {
+			t.Errorf("%v", e)
 		}
 	})
 }

@@ -59,7 +59,7 @@ func (p *Peel) hear(ctx context.Context, u settings.Update) {
 	}
 }
 
-// use makes doc the settings in force. Entries that this build cannot use are reported and left out.
+// use makes doc the settings in force. Entries that this build cannot use are reported and paused.
 func (p *Peel) use(ctx context.Context, doc *settings.Document, stale bool) {
 	next := &inForce{doc: doc, stale: stale}
 	values, err := doc.Values()
@@ -73,10 +73,12 @@ func (p *Peel) use(ctx context.Context, doc *settings.Document, stale bool) {
 
 // apply parses the schedule of next, merges it with the static entries and hands it to the scheduler.
 func (p *Peel) apply(ctx context.Context, next *inForce) {
-	set, err := schedule.ParseSet(strictyaml.FromValue("settings", next.values["schedule"]))
+	doc := strictyaml.FromValue("settings", next.values["schedule"])
+	set, err := schedule.ParseSet(doc)
 	if err != nil {
+		set.Keep(doc, err)
 		next.errors = messages(err)
-		p.log.Error("schedule entries left out", "err", err)
+		p.log.Error("schedule entries cannot be used", "err", err)
 	}
 	p.current.Store(next) // first, because a run that begins at once tells what it runs by
 	changes, err := p.sched.Apply(ctx, schedule.Merge(p.o.Schedule, set))

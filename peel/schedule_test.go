@@ -1,6 +1,8 @@
 package peel_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -80,6 +82,26 @@ func TestEntryOfAFunctionThatNoPeelHasIsPausedAndTheOthersGoOn(t *testing.T) {
 			}
 		}
 		if e := b.entry("beat"); e["state"] != "active" || e["runs"] != int64(1) {
+			t.Errorf("%v", e)
+		}
+	})
+}
+
+func TestSlotIsFreeAgainWhereTheReportOfARunCannotBeStored(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.give(1, "schedule:\n  beat: {module: test.ping, interval: 1m, return_job: true}\n")
+		synctest.Wait()
+		outbox := filepath.Join(b.dir, "outbox")
+		if err := os.Rename(outbox, outbox+".away"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3*time.Minute + time.Second)
+		synctest.Wait()
+		if err := os.Rename(outbox+".away", outbox); err != nil {
+			t.Fatal(err)
+		}
+		if e := b.entry("beat"); e["runs"] != int64(3) || e["running"] != int64(0) || e["skips"] != nil || e["job"] != nil {
 			t.Errorf("%v", e)
 		}
 	})

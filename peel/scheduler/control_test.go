@@ -139,6 +139,22 @@ func TestNextFireCanBeSkippedOnce(t *testing.T) {
 	})
 }
 
+func TestResumeTakesASkipBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(one(t, "interval: 1h"))
+		if _, err := h.Skip(t.Context(), "e", scheduler.Order{By: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Resume(t.Context(), "e", "bob"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(90 * time.Minute)
+		h.expectRuns("e", time.Hour)
+	})
+}
+
 func TestManualRunHeedsNeitherWindowsNorTheBreakerAndKeepsTheTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, scheduler.Options{Zone: time.UTC})

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -153,6 +154,9 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
 	}
 	var err error
 	e.timing, err = spec.Timing(o.s.o.Zone)
+	if spec.Invalid != "" {
+		err = errors.New(spec.Invalid)
+	}
 	if err == nil && o.s.o.Able != nil && spec.Enabled {
 		err = o.s.o.Able(spec)
 	}

@@ -36,7 +36,7 @@ func (e *Entry) Canonical() []byte {
 	b.number(int64(e.Missed.CatchUpMax), int64(e.Missed.StartDeadline), int64(e.Missed.LateAfter))
 	b.number(int64(e.Failures.Retry.Attempts), int64(e.Failures.Retry.Backoff), int64(e.Failures.PauseAfter))
 	b.number(int64(e.Failures.Breaker.Threshold), int64(e.Failures.Breaker.ResetAfter))
-	b.text(e.Needs.Entry, string(e.Needs.On))
+	b.text(e.Needs.Entry, string(e.Needs.On), e.Invalid)
 	if len(e.Args) > 0 {
 		b.value(e.Args)
 	}

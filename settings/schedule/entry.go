@@ -29,6 +29,8 @@ type Entry struct {
 	Missed   Missed
 	Failures Failures
 	Needs    Needs
+	// Invalid says why the entry cannot be used. Such an entry has a name and nothing else; only [Set.Keep] makes it.
+	Invalid string
 }
 
 // Clock is the timing of an entry. Exactly one of Interval, Cron, At and After is set, or none in an

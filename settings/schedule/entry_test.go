@@ -131,6 +131,30 @@ func TestOneBadEntryLeavesTheOthers(t *testing.T) {
 	}
 }
 
+func TestEntriesWithMistakesCanBeKeptAsInvalid(t *testing.T) {
+	n := node(t, "f", "a: {module: test.ping, interval: 1h}\nb: {module: test.ping, someday: soon}\nb.c: {module: test.ping, needs: {entry: x}}\n'd e': {}\nf: 5\n")
+	set, err := ParseSet(n)
+	if len(set) != 1 {
+		t.Fatalf("%d entries", len(set))
+	}
+	fine := set["a"]
+	set.Keep(n, err)
+	for name, want := range map[string]string{
+		"b": "f:2:24: schedule.b.someday: unknown field", "b.c": "f:3:33: schedule.b.c.needs: there is no entry x in this schedule",
+		"f": "f:5:4: schedule.f: must be a map of fields, not a whole number",
+	} {
+		if e := set[name]; e == nil || !strings.HasPrefix(e.Invalid, want) || e.Name != name || !e.Enabled || !e.Clock.none() {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	if len(set) != 4 || set["a"] != fine {
+		t.Errorf("%d entries", len(set))
+	}
+	if merged := Merge(Set{"b": fine}, set); merged["b"].Invalid == "" {
+		t.Error("the static entry is let through")
+	}
+}
+
 func TestMoreThanTheLimitOfEntriesIsRefused(t *testing.T) {
 	var b strings.Builder
 	for i := range MaxEntries + 1 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -45,6 +46,25 @@ func ParseEntries(n *strictyaml.Node) (Set, error) {
 // disagree. The error is a [strictyaml.Errors].
 func (s Set) Check(n *strictyaml.Node) error {
 	return append(s.checkNeeds(n), s.checkGroups(n)...).Err()
+}
+
+// Keep puts an entry that is [Entry.Invalid] into the set for each one of the document n that err, from [ParseSet],
+// says something about and that the set has not. So it is not taken for one that was removed, and it does not let
+// another entry of its name through.
+func (s Set) Keep(n *strictyaml.Node, err error) {
+	list, _ := errors.AsType[strictyaml.Errors](err)
+	for _, pair := range n.Map {
+		if s[pair.Key] != nil || !isName(pair.Key) || len(s) >= MaxEntries {
+			continue
+		}
+		path := "schedule." + pair.Key
+		i := slices.IndexFunc(list, func(e strictyaml.Error) bool { return e.Path == path || strings.HasPrefix(e.Path, path+".") })
+		if i >= 0 {
+			e := newEntry(pair.Key)
+			e.Invalid = list[i].Error()
+			s[pair.Key] = e
+		}
+	}
 }
 
 // ParseEntry reads one entry. The error is a [strictyaml.Errors] of all that is wrong with it.

@@ -279,6 +279,9 @@ func number(text string) (int, error) {
 	if text == "" {
 		return 0, fmt.Errorf("a number is missing")
 	}
+	if strings.ContainsAny(text, "LW#") && strings.Trim(text, "0123456789LW#") == "" {
+		return 0, fmt.Errorf("%q: L, W and # are no part of cron here", text)
+	}
 	if strings.Trim(text, "0123456789") != "" || len(text) > 9 {
 		return 0, fmt.Errorf("%q is no number or name that belongs here", text)
 	}
