@@ -72,10 +72,19 @@ func stopping(jid wire.JID) error {
 // dispatch takes the steps that the package comment lists. It reports whether the job is to be watched now.
 func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job.Job, watching bool, err error) {
 	j = job.FromDispatch(r.spec, r.user, d.o.Owner, time.Now())
+	if err := d.o.Store.Enlist(ctx, j); err != nil {
+		d.log.Warn("job is not in the index", "jid", j.JID, "err", err)
+	} else {
+		w.indexed = true
+	}
+	d.at(stepIndexed)
 	err = d.o.Store.Create(ctx, j)
 	if errors.Is(err, job.ErrExists) {
 		var known bool
 		if j, known, err = d.resume(ctx, r); known {
+			if j.Status.Final() {
+				d.complain(j.JID, d.o.Store.Deactivate(ctx, j.JID))
+			}
 			return j, false, nil
 		}
 	}
@@ -96,8 +105,9 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 // canceled is ready to be ended instead.
 func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time.Duration) error {
 	w.record, w.drops = j, d.o.Conn.Stats().Reconnects
-	d.index(ctx, w)
-	d.at(stepIndexed)
+	if !w.indexed {
+		d.index(ctx, w)
+	}
 	if err := d.o.Store.Record(ctx, wire.DispatchOf(j.JID), "dispatched", j); err != nil {
 		return err
 	}

@@ -3,9 +3,9 @@
 //
 // The order of the steps is an invariant, because any of them may be the last that a master takes:
 //
-//  1. a record is created that says claimed, with this master as owner and a deadline on its clock;
-//  2. the revision of that write becomes the job's epoch, the job enters the index of active jobs, and the stream
-//     job-events gets the event dispatched;
+//  1. the job enters the index of active jobs and a record is created that says claimed, with this master as owner
+//     and a deadline on its clock; in this order, so that no claim is one that nobody would find;
+//  2. the revision of that write becomes the job's epoch, and the stream job-events gets the event dispatched;
 //  3. the record is changed to running, on the condition that nobody has changed it;
 //  4. only then the request is published to each target.
 //

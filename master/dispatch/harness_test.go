@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -29,6 +30,7 @@ type system struct {
 	js    jetstream.JetStream
 	store *job.Store
 	alice *nats.Conn
+	hook  func(step string) // of masters that are started while it is set
 }
 
 func bubble(t *testing.T, f func(t *testing.T, s *system)) {
@@ -61,6 +63,9 @@ func (s *system) master(name string, change ...func(*dispatch.Options)) (d *disp
 	}
 	if d, err = dispatch.New(o); err != nil {
 		s.t.Fatal(err)
+	}
+	if s.hook != nil {
+		d.OnStep(s.hook)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -247,6 +252,14 @@ func (s *system) refuse(bucket string, refuse bool) {
 	}
 	if _, err := s.js.UpdateStream(s.t.Context(), c); err != nil {
 		s.t.Fatal(err)
+	}
+}
+
+// provision makes the streams that are missing.
+func provision(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	if err := natsd.Provision(t.Context(), js, 1); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -5,8 +5,8 @@ type step string
 
 // The steps, in their order.
 const (
-	stepCreated      step = "the claim is recorded"
 	stepIndexed      step = "the job is in the index"
+	stepCreated      step = "the claim is recorded"
 	stepAnnounced    step = "the dispatch event is recorded"
 	stepRunning      step = "the record says running"
 	stepHalfSent     step = "half of the requests are sent"

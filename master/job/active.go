@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -18,12 +19,31 @@ type Active struct {
 	Updated time.Time `json:"updated"`
 }
 
+// Enlist enters a job into the index before its record is written, so that no record is without an entry. One that is
+// there stays as it is.
+func (s *Store) Enlist(ctx context.Context, j *Job) error {
+	return s.enter(j, func(key string, data []byte) error {
+		_, err := s.jobs.Create(ctx, key, data)
+		if errors.Is(err, jetstream.ErrKeyExists) {
+			return nil
+		}
+		return err
+	})
+}
+
 // Activate enters a job into the index, or refreshes its entry. A job that is not in it is watched all the same, but
 // no other master would find it if its owner died.
 func (s *Store) Activate(ctx context.Context, j *Job) error {
+	return s.enter(j, func(key string, data []byte) error {
+		_, err := s.jobs.Put(ctx, key, data)
+		return err
+	})
+}
+
+func (s *Store) enter(j *Job, write func(key string, data []byte) error) error {
 	data, err := canon.Marshal(Active{JID: j.JID, Owner: j.Owner, Updated: j.Updated})
 	if err == nil {
-		_, err = s.jobs.Put(ctx, activePrefix+string(j.JID), data)
+		err = write(activePrefix+string(j.JID), data)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot index job %s as active: %w", j.JID, err)

@@ -56,6 +56,8 @@ type Scanner struct {
 	log    *slog.Logger
 	beats  jetstream.KeyValue
 	misses map[string]int // looks in a row that found no heartbeat, by owner
+
+	started time.Time
 }
 
 // New checks the options. It starts nothing.
@@ -71,6 +73,7 @@ func New(o Options) (*Scanner, error) {
 
 // Run beats and looks until ctx ends, and then returns nil. An error means that it could not begin.
 func (s *Scanner) Run(ctx context.Context) error {
+	s.started = time.Now()
 	var err error
 	if s.beats, err = s.o.JetStream.KeyValue(ctx, bucket); err != nil {
 		return fmt.Errorf("cannot watch over other masters: %w", err)

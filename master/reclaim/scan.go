@@ -106,7 +106,7 @@ func (s *Scanner) reclaim(ctx context.Context, a job.Active) error {
 		return s.o.Dispatcher.Conclude(ctx, j)
 	case j.Owner != a.Owner && j.Owner != "":
 		return s.o.Store.Activate(ctx, j) // taken over already, by one who has not said so
-	case j.Owner == s.o.Owner && s.o.Dispatcher.Watches(j.JID):
+	case j.Owner == s.o.Owner && (s.o.Dispatcher.Watches(j.JID) || s.retryable(j)):
 		return nil
 	}
 	from := j.Owner
@@ -126,6 +126,12 @@ func (s *Scanner) reclaim(ctx context.Context, a job.Active) error {
 	}
 	s.log.Info("job reclaimed", "jid", j.JID, "from", from, "status", j.Status, "epoch", j.Epoch, "reclaims", j.ReclaimCount)
 	return s.o.Dispatcher.Resume(ctx, j)
+}
+
+// retryable is of a claim that this very master could not dispatch, and has said so to who asked. He may ask again
+// until its time is up; nobody else starts it meanwhile.
+func (s *Scanner) retryable(j *job.Job) bool {
+	return j.Status == job.Claimed && j.Cancel == nil && !j.Created.Before(s.started) && time.Now().Before(j.Deadline)
 }
 
 // fail ends a job whose owners keep dying. What its targets have returned is counted.
