@@ -119,7 +119,7 @@ func TestRandomOrdersAndSettingsKeepTheLimitOfAGroup(t *testing.T) {
 				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
 				h := start(t, o)
 				ran := 0
-				for range 100 {
+				for range 50 {
 					for _, name := range []string{"a", "b", "c"} {
 						h.answer(name, func() scheduler.Outcome { return scheduler.Outcome{Success: seed%3 > 0} })
 						h.mu.Lock()
