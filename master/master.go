@@ -262,7 +262,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, info Info, open func(
 		return err
 	}
 	consumer := results.New(results.Options{JetStream: js, Store: store, Log: m.log})
-	server := api.NewServer(api.ServerOptions{JetStream: js, Store: store, Fleet: fleet, Log: m.log})
+	server := api.NewServer(api.ServerOptions{JetStream: js, Store: store, Tokens: tokens, Fleet: fleet, Log: m.log})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return fleet.Run(ctx) })
 	if err := fleet.WaitReady(ctx); err != nil {
@@ -292,6 +292,7 @@ func (m *Master) answers(ctx context.Context, nc *nats.Conn) bool {
 		wire.Dispatch(m.o.ID), wire.Resolve(m.o.ID),
 		wire.API("job", "list", m.o.ID), wire.API("job", "show", m.o.ID), wire.API("job", "returns", m.o.ID),
 		wire.API("peel", "list", m.o.ID), wire.API("peel", "show", m.o.ID),
+		wire.API("token", "list", m.o.ID), wire.API("token", "create", m.o.ID), wire.API("token", "rotate", m.o.ID), wire.API("token", "revoke", m.o.ID),
 	} {
 		for !answered(ctx, nc, subject) {
 			select {

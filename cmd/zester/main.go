@@ -146,7 +146,7 @@ func (a *app) root() *cobra.Command {
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "print tables without their first line")
 	a.connect.flags(flags)
 	a.dispatchFlags(root.Flags())
-	root.AddCommand(a.jobCommand(), a.peelCommand(), a.syncCommand(), a.targetCommand(), a.scheduleCommand(), a.authCommand(),
+	root.AddCommand(a.jobCommand(), a.peelCommand(), a.syncCommand(), a.targetCommand(), a.scheduleCommand(), a.authCommand(), a.tokenCommand(),
 		a.demoCommand(), a.swarmCommand(), a.versionCommand())
 	return root
 }

@@ -63,8 +63,12 @@ func (s *system) master(name string) (stop func()) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	tokens, err := auth.OpenTokens(s.t.Context(), js)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	fleet := feed.New(nc, quiet)
-	server := api.NewServer(api.ServerOptions{JetStream: js, Store: store, Fleet: fleet})
+	server := api.NewServer(api.ServerOptions{JetStream: js, Store: store, Tokens: tokens, Fleet: fleet})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{fleet.Run, dispatcher.Run, server.Run} {

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -37,6 +38,7 @@ var errNoPeel = errors.New("no such peel")
 type ServerOptions struct {
 	JetStream jetstream.JetStream // on the connection of a master
 	Store     *job.Store
+	Tokens    *auth.Tokens // of the REST API
 	Fleet     *feed.Feed   // which runs and is ready
 	Log       *slog.Logger // nil: nothing is logged
 }
@@ -81,6 +83,10 @@ func (s *Server) Run(ctx context.Context) error {
 		"job-returns":    {wire.API("job", "returns", "*"), handle(s, s.JobReturns)},
 		"peel-list":      {wire.API("peel", "list", "*"), handle(s, s.PeelList)},
 		"peel-show":      {wire.API("peel", "show", "*"), handle(s, s.peelShow)},
+		"token-list":     {wire.API("token", "list", "*"), handleFrom(s, s.tokenList)},
+		"token-create":   {wire.API("token", "create", "*"), handleFrom(s, s.tokenCreate)},
+		"token-rotate":   {wire.API("token", "rotate", "*"), handleFrom(s, s.tokenRotate)},
+		"token-revoke":   {wire.API("token", "revoke", "*"), handleFrom(s, s.tokenRevoke)},
 	} {
 		if err := service.AddEndpoint(name, endpoint.handler, micro.WithEndpointSubject(endpoint.subject)); err != nil {
 			return errors.Join(fmt.Errorf("cannot serve %s: %w", endpoint.subject, err), service.Stop())
@@ -111,8 +117,13 @@ func (s *Server) answer(ctx context.Context) {
 	workers.Wait()
 }
 
-// handle makes a service's handler of a function from question to answer. The handler itself only hands over.
+// handle is handleFrom for what does not depend on who asks.
 func handle[Q, A any](s *Server, f func(context.Context, Q) (A, error)) micro.Handler {
+	return handleFrom(s, func(ctx context.Context, _ string, q Q) (A, error) { return f(ctx, q) })
+}
+
+// handleFrom makes a service's handler of a function from user and question to answer. The handler itself only hands over.
+func handleFrom[Q, A any](s *Server, f func(ctx context.Context, user string, q Q) (A, error)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
 		question := func(ctx context.Context) {
 			var q Q
@@ -120,7 +131,7 @@ func handle[Q, A any](s *Server, f func(context.Context, Q) (A, error)) micro.Ha
 			err := decode(req, &q)
 			if err == nil {
 				var a A
-				if a, err = f(ctx, q); err == nil {
+				if a, err = f(ctx, wire.Sender(req.Subject()), q); err == nil {
 					data, err = canon.Marshal(a)
 				}
 			}
@@ -156,6 +167,9 @@ func (s *Server) respond(req micro.Request, data []byte, err error) {
 func AnswerCode(err error) Code {
 	if _, ok := errors.AsType[*target.SyntaxError](err); ok || errors.Is(err, errInvalid) {
 		return CodeInvalid
+	}
+	if code := tokenCode(err); code != "" {
+		return code
 	}
 	if errors.Is(err, job.ErrNotFound) || errors.Is(err, errNoPeel) {
 		return CodeNotFound

@@ -79,7 +79,7 @@ func (s *system) master(name string) {
 	consumer := results.New(results.Options{JetStream: s.js, Store: store})
 	s.backend = rest.Backend{
 		JetStream: s.js, Store: store, Tokens: s.tokens, Dispatcher: dispatcher, Results: consumer,
-		Questions: api.NewServer(api.ServerOptions{JetStream: s.js, Store: store, Fleet: fleet}),
+		Questions: api.NewServer(api.ServerOptions{JetStream: s.js, Store: store, Tokens: s.tokens, Fleet: fleet}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+)
+
+func (a *app) tokenCommand() *cobra.Command {
+	return group("token", "Make and end the tokens by which programs use the REST API",
+		a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRotateCommand(), a.tokenRevokeCommand())
+}
+
+// tokenLife is how long a token is valid unless told otherwise.
+const tokenLife = 90 * 24 * time.Hour
+
+func (a *app) tokenCreateCommand() *cobra.Command {
+	q := auth.TokenRequest{}
+	var scopes []string
+	cmd := &cobra.Command{
+		Use:   "create <name>",
+		Short: "Make a token and print it, once",
+		Long: `create makes a token in this process and tells the masters its hash: they could not print it again. Jobs that it makes
+are of the user token:<name>. A name is never given twice, also after the token was revoked.
+
+Scopes: read sees peels, all jobs and what they returned; dispatch runs functions, sees and cancels its own jobs; admin does
+everything. --limit-target and --limit-function narrow what dispatch may run.`,
+		Args: words("name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.Name = args[0]
+			for _, s := range scopes {
+				q.Scopes = append(q.Scopes, auth.Scope(s))
+			}
+			return a.withClient(func(client *api.Client) error {
+				text, t, err := client.TokenCreate(cmd.Context(), q)
+				if err != nil {
+					return err
+				}
+				return a.printSecret(text, t)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&scopes, "scope", []string{string(auth.ScopeRead)}, "give the `SCOPES` read, dispatch or admin")
+	f.DurationVar(&q.TTL, "ttl", tokenLife, "end it after this time; 0: it does not end")
+	f.StringVar(&q.Limits.Target, "limit-target", "", "run functions only on peels that the `EXPRESSION` selects")
+	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil, "run only functions that match one of the `GLOBS`, such as test.*")
+	return cmd
+}
+
+func (a *app) tokenRotateCommand() *cobra.Command {
+	q := auth.TokenRequest{}
+	cmd := &cobra.Command{
+		Use:   "rotate <name>",
+		Short: "Give a token another text and print it, once",
+		Args:  words("name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.Name = args[0]
+			return a.withClient(func(client *api.Client) error {
+				text, t, err := client.TokenRotate(cmd.Context(), q)
+				if err != nil {
+					return err
+				}
+				return a.printSecret(text, t)
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&q.TTL, "ttl", tokenLife, "end it after this time; 0: it does not end")
+	cmd.Flags().DurationVar(&q.Grace, "grace", 0, "the old text goes on for this time (default: it ends at once)")
+	return cmd
+}
+
+func (a *app) tokenRevokeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke <name>",
+		Short: "End a token for good",
+		Args:  words("name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(func(client *api.Client) error {
+				t, err := client.TokenRevoke(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.print(t, []string{t.Name}, func() error {
+					fmt.Fprintf(a.errOut, "token %s is revoked\n", t.Name)
+					return nil
+				})
+			})
+		},
+	}
+}
+
+func (a *app) tokenListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the tokens, who made them and when they were used",
+		Args:  words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withClient(func(client *api.Client) error {
+				tokens, err := client.TokenList(cmd.Context())
+				if err != nil {
+					return err
+				}
+				t := table{header: []string{"NAME", "STATE", "SCOPES", "LIMITS", "MADE BY", "ENDS", "LAST USED"}}
+				for _, token := range tokens {
+					t.add(token.Name, token.State(time.Now()), scopesOf(&token), limitsOf(token.Limits), token.CreatedBy, when(token.Expires), when(token.LastUsed))
+				}
+				return a.show(tokens, t)
+			})
+		},
+	}
+}
+
+func scopesOf(t *auth.Token) string {
+	names := make([]string, len(t.Scopes))
+	for i, s := range t.Scopes {
+		names[i] = string(s)
+	}
+	return strings.Join(names, ",")
+}
+
+func limitsOf(l auth.Limits) string {
+	parts := l.Functions
+	if l.Target != "" {
+		parts = append([]string{"on " + l.Target}, parts...)
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, " ")
+}
+
+// secret is what a command that made a token prints as data.
+type secret struct {
+	Text string `json:"token"`
+	auth.Token
+}
+
+// printSecret prints the text alone for people and scripts, so that it can be put where it belongs.
+func (a *app) printSecret(text string, t *auth.Token) error {
+	return a.print(secret{text, *t}, []string{text}, func() error {
+		ends := "does not end"
+		if !t.Expires.IsZero() {
+			ends = "ends " + when(t.Expires)
+		}
+		fmt.Fprintf(a.errOut, "token %s (%s) %s; it is shown this once\n", t.Name, scopesOf(t), ends)
+		_, err := fmt.Fprintln(a.out, text)
+		return err
+	})
+}
+
+// withClient does something with a connection by the flags.
+func (a *app) withClient(f func(*api.Client) error) error {
+	client, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return f(client)
+}

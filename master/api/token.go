@@ -1,0 +1,101 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// TokensAnswer is all bearer tokens of the REST API, by name.
+type TokensAnswer struct {
+	Tokens []auth.Token `json:"tokens"`
+}
+
+// TokenName names a token.
+type TokenName struct {
+	Name string `json:"name"`
+}
+
+func (s *Server) tokenList(ctx context.Context, _ string, _ struct{}) (*TokensAnswer, error) {
+	all, err := s.o.Tokens.List(ctx)
+	return &TokensAnswer{all}, err
+}
+
+// tokenCreate judges the target of the limits here, because that needs the node groups.
+func (s *Server) tokenCreate(ctx context.Context, user string, q auth.TokenRequest) (*auth.Token, error) {
+	if q.Limits.Target != "" {
+		if _, err := s.Select(ctx, q.Limits.Target); err != nil {
+			return nil, fmt.Errorf("cannot limit to the target: %w", err)
+		}
+	}
+	t, err := s.o.Tokens.Create(ctx, q, user)
+	if err == nil {
+		s.log.Info("token created", "token", t.Name, "user", user, "scopes", t.Scopes, "target", t.Limits.Target, "functions", t.Limits.Functions, "ends", t.Expires)
+	}
+	return t, err
+}
+
+func (s *Server) tokenRotate(ctx context.Context, user string, q auth.TokenRequest) (*auth.Token, error) {
+	t, err := s.o.Tokens.Rotate(ctx, q, user)
+	if err == nil {
+		s.log.Info("token rotated", "token", t.Name, "user", user, "grace", q.Grace, "ends", t.Expires)
+	}
+	return t, err
+}
+
+func (s *Server) tokenRevoke(ctx context.Context, user string, q TokenName) (*auth.Token, error) {
+	t, err := s.o.Tokens.Revoke(ctx, q.Name, user)
+	if err == nil {
+		s.log.Info("token revoked", "token", t.Name, "user", user)
+	}
+	return t, err
+}
+
+// tokenCode is the code of an error about tokens, "" for others.
+func tokenCode(err error) Code {
+	switch {
+	case errors.Is(err, auth.ErrTokenInvalid):
+		return CodeInvalid
+	case errors.Is(err, auth.ErrNoToken):
+		return CodeNotFound
+	case errors.Is(err, auth.ErrTokenExists):
+		return CodeConflict
+	}
+	return ""
+}
+
+// TokenList returns all bearer tokens of the REST API, by name. None tells its text.
+func (c *Client) TokenList(ctx context.Context) ([]auth.Token, error) {
+	a, err := call[TokensAnswer](ctx, c, wire.API("token", "list", c.user), struct{}{})
+	if err != nil {
+		return nil, err
+	}
+	return a.Tokens, nil
+}
+
+// TokenCreate makes a bearer token and returns its text, which leaves this process nowhere else: masters hear its hash.
+// q.Hash is of no account.
+func (c *Client) TokenCreate(ctx context.Context, q auth.TokenRequest) (text string, t *auth.Token, err error) {
+	return c.tokenSecret(ctx, "create", q)
+}
+
+// TokenRotate gives a token another text, which it returns. The old one goes on for q.Grace.
+func (c *Client) TokenRotate(ctx context.Context, q auth.TokenRequest) (text string, t *auth.Token, err error) {
+	return c.tokenSecret(ctx, "rotate", q)
+}
+
+func (c *Client) tokenSecret(ctx context.Context, verb string, q auth.TokenRequest) (text string, t *auth.Token, err error) {
+	text, q.Hash = auth.NewSecret(q.Name)
+	if t, err = call[auth.Token](ctx, c, wire.API("token", verb, c.user), q); err != nil {
+		return "", nil, err
+	}
+	return text, t, nil
+}
+
+// TokenRevoke ends a token for good, within a second on every master.
+func (c *Client) TokenRevoke(ctx context.Context, name string) (*auth.Token, error) {
+	return call[auth.Token](ctx, c, wire.API("token", "revoke", c.user), TokenName{name})
+}
