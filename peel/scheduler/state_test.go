@@ -352,6 +352,7 @@ func FuzzStateFile(f *testing.F) {
 	f.Add(`{"v":1,"entries":{"e":{"ended":"9999-12-31T23:59:59Z","left":"1600-01-01T00:00:00Z"}}}`)
 	f.Add(`{"v":1,"entries":{"f":{"active":"0001-01-01T00:00:00Z","nominal":"1999-01-01T00:00:00Z","timing_hash":"b7","held":"2000-01-01T00:00:00Z"}}}`)
 	f.Add(`{"v":1,"entries":{"f":{"breaker":{"transitions":[{"to":"half_open"},{"to":"x","time":"9999-01-01T00:00:00Z"}]},"last":[{}],"skip":{},"failures_in_row":1}}}`)
+	f.Add(`{"v":1,"entries":{"f":{"waiting":{"trigger":"timer","nominal":"1999-12-31T23:59:00Z","fired":"9999-01-01T00:00:00Z","since":"0001-01-01T00:00:00Z"}},"e":{"waiting":{}}}}`)
 	f.Add(`[]`)
 	f.Fuzz(func(t *testing.T, data string) {
 		synctest.Test(t, func(t *testing.T) {
