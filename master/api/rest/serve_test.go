@@ -1,0 +1,250 @@
+package rest_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/api/rest"
+)
+
+func TestWhatANewServerRefuses(t *testing.T) {
+	for listen, want := range map[string]string{
+		"": "HOST:PORT", "127.0.0.1": "HOST:PORT", "127.0.0.1:70000": "70000", ":8440": "without a certificate",
+		"0.0.0.0:8440": "without a certificate", "[::]:8440": "without a certificate", "192.0.2.1:8440": "without a certificate",
+		"master.example.com:8440": "without a certificate",
+	} {
+		if _, err := rest.New(rest.Options{Listen: listen}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", listen, err, want)
+		}
+		if want == "without a certificate" {
+			if _, err := rest.New(rest.Options{Listen: listen, TLS: &tls.Config{}}); err != nil {
+				t.Errorf("%q with a certificate: %v", listen, err)
+			}
+		}
+	}
+	for _, listen := range []string{"127.0.0.1:0", "[::1]:0", "localhost:8440"} {
+		if _, err := rest.New(rest.Options{Listen: listen}); err != nil {
+			t.Errorf("%q: %v", listen, err)
+		}
+	}
+}
+
+// TestBeforeItsBusAMasterIsAliveAndNoMore asks before there is a backend.
+func TestBeforeItsBusAMasterIsAliveAndNoMore(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		admin := s.admin()
+		s.stop()
+		server, err := rest.New(rest.Options{Listen: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.run(server)
+		if a := s.ask("", "GET", "/healthz", nil); a.status != 200 {
+			t.Errorf("healthz: %d", a.status)
+		}
+		for _, path := range []string{"/readyz", "/metrics", "/api/v1/jobs", "/api/v1/openapi.json"} {
+			refused(t, s.ask(admin, "GET", path, nil), 503, "has not reached its bus")
+		}
+		server.Open(s.backend)
+		for _, path := range []string{"/healthz", "/readyz", "/metrics", "/api/v1/jobs"} {
+			if a := s.ask(admin, "GET", path, nil); a.status != 200 {
+				t.Errorf("%s: %d %s", path, a.status, a.body)
+			}
+		}
+	})
+}
+
+func TestReadyFollowsTheBusAndItsStreams(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		ready := func(status int, detail string) {
+			t.Helper()
+			time.Sleep(10 * time.Second)
+			a := s.ask("", "GET", "/readyz", nil)
+			if status == 200 && a.status == 200 {
+				return
+			}
+			refused(t, a, status, detail)
+		}
+		ready(200, "")
+		if err := s.js.DeleteConsumer(t.Context(), "job-events", "schedule-results"); err != nil {
+			t.Fatal(err)
+		}
+		if a := s.ask("", "GET", "/readyz", nil); a.status != 200 {
+			t.Errorf("asked at once: %d, what was found a moment ago is given again", a.status)
+		}
+		s.bus.Stop(t)
+		ready(503, "bus is away")
+		if a := s.ask("", "GET", "/healthz", nil); a.status != 200 {
+			t.Errorf("healthz without the bus: %d", a.status)
+		}
+		s.bus.Start(t)
+		time.Sleep(2 * time.Minute) // by then the consumer is made again
+		ready(200, "")
+		if err := s.js.DeleteStream(t.Context(), "KV_tokens"); err != nil {
+			t.Fatal(err)
+		}
+		ready(503, "KV_tokens")
+	})
+}
+
+// TestMetricsCountWhatHappened also holds that each metric of the list is there from the beginning.
+func TestMetricsCountWhatHappened(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, echo("web-01"))
+		s.peel("web-02", nil, nil)
+		admin := s.admin()
+		value := func(name string) string {
+			t.Helper()
+			a := s.ask(admin, "GET", "/metrics", nil)
+			match := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindSubmatch(a.body)
+			if a.status != 200 || match == nil {
+				t.Errorf("%d: no %s in\n%s", a.status, name, a.body)
+				return ""
+			}
+			return string(match[1])
+		}
+		for _, name := range []string{`zester_jobs_total{status="complete"}`, `zester_dispatch_unreachable_total`, `zester_schedule_results_total{result="stored"}`, "go_goroutines"} {
+			value(name)
+		}
+		s.dispatch(admin, object{"target": "web-01", "function": "test.ping"})
+		s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "30s"})
+		time.Sleep(time.Minute)
+		for name, want := range map[string]string{
+			`zester_jobs_total{status="complete"}`: "1", `zester_jobs_total{status="partial"}`: "1", `zester_jobs_total{status="timeout"}`: "0",
+			`zester_dispatch_unreachable_total`: "1", `zester_bus_connected`: "1",
+		} {
+			if got := value(name); got != want {
+				t.Errorf("%s is %s, want %s", name, got, want)
+			}
+		}
+		refused(t, s.ask("", "GET", "/metrics", nil), 401, "token")
+	})
+}
+
+// writePair puts a new certificate for 127.0.0.1 and its key into two files and returns it.
+func writePair(t *testing.T, cert, key string) *x509.Certificate {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<60))
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Public(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(path+".new", pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// TestTheCertificateIsReadAgain uses real sockets.
+func TestTheCertificateIsReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	first := writePair(t, cert, key)
+	config, err := rest.Certificate(cert, key, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := rest.New(rest.Options{Listen: "127.0.0.1:0", TLS: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	shows := func(want *x509.Certificate) {
+		t.Helper()
+		roots := x509.NewCertPool()
+		roots.AddCert(want)
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
+		defer client.CloseIdleConnections()
+		resp, err := client.Get("https://" + l.Addr().String() + "/healthz")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer resp.Body.Close()
+		if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "ok\n" || resp.ProtoMajor != 2 || resp.TLS.Version != tls.VersionTLS13 {
+			t.Errorf("%q over %s, %v", body, resp.Proto, err)
+		}
+	}
+	shows(first)
+	if _, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}); err == nil {
+		t.Error("it speaks TLS 1.2")
+	}
+	second := writePair(t, cert, key)
+	shows(second)
+	if err := os.WriteFile(key, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shows(second) // a pair that does not fit is not shown
+	shows(writePair(t, cert, key))
+}
+
+func TestCertificatesThatCannotBeUsed(t *testing.T) {
+	dir := t.TempDir()
+	cert, key, other := filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "other")
+	writePair(t, cert, other)
+	writePair(t, filepath.Join(dir, "unused"), key)
+	if _, err := rest.Certificate(cert, key, nil); err == nil || !strings.Contains(err.Error(), "does not match") {
+		t.Errorf("a key of another certificate: %v", err)
+	}
+	if _, err := rest.Certificate(cert, filepath.Join(dir, "none"), nil); err == nil || !strings.Contains(err.Error(), "none") {
+		t.Errorf("no key: %v", err)
+	}
+	if err := os.Chmod(other, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rest.Certificate(cert, other, nil); err == nil || !strings.Contains(err.Error(), "0644") {
+		t.Errorf("a key that others may read: %v", err)
+	}
+}
