@@ -17,14 +17,16 @@ import (
 func (a *app) authCommand() *cobra.Command {
 	var ttl time.Duration
 	var file string
+	var again bool
 	issue := &cobra.Command{
 		Use:   "issue <peel|operator|auditor|master> <name>",
 		Short: "Make a credential with a new key",
 		Long: `issue makes a key and a credential for one peel, person or master, signed with the keys in the data directory
-of a master, and prints it or writes it to a file of mode 0600. Whoever holds the credential speaks under its name.`,
+of a master, and prints it or writes it to a file of mode 0600. Whoever holds the credential speaks under its name. A
+second one for the same name, whose first is lost or about to end, needs --again; the first stays valid until its end.`,
 		Args: words("role", "name"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			creds, err := a.issue(auth.Role(args[0]), args[1], ttl)
+			creds, err := a.issue(auth.Role(args[0]), args[1], ttl, again)
 			if err != nil {
 				return err
 			}
@@ -41,17 +43,16 @@ of a master, and prints it or writes it to a file of mode 0600. Whoever holds th
 	}
 	issue.Flags().DurationVar(&ttl, "ttl", 0, "end the credential after this time (default: it does not end)")
 	issue.Flags().StringVar(&file, "out", "", "write to `FILE`")
+	issue.Flags().BoolVar(&again, "again", false, "make one although the name has one")
 	return group("auth", "Make credentials, on the host that holds the keys", issue)
 }
 
-func (a *app) issue(role auth.Role, name string, ttl time.Duration) ([]byte, error) {
+func (a *app) issue(role auth.Role, id string, ttl time.Duration, again bool) ([]byte, error) {
 	switch role {
 	case auth.RolePeel:
-		id, err := target.ParsePeelID(name)
-		if err != nil {
+		if _, err := target.ParsePeelID(id); err != nil {
 			return nil, usageError("%w", err)
 		}
-		name = id.Wire()
 	case auth.RoleOperator, auth.RoleAuditor, auth.RoleMaster:
 	default:
 		return nil, usageError("there is no role %q: it is peel, operator, auditor or master", role)
@@ -68,6 +69,15 @@ func (a *app) issue(role auth.Role, name string, ttl time.Duration) ([]byte, err
 	}
 	keys, err := auth.Open(dir)
 	if err != nil {
+		return nil, err
+	}
+	name, err := auth.Register(dir, role, id, again)
+	switch {
+	case errors.Is(err, auth.ErrIssued):
+		return nil, &failure{code: exitFailed, err: err, hint: "--again makes another one; both are valid until they end"}
+	case errors.Is(err, auth.ErrTaken):
+		return nil, &failure{code: exitFailed, err: err, hint: "on the bus '.' and '_' are one: choose an ID that differs in another way"}
+	case err != nil:
 		return nil, err
 	}
 	return keys.Creds(role, name, ttl)

@@ -1,0 +1,91 @@
+package auth_test
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+)
+
+func TestOnePartyGetsOneCredential(t *testing.T) {
+	dir := t.TempDir()
+	for _, step := range []struct {
+		role  auth.Role
+		id    string
+		again bool
+		name  string
+		want  error
+	}{
+		{auth.RolePeel, "web.01", false, "web_01", nil},
+		{auth.RolePeel, "web.01", false, "", auth.ErrIssued},
+		{auth.RolePeel, "web.01", true, "web_01", nil},
+		{auth.RolePeel, "web_01", false, "", auth.ErrTaken},
+		{auth.RolePeel, "web_01", true, "", auth.ErrTaken},
+		{auth.RolePeel, "web-01", false, "web-01", nil},
+		{auth.RolePeel, "new", true, "new", nil}, // again does not need a first
+		{auth.RolePeel, "new", false, "", auth.ErrIssued},
+		{auth.RoleOperator, "ada", false, "ada", nil},
+		{auth.RoleOperator, "ada", false, "", auth.ErrIssued},
+		{auth.RoleAuditor, "ada", false, "ada", nil},
+	} {
+		name, err := auth.Register(dir, step.role, step.id, step.again)
+		if name != step.name || !errors.Is(err, step.want) || step.want == nil && err != nil {
+			t.Errorf("%s %s, again %v: %q, %v; want %q, %v", step.role, step.id, step.again, name, err, step.name, step.want)
+		}
+	}
+	for _, bad := range []string{"", "*", "a b", "../x", "a/b", strings.Repeat("a", 129)} {
+		if _, err := auth.Register(dir, auth.RolePeel, bad, false); err == nil {
+			t.Errorf("%q is registered", bad)
+		}
+	}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 || strings.HasPrefix(d.Name(), ".") {
+			t.Errorf("%s: mode %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOfManyAtOnceOneIsRegistered(t *testing.T) {
+	dir := t.TempDir()
+	var first atomic.Int32
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			id := []string{"web.01", "web_01"}[i%2]
+			switch _, err := auth.Register(dir, auth.RolePeel, id, false); {
+			case err == nil:
+				first.Add(1)
+			case !errors.Is(err, auth.ErrIssued) && !errors.Is(err, auth.ErrTaken):
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := first.Load(); n != 1 {
+		t.Errorf("%d were registered", n)
+	}
+}
+
+func TestKeysOpenBesideTheRegister(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	first := issuer(t, open(t, dir))
+	if _, err := auth.Register(dir, auth.RolePeel, "web-01", false); err != nil {
+		t.Fatal(err)
+	}
+	if issuer(t, open(t, dir)) != first {
+		t.Error("the keys are others")
+	}
+}
