@@ -126,7 +126,7 @@ func New(o Options) (*Dispatcher, error) {
 		o: o, log: o.Log, requests: make(chan request, acceptQueue), resumed: make(chan *job.Job),
 		watches: map[wire.JID]*watch{}, patient: map[wire.JID]*watch{},
 	}
-	d.returns = newWriter(o.Store, &d.counts, o.Log)
+	d.returns = newWriter(o.Conn, &d.counts, o.Log)
 	return d, nil
 }
 
@@ -140,6 +140,11 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return fmt.Errorf("cannot hear what peels return: %w", err)
 	}
 	defer unsubscribe()
+	deaf, err := d.returns.listen()
+	if err != nil {
+		return fmt.Errorf("cannot hear what becomes of stored returns: %w", err)
+	}
+	defer deaf()
 	service, err := d.serve()
 	if err != nil {
 		return fmt.Errorf("cannot serve the dispatch of jobs: %w", err)

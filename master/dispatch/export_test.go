@@ -1,5 +1,16 @@
 package dispatch
 
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
 // Steps are the points at which a test may stop a master, in their order.
 var Steps = []string{
 	string(stepIndexed), string(stepCreated), string(stepAnnounced), string(stepRunning), string(stepHalfSent), string(stepSent),
@@ -11,3 +22,23 @@ const StepBatch = string(stepBatchWritten)
 
 // OnStep has f called at each step. It must be called before Run.
 func (d *Dispatcher) OnStep(f func(step string)) { d.reached = func(s step) { f(string(s)) } }
+
+// StoreReturns stores so many returns of a job as a dispatcher does.
+func StoreReturns(b *testing.B, nc *nats.Conn, jid wire.JID, peels []target.PeelID, data []byte) {
+	b.Helper()
+	w := newWriter(nc, &counters{}, slog.New(slog.DiscardHandler))
+	deaf, err := w.listen()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer deaf()
+	stored := 0
+	for _, id := range peels {
+		w.put(write{jid: jid, peel: id, data: data, stored: func() { stored++ }})
+	}
+	w.close()
+	w.run(context.Background())
+	if stored != len(peels) {
+		b.Fatalf("%d of %d returns are stored", stored, len(peels))
+	}
+}

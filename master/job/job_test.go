@@ -20,9 +20,14 @@ func TestStatusTable(t *testing.T) {
 			for succeeded := range returned + 1 {
 				for _, canceled := range []bool{false, true} {
 					for _, reason := range []string{"", "reclaimed 4 times"} {
-						e := job.End{Targets: targets, Returned: returned, Succeeded: succeeded, Canceled: canceled, Reason: reason}
-						if got, want := e.Status(), wanted(e); got != want {
-							t.Errorf("%+v ends %s, want %s", e, got, want)
+						for stopped := range returned - succeeded + 1 {
+							e := job.End{
+								Targets: targets, Returned: returned, Succeeded: succeeded,
+								Canceled: canceled, Stopped: stopped, Reason: reason,
+							}
+							if got, want := e.Status(), wanted(e); got != want {
+								t.Errorf("%+v ends %s, want %s", e, got, want)
+							}
 						}
 					}
 				}
@@ -41,8 +46,9 @@ func wanted(e job.End) job.Status {
 	}{
 		{e.Reason != "", job.Failed},
 		{e.Reason == "" && all && e.Succeeded == e.Targets, job.Complete},
-		{e.Reason == "" && all && e.Succeeded < e.Targets, job.Failed},
+		{e.Reason == "" && all && e.Succeeded < e.Targets && !(e.Canceled && e.Stopped > 0), job.Failed},
 		{e.Reason == "" && !all && e.Canceled, job.Canceled},
+		{e.Reason == "" && all && e.Canceled && e.Stopped > 0, job.Canceled},
 		{e.Reason == "" && !all && !e.Canceled && e.Returned > 0, job.Partial},
 		{e.Reason == "" && !all && !e.Canceled && e.Returned == 0, job.Timeout},
 	} {
@@ -112,6 +118,10 @@ func TestNormalizeRefuses(t *testing.T) {
 		"is for masters to write":   func(s *job.Spec) { s.Metadata = map[string]string{job.MetaSource: job.SourceSchedule} },
 		"more than 1024 bytes":      func(s *job.Spec) { s.Metadata = map[string]string{"k": strings.Repeat("x", 1025)} },
 		"pairs of metadata":         func(s *job.Spec) { s.Metadata = many(33) },
+		"wait 25h0m0s for targets":  func(s *job.Spec) { s.WhenOnline = 25 * time.Hour },
+		"batches of 0 targets":      func(s *job.Spec) { s.Batch = &job.Batch{} },
+		"limit of -1 failures":      func(s *job.Spec) { s.Batch = &job.Batch{Size: 1, MaxFailures: -1} },
+		"5 batches could take 20h0": func(s *job.Spec) { s.Batch, s.Timeout, s.Targets = &job.Batch{Size: 2}, 20*time.Hour, fleet(9) },
 		"no targets":                func(s *job.Spec) { s.Targets = nil },
 		"100001 targets":            func(s *job.Spec) { s.Targets = make([]target.PeelID, job.MaxTargets+1) },
 		"peel ID":                   func(s *job.Spec) { s.Targets = []target.PeelID{"a b"} },
@@ -158,6 +168,8 @@ func TestIntentIsAllThatWasAskedFor(t *testing.T) {
 		"timeout":  func(s *job.Spec) { s.Timeout = time.Hour },
 		"metadata": func(s *job.Spec) { s.Metadata = nil },
 		"jid":      func(s *job.Spec) { s.JID = wire.NewJID() },
+		"batch":    func(s *job.Spec) { s.Batch = &job.Batch{Size: 1} },
+		"patience": func(s *job.Spec) { s.WhenOnline = time.Hour },
 	} {
 		other := same
 		if change(&other); base.SameIntent(&other) {

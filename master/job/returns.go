@@ -56,15 +56,7 @@ const (
 	batchAtmost = 64
 )
 
-// PutReturn stores what a peel returned for a job; data is the peel's message as it came. The last one stays.
-func (s *Store) PutReturn(ctx context.Context, jid wire.JID, peel target.PeelID, data []byte) error {
-	if _, err := s.returns.Put(ctx, returnKey(jid, peel), data); err != nil {
-		return fmt.Errorf("cannot store the return of %s for job %s: %w", peel, jid, err)
-	}
-	return nil
-}
-
-// CreateReturn is PutReturn where the first one stays.
+// CreateReturn stores what a peel returned for a job; data is the peel's message as it came. The first one stays.
 func (s *Store) CreateReturn(ctx context.Context, jid wire.JID, peel target.PeelID, data []byte) error {
 	if _, err := s.returns.Create(ctx, returnKey(jid, peel), data); err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
 		return fmt.Errorf("cannot store the return of %s for job %s: %w", peel, jid, err)

@@ -325,7 +325,7 @@ func put(t *testing.T, s *job.Store, r wire.Return) {
 	t.Helper()
 	data, err := canon.Marshal(r)
 	if err == nil {
-		err = s.PutReturn(t.Context(), r.JID, r.Peel, data)
+		err = s.CreateReturn(t.Context(), r.JID, r.Peel, data)
 	}
 	if err != nil {
 		t.Fatal(err)

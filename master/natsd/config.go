@@ -13,15 +13,20 @@ func configs() []jetstream.StreamConfig {
 	settings.RePublish = &jetstream.RePublish{Source: wire.SettingsKey("*"), Destination: wire.Settings("{{wildcard(1)}}")}
 	returns := bucket(BucketJobReturns, 1, jobRetention)
 	returns.AllowDirect = true
+	bound(&returns, 4<<30)
+	jobs := bucket(BucketJobs, 10, jobRetention)
+	bound(&jobs, 1<<30)
+	events := jobEvents()
+	bound(&events, 2<<30)
 	return []jetstream.StreamConfig{
 		settings,
-		bucket(BucketJobs, 10, jobRetention),
+		jobs,
 		returns,
 		bucket(BucketMasters, 1, liveness),
 		bucket(BucketLeases, 1, liveness),
 		bucket(BucketRollout, 10, 0),
 		bucket(BucketTokens, 1, 0),
-		jobEvents(),
+		events,
 		lastPerSubject(StreamFacts, wire.AllFacts),
 		lastPerSubject(StreamApplied, wire.AllApplied),
 	}
@@ -54,6 +59,19 @@ func bucket(name string, history int64, ttl time.Duration) jetstream.StreamConfi
 	return c
 }
 
+// repeated is how often a peel's words about one job are kept: acknowledgements and returns are sent again when they
+// were not confirmed.
+const repeated = 16
+
+// maxMessages bounds what a stream of jobs costs in memory: about 350 bytes a message.
+const maxMessages = 4_000_000
+
+// bound keeps what peels send, however much that is, from filling the disk and the memory: the oldest goes first. It
+// would be the newest that is refused otherwise, and with it every further job.
+func bound(c *jetstream.StreamConfig, bytes int64) {
+	c.MaxBytes, c.MaxMsgs, c.Discard = bytes, maxMessages, jetstream.DiscardOld
+}
+
 // jobEvents keeps what is said about jobs, for replay by a master that takes a job over and as the queue of
 // scheduled results.
 func jobEvents() jetstream.StreamConfig {
@@ -66,6 +84,8 @@ func jobEvents() jetstream.StreamConfig {
 		MaxAge:     jobRetention,
 		Storage:    jetstream.FileStorage,
 		Duplicates: duplicates,
+		// What a peel repeats about a job pushes out its own earlier words alone.
+		MaxMsgsPerSubject: repeated,
 	}
 }
 

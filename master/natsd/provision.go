@@ -46,11 +46,23 @@ func Provision(ctx context.Context, js jetstream.JetStream, replicas int) error 
 	return nil
 }
 
-// createOrUpdate tries to create first, so that masters that start together never fail on each other.
+// storageExceeded is the server's code for a stream that would have more bytes set aside than the disk has.
+const storageExceeded jetstream.ErrorCode = 10047
+
+// leastBytes is what a stream with a limit is content with on a small disk.
+const leastBytes = 64 << 20
+
+// createOrUpdate tries to create first, so that masters that start together never fail on each other. On a small disk
+// the limit of a stream is halved until it fits.
 func createOrUpdate(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) error {
-	_, err := js.CreateStream(ctx, c)
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		_, err = js.UpdateStream(ctx, c)
+	for {
+		_, err := js.CreateStream(ctx, c)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			_, err = js.UpdateStream(ctx, c)
+		}
+		if e, ok := errors.AsType[*jetstream.APIError](err); !ok || e.ErrorCode != storageExceeded || c.MaxBytes/2 < leastBytes {
+			return err
+		}
+		c.MaxBytes /= 2
 	}
-	return err
 }

@@ -46,7 +46,7 @@ func TestEveryStreamKeepsWhatItMust(t *testing.T) {
 			"KV_leases":      {1, 15 * time.Second, false},
 			"KV_rollout":     {10, 0, false},
 			"KV_tokens":      {1, 0, false},
-			"job-events":     {-1, week, false},
+			"job-events":     {16, week, false},
 			"facts":          {1, 0, true},
 			"applied":        {1, 0, true},
 		} {
@@ -59,6 +59,18 @@ func TestEveryStreamKeepsWhatItMust(t *testing.T) {
 			}
 			if c.Duplicates < min(2*time.Minute, max(want.age, 15*time.Second)) {
 				t.Errorf("%s: duplicates are known for %v", name, c.Duplicates)
+			}
+		}
+	})
+}
+
+func TestWhatPeelsFillIsBounded(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		for name, bytes := range map[string]int64{"KV_jobs": 1 << 30, "KV_job-returns": 4 << 30, "job-events": 2 << 30} {
+			c := info(t, js, name).Config
+			if c.MaxBytes > bytes || c.MaxBytes < 64<<20 || c.MaxMsgs != 4_000_000 || c.Discard != jetstream.DiscardOld {
+				t.Errorf("%s keeps %d bytes, %d messages, %v", name, c.MaxBytes, c.MaxMsgs, c.Discard)
 			}
 		}
 	})

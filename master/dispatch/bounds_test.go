@@ -1,0 +1,113 @@
+package dispatch_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// shrink gives a stream a limit that a test can reach.
+func (s *system) shrink(stream string, bytes int64) jetstream.Stream {
+	s.t.Helper()
+	st, err := s.js.Stream(s.t.Context(), stream)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := st.CachedInfo().Config
+	c.MaxBytes = bytes
+	if _, err := s.js.UpdateStream(s.t.Context(), c); err != nil {
+		s.t.Fatal(err)
+	}
+	return st
+}
+
+func TestAPeelThatFloodsTheStreamStopsNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		events, returns := s.shrink("job-events", 1<<20), s.shrink("KV_job-returns", 1<<20)
+		mad, p := s.peel("mad", nil), s.peel("a", pong)
+		for i := range 30 {
+			jid := wire.NewJID()
+			mad.publish(wire.ReturnOf(jid, "mad"), wire.Return{JID: jid, Peel: "mad", Result: wire.Result{Data: make([]byte, 100<<10)}})
+			big := ask(nil, "big")
+			if i == 0 {
+				s.peel("big", func(p *peel, r wire.Request) { p.result(r, wire.Result{Success: true, Data: make([]byte, 100<<10)}) })
+			}
+			s.dispatch(big)
+			time.Sleep(time.Second)
+			if j := s.record(big.JID); j.Status != job.Complete {
+				t.Fatalf("job %d is %s", i, j.Status)
+			}
+		}
+		spec := ask(nil, "a")
+		s.dispatch(spec)
+		if j := s.record(spec.JID); j.Status != job.Complete || len(p.requests()) != 1 {
+			t.Errorf("%+v", j)
+		}
+		for _, stream := range []jetstream.Stream{events, returns} {
+			info, err := stream.Info(t.Context())
+			if err != nil || info.State.Bytes > 1<<20 {
+				t.Errorf("%s holds %d bytes, %v", info.Config.Name, info.State.Bytes, err)
+			}
+		}
+	})
+}
+
+func TestAFullBucketIsNoReasonToForgetAReturn(t *testing.T) {
+	// More returns than are in flight at a time, refused for a minute.
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.master("m1")
+		p := s.peel("many", nil)
+		var jids []wire.JID
+		s.refuse("job-returns", true)
+		for range 1500 {
+			spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, "many")
+			s.dispatch(spec)
+			jids = append(jids, spec.JID)
+		}
+		for _, r := range p.requests() {
+			p.result(r, wire.Result{Success: true})
+		}
+		time.Sleep(time.Minute)
+		if st := d.Stats(); st.Stored != 0 || st.Retried == 0 {
+			t.Errorf("%+v", st)
+		}
+		s.refuse("job-returns", false)
+		time.Sleep(10 * time.Second)
+		if st := d.Stats(); st.Stored != uint64(len(jids)) || st.Ended[job.Complete] != uint64(len(jids)) {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestTenThousandTargets(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		targets := make([]target.PeelID, 10_000)
+		for i := range targets {
+			targets[i] = target.PeelID(fmt.Sprintf("%s-%05d", "a-name-of-common-length", i))
+		}
+		s.peel(targets[0], pong)
+		last := s.peel(targets[9999], pong)
+		spec := ask(nil, targets...)
+		s.dispatch(spec)
+		time.Sleep(61 * time.Second)
+		j := s.record(spec.JID)
+		if j.Status != job.Partial || j.ReturnCount != 2 || len(j.Targets) != 10_000 || len(last.requests()) != 1 {
+			t.Errorf("%s with %d returns of %d targets", j.Status, j.ReturnCount, len(j.Targets))
+		}
+		entry, err := s.js.KeyValue(t.Context(), "jobs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, err := entry.Get(t.Context(), string(spec.JID)); err != nil || len(e.Value()) > 2<<10 {
+			t.Errorf("the record takes %d bytes, %v", len(e.Value()), err)
+		}
+	})
+}

@@ -1,0 +1,140 @@
+package job_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// says puts a message of a peel into the stream.
+func says(t *testing.T, js jetstream.JetStream, subject string, v any) {
+	t.Helper()
+	data, err := canon.Marshal(v)
+	if err == nil {
+		_, err = js.Publish(t.Context(), subject, data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rows(t *testing.T, s *job.Store, jid wire.JID) map[target.PeelID]job.Row {
+	t.Helper()
+	page, err := s.Rows(t.Context(), jid, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[target.PeelID]job.Row{}
+	for _, row := range page.Rows {
+		all[row.Peel] = row
+	}
+	return all
+}
+
+func TestRowsFollowTheStream(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
+		j := claim("acked", "forger", "late", "later.forged", "never", "quiet", "rejected", "stopped", "unsent")
+		j.Status, j.Published, j.Sent = job.Running, 8, time.Now()
+		create(t, s, j)
+		of := func(id target.PeelID, r wire.Result) wire.Return {
+			return wire.Return{JID: j.JID, Peel: id, Result: r, V: wire.Version}
+		}
+		says(t, js, wire.AckOf(j.JID, "acked"), wire.Ack{JID: j.JID, Peel: "acked", V: wire.Version})
+		says(t, js, wire.AckOf(j.JID, "forger"), wire.Ack{JID: j.JID, Peel: "quiet", V: wire.Version})
+		put(t, s, of("rejected", wire.Result{Outcome: wire.Rejected, Error: "busy"}))
+		put(t, s, of("stopped", wire.Result{Outcome: wire.Canceled, Data: "half"}))
+
+		check := func(when string, want map[target.PeelID]job.RowState) {
+			t.Helper()
+			for id, row := range rows(t, s, j.JID) {
+				if row.State != want[id] || row.Late != (when == "ended" && id == "late") {
+					t.Errorf("%s: %s is %s, late %v, want %s", when, id, row.State, row.Late, want[id])
+				}
+			}
+		}
+		want := map[target.PeelID]job.RowState{
+			"acked": job.RowAcked, "forger": job.RowWaiting, "late": job.RowWaiting, "later.forged": job.RowWaiting, "never": job.RowWaiting,
+			"quiet": job.RowWaiting, "rejected": job.RowRejected, "stopped": job.RowCanceled, "unsent": job.RowWaiting,
+		}
+		check("at once", want)
+		time.Sleep(job.UnreachableAfter)
+		for _, id := range []target.PeelID{"forger", "late", "later.forged", "never", "quiet"} {
+			want[id] = job.RowUnreachable
+		}
+		check("after a while", want)
+
+		j.Finish(job.End{Targets: 9, Returned: 2, Canceled: true, Stopped: 1}, time.Now())
+		if err := s.Update(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		says(t, js, wire.ReturnOf(j.JID, "late"), of("late", wire.Result{Success: true}))
+		says(t, js, wire.ReturnOf(j.JID, "later_forged"), of("late", wire.Result{Success: true}))
+		says(t, js, wire.ReturnOf(j.JID, "never"), of("never", wire.Result{Success: true, Outcome: wire.Rejected}))
+		check("ended", map[target.PeelID]job.RowState{
+			"acked": job.RowMissing, "forger": job.RowMissing, "late": job.RowOK, "later.forged": job.RowMissing, "never": job.RowMissing,
+			"quiet": job.RowMissing, "rejected": job.RowRejected, "stopped": job.RowCanceled, "unsent": job.RowSkipped,
+		})
+		if j.Status != job.Canceled {
+			t.Errorf("the job is %s", j.Status)
+		}
+	})
+}
+
+func TestAReplayTellsWhatAJobsPeelsSentAndNothingElse(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
+		j, other := create(t, s, claim("a", "b.c")), create(t, s, claim("a"))
+		var heard []string
+		replay := func() []string {
+			heard = nil
+			if err := s.Replay(t.Context(), j.JID, func(msg *nats.Msg) { heard = append(heard, msg.Subject) }); err != nil {
+				t.Fatal(err)
+			}
+			return heard
+		}
+		if got := replay(); got != nil {
+			t.Errorf("of an empty stream: %v", got)
+		}
+		for range 2 { // the event is there once
+			if err := s.Record(t.Context(), wire.DispatchOf(j.JID), "dispatched", j); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ret := wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Data: make([]byte, 100<<10)}}
+		for range 100 {
+			says(t, js, wire.ReturnOf(j.JID, "a"), ret)
+			says(t, js, wire.ReturnOf(other.JID, "a"), ret)
+		}
+		says(t, js, wire.AckOf(j.JID, "b_c"), wire.Ack{JID: j.JID, Peel: "b.c"})
+		got := replay()
+		if len(got) != 101 || got[0] != wire.ReturnOf(j.JID, "a") || got[100] != wire.AckOf(j.JID, "b_c") {
+			t.Errorf("%d messages", len(got))
+		}
+		stream, err := js.Stream(t.Context(), "job-events")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state := stream.CachedInfo().State; state.Msgs != 202 || state.Consumers != 0 {
+			t.Errorf("%d messages, %d consumers are left", state.Msgs, state.Consumers)
+		}
+	})
+}
+
+func TestTheCountOfAJobIsThatOfItsStoredReturns(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		j, other := create(t, s, claim("a", "b.c", "d")), create(t, s, claim("a"))
+		put(t, s, wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Success: true}})
+		put(t, s, wire.Return{JID: j.JID, Peel: "b.c", Result: wire.Result{Outcome: wire.Canceled}})
+		put(t, s, wire.Return{JID: other.JID, Peel: "a", Result: wire.Result{Success: true}})
+		end, err := s.Count(t.Context(), j)
+		if want := (job.End{Targets: 3, Returned: 2, Succeeded: 1, Stopped: 1}); err != nil || end != want {
+			t.Errorf("%+v, %v; want %+v", end, err, want)
+		}
+	})
+}
