@@ -240,6 +240,22 @@ func TestWildcardsGoOnWhenTheWallClockIsSetBack(t *testing.T) {
 	})
 }
 
+func TestWildcardThatWaitsLessThanAMinuteRunsNothingTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(one(t, `cron: "* * * * *"`))
+		time.Sleep(3*time.Minute + 5*time.Second)
+		c.set(-20 * time.Second) // to 00:02:45
+		h.apply(one(t, `cron: "* * * * *", args: {a: 1}`))
+		h.apply(one(t, `cron: "* * * * *", enabled: false`))
+		h.apply(one(t, `cron: "* * * * *"`))
+		time.Sleep(80 * time.Second) // to 00:04:05
+		h.expectNominal("e", "01 00:01", "01 00:02", "01 00:03", "01 00:04")
+	})
+}
+
 func TestDisablingAndEnablingWithTheClockSetBackRunsNothingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c tamper

@@ -42,8 +42,8 @@ func TestFireThatWaitsSurvivesARestart(t *testing.T) {
 		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
 		const set = `
         e: {module: test.ping, cron: "1,30 0 * * *", if_running: queue, start_deadline: 1h}
-        second: {module: test.ping, cron: "20 0 * * *", if_running: queue, group: g}
-        first: {module: test.ping, cron: "10,40 0 * * *", if_running: queue, group: g}
+        newer: {module: test.ping, cron: "20 0 * * *", if_running: queue, group: g}
+        older: {module: test.ping, cron: "10,40 0 * * *", if_running: queue, group: g}
         long: {module: test.ping, interval: 5m, max_runs: 1, if_running: queue, group: g}
         retimed: {module: test.ping, cron: "1,2 0 * * *", if_running: queue}
         off: {module: test.ping, cron: "1,2 0 * * *", if_running: queue}`
@@ -58,15 +58,15 @@ func TestFireThatWaitsSurvivesARestart(t *testing.T) {
 		}
 		h.shut() // at 00:35
 		h = start(t, o)
-		h.takes["first"] = time.Minute
+		h.takes["older"] = time.Minute
 		h.apply(parse(t, strings.NewReplacer(`retimed: {module: test.ping, cron: "1,2`, `retimed: {module: test.ping, cron: "1,3`,
 			"off: {", "off: {enabled: false, ").Replace(set)))
 		time.Sleep(2 * time.Minute)
 		h.expectRuns("e", 0)
-		h.expectRuns("first", 0)
-		h.expectRuns("second", time.Minute)
+		h.expectRuns("older", 0)
+		h.expectRuns("newer", time.Minute)
 		h.expectNominal("e", "01 00:30")
-		h.expectNominal("first", "01 00:10")
+		h.expectNominal("older", "01 00:10")
 		h.expectRuns("retimed")
 		h.expectRuns("off")
 		if w := h.entry("e").Waiting; w != nil {
