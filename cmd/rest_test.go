@@ -1,0 +1,51 @@
+package cmd_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestTheProgramsSectionRunsAsPrinted types README's section for programs into a shell, in a directory and on ports of
+// the test's own.
+func TestTheProgramsSectionRunsAsPrinted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs the three commands")
+	}
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not installed")
+	}
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(readme), "\n## Programs\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var script strings.Builder
+	script.WriteString("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n") // else what was started outlives a step that failed
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {
+		script.WriteString(block[1])
+	}
+	dir := filepath.Join(t.TempDir(), "rest")
+	typed := strings.NewReplacer("/tmp/zester-rest", dir, "18440", freePort(t), "18222", freePort(t)).Replace(script.String())
+	bash := exec.CommandContext(t.Context(), "bash", "-e", "-c", typed)
+	bash.Dir = ".."
+	out, err := bash.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"event: dispatched\n", "event: return\ndata: {\"peel\":\"web-01\"", "event: status\n", "load average", `"state":"ok"`, `"user":"token:ci"`,
+		`"peels":["web-01"],"total":1`, `"title":"Forbidden"`, "the function schedule.pause is none of", "the token has expired or was revoked", "ci    revoked",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the section leaves %s behind: %v", dir, err)
+	}
+}
