@@ -179,8 +179,9 @@ func (d *Dispatcher) resume(ctx context.Context, r *request) (j *job.Job, known 
 		return nil, false, fmt.Errorf("%w: %s", ErrElsewhere, j.Owner)
 	case j.Status == job.Claimed:
 		return j, false, nil
-	case j.Status == job.Running && j.Owner == d.o.Owner && j.Updated.After(d.started) && j.ReclaimCount == 0:
-		// It is not watched here, so the write to running was stored and its acknowledgement lost.
+	case j.Status == job.Running && j.Owner == d.o.Owner && j.Updated.After(d.started) && j.Epoch == j.RequestEpoch:
+		// It is not watched here, so the write to running was stored and its acknowledgement lost. The epoch of one
+		// that was taken over is another: its targets may have the request.
 		return j, false, nil
 	}
 	return j, true, nil

@@ -268,6 +268,34 @@ func TestAStaleOwnerDoesNotWriteTheEnd(t *testing.T) {
 	})
 }
 
+func TestWhoAsksAgainForATakenOverJobDoesNotStartItAnew(t *testing.T) {
+	// m2 took the job over when m1 had released it, and got no answer to that write. So it owns a running job that it
+	// does not watch, and must not take it for one of its own whose requests were never sent.
+	bubble(t, func(t *testing.T, s *system) {
+		_, stop := s.master("m1")
+		p := s.peel("a", nil)
+		spec := ask(nil, "a")
+		s.dispatch(spec)
+		s.master("m2")
+		time.Sleep(time.Second)
+		taken := s.record(spec.JID)
+		taken.Owner, taken.Epoch, taken.Updated = "m2", taken.Revision+1, time.Now()
+		if err := s.store.Update(t.Context(), taken); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(16 * time.Second) // in which m1 lets go of it
+		stop()
+		if j := s.dispatch(spec); j.Status != job.Running || j.Owner != "m2" {
+			t.Errorf("%+v", j)
+		}
+		for _, r := range p.requests() {
+			if r.Epoch != taken.RequestEpoch {
+				t.Errorf("a request under epoch %d, the job was sent under %d", r.Epoch, taken.RequestEpoch)
+			}
+		}
+	})
+}
+
 func TestAChangeOfTheRecordByOthersIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.master("m1")
