@@ -272,7 +272,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, info Info, open func(
 	g.Go(func() error { return scanner.Run(ctx) })
 	g.Go(func() error { return consumer.Run(ctx) })
 	g.Go(func() error { return server.Run(ctx) })
-	open(rest.Backend{JetStream: js, Store: store, Tokens: tokens, Questions: server, Dispatcher: dispatcher, Results: consumer})
+	open(rest.Backend{JetStream: js, Store: store, Tokens: tokens, Questions: server, Dispatcher: dispatcher, Results: consumer, Scanner: scanner})
 	for _, service := range m.o.Services {
 		g.Go(func() error { return service(ctx, nc, fleet) })
 	}

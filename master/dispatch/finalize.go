@@ -73,7 +73,7 @@ func (d *Dispatcher) finalize(ctx context.Context, w *watch) {
 	}
 	d.at(stepEnded)
 	j := w.record
-	d.counts.ended(j.Status)
+	d.counts.ended(j)
 	d.log.Info("job ended", "jid", j.JID, "status", j.Status, "returned", end.Returned, "succeeded", end.Succeeded, "targets", end.Targets)
 	persist(ctx, func() (retry bool) { return d.complain(j.JID, d.conclude(ctx, j)) })
 }

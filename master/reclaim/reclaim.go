@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -57,8 +58,12 @@ type Scanner struct {
 	beats  jetstream.KeyValue
 	misses map[string]int // looks in a row that found no heartbeat, by owner
 
-	started time.Time
+	started   time.Time
+	reclaimed atomic.Uint64
 }
+
+// Reclaimed is how many jobs were taken over since the scanner was made.
+func (s *Scanner) Reclaimed() uint64 { return s.reclaimed.Load() }
 
 // New checks the options. It starts nothing.
 func New(o Options) (*Scanner, error) {

@@ -124,6 +124,7 @@ func (s *Scanner) reclaim(ctx context.Context, a job.Active) error {
 		}
 		return err
 	}
+	s.reclaimed.Add(1)
 	s.log.Info("job reclaimed", "jid", j.JID, "from", from, "status", j.Status, "epoch", j.Epoch, "reclaims", j.ReclaimCount)
 	return s.o.Dispatcher.Resume(ctx, j)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/master/reclaim"
 	"github.com/seed-c01c3da5/zester/master/results"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -76,14 +77,16 @@ func (s *system) master(name string) {
 	dispatcher, err := dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: name})
 	must(err)
 	fleet := feed.New(nc, quiet)
+	scanner, err := reclaim.New(reclaim.Options{JetStream: s.js, Store: store, Dispatcher: dispatcher, Owner: name})
+	must(err)
 	consumer := results.New(results.Options{JetStream: s.js, Store: store})
 	s.backend = rest.Backend{
-		JetStream: s.js, Store: store, Tokens: s.tokens, Dispatcher: dispatcher, Results: consumer,
+		JetStream: s.js, Store: store, Tokens: s.tokens, Dispatcher: dispatcher, Results: consumer, Scanner: scanner,
 		Questions: api.NewServer(api.ServerOptions{JetStream: s.js, Store: store, Tokens: s.tokens, Fleet: fleet}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	for _, run := range []func(context.Context) error{fleet.Run, dispatcher.Run, consumer.Run} {
+	for _, run := range []func(context.Context) error{fleet.Run, dispatcher.Run, scanner.Run, consumer.Run} {
 		running.Go(func() {
 			if err := run(ctx); err != nil {
 				s.t.Errorf("%s ended with %v", name, err)

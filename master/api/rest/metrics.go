@@ -11,6 +11,8 @@ import (
 
 var (
 	jobsTotal    = describe("jobs_total", "Jobs that this master saw to their end, by how they ended.", "status")
+	jobSeconds   = describe("job_duration_seconds", "How long jobs took that this master saw to their end.")
+	reclaims     = describe("orphans_reclaimed_total", "Jobs that this master took over from others.")
 	unreachables = describe("dispatch_unreachable_total", "Targets that stayed silent after their request was sent again.")
 	resultsTotal = describe("schedule_results_total", "Reports of scheduled runs, by what became of them.", "result")
 	busUp        = describe("bus_connected", "Whether the connection to the bus stands.")
@@ -36,7 +38,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for status, n := range s.Ended {
 		count(jobsTotal, n, string(status))
 	}
+	ch <- prometheus.MustNewConstHistogram(jobSeconds, s.Took.Count, s.Took.Sum.Seconds(), s.Took.Upto)
 	count(unreachables, s.Unreachable)
+	count(reclaims, c.b.Scanner.Reclaimed())
 	r := c.b.Results.Stats()
 	for result, n := range map[string]uint64{
 		"stored": r.Stored, "undecodable": r.Undecodable, "foreign": r.Foreign, "future": r.Future, "retried": r.Retried,

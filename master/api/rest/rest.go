@@ -32,6 +32,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/reclaim"
 	"github.com/seed-c01c3da5/zester/master/results"
 )
 
@@ -63,6 +64,7 @@ type Backend struct {
 	Questions  *api.Server
 	Dispatcher *dispatch.Dispatcher
 	Results    *results.Consumer
+	Scanner    *reclaim.Scanner
 }
 
 // A Server answers over HTTP. Make it with [New] and call Run once. Until Open is called it only says that it is alive.

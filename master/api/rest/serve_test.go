@@ -127,7 +127,9 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		time.Sleep(time.Minute)
 		for name, want := range map[string]string{
 			`zester_jobs_total{status="complete"}`: "1", `zester_jobs_total{status="partial"}`: "1", `zester_jobs_total{status="timeout"}`: "0",
-			`zester_dispatch_unreachable_total`: "1", `zester_bus_connected`: "1",
+			`zester_dispatch_unreachable_total`: "1", `zester_bus_connected`: "1", `zester_orphans_reclaimed_total`: "0",
+			`zester_job_duration_seconds_bucket{le="0.05"}`: "1", `zester_job_duration_seconds_bucket{le="10"}`: "1",
+			`zester_job_duration_seconds_bucket{le="30"}`: "2", `zester_job_duration_seconds_count`: "2",
 		} {
 			if got := value(name); got != want {
 				t.Errorf("%s is %s, want %s", name, got, want)
