@@ -56,6 +56,7 @@ type Peel struct {
 	wire     string // the ID as a token of a subject
 	registry *module.Registry
 	fence    *fence.Fence
+	flights  *flights
 	outbox   *outbox.Outbox
 	sched    *scheduler.Scheduler
 	facts    target.Facts
@@ -78,7 +79,7 @@ func New(o Options) (*Peel, error) {
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the data directory: %w", err)
 	}
-	p := &Peel{o: o, log: o.Log.With("peel", o.ID), wire: o.ID.Wire(), registry: module.New(), reports: make(chan struct{}, 1)}
+	p := &Peel{o: o, log: o.Log.With("peel", o.ID), wire: o.ID.Wire(), registry: module.New(), flights: newFlights(), reports: make(chan struct{}, 1)}
 	p.current.Store(&inForce{})
 	p.addFunctions()
 	if o.Simulated {
@@ -129,16 +130,22 @@ func (p *Peel) run(ctx context.Context) error {
 	if err := p.collect(ctx); err != nil {
 		return err
 	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.sched.Run(ctx) })
+	after := p.start(ctx) // before the bus is tried: an address that does not answer takes its time
+	g.Go(func() error { return p.talk(ctx, after) })
+	return g.Wait()
+}
+
+// talk connects and then hears, answers and reports until ctx ends. After is the generation of the snapshot.
+func (p *Peel) talk(ctx context.Context, after uint64) error {
 	nc, err := p.connect()
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
 	p.bus.Store(nc)
-
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return p.sched.Run(ctx) })
-	after := p.start(ctx)
 	watch := settings.NewWatch(settings.WatchOptions{Conn: nc, Peel: p.o.ID, After: after, Log: p.log})
 	g.Go(func() error { return watch.Run(ctx, p.hear) })
 	g.Go(func() error { return p.serve(ctx, nc) })

@@ -117,32 +117,33 @@ func (p *Peel) stateOf(ctx context.Context, call module.Call) (scheduler.EntrySt
 type entryArgs struct {
 	Entry  string        `yaml:"entry"`
 	Count  int           `yaml:"count"`
-	By     string        `yaml:"by"`
 	Reason string        `yaml:"reason"`
 	For    time.Duration `yaml:"for"`
+
+	by string // the user who called
 }
 
 const (
 	defaultNext = 5   // fires of an entry
-	maxWords    = 256 // bytes of what is kept of who wants something, and why
+	maxWords    = 256 // bytes of what is kept of why somebody wants something
 )
 
 func readArgs(call module.Call) (entryArgs, error) {
-	args := entryArgs{Count: defaultNext}
+	args := entryArgs{Count: defaultNext, by: call.User}
 	if err := strictyaml.Decode(strictyaml.FromValue("args", call.Args), &args); err != nil {
 		return args, err
 	}
 	if _, limited := call.Args["for"]; limited && args.For <= 0 {
 		return args, fmt.Errorf("for must be more than 0, not %v", args.For)
 	}
-	if len(args.By) > maxWords || len(args.Reason) > maxWords {
-		return args, fmt.Errorf("by and reason may have %d bytes each", maxWords)
+	if len(args.Reason) > maxWords {
+		return args, fmt.Errorf("reason may have %d bytes", maxWords)
 	}
 	return args, nil
 }
 
 func (a entryArgs) order() scheduler.Order {
-	o := scheduler.Order{By: a.By, Reason: a.Reason}
+	o := scheduler.Order{By: a.by, Reason: a.Reason}
 	if a.For > 0 {
 		o.Until = time.Now().Add(a.For)
 	}
@@ -173,7 +174,7 @@ func (p *Peel) scheduleNext(ctx context.Context, args entryArgs) (any, error) {
 }
 
 func (p *Peel) scheduleRun(ctx context.Context, args entryArgs) (any, error) {
-	return true, p.sched.Start(ctx, args.Entry, args.By)
+	return true, p.sched.Start(ctx, args.Entry, args.by)
 }
 
 func (p *Peel) schedulePause(ctx context.Context, args entryArgs) (any, error) {
@@ -181,7 +182,7 @@ func (p *Peel) schedulePause(ctx context.Context, args entryArgs) (any, error) {
 }
 
 func (p *Peel) scheduleResume(ctx context.Context, args entryArgs) (any, error) {
-	return true, p.sched.Resume(ctx, args.Entry, args.By)
+	return true, p.sched.Resume(ctx, args.Entry, args.by)
 }
 
 func (p *Peel) scheduleSkip(ctx context.Context, args entryArgs) (any, error) {

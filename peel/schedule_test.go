@@ -117,8 +117,8 @@ func TestEntriesArePausedResumedSkippedAndRunByHand(t *testing.T) {
 			args     map[string]any
 			state    string
 		}{
-			{"schedule.pause", map[string]any{"entry": "beat", "by": "ada", "reason": "disk", "for": "2h"}, "paused_manual"},
-			{"schedule.resume", map[string]any{"entry": "beat", "by": "bob"}, "active"},
+			{"schedule.pause", map[string]any{"entry": "beat", "reason": "disk", "for": "2h"}, "paused_manual"},
+			{"schedule.resume", map[string]any{"entry": "beat"}, "active"},
 			{"schedule.skip", map[string]any{"entry": "beat"}, "active"},
 		} {
 			if r := b.call(c.function, c.args); !r.Success {
@@ -128,7 +128,7 @@ func TestEntriesArePausedResumedSkippedAndRunByHand(t *testing.T) {
 				t.Errorf("after %s: %v", c.function, e)
 			}
 		}
-		b.ask(wire.Request{Function: "schedule.run", Args: map[string]any{"entry": "beat", "by": "ada"}, Epoch: 1})
+		b.ask(wire.Request{Function: "schedule.run", Args: map[string]any{"entry": "beat"}, Epoch: 1})
 		if r := b.reported(); r.Trigger != wire.TriggerManual || !r.Success {
 			t.Errorf("%+v", r)
 		}
@@ -192,7 +192,7 @@ func TestOrdersForEntriesThatAreRefused(t *testing.T) {
 			{"schedule.pause", map[string]any{"entry": "x"}, `cannot pause "x": there is no such entry in the schedule`},
 			{"schedule.history", map[string]any{"entry": "x"}, `there is no such entry in the schedule: "x"`},
 			{"schedule.pause", map[string]any{"entry": "e", "for": "0s"}, "for must be more than 0, not 0s"},
-			{"schedule.skip", map[string]any{"entry": "e", "reason": strings.Repeat("x", 257)}, "by and reason may have 256 bytes each"},
+			{"schedule.skip", map[string]any{"entry": "e", "reason": strings.Repeat("x", 257)}, "reason may have 256 bytes"},
 		} {
 			if r := b.call(c.function, c.args); r.Success || r.Error != c.want {
 				t.Errorf("%s: %q", c.function, r.Error)

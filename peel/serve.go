@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -30,56 +32,96 @@ type order struct {
 }
 
 // serve hears requests until ctx ends, then waits for those that run. Read-only functions run at once; those that
-// change the host wait in a queue for one of the workers.
+// change the host wait in a queue for one of the workers. What changes the peel's own schedule has a queue of its own,
+// so that an entry can be paused behind a command that hangs.
 func (p *Peel) serve(ctx context.Context, nc *nats.Conn) error {
 	heard := make(chan *nats.Msg, 4*queueLength)
-	sub, err := nc.ChanSubscribe(wire.Cmd(p.wire), heard)
-	if err != nil {
-		return fmt.Errorf("cannot listen for requests: %w", err)
+	for _, subject := range []string{wire.Cmd(p.wire), wire.AllCancels} {
+		sub, err := nc.ChanSubscribe(subject, heard)
+		if err != nil {
+			return fmt.Errorf("cannot listen for requests: %w", err)
+		}
+		defer sub.Unsubscribe()
 	}
-	defer sub.Unsubscribe()
-
-	var readers errgroup.Group
-	readers.SetLimit(readersLimit)
-	queue := make(chan order, queueLength)
-	var workers errgroup.Group
-	for range max(1, p.o.Workers) {
-		workers.Go(func() error {
-			for o := range queue {
-				p.execute(ctx, o)
-			}
-			return nil
-		})
-	}
-	defer readers.Wait()
-	defer workers.Wait()
-	defer close(queue)
+	w := p.hire(ctx)
+	defer w.dismiss()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case msg := <-heard:
-			o, ok := p.admit(msg)
-			if !ok {
-				continue
-			}
-			if !p.hand(ctx, o, &readers, queue) {
-				p.reply(o, refusal("rejected: the peel is busy, %d requests wait or run already", queueLength))
+			if msg.Subject != wire.Cmd(p.wire) {
+				p.cancel(msg)
+			} else if o, ok := p.admit(msg); ok {
+				p.accept(o, w)
 			}
 		}
 	}
 }
 
-// hand starts or queues an order; false if there is no room for it.
-func (p *Peel) hand(ctx context.Context, o order, readers *errgroup.Group, queue chan<- order) bool {
-	if fn, known := wire.LookupFunction(o.Function); !known || fn.ReadOnly {
-		return readers.TryGo(func() error { p.execute(ctx, o); return nil })
+// A crew runs what was accepted.
+type crew struct {
+	readers   errgroup.Group
+	workers   errgroup.Group
+	queue     chan *flight // of what changes the host
+	schedules chan *flight // of what changes the schedule
+	run       func(*flight)
+}
+
+func (p *Peel) hire(ctx context.Context) *crew {
+	c := &crew{queue: make(chan *flight, queueLength), schedules: make(chan *flight, queueLength)}
+	c.run = func(f *flight) { p.execute(ctx, f) }
+	c.readers.SetLimit(readersLimit)
+	work := func(queue <-chan *flight) {
+		c.workers.Go(func() error {
+			for f := range queue {
+				c.run(f)
+			}
+			return nil
+		})
+	}
+	work(c.schedules)
+	for range max(1, p.o.Workers) {
+		work(c.queue)
+	}
+	return c
+}
+
+// dismiss waits for what runs.
+func (c *crew) dismiss() {
+	close(c.queue)
+	close(c.schedules)
+	_ = c.workers.Wait()
+	_ = c.readers.Wait()
+}
+
+// take starts or queues a flight; false if there is no room for it.
+func (c *crew) take(f *flight) bool {
+	queue := c.queue
+	fn, known := wire.LookupFunction(f.Function)
+	switch {
+	case !known || fn.ReadOnly:
+		return c.readers.TryGo(func() error { c.run(f); return nil })
+	case strings.HasPrefix(f.Function, "schedule."):
+		queue = c.schedules
 	}
 	select {
-	case queue <- o:
+	case queue <- f:
 		return true
 	default:
 		return false
+	}
+}
+
+// accept sees to it that an admitted request is answered.
+func (p *Peel) accept(o order, c *crew) {
+	f := p.flights.enter(o)
+	switch {
+	case f.over:
+		p.log.Info("request not started, its job was canceled", "jid", o.JID, "function", o.Function)
+		p.reply(o, canceled(wire.Result{}))
+	case !c.take(f) && p.flights.land(f):
+		p.reply(o, rejection("the peel is busy, %d requests wait or run already", queueLength))
 	}
 }
 
@@ -90,19 +132,19 @@ func (p *Peel) admit(msg *nats.Msg) (order, bool) {
 		p.log.Warn("request dropped", "err", err)
 		return order{}, false
 	}
-	log := p.log.With("jid", req.JID, "epoch", req.Epoch)
+	log := p.log.With("jid", req.JID, "epoch", req.Epoch, "user", req.User)
 	o := order{Request: req}
 	if req.TimeLeft != 0 {
 		o.until = time.Now().Add(req.TimeLeft)
 	}
 	if req.V > wire.Version {
-		p.reply(o, refusal("rejected: version %d of the protocol, this peel knows up to %d", req.V, wire.Version))
+		p.reply(o, rejection("version %d of the protocol, this peel knows up to %d", req.V, wire.Version))
 		return o, false
 	}
 	verdict, err := p.fence.Admit(req.JID, req.Epoch)
 	if err != nil {
 		log.Error("request refused, it could not be recorded", "err", err)
-		p.reply(o, refusal("rejected: %v", err))
+		p.reply(o, rejection("%v", err))
 		return o, false
 	}
 	switch verdict {
@@ -118,18 +160,35 @@ func (p *Peel) admit(msg *nats.Msg) (order, bool) {
 	return o, verdict == fence.Accept
 }
 
-// execute runs an order and sends what it gave.
-func (p *Peel) execute(ctx context.Context, o order) {
+// execute runs a flight, unless somebody has ended it, and sends what it gave.
+func (p *Peel) execute(ctx context.Context, f *flight) {
+	work, ok := p.flights.begin(ctx, f)
+	if !ok {
+		return
+	}
+	var result wire.Result
 	switch {
 	case ctx.Err() != nil:
-		p.reply(o, refusal("rejected: the peel is shutting down"))
-	case !o.until.IsZero() && time.Now().After(o.until):
-		p.reply(o, refusal("rejected: the job's deadline passed before the work could start"))
+		result = rejection("the peel is shutting down")
+	case !f.until.IsZero() && time.Now().After(f.until):
+		result = rejection("the job's deadline passed before the work could start")
 	default:
-		p.reply(o, p.registry.Call(ctx, o.Function, module.Call{ID: o.ID, Args: o.Args}))
+		result = p.registry.Call(work, f.Function, module.Call{ID: f.ID, Args: f.Args, User: f.User})
+		if !result.Success && errors.Is(context.Cause(work), errCanceled) {
+			result = canceled(result)
+		}
+	}
+	if p.flights.land(f) {
+		p.reply(f.order, result)
 	}
 }
 
+// rejection is the result of work that was not started.
+func rejection(format string, args ...any) wire.Result {
+	return wire.Result{Outcome: wire.Rejected, Error: "rejected: " + fmt.Sprintf(format, args...)}
+}
+
+// refusal is the result of a function that cannot do what it was called for.
 func refusal(format string, args ...any) wire.Result {
 	return wire.Result{Error: fmt.Sprintf(format, args...)}
 }
@@ -167,8 +226,8 @@ func encode(message any, result *wire.Result) ([]byte, error) {
 // publish sends what may be lost.
 func (p *Peel) publish(subject string, v any) {
 	data, err := canon.Marshal(v)
-	if err == nil {
-		err = p.bus.Load().Publish(subject, data)
+	if nc := p.bus.Load(); err == nil && nc != nil {
+		err = nc.Publish(subject, data)
 	}
 	if err != nil {
 		p.log.Debug("message not sent", "subject", subject, "err", err)

@@ -37,6 +37,8 @@ type Call struct {
 	// Args are plain values. A function finds all required ones, no unknown ones, no nulls, and each value of its
 	// parameter's type as a map[string]any of YAML would hold it: durations are strings, lists []any.
 	Args map[string]any
+	// User is who asked, from the credential; empty for a run of the peel's own schedule.
+	User string
 }
 
 // A Func does the work of one function. It returns soon after ctx ends. It need not set Duration.
@@ -90,7 +92,7 @@ func (r *Registry) Call(ctx context.Context, name string, call Call) wire.Result
 		return failure("%v", err)
 	}
 	start := time.Now()
-	result := guarded(ctx, name, f, Call{Args: args})
+	result := guarded(ctx, name, f, Call{Args: args, User: call.User})
 	result.Duration = time.Since(start)
 	data, err := canon.Normalize(result.Data)
 	if err != nil {

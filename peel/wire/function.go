@@ -38,7 +38,6 @@ type Function struct {
 // Parameters of functions of the schedule.
 var (
 	scheduleEntry  = Param{Name: "entry", Type: String, Required: true, Positional: true, Doc: "name of the entry"}
-	scheduleBy     = Param{Name: "by", Type: String, Doc: "who wants it, for the record"}
 	scheduleReason = Param{Name: "reason", Type: String, Doc: "why, for the record"}
 )
 
@@ -82,19 +81,19 @@ var functions = []Function{
 	},
 	{
 		Name: "schedule.pause", Doc: "Keep an entry from firing, until it is resumed or for a while; runs in flight go on.",
-		Params: []Param{scheduleEntry, scheduleBy, scheduleReason, {Name: "for", Type: Duration, Doc: "how long; default: until it is resumed"}},
+		Params: []Param{scheduleEntry, scheduleReason, {Name: "for", Type: Duration, Doc: "how long; default: until it is resumed"}},
 	},
 	{
 		Name: "schedule.resume", Doc: "End the pause of an entry, also one that came of failures, and take back a skip.",
-		Params: []Param{scheduleEntry, scheduleBy},
+		Params: []Param{scheduleEntry},
 	},
 	{
 		Name: "schedule.run", Doc: "Start an entry now, whatever its windows and its breaker say, and not wait for its end.",
-		Params: []Param{scheduleEntry, scheduleBy},
+		Params: []Param{scheduleEntry},
 	},
 	{
 		Name: "schedule.skip", Doc: "Do not run the next fire of an entry's timing.",
-		Params: []Param{scheduleEntry, scheduleBy, scheduleReason, {Name: "for", Type: Duration, Doc: "do run it if it comes later than this; default: whenever it comes"}},
+		Params: []Param{scheduleEntry, scheduleReason, {Name: "for", Type: Duration, Doc: "do run it if it comes later than this; default: whenever it comes"}},
 	},
 	{
 		Name: "settings.get", ReadOnly: true, Doc: "One value of the settings in force, with the commit that they come from.",
