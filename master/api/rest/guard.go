@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -160,9 +161,7 @@ func (g *guard) protect(scope auth.Scope, h http.Handler) http.Handler {
 }
 
 func (d *denial) write(w http.ResponseWriter) {
-	for name, values := range d.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), d.header)
 	problem(w, d.status, d.detail)
 }
 

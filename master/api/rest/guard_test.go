@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,9 +141,15 @@ func TestNobodyComesInWithoutAToken(t *testing.T) {
 
 func TestATokenRunsOnlyWithinItsLimits(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
+		var mu sync.Mutex
 		var ran []target.PeelID
+		note := func(id target.PeelID) {
+			mu.Lock()
+			defer mu.Unlock()
+			ran = append(ran, id)
+		}
 		for _, id := range []target.PeelID{"db-01", "web-01", "web-02"} {
-			s.peel(id, target.Facts{"role": string(id[:2])}, func(nc *nats.Conn, r wire.Request) { ran = append(ran, id); echo(id)(nc, r) })
+			s.peel(id, target.Facts{"role": string(id[:2])}, func(nc *nats.Conn, r wire.Request) { note(id); echo(id)(nc, r) })
 		}
 		limited := s.token(auth.TokenRequest{
 			Name: "limited", Scopes: []auth.Scope{run}, Limits: auth.Limits{Target: "web-* and not web-09", Functions: []string{"test.*", "sys.doc"}},
@@ -165,10 +172,12 @@ func TestATokenRunsOnlyWithinItsLimits(t *testing.T) {
 			}
 			time.Sleep(5 * time.Second)
 		}
+		mu.Lock()
 		slices.Sort(ran)
 		if want := []target.PeelID{"web-01", "web-01", "web-01", "web-02", "web-02"}; !slices.Equal(ran, want) {
 			t.Errorf("%v ran something, want %v", ran, want)
 		}
+		mu.Unlock()
 		if len(s.log.with("job refused", "token:limited", "cmd.run")) != 1 {
 			t.Errorf("%q", s.log.with("job refused"))
 		}
