@@ -45,6 +45,17 @@ func NewCompiler() *Compiler { return new(Compiler) }
 // wrong with the revision; any other error is about reading the tree. Where tree tells by [fs.FileInfo.Sys] which
 // files and directories are equal to those of an earlier revision, with a comparable value, they are not read again.
 func (c *Compiler) Compile(tree fs.FS, fleet *target.Index) (*Plan, error) {
+	return c.pass(tree, fleet, false)
+}
+
+// Retarget compiles a revision that is in force already, for a fleet that has changed since. It differs from Compile in
+// that mistakes are always isolated: that the facts of one peel put files together that do not merge holds back that
+// peel alone.
+func (c *Compiler) Retarget(tree fs.FS, fleet *target.Index) (*Plan, error) {
+	return c.pass(tree, fleet, true)
+}
+
+func (c *Compiler) pass(tree fs.FS, fleet *target.Index, isolate bool) (*Plan, error) {
 	p := pass{Compiler: c, fleet: fleet, plan: &Plan{Peels: make(map[target.PeelID]*Effective, fleet.Len())}}
 	p.reader = reader{tree: tree, before: []map[string]*dir{c.dirs[0], c.dirs[1]}, now: map[string]*dir{}}
 	sources, err := p.read()
@@ -52,11 +63,15 @@ func (c *Compiler) Compile(tree fs.FS, fleet *target.Index) (*Plan, error) {
 		return nil, err
 	}
 	c.dirs = [2]map[string]*dir{p.reader.now, c.dirs[0]}
-	if p.resolve(sources) {
+	complete := p.resolve(sources)
+	if complete {
 		p.compile()
 	}
 	if err := p.problems.err(); err != nil {
-		return nil, err
+		if !complete || p.lost || !isolate && !p.rules.isolate {
+			return nil, err
+		}
+		p.plan.Mistakes = err
 	}
 	p.plan.Warnings = p.sortedWarnings()
 	return p.plan, nil
@@ -68,6 +83,7 @@ type pass struct {
 	reader   reader
 	fleet    *target.Index
 	plan     *Plan
+	lost     bool                      // there is no top file
 	files    map[string]*file          // of the settings directory, by path
 	places   map[string]strictyaml.Pos // of the first mention of each reference
 	problems problems
@@ -129,6 +145,7 @@ func (p *pass) withoutTop() error {
 	if i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "top.yml" || strings.EqualFold(e.Name(), topFile) }); i >= 0 {
 		msg += "; rename " + entries[i].Name() + " to " + topFile
 	}
+	p.lost = true
 	p.problems.add(TopMissing, strictyaml.Error{Pos: strictyaml.Pos{File: topFile}, Msg: msg})
 	return nil
 }
@@ -184,9 +201,12 @@ func (p *pass) missing(ref string) string {
 func (p *pass) compile() {
 	now := map[string]compilation{}
 	for _, s := range p.rules.top.Assign(p.fleet) {
-		if e := p.signature(s, now); e != nil {
-			for _, peel := range s.Peels {
+		e, mistake := p.signature(s, now)
+		for _, peel := range s.Peels {
+			if e != nil {
 				p.plan.Peels[peel] = e
+			} else {
+				p.behind(peel, mistake)
 			}
 		}
 	}
@@ -204,13 +224,23 @@ func (p *pass) compile() {
 	}
 }
 
-// signature returns what the peels of a signature run, nil if that has errors.
-func (p *pass) signature(s top.Signature, now map[string]compilation) *Effective {
+func (p *pass) behind(peel target.PeelID, mistake strictyaml.Error) {
+	if p.plan.Behind == nil {
+		p.plan.Behind = map[target.PeelID]strictyaml.Error{}
+	}
+	p.plan.Behind[peel] = mistake
+}
+
+// signature returns what the peels of a signature run, nil and the first mistake if that has errors.
+func (p *pass) signature(s top.Signature, now map[string]compilation) (*Effective, strictyaml.Error) {
 	files := make([]*file, len(s.Refs))
 	for i, ref := range s.Refs {
 		f := p.files[settingsPath(ref)]
-		if f == nil || f.odd != "" || len(f.errs) > 0 {
-			return nil // an error by itself
+		switch { // each is an error by itself, and known
+		case f == nil || f.odd != "":
+			return nil, strictyaml.Error{Pos: p.places[ref], Msg: ref + " has no file that can be used"}
+		case len(f.errs) > 0:
+			return nil, f.errs[0]
 		}
 		files[i] = f
 	}
@@ -228,7 +258,10 @@ func (p *pass) signature(s top.Signature, now map[string]compilation) *Effective
 		now[key] = c
 	}
 	p.problems.add(c.reason, c.errs...)
-	return c.result
+	if c.result == nil {
+		return nil, c.errs[0]
+	}
+	return c.result, strictyaml.Error{}
 }
 
 // evaluate merges the files of a signature and checks what comes out.

@@ -3,7 +3,9 @@
 // reading the tree, and asks no clock.
 //
 // A [Compiler] reads zester.yaml, top.yaml, top.d/*.yaml and every settings file, refuses the revision as a whole with
-// all its errors, and otherwise returns a [Plan]. The ordered list of files that apply to a peel is its signature.
+// all its errors, and otherwise returns a [Plan]. With on_error: isolate, and for a revision that is in force already, a
+// mistake holds back only the peels whose settings depend on it; a mistake in zester.yaml or a top file, of which nobody
+// can tell whom it concerns, refuses the revision always. The ordered list of files that apply to a peel is its signature.
 // Each signature is merged, checked and encoded once, and its peels share one [Effective]: equal peels get equal
 // bytes, and the cost follows the number of signatures, not that of peels. What did not change since the last two
 // revisions (directories, files, signatures) is not looked at again.
@@ -30,8 +32,14 @@ import (
 
 // A Plan says what every peel of a fleet is to run at one revision. It is immutable.
 type Plan struct {
-	// Peels holds all members of the fleet; one that no rule matches has an Effective without settings.
+	// Peels holds all members of the fleet but those in Behind; one that no rule matches has an Effective without
+	// settings.
 	Peels map[target.PeelID]*Effective
+	// Behind are the members that keep what they have, and what is wrong with what the revision says about them. It is
+	// empty unless mistakes are isolated.
+	Behind map[target.PeelID]strictyaml.Error
+	// Mistakes are all errors of a revision whose mistakes are isolated, nil if there are none.
+	Mistakes *Error
 	// Warnings are things that are allowed and probably not meant, by position.
 	Warnings []Warning
 	// TopEmpty tells that there are no rules at all.
@@ -121,7 +129,8 @@ func (p *problems) add(reason Reason, errs ...strictyaml.Error) {
 	}
 }
 
-func (p *problems) err() error {
+// err returns nil if there are no problems.
+func (p *problems) err() *Error {
 	if len(p.all) == 0 {
 		return nil
 	}

@@ -11,6 +11,7 @@ type rules struct {
 	sources []*file
 	top     *top.File // of the files that can be read
 	groups  map[string][]string
+	isolate bool // on_error: isolate
 
 	calendars schedule.Calendars
 	reason    Reason
@@ -61,7 +62,7 @@ func readRules(sources []*file) rules {
 		r.fail(Invalid, asErrors(topFile, err)...)
 		return r
 	}
-	r.top, r.groups = file, policy.Words
+	r.top, r.groups, r.isolate = file, policy.Words, policy.Isolate
 	return r
 }
 

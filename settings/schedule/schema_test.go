@@ -36,6 +36,7 @@ func schemas() map[string]*Schema {
 				Type: []string{"object", "null"}, Names: &Schema{Pattern: "."},
 				Additional: anyOf(text, &Schema{Type: "array", Items: text}),
 			},
+			"on_error": {Type: "string", Enum: []string{"refuse", "isolate"}},
 		}},
 	}
 	titles := map[string]string{
@@ -142,7 +143,7 @@ func TestTopAndPolicySchemasAgreeWithTheirParsers(t *testing.T) {
 	}
 	for _, text := range []string{
 		"[]", "{}", "nodegroups: ~", "nodegroups: {a: 'web-*'}", "nodegroups: {a: [web-1, web-2]}", "nodegroups: {a: [5]}", "nodegroups: {a: {}}", "nodegroups: []",
-		"waves: [1]", "unknown: 1", "nodegroups: {'': x}",
+		"waves: [1]", "unknown: 1", "on_error: isolate", "on_error: refuse", "on_error: go on", "on_error: [isolate]", "on_error: ~", "nodegroups: {'': x}",
 	} {
 		n := node(t, "f", text)
 		_, err := top.ParsePolicy(n)

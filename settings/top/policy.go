@@ -19,6 +19,9 @@ type Policy struct {
 	// Calendars are sets of days that schedule entries refer to by name, as package schedule reads them; nil if
 	// there are none.
 	Calendars *strictyaml.Node
+	// Isolate tells that a mistake holds back only the peels that depend on it, and the rest of the fleet moves on
+	// (on_error: isolate). Otherwise it holds back the revision (on_error: refuse).
+	Isolate bool
 }
 
 // policyKeys are all keys of zester.yaml.
@@ -43,19 +46,32 @@ func ParsePolicy(doc *strictyaml.Node) (*Policy, error) {
 	}
 	var errs strictyaml.Errors
 	for _, p := range doc.Map {
-		if p.Key != "nodegroups" && p.Key != "calendars" {
+		if p.Key == "waves" || p.Key == "limits" {
 			errs = append(errs, strictyaml.Error{Pos: p.KeyPos, Path: p.Key, Msg: "is not supported yet"})
 		}
 	}
+	isolate, bad := onError(keys.OnError)
+	errs = append(errs, bad...)
 	defs, more := readGroups(keys.Nodegroups)
-	groups, bad := target.ParseGroups(defs.words)
-	for _, e := range bad {
+	groups, unreadable := target.ParseGroups(defs.words)
+	for _, e := range unreadable {
 		more = append(more, strictyaml.Error{Pos: defs.places[e.Name], Path: groupsPath + "." + e.Name, Msg: e.Err.Error()})
 	}
 	if err := append(errs, more...).Err(); err != nil {
 		return nil, err
 	}
-	return &Policy{Groups: groups, Words: defs.words, Calendars: keys.Calendars}, nil
+	return &Policy{Groups: groups, Words: defs.words, Calendars: keys.Calendars, Isolate: isolate}, nil
+}
+
+// onError reads the word under on_error; n may be nil.
+func onError(n *strictyaml.Node) (isolate bool, errs strictyaml.Errors) {
+	switch {
+	case n == nil || n.Value == "refuse":
+		return false, nil
+	case n.Value == "isolate":
+		return true, nil
+	}
+	return false, strictyaml.Errors{{Pos: n.Pos, Path: "on_error", Msg: n.Mismatch("refuse or isolate")}}
 }
 
 const groupsPath = "nodegroups"
