@@ -262,7 +262,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, info Info, open func(
 		return err
 	}
 	consumer := results.New(results.Options{JetStream: js, Store: store, Log: m.log})
-	server := api.NewServer(api.ServerOptions{JetStream: js, Store: store, Tokens: tokens, Fleet: fleet, Log: m.log})
+	server := api.NewServer(api.ServerOptions{JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Fleet: fleet, Log: m.log})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return fleet.Run(ctx) })
 	if err := fleet.WaitReady(ctx); err != nil {

@@ -13,6 +13,7 @@ package api
 import (
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -36,6 +37,12 @@ type Resolved struct {
 type JobRequest struct {
 	JID   wire.JID      `json:"jid"`
 	After target.PeelID `json:"after,omitempty"` // the page begins after this target
+}
+
+// ActiveJobs are jobs that have not ended, newest first, without their targets and arguments.
+type ActiveJobs struct {
+	Jobs  []job.Job `json:"jobs"`
+	Total int       `json:"total"` // in the index; Jobs are at most 200 of them
 }
 
 // PeelsRequest asks for a page of peels.
@@ -69,4 +76,5 @@ type PeelRequest struct {
 const (
 	resolvedInPage = 1500 // a peel may be in it twice
 	peelsInPage    = 2000
+	activeAtMost   = 200
 )

@@ -168,6 +168,17 @@ func (c *Client) JobShow(ctx context.Context, jid wire.JID) (*job.Job, error) {
 	return call[job.Job](ctx, c, wire.API("job", "show", c.user), JobRequest{JID: jid})
 }
 
+// JobActive returns the jobs that have not ended.
+func (c *Client) JobActive(ctx context.Context) (*ActiveJobs, error) {
+	return call[ActiveJobs](ctx, c, wire.API("job", "active", c.user), nil)
+}
+
+// JobCancel asks for the end of a job and returns its record with the wish; the job ends soon after. The code is
+// [CodeConflict] for one that has ended or is being canceled already, which the text tells apart.
+func (c *Client) JobCancel(ctx context.Context, jid wire.JID) (*job.Job, error) {
+	return call[job.Job](ctx, c, wire.API("job", "cancel", c.user), JobRequest{JID: jid})
+}
+
 // Rows yields the targets of a job by ID, each with what it returned so far. After an error nothing more comes.
 func (c *Client) Rows(ctx context.Context, jid wire.JID) iter.Seq2[job.Row, error] {
 	return func(yield func(job.Row, error) bool) {

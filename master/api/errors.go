@@ -16,7 +16,7 @@ type Code string
 const (
 	CodeInvalid     Code = "400"         // the question makes no sense; its text says what and where
 	CodeNotFound    Code = "404"         // there is no such thing
-	CodeConflict    Code = "409"         // the job ID belongs to another job
+	CodeConflict    Code = "409"         // what is there is in the way: the job ID belongs to another job, the job has ended
 	CodeUnavailable Code = "503"         // nobody could answer just now; the same may succeed later
 	CodeDenied      Code = "denied"      // not authenticated, or not allowed
 	CodeUnreachable Code = "unreachable" // the bus could not be reached

@@ -35,6 +35,7 @@ type Follower struct {
 	acked   map[string]bool
 	heard   chan *nats.Msg
 	subs    []*nats.Subscription
+	behind  bool // the targets and what they returned so far are yet to be read
 }
 
 // Follow begins to listen to a job, best before it is dispatched. The caller ends it with Close.
@@ -58,6 +59,16 @@ func (c *Client) Follow(jid wire.JID, targets []target.PeelID) (*Follower, error
 	return f, nil
 }
 
+// Watch begins to listen to a job that was dispatched before, by whomever. The events begin with the returns that are
+// stored already. The caller ends it with Close.
+func (c *Client) Watch(jid wire.JID) (*Follower, error) {
+	f, err := c.Follow(jid, nil)
+	if err == nil {
+		f.behind = true
+	}
+	return f, err
+}
+
 // Close ends the listening. The job goes on.
 func (f *Follower) Close() {
 	for _, sub := range f.subs {
@@ -69,6 +80,9 @@ func (f *Follower) Close() {
 // missed, from the record. It ends with an error if the job's end could not be learned, that of ctx included.
 func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		if f.behind && !f.catchUp(ctx, yield) {
+			return
+		}
 		look := time.NewTicker(lookAgain)
 		defer look.Stop()
 		for {
@@ -104,6 +118,33 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 			return
 		}
 	}
+}
+
+// catchUp yields what the targets have returned so far, and the end if that has come. It returns false if there is
+// nothing to listen for.
+func (f *Follower) catchUp(ctx context.Context, yield func(Event, error) bool) (listen bool) {
+	for row, err := range f.c.Rows(ctx, f.jid) {
+		switch {
+		case err != nil:
+			yield(Event{}, err)
+			return false
+		case row.Return == nil:
+			f.targets[row.Peel.Wire()] = row.Peel
+		case !yield(Event{Peel: row.Peel, Return: row.Return}, nil):
+			return false
+		}
+	}
+	j, err := f.c.JobShow(ctx, f.jid)
+	if err != nil {
+		yield(Event{}, err)
+		return false
+	}
+	if j.Status.Final() {
+		summary := j.Summary()
+		f.finish(ctx, &summary, yield)
+		return false
+	}
+	return true
 }
 
 // event reads a message; what does not count, such as a second return, is none.

@@ -68,7 +68,7 @@ func (s *system) master(name string) (stop func()) {
 		s.t.Fatal(err)
 	}
 	fleet := feed.New(nc, quiet)
-	server := api.NewServer(api.ServerOptions{JetStream: js, Store: store, Tokens: tokens, Fleet: fleet})
+	server := api.NewServer(api.ServerOptions{JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Fleet: fleet})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{fleet.Run, dispatcher.Run, server.Run} {

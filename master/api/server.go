@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -38,6 +39,7 @@ var errNoPeel = errors.New("no such peel")
 type ServerOptions struct {
 	JetStream jetstream.JetStream // on the connection of a master
 	Store     *job.Store
+	Dispatch  *dispatch.Dispatcher // which runs
 	Tokens    *auth.Tokens // of the REST API
 	Fleet     *feed.Feed   // which runs and is ready
 	Log       *slog.Logger // nil: nothing is logged
@@ -81,6 +83,8 @@ func (s *Server) Run(ctx context.Context) error {
 		"job-list":       {wire.API("job", "list", "*"), handle(s, s.JobList)},
 		"job-show":       {wire.API("job", "show", "*"), handle(s, s.JobShow)},
 		"job-returns":    {wire.API("job", "returns", "*"), handle(s, s.JobReturns)},
+		"job-active":     {wire.API("job", "active", "*"), handle(s, s.jobActive)},
+		"job-cancel":     {wire.API("job", "cancel", "*"), handleFrom(s, s.jobCancel)},
 		"peel-list":      {wire.API("peel", "list", "*"), handle(s, s.PeelList)},
 		"peel-show":      {wire.API("peel", "show", "*"), handle(s, s.peelShow)},
 		"token-list":     {wire.API("token", "list", "*"), handleFrom(s, s.tokenList)},
@@ -171,6 +175,9 @@ func AnswerCode(err error) Code {
 	if code := tokenCode(err); code != "" {
 		return code
 	}
+	if errors.Is(err, dispatch.ErrEnded) || errors.Is(err, dispatch.ErrCanceled) {
+		return CodeConflict
+	}
 	if errors.Is(err, job.ErrNotFound) || errors.Is(err, errNoPeel) {
 		return CodeNotFound
 	}
@@ -252,6 +259,38 @@ func (s *Server) PeelList(ctx context.Context, q PeelsRequest) (*PeelsPage, erro
 	ids, a.More = page(ids, q.After, peelsInPage)
 	for _, id := range ids {
 		a.Peels = append(a.Peels, s.peel(id))
+	}
+	return a, nil
+}
+
+func (s *Server) jobCancel(ctx context.Context, user string, q JobRequest) (*job.Job, error) {
+	j, err := s.o.Dispatch.Cancel(ctx, q.JID, user)
+	if err != nil {
+		return nil, err
+	}
+	summary := j.Summary()
+	return &summary, nil
+}
+
+// jobActive reads the records of the jobs that run, newest first, as many as fit into an answer.
+func (s *Server) jobActive(ctx context.Context, _ struct{}) (*ActiveJobs, error) {
+	index, err := s.o.Store.ListActive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(index, func(a, b job.Active) int { return strings.Compare(string(b.JID), string(a.JID)) })
+	a := &ActiveJobs{Total: len(index), Jobs: []job.Job{}}
+	for _, entry := range index[:min(len(index), activeAtMost)] {
+		j, err := s.o.Store.Get(ctx, entry.JID)
+		if errors.Is(err, job.ErrNotFound) {
+			continue // its record is not written yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !j.Status.Final() {
+			a.Jobs = append(a.Jobs, j.Summary())
+		}
 	}
 	return a, nil
 }

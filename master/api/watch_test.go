@@ -1,0 +1,91 @@
+package api_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func TestWhoWatchesLaterSeesEveryReturnOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		slow := func(id target.PeelID, after time.Duration) {
+			s.peel(id, nil, func(nc *nats.Conn, r wire.Request) {
+				time.AfterFunc(after, func() { pong(id)(nc, r) })
+			})
+		}
+		ids := []target.PeelID{"p0", "p1", "p2"}
+		slow("p0", 0)
+		slow("p1", 8*time.Second)
+		slow("p2", time.Hour)
+		alice, bob := s.client(auth.RoleOperator, "alice"), s.client(auth.RoleOperator, "bob")
+		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: ids, Timeout: 20 * time.Second}
+		if _, err := alice.Dispatch(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		for _, when := range []string{"while it runs", "after its end"} {
+			for _, c := range []*api.Client{alice, bob} {
+				f, err := c.Watch(spec.JID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				returns, _, ended, err := collect(t.Context(), f)
+				f.Close()
+				if err != nil || !slices.Equal(returns, ids[:2]) || ended == nil || ended.Status != job.Partial {
+					t.Errorf("%s: %v, %+v, %v", when, returns, ended, err)
+				}
+			}
+		}
+		f, err := bob.Watch(wire.NewJID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		_, _, _, err = collect(t.Context(), f)
+		wantCode(t, err, api.CodeNotFound)
+	})
+}
+
+func TestACancelIsOfTheOneWhoAsksAndAnsweredOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		s.peel("p0", nil, nil)
+		alice, bob := s.client(auth.RoleOperator, "alice"), s.client(auth.RoleOperator, "bob")
+		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"p0"}, Timeout: time.Minute}
+		if _, err := alice.Dispatch(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		if a, err := bob.JobActive(t.Context()); err != nil || len(a.Jobs) != 1 || a.Jobs[0].JID != spec.JID || a.Total != 1 {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if j, err := bob.JobCancel(t.Context(), spec.JID); err != nil || j.Cancel == nil || j.Cancel.By != "bob" || j.User != "alice" {
+			t.Errorf("%+v, %v", j, err)
+		}
+		_, err := alice.JobCancel(t.Context(), spec.JID)
+		wantCode(t, err, api.CodeConflict)
+		_, err = alice.JobCancel(t.Context(), wire.NewJID())
+		wantCode(t, err, api.CodeNotFound)
+		_, err = s.client(auth.RoleAuditor, "eve").JobCancel(t.Context(), spec.JID)
+		wantCode(t, err, api.CodeDenied)
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if j, err := bob.JobShow(t.Context(), spec.JID); err != nil || j.Status != job.Canceled {
+			t.Errorf("%+v, %v", j, err)
+		}
+		_, err = alice.JobCancel(t.Context(), spec.JID)
+		wantCode(t, err, api.CodeConflict)
+		if a, err := bob.JobActive(t.Context()); err != nil || len(a.Jobs) != 0 {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
+}
