@@ -85,7 +85,7 @@ func (s *site) zester(code int, args ...string) string {
 func (s *site) issue(role auth.Role, name string) string {
 	s.t.Helper()
 	file := s.path(name + ".creds")
-	s.zester(0, "auth", "issue", string(role), name, "--out", file)
+	s.zester(0, "auth", "issue", string(role), name, "--again", "--out", file)
 	return file
 }
 
