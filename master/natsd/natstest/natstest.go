@@ -39,6 +39,7 @@ type Bus struct {
 
 	mu    sync.Mutex
 	srv   *natsd.Server // nil while stopped
+	conns []net.Conn    // in a bubble: that were made to srv
 	url   string
 	ended bool // the test is over: nothing may be reported any more
 }
@@ -148,7 +149,8 @@ func (b *Bus) Start(t testing.TB) {
 	}
 }
 
-// Stop ends the server as a clean end of its process would. Connections begin to reconnect.
+// Stop ends the server as a clean end of its process would. Connections begin to reconnect. In a bubble what was under
+// way is done, and not answered.
 func (b *Bus) Stop(t testing.TB) {
 	t.Helper()
 	if !b.stop() {
@@ -166,13 +168,26 @@ func (b *Bus) Restart(t testing.TB) {
 
 func (b *Bus) stop() bool {
 	b.mu.Lock()
-	srv := b.srv
-	b.srv = nil
+	srv, conns := b.srv, b.conns
+	b.srv, b.conns = nil, nil
 	b.mu.Unlock()
-	if srv != nil {
-		srv.Shutdown()
+	if srv == nil {
+		return false
 	}
-	return srv != nil
+	if b.opts.DontListen {
+		b.hangUp(conns)
+	}
+	srv.Shutdown()
+	return true
+}
+
+// hangUp ends all connections and lets the server finish what it had begun, whose answers nobody gets. A server that
+// stops while clients wait for messages sleeps under a lock, for which others would wait outside fake time.
+func (b *Bus) hangUp(conns []net.Conn) {
+	for _, c := range conns {
+		_ = c.Close() // some have ended before
+	}
+	time.Sleep(time.Nanosecond)
 }
 
 func (b *Bus) end() {
@@ -201,7 +216,13 @@ func (b *Bus) InProcessConn() (net.Conn, error) {
 	if err := srv.InProcess()(&o); err != nil {
 		return nil, err
 	}
-	return o.InProcessServer.InProcessConn()
+	c, err := o.InProcessServer.InProcessConn()
+	if err == nil {
+		b.mu.Lock()
+		b.conns = append(b.conns, c)
+		b.mu.Unlock()
+	}
+	return c, err
 }
 
 // Options are what a component needs to dial the bus as name in a role: a new credential that does not end, the
