@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	pageOfPeels = 500
+	pageOfPeels   = 500
+	answersAtOnce = 64 // questions; one more is refused
 	// askLimit is how long sync.now waits for the attempt that it asked for.
 	askLimit = 2 * time.Minute
 )
@@ -32,13 +33,21 @@ func (t *term) answer(ctx context.Context) error {
 	var answering sync.WaitGroup
 	defer answering.Wait()
 	defer service.Stop()
+	slots := make(chan struct{}, answersAtOnce)
 	endpoints := map[string]func(context.Context, micro.Request) (any, error){
 		"status": func(context.Context, micro.Request) (any, error) { return t.status(), nil },
-		"now":    t.now,
-		"peels":  t.peels,
+		"now":    t.now, "approve": t.approve, "pause": t.pause, "resume": t.resume,
+		"peels": t.peels,
 	}
 	for verb, handle := range endpoints {
-		handler := micro.HandlerFunc(func(req micro.Request) { answering.Go(func() { t.respond(ctx, req, handle) }) })
+		handler := micro.HandlerFunc(func(req micro.Request) {
+			select {
+			case slots <- struct{}{}:
+				answering.Go(func() { defer func() { <-slots }(); t.respond(ctx, req, handle) })
+			default:
+				_ = wire.Answer(t.nc, req, nil, "503", errBusy)
+			}
+		})
 		if err := service.AddEndpoint(verb, handler, micro.WithEndpointSubject(wire.API("sync", verb, "*"))); err != nil {
 			return fmt.Errorf("cannot serve zester.api.sync.%s: %w", verb, err)
 		}
@@ -54,7 +63,11 @@ func (t *term) respond(ctx context.Context, req micro.Request, handle func(conte
 	if err == nil {
 		data, err = canon.Marshal(answer)
 	}
-	if err := wire.Answer(t.nc, req, data, "503", err); err != nil {
+	code := "503"
+	if _, ok := errors.AsType[*refusal](err); ok {
+		code = "409"
+	}
+	if err := wire.Answer(t.nc, req, data, code, err); err != nil {
 		t.r.log.Debug("question not answered", "subject", req.Subject(), "err", err)
 	}
 }
@@ -65,21 +78,28 @@ func (t *term) status() status.Sync {
 	return s
 }
 
+var errBusy = errors.New("too many ask at once; ask again")
+
 var errHandover = errors.New("the attempt did not end: it takes long, or the reconciler hands over; ask again")
 
 // now has the branch asked at once and returns when that attempt has ended.
 func (t *term) now(ctx context.Context, _ micro.Request) (any, error) {
+	return t.do(ctx, &ask{branch: true})
+}
+
+// do has the loop do what is asked and try what follows from it, and returns what that came to.
+func (t *term) do(ctx context.Context, a *ask) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	done := make(chan struct{})
+	a.done = make(chan error, 1)
 	select {
-	case t.asks <- done:
+	case t.asks <- a:
 	case <-ctx.Done():
 		return nil, errHandover
 	}
 	select {
-	case <-done:
-		return t.status(), nil
+	case err := <-a.done:
+		return t.status(), err
 	case <-ctx.Done():
 		return nil, errHandover
 	}

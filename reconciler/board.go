@@ -1,6 +1,8 @@
 package reconciler
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // A board is what others may read of a term.
@@ -79,26 +82,57 @@ func (b *board) down(types ...status.Type) {
 func (b *board) observe(head gitrepo.Hash) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sync.Observed = settings.Commit(head.String())
+	b.sync.Observed, b.sync.Read = settings.Commit(head.String()), time.Now().UTC()
 }
 
 // refuse shows that a revision is not brought to the fleet.
 func (b *board) refuse(c status.Condition, messages []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.down(status.CompileFailed, status.GuardBlocked)
+	for _, other := range []status.Type{status.CompileFailed, status.GuardBlocked} {
+		if other != c.Type {
+			b.down(other)
+		}
+	}
 	b.put(c)
+	b.sync.Blocked = ""
 	for i := range messages {
 		messages[i] = cut(messages[i])
 	}
 	b.sync.LastAttempted, b.sync.Errors = c.ObservedRevision, messages
 }
 
-// good shows the revision that was just put in force.
-func (b *board) good(c gitrepo.Commit, generation uint64, writes int, warnings []plan.Warning) {
+// block shows that a revision waits for approval.
+func (b *board) block(w *blocked) {
+	b.refuse(status.Condition{
+		Type: status.GuardBlocked, Status: true, Reason: "TooManyChanges", Message: w.Reason, ObservedRevision: w.Commit,
+	}, []string{w.Reason})
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.down(status.CompileFailed, status.GuardBlocked)
+	b.sync.Blocked = w.Hash
+}
+
+// suspend shows who has suspended the rollout, nil if nobody has.
+func (b *board) suspend(by *approval) {
+	if by == nil {
+		b.clear(status.Suspended)
+		return
+	}
+	b.set(status.Condition{
+		Type: status.Suspended, Status: true, Reason: "Paused",
+		Message: fmt.Sprintf("by %s at %s: new commits wait for zester sync resume", by.By, by.Time.UTC().Format(time.RFC3339)),
+	})
+}
+
+// good shows the revision that was just put in force, and who stays behind.
+func (b *board) good(c gitrepo.Commit, r record, writes int, p *plan.Plan) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down(status.GuardBlocked)
+	b.sync.Blocked = ""
+	if p.Mistakes == nil {
+		b.down(status.CompileFailed)
+	}
 	commit := settings.Commit(c.Hash.String())
 	if b.sync.LastGood.Commit != commit {
 		b.sync.Writes = 0
@@ -106,23 +140,74 @@ func (b *board) good(c gitrepo.Commit, generation uint64, writes int, warnings [
 	b.sync.Writes += writes
 	b.sync.LastAttempted, b.sync.Errors = commit, nil
 	b.sync.Warnings = nil
-	for _, w := range warnings {
+	for _, w := range p.Warnings {
 		b.sync.Warnings = append(b.sync.Warnings, w.String())
 	}
-	b.inForce(c, generation)
+	b.inForce(c, r)
+	b.isolated(p, commit)
+}
+
+// behind shows which peels the revision in force holds back, unless a newer one that is refused is what is shown.
+func (b *board) behind(p *plan.Plan, commit settings.Commit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sync.LastAttempted == commit || b.sync.LastAttempted == "" {
+		b.isolated(p, commit)
+	}
+}
+
+func (b *board) isolated(p *plan.Plan, commit settings.Commit) {
+	b.sync.LastAttempted = commit
+	if p.Mistakes == nil {
+		b.down(status.CompileFailed)
+		b.sync.Errors = nil
+		return
+	}
+	peels := slices.Sorted(maps.Keys(p.Behind))
+	message := "no peel stays behind"
+	if len(peels) > 0 {
+		message = fmt.Sprintf("%d peels keep what they have: %s", len(peels), joinPeels(peels))
+	}
+	b.put(status.Condition{
+		Type: status.CompileFailed, Status: true, Reason: "Isolated", Message: message,
+		Where: p.Mistakes.Errors[0].Pos.String(), ObservedRevision: commit,
+	})
+	b.sync.Errors = nil
+	for _, e := range p.Mistakes.Errors {
+		b.sync.Errors = append(b.sync.Errors, cut(e.Error()))
+	}
+}
+
+// joinPeels names the first of sorted IDs, as many as a message has room for.
+func joinPeels(peels []target.PeelID) string {
+	const most = 20
+	names := make([]string, 0, most)
+	for _, id := range peels[:min(most, len(peels))] {
+		names = append(names, string(id))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(peels) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// unready shows that the revision in force could not be brought to all peels.
+func (b *board) unready(err error) {
+	b.set(status.Condition{Type: status.Ready, Reason: "PublishFailed", Message: err.Error()})
 }
 
 // serves shows the revision that an earlier term has put in force. What is said of a newer one stays.
-func (b *board) serves(c gitrepo.Commit, generation uint64) {
+func (b *board) serves(c gitrepo.Commit, r record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.inForce(c, generation)
+	b.inForce(c, r)
 }
 
-func (b *board) inForce(c gitrepo.Commit, generation uint64) {
+func (b *board) inForce(c gitrepo.Commit, r record) {
 	commit := settings.Commit(c.Hash.String())
-	b.sync.LastGood = status.Revision{Commit: commit, Author: byline(c), Message: c.Subject(), Time: c.Time}
-	b.sync.Generation = generation
+	b.sync.LastGood = status.Revision{Commit: commit, Author: byline(c), Message: c.Subject(), Time: c.Time, Since: r.Since}
+	b.sync.Generation = r.Generation
 	b.put(status.Condition{
 		Type: status.Ready, Status: true, Reason: "InForce", ObservedRevision: commit,
 		Message: commit.Short() + " " + c.Subject(),

@@ -2,10 +2,11 @@ package reconciler
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -23,14 +24,19 @@ const (
 type lease struct {
 	kv    jetstream.KeyValue
 	owner string
+	term  string // what the key holds during one time of holding it: the owner and a number of its own
 	log   *slog.Logger
 }
 
 // acquire waits until the key is free and takes it. It returns early only when ctx ends.
 func (l *lease) acquire(ctx context.Context) (revision uint64, err error) {
+	l.term = l.owner + " " + rand.Text()
 	for {
-		revision, err = l.kv.Create(ctx, leaseKey, []byte(l.owner))
+		revision, err = l.kv.Create(ctx, leaseKey, []byte(l.term))
 		if err == nil {
+			return revision, nil
+		}
+		if revision, ok := l.ours(ctx); ok {
 			return revision, nil
 		}
 		if !errors.Is(err, jetstream.ErrKeyExists) && ctx.Err() == nil {
@@ -39,7 +45,7 @@ func (l *lease) acquire(ctx context.Context) (revision uint64, err error) {
 		select {
 		case <-ctx.Done():
 			return 0, ctx.Err()
-		case <-time.After(renewEvery/2 + rand.N(renewEvery/2)):
+		case <-time.After(renewEvery/2 + mathrand.N(renewEvery/2)):
 		}
 	}
 }
@@ -73,15 +79,26 @@ func (l *lease) hold(ctx context.Context, revision uint64) error {
 func (l *lease) renew(ctx context.Context, revision uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewEvery/2)
 	defer cancel()
-	next, err := l.kv.Update(ctx, leaseKey, []byte(l.owner), revision)
+	next, err := l.kv.Update(ctx, leaseKey, []byte(l.term), revision)
 	if !errors.Is(err, jetstream.ErrKeyExists) {
 		return next, err
 	}
-	entry, getErr := l.kv.Get(ctx, leaseKey)
-	if getErr == nil && string(entry.Value()) == l.owner {
-		return l.kv.Update(ctx, leaseKey, []byte(l.owner), entry.Revision())
+	if held, ok := l.ours(ctx); ok {
+		return l.kv.Update(ctx, leaseKey, []byte(l.term), held)
 	}
 	return 0, err
+}
+
+// ours reports whether the key holds what this term wrote: a write whose outcome was not heard may have been made. The
+// name of the master alone would not tell, as another process may bear it.
+func (l *lease) ours(ctx context.Context) (revision uint64, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, renewEvery/2)
+	defer cancel()
+	entry, err := l.kv.Get(ctx, leaseKey)
+	if err != nil || string(entry.Value()) != l.term {
+		return 0, false
+	}
+	return entry.Revision(), true
 }
 
 func (l *lease) release(ctx context.Context, revision uint64) {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
@@ -26,22 +27,26 @@ type progress struct {
 
 	mu      sync.Mutex
 	wanted  map[target.PeelID]settings.Digest
-	reports map[string]wire.Applied // by wire form, of which the bus lets a peel have only one
+	behind  map[target.PeelID]strictyaml.Error // of wanted, the peels that keep what they have
+	reports map[string]wire.Applied            // by wire form, of which the bus lets a peel have only one
 }
 
 func newProgress(fleet *feed.Feed, log *slog.Logger) *progress {
 	return &progress{fleet: fleet, log: log, reports: map[string]wire.Applied{}}
 }
 
-// want replaces what the peels are to run.
-func (p *progress) want(wanted *plan.Plan) {
+// want replaces what the peels are to run. Those that the plan holds back are to run what they were given before.
+func (p *progress) want(wanted *plan.Plan, heads settings.Heads) {
 	digests := make(map[target.PeelID]settings.Digest, len(wanted.Peels))
 	for id, e := range wanted.Peels {
 		digests[id] = e.Digest
 	}
+	for id := range wanted.Behind {
+		digests[id] = heads.Of(id).Digest
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wanted = digests
+	p.wanted, p.behind = digests, wanted.Behind
 }
 
 // follow reads the peels' reports, the newest of each first, until ctx ends.
@@ -107,6 +112,10 @@ func (p *progress) peel(id target.PeelID) status.Peel {
 		Peel: id, Online: online, Commit: settings.Commit(report.Commit), Generation: report.Generation,
 		Digest: settings.Digest(report.Digest), Wanted: p.wanted[id], Errors: report.Errors, Stale: report.Stale,
 		Started: report.Started, Stopped: report.Stopped, Changed: report.Changed, Kept: report.Kept, Reported: report.Time,
+	}
+	if mistake, ok := p.behind[id]; ok {
+		s.State, s.Errors = status.Failed, append(slices.Clone(s.Errors), mistake.Error())
+		return s
 	}
 	switch {
 	case s.Digest == s.Wanted:

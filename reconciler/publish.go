@@ -31,6 +31,35 @@ type record struct {
 	Done       bool            `json:"done"` // every document was written
 	Owner      string          `json:"owner"`
 	Time       time.Time       `json:"time"`
+	Since      time.Time       `json:"since,omitzero"` // when Commit was put in force
+
+	Blocked   *blocked  `json:"blocked,omitempty"`   // the newest revision, if the guard has stopped it
+	Approved  *approval `json:"approved,omitempty"`  // the last that was given
+	Suspended *approval `json:"suspended,omitempty"` // who has, nil while new commits are followed
+}
+
+// A blocked revision waits until its plan is approved or the branch moves on.
+type blocked struct {
+	Commit settings.Commit `json:"commit"`
+	Hash   string          `json:"hash"` // of the plan
+	Reason string          `json:"reason"`
+}
+
+// An approval says who did something, from the credential, and when.
+type approval struct {
+	Hash string    `json:"hash,omitempty"` // of the plan
+	By   string    `json:"by"`
+	Time time.Time `json:"time"`
+}
+
+// rolling returns the record for a revision that is given to the fleet.
+func (r record) rolling(commit settings.Commit, generation uint64, done bool) record {
+	if r.Commit != commit {
+		r.Since = time.Now()
+		r.Blocked = nil
+	}
+	r.Commit, r.Generation, r.Done = commit, generation, done
+	return r
 }
 
 // readRecord returns the zero record where there is none.
@@ -94,7 +123,7 @@ func (t *term) base(ctx context.Context) plan.Base {
 // publish writes the documents that differ from what the bucket holds, and returns how many.
 func (t *term) publish(ctx context.Context, p *plan.Plan, s *gitrepo.Snapshot) (int, error) {
 	commit := settings.Commit(s.Commit.Hash.String())
-	t.progress.want(p)
+	t.progress.want(p, t.heads)
 	var peels []target.PeelID
 	touched := map[*plan.Effective]bool{}
 	for id, e := range p.Peels {
@@ -110,7 +139,7 @@ func (t *term) publish(ctx context.Context, p *plan.Plan, s *gitrepo.Snapshot) (
 		if t.last.Commit == commit && t.last.Done {
 			return 0, nil
 		}
-		return 0, t.writeRecord(ctx, record{Commit: commit, Generation: t.last.Generation, Done: true})
+		return 0, t.writeRecord(ctx, t.last.rolling(commit, t.last.Generation, true))
 	}
 	slices.Sort(peels)
 	origins, err := t.blamer.Blame(ctx, commit, slices.Collect(maps.Keys(touched))...)
@@ -118,7 +147,7 @@ func (t *term) publish(ctx context.Context, p *plan.Plan, s *gitrepo.Snapshot) (
 		return 0, err
 	}
 	generation := settings.NextGeneration(t.last.Generation, time.Now())
-	if err := t.writeRecord(ctx, record{Commit: commit, Generation: generation}); err != nil {
+	if err := t.writeRecord(ctx, t.last.rolling(commit, generation, false)); err != nil {
 		return 0, err
 	}
 	revisions, err := t.store.Publish(ctx, t.writes(p, peels, commit, generation, origins))
@@ -128,7 +157,7 @@ func (t *term) publish(ctx context.Context, p *plan.Plan, s *gitrepo.Snapshot) (
 	if err != nil {
 		return len(revisions), err
 	}
-	return len(revisions), t.writeRecord(ctx, record{Commit: commit, Generation: generation, Done: true})
+	return len(revisions), t.writeRecord(ctx, t.last.rolling(commit, generation, true))
 }
 
 // publishGroups lets every master know the repo's node groups, once a term and when they change.

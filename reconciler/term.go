@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -34,22 +37,25 @@ type term struct {
 
 	moved   <-chan struct{} // the local repo may have changed; nil for a remote
 	changed <-chan struct{} // the fleet has
-	asks    chan chan<- struct{}
+	asks    chan *ask
 
 	heads    settings.Heads
 	last     record
 	revision uint64 // of the record
 	good     *gitrepo.Snapshot
-	blocked  gitrepo.Hash // a commit that the guard has stopped stays so, however the fleet changes
-	tried    gitrepo.Hash // the newest commit that was compiled, whether it is good or not
-	failures int          // attempts in a row
+	head     gitrepo.Hash // the newest commit that is at hand
+	tried    gitrepo.Hash // the newest commit that was judged, whether it is good or not
+	stale    bool         // the fleet may lack what the revision in force says
+
+	failures  int       // attempts in a row
+	notBefore time.Time // what the remote asked for
 }
 
 // serve is a term: from what is stored it goes on until ctx ends or another leads.
 func (r *Reconciler) serve(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *feed.Feed) (err error) {
 	t := &term{
 		r: r, nc: nc, fleet: fleet, store: settings.NewStore(js), compiler: plan.NewCompiler(),
-		asks: make(chan chan<- struct{}), changed: fleet.Watch(ctx),
+		asks: make(chan *ask), stale: true, changed: fleet.Watch(ctx),
 	}
 	if t.rollout, err = js.KeyValue(ctx, rolloutBucket); err != nil {
 		return fmt.Errorf("cannot open the bucket %s: %w", rolloutBucket, err)
@@ -99,50 +105,114 @@ func (t *term) newestGeneration() (newest uint64) {
 }
 
 func (t *term) loop(ctx context.Context) error {
-	due := time.NewTimer(0)
+	due := time.NewTimer(0) // the branch is to be asked
 	defer due.Stop()
+	again := time.NewTimer(0) // what could not be published is to be
+	defer again.Stop()
+	again.Stop()
 	for {
-		asked, err := t.wait(ctx, due.C)
+		w, err := t.wait(ctx, due.C, again.C)
 		if err != nil {
 			return err
 		}
-		err = t.attempt(ctx)
-		if isConflict(err) {
+		told := w.obey(ctx)
+		branch := w.branch && !time.Now().Before(t.notBefore)
+		if branch {
+			err = t.attempt(ctx)
+		} else {
+			err = t.reconcile(ctx)
+		}
+		if err = errors.Join(told, err); isConflict(err) {
 			return err // another leads
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		for _, done := range asked {
-			close(done)
+		w.answer()
+		switch {
+		case branch:
+			due.Reset(t.next(err))
+		case err != nil:
+			again.Reset(publishAgain + rand.N(publishAgain))
 		}
-		due.Reset(t.next(err))
 	}
 }
 
-// attempt brings the fleet to where the branch is, as far as that is possible: a newer revision that is good, else the
-// last good one for peels that are new or have changed. Its error is one that trying again may mend; that a revision
-// is refused is none.
+// attempt asks for the branch and brings the fleet to where it is, as far as that is possible. Its error is one that
+// trying again may mend; that a revision is refused is none.
 func (t *term) attempt(ctx context.Context) error {
 	t.board.set(status.Condition{Type: status.Reconciling, Status: true, Reason: "Attempt"})
 	defer t.board.clear(status.Reconciling)
-	head, err := t.repo.Resolve(ctx)
-	if err == nil {
-		t.board.clear(status.FetchFailed, status.Stalled)
-		t.board.observe(head)
-		if head != t.tried && head != t.blocked {
-			err = t.advance(ctx, head)
-		}
+	err := t.fetch(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	switch {
-	case isConflict(err) || ctx.Err() != nil:
-		return err
-	case err != nil:
+	if err != nil {
 		t.fail(err)
-	case t.good != nil && t.good.Commit.Hash == head:
+	}
+	return errors.Join(err, t.reconcile(ctx))
+}
+
+// fetch has the newest commit of the branch at hand when it returns without an error.
+func (t *term) fetch(ctx context.Context) error {
+	head, err := t.repo.Resolve(ctx)
+	if err != nil {
+		return err
+	}
+	t.board.clear(status.FetchFailed, status.Stalled)
+	t.board.observe(head)
+	if head == t.head {
 		return nil
 	}
-	return errors.Join(err, t.retarget(ctx))
+	result, err := t.repo.Fetch(ctx, head)
+	if err != nil {
+		return err
+	}
+	if result.Rebuilt != "" {
+		t.r.log.Warn("store of the repo made anew", "reason", result.Rebuilt, "detail", result.Detail)
+	}
+	t.head = head
+	return nil
+}
+
+// reconcile brings the fleet to the newest revision at hand that is good, and the one in force to peels that are new or
+// have changed. It asks nothing of the remote, so that facts may change as often as they like.
+func (t *term) reconcile(ctx context.Context) error {
+	var err error
+	t.board.suspend(t.last.Suspended)
+	switch b := t.last.Blocked; {
+	case t.head.IsZero() || t.head == t.tried:
+	case b != nil && b.Commit == settings.Commit(t.head.String()):
+		t.board.block(b)
+		t.tried = t.head
+	case t.last.Suspended == nil || t.last.Commit == settings.Commit(t.head.String()):
+		err = t.advance(ctx, t.head)
+	}
+	if err == nil && t.stale {
+		err = t.retarget(ctx)
+	}
+	if err == nil || isConflict(err) || ctx.Err() != nil {
+		return err
+	}
+	if _, ok := errors.AsType[*gitrepo.Error](err); ok {
+		t.fail(err)
+		return errors.Join(err, t.retargetIfStale(ctx))
+	}
+	t.board.unready(err)
+	t.r.log.Warn("revision not brought to all peels", "err", err)
+	return err
+}
+
+// retargetIfStale serves the fleet while the store of the repo is in trouble.
+func (t *term) retargetIfStale(ctx context.Context) error {
+	if !t.stale {
+		return nil
+	}
+	err := t.retarget(ctx)
+	if err != nil && ctx.Err() == nil && !isConflict(err) {
+		t.board.unready(err)
+	}
+	return err
 }
 
 // fail shows why the branch could not be brought to the fleet.
@@ -152,6 +222,8 @@ func (t *term) fail(err error) {
 		c.Reason = string(e.Reason)
 		if e.Reason.Stalled() {
 			t.board.set(status.Condition{Type: status.Stalled, Status: true, Reason: c.Reason, Message: c.Message})
+		} else {
+			t.board.clear(status.Stalled)
 		}
 	}
 	t.board.set(c)
@@ -160,7 +232,7 @@ func (t *term) fail(err error) {
 
 // refuse shows what is wrong with a revision and remembers that it was tried. An error that says nothing about the
 // revision is returned.
-func (t *term) refuse(head gitrepo.Hash, err error) error {
+func (t *term) refuse(ctx context.Context, head gitrepo.Hash, err error) error {
 	c := status.Condition{Status: true, Message: err.Error(), ObservedRevision: settings.Commit(head.String())}
 	var messages []string
 	if bad, ok := errors.AsType[*plan.Error](err); ok {
@@ -168,10 +240,16 @@ func (t *term) refuse(head gitrepo.Hash, err error) error {
 		for _, e := range bad.Errors {
 			messages = append(messages, e.Error())
 		}
-	} else if blocked, ok := errors.AsType[*plan.BlockedError](err); ok {
-		t.blocked = head
-		c.Type, c.Reason = status.GuardBlocked, "TooManyChanges"
-		messages = []string{blocked.Reason}
+	} else if guard, ok := errors.AsType[*plan.BlockedError](err); ok {
+		r := t.last
+		r.Blocked = &blocked{Commit: c.ObservedRevision, Hash: guard.Hash, Reason: guard.Reason}
+		if err := t.writeRecord(ctx, r); err != nil {
+			return err
+		}
+		t.tried = head
+		t.board.block(r.Blocked)
+		t.r.log.Error("revision waits for approval", "commit", head, "plan", guard.Hash, "reason", guard.Reason)
+		return nil
 	} else if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason.Stalled() {
 		c.Type, c.Reason = status.CompileFailed, string(e.Reason)
 		messages = []string{err.Error()}
@@ -189,25 +267,22 @@ func isConflict(err error) bool {
 	return ok || errors.Is(err, errOvertaken)
 }
 
-// advance fetches and compiles a commit and makes it the one in force if it is good.
+// advance compiles a commit and makes it the one in force if it is good.
 func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
-	result, err := t.repo.Fetch(ctx, head)
-	if err != nil {
-		return err
-	}
-	if result.Rebuilt != "" {
-		t.r.log.Warn("store of the repo made anew", "reason", result.Rebuilt, "detail", result.Detail)
-	}
 	snapshot, err := t.repo.Snapshot(head)
 	if err != nil {
-		return t.refuse(head, err)
+		return t.refuse(ctx, head, err)
 	}
-	p, err := t.compiler.Compile(snapshot.Tree, t.fleet.Index())
+	compile := t.compiler.Compile
+	if t.last.Commit == settings.Commit(head.String()) {
+		compile = t.compiler.Retarget // it was let through, and only the fleet has changed
+	}
+	p, err := compile(snapshot.Tree, t.fleet.Index())
 	if err != nil {
-		return t.refuse(head, err)
+		return t.refuse(ctx, head, err)
 	}
-	if err := t.guard(ctx, p, head); err != nil {
-		return t.refuse(head, err)
+	if err := t.guard(ctx, p, snapshot.Commit); err != nil {
+		return t.refuse(ctx, head, err)
 	}
 	if err := t.noteAncestry(head); err != nil {
 		return err
@@ -217,23 +292,45 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 	if err != nil {
 		return err
 	}
-	t.tried = head
-	t.board.good(snapshot.Commit, t.last.Generation, writes, p.Warnings)
+	t.tried, t.stale = head, false
+	t.board.good(snapshot.Commit, t.last, writes, p)
 	t.r.log.Info("revision in force", "commit", head, "author", snapshot.Commit.Author, "writes", writes)
 	return nil
 }
 
-// guard refuses a revision that would change more of what is published than is likely to be meant.
-func (t *term) guard(ctx context.Context, p *plan.Plan, head gitrepo.Hash) error {
-	if settings.Commit(head.String()) == t.last.Commit {
+// guard refuses a revision that would change more of what is published than is likely to be meant, unless somebody has
+// approved just this change or its commit says that it is meant.
+func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit) error {
+	if settings.Commit(c.Hash.String()) == t.last.Commit {
 		return nil // it was let through before, and its writes may be half done
 	}
 	difference, err := plan.Diff(t.base(ctx), p)
 	if err != nil {
 		return err
 	}
-	return difference.Guard()
+	err = difference.Guard()
+	stop, ok := errors.AsType[*plan.BlockedError](err)
+	switch {
+	case !ok:
+		return err
+	case t.last.Approved != nil && t.last.Approved.Hash == stop.Hash:
+		t.r.log.Info("approved plan goes out", "commit", c.Hash, "plan", stop.Hash, "by", t.last.Approved.By)
+		return nil
+	case !stop.Nothing && allowsItself(c.Message):
+		t.r.log.Info("revision allows itself to change much", "commit", c.Hash, "plan", stop.Hash)
+		return nil
+	}
+	return err
 }
+
+// allowsItself reports whether the last paragraph of a commit's message holds the trailer of a change that is meant.
+func allowsItself(message string) bool {
+	paragraphs := strings.Split(strings.TrimSpace(strings.ReplaceAll(message, "\r\n", "\n")), "\n\n")
+	last := paragraphs[len(paragraphs)-1]
+	return len(paragraphs) > 1 && slices.Contains(strings.Split(last, "\n"), allowTrailer)
+}
+
+const allowTrailer = "Zester-Allow: delete>30%"
 
 // noteAncestry shows when the branch has moved to a commit that does not come after the last good one.
 func (t *term) noteAncestry(head gitrepo.Hash) error {
@@ -274,12 +371,17 @@ func (t *term) retarget(ctx context.Context) error {
 			return err
 		}
 	}
-	p, err := t.compiler.Compile(t.good.Tree, t.fleet.Index())
+	p, err := t.compiler.Retarget(t.good.Tree, t.fleet.Index())
 	if err != nil {
 		return fmt.Errorf("cannot bring the revision in force to all peels: %w", err)
 	}
-	_, err = t.publish(ctx, p, t.good)
-	return err
+	if _, err := t.publish(ctx, p, t.good); err != nil {
+		return err
+	}
+	t.stale = false
+	t.board.serves(t.good.Commit, t.last)
+	t.board.behind(p, t.last.Commit)
+	return nil
 }
 
 // recall opens the revision that an earlier term left in force, if this master's store has it.
@@ -299,6 +401,6 @@ func (t *term) recall() error {
 		return err
 	}
 	t.good = snapshot
-	t.board.serves(snapshot.Commit, t.last.Generation)
+	t.board.serves(snapshot.Commit, t.last)
 	return nil
 }

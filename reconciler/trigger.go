@@ -14,52 +14,110 @@ const (
 	debounceMost = time.Second           // but never longer than this
 	backoffFirst = time.Second
 	backoffMost  = 5 * time.Minute
+	publishAgain = 5 * time.Second // least pause after documents could not be published; twice it at most
 )
 
-// wait returns when the branch is to be asked again: at the next poll or retry, when the local repo or the fleet has
-// changed, or when somebody asks for it. Those who ask are returned, to be answered.
-func (t *term) wait(ctx context.Context, due <-chan time.Time) (asked []chan<- struct{}, err error) {
-	var ask chan<- struct{}
+// An ask is what somebody wants of the loop, which alone may change a term.
+type ask struct {
+	branch bool                        // the branch is to be read
+	do     func(context.Context) error // nil: nothing more
+	done   chan error                  // takes one answer without blocking
+}
+
+// A wake is why an attempt is made.
+type wake struct {
+	branch bool // the branch is to be asked, not the fleet alone to be looked at
+	asked  []*ask
+	failed []error // of asked
+}
+
+// obey does what is asked for. Its error is one that ends the term.
+func (w *wake) obey(ctx context.Context) error {
+	for _, a := range w.asked {
+		var err error
+		if a.do != nil {
+			err = a.do(ctx)
+		}
+		w.failed = append(w.failed, err)
+		if isConflict(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer tells all who asked that what they wanted is done.
+func (w *wake) answer() {
+	for i, a := range w.asked {
+		a.done <- w.failed[i]
+	}
+}
+
+func (w *wake) add(a *ask) {
+	w.asked = append(w.asked, a)
+	w.branch = w.branch || a.branch
+}
+
+// wait returns when there may be something to do: at the next poll or retry, when the local repo or the fleet has
+// changed, or when somebody asks for it.
+func (t *term) wait(ctx context.Context, due, again <-chan time.Time) (w *wake, err error) {
+	w = &wake{}
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-due:
-		return nil, nil
-	case ask = <-t.asks:
-		return t.gather(append(asked, ask)), nil
+		w.branch = true
+		return w, nil
+	case <-again:
+		return w, nil
+	case a := <-t.asks:
+		w.add(a)
+		t.gather(w)
+		return w, nil
 	case <-t.moved:
+		w.branch = true
 	case <-t.changed:
-		t.tried = gitrepo.Hash{} // what a revision gives depends on the fleet
+		t.otherFleet()
 	}
-	return t.settle(ctx)
+	return w, t.settle(ctx, w)
+}
+
+// otherFleet has a revision that was refused judged again, as what a revision gives depends on the fleet.
+func (t *term) otherFleet() {
+	t.stale = true
+	if t.good == nil || t.tried != t.good.Commit.Hash {
+		t.tried = gitrepo.Hash{}
+	}
 }
 
 // settle waits until changes pause, so that a burst costs one reconcile.
-func (t *term) settle(ctx context.Context) (asked []chan<- struct{}, err error) {
+func (t *term) settle(ctx context.Context, w *wake) error {
+	defer t.gather(w)
 	most := time.After(debounceMost)
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-most:
-			return t.gather(nil), nil
+			return nil
 		case <-time.After(debounce):
-			return t.gather(nil), nil
+			return nil
 		case <-t.moved:
+			w.branch = true
 		case <-t.changed:
-			t.tried = gitrepo.Hash{}
+			t.otherFleet()
 		}
 	}
 }
 
 // gather collects whoever else is asking.
-func (t *term) gather(asked []chan<- struct{}) []chan<- struct{} {
+func (t *term) gather(w *wake) {
 	for {
 		select {
-		case ask := <-t.asks:
-			asked = append(asked, ask)
+		case a := <-t.asks:
+			w.add(a)
 		default:
-			return asked
+			return
 		}
 	}
 }
@@ -78,6 +136,7 @@ func (t *term) next(err error) time.Duration {
 			return poll
 		}
 		if remote.RetryAfter > 0 {
+			t.notBefore = time.Now().Add(remote.RetryAfter)
 			return remote.RetryAfter
 		}
 	}

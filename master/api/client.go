@@ -231,6 +231,29 @@ func (c *Client) SyncNow(ctx context.Context) (*status.Sync, error) {
 	return syncing[status.Sync](ctx, c, "now", nil)
 }
 
+// SyncApprove lets the revision go out whose plan the guard has stopped. hash is the plan's, or its first 8 digits and
+// more.
+func (c *Client) SyncApprove(ctx context.Context, hash string) (*status.Sync, error) {
+	return steering(ctx, c, "approve", status.ApproveRequest{Hash: hash})
+}
+
+// SyncPause keeps new commits from the fleet until SyncResume.
+func (c *Client) SyncPause(ctx context.Context) (*status.Sync, error) {
+	return steering(ctx, c, "pause", nil)
+}
+
+// SyncResume ends a pause and has the newest commit brought to the fleet.
+func (c *Client) SyncResume(ctx context.Context) (*status.Sync, error) {
+	return steering(ctx, c, "resume", nil)
+}
+
+// steering waits for what is asked for and for the attempt that follows from it.
+func steering(ctx context.Context, c *Client, verb string, question any) (*status.Sync, error) {
+	ctx, cancel := context.WithTimeout(ctx, syncWait)
+	defer cancel()
+	return syncing[status.Sync](ctx, c, verb, question)
+}
+
 // SyncPeels asks how far each peel is with the revision in force.
 func (c *Client) SyncPeels(ctx context.Context) ([]status.Peel, error) {
 	all := []status.Peel{}

@@ -180,6 +180,8 @@ const (
 type BlockedError struct {
 	Hash   string // of the Difference
 	Reason string
+	// Nothing tells that no settings would be left, which no commit may allow itself.
+	Nothing bool
 }
 
 func (e *BlockedError) Error() string { return e.Reason }
@@ -200,5 +202,5 @@ func (d *Difference) Guard() error {
 	default:
 		return nil
 	}
-	return &BlockedError{Hash: d.Hash, Reason: reason}
+	return &BlockedError{Hash: d.Hash, Reason: reason, Nothing: d.topEmpty || d.emptied}
 }

@@ -13,7 +13,7 @@ import (
 // clashing is a revision in which two files do not merge: only for a peel that both apply to.
 func clashing() fstest.MapFS {
 	return fstest.MapFS{
-		"top.yaml": {Data: []byte("base:\n  '*': [common]\n  'G@role:db': [db]\n  'G@os:debian': [deb]\n")},
+		"top.yaml":             {Data: []byte("base:\n  '*': [common]\n  'G@role:db': [db]\n  'G@os:debian': [deb]\n")},
 		"settings/common.yaml": {Data: []byte("a: 1\n")},
 		"settings/db.yaml":     {Data: []byte("schedule:\n  x: {module: test.ping, interval: 1h}\n")},
 		"settings/deb.yaml":    {Data: []byte("schedule:\n  x: {module: test.ping, cron: '@daily'}\n")},

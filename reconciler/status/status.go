@@ -24,6 +24,7 @@ const (
 	FetchFailed      Type = "FetchFailed"      // the branch could not be read
 	CompileFailed    Type = "CompileFailed"    // the newest revision is refused, with all its errors
 	GuardBlocked     Type = "GuardBlocked"     // the newest revision would change too much
+	Suspended        Type = "Suspended"        // new commits are seen and wait
 	HistoryRewritten Type = "HistoryRewritten" // the branch moved to a commit that does not descend from the last good one
 )
 
@@ -47,6 +48,7 @@ type Revision struct {
 	Author  string          `json:"author,omitempty"`
 	Message string          `json:"message,omitempty"` // its first line
 	Time    time.Time       `json:"time,omitzero"`     // by its author's clock
+	Since   time.Time       `json:"since,omitzero"`    // when it was put in force
 }
 
 // Counts are numbers of peels by state; they add up to Peels.
@@ -65,6 +67,8 @@ type Sync struct {
 	Path          string          `json:"path,omitempty"`
 	Owner         string          `json:"owner"`                    // the master that holds the lease
 	Observed      settings.Commit `json:"observed,omitempty"`       // where the branch was last seen
+	Read          time.Time       `json:"read,omitzero"`            // when it was last seen there
+	Blocked       string          `json:"blocked,omitempty"`        // the plan hash of a revision that waits for approval
 	LastAttempted settings.Commit `json:"last_attempted,omitempty"` // the newest commit that was fetched
 	LastGood      Revision        `json:"last_good"`                // the revision in force
 	Generation    uint64          `json:"generation"`               // of the newest write
@@ -107,6 +111,14 @@ type Peel struct {
 	Errors     []string        `json:"errors,omitempty"`
 	Stale      bool            `json:"stale,omitempty"` // it runs a snapshot that the bus has not confirmed
 	Reported   time.Time       `json:"reported,omitzero"`
+}
+
+// MinHash is how many digits of a plan's hash name it at least.
+const MinHash = 8
+
+// ApproveRequest asks sync.approve to let the revision go out that waits.
+type ApproveRequest struct {
+	Hash string `json:"hash"` // of the plan, or the beginning of it
 }
 
 // PeelsRequest asks sync.peels for a page: the peels after one ID, in order.
