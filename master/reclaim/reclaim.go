@@ -40,6 +40,10 @@ const (
 	scanEvery  = 20 * time.Second
 	deadMisses = 2 // looks in a row
 	askLimit   = 5 * time.Second
+
+	// unanswered is how long an entry of the index is kept that has no record. The record may be on its way: a master
+	// that was paused between the two writes goes on where it was.
+	unanswered = time.Hour
 )
 
 // Options are what a Scanner works with.

@@ -345,3 +345,24 @@ func TestAnEntryWithoutARecordGoesAway(t *testing.T) {
 		}
 	})
 }
+
+func TestAnEntryIsKeptWhileItsRecordMayBeOnItsWay(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		s.peel("a", time.Second)
+		spec := ask(5*time.Minute, "a")
+		if err := spec.Normalize(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		j := job.FromDispatch(spec, "alice", "m0", time.Now())
+		if err := s.store.Enlist(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * bound) // in which m0 was paused
+		if err := s.store.Create(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(bound)
+		s.ended(spec.JID, job.Complete)
+	})
+}

@@ -96,7 +96,10 @@ func (s *Scanner) beatsStill(ctx context.Context, owner string) (bool, error) {
 func (s *Scanner) reclaim(ctx context.Context, a job.Active) error {
 	j, err := s.o.Store.Get(ctx, a.JID)
 	if errors.Is(err, job.ErrNotFound) {
-		return s.o.Store.Deactivate(ctx, a.JID) // its record has aged out
+		if time.Since(a.Updated) < unanswered {
+			return nil
+		}
+		return s.o.Store.Deactivate(ctx, a.JID)
 	}
 	if err != nil {
 		return err
