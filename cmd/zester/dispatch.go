@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -19,19 +18,43 @@ import (
 
 // dispatching holds the flags of a dispatch.
 type dispatching struct {
-	timeout time.Duration
-	async   bool
+	timeout, wait, whenOnline time.Duration
+	async, dryRun             bool
+	batch, reason             string
+	maxFailures               int
+	expect, subset            int
+	seed                      uint64
 }
 
 func (a *app) dispatchFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&a.dispatching.timeout, "timeout", job.DefaultTimeout, "wait this long for the peels' returns")
 	fs.BoolVar(&a.dispatching.async, "async", false, "print the job's ID and do not wait")
+	waitFlag(fs, &a.dispatching.wait)
+}
+
+// narrowFlags are the flags that only a function typed as such takes.
+func (a *app) narrowFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&a.dispatching.batch, "batch", "", "have at most `N` peels, or N% of them, work at a time")
+	fs.IntVar(&a.dispatching.maxFailures, "max-failures", 0, "with --batch: send to no more peels after `N` without success")
+	fs.DurationVar(&a.dispatching.whenOnline, "when-online", 0, "keep the request so long for peels that are away")
+	fs.IntVar(&a.dispatching.expect, "expect", 0, "dispatch only if the target is exactly `N` peels")
+	fs.IntVar(&a.dispatching.subset, "subset", 0, "dispatch to `N` of the peels, drawn by chance")
+	fs.Uint64Var(&a.dispatching.seed, "seed", 0, "with --subset: the same `SEED` draws the same peels")
+	fs.StringVar(&a.dispatching.reason, "reason", "", "`WHY`, for the record of the job")
+	fs.BoolVar(&a.dispatching.dryRun, "dry-run", false, "print the peels and dispatch nothing")
+}
+
+func waitFlag(fs *pflag.FlagSet, wait *time.Duration) {
+	fs.DurationVar(wait, "wait", 0, "stop waiting after this time; the job goes on")
 }
 
 // dispatch runs `zester <target> <function> [id] [key=value …]`.
 func (a *app) dispatch(cmd *cobra.Command, words []string) error {
 	if len(words) == 0 {
 		return cmd.Help()
+	}
+	if err := a.dispatching.check(cmd.Flags()); err != nil {
+		return err
 	}
 	spec, err := a.spec(cmd, words)
 	if err != nil {
@@ -44,6 +67,12 @@ func (a *app) dispatch(cmd *cobra.Command, words []string) error {
 	defer client.Close()
 	if spec.Targets, err = a.resolve(cmd.Context(), client, spec.TargetExpr); err != nil {
 		return err
+	}
+	if err := a.dispatching.narrow(&spec); err != nil {
+		return err
+	}
+	if a.dispatching.dryRun {
+		return a.printTargets(spec)
 	}
 	return a.runJob(cmd.Context(), client, spec)
 }
@@ -64,7 +93,10 @@ func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
 	if spec.Timeout < job.MinTimeout || spec.Timeout > job.MaxTimeout {
 		return spec, usageError("cannot wait for %s: --timeout is between %s and %s", spec.Timeout, job.MinTimeout, job.MaxTimeout)
 	}
-	var err error
+	err := a.dispatching.checkWait()
+	if err != nil {
+		return spec, err
+	}
 	spec.StateID, spec.Args, err = parseArguments(words[1:])
 	return spec, err
 }
@@ -136,23 +168,5 @@ func (a *app) runJob(ctx context.Context, client *api.Client, spec job.Spec) err
 		return err
 	}
 	fmt.Fprintf(a.errOut, "job %s on %s\n", spec.JID, count(len(spec.Targets), "peel"))
-	report := newReport(a, spec)
-	for event, err := range follower.Events(ctx) {
-		if err != nil {
-			report.progress.clear()
-			return a.detached(spec.JID, err)
-		}
-		report.take(event)
-	}
-	return report.end()
-}
-
-// detached is the failure of losing sight of a job that goes on.
-func (a *app) detached(jid wire.JID, err error) error {
-	f := failureOf(err)
-	if f.code == exitInterrupted {
-		f.err = errors.New("interrupted, the job goes on")
-	}
-	f.hint = "zester job show " + string(jid) + " tells what became of it"
-	return f
+	return a.follow(ctx, client, follower, spec, a.dispatching.wait)
 }

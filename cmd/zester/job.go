@@ -16,7 +16,8 @@ import (
 )
 
 func (a *app) jobCommand() *cobra.Command {
-	return group("job", "See jobs and what came of them", a.jobListCommand(), a.jobShowCommand())
+	return group("job", "See jobs and what came of them", a.jobListCommand(), a.jobShowCommand(), a.jobActiveCommand(),
+		a.jobWatchCommand(), a.jobReturnsCommand(), a.jobCancelCommand(), a.jobRetryCommand())
 }
 
 // statuses are all of them, for people.
@@ -76,6 +77,10 @@ func (a *app) listJobs(cmd *cobra.Command, client *api.Client, q job.Query, limi
 		}
 		q.Before = page.Next
 	}
+	return a.showJobs(jobs)
+}
+
+func (a *app) showJobs(jobs []job.Job) error {
 	t := table{header: []string{"JID", "CREATED", "FUNCTION", "TARGET", "STATUS", "OK", "USER", "ENTRY"}}
 	for _, j := range jobs {
 		t.add(string(j.JID), clock(j.Created), j.Function, targetOf(&j), string(j.Status),
@@ -146,9 +151,12 @@ func (a *app) showJob(ctx context.Context, client *api.Client, jid wire.JID) err
 
 // unanswered says for people why there is no return of a peel.
 var unanswered = map[job.RowState]string{
-	job.RowWaiting:  "no answer yet",
-	job.RowMissing:  "no answer",
-	job.RowCanceled: "no answer before the job was canceled",
+	job.RowWaiting:     "no answer yet",
+	job.RowAcked:       "at work",
+	job.RowUnreachable: "no answer yet, it may be away",
+	job.RowMissing:     "no answer",
+	job.RowCanceled:    "no answer before the job was canceled",
+	job.RowSkipped:     "not sent, the job ended before",
 }
 
 // describe prints what a job is, for people.
@@ -167,7 +175,7 @@ func (a *app) describe(j *job.Job) {
 	line("status", string(j.Status))
 	line("user", j.User)
 	line("created", when(j.Created))
-	for _, key := range []string{job.MetaSchedule, job.MetaTrigger, job.MetaCommit, job.MetaFile, job.MetaAuthor, job.MetaNominal, job.MetaFailedReason} {
+	for _, key := range []string{job.MetaSchedule, job.MetaTrigger, job.MetaCommit, job.MetaFile, job.MetaAuthor, job.MetaNominal, job.MetaFailedReason, metaReason, metaRetryOf} {
 		line(strings.ReplaceAll(key, "_", " "), j.Metadata[key])
 	}
 }

@@ -28,6 +28,7 @@ const (
 	exitNoTarget    = 5
 	exitDenied      = 6
 	exitCanceled    = 7
+	exitStillRuns   = 8
 	exitUsage       = 64
 	exitInterrupted = 130
 )
@@ -52,7 +53,8 @@ Exit codes:
     4  both
     5  the target matches no peel
     6  not allowed, or not authenticated
-    7  the job was canceled
+    7  the job was canceled, or a guard such as --expect refused it
+    8  --wait ended while the job still runs
    64  wrong usage
   130  interrupted; a job that was dispatched goes on
 
@@ -146,6 +148,7 @@ func (a *app) root() *cobra.Command {
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "print tables without their first line")
 	a.connect.flags(flags)
 	a.dispatchFlags(root.Flags())
+	a.narrowFlags(root.Flags())
 	root.AddCommand(a.jobCommand(), a.peelCommand(), a.syncCommand(), a.targetCommand(), a.scheduleCommand(), a.authCommand(), a.tokenCommand(),
 		a.demoCommand(), a.swarmCommand(), a.versionCommand())
 	return root

@@ -63,8 +63,9 @@ func (r *report) take(e api.Event) {
 	}
 }
 
-// end prints what is left to say and returns the job's exit code as a failure.
-func (r *report) end() error {
+// end prints what is left to say and returns the job's exit code as a failure. The states are those of the targets
+// that did not return.
+func (r *report) end(states map[target.PeelID]job.RowState) error {
 	r.progress.clear()
 	out := answer{JID: r.spec.JID, Status: r.ended.Status}
 	var names []string
@@ -72,10 +73,13 @@ func (r *report) end() error {
 	failed := 0
 	for _, id := range r.spec.Targets {
 		o := outcomeOf(job.Row{Peel: id, State: job.StateOf(r.ended.Status, r.returns[id]), Return: r.returns[id]})
-		switch o.Status {
-		case job.RowMissing, job.RowCanceled:
+		if state, known := states[id]; known {
+			o.Status = state
+		}
+		switch {
+		case silentRow(o.Status):
 			silent = append(silent, id)
-		case job.RowFailed:
+		case failedRow(o.Status):
 			failed++
 		}
 		out.Targets, names = append(out.Targets, o), append(names, string(id))
