@@ -95,3 +95,39 @@ func TestAHolderWithoutTheBusStopsBeforeAnotherBegins(t *testing.T) {
 		}
 	})
 }
+
+func TestALeaseOfAnotherProcessOfTheSameNameIsNotOurs(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		first, second := newLease(t, b, "m1"), newLease(t, b, "m1")
+		revision, err := first.acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := first.kv.Delete(t.Context(), leaseKey); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := second.acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := first.renew(t.Context(), revision); !errors.Is(err, jetstream.ErrKeyExists) {
+			t.Errorf("the first renews the lease of the second: %v", err)
+		}
+	})
+}
+
+func TestAWriteOfTheLeaseThatWasNotHeardIsOurs(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		l := newLease(t, b, "m1")
+		revision, err := l.acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		unheard, err := l.renew(t.Context(), revision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next, err := l.renew(t.Context(), revision); err != nil || next <= unheard {
+			t.Errorf("revision %d after %d, %v", next, unheard, err)
+		}
+	})
+}

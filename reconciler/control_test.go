@@ -1,0 +1,227 @@
+package reconciler_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// refused asks for what is to be refused, and returns why it is.
+func (s *site) refused(verb string, question any) string {
+	s.t.Helper()
+	data, err := canon.Marshal(question)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	msg, err := s.ops.Request(wire.API("sync", verb, "op"), data, 20*time.Second)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if code := msg.Header.Get("Nats-Service-Error-Code"); code != "409" {
+		s.t.Errorf("sync %s: code %q", verb, code)
+	}
+	return msg.Header.Get("Nats-Service-Error")
+}
+
+func condition(s status.Sync, kind status.Type) (c status.Condition) {
+	for _, c := range s.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return c
+}
+
+// shrunk is a site of web peels at which a commit waits that takes three of their five entries.
+func shrunk(t *testing.T, peels int) (*site, status.Sync) {
+	s := newSite(t, fleetFiles())
+	for i := range peels {
+		s.peel(target.PeelID(fmt.Sprintf("web-%02d", i)), nil)
+	}
+	s.start()
+	s.settled(peels)
+	s.commit("too much", map[string]string{"settings/common.yaml": "schedule:\n  a: {module: test.ping, interval: 1h}\n"})
+	out := s.now()
+	if !out.Is(status.GuardBlocked) || len(out.Blocked) != 64 {
+		t.Fatalf("%+v", out)
+	}
+	return s, out
+}
+
+func TestAnApprovedPlanGoesOut(t *testing.T) {
+	s, blocked := shrunk(t, 3)
+	if why := s.refused("approve", status.ApproveRequest{Hash: strings.Repeat("0", 64)}); !strings.Contains(why, blocked.Blocked) {
+		t.Errorf("another plan: %s", why)
+	}
+	if why := s.refused("approve", status.ApproveRequest{Hash: blocked.Blocked[:7]}); !strings.Contains(why, "8 digits") {
+		t.Errorf("too short: %s", why)
+	}
+	var out status.Sync
+	s.ask("approve", status.ApproveRequest{Hash: blocked.Blocked[:8]}, &out)
+	if out.Is(status.GuardBlocked) || out.Blocked != "" || out.LastGood.Commit != out.Observed || len(s.entries("web-00")) != 2 {
+		t.Errorf("web-00 has %v, %+v", s.entries("web-00"), out)
+	}
+	if why := s.refused("approve", status.ApproveRequest{Hash: blocked.Blocked}); !strings.Contains(why, "no revision waits") {
+		t.Errorf("again: %s", why)
+	}
+}
+
+func TestAnApprovalIsOfThePlanThatWasLookedAt(t *testing.T) {
+	s, blocked := shrunk(t, 3)
+	s.peel("web-99", nil)
+	s.settled(4)
+	var out status.Sync
+	s.ask("approve", status.ApproveRequest{Hash: blocked.Blocked}, &out)
+	if !out.Is(status.GuardBlocked) || out.Blocked == blocked.Blocked || out.Blocked == "" || len(s.entries("web-00")) != 5 {
+		t.Errorf("with a peel more: web-00 has %v, %+v", s.entries("web-00"), out)
+	}
+	s.ask("approve", status.ApproveRequest{Hash: out.Blocked}, &out)
+	if out.Is(status.GuardBlocked) || len(s.entries("web-99")) != 2 {
+		t.Errorf("web-99 has %v, %+v", s.entries("web-99"), out)
+	}
+}
+
+func TestABlockedRevisionStaysBlockedInTheNextTerm(t *testing.T) {
+	s, blocked := shrunk(t, 3)
+	s.stop()
+	for i := range 12 { // with these the change would be small enough
+		s.peel(target.PeelID(fmt.Sprintf("other-%02d", i)), nil)
+	}
+	s.start()
+	out := s.settled(15)
+	if !out.Is(status.GuardBlocked) || out.Blocked != blocked.Blocked || len(s.entries("web-00")) != 5 || len(s.entries("other-00")) != 4 {
+		t.Errorf("web-00 has %v, other-00 has %v, %+v", s.entries("web-00"), s.entries("other-00"), out)
+	}
+}
+
+func TestACommitMayAllowItselfToRemoveMuchButNotAll(t *testing.T) {
+	s, _ := shrunk(t, 3)
+	s.commit("meant\n\nZester-Allow: delete>30%", map[string]string{"README.md": "x"})
+	if out := s.now(); out.Is(status.GuardBlocked) || len(s.entries("web-00")) != 2 {
+		t.Errorf("web-00 has %v, %+v", s.entries("web-00"), out)
+	}
+	s.commit("nothing left\n\nZester-Allow: delete>30%", map[string]string{"top.yaml": "base: {}\n"})
+	if out := s.now(); !out.Is(status.GuardBlocked) || len(s.entries("web-00")) != 2 {
+		t.Errorf("web-00 has %v, %+v", s.entries("web-00"), out)
+	}
+}
+
+func TestAPauseKeepsNewCommitsFromTheFleetOverTerms(t *testing.T) {
+	s := newSite(t, fleetFiles())
+	s.peel("web-01", nil)
+	s.start()
+	first := s.settled(1)
+	var out status.Sync
+	s.ask("pause", nil, &out)
+	if c := condition(out, status.Suspended); !c.Status || !strings.Contains(c.Message, "by op at ") {
+		t.Errorf("%+v", c)
+	}
+	if why := s.refused("pause", nil); !strings.Contains(why, "op has done so") {
+		t.Errorf("again: %s", why)
+	}
+	s.commit("waits", map[string]string{"settings/web.yaml": "schedule:\n  x: {module: test.ping, interval: 30m}\n"})
+	s.stop()
+	s.start()
+	s.peel("web-02", nil)
+	out = s.settled(2)
+	if !out.Is(status.Suspended) || out.LastGood.Commit != first.LastGood.Commit || out.Observed == out.LastGood.Commit {
+		t.Errorf("%+v", out)
+	}
+	if got := strings.Join(s.entries("web-02"), ""); got != "abcdw" {
+		t.Errorf("a new peel has %s", got)
+	}
+	s.ask("resume", nil, &out)
+	if got := strings.Join(s.entries("web-01"), ""); out.Is(status.Suspended) || got != "abcdx" {
+		t.Errorf("web-01 has %s, %+v", got, out)
+	}
+	if why := s.refused("resume", nil); !strings.Contains(why, "nothing is paused") {
+		t.Errorf("again: %s", why)
+	}
+}
+
+func TestAPeelWhoseFactsCombineFilesThatDoNotMergeStaysBehindAlone(t *testing.T) {
+	files := fleetFiles()
+	files["top.yaml"] = file("base:\n  '*': [common]\n  'web-*': [web]\n  'G@os:debian': [deb]\n  'G@role:clash': [clash]\n")
+	files["settings/clash.yaml"] = file("schedule:\n  deb: {module: test.ping, interval: 1h}\n")
+	s := newSite(t, files)
+	s.peel("db-01", target.Facts{"os": "debian"})
+	s.start()
+	s.settled(1)
+	before := s.document("db-01")
+	s.peel("db-01", target.Facts{"os": "debian", "role": "clash"})
+	s.peel("web-01", nil)
+	out := s.settled(2)
+	for out.Counts.Failed == 0 && t.Context().Err() == nil {
+		out = s.now()
+	}
+	if c := condition(out, status.CompileFailed); !c.Status || c.Reason != "Isolated" || !strings.Contains(c.Message, "db-01") || !out.Is(status.Ready) {
+		t.Errorf("%+v", out)
+	}
+	if len(s.entries("web-01")) != 5 || s.document("db-01").Generation != before.Generation {
+		t.Errorf("web-01 has %v", s.entries("web-01"))
+	}
+	var page status.PeelsPage
+	s.ask("peels", nil, &page)
+	if p := page.Peels[0]; p.Peel != "db-01" || p.State != status.Failed || !strings.Contains(strings.Join(p.Errors, ""), "settings/clash.yaml:2:") {
+		t.Errorf("%+v", p)
+	}
+	s.peel("db-01", target.Facts{"role": "clash"})
+	for out = s.now(); out.Is(status.CompileFailed) && t.Context().Err() == nil; {
+		out = s.now()
+	}
+	if got := s.entries("db-01"); out.Errors != nil || len(got) != 5 {
+		t.Errorf("db-01 has %v, %+v", got, out)
+	}
+}
+
+func TestARefusedCommitMovesItsTransitionOnce(t *testing.T) {
+	s := newSite(t, fleetFiles())
+	s.peel("web-01", nil)
+	s.start()
+	s.settled(1)
+	s.commit("broken", map[string]string{"top.yaml": "base: ["})
+	first := condition(s.now(), status.CompileFailed)
+	s.commit("broken still", map[string]string{"top.yaml": "base: {"})
+	second := condition(s.now(), status.CompileFailed)
+	if !second.Status || second.ObservedRevision == first.ObservedRevision || !second.LastTransitionTime.Equal(first.LastTransitionTime) {
+		t.Errorf("%+v, then %+v", first, second)
+	}
+}
+
+func TestFactsThatChangeDoNotAskForTheBranch(t *testing.T) {
+	s := newSite(t, fleetFiles())
+	s.peel("web-01", target.Facts{"os": "ubuntu"})
+	s.start()
+	s.settled(1)
+	watch := s.bus.Conn(t, "peel", "web-01", nats.ReconnectBufSize(-1))
+	sub, err := watch.SubscribeSync(wire.Settings("web-01"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watch.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	var before, after status.Sync
+	s.ask("status", nil, &before)
+	s.peel("web-01", target.Facts{"os": "debian"})
+	msg, err := sub.NextMsg(10 * time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc, err := settings.Decode(msg.Data, "web-01"); err != nil || doc.Origins["deb"].File != "settings/deb.yaml" {
+		t.Errorf("%+v, %v", doc, err)
+	}
+	s.ask("status", nil, &after)
+	if !after.Read.Equal(before.Read) {
+		t.Errorf("the branch was read at %v, then at %v", before.Read, after.Read)
+	}
+}
