@@ -17,7 +17,8 @@ import (
 
 func (a *app) syncCommand() *cobra.Command {
 	return group("sync", "See how far the fleet is with what Git says",
-		a.syncStatusCommand(), a.syncNowCommand(), a.syncPeelsCommand(), a.syncWaitCommand())
+		a.syncStatusCommand(), a.syncNowCommand(), a.syncPeelsCommand(), a.syncWaitCommand(),
+		a.syncApproveCommand(), a.syncPauseCommand(), a.syncResumeCommand())
 }
 
 func (a *app) syncStatusCommand() *cobra.Command {
@@ -90,6 +91,10 @@ func (a *app) describeSync(s *status.Sync) {
 		line("in force", fmt.Sprintf("%s %s", s.LastGood.Commit.Short(), s.LastGood.Message))
 		line("by", fmt.Sprintf("%s, %s", s.LastGood.Author, when(s.LastGood.Time)))
 	}
+	if s.Is(status.FetchFailed) && !s.Read.IsZero() {
+		line("last read", when(s.Read))
+	}
+	line("waits", s.Blocked)
 	line("peels", countLine(s.Counts))
 	for _, c := range s.Conditions {
 		if c.Status && c.Type != status.Ready {
@@ -199,13 +204,16 @@ that has not started yet is waited for too.`,
 	return cmd
 }
 
+// lookAgainMost is how often a long wait asks, as every question costs the master a look at all peels.
+const lookAgainMost = time.Second
+
 var hashBeginning = regexp.MustCompile(`^([0-9a-f]{4,64})?$`)
 
 // waitForSync first has the branch asked, so that a commit made just before is the one that is waited for. That nobody
 // answers is waited out: another master may be about to take over.
 func (a *app) waitForSync(ctx context.Context, client *api.Client, line *progress, g goal) error {
 	ask := (*api.Client).SyncNow
-	for {
+	for pause := lookAgain; ; pause = min(pause*3/2, lookAgainMost) {
 		s, err := ask(client, ctx)
 		switch {
 		case err == nil:
@@ -229,7 +237,7 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, line *progres
 				code: exitSomeSilent, err: fmt.Errorf("not every peel runs the revision after %s", g.timeout),
 				hint: "zester sync status and zester sync peels show why",
 			}
-		case <-time.After(lookAgain):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+)
+
+func (a *app) syncApproveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "approve PLAN",
+		Short: "Let a revision go out that changes more than a guard lets through",
+		Long: `approve names the plan that waits by its hash, of which 8 digits are enough; sync status shows it. The hash stands for
+just that change of just those peels: when peels come or go before, the plan is another one and waits again. A commit
+whose message ends with the line "Zester-Allow: delete>30%" needs no approval, unless it would leave nothing at all.`,
+		Args: words("hash of the plan"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncApprove(ctx, args[0]) })
+		},
+	}
+}
+
+func (a *app) syncPauseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "pause",
+		Short: "Keep new commits from the fleet",
+		Long: `pause keeps new commits from the fleet until sync resume, whichever master leads. Peels that are new, or whose facts
+change, are served from the revision in force.`,
+		Args: words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncPause(ctx) })
+		},
+	}
+}
+
+func (a *app) syncResumeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume",
+		Short: "Let new commits go to the fleet again",
+		Args:  words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncResume(ctx) })
+		},
+	}
+}
+
+// steer prints what became of what was asked of the reconciler, and fails where the newest commit is still refused.
+func (a *app) steer(cmd *cobra.Command, ask func(context.Context, *api.Client) (*status.Sync, error)) error {
+	client, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	s, err := ask(cmd.Context(), client)
+	if err != nil {
+		return err
+	}
+	if err := a.showSync(s); err != nil {
+		return err
+	}
+	if refused(s) {
+		return &failure{code: exitFailed}
+	}
+	return nil
+}
