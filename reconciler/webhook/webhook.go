@@ -1,0 +1,201 @@
+// Package webhook hears from forges that a branch moved, so that a push is read at once and not at the next poll.
+//
+// What a forge sends is a hint and no more: after its signature holds, the payload only decides whether the branch is to
+// be resolved. No commit, name or address in it is used, so a forged one costs one listing of references. A deleted
+// branch asks for the same.
+//
+// A request is refused in this order, before anything in it is parsed: its source asks too often (429), there is no such
+// hook (404), it is not JSON (415), it is over 1 MiB (413), its signature does not hold (401). A payload of another
+// repository is answered as if there were no hook. Whatever else is authentic gets 202 at once; events, branches and tags
+// that nobody follows, and deliveries that were seen in the last ten minutes, have no effect.
+//
+// Secrets come from files that are read for each request, so that a new secret needs no restart; all that are listed
+// hold, so that the old and the new one overlap. Delivery IDs are signed by GitLab's signing tokens alone: with the other
+// forges whoever has recorded a request can send it again under a new ID, and gains one listing of references.
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+const (
+	maxBody   = 1 << 20
+	maxSecret = 4 << 10
+	clockSkew = 5 * time.Minute
+)
+
+// A Hook is one address, /hooks/ and its name, that one forge posts to about one branch.
+type Hook struct {
+	Name     string
+	Provider Provider
+	// Repo is the repository's address as the forge gives it: any of its https and ssh URLs.
+	Repo   string
+	Branch string // without refs/heads/
+	// Secrets are files with one secret each, of 16 bytes at least; for Azure DevOps it is user:password.
+	Secrets []string
+}
+
+// Options say what is heard and who is told.
+type Options struct {
+	Hooks []Hook
+	// Trigger has the branch resolved. It must return at once, and may be called at the same time by many.
+	Trigger func()
+	Log     *slog.Logger // nil discards
+}
+
+// Handler answers POST /hooks/{name}.
+type Handler struct {
+	hooks   map[string]Hook
+	trigger func()
+	log     *slog.Logger
+	seen    seen
+	sources sources
+}
+
+// New checks the options. Secrets are not read before they are needed.
+func New(o Options) (*Handler, error) {
+	if o.Trigger == nil {
+		return nil, errors.New("cannot hear webhooks without anybody to tell")
+	}
+	h := &Handler{hooks: map[string]Hook{}, trigger: o.Trigger, log: o.Log}
+	if h.log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	for _, hook := range o.Hooks {
+		if err := hook.check(); err != nil {
+			return nil, err
+		}
+		if _, twice := h.hooks[hook.Name]; twice {
+			return nil, fmt.Errorf("cannot use webhook %q: the name is there twice", hook.Name)
+		}
+		h.hooks[hook.Name] = hook
+	}
+	return h, nil
+}
+
+func (h Hook) check() error {
+	switch {
+	case h.Name == "" || strings.ContainsAny(h.Name, "/?#% "):
+		return fmt.Errorf("cannot use webhook %q: want a name that is one part of a path", h.Name)
+	case !h.Provider.known():
+		return fmt.Errorf("cannot use webhook %q: provider %q is none of %s", h.Name, h.Provider, providerNames())
+	case h.Branch == "":
+		return fmt.Errorf("cannot use webhook %q without a branch", h.Name)
+	case len(h.Secrets) == 0:
+		return fmt.Errorf("cannot use webhook %q without a file that holds its secret", h.Name)
+	case sameRepo(h.Repo) == "":
+		return fmt.Errorf("cannot use webhook %q: %q is not the URL of a repository on a forge", h.Name, h.Repo)
+	}
+	return nil
+}
+
+// ServeHTTP answers one delivery; all that a client learns is the status.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status := h.serve(w, r)
+	if status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", http.MethodPost)
+	}
+	w.WriteHeader(status)
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) int {
+	source, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		source = r.RemoteAddr
+	}
+	if !h.sources.admit(source, time.Now()) {
+		return http.StatusTooManyRequests
+	}
+	name, ok := strings.CutPrefix(r.URL.Path, "/hooks/")
+	hook, known := h.hooks[name]
+	if !ok || !known {
+		return http.StatusNotFound
+	}
+	if r.Method != http.MethodPost {
+		return http.StatusMethodNotAllowed
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return http.StatusUnsupportedMediaType
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return http.StatusRequestEntityTooLarge
+	}
+	if err != nil {
+		return http.StatusBadRequest
+	}
+	return h.deliver(hook, delivery{header: r.Header, body: body})
+}
+
+// deliver judges a request that is whole.
+func (h *Handler) deliver(hook Hook, d delivery) int {
+	secrets, err := hook.secrets()
+	if err != nil {
+		h.log.Error("webhook has no secret", "hook", hook.Name, "err", err)
+		return http.StatusServiceUnavailable
+	}
+	if !d.authentic(hook.Provider, secrets, time.Now()) {
+		h.log.Warn("webhook refused: its signature does not hold", "hook", hook.Name)
+		return http.StatusUnauthorized
+	}
+	p, err := d.parse(hook.Provider)
+	if err != nil {
+		return http.StatusBadRequest
+	}
+	if !p.push {
+		return http.StatusAccepted
+	}
+	if !p.of(hook.Repo) {
+		return http.StatusNotFound
+	}
+	if h.seen.before(hook.Name, p.id, time.Now()) || !p.moves(hook.Branch) {
+		return http.StatusAccepted
+	}
+	h.log.Info("webhook asks for the branch", "hook", hook.Name, "delivery", p.id)
+	h.trigger()
+	return http.StatusAccepted
+}
+
+// secrets reads all files of a hook. One that cannot be read is no reason to refuse the others while secrets rotate.
+func (h Hook) secrets() ([][]byte, error) {
+	var out [][]byte
+	var errs []error
+	for _, file := range h.Secrets {
+		s, err := readSecret(file)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, s)
+	}
+	if len(out) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	return out, nil
+}
+
+func readSecret(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read a webhook's secret: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read a webhook's secret: %w", err)
+	}
+	s := strings.TrimRight(string(b), "\r\n")
+	if len(s) < 16 || len(s) > maxSecret {
+		return nil, fmt.Errorf("cannot use the secret in %s: want 16 to %d bytes", file, maxSecret)
+	}
+	return []byte(s), nil
+}
