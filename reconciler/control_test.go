@@ -174,6 +174,12 @@ func TestAPeelWhoseFactsCombineFilesThatDoNotMergeStaysBehindAlone(t *testing.T)
 	if p := page.Peels[0]; p.Peel != "db-01" || p.State != status.Failed || !strings.Contains(strings.Join(p.Errors, ""), "settings/clash.yaml:2:") {
 		t.Errorf("%+v", p)
 	}
+	s.stop()
+	s.start() // the next term compiles the revision in force anew
+	s.peel("web-02", nil)
+	if out = s.settled(3); out.Counts.Failed != 1 || condition(out, status.CompileFailed).Reason != "Isolated" || len(s.entries("web-02")) != 5 {
+		t.Errorf("web-02 has %v, %+v", s.entries("web-02"), out)
+	}
 	s.peel("db-01", target.Facts{"role": "clash"})
 	for out = s.now(); out.Is(status.CompileFailed) && t.Context().Err() == nil; {
 		out = s.now()

@@ -478,7 +478,7 @@ func TestARewoundBranchIsFollowedAndShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := s.now()
-	if out.LastGood.Commit != first.LastGood.Commit || !out.Is(status.HistoryRewritten) {
+	if c := condition(out, status.HistoryRewritten); out.LastGood.Commit != first.LastGood.Commit || !c.Status || c.Reason != "Rewound" {
 		t.Errorf("%+v", out)
 	}
 	if doc := s.document("web-01"); doc.Commit != first.LastGood.Commit {
@@ -571,7 +571,7 @@ func TestTheSameContentOnAnotherHistoryWritesNothing(t *testing.T) {
 		}
 	}
 	out := s.now()
-	if out.LastGood.Message != "another beginning" || !out.Is(status.HistoryRewritten) || out.Writes != 0 {
+	if c := condition(out, status.HistoryRewritten); out.LastGood.Message != "another beginning" || !c.Status || c.Reason != "ForcePushed" || out.Writes != 0 {
 		t.Errorf("%+v", out)
 	}
 	if after := s.document("web-01"); after.Generation != before.Generation {
