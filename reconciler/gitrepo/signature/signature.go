@@ -1,0 +1,132 @@
+// Package signature says who signed a commit, and whether that key is allowed to.
+//
+// Commits are signed with OpenPGP or SSH keys. Keys come from the operator's own configuration, never from the repository
+// that they judge, so that a commit cannot allow its own signer. What counts is the key: the author's name in a commit
+// proves nothing and is not looked at. A key must be valid both when the commit says that it was signed and now, with five
+// minutes of difference between clocks: a key that has expired or was revoked signs no head any more, however old its
+// signatures say they are, because whoever holds it can date them back.
+package signature
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	pgperrors "github.com/ProtonMail/go-crypto/openpgp/errors"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+)
+
+const clockSkew = 5 * time.Minute
+
+// Keys are the signers that are allowed. The zero value allows nobody.
+type Keys struct {
+	pgp openpgp.EntityList
+	ssh []signer
+}
+
+// A Signer is whose signature holds.
+type Signer struct {
+	Principal   string // of the allowed signers, or the first user ID of an OpenPGP key
+	Fingerprint string // SHA256:… of SSH keys, upper-case hex of OpenPGP keys
+}
+
+// An Error says why a commit is not accepted.
+type Error struct {
+	Fingerprint string // of the key that signed, or an OpenPGP key ID; "" if that cannot be told
+	Problem     string
+}
+
+func (e *Error) Error() string {
+	if e.Fingerprint == "" {
+		return "cannot accept the commit's signature: " + e.Problem
+	}
+	return fmt.Sprintf("cannot accept the commit's signature by %s: %s", e.Fingerprint, e.Problem)
+}
+
+// AddOpenPGP allows the public keys of an armored keyring, as gpg --export --armor writes it.
+func (k *Keys) AddOpenPGP(armored []byte) error {
+	keys, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(armored))
+	if err != nil {
+		return fmt.Errorf("cannot read OpenPGP keys: %w", err)
+	}
+	for _, key := range keys {
+		if key.PrivateKey != nil {
+			return errors.New("cannot use a private OpenPGP key to verify: export the public one")
+		}
+	}
+	k.pgp = append(k.pgp, keys...)
+	return nil
+}
+
+// Verify checks the signature of a commit object, as git cat-file commit prints it. Its error is an *Error.
+func (k *Keys) Verify(commit []byte, now time.Time) (Signer, error) {
+	text, sig, err := split(commit)
+	if err != nil {
+		return Signer{}, err
+	}
+	switch {
+	case sig == "":
+		return Signer{}, &Error{Problem: "it has none"}
+	case strings.HasPrefix(sig, "-----BEGIN SSH SIGNATURE-----"):
+		return k.verifySSH(text, sig, now)
+	case strings.HasPrefix(sig, "-----BEGIN PGP SIGNATURE-----"), strings.HasPrefix(sig, "-----BEGIN PGP MESSAGE-----"):
+		return k.verifyPGP(text, sig, now)
+	default:
+		return Signer{}, &Error{Problem: "it is neither OpenPGP nor SSH"}
+	}
+}
+
+// split takes the signature out of a commit's header, which gives the bytes that were signed.
+func split(commit []byte) (text []byte, sig string, err error) {
+	header, body, found := bytes.Cut(commit, []byte("\n\n"))
+	if !found {
+		return nil, "", &Error{Problem: "its header has no end"}
+	}
+	var out, armor bytes.Buffer
+	within, signatures := false, 0
+	for line := range bytes.Lines(append(bytes.Clone(header), '\n')) {
+		first, isSig := bytes.CutPrefix(line, []byte("gpgsig "))
+		switch {
+		case isSig:
+			within, signatures = true, signatures+1
+			armor.Write(first)
+		case within && line[0] == ' ':
+			armor.Write(line[1:])
+		default:
+			within = false
+			out.Write(line)
+		}
+	}
+	if signatures > 1 {
+		return nil, "", &Error{Problem: "there is more than one"}
+	}
+	out.WriteByte('\n')
+	out.Write(body)
+	return out.Bytes(), armor.String(), nil
+}
+
+func (k *Keys) verifyPGP(text []byte, sig string, now time.Time) (Signer, error) {
+	config := &packet.Config{Time: func() time.Time { return now }}
+	block, err := armor.Decode(strings.NewReader(sig))
+	if err != nil {
+		return Signer{}, &Error{Problem: err.Error()}
+	}
+	s, by, err := openpgp.VerifyDetachedSignature(k.pgp, bytes.NewReader(text), block.Body, config)
+	switch {
+	case errors.Is(err, pgperrors.ErrUnknownIssuer):
+		return Signer{}, &Error{Fingerprint: issuer(sig), Problem: "the key is not among the allowed ones"}
+	case err != nil:
+		return Signer{}, &Error{Fingerprint: issuer(sig), Problem: err.Error()}
+	case s.CreationTime.After(now.Add(clockSkew)):
+		return Signer{}, &Error{Fingerprint: issuer(sig), Problem: "it is of the future"}
+	}
+	who := Signer{Fingerprint: fmt.Sprintf("%X", by.PrimaryKey.Fingerprint)}
+	if id := by.PrimaryIdentity(); id != nil {
+		who.Principal = id.Name
+	}
+	return who, nil
+}
