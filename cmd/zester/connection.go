@@ -61,6 +61,16 @@ func (a *app) client() (*api.Client, error) {
 	return api.Connect(api.ClientOptions{URL: info.URL, Creds: []byte(info.Creds), CA: info.CA})
 }
 
+// withClient connects, does what is to be done, and closes the connection.
+func (a *app) withClient(do func(*api.Client) error) error {
+	client, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return do(client)
+}
+
 var errNoMaster = errors.New("no master runs")
 
 // awaitClient is client that waits for a master to start, until ctx ends.

@@ -16,8 +16,8 @@ import (
 )
 
 func (a *app) jobCommand() *cobra.Command {
-	return group("job", "See jobs and what came of them", a.jobListCommand(), a.jobShowCommand(), a.jobActiveCommand(),
-		a.jobWatchCommand(), a.jobReturnsCommand(), a.jobCancelCommand(), a.jobRetryCommand())
+	return group("job", "See jobs and what came of them, and stop them",
+		a.jobListCommand(), a.jobActiveCommand(), a.jobShowCommand(), a.jobReturnsCommand(), a.jobWatchCommand(), a.jobCancelCommand(), a.jobRetryCommand())
 }
 
 // statuses are all of them, for people.
@@ -44,12 +44,7 @@ func (a *app) jobListCommand() *cobra.Command {
 					return usageError("cannot list the jobs of a peel: %w", err)
 				}
 			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			return a.listJobs(cmd, client, q, limit)
+			return a.withClient(func(client *api.Client) error { return a.listJobs(cmd, client, q, limit) })
 		},
 	}
 	flags := cmd.Flags()
@@ -97,66 +92,92 @@ func targetOf(j *job.Job) string {
 	return some(j.Targets)
 }
 
-// shown is what `job show` prints as data.
-type shown struct {
-	job.Job
-	Returns []outcome `json:"returns"`
-}
-
-func (a *app) jobShowCommand() *cobra.Command {
+// onJob is a command about the job that its argument names.
+func (a *app) onJob(use, short, long string, do func(context.Context, *api.Client, wire.JID) error) *cobra.Command {
 	return &cobra.Command{
-		Use:   "show <jid>",
-		Short: "Show a job: who asked for it or which commit made it run, and what each peel returned",
-		Args:  words("job ID"),
+		Use: use + " <jid>", Short: short, Long: long, Args: words("job ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			jid, err := wire.ParseJID(args[0])
 			if err != nil {
 				return usageError("%w", err)
 			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			return a.showJob(cmd.Context(), client, jid)
+			return a.withClient(func(client *api.Client) error { return do(cmd.Context(), client, jid) })
 		},
 	}
 }
 
-func (a *app) showJob(ctx context.Context, client *api.Client, jid wire.JID) error {
-	j, err := client.JobShow(ctx, jid)
-	if err != nil {
-		return err
-	}
-	var rows []job.Row
-	out := shown{Job: *j, Returns: []outcome{}}
-	for row, err := range client.Rows(ctx, jid) {
+func (a *app) jobShowCommand() *cobra.Command {
+	return a.onJob("show", "Show a job: who asked for it or which commit made it run, and what each peel returned", "",
+		func(ctx context.Context, client *api.Client, jid wire.JID) error {
+			j, err := client.JobShow(ctx, jid)
+			if err != nil {
+				return err
+			}
+			switch a.output {
+			case formName:
+				_, err := fmt.Fprintln(a.out, j.JID)
+				return err
+			case formTable, formWide:
+				a.describe(j)
+			}
+			return a.printRows(ctx, client, j, *j, "returns")
+		})
+}
+
+func (a *app) jobReturnsCommand() *cobra.Command {
+	cmd := a.onJob("returns", "Show what the peels of a job returned", "",
+		func(ctx context.Context, client *api.Client, jid wire.JID) error {
+			j, err := client.JobShow(ctx, jid)
+			if err != nil {
+				return err
+			}
+			return a.printRows(ctx, client, j, answer{JID: jid, Status: j.Status}, "targets")
+		})
+	a.dispatching.viewing.flags(cmd.Flags())
+	return cmd
+}
+
+// printRows prints the targets of a job as they are at the moment, as data below the fields of head.
+func (a *app) printRows(ctx context.Context, client *api.Client, j *job.Job, head any, field string) error {
+	list := listing{a: a, head: head, field: field}
+	r := report{a: a, function: j.Function}
+	for row, err := range client.Rows(ctx, j.JID) {
 		if err != nil {
 			return err
 		}
-		rows, out.Returns = append(rows, row), append(out.Returns, outcomeOf(row))
-	}
-	return a.print(out, []string{string(jid)}, func() error {
-		a.describe(j)
-		for _, row := range rows {
-			if row.Return == nil {
-				fmt.Fprintf(a.out, "%s:\n    %s\n", row.Peel, unanswered[row.State])
-			} else {
-				fmt.Fprint(a.out, section(row.Peel, &row.Return.Result))
-			}
+		if !a.dispatching.only.shows(row.State) {
+			continue
 		}
-		return nil
-	})
+		if err := list.add(outcomeOf(row)); err != nil {
+			return err
+		}
+		if a.output != formTable && a.output != formWide {
+			continue
+		}
+		text := "    " + unanswered[row.State] + "\n"
+		if row.Return != nil {
+			text = section(viewed(j.Function, &row.Return.Result))
+		}
+		if row.Late {
+			text += "    (after the job had ended)\n"
+		}
+		if a.dispatching.group {
+			r.fold(row.Peel, text)
+		} else {
+			fmt.Fprintf(a.out, "%s:\n%s", row.Peel, text)
+		}
+	}
+	r.printGroups()
+	return list.end()
 }
 
 // unanswered says for people why there is no return of a peel.
 var unanswered = map[job.RowState]string{
 	job.RowWaiting:     "no answer yet",
-	job.RowAcked:       "at work",
-	job.RowUnreachable: "no answer yet, it may be away",
+	job.RowAcked:       "at work, no answer yet",
+	job.RowUnreachable: "no answer yet, it does not seem to be there",
 	job.RowMissing:     "no answer",
-	job.RowCanceled:    "no answer before the job was canceled",
-	job.RowSkipped:     "not sent, the job ended before",
+	job.RowSkipped:     "not asked, the job ended before",
 }
 
 // describe prints what a job is, for people.
@@ -175,7 +196,12 @@ func (a *app) describe(j *job.Job) {
 	line("status", string(j.Status))
 	line("user", j.User)
 	line("created", when(j.Created))
-	for _, key := range []string{job.MetaSchedule, job.MetaTrigger, job.MetaCommit, job.MetaFile, job.MetaAuthor, job.MetaNominal, job.MetaFailedReason, metaReason, metaRetryOf} {
+	line("reason", j.Metadata[metaReason])
+	line("retry of", j.Metadata[metaRetryOf])
+	if j.Cancel != nil {
+		line("canceled", fmt.Sprintf("by %s, %s", j.Cancel.By, when(j.Cancel.Time)))
+	}
+	for _, key := range []string{job.MetaSchedule, job.MetaTrigger, job.MetaCommit, job.MetaFile, job.MetaAuthor, job.MetaNominal, job.MetaFailedReason} {
 		line(strings.ReplaceAll(key, "_", " "), j.Metadata[key])
 	}
 }

@@ -42,8 +42,9 @@ const manual = `zester runs a function on the peels that a target expression sel
 Arguments: key=value is text, a number, true or false; key='"3"' is the text 3; key:='[1, 2]' is YAML; key=@FILE is
 what the file holds. A word that is none of these is the job's ID argument.
 
-Output: -o table is for people, json and yaml are for programs and have the same fields, name is the names alone, one
-a line. Data goes to stdout, everything else to stderr.
+Output: -o table is for people, wide the same and never cut to the terminal; json and yaml are for programs and have
+the same fields; jsonl is an object a line, of a job as the peels return; name is the names alone, one a line. Data
+goes to stdout, everything else to stderr.
 
 Exit codes:
     0  all succeeded
@@ -144,11 +145,11 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{code: exitUsage, err: err} })
 	flags := root.PersistentFlags()
-	flags.VarP(&a.output, "output", "o", "print as `FORM`: table, json, yaml or name")
+	flags.VarP(&a.output, "output", "o", "print as `FORM`: table, wide, json, jsonl, yaml or name")
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "print tables without their first line")
 	a.connect.flags(flags)
-	a.dispatchFlags(root.Flags())
-	a.narrowFlags(root.Flags())
+	a.dispatching.flags(root.Flags())
+	a.dispatching.choice(root.Flags())
 	root.AddCommand(a.jobCommand(), a.peelCommand(), a.syncCommand(), a.targetCommand(), a.scheduleCommand(), a.authCommand(), a.tokenCommand(),
 		a.demoCommand(), a.swarmCommand(), a.versionCommand())
 	return root

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"time"
 	"unicode"
@@ -19,7 +20,9 @@ type form string
 
 const (
 	formTable form = "table"
+	formWide  form = "wide" // a table that is not cut
 	formJSON  form = "json"
+	formJSONL form = "jsonl" // an object a line
 	formYAML  form = "yaml"
 	formName  form = "name"
 )
@@ -30,11 +33,11 @@ func (f *form) Type() string { return "form" }
 
 func (f *form) Set(s string) error {
 	switch form(s) {
-	case formTable, formJSON, formYAML, formName:
+	case formTable, formWide, formJSON, formJSONL, formYAML, formName:
 		*f = form(s)
 		return nil
 	}
-	return errors.New("there is table, json, yaml and name")
+	return errors.New("there is table, wide, json, jsonl, yaml and name")
 }
 
 // print prints an answer in the form that was asked for: as people calls for, v as data, or the names alone.
@@ -42,6 +45,8 @@ func (a *app) print(v any, names []string, people func() error) error {
 	switch a.output {
 	case formJSON:
 		return encodeJSON(a.out, v)
+	case formJSONL:
+		return encodeLines(a.out, v)
 	case formYAML:
 		return encodeYAML(a.out, v)
 	case formName:
@@ -63,15 +68,35 @@ func (a *app) show(v any, t table) error {
 		if a.noHeaders {
 			t.header = nil
 		}
+		if a.output == formWide {
+			return t.print(a.out, 0)
+		}
 		return t.print(a.out, width(a.out))
 	})
 }
 
-func encodeJSON(w io.Writer, v any) error {
+func encodeJSON(w io.Writer, v any) error { return encode(w, v, "", "  ") }
+
+// encodeLines prints the elements of a list, or what is none, as a line of JSON each.
+func encodeLines(w io.Writer, v any) error {
+	list := reflect.ValueOf(v)
+	if list.Kind() != reflect.Slice {
+		return encode(w, v, "", "")
+	}
+	for _, e := range list.Seq2() {
+		if err := encode(w, e.Interface(), "", ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encode prints v as JSON and ends the line. Lines after the first begin with the prefix.
+func encode(w io.Writer, v any, prefix, indent string) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
+	enc.SetIndent(prefix, indent)
 	if err := enc.Encode(v); err != nil {
 		return err
 	}

@@ -99,14 +99,14 @@ func TestAnInterruptedJobGoesOn(t *testing.T) {
 	if code := p.code(); code != exitInterrupted {
 		t.Errorf("ended with %d", code)
 	}
-	for _, want := range []string{"zester: interrupted, the job goes on\n", "hint: zester job show " + jid} {
+	for _, want := range []string{"zester: interrupted, the job goes on\n", "hint: zester job watch " + jid} {
 		if !strings.Contains(p.seen.String(), want) {
 			t.Errorf("%q is not in %s", want, &p.seen)
 		}
 	}
 	show := start(t, env, "job", "show", jid)
 	show.await(`^status: +running$`)
-	show.await(`no answer yet`)
+	show.await(`at work, no answer yet`)
 	show.code()
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -18,99 +20,178 @@ import (
 type outcome struct {
 	Peel     target.PeelID `json:"peel"`
 	Status   job.RowState  `json:"status"`
+	Late     bool          `json:"late,omitempty"` // it returned after the job had ended
 	Data     any           `json:"data,omitempty"`
 	Error    string        `json:"error,omitempty"`
 	Duration time.Duration `json:"duration_ns,omitempty"`
 }
 
-// answer is what a dispatch prints as data.
+// answer is what a dispatch prints as data, with its targets.
 type answer struct {
-	JID     wire.JID   `json:"jid"`
-	Status  job.Status `json:"status"`
-	Targets []outcome  `json:"targets"`
+	JID    wire.JID   `json:"jid"`
+	Status job.Status `json:"status"`
 }
 
-// A report gathers what becomes of a job and prints it: for people as it comes, for programs at the end.
+// A report prints what becomes of a job, for people as it comes. It keeps the state of each peel and not what that
+// returned, unless returns are to be grouped, and then each kind of return once.
 type report struct {
 	a        *app
-	spec     job.Spec
+	jid      wire.JID
+	function string
+	targets  int
 	progress *progress
-	returns  map[target.PeelID]*wire.Return
+	heard    map[target.PeelID]bool // false of one that has only acknowledged
+	failed   int
+	groups   []*alike
 	ended    *job.Job
 }
 
-func newReport(a *app, spec job.Spec) *report {
-	r := &report{a: a, spec: spec, progress: newProgress(a.errOut), returns: map[target.PeelID]*wire.Return{}}
+// alike are the peels that returned the same.
+type alike struct {
+	text  string
+	peels []target.PeelID
+}
+
+func newReport(a *app, jid wire.JID, function string, targets int) *report {
+	r := &report{a: a, jid: jid, function: function, targets: targets, progress: newProgress(a.errOut), heard: map[target.PeelID]bool{}}
 	r.showProgress()
 	return r
 }
 
-func (r *report) showProgress() {
-	r.progress.show("%d of %s returned", len(r.returns), count(len(r.spec.Targets), "peel"))
+func (r *report) returned() (n int) {
+	for _, returned := range r.heard {
+		if returned {
+			n++
+		}
+	}
+	return n
 }
 
-func (r *report) take(e api.Event) {
+func (r *report) showProgress() {
+	if r.progress.width > 0 {
+		r.progress.show("%d of %s returned, %d failed, %d silent", r.returned(), count(r.targets, "peel"), r.failed, r.targets-len(r.heard))
+	}
+}
+
+func (r *report) take(e api.Event) (err error) {
 	switch {
-	case e.Return != nil:
-		r.returns[e.Peel] = e.Return
-		if r.a.output == formTable {
-			r.progress.clear()
-			fmt.Fprint(r.a.out, section(e.Peel, viewed(r.spec.Function, &e.Return.Result)))
+	case e.Acked:
+		if _, known := r.heard[e.Peel]; !known {
+			r.heard[e.Peel] = false
 		}
-		r.showProgress()
+	case e.Return != nil:
+		r.heard[e.Peel] = true
+		row := job.Row{Peel: e.Peel, State: job.StateOf(job.Running, e.Return), Return: e.Return}
+		if row.State != job.RowOK {
+			r.failed++
+		}
+		if r.a.dispatching.only.shows(row.State) {
+			r.progress.clear()
+			err = r.print(row)
+		}
 	case e.Ended != nil:
 		r.ended = e.Ended
+		return nil
+	}
+	r.showProgress()
+	return err
+}
+
+// print prints a row in the forms that do not wait for the end.
+func (r *report) print(row job.Row) error {
+	switch r.a.output {
+	case formJSONL:
+		return encode(r.a.out, outcomeOf(row), "", "")
+	case formTable, formWide:
+		text := section(viewed(r.function, &row.Return.Result))
+		if r.a.dispatching.group {
+			r.fold(row.Peel, text)
+			return nil
+		}
+		fmt.Fprintf(r.a.out, "%s:\n%s", row.Peel, text)
+	}
+	return nil
+}
+
+func (r *report) fold(id target.PeelID, text string) {
+	i := slices.IndexFunc(r.groups, func(g *alike) bool { return g.text == text })
+	if i < 0 {
+		i, r.groups = len(r.groups), append(r.groups, &alike{text: text})
+	}
+	r.groups[i].peels = append(r.groups[i].peels, id)
+}
+
+// printGroups prints what several peels returned alike, the largest group first.
+func (r *report) printGroups() {
+	slices.SortStableFunc(r.groups, func(a, b *alike) int { return len(b.peels) - len(a.peels) })
+	for _, g := range r.groups {
+		slices.Sort(g.peels)
+		names := make([]string, len(g.peels))
+		for i, id := range g.peels {
+			names[i] = string(id)
+		}
+		fmt.Fprintf(r.a.out, "%s: %s\n%s", count(len(names), "peel"), strings.Join(names, ", "), g.text)
 	}
 }
 
-// end prints what is left to say and returns the job's exit code as a failure. The states are those of the targets
-// that did not return.
-func (r *report) end(states map[target.PeelID]job.RowState) error {
+// end prints what is left to say and returns the job's exit code as a failure.
+func (r *report) end(ctx context.Context, client *api.Client) error {
 	r.progress.clear()
-	out := answer{JID: r.spec.JID, Status: r.ended.Status}
-	var names []string
-	var silent []target.PeelID
-	failed := 0
-	for _, id := range r.spec.Targets {
-		o := outcomeOf(job.Row{Peel: id, State: job.StateOf(r.ended.Status, r.returns[id]), Return: r.returns[id]})
-		if state, known := states[id]; known {
-			o.Status = state
+	absent := map[job.RowState][]target.PeelID{}
+	list := listing{a: r.a, head: answer{JID: r.jid, Status: r.ended.Status}, field: "targets"}
+	if r.returned() < r.targets || r.a.output == formJSON || r.a.output == formYAML || r.a.output == formName {
+		for row, err := range client.Rows(ctx, r.jid) {
+			if err != nil {
+				return err
+			}
+			if row.Return == nil {
+				absent[row.State] = append(absent[row.State], row.Peel)
+			}
+			if err := r.listed(&list, row); err != nil {
+				return err
+			}
 		}
-		switch {
-		case silentRow(o.Status):
-			silent = append(silent, id)
-		case failedRow(o.Status):
-			failed++
-		}
-		out.Targets, names = append(out.Targets, o), append(names, string(id))
 	}
-	reason := r.ended.Metadata[job.MetaFailedReason]
-	err := r.a.print(out, names, func() error {
-		if reason == "" {
-			fmt.Fprint(r.a.out, silence(silent, len(r.spec.Targets)))
-		}
-		return nil
-	})
-	if err != nil {
+	if err := list.end(); err != nil {
 		return err
 	}
-	if reason != "" {
-		return &failure{code: exitFailed, err: fmt.Errorf("job %s could not be run: %s", r.spec.JID, reason)}
+	reason := r.ended.Metadata[job.MetaFailedReason]
+	if r.a.output == formTable || r.a.output == formWide {
+		r.printGroups()
+		if reason == "" {
+			r.printAbsent(absent)
+		}
 	}
-	return jobFailure(r.ended.Status, failed, len(silent))
+	if reason != "" {
+		return &failure{code: exitFailed, err: fmt.Errorf("job %s could not be run: %s", r.jid, reason)}
+	}
+	return jobFailure(r.ended.Status, r.failed+len(absent[job.RowSkipped]), len(absent[job.RowMissing]))
 }
 
-// silence lists the peels that did not answer, for people.
-func silence(ids []target.PeelID, targets int) string {
-	if len(ids) == 0 {
-		return ""
+// listed prints a row of a job that has ended in the forms that were not printed as the returns came.
+func (r *report) listed(list *listing, row job.Row) error {
+	if !r.a.dispatching.only.shows(row.State) || r.a.output == formJSONL && row.Return != nil {
+		return nil
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "no answer from %d of %s:\n", len(ids), count(targets, "peel"))
-	for _, id := range ids {
-		fmt.Fprintf(&b, "    %s\n", id)
+	return list.add(outcomeOf(row))
+}
+
+// printAbsent lists the peels that returned nothing, for people.
+func (r *report) printAbsent(absent map[job.RowState][]target.PeelID) {
+	for _, state := range []job.RowState{job.RowMissing, job.RowSkipped} {
+		ids := absent[state]
+		if len(ids) == 0 || !r.a.dispatching.only.shows(state) {
+			continue
+		}
+		what := "no answer from"
+		if state == job.RowSkipped {
+			what = "not asked, the job ended before:"
+		}
+		fmt.Fprintf(r.a.out, "%s %d of %s:\n", what, len(ids), count(r.targets, "peel"))
+		for _, id := range ids {
+			fmt.Fprintf(r.a.out, "    %s\n", id)
+		}
 	}
-	return b.String()
 }
 
 // jobFailure is nil for a job whose targets all succeeded, else the failure that only carries the exit code.
@@ -129,7 +210,7 @@ func jobFailure(s job.Status, failed, silent int) error {
 }
 
 func outcomeOf(row job.Row) outcome {
-	o := outcome{Peel: row.Peel, Status: row.State}
+	o := outcome{Peel: row.Peel, Status: row.State, Late: row.Late}
 	if r := row.Return; r != nil {
 		o.Data, o.Error, o.Duration = textual(r.Data), r.Error, r.Duration
 	}
@@ -161,10 +242,9 @@ func textual(v any) any {
 	return v
 }
 
-// section is one peel's return for people: its name, then what it returned, indented.
-func section(id target.PeelID, r *wire.Result) string {
+// section is one peel's return for people, indented.
+func section(r *wire.Result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s:\n", id)
 	text := body(r.Data)
 	if !r.Success {
 		text = endLine(text) + "failed: " + r.Error

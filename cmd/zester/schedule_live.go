@@ -86,7 +86,7 @@ zester '<target>' ` + c.function + `.`,
 	for _, name := range c.options {
 		cmd.Flags().String(name, "", liveOptions[name])
 	}
-	a.dispatchFlags(cmd.Flags())
+	a.dispatching.following(cmd.Flags())
 	return cmd
 }
 

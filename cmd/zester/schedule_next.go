@@ -71,7 +71,7 @@ func (a *app) nextCommand() *cobra.Command {
 		},
 	}
 	source.addFlags(cmd.Flags())
-	a.dispatchFlags(cmd.Flags())
+	a.dispatching.following(cmd.Flags())
 	cmd.Flags().StringVar(&f.from, "from", "", "list what comes after this `INSTANT`, as in 2026-06-01T09:00:00+01:00 (default: now)")
 	cmd.Flags().StringVar(&f.until, "until", "", "list all fires up to and at this `INSTANT`")
 	cmd.Flags().IntVarP(&f.n, "number", "n", 10, "list so many `FIRES` at most; with --until, all")

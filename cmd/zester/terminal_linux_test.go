@@ -31,8 +31,8 @@ func TestATerminalShowsProgressAndTablesThatFit(t *testing.T) {
 		return strings.ReplaceAll(shown.String(), "\r\n", "\n")
 	}
 	line := regexp.QuoteMeta("\r\x1b[K")
-	want := regexp.MustCompile(`^job \S+ on 1 peel\n` + line + `0 of 1 peel returned` + line + `web-01:\n    true\n` +
-		line + `1 of 1 peel returned` + line + `$`)
+	want := regexp.MustCompile(`^job \S+ on 1 peel\n` + line + `0 of 1 peel returned, 0 failed, 1 silent` + `(?:` + line + `0 of 1 peel returned, 0 failed, 0 silent)?` +
+		line + `web-01:\n    true\n` + line + `1 of 1 peel returned, 0 failed, 0 silent` + line + `$`)
 	if got := typed("web-01", "test.ping"); !want.MatchString(got) {
 		t.Errorf("a dispatch shows %q", got)
 	}

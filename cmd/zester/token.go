@@ -153,13 +153,3 @@ func (a *app) printSecret(text string, t *auth.Token) error {
 		return err
 	})
 }
-
-// withClient does something with a connection by the flags.
-func (a *app) withClient(f func(*api.Client) error) error {
-	client, err := a.client()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	return f(client)
-}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func (a *app) jobActiveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "active", Short: "List the jobs that have not ended, newest first", Args: words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withClient(func(client *api.Client) error {
+				active, err := client.JobActive(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if more := active.Total - len(active.Jobs); more > 0 && len(active.Jobs) > 0 {
+					fmt.Fprintf(a.errOut, "the newest %d of %s\n", len(active.Jobs), count(active.Total, "job"))
+				}
+				return a.showJobs(active.Jobs)
+			})
+		},
+	}
+}
+
+func (a *app) jobWatchCommand() *cobra.Command {
+	cmd := a.onJob("watch", "Watch a job to its end, from its first return on",
+		`watch prints what the peels of a job have returned and then, as they come, what they return, each once. It ends with the
+exit code that the dispatch itself would have. Any number of people may watch a job.`,
+		func(ctx context.Context, client *api.Client, jid wire.JID) error {
+			j, err := client.JobShow(ctx, jid)
+			if err != nil {
+				return err
+			}
+			follower, err := client.Watch(jid)
+			if err != nil {
+				return err
+			}
+			defer follower.Close()
+			return a.follow(ctx, client, follower, newReport(a, jid, j.Function, j.TargetCount))
+		})
+	cmd.Flags().DurationVar(&a.dispatching.wait, "wait", 0, "stop watching after `TIME` (default: watch to the end)")
+	a.dispatching.viewing.flags(cmd.Flags())
+	return cmd
+}
+
+func (a *app) jobCancelCommand() *cobra.Command {
+	return a.onJob("cancel", "Stop a job on all peels",
+		`cancel keeps what has not begun from beginning and stops what runs: processes get SIGTERM and, 5 s later, SIGKILL. It
+returns when the wish is recorded; the job ends soon after. For a job that has ended, or that somebody else has canceled,
+it says so and ends with 1.`,
+		func(ctx context.Context, client *api.Client, jid wire.JID) error {
+			j, err := client.JobCancel(ctx, jid)
+			if err != nil {
+				return err
+			}
+			return a.print(j, []string{string(j.JID)}, func() error {
+				_, err := fmt.Fprintf(a.out, "job %s is being canceled\n", j.JID)
+				return err
+			})
+		})
+}
+
+func (a *app) jobRetryCommand() *cobra.Command {
+	cmd := a.onJob("retry", "Run a job that has ended again, on the peels that failed or were missing",
+		`retry dispatches a new job: the same function with the same arguments, on the peels that did not succeed. The target
+expression is not evaluated again. With --only it is those that failed, or those that were missing.`,
+		func(ctx context.Context, client *api.Client, jid wire.JID) error {
+			spec, err := a.again(ctx, client, jid)
+			if err != nil {
+				return err
+			}
+			a.dispatching.only = "" // it has chosen the peels
+			return a.runJob(ctx, client, spec)
+		})
+	a.dispatching.flags(cmd.Flags())
+	check := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := a.dispatching.check(cmd.Flags().Changed); err != nil {
+			return err
+		}
+		return check(cmd, args)
+	}
+	return cmd
+}
+
+// again is the job that repeats another where that did not succeed.
+func (a *app) again(ctx context.Context, client *api.Client, jid wire.JID) (job.Spec, error) {
+	j, err := client.JobShow(ctx, jid)
+	if err != nil {
+		return job.Spec{}, err
+	}
+	if !j.Status.Final() {
+		return job.Spec{}, &failure{
+			code: exitFailed, err: fmt.Errorf("cannot retry job %s: it is %s", jid, j.Status), hint: "zester job cancel " + string(jid) + " stops it",
+		}
+	}
+	var targets []target.PeelID
+	for row, err := range client.Rows(ctx, jid) {
+		if err != nil {
+			return job.Spec{}, err
+		}
+		if row.State != job.RowOK && a.dispatching.only.shows(row.State) {
+			targets = append(targets, row.Peel)
+		}
+	}
+	if len(targets) == 0 {
+		return job.Spec{}, &failure{code: exitNoTarget, err: fmt.Errorf("cannot retry job %s: there is no peel that failed or was missing", jid)}
+	}
+	return job.Spec{
+		JID: wire.NewJID(), Function: j.Function, StateID: j.StateID, Args: j.Args, Targets: targets, TargetExpr: j.TargetExpr,
+		Metadata: map[string]string{metaRetryOf: string(jid)},
+	}, nil
+}
