@@ -43,7 +43,7 @@ func newBench(t *testing.T) *bench {
 	for _, who := range []string{"alice", "mallory"} {
 		b.run(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", who)
 	}
-	b.run(t, "gpg", "--batch", "--passphrase", "", "--quick-gen-key", "alice <alice@x>", "ed25519", "sign", "never")
+	b.run(t, "gpg", "--batch", "--passphrase", "", "--quick-gen-key", "alice <alice@x>", "ed25519", "sign", "2d")
 	b.armored = b.run(t, "gpg", "--armor", "--export")
 	b.alice = strings.TrimSpace(string(b.run(t, "cat", "alice.pub")))
 	b.run(t, "git", "init", "-q", "repo")
@@ -143,9 +143,17 @@ func TestOpenPGPSignaturesAreJudgedAsGitJudgesThem(t *testing.T) {
 		t.Errorf("signed by %+v, %v; git agrees: %v", who, err, b.gitAccepts(t, ""))
 	}
 	_, err = k.Verify(append(c, "more"...), time.Now())
-	check(t, err, "", true)
-	_, err = k.Verify(c, time.Now().Add(-time.Hour))
-	check(t, err, "", true)
+	check(t, err, "invalid", true)
+	for _, tt := range []struct {
+		after   time.Duration
+		problem string
+	}{{-time.Hour, "expired"}, {-6 * time.Minute, "expired"}, {-4 * time.Minute, ""}, {24 * time.Hour, ""}, {72 * time.Hour, "expired"}} {
+		_, err = k.Verify(c, time.Now().Add(tt.after))
+		if tt.problem == "" && err != nil {
+			t.Errorf("after %v: %v", tt.after, err)
+		}
+		check(t, err, tt.problem, true)
+	}
 }
 
 // check wants a problem, by name or any where nothing is accepted, and a fingerprint where there was a signature.
@@ -158,4 +166,15 @@ func check(t *testing.T, err error, problem string, signed bool) {
 	if !ok || !strings.Contains(e.Problem, problem) || signed != (e.Fingerprint != "") {
 		t.Errorf("%#v, want a problem with %q", err, problem)
 	}
+}
+
+func FuzzVerifyNeverPanics(f *testing.F) {
+	f.Add([]byte("tree 0\ngpgsig -----BEGIN SSH SIGNATURE-----\n U1NIU0lH\n -----END SSH SIGNATURE-----\n\nmessage"))
+	f.Add([]byte("tree 0\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n wg==\n -----END PGP SIGNATURE-----\n\nmessage"))
+	f.Fuzz(func(t *testing.T, commit []byte) {
+		var k signature.Keys
+		if who, err := k.Verify(commit, time.Now()); err == nil {
+			t.Errorf("nobody is allowed, but %+v is accepted", who)
+		}
+	})
 }
