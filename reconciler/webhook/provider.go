@@ -107,7 +107,7 @@ func (d delivery) standard(secret []byte, now time.Time) bool {
 	}
 	want := sum(sha256.New, key, []byte(d.header.Get("Webhook-Id")), []byte("."), []byte(at), []byte("."), d.body)
 	ok := false
-	for _, one := range strings.Fields(d.header.Get("Webhook-Signature")) {
+	for one := range strings.FieldsSeq(d.header.Get("Webhook-Signature")) {
 		encoded, v1 := strings.CutPrefix(one, "v1,")
 		given, err := base64.StdEncoding.DecodeString(encoded)
 		ok = (v1 && err == nil && hmac.Equal(want, given)) || ok

@@ -101,23 +101,23 @@ func (k *Keys) verifySSH(text []byte, armored string, now time.Time) (Signer, er
 	if err != nil {
 		return Signer{}, &Error{Problem: err.Error()}
 	}
-	print := ssh.FingerprintSHA256(sig.PublicKey)
+	fingerprint := ssh.FingerprintSHA256(sig.PublicKey)
 	if err := sshsig.Verify(bytes.NewReader(text), sig, sig.PublicKey, sig.HashAlgorithm, "git"); err != nil {
-		return Signer{}, &Error{Fingerprint: print, Problem: err.Error()}
+		return Signer{}, &Error{Fingerprint: fingerprint, Problem: err.Error()}
 	}
 	problem := "the key is not among the allowed ones"
 	for _, s := range k.ssh {
 		switch {
-		case s.fingerprint != print || !bytes.Equal(s.key.Marshal(), sig.PublicKey.Marshal()):
+		case s.fingerprint != fingerprint || !bytes.Equal(s.key.Marshal(), sig.PublicKey.Marshal()):
 		case !s.after.IsZero() && now.Add(clockSkew).Before(s.after):
 			problem = "the key is not valid yet"
 		case !s.before.IsZero() && !now.Add(-clockSkew).Before(s.before):
 			problem = "the key has expired"
 		default:
-			return Signer{Principal: s.principal, Fingerprint: print}, nil
+			return Signer{Principal: s.principal, Fingerprint: fingerprint}, nil
 		}
 	}
-	return Signer{}, &Error{Fingerprint: print, Problem: problem}
+	return Signer{}, &Error{Fingerprint: fingerprint, Problem: problem}
 }
 
 // issuer names the key that an OpenPGP signature claims, as far as it can be told.
