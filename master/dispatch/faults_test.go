@@ -388,3 +388,27 @@ func TestStatusEventTellsTheEnd(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+func TestACanceledJobWaitsForItsReturnsToBeStored(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.master("m1")
+		s.peel("a", pong)
+		s.peel("b", nil)
+		spec := ask(nil, "a", "b")
+		s.refuse("job-returns", true)
+		s.dispatch(spec)
+		time.Sleep(time.Second)
+		if _, err := d.Cancel(t.Context(), spec.JID, "alice"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // which comes to an end only if the watch waits, too
+		if j := s.record(spec.JID); j.Status != job.Running {
+			t.Errorf("ended as %s", j.Status)
+		}
+		s.refuse("job-returns", false)
+		time.Sleep(10 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Canceled || j.ReturnCount != 1 {
+			t.Errorf("%+v", j)
+		}
+	})
+}

@@ -50,6 +50,7 @@ type plan struct {
 	next     int       // the first target that was not sent the request
 	patience time.Time // until when targets that are away are waited for; zero: not at all
 	stopAt   time.Time // when a canceled job ends; zero: it is not canceled
+	stopped  bool      // that time has come; what was heard is being stored
 	replayAt time.Time // when the stream is read again; zero: it need not be
 	indexed  bool
 	drops    uint64 // reconnects of the bus that were made up for
@@ -102,7 +103,11 @@ func (w *watch) appeared(sender string) {
 // wakeAt is when there is something to do, at the latest.
 func (w *watch) wakeAt() time.Time {
 	var first time.Time
-	for _, at := range append(w.times(), w.patience, w.stopAt, w.replayAt) {
+	times := append(w.times(), w.patience, w.replayAt)
+	if !w.stopped {
+		times = append(times, w.stopAt)
+	}
+	for _, at := range times {
 		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
 			first = at
 		}
@@ -175,7 +180,8 @@ func (d *Dispatcher) due(ctx context.Context, w *watch, now time.Time) {
 		over = over || passed(v.until, now)
 	}
 	// What nobody heard when it came, because the bus was away, counts all the same.
-	if (over || passed(w.stopAt, now)) && w.tally.missing() {
+	stops := passed(w.stopAt, now) && !w.stopped
+	if (over || stops) && w.tally.missing() {
 		d.replay(ctx, w)
 	}
 	w.waves = slices.DeleteFunc(w.waves, func(v *wave) bool {
@@ -194,7 +200,8 @@ func (d *Dispatcher) due(ctx context.Context, w *watch, now time.Time) {
 		w.patience = time.Time{}
 		w.tally.hurry(w.working())
 	}
-	if passed(w.stopAt, now) {
+	if stops {
+		w.stopped = true
 		w.tally.close()
 	}
 }
