@@ -258,4 +258,3 @@ func TestAPatientJobGivesUpAPeelThatHangs(t *testing.T) {
 		}
 	})
 }
-

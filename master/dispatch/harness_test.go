@@ -108,7 +108,10 @@ func (s *system) peel(id target.PeelID, on func(p *peel, r wire.Request)) *peel 
 			p.work.Go(func() { on(p, r) })
 		}
 	})
-	s.t.Cleanup(p.work.Wait)
+	s.t.Cleanup(func() {
+		synctest.Wait() // a request that is on its way begins work
+		p.work.Wait()
+	})
 	if err == nil {
 		err = p.nc.Flush()
 	}

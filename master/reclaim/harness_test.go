@@ -123,7 +123,10 @@ func (s *system) peel(id target.PeelID, takes time.Duration) *peel {
 			})
 		})
 	})
-	s.t.Cleanup(p.work.Wait)
+	s.t.Cleanup(func() {
+		synctest.Wait() // a request that is on its way begins work
+		p.work.Wait()
+	})
 	if err == nil {
 		err = p.nc.Flush()
 	}
