@@ -48,7 +48,12 @@ func bubble(t *testing.T, f func(t *testing.T, s *system)) {
 // master starts a dispatcher, which ends with the test if stop is not called.
 func (s *system) master(name string, change ...func(*dispatch.Options)) (d *dispatch.Dispatcher, stop func()) {
 	s.t.Helper()
-	nc := s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1))
+	return s.masterOn(s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1)), name, change...)
+}
+
+// masterOn is master on a connection that was made for it.
+func (s *system) masterOn(nc *nats.Conn, name string, change ...func(*dispatch.Options)) (d *dispatch.Dispatcher, stop func()) {
+	s.t.Helper()
 	js, err := jetstream.New(nc)
 	if err != nil {
 		s.t.Fatal(err)

@@ -1,0 +1,165 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func TestAReturnThatItsMasterDidNotHearCounts(t *testing.T) {
+	// The bus restarts; the peel is back before the master is, who tries again after 15 s.
+	for name, timeout := range map[string]time.Duration{"before the deadline": time.Hour, "at the deadline": 20 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *system) {
+				nc := s.bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1), nats.ReconnectWait(15*time.Second), nats.ReconnectJitter(0, 0))
+				s.masterOn(nc, "m1")
+				p := s.peel("a", func(p *peel, r wire.Request) { p.ack(r) })
+				spec := ask(func(j *job.Spec) { j.Timeout = timeout }, "a")
+				s.dispatch(spec)
+				synctest.Wait()
+				s.bus.Restart(t)
+				time.Sleep(5 * time.Second)
+				p.result(p.requests()[0], wire.Result{Success: true})
+				time.Sleep(45 * time.Second)
+				if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != 1 {
+					t.Errorf("%s with %d returns", j.Status, j.ReturnCount)
+				}
+			})
+		})
+	}
+}
+
+func TestTheBusMayRestartAtEveryMoment(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.whole("m1", nil)
+		s.whole("m2", nil)
+		p := s.outbox("a")
+		q := s.outbox("b")
+		random := rand.New(rand.NewPCG(1, 2))
+		var jids []wire.JID
+		for range 15 {
+			spec := ask(func(j *job.Spec) { j.Timeout = 5 * time.Minute }, "a", "b")
+			jids = append(jids, spec.JID)
+			go func() { // as the client does: the same again while nobody could take it
+				for range 20 {
+					if _, err := s.request(s.alice, "alice", spec); err == nil {
+						return
+					}
+					time.Sleep(2 * time.Second)
+				}
+			}()
+			time.Sleep(time.Duration(random.IntN(4000)) * time.Microsecond)
+			s.bus.Restart(t)
+			time.Sleep(time.Duration(20+random.IntN(20)) * time.Second)
+		}
+		time.Sleep(10 * time.Minute)
+		for _, jid := range jids {
+			j := s.record(jid)
+			if j.Status != job.Complete || j.ReturnCount != 2 || s.active(jid) || s.terminalEvents(jid) != 1 {
+				t.Errorf("%s with %d returns, indexed %v, %d terminal events", j.Status, j.ReturnCount, s.active(jid), s.terminalEvents(jid))
+			}
+			if p.ran[jid] != 1 || q.ran[jid] != 1 {
+				t.Errorf("ran %d and %d times", p.ran[jid], q.ran[jid])
+			}
+		}
+	})
+}
+
+// outbox is a peel whose returns are sent until the stream has them.
+type outbox struct{ ran map[wire.JID]int }
+
+func (s *system) outbox(id target.PeelID) *outbox {
+	o := &outbox{ran: map[wire.JID]int{}}
+	s.peel(id, func(p *peel, r wire.Request) {
+		p.mu.Lock()
+		o.ran[r.JID]++
+		p.mu.Unlock()
+		data, err := canon.Marshal(wire.Ack{JID: r.JID, Peel: id, Epoch: r.Epoch, V: wire.Version})
+		if err == nil {
+			_ = p.nc.Publish(wire.AckOf(r.JID, id.Wire()), data)
+		}
+		data, err = canon.Marshal(wire.Return{JID: r.JID, Peel: id, Result: wire.Result{Success: true}, Epoch: r.Epoch, V: wire.Version})
+		if err != nil {
+			s.t.Error(err)
+		}
+		for {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			_, err := p.nc.RequestWithContext(ctx, wire.ReturnOf(r.JID, id.Wire()), data)
+			cancel()
+			if err == nil || p.nc.IsClosed() {
+				return
+			}
+			time.Sleep(time.Second)
+		}
+	})
+	return o
+}
+
+func TestRecordsThatCannotBeWrittenForAMinute(t *testing.T) {
+	// Buckets refuse writes at random while jobs of all kinds run, some of which are canceled.
+	bubble(t, func(t *testing.T, s *system) {
+		m1, m2 := s.whole("m1", nil), s.whole("m2", nil)
+		var targets []target.PeelID
+		for i := range 5 {
+			targets = append(targets, target.PeelID(fmt.Sprint("p", i)))
+		}
+		s.once(targets...)
+		random := rand.New(rand.NewPCG(3, 4))
+		type asked struct {
+			spec     job.Spec
+			canceled bool
+		}
+		var jobs []*asked
+		for round := range 8 {
+			for i := range 5 {
+				a := &asked{spec: ask(func(j *job.Spec) {
+					j.Timeout = 10 * time.Minute
+					if i%2 == 0 {
+						j.Batch = &job.Batch{Size: 1 + i/2}
+					}
+				}, targets[:1+i]...)}
+				if _, err := m1.Submit(t.Context(), a.spec, "alice"); err == nil {
+					jobs = append(jobs, a)
+				}
+			}
+			time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
+			bucket := []string{"jobs", "job-returns"}[round%2]
+			s.refuse(bucket, true)
+			time.Sleep(time.Duration(1+random.IntN(60)) * time.Second)
+			s.refuse(bucket, false)
+			for _, a := range jobs[max(0, len(jobs)-2):] {
+				if _, err := m2.Cancel(t.Context(), a.spec.JID, "bob"); err == nil {
+					a.canceled = true
+				}
+			}
+		}
+		time.Sleep(15 * time.Minute)
+		if len(jobs) < 30 {
+			t.Errorf("only %d jobs were taken", len(jobs))
+		}
+		for _, a := range jobs {
+			j := s.record(a.spec.JID)
+			end, err := s.store.Count(t.Context(), j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !j.Status.Final() || j.ReturnCount != end.Returned || s.active(j.JID) || s.terminalEvents(j.JID) != 1 || (j.Cancel != nil) != a.canceled {
+				t.Errorf("%s with %d returns, %d are stored; indexed %v, canceled %v", j.Status, j.ReturnCount, end.Returned, s.active(j.JID), a.canceled)
+			}
+			if !a.canceled && j.Status != job.Complete {
+				t.Errorf("%s ended %s", j.JID, j.Status)
+			}
+		}
+	})
+}
