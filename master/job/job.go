@@ -131,6 +131,8 @@ type Job struct {
 
 	// Revision is that of the record as it was read or written last, which the next write must replace.
 	Revision uint64 `json:"-"`
+	// Written is when that was, on the bus's clock; known only of a record that was read.
+	Written time.Time `json:"-"`
 }
 
 // A Cancel is a person's wish that a job stop.

@@ -66,23 +66,24 @@ func (s *Store) CreateReturn(ctx context.Context, jid wire.JID, peel target.Peel
 
 // Return reads what a peel returned for a job, nil if nothing is stored.
 func (s *Store) Return(ctx context.Context, jid wire.JID, peel target.PeelID) (*wire.Return, error) {
-	r, _, err := s.readReturn(ctx, jid, peel)
+	r, _, _, err := s.readReturn(ctx, jid, peel)
 	return r, err
 }
 
-func (s *Store) readReturn(ctx context.Context, jid wire.JID, peel target.PeelID) (r *wire.Return, size int, err error) {
+// readReturn also tells how large what is stored is, and since when, on the bus's clock.
+func (s *Store) readReturn(ctx context.Context, jid wire.JID, peel target.PeelID) (r *wire.Return, size int, at time.Time, err error) {
 	entry, err := s.returns.Get(ctx, returnKey(jid, peel))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, 0, nil
+		return nil, 0, at, nil
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("cannot read the return of %s for job %s: %w", peel, jid, err)
+		return nil, 0, at, fmt.Errorf("cannot read the return of %s for job %s: %w", peel, jid, err)
 	}
 	got, err := wire.DecodeReturn(&nats.Msg{Subject: wire.ReturnOf(jid, peel.Wire()), Data: entry.Value()})
 	if err != nil {
-		return nil, 0, fmt.Errorf("cannot read the return of %s for job %s: %w", peel, jid, err)
+		return nil, 0, at, fmt.Errorf("cannot read the return of %s for job %s: %w", peel, jid, err)
 	}
-	return &got, len(entry.Value()), nil
+	return &got, len(entry.Value()), entry.Created(), nil
 }
 
 // Rows reads the targets of a job that follow after, with what they returned: a bounded number of them and of bytes,
@@ -138,7 +139,9 @@ func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID) ([]Ro
 // readRow reads one target. Sent says whether its request may have been.
 func (s *Store) readRow(ctx context.Context, j *Job, id target.PeelID, sent bool) (Row, int, error) {
 	row := Row{Peel: id}
-	r, size, err := s.readReturn(ctx, j.JID, id)
+	r, size, at, err := s.readReturn(ctx, j.JID, id)
+	// A former owner that does not know it yet stores what it hears, also after the end.
+	row.Late = r != nil && j.Status.Final() && j.ReturnCount < j.TargetCount && at.After(j.Written)
 	if err == nil && r == nil && sent && j.Status.Final() {
 		r, size, err = s.lateReturn(ctx, j.JID, id)
 		row.Late = r != nil

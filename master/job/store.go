@@ -161,7 +161,7 @@ func (s *Store) get(ctx context.Context, jid wire.JID) (*Job, error) {
 	if j.JID != jid {
 		return nil, fmt.Errorf("the record is of job %q", j.JID)
 	}
-	j.Revision = entry.Revision()
+	j.Revision, j.Written = entry.Revision(), entry.Created()
 	if j.Deadline.IsZero() && !j.Scheduled() {
 		j.Deadline = j.Created.Add(j.Timeout)
 	}

@@ -412,3 +412,25 @@ func TestTheFirstReturnStaysWhereItIsCreated(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatAFormerOwnerStoresAfterTheEndIsLate(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		for _, returned := range []int{1, 2} { // as the record counts; all that it counts came before
+			j := claim("a", "b")
+			j.Status, j.Published = job.Running, 2
+			create(t, s, j)
+			put(t, s, wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Success: true}, V: wire.Version})
+			time.Sleep(time.Second)
+			j.Finish(job.End{Targets: 2, Returned: returned, Succeeded: returned}, time.Now())
+			if err := s.Update(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			put(t, s, wire.Return{JID: j.JID, Peel: "b", Result: wire.Result{Success: true}, V: wire.Version})
+			all := rows(t, s, j.JID)
+			if all["a"].Late || all["b"].Late != (returned == 1) || all["b"].State != job.RowOK {
+				t.Errorf("%s: %+v", j.Status, all)
+			}
+		}
+	})
+}
