@@ -106,14 +106,14 @@ func TestAReplayTellsWhatAJobsPeelsSentAndNothingElse(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ret := wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Data: make([]byte, 100<<10)}}
-		for range 100 {
-			says(t, js, wire.ReturnOf(j.JID, "a"), ret)
-			says(t, js, wire.ReturnOf(other.JID, "a"), ret)
+		for _, id := range fleet(100) {
+			for _, of := range []*job.Job{j, other} {
+				says(t, js, wire.ReturnOf(of.JID, id.Wire()), wire.Return{JID: of.JID, Peel: id, Result: wire.Result{Data: make([]byte, 100<<10)}})
+			}
 		}
 		says(t, js, wire.AckOf(j.JID, "b_c"), wire.Ack{JID: j.JID, Peel: "b.c"})
 		got := replay()
-		if len(got) != 101 || got[0] != wire.ReturnOf(j.JID, "a") || got[100] != wire.AckOf(j.JID, "b_c") {
+		if len(got) != 101 || got[0] != wire.ReturnOf(j.JID, fleet(1)[0].Wire()) || got[100] != wire.AckOf(j.JID, "b_c") {
 			t.Errorf("%d messages", len(got))
 		}
 		stream, err := js.Stream(t.Context(), "job-events")
