@@ -412,3 +412,31 @@ func TestACanceledJobWaitsForItsReturnsToBeStored(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatAFormerOwnerStoredBeforeTheEndCounts(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		m1, m2 := s.whole("m1", nil), s.whole("m2", nil)
+		s.peel("a", nil)
+		spec := ask(nil, "a")
+		if _, err := m1.Submit(t.Context(), spec, "alice"); err != nil {
+			t.Fatal(err)
+		}
+		m1.stop()
+		time.Sleep(5 * time.Second) // after which the bucket has been read
+		if !m2.Watches(spec.JID) {
+			t.Fatal("not taken over")
+		}
+		// The stream did not take the return, but who listened heard it.
+		data, err := canon.Marshal(wire.Return{JID: spec.JID, Peel: "a", Result: wire.Result{Success: true}, V: wire.Version})
+		if err == nil {
+			_, err = s.js.PublishMsg(t.Context(), job.ReturnMessage(spec.JID, "a", data))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != 1 {
+			t.Errorf("%+v", j)
+		}
+	})
+}

@@ -86,9 +86,6 @@ func (d *Dispatcher) watchAgain(ctx context.Context, w *watch) error {
 	if j.Cancel != nil {
 		d.stop(ctx, w)
 	}
-	if err := d.o.Store.Stored(ctx, w.jid, func(msg *nats.Msg) { d.readAgain(w, msg, true) }); err != nil {
-		return err
-	}
 	if !d.replay(ctx, w) {
 		return errors.New("its returns could not be read")
 	}
@@ -96,14 +93,24 @@ func (d *Dispatcher) watchAgain(ctx context.Context, w *watch) error {
 	return nil
 }
 
-// replay takes what the targets have sent from the stream, whether it was heard before or not. It tries until it has
+// replay takes what the targets have sent from the stream, whether it was heard before or not, and of a job that was
+// taken over from the bucket as well: its former owner may store what he hears until he knows. It tries until it has
 // read all or ctx ends.
 func (d *Dispatcher) replay(ctx context.Context, w *watch) bool {
 	return persist(ctx, func() (retry bool) {
 		ctx, cancel := context.WithTimeout(ctx, replayWait)
 		defer cancel()
-		return d.complain(w.jid, d.o.Store.Replay(ctx, w.jid, func(msg *nats.Msg) { d.readAgain(w, msg, false) }))
+		return d.complain(w.jid, d.replayOnce(ctx, w))
 	})
+}
+
+func (d *Dispatcher) replayOnce(ctx context.Context, w *watch) error {
+	if w.record.Epoch != w.epoch {
+		if err := d.o.Store.Stored(ctx, w.jid, func(msg *nats.Msg) { d.readAgain(w, msg, true) }); err != nil {
+			return err
+		}
+	}
+	return d.o.Store.Replay(ctx, w.jid, func(msg *nats.Msg) { d.readAgain(w, msg, false) })
 }
 
 // release lets go of a job for another master to take over at once. If that cannot be written the job is taken over
