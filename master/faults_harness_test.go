@@ -1,0 +1,494 @@
+package master_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+// recovery is how long after its deadline a job may still run whose master has died at the worst moment: 15 s until its
+// heartbeat has ended, two looks of 20 s, and the reading of its returns.
+const recovery = 60 * time.Second
+
+// A line is what a process reaches the bus by. It can be cut and it can be frozen.
+type line struct {
+	bus *natstest.Bus
+
+	mu     sync.Mutex
+	cut    bool
+	thawed chan struct{} // closed unless frozen
+	ends   []*lineEnd
+}
+
+func newLine(bus *natstest.Bus) *line {
+	l := &line{bus: bus, thawed: make(chan struct{})}
+	close(l.thawed)
+	return l
+}
+
+// InProcessConn is how the client dials.
+func (l *line) InProcessConn() (net.Conn, error) {
+	<-l.frozen()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		return nil, errors.New("the line is cut")
+	}
+	c, err := l.bus.InProcessConn()
+	if err != nil {
+		return nil, err
+	}
+	end := &lineEnd{Conn: c, line: l, more: make(chan struct{}, 1)}
+	l.ends = append(l.ends, end)
+	go end.pump()
+	return end, nil
+}
+
+// setCut ends the connection and refuses others until it is undone.
+func (l *line) setCut(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut = cut; cut {
+		for _, e := range l.ends {
+			_ = e.Conn.Close()
+		}
+		l.ends = nil
+	}
+}
+
+// freeze stops all that is said and heard, as it is for a process that does not run; what it would have said is said,
+// and what it missed is heard, after thaw.
+func (l *line) freeze() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.thawed = make(chan struct{})
+}
+
+func (l *line) thaw() {
+	l.mu.Lock()
+	select {
+	case <-l.thawed:
+	default:
+		close(l.thawed)
+	}
+	ends := slices.Clone(l.ends)
+	l.mu.Unlock()
+	for _, e := range ends {
+		e.sending.Lock()
+		_ = e.send() // an error is of a connection that has ended
+		e.sending.Unlock()
+	}
+}
+
+func (l *line) frozen() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.thawed
+}
+
+// A lineEnd is one connection over a line. It keeps what is on its way while the line is frozen, as the kernel does.
+type lineEnd struct {
+	net.Conn
+	line *line
+	more chan struct{}
+
+	mu   sync.Mutex
+	came []byte
+	err  error
+
+	sending sync.Mutex
+	held    []byte // what is said while the line is frozen
+}
+
+func (e *lineEnd) pump() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := e.Conn.Read(buf)
+		e.mu.Lock()
+		e.came, e.err = append(e.came, buf[:n]...), err
+		e.mu.Unlock()
+		e.tell()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (e *lineEnd) tell() {
+	select {
+	case e.more <- struct{}{}:
+	default:
+	}
+}
+
+func (e *lineEnd) Read(p []byte) (int, error) {
+	for {
+		<-e.line.frozen()
+		e.mu.Lock()
+		n, err := copy(p, e.came), e.err
+		e.came = e.came[n:]
+		e.mu.Unlock()
+		if n > 0 || len(p) == 0 {
+			return n, nil
+		}
+		if err != nil {
+			e.tell() // the next reading, too
+			return 0, io.EOF
+		}
+		<-e.more
+	}
+}
+
+func (e *lineEnd) Write(p []byte) (int, error) {
+	e.sending.Lock()
+	defer e.sending.Unlock()
+	e.held = append(e.held, p...)
+	return len(p), e.send()
+}
+
+// send is for who holds the lock sending.
+func (e *lineEnd) send() error {
+	select {
+	case <-e.line.frozen():
+	default:
+		return nil
+	}
+	_, err := e.Conn.Write(e.held)
+	e.held = e.held[:0]
+	return err
+}
+
+// The bus's side of a pipe always reads, so nothing has to be given up.
+func (e *lineEnd) SetDeadline(time.Time) error      { return nil }
+func (e *lineEnd) SetReadDeadline(time.Time) error  { return nil }
+func (e *lineEnd) SetWriteDeadline(time.Time) error { return nil }
+
+// A site is a bus with masters and peels, all of them real, in fake time.
+type site struct {
+	t     *testing.T
+	bus   *natstest.Bus
+	dir   string
+	js    jetstream.JetStream
+	store *job.Store
+	alice *nats.Conn
+}
+
+func atSite(t *testing.T, f func(t *testing.T, s *site)) {
+	t.Helper()
+	dir := t.TempDir()
+	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
+		s := &site{t: t, bus: bus, dir: dir, js: bus.JetStream(t), alice: bus.Conn(t, auth.RoleOperator, "alice")}
+		var err error
+		if s.store, err = job.NewStore(t.Context(), s.js); err != nil {
+			t.Fatal(err)
+		}
+		f(t, s)
+	})
+}
+
+// A process is a master or a peel that runs.
+type process struct {
+	*line
+	nc   *nats.Conn // a master's
+	stop func()     // in peace
+}
+
+// kill takes the bus away for ever before it ends the process, which so has no part in what follows.
+func (p *process) kill() {
+	p.setCut(true)
+	p.thaw()
+	p.stop()
+}
+
+func (s *site) process(run func(context.Context) error) *process {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	p := &process{stop: sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			s.t.Errorf("a process ended with %v", err)
+		}
+	})}
+	s.t.Cleanup(p.stop)
+	return p
+}
+
+// master starts a master and waits until it is ready. It may have the name of one that has ended. If it ends by itself
+// it is started again, as its unit would be.
+func (s *site) master(name string) *process {
+	s.t.Helper()
+	l, ready := newLine(s.bus), make(chan struct{}, 1)
+	var conn atomic.Pointer[nats.Conn]
+	o := master.Options{
+		ID: name, DataDir: filepath.Join(s.dir, name), NATS: s.bus.URL(),
+		Connect: append(s.bus.Options(auth.RoleMaster, name), nats.InProcessServer(l), keepsNothing(s.t)),
+		Services: []master.Service{func(ctx context.Context, nc *nats.Conn, _ *feed.Feed) error {
+			conn.Store(nc)
+			<-ctx.Done()
+			return nil
+		}},
+		Ready: func(master.Info) {
+			select {
+			case ready <- struct{}{}:
+			default:
+			}
+		},
+	}
+	p := s.process(func(ctx context.Context) error {
+		for ; ctx.Err() == nil; time.Sleep(time.Second) {
+			m, err := master.New(o)
+			if err != nil {
+				return err
+			}
+			if err := m.Run(ctx); err != nil && ctx.Err() == nil {
+				s.t.Logf("%s ended with %v", name, err)
+			}
+		}
+		return nil
+	})
+	p.line = l
+	<-ready
+	p.nc = conn.Load()
+	return p
+}
+
+// peel starts a peel, whose files may be there from an earlier run.
+func (s *site) peel(id target.PeelID) *process {
+	s.t.Helper()
+	l := newLine(s.bus)
+	m, err := peel.New(peel.Options{
+		ID: id, DataDir: filepath.Join(s.dir, "peel-"+id.Wire()), URL: s.bus.URL(), Simulated: true, Zone: time.UTC,
+		Connect: append(s.bus.Options(auth.RolePeel, id.Wire()), nats.InProcessServer(l), keepsNothing(s.t)),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	p := s.process(m.Run)
+	p.line = l
+	return p
+}
+
+// keepsNothing fails the test if a connection would send later what could not be sent.
+func keepsNothing(t *testing.T) nats.Option {
+	return func(o *nats.Options) error {
+		if o.ReconnectBufSize != -1 {
+			t.Errorf("%s keeps up to %d bytes while the bus is away", o.Name, o.ReconnectBufSize)
+		}
+		return nil
+	}
+}
+
+func (s *site) peels(ids ...target.PeelID) (all []*process) {
+	for _, id := range ids {
+		all = append(all, s.peel(id))
+	}
+	synctest.Wait()
+	return all
+}
+
+// ping asks nothing of a peel but an answer, nap one after so long.
+func ping(ids ...target.PeelID) job.Spec {
+	return job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: ids, TargetExpr: "*", Timeout: 30 * time.Second}
+}
+
+func nap(takes time.Duration, ids ...target.PeelID) job.Spec {
+	spec := ping(ids...)
+	spec.Function, spec.Args = "test.sleep", map[string]any{"duration": takes.String()}
+	return spec
+}
+
+// ask asks for a job once.
+func (s *site) ask(spec job.Spec) (*job.Job, error) {
+	data, err := canon.Marshal(spec)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	msg, err := s.alice.Request(wire.Dispatch("alice"), data, 20*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	if code := msg.Header.Get(micro.ErrorCodeHeader); code != "" {
+		return nil, fmt.Errorf("%s %s", code, msg.Header.Get(micro.ErrorHeader))
+	}
+	j := new(job.Job)
+	return j, canon.Unmarshal(msg.Data, j)
+}
+
+// insist asks for a job until it is known to run, as a person does.
+func (s *site) insist(spec job.Spec) *job.Job {
+	s.t.Helper()
+	for range 60 {
+		if j, err := s.ask(spec); err == nil {
+			return j
+		}
+		time.Sleep(2 * time.Second)
+	}
+	s.t.Fatalf("job %s was never accepted", spec.JID)
+	return nil
+}
+
+func (s *site) record(jid wire.JID) *job.Job {
+	s.t.Helper()
+	j, err := s.store.Get(s.t.Context(), jid)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return j
+}
+
+func (s *site) rows(jid wire.JID) []job.Row {
+	s.t.Helper()
+	var rows []job.Row
+	for after := target.PeelID(""); ; after = rows[len(rows)-1].Peel {
+		page, err := s.store.Rows(s.t.Context(), jid, after)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if rows = append(rows, page.Rows...); !page.More {
+			return rows
+		}
+	}
+}
+
+// said is what the stream has of a job.
+type said struct {
+	ends    int
+	returns map[target.PeelID][]wire.Return // by peel, those that could be read
+}
+
+// history reads the stream of events.
+func (s *site) history() map[wire.JID]*said {
+	s.t.Helper()
+	stream, err := s.js.Stream(s.t.Context(), "job-events")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	consumer, err := stream.OrderedConsumer(s.t.Context(), jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	all := map[wire.JID]*said{}
+	for left := stream.CachedInfo().State.Msgs; left > 0; left-- {
+		m, err := consumer.Next()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		jid, sender, err := wire.JobSubject(m.Subject())
+		if err != nil {
+			continue
+		}
+		h := all[jid]
+		if h == nil {
+			h = &said{returns: map[target.PeelID][]wire.Return{}}
+			all[jid] = h
+		}
+		switch m.Subject() {
+		case wire.StatusOf(jid):
+			h.ends++
+		case wire.ReturnOf(jid, sender):
+			r, err := job.DecodeReturn(&nats.Msg{Subject: m.Subject(), Data: m.Data()}, target.PeelID(sender))
+			if err == nil && r.JID == jid {
+				h.returns[r.Peel] = append(h.returns[r.Peel], r)
+			}
+		}
+	}
+	return all
+}
+
+// check fails the test unless all jobs have ended as they must. Late is how long after its deadline one may have.
+func (s *site) check(late time.Duration, jids ...wire.JID) {
+	s.t.Helper()
+	synctest.Wait()
+	active, err := s.store.ListActive(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	all := s.history()
+	for _, jid := range jids {
+		j := s.record(jid)
+		if !j.Status.Final() {
+			s.t.Errorf("%s is %s %v after its deadline, owner %q", jid, j.Status, time.Since(j.Deadline), j.Owner)
+			continue
+		}
+		if over := j.Updated.Sub(j.Deadline); over > late {
+			s.t.Errorf("%s ended %v after its deadline", jid, over)
+		}
+		if slices.ContainsFunc(active, func(a job.Active) bool { return a.JID == jid }) {
+			s.t.Errorf("%s has ended and is in the index", jid)
+		}
+		h := all[jid]
+		if h == nil || h.ends != 1 {
+			s.t.Errorf("%s: not one terminal event: %+v", jid, h)
+			continue
+		}
+		s.checkRows(j, h)
+	}
+}
+
+// checkRows compares what the peels have sent with what is told of them, and the status with both.
+func (s *site) checkRows(j *job.Job, h *said) {
+	s.t.Helper()
+	end := job.End{Targets: len(j.Targets), Canceled: j.Cancel != nil, Reason: j.Metadata[job.MetaFailedReason]}
+	rows := s.rows(j.JID)
+	if len(rows) != len(j.Targets) {
+		s.t.Errorf("%s has %d rows for %d targets", j.JID, len(rows), len(j.Targets))
+	}
+	for _, row := range rows {
+		sent := h.returns[row.Peel]
+		if ran := runs(sent); ran > 1 {
+			s.t.Errorf("%s ran %d times on %s: %+v", j.JID, ran, row.Peel, sent)
+		}
+		if (row.Return == nil) != (len(sent) == 0) {
+			s.t.Errorf("%s: %s sent %d returns, its row is %+v", j.JID, row.Peel, len(sent), row)
+		}
+		if row.Return == nil || row.Late {
+			continue
+		}
+		end.Returned++
+		if row.Return.Success {
+			end.Succeeded++
+		}
+		if row.Return.Outcome == wire.Canceled {
+			end.Stopped++
+		}
+	}
+	if want := end.Status(); j.Status != want || j.ReturnCount != end.Returned || j.SuccessCount != end.Succeeded {
+		s.t.Errorf("%s is %s with %d returns and %d successes, its rows make it %s: %+v\n%+v\n%+v", j.JID, j.Status, j.ReturnCount, j.SuccessCount, want, end, j, h.returns)
+	}
+}
+
+// runs is how many runs of a job the returns of one peel are of. Each has an end of its own; a peel that could not
+// know whether its return had arrived sends it again.
+func runs(returns []wire.Return) int {
+	ends := map[int64]bool{}
+	for _, r := range returns {
+		if r.Outcome != wire.Rejected {
+			ends[r.Finished.UnixNano()] = true
+		}
+	}
+	return len(ends)
+}

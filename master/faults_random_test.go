@@ -1,0 +1,236 @@
+package master_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+var (
+	chaosSeed = flag.Uint64("faults.seed", 1, "of the random run; 0: another each time")
+	chaosJobs = flag.Int("faults.jobs", 60, "of the random run")
+)
+
+// chaos is a site where anything may happen at any time. What happens is drawn from one source of chance.
+type chaos struct {
+	*site
+	r    *rand.Rand
+	work sync.WaitGroup
+
+	masters, peels []*seat
+	bus, streams   sync.Mutex // of what is away, one at a time
+
+	mu       sync.Mutex
+	accepted map[wire.JID]bool // whether somebody was told that it runs
+}
+
+// A seat is where one process runs after the other.
+type seat struct {
+	sync.Mutex
+	p     *process
+	start func() *process
+}
+
+// with does something to the process in a seat, unless something is being done to it.
+func (c *chaos) with(s *seat, f func(p *process)) {
+	if !s.TryLock() {
+		return
+	}
+	c.work.Go(func() {
+		defer s.Unlock()
+		f(s.p)
+	})
+}
+
+// replace ends the process in a seat and starts another, later.
+func (c *chaos) replace(s *seat, end func(*process), pause time.Duration) {
+	c.with(s, func(p *process) {
+		end(p)
+		time.Sleep(pause)
+		s.p = s.start()
+	})
+}
+
+func (c *chaos) upto(most time.Duration) time.Duration { return time.Duration(c.r.Int64N(int64(most))) }
+
+// trouble makes one thing go wrong.
+func (c *chaos) trouble() {
+	m, p := c.masters[c.r.IntN(len(c.masters))], c.peels[c.r.IntN(len(c.peels))]
+	pause := c.upto(70 * time.Second)
+	switch c.r.IntN(10) {
+	case 0:
+		c.replace(m, (*process).kill, pause)
+	case 1:
+		c.replace(m, func(p *process) { p.stop() }, pause)
+	case 2:
+		c.with(m, func(p *process) { p.freeze(); time.Sleep(pause); p.thaw() })
+	case 3:
+		c.with(m, func(p *process) { p.setCut(true); time.Sleep(pause); p.setCut(false) })
+	case 4:
+		c.replace(p, (*process).kill, pause/4)
+	case 5:
+		c.replace(p, func(p *process) { p.stop() }, pause/4)
+	case 6, 7:
+		c.with(p, func(p *process) { p.setCut(true); time.Sleep(pause / 2); p.setCut(false) })
+	case 8:
+		if c.bus.TryLock() {
+			c.work.Go(func() {
+				defer c.bus.Unlock()
+				c.site.bus.Stop(c.t)
+				time.Sleep(pause / 20)
+				c.site.bus.Start(c.t)
+			})
+		}
+	case 9:
+		stream := []string{"KV_jobs", "KV_job-returns", "KV_masters", "job-events"}[c.r.IntN(4)]
+		if c.bus.TryLock() { // which has to be there to be told
+			c.work.Go(func() {
+				defer c.bus.Unlock()
+				c.refuse(stream, true)
+				time.Sleep(pause)
+				c.refuse(stream, false)
+			})
+		}
+	}
+}
+
+// ask asks for a job, sometimes twice, and sometimes cancels it.
+func (c *chaos) ask(people *api.Client) wire.JID {
+	ids := make([]target.PeelID, 0, 6)
+	for range 1 + c.r.IntN(6) {
+		ids = append(ids, peelID(c.r.IntN(len(c.peels))))
+	}
+	spec := ping(ids...)
+	switch c.r.IntN(4) {
+	case 0:
+	case 1:
+		spec = nap(c.upto(time.Second), ids...)
+	default:
+		spec = nap(c.upto(45*time.Second), ids...)
+	}
+	spec.Timeout = 5*time.Second + c.upto(time.Minute)
+	if c.r.IntN(4) == 0 {
+		spec.Batch = &job.Batch{Size: 1 + c.r.IntN(3), MaxFailures: c.r.IntN(3)}
+	}
+	if c.r.IntN(8) == 0 {
+		spec.WhenOnline = c.upto(2 * time.Minute)
+	}
+	again, cancel := c.r.IntN(3) == 0, time.Duration(-1)
+	if c.r.IntN(6) == 0 {
+		cancel = c.upto(20 * time.Second)
+	}
+	c.work.Go(func() {
+		_, err := c.site.ask(spec)
+		if again {
+			time.Sleep(2 * time.Second)
+			if _, e := c.site.ask(spec); e == nil {
+				err = nil
+			}
+		}
+		c.mu.Lock()
+		c.accepted[spec.JID] = err == nil
+		c.mu.Unlock()
+	})
+	if cancel >= 0 {
+		c.work.Go(func() {
+			time.Sleep(cancel)
+			_, _ = people.JobCancel(c.t.Context(), spec.JID) // which may be too late, or find nobody
+		})
+	}
+	return spec.JID
+}
+
+// repeat makes what peels return come again, later, also from one that was not asked.
+func (c *chaos) repeat() {
+	twins := map[string]*nats.Conn{}
+	for i := range c.peels {
+		name := peelID(i).Wire()
+		twins[name] = c.site.bus.Conn(c.t, auth.RolePeel, name, nats.ReconnectBufSize(-1))
+	}
+	liar := c.site.bus.Conn(c.t, auth.RolePeel, "liar", nats.ReconnectBufSize(-1))
+	heard := 0
+	if _, err := c.js.Conn().Subscribe(wire.ReturnOf("*", "*"), func(msg *nats.Msg) {
+		if heard++; heard%10 != 0 {
+			return
+		}
+		twin := twins[wire.Sender(msg.Subject)]
+		c.work.Go(func() {
+			time.Sleep(time.Duration(heard%7) * time.Second)
+			_ = twin.Publish(msg.Subject, msg.Data) // what cannot be sent need not be
+			if jid, _, err := wire.JobSubject(msg.Subject); err == nil {
+				_ = liar.Publish(wire.ReturnOf(jid, "liar"), msg.Data)
+				_ = liar.Publish(wire.ReturnOf(jid, "liar"), []byte("forged"))
+			}
+		})
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func peelID(i int) target.PeelID { return target.PeelID(fmt.Sprintf("p%02d", i)) }
+
+func TestWhateverHappensEveryJobEndsAsItMust(t *testing.T) {
+	seed := *chaosSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-faults.seed %d", seed)
+	atSite(t, func(t *testing.T, s *site) {
+		c := &chaos{site: s, r: rand.New(rand.NewPCG(seed, 0)), accepted: map[wire.JID]bool{}}
+		for i := range 3 {
+			m := &seat{start: func() *process { return s.master(fmt.Sprintf("m%d", i)) }}
+			c.masters = append(c.masters, m)
+			m.p = m.start()
+		}
+		for i := range 24 {
+			p := &seat{start: func() *process { return s.peel(peelID(i)) }}
+			c.peels = append(c.peels, p)
+			p.p = p.start()
+		}
+		creds, err := s.bus.Keys.Creds(auth.RoleOperator, "bob", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		people, err := api.Connect(api.ClientOptions{URL: s.bus.URL(), Creds: creds, Connect: []nats.Option{nats.InProcessServer(s.bus)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer people.Close()
+		c.repeat()
+		var jids []wire.JID
+		for len(jids) < *chaosJobs {
+			if c.r.IntN(6) == 0 {
+				c.trouble()
+			}
+			jids = append(jids, c.ask(people))
+			time.Sleep(c.upto(2 * time.Second))
+		}
+		c.work.Wait()
+		time.Sleep(10 * time.Minute)
+		ended := map[job.Status]int{}
+		jids = slices.DeleteFunc(jids, func(jid wire.JID) bool {
+			j, err := s.store.Get(t.Context(), jid)
+			if err != nil && c.accepted[jid] {
+				t.Errorf("%s was accepted: %v", jid, err)
+			}
+			if err == nil {
+				ended[j.Status]++
+			}
+			return err != nil
+		})
+		s.check(7*time.Minute, jids...)
+		t.Logf("%d jobs: %v", len(jids), ended)
+	})
+}
