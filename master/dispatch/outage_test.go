@@ -22,7 +22,7 @@ func TestAReturnThatItsMasterDidNotHearCounts(t *testing.T) {
 	for name, timeout := range map[string]time.Duration{"before the deadline": time.Hour, "at the deadline": 20 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *system) {
-				nc := s.bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1), nats.ReconnectWait(15*time.Second), nats.ReconnectJitter(0, 0))
+				nc := s.bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1), nats.ReconnectWait(15*time.Second))
 				s.masterOn(nc, "m1")
 				p := s.peel("a", func(p *peel, r wire.Request) { p.ack(r) })
 				spec := ask(func(j *job.Spec) { j.Timeout = timeout }, "a")

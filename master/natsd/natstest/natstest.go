@@ -78,10 +78,20 @@ var accessTimeUsers atomic.Int64
 //go:linkname accessTime github.com/nats-io/nats-server/v2/server/ats.utime
 var accessTime atomic.Int64
 
+// offBeat keeps the ticks away from round times. The stores compare their clock with the exact time of their last
+// write, and look again after the difference: after a write some nanoseconds behind a tick they would do that every
+// some nanoseconds until the next tick, which takes minutes. Tests write behind round times all the time.
+const offBeat = 37 * time.Millisecond
+
 // tick sets the stores' clock to fake time, four times a second: often enough for lifetimes of seconds, seldom
 // enough for tests that last weeks.
 func tick(ctx context.Context) {
 	accessTime.Store(time.Now().UnixNano())
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(offBeat):
+	}
 	clock := time.NewTicker(250 * time.Millisecond)
 	defer clock.Stop()
 	for {
