@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,6 +19,11 @@ import (
 const (
 	heartbeatEvery  = 30 * time.Second // ± 10 %
 	acknowledgement = 5 * time.Second  // how long the stream may take to confirm what it stored
+
+	// A server to which thousands of peels come back at once answers in order, late. Who leaves after two seconds and
+	// comes again makes it do the work of encryption twice, and in the end for nobody.
+	answerTime = 2 * time.Second  // of an address to a connection
+	greetTime  = 30 * time.Second // of a server to who is connected
 )
 
 // connect returns a connection that keeps trying: a peel that starts before the bus waits for it, and one whose
@@ -28,6 +34,8 @@ func (p *Peel) connect() (*nats.Conn, error) {
 		nats.Name(string(p.o.ID)),
 		nats.CustomInboxPrefix(wire.Inbox(p.wire)),
 		nats.RetryOnFailedConnect(true),
+		nats.Dialer(&net.Dialer{Timeout: answerTime}),
+		nats.Timeout(greetTime),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectBufSize(-1),
