@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -25,6 +26,7 @@ import (
 
 const (
 	answerAtOnce = 8
+	stopGrace    = 2 * time.Second
 	answerQueue  = 256  // questions that wait
 	maxTargets   = 2000 // in the answer about one job
 )
@@ -53,6 +55,9 @@ type Server struct {
 	log       *slog.Logger
 	questions chan func(context.Context)
 	targets   selector
+
+	mu      sync.Mutex
+	stopped bool // questions is closed
 }
 
 // NewServer returns a server. It starts nothing.
@@ -96,29 +101,48 @@ func (s *Server) Run(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("cannot serve %s: %w", endpoint.subject, err), service.Stop())
 		}
 	}
-	s.answer(ctx)
+	// What has reached this master when ctx ends is answered still: whoever asked could not know that it stops.
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var workers sync.WaitGroup
+	for range answerAtOnce {
+		workers.Go(func() { s.answer(work) })
+	}
+	<-ctx.Done()
 	if err := service.Stop(); err != nil && !s.nc.IsClosed() {
 		s.log.Warn("API service not stopped cleanly", "err", err)
 	}
+	s.receive()
+	s.mu.Lock()
+	s.stopped = true
+	close(s.questions)
+	s.mu.Unlock()
+	defer time.AfterFunc(stopGrace, stop).Stop()
+	workers.Wait()
 	return nil
 }
 
-// answer works on questions until ctx ends.
+// answer works on questions until there are no more.
 func (s *Server) answer(ctx context.Context) {
-	var workers sync.WaitGroup
-	for range answerAtOnce {
-		workers.Go(func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case question := <-s.questions:
-					question(ctx)
-				}
-			}
-		})
+	for question := range s.questions {
+		question(ctx)
 	}
-	workers.Wait()
+}
+
+// receive returns when everything that was sent to this master before it stopped has been handed over.
+func (s *Server) receive() {
+	received := make(chan struct{})
+	err := s.nc.FlushTimeout(stopGrace)
+	if err == nil {
+		err = s.nc.Barrier(func() { close(received) })
+	}
+	if err != nil {
+		return
+	}
+	select {
+	case <-received:
+	case <-time.After(stopGrace):
+	}
 }
 
 // handle is handleFrom for what does not depend on who asks.
@@ -141,12 +165,25 @@ func handleFrom[Q, A any](s *Server, f func(ctx context.Context, user string, q 
 			}
 			s.respond(req, data, err)
 		}
-		select {
-		case s.questions <- question:
-		default:
-			s.respond(req, nil, errors.New("too many questions are waiting"))
+		if !s.hand(question) {
+			s.respond(req, nil, errors.New("too many questions are waiting, or this master is stopping"))
 		}
 	})
+}
+
+// hand gives a question to the workers; false if there is no room or they have stopped.
+func (s *Server) hand(question func(context.Context)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return false
+	}
+	select {
+	case s.questions <- question:
+		return true
+	default:
+		return false
+	}
 }
 
 // decode reads a question; none at all is the zero one.
