@@ -30,7 +30,6 @@ type chaos struct {
 	work sync.WaitGroup
 
 	masters, peels []*seat
-	bus, streams   sync.Mutex // of what is away, one at a time
 
 	mu       sync.Mutex
 	accepted map[wire.JID]bool // whether somebody was told that it runs

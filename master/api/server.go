@@ -42,9 +42,9 @@ type ServerOptions struct {
 	JetStream jetstream.JetStream // on the connection of a master
 	Store     *job.Store
 	Dispatch  *dispatch.Dispatcher // which runs
-	Tokens    *auth.Tokens // of the REST API
-	Fleet     *feed.Feed   // which runs and is ready
-	Log       *slog.Logger // nil: nothing is logged
+	Tokens    *auth.Tokens         // of the REST API
+	Fleet     *feed.Feed           // which runs and is ready
+	Log       *slog.Logger         // nil: nothing is logged
 }
 
 // A Server answers what people ask about targets, jobs and peels. Make it with [NewServer] and call Run once. The methods

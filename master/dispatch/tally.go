@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -107,12 +108,9 @@ func (t *tally) advance(places []int, to progress, from ...progress) []int {
 	defer t.mu.Unlock()
 	var moved []int
 	for _, place := range places {
-		for _, p := range from {
-			if t.progress[place] == p {
-				t.set(place, to)
-				moved = append(moved, place)
-				break
-			}
+		if slices.Contains(from, t.progress[place]) {
+			t.set(place, to)
+			moved = append(moved, place)
 		}
 	}
 	t.settle()
