@@ -30,6 +30,7 @@ type chaos struct {
 	work sync.WaitGroup
 
 	masters, peels []*seat
+	bus            sync.Mutex // while it is away
 
 	mu       sync.Mutex
 	accepted map[wire.JID]bool // whether somebody was told that it runs
