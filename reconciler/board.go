@@ -13,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 // A board is what others may read of a term.
@@ -128,8 +129,8 @@ func (b *board) suspend(by *approval) {
 func (b *board) good(c gitrepo.Commit, r record, writes int, p *plan.Plan) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.down(status.GuardBlocked)
-	b.sync.Blocked = ""
+	b.down(status.GuardBlocked, status.RolloutProgressing)
+	b.sync.Blocked, b.sync.Rollout = "", nil
 	if p.Mistakes == nil {
 		b.down(status.CompileFailed)
 	}
@@ -190,6 +191,50 @@ func joinPeels(peels []target.PeelID) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
+}
+
+// attempted shows that a revision is the newest that goes to the fleet.
+func (b *board) attempted(commit settings.Commit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down(status.GuardBlocked, status.CompileFailed)
+	b.sync.LastAttempted, b.sync.Errors, b.sync.Blocked = commit, nil, ""
+}
+
+// rolling shows how far a rollout is.
+func (b *board) rolling(r *rollout, waves []top.Wave, h health, v verdict) {
+	s := &status.Rollout{
+		Commit: r.Commit, Wave: r.Wave + 1, Waves: len(waves), Name: waves[r.Wave].Name, State: string(v), Started: r.Started,
+		Peels: h.peels, Applied: h.applied, Pending: h.pending, Offline: h.offline, Failed: len(h.failed),
+	}
+	if !r.Soaking.IsZero() {
+		s.Soaked = r.Soaking.Add(waves[r.Wave].Soak)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sync.Rollout = s
+	b.put(status.Condition{
+		Type: status.RolloutProgressing, Status: true, Reason: "Wave", ObservedRevision: r.Commit,
+		Message: fmt.Sprintf("wave %d of %d (%s) %s: %d of %d peels have applied it", s.Wave, s.Waves, s.Name, v, s.Applied, s.Peels),
+	})
+}
+
+// rolled shows how a rollout ended.
+func (b *board) rolled(c status.Condition) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c.Type = status.RolloutProgressing
+	b.put(c)
+	b.sync.Rollout = nil
+}
+
+// skipped shows a revision that was rolled back and is not tried again.
+func (b *board) skipped(s skipped) {
+	b.rolled(status.Condition{Reason: "WaveFailed", Message: s.Reason, ObservedRevision: s.Commit})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down(status.GuardBlocked, status.CompileFailed)
+	b.sync.Blocked, b.sync.LastAttempted, b.sync.Skipped, b.sync.Errors = "", s.Commit, s.Commit, []string{s.Reason}
 }
 
 // unready shows that the revision in force could not be brought to all peels.

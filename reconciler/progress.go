@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -24,15 +25,22 @@ import (
 type progress struct {
 	fleet *feed.Feed
 	log   *slog.Logger
+	news  chan<- struct{} // told of each report
 
 	mu      sync.Mutex
 	wanted  map[target.PeelID]settings.Digest
 	behind  map[target.PeelID]strictyaml.Error // of wanted, the peels that keep what they have
-	reports map[string]wire.Applied            // by wire form, of which the bus lets a peel have only one
+	reports map[string]report                  // by wire form, of which the bus lets a peel have only one
 }
 
-func newProgress(fleet *feed.Feed, log *slog.Logger) *progress {
-	return &progress{fleet: fleet, log: log, reports: map[string]wire.Applied{}}
+// A report is what a peel said last.
+type report struct {
+	wire.Applied
+	stored time.Time // by the clock of the bus
+}
+
+func newProgress(fleet *feed.Feed, news chan<- struct{}, log *slog.Logger) *progress {
+	return &progress{fleet: fleet, log: log, news: news, reports: map[string]report{}}
 }
 
 // want replaces what the peels are to run. Those that the plan holds back are to run what they were given before.
@@ -71,14 +79,40 @@ func (p *progress) follow(ctx context.Context, js jetstream.JetStream) error {
 }
 
 func (p *progress) hear(m jetstream.Msg) {
-	report, err := wire.DecodeApplied(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
+	said, err := wire.DecodeApplied(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
+	if err != nil {
+		p.log.Warn("report refused", "err", err)
+		return
+	}
+	meta, err := m.Metadata()
 	if err != nil {
 		p.log.Warn("report refused", "err", err)
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reports[report.Peel.Wire()] = report
+	p.reports[said.Peel.Wire()] = report{said, meta.Timestamp}
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
+}
+
+// sight is how a peel looks from here.
+type sight struct {
+	online, applied bool
+	errors          []string
+	stored          time.Time // of the report, by the clock of the bus
+}
+
+// seen looks at one peel.
+func (p *progress) seen(id target.PeelID) sight {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	peel := p.peel(id)
+	return sight{
+		online: peel.Online, applied: peel.State == status.Applied, errors: peel.Errors, stored: p.reports[id.Wire()].stored,
+	}
 }
 
 // counts are over all peels that are to run something.
@@ -103,7 +137,7 @@ func (p *progress) counts() (c status.Counts) {
 
 // peel joins what is wanted with what is reported; p.mu is held.
 func (p *progress) peel(id target.PeelID) status.Peel {
-	report := p.reports[id.Wire()]
+	report := p.reports[id.Wire()].Applied
 	if report.Peel != id {
 		report = wire.Applied{}
 	}

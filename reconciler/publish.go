@@ -36,6 +36,9 @@ type record struct {
 	Blocked   *blocked  `json:"blocked,omitempty"`   // the newest revision, if the guard has stopped it
 	Approved  *approval `json:"approved,omitempty"`  // the last that was given
 	Suspended *approval `json:"suspended,omitempty"` // who has, nil while new commits are followed
+
+	Rollout *rollout  `json:"rollout,omitempty"` // the revision that goes out in waves; Commit stays in force meanwhile
+	Skipped []skipped `json:"skipped,omitempty"` // what was rolled back, the newest last
 }
 
 // A blocked revision waits until its plan is approved or the branch moves on.
@@ -52,13 +55,18 @@ type approval struct {
 	Time time.Time `json:"time"`
 }
 
-// rolling returns the record for a revision that is given to the fleet.
-func (r record) rolling(commit settings.Commit, generation uint64, done bool) record {
+// letThrough reports whether a revision was judged before: its writes may be half done.
+func (r *record) letThrough(commit settings.Commit) bool {
+	return r.Commit == commit || r.Rollout != nil && r.Rollout.Commit == commit
+}
+
+// inForce returns the record for a revision that is given to the whole fleet.
+func (r record) inForce(commit settings.Commit, generation uint64, done bool) record {
 	if r.Commit != commit {
 		r.Since = time.Now()
 		r.Blocked = nil
 	}
-	r.Commit, r.Generation, r.Done = commit, generation, done
+	r.Commit, r.Generation, r.Done, r.Rollout = commit, generation, done, nil
 	return r
 }
 
@@ -120,44 +128,72 @@ func (t *term) base(ctx context.Context) plan.Base {
 	}}
 }
 
-// publish writes the documents that differ from what the bucket holds, and returns how many.
+// publish gives the revision to the whole fleet and returns how many documents that took.
 func (t *term) publish(ctx context.Context, p *plan.Plan, s *gitrepo.Snapshot) (int, error) {
 	commit := settings.Commit(s.Commit.Hash.String())
 	t.progress.want(p, t.heads)
-	var peels []target.PeelID
-	touched := map[*plan.Effective]bool{}
-	for id, e := range p.Peels {
-		if held := t.heads.Of(id); held.Peel != id || held.Digest != e.Digest {
-			peels = append(peels, id)
-			touched[e] = true
-		}
-	}
 	if err := t.publishGroups(ctx, p.Groups); err != nil {
 		return 0, err
 	}
-	if len(peels) == 0 {
-		if t.last.Commit == commit && t.last.Done {
-			return 0, nil
+	writes, err := t.deliver(ctx, t.last.inForce(commit, t.last.Generation, false), portion{commit, p.Peels})
+	if err != nil || t.last.Commit == commit && t.last.Done && t.last.Rollout == nil {
+		return writes, err
+	}
+	return writes, t.writeRecord(ctx, t.last.inForce(commit, t.last.Generation, true))
+}
+
+// A portion is what some peels are to run by one revision.
+type portion struct {
+	commit settings.Commit
+	peels  map[target.PeelID]*plan.Effective
+}
+
+// due are the peels of which the bucket holds something else, in order.
+func (p portion) due(heads settings.Heads) (peels []target.PeelID) {
+	for id, e := range p.peels {
+		if held := heads.Of(id); held.Peel != id || held.Digest != e.Digest {
+			peels = append(peels, id)
 		}
-		return 0, t.writeRecord(ctx, t.last.rolling(commit, t.last.Generation, true))
 	}
 	slices.Sort(peels)
-	origins, err := t.blamer.Blame(ctx, commit, slices.Collect(maps.Keys(touched))...)
-	if err != nil {
-		return 0, err
-	}
+	return peels
+}
+
+// deliver writes the documents of portions that differ from what the bucket holds, and returns how many. Before the
+// first it writes the record r, with the generation that they get; without any it writes nothing.
+func (t *term) deliver(ctx context.Context, r record, portions ...portion) (writes int, err error) {
+	recorded := false
 	generation := settings.NextGeneration(t.last.Generation, time.Now())
-	if err := t.writeRecord(ctx, t.last.rolling(commit, generation, false)); err != nil {
-		return 0, err
+	for _, p := range portions {
+		peels := p.due(t.heads)
+		if len(peels) == 0 {
+			continue
+		}
+		touched := map[*plan.Effective]bool{}
+		for _, id := range peels {
+			touched[p.peels[id]] = true
+		}
+		origins, err := t.blamer.Blame(ctx, p.commit, slices.Collect(maps.Keys(touched))...)
+		if err != nil {
+			return writes, err
+		}
+		if !recorded {
+			r.Generation = generation
+			if err := t.writeRecord(ctx, r); err != nil {
+				return writes, err
+			}
+			recorded = true
+		}
+		revisions, err := t.store.Publish(ctx, t.writes(p, peels, generation, origins))
+		for peel, revision := range revisions {
+			t.heads[peel.Wire()] = settings.Held{Peel: peel, Digest: p.peels[peel].Digest, Commit: p.commit, Generation: generation, Revision: revision}
+		}
+		writes += len(revisions)
+		if err != nil {
+			return writes, err
+		}
 	}
-	revisions, err := t.store.Publish(ctx, t.writes(p, peels, commit, generation, origins))
-	for peel, revision := range revisions {
-		t.heads[peel.Wire()] = settings.Held{Peel: peel, Digest: p.Peels[peel].Digest, Commit: commit, Generation: generation, Revision: revision}
-	}
-	if err != nil {
-		return len(revisions), err
-	}
-	return len(revisions), t.writeRecord(ctx, t.last.rolling(commit, generation, true))
+	return writes, nil
 }
 
 // publishGroups lets every master know the repo's node groups, once a term and when they change.
@@ -175,11 +211,11 @@ func (t *term) publishGroups(ctx context.Context, words map[string][]string) err
 	return nil
 }
 
-func (t *term) writes(p *plan.Plan, peels []target.PeelID, commit settings.Commit, generation uint64, origins map[*plan.Effective]map[string]settings.Origin) iter.Seq[settings.Write] {
+func (t *term) writes(p portion, peels []target.PeelID, generation uint64, origins map[*plan.Effective]map[string]settings.Origin) iter.Seq[settings.Write] {
 	return func(yield func(settings.Write) bool) {
 		for _, id := range peels {
-			e := p.Peels[id]
-			doc := e.Document(id, commit, generation, origins[e])
+			e := p.peels[id]
+			doc := e.Document(id, p.commit, generation, origins[e])
 			if !yield(settings.Write{Document: doc, Revision: t.heads.Of(id).Revision}) {
 				return
 			}

@@ -7,6 +7,14 @@
 // is idempotent: a peel is written to only when the digest of its settings changes, and each write is conditional on
 // the one it replaces, so that a holder who lost the lease without noticing loses the write.
 //
+// Where the revision's zester.yaml names waves it goes out in these, and the revision in force stays that for all others
+// until every wave has passed. Who is in a wave depends on the hash of the peel's ID alone, and the record says how far
+// the waves have come before a document is written. A wave has passed when all its peels that are online, and one at
+// least, have applied the revision and its soak is over. It fails when more peels than it allows report an error of
+// their settings, report a run of an entry that the revision brings that was not a success, or do not apply it within
+// 5 min: its peels go back to the revision in force, and the one that failed is not tried again. A newer commit takes
+// the place of a rollout. The first revision of all goes out at once, as there is nothing to go back to.
+//
 // A revision is compiled as a whole before anything is published. Whatever fails, from the network to one entry of
 // one file, leaves the last good revision in force; that revision also serves peels that appear or change their facts
 // meanwhile. Nothing is removed from a peel because something could not be read.

@@ -24,6 +24,7 @@ import (
 type term struct {
 	r        *Reconciler
 	nc       *nats.Conn
+	js       jetstream.JetStream
 	rollout  jetstream.KeyValue
 	groups   map[string][]string // the node groups that this term has published, nil before
 	store    *settings.Store
@@ -37,25 +38,32 @@ type term struct {
 
 	moved   <-chan struct{} // the local repo may have changed; nil for a remote
 	changed <-chan struct{} // the fleet has
+	news    chan struct{}   // peels have reported something
 	asks    chan *ask
 
-	heads    settings.Heads
-	last     record
-	revision uint64 // of the record
-	good     *gitrepo.Snapshot
-	head     gitrepo.Hash // the newest commit that is at hand
-	tried    gitrepo.Hash // the newest commit that was judged, whether it is good or not
-	stale    bool         // the fleet may lack what the revision in force says
+	ledger
+	rolling *rolling // the rollout under way, nil if this term has not gone on with it
+	good    *gitrepo.Snapshot
+	head    gitrepo.Hash // the newest commit that is at hand
+	tried   gitrepo.Hash // the newest commit that was judged, whether it is good or not
+	stale   bool         // the fleet may lack what the revision in force says
 
 	failures  int       // attempts in a row
 	notBefore time.Time // what the remote asked for
 }
 
+// A ledger is what is stored of what the fleet was given.
+type ledger struct {
+	heads    settings.Heads
+	last     record
+	revision uint64 // of the record
+}
+
 // serve is a term: from what is stored it goes on until ctx ends or another leads.
 func (r *Reconciler) serve(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *feed.Feed) (err error) {
 	t := &term{
-		r: r, nc: nc, fleet: fleet, store: settings.NewStore(js), compiler: plan.NewCompiler(),
-		asks: make(chan *ask), stale: true, changed: fleet.Watch(ctx),
+		r: r, nc: nc, js: js, fleet: fleet, store: settings.NewStore(js), compiler: plan.NewCompiler(),
+		news: make(chan struct{}, 1), asks: make(chan *ask), stale: true, changed: fleet.Watch(ctx),
 	}
 	if t.rollout, err = js.KeyValue(ctx, rolloutBucket); err != nil {
 		return fmt.Errorf("cannot open the bucket %s: %w", rolloutBucket, err)
@@ -65,7 +73,7 @@ func (r *Reconciler) serve(ctx context.Context, nc *nats.Conn, js jetstream.JetS
 	}
 	defer func() { err = errors.Join(err, t.repo.Close()) }()
 	t.board = newBoard(status.Sync{Repo: t.repo.URL(), Branch: r.branch(), Path: r.o.Repo.Path, Owner: r.o.Owner})
-	t.progress = newProgress(fleet, r.log)
+	t.progress = newProgress(fleet, t.news, r.log)
 	t.blamer = plan.NewBlamer(t.history())
 	if err := t.load(ctx); err != nil {
 		return err
@@ -105,6 +113,7 @@ func (t *term) newestGeneration() (newest uint64) {
 }
 
 func (t *term) loop(ctx context.Context) error {
+	defer t.endRolling()
 	due := time.NewTimer(0) // the branch is to be asked
 	defer due.Stop()
 	again := time.NewTimer(0) // what could not be published is to be
@@ -134,6 +143,9 @@ func (t *term) loop(ctx context.Context) error {
 			due.Reset(t.next(err))
 		case err != nil:
 			again.Reset(publishAgain + rand.N(publishAgain))
+		}
+		if err == nil && t.last.Rollout != nil {
+			again.Reset(lookEvery)
 		}
 	}
 }
@@ -181,15 +193,18 @@ func (t *term) reconcile(ctx context.Context) error {
 	var err error
 	t.board.suspend(t.last.Suspended)
 	switch b := t.last.Blocked; {
-	case t.head.IsZero() || t.head == t.tried:
+	case t.head.IsZero() || t.head == t.tried || t.skip(t.head):
 	case b != nil && b.Commit == settings.Commit(t.head.String()):
 		t.board.block(b)
 		t.tried = t.head
 	case t.last.Suspended == nil || t.last.Commit == settings.Commit(t.head.String()):
 		err = t.advance(ctx, t.head)
 	}
-	if err == nil && t.stale {
+	if err == nil && t.stale && t.last.Rollout == nil {
 		err = t.retarget(ctx)
+	}
+	if err == nil && t.last.Rollout != nil {
+		err = t.roll(ctx)
 	}
 	if err == nil || isConflict(err) || ctx.Err() != nil {
 		return err
@@ -208,7 +223,11 @@ func (t *term) retargetIfStale(ctx context.Context) error {
 	if !t.stale {
 		return nil
 	}
-	err := t.retarget(ctx)
+	retarget := t.retarget
+	if t.last.Rollout != nil {
+		retarget = t.spread
+	}
+	err := retarget(ctx)
 	if err != nil && ctx.Err() == nil && !isConflict(err) {
 		t.board.unready(err)
 	}
@@ -274,7 +293,7 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 		return t.refuse(ctx, head, err)
 	}
 	compile := t.compiler.Compile
-	if t.last.Commit == settings.Commit(head.String()) {
+	if t.last.letThrough(settings.Commit(head.String())) {
 		compile = t.compiler.Retarget // it was let through, and only the fleet has changed
 	}
 	p, err := compile(snapshot.Tree, t.fleet.Index())
@@ -287,6 +306,15 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 	if err := t.noteAncestry(head); err != nil {
 		return err
 	}
+	if len(p.Waves) > 0 && t.last.Commit != "" && string(t.last.Commit) != head.String() {
+		if err := t.recallIfUnknown(); err != nil {
+			return err
+		}
+		if t.good != nil {
+			return t.begin(ctx, snapshot)
+		}
+	}
+	t.endRolling()
 	t.good = snapshot // from here on: what is written in part is finished, never undone
 	writes, err := t.publish(ctx, p, snapshot)
 	if err != nil {
@@ -301,7 +329,7 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 // guard refuses a revision that would change more of what is published than is likely to be meant, unless somebody has
 // approved just this change or its commit says that it is meant.
 func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit) error {
-	if settings.Commit(c.Hash.String()) == t.last.Commit {
+	if t.last.letThrough(settings.Commit(c.Hash.String())) {
 		return nil // it was let through before, and its writes may be half done
 	}
 	difference, err := plan.Diff(t.base(ctx), p)
@@ -389,18 +417,31 @@ func (t *term) recall() error {
 	if t.last.Commit == "" {
 		return nil
 	}
-	hash, err := gitrepo.ParseHash(string(t.last.Commit))
-	if err != nil {
-		return err
-	}
-	snapshot, err := t.repo.Snapshot(hash)
-	if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason == gitrepo.RevisionNotFound {
-		return nil
-	}
-	if err != nil {
+	snapshot, err := t.snapshotOf(t.last.Commit)
+	if err != nil || snapshot == nil {
 		return err
 	}
 	t.good = snapshot
 	t.board.serves(snapshot.Commit, t.last)
 	return nil
+}
+
+func (t *term) recallIfUnknown() error {
+	if t.good != nil {
+		return nil
+	}
+	return t.recall()
+}
+
+// snapshotOf opens a revision, nil if this master's store lacks it.
+func (t *term) snapshotOf(commit settings.Commit) (*gitrepo.Snapshot, error) {
+	hash, err := gitrepo.ParseHash(string(commit))
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := t.repo.Snapshot(hash)
+	if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason == gitrepo.RevisionNotFound {
+		return nil, nil
+	}
+	return snapshot, err
 }

@@ -78,8 +78,17 @@ func (t *term) wait(ctx context.Context, due, again <-chan time.Time) (w *wake, 
 		w.branch = true
 	case <-t.changed:
 		t.otherFleet()
+	case <-t.reports():
 	}
 	return w, t.settle(ctx, w)
+}
+
+// reports tells of what peels report, as long as that decides something.
+func (t *term) reports() <-chan struct{} {
+	if t.last.Rollout == nil {
+		return nil
+	}
+	return t.news
 }
 
 // otherFleet has a revision that was refused judged again, as what a revision gives depends on the fleet.

@@ -95,9 +95,12 @@ func (a *app) describeSync(s *status.Sync) {
 		line("last read", when(s.Read))
 	}
 	line("waits", s.Blocked)
+	if s.Rollout != nil {
+		line("rollout", rolloutLine(s.Rollout))
+	}
 	line("peels", countLine(s.Counts))
 	for _, c := range s.Conditions {
-		if c.Status && c.Type != status.Ready {
+		if c.Status && c.Type != status.Ready && c.Type != status.RolloutProgressing || c.Reason == "WaveFailed" {
 			line(string(c.Type), trouble(c))
 		}
 	}
@@ -107,6 +110,18 @@ func (a *app) describeSync(s *status.Sync) {
 	for _, w := range s.Warnings {
 		fmt.Fprintln(a.out, "  warning: "+plain(w))
 	}
+}
+
+// rolloutLine says how far a rollout is.
+func rolloutLine(r *status.Rollout) string {
+	text := fmt.Sprintf("%s wave %d of %d (%s) %s: %d of %d peels applied", r.Commit.Short(), r.Wave, r.Waves, r.Name, r.State, r.Applied, r.Peels)
+	if r.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", r.Failed)
+	}
+	if !r.Soaked.IsZero() {
+		text += ", until " + when(r.Soaked)
+	}
+	return text
 }
 
 func trouble(c status.Condition) string {
@@ -179,8 +194,8 @@ func (a *app) syncWaitCommand() *cobra.Command {
 		Use:   "wait",
 		Short: "Wait until every peel that is online runs the newest revision",
 		Long: `wait ends with 0 when every peel has applied the revision, with 2 when a peel could not use it, with 3 when the
-time is over or a peel that lacks it is offline, and with 1 when the revision is refused or cannot be had. A master
-that has not started yet is waited for too.`,
+time is over or a peel that lacks it is offline, and with 1 when the revision is refused, was taken back by a wave that
+failed, or cannot be had. A master that has not started yet is waited for too. The time includes that of all waves.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !hashBeginning.MatchString(g.revision) {
@@ -221,7 +236,11 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, line *progres
 				line.clear()
 				return cmp.Or(a.showReached(s), failure)
 			}
-			line.show("%s: %s", s.LastGood.Commit.Short(), strings.Join(append([]string{countLine(s.Counts)}, troubles(s)...), "; "))
+			parts := append([]string{countLine(s.Counts)}, troubles(s)...)
+			if s.Rollout != nil {
+				parts = append(parts, rolloutLine(s.Rollout))
+			}
+			line.show("%s: %s", s.LastGood.Commit.Short(), strings.Join(parts, "; "))
 			ask = (*api.Client).SyncStatus
 		case api.CodeOf(err) == api.CodeUnavailable:
 			line.show("%s", err)
@@ -250,7 +269,9 @@ func (a *app) showReached(s *status.Sync) error {
 }
 
 // refused reports whether the newest commit is not brought to the fleet.
-func refused(s *status.Sync) bool { return s.Is(status.CompileFailed) || s.Is(status.GuardBlocked) }
+func refused(s *status.Sync) bool {
+	return s.Is(status.CompileFailed) || s.Is(status.GuardBlocked) || s.RolledBack()
+}
 
 // reached reports whether nothing more is to be waited for, and the failure if that is not what was wanted.
 func (g goal) reached(s *status.Sync) (bool, error) {

@@ -27,7 +27,8 @@ func (a *app) syncPauseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "pause",
 		Short: "Keep new commits from the fleet",
-		Long: `pause keeps new commits from the fleet until sync resume, whichever master leads. Peels that are new, or whose facts
+		Long: `pause keeps new commits from the fleet until sync resume, whichever master leads. A rollout in waves stops after the
+wave that is under way; one that fails is taken back all the same. Peels that are new, or whose facts
 change, are served from the revision in force.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -31,6 +31,8 @@ func TestWhenWaitingForTheFleetEnds(t *testing.T) {
 		{"one of each", goal{}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: status.Counts{Peels: 2, Failed: 1, Offline: 1}}, exitBoth},
 		{"refused", goal{}, status.Sync{Observed: "bbbb", LastAttempted: "bbbb", LastGood: good, Conditions: is(status.CompileFailed), Counts: all}, exitFailed},
 		{"blocked", goal{}, status.Sync{Observed: "bbbb", LastAttempted: "bbbb", LastGood: good, Conditions: is(status.GuardBlocked), Counts: all}, exitFailed},
+		{"taken back", goal{}, status.Sync{Observed: "bbbb", LastAttempted: "bbbb", Skipped: "bbbb", LastGood: good, Counts: all}, exitFailed},
+		{"an older was taken back", goal{}, status.Sync{Observed: "aaaa1111", LastAttempted: "aaaa1111", Skipped: "bbbb", LastGood: good, Counts: all}, exitOK},
 		{"another than that waited for is refused", goal{revision: "cccc"}, status.Sync{LastAttempted: "bbbb", LastGood: good, Conditions: is(status.CompileFailed)}, -1},
 		{"the one in force, though a newer is refused", goal{revision: "aaaa"}, status.Sync{LastAttempted: "bbbb", LastGood: good, Conditions: is(status.CompileFailed), Counts: all}, exitOK},
 		{"the branch cannot be read just now", goal{}, status.Sync{Observed: "aaaa1111", LastGood: good, Conditions: is(status.FetchFailed), Counts: all}, -1},

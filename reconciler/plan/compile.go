@@ -172,7 +172,7 @@ func (p *pass) resolve(sources []*file) (complete bool) {
 		}
 	}
 	p.plan.TopEmpty = len(p.rules.top.Rules) == 0
-	p.plan.Groups = p.rules.groups
+	p.plan.Groups, p.plan.Waves = p.rules.groups, p.rules.waves
 	return len(p.rules.errs) == 0
 }
 

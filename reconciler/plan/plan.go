@@ -28,6 +28,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 // A Plan says what every peel of a fleet is to run at one revision. It is immutable.
@@ -46,6 +47,8 @@ type Plan struct {
 	TopEmpty bool
 	// Groups are the repo's node groups by name, as they are written.
 	Groups map[string][]string
+	// Waves are the steps in which the revision wants to go out.
+	Waves []top.Wave
 }
 
 // A Warning is about a place in the revision; a Pos without a line is about the whole file.

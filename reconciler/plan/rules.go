@@ -11,6 +11,7 @@ type rules struct {
 	sources []*file
 	top     *top.File // of the files that can be read
 	groups  map[string][]string
+	waves   []top.Wave
 	isolate bool // on_error: isolate
 
 	calendars schedule.Calendars
@@ -63,6 +64,7 @@ func readRules(sources []*file) rules {
 		return r
 	}
 	r.top, r.groups, r.isolate = file, policy.Words, policy.Isolate
+	r.waves = policy.Waves
 	return r
 }
 

@@ -18,14 +18,16 @@ type Type string
 
 // The conditions.
 const (
-	Ready            Type = "Ready"            // a revision serves and every write of it was made
-	Reconciling      Type = "Reconciling"      // an attempt is under way
-	Stalled          Type = "Stalled"          // trying again cannot help
-	FetchFailed      Type = "FetchFailed"      // the branch could not be read
-	CompileFailed    Type = "CompileFailed"    // the newest revision is refused, with all its errors
-	GuardBlocked     Type = "GuardBlocked"     // the newest revision would change too much
-	Suspended        Type = "Suspended"        // new commits are seen and wait
-	HistoryRewritten Type = "HistoryRewritten" // the branch moved to a commit that does not descend from the last good one
+	Ready         Type = "Ready"         // a revision serves and every write of it was made
+	Reconciling   Type = "Reconciling"   // an attempt is under way
+	Stalled       Type = "Stalled"       // trying again cannot help
+	FetchFailed   Type = "FetchFailed"   // the branch could not be read
+	CompileFailed Type = "CompileFailed" // the newest revision is refused, with all its errors
+	GuardBlocked  Type = "GuardBlocked"  // the newest revision would change too much
+	Suspended     Type = "Suspended"     // new commits are seen and wait
+	// RolloutProgressing: a revision goes out in waves; false with the reason WaveFailed: it was rolled back.
+	RolloutProgressing Type = "RolloutProgressing"
+	HistoryRewritten   Type = "HistoryRewritten" // the branch moved to a commit that does not descend from the last good one
 )
 
 // MaxMessage is the longest message of a condition, in bytes.
@@ -73,11 +75,32 @@ type Sync struct {
 	LastGood      Revision        `json:"last_good"`                // the revision in force
 	Generation    uint64          `json:"generation"`               // of the newest write
 	Writes        int             `json:"writes"`                   // documents that the revision in force took
+	Rollout       *Rollout        `json:"rollout,omitempty"`        // of LastAttempted, while it goes out in waves
+	Skipped       settings.Commit `json:"skipped,omitempty"`        // the revision that was rolled back last
 	Conditions    []Condition     `json:"conditions"`
 	Errors        []string        `json:"errors,omitempty"`   // of the revision last attempted: file:line:column: entry: message
 	Warnings      []string        `json:"warnings,omitempty"` // of the revision in force
 	Counts        Counts          `json:"counts"`
 }
+
+// Rollout is how far a revision is with its waves. The numbers are of the peels that it changes and has reached.
+type Rollout struct {
+	Commit  settings.Commit `json:"commit"`
+	Wave    int             `json:"wave"`  // from 1
+	Waves   int             `json:"waves"` // as zester.yaml names them
+	Name    string          `json:"name"`
+	State   string          `json:"state"` // waits, applied, soaks, passed, failed
+	Started time.Time       `json:"started"`
+	Soaked  time.Time       `json:"soaked,omitzero"` // when the wave will have been watched long enough
+	Peels   int             `json:"peels"`
+	Applied int             `json:"applied"`
+	Pending int             `json:"pending"`
+	Offline int             `json:"offline"`
+	Failed  int             `json:"failed"`
+}
+
+// RolledBack reports whether the newest revision was tried and taken back from the peels that had it.
+func (s *Sync) RolledBack() bool { return s.Skipped != "" && s.Skipped == s.LastAttempted }
 
 // Is reports whether a condition is true.
 func (s *Sync) Is(t Type) bool {

@@ -16,6 +16,7 @@ type Schema struct {
 	MaxItems   int                `json:"maxItems,omitempty"`
 	MaxProps   int                `json:"maxProperties,omitempty"`
 	Names      *Schema            `json:"propertyNames,omitempty"`
+	Required   []string           `json:"required,omitempty"`
 	Properties map[string]*Schema `json:"properties,omitempty"`
 	Additional any                `json:"additionalProperties,omitempty"` // false or a *Schema
 	AnyOf      []*Schema          `json:"anyOf,omitempty"`

@@ -36,6 +36,14 @@ func schemas() map[string]*Schema {
 				Type: []string{"object", "null"}, Names: &Schema{Pattern: "."},
 				Additional: anyOf(text, &Schema{Type: "array", Items: text}),
 			},
+			"waves": {Type: []string{"array", "null"}, MaxItems: top.MaxWaves, Items: &Schema{
+				Type: "object", Additional: false, Required: []string{"name", "peels"}, Properties: map[string]*Schema{
+					"name":         matching(`^[A-Za-z0-9_.-]{1,32}$`),
+					"peels":        anyOf(numbers(1, 1_000_000), matching(`^([1-9][0-9]?|100) ?%$`)),
+					"soak":         anyOf(durations, zero),
+					"max_failures": {Type: "integer", Minimum: new(int)},
+				},
+			}},
 			"on_error": {Type: "string", Enum: []string{"refuse", "isolate"}},
 		}},
 	}
@@ -143,7 +151,11 @@ func TestTopAndPolicySchemasAgreeWithTheirParsers(t *testing.T) {
 	}
 	for _, text := range []string{
 		"[]", "{}", "nodegroups: ~", "nodegroups: {a: 'web-*'}", "nodegroups: {a: [web-1, web-2]}", "nodegroups: {a: [5]}", "nodegroups: {a: {}}", "nodegroups: []",
-		"waves: [1]", "unknown: 1", "on_error: isolate", "on_error: refuse", "on_error: go on", "on_error: [isolate]", "on_error: ~", "nodegroups: {'': x}",
+		"waves: [1]", "waves: ~", "waves: []", "waves: {}", "waves: [{name: canary, peels: 1}]", "waves: [{name: canary, peels: 5%, soak: 10m, max_failures: 2}]",
+		"waves: [{name: a b, peels: 1}]", "waves: [{name: a}]", "waves: [{peels: 1}]", "waves: [{name: a, peels: 0}]", "waves: [{name: a, peels: 101%}]",
+		"waves: [{name: a, peels: 1.5}]", "waves: [{name: a, peels: 1, soak: 0}]", "waves: [{name: a, peels: 1, soak: 5}]", "waves: [{name: a, peels: 1, soak: -5m}]",
+		"waves: [{name: a, peels: 1, max_failures: -1}]", "waves: [{name: a, peels: 1, speed: 1}]",
+		"unknown: 1", "on_error: isolate", "on_error: refuse", "on_error: go on", "on_error: [isolate]", "on_error: ~", "nodegroups: {'': x}",
 	} {
 		n := node(t, "f", text)
 		_, err := top.ParsePolicy(n)
@@ -179,7 +191,7 @@ func (s *Schema) allows(n *strictyaml.Node) bool {
 		return len(n.List) >= s.MinItems && (s.MaxItems == 0 || len(n.List) <= s.MaxItems) &&
 			!slices.ContainsFunc(n.List, func(e *strictyaml.Node) bool { return s.Items != nil && !s.Items.allows(e) })
 	case strictyaml.Map:
-		return (s.MaxProps == 0 || len(n.Map) <= s.MaxProps) && !slices.ContainsFunc(n.Map, func(p strictyaml.Pair) bool { return !s.allowsPair(p) })
+		return !slices.ContainsFunc(s.Required, func(key string) bool { return n.Get(key) == nil }) && (s.MaxProps == 0 || len(n.Map) <= s.MaxProps) && !slices.ContainsFunc(n.Map, func(p strictyaml.Pair) bool { return !s.allowsPair(p) })
 	}
 	return true
 }

@@ -22,6 +22,8 @@ type Policy struct {
 	// Isolate tells that a mistake holds back only the peels that depend on it, and the rest of the fleet moves on
 	// (on_error: isolate). Otherwise it holds back the revision (on_error: refuse).
 	Isolate bool
+	// Waves are the steps in which a revision goes out, none where it goes to all peels at once.
+	Waves []Wave
 }
 
 // policyKeys are all keys of zester.yaml.
@@ -46,11 +48,13 @@ func ParsePolicy(doc *strictyaml.Node) (*Policy, error) {
 	}
 	var errs strictyaml.Errors
 	for _, p := range doc.Map {
-		if p.Key == "waves" || p.Key == "limits" {
+		if p.Key == "limits" {
 			errs = append(errs, strictyaml.Error{Pos: p.KeyPos, Path: p.Key, Msg: "is not supported yet"})
 		}
 	}
 	isolate, bad := onError(keys.OnError)
+	errs = append(errs, bad...)
+	waves, bad := readWaves(keys.Waves)
 	errs = append(errs, bad...)
 	defs, more := readGroups(keys.Nodegroups)
 	groups, unreadable := target.ParseGroups(defs.words)
@@ -60,7 +64,7 @@ func ParsePolicy(doc *strictyaml.Node) (*Policy, error) {
 	if err := append(errs, more...).Err(); err != nil {
 		return nil, err
 	}
-	return &Policy{Groups: groups, Words: defs.words, Calendars: keys.Calendars, Isolate: isolate}, nil
+	return &Policy{Groups: groups, Words: defs.words, Calendars: keys.Calendars, Isolate: isolate, Waves: waves}, nil
 }
 
 // onError reads the word under on_error; n may be nil.

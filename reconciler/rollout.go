@@ -1,0 +1,290 @@
+package reconciler
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	maxSkipped = 20          // revisions that are remembered as rolled back
+	lookEvery  = time.Second // at a rollout under way, besides at each report
+)
+
+// A rollout is a revision on its way to the fleet in waves. Every peel has a place, which depends on its ID alone; those
+// up to Reach are given the revision and all others the one in force, whether they were there when the wave began or
+// came later. So who gets what follows from the record, and whoever leads next goes on where this term stopped.
+type rollout struct {
+	Commit   settings.Commit `json:"commit"`
+	Wave     int             `json:"wave"`     // index of the one under way
+	Reach    string          `json:"reach"`    // the last place that has the revision; empty before the first wave
+	Sequence uint64          `json:"sequence"` // of job-events before the first wave: runs after it count
+	Started  time.Time       `json:"started"`
+	Launched time.Time       `json:"launched,omitzero"` // the wave: before its first document was written
+	Soaking  time.Time       `json:"soaking,omitzero"`  // since all peels of the wave that are online have applied it
+}
+
+// A skipped revision was rolled back and is not tried again.
+type skipped struct {
+	Commit settings.Commit `json:"commit"`
+	Reason string          `json:"reason"`
+	Time   time.Time       `json:"time"`
+}
+
+// place orders the fleet for waves. It does not depend on the revision, so that the same peels are always the first;
+// and not on the order of IDs, so that they are not all of one kind.
+func place(id target.PeelID) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])
+}
+
+// A rolling is what this term has at hand of a rollout.
+type rolling struct {
+	snapshot *gitrepo.Snapshot
+	base     *plan.Plan // the revision in force
+	plan     *plan.Plan // the revision on its way
+	runs     *runs
+	late     map[target.PeelID]time.Time // since when a peel that is online has been seen without the revision
+}
+
+// changes reports whether the revision gives a peel other settings than the one in force.
+func (r *rolling) changes(id target.PeelID) bool {
+	e, old := r.plan.Peels[id], r.base.Peels[id]
+	return e != nil && (old == nil || old.Digest != e.Digest)
+}
+
+// skip shows a revision that was rolled back, if head is one.
+func (t *term) skip(head gitrepo.Hash) bool {
+	i := slices.IndexFunc(t.last.Skipped, func(s skipped) bool { return string(s.Commit) == head.String() })
+	if i < 0 {
+		return false
+	}
+	t.tried = head
+	t.board.skipped(t.last.Skipped[i])
+	return true
+}
+
+// begin starts a rollout, in place of one that is under way, or goes on with the one of this revision.
+func (t *term) begin(ctx context.Context, s *gitrepo.Snapshot) error {
+	commit := settings.Commit(s.Commit.Hash.String())
+	if r := t.last.Rollout; r == nil || r.Commit != commit {
+		stream, err := t.js.Stream(ctx, "job-events")
+		if err != nil {
+			return fmt.Errorf("cannot begin a rollout: %w", err)
+		}
+		next := t.last
+		next.Blocked = nil
+		next.Rollout = &rollout{Commit: commit, Sequence: stream.CachedInfo().State.LastSeq, Started: time.Now()}
+		if err := t.writeRecord(ctx, next); err != nil {
+			return err
+		}
+		if r != nil {
+			t.r.log.Info("rollout superseded", "commit", r.Commit, "by", commit)
+		}
+		t.endRolling()
+		t.r.log.Info("rollout begins", "commit", commit, "author", s.Commit.Author)
+	}
+	t.tried, t.stale = s.Commit.Hash, true
+	t.board.attempted(commit)
+	return nil
+}
+
+func (t *term) endRolling() {
+	if t.rolling != nil {
+		t.rolling.runs.stop()
+	}
+	t.rolling = nil
+}
+
+// spread gives every peel the revision of its place. Where one of the two revisions is not at hand nothing is written.
+func (t *term) spread(ctx context.Context) error {
+	r := *t.last.Rollout
+	if t.good == nil {
+		if err := t.recall(); err != nil || t.good == nil {
+			return err
+		}
+	}
+	snapshot, err := t.snapshotOf(r.Commit)
+	if err != nil || snapshot == nil {
+		return err
+	}
+	base, err := t.compiler.Retarget(t.good.Tree, t.fleet.Index())
+	if err != nil {
+		return fmt.Errorf("cannot keep the revision in force: %w", err)
+	}
+	next, err := t.compiler.Retarget(snapshot.Tree, t.fleet.Index())
+	if err != nil {
+		return fmt.Errorf("cannot go on with the rollout: %w", err)
+	}
+	if t.rolling == nil {
+		t.rolling = &rolling{runs: followRuns(t.js, r.Sequence, t.news, t.r.log), late: map[target.PeelID]time.Time{}}
+	}
+	t.rolling.snapshot, t.rolling.base, t.rolling.plan = snapshot, base, next
+	if err := t.watchRuns(ctx, r.Commit); err != nil {
+		return err
+	}
+	mixed := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}, Behind: next.Behind}
+	first, rest := portion{commit: r.Commit, peels: map[target.PeelID]*plan.Effective{}}, portion{commit: t.last.Commit, peels: map[target.PeelID]*plan.Effective{}}
+	for id, e := range next.Peels {
+		if place(id) <= r.Reach {
+			first.peels[id] = e
+		} else if e = base.Peels[id]; e != nil {
+			rest.peels[id] = e
+		}
+	}
+	maps.Copy(mixed.Peels, first.peels)
+	maps.Copy(mixed.Peels, rest.peels)
+	t.progress.want(mixed, t.heads)
+	if _, err := t.deliver(ctx, t.last, rest, first); err != nil {
+		return err
+	}
+	t.stale = false
+	t.board.serves(t.good.Commit, t.last)
+	return nil
+}
+
+// watchRuns says which runs tell something of the revision: those of the versions of entries that it brings.
+func (t *term) watchRuns(ctx context.Context, commit settings.Commit) error {
+	difference, err := plan.Diff(t.rolling.base.Base(), t.rolling.plan)
+	if err != nil {
+		return err
+	}
+	watched := map[target.PeelID]map[string]settings.Commit{}
+	for _, g := range difference.Groups {
+		e := t.rolling.plan.Peels[g.Peels[0]]
+		origins, err := t.blamer.Blame(ctx, commit, e)
+		if err != nil {
+			return err
+		}
+		entries := map[string]settings.Commit{}
+		for _, name := range slices.Concat(g.Entries.Added, g.Entries.Retimed, g.Entries.Swapped) {
+			entries[name] = origins[e][name].Commit
+		}
+		for _, id := range g.Peels {
+			watched[id] = entries
+		}
+	}
+	t.rolling.runs.watch(watched)
+	return nil
+}
+
+// roll takes the rollout as far as its waves let it.
+func (t *term) roll(ctx context.Context) error {
+	for {
+		if t.stale {
+			if err := t.spread(ctx); err != nil || t.stale {
+				return err
+			}
+		}
+		again, err := t.step(ctx)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// step judges the wave under way and does what follows. It reports whether there may be more to do at once.
+func (t *term) step(ctx context.Context) (again bool, err error) {
+	r := t.last.Rollout
+	waves := t.rolling.plan.Waves
+	if r.Reach == "" || r.Wave >= len(waves) {
+		return t.launch(ctx, r.Wave)
+	}
+	w, h := waves[r.Wave], t.health()
+	verdict := r.judge(w, h, time.Now())
+	t.board.rolling(r, waves, h, verdict)
+	switch verdict {
+	case waveFailed:
+		return false, t.rollBack(ctx, fmt.Sprintf("wave %s failed: %s", w.Name, h.failures(w.MaxFailures)))
+	case waveApplied:
+		next := t.last
+		rolling := *r
+		rolling.Soaking = time.Now()
+		next.Rollout = &rolling
+		return true, t.writeRecord(ctx, next)
+	case wavePassed:
+		if t.last.Suspended == nil {
+			return t.launch(ctx, r.Wave+1)
+		}
+	}
+	return false, nil
+}
+
+// launch begins a wave, or puts the revision in force where no wave is left or nothing is to be learnt from one. A wave
+// is counted in peels that are online; where none is it waits.
+func (t *term) launch(ctx context.Context, wave int) (again bool, err error) {
+	waves := t.rolling.plan.Waves
+	var places []string // of the peels that the revision changes and that are online
+	affected := 0
+	for id := range t.rolling.plan.Peels {
+		if !t.rolling.changes(id) {
+			continue
+		}
+		affected++
+		if _, online := t.fleet.Presence(id); online {
+			places = append(places, place(id))
+		}
+	}
+	if affected == 0 || wave >= len(waves) {
+		return false, t.complete(ctx)
+	}
+	if len(places) == 0 {
+		t.board.rolling(t.last.Rollout, waves, health{}, waveWaits)
+		return false, nil
+	}
+	slices.Sort(places)
+	next := t.last
+	rolling := *t.last.Rollout
+	rolling.Wave, rolling.Launched, rolling.Soaking = wave, time.Now(), time.Time{}
+	rolling.Reach = max(rolling.Reach, places[waves[wave].Peels.Of(len(places))-1])
+	next.Rollout = &rolling
+	t.r.log.Info("wave begins", "commit", rolling.Commit, "wave", waves[wave].Name)
+	t.stale = true
+	return true, t.writeRecord(ctx, next)
+}
+
+// complete puts the revision of the rollout in force.
+func (t *term) complete(ctx context.Context) error {
+	p, s := t.rolling.plan, t.rolling.snapshot
+	writes, err := t.publish(ctx, p, s)
+	if string(t.last.Commit) != s.Commit.Hash.String() {
+		return err
+	}
+	t.good = s // from here on: what is written in part is finished, never undone
+	t.stale = t.stale || err != nil
+	t.endRolling()
+	t.board.rolled(status.Condition{Reason: "Completed", Message: "every wave has passed", ObservedRevision: t.last.Commit})
+	if err != nil {
+		return err
+	}
+	t.board.good(s.Commit, t.last, writes, p)
+	t.r.log.Info("revision in force", "commit", s.Commit.Hash, "author", s.Commit.Author, "writes", writes)
+	return nil
+}
+
+// rollBack ends the rollout for good and gives its peels the revision in force again.
+func (t *term) rollBack(ctx context.Context, reason string) error {
+	next := t.last
+	out := skipped{Commit: next.Rollout.Commit, Reason: cut(reason), Time: time.Now()}
+	next.Skipped = append(slices.Clone(next.Skipped), out)
+	next.Skipped = next.Skipped[max(0, len(next.Skipped)-maxSkipped):]
+	next.Rollout = nil
+	if err := t.writeRecord(ctx, next); err != nil {
+		return err
+	}
+	t.endRolling()
+	t.stale = true
+	t.board.skipped(out)
+	t.r.log.Error("revision rolled back", "commit", out.Commit, "reason", reason)
+	return t.retarget(ctx)
+}
