@@ -165,9 +165,9 @@ func (c *chaos) repeat() {
 		if heard++; heard%10 != 0 {
 			return
 		}
-		twin := twins[wire.Sender(msg.Subject)]
+		twin, after := twins[wire.Sender(msg.Subject)], time.Duration(heard%7)*time.Second
 		c.work.Go(func() {
-			time.Sleep(time.Duration(heard%7) * time.Second)
+			time.Sleep(after)
 			_ = twin.Publish(msg.Subject, msg.Data) // what cannot be sent need not be
 			if jid, _, err := wire.JobSubject(msg.Subject); err == nil {
 				_ = liar.Publish(wire.ReturnOf(jid, "liar"), msg.Data)

@@ -62,7 +62,10 @@ func Bubble(t *testing.T, f func(t *testing.T, b *Bus)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(began))
 		ctx, cancel := context.WithCancel(context.Background())
-		t.Cleanup(cancel) // runs after the server's end, which is a cleanup made later
+		t.Cleanup(func() { // runs after the server's end, which is a cleanup made later
+			cancel()
+			time.Sleep(time.Second) // the client looks every 100 ms whether a drained subscription is done
+		})
 		go tick(ctx)
 		f(t, start(t, dir, natsd.Options{DontListen: true}))
 	})
