@@ -1,0 +1,211 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+)
+
+// refuse shows what is wrong with a revision and remembers that it was tried. An error that says nothing about the
+// revision is returned.
+func (t *term) refuse(ctx context.Context, head gitrepo.Hash, err error) error {
+	c := status.Condition{Status: true, Message: err.Error(), ObservedRevision: settings.Commit(head.String())}
+	var messages []string
+	if bad, ok := errors.AsType[*plan.Error](err); ok {
+		c.Type, c.Reason, c.Where = status.CompileFailed, string(bad.Reason), bad.Errors[0].Pos.String()
+		for _, e := range bad.Errors {
+			messages = append(messages, e.Error())
+		}
+	} else if guard, ok := errors.AsType[*plan.BlockedError](err); ok {
+		r := t.last
+		r.Blocked = &blocked{Commit: c.ObservedRevision, Hash: guard.Hash, Reason: guard.Reason}
+		if err := t.writeRecord(ctx, r); err != nil {
+			return err
+		}
+		t.tried = head
+		t.board.block(r.Blocked)
+		t.r.log.Error("revision waits for approval", "commit", head, "plan", guard.Hash, "reason", guard.Reason)
+		return nil
+	} else if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason.Stalled() {
+		c.Type, c.Reason = status.CompileFailed, string(e.Reason)
+		messages = []string{err.Error()}
+	} else {
+		return err
+	}
+	t.tried = head
+	t.board.refuse(c, messages)
+	t.r.log.Error("revision refused, the last good one stays in force", "commit", head, "reason", c.Reason, "err", err)
+	return nil
+}
+
+func isConflict(err error) bool {
+	_, ok := errors.AsType[*settings.ConflictError](err)
+	return ok || errors.Is(err, errOvertaken)
+}
+
+// advance compiles a commit and makes it the one in force if it is good.
+func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
+	snapshot, err := t.repo.Snapshot(head)
+	if err != nil {
+		return t.refuse(ctx, head, err)
+	}
+	compile := t.compiler.Compile
+	if t.last.letThrough(settings.Commit(head.String())) {
+		compile = t.compiler.Retarget // it was let through, and only the fleet has changed
+	}
+	p, err := compile(snapshot.Tree, t.fleet.Index())
+	if err != nil {
+		return t.refuse(ctx, head, err)
+	}
+	if err := t.guard(ctx, p, snapshot.Commit); err != nil {
+		return t.refuse(ctx, head, err)
+	}
+	if err := t.noteAncestry(head); err != nil {
+		return err
+	}
+	if len(p.Waves) > 0 && t.last.Commit != "" && string(t.last.Commit) != head.String() {
+		if err := t.recallIfUnknown(); err != nil {
+			return err
+		}
+		if t.good != nil {
+			return t.begin(ctx, snapshot)
+		}
+	}
+	t.endRolling()
+	t.good = snapshot // from here on: what is written in part is finished, never undone
+	writes, err := t.publish(ctx, p, snapshot)
+	if err != nil {
+		return err
+	}
+	t.tried, t.stale = head, false
+	t.board.good(snapshot.Commit, t.last, writes, p)
+	t.r.log.Info("revision in force", "commit", head, "author", snapshot.Commit.Author, "writes", writes)
+	return nil
+}
+
+// guard refuses a revision that would change more of what is published than is likely to be meant, unless somebody has
+// approved just this change or its commit says that it is meant.
+func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit) error {
+	if t.last.letThrough(settings.Commit(c.Hash.String())) {
+		return nil // it was let through before, and its writes may be half done
+	}
+	difference, err := plan.Diff(t.base(ctx), p)
+	if err != nil {
+		return err
+	}
+	err = difference.Guard()
+	stop, ok := errors.AsType[*plan.BlockedError](err)
+	switch {
+	case !ok:
+		return err
+	case t.last.Approved != nil && t.last.Approved.Hash == stop.Hash:
+		t.r.log.Info("approved plan goes out", "commit", c.Hash, "plan", stop.Hash, "by", t.last.Approved.By)
+		return nil
+	case !stop.Nothing && allowsItself(c.Message):
+		t.r.log.Info("revision allows itself to change much", "commit", c.Hash, "plan", stop.Hash)
+		return nil
+	}
+	return err
+}
+
+// allowsItself reports whether the last paragraph of a commit's message holds the trailer of a change that is meant.
+func allowsItself(message string) bool {
+	paragraphs := strings.Split(strings.TrimSpace(strings.ReplaceAll(message, "\r\n", "\n")), "\n\n")
+	last := paragraphs[len(paragraphs)-1]
+	return len(paragraphs) > 1 && slices.Contains(strings.Split(last, "\n"), allowTrailer)
+}
+
+const allowTrailer = "Zester-Allow: delete>30%"
+
+// noteAncestry shows when the branch has moved to a commit that does not come after the last good one.
+func (t *term) noteAncestry(head gitrepo.Hash) error {
+	if t.last.Commit == "" || string(t.last.Commit) == head.String() {
+		return nil
+	}
+	before, err := gitrepo.ParseHash(string(t.last.Commit))
+	if err != nil {
+		return nil
+	}
+	after, err := t.repo.IsAncestor(before, head)
+	if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason == gitrepo.RevisionNotFound {
+		err = nil // this master has never fetched it
+	}
+	if err != nil {
+		return err
+	}
+	if after {
+		t.board.clear(status.HistoryRewritten)
+		return nil
+	}
+	reason := "ForcePushed"
+	if back, err := t.repo.IsAncestor(head, before); err == nil && back {
+		reason = "Rewound"
+	}
+	t.board.set(status.Condition{
+		Type: status.HistoryRewritten, Status: true, Reason: reason,
+		Message: fmt.Sprintf("the branch moved from %s to %s, which does not come after it", t.last.Commit.Short(), settings.Commit(head.String()).Short()),
+	})
+	t.r.log.Warn("history of the branch was rewritten", "reason", reason, "from", t.last.Commit, "commit", head)
+	return nil
+}
+
+// retarget brings the revision in force to peels that are new or whose facts have changed since it was published.
+func (t *term) retarget(ctx context.Context) error {
+	if t.good == nil {
+		if err := t.recall(); err != nil || t.good == nil {
+			return err
+		}
+	}
+	p, err := t.compiler.Retarget(t.good.Tree, t.fleet.Index())
+	if err != nil {
+		return fmt.Errorf("cannot bring the revision in force to all peels: %w", err)
+	}
+	if _, err := t.publish(ctx, p, t.good); err != nil {
+		return err
+	}
+	t.stale = false
+	t.board.serves(t.good.Commit, t.last)
+	t.board.behind(p, t.last.Commit)
+	return nil
+}
+
+// recall opens the revision that an earlier term left in force, if this master's store has it.
+func (t *term) recall() error {
+	if t.last.Commit == "" {
+		return nil
+	}
+	snapshot, err := t.snapshotOf(t.last.Commit)
+	if err != nil || snapshot == nil {
+		return err
+	}
+	t.good = snapshot
+	t.board.serves(snapshot.Commit, t.last)
+	return nil
+}
+
+func (t *term) recallIfUnknown() error {
+	if t.good != nil {
+		return nil
+	}
+	return t.recall()
+}
+
+// snapshotOf opens a revision, nil if this master's store lacks it.
+func (t *term) snapshotOf(commit settings.Commit) (*gitrepo.Snapshot, error) {
+	hash, err := gitrepo.ParseHash(string(commit))
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := t.repo.Snapshot(hash)
+	if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason == gitrepo.RevisionNotFound {
+		return nil, nil
+	}
+	return snapshot, err
+}
