@@ -140,18 +140,24 @@ func (b *board) good(c gitrepo.Commit, r record, writes int, p *plan.Plan) {
 	}
 	b.sync.Writes += writes
 	b.sync.LastAttempted, b.sync.Errors = commit, nil
-	b.sync.Warnings = nil
-	for _, w := range p.Warnings {
-		b.sync.Warnings = append(b.sync.Warnings, w.String())
-	}
+	b.warn(p)
 	b.inForce(c, r)
 	b.isolated(p, commit)
 }
 
-// behind shows which peels the revision in force holds back, unless a newer one that is refused is what is shown.
+func (b *board) warn(p *plan.Plan) {
+	b.sync.Warnings = nil
+	for _, w := range p.Warnings {
+		b.sync.Warnings = append(b.sync.Warnings, w.String())
+	}
+}
+
+// behind shows what there is to say of the revision in force for the fleet as it is now: its warnings and, unless a
+// newer one that is refused is what is shown, which peels it holds back.
 func (b *board) behind(p *plan.Plan, commit settings.Commit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.warn(p)
 	if b.sync.LastAttempted == commit || b.sync.LastAttempted == "" {
 		b.isolated(p, commit)
 	}

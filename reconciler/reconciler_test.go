@@ -395,6 +395,17 @@ func TestAChangedFactRetargetsWithoutACommit(t *testing.T) {
 	}
 }
 
+func TestWarningsAreAboutTheFleetAsItIs(t *testing.T) {
+	s := newSite(t, fleetFiles())
+	s.start()
+	if warnings := s.settled(0).Warnings; len(warnings) == 0 {
+		t.Fatal("no warning that nobody is matched")
+	}
+	s.peel("web-01", target.Facts{"os": "debian"})
+	for len(s.now().Warnings) > 0 { // now gives up in the end
+	}
+}
+
 func TestAPeelThatNothingMatchesGetsAnEmptyDocument(t *testing.T) {
 	s := newSite(t, fleetFiles())
 	s.peel("web-01", nil)
