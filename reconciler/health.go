@@ -2,6 +2,8 @@ package reconciler
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -66,14 +68,30 @@ func (h health) failures(allowed int) string {
 	return fmt.Sprintf("%d of %d peels, %d may: %s", len(h.failed), h.peels, allowed, text)
 }
 
+// mark stands for the text of an error in a record.
+func mark(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// news is the first error that no peel had before the rollout began, empty if there is none.
+func (r *rollout) news(errs []string) string {
+	for _, text := range errs {
+		if _, known := slices.BinarySearch(r.Known, mark(text)); !known {
+			return text
+		}
+	}
+	return ""
+}
+
 // health looks at the peels that have the revision. A peel has failed if, since the wave began, it reported an error of
-// its settings, or a run of an entry in the version that the revision brings was not a success, or if it is online and
+// its settings that none had before, or a run of an entry in the version that the revision brings was not a success, or if it is online and
 // has not applied the revision within applyLimit.
 func (t *term) health() (h health) {
 	r, now := t.last.Rollout, time.Now()
 	failedRuns := t.rolling.runs.failures()
 	for id := range t.rolling.plan.Peels {
-		if place(id) > r.Reach || !t.rolling.changes(id) {
+		if !r.reaches(id) || !t.rolling.changes(id) {
 			continue
 		}
 		h.peels++
@@ -89,8 +107,8 @@ func (t *term) health() (h health) {
 		switch {
 		case failedRuns[id] != "":
 			h.failed = append(h.failed, string(id)+": "+failedRuns[id])
-		case len(seen.errors) > 0 && seen.stored.After(r.Launched):
-			h.failed = append(h.failed, string(id)+": "+seen.errors[0])
+		case seen.sequence > r.Reports && r.news(seen.errors) != "":
+			h.failed = append(h.failed, string(id)+": "+r.news(seen.errors))
 		case seen.applied:
 			h.applied++
 		case late && now.Sub(since) >= applyLimit && r.Soaking.IsZero():

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -36,7 +35,7 @@ type progress struct {
 // A report is what a peel said last.
 type report struct {
 	wire.Applied
-	stored time.Time // by the clock of the bus
+	sequence uint64 // of its stream
 }
 
 func newProgress(fleet *feed.Feed, news chan<- struct{}, log *slog.Logger) *progress {
@@ -91,7 +90,7 @@ func (p *progress) hear(m jetstream.Msg) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reports[said.Peel.Wire()] = report{said, meta.Timestamp}
+	p.reports[said.Peel.Wire()] = report{said, meta.Sequence.Stream}
 	select {
 	case p.news <- struct{}{}:
 	default:
@@ -102,7 +101,7 @@ func (p *progress) hear(m jetstream.Msg) {
 type sight struct {
 	online, applied bool
 	errors          []string
-	stored          time.Time // of the report, by the clock of the bus
+	sequence        uint64 // of the report, 0 if there is none
 }
 
 // seen looks at one peel.
@@ -111,8 +110,22 @@ func (p *progress) seen(id target.PeelID) sight {
 	defer p.mu.Unlock()
 	peel := p.peel(id)
 	return sight{
-		online: peel.Online, applied: peel.State == status.Applied, errors: peel.Errors, stored: p.reports[id.Wire()].stored,
+		online: peel.Online, applied: peel.State == status.Applied, errors: peel.Errors, sequence: p.reports[id.Wire()].sequence,
 	}
+}
+
+// known are marks of the errors that peels report now, sorted, at most so many.
+func (p *progress) known(most int) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	marks := map[string]bool{}
+	for _, r := range p.reports {
+		for _, text := range r.Errors {
+			marks[mark(text)] = true
+		}
+	}
+	all := slices.Sorted(maps.Keys(marks))
+	return all[:min(most, len(all))]
 }
 
 // counts are over all peels that are to run something.

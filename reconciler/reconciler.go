@@ -11,7 +11,7 @@
 // until every wave has passed. Who is in a wave depends on the hash of the peel's ID alone, and the record says how far
 // the waves have come before a document is written. A wave has passed when all its peels that are online, and one at
 // least, have applied the revision and its soak is over. It fails when more peels than it allows report an error of
-// their settings, report a run of an entry that the revision brings that was not a success, or do not apply it within
+// their settings that was not there before, report a run of an entry that the revision brings that was not a success, or do not apply it within
 // 5 min: its peels go back to the revision in force, and the one that failed is not tried again. A newer commit takes
 // the place of a rollout. The first revision of all goes out at once, as there is nothing to go back to.
 //

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -13,11 +12,13 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const (
 	maxSkipped = 20          // revisions that are remembered as rolled back
+	maxKnown   = 1000        // errors that are remembered while a revision is rolled out
 	lookEvery  = time.Second // at a rollout under way, besides at each report
 )
 
@@ -26,13 +27,17 @@ const (
 // came later. So who gets what follows from the record, and whoever leads next goes on where this term stopped.
 type rollout struct {
 	Commit   settings.Commit `json:"commit"`
-	Wave     int             `json:"wave"`     // index of the one under way
-	Reach    string          `json:"reach"`    // the last place that has the revision; empty before the first wave
-	Sequence uint64          `json:"sequence"` // of job-events before the first wave: runs after it count
+	Wave     int             `json:"wave"`            // index of the one under way
+	Reach    string          `json:"reach"`           // the last place that has the revision; empty before the first wave
+	Sequence uint64          `json:"sequence"`        // of job-events before the first wave: runs after it count
+	Reports  uint64          `json:"reports"`         // the sequence of applied before the wave's first document: errors after it count
+	Known    []string        `json:"known,omitempty"` // marks of errors that peels reported before it began: they tell nothing of it
 	Started  time.Time       `json:"started"`
-	Launched time.Time       `json:"launched,omitzero"` // the wave: before its first document was written
-	Soaking  time.Time       `json:"soaking,omitzero"`  // since all peels of the wave that are online have applied it
+	Soaking  time.Time       `json:"soaking,omitzero"` // since all peels of the wave that are online have applied it
 }
+
+// reaches reports whether a peel is to have the revision by now.
+func (r *rollout) reaches(id target.PeelID) bool { return place(id) <= r.Reach }
 
 // A skipped revision was rolled back and is not tried again.
 type skipped struct {
@@ -78,13 +83,13 @@ func (t *term) skip(head gitrepo.Hash) bool {
 func (t *term) begin(ctx context.Context, s *gitrepo.Snapshot) error {
 	commit := settings.Commit(s.Commit.Hash.String())
 	if r := t.last.Rollout; r == nil || r.Commit != commit {
-		stream, err := t.js.Stream(ctx, "job-events")
+		sequence, err := t.sequence(ctx, "job-events")
 		if err != nil {
 			return fmt.Errorf("cannot begin a rollout: %w", err)
 		}
 		next := t.last
 		next.Blocked = nil
-		next.Rollout = &rollout{Commit: commit, Sequence: stream.CachedInfo().State.LastSeq, Started: time.Now()}
+		next.Rollout = &rollout{Commit: commit, Sequence: sequence, Known: t.progress.known(maxKnown), Started: time.Now()}
 		if err := t.writeRecord(ctx, next); err != nil {
 			return err
 		}
@@ -99,6 +104,15 @@ func (t *term) begin(ctx context.Context, s *gitrepo.Snapshot) error {
 	return nil
 }
 
+// sequence is that of the newest message of a stream.
+func (t *term) sequence(ctx context.Context, stream string) (uint64, error) {
+	s, err := t.js.Stream(ctx, stream)
+	if err != nil {
+		return 0, fmt.Errorf("cannot ask how far the stream %s is: %w", stream, err)
+	}
+	return s.CachedInfo().State.LastSeq, nil
+}
+
 func (t *term) endRolling() {
 	if t.rolling != nil {
 		t.rolling.runs.stop()
@@ -106,44 +120,41 @@ func (t *term) endRolling() {
 	t.rolling = nil
 }
 
-// spread gives every peel the revision of its place. Where one of the two revisions is not at hand nothing is written.
-func (t *term) spread(ctx context.Context) error {
-	r := *t.last.Rollout
-	if t.good == nil {
-		if err := t.recall(); err != nil || t.good == nil {
-			return err
-		}
+// compile has both revisions of the rollout at hand for the fleet as it is now. It reports false where one of them cannot
+// be had: then nothing is written.
+func (t *term) compile(ctx context.Context) (bool, error) {
+	r := t.last.Rollout
+	if err := t.recallIfUnknown(); err != nil || t.good == nil {
+		return false, err
 	}
-	snapshot, err := t.snapshotOf(r.Commit)
-	if err != nil || snapshot == nil {
-		return err
+	if t.rolling == nil {
+		snapshot, err := t.snapshotOf(r.Commit)
+		if err != nil || snapshot == nil {
+			return false, err
+		}
+		t.rolling = &rolling{snapshot: snapshot, runs: followRuns(t.js, r.Sequence, t.news, t.r.log), late: map[target.PeelID]time.Time{}}
 	}
 	base, err := t.compiler.Retarget(t.good.Tree, t.fleet.Index())
 	if err != nil {
-		return fmt.Errorf("cannot keep the revision in force: %w", err)
+		return false, fmt.Errorf("cannot keep the revision in force: %w", err)
 	}
-	next, err := t.compiler.Retarget(snapshot.Tree, t.fleet.Index())
+	next, err := t.compiler.Retarget(t.rolling.snapshot.Tree, t.fleet.Index())
 	if err != nil {
-		return fmt.Errorf("cannot go on with the rollout: %w", err)
+		return false, fmt.Errorf("cannot go on with the rollout: %w", err)
 	}
-	if t.rolling == nil {
-		t.rolling = &rolling{runs: followRuns(t.js, r.Sequence, t.news, t.r.log), late: map[target.PeelID]time.Time{}}
-	}
-	t.rolling.snapshot, t.rolling.base, t.rolling.plan = snapshot, base, next
-	if err := t.watchRuns(ctx, r.Commit); err != nil {
+	t.rolling.base, t.rolling.plan = base, next
+	return true, nil
+}
+
+// spread gives every peel the revision of its place.
+func (t *term) spread(ctx context.Context) error {
+	r := *t.last.Rollout
+	if err := t.watchRuns(ctx, &r); err != nil {
 		return err
 	}
-	mixed := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}, Behind: next.Behind}
-	first, rest := portion{commit: r.Commit, peels: map[target.PeelID]*plan.Effective{}}, portion{commit: t.last.Commit, peels: map[target.PeelID]*plan.Effective{}}
-	for id, e := range next.Peels {
-		if place(id) <= r.Reach {
-			first.peels[id] = e
-		} else if e = base.Peels[id]; e != nil {
-			rest.peels[id] = e
-		}
-	}
-	maps.Copy(mixed.Peels, first.peels)
-	maps.Copy(mixed.Peels, rest.peels)
+	mixed := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}, Behind: map[target.PeelID]strictyaml.Error{}}
+	rest := portion{t.last.Commit, share(t.rolling.base, mixed, func(id target.PeelID) bool { return !r.reaches(id) })}
+	first := portion{r.Commit, share(t.rolling.plan, mixed, r.reaches)}
 	t.progress.want(mixed, t.heads)
 	if _, err := t.deliver(ctx, t.last, rest, first); err != nil {
 		return err
@@ -153,8 +164,24 @@ func (t *term) spread(ctx context.Context) error {
 	return nil
 }
 
+// share copies what a plan says of some peels into mixed, and returns what it gives them.
+func share(p, mixed *plan.Plan, of func(target.PeelID) bool) map[target.PeelID]*plan.Effective {
+	peels := map[target.PeelID]*plan.Effective{}
+	for id, e := range p.Peels {
+		if of(id) {
+			peels[id], mixed.Peels[id] = e, e
+		}
+	}
+	for id, mistake := range p.Behind {
+		if of(id) {
+			mixed.Behind[id] = mistake
+		}
+	}
+	return peels
+}
+
 // watchRuns says which runs tell something of the revision: those of the versions of entries that it brings.
-func (t *term) watchRuns(ctx context.Context, commit settings.Commit) error {
+func (t *term) watchRuns(ctx context.Context, r *rollout) error {
 	difference, err := plan.Diff(t.rolling.base.Base(), t.rolling.plan)
 	if err != nil {
 		return err
@@ -162,7 +189,7 @@ func (t *term) watchRuns(ctx context.Context, commit settings.Commit) error {
 	watched := map[target.PeelID]map[string]settings.Commit{}
 	for _, g := range difference.Groups {
 		e := t.rolling.plan.Peels[g.Peels[0]]
-		origins, err := t.blamer.Blame(ctx, commit, e)
+		origins, err := t.blamer.Blame(ctx, r.Commit, e)
 		if err != nil {
 			return err
 		}
@@ -171,33 +198,56 @@ func (t *term) watchRuns(ctx context.Context, commit settings.Commit) error {
 			entries[name] = origins[e][name].Commit
 		}
 		for _, id := range g.Peels {
-			watched[id] = entries
+			if r.reaches(id) {
+				watched[id] = entries
+			}
 		}
 	}
 	t.rolling.runs.watch(watched)
 	return nil
 }
 
-// roll takes the rollout as far as its waves let it.
+// roll takes the rollout as far as its waves let it. What a rollout before it has reached gets the first wave of this one
+// at once, where it belongs to it, and does not go back before.
 func (t *term) roll(ctx context.Context) error {
-	for {
+	for again := true; again && t.last.Rollout != nil; {
 		if t.stale {
-			if err := t.spread(ctx); err != nil || t.stale {
+			if ready, err := t.compile(ctx); err != nil || !ready {
 				return err
 			}
 		}
-		again, err := t.step(ctx)
-		if err != nil || !again {
+		if t.last.Rollout.Reach == "" {
+			launched, err := t.launch(ctx, 0)
+			if err != nil {
+				return err
+			}
+			if launched || t.last.Rollout == nil {
+				continue
+			}
+			t.board.rolling(t.last.Rollout, t.rolling.plan.Waves, health{}, waveWaits)
+		}
+		if t.stale {
+			if err := t.spread(ctx); err != nil {
+				return err
+			}
+		}
+		var err error
+		if again, err = t.step(ctx); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
-// step judges the wave under way and does what follows. It reports whether there may be more to do at once.
+// step judges the wave under way, if there is one, and does what follows. It reports whether there may be more to do at
+// once.
 func (t *term) step(ctx context.Context) (again bool, err error) {
 	r := t.last.Rollout
+	if r.Reach == "" {
+		return false, nil
+	}
 	waves := t.rolling.plan.Waves
-	if r.Reach == "" || r.Wave >= len(waves) {
+	if r.Wave >= len(waves) {
 		return t.launch(ctx, r.Wave)
 	}
 	w, h := waves[r.Wave], t.health()
@@ -213,16 +263,17 @@ func (t *term) step(ctx context.Context) (again bool, err error) {
 		next.Rollout = &rolling
 		return true, t.writeRecord(ctx, next)
 	case wavePassed:
-		if t.last.Suspended == nil {
-			return t.launch(ctx, r.Wave+1)
-		}
+		return t.launch(ctx, r.Wave+1)
 	}
 	return false, nil
 }
 
 // launch begins a wave, or puts the revision in force where no wave is left or nothing is to be learnt from one. A wave
-// is counted in peels that are online; where none is it waits.
+// is counted in peels that are online; where none is it waits, as it does for the end of a pause.
 func (t *term) launch(ctx context.Context, wave int) (again bool, err error) {
+	if t.last.Suspended != nil {
+		return false, nil
+	}
 	waves := t.rolling.plan.Waves
 	var places []string // of the peels that the revision changes and that are online
 	affected := 0
@@ -239,13 +290,16 @@ func (t *term) launch(ctx context.Context, wave int) (again bool, err error) {
 		return false, t.complete(ctx)
 	}
 	if len(places) == 0 {
-		t.board.rolling(t.last.Rollout, waves, health{}, waveWaits)
 		return false, nil
+	}
+	reports, err := t.sequence(ctx, "applied")
+	if err != nil {
+		return false, err
 	}
 	slices.Sort(places)
 	next := t.last
 	rolling := *t.last.Rollout
-	rolling.Wave, rolling.Launched, rolling.Soaking = wave, time.Now(), time.Time{}
+	rolling.Wave, rolling.Reports, rolling.Soaking = wave, reports, time.Time{}
 	rolling.Reach = max(rolling.Reach, places[waves[wave].Peels.Of(len(places))-1])
 	next.Rollout = &rolling
 	t.r.log.Info("wave begins", "commit", rolling.Commit, "wave", waves[wave].Name)
@@ -287,4 +341,12 @@ func (t *term) rollBack(ctx context.Context, reason string) error {
 	t.board.skipped(out)
 	t.r.log.Error("revision rolled back", "commit", out.Commit, "reason", reason)
 	return t.retarget(ctx)
+}
+
+// respread gives every peel, for the fleet as it is now, the revision of its place.
+func (t *term) respread(ctx context.Context) error {
+	if ready, err := t.compile(ctx); err != nil || !ready {
+		return err
+	}
+	return t.spread(ctx)
 }

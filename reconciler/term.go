@@ -236,7 +236,7 @@ func (t *term) retargetIfStale(ctx context.Context) error {
 	}
 	retarget := t.retarget
 	if t.last.Rollout != nil {
-		retarget = t.spread
+		retarget = t.respread
 	}
 	err := retarget(ctx)
 	if err != nil && ctx.Err() == nil && !isConflict(err) {
