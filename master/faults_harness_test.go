@@ -49,11 +49,16 @@ func newLine(bus *natstest.Bus) *line {
 	return l
 }
 
-// InProcessConn is how the client dials.
+// InProcessConn is how the client dials. It does so with its connection locked, for which others would wait outside fake
+// time: so nothing waits here for a thaw.
 func (l *line) InProcessConn() (net.Conn, error) {
-	<-l.frozen()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	select {
+	case <-l.thawed:
+	default:
+		return nil, errors.New("the line is frozen")
+	}
 	if l.cut {
 		return nil, errors.New("the line is cut")
 	}

@@ -440,3 +440,30 @@ func TestWhatAFormerOwnerStoredBeforeTheEndCounts(t *testing.T) {
 		}
 	})
 }
+
+func TestAReturnThatAnotherMasterStoredFirstIsNotReplaced(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.master("m1")
+		spec := ask(nil, "a")
+		s.peel("a", func(p *peel, r wire.Request) {
+			p.ack(r)
+			time.Sleep(5 * time.Second)
+			p.result(r, wire.Result{Success: true})
+		})
+		s.dispatch(spec)
+		data, err := canon.Marshal(wire.Return{JID: spec.JID, Peel: "a", Result: wire.Result{Success: true, Data: "first"}, V: wire.Version})
+		if err == nil {
+			_, err = s.js.PublishMsg(t.Context(), job.ReturnMessage(spec.JID, "a", data))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(6 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Complete || d.Stats().Retried != 0 {
+			t.Errorf("%+v, %+v", j, d.Stats())
+		}
+		if r, err := s.store.Return(t.Context(), spec.JID, "a"); err != nil || r.Data != "first" {
+			t.Errorf("stored is %+v, %v", r, err)
+		}
+	})
+}

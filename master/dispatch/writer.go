@@ -27,7 +27,8 @@ const (
 
 // A writer stores returns beside the callbacks that hear them, which hand over without waiting. It sends them to the
 // bucket's stream as they come, up to a number in flight, and checks the acknowledgement of each. What is not
-// acknowledged is sent again: the bucket then holds the same return once more.
+// acknowledged is sent again, which is refused where only the acknowledgement was lost: the first return of a peel stays,
+// whichever master stores it.
 type writer struct {
 	nc     *nats.Conn
 	counts *counters
@@ -213,11 +214,15 @@ func answer(msg *nats.Msg) error {
 	var a struct {
 		Sequence uint64 `json:"seq"`
 		Error    *struct {
+			Code        int    `json:"err_code"`
 			Description string `json:"description"`
 		} `json:"error"`
 	}
 	if err := json.Unmarshal(msg.Data, &a); err != nil {
 		return fmt.Errorf("the answer is not one of a stream: %w", err)
+	}
+	if a.Error != nil && job.StoredBefore(a.Error.Code) {
+		return nil
 	}
 	if a.Error != nil {
 		return errors.New(a.Error.Description)

@@ -25,15 +25,13 @@ func (s *Store) Record(ctx context.Context, subject, kind string, j *Job) error 
 	if err == nil {
 		_, err = s.js.Publish(ctx, subject, data, jetstream.WithExpectLastSequencePerSubject(0))
 	}
-	if err != nil && !alreadyThere(err) {
+	if e, ok := errors.AsType[*jetstream.APIError](err); ok && e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		return nil // it is there; that another is on its way is a code of its own
+	}
+	if err != nil {
 		return fmt.Errorf("cannot record the event %s of job %s: %w", kind, j.JID, err)
 	}
 	return nil
-}
-
-func alreadyThere(err error) bool {
-	e, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && (e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
 // Replay calls heard for the acknowledgements and returns of a job that the stream holds, in their order, those that

@@ -253,10 +253,17 @@ func (s *Store) Count(ctx context.Context, j *Job) (End, error) {
 }
 
 // ReturnMessage is the message that stores what a peel returned for a job, for who waits for the acknowledgement of
-// the bucket's stream himself. The last one stays.
+// the bucket's stream himself. The first one stays; [StoredBefore] tells that from the answer to another.
 func ReturnMessage(jid wire.JID, peel target.PeelID, data []byte) *nats.Msg {
-	return &nats.Msg{Subject: "$KV." + returnsBucket + "." + returnKey(jid, peel), Data: data}
+	return &nats.Msg{
+		Subject: "$KV." + returnsBucket + "." + returnKey(jid, peel), Data: data,
+		Header: nats.Header{jetstream.ExpectedLastSubjSeqHeader: {"0"}},
+	}
 }
+
+// StoredBefore reports whether the error code in a stream's answer says that a return of the peel is in the bucket
+// already. One that is on its way there does not count: it may still be lost.
+func StoredBefore(code int) bool { return code == int(jetstream.JSErrCodeStreamWrongLastSequence) }
 
 // StateOf is the state of a target that was sent the request of a job with that status; r is what it returned, nil if
 // it has not.

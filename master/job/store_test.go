@@ -414,7 +414,7 @@ func TestTheFirstReturnStaysWhereItIsCreated(t *testing.T) {
 }
 
 func TestWhatAFormerOwnerStoresAfterTheEndIsLate(t *testing.T) {
-	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
 		for _, returned := range []int{1, 2} { // as the record counts; all that it counts came before
 			j := claim("a", "b")
 			j.Status, j.Published = job.Running, 2
@@ -427,6 +427,10 @@ func TestWhatAFormerOwnerStoresAfterTheEndIsLate(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			put(t, s, wire.Return{JID: j.JID, Peel: "b", Result: wire.Result{Success: true}, V: wire.Version})
+			_, err := js.PublishMsg(t.Context(), job.ReturnMessage(j.JID, "a", []byte("again")))
+			if e, ok := errors.AsType[*jetstream.APIError](err); !ok || !job.StoredBefore(int(e.ErrorCode)) {
+				t.Errorf("a return that is there: %v", err)
+			}
 			all := rows(t, s, j.JID)
 			if all["a"].Late || all["b"].Late != (returned == 1) || all["b"].State != job.RowOK {
 				t.Errorf("%s: %+v", j.Status, all)
