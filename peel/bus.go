@@ -28,27 +28,36 @@ const (
 
 // connect returns a connection that keeps trying: a peel that starts before the bus waits for it, and one whose
 // credential is refused asks again, because credentials are renewed on disk. Nothing that could not be sent is kept
-// in memory and sent later by itself.
-func (p *Peel) connect() (*nats.Conn, error) {
+// in memory and sent later by itself. The end of ctx ends an attempt to connect, and leaves a connection that is made.
+func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
+	l := &line{}
+	context.AfterFunc(ctx, l.drop)
 	opts := append([]nats.Option{
 		nats.Name(string(p.o.ID)),
 		nats.CustomInboxPrefix(wire.Inbox(p.wire)),
 		nats.RetryOnFailedConnect(true),
-		nats.Dialer(&net.Dialer{Timeout: answerTime}),
+		nats.SetCustomDialer(dialer(func(network, address string) (net.Conn, error) { return l.dial(ctx, network, address) })),
 		nats.Timeout(greetTime),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectBufSize(-1),
 		nats.ReconnectWait(time.Second),
 		nats.ReconnectJitter(2*time.Second, 2*time.Second),
-		nats.ConnectHandler(func(nc *nats.Conn) { p.log.Info("bus is reached", "url", nc.ConnectedUrlRedacted()) }),
+		nats.ConnectHandler(func(nc *nats.Conn) {
+			l.use(true)
+			p.log.Info("bus is reached", "url", nc.ConnectedUrlRedacted())
+		}),
 		nats.ReconnectErrHandler(p.waits()),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			l.use(false)
 			if err != nil { // else the peel itself has left
 				p.log.Warn("bus is away", "err", err)
 			}
 		}),
-		nats.ReconnectHandler(func(nc *nats.Conn) { p.log.Info("bus is back", "url", nc.ConnectedUrlRedacted()) }),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			l.use(true)
+			p.log.Info("bus is back", "url", nc.ConnectedUrlRedacted())
+		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { p.log.Warn("bus", "err", err) }),
 	}, p.o.Connect...)
 	nc, err := nats.Connect(p.o.URL, opts...)
@@ -62,7 +71,7 @@ func (p *Peel) connect() (*nats.Conn, error) {
 func (p *Peel) waits() nats.ConnErrHandler {
 	var last string
 	return func(_ *nats.Conn, err error) {
-		if reason := err.Error(); reason != last {
+		if reason := err.Error(); reason != last && !errors.Is(err, context.Canceled) {
 			last = reason
 			p.log.Warn("waiting for the bus", "err", err)
 		}
@@ -107,18 +116,29 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) error {
 // tell sends what is open and reports whether the stream has confirmed all of it.
 func (p *Peel) tell(ctx context.Context, open *news) bool {
 	if open.facts {
-		open.facts = !p.confirmed(ctx, wire.Fact(p.wire), wire.Facts{Peel: p.o.ID, Facts: p.facts, V: wire.Version})
+		data, err := wire.Facts{Peel: p.o.ID, Facts: p.facts, V: wire.Version}.Encode()
+		if err != nil {
+			p.log.Error("facts not sent, masters would refuse them; those that they have stay in force: make facts in peel.yaml fewer or shorter", "err", err)
+		}
+		open.facts = err == nil && !p.confirmed(ctx, wire.Fact(p.wire), data)
 	}
 	if open.applied {
-		open.applied = !p.confirmed(ctx, wire.SettingsApplied(p.wire), p.applied())
+		data, err := canon.Marshal(p.applied())
+		if err != nil {
+			p.log.Error("report on settings not sent", "err", err)
+		}
+		open.applied = err == nil && !p.confirmed(ctx, wire.SettingsApplied(p.wire), data)
 	}
 	return !open.facts && !open.applied
 }
 
-func (p *Peel) confirmed(ctx context.Context, subject string, v any) bool {
-	data, err := canon.Marshal(v)
-	if err == nil {
-		err = p.request(ctx, &nats.Msg{Subject: subject, Data: data})
+// confirmed is true where there is no use in sending again, as well.
+func (p *Peel) confirmed(ctx context.Context, subject string, data []byte) bool {
+	err := p.request(ctx, &nats.Msg{Subject: subject, Data: data})
+	if errors.Is(err, nats.ErrMaxPayload) {
+		p.log.Error("report not sent, it is larger than the bus carries: raise max_payload of its servers",
+			"subject", subject, "bytes", len(data), "max_payload", p.bus.Load().MaxPayload())
+		return true
 	}
 	if err != nil {
 		p.log.Info("report not confirmed, it is sent again", "subject", subject, "err", err)
@@ -126,13 +146,22 @@ func (p *Peel) confirmed(ctx context.Context, subject string, v any) bool {
 	return err == nil
 }
 
-// send publishes an item of the outbox. The stream drops a second copy by the message ID.
+// send publishes an item of the outbox. The stream drops a second copy by the message ID. What is too large for this
+// bus goes shorter.
 func (p *Peel) send(ctx context.Context, item outbox.Item) error {
-	err := p.request(ctx, &nats.Msg{Subject: item.Subject, Data: item.Payload, Header: nats.Header{nats.MsgIdHdr: {item.MsgID}}})
-	if errors.Is(err, nats.ErrMaxPayload) {
-		return fmt.Errorf("%w: %w", outbox.ErrRefused, err)
+	msg := &nats.Msg{Subject: item.Subject, Data: item.Payload, Header: nats.Header{nats.MsgIdHdr: {item.MsgID}}}
+	err := p.request(ctx, msg)
+	if !errors.Is(err, nats.ErrMaxPayload) {
+		return err
 	}
-	return err
+	limit := p.bus.Load().MaxPayload()
+	short, cannot := refit(item, room(limit))
+	if cannot != nil {
+		return fmt.Errorf("%w: it carries %d bytes: %w", outbox.ErrRefused, limit, cannot)
+	}
+	p.log.Warn("message cut, the bus carries less", "msg", item.MsgID, "bytes", len(item.Payload), "max_payload", limit)
+	msg.Data = short
+	return p.request(ctx, msg)
 }
 
 // request publishes to a stream and waits until it says that it has stored the message.

@@ -99,15 +99,16 @@ func (f *flights) cancel(jid wire.JID) (waiting []*flight) {
 	return waiting
 }
 
-// cancel is called for every cancel on the bus, those of jobs of others included. Masters alone may publish there.
+// cancel is called for every cancel on the bus, those of jobs of others included. Masters alone may publish there, but
+// a neighbour could aim an answer of the server at the subject, so it is read.
 func (p *Peel) cancel(msg *nats.Msg) {
-	jid, _, err := wire.JobSubject(msg.Subject)
+	event, err := wire.DecodeCancel(msg)
 	if err != nil {
 		p.log.Warn("cancel dropped", "err", err)
 		return
 	}
-	for _, fl := range p.flights.cancel(jid) {
-		p.log.Info("request canceled before its turn", "jid", jid, "function", fl.Function)
+	for _, fl := range p.flights.cancel(event.JID) {
+		p.log.Info("request canceled before its turn", "jid", event.JID, "function", fl.Function)
 		p.reply(fl.order, canceled(wire.Result{}))
 	}
 }

@@ -8,7 +8,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 // hang occupies the peel's one worker with a command that says that it runs, and returns its job.
@@ -32,7 +35,11 @@ func (b *bench) acked(jid wire.JID) {
 
 func (b *bench) cancel(jid wire.JID) {
 	b.t.Helper()
-	if err := b.nc.Publish(wire.CancelOf(jid), nil); err != nil {
+	data, err := canon.Marshal(wire.Event{JID: jid, Type: "cancel", V: wire.Version})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.nc.Publish(wire.CancelOf(jid), data); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -67,6 +74,41 @@ func TestACancelStopsWhatRunsAndWhatWaits(t *testing.T) {
 		if _, err := os.Stat(file); err == nil {
 			t.Error("what was canceled in the queue has run")
 		}
+	})
+}
+
+func TestWhatIsNoCancelStopsNothingAndIsLogged(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		running := b.hang()
+		foreign, err := canon.Marshal(wire.Event{JID: wire.NewJID(), V: wire.Version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := canon.Marshal(wire.Event{JID: running, V: wire.Version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, msg := range []*nats.Msg{
+			{Data: []byte("stop")},
+			{Data: nil},
+			{Data: []byte(`{"stream":"job-events","seq":1}`)},
+			{Data: foreign},
+			{Data: own, Header: nats.Header{"Nats-Stream": {"KV_settings"}}},
+		} {
+			msg.Subject = wire.CancelOf(running)
+			if err := b.nc.PublishMsg(msg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r := b.call("test.ping", nil); !r.Success {
+			t.Errorf("%+v", r)
+		}
+		if n := strings.Count(b.log.String(), "cancel dropped"); n != 5 {
+			t.Errorf("%d of 5 are in the log:\n%s", n, b.log.String())
+		}
+		b.cancel(running)
+		b.canceled(running)
 	})
 }
 

@@ -139,7 +139,7 @@ func (p *Peel) run(ctx context.Context) error {
 
 // talk connects and then hears, answers and reports until ctx ends. After is the generation of the snapshot.
 func (p *Peel) talk(ctx context.Context, after uint64) error {
-	nc, err := p.connect()
+	nc, err := p.connect(ctx)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) scheduler.Outcome
 // reportRun puts the report of a run into the outbox and returns its job, empty if it could not be stored.
 func (p *Peel) reportRun(f scheduler.Fire, result wire.Result, o settings.Origin) string {
 	r := p.scheduledResult(f, result, o)
-	data, err := encode(&r, &r.Result)
+	data, err := fitRun(&r, room(wire.MaxMessage))
 	if err == nil {
 		err = p.outbox.Put(string(r.JID), wire.ScheduledOf(r.JID, p.wire), data)
 	}
@@ -47,10 +47,10 @@ func (p *Peel) scheduledResult(f scheduler.Fire, result wire.Result, o settings.
 		JID: wire.NewJID(), Peel: p.o.ID, Entry: f.Name, Trigger: wire.Trigger(f.Trigger),
 		Function: f.Entry.Module, Args: f.Entry.Args, Result: result,
 		Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Finished: time.Now(), Late: f.Late,
-		Commit: string(o.Commit), Author: o.Author, V: wire.Version,
+		Commit: string(o.Commit), Author: cut(o.Author), V: wire.Version,
 	}
 	if o.File != "" {
-		r.Origin = fmt.Sprintf("%s:%d", o.File, o.Line)
+		r.Origin = cut(fmt.Sprintf("%s:%d", o.File, o.Line))
 	}
 	return r
 }

@@ -1,6 +1,7 @@
 package peel_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // entry asks for one entry of schedule.list.
@@ -197,6 +200,28 @@ func TestOrdersForEntriesThatAreRefused(t *testing.T) {
 			if r := b.call(c.function, c.args); r.Success || r.Error != c.want {
 				t.Errorf("%s: %q", c.function, r.Error)
 			}
+		}
+	})
+}
+
+func TestABadEntryOfTheConfigurationIsPausedAndTheOthersRun(t *testing.T) {
+	run(t, func(b *bench) {
+		node, err := strictyaml.Parse("peel.yaml", []byte("good: {module: test.ping, interval: 1m, return_job: true}\nbad: {module: test.ping, intervall: 1m}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := schedule.ParseSet(node)
+		if err == nil {
+			t.Fatal("it is not bad")
+		}
+		set.Keep(node, err)
+		b.static = set
+		b.start()
+		if r := b.reported(); r.Entry != "good" {
+			t.Errorf("%+v", r)
+		}
+		if e := b.entry("bad"); e["state"] != "paused_invalid" || !strings.Contains(fmt.Sprint(e["why"]), "peel.yaml:2:26") {
+			t.Errorf("%v", e)
 		}
 	})
 }

@@ -2,8 +2,6 @@ package peel
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,10 +17,8 @@ import (
 )
 
 const (
-	queueLength  = 64                       // requests that wait for a worker
-	readersLimit = 64                       // read-only requests that run at once
-	maxReturn    = wire.MaxMessage - 64<<10 // bytes of a message with a result
-	keptHead     = 64 << 10                 // bytes of data that was too large
+	queueLength  = 64 // requests that wait for a worker
+	readersLimit = 64 // read-only requests that run at once
 )
 
 // An order is a request that was admitted.
@@ -196,31 +192,13 @@ func refusal(format string, args ...any) wire.Result {
 // reply hands an order's result to the outbox, which sends it until the stream has acknowledged it.
 func (p *Peel) reply(o order, result wire.Result) {
 	r := wire.Return{JID: o.JID, Peel: p.o.ID, Result: result, Epoch: o.Epoch, Finished: time.Now(), V: wire.Version}
-	data, err := encode(&r, &r.Result)
+	data, err := fitReturn(&r, room(wire.MaxMessage))
 	if err == nil {
 		err = p.outbox.Put(string(o.JID)+"."+p.wire, wire.ReturnOf(o.JID, p.wire), data)
 	}
 	if err != nil {
 		p.log.Error("return not stored", "jid", o.JID, "err", err)
 	}
-}
-
-// encode gives the bytes of a message. The data of its result is cut if the bus would not carry it; full size, digest
-// and the first bytes are then in its place.
-func encode(message any, result *wire.Result) ([]byte, error) {
-	data, err := canon.Marshal(message)
-	if err != nil || len(data) <= maxReturn {
-		return data, err
-	}
-	whole, err := canon.Marshal(result.Data)
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(whole)
-	result.Data = map[string]any{
-		"output_truncated": true, "bytes": len(whole), "sha256": hex.EncodeToString(sum[:]), "head": whole[:min(len(whole), keptHead)],
-	}
-	return canon.Marshal(message)
 }
 
 // publish sends what may be lost.

@@ -9,6 +9,7 @@
 package natsd
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ type Options struct {
 	DontListen bool   // no sockets: connections are made with InProcess alone
 	Trust      Trust
 	TLS        *tls.Config // with which it listens; nil: unencrypted. InProcess connections need none
+	MaxPayload int         // of a message, in bytes; 0: [wire.MaxMessage]
 	Log        *slog.Logger
 }
 
@@ -72,7 +74,7 @@ func New(o Options) (*Server, error) {
 		JetStream:              true,
 		StoreDir:               o.Dir,
 		DisableJetStreamBanner: true,
-		MaxPayload:             wire.MaxMessage,
+		MaxPayload:             int32(cmp.Or(o.MaxPayload, wire.MaxMessage)),
 		AuthTimeout:            authTimeout.Seconds(),
 		// An early PING makes clients give up their first attempt in a storm of connections and dial again.
 		DisableShortFirstPing: true,

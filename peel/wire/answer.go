@@ -1,18 +1,32 @@
 package wire
 
 import (
+	"fmt"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 )
 
-// Answer sends what a service answers to a request: data, or a code and the text of err if that is not nil. It goes
-// past the service framework, whose request must not be used once the handler has returned.
+// CodeTooLarge is the code of an answer that the bus would not carry.
+const CodeTooLarge = "413"
+
+// maxAnswerError bounds the words of an answer that is an error, in bytes.
+const maxAnswerError = 64 << 10
+
+// Answer sends what a service answers to a request: data, or a code and the text of err if that is not nil. Data that
+// the bus does not carry is an error, so that nobody waits for it. It goes past the service framework, whose request
+// must not be used once the handler has returned.
 func Answer(nc *nats.Conn, req micro.Request, data []byte, code string, err error) error {
 	answer := nats.NewMsg(req.Reply())
 	answer.Data = data
+	limit := nc.MaxPayload()
+	if err == nil && int64(len(data)) > limit {
+		code, err = CodeTooLarge, fmt.Errorf("the answer takes %d bytes, the bus carries %d: ask for less", len(data), limit)
+	}
 	if err != nil {
 		answer.Data = nil
-		answer.Header.Set(micro.ErrorHeader, err.Error())
+		text := err.Error()
+		answer.Header.Set(micro.ErrorHeader, text[:min(len(text), maxAnswerError, int(limit/2))])
 		answer.Header.Set(micro.ErrorCodeHeader, code)
 	}
 	return nc.PublishMsg(answer)

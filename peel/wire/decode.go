@@ -20,6 +20,22 @@ func DecodeRequest(msg *nats.Msg) (Request, error) {
 	return r, nil
 }
 
+// DecodeCancel reads what masters say when a job is to stop.
+func DecodeCancel(msg *nats.Msg) (Event, error) {
+	var e Event
+	jid, _, err := JobSubject(msg.Subject)
+	if err == nil {
+		err = Decode(msg, &e)
+	}
+	if err == nil && e.JID != jid {
+		err = otherJob(msg.Subject, e.JID)
+	}
+	if err == nil {
+		err = checkVersion(msg.Subject, e.V)
+	}
+	return e, err
+}
+
 // DecodeAck reads a peel's acknowledgement, for the job and from the peel that its subject names.
 func DecodeAck(msg *nats.Msg) (Ack, error) {
 	var a Ack
@@ -39,16 +55,6 @@ func DecodeScheduled(msg *nats.Msg) (ScheduledResult, error) {
 	var r ScheduledResult
 	err := decodeOfJob(msg, &r, func() claim { return claim{r.JID, r.Peel, r.V} })
 	return r, err
-}
-
-// DecodeFacts reads a peel's facts.
-func DecodeFacts(msg *nats.Msg) (Facts, error) {
-	var f Facts
-	err := Decode(msg, &f)
-	if err == nil {
-		err = checkPeel(msg.Subject, f.Peel, f.V)
-	}
-	return f, err
 }
 
 // DecodeApplied reads a peel's report on its settings.
@@ -87,17 +93,28 @@ func decodeOfJob(msg *nats.Msg, into any, said func() claim) error {
 	}
 	c := said()
 	if c.jid != jid {
-		return fmt.Errorf("cannot accept %s: %w: it speaks of job %q", msg.Subject, ErrForged, c.jid)
+		return otherJob(msg.Subject, c.jid)
 	}
 	return checkPeel(msg.Subject, c.peel, c.v)
+}
+
+func otherJob(subject string, jid JID) error {
+	return fmt.Errorf("cannot accept %s: %w: it speaks of job %q", subject, ErrForged, jid)
 }
 
 func checkPeel(subject string, peel target.PeelID, v int) error {
 	if _, err := target.ParsePeelID(string(peel)); err != nil {
 		return fmt.Errorf("cannot accept %s: %w", subject, err)
 	}
+	if err := checkVersion(subject, v); err != nil {
+		return err
+	}
+	return CheckSender(subject, peel)
+}
+
+func checkVersion(subject string, v int) error {
 	if v > Version {
 		return fmt.Errorf("cannot accept %s: protocol version %d, this build knows up to %d", subject, v, Version)
 	}
-	return CheckSender(subject, peel)
+	return nil
 }

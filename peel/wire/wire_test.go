@@ -95,6 +95,9 @@ func FuzzDecode(f *testing.F) {
 		if r, err := wire.DecodeReturn(msg); err == nil && r.Peel.Wire() != wire.Sender(subject) {
 			t.Errorf("%q accepted from %q", subject, r.Peel)
 		}
+		if e, err := wire.DecodeCancel(msg); err == nil && !strings.Contains(subject, string(e.JID)) {
+			t.Errorf("%q accepted as a cancel of %q", subject, e.JID)
+		}
 		_, _ = wire.DecodeRequest(msg)
 		_, _ = wire.DecodeAck(msg)
 		_, _ = wire.DecodeScheduled(msg)

@@ -162,6 +162,13 @@ func (b *Bus) Start(t testing.TB) {
 	}
 }
 
+// CarryAtMost gives the server that starts next a payload limit, in bytes.
+func (b *Bus) CarryAtMost(bytes int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.opts.MaxPayload = bytes
+}
+
 // Stop ends the server as a clean end of its process would. Connections begin to reconnect. In a bubble what was under
 // way is done, and not answered.
 func (b *Bus) Stop(t testing.TB) {

@@ -211,10 +211,10 @@ func TestHeartbeatsThatTheServerWasMadeToSendCountForNothing(t *testing.T) {
 
 func TestRefusedFactsChangeNothing(t *testing.T) {
 	deep := any("x")
-	for range maxDepth {
+	for range wire.MaxFactsDepth {
 		deep = []any{deep}
 	}
-	wide := make([]any, maxValues)
+	wide := make([]any, wire.MaxFacts)
 	for name, v := range map[string]any{
 		"another's":      wire.Facts{Peel: "other", Facts: target.Facts{"os": "evil"}},
 		"no ID":          wire.Facts{Facts: target.Facts{"os": "evil"}},
@@ -222,8 +222,8 @@ func TestRefusedFactsChangeNothing(t *testing.T) {
 		"newer protocol": wire.Facts{Peel: "a.b", V: wire.Version + 1},
 		"deep":           wire.Facts{Peel: "a.b", Facts: target.Facts{"d": deep}},
 		"many":           wire.Facts{Peel: "a.b", Facts: target.Facts{"w": wide}},
-		"big":            wire.Facts{Peel: "a.b", Facts: target.Facts{"s": strings.Repeat("x", maxSize)}},
-		"long name":      wire.Facts{Peel: "a.b", Facts: target.Facts{strings.Repeat("x", maxKey+1): true}},
+		"big":            wire.Facts{Peel: "a.b", Facts: target.Facts{"s": strings.Repeat("x", wire.MaxFactsSize)}},
+		"long name":      wire.Facts{Peel: "a.b", Facts: target.Facts{strings.Repeat("x", wire.MaxFactName+1): true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *fleet) {
@@ -327,7 +327,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(message(f, "a", wire.Facts{Peel: "a", Facts: target.Facts{"os": "debian", "list": []any{int64(1), nil}}}).Data)
 	f.Add([]byte(`{"peel_id":"a"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		facts, err := decode(&nats.Msg{Subject: wire.Fact("a"), Data: data})
+		facts, err := wire.DecodeFacts(&nats.Msg{Subject: wire.Fact("a"), Data: data})
 		if err != nil {
 			return
 		}

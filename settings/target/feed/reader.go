@@ -214,7 +214,7 @@ func (r *reader) message(m jetstream.Msg, number uint64) error {
 	}
 	r.next = meta.Sequence.Stream + 1
 	w := wire.Sender(m.Subject())
-	facts, err := decode(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
+	facts, err := wire.DecodeFacts(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
 	if err != nil {
 		r.feed.refused.Add(1)
 		if !r.known[w].refused {

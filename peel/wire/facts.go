@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+// Limits of one peel's facts.
+const (
+	MaxFactsSize  = 256 << 10 // bytes of the message
+	MaxFacts      = 5_000     // scalars, maps and lists together
+	MaxFactsDepth = 16
+	MaxFactName   = 256 // bytes
+)
+
+// Encode gives the message, or says which limit the facts are beyond: masters refuse those.
+func (f Facts) Encode() ([]byte, error) {
+	data, err := canon.Marshal(f)
+	if err == nil {
+		err = f.check(len(data))
+	}
+	return data, err
+}
+
+// DecodeFacts reads a peel's facts and holds them to the limits.
+func DecodeFacts(msg *nats.Msg) (Facts, error) {
+	var f Facts
+	if len(msg.Data) > MaxFactsSize {
+		return f, fmt.Errorf("cannot accept %s: %w", msg.Subject, f.check(len(msg.Data)))
+	}
+	err := Decode(msg, &f)
+	if err == nil {
+		err = checkPeel(msg.Subject, f.Peel, f.V)
+	}
+	if err != nil {
+		return f, err
+	}
+	if err := f.check(len(msg.Data)); err != nil {
+		return f, fmt.Errorf("cannot accept %s: %w", msg.Subject, err)
+	}
+	return f, nil
+}
+
+func (f Facts) check(size int) error {
+	if size > MaxFactsSize {
+		return fmt.Errorf("%d bytes of facts, the limit is %d", size, MaxFactsSize)
+	}
+	values := MaxFacts
+	return measure(f.Facts, MaxFactsDepth, &values)
+}
+
+// measure counts values down and fails where they or depth run out.
+func measure(v any, depth int, values *int) error {
+	if depth < 0 {
+		return fmt.Errorf("facts are nested deeper than %d", MaxFactsDepth)
+	}
+	if *values--; *values < 0 {
+		return fmt.Errorf("more than %d facts", MaxFacts)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for k, c := range v {
+			if len(k) > MaxFactName {
+				return fmt.Errorf("fact %.32q… has a name of %d bytes, the limit is %d", k, len(k), MaxFactName)
+			}
+			if err := measure(c, depth-1, values); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, c := range v {
+			if err := measure(c, depth-1, values); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
