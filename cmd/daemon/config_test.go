@@ -21,6 +21,7 @@ type sample struct {
 	LogLevel slog.Level    `yaml:"log_level"`
 
 	work *work // what the daemon does
+	odd  error // what is wrong with it
 }
 
 type work func(ctx context.Context, ready func()) error
@@ -38,7 +39,7 @@ func (s *sample) Prepare(*slog.Logger) (Daemon, error) {
 	if s.Replicas < 1 {
 		return Daemon{}, errors.New("cannot keep less than one copy")
 	}
-	return Daemon{Name: "sample of " + s.Repo, Run: *s.work}, nil
+	return Daemon{Name: "sample of " + s.Repo, Flaws: s.odd, Run: *s.work}, nil
 }
 
 func newSample() *sample { return &sample{Repo: "default", Poll: 30 * time.Second, Replicas: 1} }
@@ -65,23 +66,23 @@ func TestALaterSourceWins(t *testing.T) {
 	}{
 		{"defaults", "", nil, nil, sample{Repo: "default", Poll: 30 * time.Second, Replicas: 1}},
 		{"an empty file", "# nothing\n", nil, nil, sample{Repo: "default", Poll: 30 * time.Second, Replicas: 1}},
-		{"file", file, nil, nil, sample{"file", 24 * time.Hour, 3, slog.LevelWarn, nil}},
+		{"file", file, nil, nil, sample{"file", 24 * time.Hour, 3, slog.LevelWarn, nil, nil}},
 		{"a part of the file", "poll: 1m30s\n", nil, nil, sample{Repo: "default", Poll: 90 * time.Second, Replicas: 1}},
-		{"environment", "", all, nil, sample{"env", 5 * time.Minute, 5, slog.LevelError, nil}},
-		{"environment over file", file, all, nil, sample{"env", 5 * time.Minute, 5, slog.LevelError, nil}},
+		{"environment", "", all, nil, sample{"env", 5 * time.Minute, 5, slog.LevelError, nil, nil}},
+		{"environment over file", file, all, nil, sample{"env", 5 * time.Minute, 5, slog.LevelError, nil, nil}},
 		{
 			"flags over both", file, all,
 			[]string{"--repo=flag", "--poll", "1d12h", "-replicas", "7", "--log-level=debug"},
-			sample{"flag", 36 * time.Hour, 7, slog.LevelDebug, nil},
+			sample{"flag", 36 * time.Hour, 7, slog.LevelDebug, nil, nil},
 		},
 		{
 			"each from elsewhere", "repo: file\nreplicas: 3\npoll: 2s\n",
 			map[string]string{"ZESTER_REPO": "env", "ZESTER_REPLICAS": "5"},
 			[]string{"--repo=flag"},
-			sample{"flag", 2 * time.Second, 5, slog.LevelInfo, nil},
+			sample{"flag", 2 * time.Second, 5, slog.LevelInfo, nil, nil},
 		},
-		{"an empty variable is a value", file, map[string]string{"ZESTER_REPO": ""}, nil, sample{"", 24 * time.Hour, 3, slog.LevelWarn, nil}},
-		{"an empty flag is a value", file, all, []string{"--repo="}, sample{"", 5 * time.Minute, 5, slog.LevelError, nil}},
+		{"an empty variable is a value", file, map[string]string{"ZESTER_REPO": ""}, nil, sample{"", 24 * time.Hour, 3, slog.LevelWarn, nil, nil}},
+		{"an empty flag is a value", file, all, []string{"--repo="}, sample{"", 5 * time.Minute, 5, slog.LevelError, nil, nil}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for k, v := range c.env {

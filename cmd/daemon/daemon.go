@@ -45,6 +45,9 @@ type Config interface {
 // A Daemon is what a configuration makes.
 type Daemon struct {
 	Name string // for people: "master m1"
+	// Flaws are what is wrong with the configuration and does not keep it from running. They are logged; a check fails
+	// by them.
+	Flaws error
 	// Run works until ctx ends, and calls ready once when it does what it is there for.
 	Run func(ctx context.Context, ready func()) error
 }
@@ -86,9 +89,15 @@ func (p *program) main() int {
 	if err != nil {
 		return p.fail(err)
 	}
+	if check && d.Flaws != nil {
+		return p.fail(d.Flaws)
+	}
 	if check {
 		fmt.Fprintf(p.out, "the configuration of %s is valid\n", d.Name)
 		return exitOK
+	}
+	if d.Flaws != nil {
+		log.Error("the configuration is used without what is wrong with it", "err", d.Flaws)
 	}
 	return p.run(d, hups, log)
 }

@@ -61,6 +61,29 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+func TestFlawsFailACheckAndNotAStart(t *testing.T) {
+	ran := false
+	var run work = func(context.Context, func()) error {
+		ran = true
+		return nil
+	}
+	for args, want := range map[string]int{"--check": 1, "--replicas=1": 0} {
+		var out, errOut bytes.Buffer
+		p := program{name: "zester-sample", args: []string{args}, out: &out, errOut: &errOut, defaults: func() Config {
+			s := newSample()
+			s.work, s.odd = &run, errors.New("sample.yaml:3:1: an odd entry")
+			return s
+		}}
+		if code := p.main(); code != want || ran != (want == 0) || out.Len() > 0 {
+			t.Errorf("%s: exit code %d, ran %v, %q", args, code, ran, &out)
+		}
+		if !strings.Contains(errOut.String(), "sample.yaml:3:1: an odd entry") {
+			t.Errorf("%s: %q", args, &errOut)
+		}
+		ran = false
+	}
+}
+
 func TestHelpListsFlagsWithTheirDefaults(t *testing.T) {
 	_, out, _ := invoke(t, nil, "-h")
 	for _, want := range []string{"-poll TIME", "(default 30s)", "-config FILE", "-check", "ZESTER_DATA_DIR"} {

@@ -54,23 +54,40 @@ func (c *Config) Flags(set *flag.FlagSet) {
 	set.TextVar(&c.LogLevel, "log-level", c.LogLevel, "log from `LEVEL` on: debug, info, warn, error")
 }
 
-// Prepare checks the configuration as a whole.
+// Prepare checks the configuration as a whole. Entries of the schedule that cannot be used do not keep the others from
+// running: they are paused, and the Flaws.
 func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
-	o := peel.Options{DataDir: c.DataDir, URL: c.URL, Facts: c.Facts, Workers: c.Workers, Log: log}
-	if o.ID, err = c.name(); err != nil {
+	o, err := c.options()
+	if err != nil {
 		return d, err
 	}
+	o.Log = log
+	if c.Schedule != nil {
+		o.Schedule, d.Flaws = entries(c.Schedule)
+	}
+	d.Name = "peel " + string(o.ID)
+	d.Run = func(ctx context.Context, ready func()) error {
+		p, err := peel.New(o)
+		if err != nil {
+			return err
+		}
+		ready()
+		return p.Run(ctx)
+	}
+	return d, nil
+}
+
+func (c *Config) options() (o peel.Options, err error) {
+	o = peel.Options{DataDir: c.DataDir, URL: c.URL, Facts: c.Facts, Workers: c.Workers}
+	if o.ID, err = c.name(); err != nil {
+		return o, err
+	}
 	if c.Workers < 1 {
-		return d, fmt.Errorf("cannot run %d workers: at least 1 is needed", c.Workers)
+		return o, fmt.Errorf("cannot run %d workers: at least 1 is needed", c.Workers)
 	}
 	if c.Timezone != "" {
 		if o.Zone, err = time.LoadLocation(c.Timezone); err != nil {
-			return d, fmt.Errorf("cannot use schedule_timezone %q: %w", c.Timezone, err)
-		}
-	}
-	if c.Schedule != nil {
-		if o.Schedule, err = schedule.ParseSet(c.Schedule); err != nil {
-			return d, err
+			return o, fmt.Errorf("cannot use schedule_timezone %q: %w", c.Timezone, err)
 		}
 	}
 	if c.Creds != "" {
@@ -79,14 +96,16 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	if c.CA != "" {
 		o.Connect = append(o.Connect, nats.RootCAs(c.CA))
 	}
-	return daemon.Daemon{Name: "peel " + string(o.ID), Run: func(ctx context.Context, ready func()) error {
-		p, err := peel.New(o)
-		if err != nil {
-			return err
-		}
-		ready()
-		return p.Run(ctx)
-	}}, nil
+	return o, nil
+}
+
+// entries reads a schedule. Those that the error is about are in the set as well, and cannot run.
+func entries(n *strictyaml.Node) (schedule.Set, error) {
+	set, err := schedule.ParseSet(n)
+	if err != nil {
+		set.Keep(n, err)
+	}
+	return set, err
 }
 
 // nobody are names of hosts that name none in particular.

@@ -68,9 +68,6 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		{"name of every host", "id: localhost", "localhost"},
 		{"workers", "{id: a, workers: 0}", "0 workers"},
 		{"zone", "{id: a, schedule_timezone: Mars/Base}", "Mars/Base"},
-		{"entry without a module", "id: a\nschedule:\n  x: {interval: 5m}\n", "peel.yaml:3:3"},
-		{"cron that never fires", "id: a\nschedule:\n  x: {module: test.ping, cron: '0 0 31 2 *'}\n", "peel.yaml:3:"},
-		{"unknown field of an entry", "id: a\nschedule:\n  x: {module: test.ping, intervall: 5m}\n", "peel.yaml:3:26"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			node, err := strictyaml.Parse("peel.yaml", []byte(c.file))
@@ -84,6 +81,39 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 			_, err = cfg.Prepare(discard)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error is %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestABadEntryIsAFlawAndTheOthersRun(t *testing.T) {
+	for name, c := range map[string]struct{ entry, want string }{
+		"no module":             {"{interval: 5m}", "peel.yaml:3:3"},
+		"a cron that never is":  {"{module: test.ping, cron: '0 0 31 2 *'}", "peel.yaml:3:"},
+		"an unknown field":      {"{module: test.ping, intervall: 5m}", "peel.yaml:3:26"},
+		"it needs another of 2": {"{module: test.ping, needs: [y]}", "peel.yaml:3:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var text strings.Builder
+			text.WriteString("id: a\nschedule:\n  x: " + c.entry + "\n")
+			for i := range 49 {
+				text.WriteString(fmt.Sprintf("  ok%d: {module: test.ping, interval: 5m}\n", i))
+			}
+			node, err := strictyaml.Parse("peel.yaml", []byte(text.String()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := defaults().(*Config)
+			if err := strictyaml.Decode(node, cfg); err != nil {
+				t.Fatal(err)
+			}
+			d, err := cfg.Prepare(discard)
+			if err != nil || d.Run == nil || d.Flaws == nil || !strings.Contains(d.Flaws.Error(), c.want) {
+				t.Errorf("flaws are %v, error %v", d.Flaws, err)
+			}
+			set, _ := entries(cfg.Schedule)
+			if len(set) != 50 || set["x"].Invalid == "" || set["ok48"].Invalid != "" {
+				t.Errorf("%d entries, x is %+v", len(set), set["x"])
 			}
 		})
 	}
