@@ -40,7 +40,7 @@ With --file nothing is asked of a master. The file is YAML or JSON:
 		},
 	}
 	eval.Flags().StringVar(&file, "file", "", "read peels and node groups from `FILE`")
-	return group("target", "See which peels a target expression selects", list, eval)
+	return group("target", "See which peels a target expression selects, and why", list, eval, a.targetExplainCommand())
 }
 
 // selection is what target eval prints as data.

@@ -33,6 +33,18 @@ type Resolved struct {
 	More    bool            `json:"more,omitempty"`
 }
 
+// ExplainRequest asks how an expression is understood.
+type ExplainRequest struct {
+	Expr string `json:"expr"`
+}
+
+// Explained is how an expression is understood. Its peels are told by [Resolved].
+type Explained struct {
+	Parsed      string             `json:"parsed"` // the same expression as it is read, with its parentheses
+	Total       int                `json:"total"`  // peels of the fleet
+	Explanation target.Explanation `json:"explanation"`
+}
+
 // JobRequest asks for one job, or for a page of its targets.
 type JobRequest struct {
 	JID   wire.JID      `json:"jid"`

@@ -68,6 +68,27 @@ func TestTargetsAreResolvedFromTheFacts(t *testing.T) {
 	})
 }
 
+func TestAnExpressionIsExplained(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		s.peel("web-01", target.Facts{"os": "debian"}, nil)
+		s.peel("db-01", target.Facts{"os": "debian"}, nil)
+		c := s.client(auth.RoleAuditor, "bob")
+		e, err := c.Explain(t.Context(), "N@front and G@oss:debian")
+		if err != nil || e.Total != 2 || e.Parsed != "N@front and G@oss:debian" || len(e.Explanation.Parts) != 2 {
+			t.Fatalf("%+v, %v", e, err)
+		}
+		front, oss := e.Explanation.Parts[0], e.Explanation.Parts[1]
+		if front.Peels != 1 || oss.Peels != 0 || oss.Excludes != 1 || !slices.Equal(oss.Hints, []string{"No peel has a fact oss; near is os."}) {
+			t.Errorf("%+v", e.Explanation)
+		}
+		for _, expr := range []string{"web-* and", "a" + strings.Repeat(" or a", target.MaxExplained)} {
+			_, err = c.Explain(t.Context(), expr)
+			wantCode(t, err, api.CodeInvalid)
+		}
+	})
+}
+
 func TestPeelsAreListedAndShown(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.master("m1")

@@ -140,6 +140,11 @@ func (c *Client) Resolve(ctx context.Context, expr string) (*Resolved, error) {
 	}
 }
 
+// Explain asks how an expression is understood, and what each of its parts selects.
+func (c *Client) Explain(ctx context.Context, expr string) (*Explained, error) {
+	return call[Explained](ctx, c, wire.API("target", "explain", c.user), ExplainRequest{Expr: expr})
+}
+
 // Dispatch asks for a job, whose ID the caller has made, and returns its record without targets and arguments. The
 // job goes on whatever becomes of the caller. While nobody is able to take it the same request is repeated a few
 // times, which cannot run it twice.

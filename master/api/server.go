@@ -85,6 +85,7 @@ func (s *Server) Run(ctx context.Context) error {
 		handler micro.Handler
 	}{
 		"target-resolve": {wire.AllResolves, handle(s, s.Resolve)},
+		"target-explain": {wire.API("target", "explain", "*"), handle(s, s.explain)},
 		"job-list":       {wire.API("job", "list", "*"), handle(s, s.JobList)},
 		"job-show":       {wire.API("job", "show", "*"), handle(s, s.JobShow)},
 		"job-returns":    {wire.API("job", "returns", "*"), handle(s, s.JobReturns)},
@@ -259,6 +260,18 @@ func (s *Server) Resolve(ctx context.Context, q ResolveRequest) (*Resolved, erro
 		}
 	}
 	return a, nil
+}
+
+func (s *Server) explain(ctx context.Context, q ExplainRequest) (*Explained, error) {
+	e, _, err := s.targets.selected(ctx, q.Expr)
+	if err != nil {
+		return nil, err
+	}
+	explanation, err := s.targets.index.Explain(e)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	return &Explained{Parsed: e.String(), Total: s.targets.index.Len(), Explanation: *explanation}, nil
 }
 
 // JobList returns a page of jobs, newest first.

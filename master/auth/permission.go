@@ -21,7 +21,7 @@ var roles = []Role{RolePeel, RoleOperator, RoleAuditor, RoleMaster}
 const self = "{{name()}}"
 
 // readVerbs are the verbs of the API that change nothing, whatever the noun.
-var readVerbs = []string{"list", "show", "status", "active", "returns", "history", "peels", "next", "diff", "version"}
+var readVerbs = []string{"list", "show", "status", "active", "returns", "history", "peels", "next", "diff", "version", "explain"}
 
 // Grants are the subjects that a role may use. What is not granted is refused by the server, and both lists of
 // every role are non-empty: to NATS an empty list would mean everything.

@@ -208,3 +208,10 @@ func (n number) compare(o number) int {
 	}
 	return cmp.Compare(n.float, o.float)
 }
+
+func (n number) String() string {
+	if n.isWhole {
+		return strconv.FormatInt(n.whole, 10)
+	}
+	return strconv.FormatFloat(n.float, 'g', -1, 64)
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func (a *app) targetExplainCommand() *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use:   "explain <expression>",
+		Short: "Say how an expression is read, what each part selects, and what may be a mistake",
+		Long: `explain takes an expression apart. Each part is said in words, with the number of
+peels that it selects by itself. Then come peels that a single part of an "and"
+keeps out, and parts that select nothing, with what comes near: an ID, a name of
+a fact, the values that it has.
+
+With --file nothing is asked of a master; the file is that of target eval.`,
+		Args: words("expression"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			explain := a.explainLive
+			if file != "" {
+				explain = func(_ *cobra.Command, expr string) (*explained, error) { return explainFile(file, expr) }
+			}
+			e, err := explain(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			names := make([]string, len(e.Peels))
+			for i, id := range e.Peels {
+				names[i] = string(id)
+			}
+			return a.print(e, names, func() error { return a.tellExplained(e) })
+		},
+	}
+	c.Flags().StringVar(&file, "file", "", "read peels and node groups from `FILE`")
+	return c
+}
+
+// explained is what target explain prints as data.
+type explained struct {
+	selection
+	api.Explained
+}
+
+func (a *app) explainLive(cmd *cobra.Command, expr string) (*explained, error) {
+	client, err := a.client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	e, err := client.Explain(cmd.Context(), expr)
+	if err != nil {
+		return nil, err
+	}
+	peels, err := client.Peels(cmd.Context(), expr)
+	if err != nil {
+		return nil, err
+	}
+	all := &explained{selection{expr, make([]target.PeelID, len(peels))}, *e}
+	for i, p := range peels {
+		all.Peels[i] = p.ID
+	}
+	return all, nil
+}
+
+func explainFile(file, expr string) (*explained, error) {
+	fleet, err := readFleet(file)
+	if err != nil {
+		return nil, err
+	}
+	e, err := target.Parse(expr, target.Options{Groups: fleet.Groups})
+	if err != nil {
+		return nil, err
+	}
+	index := target.NewIndex()
+	for _, p := range fleet.Peels {
+		index.Put(p.ID, p.Facts)
+		index.PutSettings(p.ID, p.Settings)
+	}
+	explanation, err := index.Explain(e)
+	if err != nil {
+		return nil, err
+	}
+	return &explained{
+		selection{expr, index.Select(e)}, api.Explained{Parsed: e.String(), Total: index.Len(), Explanation: *explanation},
+	}, nil
+}
+
+// fewSelected is how many IDs people are told.
+const fewSelected = 20
+
+func (a *app) tellExplained(e *explained) error {
+	if e.Parsed != e.Expression {
+		fmt.Fprintln(a.out, "read as", plain(e.Parsed))
+	}
+	fmt.Fprintf(a.out, "%d of %s\n\n", e.Explanation.Peels, count(e.Total, "peel"))
+	rows := table{header: []string{"PART", "PEELS", "MEANING"}}
+	notes := tellParts(&rows, &e.Explanation, 0)
+	if a.noHeaders {
+		rows.header = nil
+	}
+	if err := rows.print(a.out, width(a.out)); err != nil {
+		return err
+	}
+	for i, note := range notes {
+		if i == 0 {
+			fmt.Fprintln(a.out)
+		}
+		fmt.Fprintln(a.out, plain(note))
+	}
+	for i, id := range e.Peels[:min(len(e.Peels), fewSelected)] {
+		if i == 0 {
+			fmt.Fprintln(a.out)
+		}
+		fmt.Fprintln(a.out, id)
+	}
+	if more := len(e.Peels) - fewSelected; more > 0 {
+		fmt.Fprintf(a.out, "… and %d more: -o name tells all\n", more)
+	}
+	return nil
+}
+
+// tellParts adds a row for a part and those below it, and returns what is to be noted about them.
+func tellParts(rows *table, e *target.Explanation, depth int) (notes []string) {
+	rows.add(strings.Repeat("  ", depth)+cmp.Or(e.Term, string(e.Op)), strconv.Itoa(e.Peels), e.Means)
+	name := partText(e)
+	if e.Excludes > 0 {
+		notes = append(notes, fmt.Sprintf("%s alone keeps out %s: %s", name, count(e.Excludes, "peel"), ids(e.Excluded, e.Excludes)))
+	}
+	for _, hint := range e.Hints {
+		notes = append(notes, fmt.Sprintf("%s: %s", name, hint))
+	}
+	for i := range e.Parts {
+		notes = slices.Concat(notes, tellParts(rows, &e.Parts[i], depth+1))
+	}
+	return notes
+}
+
+// partText is the text of a part.
+func partText(e *target.Explanation) string {
+	var parts []string
+	for i := range e.Parts {
+		text := partText(&e.Parts[i])
+		if op := e.Parts[i].Op; op == target.OpAnd || op == target.OpOr {
+			text = "( " + text + " )"
+		}
+		parts = append(parts, text)
+	}
+	switch e.Op {
+	case target.OpTerm:
+		return e.Term
+	case target.OpNot:
+		return "not " + parts[0]
+	}
+	return strings.Join(parts, " "+string(e.Op)+" ")
+}
+
+// ids lists the first of n IDs.
+func ids(first []target.PeelID, n int) string {
+	text := make([]string, len(first))
+	for i, id := range first {
+		text[i] = string(id)
+	}
+	if n > len(first) {
+		text = append(text, "…")
+	}
+	return strings.Join(text, ", ")
+}

@@ -1,0 +1,199 @@
+package target
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// selects works out what an explained part selects, from the terms up, and checks the numbers on the way.
+func selects(t *testing.T, peels map[PeelID]Peel, e *Explanation) map[PeelID]bool {
+	t.Helper()
+	found := map[PeelID]bool{}
+	parts := make([]map[PeelID]bool, len(e.Parts))
+	for i := range e.Parts {
+		parts[i] = selects(t, peels, &e.Parts[i])
+	}
+	for id := range peels {
+		out := slices.DeleteFunc(slices.Clone(parts), func(part map[PeelID]bool) bool { return part[id] })
+		switch e.Op {
+		case OpTerm:
+			found[id] = must(t, e.Term).Match(peels[id])
+		case OpAnd:
+			found[id] = len(out) == 0
+		case OpOr:
+			found[id] = len(out) < len(parts)
+		case OpNot:
+			found[id] = len(out) == 1
+		}
+		if !found[id] {
+			delete(found, id)
+		}
+	}
+	for i, part := range e.Parts {
+		var excluded []PeelID
+		for id := range peels {
+			if e.Op == OpAnd && !parts[i][id] && !slices.ContainsFunc(slices.Delete(slices.Clone(parts), i, i+1), func(p map[PeelID]bool) bool { return !p[id] }) {
+				excluded = append(excluded, id)
+			}
+		}
+		slices.Sort(excluded)
+		if part.Excludes != len(excluded) || !slices.Equal(part.Excluded, excluded[:min(len(excluded), someExcluded)]) {
+			t.Errorf("part %+v keeps out %v", part, excluded)
+		}
+	}
+	if e.Peels != len(found) {
+		t.Errorf("%+v selects %d peels", e, len(found))
+	}
+	return found
+}
+
+func TestAnExplanationCountsWhatEachPartSelects(t *testing.T) {
+	hints := 0
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		w := randomWorld(t, r)
+		for range 20 {
+			text := randomExpr(r, 3)
+			e := must(t, text)
+			explanation, err := w.ix.Explain(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			selects(t, w.peels, explanation)
+			if explanation.Peels != len(w.ix.Select(e)) {
+				t.Errorf("seed %d: %s is explained with %d peels", seed, text, explanation.Peels)
+			}
+			hints += strings.Count(fmt.Sprint(explanation), ".]")
+		}
+	}
+	if hints < 50 {
+		t.Errorf("%d hints in 1200 explanations", hints)
+	}
+}
+
+// mixed is a small fleet with what people get wrong.
+func mixed() *Index {
+	ix := NewIndex()
+	for i := range 12 {
+		ix.Put(PeelID(fmt.Sprintf("web-%02d", i)), Facts{
+			"os": []any{"Ubuntu", "Debian", "Ubuntu"}[i%3], "mem_mb": int64(1024 * i), "ipv4": []any{fmt.Sprintf("10.0.0.%d", i)},
+			"disks": []any{map[string]any{"dev": "sda"}},
+		})
+	}
+	ix.Put("db-1", Facts{"os": "Debian"})
+	ix.Put("db-11", nil)
+	ix.PutSettings("db-1", map[string]any{"nginx": map[string]any{"workers": int64(4)}})
+	return ix
+}
+
+func TestHintsNameTheMistake(t *testing.T) {
+	ix := mixed()
+	for expr, want := range map[string]string{
+		"web-1":                  "No peel has the ID web-1; 2 IDs begin so: write web-1*.",
+		"wbe-01":                 "No peel has the ID wbe-01; near is web-01.",
+		"mail":                   "No peel has the ID mail.",
+		"WEB-*":                  "Upper and lower case count in IDs: without that WEB-* would select 12 peels.",
+		"mail-*":                 "",
+		`E@b-\d+$`:               `It matches at the beginning of an ID alone, and case counts: E@(?i).*(b-\d+$) would select 14 peels.`,
+		"E@db-1":                 "It matches the beginning of an ID and so selects db-11 too; with $ at its end it would select 1 peel.",
+		"E@db-1$":                "",
+		"E@mail":                 "",
+		"L@db-1,bd-1":            "No peel has the ID bd-1; near is db-1.",
+		"L@p1,p2,p3,p4,p5,p6":    "6 of these 6 IDs are of no peel.",
+		"G@oss:ubuntu":           "No peel has a fact oss; near is os.",
+		"G@os:ubunut":            "Where peels have a fact os it is ubuntu (8), debian (5).",
+		"G@MEM_MB:>=1":           "No peel has a fact MEM_MB; near is mem_mb.",
+		"G@mem_mb:>99999":        "Where peels have a fact mem_mb it is 0 (1), 1024 (1), 10240 (1), 11264 (1), 2048 (1), and 7 other values.",
+		"G@disks:dve:sda":        "No peel has a fact disks:dve; near is dev.",
+		"G@disks:dev:sdb":        "Where peels have a fact disks:dev it is sda (12).",
+		"G@zone":                 "No peel has a fact zone.",
+		"G@os:ubuntu":            "",
+		"I@nginx:workers:5":      "Where peels have a setting nginx:workers it is 4 (1).",
+		"I@ngnix:workers:4":      "No peel has a setting ngnix; near is nginx.",
+		"S@192.168.0.0/16":       "Peels have told 12 addresses, none of that network.",
+		"not G@os:debian":        "Peels that have no fact os at all are selected as well: 1.",
+		"not mail":               "What follows not selects no peel, so nothing is taken away.",
+		"web-* and not L@web-03": "",
+	} {
+		explanation, err := ix.Explain(must(t, expr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(explanation.Hints, "\n"); got != want && (want == "" || !strings.Contains(got, want)) {
+			t.Errorf("%s: %q, want %q", expr, got, want)
+		}
+	}
+	for expr, want := range map[string]string{
+		"S@10.0.0.0/8": "No peel has told an address in its facts ipv4 and ipv6.", "web-01": "",
+	} {
+		explanation, err := NewIndex().Explain(must(t, expr))
+		if err != nil || strings.Join(explanation.Hints, "") != want {
+			t.Errorf("%s of an empty fleet: %+v, %v", expr, explanation, err)
+		}
+	}
+}
+
+func TestTermsAreSaidInWords(t *testing.T) {
+	groups, errs := ParseGroups(map[string][]string{"front": {"web-*"}})
+	if errs != nil {
+		t.Fatal(errs)
+	}
+	for expr, want := range map[string]string{
+		"*":                "every peel",
+		"web-01":           "the peel web-01",
+		"web-*":            "peels whose ID fits web-*",
+		`E@web-\d`:         `peels whose ID begins with a match of web-\d`,
+		"L@a":              "the peel a",
+		"L@a,b":            "the 2 peels of these IDs",
+		"S@10.0.0.1":       "peels with an address in 10.0.0.1/32, by their facts ipv4 and ipv6",
+		"G@os":             "peels with a fact os",
+		"G@os:ubuntu":      "peels whose fact os is ubuntu (or is a map with the key ubuntu)",
+		"G@os:ubu*":        "peels whose fact os fits ubu* (or is a map with the key ubu*)",
+		"G@mem_mb:>=4.5":   "peels whose fact mem_mb is a number >= 4.5",
+		"G@disks:dev:sda":  "peels whose fact disks:dev is sda, or disks is dev:sda (or is a map with the key sda)",
+		"P@os:(a|b)":       "peels whose fact os begins with a match of (a|b) (or is a map with the key (a|b))",
+		"I@nginx":          "peels with a setting nginx",
+		"N@front":          "the node group front",
+		"a or b":           "any of these",
+		"a and b":          "all of these",
+		"not a":            "all peels but these",
+		"G@a:b:c:d:e:f:1*": "peels whose fact a:b:c:d:e:f fits 1*, or a:b:c:d:e fits f:1*, or a:b:c:d fits e:f:1*, or a:b:c fits d:e:f:1* (or is a map with the key 1*)",
+	} {
+		e, err := Parse(expr, Options{Groups: groups})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if explanation, err := mixed().Explain(e); err != nil || explanation.Means != want {
+			t.Errorf("%s: %q, want %q; %v", expr, explanation.Means, want, err)
+		}
+	}
+}
+
+func TestAnExplanationIsBounded(t *testing.T) {
+	ix := bigIndex(2000)
+	many := make([]string, MaxExplained)
+	for i := range many {
+		many[i] = fmt.Sprintf("%s-%d", strings.Repeat("x", 100), i)
+	}
+	explanation, err := ix.Explain(must(t, strings.Join(many, " or ")))
+	if err != nil || len(explanation.Parts) != MaxExplained {
+		t.Fatal(err)
+	}
+	hints := 0
+	for _, p := range explanation.Parts {
+		hints += len(p.Hints)
+	}
+	if hints != maxSearches {
+		t.Errorf("%d hints", hints)
+	}
+	if _, err := ix.Explain(must(t, strings.Join(append(many, "x"), " or "))); err == nil || !strings.Contains(err.Error(), "201 terms") {
+		t.Errorf("one more term: %v", err)
+	}
+	long, err := ix.Explain(must(t, "L@"+strings.Join(many[:100], ",")))
+	if err != nil || len(long.Term) > longText+len("…") {
+		t.Errorf("a long term is told with %d bytes, %v", len(long.Term), err)
+	}
+}
