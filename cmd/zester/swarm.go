@@ -2,11 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
-	"log/slog"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +27,7 @@ A simulated peel is the real one without cmd.run and without the facts of its ho
 			if err != nil {
 				return err
 			}
-			o.TLS, o.Worker, o.Out, o.Log = !plain, []string{exe, "swarm", "peels"}, a.errOut, slog.DiscardHandler
+			o.TLS, o.Worker, o.Out = !plain, []string{exe, "swarm", "peels"}, a.errOut
 			report, err := swarm.Run(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -58,31 +54,5 @@ func (a *app) printSwarm(r *swarm.Report) error {
 		e.SetIndent("", "  ")
 		return e.Encode(r)
 	}
-	encryption := "TLS"
-	if !r.TLS {
-		encryption = "no TLS"
-	}
-	fmt.Fprintf(a.out, "%d peels in %d processes, a credential each, %s, median of %d; %s\n\n", r.Peels, r.Procs, encryption, r.Rounds, r.Machine)
-	writeFigures(a.out, r.Figures)
-	return nil
-}
-
-// writeFigures prints a table that Markdown shows as one too.
-func writeFigures(w io.Writer, figures []swarm.Figure) {
-	fmt.Fprintf(w, "| %-58s | %12s | %12s | %6s |\n|%s|%s:|%s:|%s:|\n", "figure", "measured", "bare bus", "ratio",
-		"------------------------------------------------------------", "-------------", "-------------", "-------")
-	for _, f := range figures {
-		bare, ratio := "", ""
-		if f.Bare > 0 {
-			bare, ratio = amount(f.Bare, f.Unit), strconv.FormatFloat(f.Ratio, 'f', 2, 64)
-		}
-		fmt.Fprintf(w, "| %-58s | %12s | %12s | %6s |\n", f.Name, amount(f.Value, f.Unit), bare, ratio)
-	}
-}
-
-func amount(v float64, unit string) string {
-	if unit == "" {
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	return fmt.Sprintf("%.3g %s", v, unit)
+	return r.Markdown(a.out)
 }

@@ -2,6 +2,7 @@ package swarm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -55,15 +56,11 @@ func (r *run) bare(ctx context.Context) (b baseline, err error) {
 		return b, err
 	}
 	defer func() { s.stop() }()
+	defer func() { err = errors.Join(err, r.dismiss()) }()
 	before, began := own(), time.Now()
 	if err := r.hire(ctx, s.orders()); err != nil {
 		return b, err
 	}
-	defer func() {
-		if e := r.dismiss(); err == nil {
-			err = e
-		}
-	}()
 	if err := s.wait(ctx, r.o.Peels); err != nil {
 		return b, err
 	}
@@ -129,7 +126,7 @@ func (s *bus) wait(ctx context.Context, n int) error {
 	for got := range n {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d connections have spoken: %w", got, n, ctx.Err())
+			return fmt.Errorf("%d of %d connections have spoken: %w", got, n, context.Cause(ctx))
 		case <-s.heard:
 		}
 	}
@@ -204,7 +201,7 @@ func (s *bus) put(ctx context.Context) (float64, error) {
 	}
 	select {
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return 0, context.Cause(ctx)
 	case <-s.js.PublishAsyncComplete():
 	}
 	return float64(s.r.o.Peels) / time.Since(began).Seconds(), nil

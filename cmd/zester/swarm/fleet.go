@@ -64,12 +64,12 @@ func (r *run) product(ctx context.Context, b baseline) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.end()) }()
+	defer func() { err = errors.Join(err, r.dismiss()) }()
 	before, began := own(), time.Now()
 	o := orders{URL: f.info.URL, CA: f.info.CA, Keys: auth.Dir(r.path("master")), Dir: r.path("peels")}
 	if err := r.hire(ctx, o); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.dismiss()) }()
 	if err := f.until(ctx, "applied", int64(r.o.Peels), f.applied.Load); err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (f *fleet) until(ctx context.Context, what string, n int64, count func() in
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %d of %d after %v: %w", what, got, n, patience, ctx.Err())
+			return fmt.Errorf("%s: %d of %d after %v: %w", what, got, n, patience, context.Cause(ctx))
 		case err := <-f.ended:
 			f.ended <- err
 			return errors.Join(errors.New("the master has ended"), err)

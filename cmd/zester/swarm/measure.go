@@ -190,7 +190,7 @@ func (f *fleet) idle(ctx context.Context) error {
 	before := cpuTime()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	case <-time.After(f.r.o.Idle):
 	}
 	f.r.figure("processor of idle master and bus", "%", 100*(cpuTime()-before).Seconds()/f.r.o.Idle.Seconds(), 0)

@@ -38,28 +38,8 @@ type Options struct {
 	TLS    bool          // the bus encrypts, as it does beyond loopback
 	Idle   time.Duration // how long the idle master is watched; 0: not at all
 	Worker []string      // program and arguments that call [Work]
-	Out    io.Writer     // progress; each Write is of whole lines
-	Log    slog.Handler  // of the daemons
-}
-
-// A Figure is one thing that was measured.
-type Figure struct {
-	Name  string  `json:"name"`
-	Unit  string  `json:"unit"` // s, ms, KiB, 1/s, %, or empty for a number
-	Value float64 `json:"value"`
-	Bare  float64 `json:"bare,omitempty"`  // of the bare bus with the same traffic; 0: there is no such thing
-	Ratio float64 `json:"ratio,omitempty"` // Value to Bare
-}
-
-// A Report is all that was measured in one run.
-type Report struct {
-	Version int      `json:"version"` // of this form: 1
-	Machine Machine  `json:"machine"`
-	Peels   int      `json:"peels"`
-	Procs   int      `json:"procs"`
-	Rounds  int      `json:"rounds"`
-	TLS     bool     `json:"tls"`
-	Figures []Figure `json:"figures"`
+	Out    io.Writer     // progress; each Write is of whole lines; nil: none
+	Log    slog.Handler  // of the daemons; nil: none
 }
 
 // A run is one measurement under way.
@@ -68,6 +48,7 @@ type run struct {
 	dir     string
 	report  *Report
 	workers []*worker
+	fail    context.CancelCauseFunc // ends the run
 }
 
 // Run measures, removes everything that it made, and returns the report. An error says in which part it happened.
@@ -82,7 +63,13 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.Rounds == 0 {
 		o.Rounds = 5
 	}
-	dir, err := os.MkdirTemp(stateDir(), "zester-swarm-")
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	if o.Log == nil {
+		o.Log = slog.DiscardHandler
+	}
+	dir, err := os.MkdirTemp(stateDir(), statePrefix()+"*")
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a directory for the swarm: %w", err)
 	}
@@ -91,7 +78,9 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{o: o, dir: dir, report: &Report{Version: 1, Machine: machine, Peels: o.Peels, Procs: o.Procs, Rounds: o.Rounds, TLS: o.TLS}}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	r := &run{o: o, dir: dir, fail: fail, report: &Report{Version: 1, Machine: machine, Peels: o.Peels, Procs: o.Procs, Rounds: o.Rounds, TLS: o.TLS}}
 	bare, err := r.bare(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("cannot measure the bare bus: %w", err)
@@ -109,6 +98,9 @@ func stateDir() string {
 	}
 	return ""
 }
+
+// statePrefix is how the names of the directories begin that this process makes there.
+func statePrefix() string { return fmt.Sprintf("zester-swarm-%d-", os.Getpid()) }
 
 func (r *run) path(name string) string { return filepath.Join(r.dir, name) }
 

@@ -50,19 +50,17 @@ type worker struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	said  bytes.Buffer // on its standard error
+	ended chan error   // one value, when said is complete
 }
 
-// hire starts the workers, each with its share of the peels.
+// hire starts the workers, each with its share of the peels. One that ends before it is dismissed ends the run.
 func (r *run) hire(ctx context.Context, o orders) error {
 	for i := range r.o.Procs {
 		o.From, o.To = r.o.Peels*i/r.o.Procs, r.o.Peels*(i+1)/r.o.Procs
-		data, err := json.Marshal(o)
-		if err != nil {
-			return err
-		}
-		w := &worker{cmd: exec.CommandContext(ctx, r.o.Worker[0], r.o.Worker[1:]...)}
+		w := &worker{cmd: exec.CommandContext(ctx, r.o.Worker[0], r.o.Worker[1:]...), ended: make(chan error, 1)}
 		w.cmd.Stderr = &w.said
 		w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+		var err error
 		if w.stdin, err = w.cmd.StdinPipe(); err != nil {
 			return err
 		}
@@ -70,7 +68,15 @@ func (r *run) hire(ctx context.Context, o orders) error {
 			return fmt.Errorf("cannot start a process for peels: %w", err)
 		}
 		r.workers = append(r.workers, w)
-		if _, err := w.stdin.Write(append(data, '\n')); err != nil {
+		go func() {
+			err := w.cmd.Wait()
+			if err != nil {
+				err = fmt.Errorf("a process of peels: %w: %.500s", err, bytes.TrimSpace(w.said.Bytes()))
+				r.fail(err)
+			}
+			w.ended <- err
+		}()
+		if err := json.NewEncoder(w.stdin).Encode(o); err != nil {
 			return fmt.Errorf("cannot tell a process its peels: %w", err)
 		}
 	}
@@ -79,14 +85,12 @@ func (r *run) hire(ctx context.Context, o orders) error {
 
 // dismiss ends the workers and returns what went wrong with them.
 func (r *run) dismiss() error {
-	var errs []error
 	for _, w := range r.workers {
 		_ = w.stdin.Close()
 	}
+	var errs []error
 	for _, w := range r.workers {
-		if err := w.cmd.Wait(); err != nil {
-			errs = append(errs, fmt.Errorf("a process of peels: %w: %.500s", err, bytes.TrimSpace(w.said.Bytes())))
-		}
+		errs = append(errs, <-w.ended)
 	}
 	r.workers = nil
 	return errors.Join(errs...)

@@ -1,0 +1,117 @@
+package swarm
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// simulate is the argument by which a test starts its own program as a process of peels.
+const simulate = "simulate-peels"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == simulate {
+		if err := Work(context.Background(), os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// workers is what Options.Worker says in tests.
+func workers(t testing.TB) []string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{exe, simulate}
+}
+
+func TestEveryFigureOfASmallFleet(t *testing.T) {
+	report, err := Run(t.Context(), Options{Peels: 20, Procs: 3, Rounds: 1, TLS: true, Worker: workers(t), Out: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(cmp.Or(stateDir(), os.TempDir()), statePrefix()+"*")); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	for _, f := range report.Figures {
+		lost := strings.Contains(f.Name, "lost")
+		if lost != (f.Value == 0) {
+			t.Errorf("%s: %v", f.Name, f.Value)
+		}
+		if f.Bare != 0 && f.Ratio != f.Value/f.Bare {
+			t.Errorf("%s: the ratio of %v to %v is %v", f.Name, f.Value, f.Bare, f.Ratio)
+		}
+	}
+	for _, want := range []string{"every peel connected and current", "test.ping of all: ended, every return stored", "restart of the server: every peel back"} {
+		if f := figure(report, want); f.Bare == 0 {
+			t.Errorf("%s: nothing of the bare bus stands beside it", want)
+		}
+	}
+	reads(t, report)
+}
+
+// reads checks the two forms in which a report is kept.
+func reads(t *testing.T, report *Report) {
+	t.Helper()
+	data, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Report
+	if err := json.Unmarshal(data, &again); err != nil || !reflect.DeepEqual(&again, report) {
+		t.Errorf("read back: %+v, %v", again, err)
+	}
+	var text strings.Builder
+	if err := report.Markdown(&text); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(text.String(), "20 peels in 3 processes, a credential each, TLS, median of 1; "+report.Machine.String()+"\n\n| figure ") {
+		t.Errorf("it begins otherwise: %s", &text)
+	}
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")[2:]
+	if len(lines) != 2+len(report.Figures) {
+		t.Errorf("%d lines for %d figures", len(lines), len(report.Figures))
+	}
+	for _, line := range lines {
+		if strings.Count(line, "|") != 5 {
+			t.Errorf("not a row of four cells: %s", line)
+		}
+	}
+}
+
+// figure is the figure of a name, zero if there is none.
+func figure(r *Report, name string) Figure {
+	for _, f := range r.Figures {
+		if f.Name == name {
+			return f
+		}
+	}
+	return Figure{}
+}
+
+func TestASizeThatCannotBeRunIsRefused(t *testing.T) {
+	for _, n := range []int{-1, 0, MaxPeels + 1} {
+		if _, err := Run(t.Context(), Options{Peels: n}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("cannot run %d peels", n)) {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+}
+
+func TestPeelsThatCannotBeStartedEndTheRun(t *testing.T) {
+	exe := workers(t)[0]
+	_, err := Run(t.Context(), Options{Peels: 1, Worker: []string{exe, "-test.run", "^$", "-test.unknown"}, Out: t.Output()})
+	if err == nil || !strings.Contains(err.Error(), "a process of peels") {
+		t.Errorf("%v", err)
+	}
+}
