@@ -49,6 +49,22 @@ type Store struct {
 // the connection of js was away must not be sent later: connect with nats.ReconnectBufSize(-1).
 func NewStore(js jetstream.JetStream) *Store { return &Store{js: js} }
 
+// A Position is a state of the bucket. Nothing was written between two readings that are equal.
+type Position struct {
+	Created time.Time // of the bucket's stream: it may have been made anew
+	Last    uint64    // sequence of the last write
+}
+
+// Position asks the stream's leader where the bucket stands.
+func (s *Store) Position(ctx context.Context) (Position, error) {
+	stream, err := s.js.Stream(ctx, bucketStream)
+	if err != nil {
+		return Position{}, fmt.Errorf("cannot read the published settings: %w", err)
+	}
+	info := stream.CachedInfo()
+	return Position{info.Created, info.State.LastSeq}, nil
+}
+
 // Load reads what the bucket holds for all peels. It either returns all that was there when it began, or an error:
 // a document that gets lost on the way is noticed by the consumer's numbering.
 func (s *Store) Load(ctx context.Context) (Heads, error) {

@@ -5,87 +5,184 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
+const (
+	settingsWait  = 30 * time.Second // for the settings of all peels
+	documentsOnce = 32               // read at a time
+)
+
 // A selector evaluates expressions on the live fleet. Facts are always current in the index; what an expression says
-// of the repo, its node groups and the settings that it gives, is read when it says so.
+// of the repo, its node groups and the settings that it gives, is read when it says so, and only if it has changed.
 type selector struct {
 	js    jetstream.JetStream
 	index *target.Index
 	store *settings.Store
 
+	loading singleflight.Group // of the settings: all who wait share one
+
 	mu      sync.Mutex
 	rollout jetstream.KeyValue                // nil until it is needed
+	at      settings.Position                 // of the bucket, whose settings are in the index
 	loaded  map[target.PeelID]settings.Digest // of the settings in the index
 }
 
 // selected are the peels that an expression selects, sorted.
 func (s *selector) selected(ctx context.Context, expr string) (*target.Expr, []target.PeelID, error) {
-	var groups target.Groups
-	if strings.ContainsRune(expr, 'N') { // N@, also with a delimiter of its own
-		var err error
-		if groups, err = s.groups(ctx); err != nil {
-			return nil, nil, err
-		}
-	}
-	e, err := target.Parse(expr, target.Options{Groups: groups})
+	e, err := s.parse(ctx, expr)
 	if err != nil {
 		return nil, nil, err
-	}
-	if e.UsesSettings() {
-		if err := s.loadSettings(ctx); err != nil {
-			return nil, nil, err
-		}
 	}
 	return e, s.index.Select(e), nil
 }
 
-func (s *selector) groups(ctx context.Context) (target.Groups, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.rollout == nil {
+// parse reads an expression and sees to it that the index knows what it asks for.
+func (s *selector) parse(ctx context.Context, expr string) (*target.Expr, error) {
+	var groups target.Groups
+	if strings.ContainsRune(expr, 'N') { // N@, also with a delimiter of its own
 		var err error
-		if s.rollout, err = s.js.KeyValue(ctx, "rollout"); err != nil {
-			return nil, fmt.Errorf("cannot read the node groups: %w", err)
+		if groups, err = s.groups(ctx); err != nil {
+			return nil, err
 		}
 	}
-	return settings.LoadGroups(ctx, s.rollout)
+	e, err := target.Parse(expr, target.Options{Groups: groups})
+	if err != nil || !e.UsesSettings() {
+		return e, err
+	}
+	return e, s.loadSettings(ctx)
 }
 
-// loadSettings brings the index to what the peels have been given. Peels with equal settings cost one read together.
+func (s *selector) groups(ctx context.Context) (target.Groups, error) {
+	s.mu.Lock()
+	rollout := s.rollout
+	s.mu.Unlock()
+	if rollout == nil {
+		var err error
+		if rollout, err = s.js.KeyValue(ctx, "rollout"); err != nil {
+			return nil, fmt.Errorf("cannot read the node groups: %w", err)
+		}
+		s.mu.Lock()
+		s.rollout = rollout
+		s.mu.Unlock()
+	}
+	return settings.LoadGroups(ctx, rollout)
+}
+
+// loadSettings brings the index to what the peels had been given when it was called, or later.
 func (s *selector) loadSettings(ctx context.Context) error {
+	// The first load may have begun before the call, the second has not.
+	for range 2 {
+		now, err := s.store.Position(ctx)
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		known := s.at
+		s.mu.Unlock()
+		if now == known {
+			return nil
+		}
+		load := s.loading.DoChan("", func() (any, error) {
+			// Who asked first may leave; the others still wait.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settingsWait)
+			defer cancel()
+			return nil, s.load(ctx)
+		})
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cannot read the published settings: %w", ctx.Err())
+		case done := <-load:
+			if done.Err != nil {
+				return done.Err
+			}
+		}
+	}
+	return nil
+}
+
+// load reads what has changed in the bucket since the last time. One at a time.
+func (s *selector) load(ctx context.Context) error {
+	at, err := s.store.Position(ctx)
+	if err != nil {
+		return err
+	}
 	heads, err := s.store.Load(ctx)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	values := map[settings.Digest]map[string]any{}
+	loaded := s.loaded
+	s.mu.Unlock()
+	values, err := s.read(ctx, heads, loaded)
+	if err != nil {
+		return err
+	}
+	now := make(map[target.PeelID]settings.Digest, len(heads))
+	for id, digest := range loaded {
+		switch head := heads.Of(id); {
+		case head.Err != nil:
+			now[id] = digest // what was readable stays
+		case head.Peel != id:
+			s.index.PutSettings(id, nil)
+		}
+	}
 	for _, head := range heads {
-		if head.Peel == "" || s.loaded[head.Peel] == head.Digest {
+		if head.Peel == "" {
 			continue
 		}
-		v, ok := values[head.Digest]
-		if !ok {
-			doc, _, err := s.store.Get(ctx, head.Peel)
+		v, changed := values[head.Digest]
+		switch {
+		case loaded[head.Peel] == head.Digest:
+		case changed:
+			s.index.PutSettings(head.Peel, v)
+		default:
+			at = settings.Position{} // the document has changed since; the next expression sees it
+			continue
+		}
+		now[head.Peel] = head.Digest
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at, s.loaded = at, now
+	return nil
+}
+
+// read returns the settings by their digests, of those peels whose are not loaded. Peels with equal settings cost one
+// reading together. A document that is not there any more is left out.
+func (s *selector) read(ctx context.Context, heads settings.Heads, loaded map[target.PeelID]settings.Digest) (map[settings.Digest]map[string]any, error) {
+	wanted := map[settings.Digest]target.PeelID{}
+	for _, head := range heads {
+		if head.Peel != "" && loaded[head.Peel] != head.Digest {
+			wanted[head.Digest] = head.Peel
+		}
+	}
+	var mu sync.Mutex
+	values := map[settings.Digest]map[string]any{}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(documentsOnce)
+	for digest, peel := range wanted {
+		g.Go(func() error {
+			doc, _, err := s.store.Get(ctx, peel)
+			if err != nil || doc == nil || doc.Digest != digest {
+				return err
+			}
+			v, err := doc.Values()
 			if err != nil {
 				return err
 			}
-			if doc == nil || doc.Digest != head.Digest {
-				continue // it has changed since; the next expression sees it
-			}
-			if v, err = doc.Values(); err != nil {
-				return err
-			}
-			values[head.Digest] = v
-		}
-		s.index.PutSettings(head.Peel, v)
-		s.loaded[head.Peel] = head.Digest
+			mu.Lock()
+			defer mu.Unlock()
+			values[digest] = v
+			return nil
+		})
 	}
-	return nil
+	return values, g.Wait()
 }

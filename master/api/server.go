@@ -67,9 +67,7 @@ func NewServer(o ServerOptions) *Server {
 	}
 	return &Server{
 		o: o, nc: o.JetStream.Conn(), log: o.Log, questions: make(chan func(context.Context), answerQueue),
-		targets: selector{
-			js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream), loaded: map[target.PeelID]settings.Digest{},
-		},
+		targets: selector{js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream)},
 	}
 }
 
@@ -263,7 +261,7 @@ func (s *Server) Resolve(ctx context.Context, q ResolveRequest) (*Resolved, erro
 }
 
 func (s *Server) explain(ctx context.Context, q ExplainRequest) (*Explained, error) {
-	e, _, err := s.targets.selected(ctx, q.Expr)
+	e, err := s.targets.parse(ctx, q.Expr)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,8 @@
 // Who a message is from is said by its subject alone, which the bus enforces.
 // A message that contradicts its subject, that is no facts, or that is beyond
 // the limits is refused, counted and logged, and changes nothing; the peel's
-// earlier facts stay in force until the next start.
+// earlier facts stay in force until the next start. Two IDs that have one form on the bus are one peel to it: the one
+// that was heard last is in the index, and the log names both.
 //
 // A peel is online while heartbeats or facts of it arrive. Heartbeats are not
 // stored: after a start the first ones are up to half a minute away.
@@ -176,7 +177,11 @@ func (f *Feed) put(wireID string, facts wire.Facts) {
 	was, renamed := f.ids[wireID]
 	f.ids[wireID] = facts.Peel
 	f.mu.Unlock()
-	changed := renamed && was != facts.Peel && f.index.Remove(was)
+	renamed = renamed && was != facts.Peel
+	if renamed {
+		f.log.Warn("two peels are one on the bus, or one was renamed", "peel", facts.Peel, "before", was)
+	}
+	changed := renamed && f.index.Remove(was)
 	if f.index.Put(facts.Peel, facts.Facts) || changed {
 		f.changed()
 	}

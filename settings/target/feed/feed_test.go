@@ -252,14 +252,19 @@ func TestRefusedFactsChangeNothing(t *testing.T) {
 	}
 }
 
-func TestARenamedPeelReplacesItsOldID(t *testing.T) {
+func TestTwoIDsOfOneFormAreFlaggedAndTheLastOneCounts(t *testing.T) {
 	bubble(t, func(t *fleet) {
-		f, _ := t.start()
+		f, stop := t.start()
 		t.facts("a.b", nil)
 		t.facts("a_b", nil)
+		t.facts("a_b", target.Facts{"os": "debian"})
 		t.want(f, "a_b")
 		if _, online := f.Presence("a.b"); online {
 			t.Error("the old ID is online")
+		}
+		stop()
+		if logs := t.logs.String(); strings.Count(logs, "two peels are one") != 1 || !strings.Contains(logs, "peel=a_b before=a.b") {
+			t.Errorf("logged:\n%s", logs)
 		}
 	})
 }
