@@ -37,6 +37,7 @@ func (t *term) answer(ctx context.Context) error {
 	endpoints := map[string]func(context.Context, micro.Request) (any, error){
 		"status": func(context.Context, micro.Request) (any, error) { return t.status(), nil },
 		"now":    t.now, "approve": t.approve, "pause": t.pause, "resume": t.resume,
+		"pin": t.pin, "unpin": t.unpin, "history": t.pastAttempts,
 		"peels": t.peels,
 	}
 	for verb, handle := range endpoints {

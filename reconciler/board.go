@@ -20,6 +20,7 @@ import (
 type board struct {
 	mu   sync.Mutex
 	sync status.Sync
+	past []status.Attempt // as the record has them, never changed in place
 }
 
 func newBoard(s status.Sync) *board {
@@ -113,17 +114,29 @@ func (b *board) block(w *blocked) {
 	b.sync.Blocked = w.Hash
 }
 
-// suspend shows who has suspended the rollout, nil if nobody has.
-func (b *board) suspend(by *approval) {
-	if by == nil {
-		b.clear(status.Suspended)
+// suspend shows whether new commits wait, and for what.
+func (b *board) suspend(r *record) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sync.Pinned = nil
+	c := status.Condition{Type: status.Suspended, Status: true}
+	switch p := r.Pinned; {
+	case p != nil:
+		b.sync.Pinned = &status.Pin{Commit: p.Commit, By: p.By, Time: p.Time, UntilNewer: p.UntilNewer}
+		c.Reason, c.Message = "Pinned", fmt.Sprintf("to %s by %s at %s: new commits wait for zester sync unpin", p.Commit.Short(), p.By, stamp(p.Time))
+		if p.UntilNewer {
+			c.Message += ", or for the first that comes after it and after what was known then"
+		}
+	case r.Suspended != nil:
+		c.Reason, c.Message = "Paused", fmt.Sprintf("by %s at %s: new commits wait for zester sync resume", r.Suspended.By, stamp(r.Suspended.Time))
+	default:
+		b.down(status.Suspended)
 		return
 	}
-	b.set(status.Condition{
-		Type: status.Suspended, Status: true, Reason: "Paused",
-		Message: fmt.Sprintf("by %s at %s: new commits wait for zester sync resume", by.By, by.Time.UTC().Format(time.RFC3339)),
-	})
+	b.put(c)
 }
+
+func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 // good shows the revision that was just put in force, and who stays behind.
 func (b *board) good(c gitrepo.Commit, r record, writes int, p *plan.Plan) {
@@ -263,4 +276,20 @@ func (b *board) inForce(c gitrepo.Commit, r record) {
 		Type: status.Ready, Status: true, Reason: "InForce", ObservedRevision: commit,
 		Message: commit.Short() + " " + c.Subject(),
 	})
+}
+
+// remember shows what the record says of the past.
+func (b *board) remember(attempts []status.Attempt) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.past = attempts
+}
+
+// attempts are those that are remembered, the newest first.
+func (b *board) attempts() []status.Attempt {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := slices.Clone(b.past)
+	slices.Reverse(all)
+	return all
 }

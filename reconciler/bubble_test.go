@@ -67,10 +67,12 @@ func inBubble(t *testing.T, files fstest.MapFS, f func(b *bench)) {
 		}
 		b.nc = bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))
 		b.ops = bus.Conn(t, auth.RoleOperator, "op")
+		t.Cleanup(func() {
+			if b.stop != nil {
+				b.stop()
+			}
+		})
 		f(b)
-		if b.stop != nil {
-			b.stop()
-		}
 	})
 }
 

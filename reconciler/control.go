@@ -42,6 +42,7 @@ func (t *term) approve(ctx context.Context, req micro.Request) (any, error) {
 			return &refusal{fmt.Sprintf("cannot approve plan %.64s: the one that waits is %s", q.Hash, r.Blocked.Hash)}
 		}
 		r.Approved = &approval{Hash: r.Blocked.Hash, By: asker(req), Time: time.Now()}
+		r = r.by(r.Blocked.Commit, asker(req))
 		r.Blocked = nil
 		t.tried = gitrepo.Hash{}
 		t.r.log.Info("plan approved", "plan", r.Approved.Hash, "by", r.Approved.By)

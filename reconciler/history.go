@@ -16,6 +16,9 @@ func (t *term) history() plan.History {
 }
 
 func (t *term) parents(c settings.Commit) ([]settings.Commit, error) {
+	if _, archived := t.archived[c]; archived {
+		return nil, nil // its history is not at hand: what it holds is ascribed to it
+	}
 	h, err := gitrepo.ParseHash(string(c))
 	if err != nil {
 		return nil, err
@@ -53,6 +56,9 @@ func (t *term) read(c settings.Commit, path string) ([]byte, error) {
 }
 
 func (t *term) author(c settings.Commit) (string, time.Time, error) {
+	if info, archived := t.archived[c]; archived {
+		return byline(info), info.Time, nil
+	}
 	h, err := gitrepo.ParseHash(string(c))
 	if err != nil {
 		return "", time.Time{}, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -39,6 +40,9 @@ type record struct {
 
 	Rollout *rollout  `json:"rollout,omitempty"` // the revision that goes out in waves; Commit stays in force meanwhile
 	Skipped []skipped `json:"skipped,omitempty"` // what was rolled back, the newest last
+	Pinned  *pin      `json:"pinned,omitempty"`  // the revision that is held, nil while the branch is followed
+
+	History []status.Attempt `json:"history,omitempty"` // the newest last
 }
 
 // A blocked revision waits until its plan is approved or the branch moves on.
@@ -61,13 +65,30 @@ func (r *record) letThrough(commit settings.Commit) bool {
 }
 
 // inForce returns the record for a revision that is given to the whole fleet.
-func (r record) inForce(commit settings.Commit, generation uint64, done bool) record {
+func (t *term) inForce(c gitrepo.Commit, done bool) record {
+	r, commit := t.last, settings.Commit(c.Hash.String())
 	if r.Commit != commit {
 		r.Since = time.Now()
 		r.Blocked = nil
+		r = t.note(r, c, status.OutcomeProgressing, "")
 	}
-	r.Commit, r.Generation, r.Done, r.Rollout = commit, generation, done, nil
+	if last := len(r.History) - 1; done && last >= 0 && r.History[last].Outcome == status.OutcomeProgressing {
+		r = t.note(r, c, status.OutcomeApplied, "")
+	}
+	r.Commit, r.Done, r.Rollout = commit, done, nil
 	return r
+}
+
+// inUse are the revisions that must stay at hand.
+func (r *record) inUse() []settings.Commit {
+	use := []settings.Commit{r.Commit}
+	if r.Rollout != nil {
+		use = append(use, r.Rollout.Commit)
+	}
+	if r.Pinned != nil {
+		use = append(use, r.Pinned.Commit)
+	}
+	return use
 }
 
 // readRecord returns the zero record where there is none.
@@ -100,6 +121,7 @@ func (t *term) writeRecord(ctx context.Context, r record) error {
 		return fmt.Errorf("cannot record what is rolled out: %w", err)
 	}
 	t.last, t.revision = r, revision
+	t.board.remember(r.History)
 	return nil
 }
 
@@ -129,17 +151,17 @@ func (t *term) base(ctx context.Context) plan.Base {
 }
 
 // publish gives the revision to the whole fleet and returns how many documents that took.
-func (t *term) publish(ctx context.Context, p *plan.Plan, s *gitrepo.Snapshot) (int, error) {
+func (t *term) publish(ctx context.Context, p *plan.Plan, s *source) (int, error) {
 	commit := settings.Commit(s.Commit.Hash.String())
 	t.progress.want(p, t.heads)
 	if err := t.publishGroups(ctx, p.Groups); err != nil {
 		return 0, err
 	}
-	writes, err := t.deliver(ctx, t.last.inForce(commit, t.last.Generation, false), portion{commit, p.Peels})
+	writes, err := t.deliver(ctx, t.inForce(s.Commit, false), portion{commit, p.Peels})
 	if err != nil || t.last.Commit == commit && t.last.Done && t.last.Rollout == nil {
 		return writes, err
 	}
-	return writes, t.writeRecord(ctx, t.last.inForce(commit, t.last.Generation, true))
+	return writes, t.writeRecord(ctx, t.inForce(s.Commit, true))
 }
 
 // A portion is what some peels are to run by one revision.

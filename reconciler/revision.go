@@ -24,7 +24,7 @@ func (t *term) refuse(ctx context.Context, head gitrepo.Hash, err error) error {
 			messages = append(messages, e.Error())
 		}
 	} else if guard, ok := errors.AsType[*plan.BlockedError](err); ok {
-		r := t.last
+		r := t.note(t.last, t.commitInfo(head), status.OutcomeBlocked, guard.Reason)
 		r.Blocked = &blocked{Commit: c.ObservedRevision, Hash: guard.Hash, Reason: guard.Reason}
 		if err := t.writeRecord(ctx, r); err != nil {
 			return err
@@ -38,6 +38,11 @@ func (t *term) refuse(ctx context.Context, head gitrepo.Hash, err error) error {
 		messages = []string{err.Error()}
 	} else {
 		return err
+	}
+	if r := t.note(t.last, t.commitInfo(head), status.OutcomeRejected, append(messages, err.Error())[0]); !slices.Equal(r.History, t.last.History) {
+		if err := t.writeRecord(ctx, r); err != nil {
+			return err
+		}
 	}
 	t.tried = head
 	t.board.refuse(c, messages)
@@ -70,23 +75,36 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 	if err := t.noteAncestry(head); err != nil {
 		return err
 	}
+	this := &source{snapshot.Commit, snapshot.Tree}
 	if len(p.Waves) > 0 && t.last.Commit != "" && string(t.last.Commit) != head.String() {
-		if err := t.recallIfUnknown(); err != nil {
+		if err := t.recallIfUnknown(ctx); err != nil {
 			return err
 		}
 		if t.good != nil {
-			return t.begin(ctx, snapshot)
+			return t.begin(ctx, this)
 		}
 	}
+	if err := t.enforce(ctx, p, this); err != nil {
+		return err
+	}
+	t.tried = head
+	return nil
+}
+
+// enforce gives a revision to the whole fleet.
+func (t *term) enforce(ctx context.Context, p *plan.Plan, s *source) error {
+	writes, err := t.publish(ctx, p, s)
+	if string(t.last.Commit) != s.Commit.Hash.String() {
+		return err
+	}
 	t.endRolling()
-	t.good = snapshot // from here on: what is written in part is finished, never undone
-	writes, err := t.publish(ctx, p, snapshot)
+	t.good, t.stale = s, err != nil // from here on: what is written in part is finished, never undone
 	if err != nil {
 		return err
 	}
-	t.tried, t.stale = head, false
-	t.board.good(snapshot.Commit, t.last, writes, p)
-	t.r.log.Info("revision in force", "commit", head, "author", snapshot.Commit.Author, "writes", writes)
+	t.board.good(s.Commit, t.last, writes, p)
+	t.keep(s)
+	t.r.log.Info("revision in force", "commit", s.Commit.Hash, "author", s.Commit.Author, "writes", writes)
 	return nil
 }
 
@@ -159,7 +177,7 @@ func (t *term) noteAncestry(head gitrepo.Hash) error {
 // retarget brings the revision in force to peels that are new or whose facts have changed since it was published.
 func (t *term) retarget(ctx context.Context) error {
 	if t.good == nil {
-		if err := t.recall(); err != nil || t.good == nil {
+		if err := t.recall(ctx); err != nil || t.good == nil {
 			return err
 		}
 	}
@@ -176,36 +194,46 @@ func (t *term) retarget(ctx context.Context) error {
 	return nil
 }
 
-// recall opens the revision that an earlier term left in force, if this master's store has it.
-func (t *term) recall() error {
+// recall opens the revision that an earlier term left in force, if it can be had.
+func (t *term) recall(ctx context.Context) error {
 	if t.last.Commit == "" {
 		return nil
 	}
-	snapshot, err := t.snapshotOf(t.last.Commit)
-	if err != nil || snapshot == nil {
+	s, err := t.sourceOf(ctx, t.last.Commit)
+	if err != nil || s == nil {
 		return err
 	}
-	t.good = snapshot
-	t.board.serves(snapshot.Commit, t.last)
+	t.good = s
+	t.board.serves(s.Commit, t.last)
+	t.keep(s)
 	return nil
 }
 
-func (t *term) recallIfUnknown() error {
+func (t *term) recallIfUnknown(ctx context.Context) error {
 	if t.good != nil {
 		return nil
 	}
-	return t.recall()
+	return t.recall(ctx)
 }
 
-// snapshotOf opens a revision, nil if this master's store lacks it.
-func (t *term) snapshotOf(commit settings.Commit) (*gitrepo.Snapshot, error) {
+// sourceOf opens a revision: from this master's store of the repo, or from what is stored on the bus. It returns nil if
+// neither has it.
+func (t *term) sourceOf(ctx context.Context, commit settings.Commit) (*source, error) {
 	hash, err := gitrepo.ParseHash(string(commit))
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err := t.repo.Snapshot(hash)
-	if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason == gitrepo.RevisionNotFound {
-		return nil, nil
+	snapshot, unread := t.repo.Snapshot(hash)
+	if unread == nil {
+		return &source{snapshot.Commit, snapshot.Tree}, nil
 	}
-	return snapshot, err
+	s, err := t.vault.open(ctx, commit)
+	if s != nil {
+		t.archived[commit] = s.Commit
+		return s, nil
+	}
+	if e, ok := errors.AsType[*gitrepo.Error](unread); ok && e.Reason == gitrepo.RevisionNotFound {
+		unread = nil
+	}
+	return nil, errors.Join(err, unread)
 }

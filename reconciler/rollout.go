@@ -55,7 +55,7 @@ func place(id target.PeelID) string {
 
 // A rolling is what this term has at hand of a rollout.
 type rolling struct {
-	snapshot *gitrepo.Snapshot
+	snapshot *source
 	base     *plan.Plan // the revision in force
 	plan     *plan.Plan // the revision on its way
 	runs     *runs
@@ -80,14 +80,14 @@ func (t *term) skip(head gitrepo.Hash) bool {
 }
 
 // begin starts a rollout, in place of one that is under way, or goes on with the one of this revision.
-func (t *term) begin(ctx context.Context, s *gitrepo.Snapshot) error {
+func (t *term) begin(ctx context.Context, s *source) error {
 	commit := settings.Commit(s.Commit.Hash.String())
 	if r := t.last.Rollout; r == nil || r.Commit != commit {
 		sequence, err := t.sequence(ctx, "job-events")
 		if err != nil {
 			return fmt.Errorf("cannot begin a rollout: %w", err)
 		}
-		next := t.last
+		next := t.note(t.last, s.Commit, status.OutcomeProgressing, "")
 		next.Blocked = nil
 		next.Rollout = &rollout{Commit: commit, Sequence: sequence, Known: t.progress.known(maxKnown), Started: time.Now()}
 		if err := t.writeRecord(ctx, next); err != nil {
@@ -97,6 +97,7 @@ func (t *term) begin(ctx context.Context, s *gitrepo.Snapshot) error {
 			t.r.log.Info("rollout superseded", "commit", r.Commit, "by", commit)
 		}
 		t.endRolling()
+		t.keep(s)
 		t.r.log.Info("rollout begins", "commit", commit, "author", s.Commit.Author)
 	}
 	t.tried, t.stale = s.Commit.Hash, true
@@ -124,11 +125,11 @@ func (t *term) endRolling() {
 // be had: then nothing is written.
 func (t *term) compile(ctx context.Context) (bool, error) {
 	r := t.last.Rollout
-	if err := t.recallIfUnknown(); err != nil || t.good == nil {
+	if err := t.recallIfUnknown(ctx); err != nil || t.good == nil {
 		return false, err
 	}
 	if t.rolling == nil {
-		snapshot, err := t.snapshotOf(r.Commit)
+		snapshot, err := t.sourceOf(ctx, r.Commit)
 		if err != nil || snapshot == nil {
 			return false, err
 		}
@@ -309,26 +310,17 @@ func (t *term) launch(ctx context.Context, wave int) (again bool, err error) {
 
 // complete puts the revision of the rollout in force.
 func (t *term) complete(ctx context.Context) error {
-	p, s := t.rolling.plan, t.rolling.snapshot
-	writes, err := t.publish(ctx, p, s)
-	if string(t.last.Commit) != s.Commit.Hash.String() {
-		return err
+	s := t.rolling.snapshot
+	err := t.enforce(ctx, t.rolling.plan, s)
+	if t.good == s {
+		t.board.rolled(status.Condition{Reason: "Completed", Message: "every wave has passed", ObservedRevision: t.last.Commit})
 	}
-	t.good = s // from here on: what is written in part is finished, never undone
-	t.stale = t.stale || err != nil
-	t.endRolling()
-	t.board.rolled(status.Condition{Reason: "Completed", Message: "every wave has passed", ObservedRevision: t.last.Commit})
-	if err != nil {
-		return err
-	}
-	t.board.good(s.Commit, t.last, writes, p)
-	t.r.log.Info("revision in force", "commit", s.Commit.Hash, "author", s.Commit.Author, "writes", writes)
-	return nil
+	return err
 }
 
 // rollBack ends the rollout for good and gives its peels the revision in force again.
 func (t *term) rollBack(ctx context.Context, reason string) error {
-	next := t.last
+	next := t.note(t.last, t.rolling.snapshot.Commit, status.OutcomeRolledBack, reason)
 	out := skipped{Commit: next.Rollout.Commit, Reason: cut(reason), Time: time.Now()}
 	next.Skipped = append(slices.Clone(next.Skipped), out)
 	next.Skipped = next.Skipped[max(0, len(next.Skipped)-maxSkipped):]

@@ -33,7 +33,7 @@ func inWaves(t *testing.T, waves string, f func(b *rollingBench)) {
 		b.start()
 		out := b.status()
 		if out.Writes != 4 || out.Rollout != nil || out.Counts.Applied != 4 {
-			t.Fatalf("the first revision: %+v", out)
+			b.t.Fatalf("the first revision: %+v", out)
 		}
 		r.good = out.LastGood.Commit
 		f(r)
@@ -137,10 +137,10 @@ func TestAPeelThatJoinsIsGivenTheRevisionOfItsPlace(t *testing.T) {
 		r.peel(last, nil)
 		r.after(5 * time.Second)
 		if a, z := r.entries(first), r.entries(last); a != "abcdx" || z != "abcdw" {
-			t.Errorf("before the canary's place: %s, behind it: %s", a, z)
+			r.t.Errorf("before the canary's place: %s, behind it: %s", a, z)
 		}
 		if out := r.at(1, waveSoaks); out.Counts != (status.Counts{Peels: 6, Applied: 6}) || out.Rollout.Peels != 2 {
-			t.Errorf("%+v, %+v", out.Counts, out.Rollout)
+			r.t.Errorf("%+v, %+v", out.Counts, out.Rollout)
 		}
 		r.after(10 * time.Minute)
 		r.inForce(c)
@@ -178,7 +178,7 @@ func TestAWaveThatFailsIsTakenBack(t *testing.T) {
 				better := r.commit("better", map[string]string{"settings/web.yaml": xForW + "# mended\n"})
 				r.now()
 				if out := r.at(1, waveSoaks); out.Rollout.Commit != better {
-					t.Errorf("%+v", out.Rollout)
+					r.t.Errorf("%+v", out.Rollout)
 				}
 				r.reached(0)
 			})
@@ -194,7 +194,7 @@ func TestAPeelThatIsOnlineHasFiveMinutesForARevision(t *testing.T) {
 		r.after(4*time.Minute + 50*time.Second)
 		out := r.at(1, waveWaits)
 		if out.Rollout.Peels != 2 || out.Rollout.Pending != 1 || out.Rollout.Offline != 1 {
-			t.Errorf("%+v", out.Rollout)
+			r.t.Errorf("%+v", out.Rollout)
 		}
 		r.after(20 * time.Second)
 		r.takenBack(c, "1 of 2 peels, 0 may: "+string(r.ids[0])+": it has not applied the revision within 5m0s")
@@ -206,7 +206,7 @@ func TestAsManyMayFailAsTheWaveSays(t *testing.T) {
 		c := r.next()
 		r.runs(r.ids[1], "x", wire.Result{})
 		if out := r.at(1, waveSoaks); out.Rollout.Failed != 1 || out.Rollout.Applied != 1 {
-			t.Errorf("%+v", out.Rollout)
+			r.t.Errorf("%+v", out.Rollout)
 		}
 		r.after(10 * time.Minute)
 		r.takenBack(c, "wave most failed: 1 of 3 peels, 0 may") // which allows none, and looks at the peels of both
@@ -245,7 +245,7 @@ func TestACanaryThatGoesAwayStopsTheWave(t *testing.T) {
 		r.next()
 		r.after(time.Hour)
 		if out := r.at(1, waveWaits); out.Rollout.Offline != 1 || out.RolledBack() {
-			t.Errorf("%+v", out.Rollout)
+			r.t.Errorf("%+v", out.Rollout)
 		}
 		r.reached(0)
 	})
@@ -288,7 +288,7 @@ func TestWhoeverLeadsNextGoesOnWithTheWave(t *testing.T) {
 				r.after(10 * time.Second)
 				test.then(r, c)
 				if got := r.writes() - writes; got != test.writes {
-					t.Errorf("%d writes, want %d", got, test.writes)
+					r.t.Errorf("%d writes, want %d", got, test.writes)
 				}
 			})
 		})
@@ -301,7 +301,7 @@ func TestAPauseStopsARolloutAfterItsWave(t *testing.T) {
 		r.told("pause", nil)
 		r.after(time.Hour)
 		if out := r.at(1, wavePassed); out.Rollout.Waves != 2 || !out.Is(status.Suspended) {
-			t.Errorf("%+v", out)
+			r.t.Errorf("%+v", out)
 		}
 		r.reached(0)
 		r.told("resume", nil)
@@ -342,15 +342,15 @@ func TestANewerCommitTakesThePlaceOfARollout(t *testing.T) {
 		newer := r.commit("y too", map[string]string{"settings/web.yaml": xForW + "  y: {module: test.ping, interval: 30m}\n"})
 		r.now()
 		if out := r.at(1, waveSoaks); out.Rollout.Commit != newer {
-			t.Errorf("%+v", out.Rollout)
+			r.t.Errorf("%+v", out.Rollout)
 		}
 		if got := r.entries(r.ids[0]); got != "abcdxy" || r.writes() != writes+1 {
-			t.Errorf("the canary has %s after %d writes: it went back before", got, r.writes()-writes)
+			r.t.Errorf("the canary has %s after %d writes: it went back before", got, r.writes()-writes)
 		}
 		back := r.commit("back", map[string]string{"settings/web.yaml": string(siteFiles()["settings/web.yaml"].Data)})
 		r.now()
 		if out := r.inForce(back); out.RolledBack() {
-			t.Errorf("%+v", out)
+			r.t.Errorf("%+v", out)
 		}
 		r.reached()
 	})
@@ -393,7 +393,7 @@ func TestPeelsThatStayBehindAreCountedInARollout(t *testing.T) {
 		b.after(5 * time.Second)
 		b.commit("x as well", map[string]string{"settings/web.yaml": "schedule:\n  w: {module: test.ping, interval: 1h}\n  x: {module: test.ping, interval: 30m}\n"})
 		if out := b.now(); out.Rollout == nil || out.Counts != (status.Counts{Peels: 4, Applied: 3, Failed: 1}) {
-			t.Errorf("%+v, %+v", out.Counts, out)
+			b.t.Errorf("%+v, %+v", out.Counts, out)
 		}
 	})
 }

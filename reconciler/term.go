@@ -39,9 +39,13 @@ type term struct {
 	news    chan struct{}   // peels have reported something
 	asks    chan *ask
 
+	vault     vault
+	keepsakes chan keepsake
+	archived  map[settings.Commit]gitrepo.Commit // opened from the vault, because the repo lacks them
+
 	ledger
 	rolling *rolling // the rollout under way, nil if this term has not gone on with it
-	good    *gitrepo.Snapshot
+	good    *source
 	head    gitrepo.Hash // the newest commit that is at hand
 	tried   gitrepo.Hash // the newest commit that was judged, whether it is good or not
 	stale   bool         // the fleet may lack what the revision in force says
@@ -72,10 +76,15 @@ func (r *Reconciler) serve(ctx context.Context, nc *nats.Conn, js jetstream.JetS
 func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *feed.Feed) (t *term, err error) {
 	t = &term{
 		r: r, nc: nc, js: js, fleet: fleet, store: settings.NewStore(js), compiler: plan.NewCompiler(),
+		keepsakes: make(chan keepsake, 1), archived: map[settings.Commit]gitrepo.Commit{},
 		news: make(chan struct{}, 1), asks: make(chan *ask), stale: true, changed: fleet.Watch(ctx),
 	}
 	if t.rollout, err = js.KeyValue(ctx, rolloutBucket); err != nil {
 		return nil, fmt.Errorf("cannot open the bucket %s: %w", rolloutBucket, err)
+	}
+	t.vault.js = js
+	if t.vault.kv, err = js.KeyValue(ctx, revisionsBucket); err != nil {
+		return nil, fmt.Errorf("cannot open the bucket %s: %w", revisionsBucket, err)
 	}
 	if t.repo, err = gitrepo.Open(r.o.Repo); err != nil {
 		return nil, err
@@ -92,6 +101,7 @@ func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.Je
 func (t *term) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return t.progress.follow(ctx, t.js) })
+	g.Go(func() error { return t.storeKeepsakes(ctx) })
 	g.Go(func() error { return t.answer(ctx) })
 	g.Go(func() error { return t.loop(ctx) })
 	return g.Wait()
@@ -112,6 +122,7 @@ func (t *term) load(ctx context.Context) (err error) {
 	if t.heads, err = t.store.Load(ctx); err != nil {
 		return err
 	}
+	t.board.remember(t.last.History)
 	t.last.Generation = max(t.last.Generation, t.newestGeneration())
 	return nil
 }
@@ -202,8 +213,13 @@ func (t *term) fetch(ctx context.Context) error {
 // have changed. It asks nothing of the remote, so that facts may change as often as they like.
 func (t *term) reconcile(ctx context.Context) error {
 	var err error
-	t.board.suspend(t.last.Suspended)
+	if err := t.unpinIfNewer(ctx); err != nil {
+		return err
+	}
+	t.board.suspend(&t.last)
 	switch b := t.last.Blocked; {
+	case t.last.Pinned != nil:
+		err = t.hold(ctx, t.last.Pinned.Commit)
 	case t.head.IsZero() || t.head == t.tried || t.skip(t.head):
 	case b != nil && b.Commit == settings.Commit(t.head.String()):
 		t.board.block(b)

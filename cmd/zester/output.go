@@ -195,6 +195,17 @@ func clock(t time.Time) string {
 	return text
 }
 
+// age is a time that has passed, to the minute once there is one and to the day after two.
+func age(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return d.Truncate(time.Second).String()
+	case d < 48*time.Hour:
+		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
+	}
+	return fmt.Sprintf("%d days", int(d/(24*time.Hour)))
+}
+
 // count prints a number of things: "1 peel", "2 peels".
 func count(n int, thing string) string {
 	if n == 1 {

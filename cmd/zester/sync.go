@@ -17,8 +17,8 @@ import (
 
 func (a *app) syncCommand() *cobra.Command {
 	return group("sync", "See how far the fleet is with what Git says",
-		a.syncStatusCommand(), a.syncNowCommand(), a.syncPeelsCommand(), a.syncWaitCommand(),
-		a.syncApproveCommand(), a.syncPauseCommand(), a.syncResumeCommand())
+		a.syncStatusCommand(), a.syncNowCommand(), a.syncWaitCommand(), a.syncPeelsCommand(), a.syncHistoryCommand(),
+		a.syncApproveCommand(), a.syncPauseCommand(), a.syncResumeCommand(), a.syncPinCommand(), a.syncUnpinCommand())
 }
 
 func (a *app) syncStatusCommand() *cobra.Command {
@@ -93,6 +93,12 @@ func (a *app) describeSync(s *status.Sync) {
 	}
 	if s.Is(status.FetchFailed) && !s.Read.IsZero() {
 		line("last read", when(s.Read))
+	}
+	if !s.LastGood.Since.IsZero() {
+		line("since", fmt.Sprintf("%s, for %s", when(s.LastGood.Since), age(time.Since(s.LastGood.Since))))
+	}
+	if p := s.Pinned; p != nil {
+		line("pinned", fmt.Sprintf("%s by %s, %s%s", p.Commit.Short(), p.By, when(p.Time), map[bool]string{true: ", until a newer commit comes"}[p.UntilNewer]))
 	}
 	line("waits", s.Blocked)
 	if s.Rollout != nil {
@@ -181,6 +187,37 @@ func (a *app) syncPeelsCommand() *cobra.Command {
 	}
 }
 
+func (a *app) syncHistoryCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "history",
+		Short: "Show what became of the revisions that were tried",
+		Long: `history shows the last 50 revisions that were tried, the newest first: applied, rejected, blocked by the guard,
+superseded by another, or rolled back; who approved or pinned one, when it was first seen, and how long it took until
+the outcome. A stored revision can be pinned.`,
+		Args: words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			attempts, err := client.SyncHistory(cmd.Context())
+			if err != nil {
+				return err
+			}
+			t := table{header: []string{"REVISION", "OUTCOME", "BEGAN", "TOOK", "STORED", "AUTHOR", "BY", "MESSAGE", "REASON"}}
+			for _, at := range attempts {
+				took := ""
+				if !at.Ended.IsZero() {
+					took = at.Ended.Sub(at.Began).Round(time.Millisecond).String()
+				}
+				t.add(at.Commit.Short(), string(at.Outcome), clock(at.Began), took, yesNo(at.Stored), at.Author, at.By, at.Message, at.Reason)
+			}
+			return a.show(attempts, t)
+		},
+	}
+}
+
 // A goal is what `sync wait` waits for.
 type goal struct {
 	revision string // a commit or the beginning of its hash; empty: where the branch is
@@ -195,7 +232,7 @@ func (a *app) syncWaitCommand() *cobra.Command {
 		Short: "Wait until every peel that is online runs the newest revision",
 		Long: `wait ends with 0 when every peel has applied the revision, with 2 when a peel could not use it, with 3 when the
 time is over or a peel that lacks it is offline, and with 1 when the revision is refused, was taken back by a wave that
-failed, or cannot be had. A master that has not started yet is waited for too. The time includes that of all waves.`,
+failed, or cannot be had. While a revision is pinned that one is waited for. A master that has not started yet is waited for too. The time includes that of all waves.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !hashBeginning.MatchString(g.revision) {
@@ -277,6 +314,9 @@ func refused(s *status.Sync) bool {
 func (g goal) reached(s *status.Sync) (bool, error) {
 	known := g.revision != "" || !s.Is(status.FetchFailed) // which commit is meant
 	wanted := cmp.Or(g.revision, string(s.Observed))
+	if s.Pinned != nil && g.revision == "" {
+		known, wanted = true, string(s.Pinned.Commit)
+	}
 	inForce := known && s.LastGood.Commit != "" && strings.HasPrefix(string(s.LastGood.Commit), wanted)
 	switch {
 	case !inForce && refused(s) && strings.HasPrefix(string(s.LastAttempted), wanted):

@@ -48,6 +48,40 @@ func (a *app) syncResumeCommand() *cobra.Command {
 	}
 }
 
+func (a *app) syncPinCommand() *cobra.Command {
+	var untilNewer bool
+	cmd := &cobra.Command{
+		Use:   "pin REVISION",
+		Short: "Hold the fleet at a revision that was served before",
+		Long: `pin gives the whole fleet a revision at once and holds it, whatever the branch says, until sync unpin. It
+needs the repo no more: the masters keep the files of the newest 20 revisions that went to the fleet, and of those in
+use, on the bus; sync history shows which. A rollout that is under way ends, and neither waves nor a pause nor the guard
+hold a pin up. Peels that are new, or whose facts change, are served from the pinned revision.
+
+With --until-newer the first commit ends the pin that comes after the pinned one, was not on the branch when it was
+pinned, and was not rolled back.`,
+		Args: words("commit, or the beginning of its hash"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) {
+				return c.SyncPin(ctx, args[0], untilNewer)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&untilNewer, "until-newer", false, "until a newer commit comes")
+	return cmd
+}
+
+func (a *app) syncUnpinCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "unpin",
+		Short: "Follow the branch again after a pin",
+		Args:  words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncUnpin(ctx) })
+		},
+	}
+}
+
 // steer prints what became of what was asked of the reconciler, and fails where the newest commit is still refused.
 func (a *app) steer(cmd *cobra.Command, ask func(context.Context, *api.Client) (*status.Sync, error)) error {
 	client, err := a.client()

@@ -252,6 +252,25 @@ func (c *Client) SyncResume(ctx context.Context) (*status.Sync, error) {
 	return steering(ctx, c, "resume", nil)
 }
 
+// SyncPin has a stored revision brought to the whole fleet and held. revision is its commit, or the beginning of it.
+func (c *Client) SyncPin(ctx context.Context, revision string, untilNewer bool) (*status.Sync, error) {
+	return steering(ctx, c, "pin", status.PinRequest{Revision: revision, UntilNewer: untilNewer})
+}
+
+// SyncUnpin ends a pin and has the newest commit brought to the fleet.
+func (c *Client) SyncUnpin(ctx context.Context) (*status.Sync, error) {
+	return steering(ctx, c, "unpin", nil)
+}
+
+// SyncHistory asks what became of the revisions that were tried, the newest first.
+func (c *Client) SyncHistory(ctx context.Context) ([]status.Attempt, error) {
+	h, err := syncing[status.History](ctx, c, "history", nil)
+	if err != nil {
+		return nil, err
+	}
+	return h.Attempts, nil
+}
+
 // steering waits for what is asked for and for the attempt that follows from it.
 func steering(ctx context.Context, c *Client, verb string, question any) (*status.Sync, error) {
 	ctx, cancel := context.WithTimeout(ctx, syncWait)

@@ -17,6 +17,7 @@ const (
 	BucketMasters    = "masters"     // master: it lives
 	BucketLeases     = "leases"      // what is led: by whom
 	BucketRollout    = "rollout"     // what the reconciler remembers
+	BucketRevisions  = "revisions"   // commit: a revision that can be pinned; <commit>.<n>: a part of its files
 	BucketTokens     = "tokens"      // token of the REST API; used.<token>: when it was used
 )
 

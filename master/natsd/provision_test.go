@@ -45,6 +45,7 @@ func TestEveryStreamKeepsWhatItMust(t *testing.T) {
 			"KV_masters":     {1, 15 * time.Second, false},
 			"KV_leases":      {1, 15 * time.Second, false},
 			"KV_rollout":     {10, 0, false},
+			"KV_revisions":   {1, 0, false},
 			"KV_tokens":      {1, 0, false},
 			"job-events":     {16, week, false},
 			"facts":          {1, 0, true},

@@ -77,6 +77,7 @@ type Sync struct {
 	Writes        int             `json:"writes"`                   // documents that the revision in force took
 	Rollout       *Rollout        `json:"rollout,omitempty"`        // of LastAttempted, while it goes out in waves
 	Skipped       settings.Commit `json:"skipped,omitempty"`        // the revision that was rolled back last
+	Pinned        *Pin            `json:"pinned,omitempty"`         // the revision that is held whatever the branch says
 	Conditions    []Condition     `json:"conditions"`
 	Errors        []string        `json:"errors,omitempty"`   // of the revision last attempted: file:line:column: entry: message
 	Warnings      []string        `json:"warnings,omitempty"` // of the revision in force
@@ -99,12 +100,55 @@ type Rollout struct {
 	Failed  int             `json:"failed"`
 }
 
+// A Pin holds one revision.
+type Pin struct {
+	Commit     settings.Commit `json:"commit"`
+	By         string          `json:"by"`
+	Time       time.Time       `json:"time"`
+	UntilNewer bool            `json:"until_newer,omitempty"` // the next commit that comes after it ends the pin
+}
+
 // RolledBack reports whether the newest revision was tried and taken back from the peels that had it.
 func (s *Sync) RolledBack() bool { return s.Skipped != "" && s.Skipped == s.LastAttempted }
 
 // Is reports whether a condition is true.
 func (s *Sync) Is(t Type) bool {
 	return slices.ContainsFunc(s.Conditions, func(c Condition) bool { return c.Type == t && c.Status })
+}
+
+// An Outcome says what became of a revision.
+type Outcome string
+
+// The outcomes. The first two last until another comes.
+const (
+	OutcomeProgressing Outcome = "progressing" // it goes to the fleet, in waves or at once
+	OutcomeBlocked     Outcome = "blocked"     // it waits for approval
+	OutcomeApplied     Outcome = "applied"
+	OutcomeRejected    Outcome = "rejected" // it does not compile, or may not be served
+	OutcomeSuperseded  Outcome = "superseded"
+	OutcomeRolledBack  Outcome = "rolled back"
+)
+
+// Final reports whether nothing more becomes of the attempt.
+func (o Outcome) Final() bool { return o != OutcomeProgressing && o != OutcomeBlocked }
+
+// An Attempt is one time that a revision was tried.
+type Attempt struct {
+	Commit  settings.Commit `json:"commit"`
+	Author  string          `json:"author,omitempty"`
+	Message string          `json:"message,omitempty"` // its first line
+	Outcome Outcome         `json:"outcome"`
+	Reason  string          `json:"reason,omitempty"` // of what is not applied; the first, if there are several
+	By      string          `json:"by,omitempty"`     // who approved or pinned it
+	Master  string          `json:"master"`           // the master that led
+	Began   time.Time       `json:"began"`
+	Ended   time.Time       `json:"ended,omitzero"`
+	Stored  bool            `json:"stored,omitempty"` // it can be pinned
+}
+
+// History is the answer of sync.history, the newest attempt first.
+type History struct {
+	Attempts []Attempt `json:"attempts"`
 }
 
 // A State says how far a peel is with the revision in force.
@@ -143,6 +187,15 @@ const MinHash = 8
 type ApproveRequest struct {
 	Hash string `json:"hash"` // of the plan, or the beginning of it
 }
+
+// PinRequest asks sync.pin to hold a stored revision.
+type PinRequest struct {
+	Revision   string `json:"revision"` // its commit, or the beginning of it, [MinRevision] digits at least
+	UntilNewer bool   `json:"until_newer,omitempty"`
+}
+
+// MinRevision is how many digits of a commit name a revision at least.
+const MinRevision = 4
 
 // PeelsRequest asks sync.peels for a page: the peels after one ID, in order.
 type PeelsRequest struct {

@@ -1,0 +1,297 @@
+package reconciler
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// withBad runs f when a second revision, x for w, is in force and turns out to be bad.
+func withBad(t *testing.T, f func(b *bench, good, bad settings.Commit)) {
+	t.Helper()
+	inBubble(t, siteFiles(), func(b *bench) {
+		b.peel("web-01", nil)
+		b.start()
+		good := b.status().LastGood.Commit
+		bad := b.commit("x for w", map[string]string{"settings/web.yaml": xForW})
+		if out := b.now(); out.LastGood.Commit != bad || b.entries("web-01") != "abcdx" {
+			b.t.Fatalf("%+v", out)
+		}
+		f(b, good, bad)
+	})
+}
+
+func TestAPinHoldsWhateverTheBranchSays(t *testing.T) {
+	withBad(t, func(b *bench, good, bad settings.Commit) {
+		out := b.told("pin", status.PinRequest{Revision: string(good[:8])})
+		c := conditionOf(out, status.Suspended)
+		if out.LastGood.Commit != good || out.Pinned == nil || out.Pinned.By != "op" || c.Reason != "Pinned" || b.entries("web-01") != "abcdw" {
+			b.t.Fatalf("web-01 has %s, %+v", b.entries("web-01"), out)
+		}
+		if out.LastGood.Author != "Ada <ada@example.com>" || out.LastGood.Message != "first" || !out.LastGood.Time.Equal(ada.When) {
+			b.t.Errorf("the stored revision tells %+v", out.LastGood)
+		}
+		newer := b.commit("newer", map[string]string{"settings/web.yaml": xForW + "  y: {module: test.ping, interval: 1h}\n"})
+		b.after(5 * time.Minute)
+		b.stop()
+		b.start()
+		b.peel("web-02", nil)
+		b.after(5 * time.Second)
+		if out := b.status(); out.LastGood.Commit != good || out.Observed != newer || b.entries("web-02") != "abcdw" {
+			b.t.Errorf("web-02 has %s, %+v", b.entries("web-02"), out)
+		}
+		if out := b.told("unpin", nil); out.LastGood.Commit != newer || out.Pinned != nil || out.Is(status.Suspended) || b.entries("web-01") != "abcdxy" {
+			b.t.Errorf("web-01 has %s, %+v", b.entries("web-01"), out)
+		}
+		if why := b.ask("unpin", nil, new(status.Sync)); !strings.Contains(why, "nothing is pinned") {
+			b.t.Errorf("again: %q", why)
+		}
+	})
+}
+
+func TestAPinUntilNewerEndsWithTheFirstCommitAfterIt(t *testing.T) {
+	withBad(t, func(b *bench, good, bad settings.Commit) {
+		b.told("pin", status.PinRequest{Revision: string(good), UntilNewer: true})
+		b.after(10 * time.Minute)
+		if out := b.status(); out.LastGood.Commit != good || out.Observed != bad {
+			b.t.Fatalf("what was known ends it: %+v", out)
+		}
+		fix := b.commit("fix", map[string]string{"settings/web.yaml": "schedule:\n  y: {module: test.ping, interval: 1h}\n"})
+		if out := b.now(); out.LastGood.Commit != fix || out.Pinned != nil || b.entries("web-01") != "abcdy" {
+			b.t.Errorf("web-01 has %s, %+v", b.entries("web-01"), out)
+		}
+	})
+}
+
+func TestAPinUntilNewerOutlastsABranchThatGoesElsewhere(t *testing.T) {
+	withBad(t, func(b *bench, good, second settings.Commit) {
+		b.told("pin", status.PinRequest{Revision: string(second), UntilNewer: true})
+		b.moveTo(good)
+		if out := b.now(); out.Observed != good || out.LastGood.Commit != second || out.Pinned == nil {
+			b.t.Errorf("%+v", out)
+		}
+	})
+}
+
+func TestAPinUntilNewerOutlastsWhatWasRolledBack(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, soak: 1h}]", func(r *rollingBench) {
+		bad := r.next()
+		r.runs(r.ids[0], "x", wire.Result{})
+		r.takenBack(bad, "of x failed")
+		newer := r.commit("y", map[string]string{"settings/web.yaml": xForW + "# again\n"})
+		r.now()
+		r.told("pin", status.PinRequest{Revision: string(r.good), UntilNewer: true})
+		r.moveTo(bad)
+		if out := r.now(); out.Pinned == nil || out.LastGood.Commit != r.good || out.Rollout != nil {
+			r.t.Errorf("after %s: %+v", newer, out)
+		}
+		r.reached()
+	})
+}
+
+func TestAPinServesWithTheRepoGone(t *testing.T) {
+	withBad(t, func(b *bench, good, bad settings.Commit) {
+		b.stop()
+		if err := os.RemoveAll(b.dir); err != nil {
+			b.t.Fatal(err)
+		}
+		b.start() // on a master that has never read the repo
+		b.peel("web-02", nil)
+		b.after(5 * time.Second)
+		out := b.status()
+		if !out.Is(status.FetchFailed) || !out.Is(status.Ready) || out.LastGood.Commit != bad || b.entries("web-02") != "abcdx" {
+			b.t.Errorf("before the pin: web-02 has %s, %+v", b.entries("web-02"), out)
+		}
+		out = b.told("pin", status.PinRequest{Revision: string(good)})
+		if out.LastGood.Commit != good || !out.Is(status.Ready) || b.entries("web-01") != "abcdw" || b.entries("web-02") != "abcdw" {
+			b.t.Errorf("web-01 has %s, %+v", b.entries("web-01"), out)
+		}
+		if o := b.document("web-01").Origins["w"]; o.Commit != good || o.Author != "Ada <ada@example.com>" || o.File != "settings/web.yaml" || o.Line != 2 {
+			b.t.Errorf("origin of w: %+v", o)
+		}
+	})
+}
+
+func TestAPinPutsAnEndToARollout(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, soak: 1h}]", func(r *rollingBench) {
+		c := r.next()
+		r.reached(0)
+		r.told("pause", nil) // does not hold it up
+		if out := r.told("pin", status.PinRequest{Revision: string(r.good)}); out.Rollout != nil || out.LastGood.Commit != r.good {
+			r.t.Errorf("%+v", out)
+		}
+		r.reached()
+		var h status.History
+		r.ask("history", nil, &h)
+		if len(h.Attempts) != 3 || h.Attempts[1].Commit != c || h.Attempts[1].Outcome != status.OutcomeSuperseded {
+			r.t.Errorf("%+v", h.Attempts)
+		}
+	})
+}
+
+func TestWhatCannotBePinned(t *testing.T) {
+	withBad(t, func(b *bench, good, bad settings.Commit) {
+		refused := b.commit("broken", map[string]string{"top.yaml": "base: ["})
+		b.now()
+		for revision, why := range map[string]string{
+			"abc":                        "name 4 digits",
+			"0000000000":                 "no such revision is stored",
+			string(refused):              "no such revision is stored",
+			strings.Repeat("f", 1<<10):   "cannot pin " + strings.Repeat("f", 64) + ": ",
+			strings.ToUpper(string(bad)): "no such revision",
+		} {
+			if got := b.ask("pin", status.PinRequest{Revision: revision}, new(status.Sync)); !strings.Contains(got, why) {
+				b.t.Errorf("%.20s: %q, want %q", revision, got, why)
+			}
+		}
+		if out := b.status(); out.Pinned != nil || out.LastGood.Commit != bad {
+			b.t.Errorf("%+v", out)
+		}
+	})
+}
+
+func TestTheNewestRevisionsAreStored(t *testing.T) {
+	inBubble(t, siteFiles(), func(b *bench) {
+		b.peel("web-01", nil)
+		b.start()
+		first := b.status().LastGood.Commit
+		var commits []settings.Commit
+		for i := range maxStored {
+			commits = append(commits, b.commit("next", map[string]string{"settings/web.yaml": fmt.Sprintf("schedule:\n  w: {module: test.ping, interval: %dm}\n", i+2)}))
+			b.now()
+		}
+		var h status.History
+		b.ask("history", nil, &h)
+		for _, a := range h.Attempts {
+			if a.Stored != (a.Commit != first) {
+				b.t.Errorf("%s is stored: %v", a.Commit, a.Stored)
+			}
+		}
+		one, err := b.term.vault.open(b.t.Context(), commits[0])
+		if err != nil || one == nil {
+			b.t.Fatal(one, err)
+		}
+		if err := b.term.vault.prune(b.t.Context(), nil); err != nil {
+			b.t.Fatal(err)
+		}
+		again := &source{Commit: one.Commit, Tree: one.Tree}
+		again.Commit.Hash[0]++
+		if err := b.term.vault.put(b.t.Context(), again, commits[:1]); err != nil {
+			b.t.Fatal(err)
+		}
+		if left, err := b.term.vault.open(b.t.Context(), commits[0]); err != nil || left == nil {
+			b.t.Errorf("one that is in use was removed: %v", err)
+		}
+		stream, err := b.bus.JetStream(b.t).Stream(b.t.Context(), "KV_revisions")
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if n := stream.CachedInfo().State.Msgs; n != 2*(maxStored+1) {
+			b.t.Errorf("%d messages are left for %d revisions", n, maxStored+1)
+		}
+	})
+}
+
+// What is packed of a revision compiles as the revision does.
+func TestAPackedRevisionHoldsWhatIsCompiled(t *testing.T) {
+	files := siteFiles()
+	files["zester.yaml"] = text("on_error: isolate\n")
+	files["top.d/more.yaml"] = text("base:\n  'db-*': [deep.er]\n")
+	files["settings/deep/er.yaml"] = text("schedule: {}\n")
+	files["README.md"] = text("is not needed")
+	files["states/big.yaml"] = text("is not either")
+	files["settings/notes.txt"] = text("nor is this")
+	packed, err := pack(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := manifest{Commit: settings.Commit(strings.Repeat("1", 40))}
+	s, err := m.source(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fstest.TestFS(s.Tree, "zester.yaml", "top.yaml", "top.d/more.yaml", "settings/common.yaml", "settings/web.yaml", "settings/deep/er.yaml"); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"README.md", "states", "settings/notes.txt"} {
+		if _, err := s.Tree.Open(name); err == nil {
+			t.Errorf("%s is packed", name)
+		}
+	}
+	for _, cut := range []int{0, 10, len(packed) / 2, len(packed) - 1} {
+		if _, err := m.source(packed[:cut]); err == nil {
+			t.Errorf("the first %d bytes are read as a revision", cut)
+		}
+	}
+}
+
+func TestHistoryTellsWhatBecameOfRevisions(t *testing.T) {
+	inBubble(t, siteFiles(), func(b *bench) {
+		for _, id := range []target.PeelID{"web-01", "web-02", "web-03"} {
+			b.peel(id, nil)
+		}
+		b.start()
+		first := b.status().LastGood.Commit
+		broken := b.commit("broken", map[string]string{"top.yaml": "base: ["})
+		b.now()
+		b.peel("web-04", nil) // has it judged again
+		b.after(time.Minute)
+		passed := b.commit("never seen", map[string]string{"top.yaml": string(siteFiles()["top.yaml"].Data)})
+		large := b.commit("too much", map[string]string{"settings/common.yaml": "{}\n"})
+		blocked := b.now().Blocked
+		b.after(time.Hour)
+		b.told("approve", status.ApproveRequest{Hash: blocked})
+		b.stop()
+		b.start()
+		var h status.History
+		b.ask("history", nil, &h)
+		slices.Reverse(h.Attempts)
+		for i, want := range []status.Attempt{
+			{Commit: first, Outcome: status.OutcomeApplied, Message: "first", Stored: true},
+			{Commit: broken, Outcome: status.OutcomeRejected, Message: "broken", Reason: "top.yaml:1:"},
+			{Commit: passed, Outcome: status.OutcomeSuperseded, Message: "never seen", Reason: "by " + large.Short()},
+			{Commit: large, Outcome: status.OutcomeApplied, Message: "too much", By: "op", Stored: true},
+		} {
+			if i >= len(h.Attempts) {
+				b.t.Fatalf("there are %d", len(h.Attempts))
+			}
+			got := h.Attempts[i]
+			if !strings.HasPrefix(got.Reason, want.Reason) || (want.Reason == "") != (got.Reason == "") || got.Began.IsZero() || got.Ended.Before(got.Began) || got.Author != "Ada <ada@example.com>" || got.Master != "m1" {
+				b.t.Errorf("%s: %+v", want.Message, got)
+			}
+			if got.Commit != want.Commit || got.Outcome != want.Outcome || got.Message != want.Message || got.By != want.By || got.Stored != want.Stored {
+				b.t.Errorf("%+v, want %+v", got, want)
+			}
+		}
+		if len(h.Attempts) != 4 || h.Attempts[3].Ended.Sub(h.Attempts[3].Began) < time.Hour {
+			b.t.Errorf("%d attempts, the last took %v", len(h.Attempts), h.Attempts[3].Ended.Sub(h.Attempts[3].Began))
+		}
+	})
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	tm := &term{r: &Reconciler{}}
+	var r record
+	for i := range 3 * maxAttempts {
+		a := tm.attemptOn(gitrepo.Commit{Author: strings.Repeat("ä", 1000), Message: strings.Repeat("m", 1000)}, status.OutcomeRejected)
+		a.Commit, a.Reason = settings.Commit(fmt.Sprint(i)), strings.Repeat("r", 1000)
+		r = r.noted(a)
+	}
+	last := r.History[len(r.History)-1]
+	if len(r.History) != maxAttempts || last.Commit != settings.Commit(fmt.Sprint(3*maxAttempts-1)) {
+		t.Errorf("%d attempts, the last of %s", len(r.History), last.Commit)
+	}
+	if len(last.Author) > maxName || len(last.Message) > maxName || len(last.Reason) > maxReason {
+		t.Errorf("%+v", last)
+	}
+}
