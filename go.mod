@@ -3,6 +3,7 @@ module github.com/seed-c01c3da5/zester
 go 1.26.0
 
 require (
+	filippo.io/age v1.3.1
 	github.com/ProtonMail/go-crypto v1.1.6
 	github.com/RoaringBitmap/roaring/v2 v2.30.0
 	github.com/coreos/go-systemd/v22 v22.7.0
@@ -36,6 +37,7 @@ require (
 
 require (
 	dario.cat/mergo v1.0.0 // indirect
+	filippo.io/hpke v0.4.0 // indirect
 	github.com/Microsoft/go-winio v0.6.2 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect

@@ -47,6 +47,7 @@ func (b *builder) scalar(n *Node, y *yaml.Node, p *path) {
 		return
 	}
 	if !tagged {
+		n.Timestamp = y.Tag == "!!timestamp"
 		return
 	}
 	want, ok := map[string]Kind{"!!null": Null, "!!bool": Bool, "!!int": Int, "!!float": Float}[y.ShortTag()]

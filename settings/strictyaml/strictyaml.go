@@ -76,6 +76,11 @@ type Node struct {
 	Value any
 	List  []*Node
 	Map   []Pair // in the order of the text; keys are unique
+	// Secret is the plain value of a scalar that was encrypted in its file, nil for any other. Value is a String then that
+	// stands for it and may be shown; [Node.Reveal] alone gives the secret away.
+	Secret any
+	// Timestamp marks a String that was written without quotes and is a timestamp by YAML 1.1.
+	Timestamp bool
 }
 
 // Pair is one key of a map with its value.
@@ -117,6 +122,46 @@ func (n *Node) Any() any {
 	default:
 		return n.Value
 	}
+}
+
+// Reveal is Any with the secrets themselves.
+func (n *Node) Reveal() any {
+	switch {
+	case n.Kind == List:
+		list := make([]any, len(n.List))
+		for i, e := range n.List {
+			list[i] = e.Reveal()
+		}
+		return list
+	case n.Kind == Map:
+		m := make(map[string]any, len(n.Map))
+		for _, p := range n.Map {
+			m[p.Key] = p.Value.Reveal()
+		}
+		return m
+	case n.Secret != nil:
+		return n.Secret
+	default:
+		return n.Value
+	}
+}
+
+// FirstSecret returns a secret in n or below it, nil if there is none.
+func (n *Node) FirstSecret() *Node {
+	if n.Secret != nil {
+		return n
+	}
+	for _, e := range n.List {
+		if s := e.FirstSecret(); s != nil {
+			return s
+		}
+	}
+	for _, p := range n.Map {
+		if s := p.Value.FirstSecret(); s != nil {
+			return s
+		}
+	}
+	return nil
 }
 
 // FromValue gives a decoded msgpack or JSON value as nodes, so that what arrives over the bus passes

@@ -1,0 +1,114 @@
+package sops
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"filippo.io/age"
+	"filippo.io/age/armor"
+)
+
+const maxIdentities = 64 << 10 // bytes of a file of identities
+
+// A Ring is the identities of one who reads secrets: any of them may be the recipient of a file, so that keys can be
+// rotated. The nil Ring has none. It is immutable.
+type Ring struct {
+	identities []age.Identity
+	sum        [sha256.Size]byte // of the files
+}
+
+// ReadRing reads identities from files as age-keygen writes them, which only their owner may read.
+func ReadRing(files ...string) (*Ring, error) {
+	r, h := &Ring{}, sha256.New()
+	for _, file := range files {
+		data, err := readIdentities(file)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the identities in %s: %w", file, err)
+		}
+		identities, err := age.ParseIdentities(bytes.NewReader(data))
+		if err != nil {
+			// The library's words may hold a line of the file.
+			return nil, fmt.Errorf("cannot read the identities in %s: want lines that begin with AGE-SECRET-KEY-1, as age-keygen writes them", file)
+		}
+		r.identities = append(r.identities, identities...)
+		_, _ = fmt.Fprintf(h, "%d:", len(data))
+		h.Write(data)
+	}
+	h.Sum(r.sum[:0])
+	return r, nil
+}
+
+func readIdentities(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("its mode is %v: it holds secrets and must be a file of mode 0600", mode)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxIdentities+1))
+	if err == nil && len(data) > maxIdentities {
+		err = fmt.Errorf("it has more than %d bytes", maxIdentities)
+	}
+	return data, err
+}
+
+// Equal reports whether two rings were read from files of the same content.
+func (r *Ring) Equal(o *Ring) bool {
+	if r == nil || o == nil {
+		return r == o
+	}
+	return r.sum == o.sum
+}
+
+// dataKey decrypts the key of a file with the first identity that can.
+func (r *Ring) dataKey(m *metadata) ([]byte, error) {
+	if r == nil || len(r.identities) == 0 {
+		return nil, errors.New("cannot decrypt it: the master has no identity; name a file of age identities in its configuration")
+	}
+	for _, to := range m.recipients {
+		key, err := r.stanza(to)
+		if _, none := errors.AsType[*age.NoIdentityMatchError](err); none {
+			continue
+		}
+		if err == nil && len(key) != dataKeySize {
+			err = fmt.Errorf("it has %d bytes, not %d", len(key), dataKeySize)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot decrypt the data key for %.80q: %w", to.name, err)
+		}
+		return key, nil
+	}
+	return nil, fmt.Errorf("cannot decrypt it: none of its recipients (%s) is an identity of the master; add one with sops updatekeys", m.names())
+}
+
+func (r *Ring) stanza(to recipient) ([]byte, error) {
+	plain, err := age.Decrypt(armor.NewReader(strings.NewReader(to.enc)), r.identities...)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(plain, dataKeySize+1))
+}
+
+// names lists the first recipients.
+func (m *metadata) names() string {
+	const most = 3
+	var names []string
+	for _, r := range m.recipients[:min(most, len(m.recipients))] {
+		names = append(names, fmt.Sprintf("%.80s", r.name))
+	}
+	if more := len(m.recipients) - most; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}
