@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,14 +21,15 @@ func (a *app) swarmCommand() *cobra.Command {
 commit to them, to run a function on all of them and to record what they run by themselves. Beside each figure stands
 what the bare bus needs for the same traffic, in the same run.
 
-A simulated peel is the real one without cmd.run and without the facts of its host. Nothing is left behind.`,
+A simulated peel is the real one without cmd.run and without the facts of its host. If zester-peel lies beside zester,
+one is started as a process of its own too, and what it takes to do nothing is measured. Nothing is left behind.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			exe, err := os.Executable()
 			if err != nil {
 				return err
 			}
-			o.TLS, o.Worker, o.Out = !plain, []string{exe, "swarm", "peels"}, a.errOut
+			o.TLS, o.Worker, o.Programs, o.Out = !plain, []string{exe, "swarm", "peels"}, filepath.Dir(exe), a.errOut
 			report, err := swarm.Run(cmd.Context(), o)
 			if err != nil {
 				return err

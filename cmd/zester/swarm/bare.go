@@ -25,7 +25,7 @@ type baseline struct {
 	connect, memory, peelMemory float64 // s, KiB a peel
 	restart                     float64 // s
 	ask, askCPU                 float64 // s, ms a peel
-	all, few                    float64 // s, for documents to every peel and to 1 % of them
+	all, few, one               float64 // s, for documents to every peel, to 1 % of them, and to one
 	puts                        float64 // 1/s
 }
 
@@ -141,6 +141,9 @@ func (s *bus) measure(ctx context.Context, b *baseline) (err error) {
 		return err
 	}
 	if b.few, err = s.give(ctx, 100); err != nil {
+		return err
+	}
+	if b.one, err = s.give(ctx, s.r.o.Peels); err != nil {
 		return err
 	}
 	if b.puts, err = s.put(ctx); err != nil {

@@ -15,6 +15,7 @@ import (
 
 var (
 	sizes  = flag.String("sizes", "100", "fleets to measure, such as 100,1000")
+	built  = flag.String("programs", "", "measure also zester and zester-peel in the folder `DIR`")
 	tables = flag.String("tables", "", "write swarm-N.md and swarm-N.json into the folder `DIR`")
 )
 
@@ -26,7 +27,7 @@ func BenchmarkSwarm(b *testing.B) {
 			b.Fatalf("cannot measure a fleet of %q peels: %v", size, err)
 		}
 		b.Run("peels="+size, func(b *testing.B) {
-			o := Options{Peels: peels, TLS: true, Idle: 10 * time.Second, Worker: workers(b)}
+			o := Options{Peels: peels, TLS: true, Idle: 10 * time.Second, Worker: workers(b), Programs: *built}
 			var report *Report
 			for b.Loop() {
 				if report, err = Run(b.Context(), o); err != nil {

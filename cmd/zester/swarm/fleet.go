@@ -38,22 +38,6 @@ type fleet struct {
 	applied atomic.Int64 // reports of peels on their settings
 }
 
-// author makes the commits of a swarm.
-var author = gitrepo.Author{Name: "Swarm", Email: "swarm@example.com"}
-
-// files are the config repo: a schedule for everybody, and a second file for each hundredth peel.
-func files(all, few int, probe string) map[string][]byte {
-	return map[string][]byte{
-		"top.yaml": []byte("base:\n  '*': [all]\n  'sim-*00': [few]\n"),
-		"settings/all.yaml": fmt.Appendf(nil, `marker: %d
-schedule:
-  report: {cron: '17 3 * * *', splay: 1h, module: test.ping, return_job: true}
-  check: {interval: 6h, splay: 10m, module: test.echo, args: {text: all is well}}
-%s`, all, probe),
-		"settings/few.yaml": fmt.Appendf(nil, "few: %d\n", few),
-	}
-}
-
 func (r *run) product(ctx context.Context, b baseline) (err error) {
 	r.say("the fleet: %d peels, %d processes", r.o.Peels, r.o.Procs)
 	f := &fleet{r: r}
@@ -66,6 +50,7 @@ func (r *run) product(ctx context.Context, b baseline) (err error) {
 	defer func() { err = errors.Join(err, f.end()) }()
 	defer func() { err = errors.Join(err, r.dismiss()) }()
 	before, began := own(), time.Now()
+	r.figure("memory of master and bus before any peel", "MiB", before/1024, 0)
 	o := orders{URL: f.info.URL, CA: f.info.CA, Keys: auth.Dir(r.path("master")), Dir: r.path("peels")}
 	if err := r.hire(ctx, o); err != nil {
 		return err
@@ -84,7 +69,7 @@ func (r *run) product(ctx context.Context, b baseline) (err error) {
 
 func (f *fleet) repo() (*gitrepo.Work, error) {
 	tree := fstest.MapFS{}
-	for name, data := range files(0, 0, "") {
+	for name, data := range (content{}).files() {
 		tree[name] = &fstest.MapFile{Data: data, Mode: 0o644}
 	}
 	return gitrepo.Init(f.r.path("repo"), tree, "The fleet as it is", author)

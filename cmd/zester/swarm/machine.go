@@ -1,13 +1,10 @@
 package swarm
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -61,21 +58,4 @@ func cpuTime() time.Duration {
 func own() float64 {
 	debug.FreeOSMemory()
 	return resident(os.Getpid())
-}
-
-// resident is the memory of a process in KiB, 0 if it cannot be learned.
-func resident(pid int) float64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	for line := range bytes.Lines(status) {
-		if rest, ok := strings.CutPrefix(string(line), "VmRSS:"); ok {
-			n, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-			if err == nil {
-				return n
-			}
-		}
-	}
-	return 0
 }

@@ -38,7 +38,10 @@ func (f *fleet) measure(ctx context.Context, b baseline) error {
 		return err
 	}
 	f.r.figure("restart of the server: every peel back", "s", back, b.restart)
-	return nil
+	if f.r.o.Programs == "" {
+		return nil
+	}
+	return f.programs(ctx)
 }
 
 // A course is what one dispatched job did, in seconds from the first question to a master.
@@ -132,49 +135,11 @@ func (f *fleet) outputs(ctx context.Context) error {
 	return nil
 }
 
-// commits changes the settings of all peels, and then of each hundredth.
-func (f *fleet) commits(ctx context.Context, b baseline) error {
-	few := (f.r.o.Peels + 99) / 100
-	all, err := f.commit(ctx, f.r.o.Peels, func(i int) map[string][]byte { return files(i, 0, "") })
-	if err != nil {
-		return err
-	}
-	f.r.figure("commit that changes every peel: applied", "s", all, b.all)
-	part, err := f.commit(ctx, few, func(i int) map[string][]byte { return files(f.r.o.Rounds, i, "") })
-	if err != nil {
-		return err
-	}
-	f.r.figure("commit that changes 1 % of the peels: applied", "s", part, b.few)
-	return nil
-}
-
-// commit makes a commit in each round, and takes the time until n peels have reported that they run it.
-func (f *fleet) commit(ctx context.Context, n int, change func(round int) map[string][]byte) (float64, error) {
-	var took []float64
-	for round := range f.r.o.Rounds {
-		if _, err := f.work.Commit(fmt.Sprintf("Change %d peels, round %d", n, round), change(round+1), author); err != nil {
-			return 0, err
-		}
-		began, before := time.Now(), f.applied.Load()
-		if err := f.until(ctx, "applied", before+int64(n), f.applied.Load); err != nil {
-			return 0, err
-		}
-		took = append(took, time.Since(began).Seconds())
-		if err := f.converged(ctx); err != nil {
-			return 0, err
-		}
-	}
-	return median(took), nil
-}
-
 // results lets a scheduled run be due on all peels in the same second, and counts how fast the records come.
 func (f *fleet) results(ctx context.Context, b baseline) error {
 	at := time.Now().Add(3*time.Second + time.Duration(f.r.o.Peels)*time.Millisecond).Truncate(time.Second)
 	probe := fmt.Sprintf("  probe: {at: %s, module: test.ping, return_job: true}\n", at.UTC().Format(time.RFC3339))
-	if _, err := f.work.Commit("A run on every peel at once", files(f.r.o.Rounds, f.r.o.Rounds, probe), author); err != nil {
-		return err
-	}
-	if err := f.converged(ctx); err != nil {
+	if err := f.settle(ctx, "A run on every peel at once", content{probe: probe}); err != nil {
 		return err
 	}
 	before := f.messages(ctx, "KV_"+natsd.BucketJobReturns)
@@ -188,11 +153,19 @@ func (f *fleet) results(ctx context.Context, b baseline) error {
 // idle takes the processor time of a master and bus of which nobody wants anything.
 func (f *fleet) idle(ctx context.Context) error {
 	before := cpuTime()
+	if err := f.pause(ctx); err != nil {
+		return err
+	}
+	f.r.figure("processor of idle master and bus", "%", 100*(cpuTime()-before).Seconds()/f.r.o.Idle.Seconds(), 0)
+	return nil
+}
+
+// pause waits for as long as what is idle is watched.
+func (f *fleet) pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-time.After(f.r.o.Idle):
+		return nil
 	}
-	f.r.figure("processor of idle master and bus", "%", 100*(cpuTime()-before).Seconds()/f.r.o.Idle.Seconds(), 0)
-	return nil
 }

@@ -32,14 +32,15 @@ const (
 
 // Options say what to measure.
 type Options struct {
-	Peels  int
-	Procs  int           // that the peels share; 0: one for every 2500
-	Rounds int           // of each dispatch; 0: 5
-	TLS    bool          // the bus encrypts, as it does beyond loopback
-	Idle   time.Duration // how long the idle master is watched; 0: not at all
-	Worker []string      // program and arguments that call [Work]
-	Out    io.Writer     // progress; each Write is of whole lines; nil: none
-	Log    slog.Handler  // of the daemons; nil: none
+	Peels    int
+	Procs    int           // that the peels share; 0: one for every 2500
+	Rounds   int           // of each dispatch and commit; 0: 5
+	TLS      bool          // the bus encrypts, as it does beyond loopback
+	Idle     time.Duration // how long the idle master is watched, and an idle peel; 0: not at all
+	Worker   []string      // program and arguments that call [Work]
+	Programs string        // folder of zester and zester-peel, which are measured if they are there; empty: none
+	Out      io.Writer     // progress; each Write is of whole lines; nil: none
+	Log      slog.Handler  // of the daemons; nil: none
 }
 
 // A run is one measurement under way.

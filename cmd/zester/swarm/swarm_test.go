@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // simulate is the argument by which a test starts its own program as a process of peels.
@@ -37,7 +39,8 @@ func workers(t testing.TB) []string {
 }
 
 func TestEveryFigureOfASmallFleet(t *testing.T) {
-	report, err := Run(t.Context(), Options{Peels: 20, Procs: 3, Rounds: 1, TLS: true, Worker: workers(t), Out: t.Output()})
+	o := Options{Peels: 20, Procs: 3, Rounds: 1, TLS: true, Idle: time.Millisecond, Worker: workers(t), Programs: programs(t), Out: t.Output()}
+	report, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +48,8 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 		t.Errorf("%v is left, %v", left, err)
 	}
 	for _, f := range report.Figures {
-		lost := strings.Contains(f.Name, "lost")
-		if lost != (f.Value == 0) {
+		lost, timed := strings.Contains(f.Name, "lost"), f.Unit == "s" || f.Unit == "ms"
+		if lost && f.Value != 0 || timed && f.Value <= 0 {
 			t.Errorf("%s: %v", f.Name, f.Value)
 		}
 		if f.Bare != 0 && f.Ratio != f.Value/f.Bare {
@@ -54,11 +57,24 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"every peel connected and current", "test.ping of all: ended, every return stored", "restart of the server: every peel back"} {
-		if f := figure(report, want); f.Bare == 0 {
+		if f := figure(report, want); f.Value == 0 || f.Bare == 0 {
 			t.Errorf("%s: nothing of the bare bus stands beside it", want)
 		}
 	}
+	if f := figure(report, "idle peel process: resident"); f.Value < 1 || f.Value > 100 {
+		t.Errorf("a peel's program has %v MiB", f.Value)
+	}
 	reads(t, report)
+}
+
+// programs builds what hosts install.
+func programs(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir+"/", "../../zester-peel").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
 }
 
 // reads checks the two forms in which a report is kept.

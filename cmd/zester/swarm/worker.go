@@ -147,7 +147,7 @@ func (o orders) peels(ctx context.Context, keys *auth.Keys) error {
 		}
 		p, err := peel.New(peel.Options{
 			ID: id, DataDir: filepath.Join(o.Dir, string(id)), URL: o.URL, Connect: o.options(creds), Simulated: true, Log: log,
-			Facts: target.Facts{"os": "simulated", "rack": strconv.Itoa(i % 40), "site": strconv.Itoa(i % 7)},
+			Facts: target.Facts{"os": "simulated", "rack50": strconv.Itoa(i % 50), "rack1000": strconv.Itoa(i % 1000)},
 		})
 		if err != nil {
 			return err

@@ -1,0 +1,134 @@
+package swarm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// realID is the peel that is a process of its own.
+const realID target.PeelID = "real-peel"
+
+// starts is how often a program is started to say how long that takes.
+const starts = 20
+
+// programs measures those of the programs that hosts and people run that there are: the start of the command line, and
+// a peel with nothing to do.
+func (f *fleet) programs(ctx context.Context) error {
+	if zester := filepath.Join(f.r.o.Programs, "zester"); isFile(zester) {
+		began := time.Now()
+		for range starts {
+			if err := exec.CommandContext(ctx, zester, "version").Run(); err != nil {
+				return fmt.Errorf("cannot run zester version: %w", err)
+			}
+		}
+		f.r.figure("zester version", "ms", time.Since(began).Seconds()*1000/starts, 0)
+	}
+	if f.r.o.Idle == 0 || !isFile(filepath.Join(f.r.o.Programs, "zester-peel")) {
+		return nil
+	}
+	return f.idlePeel(ctx)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// idlePeel starts a peel's program, waits until it has applied its settings, and watches it.
+func (f *fleet) idlePeel(ctx context.Context) (err error) {
+	cmd, err := f.peelProgram(ctx)
+	if err != nil {
+		return err
+	}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	before := f.applied.Load()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("cannot start zester-peel: %w", err)
+	}
+	defer func() {
+		err = errors.Join(err, cmd.Process.Signal(syscall.SIGTERM))
+		if e := cmd.Wait(); e != nil {
+			err = errors.Join(err, fmt.Errorf("zester-peel: %w: %.500s", e, bytes.TrimSpace(said.Bytes())))
+		}
+	}()
+	if err := f.until(ctx, "the peel's program", before+1, f.applied.Load); err != nil {
+		return err
+	}
+	woken := wakeUps(cmd.Process.Pid)
+	if err := f.pause(ctx); err != nil {
+		return err
+	}
+	woken = wakeUps(cmd.Process.Pid) - woken
+	f.r.figure("idle peel process: resident", "MiB", resident(cmd.Process.Pid)/1024, 0)
+	f.r.figure("idle peel process: of that, anonymous", "MiB", statusOf(cmd.Process.Pid, "RssAnon")/1024, 0)
+	f.r.figure("idle peel process: wake-ups of its threads", "1/s", woken/f.r.o.Idle.Seconds(), 0)
+	return nil
+}
+
+func (f *fleet) peelProgram(ctx context.Context) (*exec.Cmd, error) {
+	keys, err := auth.Open(auth.Dir(f.r.path("master")))
+	if err != nil {
+		return nil, err
+	}
+	creds, err := keys.Creds(auth.RolePeel, realID.Wire(), 0)
+	if err != nil {
+		return nil, err
+	}
+	file := f.r.path("real.creds")
+	if err := os.WriteFile(file, creds, 0o600); err != nil {
+		return nil, err
+	}
+	args := []string{"--id", string(realID), "--data-dir", f.r.path("real"), "--url", f.info.URL, "--creds", file}
+	if f.info.CA != "" {
+		args = append(args, "--ca", f.info.CA)
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(f.r.o.Programs, "zester-peel"), args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	return cmd, nil
+}
+
+// wakeUps is how often the threads of a process have begun to wait, which is how often they were woken.
+func wakeUps(pid int) (n float64) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil {
+		panic(err) // the pattern is a constant
+	}
+	for _, file := range files {
+		n += field(file, "voluntary_ctxt_switches")
+	}
+	return n
+}
+
+// resident is the memory of a process in KiB, 0 if it cannot be learned.
+func resident(pid int) float64 { return statusOf(pid, "VmRSS") }
+
+func statusOf(pid int, name string) float64 { return field(fmt.Sprintf("/proc/%d/status", pid), name) }
+
+// field is a number in a file of lines like VmRSS: 12 kB, 0 if it cannot be learned.
+func field(file, name string) float64 {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(text) {
+		if rest, ok := strings.CutPrefix(string(line), name+":"); ok {
+			if n, err := strconv.ParseFloat(strings.Fields(rest)[0], 64); err == nil {
+				return n
+			}
+		}
+	}
+	return 0
+}
