@@ -89,15 +89,3 @@ func (s *Store) replay(ctx context.Context, jid wire.JID, heard func(*nats.Msg))
 		}
 	}
 }
-
-// last reads the newest message of the stream on a subject, nil if there is none.
-func (s *Store) last(ctx context.Context, subject string) (*nats.Msg, error) {
-	m, err := s.events.GetLastMsgForSubject(ctx, subject)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", subject, err)
-	}
-	return &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}, nil
-}

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -137,4 +138,67 @@ func TestTheCountOfAJobIsThatOfItsStoredReturns(t *testing.T) {
 			t.Errorf("%+v, %v; want %+v", end, err, want)
 		}
 	})
+}
+
+func TestHeadersOfOnePeelHideNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
+		j := claim("a", "b", "evil.1", "evil.2", "z")
+		j.Status, j.Published, j.Sent = job.Running, 5, time.Now()
+		create(t, s, j)
+		for id, header := range map[target.PeelID]nats.Header{
+			"b": nil, "z": nil,
+			"evil.1": {"Status": {"204"}, "Nats-Num-Pending": {"0"}},
+			"evil.2": {"Nats-Subject": {wire.AckOf(j.JID, "a")}, "Nats-Time-Stamp": {"never"}},
+		} {
+			data, err := canon.Marshal(wire.Ack{JID: j.JID, Peel: id, V: wire.Version})
+			if err == nil {
+				_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: wire.AckOf(j.JID, id.Wire()), Header: header, Data: data})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		all := rows(t, s, j.JID)
+		for id, want := range map[target.PeelID]job.RowState{"a": job.RowWaiting, "b": job.RowAcked, "z": job.RowAcked} {
+			if all[id].State != want {
+				t.Errorf("%s is %s, want %s", id, all[id].State, want)
+			}
+		}
+	})
+}
+
+// BenchmarkRows reads the first page of a job of 10,000 targets, half of which have returned.
+func BenchmarkRows(b *testing.B) {
+	bus := natstest.Listen(b)
+	js := bus.JetStream(b)
+	s, err := job.NewStore(b.Context(), js)
+	if err != nil {
+		b.Fatal(err)
+	}
+	j := claim(fleet(10_000)...)
+	j.Status, j.Published, j.Sent = job.Running, len(j.Targets), time.Now()
+	if err := s.Create(b.Context(), j); err != nil {
+		b.Fatal(err)
+	}
+	for i, id := range j.Targets[:600] {
+		msg, v := wire.AckOf(j.JID, id.Wire()), any(wire.Ack{JID: j.JID, Peel: id, V: wire.Version})
+		if i%2 == 0 {
+			v = wire.Return{JID: j.JID, Peel: id, Result: wire.Result{Success: true, Data: "pong"}, V: wire.Version}
+		}
+		data, err := canon.Marshal(v)
+		if err == nil && i%2 == 0 {
+			err = s.CreateReturn(b.Context(), j.JID, id, data)
+		} else if err == nil {
+			_, err = js.Publish(b.Context(), msg, data)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		page, err := s.Rows(b.Context(), j.JID, "")
+		if err != nil || len(page.Rows) != 256 {
+			b.Fatal(err)
+		}
+	}
 }

@@ -25,6 +25,7 @@ var (
 const (
 	jobsBucket    = "jobs"
 	returnsBucket = "job-returns"
+	returnsStream = "KV_" + returnsBucket
 	eventsStream  = "job-events"
 	activePrefix  = "active."
 	targetsPrefix = "targets."

@@ -87,6 +87,7 @@ func jobEvents() jetstream.StreamConfig {
 		Duplicates: duplicates,
 		// What a peel repeats about a job pushes out its own earlier words alone.
 		MaxMsgsPerSubject: repeated,
+		AllowDirect:       true,
 	}
 }
 

@@ -47,7 +47,7 @@ func TestEveryStreamKeepsWhatItMust(t *testing.T) {
 			"KV_rollout":     {10, 0, false},
 			"KV_revisions":   {1, 0, false},
 			"KV_tokens":      {1, 0, false},
-			"job-events":     {16, week, false},
+			"job-events":     {16, week, true},
 			"facts":          {1, 0, true},
 			"applied":        {1, 0, true},
 		} {

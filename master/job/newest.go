@@ -1,0 +1,117 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// answerBytes is after how many bytes the server ends an answer, which is then asked for again.
+	answerBytes = 4 << 20
+	// answerSubjects is how many messages the server gives in one answer.
+	answerSubjects = 1024
+	answerWait     = 5 * time.Second // for the next message
+)
+
+// message is one of a stream.
+type message struct {
+	header nats.Header
+	data   []byte
+	at     time.Time // when it was stored, on the bus's clock
+}
+
+// newest reads the newest message of each subject of a stream that allows direct reading; a subject that has none is
+// not in the answer. It is one question, unless the messages are large.
+func (s *Store) newest(ctx context.Context, stream string, subjects []string) (map[string]message, error) {
+	found := make(map[string]message, len(subjects))
+	for part := range slices.Chunk(subjects, answerSubjects) {
+		for len(part) > 0 {
+			more, err := s.ask(ctx, stream, part, found)
+			if err != nil {
+				return nil, err
+			}
+			before := len(part)
+			part = slices.DeleteFunc(slices.Clone(part), func(subject string) bool { _, ok := found[subject]; return ok })
+			if !more || len(part) == before {
+				break // what is left is not there, or not to be read
+			}
+		}
+	}
+	return found, nil
+}
+
+// ask puts what the server answers at once into found, and reports whether there is more.
+func (s *Store) ask(ctx context.Context, stream string, subjects []string, found map[string]message) (more bool, err error) {
+	question, err := json.Marshal(map[string]any{"multi_last": subjects, "max_bytes": answerBytes})
+	if err != nil {
+		return false, err
+	}
+	nc := s.js.Conn()
+	inbox := nc.NewInbox()
+	sub, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, question); err != nil {
+		return false, err
+	}
+	for {
+		msg, err := next(ctx, sub)
+		if err != nil {
+			return false, err
+		}
+		// A peel may have put any header into what it said. What the server adds comes behind.
+		if subject := lastOf(msg.Header, "Nats-Subject"); subject != "" {
+			at, err := time.Parse(time.RFC3339Nano, lastOf(msg.Header, "Nats-Time-Stamp"))
+			if err != nil {
+				return false, fmt.Errorf("the answer for %s: %w", subject, err)
+			}
+			found[subject] = message{sent(msg.Header), msg.Data, at}
+			continue
+		}
+		switch status := msg.Header.Get("Status"); {
+		case status == "":
+			// A message whose headers cannot be read; who sent it has said nothing.
+		case status == "204":
+			return msg.Header.Get("Nats-Num-Pending") != "0", nil
+		case status == "404" && msg.Header.Get("Description") == "No Results":
+			return false, nil
+		case status == "503":
+			return false, nats.ErrNoResponders
+		default:
+			return false, fmt.Errorf("the bus answers %s %s", status, msg.Header.Get("Description"))
+		}
+	}
+}
+
+func next(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	return sub.NextMsgWithContext(ctx)
+}
+
+// sent are the headers with which a message was sent: without what the server adds to an answer.
+func sent(h nats.Header) nats.Header {
+	for _, key := range []string{"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Num-Pending", "Nats-Last-Sequence"} {
+		if values := h[key]; len(values) > 1 {
+			h[key] = values[:len(values)-1]
+		} else {
+			delete(h, key)
+		}
+	}
+	return h
+}
+
+func lastOf(h nats.Header, key string) string {
+	values := h[key]
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
+}

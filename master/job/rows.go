@@ -1,0 +1,194 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A RowState says what there is of one target of a job.
+type RowState string
+
+// The states of a target: the first three while its job runs, the others at the end.
+const (
+	RowWaiting     RowState = "waiting"     // nothing was heard of it yet
+	RowAcked       RowState = "acked"       // it has the request
+	RowUnreachable RowState = "unreachable" // it stayed silent for [UnreachableAfter]
+	RowOK          RowState = "ok"
+	RowFailed      RowState = "failed"
+	RowMissing     RowState = "missing"  // it did not return in time
+	RowRejected    RowState = "rejected" // it did not start the work
+	RowCanceled    RowState = "canceled" // it was stopped
+	RowSkipped     RowState = "skipped"  // the job ended before its request was sent
+)
+
+// UnreachableAfter is how long after its request a target that is silent counts as unreachable.
+const UnreachableAfter = 10 * time.Second
+
+// A Row is one target of a job and what it returned, if it has.
+type Row struct {
+	Peel   target.PeelID `json:"peel"`
+	State  RowState      `json:"state"`
+	Late   bool          `json:"late,omitempty"` // it returned after the job had ended
+	Return *wire.Return  `json:"return,omitempty"`
+}
+
+// A RowsPage is some of the targets of a job, by ID. The next page begins after the last row.
+type RowsPage struct {
+	Job  Job   `json:"job"` // its summary, when the page was made
+	Rows []Row `json:"rows"`
+	More bool  `json:"more,omitempty"`
+}
+
+const (
+	rowsInPage = 256
+	pageBytes  = 448 << 10 // of returns in a page that has more than one
+	leastBatch = 16        // rows that are read at first: their returns may be large
+)
+
+// Rows reads the targets of a job that follow after, with what they returned: a bounded number of them and of bytes,
+// at least one. What a target returned after the job had ended is in its row as well, marked as late. It may lag behind
+// a write of this moment on a cluster.
+func (s *Store) Rows(ctx context.Context, jid wire.JID, after target.PeelID) (*RowsPage, error) {
+	j, err := s.Get(ctx, jid)
+	if err != nil {
+		return nil, err
+	}
+	page := &RowsPage{Job: j.Summary()}
+	rest := j.Targets
+	if i, found := slices.BinarySearch(rest, after); found {
+		rest = rest[i+1:]
+	} else {
+		rest = rest[i:]
+	}
+	bytes := 0
+	for batch := leastBatch; len(rest) > 0; batch = min(4*batch, rowsInPage) {
+		ids := rest[:min(batch, len(rest))]
+		rows, err := s.readRows(ctx, j, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			if bytes += row.size; len(page.Rows) == rowsInPage || len(page.Rows) > 0 && bytes > pageBytes {
+				page.More = true
+				return page, nil
+			}
+			page.Rows = append(page.Rows, row.Row)
+		}
+		rest = rest[len(ids):]
+	}
+	return page, nil
+}
+
+// sizedRow is a row with the bytes of its return.
+type sizedRow struct {
+	Row
+	size int
+}
+
+// readRows reads targets of a job that follow each other, in two questions to the bus however many they are.
+func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID) ([]sizedRow, error) {
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = returnSubject(j.JID, id)
+	}
+	stored, err := s.newest(ctx, returnsStream, keys)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the returns of job %s: %w", j.JID, err)
+	}
+	rows := make([]sizedRow, len(ids))
+	var open []int // of which nothing is stored, though they were sent their request
+	published := j.Targets[:min(j.Published, len(j.Targets))]
+	for i, id := range ids {
+		m, returned := stored[keys[i]]
+		_, sent := slices.BinarySearch(published, id)
+		sent = sent || j.Scheduled()
+		rows[i].Row = Row{Peel: id, State: StateOf(j.Status, nil)}
+		switch {
+		case returned:
+			r, err := decodeStored(j.JID, id, m.data)
+			if err != nil {
+				return nil, err
+			}
+			// A former owner that does not know it yet stores what it hears, also after the end.
+			late := j.Status.Final() && j.ReturnCount < j.TargetCount && m.at.After(j.Written)
+			rows[i] = sizedRow{Row{id, StateOf(j.Status, r), late, r}, len(m.data)}
+		case sent:
+			open = append(open, i)
+		case j.Status.Final():
+			rows[i].State = RowSkipped
+		}
+	}
+	return rows, s.readOpen(ctx, j, rows, open)
+}
+
+// readOpen looks in the stream for what targets said of which nothing is stored: late returns if the job has ended,
+// acknowledgements if it has not.
+func (s *Store) readOpen(ctx context.Context, j *Job, rows []sizedRow, open []int) error {
+	subject := wire.AckOf
+	if j.Status.Final() {
+		subject = wire.ReturnOf
+	}
+	subjects := make([]string, len(open))
+	for i, row := range open {
+		subjects[i] = subject(j.JID, rows[row].Peel.Wire())
+	}
+	said, err := s.newest(ctx, eventsStream, subjects)
+	if err != nil {
+		return fmt.Errorf("cannot read what the peels of job %s sent: %w", j.JID, err)
+	}
+	for i, row := range open {
+		m, ok := said[subjects[i]]
+		msg := &nats.Msg{Subject: subjects[i], Header: m.header, Data: m.data}
+		switch {
+		case j.Status.Final() && ok:
+			rows[row].lateReturn(j, msg)
+		case !j.Status.Final():
+			rows[row].State = progress(j, rows[row].Peel, msg)
+		}
+	}
+	return nil
+}
+
+// lateReturn puts in what a target of a job that has ended returned since. What the owner would not have counted does
+// not count here.
+func (row *sizedRow) lateReturn(j *Job, msg *nats.Msg) {
+	if r, err := DecodeReturn(msg, row.Peel); err == nil {
+		*row = sizedRow{Row{row.Peel, StateOf(j.Status, &r), true, &r}, len(msg.Data)}
+	}
+}
+
+// progress tells how far a target is that was sent its request and has not returned, by its acknowledgement.
+func progress(j *Job, id target.PeelID, ack *nats.Msg) RowState {
+	if a, err := wire.DecodeAck(ack); err == nil && a.Peel == id {
+		return RowAcked
+	}
+	if time.Since(j.Sent) >= UnreachableAfter {
+		return RowUnreachable
+	}
+	return RowWaiting
+}
+
+// StateOf is the state of a target that was sent the request of a job with that status; r is what it returned, nil if
+// it has not.
+func StateOf(status Status, r *wire.Return) RowState {
+	switch {
+	case r != nil && r.Success:
+		return RowOK
+	case r != nil && r.Outcome == wire.Rejected:
+		return RowRejected
+	case r != nil && r.Outcome == wire.Canceled:
+		return RowCanceled
+	case r != nil:
+		return RowFailed
+	case status.Final():
+		return RowMissing
+	}
+	return RowWaiting
+}
