@@ -32,9 +32,6 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
-// LocalUser is the operator whose credential run.json holds, for whoever may read the data directory.
-const LocalUser = "local"
-
 // embedded is dialled in place of a URL by the connection that needs none.
 const embedded = "nats://embedded"
 
@@ -125,7 +122,13 @@ func (m *Master) Run(ctx context.Context) error {
 // run calls open once, when there is something that can answer.
 func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 	url, opts, info := m.o.NATS, m.o.Connect, Info{URL: m.o.NATS}
-	if url == "" {
+	var trust issuer
+	if url != "" {
+		var err error
+		if trust, err = m.externalIssuer(); err != nil {
+			return err
+		}
+	} else {
 		keys, err := auth.Open(auth.Dir(m.o.DataDir))
 		if err != nil {
 			return err
@@ -139,6 +142,7 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 			return err
 		}
 		defer bus.Shutdown()
+		trust = issuer{keys, func(_ context.Context, account string) error { return bus.Update(account) }}
 		url, info.URL = embedded, bus.URL()
 		own, err := keys.Creds(auth.RoleMaster, m.o.ID, 0)
 		if err != nil {
@@ -156,7 +160,7 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 		return err
 	}
 	defer nc.Close()
-	return m.serve(ctx, nc, info, open)
+	return m.serve(ctx, nc, trust, info, open)
 }
 
 // authority returns what signs the certificate of the embedded server, nil if that does not encrypt.
@@ -183,7 +187,7 @@ func (m *Master) startBus(keys *auth.Keys, ca *auth.CA) (*natsd.Server, error) {
 
 // announce writes run.json, by which the command line on this host finds the bus, and returns what removes it.
 func (m *Master) announce(keys *auth.Keys, ca *auth.CA, url string) (forget func(), err error) {
-	creds, err := keys.Creds(auth.RoleOperator, LocalUser, 0)
+	creds, err := keys.Creds(auth.RoleOperator, auth.LocalUser, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +240,7 @@ func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*
 }
 
 // serve provisions the bus and runs all services until ctx ends or one of them cannot go on.
-func (m *Master) serve(ctx context.Context, nc *nats.Conn, info Info, open func(rest.Backend)) error {
+func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info Info, open func(rest.Backend)) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err
@@ -252,8 +256,22 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, info Info, open func(
 	if err != nil {
 		return err
 	}
+	users, err := auth.OpenUsers(ctx, js)
+	if err != nil {
+		return err
+	}
+	authority, err := trust.authority(ctx, js, m.log)
+	if err != nil {
+		return err
+	}
 	fleet := feed.New(nc, m.log)
-	dispatcher, err := dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: m.o.ID, Log: m.log})
+	var server *api.Server
+	dispatcher, err := dispatch.New(dispatch.Options{
+		Conn: nc, Store: store, Owner: m.o.ID, Log: m.log,
+		Allow: func(ctx context.Context, from auth.Asker, spec *job.Spec) error {
+			return users.Allow(ctx, from, spec.Function, spec.Targets, server.Select)
+		},
+	})
 	if err != nil {
 		return err
 	}
@@ -262,11 +280,16 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, info Info, open func(
 		return err
 	}
 	consumer := results.New(results.Options{JetStream: js, Store: store, Log: m.log})
-	server := api.NewServer(api.ServerOptions{JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Fleet: fleet, Log: m.log})
+	server = api.NewServer(api.ServerOptions{
+		JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Authority: authority, Fleet: fleet, Log: m.log,
+	})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return fleet.Run(ctx) })
 	if err := fleet.WaitReady(ctx); err != nil {
 		return errors.Join(err, g.Wait())
+	}
+	if authority != nil {
+		g.Go(func() error { return authority.Run(ctx) })
 	}
 	g.Go(func() error { return dispatcher.Run(ctx) })
 	g.Go(func() error { return scanner.Run(ctx) })

@@ -20,7 +20,7 @@ func (a *app) authCommand() *cobra.Command {
 	var again bool
 	issue := &cobra.Command{
 		Use:   "issue <peel|operator|auditor|master> <name>",
-		Short: "Make a credential with a new key",
+		Short: "Make a credential with a new key, on the host that holds the keys",
 		Long: `issue makes a key and a credential for one peel, person or master, signed with the keys in the data directory
 of a master, and prints it or writes it to a file of mode 0600. Whoever holds the credential speaks under its name. A
 second one for the same name, whose first is lost or about to end, needs --again; the first stays valid until its end.`,
@@ -44,7 +44,7 @@ second one for the same name, whose first is lost or about to end, needs --again
 	issue.Flags().DurationVar(&ttl, "ttl", 0, "end the credential after this time (default: it does not end)")
 	issue.Flags().StringVar(&file, "out", "", "write to `FILE`")
 	issue.Flags().BoolVar(&again, "again", false, "make one although the name has one")
-	return group("auth", "Make credentials, on the host that holds the keys", issue)
+	return group("auth", "Make and end credentials", issue, a.userCommand())
 }
 
 func (a *app) issue(role auth.Role, id string, ttl time.Duration, again bool) ([]byte, error) {
@@ -71,7 +71,15 @@ func (a *app) issue(role auth.Role, id string, ttl time.Duration, again bool) ([
 	if err != nil {
 		return nil, err
 	}
-	name, err := auth.Register(dir, role, id, again)
+	key, err := auth.MakeKey()
+	if err != nil {
+		return nil, err
+	}
+	entry := auth.UserKey{Public: key.Public(), Issued: time.Now().UTC()}
+	if ttl > 0 {
+		entry.Expires = entry.Issued.Add(ttl)
+	}
+	name, err := auth.Register(dir, auth.Issue{Role: role, ID: id, Keys: []auth.UserKey{entry}}, again)
 	switch {
 	case errors.Is(err, auth.ErrIssued):
 		return nil, &failure{code: exitFailed, err: err, hint: "--again makes another one; both are valid until they end"}
@@ -80,5 +88,9 @@ func (a *app) issue(role auth.Role, id string, ttl time.Duration, again bool) ([
 	case err != nil:
 		return nil, err
 	}
-	return keys.Creds(role, name, ttl)
+	token, err := keys.Issue(role, name, entry.Public, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return key.Creds(token)
 }

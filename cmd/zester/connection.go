@@ -16,10 +16,14 @@ import (
 
 // A connection says which bus to ask, and as whom.
 type connection struct {
-	url, creds, ca, dataDir string
+	url, creds, ca, dataDir, name string
+
+	fs *pflag.FlagSet
 }
 
 func (c *connection) flags(fs *pflag.FlagSet) {
+	c.fs = fs
+	fs.StringVar(&c.name, "context", os.Getenv("ZESTER_CONTEXT"), "ask the bus that you have named `NAME`")
 	fs.StringVar(&c.url, "url", os.Getenv("ZESTER_URL"), "ask the bus at `URL` (default: the master on this host)")
 	fs.StringVar(&c.creds, "creds", os.Getenv("ZESTER_CREDS"), "use the credential in `FILE`")
 	fs.StringVar(&c.ca, "ca", os.Getenv("ZESTER_CA"), "check the bus against the certificates in `FILE`")
@@ -30,9 +34,34 @@ func (c *connection) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.dataDir, "data-dir", dir, "find the master on this host by its data `DIR`")
 }
 
-// client connects by the flags, or else to the master on this host.
+// settle fills in what a context says of the bus. The flag --url wins over one, and a data directory that was named
+// over the one that is used unless told.
+func (c *connection) settle() error {
+	if c.url != "" {
+		return nil
+	}
+	config, err := readConfig()
+	if err != nil {
+		return err
+	}
+	name := c.name
+	if name == "" && !c.fs.Changed("data-dir") && os.Getenv("ZESTER_DATA_DIR") == "" {
+		name = config.Current
+	}
+	found, err := config.find(name)
+	if err != nil || found == nil {
+		return err
+	}
+	c.url, c.creds, c.ca = found.URL, found.Creds, found.CA
+	return nil
+}
+
+// client connects by the flags, or else by a context, or else to the master on this host.
 func (a *app) client() (*api.Client, error) {
 	c := a.connect
+	if err := c.settle(); err != nil {
+		return nil, err
+	}
 	if c.url != "" {
 		if c.creds == "" {
 			return nil, usageError("cannot ask %s without --creds: the file with your credential", c.url)
@@ -108,6 +137,8 @@ func failureOf(err error) *failure {
 		f.code, f.err = exitInterrupted, errors.New("interrupted")
 	case api.CodeOf(err) == api.CodeDenied:
 		f.code, f.hint = exitDenied, hintCredential
+	case api.CodeOf(err) == api.CodeForbidden:
+		f.code, f.hint = exitDenied, "zester auth user list shows within which limits operators are"
 	case api.CodeOf(err) == api.CodeUnreachable:
 		f.hint = "is the master running? --url and --data-dir say where it is looked for"
 	}

@@ -59,7 +59,7 @@ Exit codes:
    64  wrong usage
   130  interrupted; a job that was dispatched goes on
 
-The variables ZESTER_URL, ZESTER_CREDS, ZESTER_CA and ZESTER_DATA_DIR stand for the flags of these names.`
+The variables ZESTER_URL, ZESTER_CREDS, ZESTER_CA, ZESTER_CONTEXT and ZESTER_DATA_DIR stand for the flags of these names.`
 
 // A failure ends the command with a code. A failure without an error prints nothing: the output has said it all.
 type failure struct {
@@ -150,7 +150,7 @@ func (a *app) root() *cobra.Command {
 	a.connect.flags(flags)
 	a.dispatching.flags(root.Flags())
 	a.dispatching.choice(root.Flags())
-	root.AddCommand(a.jobCommand(), a.peelCommand(), a.syncCommand(), a.targetCommand(), a.scheduleCommand(), a.authCommand(), a.tokenCommand(),
+	root.AddCommand(a.jobCommand(), a.peelCommand(), a.syncCommand(), a.targetCommand(), a.scheduleCommand(), a.authCommand(), a.tokenCommand(), a.contextCommand(),
 		a.demoCommand(), a.swarmCommand(), a.versionCommand())
 	return root
 }

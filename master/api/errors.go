@@ -15,6 +15,7 @@ type Code string
 // The codes. Those that are numbers are what services answer.
 const (
 	CodeInvalid     Code = "400"         // the question makes no sense; its text says what and where
+	CodeForbidden   Code = "403"         // a master refuses it: it is not within the limits of who asks
 	CodeNotFound    Code = "404"         // there is no such thing
 	CodeConflict    Code = "409"         // what is there is in the way: the job ID belongs to another job, the job has ended
 	CodeUnavailable Code = "503"         // nobody could answer just now; the same may succeed later

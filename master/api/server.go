@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -43,6 +44,7 @@ type ServerOptions struct {
 	Store     *job.Store
 	Dispatch  *dispatch.Dispatcher // which runs
 	Tokens    *auth.Tokens         // of the REST API
+	Authority *auth.Authority      // nil on a master without keys, which leaves what needs them to others
 	Fleet     *feed.Feed           // which runs and is ready
 	Log       *slog.Logger         // nil: nothing is logged
 }
@@ -58,6 +60,12 @@ type Server struct {
 
 	mu      sync.Mutex
 	stopped bool // questions is closed
+}
+
+// An endpoint is where a question is asked and what answers it.
+type endpoint struct {
+	subject string
+	handler micro.Handler
 }
 
 // NewServer returns a server. It starts nothing.
@@ -78,10 +86,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot serve the API: %w", err)
 	}
-	for name, endpoint := range map[string]struct {
-		subject string
-		handler micro.Handler
-	}{
+	endpoints := map[string]endpoint{
 		"target-resolve": {wire.AllResolves, handle(s, s.Resolve)},
 		"target-explain": {wire.API("target", "explain", "*"), handle(s, s.explain)},
 		"job-list":       {wire.API("job", "list", "*"), handle(s, s.JobList)},
@@ -95,9 +100,13 @@ func (s *Server) Run(ctx context.Context) error {
 		"token-create":   {wire.API("token", "create", "*"), handleFrom(s, s.tokenCreate)},
 		"token-rotate":   {wire.API("token", "rotate", "*"), handleFrom(s, s.tokenRotate)},
 		"token-revoke":   {wire.API("token", "revoke", "*"), handleFrom(s, s.tokenRevoke)},
-	} {
-		if err := service.AddEndpoint(name, endpoint.handler, micro.WithEndpointSubject(endpoint.subject)); err != nil {
-			return errors.Join(fmt.Errorf("cannot serve %s: %w", endpoint.subject, err), service.Stop())
+	}
+	if s.o.Authority != nil {
+		maps.Copy(endpoints, s.userEndpoints())
+	}
+	for name, e := range endpoints {
+		if err := service.AddEndpoint(name, e.handler, micro.WithEndpointSubject(e.subject)); err != nil {
+			return errors.Join(fmt.Errorf("cannot serve %s: %w", e.subject, err), service.Stop())
 		}
 	}
 	// What has reached this master when ctx ends is answered still: whoever asked could not know that it stops.
@@ -146,11 +155,11 @@ func (s *Server) receive() {
 
 // handle is handleFrom for what does not depend on who asks.
 func handle[Q, A any](s *Server, f func(context.Context, Q) (A, error)) micro.Handler {
-	return handleFrom(s, func(ctx context.Context, _ string, q Q) (A, error) { return f(ctx, q) })
+	return handleFrom(s, func(ctx context.Context, _ auth.Asker, q Q) (A, error) { return f(ctx, q) })
 }
 
-// handleFrom makes a service's handler of a function from user and question to answer. The handler itself only hands over.
-func handleFrom[Q, A any](s *Server, f func(ctx context.Context, user string, q Q) (A, error)) micro.Handler {
+// handleFrom makes a service's handler of a function from asker and question to answer. The handler itself only hands over.
+func handleFrom[Q, A any](s *Server, f func(ctx context.Context, from auth.Asker, q Q) (A, error)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
 		question := func(ctx context.Context) {
 			var q Q
@@ -158,7 +167,7 @@ func handleFrom[Q, A any](s *Server, f func(ctx context.Context, user string, q 
 			err := decode(req, &q)
 			if err == nil {
 				var a A
-				if a, err = f(ctx, wire.Sender(req.Subject()), q); err == nil {
+				if a, err = f(ctx, auth.AskerOf(req.Subject(), nats.Header(req.Headers())), q); err == nil {
 					data, err = canon.Marshal(a)
 				}
 			}
@@ -208,7 +217,7 @@ func AnswerCode(err error) Code {
 	if _, ok := errors.AsType[*target.SyntaxError](err); ok || errors.Is(err, errInvalid) {
 		return CodeInvalid
 	}
-	if code := tokenCode(err); code != "" {
+	if code := credentialCode(err); code != "" {
 		return code
 	}
 	if errors.Is(err, dispatch.ErrEnded) || errors.Is(err, dispatch.ErrCanceled) {
@@ -311,8 +320,18 @@ func (s *Server) PeelList(ctx context.Context, q PeelsRequest) (*PeelsPage, erro
 	return a, nil
 }
 
-func (s *Server) jobCancel(ctx context.Context, user string, q JobRequest) (*job.Job, error) {
-	j, err := s.o.Dispatch.Cancel(ctx, q.JID, user)
+// jobCancel lets who has limits cancel no job but his own.
+func (s *Server) jobCancel(ctx context.Context, from auth.Asker, q JobRequest) (*job.Job, error) {
+	if from.Role == auth.RoleLimited {
+		j, err := s.o.Store.Get(ctx, q.JID)
+		if err != nil {
+			return nil, err
+		}
+		if j.User != from.User {
+			return nil, fmt.Errorf("cannot cancel job %s: %w: it is of %s", q.JID, auth.ErrNotAllowed, j.User)
+		}
+	}
+	j, err := s.o.Dispatch.Cancel(ctx, q.JID, from.User)
 	if err != nil {
 		return nil, err
 	}

@@ -19,49 +19,59 @@ type TokenName struct {
 	Name string `json:"name"`
 }
 
-func (s *Server) tokenList(ctx context.Context, _ string, _ struct{}) (*TokensAnswer, error) {
+func (s *Server) tokenList(ctx context.Context, _ auth.Asker, _ struct{}) (*TokensAnswer, error) {
 	all, err := s.o.Tokens.List(ctx)
 	return &TokensAnswer{all}, err
 }
 
-// tokenCreate judges the target of the limits here, because that needs the node groups.
-func (s *Server) tokenCreate(ctx context.Context, user string, q auth.TokenRequest) (*auth.Token, error) {
-	if q.Limits.Target != "" {
-		if _, err := s.Select(ctx, q.Limits.Target); err != nil {
-			return nil, fmt.Errorf("cannot limit to the target: %w", err)
-		}
+// checkLimits judges the target of limits, which needs the node groups.
+func (s *Server) checkLimits(ctx context.Context, l auth.Limits) error {
+	if l.Target == "" {
+		return nil
 	}
-	t, err := s.o.Tokens.Create(ctx, q, user)
+	if _, err := s.Select(ctx, l.Target); err != nil {
+		return fmt.Errorf("cannot limit to the target: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) tokenCreate(ctx context.Context, from auth.Asker, q auth.TokenRequest) (*auth.Token, error) {
+	if err := s.checkLimits(ctx, q.Limits); err != nil {
+		return nil, err
+	}
+	t, err := s.o.Tokens.Create(ctx, q, from.User)
 	if err == nil {
-		s.log.Info("token created", "token", t.Name, "user", user, "scopes", t.Scopes, "target", t.Limits.Target, "functions", t.Limits.Functions, "ends", t.Expires)
+		s.log.Info("token created", "token", t.Name, "user", from.User, "scopes", t.Scopes, "target", t.Limits.Target, "functions", t.Limits.Functions, "ends", t.Expires)
 	}
 	return t, err
 }
 
-func (s *Server) tokenRotate(ctx context.Context, user string, q auth.TokenRequest) (*auth.Token, error) {
-	t, err := s.o.Tokens.Rotate(ctx, q, user)
+func (s *Server) tokenRotate(ctx context.Context, from auth.Asker, q auth.TokenRequest) (*auth.Token, error) {
+	t, err := s.o.Tokens.Rotate(ctx, q, from.User)
 	if err == nil {
-		s.log.Info("token rotated", "token", t.Name, "user", user, "grace", q.Grace, "ends", t.Expires)
+		s.log.Info("token rotated", "token", t.Name, "user", from.User, "grace", q.Grace, "ends", t.Expires)
 	}
 	return t, err
 }
 
-func (s *Server) tokenRevoke(ctx context.Context, user string, q TokenName) (*auth.Token, error) {
-	t, err := s.o.Tokens.Revoke(ctx, q.Name, user)
+func (s *Server) tokenRevoke(ctx context.Context, from auth.Asker, q TokenName) (*auth.Token, error) {
+	t, err := s.o.Tokens.Revoke(ctx, q.Name, from.User)
 	if err == nil {
-		s.log.Info("token revoked", "token", t.Name, "user", user)
+		s.log.Info("token revoked", "token", t.Name, "user", from.User)
 	}
 	return t, err
 }
 
-// tokenCode is the code of an error about tokens, "" for others.
-func tokenCode(err error) Code {
+// credentialCode is the code of an error about tokens, users and what they may do, "" for others.
+func credentialCode(err error) Code {
 	switch {
-	case errors.Is(err, auth.ErrTokenInvalid):
+	case errors.Is(err, auth.ErrNotAllowed):
+		return CodeForbidden
+	case errors.Is(err, auth.ErrTokenInvalid), errors.Is(err, auth.ErrUserInvalid):
 		return CodeInvalid
-	case errors.Is(err, auth.ErrNoToken):
+	case errors.Is(err, auth.ErrNoToken), errors.Is(err, auth.ErrNoUser):
 		return CodeNotFound
-	case errors.Is(err, auth.ErrTokenExists):
+	case errors.Is(err, auth.ErrTokenExists), errors.Is(err, auth.ErrUserExists):
 		return CodeConflict
 	}
 	return ""

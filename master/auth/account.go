@@ -59,6 +59,9 @@ func (k *Keys) claims(r Role) (*jwt.AccountClaims, error) {
 	}
 	ac.Exports = exports(r)
 	ac.Imports = k.imports(r)
+	for public, e := range k.revoked[r] {
+		ac.RevokeAt(public, e.At)
+	}
 	return ac, nil
 }
 
@@ -90,7 +93,8 @@ func (k *Keys) imports(r Role) jwt.Imports {
 	var i jwt.Imports
 	if r != RoleMaster {
 		for _, s := range services(r) {
-			i.Add(&jwt.Import{Name: string(s), Subject: s, Account: k.accounts[RoleMaster], Type: jwt.Service})
+			// With Share the server tells masters of whom a request is, see [AskerOf].
+			i.Add(&jwt.Import{Name: string(s), Subject: s, Account: k.accounts[RoleMaster], Type: jwt.Service, Share: slices.Contains(people, r)})
 		}
 	}
 	for _, other := range roles {

@@ -42,6 +42,7 @@ var deputies = map[auth.Role][]struct{ subject, body string }{
 		{"$JS.API.DIRECT.GET.facts", `{"seq":1,"next_by_subj":"zester.fact.*","batch":5}`},
 		{wire.API("job", "show", "ann"), ""},
 	},
+	auth.RoleLimited: {{wire.API("job", "show", "lee"), ""}, {wire.API("job", "cancel", "lee"), ""}},
 	auth.RoleAuditor: {{wire.API("job", "show", "eve"), ""}},
 }
 

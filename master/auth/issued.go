@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -16,65 +18,141 @@ import (
 
 // Why no credential is made.
 var (
-	ErrIssued = errors.New("it has a credential already")
-	ErrTaken  = errors.New("another peel is the same party on the bus")
+	ErrIssued  = errors.New("it has a credential already")
+	ErrTaken   = errors.New("another peel is the same party on the bus")
+	ErrRevoked = errors.New("its name was revoked")
 )
 
 // An Issue is one entry of the register of credentials, which is kept beside the keys: a file for each name on the bus.
+// People have one space of names, whatever their role.
 type Issue struct {
-	Role  Role        `json:"role"`
-	ID    string      `json:"id"` // as it was asked for: a peel's own ID, not its wire form
-	Times []time.Time `json:"issued"`
+	Role    Role      `json:"role"`
+	ID      string    `json:"id"` // as it was asked for: a peel's own ID, not its wire form
+	Keys    []UserKey `json:"keys"`
+	Revoked time.Time `json:"revoked,omitzero"`
 }
 
 // registerDir is in the directory of the keys.
 const registerDir = "issued"
 
-// Register enters that a credential is about to be made with the keys in dir and returns the name to make it for. It
-// refuses a second one for the same party with [ErrIssued], unless that is meant (again), and one for a peel whose wire
-// form another peel has with [ErrTaken]: on the bus both would be one.
-func Register(dir string, role Role, id string, again bool) (name string, err error) {
-	name = id
-	if role == RolePeel {
-		name = target.PeelID(id).Wire()
+// Register enters that a credential is about to be made for entry.Keys with the keys in dir and returns the name to make it for. It
+// refuses a second one for the same party with [ErrIssued], unless that is meant (again), one for a peel whose wire
+// form another peel has with [ErrTaken], because on the bus both would be one, and one for a name that was revoked with
+// [ErrRevoked].
+func Register(dir string, entry Issue, again bool) (name string, err error) {
+	name = entry.ID
+	if entry.Role == RolePeel {
+		name = target.PeelID(entry.ID).Wire()
 	}
-	if err := checkName(role, name); err != nil {
+	if err := checkName(entry.Role, name); err != nil {
 		return "", err
 	}
-	if err := register(filepath.Join(dir, registerDir), name, Issue{Role: role, ID: id, Times: []time.Time{time.Now().UTC()}}, again); err != nil {
-		return "", fmt.Errorf("cannot make a credential for the %s %s: %w", role, id, err)
+	if err := register(filepath.Join(dir, registerDir), name, entry, again); err != nil {
+		return "", fmt.Errorf("cannot make a credential for the %s %s: %w", entry.Role, entry.ID, err)
 	}
 	return name, nil
 }
+
+// issueFile is where an entry is kept.
+func issueFile(role Role, name string) string {
+	kind := string(role)
+	if slices.Contains(people, role) {
+		kind = personFile
+	}
+	return kind + "." + name + ".json"
+}
+
+const personFile = "user"
 
 func register(dir, name string, entry Issue, again bool) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	path := filepath.Join(dir, string(entry.Role)+"."+name+".json")
+	path := filepath.Join(dir, issueFile(entry.Role, name))
 	err := createJSON(path, entry)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	data, err := os.ReadFile(path)
+	known, err := readIssue(path)
 	if err != nil {
 		return err
 	}
-	var known Issue
-	if err := json.Unmarshal(data, &known); err != nil {
-		return fmt.Errorf("cannot read %s: %w", path, err)
-	}
 	switch {
+	case !known.Revoked.IsZero():
+		return fmt.Errorf("%w at %s", ErrRevoked, known.Revoked.Format(time.RFC3339))
 	case known.ID != entry.ID:
 		return fmt.Errorf("%w: %s", ErrTaken, known.ID)
-	case !again && len(known.Times) > 0:
-		return fmt.Errorf("%w, of %s", ErrIssued, known.Times[len(known.Times)-1].Format(time.RFC3339))
+	case known.Role != entry.Role:
+		return fmt.Errorf("%w, as %s", ErrIssued, known.Role)
+	case !again && len(known.Keys) > 0:
+		return fmt.Errorf("%w, of %s", ErrIssued, known.Keys[len(known.Keys)-1].Issued.Format(time.RFC3339))
 	}
-	known.Times = append(known.Times, entry.Times...)
-	if data, err = json.Marshal(known); err != nil {
+	known.Keys = append(current(known.Keys, time.Now()), entry.Keys...)
+	return writeIssue(path, known)
+}
+
+func readIssue(path string) (known Issue, err error) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &known)
+	}
+	if err != nil {
+		return known, fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	return known, nil
+}
+
+func writeIssue(path string, entry Issue) error {
+	data, err := json.Marshal(entry)
+	if err != nil {
 		return err
 	}
 	return renameio.WriteFile(path, data, 0o600)
+}
+
+// closeIssue enters that a name was revoked, so that nothing is issued for it any more.
+func closeIssue(dir string, u *User) error {
+	dir = filepath.Join(dir, registerDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return writeIssue(filepath.Join(dir, issueFile(u.Role, u.Name)), Issue{Role: u.Role, ID: u.Name, Keys: u.Keys, Revoked: u.Revoked})
+}
+
+// withIssued adds to users those that are in the register alone, and the keys that are there alone.
+func withIssued(dir string, users []User) ([]User, error) {
+	files, err := filepath.Glob(filepath.Join(dir, registerDir, personFile+".*.json"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range files {
+		known, err := readIssue(path)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(users, func(u User) bool { return u.Name == known.ID })
+		if i < 0 {
+			u := User{Name: known.ID, Role: known.Role, Keys: known.Keys}
+			if len(known.Keys) > 0 {
+				u.Created = known.Keys[0].Issued
+			}
+			users = append(users, u)
+			continue
+		}
+		users[i].Keys = united(users[i].Keys, known.Keys)
+	}
+	slices.SortFunc(users, func(a, b User) int { return strings.Compare(a.Name, b.Name) })
+	return users, nil
+}
+
+// united are the keys of two lists, each once.
+func united(keys, more []UserKey) []UserKey {
+	for _, k := range more {
+		if !slices.ContainsFunc(keys, func(other UserKey) bool { return other.Public == k.Public }) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
 }
 
 // createJSON makes a whole file or none. Of several at once one succeeds; the others get [fs.ErrExist].

@@ -8,9 +8,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 )
+
+func entry(role auth.Role, id string) auth.Issue {
+	return auth.Issue{Role: role, ID: id, Keys: []auth.UserKey{{Public: "U" + id, Issued: time.Now()}}}
+}
 
 func TestOnePartyGetsOneCredential(t *testing.T) {
 	dir := t.TempDir()
@@ -31,15 +36,17 @@ func TestOnePartyGetsOneCredential(t *testing.T) {
 		{auth.RolePeel, "new", false, "", auth.ErrIssued},
 		{auth.RoleOperator, "ada", false, "ada", nil},
 		{auth.RoleOperator, "ada", false, "", auth.ErrIssued},
-		{auth.RoleAuditor, "ada", false, "ada", nil},
+		{auth.RoleAuditor, "ada", false, "", auth.ErrIssued}, // to masters a name is who asks, whatever the role
+		{auth.RoleLimited, "ada", true, "", auth.ErrIssued},
+		{auth.RoleMaster, "ada", false, "ada", nil},
 	} {
-		name, err := auth.Register(dir, step.role, step.id, step.again)
+		name, err := auth.Register(dir, entry(step.role, step.id), step.again)
 		if name != step.name || !errors.Is(err, step.want) || step.want == nil && err != nil {
 			t.Errorf("%s %s, again %v: %q, %v; want %q, %v", step.role, step.id, step.again, name, err, step.name, step.want)
 		}
 	}
 	for _, bad := range []string{"", "*", "a b", "../x", "a/b", strings.Repeat("a", 129)} {
-		if _, err := auth.Register(dir, auth.RolePeel, bad, false); err == nil {
+		if _, err := auth.Register(dir, entry(auth.RolePeel, bad), false); err == nil {
 			t.Errorf("%q is registered", bad)
 		}
 	}
@@ -65,7 +72,7 @@ func TestOfManyAtOnceOneIsRegistered(t *testing.T) {
 	for i := range 20 {
 		all.Go(func() {
 			id := []string{"web.01", "web_01"}[i%2]
-			switch _, err := auth.Register(dir, auth.RolePeel, id, false); {
+			switch _, err := auth.Register(dir, entry(auth.RolePeel, id), false); {
 			case err == nil:
 				first.Add(1)
 			case !errors.Is(err, auth.ErrIssued) && !errors.Is(err, auth.ErrTaken):
@@ -82,7 +89,7 @@ func TestOfManyAtOnceOneIsRegistered(t *testing.T) {
 func TestKeysOpenBesideTheRegister(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	first := issuer(t, open(t, dir))
-	if _, err := auth.Register(dir, auth.RolePeel, "web-01", false); err != nil {
+	if _, err := auth.Register(dir, entry(auth.RolePeel, "web-01"), false); err != nil {
 		t.Fatal(err)
 	}
 	if issuer(t, open(t, dir)) != first {

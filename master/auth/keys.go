@@ -18,12 +18,20 @@
 // account of the asker and goes no further: aimed at a neighbour it can still be heard there, and peel/wire refuses
 // it by its headers.
 //
+// People are [Users]: with [Limits] one is of a role of its own, to which the bus gives little more than reading and asking
+// for jobs, and masters hold every job against the limits. Of whom a request is they know from the bus ([AskerOf]), so
+// limits that got lost refuse. What an [Authority] revokes is first written down, then beside the keys, then told to the
+// server, which cuts the connections.
+//
 // Programs that speak HTTP have a [Token] in place of a key. Its text is made where it is to be used; masters and the
 // bucket tokens know its hash, its scopes and [Limits].
 package auth
 
 import (
 	"fmt"
+	"maps"
+	"os"
+	"sync"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -43,15 +51,28 @@ type Trust struct {
 	Accounts      map[string]string // JWTs of all accounts by public key
 }
 
-// Keys hold the secrets that sign credentials.
+// Keys hold the secrets that sign credentials. Methods may be called from several goroutines.
 type Keys struct {
+	dir      string
 	accounts map[Role]string // public keys
 	signers  map[Role]nkeys.KeyPair
-	trust    Trust
+
+	mu      sync.Mutex
+	revoked map[Role]map[string]End // by public key
+	trust   Trust
 }
 
-// Trust returns what the server needs. It is the same for the life of k.
-func (k *Keys) Trust() Trust { return k.trust }
+// Dir is where the keys are kept.
+func (k *Keys) Dir() string { return k.dir }
+
+// Trust returns what the server needs. A revocation changes it.
+func (k *Keys) Trust() Trust {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.trust
+	t.Accounts = maps.Clone(t.Accounts)
+	return t
+}
 
 // Issue signs a JWT for a user key made elsewhere, of which only the public half is given. For a peel the name is
 // the wire form of its ID, for others 1 to 64 characters of [A-Za-z0-9_-]. A ttl of 0 gives a JWT that does not end.
@@ -73,6 +94,7 @@ func (k *Keys) Issue(role Role, name, public string, ttl time.Duration) (string,
 	c.Name = name
 	c.IssuerAccount = k.accounts[role]
 	c.SetScoped(true)
+	c.Tags = jwt.TagList{roleTag + string(role)}
 	if ttl > 0 {
 		c.Expires = time.Now().Add(ttl).Unix()
 	}
@@ -83,31 +105,80 @@ func (k *Keys) Issue(role Role, name, public string, ttl time.Duration) (string,
 	return token, nil
 }
 
-// Creds makes a new user key and returns it with its JWT in the form of a .creds file, which is a secret.
-// Name and ttl are as in [Keys.Issue].
-func (k *Keys) Creds(role Role, name string, ttl time.Duration) ([]byte, error) {
-	user, err := nkeys.CreateUser()
+// A NewKey is the key of a user that was just made. Its secret half leaves this process in a credential alone.
+type NewKey struct{ pair nkeys.KeyPair }
+
+// MakeKey makes a key for a user.
+func MakeKey() (NewKey, error) {
+	pair, err := nkeys.CreateUser()
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a key for %q: %w", name, err)
+		return NewKey{}, fmt.Errorf("cannot make a key: %w", err)
 	}
-	defer user.Wipe()
-	public, err := user.PublicKey()
+	return NewKey{pair}, nil
+}
+
+// Public is the half that others may know.
+func (k NewKey) Public() string {
+	public, err := k.pair.PublicKey()
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a key for %q: %w", name, err)
+		panic(err) // it was made by MakeKey, and Creds not called yet
 	}
-	token, err := k.Issue(role, name, public, ttl)
+	return public
+}
+
+// Creds returns the key and the JWT that was signed for it in the form of a .creds file, which is a secret, and forgets
+// the key.
+func (k NewKey) Creds(token string) ([]byte, error) {
+	defer k.pair.Wipe()
+	seed, err := k.pair.Seed()
 	if err != nil {
-		return nil, err
-	}
-	seed, err := user.Seed()
-	if err != nil {
-		return nil, fmt.Errorf("cannot make a key for %q: %w", name, err)
+		return nil, fmt.Errorf("cannot write a credential: %w", err)
 	}
 	creds, err := jwt.FormatUserConfig(token, seed)
 	if err != nil {
-		return nil, fmt.Errorf("cannot write the credential of %q: %w", name, err)
+		return nil, fmt.Errorf("cannot write a credential: %w", err)
 	}
 	return creds, nil
+}
+
+// Creds makes a new user key and returns it with its JWT in the form of a .creds file, which is a secret.
+// Name and ttl are as in [Keys.Issue].
+func (k *Keys) Creds(role Role, name string, ttl time.Duration) ([]byte, error) {
+	key, err := MakeKey()
+	if err != nil {
+		return nil, err
+	}
+	token, err := k.Issue(role, name, key.Public(), ttl)
+	if err != nil {
+		return nil, err
+	}
+	return key.Creds(token)
+}
+
+// SystemCreds is a credential for the account in which the server speaks of itself and takes the JWTs of accounts.
+func (k *Keys) SystemCreds(ttl time.Duration) ([]byte, error) {
+	root, err := os.OpenRoot(k.dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a credential for the server's account: %w", err)
+	}
+	defer root.Close()
+	signer, err := readKey(root, systemFile, nkeys.PrefixByteAccount)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a credential for the server's account: %w", err)
+	}
+	defer signer.Wipe()
+	key, err := MakeKey()
+	if err != nil {
+		return nil, err
+	}
+	c := jwt.NewUserClaims(key.Public())
+	c.Name = "zester"
+	c.Expires = time.Now().Add(ttl).Unix()
+	token, err := c.Encode(signer)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a credential for the server's account: %w", err)
+	}
+	return key.Creds(token)
 }
 
 func checkName(role Role, name string) error {

@@ -132,7 +132,7 @@ func outsideLink(dir string) error {
 func TestNamesThatWouldWidenOrBlurAGrantAreRefused(t *testing.T) {
 	k := open(t, filepath.Join(t.TempDir(), "keys"))
 	long := strings.Repeat("n", target.MaxIDLength)
-	for _, role := range []auth.Role{auth.RolePeel, auth.RoleOperator, auth.RoleAuditor, auth.RoleMaster} {
+	for _, role := range []auth.Role{auth.RolePeel, auth.RoleOperator, auth.RoleLimited, auth.RoleAuditor, auth.RoleMaster} {
 		for _, name := range []string{"", "*", ">", "peel-a.>", "*.x", "web.example.com", "has space", "tab\t", "nl\n", "ünï", "{{name()}}", "a,b", "$JS", long + "n"} {
 			if c, err := k.Creds(role, name, 0); err == nil {
 				t.Errorf("%s %q got %s", role, name, c)
@@ -205,7 +205,7 @@ func TestTrustHoldsNoSeed(t *testing.T) {
 			t.Errorf("%s is in the trust", f.Name())
 		}
 	}
-	if want := 1 + 4; len(trust.Accounts) != want {
+	if want := 1 + 5; len(trust.Accounts) != want {
 		t.Errorf("%d accounts, want %d", len(trust.Accounts), want)
 	}
 }

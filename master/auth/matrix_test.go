@@ -21,6 +21,7 @@ const jid = wire.JID("2abcdefghijklmnopqrstuvwxyz")
 var actors = map[auth.Role]string{
 	auth.RolePeel:     "peel-a",
 	auth.RoleOperator: "ann",
+	auth.RoleLimited:  "lee",
 	auth.RoleAuditor:  "eve",
 	auth.RoleMaster:   "m1",
 }
@@ -30,6 +31,8 @@ var (
 	masters  = []auth.Role{auth.RoleMaster}
 	peels    = []auth.Role{auth.RolePeel, auth.RoleMaster}
 	people   = []auth.Role{auth.RoleOperator, auth.RoleMaster}
+	limited  = []auth.Role{auth.RoleLimited, auth.RoleMaster}
+	hearers  = []auth.Role{auth.RoleOperator, auth.RoleLimited, auth.RoleMaster}
 	auditors = []auth.Role{auth.RoleAuditor, auth.RoleMaster}
 )
 
@@ -41,6 +44,10 @@ func publishes() probes {
 		wire.Resolve("ann"): people, wire.Resolve("bob"): masters, wire.Resolve("eve"): masters,
 		wire.API("job", "list", "ann"): people, wire.API("job", "list", "bob"): masters, wire.API("job", "list", "eve"): auditors,
 		wire.API("job", "cancel", "ann"): people, wire.API("job", "cancel", "eve"): masters,
+		wire.Dispatch("lee"): limited, wire.Resolve("lee"): limited, wire.API("job", "list", "lee"): limited, wire.API("job", "cancel", "lee"): limited,
+		wire.API("token", "create", "lee"): masters, wire.API("user", "add", "lee"): masters, wire.API("sync", "approve", "lee"): masters,
+		wire.API("sync", "pause", "lee"): masters, wire.API("user", "add", "ann"): people, wire.API("user", "revoke", "eve"): masters,
+		"$KV.users.lee":                 masters,
 		wire.API("job", "retry", "eve"): masters, wire.API("sync", "now", "eve"): masters, wire.API("job", "list", "peel-a"): masters,
 		wire.CancelOf(jid): masters, wire.DispatchOf(jid): masters, wire.StatusOf(jid): masters,
 		"$KV.jobs." + string(jid): masters, "$KV.jobs.active." + string(jid): masters,
@@ -66,7 +73,7 @@ func publishes() probes {
 	for _, of := range []func(string) string{wire.Cmd, wire.Settings, wire.SettingsKey} {
 		p[of("peel-a")], p[of("peel-b")] = masters, masters
 	}
-	for _, stream := range []string{"KV_settings", "KV_jobs", "KV_job-returns", "KV_leases", "KV_tokens", "job-events", "facts", "applied"} {
+	for _, stream := range []string{"KV_settings", "KV_jobs", "KV_job-returns", "KV_leases", "KV_users", "KV_tokens", "job-events", "facts", "applied"} {
 		for _, api := range []string{
 			"STREAM.CREATE", "STREAM.UPDATE", "STREAM.INFO", "STREAM.DELETE", "STREAM.PURGE", "STREAM.MSG.GET", "STREAM.MSG.DELETE",
 			"STREAM.SNAPSHOT", "STREAM.RESTORE", "CONSUMER.CREATE", "CONSUMER.NAMES", "CONSUMER.LIST", "DIRECT.GET",
@@ -100,13 +107,13 @@ func senderSubjects() []func(string) string {
 func subscriptions() probes {
 	p := probes{
 		wire.CancelOf(jid): peels, wire.CancelOf("*"): peels,
-		wire.AckOf("*", "*"): people, wire.ReturnOf("*", "*"): people, wire.ScheduledOf(jid, "*"): people, wire.ScheduledOf("*", "*"): people,
-		wire.StatusOf("*"): people, wire.DispatchOf("*"): masters,
-		wire.ReturnOf("*", "peel-a"): people, wire.AckOf(jid, "peel-b"): people,
+		wire.AckOf("*", "*"): hearers, wire.ReturnOf("*", "*"): hearers, wire.ScheduledOf(jid, "*"): hearers, wire.ScheduledOf("*", "*"): hearers,
+		wire.StatusOf("*"): hearers, wire.DispatchOf("*"): masters,
+		wire.ReturnOf("*", "peel-a"): hearers, wire.AckOf(jid, "peel-b"): hearers,
 		"zester.job.>": masters, wire.AllDispatches: masters, wire.AllResolves: masters, "zester.api.>": masters,
 		wire.AllFacts: masters, wire.AllHeartbeats: masters, wire.AllApplied: masters, wire.Fact("peel-a"): masters,
 		"_INBOX.peel-a.>": {auth.RolePeel}, "_INBOX.peel-b.>": nobody, "_INBOX.peel-a": nobody, "_INBOX.>": nobody, "_INBOX.*.x": nobody,
-		"_INBOX_USER.ann.>": {auth.RoleOperator}, "_INBOX_USER.eve.>": {auth.RoleAuditor}, "_INBOX_USER.bob.>": nobody, "_INBOX_USER.>": nobody,
+		"_INBOX_USER.ann.>": {auth.RoleOperator}, "_INBOX_USER.eve.>": {auth.RoleAuditor}, "_INBOX_USER.lee.>": {auth.RoleLimited}, "_INBOX_USER.bob.>": nobody, "_INBOX_USER.>": nobody,
 		"_INBOX_MASTER.m1.>": masters, "_INBOX_MASTER.m2.>": nobody, "_INBOX_MASTER.>": nobody,
 		">": nobody, "*": nobody, "*.>": nobody, "*.*.*": nobody, "zester.>": masters, "zester.*.peel-b": masters,
 		"$KV.>": masters, "$KV.settings.>": masters, "$KV.jobs.>": masters, "$KV.settings.peel-a": masters, "$KV.settings.peel-b": masters,

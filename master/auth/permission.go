@@ -11,11 +11,15 @@ type Role string
 const (
 	RolePeel     Role = "peel"
 	RoleOperator Role = "operator" // dispatches and reads
+	RoleLimited  Role = "limited"  // an operator with [Limits]: dispatches within them, cancels its own jobs, and reads
 	RoleAuditor  Role = "auditor"  // reads
 	RoleMaster   Role = "master"   // masters and the reconciler
 )
 
-var roles = []Role{RolePeel, RoleOperator, RoleAuditor, RoleMaster}
+var roles = []Role{RolePeel, RoleOperator, RoleLimited, RoleAuditor, RoleMaster}
+
+// people are the roles of persons. Their names are of one space: to masters a name is who asks, whatever the role.
+var people = []Role{RoleOperator, RoleLimited, RoleAuditor}
 
 // self stands in a grant for the name in the credential; the server puts it there when a connection is made.
 const self = "{{name()}}"
@@ -37,6 +41,8 @@ func Permissions(r Role) Grants {
 		return peelGrants()
 	case RoleOperator:
 		return operatorGrants()
+	case RoleLimited:
+		return limitedGrants()
 	case RoleAuditor:
 		return auditorGrants()
 	case RoleMaster:
@@ -87,11 +93,23 @@ func operatorGrants() Grants {
 const factsGet = "$JS.API.DIRECT.GET.facts"
 
 func auditorGrants() Grants {
-	g := Grants{Subscribe: []string{RoleAuditor.Inbox(self) + ".>"}}
-	for _, verb := range readVerbs {
-		g.Publish = append(g.Publish, wire.API("*", verb, self))
+	return Grants{Publish: reads(), Subscribe: []string{RoleAuditor.Inbox(self) + ".>"}}
+}
+
+// limitedGrants leave out all that changes more than a job: what it could be widened by, such as a token, and what is
+// for the whole fleet.
+func limitedGrants() Grants {
+	return Grants{
+		Publish:   append(reads(), wire.Dispatch(self), wire.Resolve(self), wire.API("job", "cancel", self)),
+		Subscribe: operatorGrants().Subscribe,
 	}
-	return g
+}
+
+func reads() (subjects []string) {
+	for _, verb := range readVerbs {
+		subjects = append(subjects, wire.API("*", verb, self))
+	}
+	return subjects
 }
 
 // masterGrants are for the account in which all streams live. Answers to other roles go to names that the server

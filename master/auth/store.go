@@ -44,6 +44,24 @@ func Open(dir string) (*Keys, error) {
 	return k, nil
 }
 
+// younger are roles that sets made before them do not know; such a set is completed.
+var younger = []Role{RoleLimited}
+
+// complete makes the keys of a role of which there is none.
+func complete(root *os.Root, dir string, r Role) error {
+	_, account := root.Stat(accountFile(r))
+	_, signer := root.Stat(signerFile(r))
+	if !errors.Is(account, fs.ErrNotExist) || !errors.Is(signer, fs.ErrNotExist) {
+		return nil
+	}
+	for _, file := range []string{signerFile(r), accountFile(r)} {
+		if err := writeKey(filepath.Join(dir, file), nkeys.CreateAccount); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return syncDir(dir)
+}
+
 // create writes a full set beside dir and then gives it its name. A crash before that leaves a directory of
 // unused keys, which nothing reads.
 func create(dir string) error {
@@ -128,7 +146,12 @@ func load(dir string) (*Keys, error) {
 		return nil, err
 	}
 	defer operator.Wipe()
-	k := &Keys{accounts: map[Role]string{}, signers: map[Role]nkeys.KeyPair{}}
+	k := &Keys{dir: dir, accounts: map[Role]string{}, signers: map[Role]nkeys.KeyPair{}}
+	for _, r := range younger {
+		if err := complete(root, dir, r); err != nil {
+			return nil, err
+		}
+	}
 	for _, r := range roles {
 		if k.accounts[r], err = publicKey(root, accountFile(r)); err != nil {
 			return nil, err
@@ -139,6 +162,9 @@ func load(dir string) (*Keys, error) {
 	}
 	system, err := publicKey(root, systemFile)
 	if err != nil {
+		return nil, err
+	}
+	if k.revoked, err = readRevoked(root); err != nil {
 		return nil, err
 	}
 	if k.trust, err = k.sign(operator, system); err != nil {

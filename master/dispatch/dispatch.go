@@ -47,6 +47,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -85,7 +86,9 @@ type Options struct {
 	// AckWindow is how long a target may be silent before it gets its request once more: 0 means
 	// [DefaultAckWindow], a negative one that it does not.
 	AckWindow time.Duration
-	Log       *slog.Logger // nil: nothing is logged
+	// Allow judges what comes over the bus; its error is [auth.ErrNotAllowed] where that is not allowed. Nil: everything is.
+	Allow func(ctx context.Context, from auth.Asker, spec *job.Spec) error
+	Log   *slog.Logger // nil: nothing is logged
 }
 
 // A Dispatcher is one master's part in dispatching jobs. Make it with [New] and call Run once.
@@ -108,6 +111,7 @@ type Dispatcher struct {
 type request struct {
 	spec   job.Spec
 	user   string
+	allow  func(ctx context.Context, spec *job.Spec) error // nil: it is allowed
 	answer func(*job.Job, error)
 }
 
@@ -240,7 +244,11 @@ func (d *Dispatcher) serve() (micro.Service, error) {
 
 // asked takes a request off the bus. The user is the last token of its subject, which the bus lets nobody else use.
 func (d *Dispatcher) asked(req micro.Request) {
-	r := request{user: wire.Sender(req.Subject()), answer: func(j *job.Job, err error) { d.respond(req, j, err) }}
+	from := auth.AskerOf(req.Subject(), nats.Header(req.Headers()))
+	r := request{user: from.User, answer: func(j *job.Job, err error) { d.respond(req, j, err) }}
+	if d.o.Allow != nil {
+		r.allow = func(ctx context.Context, spec *job.Spec) error { return d.o.Allow(ctx, from, spec) }
+	}
 	msg := &nats.Msg{Subject: req.Subject(), Header: nats.Header(req.Headers()), Data: req.Data()}
 	if err := wire.Decode(msg, &r.spec); err != nil {
 		r.answer(nil, fmt.Errorf("%w: %w", ErrInvalid, err))
@@ -267,6 +275,8 @@ func code(err error) string {
 		return "400"
 	case errors.Is(err, ErrTaken):
 		return "409"
+	case errors.Is(err, auth.ErrNotAllowed):
+		return "403"
 	}
 	return "503"
 }

@@ -18,6 +18,7 @@ const (
 	BucketLeases     = "leases"      // what is led: by whom
 	BucketRollout    = "rollout"     // what the reconciler remembers
 	BucketRevisions  = "revisions"   // commit: a revision that can be pinned; <commit>.<n>: a part of its files
+	BucketUsers      = "users"       // name: a person, with what limits, and whether revoked
 	BucketTokens     = "tokens"      // token of the REST API; used.<token>: when it was used
 )
 

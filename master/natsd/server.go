@@ -174,6 +174,26 @@ func (s *Server) URL() string {
 // connection authenticates as any other.
 func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s.srv) }
 
+// Update replaces the JWT of an account. Connections whose credentials it revokes are cut at once, the others stay.
+func (s *Server) Update(token string) error {
+	claims, err := jwt.DecodeAccountClaims(token)
+	if err != nil {
+		return fmt.Errorf("cannot update an account of the bus: %w", err)
+	}
+	if !s.opts.TrustedOperators[0].DidSign(claims) {
+		return fmt.Errorf("cannot update account %s of the bus: its JWT is signed by %s", claims.Subject, claims.Issuer)
+	}
+	if err := s.opts.AccountResolver.Store(claims.Subject, token); err != nil {
+		return fmt.Errorf("cannot update account %s of the bus: %w", claims.Subject, err)
+	}
+	account, err := s.srv.LookupAccount(claims.Subject)
+	if err != nil {
+		return fmt.Errorf("cannot update account %s of the bus: %w", claims.Subject, err)
+	}
+	s.srv.UpdateAccountClaims(account, claims)
+	return nil
+}
+
 // Shutdown ends a server that has started: it closes all connections and the store, and returns when nothing runs.
 func (s *Server) Shutdown() {
 	s.srv.Shutdown()

@@ -152,6 +152,8 @@ func answerError(err error) error {
 	switch code := api.AnswerCode(err); {
 	case errors.Is(err, context.DeadlineExceeded), code == api.CodeUnavailable:
 		return unavailable(err)
+	case code == api.CodeForbidden:
+		return huma.Error403Forbidden(sentence(err))
 	case code == api.CodeNotFound:
 		return huma.Error404NotFound(sentence(err))
 	}

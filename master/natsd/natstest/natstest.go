@@ -148,6 +148,7 @@ func (b *Bus) Start(t testing.TB) {
 	if b.srv != nil {
 		t.Fatal("the bus runs already")
 	}
+	b.opts.Trust = natsd.Trust(b.Keys.Trust())
 	srv, err := natsd.New(b.opts)
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +168,17 @@ func (b *Bus) CarryAtMost(bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.opts.MaxPayload = bytes
+}
+
+// Update gives the server the JWT of an account, as whoever has the keys does.
+func (b *Bus) Update(_ context.Context, account string) error {
+	b.mu.Lock()
+	srv := b.srv
+	b.mu.Unlock()
+	if srv == nil {
+		return errors.New("the bus is stopped")
+	}
+	return srv.Update(account)
 }
 
 // Stop ends the server as a clean end of its process would. Connections begin to reconnect. In a bubble what was under

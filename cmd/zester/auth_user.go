@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+)
+
+func (a *app) userCommand() *cobra.Command {
+	return group("user", "Make and end the credentials of people", a.userAddCommand(), a.userListCommand(), a.userRevokeCommand())
+}
+
+// userLife is how long a person's credential is valid unless told otherwise.
+const userLife = 365 * 24 * time.Hour
+
+func (a *app) userAddCommand() *cobra.Command {
+	q := auth.UserRequest{}
+	var role, file string
+	cmd := &cobra.Command{
+		Use:   "add <name>",
+		Short: "Make a credential for a person and write it to a file",
+		Long: `add makes a key in this process and has a master sign it: the masters never see it. The credential is written to a file
+of mode 0600, for --creds or zester context add. A name is never given twice, also after it was revoked; --again makes
+another credential for one who has one, with the role and the limits of then.
+
+The role operator dispatches and reads, auditor reads. --limit-target and --limit-function narrow an operator: what is
+dispatched must be within both at that moment, on every single peel. Such an operator cancels its own jobs alone, and
+makes no tokens and users, and does not steer what Git brings to the fleet.`,
+		Args: words("name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.Name, q.Role = args[0], auth.Role(role)
+			if file == "" {
+				file = args[0] + ".creds"
+			}
+			return a.withClient(func(client *api.Client) error {
+				creds, u, err := client.UserAdd(cmd.Context(), q)
+				if err != nil {
+					return err
+				}
+				if err := renameio.WriteFile(file, creds, 0o600); err != nil {
+					return fmt.Errorf("cannot write the credential: %w", err)
+				}
+				return a.print(u, []string{u.Name}, func() error {
+					fmt.Fprintf(a.errOut, "credential of %s %s is in %s\n", u.Role, u.Name, file)
+					return nil
+				})
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&role, "role", string(auth.RoleOperator), "what for: `ROLE` operator or auditor")
+	f.DurationVar(&q.TTL, "ttl", userLife, "end it after this time; 0: it does not end")
+	f.StringVar(&q.Limits.Target, "limit-target", "", "dispatch only to peels that the `EXPRESSION` selects")
+	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil, "dispatch only functions that match one of the `GLOBS`, such as test.*")
+	f.StringVar(&file, "out", "", "write to `FILE` (default: the name and .creds)")
+	f.BoolVar(&q.Again, "again", false, "make one although the name has one")
+	return cmd
+}
+
+func (a *app) userListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the people who have a credential",
+		Args:  words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withClient(func(client *api.Client) error {
+				users, err := client.UserList(cmd.Context())
+				if err != nil {
+					return err
+				}
+				t := table{header: []string{"NAME", "STATE", "ROLE", "LIMITS", "MADE BY", "MADE", "ENDS"}}
+				for _, u := range users {
+					t.add(u.Name, u.State(time.Now()), string(u.Role), limitsOf(u.Limits), or(u.CreatedBy, "-"), when(u.Created), when(u.Expires()))
+				}
+				return a.show(users, t)
+			})
+		},
+	}
+}
+
+func or(text, empty string) string {
+	if text == "" {
+		return empty
+	}
+	return text
+}
+
+func (a *app) userRevokeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke <name>",
+		Short: "End all credentials of a person for good, and the connections that use them",
+		Args:  words("name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(func(client *api.Client) error {
+				u, err := client.UserRevoke(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.print(u, []string{u.Name}, func() error {
+					fmt.Fprintf(a.errOut, "%s %s is revoked\n", u.Role, u.Name)
+					return nil
+				})
+			})
+		},
+	}
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// clientConfig is config.yaml, which is a person's own.
+type clientConfig struct {
+	Current  string                `yaml:"current"` // the context that is used unless told; empty: localContext
+	Contexts map[string]busContext `yaml:"contexts"`
+}
+
+// A busContext is a bus and who asks there. Files are absolute paths.
+type busContext struct {
+	URL   string `yaml:"url" json:"url"`
+	Creds string `yaml:"creds" json:"creds"`
+	CA    string `yaml:"ca" json:"ca,omitempty"`
+}
+
+// localContext names the master on this host, which needs no entry.
+const localContext = "local"
+
+var validContext = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// configFile is where config.yaml is (XDG Base Directory Specification).
+func configFile() (string, error) {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("cannot tell where your configuration is: %w", err)
+	}
+	return filepath.Join(dir, "zester", "config.yaml"), nil
+}
+
+// readConfig is empty where there is no file.
+func readConfig() (c clientConfig, err error) {
+	path, err := configFile()
+	if err != nil {
+		return c, nil // nobody's home: there can be no file
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return c, fmt.Errorf("cannot read your configuration: %w", err)
+	}
+	node, err := strictyaml.Parse(path, data)
+	if err != nil {
+		return c, err
+	}
+	return c, strictyaml.Decode(node, &c)
+}
+
+func writeConfig(c clientConfig) error {
+	path, err := configFile()
+	if err != nil {
+		return err
+	}
+	data, err := yaml.Marshal(c)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = renameio.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write your configuration: %w", err)
+	}
+	return nil
+}
+
+// find returns a context, nil for localContext.
+func (c *clientConfig) find(name string) (*busContext, error) {
+	if name == "" || name == localContext {
+		return nil, nil
+	}
+	found, ok := c.Contexts[name]
+	if !ok {
+		return nil, &failure{
+			code: exitUsage, err: fmt.Errorf("there is no context %q%s", name, strictyaml.Suggest(name, slices.Collect(maps.Keys(c.Contexts)))),
+			hint: "zester context list shows those that there are",
+		}
+	}
+	return &found, nil
+}
+
+func (a *app) contextCommand() *cobra.Command {
+	return group("context", "Name the buses that you ask, and choose one", a.contextAddCommand(), a.contextListCommand(), a.contextUseCommand())
+}
+
+func (a *app) contextAddCommand() *cobra.Command {
+	var use bool
+	cmd := &cobra.Command{
+		Use:   "add <name>",
+		Short: "Remember the bus of --url, --creds and --ca under a name",
+		Long: `add remembers --url, --creds and --ca under a name in your config.yaml, in place of what the name stood for.
+--context NAME and ZESTER_CONTEXT use it, and zester context use makes it the one that is used unless told.`,
+		Args: words("name"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := args[0]
+			if !validContext.MatchString(name) || name == localContext {
+				return usageError("cannot name a context %q: want letters, digits, '.', '_' and '-', and not %s", name, localContext)
+			}
+			c, err := readConfig()
+			if err != nil {
+				return err
+			}
+			if c.Contexts == nil {
+				c.Contexts = map[string]busContext{}
+			}
+			if c.Contexts[name], err = a.connect.context(); err != nil {
+				return err
+			}
+			if use {
+				c.Current = name
+			}
+			if err := writeConfig(c); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.errOut, "context %s is %s\n", name, c.Contexts[name].URL)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&use, "use", false, "use it from now on")
+	return cmd
+}
+
+// context is what the flags say, with paths that hold in every directory.
+func (c *connection) context() (b busContext, err error) {
+	if c.url == "" || c.creds == "" {
+		return b, usageError("a context needs --url and --creds")
+	}
+	b.URL = c.url
+	if b.Creds, err = filepath.Abs(c.creds); err != nil {
+		return b, err
+	}
+	if c.ca != "" {
+		b.CA, err = filepath.Abs(c.ca)
+	}
+	return b, err
+}
+
+func (a *app) contextUseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "use <name>",
+		Short: "Use a context unless told; " + localContext + ": the master on this host",
+		Args:  words("name"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := readConfig()
+			if err != nil {
+				return err
+			}
+			if _, err := c.find(args[0]); err != nil {
+				return err
+			}
+			c.Current = args[0]
+			return writeConfig(c)
+		},
+	}
+}
+
+// contextView is a context as it is listed.
+type contextView struct {
+	Name    string `json:"name"`
+	Current bool   `json:"current"`
+	busContext
+}
+
+func (a *app) contextListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List your contexts",
+		Args:  words(),
+		RunE: func(*cobra.Command, []string) error {
+			c, err := readConfig()
+			if err != nil {
+				return err
+			}
+			views := []contextView{{Name: localContext, Current: c.Current == "" || c.Current == localContext}}
+			for _, name := range slices.Sorted(maps.Keys(c.Contexts)) {
+				views = append(views, contextView{name, c.Current == name, c.Contexts[name]})
+			}
+			t := table{header: []string{"NAME", "USED", "URL", "CREDENTIAL"}}
+			for _, v := range views {
+				used := ""
+				if v.Current {
+					used = "*"
+				}
+				t.add(v.Name, used, or(v.URL, "-"), or(v.Creds, "-"))
+			}
+			return a.show(views, t)
+		},
+	}
+}

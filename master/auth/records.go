@@ -1,0 +1,112 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+var (
+	errAbsent  = errors.New("there is no such record")
+	errPresent = errors.New("there is such a record")
+)
+
+// records are a bucket of one kind of record, under keys below a prefix. They are read from the bucket's leader.
+type records[T any] struct {
+	kv     jetstream.KeyValue
+	prefix string
+	noun   string // for errors: "the user"
+}
+
+func openRecords[T any](ctx context.Context, js jetstream.JetStream, bucket, prefix, noun string) (records[T], error) {
+	kv, err := js.KeyValue(ctx, bucket)
+	if err != nil {
+		return records[T]{}, fmt.Errorf("cannot open the bucket %s: %w", bucket, err)
+	}
+	return records[T]{kv: kv, prefix: prefix, noun: noun}, nil
+}
+
+// get returns a record and its revision, or errAbsent.
+func (b *records[T]) get(ctx context.Context, name string) (r T, revision uint64, err error) {
+	entry, err := b.kv.Get(ctx, b.prefix+name)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return r, 0, errAbsent
+	}
+	if err == nil {
+		err = canon.Unmarshal(entry.Value(), &r)
+	}
+	if err != nil {
+		return r, 0, fmt.Errorf("cannot read %s %s: %w", b.noun, name, err)
+	}
+	return r, entry.Revision(), nil
+}
+
+// create stores a new record, or returns errPresent.
+func (b *records[T]) create(ctx context.Context, name string, r T) error {
+	data, err := canon.Marshal(r)
+	if err == nil {
+		_, err = b.kv.Create(ctx, b.prefix+name, data)
+	}
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return errPresent
+	}
+	if err != nil {
+		return fmt.Errorf("cannot store %s %s: %w", b.noun, name, err)
+	}
+	return nil
+}
+
+// change makes a change to a record, on the condition that nobody else does.
+func (b *records[T]) change(ctx context.Context, name string, f func(*T) error) (r T, err error) {
+	r, revision, err := b.get(ctx, name)
+	if err != nil {
+		return r, err
+	}
+	if err := f(&r); err != nil {
+		return r, err
+	}
+	data, err := canon.Marshal(r)
+	if err == nil {
+		_, err = b.kv.Update(ctx, b.prefix+name, data, revision)
+	}
+	if err != nil {
+		return r, fmt.Errorf("cannot store %s %s: %w", b.noun, name, err)
+	}
+	return r, nil
+}
+
+// list returns all records, by their keys' order in the bucket.
+func (b *records[T]) list(ctx context.Context) ([]T, error) {
+	watch, err := b.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, fmt.Errorf("cannot list %ss: %w", b.noun, err)
+	}
+	defer func() { _ = watch.Stop() }()
+	all := []T{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("cannot list %ss: %w", b.noun, ctx.Err())
+		case entry, ok := <-watch.Updates():
+			if !ok {
+				return nil, fmt.Errorf("cannot list %ss: the bus ended the reading", b.noun)
+			}
+			if entry == nil {
+				return all, nil
+			}
+			if !strings.HasPrefix(entry.Key(), b.prefix) {
+				continue
+			}
+			var r T
+			if err := canon.Unmarshal(entry.Value(), &r); err != nil {
+				return nil, fmt.Errorf("cannot read %s %s: %w", b.noun, entry.Key(), err)
+			}
+			all = append(all, r)
+		}
+	}
+}

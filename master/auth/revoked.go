@@ -1,0 +1,124 @@
+package auth
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/nats-io/nkeys"
+)
+
+// revokedFile is in the directory of the keys, so that a server that is made from them never lets in, not even at its
+// start, whom it has cut off.
+const revokedFile = "revoked.json"
+
+// maxRevoked bounds revokedFile in bytes.
+const maxRevoked = 16 << 20
+
+// An End is when the credentials of a key stopped to count.
+type End struct {
+	At time.Time `json:"at"`
+	// Expires is when the last of them would have ended by itself, after which nobody needs to remember; zero: never.
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// Revoke ends what was issued to the given keys in a role, durably, and returns the JWT of the role's account with
+// which servers learn of it. Keys that were revoked before stay so. changed is false if none was new.
+func (k *Keys) Revoke(role Role, ends map[string]End) (account string, changed bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, ok := k.accounts[role]; !ok {
+		return "", false, fmt.Errorf("cannot revoke a credential: unknown role %q", role)
+	}
+	all := maps.Clone(k.revoked)
+	if all == nil {
+		all = map[Role]map[string]End{}
+	}
+	of := map[string]End{}
+	now := time.Now()
+	for public, e := range all[role] {
+		if e.Expires.IsZero() || e.Expires.After(now) {
+			of[public] = e
+		}
+	}
+	for public, e := range ends {
+		if _, known := of[public]; known || !nkeys.IsValidPublicUserKey(public) || !e.Expires.IsZero() && !e.Expires.After(now) {
+			continue
+		}
+		of[public], changed = e, true
+	}
+	if !changed {
+		return k.trust.Accounts[k.accounts[role]], false, nil
+	}
+	all[role] = of
+	if err := k.writeRevoked(all); err != nil {
+		return "", false, fmt.Errorf("cannot revoke a credential: %w", err)
+	}
+	k.revoked = all
+	if err := k.renew(role); err != nil {
+		return "", false, fmt.Errorf("cannot revoke a credential: %w", err)
+	}
+	return k.trust.Accounts[k.accounts[role]], true, nil
+}
+
+func (k *Keys) writeRevoked(all map[Role]map[string]End) error {
+	data, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	if len(data) > maxRevoked {
+		return fmt.Errorf("%s would have %d bytes, %d are the most: rotate the signing keys instead", revokedFile, len(data), maxRevoked)
+	}
+	return renameio.WriteFile(filepath.Join(k.dir, revokedFile), data, 0o600)
+}
+
+// renew signs the JWT of one account again.
+func (k *Keys) renew(role Role) error {
+	root, err := os.OpenRoot(k.dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	operator, err := readKey(root, operatorFile, nkeys.PrefixByteOperator)
+	if err != nil {
+		return err
+	}
+	defer operator.Wipe()
+	claims, err := k.claims(role)
+	if err != nil {
+		return err
+	}
+	token, err := claims.Encode(operator)
+	if err != nil {
+		return err
+	}
+	k.trust.Accounts = maps.Clone(k.trust.Accounts)
+	k.trust.Accounts[claims.Subject] = token
+	return nil
+}
+
+func readRevoked(root *os.Root) (all map[Role]map[string]End, err error) {
+	f, err := root.Open(revokedFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxRevoked+1))
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, &all); err != nil || len(data) > maxRevoked {
+		return nil, fmt.Errorf("cannot read %s: it is damaged; without it revoked credentials would be let in: %w", revokedFile, err)
+	}
+	return all, nil
+}

@@ -1,0 +1,174 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// What is wrong with a user.
+var (
+	ErrNoUser      = errors.New("no such user")
+	ErrUserExists  = errors.New("there is such a user")
+	ErrUserInvalid = errors.New("the user cannot be made")
+)
+
+const usersBucket = "users"
+
+// LocalUser is the operator whose credential a master gives to whoever may read its data directory.
+const LocalUser = "local"
+
+// A User is a person with a credential of the bus.
+type User struct {
+	Name      string    `json:"name"`
+	Role      Role      `json:"role"` // RoleOperator, RoleLimited or RoleAuditor
+	Limits    Limits    `json:"limits,omitzero"`
+	Keys      []UserKey `json:"keys,omitempty"`
+	Created   time.Time `json:"created"`
+	CreatedBy string    `json:"created_by"`
+	Revoked   time.Time `json:"revoked,omitzero"` // zero: it is not
+	RevokedBy string    `json:"revoked_by,omitempty"`
+}
+
+// A UserKey is a key for which a credential was made.
+type UserKey struct {
+	Public  string    `json:"public"`
+	Issued  time.Time `json:"issued"`
+	Expires time.Time `json:"expires,omitzero"` // zero: it does not
+}
+
+// Expires is when the last credential of the user ends; zero: never.
+func (u *User) Expires() (last time.Time) {
+	for _, k := range u.Keys {
+		if k.Expires.IsZero() {
+			return time.Time{}
+		}
+		if k.Expires.After(last) {
+			last = k.Expires
+		}
+	}
+	return last
+}
+
+// State is "active", or why the user's credentials open nothing at that moment: "revoked" or "expired".
+func (u *User) State(now time.Time) string {
+	switch last := u.Expires(); {
+	case !u.Revoked.IsZero():
+		return "revoked"
+	case !last.IsZero() && !now.Before(last):
+		return "expired"
+	}
+	return "active"
+}
+
+// A UserRequest asks for a credential for a person, whose key was made elsewhere.
+type UserRequest struct {
+	Name   string        `json:"name"`
+	Role   Role          `json:"role"`   // RoleOperator or RoleAuditor; limits make of the first a RoleLimited
+	Public string        `json:"public"` // the public half of the key
+	TTL    time.Duration `json:"ttl,omitempty"`
+	Limits Limits        `json:"limits,omitzero"`
+	Again  bool          `json:"again,omitempty"` // another credential for one who has one; role and limits are those of then
+}
+
+// check also settles the role.
+func (q *UserRequest) check() error {
+	if err := checkName(RoleOperator, q.Name); err != nil {
+		return err
+	}
+	switch limited := q.Limits.Target != "" || len(q.Limits.Functions) > 0; {
+	case q.Name == LocalUser:
+		return fmt.Errorf("the name %s is of whoever may read a master's data directory", LocalUser)
+	case !nkeys.IsValidPublicUserKey(q.Public):
+		return errors.New("what was given is not the public key of a user")
+	case q.TTL < 0 || q.TTL > maxTTL:
+		return fmt.Errorf("the credential would end after %v: %v is the most", q.TTL, maxTTL)
+	case q.Role != RoleOperator && q.Role != RoleAuditor:
+		return fmt.Errorf("there is no role %.40q: there are operator and auditor", q.Role)
+	case limited && q.Role == RoleAuditor:
+		return errors.New("limits are for operators: auditors only read")
+	case limited:
+		q.Role = RoleLimited
+	}
+	return q.Limits.Check()
+}
+
+// Users are the people of a bus, in the bucket users. Methods may be called from several goroutines.
+type Users struct {
+	all records[User]
+
+	mu    sync.Mutex
+	known map[string]sighting // by name; none that the bucket does not hold
+}
+
+type sighting struct {
+	user User
+	at   time.Time // before it was read
+}
+
+// OpenUsers opens the bucket, which has to exist.
+func OpenUsers(ctx context.Context, js jetstream.JetStream) (*Users, error) {
+	all, err := openRecords[User](ctx, js, usersBucket, "", "the user")
+	return &Users{all: all, known: map[string]sighting{}}, err
+}
+
+// List returns all users by name, those that were revoked included.
+func (u *Users) List(ctx context.Context) ([]User, error) {
+	all, err := u.all.list(ctx)
+	slices.SortFunc(all, func(a, b User) int { return strings.Compare(a.Name, b.Name) })
+	return all, err
+}
+
+// Allow returns [ErrNotAllowed] with the reason if an asker may not dispatch a function to targets, which are sorted.
+// selects evaluates the target of a limit. An asker with limits that are not known is refused, so a bucket that was lost
+// gives nobody more than he had.
+func (u *Users) Allow(ctx context.Context, a Asker, function string, targets []target.PeelID, selects func(ctx context.Context, expr string) ([]target.PeelID, error)) error {
+	user, err := u.recent(ctx, a.User)
+	switch {
+	case errors.Is(err, errAbsent):
+		if a.Role == RoleLimited {
+			return fmt.Errorf("%w: the limits of %s are not known here", ErrNotAllowed, a.User)
+		}
+		return nil
+	case err != nil:
+		return err
+	case !user.Revoked.IsZero():
+		return fmt.Errorf("%w: %s was revoked", ErrNotAllowed, a.User)
+	}
+	var within []target.PeelID
+	if user.Limits.Target != "" {
+		if within, err = selects(ctx, user.Limits.Target); err != nil {
+			return fmt.Errorf("the limits of %s cannot be checked: %w", a.User, err)
+		}
+	}
+	return user.Limits.Allow(function, targets, within)
+}
+
+// recent is a record that is at most fresh old.
+func (u *Users) recent(ctx context.Context, name string) (User, error) {
+	now := time.Now()
+	u.mu.Lock()
+	seen, ok := u.known[name]
+	u.mu.Unlock()
+	if ok && now.Sub(seen.at) < fresh {
+		return seen.user, nil
+	}
+	r, _, err := u.all.get(ctx, name)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err != nil {
+		delete(u.known, name)
+		return r, err
+	}
+	u.known[name] = sighting{r, now}
+	return r, nil
+}

@@ -1,0 +1,478 @@
+package auth_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func authority(t *testing.T, b *natstest.Bus) *auth.Authority {
+	t.Helper()
+	a, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{Keys: b.Keys, JetStream: b.JetStream(t), Update: b.Update})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func users(t *testing.T, b *natstest.Bus) *auth.Users {
+	t.Helper()
+	all, err := auth.OpenUsers(t.Context(), b.JetStream(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// enlist adds a user and returns what a connection needs to be that user's.
+func enlist(t *testing.T, b *natstest.Bus, a *auth.Authority, q auth.UserRequest) nats.Option {
+	t.Helper()
+	key, err := auth.MakeKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Public = key.Public()
+	token, u, err := a.AddUser(t.Context(), q, "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.State(time.Now()) != "active" || u.Name != q.Name {
+		t.Errorf("%+v", u)
+	}
+	creds, err := key.Creds(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nats.UserCredentialBytes(creds)
+}
+
+// join connects with a credential; lost is closed when the connection has ended for good.
+func join(t *testing.T, b *natstest.Bus, name string, creds nats.Option) (nc *nats.Conn, lost <-chan struct{}, err error) {
+	t.Helper()
+	ended := make(chan struct{})
+	nc, err = nats.Connect(b.URL(), nats.InProcessServer(b), creds, nats.CustomInboxPrefix(auth.RoleOperator.Inbox(name)), nats.NoReconnect(),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ClosedHandler(func(*nats.Conn) { close(ended) }))
+	if err == nil {
+		t.Cleanup(nc.Close)
+	}
+	return nc, ended, err
+}
+
+func TestARevokedUserIsCutOffAtOnceAndForGood(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		bob := enlist(t, b, a, auth.UserRequest{Name: "bob", Role: auth.RoleOperator})
+		other := enlist(t, b, a, auth.UserRequest{Name: "ada", Role: auth.RoleOperator})
+		_, lost, err := join(t, b, "bob", bob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stays, _, err := join(t, b, "ada", other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := a.RevokeUser(t.Context(), "bob", "ann")
+		if err != nil || u.RevokedBy != "ann" || u.State(time.Now()) != "revoked" {
+			t.Fatal(u, err)
+		}
+		synctest.Wait()
+		select {
+		case <-lost:
+		default:
+			t.Error("the connection goes on")
+		}
+		if !stays.IsConnected() {
+			t.Error("another operator's connection was cut, too")
+		}
+		refused := func(when string) {
+			t.Helper()
+			if _, _, err := join(t, b, "bob", bob); err == nil {
+				t.Errorf("%s he is let in", when)
+			}
+		}
+		refused("a moment later")
+		b.Restart(t)
+		refused("by a server that was started again")
+		b.Keys = open(t, b.Keys.Dir())
+		b.Restart(t)
+		refused("by a server of another process")
+		if _, _, err := join(t, b, "ada", other); err != nil {
+			t.Errorf("who was not revoked: %v", err)
+		}
+	})
+}
+
+// A copy of the keys that does not know of a revocation must not take it back.
+func TestAnAuthorityLearnsWhatAnotherHasRevoked(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		here := authority(t, b)
+		bob := enlist(t, b, here, auth.UserRequest{Name: "bob", Role: auth.RoleOperator})
+		eve := enlist(t, b, here, auth.UserRequest{Name: "eve", Role: auth.RoleOperator})
+		dir := filepath.Join(t.TempDir(), "copy")
+		if err := os.CopyFS(dir, os.DirFS(b.Keys.Dir())); err != nil {
+			t.Fatal(err)
+		}
+		private(t, dir)
+		there, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{Keys: open(t, dir), JetStream: b.JetStream(t), Update: b.Update})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := here.RevokeUser(t.Context(), "bob", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := there.RevokeUser(t.Context(), "eve", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		for name, creds := range map[string]nats.Option{"bob": bob, "eve": eve} {
+			if _, _, err := join(t, b, name, creds); err == nil {
+				t.Errorf("%s is let in", name)
+			}
+		}
+	})
+}
+
+// private gives a copied key directory the modes that it must have.
+func private(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.Chmod(path, 0o700)
+		}
+		return os.Chmod(path, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestARevocationThatTheServerMissedIsMadeUpFor has the server away, and not told, when somebody is revoked.
+func TestARevocationThatTheServerMissedIsMadeUpFor(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		var fails bool
+		a, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{
+			Keys: b.Keys, JetStream: b.JetStream(t), Update: func(ctx context.Context, account string) error {
+				if fails {
+					return errors.New("no answer")
+				}
+				return b.Update(ctx, account)
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bob := enlist(t, b, a, auth.UserRequest{Name: "bob", Role: auth.RoleOperator})
+		_, lost, err := join(t, b, "bob", bob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fails = true
+		if _, err := a.RevokeUser(t.Context(), "bob", "ann"); err == nil || !strings.Contains(err.Error(), "no answer") {
+			t.Errorf("revoked without a word to the server: %v", err)
+		}
+		if err := users(t, b).Allow(t.Context(), auth.Asker{User: "bob"}, "test.ping", nil, nil); !errors.Is(err, auth.ErrNotAllowed) {
+			t.Errorf("he may dispatch: %v", err)
+		}
+		fails = false
+		if _, err := a.RevokeUser(t.Context(), "bob", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		select {
+		case <-lost:
+		default:
+			t.Error("the connection goes on")
+		}
+	})
+}
+
+func TestRunBringsRevocationsToTheServer(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		told := make(chan string, 10)
+		options := func(update func(context.Context, string) error) auth.AuthorityOptions {
+			return auth.AuthorityOptions{Keys: b.Keys, JetStream: b.JetStream(t), Update: update}
+		}
+		deaf, err := auth.NewAuthority(t.Context(), options(func(context.Context, string) error { return errors.New("no answer") }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bob := enlist(t, b, deaf, auth.UserRequest{Name: "bob", Role: auth.RoleOperator})
+		_, lost, err := join(t, b, "bob", bob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := deaf.RevokeUser(t.Context(), "bob", "ann"); err == nil {
+			t.Fatal("the server was told")
+		}
+		a, err := auth.NewAuthority(t.Context(), options(func(ctx context.Context, account string) error {
+			told <- account
+			return b.Update(ctx, account)
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- a.Run(ctx) }()
+		<-lost
+		time.Sleep(10 * time.Minute)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if n := len(told); n != 1 {
+			t.Errorf("the server was told %d times", n)
+		}
+	})
+}
+
+func TestUsersThatCannotBeMade(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		enlist(t, b, a, auth.UserRequest{Name: "taken", Role: auth.RoleOperator})
+		enlist(t, b, a, auth.UserRequest{Name: "gone", Role: auth.RoleOperator})
+		if _, err := a.RevokeUser(t.Context(), "gone", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := auth.Register(b.Keys.Dir(), entry(auth.RoleAuditor, "offline"), false); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			want   error
+			text   string
+			change func(*auth.UserRequest)
+		}{
+			{auth.ErrUserExists, "taken", func(q *auth.UserRequest) { q.Name = "taken" }},
+			{auth.ErrUserExists, "offline", func(q *auth.UserRequest) { q.Name = "offline" }},
+			{auth.ErrUserExists, "gone", func(q *auth.UserRequest) { q.Name = "gone" }},
+			{auth.ErrUserExists, "gone was revoked", func(q *auth.UserRequest) { q.Name, q.Again = "gone", true }},
+			{auth.ErrNoUser, "nobody", func(q *auth.UserRequest) { q.Name, q.Again = "nobody", true }},
+			{auth.ErrUserInvalid, "data directory", func(q *auth.UserRequest) { q.Name = "local" }},
+			{auth.ErrUserInvalid, "1 to 64", func(q *auth.UserRequest) { q.Name = "" }},
+			{auth.ErrUserInvalid, `'*'`, func(q *auth.UserRequest) { q.Name = "*" }},
+			{auth.ErrUserInvalid, `'.'`, func(q *auth.UserRequest) { q.Name = "a.b" }},
+			{auth.ErrUserInvalid, "public key", func(q *auth.UserRequest) { q.Public = "" }},
+			{auth.ErrUserInvalid, `"master"`, func(q *auth.UserRequest) { q.Role = auth.RoleMaster }},
+			{auth.ErrUserInvalid, `"peel"`, func(q *auth.UserRequest) { q.Role = auth.RolePeel }},
+			{auth.ErrUserInvalid, "-1s", func(q *auth.UserRequest) { q.TTL = -time.Second }},
+			{auth.ErrUserInvalid, "only read", func(q *auth.UserRequest) { q.Role, q.Limits.Target = auth.RoleAuditor, "*" }},
+			{auth.ErrUserInvalid, `"[a"`, func(q *auth.UserRequest) { q.Limits.Functions = []string{"[a"} }},
+		} {
+			key, err := auth.MakeKey()
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := auth.UserRequest{Name: "new", Role: auth.RoleOperator, Public: key.Public()}
+			c.change(&q)
+			if _, _, err := a.AddUser(t.Context(), q, "ann"); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%v, want %v %q", err, c.want, c.text)
+			}
+		}
+		all, err := a.Users(t.Context())
+		if err != nil || len(all) != 3 {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}
+
+func TestOneIssuedBesideTheKeysIsListedAndRevoked(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		key, err := auth.MakeKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		issue := auth.Issue{Role: auth.RoleOperator, ID: "ada", Keys: []auth.UserKey{{Public: key.Public(), Issued: time.Now()}}}
+		if _, err := auth.Register(b.Keys.Dir(), issue, false); err != nil {
+			t.Fatal(err)
+		}
+		token, err := b.Keys.Issue(auth.RoleOperator, "ada", key.Public(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		creds, err := key.Creds(token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, lost, err := join(t, b, "ada", nats.UserCredentialBytes(creds))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := authority(t, b)
+		if all, err := a.Users(t.Context()); err != nil || len(all) != 1 || all[0].Name != "ada" {
+			t.Errorf("%+v, %v", all, err)
+		}
+		if _, err := a.RevokeUser(t.Context(), "ada", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		<-lost
+		if _, err := auth.Register(b.Keys.Dir(), issue, true); !errors.Is(err, auth.ErrRevoked) {
+			t.Errorf("the name is given again: %v", err)
+		}
+	})
+}
+
+func TestAnotherCredentialKeepsRoleAndLimits(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		limits := auth.Limits{Functions: []string{"test.*"}}
+		first := enlist(t, b, a, auth.UserRequest{Name: "lee", Role: auth.RoleOperator, Limits: limits, TTL: time.Hour})
+		second := enlist(t, b, a, auth.UserRequest{Name: "lee", Role: auth.RoleOperator, TTL: 2 * time.Hour, Again: true})
+		for what, creds := range map[string]nats.Option{"first": first, "second": second} {
+			nc, _, err := join(t, b, "lee", creds)
+			if err != nil {
+				t.Fatal(what, err)
+			}
+			if asker := ask(t, b, nc, "lee"); asker.Role != auth.RoleLimited {
+				t.Errorf("the %s is of %+v", what, asker)
+			}
+		}
+		if err := users(t, b).Allow(t.Context(), auth.Asker{User: "lee"}, "cmd.run", nil, nil); !errors.Is(err, auth.ErrNotAllowed) {
+			t.Errorf("the limits are gone: %v", err)
+		}
+		if _, err := a.RevokeUser(t.Context(), "lee", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		for what, creds := range map[string]nats.Option{"first": first, "second": second} {
+			if _, _, err := join(t, b, "lee", creds); err == nil {
+				t.Errorf("the %s goes on", what)
+			}
+		}
+	})
+}
+
+// ask sends a request as a user and returns who masters take it to be from.
+func ask(t *testing.T, b *natstest.Bus, nc *nats.Conn, name string, headers ...string) auth.Asker {
+	t.Helper()
+	sub, err := b.Conn(t, auth.RoleMaster, "m1").SubscribeSync(wire.AllDispatches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.SetPendingLimits(-1, -1); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	m := nats.NewMsg(wire.Dispatch(name))
+	for _, h := range headers {
+		m.Header.Add("Nats-Request-Info", h)
+	}
+	if err := nc.PublishMsg(m); err != nil {
+		t.Fatal(err)
+	}
+	got, err := sub.NextMsg(time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return auth.AskerOf(got.Subject, got.Header)
+}
+
+// TestNobodyForgesWhoAsks has clients write the header that the server writes.
+func TestNobodyForgesWhoAsks(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		forged, err := json.Marshal(map[string]any{"tags": []string{"role:operator"}, "host": "10.0.0.1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for role, name := range map[auth.Role]string{auth.RoleLimited: "lee", auth.RoleOperator: "ann"} {
+			nc := b.Conn(t, role, name)
+			for _, headers := range [][]string{nil, {string(forged)}, {string(forged), string(forged)}, {""}, {"{"}} {
+				got := ask(t, b, nc, name, headers...)
+				if got.Role != role || got.User != name || got.From == "10.0.0.1" {
+					t.Errorf("%s with %q passes for %+v", name, headers, got)
+				}
+			}
+		}
+	})
+}
+
+func TestLimitsAreThoseOfTheBucket(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a, all := authority(t, b), users(t, b)
+		enlist(t, b, a, auth.UserRequest{Name: "lee", Role: auth.RoleOperator, Limits: auth.Limits{Target: "web-*", Functions: []string{"test.*"}}})
+		enlist(t, b, a, auth.UserRequest{Name: "ada", Role: auth.RoleOperator})
+		web := []target.PeelID{"web-01", "web-02"}
+		selects := func(_ context.Context, expr string) ([]target.PeelID, error) {
+			if expr != "web-*" {
+				return nil, errors.New("another expression")
+			}
+			return web, nil
+		}
+		lee := auth.Asker{User: "lee", Role: auth.RoleLimited}
+		for _, c := range []struct {
+			asker    auth.Asker
+			function string
+			targets  []target.PeelID
+			allowed  bool
+		}{
+			{lee, "test.ping", web, true},
+			{lee, "test.ping", web[:1], true},
+			{lee, "cmd.run", web, false},
+			{lee, "schedule.pause", web, false},
+			{lee, "test.ping", []target.PeelID{"db-01", "web-01"}, false},
+			{auth.Asker{User: "ada", Role: auth.RoleOperator}, "cmd.run", []target.PeelID{"db-01"}, true},
+			{auth.Asker{User: "unknown", Role: auth.RoleOperator}, "cmd.run", []target.PeelID{"db-01"}, true},
+			{auth.Asker{User: "unknown", Role: auth.RoleLimited}, "test.ping", web, false},
+		} {
+			err := all.Allow(t.Context(), c.asker, c.function, c.targets, selects)
+			if (err == nil) != c.allowed || err != nil && !errors.Is(err, auth.ErrNotAllowed) {
+				t.Errorf("%+v %s %v: %v", c.asker, c.function, c.targets, err)
+			}
+		}
+		broken := func(context.Context, string) ([]target.PeelID, error) { return nil, errors.New("no index") }
+		if err := all.Allow(t.Context(), lee, "test.ping", web, broken); err == nil || errors.Is(err, auth.ErrNotAllowed) {
+			t.Errorf("limits that cannot be checked: %v", err)
+		}
+		bucket(t, b.JetStream(t), natsd.BucketUsers)
+		b.Stop(t)
+		time.Sleep(time.Second)
+		if err := all.Allow(t.Context(), auth.Asker{User: "ada", Role: auth.RoleOperator}, "test.ping", web, selects); err == nil || errors.Is(err, auth.ErrNotAllowed) {
+			t.Errorf("a bucket that cannot be read: %v", err)
+		}
+		b.Start(t)
+	})
+}
+
+func TestASetOfKeysFromBeforeARoleIsCompleted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	first := issuer(t, open(t, dir))
+	for _, file := range []string{"account-limited.nk", "signer-limited.nk"} {
+		if err := os.Remove(filepath.Join(dir, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := issuer(t, open(t, dir)); got != first {
+		t.Error("the operator is another")
+	}
+	if err := os.Remove(filepath.Join(dir, "signer-limited.nk")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.Open(dir); err == nil {
+		t.Error("half of a role's keys were lost and are made anew")
+	}
+}
+
+func TestADamagedListOfTheRevokedIsNotAnEmptyOne(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	open(t, dir)
+	if err := os.WriteFile(filepath.Join(dir, "revoked.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.Open(dir); err == nil || !strings.Contains(err.Error(), "revoked.json") {
+		t.Errorf("opened: %v", err)
+	}
+}

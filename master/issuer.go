@@ -1,0 +1,84 @@
+package master
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+)
+
+// An issuer is what a master that has the keys makes and ends credentials with. The zero value is one without.
+type issuer struct {
+	keys   *auth.Keys
+	update func(ctx context.Context, account string) error
+}
+
+// externalIssuer is for a server elsewhere, if the keys that it trusts are in the data directory.
+func (m *Master) externalIssuer() (issuer, error) {
+	dir := auth.Dir(m.o.DataDir)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return issuer{}, nil
+	}
+	keys, err := auth.Open(dir)
+	if err != nil {
+		return issuer{}, err
+	}
+	return issuer{keys, func(ctx context.Context, account string) error { return m.updateExternal(ctx, keys, account) }}, nil
+}
+
+// claimsUpdate is where servers with a resolver of their own take the JWT of an account.
+const (
+	claimsUpdate = "$SYS.REQ.CLAIMS.UPDATE"
+	updateLimit  = 5 * time.Second
+)
+
+// updateExternal speaks to the server in the account in which it speaks of itself, on a connection of its own: the rest
+// of a master has no business there.
+func (m *Master) updateExternal(ctx context.Context, keys *auth.Keys, account string) error {
+	creds, err := keys.SystemCreds(time.Minute)
+	if err != nil {
+		return err
+	}
+	opts := append(append([]nats.Option{}, m.o.Connect...),
+		nats.UserCredentialBytes(creds), nats.Name("master "+m.o.ID+" issuer"), nats.NoReconnect(), nats.CustomInboxPrefix(nats.InboxPrefix[:len(nats.InboxPrefix)-1]))
+	nc, err := nats.Connect(m.o.NATS, opts...)
+	if err != nil {
+		return fmt.Errorf("cannot reach the bus at %s in its system account: %w", m.o.NATS, err)
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(ctx, updateLimit)
+	defer cancel()
+	msg, err := nc.RequestWithContext(ctx, claimsUpdate, []byte(account))
+	if err != nil {
+		return fmt.Errorf("the bus takes no word on accounts; it needs the resolver that zester auth export prints: %w", err)
+	}
+	var answer struct {
+		Error *struct {
+			Description string `json:"description"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return fmt.Errorf("cannot read the bus's answer on an account: %w", err)
+	}
+	if answer.Error != nil {
+		return fmt.Errorf("the bus refuses an account: %s", answer.Error.Description)
+	}
+	return nil
+}
+
+// authority returns what makes and ends credentials, nil without keys.
+func (i issuer) authority(ctx context.Context, js jetstream.JetStream, log *slog.Logger) (*auth.Authority, error) {
+	if i.keys == nil {
+		return nil, nil
+	}
+	return auth.NewAuthority(ctx, auth.AuthorityOptions{Keys: i.keys, JetStream: js, Update: i.update, Log: log})
+}
