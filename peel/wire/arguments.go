@@ -1,0 +1,70 @@
+package wire
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// Check compares arguments by name with the parameters. A null is an argument that is not given. The error names
+// function and argument of all that is wrong at once, and is a [strictyaml.Errors].
+func (f Function) Check(args map[string]any) error {
+	var errs strictyaml.Errors
+	for _, key := range slices.Sorted(maps.Keys(args)) {
+		at := fmt.Sprintf("%s: argument %s", f.Name, key)
+		i := slices.IndexFunc(f.Params, func(p Param) bool { return p.Name == key })
+		if i < 0 {
+			errs = append(errs, strictyaml.Error{Pos: strictyaml.Pos{File: at}, Msg: "unknown" + f.known(key)})
+			continue
+		}
+		if err := f.Params[i].Type.check(strictyaml.FromValue(at, args[key])); err != nil {
+			errs = append(errs, err...)
+		}
+	}
+	for _, p := range f.Params {
+		if p.Required && args[p.Name] == nil {
+			errs = append(errs, strictyaml.Error{Pos: strictyaml.Pos{File: f.Name}, Msg: fmt.Sprintf("argument %s is missing: %s", p.Name, p.Doc)})
+		}
+	}
+	return errs.Err()
+}
+
+// known says which argument may have been meant.
+func (f Function) known(key string) string {
+	if len(f.Params) == 0 {
+		return "; the function takes none"
+	}
+	names := make([]string, len(f.Params))
+	for i, p := range f.Params {
+		names[i] = p.Name
+	}
+	if s := strictyaml.Suggest(key, names); s != "" {
+		return s
+	}
+	return fmt.Sprintf("; known are %s", strings.Join(names, ", "))
+}
+
+// check decodes node as a value of the type, for the errors.
+func (t Type) check(node *strictyaml.Node) strictyaml.Errors {
+	var into any
+	switch t {
+	case String:
+		into = new(string)
+	case Integer:
+		into = new(int64)
+	case Duration:
+		into = new(time.Duration)
+	case Strings:
+		into = new([]string)
+	case StringMap:
+		into = new(map[string]string)
+	default:
+		panic(fmt.Sprintf("wire: no check for arguments that must be %s", t))
+	}
+	errs, _ := strictyaml.Decode(node, into).(strictyaml.Errors)
+	return errs
+}
