@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -142,20 +141,12 @@ func (a *app) forecast(dir string, flags forecastFlags) error {
 
 // groups compiles the repo for the peels of a file: those with equal settings are a group.
 func (a *app) groups(dir, facts string) ([]forecast.Group, error) {
-	fleet, err := readFleet(facts)
+	index, err := readIndex(facts)
 	if err != nil {
 		return nil, err
 	}
-	index := target.NewIndex()
-	for _, p := range fleet.Peels {
-		index.Put(p.ID, p.Facts)
-	}
-	root, err := os.OpenRoot(dir)
+	compiled, err := compileDir(dir, index)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the config repo: %w", err)
-	}
-	compiled, err := plan.NewCompiler().Compile(root.FS(), index)
-	if err := errors.Join(err, root.Close()); err != nil {
 		return nil, err
 	}
 	for _, w := range compiled.Warnings {

@@ -151,6 +151,7 @@ func (a *app) root() *cobra.Command {
 	a.dispatching.flags(root.Flags())
 	a.dispatching.choice(root.Flags())
 	root.AddCommand(a.jobCommand(), a.peelCommand(), a.syncCommand(), a.targetCommand(), a.scheduleCommand(), a.authCommand(), a.tokenCommand(), a.contextCommand(),
+		a.lintCommand(),
 		a.demoCommand(), a.swarmCommand(), a.versionCommand())
 	return root
 }

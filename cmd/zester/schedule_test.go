@@ -108,3 +108,10 @@ func next(t *testing.T, args []string) ([]time.Time, int) {
 	}
 	return fires, code
 }
+
+func TestTheExampleHasNoFaults(t *testing.T) {
+	var out, errOut bytes.Buffer
+	if code := run(t.Context(), []string{"lint", "../../examples/fleet"}, &out, &errOut); code != exitOK || out.Len()+errOut.Len() > 0 {
+		t.Errorf("%d: %s%s", code, &out, &errOut)
+	}
+}

@@ -49,6 +49,8 @@ type Plan struct {
 	Groups map[string][]string
 	// Waves are the steps in which the revision wants to go out.
 	Waves []top.Wave
+
+	loose []*Written // of Check
 }
 
 // A Warning is about a place in the revision; a Pos without a line is about the whole file.

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/lint"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const lintManual = `lint checks the working tree of a config repo, what is not committed included, and asks no master. DIR is the
+directory with top.yaml, by default this one. Each error and warning is a line:
+
+  settings/web/nginx.yaml:4:5: schedule.hello.intervall: unknown field; did you mean "interval"?
+  settings/web/nginx.yaml:7:12: warning: schedule.hello.splay: 1h0m0s is not below the 30m0s between two fires
+
+An error is what a master refuses the revision for, and ends lint with 1. A warning is allowed and probably not meant:
+an entry that never fires, a splay as long as the time between two fires, a fire where clocks change, a function or
+argument that no peel has.
+
+Which files meet on a peel depends on its facts. With --facts, the file of peels that target eval --file reads, the
+settings of each peel are checked as a whole, and there are warnings of targets that match nobody and of entries that
+ten peels or more start at the same moment. Without it, an entry that stands in one file only has to be complete.
+
+--peel-config names a peel.yaml, to be warned of its entries that the repo takes the place of.
+
+-o json:
+  {"version": 1,
+   "errors":   [{"file": …, "line": …, "column": …, "path": …, "message": …}, …],
+   "warnings": [the same]}`
+
+// lintFlags are what lint is asked for.
+type lintFlags struct{ facts, peelConfig string }
+
+func (a *app) lintCommand() *cobra.Command {
+	var f lintFlags
+	cmd := &cobra.Command{
+		Use:   "lint [dir]",
+		Short: "Say whether a config repo is valid, and what in it is odd",
+		Long:  lintManual,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError("%s does not take the argument %q", cmd.CommandPath(), args[1])
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.lint(append(args, ".")[0], f) },
+	}
+	cmd.Flags().StringVar(&f.facts, "facts", "", "read the peels and their facts from `FILE`")
+	cmd.Flags().StringVar(&f.peelConfig, "peel-config", "", "compare with the entries of the peel.yaml in `FILE`")
+	return cmd
+}
+
+// linted is what lint prints as data.
+type linted struct {
+	Version  int       `json:"version"`
+	Errors   []finding `json:"errors"`
+	Warnings []finding `json:"warnings"`
+}
+
+// finding is one error or warning.
+type finding struct {
+	File    string `json:"file"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message"`
+}
+
+func findings(errs strictyaml.Errors) []finding {
+	out := []finding{}
+	for _, e := range errs {
+		out = append(out, finding{e.Pos.File, e.Pos.Line, e.Pos.Column, e.Path, e.Msg})
+	}
+	return out
+}
+
+func (a *app) lint(dir string, flags lintFlags) error {
+	static, err := staticEntries(flags.peelConfig)
+	if err != nil {
+		return err
+	}
+	var fleet *target.Index
+	if flags.facts != "" {
+		if fleet, err = readIndex(flags.facts); err != nil {
+			return err
+		}
+	}
+	compiled, err := compileDir(dir, fleet)
+	refused, isRefused := errors.AsType[*plan.Error](err)
+	if err != nil && !isRefused {
+		return err
+	}
+	out := linted{Version: 1, Errors: []finding{}, Warnings: []finding{}}
+	if !isRefused {
+		refused = compiled.Mistakes
+		out.Warnings = findings(oddities(compiled, lint.Options{From: time.Now(), Static: static}))
+	}
+	if refused != nil {
+		out.Errors = findings(refused.Errors)
+	}
+	if err := a.showLint(out, refused); err != nil {
+		return err
+	}
+	if refused != nil {
+		return &failure{code: exitFailed}
+	}
+	return nil
+}
+
+func (a *app) showLint(out linted, refused *plan.Error) error {
+	var names []string
+	for _, f := range append(out.Errors, out.Warnings...) {
+		names = append(names, f.File)
+	}
+	return a.print(out, names, func() error {
+		for _, f := range out.Errors {
+			fmt.Fprintln(a.out, plain(f.line("")))
+		}
+		if refused != nil && refused.More > 0 {
+			fmt.Fprintf(a.out, "and %d more errors\n", refused.More)
+		}
+		for _, f := range out.Warnings {
+			fmt.Fprintln(a.out, plain(f.line("warning: ")))
+		}
+		return nil
+	})
+}
+
+func (f *finding) line(kind string) string {
+	at := strictyaml.Pos{File: f.File, Line: f.Line, Column: f.Column}
+	if f.Path != "" {
+		kind += f.Path + ": "
+	}
+	return fmt.Sprintf("%s: %s%s", at, kind, f.Message)
+}
+
+// oddities are all warnings about a revision, those of the compiler first.
+func oddities(p *plan.Plan, o lint.Options) strictyaml.Errors {
+	var all strictyaml.Errors
+	for _, w := range p.Warnings {
+		all = append(all, strictyaml.Error{Pos: w.Pos, Msg: w.Msg})
+	}
+	return append(all, lint.Check(p.Written(), o)...)
+}
+
+// compileDir compiles a working tree for a fleet, or checks it without one if that is nil.
+func compileDir(dir string, fleet *target.Index) (*plan.Plan, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the config repo: %w", err)
+	}
+	c := plan.NewCompiler()
+	var p *plan.Plan
+	if fleet == nil {
+		p, err = c.Check(root.FS())
+	} else {
+		p, err = c.Compile(root.FS(), fleet)
+	}
+	if closed := root.Close(); err == nil {
+		err = closed
+	}
+	return p, err
+}
+
+// readIndex reads a file of peels as a fleet.
+func readIndex(file string) (*target.Index, error) {
+	fleet, err := readFleet(file)
+	if err != nil {
+		return nil, err
+	}
+	index := target.NewIndex()
+	for _, p := range fleet.Peels {
+		index.Put(p.ID, p.Facts)
+	}
+	return index, nil
+}
+
+// staticEntries finds the entries of a peel.yaml, none without a file.
+func staticEntries(file string) (map[string]strictyaml.Pos, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the peel's configuration: %w", err)
+	}
+	node, err := strictyaml.Parse(file, data)
+	if err != nil {
+		return nil, err
+	}
+	entries := map[string]strictyaml.Pos{}
+	if section := node.Get("schedule"); section != nil {
+		for _, pair := range section.Map {
+			entries[pair.Key] = pair.KeyPos
+		}
+	}
+	return entries, nil
+}

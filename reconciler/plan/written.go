@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"io/fs"
+	"maps"
+	"slices"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Written is an entry as a revision writes it, for all peels on which it is the same.
+type Written struct {
+	Entry *schedule.Entry
+	Pos   strictyaml.Pos // of its key, in the last file that says anything about it
+	Peels int            // 0 if the revision was checked without a fleet
+
+	layers []*strictyaml.Node // in merge order
+}
+
+// Field returns where the last value of a field stands, by the name it has in the file; ok is false if no file has it.
+func (w *Written) Field(name string) (at strictyaml.Pos, ok bool) {
+	for _, layer := range slices.Backward(w.layers) {
+		if v := layer.Get(name); v != nil {
+			return v.Pos, true
+		}
+	}
+	return w.Pos, false
+}
+
+// Written lists the entries of all peels, by position.
+func (p *Plan) Written() []*Written {
+	if p.Peels == nil {
+		return p.loose
+	}
+	type place struct {
+		pos  strictyaml.Pos
+		hash string
+	}
+	var all []*Written
+	places := map[place]*Written{}
+	shared := map[*schedule.Entry]*Written{} // signatures share what one file alone makes
+	for e, peels := range p.effectives() {
+		for name, entry := range e.Schedule {
+			w := shared[entry]
+			if w == nil {
+				at := place{e.Entries[name], entry.Hash()}
+				if w = places[at]; w == nil {
+					w = &Written{Entry: entry, Pos: at.pos, layers: e.values(name)}
+					places[at], all = w, append(all, w)
+				}
+				shared[entry] = w
+			}
+			w.Peels += peels
+		}
+	}
+	sortWritten(all)
+	return all
+}
+
+func sortWritten(all []*Written) {
+	slices.SortFunc(all, func(a, b *Written) int {
+		if c := a.Pos.Compare(b.Pos); c != 0 {
+			return c
+		}
+		return b.Peels - a.Peels
+	})
+}
+
+// effectives counts the peels of each signature.
+func (p *Plan) effectives() map[*Effective]int {
+	count := map[*Effective]int{}
+	for _, e := range p.Peels {
+		count[e]++
+	}
+	return count
+}
+
+// values are what the files of e say about an entry, in merge order.
+func (e *Effective) values(name string) []*strictyaml.Node {
+	var out []*strictyaml.Node
+	for _, f := range e.layers(name) {
+		out = append(out, f.entries[name].Value)
+	}
+	return out
+}
+
+// Check reads a revision without a fleet, so that nobody knows which files meet on a peel. It finds all that is wrong
+// with each file, with the rules, and with entries that no other file could complete. The plan has no Peels, and
+// [Plan.Written] lists the entries that can be read so.
+func (c *Compiler) Check(tree fs.FS) (*Plan, error) {
+	p := pass{Compiler: c, fleet: target.NewIndex(), plan: &Plan{}}
+	p.reader = reader{tree: tree, before: []map[string]*dir{c.dirs[0], c.dirs[1]}, now: map[string]*dir{}}
+	sources, err := p.read()
+	if err != nil {
+		return nil, err
+	}
+	c.dirs = [2]map[string]*dir{p.reader.now, c.dirs[0]}
+	if p.resolve(sources) {
+		p.gather()
+	}
+	if err := p.problems.err(); err != nil {
+		return nil, err
+	}
+	p.plan.Warnings = p.sortedWarnings()
+	return p.plan, nil
+}
+
+// gather reads the entries of all files that rules name, merged in the order in which they are named first.
+func (p *pass) gather() {
+	var files []*file
+	named := map[string]bool{}
+	for _, rule := range p.rules.top.Rules {
+		for _, ref := range rule.Refs {
+			if f := p.files[settingsPath(ref.Name)]; f != nil && !named[f.path] && f.node != nil && len(f.errs) == 0 {
+				named[f.path] = true
+				files = append(files, f)
+			}
+		}
+	}
+	layers := map[string][]strictyaml.Pair{}
+	for _, f := range files {
+		for name, pair := range f.entries {
+			layers[name] = append(layers[name], pair)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(layers)) {
+		p.alone(name, layers[name])
+	}
+	sortWritten(p.plan.loose)
+}
+
+// alone reads an entry. That several files do not go together is no mistake here, as they need not meet.
+func (p *pass) alone(name string, layers []strictyaml.Pair) {
+	w := &Written{}
+	section := &strictyaml.Node{Kind: strictyaml.Map}
+	for _, pair := range layers {
+		section = merge(section, &strictyaml.Node{Kind: strictyaml.Map, Pos: pair.KeyPos, Map: []strictyaml.Pair{pair}})
+		w.Pos, w.layers = pair.KeyPos, append(w.layers, pair.Value)
+	}
+	if section.Get(name) == nil {
+		return
+	}
+	if len(p.rules.calendars) > 0 {
+		section = p.rules.calendars.Expand(section)
+	}
+	set, err := schedule.ParseEntries(section)
+	switch {
+	case err == nil:
+		w.Entry = set[name]
+		p.plan.loose = append(p.plan.loose, w)
+	case len(layers) == 1:
+		p.problems.add(Invalid, asErrors(w.Pos.File, err)...)
+	}
+}
