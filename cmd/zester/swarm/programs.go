@@ -3,6 +3,7 @@ package swarm
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +14,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -54,7 +58,10 @@ func (f *fleet) idlePeel(ctx context.Context) (err error) {
 	}
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	before := f.applied.Load()
+	reports, err := f.nc.SubscribeSync(wire.SettingsApplied(realID.Wire()))
+	if err != nil {
+		return err
+	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cannot start zester-peel: %w", err)
 	}
@@ -64,8 +71,8 @@ func (f *fleet) idlePeel(ctx context.Context) (err error) {
 			err = errors.Join(err, fmt.Errorf("zester-peel: %w: %.500s", e, bytes.TrimSpace(said.Bytes())))
 		}
 	}()
-	if err := f.until(ctx, "the peel's program", before+1, f.applied.Load); err != nil {
-		return err
+	if err := hasSettings(ctx, reports); err != nil {
+		return fmt.Errorf("zester-peel has not applied its settings: %w", err)
 	}
 	woken := wakeUps(cmd.Process.Pid)
 	if err := f.pause(ctx); err != nil {
@@ -76,6 +83,22 @@ func (f *fleet) idlePeel(ctx context.Context) (err error) {
 	f.r.figure("idle peel process: of that, anonymous", "MiB", statusOf(cmd.Process.Pid, "RssAnon")/1024, 0)
 	f.r.figure("idle peel process: wake-ups of its threads", "1/s", woken/f.r.o.Idle.Seconds(), 0)
 	return nil
+}
+
+// hasSettings waits for a report of settings in force.
+func hasSettings(ctx context.Context, reports *nats.Subscription) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		msg, err := reports.NextMsgWithContext(ctx)
+		if err != nil {
+			return err
+		}
+		var report wire.Applied
+		if err := json.Unmarshal(msg.Data, &report); err != nil || report.Commit != "" {
+			return err
+		}
+	}
 }
 
 func (f *fleet) peelProgram(ctx context.Context) (*exec.Cmd, error) {
