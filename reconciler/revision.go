@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -126,21 +125,12 @@ func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit) error 
 	case t.last.Approved != nil && t.last.Approved.Hash == stop.Hash:
 		t.r.log.Info("approved plan goes out", "commit", c.Hash, "plan", stop.Hash, "by", t.last.Approved.By)
 		return nil
-	case !stop.Nothing && allowsItself(c.Message):
+	case !stop.Nothing && plan.AllowsItself(c.Message):
 		t.r.log.Info("revision allows itself to change much", "commit", c.Hash, "plan", stop.Hash)
 		return nil
 	}
 	return err
 }
-
-// allowsItself reports whether the last paragraph of a commit's message holds the trailer of a change that is meant.
-func allowsItself(message string) bool {
-	paragraphs := strings.Split(strings.TrimSpace(strings.ReplaceAll(message, "\r\n", "\n")), "\n\n")
-	last := paragraphs[len(paragraphs)-1]
-	return len(paragraphs) > 1 && slices.Contains(strings.Split(last, "\n"), allowTrailer)
-}
-
-const allowTrailer = "Zester-Allow: delete>30%"
 
 // noteAncestry shows when the branch has moved to a commit that does not come after the last good one.
 func (t *term) noteAncestry(head gitrepo.Hash) error {

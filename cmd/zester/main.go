@@ -150,9 +150,21 @@ func (a *app) root() *cobra.Command {
 	a.connect.flags(flags)
 	a.dispatching.flags(root.Flags())
 	a.dispatching.choice(root.Flags())
-	root.AddCommand(a.jobCommand(), a.peelCommand(), a.syncCommand(), a.targetCommand(), a.scheduleCommand(), a.authCommand(), a.tokenCommand(), a.contextCommand(),
+	root.AddCommand(
+		a.jobCommand(),
+		a.peelCommand(),
+		a.targetCommand(),
+		a.scheduleCommand(),
 		a.lintCommand(),
-		a.demoCommand(), a.swarmCommand(), a.versionCommand())
+		a.planCommand(),
+		a.syncCommand(),
+		a.authCommand(),
+		a.tokenCommand(),
+		a.contextCommand(),
+		a.demoCommand(),
+		a.swarmCommand(),
+		a.versionCommand(),
+	)
 	return root
 }
 

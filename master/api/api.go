@@ -61,6 +61,7 @@ type ActiveJobs struct {
 type PeelsRequest struct {
 	Target string        `json:"target,omitempty"` // an expression; empty selects all
 	After  target.PeelID `json:"after,omitempty"`  // the page begins after this peel
+	Facts  bool          `json:"facts,omitempty"`  // with their facts; pages are shorter then
 }
 
 // A Peel is one peel as masters know it.

@@ -207,8 +207,17 @@ func (c *Client) Rows(ctx context.Context, jid wire.JID) iter.Seq2[job.Row, erro
 
 // Peels returns the peels that an expression selects, all for an empty one, without their facts.
 func (c *Client) Peels(ctx context.Context, expr string) ([]Peel, error) {
+	return c.peels(ctx, PeelsRequest{Target: expr})
+}
+
+// PeelsWithFacts returns all peels with their facts: some KiB each.
+func (c *Client) PeelsWithFacts(ctx context.Context) ([]Peel, error) {
+	return c.peels(ctx, PeelsRequest{Facts: true})
+}
+
+func (c *Client) peels(ctx context.Context, q PeelsRequest) ([]Peel, error) {
 	all := []Peel{}
-	for q := (PeelsRequest{Target: expr}); ; q.After = all[len(all)-1].ID {
+	for ; ; q.After = all[len(all)-1].ID {
 		page, err := call[PeelsPage](ctx, c, wire.API("peel", "list", c.user), q)
 		if err != nil {
 			return nil, err

@@ -303,7 +303,10 @@ func (s *Server) JobReturns(ctx context.Context, q JobRequest) (*job.RowsPage, e
 	return s.o.Store.Rows(ctx, q.JID, q.After)
 }
 
-// PeelList returns a page of peels, without their facts.
+// factsInPage is how many bytes of facts a page of peels may pass.
+const factsInPage = wire.MaxMessage / 2
+
+// PeelList returns a page of peels.
 func (s *Server) PeelList(ctx context.Context, q PeelsRequest) (*PeelsPage, error) {
 	ids := s.o.Fleet.Index().IDs()
 	if strings.TrimSpace(q.Target) != "" {
@@ -314,8 +317,21 @@ func (s *Server) PeelList(ctx context.Context, q PeelsRequest) (*PeelsPage, erro
 	}
 	a := &PeelsPage{Total: len(ids)}
 	ids, a.More = page(ids, q.After, peelsInPage)
+	facts := 0
 	for _, id := range ids {
-		a.Peels = append(a.Peels, s.peel(id))
+		p := s.peel(id)
+		if q.Facts {
+			p.Facts, _ = s.o.Fleet.Index().Get(id)
+			encoded, err := canon.Marshal(p.Facts)
+			if err != nil {
+				return nil, err
+			}
+			facts += len(encoded)
+		}
+		if a.Peels = append(a.Peels, p); facts > factsInPage {
+			a.More = a.More || len(a.Peels) < len(ids)
+			break
+		}
 	}
 	return a, nil
 }

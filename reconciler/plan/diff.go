@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -203,4 +204,12 @@ func (d *Difference) Guard() error {
 		return nil
 	}
 	return &BlockedError{Hash: d.Hash, Reason: reason, Nothing: d.topEmpty || d.emptied}
+}
+
+// AllowsItself reports whether the message of a commit lets a change out that [Difference.Guard] would hold back: its
+// last paragraph, which is not the first, has the line "Zester-Allow: delete>30%".
+func AllowsItself(message string) bool {
+	paragraphs := strings.Split(strings.TrimSpace(strings.ReplaceAll(message, "\r\n", "\n")), "\n\n")
+	last := paragraphs[len(paragraphs)-1]
+	return len(paragraphs) > 1 && slices.Contains(strings.Split(last, "\n"), "Zester-Allow: delete>30%")
 }

@@ -74,6 +74,15 @@ type Effective struct {
 	files []*file // one for each of Refs
 }
 
+// Values returns the settings as plain values. The caller may change them.
+func (e *Effective) Values() (map[string]any, error) {
+	var values map[string]any
+	if err := canon.Unmarshal(e.Settings, &values); err != nil {
+		return nil, fmt.Errorf("cannot read the settings of %s: %w", strings.Join(e.Refs, ", "), err)
+	}
+	return values, nil
+}
+
 // Document returns the document of one of the peels of e.
 func (e *Effective) Document(peel target.PeelID, commit settings.Commit, generation uint64, origins map[string]settings.Origin) *settings.Document {
 	return &settings.Document{

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const planManual = `plan compares two revisions of a config repo as the fleet would see them, and says what a merge will do: which
+entries of which peels come, change and go, when they fire next, and what that makes of the load. Nothing is changed.
+
+  zester plan --facts peels.yaml                              what is not committed yet
+  zester plan --base origin/main --head HEAD                  a branch, for the live fleet
+  zester plan --base origin/main -o markdown > comment.md     for a pull request
+
+--base and --head are names as git rev-parse reads them; the head is the working tree if it is not given, the base HEAD.
+Where the base does not compile, the fleet has what was there before: the newest commit before it that does is taken.
+--facts names the file of the peels, as target eval --file reads it; without it the live fleet is asked for its peels
+and their facts.
+
+-o markdown is a comment for a pull request of at most 60,000 bytes; it begins with <!-- zester plan -->, so that it can
+be found and replaced. -o json is:
+
+  {"version": 1,
+   "base": {"name": …, "commit": …, "subject": …}, "head": …,
+   "errors": ["path:line:column: …", …], "refused": true,     only of a head that is wrong
+   "peels": …,                      of the fleet
+   "touched": [peel, …], "emptied": [peel, …], "behind": [peel, …],
+   "hash": …, "blocked": …,         what zester sync approve takes, and why it is needed
+   "totals": {"before": …, "added": …, "changed": …, "removed": …, "timers_reset": …, "runs_at_once": …},
+   "changes": [{"peels": […], "entry": …, "action": "add" or "change" or "remove",
+                "fields": {NAME: {"before": …, "after": …}, …}, "resets_timer": …,
+                "next": {"before": [time, …], "after": [time, …]}, "origin": "file:line"}, …],
+   "settings": [{"peels": […], "key": …, "before": …, "after": …}, …],
+   "warnings": ["path:line:column: …", …],
+   "load": {"from": …, "before": {"runs": …, "runs_per_hour": …, "worst": {"at": …, "runs": …}}, "after": …}}
+
+The load is what is expected of the whole fleet in the 24 hours after the merge.
+
+Exit codes: 0 nothing changes, 1 the head is refused, 2 there are changes, 3 a guard would hold them back.`
+
+// planForm is a value of -o of plan, which can write a comment as well.
+type planForm struct {
+	*form
+	markdown bool
+}
+
+func (f *planForm) Set(s string) error {
+	f.markdown = s == "markdown"
+	switch s {
+	case "markdown", "text":
+		return nil
+	}
+	if err := f.form.Set(s); err != nil {
+		return fmt.Errorf("%w, text and markdown", err)
+	}
+	return nil
+}
+
+// planFlags are what plan is asked for.
+type planFlags struct {
+	form                          planForm
+	repo, base, head, facts, zone string
+	from                          string
+}
+
+func (a *app) planCommand() *cobra.Command {
+	f := planFlags{form: planForm{form: &a.output}}
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Say what a change of the config repo will do to the fleet",
+		Long:  planManual,
+		Args:  words(),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), f) },
+	}
+	flags := cmd.Flags()
+	flags.VarP(&f.form, "output", "o", "print as `FORM`: text, markdown, json, yaml or name (of the peels that change)")
+	flags.StringVar(&f.repo, "repo", ".", "the config repo is in `DIR`, which may be below the top of a repository")
+	flags.StringVar(&f.base, "base", "HEAD", "compare with `REVISION`")
+	flags.StringVar(&f.head, "head", "", "compare `REVISION` (default: the working tree)")
+	flags.StringVar(&f.facts, "facts", "", "read the peels and their facts from `FILE` (default: ask the live fleet)")
+	flags.StringVar(&f.from, "from", "", "the `INSTANT` of the merge, as in 2026-06-01T09:00:00+01:00 (default: now)")
+	flags.StringVar(&f.zone, "zone", "", "the IANA `ZONE` of entries that name none (default: this host's)")
+	return cmd
+}
+
+func (a *app) plan(ctx context.Context, f planFlags) (err error) {
+	o := review.Options{From: time.Now(), Zone: time.Local}
+	if f.from != "" {
+		if o.From, err = instant("from", f.from); err != nil {
+			return err
+		}
+	}
+	if f.zone != "" {
+		if o.Zone, err = schedule.Zone(f.zone); err != nil {
+			return err
+		}
+	}
+	fleet, err := a.fleet(ctx, f.facts)
+	if err != nil {
+		return err
+	}
+	c, err := gitrepo.OpenCheckout(f.repo)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	p := planning{checkout: c, compiler: plan.NewCompiler(), fleet: fleet, dir: f.repo, o: o}
+	r, err := p.review(f.base, f.head)
+	if err != nil {
+		return err
+	}
+	if p.note != "" {
+		fmt.Fprintln(a.errOut, "warning:", plain(p.note))
+	}
+	if err := a.showPlan(r, f.form.markdown); err != nil {
+		return err
+	}
+	return verdict(r)
+}
+
+// verdict is the exit code of a review, which has said everything else.
+func verdict(r *review.Review) error {
+	switch {
+	case r.Refused:
+		return &failure{code: exitFailed}
+	case r.Blocked != "":
+		return &failure{code: exitSomeSilent}
+	case !r.Empty() || len(r.Errors) > 0:
+		return &failure{code: exitSomeFailed}
+	}
+	return nil
+}
+
+// fleet returns the peels with their facts: of a file, or of the live fleet if that is empty.
+func (a *app) fleet(ctx context.Context, file string) (*target.Index, error) {
+	index := target.NewIndex()
+	if file != "" {
+		fleet, err := readFleet(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range fleet.Peels {
+			index.Put(p.ID, p.Facts)
+		}
+		return index, nil
+	}
+	client, err := a.client()
+	if f, ok := errors.AsType[*failure](err); ok {
+		f.hint = "--facts FILE names the peels where no master can be asked; else " + f.hint
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	peels, err := client.PeelsWithFacts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range peels {
+		index.Put(p.ID, p.Facts)
+	}
+	return index, nil
+}
+
+// planning compares revisions of one checkout.
+type planning struct {
+	checkout *gitrepo.Checkout
+	compiler *plan.Compiler
+	fleet    *target.Index
+	dir      string
+	o        review.Options
+	note     string // for people
+}
+
+// basesTried is how many commits before a base that does not compile are tried.
+const basesTried = 50
+
+func (p *planning) review(base, head string) (*review.Review, error) {
+	before, err := p.base(base)
+	if err != nil {
+		return nil, err
+	}
+	after, err := p.head(head)
+	if refused, ok := errors.AsType[*plan.Error](err); ok {
+		return review.Refuse(refused, p.o), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return review.Make(before, after, p.o)
+}
+
+// base compiles what the fleet has: the revision of a name, or the newest one before that compiles.
+func (p *planning) base(name string) (*plan.Plan, error) {
+	at, err := p.checkout.Revision(name)
+	if err != nil {
+		return nil, err
+	}
+	for range basesTried {
+		snapshot, err := p.checkout.Snapshot(at)
+		if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason == gitrepo.PathNotFound {
+			p.o.Base = review.Revision{Name: name, Commit: at.String()}
+			return p.nothing(name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot compare with %s: %w", name, err)
+		}
+		p.o.Base = revision(name, snapshot.Commit)
+		compiled, err := p.compile(snapshot.Tree)
+		if _, refused := errors.AsType[*plan.Error](err); !refused {
+			return compiled, err
+		}
+		if len(snapshot.Commit.Parents) == 0 {
+			return p.nothing(name)
+		}
+		at = snapshot.Commit.Parents[0]
+		p.note = fmt.Sprintf("%s does not compile, so the fleet keeps what was there before: compared with %s", name, at.String()[:8])
+	}
+	return nil, fmt.Errorf("cannot compare with %s: neither it nor the %d commits before it compile", name, basesTried)
+}
+
+// nothing is what a fleet has before its first revision.
+func (p *planning) nothing(name string) (*plan.Plan, error) {
+	p.note = fmt.Sprintf("neither %s nor a commit before it compiles: compared with a fleet without settings", name)
+	return p.compile(embed.FS{})
+}
+
+func (p *planning) head(name string) (*plan.Plan, error) {
+	if name == "" {
+		p.o.Head = review.Revision{Name: "working tree"}
+		root, err := os.OpenRoot(p.dir)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the working tree: %w", err)
+		}
+		compiled, err := p.compile(root.FS())
+		return compiled, errors.Join(err, root.Close())
+	}
+	at, err := p.checkout.Revision(name)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := p.checkout.Snapshot(at)
+	if err != nil {
+		return nil, err
+	}
+	p.o.Head, p.o.Allowed = revision(name, snapshot.Commit), plan.AllowsItself(snapshot.Commit.Message)
+	p.compareHistory(name, at)
+	return p.compile(snapshot.Tree)
+}
+
+func (p *planning) compile(tree fs.FS) (*plan.Plan, error) { return p.compiler.Compile(tree, p.fleet) }
+
+// compareHistory notes that the head lacks what the base has: it would look as if the change took that away.
+func (p *planning) compareHistory(name string, head gitrepo.Hash) {
+	base, err := gitrepo.ParseHash(p.o.Base.Commit)
+	if err != nil {
+		return
+	}
+	if ok, err := p.checkout.IsAncestor(base, head); err == nil && !ok && p.note == "" {
+		p.note = fmt.Sprintf("%s is not based on %s: what it lacks of it is shown as taken away", name, p.o.Base.Name)
+	}
+}
+
+func revision(name string, c gitrepo.Commit) review.Revision {
+	return review.Revision{Name: name, Commit: c.Hash.String(), Subject: c.Subject()}
+}

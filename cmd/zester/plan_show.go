@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
+)
+
+func (a *app) showPlan(r *review.Review, markdown bool) error {
+	if markdown {
+		_, err := fmt.Fprint(a.out, r.Markdown())
+		return err
+	}
+	names := make([]string, len(r.Touched))
+	for i, p := range r.Touched {
+		names[i] = string(p)
+	}
+	return a.print(r, names, func() error { a.planText(r); return nil })
+}
+
+// paint gives a line of a change its colour on a terminal.
+func (a *app) paint(mark review.Mark, line string) string {
+	code := map[review.Mark]string{review.Plus: "32", review.Minus: "31", review.Tilde: "33"}[mark]
+	if code == "" || width(a.out) == 0 || os.Getenv("NO_COLOR") != "" {
+		return line
+	}
+	return "\x1b[" + code + "m" + line + "\x1b[0m"
+}
+
+func (a *app) planText(r *review.Review) {
+	for _, e := range r.Errors {
+		fmt.Fprintln(a.out, plain(e))
+	}
+	fmt.Fprintf(a.out, "base: %s\nhead: %s\n%s\n", plain(title(r.Base)), plain(title(r.Head)), r.Radius())
+	for _, fact := range r.Facts() {
+		fmt.Fprintln(a.out, plain(fact))
+	}
+	if r.Blocked != "" {
+		fmt.Fprintf(a.out, "blocked: %s\n  %s\n", plain(r.Blocked), r.Release())
+	}
+	for _, w := range r.Warnings {
+		fmt.Fprintln(a.out, "warning:", plain(w))
+	}
+	for _, b := range r.Blocks() {
+		fmt.Fprintf(a.out, "\n%s\n", plain(review.Names(b.Peels)))
+		for _, l := range b.Lines() {
+			fmt.Fprintln(a.out, a.paint(l.Mark, strings.TrimRight(fmt.Sprintf("  %c %s", l.Mark, plain(l.Text)), " ")))
+		}
+	}
+}
+
+func title(r review.Revision) string {
+	text := r.Name
+	if r.Commit != "" && !strings.HasPrefix(r.Commit, r.Name) {
+		text += " " + r.Commit[:8]
+	}
+	if r.Subject != "" {
+		text += " " + r.Subject
+	}
+	return text
+}

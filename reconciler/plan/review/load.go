@@ -1,0 +1,93 @@
+package review
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// firesShown is how many next fires of an entry are listed.
+const firesShown = 3
+
+// Load is what the schedules of the whole fleet start in the 24 hours after the merge, as package forecast expects it.
+type Load struct {
+	From   time.Time `json:"from"`
+	Before Day       `json:"before"`
+	After  Day       `json:"after"`
+}
+
+// A Day is the load of one side.
+type Day struct {
+	Runs    float64 `json:"runs"`
+	PerHour float64 `json:"runs_per_hour"`
+	Worst   *Worst  `json:"worst,omitempty"` // the minute with the most runs, nil if nothing runs
+}
+
+// A Worst is a minute.
+type Worst struct {
+	At   time.Time `json:"at"`
+	Runs float64   `json:"runs"`
+}
+
+func loadOf(base, head *plan.Plan, o Options) (Load, error) {
+	before, err := day(base, o)
+	if err != nil {
+		return Load{}, err
+	}
+	after, err := day(head, o)
+	return Load{From: o.From, Before: before, After: after}, err
+}
+
+func day(p *plan.Plan, o Options) (Day, error) {
+	f, err := forecast.Make(Groups(p), forecast.Options{From: o.From, For: 24 * time.Hour, Zone: o.Zone})
+	if err != nil {
+		return Day{}, err
+	}
+	d := Day{Runs: f.Total(), PerHour: f.Total() / 24}
+	if len(f.Worst) > 0 {
+		d.Worst = &Worst{At: f.Worst[0].At, Runs: f.Worst[0].Runs}
+	}
+	return d, nil
+}
+
+// Groups puts the peels of a plan together that run the same.
+func Groups(p *plan.Plan) []forecast.Group {
+	members := map[*plan.Effective][]target.PeelID{}
+	for id, e := range p.Peels {
+		members[e] = append(members[e], id)
+	}
+	groups := make([]forecast.Group, 0, len(members))
+	for _, e := range slices.SortedFunc(maps.Keys(members), func(a, b *plan.Effective) int {
+		return slices.Compare(a.Refs, b.Refs)
+	}) {
+		slices.Sort(members[e])
+		groups = append(groups, forecast.Group{Peels: members[e], Schedule: e.Schedule})
+	}
+	return groups
+}
+
+// fires lists the next fires of an entry, which may be nil. One that begins anew with the merge counts from there.
+func (c *comparison) fires(e *schedule.Entry, anew bool) ([]time.Time, error) {
+	if e == nil {
+		return nil, nil
+	}
+	timing, err := e.Timing(c.Zone)
+	if err != nil || timing.FollowsRuns() && !anew {
+		return nil, err
+	}
+	if anew {
+		timing = timing.Seen(c.From)
+	}
+	var out []time.Time
+	for at := range forecast.Fires(e, timing, c.From, time.Time{}) {
+		if out = append(out, at); len(out) == firesShown {
+			break
+		}
+	}
+	return out, nil
+}

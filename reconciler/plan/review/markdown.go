@@ -1,0 +1,130 @@
+package review
+
+import (
+	"fmt"
+	"strings"
+)
+
+const (
+	// Marker begins the Markdown of every review, so that a comment can be found again and edited.
+	Marker = "<!-- zester plan -->"
+
+	// MaxMarkdown is how many bytes the Markdown has at most. Forges refuse comments of more than 65,536 characters.
+	MaxMarkdown = 60_000
+
+	markdownEnd   = 400 // bytes kept for saying what was left out
+	markdownBlock = 20_000
+	markdownLines = 20_000 // bytes of errors and of warnings each
+)
+
+// Markdown is the review as a comment on a pull request. It keeps to [MaxMarkdown] by leaving out whole changes, those
+// of the fewest peels first, and says how many.
+func (r *Review) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n### zester plan: %s\n\n", Marker, r.Radius())
+	fmt.Fprintf(&b, "%s → %s\n\n", r.Base.markdown(), r.Head.markdown())
+	if r.Blocked != "" {
+		fmt.Fprintf(&b, "> **Blocked:** %s\n> %s\n\n", escape(r.Blocked), escape(r.Release()))
+	}
+	for _, fact := range r.Facts() {
+		fmt.Fprintf(&b, "- %s\n", escape(fact))
+	}
+	fold(&b, "error", r.Errors)
+	fold(&b, "warning", r.Warnings)
+	blocks := r.Blocks()
+	for i, block := range blocks {
+		one := block.markdown()
+		if b.Len()+len(one) > MaxMarkdown-markdownEnd {
+			fmt.Fprintf(&b, "\n%d more groups of changes are left out; `zester plan` shows all of them.\n", len(blocks)-i)
+			break
+		}
+		b.WriteString(one)
+	}
+	return b.String()
+}
+
+func (r Revision) markdown() string {
+	name := code(r.Name)
+	if len(r.Commit) >= 8 && r.Commit != r.Name {
+		name += " " + code(r.Commit[:8])
+	}
+	if r.Subject != "" {
+		name += " " + escape(cut(r.Subject, 100))
+	}
+	return name
+}
+
+// fold writes lines that can be folded away.
+func fold(b *strings.Builder, what string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	if len(lines) > 1 {
+		what += "s"
+	}
+	fmt.Fprintf(b, "\n<details open><summary>%d %s</summary>\n\n", len(lines), what)
+	fence(b, "", lines, markdownLines)
+	b.WriteString("\n</details>\n")
+}
+
+func (b Block) markdown() string {
+	var out strings.Builder
+	var lines []string
+	added, changed, removed := 0, 0, 0
+	for _, c := range b.Changes {
+		switch c.Action {
+		case Add:
+			added++
+		case Remove:
+			removed++
+		default:
+			changed++
+		}
+	}
+	for _, l := range b.Lines() {
+		mark := l.Mark
+		if mark == Tilde {
+			mark = '!' // which forges colour
+		}
+		lines = append(lines, string(mark)+" "+l.Text)
+	}
+	fmt.Fprintf(&out, "\n<details><summary>%s: %d entries added, %d changed, %d removed; %d settings</summary>\n\n",
+		escape(Names(b.Peels)), added, changed, removed, len(b.Settings))
+	fence(&out, "diff", lines, markdownBlock)
+	out.WriteString("\n</details>\n")
+	return out.String()
+}
+
+// fence writes lines, up to limit bytes of them, as they are.
+func fence(b *strings.Builder, language string, lines []string, limit int) {
+	ticks := "```"
+	for strings.Contains(strings.Join(lines, "\n"), ticks) {
+		ticks += "`"
+	}
+	fmt.Fprintf(b, "%s%s\n", ticks, language)
+	for i, line := range lines {
+		if line = oneLine(line); limit < len(line) {
+			fmt.Fprintf(b, "… %d lines more\n", len(lines)-i)
+			break
+		}
+		limit -= len(line) + 1
+		b.WriteString(line + "\n")
+	}
+	b.WriteString(ticks + "\n")
+}
+
+// code is text that Markdown leaves as it is.
+func code(s string) string { return "`" + strings.ReplaceAll(oneLine(cut(s, 100)), "`", "'") + "`" }
+
+var markdownSigns = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "*", `\*`, "_", `\_`, "`", "\\`",
+	"[", `\[`, "]", `\]`, "|", `\|`, "@", "@\u200b", "#", "#\u200b", "~", `\~`, "!", `\!`)
+
+// escape keeps text from being taken for Markdown, HTML, a mention of somebody or a reference to an issue.
+func escape(s string) string { return markdownSigns.Replace(oneLine(s)) }
+
+func cut(s string, n int) string {
+	if runes := []rune(s); len(runes) > n {
+		return string(runes[:n]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,256 @@
+package review_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// merge is a Saturday before the clocks of London go forward.
+var merge = time.Date(2026, time.March, 28, 12, 0, 0, 0, time.UTC)
+
+func peels(n int) *target.Index {
+	index := target.NewIndex()
+	for i := range n {
+		index.Put(target.PeelID(fmt.Sprintf("web-%03d", i)), target.Facts{"rack": fmt.Sprint(i % 4)})
+	}
+	return index
+}
+
+func tree(pairs ...string) fstest.MapFS {
+	m := fstest.MapFS{"top.yaml": {Data: []byte("base:\n  '*': [all]\n  'web-00*': [few]\n"), Mode: 0o644}}
+	for i := 0; i < len(pairs); i += 2 {
+		m[pairs[i]] = &fstest.MapFile{Data: []byte(pairs[i+1]), Mode: 0o644}
+	}
+	return m
+}
+
+func compile(t testing.TB, c *plan.Compiler, fs fstest.MapFS, fleet *target.Index) *plan.Plan {
+	t.Helper()
+	p, err := c.Compile(fs, fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func compare(t testing.TB, fleet *target.Index, base, head fstest.MapFS) *review.Review {
+	t.Helper()
+	c := plan.NewCompiler()
+	before := compile(t, c, base, fleet)
+	r, err := review.Make(before, compile(t, c, head, fleet), review.Options{From: merge})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+const backup = `schedule:
+  backup: {module: cmd.run, args: {command: backup}, cron: '30 1 * * *', timezone: Europe/London}
+  check: {module: test.ping, interval: 1h}
+`
+
+func TestWhatAChangeDoes(t *testing.T) {
+	base := tree("settings/all.yaml", backup, "settings/few.yaml", "nginx: {workers: 4, listen: [80]}\n")
+	head := tree("settings/all.yaml", `schedule:
+  backup: {module: cmd.run, args: {command: backup}, cron: '30 3 * * *', timezone: Europe/London}
+  check: {module: test.ping, interval: 60m, splay: 5m}
+`, "settings/few.yaml", "nginx: {workers: 8, listen: [80]}\nschedule:\n  hello: {module: test.ping, interval: 2m, run_on_start: true}\n")
+	r := compare(t, peels(20), base, head)
+	if len(r.Touched) != 20 || r.Peels != 20 || r.Hash == "" || r.Blocked == "" {
+		t.Errorf("%+v", r)
+	}
+	want := review.Totals{Before: 40, Added: 10, Changed: 40, TimersReset: 20, RunsAtOnce: 10}
+	if r.Totals != want {
+		t.Errorf("totals %+v, want %+v", r.Totals, want)
+	}
+	if len(r.Changes) != 3 {
+		t.Fatalf("%d changes: %+v", len(r.Changes), r.Changes)
+	}
+	b, check, hello := r.Changes[0], r.Changes[1], r.Changes[2]
+	if b.Entry != "backup" || len(b.Peels) != 20 || b.Action != review.Modify || !b.ResetsTimer || b.Origin != "settings/all.yaml:2" {
+		t.Errorf("backup: %+v", b)
+	}
+	if v := b.Fields["cron"]; len(b.Fields) != 1 || v.Before != "30 1 * * *" || v.After != "30 3 * * *" {
+		t.Errorf("fields of backup: %+v", b.Fields)
+	}
+	// On the 29th there is no 01:30 in London: it runs as the clocks go forward.
+	if got := b.Next.Before[0].UTC().Format(time.DateTime) + " " + b.Next.After[0].UTC().Format(time.DateTime); got != "2026-03-29 01:00:00 2026-03-29 02:30:00" {
+		t.Errorf("next of backup: %s", got)
+	}
+	// 1h and 60m are one interval; its phase is not known here.
+	if check.ResetsTimer || len(check.Next.Before) != 0 || fmt.Sprint(check.Fields["splay"].After) != "5m" {
+		t.Errorf("check: %+v", check)
+	}
+	if hello.Action != review.Add || len(hello.Peels) != 10 || hello.Next.After[0] != merge.Add(2*time.Minute) {
+		t.Errorf("hello: %+v", hello)
+	}
+	if len(r.Settings) != 1 || r.Settings[0].Key != "nginx.workers" || fmt.Sprint(r.Settings[0].Before, r.Settings[0].After) != "4 8" {
+		t.Errorf("settings: %+v", r.Settings)
+	}
+	if before, after := r.Load.Before, r.Load.After; before.Runs < 499 || before.Runs > 501 || after.Runs < 7600 || after.Runs > 7700 || after.Worst.Runs <= before.Worst.Runs {
+		t.Errorf("load %+v → %+v", before, after)
+	}
+}
+
+func TestWhatNobodyNoticesIsNoChange(t *testing.T) {
+	base := tree("settings/all.yaml", backup, "settings/few.yaml", "a: 1\nb: 2\n")
+	head := tree("settings/all.yaml", "# a comment\n"+backup, "settings/few.yaml", "b: 2\na: 1\n")
+	if r := compare(t, peels(20), base, head); !r.Empty() || len(r.Changes)+len(r.Settings) != 0 || r.Blocked != "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestPeelsThatLoseEverythingAreNamed(t *testing.T) {
+	base := tree("settings/all.yaml", "a: 1\n", "settings/few.yaml", backup)
+	head := tree("settings/all.yaml", "a: 1\n", "settings/few.yaml", "{}\n")
+	r := compare(t, peels(20), base, head)
+	if len(r.Emptied) != 10 || r.Totals.Removed != 20 || !strings.Contains(r.Blocked, "20 of 20") || r.Changes[0].Origin != "settings/few.yaml:2" {
+		t.Errorf("%+v", r)
+	}
+	if !strings.Contains(r.Release(), "Zester-Allow") {
+		t.Error(r.Release())
+	}
+	c := plan.NewCompiler()
+	allowed, err := review.Make(compile(t, c, base, peels(20)), compile(t, c, head, peels(20)), review.Options{From: merge, Allowed: true})
+	if err != nil || allowed.Blocked != "" {
+		t.Errorf("%v, blocked: %s", err, allowed.Blocked)
+	}
+}
+
+func TestARefusedHeadHasItsErrors(t *testing.T) {
+	_, err := plan.NewCompiler().Compile(tree("settings/all.yaml", "schedule: {a: {modul: x}}\n", "settings/few.yaml", "a: yes\n"), peels(1))
+	refused, ok := errors.AsType[*plan.Error](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	r := review.Refuse(refused, review.Options{})
+	if !r.Refused || len(r.Errors) != 1 || !strings.HasPrefix(r.Errors[0], "settings/all.yaml:1:") {
+		t.Errorf("%+v", r)
+	}
+	for _, e := range r.Errors {
+		if !strings.Contains(r.Markdown(), e) {
+			t.Errorf("the comment lacks %s", e)
+		}
+	}
+}
+
+func TestACommentStaysWithinItsSize(t *testing.T) {
+	base, head := tree("settings/few.yaml", "{}\n", "settings/all.yaml", "{}\n"), tree("settings/few.yaml", "{}\n", "settings/all.yaml", "{}\n")
+	var top strings.Builder
+	top.WriteString("base:\n  'web-*': [all]\n")
+	for i := range 300 {
+		name := fmt.Sprintf("one%d", i)
+		fmt.Fprintf(&top, "  'web-%03d': [%s]\n", i, name)
+		base["settings/"+name+".yaml"] = &fstest.MapFile{Data: fmt.Appendf(nil, "text: %q\n", strings.Repeat("é", 500)), Mode: 0o644}
+		head["settings/"+name+".yaml"] = &fstest.MapFile{Data: fmt.Appendf(nil, "text: \"%d `````%s\"\n", i, strings.Repeat("ü", 500)), Mode: 0o644}
+	}
+	base["top.yaml"] = &fstest.MapFile{Data: []byte(top.String()), Mode: 0o644}
+	head["top.yaml"] = base["top.yaml"]
+	r := compare(t, peels(300), base, head)
+	text := r.Markdown()
+	if len(text) > review.MaxMarkdown || !utf8.ValidString(text) || !strings.HasPrefix(text, review.Marker) {
+		t.Errorf("%d bytes", len(text))
+	}
+	if strings.Count(text, "<details>") != strings.Count(text, "</details>") || strings.Count(text, "``````diff") != strings.Count(text, "<details>") {
+		t.Error("something is cut in its middle")
+	}
+	shown := strings.Count(text, "<details>")
+	if want := fmt.Sprintf("%d more groups of changes are left out", 300-shown); !strings.Contains(text, want) {
+		t.Errorf("%q is missing", want)
+	}
+}
+
+func TestACommentMentionsNobody(t *testing.T) {
+	base := tree("settings/all.yaml", "{}\n", "settings/few.yaml", "{}\n")
+	head := tree("settings/all.yaml", "'@everybody <script>': \"```\\n</details>\\n# big\"\n", "settings/few.yaml", "{}\n")
+	c := plan.NewCompiler()
+	before := compile(t, c, base, peels(3))
+	r, err := review.Make(before, compile(t, c, head, peels(3)), review.Options{From: merge, Head: review.Revision{Name: "h", Subject: "@ada closes #1 <b>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := r.Markdown()
+	head1, rest, _ := strings.Cut(text, "<details>")
+	if strings.Contains(head1, "@ada") || strings.Contains(head1, "#1") || strings.Contains(head1, "<b>") {
+		t.Error(head1)
+	}
+	_, fenced, ok := strings.Cut(rest, "````diff\n")
+	if !ok || strings.Count(fenced, "````") != 1 {
+		t.Errorf("the fence can be left: %s", rest)
+	}
+}
+
+func TestAReviewReadsTheSameEveryTime(t *testing.T) {
+	base := tree("settings/all.yaml", backup, "settings/few.yaml", "a: {b: 1, c: 2}\n")
+	head := tree("settings/all.yaml", "{}\n", "settings/few.yaml", "a: {b: 3, d: 2}\nx: 1\n"+backup)
+	var first string
+	for range 20 {
+		data, err := json.Marshal(compare(t, peels(40), base, head))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == "" {
+			first = string(data)
+		}
+		if string(data) != first {
+			t.Fatalf("%s\n%s", first, data)
+		}
+	}
+}
+
+func TestBlocksHoldEveryChangeOnce(t *testing.T) {
+	base := tree("settings/all.yaml", backup, "settings/few.yaml", "{}\n")
+	head := tree("settings/all.yaml", "a: 1\n", "settings/few.yaml", "b: 2\nschedule: {x: {module: test.ping, interval: 24h}}\n")
+	r := compare(t, peels(40), base, head)
+	var entries, keys []string
+	last := len(r.Touched) + 1
+	for _, b := range r.Blocks() {
+		if len(b.Peels) > last {
+			t.Error("a block of more peels comes later")
+		}
+		last = len(b.Peels)
+		for _, c := range b.Changes {
+			entries = append(entries, c.Entry)
+		}
+		for _, s := range b.Settings {
+			keys = append(keys, s.Key)
+		}
+	}
+	slices.Sort(entries)
+	slices.Sort(keys)
+	if fmt.Sprint(entries, keys) != "[backup check x] [a b]" {
+		t.Error(entries, keys)
+	}
+}
+
+func BenchmarkReview(b *testing.B) {
+	fleet := target.NewIndex()
+	for i := range 10_000 {
+		fleet.Put(target.PeelID(fmt.Sprintf("web-%05d", i)), target.Facts{"lot": fmt.Sprint(i % 1000)})
+	}
+	base, head := fstest.MapFS{}, fstest.MapFS{}
+	var top strings.Builder
+	top.WriteString("base:\n")
+	for i := range 1000 {
+		name := fmt.Sprintf("f%d", i)
+		fmt.Fprintf(&top, "  'G@lot:%d': [%s]\n", i, name)
+		base["settings/"+name+".yaml"] = &fstest.MapFile{Data: []byte(backup), Mode: 0o644}
+		head["settings/"+name+".yaml"] = &fstest.MapFile{Data: []byte(strings.Replace(backup, "30 1", fmt.Sprintf("%d 1", i%60), 1)), Mode: 0o644}
+	}
+	base["top.yaml"] = &fstest.MapFile{Data: []byte(top.String()), Mode: 0o644}
+	head["top.yaml"] = base["top.yaml"]
+	for b.Loop() {
+		compare(b, fleet, base, head).Markdown()
+	}
+}
