@@ -3,7 +3,6 @@ package swarm
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -95,7 +95,7 @@ func hasSettings(ctx context.Context, reports *nats.Subscription) error {
 			return err
 		}
 		var report wire.Applied
-		if err := json.Unmarshal(msg.Data, &report); err != nil || report.Commit != "" {
+		if err := canon.Unmarshal(msg.Data, &report); err != nil || report.Commit != "" {
 			return err
 		}
 	}
