@@ -73,7 +73,7 @@ func (f *planForm) Set(s string) error {
 type planFlags struct {
 	form                          planForm
 	repo, base, head, facts, zone string
-	from                          string
+	from, peelConfig              string
 }
 
 func (a *app) planCommand() *cobra.Command {
@@ -91,13 +91,17 @@ func (a *app) planCommand() *cobra.Command {
 	flags.StringVar(&f.base, "base", "HEAD", "compare with `REVISION`")
 	flags.StringVar(&f.head, "head", "", "compare `REVISION` (default: the working tree)")
 	flags.StringVar(&f.facts, "facts", "", "read the peels and their facts from `FILE` (default: ask the live fleet)")
+	flags.StringVar(&f.peelConfig, "peel-config", "", "warn of what takes the place of entries of the peel.yaml in `FILE`")
 	flags.StringVar(&f.from, "from", "", "the `INSTANT` of the merge, as in 2026-06-01T09:00:00+01:00 (default: now)")
 	flags.StringVar(&f.zone, "zone", "", "the IANA `ZONE` of entries that name none (default: this host's)")
 	return cmd
 }
 
 func (a *app) plan(ctx context.Context, f planFlags) (err error) {
-	o := review.Options{From: time.Now(), Zone: time.Local}
+	o := review.Options{From: time.Now()}
+	if o.Static, err = staticEntries(f.peelConfig); err != nil {
+		return err
+	}
 	if f.from != "" {
 		if o.From, err = instant("from", f.from); err != nil {
 			return err
@@ -146,16 +150,8 @@ func verdict(r *review.Review) error {
 
 // fleet returns the peels with their facts: of a file, or of the live fleet if that is empty.
 func (a *app) fleet(ctx context.Context, file string) (*target.Index, error) {
-	index := target.NewIndex()
 	if file != "" {
-		fleet, err := readFleet(file)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range fleet.Peels {
-			index.Put(p.ID, p.Facts)
-		}
-		return index, nil
+		return readIndex(file)
 	}
 	client, err := a.client()
 	if f, ok := errors.AsType[*failure](err); ok {
@@ -169,6 +165,7 @@ func (a *app) fleet(ctx context.Context, file string) (*target.Index, error) {
 	if err != nil {
 		return nil, err
 	}
+	index := target.NewIndex()
 	for _, p := range peels {
 		index.Put(p.ID, p.Facts)
 	}

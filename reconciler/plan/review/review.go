@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/lint"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -28,9 +30,12 @@ const Version = 1
 // Options say what is compared.
 type Options struct {
 	Base, Head Revision
-	From       time.Time      // when the change would be merged
-	Zone       *time.Location // of entries that name none; nil is UTC
-	Allowed    bool           // the head allows itself what a guard would hold back, with a trailer
+	From       time.Time // when the change would be merged
+	// Zone is that of entries that name none. Nil: nobody knows it, and that of this host is taken for times.
+	Zone *time.Location
+	// Static are the entries of a peel.yaml, with their places: the head is warned of those that it takes the place of.
+	Static  map[string]strictyaml.Pos
+	Allowed bool // the head allows itself what a guard would hold back, with a trailer
 }
 
 // A Revision is one of the two sides.
@@ -122,9 +127,6 @@ func (r *Review) Empty() bool { return len(r.Touched) == 0 }
 
 // Make compares what a fleet runs at the base with what it would run at the head. Both plans are of the same fleet.
 func Make(base, head *plan.Plan, o Options) (*Review, error) {
-	if o.Zone == nil {
-		o.Zone = time.UTC
-	}
 	d, err := plan.Diff(base.Base(), head)
 	if err != nil {
 		return nil, err
@@ -136,6 +138,12 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 	}
 	for _, w := range head.Warnings {
 		r.Warnings = append(r.Warnings, w.String())
+	}
+	for _, w := range lint.Check(head.Written(), lint.Options{From: o.From, Zone: o.Zone, Static: o.Static}) {
+		r.Warnings = append(r.Warnings, w.Error())
+	}
+	if o.Zone == nil {
+		o.Zone = time.Local
 	}
 	if head.Mistakes != nil {
 		r.Errors, r.Behind = Errors(head.Mistakes), slices.Sorted(maps.Keys(head.Behind))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -48,7 +49,7 @@ func compare(t testing.TB, fleet *target.Index, base, head fstest.MapFS) *review
 	t.Helper()
 	c := plan.NewCompiler()
 	before := compile(t, c, base, fleet)
-	r, err := review.Make(before, compile(t, c, head, fleet), review.Options{From: merge})
+	r, err := review.Make(before, compile(t, c, head, fleet), review.Options{From: merge, Zone: time.UTC})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +104,25 @@ func TestWhatAChangeDoes(t *testing.T) {
 	}
 }
 
+func TestWarningsAreThoseOfTheLinterToo(t *testing.T) {
+	base := tree("settings/all.yaml", "{}\n", "settings/few.yaml", "{}\n")
+	head := tree("settings/all.yaml", "schedule: {a: {module: test.pong, interval: 1h, splay: 2h}}\n", "settings/few.yaml", "{}\n")
+	c := plan.NewCompiler()
+	before := compile(t, c, base, peels(20))
+	r, err := review.Make(before, compile(t, c, head, peels(20)), review.Options{
+		From: merge, Static: map[string]strictyaml.Pos{"a": {File: "peel.yaml", Line: 7, Column: 3}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(r.Warnings, "\n")
+	for _, want := range []string{"test.pong", "splay", "peel.yaml:7"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("nothing about %s: %s", want, all)
+		}
+	}
+}
+
 func TestWhatNobodyNoticesIsNoChange(t *testing.T) {
 	base := tree("settings/all.yaml", backup, "settings/few.yaml", "a: 1\nb: 2\n")
 	head := tree("settings/all.yaml", "# a comment\n"+backup, "settings/few.yaml", "b: 2\na: 1\n")
@@ -122,7 +142,7 @@ func TestPeelsThatLoseEverythingAreNamed(t *testing.T) {
 		t.Error(r.Release())
 	}
 	c := plan.NewCompiler()
-	allowed, err := review.Make(compile(t, c, base, peels(20)), compile(t, c, head, peels(20)), review.Options{From: merge, Allowed: true})
+	allowed, err := review.Make(compile(t, c, base, peels(20)), compile(t, c, head, peels(20)), review.Options{From: merge, Zone: time.UTC, Allowed: true})
 	if err != nil || allowed.Blocked != "" {
 		t.Errorf("%v, blocked: %s", err, allowed.Blocked)
 	}
@@ -176,7 +196,7 @@ func TestACommentMentionsNobody(t *testing.T) {
 	head := tree("settings/all.yaml", "'@everybody <script>': \"```\\n</details>\\n# big\"\n", "settings/few.yaml", "{}\n")
 	c := plan.NewCompiler()
 	before := compile(t, c, base, peels(3))
-	r, err := review.Make(before, compile(t, c, head, peels(3)), review.Options{From: merge, Head: review.Revision{Name: "h", Subject: "@ada closes #1 <b>"}})
+	r, err := review.Make(before, compile(t, c, head, peels(3)), review.Options{From: merge, Zone: time.UTC, Head: review.Revision{Name: "h", Subject: "@ada closes #1 <b>"}})
 	if err != nil {
 		t.Fatal(err)
 	}
