@@ -155,7 +155,7 @@ func (a *app) root() *cobra.Command {
 		a.peelCommand(),
 		a.targetCommand(),
 		a.scheduleCommand(),
-		a.lintCommand(),
+		a.lintCommand(), a.blameCommand(),
 		a.planCommand(),
 		a.syncCommand(),
 		a.authCommand(),

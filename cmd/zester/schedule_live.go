@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 )
 
 // A liveCommand runs a function of the schedule on the peels of a target.
@@ -146,6 +147,8 @@ type entryView struct {
 	Error         string            `json:"error"`
 	BreakerState  string            `json:"breaker_state"`
 	Origin        string            `json:"origin"`
+	Commit        settings.Commit   `json:"commit"`
+	Author        string            `json:"author"`
 	FailuresInRow uint64            `json:"failures_in_row"`
 	Last          []pastView        `json:"last"`
 }
@@ -172,6 +175,14 @@ func (e *entryView) state() string {
 	return text
 }
 
+// from says which change made the entry: the place of the entry, the commit and its author.
+func (e *entryView) from() string {
+	if e.Origin == "" {
+		return "peel.yaml"
+	}
+	return fmt.Sprintf("%s, %s by %s", e.Origin, e.Commit.Short(), e.Author)
+}
+
 func viewList(data []byte) (string, error) {
 	var entries map[string]entryView
 	if err := json.Unmarshal(data, &entries); err != nil {
@@ -180,10 +191,10 @@ func viewList(data []byte) (string, error) {
 	if len(entries) == 0 {
 		return "no entries", nil
 	}
-	list := table{header: []string{"ENTRY", "STATE", "NEXT", "LAST", "RUNS", "FAILED", "TIMING", "WHY"}}
+	list := table{header: []string{"ENTRY", "STATE", "NEXT", "LAST", "RUNS", "FAILED", "TIMING", "WHY", "FROM"}}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		e := entries[name]
-		list.add(name, e.state(), clock(e.NextFire), clock(e.Started), fmt.Sprint(e.Runs), fmt.Sprint(e.Failures), e.Timing, e.Why)
+		list.add(name, e.state(), clock(e.NextFire), clock(e.Started), fmt.Sprint(e.Runs), fmt.Sprint(e.Failures), e.Timing, e.Why, e.from())
 	}
 	return list.text()
 }
@@ -226,9 +237,7 @@ func viewHistory(data []byte) (string, error) {
 	for _, reason := range slices.Sorted(maps.Keys(e.Skips)) {
 		facts.add("skipped:", fmt.Sprintf("%d, %s", e.Skips[reason], reason))
 	}
-	if e.Origin != "" {
-		facts.add("origin:", e.Origin)
-	}
+	facts.add("from:", e.from())
 	list := table{header: []string{"STARTED", "TRIGGER", "NOMINAL", "TOOK", "RESULT", "JOB"}}
 	for _, p := range slices.Backward(e.Last) {
 		result := "ok"

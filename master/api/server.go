@@ -96,6 +96,7 @@ func (s *Server) Run(ctx context.Context) error {
 		"job-cancel":     {wire.API("job", "cancel", "*"), handleFrom(s, s.jobCancel)},
 		"peel-list":      {wire.API("peel", "list", "*"), handle(s, s.PeelList)},
 		"peel-show":      {wire.API("peel", "show", "*"), handle(s, s.peelShow)},
+		"entry-show":     {wire.API("entry", "show", "*"), handle(s, s.entryShow)},
 		"token-list":     {wire.API("token", "list", "*"), handleFrom(s, s.tokenList)},
 		"token-create":   {wire.API("token", "create", "*"), handleFrom(s, s.tokenCreate)},
 		"token-rotate":   {wire.API("token", "rotate", "*"), handleFrom(s, s.tokenRotate)},
@@ -223,7 +224,7 @@ func AnswerCode(err error) Code {
 	if errors.Is(err, dispatch.ErrEnded) || errors.Is(err, dispatch.ErrCanceled) {
 		return CodeConflict
 	}
-	if errors.Is(err, job.ErrNotFound) || errors.Is(err, errNoPeel) {
+	if errors.Is(err, job.ErrNotFound) || isAbsent(err) {
 		return CodeNotFound
 	}
 	return CodeUnavailable
