@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -68,6 +69,7 @@ type REST struct {
 	// Cert and Key are files. Without them the certificate is signed by the data directory's authority, and on loopback
 	// there is none.
 	Cert, Key string
+	Hooks     http.Handler // answers /hooks/{name} once the bus is reached; nil: there are none
 }
 
 // Info says how to reach a master that is ready.

@@ -17,6 +17,9 @@ func (m *Master) checkREST() error {
 		return errors.New("cannot serve REST with a certificate and no key, or with a key and no certificate")
 	}
 	if o.Listen == "" {
+		if o.Hooks != nil {
+			return errors.New("cannot hear webhooks without an address to listen on: set rest.listen")
+		}
 		if o.Cert != "" {
 			return errors.New("cannot use a certificate for REST without an address to listen on")
 		}
@@ -36,7 +39,7 @@ func (m *Master) checkREST() error {
 // web is the REST server. Where it is given no certificate and others can reach it, the authority in the data directory
 // signs one.
 func (m *Master) web() (*rest.Server, error) {
-	o := rest.Options{Listen: m.o.REST.Listen, Log: m.log}
+	o := rest.Options{Listen: m.o.REST.Listen, Hooks: m.o.REST.Hooks, Log: m.log}
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err != nil {
 		return nil, err

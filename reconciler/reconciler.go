@@ -25,11 +25,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
@@ -46,6 +48,7 @@ type Options struct {
 type Reconciler struct {
 	o   Options
 	log *slog.Logger
+	bus atomic.Pointer[nats.Conn] // while it runs
 }
 
 // New checks the options; it neither connects nor reads the repo.
@@ -71,6 +74,8 @@ func New(o Options) (*Reconciler, error) {
 
 // Run serves the fleet whenever this master holds the lease, until ctx ends. The fleet's feed must run.
 func (r *Reconciler) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) error {
+	r.bus.Store(nc)
+	defer r.bus.Store(nil)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err
@@ -97,6 +102,20 @@ func (r *Reconciler) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) e
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// Moved says that the branch may have moved. Whichever master holds the lease asks for it at once, but not sooner than the
+// remote wants to be asked again. A term that is just beginning asks anyway.
+func (r *Reconciler) Moved() error {
+	const cannot = "cannot pass on that the branch moved"
+	nc := r.bus.Load()
+	if nc == nil {
+		return errors.New(cannot + ": the bus has not been reached yet")
+	}
+	if err := nc.Publish(wire.BranchMoved, nil); err != nil {
+		return fmt.Errorf(cannot+": %w", err)
+	}
+	return nil
 }
 
 // office runs serve for as long as the lease is held, and gives the lease back after serve has ended.

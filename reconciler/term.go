@@ -35,6 +35,7 @@ type term struct {
 	blamer   *plan.Blamer
 
 	moved   <-chan struct{} // the local repo may have changed; nil for a remote
+	hints   chan struct{}   // somebody has heard that the branch moved
 	changed <-chan struct{} // the fleet has
 	news    chan struct{}   // peels have reported something
 	asks    chan *ask
@@ -77,7 +78,7 @@ func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.Je
 	t = &term{
 		r: r, nc: nc, js: js, fleet: fleet, store: settings.NewStore(js), compiler: plan.NewCompiler(),
 		keepsakes: make(chan keepsake, 1), archived: map[settings.Commit]gitrepo.Commit{},
-		news: make(chan struct{}, 1), asks: make(chan *ask), stale: true, changed: fleet.Watch(ctx),
+		hints: make(chan struct{}, 1), news: make(chan struct{}, 1), asks: make(chan *ask), stale: true, changed: fleet.Watch(ctx),
 	}
 	if t.rollout, err = js.KeyValue(ctx, rolloutBucket); err != nil {
 		return nil, fmt.Errorf("cannot open the bucket %s: %w", rolloutBucket, err)
@@ -99,6 +100,11 @@ func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.Je
 }
 
 func (t *term) run(ctx context.Context) error {
+	hints, err := t.hear() // before the first attempt, so that no hint falls between
+	if err != nil {
+		return err
+	}
+	defer func() { _ = hints.Unsubscribe() }()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return t.progress.follow(ctx, t.js) })
 	g.Go(func() error { return t.storeKeepsakes(ctx) })
@@ -147,7 +153,7 @@ func (t *term) loop(ctx context.Context) error {
 			return err
 		}
 		told := w.obey(ctx)
-		branch := w.branch && !time.Now().Before(t.notBefore)
+		branch := w.branch && !t.leftAlone(w)
 		if branch {
 			err = t.attempt(ctx)
 		} else {
@@ -163,6 +169,8 @@ func (t *term) loop(ctx context.Context) error {
 		switch {
 		case branch:
 			due.Reset(t.next(err))
+		case w.branch:
+			due.Reset(time.Until(t.notBefore))
 		case err != nil:
 			again.Reset(publishAgain + rand.N(publishAgain))
 		}
@@ -170,6 +178,19 @@ func (t *term) loop(ctx context.Context) error {
 			again.Reset(lookEvery)
 		}
 	}
+}
+
+// leftAlone reports whether the remote does not want to be asked yet, and tells those who want it to be.
+func (t *term) leftAlone(w *wake) bool {
+	if !time.Now().Before(t.notBefore) {
+		return false
+	}
+	for i, a := range w.asked {
+		if a.branch && a.do == nil {
+			w.failed[i] = &refusal{fmt.Sprintf("cannot ask for the branch before %s: the remote wants to be left alone until then", stamp(t.notBefore))}
+		}
+	}
+	return true
 }
 
 // attempt asks for the branch and brings the fleet to where it is, as far as that is possible. Its error is one that

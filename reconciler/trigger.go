@@ -3,9 +3,13 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 )
 
@@ -76,11 +80,27 @@ func (t *term) wait(ctx context.Context, due, again <-chan time.Time) (w *wake, 
 		return w, nil
 	case <-t.moved:
 		w.branch = true
+	case <-t.hints:
+		w.branch = true
 	case <-t.changed:
 		t.otherFleet()
 	case <-t.reports():
 	}
 	return w, t.settle(ctx, w)
+}
+
+// hear takes hints that masters pass on. Any number of them between two attempts are one.
+func (t *term) hear() (*nats.Subscription, error) {
+	sub, err := t.nc.Subscribe(wire.BranchMoved, func(*nats.Msg) {
+		select {
+		case t.hints <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot hear that the branch moved: %w", err)
+	}
+	return sub, nil
 }
 
 // reports tells of what peels report, as long as that decides something.
@@ -112,6 +132,8 @@ func (t *term) settle(ctx context.Context, w *wake) error {
 		case <-time.After(debounce):
 			return nil
 		case <-t.moved:
+			w.branch = true
+		case <-t.hints:
 			w.branch = true
 		case <-t.changed:
 			t.otherFleet()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -20,9 +21,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/webhook"
 )
 
-// Config is master.yaml. Every field can be given as a flag or a variable too.
+// Config is master.yaml. Every field that is no list can be given as a flag or a variable too.
 type Config struct {
 	ID       string        `yaml:"id"`        // unique among the masters; empty: the name in creds, else the host's
 	DataDir  string        `yaml:"data_dir"`  // keys, the embedded server's store, the copy of the repo
@@ -37,6 +39,7 @@ type Config struct {
 	CA       string        `yaml:"ca"`        // file with the certificates that sign the external server's; empty: the system's
 	Replicas int           `yaml:"replicas"`  // of every bucket and stream on an external cluster
 	REST     REST          `yaml:"rest"`      // where programs ask over HTTP
+	Hooks    []Hook        `yaml:"hooks"`     // where forges say that the branch moved
 	LogLevel slog.Level    `yaml:"log_level"` // debug, info, warn or error; read again on SIGHUP
 }
 
@@ -45,6 +48,14 @@ type REST struct {
 	Listen string `yaml:"listen"` // HOST:PORT; empty: nothing is served
 	Cert   string `yaml:"cert"`   // file with the certificate to show; empty: one that the master's own authority signs
 	Key    string `yaml:"key"`    // file with its key
+}
+
+// Hook is one address that a forge posts to, /hooks/NAME where REST is served.
+type Hook struct {
+	Name     string           `yaml:"name"`
+	Provider webhook.Provider `yaml:"provider"`
+	Repo     string           `yaml:"repo"`    // any URL of the repo on the forge; empty: the one that is followed
+	Secrets  []string         `yaml:"secrets"` // files; all of them hold
 }
 
 func defaults() daemon.Config {
@@ -76,22 +87,18 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 
 // Prepare checks the configuration as a whole.
 func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
-	o := master.Options{DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas, REST: master.REST(c.REST), Log: log}
+	o := master.Options{
+		DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas,
+		REST: master.REST{Listen: c.REST.Listen, Cert: c.REST.Cert, Key: c.REST.Key}, Log: log,
+	}
 	if err := c.bus(&o); err != nil {
 		return d, err
 	}
 	if o.ID, err = c.name(); err != nil {
 		return d, err
 	}
-	if c.Repo != "" {
-		r, err := reconciler.New(reconciler.Options{
-			Repo:  gitrepo.Options{URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"), Log: log},
-			Owner: o.ID, Poll: c.Poll, Log: log,
-		})
-		if err != nil {
-			return d, err
-		}
-		o.Services = append(o.Services, r.Run)
+	if err := c.sync(&o); err != nil {
+		return d, err
 	}
 	if _, err := master.New(o); err != nil {
 		return d, err
@@ -104,6 +111,35 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 		}
 		return m.Run(ctx)
 	}}, nil
+}
+
+// sync fills in what brings the repo to the fleet, and what hears of pushes.
+func (c *Config) sync(o *master.Options) error {
+	if c.Repo == "" {
+		if len(c.Hooks) > 0 {
+			return errors.New("cannot hear webhooks without repo")
+		}
+		return nil
+	}
+	r, err := reconciler.New(reconciler.Options{
+		Repo:  gitrepo.Options{URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"), Log: o.Log},
+		Owner: o.ID, Poll: c.Poll, Log: o.Log,
+	})
+	if err != nil {
+		return err
+	}
+	o.Services = append(o.Services, r.Run)
+	if len(c.Hooks) == 0 {
+		return nil
+	}
+	hooks := webhook.Options{Trigger: r.Moved, Log: o.Log}
+	for _, h := range c.Hooks {
+		hooks.Hooks = append(hooks.Hooks, webhook.Hook{
+			Name: h.Name, Provider: h.Provider, Repo: cmp.Or(h.Repo, c.Repo), Branch: c.Branch, Secrets: h.Secrets,
+		})
+	}
+	o.REST.Hooks, err = webhook.New(hooks)
+	return err
 }
 
 // bus fills in how the master reaches its bus.

@@ -19,6 +19,8 @@ const (
 	AllDispatches = "zester.dispatch.*"
 	AllResolves   = "zester.target.resolve.*"
 	AllCancels    = "zester.job.*.cancel"
+	// BranchMoved is where a master passes on that the repo may have changed, for whichever holds the lease.
+	BranchMoved = "zester.sync.moved"
 )
 
 // Each of these is given the wire form of a peel's ID, or "{{name()}}" for a permission template, or "*" to listen.

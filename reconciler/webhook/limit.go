@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -37,6 +38,15 @@ func (s *seen) before(hook, id string, now time.Time) bool {
 	s.at[key] = now
 	s.order = append(s.order, key)
 	return false
+}
+
+// forget has a delivery count as new if it comes again.
+func (s *seen) forget(hook, id string) {
+	key := hook + "\x00" + id
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.at, key)
+	s.order = slices.DeleteFunc(s.order, func(k string) bool { return k == key })
 }
 
 // sources counts requests by address in whole minutes.

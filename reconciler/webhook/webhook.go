@@ -7,7 +7,8 @@
 // A request is refused in this order, before anything in it is parsed: its source asks too often (429), there is no such
 // hook (404), it is not JSON (415), it is over 1 MiB (413), its signature does not hold (401). A payload of another
 // repository is answered as if there were no hook. Whatever else is authentic gets 202 at once; events, branches and tags
-// that nobody follows, and deliveries that were seen in the last ten minutes, have no effect.
+// that nobody follows, and deliveries that were seen in the last ten minutes, have no effect. 503 means that a secret
+// cannot be read or the bus is away; forges that send again are heard then, and what they do not send the next poll finds.
 //
 // Secrets come from files that are read for each request, so that a new secret needs no restart; all that are listed
 // hold, so that the old and the new one overlap. Delivery IDs are signed by GitLab's signing tokens alone: with the other
@@ -47,15 +48,16 @@ type Hook struct {
 // Options say what is heard and who is told.
 type Options struct {
 	Hooks []Hook
-	// Trigger has the branch resolved. It must return at once, and may be called at the same time by many.
-	Trigger func()
+	// Trigger has the branch resolved. It must return at once, and may be called at the same time by many. After an error
+	// the delivery counts as one that never came, and the forge is told to try again.
+	Trigger func() error
 	Log     *slog.Logger // nil discards
 }
 
 // Handler answers POST /hooks/{name}.
 type Handler struct {
 	hooks   map[string]Hook
-	trigger func()
+	trigger func() error
 	log     *slog.Logger
 	seen    seen
 	sources sources
@@ -93,7 +95,7 @@ func (h Hook) check() error {
 	case len(h.Secrets) == 0:
 		return fmt.Errorf("cannot use webhook %q without a file that holds its secret", h.Name)
 	case sameRepo(h.Repo) == "":
-		return fmt.Errorf("cannot use webhook %q: %q is not the URL of a repository on a forge", h.Name, h.Repo)
+		return fmt.Errorf("cannot use webhook %q: its repo is not the URL of a repository on a forge", h.Name) // it may hold a password
 	}
 	return nil
 }
@@ -160,8 +162,12 @@ func (h *Handler) deliver(hook Hook, d delivery) int {
 	if h.seen.before(hook.Name, p.id, time.Now()) || !p.moves(hook.Branch) {
 		return http.StatusAccepted
 	}
+	if err := h.trigger(); err != nil {
+		h.seen.forget(hook.Name, p.id)
+		h.log.Error("webhook not passed on", "hook", hook.Name, "delivery", p.id, "err", err)
+		return http.StatusServiceUnavailable
+	}
 	h.log.Info("webhook asks for the branch", "hook", hook.Name, "delivery", p.id)
-	h.trigger()
 	return http.StatusAccepted
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -33,6 +34,7 @@ const (
 type desk struct {
 	*webhook.Handler
 	asked int
+	away  error // the bus, when a hook is to be passed on
 	files []string
 }
 
@@ -43,7 +45,7 @@ func newDesk(t *testing.T, p webhook.Provider, url string) *desk {
 	write(t, d.files[1], another)
 	h, err := webhook.New(webhook.Options{
 		Hooks:   []webhook.Hook{{Name: "fleet", Provider: p, Repo: url, Branch: "main", Secrets: d.files}},
-		Trigger: func() { d.asked++ },
+		Trigger: func() error { d.asked++; return d.away },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +266,7 @@ func FuzzAnyBodyOfAnyForgeIsAnswered(f *testing.F) {
 			Hooks: []webhook.Hook{{
 				Name: "fleet", Provider: webhook.Provider(provider), Repo: repo, Branch: "main", Secrets: []string{secretFile(t)},
 			}},
-			Trigger: func() {},
+			Trigger: func() error { return nil },
 		})
 		if err != nil {
 			t.Skip()
@@ -283,4 +285,13 @@ func secretFile(t *testing.T) string {
 	file := filepath.Join(t.TempDir(), "secret")
 	write(t, file, secret)
 	return file
+}
+
+func TestAHookThatCannotBePassedOnIsSentAgain(t *testing.T) {
+	d := newDesk(t, webhook.GitHub, repo)
+	d.away = errors.New("the bus is away")
+	d.want(t, "without the bus", d.post(pushed, github(secret, pushed, "1")), http.StatusServiceUnavailable, 1)
+	d.away = nil
+	d.want(t, "sent again", d.post(pushed, github(secret, pushed, "1")), http.StatusAccepted, 2)
+	d.want(t, "sent once more", d.post(pushed, github(secret, pushed, "1")), http.StatusAccepted, 2)
 }

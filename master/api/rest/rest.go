@@ -53,6 +53,7 @@ const (
 type Options struct {
 	Listen string       // HOST:PORT; port 0: one that the kernel chooses
 	TLS    *tls.Config  // nil: unencrypted
+	Hooks  http.Handler // answers /hooks/{name}; nil: there are none
 	Log    *slog.Logger // nil: nothing is logged
 }
 

@@ -35,6 +35,9 @@ func (s *Server) open(b Backend) http.Handler {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		_, _ = w.Write(doc)
 	})
+	if s.o.Hooks != nil {
+		mux.Handle("/hooks/{name}", s.o.Hooks)
+	}
 	mux.HandleFunc("GET /healthz", alive)
 	mux.Handle("GET /readyz", newReadiness(b))
 	mux.Handle("GET /metrics", r.guard.protect(auth.ScopeRead, metrics(b)))

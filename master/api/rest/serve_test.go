@@ -250,3 +250,24 @@ func TestCertificatesThatCannotBeUsed(t *testing.T) {
 		t.Errorf("a key that others may read: %v", err)
 	}
 }
+
+func TestHooksAreReachedWithoutATokenOnceTheBusIs(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.stop()
+		hooks := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Path", r.Method+" "+r.URL.Path)
+			w.WriteHeader(http.StatusAccepted)
+		})
+		server, err := rest.New(rest.Options{Listen: "127.0.0.1:0", Hooks: hooks})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.run(server)
+		refused(t, s.ask("", "POST", "/hooks/fleet", nil), 503, "has not reached its bus")
+		server.Open(s.backend)
+		if a := s.ask("", "POST", "/hooks/fleet", nil); a.status != 202 || a.header.Get("X-Path") != "POST /hooks/fleet" {
+			t.Errorf("%d %v", a.status, a.header)
+		}
+		refused(t, s.ask("", "POST", "/hooks/fleet/more", nil), 404, "nothing of this name")
+	})
+}

@@ -1,0 +1,107 @@
+package reconciler
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+)
+
+// another is the reconciler of a master that does not hold the lease.
+func (b *bench) another() *Reconciler {
+	b.t.Helper()
+	r, err := New(Options{Repo: gitrepo.Options{URL: b.dir, Dir: b.t.TempDir()}, Owner: "m2"})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.bus.Store(b.bus.Conn(b.t, auth.RoleMaster, "m2", nats.ReconnectBufSize(-1)))
+	return r
+}
+
+func moved(t *testing.T, r *Reconciler) {
+	t.Helper()
+	if err := r.Moved(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAHintGivenToAnyMasterIsFollowedWithinASecond(t *testing.T) {
+	inBubble(t, siteFiles(), func(b *bench) {
+		b.poll = time.Hour
+		b.peel("web-01", nil)
+		b.start()
+		r := b.another()
+		commit := b.commit("x", map[string]string{"settings/web.yaml": xForW})
+		b.after(time.Second)
+		if s := b.status(); s.LastGood.Commit == commit {
+			t.Fatal("the commit is seen without a hint")
+		}
+		moved(t, r)
+		b.after(time.Second)
+		if s := b.status(); s.LastGood.Commit != commit || b.entries("web-01") != "abcdx" {
+			t.Errorf("%s in force, %s", s.LastGood.Commit, b.entries("web-01"))
+		}
+	})
+}
+
+func TestAHundredHintsAreOneAttemptAndTheLastCommitIsNotLost(t *testing.T) {
+	inBubble(t, siteFiles(), func(b *bench) {
+		b.poll = time.Hour
+		b.start()
+		r := b.another()
+		var last settings.Commit
+		for _, name := range []string{"one", "two"} {
+			last = b.commit(name, map[string]string{"settings/web.yaml": xForW + "# " + name + "\n"})
+			for range 50 {
+				moved(t, r)
+			}
+		}
+		b.after(time.Second)
+		if s := b.status(); s.LastGood.Commit != last {
+			t.Errorf("%s in force, want %s", s.LastGood.Commit, last)
+		}
+		var past status.History
+		b.ask("history", nil, &past)
+		if len(past.Attempts) != 3 || past.Attempts[1].Outcome != status.OutcomeSuperseded {
+			t.Errorf("%+v", past.Attempts)
+		}
+	})
+}
+
+// TestNobodyPassesOverARemoteThatAsksToBeLeftAlone covers hints, people and a fleet whose facts flap.
+func TestNobodyPassesOverARemoteThatAsksToBeLeftAlone(t *testing.T) {
+	inBubble(t, siteFiles(), func(b *bench) {
+		b.peel("web-01", nil)
+		b.start()
+		r := b.another()
+		b.term.asks <- &ask{done: make(chan error, 1), do: func(context.Context) error {
+			b.term.notBefore = time.Now().Add(time.Minute)
+			return nil
+		}}
+		b.after(time.Second)
+		read := b.status().Read
+		b.commit("x", map[string]string{"settings/web.yaml": xForW})
+		moved(t, r)
+		b.peel("web-02", nil)
+		b.after(40 * time.Second) // over a poll
+		var s status.Sync
+		why := b.ask("now", nil, &s)
+		if !strings.Contains(why, "cannot ask for the branch before 20") {
+			t.Errorf("sync now: %q", why)
+		}
+		if s = b.status(); !s.Read.Equal(read) || b.entries("web-02") != "abcdw" {
+			t.Errorf("asked at %v, then at %v; %s", read, s.Read, b.entries("web-02"))
+		}
+		b.after(time.Minute)
+		if got := b.entries("web-01"); got != "abcdx" {
+			t.Errorf("a minute later: %s", got)
+		}
+	})
+}
