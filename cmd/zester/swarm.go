@@ -9,11 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm"
+	"github.com/seed-c01c3da5/zester/master/auth"
 )
 
 func (a *app) swarmCommand() *cobra.Command {
 	var o swarm.Options
 	var plain bool
+	var url string
 	cmd := &cobra.Command{
 		Use:   "swarm",
 		Short: "Measure a master and its bus with thousands of simulated peels",
@@ -22,7 +24,10 @@ commit to them, to run a function on all of them and to record what they run by 
 what the bare bus needs for the same traffic, in the same run.
 
 A simulated peel is the real one without cmd.run and without the facts of its host. If zester-peel lies beside zester,
-one is started as a process of its own too, and what it takes to do nothing is measured. Nothing is left behind.`,
+one is started as a process of its own too, and what it takes to do nothing is measured. Nothing is left behind.
+
+With --connect the bus is a server or cluster that you run, before the first master uses it: its accounts are those of
+the keys in --data-dir. A bus that keeps anything is refused, and what swarm makes on it is deleted at the end.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			exe, err := os.Executable()
@@ -30,6 +35,9 @@ one is started as a process of its own too, and what it takes to do nothing is m
 				return err
 			}
 			o.TLS, o.Worker, o.Programs, o.Out = !plain, []string{exe, "swarm", "peels"}, filepath.Dir(exe), a.errOut
+			if url != "" {
+				o.External = &swarm.External{URL: url, CA: a.connect.ca, Keys: auth.Dir(a.connect.dataDir)}
+			}
 			report, err := swarm.Run(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -39,6 +47,7 @@ one is started as a process of its own too, and what it takes to do nothing is m
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&o.Peels, "peels", 1000, "simulate `N` peels")
+	flags.StringVar(&url, "connect", "", "measure the bus at `URL`, which nobody uses yet, with the keys in --data-dir and the certificates in --ca")
 	flags.IntVar(&o.Procs, "procs", 0, "in `N` processes (default: one for every 2500)")
 	flags.IntVar(&o.Rounds, "rounds", 5, "measure each dispatch and commit `N` times and take the median")
 	flags.BoolVar(&plain, "no-tls", false, "do not encrypt, as on loopback")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -29,71 +28,67 @@ type baseline struct {
 	puts                        float64 // 1/s
 }
 
-// A bus is the bare one: the embedded server without a master.
+// A bus is the bare one: a server without a master.
 type bus struct {
 	r     *run
-	keys  *auth.Keys
-	ca    *auth.CA
-	srv   *natsd.Server
+	ca    *auth.CA      // nil: no TLS, or external
+	srv   *natsd.Server // nil: external
+	url   string
 	nc    *nats.Conn
 	js    jetstream.JetStream
 	heard chan string // subjects on which the peels have spoken
 }
 
-func (r *run) bare(ctx context.Context) (b baseline, err error) {
+func (r *run) bare(ctx context.Context, b *baseline) (err error) {
 	r.say("the bare bus: %d connections, %d processes", r.o.Peels, r.o.Procs)
-	keys, err := auth.Open(auth.Dir(r.path("bare")))
-	if err != nil {
-		return b, err
-	}
-	s := &bus{r: r, keys: keys, heard: make(chan string, 2*r.o.Peels)}
-	if r.o.TLS {
+	s := &bus{r: r, heard: make(chan string, 2*r.o.Peels)}
+	if r.o.TLS && r.o.External == nil {
 		if s.ca, err = auth.OpenCA(r.path("bare/tls")); err != nil {
-			return b, err
+			return err
 		}
 	}
 	if err := s.start(ctx, 0); err != nil {
-		return b, err
+		return err
 	}
 	defer func() { s.stop() }()
 	defer func() { err = errors.Join(err, r.dismiss()) }()
 	before, began := own(), time.Now()
-	if err := r.hire(ctx, s.orders()); err != nil {
-		return b, err
+	if err := r.hire(ctx, orders{URL: s.url, CA: s.caFile(), Keys: r.keys("bare"), Bare: true}); err != nil {
+		return err
 	}
 	if err := s.wait(ctx, r.o.Peels); err != nil {
-		return b, err
+		return err
 	}
 	b.connect = time.Since(began).Seconds()
-	b.memory, b.peelMemory = (own()-before)/float64(r.o.Peels), r.memoryOfPeels()
-	return b, s.measure(ctx, &b)
-}
-
-func (s *bus) orders() orders {
-	o := orders{URL: s.srv.URL(), Keys: auth.Dir(s.r.path("bare")), Bare: true}
-	if s.ca != nil {
-		o.CA = s.ca.File()
+	b.peelMemory = r.memoryOfPeels()
+	if s.srv != nil {
+		b.memory = (own() - before) / float64(r.o.Peels)
 	}
-	return o
+	return s.measure(ctx, b)
 }
 
+func (s *bus) caFile() string {
+	switch {
+	case s.r.o.External != nil:
+		return s.r.o.External.CA
+	case s.ca != nil:
+		return s.ca.File()
+	}
+	return ""
+}
+
+// start starts the server, unless it is external, and connects to it.
 func (s *bus) start(ctx context.Context, port int) (err error) {
-	o := natsd.Options{Dir: filepath.Join(s.r.dir, "bare", "bus"), Port: port, Trust: natsd.Trust(s.keys.Trust()), Log: slog.New(s.r.o.Log)}
-	if s.ca != nil {
-		o.TLS = s.ca.Config()
+	var way []nats.Option
+	if e := s.r.o.External; e != nil {
+		s.url = e.URL
+	} else {
+		if err := s.serve(port); err != nil {
+			return err
+		}
+		s.url, way = s.srv.URL(), []nats.Option{s.srv.InProcess()}
 	}
-	if s.srv, err = natsd.New(o); err != nil {
-		return err
-	}
-	if err := s.srv.Start(); err != nil {
-		return err
-	}
-	creds, err := s.keys.Creds(auth.RoleMaster, "swarm", 0)
-	if err != nil {
-		return err
-	}
-	s.nc, err = nats.Connect("nats://embedded", nats.UserCredentialBytes(creds), s.srv.InProcess(), nats.CustomInboxPrefix(auth.RoleMaster.Inbox("swarm")))
-	if err != nil {
+	if s.nc, err = dial(s.url, s.caFile(), s.r.keys("bare"), "swarm", way...); err != nil {
 		return err
 	}
 	if s.js, err = jetstream.New(s.nc); err != nil {
@@ -114,9 +109,26 @@ func (s *bus) start(ctx context.Context, port int) (err error) {
 	return s.nc.Flush()
 }
 
+func (s *bus) serve(port int) error {
+	keys, err := auth.Open(s.r.keys("bare"))
+	if err != nil {
+		return err
+	}
+	o := natsd.Options{Dir: s.r.path("bare/bus"), Port: port, Trust: natsd.Trust(keys.Trust()), Log: slog.New(s.r.o.Log)}
+	if s.ca != nil {
+		o.TLS = s.ca.Config()
+	}
+	if s.srv, err = natsd.New(o); err != nil {
+		return err
+	}
+	return s.srv.Start()
+}
+
 func (s *bus) stop() {
 	s.nc.Close()
-	s.srv.Shutdown()
+	if s.srv != nil {
+		s.srv.Shutdown()
+	}
 }
 
 // wait returns when the peels have spoken n times.
@@ -149,7 +161,9 @@ func (s *bus) measure(ctx context.Context, b *baseline) (err error) {
 	if b.puts, err = s.put(ctx); err != nil {
 		return err
 	}
-	b.restart, err = s.restart(ctx)
+	if s.srv != nil {
+		b.restart, err = s.restart(ctx)
+	}
 	return err
 }
 
@@ -169,6 +183,9 @@ func (s *bus) ask(ctx context.Context) (seconds, cpu float64, err error) {
 			return 0, 0, err
 		}
 		took = append(took, time.Since(began).Seconds())
+	}
+	if s.srv == nil {
+		return median(took), 0, nil // its processor time is not known
 	}
 	return median(took), perPeel(cpuTime()-used, s.r.o), nil
 }
@@ -212,7 +229,7 @@ func (s *bus) put(ctx context.Context) (float64, error) {
 
 // restart stops the server, starts it at the same address, and waits until every peel is back.
 func (s *bus) restart(ctx context.Context) (float64, error) {
-	port, err := portOf(s.srv.URL())
+	port, err := portOf(s.url)
 	if err != nil {
 		return 0, err
 	}

@@ -60,7 +60,7 @@ func (f *fleet) commits(ctx context.Context, b baseline) error {
 		return err
 	}
 	f.r.figure("commit that changes one peel: applied", "s", one.seconds, b.one)
-	f.r.figure("processor time of master and bus for it", "ms", one.cpu, 0)
+	f.r.figure("processor time of "+f.r.side()+" for it", "ms", one.cpu, 0)
 	n := (f.r.o.Peels + 99) / 100
 	few, err := f.commit(ctx, n, func(round int) content { return content{few: round} })
 	if err != nil {

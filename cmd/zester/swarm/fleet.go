@@ -50,8 +50,8 @@ func (r *run) product(ctx context.Context, b baseline) (err error) {
 	defer func() { err = errors.Join(err, f.end()) }()
 	defer func() { err = errors.Join(err, r.dismiss()) }()
 	before, began := own(), time.Now()
-	r.figure("memory of master and bus before any peel", "MiB", before/1024, 0)
-	o := orders{URL: f.info.URL, CA: f.info.CA, Keys: auth.Dir(r.path("master")), Dir: r.path("peels")}
+	r.figure("memory of "+r.side()+" before any peel", "MiB", before/1024, 0)
+	o := orders{URL: f.info.URL, CA: f.info.CA, Keys: r.keys("master"), Dir: r.path("peels")}
 	if err := r.hire(ctx, o); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (r *run) product(ctx context.Context, b baseline) (err error) {
 		return err
 	}
 	r.figure("every peel connected and current", "s", time.Since(began).Seconds(), b.connect)
-	r.figure("memory of master and bus for a peel", "KiB", (own()-before)/float64(r.o.Peels), b.memory)
+	r.figure("memory of "+r.side()+" for a peel", "KiB", (own()-before)/float64(r.o.Peels), b.memory)
 	r.figure("memory of a simulated peel", "KiB", r.memoryOfPeels(), b.peelMemory)
 	return f.measure(ctx, b)
 }
@@ -85,10 +85,17 @@ func (f *fleet) start(ctx context.Context) error {
 		return err
 	}
 	ready := make(chan struct{})
-	m, err := master.New(master.Options{
+	o := master.Options{
 		ID: "swarm", DataDir: f.r.path("master"), Port: f.port, TLS: f.r.o.TLS, Log: log,
 		Services: []master.Service{rec.Run}, Ready: func(master.Info) { close(ready) },
-	})
+	}
+	if e := f.r.o.External; e != nil {
+		o.NATS = e.URL
+		if o.Connect, err = e.options(auth.RoleMaster, o.ID); err != nil {
+			return err
+		}
+	}
+	m, err := master.New(o)
 	if err != nil {
 		return err
 	}
@@ -100,32 +107,32 @@ func (f *fleet) start(ctx context.Context) error {
 		return errors.Join(errors.New("the master has ended"), err)
 	case <-ready:
 	}
+	return f.listen()
+}
+
+// find says where the bus is and as whom it is asked.
+func (f *fleet) find() (err error) {
+	if e := f.r.o.External; e != nil {
+		f.info, err = e.operator()
+		return err
+	}
 	if f.info, err = api.ReadRunInfo(f.r.path("master")); err != nil {
 		return err
 	}
-	if f.port, err = portOf(f.info.URL); err != nil {
+	f.port, err = portOf(f.info.URL)
+	return err
+}
+
+// listen connects as a person, and as somebody who may read the buckets, and counts what the peels report.
+func (f *fleet) listen() (err error) {
+	if err := f.find(); err != nil {
 		return err
 	}
 	f.client, err = api.Connect(api.ClientOptions{URL: f.info.URL, Creds: []byte(f.info.Creds), CA: f.info.CA})
 	if err != nil {
 		return err
 	}
-	return f.listen()
-}
-
-// listen connects as somebody who may read the buckets, and counts what the peels report.
-func (f *fleet) listen() error {
-	keys, err := auth.Open(auth.Dir(f.r.path("master")))
-	if err != nil {
-		return err
-	}
-	creds, err := keys.Creds(auth.RoleMaster, "swarm-meter", 0)
-	if err != nil {
-		return err
-	}
-	o := orders{CA: f.info.CA}
-	f.nc, err = nats.Connect(f.info.URL, append(o.options(creds), nats.CustomInboxPrefix(auth.RoleMaster.Inbox("swarm-meter")))...)
-	if err != nil {
+	if f.nc, err = dial(f.info.URL, f.info.CA, f.r.keys("master"), "swarm-meter"); err != nil {
 		return err
 	}
 	if f.js, err = jetstream.New(f.nc); err != nil {

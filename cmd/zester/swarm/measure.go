@@ -33,11 +33,13 @@ func (f *fleet) measure(ctx context.Context, b baseline) error {
 			return err
 		}
 	}
-	back, err := f.restart(ctx)
-	if err != nil {
-		return err
+	if f.r.o.External == nil {
+		back, err := f.restart(ctx)
+		if err != nil {
+			return err
+		}
+		f.r.figure("restart of the server: every peel back", "s", back, b.restart)
 	}
-	f.r.figure("restart of the server: every peel back", "s", back, b.restart)
 	if f.r.o.Programs == "" {
 		return nil
 	}
@@ -113,7 +115,7 @@ func (f *fleet) pings(ctx context.Context, b baseline) error {
 	f.r.figure("test.ping of all: 99 % have returned", "s", median(most), 0)
 	f.r.figure("test.ping of all: last return", "s", median(last), b.ask)
 	f.r.figure("test.ping of all: ended, every return stored", "s", median(ended), b.ask)
-	f.r.figure("processor time of master, bus and client for a target", "ms", perPeel(used, f.r.o), b.askCPU)
+	f.r.figure("processor time of client, "+f.r.side()+" for a target", "ms", perPeel(used, f.r.o), b.askCPU)
 	f.r.figure("returns lost in all rounds", "", float64(lost), 0)
 	return nil
 }
@@ -156,7 +158,7 @@ func (f *fleet) idle(ctx context.Context) error {
 	if err := f.pause(ctx); err != nil {
 		return err
 	}
-	f.r.figure("processor of idle master and bus", "%", 100*(cpuTime()-before).Seconds()/f.r.o.Idle.Seconds(), 0)
+	f.r.figure("processor of idle "+f.r.side(), "%", 100*(cpuTime()-before).Seconds()/f.r.o.Idle.Seconds(), 0)
 	return nil
 }
 

@@ -17,7 +17,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -94,15 +93,14 @@ func hasSettings(ctx context.Context, reports *nats.Subscription) error {
 		if err != nil {
 			return err
 		}
-		var report wire.Applied
-		if err := canon.Unmarshal(msg.Data, &report); err != nil || report.Commit != "" {
+		if report, err := wire.DecodeApplied(msg); err != nil || report.Commit != "" {
 			return err
 		}
 	}
 }
 
 func (f *fleet) peelProgram(ctx context.Context) (*exec.Cmd, error) {
-	keys, err := auth.Open(auth.Dir(f.r.path("master")))
+	keys, err := auth.Open(f.r.keys("master"))
 	if err != nil {
 		return nil, err
 	}

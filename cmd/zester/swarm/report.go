@@ -23,18 +23,22 @@ type Report struct {
 	Peels   int      `json:"peels"`
 	Procs   int      `json:"procs"`
 	Rounds  int      `json:"rounds"`
-	TLS     bool     `json:"tls"`
+	TLS     bool     `json:"tls"`           // of a bus that the swarm has started
+	Bus     string   `json:"bus,omitempty"` // URL of one that somebody else runs
 	Figures []Figure `json:"figures"`
 }
 
 // Markdown writes the report as people read it: what was run and where, and a table that is one in a terminal too.
 func (r *Report) Markdown(w io.Writer) error {
-	encryption := "TLS"
-	if !r.TLS {
-		encryption = "no TLS"
+	bus := "TLS"
+	switch {
+	case r.Bus != "":
+		bus = "the bus at " + r.Bus
+	case !r.TLS:
+		bus = "no TLS"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d peels in %d processes, a credential each, %s, median of %d; %s\n\n", r.Peels, r.Procs, encryption, r.Rounds, r.Machine)
+	fmt.Fprintf(&b, "%d peels in %d processes, a credential each, %s, median of %d; %s\n\n", r.Peels, r.Procs, bus, r.Rounds, r.Machine)
 	fmt.Fprintf(&b, "| %-58s | %12s | %12s | %6s |\n", "figure", "measured", "bare bus", "ratio")
 	fmt.Fprintf(&b, "|%s|%s:|%s:|%s:|\n", strings.Repeat("-", 60), strings.Repeat("-", 13), strings.Repeat("-", 13), strings.Repeat("-", 7))
 	for _, f := range r.Figures {

@@ -36,6 +36,7 @@ type Options struct {
 	Procs    int           // that the peels share; 0: one for every 2500
 	Rounds   int           // of each dispatch and commit; 0: 5
 	TLS      bool          // the bus encrypts, as it does beyond loopback
+	External *External     // the bus; nil: one that the swarm starts
 	Idle     time.Duration // how long the idle master is watched, and an idle peel; 0: not at all
 	Worker   []string      // program and arguments that call [Work]
 	Programs string        // folder of zester and zester-peel, which are measured if they are there; empty: none
@@ -82,14 +83,23 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	r := &run{o: o, dir: dir, fail: fail, report: &Report{Version: 1, Machine: machine, Peels: o.Peels, Procs: o.Procs, Rounds: o.Rounds, TLS: o.TLS}}
-	bare, err := r.bare(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("cannot measure the bare bus: %w", err)
+	return r.report, r.measure(ctx)
+}
+
+// measure runs both parts, one after the other on the same kind of bus.
+func (r *run) measure(ctx context.Context) error {
+	part := func(ctx context.Context, f func(context.Context) error) error { return f(ctx) }
+	if r.o.External != nil {
+		part, r.report.Bus = r.onExternal, r.o.External.URL
 	}
-	if err := r.product(ctx, bare); err != nil {
-		return nil, fmt.Errorf("cannot measure the fleet: %w", err)
+	var bare baseline
+	if err := part(ctx, func(ctx context.Context) error { return r.bare(ctx, &bare) }); err != nil {
+		return fmt.Errorf("cannot measure the bare bus: %w", err)
 	}
-	return r.report, nil
+	if err := part(ctx, func(ctx context.Context) error { return r.product(ctx, bare) }); err != nil {
+		return fmt.Errorf("cannot measure the fleet: %w", err)
+	}
+	return nil
 }
 
 // stateDir is a file system in memory, if there is one that has room.

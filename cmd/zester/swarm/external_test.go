@@ -1,0 +1,155 @@
+package swarm
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+)
+
+// serveBus runs a bus that trusts the keys in a folder until stdin ends, and prints where it is.
+func serveBus(keys, dir string) error {
+	k, err := auth.Open(keys)
+	if err != nil {
+		return err
+	}
+	srv, err := natsd.New(natsd.Options{Dir: dir, Trust: natsd.Trust(k.Trust()), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	if err := srv.Start(); err != nil {
+		return err
+	}
+	defer srv.Shutdown()
+	fmt.Println(srv.URL())
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// external starts a bus in a process of its own.
+func external(t *testing.T) *External {
+	t.Helper()
+	e := &External{Keys: auth.Dir(t.TempDir())}
+	if _, err := auth.Open(e.Keys); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(workers(t)[0], serve, e.Keys, t.TempDir())
+	cmd.Stderr = t.Output()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	url, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.URL = strings.TrimSpace(url)
+	return e
+}
+
+// streams are the names of what a bus keeps.
+func streams(t *testing.T, e *External) (names []string) {
+	t.Helper()
+	nc, err := dial(e.URL, e.CA, e.Keys, "observer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lister := js.StreamNames(t.Context())
+	for name := range lister.Name() {
+		names = append(names, name)
+	}
+	if err := lister.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func TestABusThatSomebodyElseRunsIsMeasuredAndLeftEmpty(t *testing.T) {
+	t.Parallel()
+	e := external(t)
+	report, err := Run(t.Context(), Options{Peels: 10, Rounds: 1, External: e, Worker: workers(t), Out: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := figure(report, "test.ping of all: ended, every return stored"); f.Value == 0 || f.Bare == 0 {
+		t.Errorf("%+v", f)
+	}
+	if report.Bus != e.URL {
+		t.Errorf("it says that it was at %s", report.Bus)
+	}
+	for _, f := range report.Figures {
+		if strings.Contains(f.Name, "bus for a peel") || strings.Contains(f.Name, "restart") {
+			t.Errorf("%s cannot be known of a bus elsewhere", f.Name)
+		}
+	}
+	if left := streams(t, e); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+}
+
+func TestABusThatIsInUseIsRefusedAndNotTouched(t *testing.T) {
+	t.Parallel()
+	e := external(t)
+	nc, err := dial(e.URL, e.CA, e.Keys, "user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := natsd.Provision(t.Context(), js, 1); err != nil {
+		t.Fatal(err)
+	}
+	before := streams(t, e)
+	_, err = Run(t.Context(), Options{Peels: 10, External: e, Worker: workers(t), Out: t.Output()})
+	if err == nil || !strings.Contains(err.Error(), "a swarm needs one that nobody uses yet") {
+		t.Errorf("%v", err)
+	}
+	if after := streams(t, e); !slices.Equal(after, before) {
+		t.Errorf("%v of %v are left", after, before)
+	}
+}
+
+func TestABusIsNotUsedWithoutItsKeys(t *testing.T) {
+	t.Parallel()
+	e := &External{URL: "nats://127.0.0.1:1", Keys: auth.Dir(t.TempDir())}
+	_, err := Run(t.Context(), Options{Peels: 10, External: e, Worker: workers(t), Out: t.Output()})
+	if err == nil || !strings.Contains(err.Error(), "without its keys") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(e.Keys); err == nil {
+		t.Error("it made new keys")
+	}
+}
