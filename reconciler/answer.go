@@ -12,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const (
@@ -38,7 +39,7 @@ func (t *term) answer(ctx context.Context) error {
 		"status": func(context.Context, micro.Request) (any, error) { return t.status(), nil },
 		"now":    t.now, "approve": t.approve, "pause": t.pause, "resume": t.resume,
 		"pin": t.pin, "unpin": t.unpin, "history": t.pastAttempts,
-		"peels": t.peels,
+		"peels": t.peels, "diff": t.document, "remove": t.remove,
 	}
 	for verb, handle := range endpoints {
 		handler := micro.HandlerFunc(func(req micro.Request) {
@@ -104,6 +105,30 @@ func (t *term) do(ctx context.Context, a *ask) (any, error) {
 	case <-ctx.Done():
 		return nil, errHandover
 	}
+}
+
+// document answers with what a peel was given.
+func (t *term) document(ctx context.Context, req micro.Request) (any, error) {
+	var q status.DocumentRequest
+	if err := canon.Unmarshal(req.Data(), &q); err != nil {
+		return nil, &refusal{err.Error()}
+	}
+	id, err := target.ParsePeelID(string(q.Peel))
+	if err != nil {
+		return nil, &refusal{err.Error()}
+	}
+	doc, _, err := t.store.Get(ctx, id)
+	if err == nil && doc == nil {
+		err = &refusal{fmt.Sprintf("no settings were given to %s", id)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	values, err := doc.Values()
+	if err != nil {
+		return nil, err
+	}
+	return status.Document{Peel: t.progress.one(id), Commit: doc.Commit, Digest: doc.Digest, Settings: values, Origins: doc.Origins}, nil
 }
 
 func (t *term) peels(_ context.Context, req micro.Request) (any, error) {

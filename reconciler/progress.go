@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,7 +21,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
-// progress knows how far every peel is: what it is to run, and what it says it runs.
+// progress knows how far every peel is: what it is to run, and what it says it runs. Which peels lack what they are to
+// run is kept up to date with every report, so that asking how far the fleet is costs as much as there are of them.
 type progress struct {
 	fleet *feed.Feed
 	log   *slog.Logger
@@ -30,6 +32,22 @@ type progress struct {
 	wanted  map[target.PeelID]settings.Digest
 	behind  map[target.PeelID]strictyaml.Error // of wanted, the peels that keep what they have
 	reports map[string]report                  // by wire form, of which the bus lets a peel have only one
+	lacking map[target.PeelID]lack             // of wanted, the peels that do not run it
+	former  []target.PeelID                    // have a document and tell no facts any more, sorted
+	counted time.Time                          // when last was
+	last    status.Counts
+}
+
+// Where more peels than manyLacking lack something, they are counted once in countEvery for all who ask.
+const (
+	manyLacking = 1000
+	countEvery  = 250 * time.Millisecond
+)
+
+// A lack is how a peel is that does not run what it is to run.
+type lack struct {
+	since  time.Time // it is to run it
+	failed bool      // it says why it does not
 }
 
 // A report is what a peel said last.
@@ -51,9 +69,58 @@ func (p *progress) want(wanted *plan.Plan, heads settings.Heads) {
 	for id := range wanted.Behind {
 		digests[id] = heads.Of(id).Digest
 	}
+	var former []target.PeelID
+	for _, held := range heads {
+		if _, ok := digests[held.Peel]; !ok && held.Peel != "" {
+			former = append(former, held.Peel)
+		}
+	}
+	slices.Sort(former)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wanted, p.behind = digests, wanted.Behind
+	before, lacked := p.wanted, p.lacking
+	p.wanted, p.behind, p.former, p.lacking = digests, wanted.Behind, former, map[target.PeelID]lack{}
+	p.counted = time.Time{}
+	now := time.Now()
+	for id, digest := range digests {
+		since := now
+		if at, ok := lacked[id]; ok && before[id] == digest {
+			since = at.since
+		} else if held := heads.Of(id); held.Digest == digest {
+			since = time.UnixMilli(int64(held.Generation)) // an earlier term has written it
+		}
+		p.compare(id, since)
+	}
+}
+
+// compare notes whether a peel runs what it is to run; p.mu is held.
+func (p *progress) compare(id target.PeelID, since time.Time) {
+	digest, wanted := p.wanted[id]
+	_, behind := p.behind[id]
+	r := p.reports[id.Wire()]
+	if !wanted || !behind && r.Peel == id && settings.Digest(r.Digest) == digest {
+		delete(p.lacking, id)
+		return
+	}
+	if known, ok := p.lacking[id]; ok {
+		since = known.since
+	}
+	p.lacking[id] = lack{since, r.Peel == id && len(r.Errors) > 0}
+}
+
+// state says how far a peel is that is to run something; p.mu is held.
+func (p *progress) state(id target.PeelID, online bool) status.State {
+	lacks, lacking := p.lacking[id]
+	_, behind := p.behind[id]
+	switch {
+	case !lacking:
+		return status.Applied
+	case behind || lacks.failed && online:
+		return status.Failed
+	case !online:
+		return status.Offline
+	}
+	return status.Pending
 }
 
 // follow reads the peels' reports, the newest of each first, until ctx ends.
@@ -88,12 +155,21 @@ func (p *progress) hear(m jetstream.Msg) {
 		p.log.Warn("report refused", "err", err)
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.reports[said.Peel.Wire()] = report{said, meta.Sequence.Stream}
+	p.take(said, meta.Sequence.Stream, meta.Timestamp)
 	select {
 	case p.news <- struct{}{}:
 	default:
+	}
+}
+
+// take notes a report, its sequence and when the bus stored it.
+func (p *progress) take(said wire.Applied, sequence uint64, stored time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.reports[said.Peel.Wire()]
+	p.reports[said.Peel.Wire()] = report{said, sequence}
+	for _, id := range []target.PeelID{said.Peel, before.Peel} { // two may share a wire form
+		p.compare(id, stored)
 	}
 }
 
@@ -114,6 +190,23 @@ func (p *progress) seen(id target.PeelID) sight {
 	}
 }
 
+// forget drops what a peel has reported.
+func (p *progress) forget(id target.PeelID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reports[id.Wire()].Peel == id {
+		delete(p.reports, id.Wire())
+	}
+	p.former = slices.DeleteFunc(slices.Clone(p.former), func(other target.PeelID) bool { return other == id })
+}
+
+// one is how one peel is.
+func (p *progress) one(id target.PeelID) status.Peel {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.peel(id)
+}
+
 // known are marks of the errors that peels report now, sorted, at most so many.
 func (p *progress) known(most int) []string {
 	p.mu.Lock()
@@ -132,11 +225,13 @@ func (p *progress) known(most int) []string {
 func (p *progress) counts() (c status.Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c.Peels = len(p.wanted)
-	for id := range p.wanted {
-		switch p.peel(id).State {
-		case status.Applied:
-			c.Applied++
+	if len(p.lacking) > manyLacking && time.Since(p.counted) < countEvery {
+		return p.last
+	}
+	c.Peels, c.Applied = len(p.wanted), len(p.wanted)-len(p.lacking)
+	for id := range p.lacking {
+		_, online := p.fleet.Presence(id)
+		switch p.state(id, online) {
 		case status.Failed:
 			c.Failed++
 		case status.Offline:
@@ -145,6 +240,7 @@ func (p *progress) counts() (c status.Counts) {
 			c.Pending++
 		}
 	}
+	p.counted, p.last = time.Now(), c
 	return c
 }
 
@@ -160,19 +256,13 @@ func (p *progress) peel(id target.PeelID) status.Peel {
 		Digest: settings.Digest(report.Digest), Wanted: p.wanted[id], Errors: report.Errors, Stale: report.Stale,
 		Started: report.Started, Stopped: report.Stopped, Changed: report.Changed, Kept: report.Kept, Reported: report.Time,
 	}
-	if mistake, ok := p.behind[id]; ok {
-		s.State, s.Errors = status.Failed, append(slices.Clone(s.Errors), mistake.Error())
+	if _, wanted := p.wanted[id]; !wanted {
+		s.State = status.Decommissioned
 		return s
 	}
-	switch {
-	case s.Digest == s.Wanted:
-		s.State = status.Applied
-	case len(s.Errors) > 0 && online:
-		s.State = status.Failed
-	case !online:
-		s.State = status.Offline
-	default:
-		s.State = status.Pending
+	s.State, s.Since = p.state(id, online), p.lacking[id].since
+	if mistake, ok := p.behind[id]; ok {
+		s.Errors = append(slices.Clone(s.Errors), mistake.Error())
 	}
 	return s
 }
@@ -181,7 +271,8 @@ func (p *progress) peel(id target.PeelID) status.Peel {
 func (p *progress) page(after target.PeelID, most int) status.PeelsPage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ids := slices.Sorted(maps.Keys(p.wanted))
+	ids := slices.AppendSeq(slices.Clone(p.former), maps.Keys(p.wanted))
+	slices.Sort(ids)
 	start, found := slices.BinarySearch(ids, after)
 	if found {
 		start++

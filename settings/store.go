@@ -176,6 +176,19 @@ func (s *Store) Get(ctx context.Context, peel target.PeelID) (*Document, uint64,
 	return d, msg.Sequence, err
 }
 
+// Remove takes away all that the bucket holds for a peel, as if nothing had ever been written for it. Only who leads may
+// do so.
+func (s *Store) Remove(ctx context.Context, peel target.PeelID) error {
+	stream, err := s.js.Stream(ctx, bucketStream)
+	if err == nil {
+		err = stream.Purge(ctx, jetstream.WithPurgeSubject(keySubject(peel)))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot remove the settings of %s: %w", peel, err)
+	}
+	return nil
+}
+
 // stored is a message as the stream's leader tells it. Sequence is 0 if there is none.
 type stored struct {
 	Sequence uint64 `json:"seq"`

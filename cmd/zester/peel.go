@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -51,7 +52,29 @@ func (a *app) peelCommand() *cobra.Command {
 			return a.print(peel, []string{string(peel.ID)}, func() error { return encodeYAML(a.out, peel) })
 		},
 	}
-	return group("peel", "See the peels of the fleet", list, show)
+	return group("peel", "See the peels of the fleet, and remove those that are gone", list, show, a.peelRemoveCommand())
+}
+
+func (a *app) peelRemoveCommand() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "remove <peel>",
+		Short: "Remove what is kept of a peel that is gone",
+		Long: `remove takes away the facts, the settings and the last report of a peel, so that it counts nowhere any more. Its
+jobs stay as long as all others. It does not take away its credential: a peel that comes back is a peel again. One that
+is online is refused, unless --force is given; it is back when it tells its facts the next time. It needs a master that
+follows a repo.`,
+		Args: words("ID of a peel"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := target.ParsePeelID(args[0])
+			if err != nil {
+				return usageError("%w", err)
+			}
+			return a.withClient(func(client *api.Client) error { return client.RemovePeel(cmd.Context(), id, force) })
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "also if it is online")
+	return cmd
 }
 
 func yesNo(b bool) string {

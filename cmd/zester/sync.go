@@ -17,7 +17,7 @@ import (
 
 func (a *app) syncCommand() *cobra.Command {
 	return group("sync", "See how far the fleet is with what Git says",
-		a.syncStatusCommand(), a.syncNowCommand(), a.syncWaitCommand(), a.syncPeelsCommand(), a.syncHistoryCommand(),
+		a.syncStatusCommand(), a.syncNowCommand(), a.syncWaitCommand(), a.syncPeelsCommand(), a.syncDiffCommand(), a.syncHistoryCommand(),
 		a.syncApproveCommand(), a.syncPauseCommand(), a.syncResumeCommand(), a.syncPinCommand(), a.syncUnpinCommand())
 }
 
@@ -166,7 +166,11 @@ func (a *app) syncPeelsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "peels",
 		Short: "Show which revision each peel runs",
-		Args:  words(),
+		Long: `peels shows each peel with the commit that its settings were last written at, for how long it has lacked what it
+is to run (LAG), and how many entries its last reload started (+), changed (~), stopped (-) and kept (=). One that is
+stale runs on its snapshot, which the bus has not confirmed. A peel that tells no facts any more, and of which settings
+are still kept, is decommissioned: zester peel remove takes them away.`,
+		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -177,10 +181,18 @@ func (a *app) syncPeelsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := table{header: []string{"PEEL", "STATE", "ONLINE", "COMMIT", "STARTED", "STOPPED", "CHANGED", "KEPT", "ERRORS"}}
+			t := table{header: []string{"PEEL", "STATE", "ONLINE", "COMMIT", "LAG", "RELOAD", "ERRORS"}}
 			for _, p := range peels {
-				t.add(string(p.Peel), string(p.State), yesNo(p.Online), p.Commit.Short(), fmt.Sprint(p.Started), fmt.Sprint(p.Stopped),
-					fmt.Sprint(p.Changed), fmt.Sprint(p.Kept), strings.Join(p.Errors, "; "))
+				lag := "-"
+				if !p.Since.IsZero() {
+					lag = age(time.Since(p.Since))
+				}
+				state := string(p.State)
+				if p.Stale {
+					state += ", stale"
+				}
+				t.add(string(p.Peel), state, yesNo(p.Online), p.Commit.Short(), lag,
+					fmt.Sprintf("+%d ~%d -%d =%d", p.Started, p.Changed, p.Stopped, p.Kept), strings.Join(p.Errors, "; "))
 			}
 			return a.show(peels, t)
 		},
@@ -277,7 +289,7 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, line *progres
 			if s.Rollout != nil {
 				parts = append(parts, rolloutLine(s.Rollout))
 			}
-			line.show("%s: %s", s.LastGood.Commit.Short(), strings.Join(parts, "; "))
+			line.show("%s %s: %s", bar(s.Counts.Applied, s.Counts.Peels), s.LastGood.Commit.Short(), strings.Join(parts, "; "))
 			ask = (*api.Client).SyncStatus
 		case api.CodeOf(err) == api.CodeUnavailable:
 			line.show("%s", err)

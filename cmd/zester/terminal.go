@@ -39,6 +39,16 @@ func (p *progress) show(format string, args ...any) {
 	p.shown = true
 }
 
+// bar draws how much of something is done.
+func bar(done, all int) string {
+	const cells = 20
+	if all == 0 {
+		return "[" + strings.Repeat("-", cells) + "]   0%"
+	}
+	full := cells * done / all
+	return fmt.Sprintf("[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat("-", cells-full), 100*done/all)
+}
+
 // clear removes the line, so that something else can be printed.
 func (p *progress) clear() {
 	if p.shown {

@@ -280,6 +280,18 @@ func (c *Client) SyncHistory(ctx context.Context) ([]status.Attempt, error) {
 	return h.Attempts, nil
 }
 
+// SyncDocument asks what a peel was given, and how far it is with it.
+func (c *Client) SyncDocument(ctx context.Context, peel target.PeelID) (*status.Document, error) {
+	return syncing[status.Document](ctx, c, "diff", status.DocumentRequest{Peel: peel})
+}
+
+// RemovePeel takes away what is kept of a peel: facts, settings, its report. A peel that is online is refused unless
+// force is set.
+func (c *Client) RemovePeel(ctx context.Context, peel target.PeelID, force bool) error {
+	_, err := steering(ctx, c, "remove", status.RemoveRequest{Peel: peel, Force: force})
+	return err
+}
+
 // steering waits for what is asked for and for the attempt that follows from it.
 func steering(ctx context.Context, c *Client, verb string, question any) (*status.Sync, error) {
 	ctx, cancel := context.WithTimeout(ctx, syncWait)

@@ -160,6 +160,8 @@ const (
 	Pending State = "pending"
 	Failed  State = "failed"  // it could not use what it was given
 	Offline State = "offline" // not applied, and not heard for 90 s
+	// Decommissioned: it tells no facts any more, and what it was given is still kept. It counts nowhere.
+	Decommissioned State = "decommissioned"
 )
 
 // Peel is one peel in the answer of sync.peels.
@@ -178,6 +180,7 @@ type Peel struct {
 	Errors     []string        `json:"errors,omitempty"`
 	Stale      bool            `json:"stale,omitempty"` // it runs a snapshot that the bus has not confirmed
 	Reported   time.Time       `json:"reported,omitzero"`
+	Since      time.Time       `json:"behind_since,omitzero"` // when it was given what it does not run yet
 }
 
 // MinHash is how many digits of a plan's hash name it at least.
@@ -186,6 +189,26 @@ const MinHash = 8
 // ApproveRequest asks sync.approve to let the revision go out that waits.
 type ApproveRequest struct {
 	Hash string `json:"hash"` // of the plan, or the beginning of it
+}
+
+// DocumentRequest asks sync.diff what a peel was given.
+type DocumentRequest struct {
+	Peel target.PeelID `json:"peel"`
+}
+
+// Document is the answer of sync.diff: what Git says about one peel, and how far the peel is with it.
+type Document struct {
+	Peel     Peel                       `json:"peel"`
+	Commit   settings.Commit            `json:"commit"` // of the write
+	Digest   settings.Digest            `json:"digest"`
+	Settings map[string]any             `json:"settings"`
+	Origins  map[string]settings.Origin `json:"origins,omitempty"` // by schedule entry
+}
+
+// RemoveRequest asks sync.remove to take away all that is kept of a peel.
+type RemoveRequest struct {
+	Peel  target.PeelID `json:"peel"`
+	Force bool          `json:"force,omitempty"` // also if it is online; it is back when it tells its facts again
 }
 
 // PinRequest asks sync.pin to hold a stored revision.

@@ -273,7 +273,10 @@ func (r *reader) check(ctx context.Context, stream jetstream.Stream) error {
 		return errReadOn
 	case r.next == before.next && r.next <= before.last:
 		return fmt.Errorf("cannot read stream %s: stopped before sequence %d of %d", streamName, r.next, before.last)
-	case r.next <= info.State.LastSeq || odd.stream == odd.read || odd == before.odd:
+	case odd.stream == odd.read:
+		r.atCheck.odd = oddity{}
+		return nil
+	case r.next <= info.State.LastSeq || odd == before.odd:
 		return nil
 	default:
 		// All is read, and peels were deleted from the stream. An oddity that

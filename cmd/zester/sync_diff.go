@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A driftKind says how a peel differs from what Git says about it.
+type driftKind string
+
+const (
+	driftMissing driftKind = "missing" // Git has it, the peel does not
+	driftExtra   driftKind = "extra"   // the peel has it, Git does not
+	driftChanged driftKind = "changed"
+	driftStatic  driftKind = "static" // an entry of the host's peel.yaml
+	driftPaused  driftKind = "paused" // by a person, or because its runs failed
+	driftInvalid driftKind = "invalid"
+	driftSkip    driftKind = "skipped" // the next fire, by a person
+)
+
+// A drift is one difference. Git and Live are the values at Path, absent where there is none.
+type drift struct {
+	Path string    `json:"path"` // keys joined by ":", as settings.get takes them
+	Kind driftKind `json:"kind"`
+	Git  any       `json:"git,omitempty"`
+	Live any       `json:"live,omitempty"`
+	Why  string    `json:"why,omitempty"`
+}
+
+// drifts is what sync diff finds.
+type drifts struct {
+	Peel       target.PeelID   `json:"peel"`
+	Commit     settings.Commit `json:"commit"`      // of what the peel was given last
+	LiveCommit settings.Commit `json:"live_commit"` // of what it runs
+	Stale      bool            `json:"stale,omitempty"`
+	Drifts     []drift         `json:"drifts"`
+}
+
+func (a *app) syncDiffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff PEEL",
+		Short: "Compare what a peel runs with what Git says about it",
+		Long: `diff asks a peel for its settings and its schedule, by two jobs, and compares them with what was published for it.
+It shows settings that are missing, extra or changed, entries of the host's peel.yaml, which Git does not know, and
+entries that are paused, skipped or cannot run there. It ends with 2 when there is a difference, and with 3 when the
+peel does not answer.`,
+		Args: words("ID of a peel"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := target.ParsePeelID(args[0])
+			if err != nil {
+				return usageError("%w", err)
+			}
+			return a.withClient(func(client *api.Client) error { return a.diffPeel(cmd.Context(), client, id) })
+		},
+	}
+}
+
+func (a *app) diffPeel(ctx context.Context, client *api.Client, id target.PeelID) error {
+	doc, err := client.SyncDocument(ctx, id)
+	if err != nil {
+		return err
+	}
+	var live struct {
+		Commit   settings.Commit `json:"commit"`
+		Stale    bool            `json:"stale"`
+		Settings map[string]any  `json:"settings"`
+	}
+	if err := askPeel(ctx, client, id, "settings.items", &live); err != nil {
+		return err
+	}
+	var entries map[string]liveEntry
+	if err := askPeel(ctx, client, id, "schedule.list", &entries); err != nil {
+		return err
+	}
+	// Numbers that travelled by different ways compare as JSON has them.
+	var git map[string]any
+	if err := throughJSON(doc.Settings, &git); err != nil {
+		return err
+	}
+	d := drifts{Peel: id, Commit: doc.Commit, LiveCommit: live.Commit, Stale: live.Stale, Drifts: []drift{}}
+	compareMaps("", git, live.Settings, func(one drift) { d.Drifts = append(d.Drifts, one) })
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		d.Drifts = append(d.Drifts, entries[name].drifts(name)...)
+	}
+	return a.showDrifts(doc, &d)
+}
+
+func (a *app) showDrifts(doc *status.Document, d *drifts) error {
+	t := table{header: []string{"PATH", "DRIFT", "GIT", "LIVE", "WHY"}}
+	names := []string{}
+	for _, one := range d.Drifts {
+		t.add(one.Path, string(one.Kind), inline(one.Git), inline(one.Live), one.Why)
+		names = append(names, one.Path)
+	}
+	err := a.print(d, names, func() error {
+		if len(d.Drifts) == 0 {
+			_, err := fmt.Fprintf(a.out, "%s runs what Git says at %s\n", d.Peel, doc.Commit.Short())
+			return err
+		}
+		return t.print(a.out, width(a.out))
+	})
+	if err == nil && len(d.Drifts) > 0 {
+		return &failure{code: exitSomeFailed}
+	}
+	return err
+}
+
+// inline is a value on one line, empty for none.
+func inline(v any) string {
+	if v == nil {
+		return ""
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(data)
+}
+
+// compareMaps reports where two maps differ, in the order of their keys.
+func compareMaps(path string, git, live map[string]any, report func(drift)) {
+	keys := maps.Clone(git)
+	if keys == nil {
+		keys = map[string]any{}
+	}
+	maps.Copy(keys, live)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		at := key
+		if path != "" {
+			at = path + ":" + key
+		}
+		g, wanted := git[key]
+		l, has := live[key]
+		inGit, isMap := g.(map[string]any)
+		inLive, both := l.(map[string]any)
+		switch {
+		case isMap && both:
+			compareMaps(at, inGit, inLive, report)
+		case !has:
+			report(drift{Path: at, Kind: driftMissing, Git: g})
+		case !wanted:
+			report(drift{Path: at, Kind: driftExtra, Live: l})
+		case !reflect.DeepEqual(g, l):
+			report(drift{Path: at, Kind: driftChanged, Git: g, Live: l})
+		}
+	}
+}
+
+// liveEntry is what diff needs of an entry in schedule.list.
+type liveEntry struct {
+	State  string `json:"state"`
+	Why    string `json:"why"`
+	Timing string `json:"timing"`
+	Source string `json:"source"`
+	Skip   *struct {
+		By     string    `json:"by"`
+		Reason string    `json:"reason"`
+		Until  time.Time `json:"until"`
+	} `json:"skip"`
+}
+
+func (e liveEntry) drifts(name string) (all []drift) {
+	path := "schedule:" + name
+	if e.Source == "peel.yaml" {
+		all = append(all, drift{Path: path, Kind: driftStatic, Live: e.Timing, Why: "it stands in the peel's own configuration"})
+	}
+	switch e.State {
+	case "paused_manual", "paused_errors":
+		all = append(all, drift{Path: path, Kind: driftPaused, Live: e.State, Why: e.Why})
+	case "paused_invalid":
+		all = append(all, drift{Path: path, Kind: driftInvalid, Live: e.State, Why: e.Why})
+	}
+	if e.Skip != nil {
+		all = append(all, drift{Path: path, Kind: driftSkip, Why: e.Skip.By + ": " + e.Skip.Reason})
+	}
+	return all
+}
+
+// askPeel runs a function on one peel and reads what it returns.
+func askPeel(ctx context.Context, client *api.Client, id target.PeelID, function string, into any) error {
+	spec := job.Spec{JID: wire.NewJID(), TargetExpr: "L@" + string(id), Targets: []target.PeelID{id}, Function: function, Timeout: job.DefaultTimeout}
+	follower, err := client.Follow(spec.JID, spec.Targets)
+	if err != nil {
+		return err
+	}
+	defer follower.Close()
+	if _, err := client.Dispatch(ctx, spec); err != nil {
+		return err
+	}
+	for event, err := range follower.Events(ctx) {
+		switch {
+		case err != nil:
+			return err
+		case event.Return != nil && event.Return.Success:
+			return throughJSON(textual(event.Return.Data), into)
+		case event.Return != nil:
+			return &failure{code: exitSomeFailed, err: fmt.Errorf("%s cannot tell %s: %s", id, function, event.Return.Error)}
+		}
+	}
+	return &failure{code: exitSomeSilent, err: fmt.Errorf("%s does not answer", id), hint: "zester peel show " + string(id) + " says when it was last heard"}
+}
+
+func throughJSON(v, into any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
