@@ -37,6 +37,14 @@ func fitReturn(r *wire.Return, limit int) ([]byte, error) {
 	return fit(r, limit, data, errorOf(&r.Result))
 }
 
+func fitAnswer(a *wire.DirectAnswer, limit int) ([]byte, error) {
+	data, err := dataOf(&a.Result)
+	if err != nil {
+		return nil, err
+	}
+	return fit(a, limit, data, errorOf(&a.Result))
+}
+
 func fitRun(r *wire.ScheduledResult, limit int) ([]byte, error) {
 	data, err := dataOf(&r.Result)
 	if err != nil {

@@ -25,6 +25,7 @@ const (
 type order struct {
 	wire.Request
 	until time.Time // when work may no longer start, on this host's monotonic clock; zero: no limit
+	asked *nats.Msg // nil for the request of a job; else a direct one, which has a JID of this peel for its log
 }
 
 // serve hears requests until ctx ends, then waits for those that run. Read-only functions run at once; those that
@@ -32,8 +33,9 @@ type order struct {
 // so that an entry can be paused behind a command that hangs.
 func (p *Peel) serve(ctx context.Context, nc *nats.Conn) error {
 	heard := make(chan *nats.Msg, 4*queueLength)
-	for _, subject := range []string{wire.Cmd(p.wire), wire.AllCancels} {
-		sub, err := nc.ChanSubscribe(subject, heard)
+	asked := make(chan *nats.Msg, queueLength) // apart, so that people cannot crowd out masters
+	for subject, channel := range map[string]chan *nats.Msg{wire.Cmd(p.wire): heard, wire.AllCancels: heard, wire.Direct(p.wire, "*"): asked} {
+		sub, err := nc.ChanSubscribe(subject, channel)
 		if err != nil {
 			return fmt.Errorf("cannot listen for requests: %w", err)
 		}
@@ -45,6 +47,8 @@ func (p *Peel) serve(ctx context.Context, nc *nats.Conn) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case msg := <-asked:
+			p.question(msg, w)
 		case msg := <-heard:
 			if msg.Subject != wire.Cmd(p.wire) {
 				p.cancel(msg)
@@ -134,7 +138,7 @@ func (p *Peel) admit(msg *nats.Msg) (order, bool) {
 		o.until = time.Now().Add(req.TimeLeft)
 	}
 	if req.V > wire.Version {
-		p.reply(o, rejection("version %d of the protocol, this peel knows up to %d", req.V, wire.Version))
+		p.reply(o, tooNew(req.V))
 		return o, false
 	}
 	verdict, err := p.fence.Admit(req.JID, req.Epoch)
@@ -184,13 +188,22 @@ func rejection(format string, args ...any) wire.Result {
 	return wire.Result{Outcome: wire.Rejected, Error: "rejected: " + fmt.Sprintf(format, args...)}
 }
 
+func tooNew(v int) wire.Result {
+	return rejection("version %d of the protocol, this peel knows up to %d", v, wire.Version)
+}
+
 // refusal is the result of a function that cannot do what it was called for.
 func refusal(format string, args ...any) wire.Result {
 	return wire.Result{Error: fmt.Sprintf(format, args...)}
 }
 
-// reply hands an order's result to the outbox, which sends it until the stream has acknowledged it.
+// reply hands a job's result to the outbox, which sends it until the stream has acknowledged it. Who asked directly is
+// answered at once.
 func (p *Peel) reply(o order, result wire.Result) {
+	if o.asked != nil {
+		p.respond(o, result)
+		return
+	}
 	r := wire.Return{JID: o.JID, Peel: p.o.ID, Result: result, Epoch: o.Epoch, Finished: time.Now(), V: wire.Version}
 	data, err := fitReturn(&r, room(wire.MaxMessage))
 	if err == nil {

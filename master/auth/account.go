@@ -6,6 +6,8 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // sign makes the JWTs of the operator and the accounts anew: they hold the table of this build.
@@ -53,6 +55,9 @@ func (k *Keys) claims(r Role) (*jwt.AccountClaims, error) {
 	scope.Role = string(r)
 	scope.Template.Pub.Allow.Add(grants.Publish...)
 	scope.Template.Sub.Allow.Add(grants.Subscribe...)
+	if grants.Answer > 0 {
+		scope.Template.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: grants.Answer}
+	}
 	ac.SigningKeys.AddScopedSigner(scope)
 	if r == RoleMaster {
 		ac.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
@@ -65,21 +70,23 @@ func (k *Keys) claims(r Role) (*jwt.AccountClaims, error) {
 	return ac, nil
 }
 
-// exports are what the other accounts may send to a role's and hear from it. Only the masters take messages in; what
-// came in so is not passed on by the server, so roles that hear each other do it without a detour.
+// exports are what the other accounts may send to a role's and hear from it. The masters take requests in, and peels
+// those that people send them directly; what came in so is not passed on by the server, so roles that hear each other
+// do it without a detour.
 func exports(r Role) jwt.Exports {
 	var in, out []jwt.Subject
 	for _, other := range roles {
-		if r == RoleMaster && other != r {
-			in = append(in, services(other)...)
-		}
+		in = append(in, services(other, r)...)
 		out = append(out, between(r, other)...)
 	}
 	var e jwt.Exports
 	for _, s := range widest(in) {
 		x := &jwt.Export{Name: string(s), Subject: s, Type: jwt.Service}
-		if s == factsGet {
+		switch {
+		case s == factsGet:
 			x.ResponseType = jwt.ResponseTypeStream
+		case isDirect(s):
+			x.ResponseThreshold = wire.MaxDirect
 		}
 		e.Add(x)
 	}
@@ -91,13 +98,12 @@ func exports(r Role) jwt.Exports {
 
 func (k *Keys) imports(r Role) jwt.Imports {
 	var i jwt.Imports
-	if r != RoleMaster {
-		for _, s := range services(r) {
-			// With Share the server tells masters of whom a request is, see [AskerOf].
-			i.Add(&jwt.Import{Name: string(s), Subject: s, Account: k.accounts[RoleMaster], Type: jwt.Service, Share: slices.Contains(people, r)})
-		}
-	}
 	for _, other := range roles {
+		for _, s := range services(r, other) {
+			// With Share the server tells masters of whom a request is, see [AskerOf].
+			share := other == RoleMaster && slices.Contains(people, r)
+			i.Add(&jwt.Import{Name: string(s), Subject: s, Account: k.accounts[other], Type: jwt.Service, Share: share})
+		}
 		for _, s := range between(other, r) {
 			i.Add(&jwt.Import{Name: string(s), Subject: s, Account: k.accounts[other], Type: jwt.Stream})
 		}
@@ -110,19 +116,31 @@ func between(speaker, listener Role) []jwt.Subject {
 	if speaker == listener || listener == RoleMaster {
 		return nil
 	}
-	said := services(speaker)
+	said := said(speaker)
 	return slices.DeleteFunc(streams(listener), func(s jwt.Subject) bool {
 		return !slices.ContainsFunc(said, func(p jwt.Subject) bool { return s.IsContainedIn(p) })
 	})
 }
 
-// services are what a role publishes, whatever its users' names.
-func services(r Role) []jwt.Subject { return anyName(Permissions(r).Publish) }
+// services are what a role asks another, in another account: peels what is direct, the masters everything else.
+func services(asker, asked Role) []jwt.Subject {
+	if asker == asked || asked != RolePeel && asked != RoleMaster {
+		return nil
+	}
+	return slices.DeleteFunc(said(asker), func(s jwt.Subject) bool { return isDirect(s) != (asked == RolePeel) || asker == RoleMaster })
+}
 
-// streams leave out the inboxes: answers come back by the service that was asked.
+func isDirect(s jwt.Subject) bool { return s.IsContainedIn(jwt.Subject(wire.Direct("*", "*"))) }
+
+// said is what a role publishes, whatever its users' names.
+func said(r Role) []jwt.Subject { return anyName(Permissions(r).Publish) }
+
+// streams leave out what can be answered: inboxes, because answers come back by the service that was asked, and what is
+// asked directly.
 func streams(r Role) []jwt.Subject {
 	inbox := r.Inbox(self)
-	return anyName(slices.DeleteFunc(Permissions(r).Subscribe, func(s string) bool { return strings.HasPrefix(s, inbox) }))
+	heard := slices.DeleteFunc(Permissions(r).Subscribe, func(s string) bool { return strings.HasPrefix(s, inbox) })
+	return slices.DeleteFunc(anyName(heard), isDirect)
 }
 
 func anyName(grants []string) []jwt.Subject {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 // state is how many messages each stream holds and has seen.
@@ -43,6 +45,11 @@ var deputies = map[auth.Role][]struct{ subject, body string }{
 		{wire.API("job", "show", "ann"), ""},
 	},
 	auth.RoleLimited: {{wire.API("job", "show", "lee"), ""}, {wire.API("job", "cancel", "lee"), ""}},
+	auth.RoleDirect: {
+		{wire.Direct("peel-a", "dan"), ""}, // answered by a peel that helps the attacker
+		{wire.Direct("peel-b", "dan"), ""}, // answered by one that does its work
+		{wire.API("job", "show", "dan"), ""},
+	},
 	auth.RoleAuditor: {{wire.API("job", "show", "eve"), ""}},
 }
 
@@ -54,6 +61,7 @@ func aims(ack string) []string {
 		"$JS.API.CONSUMER.DELETE.job-events.schedule-results", "$JS.API.STREAM.MSG.DELETE.facts",
 		"$KV.settings.peel-b", "$KV.jobs." + string(jid), "$KV.job-returns." + string(jid) + ".peel-b", "$KV.leases.reconciler",
 		wire.Cmd("peel-b"), wire.Settings("peel-b"), wire.CancelOf(jid), wire.StatusOf(jid), wire.DispatchOf(jid),
+		wire.Direct("peel-b", "ann"), wire.Direct("peel-b", "bob"),
 		wire.Dispatch("ann"), "_INBOX.peel-b.x", "_INBOX_MASTER.m1.x", "_R_.x.y",
 	}
 	for _, of := range senderSubjects() {
@@ -82,6 +90,13 @@ func stage(t *testing.T, b *natstest.Bus) (js jetstream.JetStream, results jetst
 	if err != nil {
 		t.Fatal(err)
 	}
+	help := b.Conn(t, auth.RolePeel, "peel-a")
+	if _, err := help.Subscribe(wire.Direct("peel-a", "*"), func(m *nats.Msg) { _ = m.Respond(question(t)) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := help.Flush(); err != nil {
+		t.Fatal(err)
+	}
 	for _, subject := range []string{wire.AllHeartbeats, "zester.api.*.*.*"} {
 		if _, err := js.Conn().Subscribe(subject, func(m *nats.Msg) {
 			if m.Reply != "" {
@@ -94,6 +109,16 @@ func stage(t *testing.T, b *natstest.Bus) (js jetstream.JetStream, results jetst
 	return js, results, pending.Reply()
 }
 
+// question is a direct request that a peel would take.
+func question(t *testing.T) []byte {
+	t.Helper()
+	data, err := canon.Marshal(wire.DirectRequest{Function: "cmd.run", Args: map[string]any{"command": "true"}, TimeLeft: time.Second, V: wire.Version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 // A reply subject is not checked against permissions: the server and masters answer wherever they are told to.
 func TestNobodyHarmsOthersThroughAnswersAimedAtThem(t *testing.T) {
 	for role, requests := range deputies {
@@ -102,8 +127,11 @@ func TestNobodyHarmsOthersThroughAnswersAimedAtThem(t *testing.T) {
 				js, results, ack := stage(t, b)
 				victim := connect(t, b, auth.RolePeel, "peel-b")
 				var ears []*nats.Subscription
-				for _, subject := range []string{wire.Cmd("peel-b"), wire.Settings("peel-b"), wire.CancelOf("*"), "_INBOX.peel-b.>"} {
+				for _, subject := range []string{wire.Cmd("peel-b"), wire.Settings("peel-b"), wire.CancelOf("*"), wire.Direct("peel-b", "ann"), wire.Direct("peel-b", "bob"), "_INBOX.peel-b.>"} {
 					ears = append(ears, listen(t, victim.Conn, subject))
+				}
+				if _, err := victim.Subscribe(wire.Direct("peel-b", "dan"), func(m *nats.Msg) { _ = m.Respond(question(t)) }); err != nil {
+					t.Fatal(err)
 				}
 				master := listen(t, js.Conn(), "zester.job.>")
 				operator := listen(t, b.Conn(t, auth.RoleOperator, "bob"), wire.ReturnOf("*", "*"))
@@ -149,6 +177,12 @@ func checkRefused(t *testing.T, m *nats.Msg) {
 	t.Helper()
 	if _, err := wire.DecodeRequest(m); !errors.Is(err, wire.ErrForged) && len(m.Data) > 0 {
 		t.Errorf("%s: %q passes for a request: %v", m.Subject, m.Data, err)
+	}
+	if _, user, err := wire.DecodeDirect(m); err == nil {
+		t.Errorf("%s: %q passes for a direct request of %s", m.Subject, m.Data, user)
+	}
+	if _, err := wire.DecodeCancel(m); err == nil {
+		t.Errorf("%s: %q passes for a cancel", m.Subject, m.Data)
 	}
 	if _, err := settings.Decode(m.Data, "peel-b"); err == nil {
 		t.Errorf("%s: %q passes for settings", m.Subject, m.Data)

@@ -283,3 +283,48 @@ func TestSettingsOfAnIDWithTheSameWireFormAreRefused(t *testing.T) {
 		}
 	})
 }
+
+func TestAPeelAnswersWhoAsksItDirectlyOnceAndNobodyElse(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		peel := connect(t, b, auth.RolePeel, "peel-a")
+		questions := listen(t, peel.Conn, wire.Direct("peel-a", "*"))
+		dan := b.Conn(t, auth.RoleDirect, "dan")
+		answers := listen(t, dan, "_INBOX_USER.dan.x")
+		if err := dan.PublishRequest(wire.Direct("peel-a", "dan"), "_INBOX_USER.dan.x", []byte("?")); err != nil {
+			t.Fatal(err)
+		}
+		asked := heard(t, questions)
+		if len(asked) != 1 || asked[0].Subject != wire.Direct("peel-a", "dan") {
+			t.Fatalf("%v", asked)
+		}
+		if !peel.allowsPublish(t, asked[0].Reply) || peel.allowsPublish(t, asked[0].Reply) {
+			t.Error("it may answer not once")
+		}
+		if got := heard(t, answers); len(got) != 1 || string(got[0].Data) != "probe" {
+			t.Errorf("%d answers", len(got))
+		}
+		if _, err := dan.Request(wire.Direct("peel-b", "dan"), nil, time.Second); !errors.Is(err, nats.ErrNoResponders) {
+			t.Errorf("a peel that is away: %v", err)
+		}
+	})
+}
+
+func TestAnAnswerToADirectQuestionHasTenMinutes(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		peel := b.Conn(t, auth.RolePeel, "peel-a")
+		questions := listen(t, peel, wire.Direct("peel-a", "*"))
+		dan := b.Conn(t, auth.RoleDirect, "dan")
+		answers := listen(t, dan, "_INBOX_USER.dan.x")
+		if err := dan.PublishRequest(wire.Direct("peel-a", "dan"), "_INBOX_USER.dan.x", nil); err != nil {
+			t.Fatal(err)
+		}
+		asked := heard(t, questions)
+		time.Sleep(wire.MaxDirect - time.Minute)
+		if err := asked[0].Respond(nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := heard(t, answers); len(got) != 1 {
+			t.Errorf("%d answers", len(got))
+		}
+	})
+}

@@ -14,9 +14,10 @@
 // Permissions guard what a client publishes, but not the reply subject to which it has others answer. In one
 // account with the streams, a peel could aim the server's empty answer to a bad request at the API and so delete a
 // bucket. Hence the streams live in the masters' account alone, and exactly the subjects of the table pass between
-// it and the others, as services (towards the masters) and streams (from them). An answer comes back into the
-// account of the asker and goes no further: aimed at a neighbour it can still be heard there, and peel/wire refuses
-// it by its headers.
+// it and the others, as services (towards the masters) and streams (from them). Peels are asked by a service, too, by
+// people of [RoleDirect]; they may answer where such a request wants its answer, once, and publish nothing else there.
+// An answer comes back into the account of the asker and goes no further: aimed at a neighbour it can still be heard
+// there, and peel/wire refuses it by its headers.
 //
 // People are [Users]: with [Limits] one is of a role of its own, to which the bus gives little more than reading and asking
 // for jobs, and masters hold every job against the limits. Of whom a request is they know from the bus ([AskerOf]), so

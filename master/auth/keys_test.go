@@ -124,6 +124,53 @@ func TestKeysAreRefused(t *testing.T) {
 	}
 }
 
+func TestADirectoryFromBeforeARoleGetsItsKeysOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	old := issuer(t, open(t, dir))
+	for _, file := range []string{"account-direct.nk", "signer-direct.nk", "account-limited.nk"} { // of the last a crash left one
+		if err := os.Remove(filepath.Join(dir, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	got := make([]*auth.Keys, 8)
+	for i := range got {
+		wg.Go(func() { got[i] = open(t, dir) })
+	}
+	wg.Wait()
+	creds, err := got[0].Creds(auth.RoleDirect, "dan", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range got {
+		if issuer(t, k) != old {
+			t.Error("the bus has another operator")
+		}
+		if !trusts(t, k, creds) {
+			t.Error("a credential that another process signed is not trusted")
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 14 {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// trusts reports whether a bus with the keys would take a credential, by its signatures.
+func trusts(t *testing.T, k *auth.Keys, creds []byte) bool {
+	t.Helper()
+	token, err := jwt.ParseDecoratedJWT(creds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := jwt.DecodeUserClaims(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := jwt.DecodeAccountClaims(k.Trust().Accounts[user.IssuerAccount])
+	return err == nil && account.DidSign(user)
+}
+
 func outsideLink(dir string) error {
 	moved := dir + ".nk"
 	return errors.Join(os.Rename(filepath.Join(dir, "operator.nk"), moved), os.Symlink(moved, filepath.Join(dir, "operator.nk")))
@@ -132,7 +179,7 @@ func outsideLink(dir string) error {
 func TestNamesThatWouldWidenOrBlurAGrantAreRefused(t *testing.T) {
 	k := open(t, filepath.Join(t.TempDir(), "keys"))
 	long := strings.Repeat("n", target.MaxIDLength)
-	for _, role := range []auth.Role{auth.RolePeel, auth.RoleOperator, auth.RoleLimited, auth.RoleAuditor, auth.RoleMaster} {
+	for _, role := range []auth.Role{auth.RolePeel, auth.RoleOperator, auth.RoleDirect, auth.RoleLimited, auth.RoleAuditor, auth.RoleMaster} {
 		for _, name := range []string{"", "*", ">", "peel-a.>", "*.x", "web.example.com", "has space", "tab\t", "nl\n", "ünï", "{{name()}}", "a,b", "$JS", long + "n"} {
 			if c, err := k.Creds(role, name, 0); err == nil {
 				t.Errorf("%s %q got %s", role, name, c)
@@ -205,7 +252,7 @@ func TestTrustHoldsNoSeed(t *testing.T) {
 			t.Errorf("%s is in the trust", f.Name())
 		}
 	}
-	if want := 1 + 5; len(trust.Accounts) != want {
+	if want := 1 + 6; len(trust.Accounts) != want {
 		t.Errorf("%d accounts, want %d", len(trust.Accounts), want)
 	}
 }

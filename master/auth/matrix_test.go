@@ -21,6 +21,7 @@ const jid = wire.JID("2abcdefghijklmnopqrstuvwxyz")
 var actors = map[auth.Role]string{
 	auth.RolePeel:     "peel-a",
 	auth.RoleOperator: "ann",
+	auth.RoleDirect:   "dan",
 	auth.RoleLimited:  "lee",
 	auth.RoleAuditor:  "eve",
 	auth.RoleMaster:   "m1",
@@ -30,9 +31,11 @@ var (
 	nobody   = []auth.Role{}
 	masters  = []auth.Role{auth.RoleMaster}
 	peels    = []auth.Role{auth.RolePeel, auth.RoleMaster}
-	people   = []auth.Role{auth.RoleOperator, auth.RoleMaster}
+	people   = []auth.Role{auth.RoleOperator, auth.RoleDirect, auth.RoleMaster} // what is the same for all that dispatch without limits
+	ann      = []auth.Role{auth.RoleOperator, auth.RoleMaster}
+	dan      = []auth.Role{auth.RoleDirect, auth.RoleMaster}
 	limited  = []auth.Role{auth.RoleLimited, auth.RoleMaster}
-	hearers  = []auth.Role{auth.RoleOperator, auth.RoleLimited, auth.RoleMaster}
+	hearers  = []auth.Role{auth.RoleOperator, auth.RoleDirect, auth.RoleLimited, auth.RoleMaster}
 	auditors = []auth.Role{auth.RoleAuditor, auth.RoleMaster}
 )
 
@@ -40,20 +43,21 @@ type probes map[string][]auth.Role // by subject
 
 func publishes() probes {
 	p := probes{
-		wire.Dispatch("ann"): people, wire.Dispatch("bob"): masters, "zester.dispatch": masters,
-		wire.Resolve("ann"): people, wire.Resolve("bob"): masters, wire.Resolve("eve"): masters,
-		wire.API("job", "list", "ann"): people, wire.API("job", "list", "bob"): masters, wire.API("job", "list", "eve"): auditors,
-		wire.API("job", "cancel", "ann"): people, wire.API("job", "cancel", "eve"): masters,
+		wire.Dispatch("ann"): ann, wire.Dispatch("dan"): dan, wire.Dispatch("bob"): masters, "zester.dispatch": masters,
+		wire.Resolve("ann"): ann, wire.Resolve("dan"): dan, wire.Resolve("bob"): masters, wire.Resolve("eve"): masters,
+		wire.Direct("peel-a", "dan"): dan, wire.Direct("peel.a", "dan"): masters, wire.Direct("peel-a", "ann"): masters, wire.Direct("peel-b", "peel-a"): masters,
+		wire.API("job", "list", "ann"): ann, wire.API("sync", "now", "dan"): dan, wire.API("job", "list", "bob"): masters, wire.API("job", "list", "eve"): auditors,
+		wire.API("job", "cancel", "ann"): ann, wire.API("job", "cancel", "eve"): masters,
 		wire.Dispatch("lee"): limited, wire.Resolve("lee"): limited, wire.API("job", "list", "lee"): limited, wire.API("job", "cancel", "lee"): limited,
 		wire.API("token", "create", "lee"): masters, wire.API("user", "add", "lee"): masters, wire.API("sync", "approve", "lee"): masters,
-		wire.API("sync", "pause", "lee"): masters, wire.API("user", "add", "ann"): people, wire.API("user", "revoke", "eve"): masters,
+		wire.API("sync", "pause", "lee"): masters, wire.API("user", "add", "ann"): ann, wire.API("user", "revoke", "eve"): masters,
 		"$KV.users.lee":                 masters,
 		wire.API("job", "retry", "eve"): masters, wire.API("sync", "now", "eve"): masters, wire.API("job", "list", "peel-a"): masters,
 		wire.CancelOf(jid): masters, wire.DispatchOf(jid): masters, wire.StatusOf(jid): masters,
 		"$KV.jobs." + string(jid): masters, "$KV.jobs.active." + string(jid): masters,
 		"$KV.job-returns." + string(jid) + ".peel-a": masters,
 		"$KV.masters.m2": masters, "$KV.leases.reconciler": masters, "$KV.rollout.r": masters,
-		"$KV.tokens.ci": masters, wire.API("token", "create", "ann"): people, wire.API("token", "create", "eve"): masters,
+		"$KV.tokens.ci": masters, wire.API("token", "create", "ann"): ann, wire.API("token", "create", "eve"): masters,
 		"$JS.ACK.job-events.schedule-results.1.1.1.1.0": masters,
 		"$JS.API.DIRECT.GET.facts":                      people,
 		"$JS.API.DIRECT.GET.facts.zester.fact.peel-b":   masters,
@@ -107,13 +111,14 @@ func senderSubjects() []func(string) string {
 func subscriptions() probes {
 	p := probes{
 		wire.CancelOf(jid): peels, wire.CancelOf("*"): peels,
+		wire.Direct("peel-a", "*"): peels, wire.Direct("peel-a", "dan"): peels, wire.Direct("peel-b", "*"): masters, wire.Direct("*", "dan"): masters,
 		wire.AckOf("*", "*"): hearers, wire.ReturnOf("*", "*"): hearers, wire.ScheduledOf(jid, "*"): hearers, wire.ScheduledOf("*", "*"): hearers,
 		wire.StatusOf("*"): hearers, wire.DispatchOf("*"): masters,
 		wire.ReturnOf("*", "peel-a"): hearers, wire.AckOf(jid, "peel-b"): hearers,
 		"zester.job.>": masters, wire.AllDispatches: masters, wire.AllResolves: masters, "zester.api.>": masters,
 		wire.AllFacts: masters, wire.AllHeartbeats: masters, wire.AllApplied: masters, wire.Fact("peel-a"): masters,
 		"_INBOX.peel-a.>": {auth.RolePeel}, "_INBOX.peel-b.>": nobody, "_INBOX.peel-a": nobody, "_INBOX.>": nobody, "_INBOX.*.x": nobody,
-		"_INBOX_USER.ann.>": {auth.RoleOperator}, "_INBOX_USER.eve.>": {auth.RoleAuditor}, "_INBOX_USER.lee.>": {auth.RoleLimited}, "_INBOX_USER.bob.>": nobody, "_INBOX_USER.>": nobody,
+		"_INBOX_USER.ann.>": {auth.RoleOperator}, "_INBOX_USER.dan.>": {auth.RoleDirect}, "_INBOX_USER.eve.>": {auth.RoleAuditor}, "_INBOX_USER.lee.>": {auth.RoleLimited}, "_INBOX_USER.bob.>": nobody, "_INBOX_USER.>": nobody,
 		"_INBOX_MASTER.m1.>": masters, "_INBOX_MASTER.m2.>": nobody, "_INBOX_MASTER.>": nobody,
 		">": nobody, "*": nobody, "*.>": nobody, "*.*.*": nobody, "zester.>": masters, "zester.*.peel-b": masters,
 		"$KV.>": masters, "$KV.settings.>": masters, "$KV.jobs.>": masters, "$KV.settings.peel-a": masters, "$KV.settings.peel-b": masters,

@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"time"
+
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -11,15 +13,16 @@ type Role string
 const (
 	RolePeel     Role = "peel"
 	RoleOperator Role = "operator" // dispatches and reads
+	RoleDirect   Role = "direct"   // an operator who may also ask peels without a master
 	RoleLimited  Role = "limited"  // an operator with [Limits]: dispatches within them, cancels its own jobs, and reads
 	RoleAuditor  Role = "auditor"  // reads
 	RoleMaster   Role = "master"   // masters and the reconciler
 )
 
-var roles = []Role{RolePeel, RoleOperator, RoleLimited, RoleAuditor, RoleMaster}
+var roles = []Role{RolePeel, RoleOperator, RoleDirect, RoleLimited, RoleAuditor, RoleMaster}
 
 // people are the roles of persons. Their names are of one space: to masters a name is who asks, whatever the role.
-var people = []Role{RoleOperator, RoleLimited, RoleAuditor}
+var people = []Role{RoleOperator, RoleDirect, RoleLimited, RoleAuditor}
 
 // self stands in a grant for the name in the credential; the server puts it there when a connection is made.
 const self = "{{name()}}"
@@ -31,6 +34,8 @@ var readVerbs = []string{"list", "show", "status", "active", "returns", "history
 // every role are non-empty: to NATS an empty list would mean everything.
 type Grants struct {
 	Publish, Subscribe []string
+	// Answer is how long something heard may be answered, once, wherever its sender wants the answer; 0: it may not.
+	Answer time.Duration
 }
 
 // Permissions returns what a role may do, with "{{name()}}" where the name in the credential goes. It is the only
@@ -40,7 +45,11 @@ func Permissions(r Role) Grants {
 	case RolePeel:
 		return peelGrants()
 	case RoleOperator:
-		return operatorGrants()
+		return operatorGrants(r)
+	case RoleDirect:
+		g := operatorGrants(r)
+		g.Publish = append(g.Publish, wire.Direct("*", self))
+		return g
 	case RoleLimited:
 		return limitedGrants()
 	case RoleAuditor:
@@ -66,12 +75,14 @@ func peelGrants() Grants {
 			wire.Cmd(self),
 			wire.Settings(self),
 			wire.CancelOf("*"),
+			wire.Direct(self, "*"),
 			RolePeel.Inbox(self) + ".>",
 		},
+		Answer: wire.MaxDirect,
 	}
 }
 
-func operatorGrants() Grants {
+func operatorGrants(r Role) Grants {
 	return Grants{
 		Publish: []string{
 			wire.Dispatch(self),
@@ -84,7 +95,7 @@ func operatorGrants() Grants {
 			wire.ReturnOf("*", "*"),
 			wire.ScheduledOf("*", "*"),
 			wire.StatusOf("*"),
-			RoleOperator.Inbox(self) + ".>",
+			r.Inbox(self) + ".>",
 		},
 	}
 }
@@ -101,7 +112,7 @@ func auditorGrants() Grants {
 func limitedGrants() Grants {
 	return Grants{
 		Publish:   append(reads(), wire.Dispatch(self), wire.Resolve(self), wire.API("job", "cancel", self)),
-		Subscribe: operatorGrants().Subscribe,
+		Subscribe: operatorGrants(RoleLimited).Subscribe,
 	}
 }
 

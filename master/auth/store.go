@@ -45,19 +45,34 @@ func Open(dir string) (*Keys, error) {
 }
 
 // younger are roles that sets made before them do not know; such a set is completed.
-var younger = []Role{RoleLimited}
+var younger = []Role{RoleDirect, RoleLimited}
 
-// complete makes the keys of a role of which there is none.
+// complete makes the keys of a role of which there is none. Of several processes that do it at once one wins for all,
+// key by key; the account's comes last, so that what a crash leaves is completed as well.
 func complete(root *os.Root, dir string, r Role) error {
-	_, account := root.Stat(accountFile(r))
-	_, signer := root.Stat(signerFile(r))
-	if !errors.Is(account, fs.ErrNotExist) || !errors.Is(signer, fs.ErrNotExist) {
-		return nil
+	if _, err := root.Lstat(accountFile(r)); !errors.Is(err, fs.ErrNotExist) {
+		return nil // what is wrong with it is found when it is read
 	}
 	for _, file := range []string{signerFile(r), accountFile(r)} {
-		if err := writeKey(filepath.Join(dir, file), nkeys.CreateAccount); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := addKey(dir, file); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// addKey makes a key unless it is there.
+func addKey(dir, file string) error {
+	tmp, err := os.MkdirTemp(dir, ".new-key-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	if err := writeKey(filepath.Join(tmp, file), nkeys.CreateAccount); err != nil {
+		return err
+	}
+	if err := os.Link(filepath.Join(tmp, file), filepath.Join(dir, file)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
 	}
 	return syncDir(dir)
 }

@@ -90,6 +90,7 @@ func FuzzDecode(f *testing.F) {
 	jid := wire.NewJID()
 	f.Add(wire.ReturnOf(jid, "web-01"), message(f, "", wire.Return{JID: jid, Peel: "web-01"}).Data)
 	f.Add(wire.Fact("p"), message(f, "", wire.Facts{Peel: "p", Facts: map[string]any{"os": "debian"}}).Data)
+	f.Add(wire.Direct("p", "ada"), message(f, "", wire.DirectRequest{Function: "test.ping", TimeLeft: time.Minute}).Data)
 	f.Fuzz(func(t *testing.T, subject string, data []byte) {
 		msg := &nats.Msg{Subject: subject, Data: data}
 		if r, err := wire.DecodeReturn(msg); err == nil && r.Peel.Wire() != wire.Sender(subject) {
@@ -97,6 +98,12 @@ func FuzzDecode(f *testing.F) {
 		}
 		if e, err := wire.DecodeCancel(msg); err == nil && !strings.Contains(subject, string(e.JID)) {
 			t.Errorf("%q accepted as a cancel of %q", subject, e.JID)
+		}
+		if _, user, err := wire.DecodeDirect(msg); err == nil && user != wire.Sender(subject) {
+			t.Errorf("%q accepted as of %q", subject, user)
+		}
+		if a, err := wire.DecodeDirectAnswer(msg, "p"); err == nil && a.Peel != "p" {
+			t.Errorf("%+v accepted of p", a)
 		}
 		_, _ = wire.DecodeRequest(msg)
 		_, _ = wire.DecodeAck(msg)
