@@ -19,11 +19,14 @@ func (a *app) authCommand() *cobra.Command {
 	var file string
 	var again bool
 	issue := &cobra.Command{
-		Use:   "issue <peel|operator|auditor|master> <name>",
+		Use:   "issue <peel|operator|direct|auditor|master> <name>",
 		Short: "Make a credential with a new key, on the host that holds the keys",
 		Long: `issue makes a key and a credential for one peel, person or master, signed with the keys in the data directory
 of a master, and prints it or writes it to a file of mode 0600. Whoever holds the credential speaks under its name. A
-second one for the same name, whose first is lost or about to end, needs --again; the first stays valid until its end.`,
+second one for the same name, whose first is lost or about to end, needs --again; the first stays valid until its end.
+
+An operator dispatches and reads, an auditor reads. The role direct is an operator who may also ask peels without a
+master, by --direct: that leaves no record but the log of the peel.`,
 		Args: words("role", "name"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			creds, err := a.issue(auth.Role(args[0]), args[1], ttl, again)
@@ -53,9 +56,9 @@ func (a *app) issue(role auth.Role, id string, ttl time.Duration, again bool) ([
 		if _, err := target.ParsePeelID(id); err != nil {
 			return nil, usageError("%w", err)
 		}
-	case auth.RoleOperator, auth.RoleAuditor, auth.RoleMaster:
+	case auth.RoleOperator, auth.RoleDirect, auth.RoleAuditor, auth.RoleMaster:
 	default:
-		return nil, usageError("there is no role %q: it is peel, operator, auditor or master", role)
+		return nil, usageError("there is no role %q: it is peel, operator, direct, auditor or master", role)
 	}
 	if ttl < 0 {
 		return nil, usageError("cannot make a credential that ended %s ago", -ttl)

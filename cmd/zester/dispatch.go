@@ -34,6 +34,7 @@ type dispatching struct {
 	seed                      uint64
 	reason                    string
 	async, dryRun, test, yes  bool
+	direct                    bool
 	viewing
 }
 
@@ -102,6 +103,7 @@ func (d *dispatching) choice(fs *pflag.FlagSet) {
 	fs.IntVar(&d.subset, "subset", 0, "take `N` of the peels at random")
 	fs.Uint64Var(&d.seed, "seed", 0, "with --subset: make the same choice as every time with `SEED`")
 	fs.BoolVar(&d.dryRun, "dry-run", false, "print the peels that are meant and run nothing")
+	fs.BoolVar(&d.direct, "direct", false, "ask the peels without a master and a record; needs a credential of the role direct")
 }
 
 // check refuses flags that make no sense, alone or together.
@@ -117,6 +119,8 @@ func (d *dispatching) check(changed func(string) bool) error {
 		return usageError("--seed makes the choice of --subset, which is missing")
 	case changed("expect") && d.expect < 1, changed("subset") && d.subset < 1, d.maxFailures < 0, d.wait < 0, d.whenOnline < 0:
 		return usageError("--expect, --subset, --max-failures, --wait and --when-online take more than 0")
+	case d.direct:
+		return d.checkDirect()
 	}
 	return nil
 }
@@ -171,7 +175,7 @@ func (a *app) dispatch(cmd *cobra.Command, words []string) error {
 		return err
 	}
 	return a.withClient(func(client *api.Client) error {
-		peels, err := a.resolve(cmd.Context(), client, spec.TargetExpr)
+		peels, err := a.meant(cmd.Context(), client, spec.TargetExpr)
 		if err != nil {
 			return err
 		}
@@ -181,8 +185,19 @@ func (a *app) dispatch(cmd *cobra.Command, words []string) error {
 		if a.dispatching.dryRun {
 			return a.showSelection(spec.TargetExpr, spec.Targets)
 		}
+		if a.dispatching.direct {
+			return a.runDirect(cmd.Context(), client, spec)
+		}
 		return a.runJob(cmd.Context(), client, spec)
 	})
+}
+
+// meant are the peels of an expression. Those that are named one by one need no master to be asked directly.
+func (a *app) meant(ctx context.Context, client *api.Client, expr string) ([]target.PeelID, error) {
+	if ids := named(expr); a.dispatching.direct && len(ids) > 0 {
+		return ids, nil
+	}
+	return a.resolve(ctx, client, expr)
 }
 
 // spec reads what was typed, all but the peels that are meant. Whether there is such a function is for the peels to

@@ -169,9 +169,14 @@ func (f *fleet) awaitRuns(ctx context.Context) error {
 	}
 }
 
-// credentials puts the files of people into dir: auditor.creds, and stranger.creds, which others have signed.
+// credentials puts the files of people into dir: auditor.creds, direct.creds, and stranger.creds, which others have
+// signed.
 func (f *fleet) credentials(dir string) error {
 	auditor, err := f.keys.Creds(auth.RoleAuditor, "eve", 0)
+	if err != nil {
+		return err
+	}
+	direct, err := f.keys.Creds(auth.RoleDirect, "dan", 0)
 	if err != nil {
 		return err
 	}
@@ -185,5 +190,6 @@ func (f *fleet) credentials(dir string) error {
 	}
 	return errors.Join(
 		os.WriteFile(filepath.Join(dir, "auditor.creds"), auditor, 0o600),
+		os.WriteFile(filepath.Join(dir, "direct.creds"), direct, 0o600),
 		os.WriteFile(filepath.Join(dir, "stranger.creds"), stranger, 0o600))
 }

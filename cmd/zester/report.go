@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ type outcome struct {
 
 // answer is what a dispatch prints as data, with its targets.
 type answer struct {
-	JID    wire.JID   `json:"jid"`
+	JID    wire.JID   `json:"jid,omitempty"` // empty for what was asked directly
 	Status job.Status `json:"status"`
 }
 
@@ -134,13 +135,18 @@ func (r *report) printGroups() {
 	}
 }
 
-// end prints what is left to say and returns the job's exit code as a failure.
+// end is finish with the rows that the masters have.
 func (r *report) end(ctx context.Context, client *api.Client) error {
 	r.progress.clear()
+	return r.finish(client.Rows(ctx, r.jid))
+}
+
+// finish prints what is left to say and returns the job's exit code as a failure. The rows are read if they are needed.
+func (r *report) finish(rows iter.Seq2[job.Row, error]) error {
 	absent := map[job.RowState][]target.PeelID{}
 	list := listing{a: r.a, head: answer{JID: r.jid, Status: r.ended.Status}, field: "targets"}
 	if r.returned() < r.targets || r.a.output == formJSON || r.a.output == formYAML || r.a.output == formName {
-		for row, err := range client.Rows(ctx, r.jid) {
+		for row, err := range rows {
 			if err != nil {
 				return err
 			}
