@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -107,7 +108,7 @@ func (b *board) refuse(c status.Condition, messages []string) {
 // block shows that a revision waits for approval.
 func (b *board) block(w *blocked) {
 	b.refuse(status.Condition{
-		Type: status.GuardBlocked, Status: true, Reason: "TooManyChanges", Message: w.Reason, ObservedRevision: w.Commit,
+		Type: status.GuardBlocked, Status: true, Reason: cmp.Or(w.Kind, "TooManyChanges"), Message: w.Reason, ObservedRevision: w.Commit,
 	}, []string{w.Reason})
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -38,6 +38,7 @@ type bench struct {
 	work *gitrepo.Work
 	dir  string // of the repo
 	poll time.Duration
+	keys gitrepo.Trust // that heads have to be signed by
 
 	mu    sync.Mutex
 	peels map[target.PeelID]*actor
@@ -88,7 +89,7 @@ func (b *bench) startIn(store string) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	log := slog.New(slog.DiscardHandler)
-	r, err := New(Options{Repo: gitrepo.Options{URL: b.dir, Dir: store}, Owner: "m1", Poll: b.poll, Log: log})
+	r, err := New(Options{Repo: gitrepo.Options{URL: b.dir, Dir: store, Verify: b.keys}, Owner: "m1", Poll: b.poll, Log: log})
 	if err != nil {
 		b.t.Fatal(err)
 	}

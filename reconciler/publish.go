@@ -50,6 +50,7 @@ type blocked struct {
 	Commit settings.Commit `json:"commit"`
 	Hash   string          `json:"hash"` // of the plan
 	Reason string          `json:"reason"`
+	Kind   string          `json:"kind,omitempty"` // the reason of the condition; empty: TooManyChanges
 }
 
 // An approval says who did something, from the credential, and when.

@@ -25,6 +25,9 @@ func (t *term) refuse(ctx context.Context, head gitrepo.Hash, err error) error {
 	} else if guard, ok := errors.AsType[*plan.BlockedError](err); ok {
 		r := t.note(t.last, t.commitInfo(head), status.OutcomeBlocked, guard.Reason)
 		r.Blocked = &blocked{Commit: c.ObservedRevision, Hash: guard.Hash, Reason: guard.Reason}
+		if errors.Is(err, errRewritten) {
+			r.Blocked.Kind = string(status.HistoryRewritten)
+		}
 		if err := t.writeRecord(ctx, r); err != nil {
 			return err
 		}
@@ -35,6 +38,10 @@ func (t *term) refuse(ctx context.Context, head gitrepo.Hash, err error) error {
 	} else if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason.Stalled() {
 		c.Type, c.Reason = status.CompileFailed, string(e.Reason)
 		messages = []string{err.Error()}
+	} else if ok && e.Reason == gitrepo.Untrusted {
+		c.Type, c.Status, c.Reason = status.SourceVerified, false, string(e.Reason)
+		messages = []string{err.Error()}
+		t.distrusted = head
 	} else {
 		return err
 	}
@@ -56,6 +63,9 @@ func isConflict(err error) bool {
 
 // advance compiles a commit and makes it the one in force if it is good.
 func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
+	if err := t.verify(head); err != nil {
+		return t.refuse(ctx, head, err)
+	}
 	snapshot, err := t.repo.Snapshot(head)
 	if err != nil {
 		return t.refuse(ctx, head, err)
@@ -117,7 +127,9 @@ func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit) error 
 	if err != nil {
 		return err
 	}
-	err = difference.Guard()
+	if err = t.guardHistory(c.Hash, difference); err == nil {
+		err = difference.Guard()
+	}
 	stop, ok := errors.AsType[*plan.BlockedError](err)
 	switch {
 	case !ok:
@@ -125,7 +137,7 @@ func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit) error 
 	case t.last.Approved != nil && t.last.Approved.Hash == stop.Hash:
 		t.r.log.Info("approved plan goes out", "commit", c.Hash, "plan", stop.Hash, "by", t.last.Approved.By)
 		return nil
-	case !stop.Nothing && plan.AllowsItself(c.Message):
+	case !stop.Nothing && !errors.Is(err, errRewritten) && plan.AllowsItself(c.Message):
 		t.r.log.Info("revision allows itself to change much", "commit", c.Hash, "plan", stop.Hash)
 		return nil
 	}

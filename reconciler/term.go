@@ -45,11 +45,12 @@ type term struct {
 	archived  map[settings.Commit]gitrepo.Commit // opened from the vault, because the repo lacks them
 
 	ledger
-	rolling *rolling // the rollout under way, nil if this term has not gone on with it
-	good    *source
-	head    gitrepo.Hash // the newest commit that is at hand
-	tried   gitrepo.Hash // the newest commit that was judged, whether it is good or not
-	stale   bool         // the fleet may lack what the revision in force says
+	rolling    *rolling // the rollout under way, nil if this term has not gone on with it
+	good       *source
+	head       gitrepo.Hash // the newest commit that is at hand
+	tried      gitrepo.Hash // the newest commit that was judged, whether it is good or not
+	distrusted gitrepo.Hash // the head, if its signature was refused: the keys may change
+	stale      bool         // the fleet may lack what the revision in force says
 
 	failures  int       // attempts in a row
 	notBefore time.Time // what the remote asked for
@@ -217,6 +218,7 @@ func (t *term) fetch(ctx context.Context) error {
 	t.board.clear(status.FetchFailed, status.Stalled)
 	t.board.observe(head)
 	if head == t.head {
+		t.trustAgain(head)
 		return nil
 	}
 	result, err := t.repo.Fetch(ctx, head)

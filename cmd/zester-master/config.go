@@ -39,6 +39,7 @@ type Config struct {
 	CA       string        `yaml:"ca"`        // file with the certificates that sign the external server's; empty: the system's
 	Replicas int           `yaml:"replicas"`  // of every bucket and stream on an external cluster
 	REST     REST          `yaml:"rest"`      // where programs ask over HTTP
+	Verify   Verify        `yaml:"verify"`    // by whose keys commits have to be signed
 	Hooks    []Hook        `yaml:"hooks"`     // where forges say that the branch moved
 	LogLevel slog.Level    `yaml:"log_level"` // debug, info, warn or error; read again on SIGHUP
 }
@@ -48,6 +49,12 @@ type REST struct {
 	Listen string `yaml:"listen"` // HOST:PORT; empty: nothing is served
 	Cert   string `yaml:"cert"`   // file with the certificate to show; empty: one that the master's own authority signs
 	Key    string `yaml:"key"`    // file with its key
+}
+
+// Verify is the part of master.yaml about signed commits. Its flags are --verify-ssh and --verify-openpgp.
+type Verify struct {
+	SSH     string `yaml:"ssh"`     // file of allowed signers; empty: no SSH key may sign
+	OpenPGP string `yaml:"openpgp"` // file of armored public keys; empty: no OpenPGP key may
 }
 
 // Hook is one address that a forge posts to, /hooks/NAME where REST is served.
@@ -79,6 +86,8 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.Creds, "creds", c.Creds, "read the credential for the external server from `FILE`")
 	fs.StringVar(&c.CA, "ca", c.CA, "check the external server against the certificates in `FILE`")
 	fs.IntVar(&c.Replicas, "replicas", c.Replicas, "keep `N` copies of every bucket and stream on an external cluster")
+	fs.StringVar(&c.Verify.SSH, "verify-ssh", c.Verify.SSH, "take commits alone that are signed by the allowed signers in `FILE`")
+	fs.StringVar(&c.Verify.OpenPGP, "verify-openpgp", c.Verify.OpenPGP, "take commits alone that are signed by the OpenPGP keys in `FILE`")
 	fs.StringVar(&c.REST.Listen, "rest-listen", c.REST.Listen, "serve REST on `HOST:PORT`")
 	fs.StringVar(&c.REST.Cert, "rest-cert", c.REST.Cert, "show the certificate in `FILE` there")
 	fs.StringVar(&c.REST.Key, "rest-key", c.REST.Key, "read the certificate's key from `FILE`")
@@ -122,7 +131,9 @@ func (c *Config) sync(o *master.Options) error {
 		return nil
 	}
 	r, err := reconciler.New(reconciler.Options{
-		Repo:  gitrepo.Options{URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"), Log: o.Log},
+		Repo: gitrepo.Options{
+			URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"), Verify: gitrepo.Trust(c.Verify), Log: o.Log,
+		},
 		Owner: o.ID, Poll: c.Poll, Log: o.Log,
 	})
 	if err != nil {

@@ -106,7 +106,7 @@ func (a *app) describeSync(s *status.Sync) {
 	}
 	line("peels", countLine(s.Counts))
 	for _, c := range s.Conditions {
-		if c.Status && c.Type != status.Ready && c.Type != status.RolloutProgressing || c.Reason == "WaveFailed" {
+		if c.Status && c.Type != status.Ready && c.Type != status.RolloutProgressing || c.Reason == "WaveFailed" || c.Type == status.SourceVerified {
 			line(string(c.Type), trouble(c))
 		}
 	}
@@ -141,6 +141,10 @@ func troubles(s *status.Sync) (all []string) {
 		switch c.Type {
 		case status.FetchFailed, status.CompileFailed, status.GuardBlocked:
 			if c.Status {
+				all = append(all, trouble(c))
+			}
+		case status.SourceVerified:
+			if s.Distrusted() {
 				all = append(all, trouble(c))
 			}
 		}
@@ -319,7 +323,7 @@ func (a *app) showReached(s *status.Sync) error {
 
 // refused reports whether the newest commit is not brought to the fleet.
 func refused(s *status.Sync) bool {
-	return s.Is(status.CompileFailed) || s.Is(status.GuardBlocked) || s.RolledBack()
+	return s.Is(status.CompileFailed) || s.Is(status.GuardBlocked) || s.RolledBack() || s.Distrusted()
 }
 
 // reached reports whether nothing more is to be waited for, and the failure if that is not what was wanted.

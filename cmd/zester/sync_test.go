@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
 )
 
 func TestWhenWaitingForTheFleetEnds(t *testing.T) {
@@ -13,6 +14,9 @@ func TestWhenWaitingForTheFleetEnds(t *testing.T) {
 			conditions = append(conditions, status.Condition{Type: c, Status: true})
 		}
 		return conditions
+	}
+	unsigned := func(c settings.Commit) []status.Condition {
+		return []status.Condition{{Type: status.SourceVerified, ObservedRevision: c}}
 	}
 	good := status.Revision{Commit: "aaaa1111"}
 	all := status.Counts{Peels: 3, Applied: 3}
@@ -32,6 +36,8 @@ func TestWhenWaitingForTheFleetEnds(t *testing.T) {
 		{"refused", goal{}, status.Sync{Observed: "bbbb", LastAttempted: "bbbb", LastGood: good, Conditions: is(status.CompileFailed), Counts: all}, exitFailed},
 		{"blocked", goal{}, status.Sync{Observed: "bbbb", LastAttempted: "bbbb", LastGood: good, Conditions: is(status.GuardBlocked), Counts: all}, exitFailed},
 		{"taken back", goal{}, status.Sync{Observed: "bbbb", LastAttempted: "bbbb", Skipped: "bbbb", LastGood: good, Counts: all}, exitFailed},
+		{"not signed", goal{}, status.Sync{Observed: "bbbb", LastAttempted: "bbbb", LastGood: good, Conditions: unsigned("bbbb"), Counts: all}, exitFailed},
+		{"not signed by today's keys, but in force", goal{}, status.Sync{Observed: "aaaa1111", LastAttempted: "aaaa1111", LastGood: good, Conditions: unsigned("aaaa1111"), Counts: all}, exitOK},
 		{"an older was taken back", goal{}, status.Sync{Observed: "aaaa1111", LastAttempted: "aaaa1111", Skipped: "bbbb", LastGood: good, Counts: all}, exitOK},
 		{"another than that waited for is refused", goal{revision: "cccc"}, status.Sync{LastAttempted: "bbbb", LastGood: good, Conditions: is(status.CompileFailed)}, -1},
 		{"the one in force, though a newer is refused", goal{revision: "aaaa"}, status.Sync{LastAttempted: "bbbb", LastGood: good, Conditions: is(status.CompileFailed), Counts: all}, exitOK},

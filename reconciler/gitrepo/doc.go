@@ -49,6 +49,11 @@
 // remote says in an error and the time that it may take are all bounded.
 // Credentials of a URL never show up in an error.
 //
+// # Signatures
+//
+// With Options.Verify a head can be asked for its signature, [Repo.Verify]. The
+// keys come from the files of whoever runs this, never from the repository.
+//
 // [Work] is the other side, for demonstrations and tests: a normal repository
 // with working files, made and committed to without the git binary.
 package gitrepo

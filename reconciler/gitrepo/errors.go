@@ -60,6 +60,12 @@ const (
 	PathNotFound Reason = "PathNotFound"
 	// UnsafePath: the revision has a name that could leave a directory.
 	UnsafePath Reason = "UnsafePath"
+	// Untrusted: the signature of a commit does not hold, or is not by a key
+	// that may sign.
+	Untrusted Reason = "Untrusted"
+	// KeysUnreadable: the keys that may sign cannot be read; nothing is
+	// accepted meanwhile.
+	KeysUnreadable Reason = "KeysUnreadable"
 	// TooLarge: a file, a tree or a history is over its limit.
 	TooLarge Reason = "TooLarge"
 )

@@ -33,6 +33,8 @@ type Options struct {
 	// Dir is the directory for the store. It is made when it is needed. Only
 	// one Repo at a time may use it for a URL.
 	Dir string
+	// Verify says by which keys a head has to be signed.
+	Verify Trust
 	// Log hears of stores that are replaced; nil discards.
 	Log *slog.Logger
 }
@@ -45,6 +47,7 @@ type Repo struct {
 	branch  plumbing.ReferenceName
 	root    string // Options.Path, "" for the root
 	dir     string // of the store
+	trust   Trust
 	log     *slog.Logger
 
 	store *store // nil until it is needed, or while there is none that can be used
@@ -68,6 +71,9 @@ func Open(o Options) (*Repo, error) {
 	if o.Dir == "" {
 		return nil, errors.New("cannot open a repository without a directory for its store")
 	}
+	if _, err := o.Verify.keys(); err != nil {
+		return nil, err
+	}
 	if root == "." {
 		root = ""
 	}
@@ -77,6 +83,7 @@ func Open(o Options) (*Repo, error) {
 		branch:  branch,
 		root:    root,
 		dir:     filepath.Join(o.Dir, a.key()+".git"),
+		trust:   o.Verify,
 		log:     cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 	}
 	r.cache.reset()

@@ -27,7 +27,9 @@ const (
 	Suspended     Type = "Suspended"     // new commits are seen and wait
 	// RolloutProgressing: a revision goes out in waves; false with the reason WaveFailed: it was rolled back.
 	RolloutProgressing Type = "RolloutProgressing"
-	HistoryRewritten   Type = "HistoryRewritten" // the branch moved to a commit that does not descend from the last good one
+	// SourceVerified: the newest revision is signed by a key that may; false: it is not, and is refused.
+	SourceVerified   Type = "SourceVerified"
+	HistoryRewritten Type = "HistoryRewritten" // the branch moved to a commit that does not descend from the last good one
 )
 
 // MaxMessage is the longest message of a condition, in bytes.
@@ -114,6 +116,13 @@ func (s *Sync) RolledBack() bool { return s.Skipped != "" && s.Skipped == s.Last
 // Is reports whether a condition is true.
 func (s *Sync) Is(t Type) bool {
 	return slices.ContainsFunc(s.Conditions, func(c Condition) bool { return c.Type == t && c.Status })
+}
+
+// Distrusted reports whether the newest revision is refused for its signature.
+func (s *Sync) Distrusted() bool {
+	return s.LastAttempted != s.LastGood.Commit && slices.ContainsFunc(s.Conditions, func(c Condition) bool {
+		return c.Type == SourceVerified && !c.Status && c.ObservedRevision == s.LastAttempted
+	})
 }
 
 // An Outcome says what became of a revision.

@@ -1,0 +1,86 @@
+package gitrepo
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/signature"
+)
+
+// maxKeys bounds a file of keys, in bytes.
+const maxKeys = 4 << 20
+
+// Trust names files with the keys that may sign a head. The zero value asks for
+// no signature. They are read for each verification, so that a key that is
+// added or taken away counts at once.
+type Trust struct {
+	SSH     string // allowed signers, in the form of ssh-keygen(1)
+	OpenPGP string // public keys, armored, as gpg --export --armor writes them
+}
+
+// Signed reports whether a head needs a signature.
+func (r *Repo) Signed() bool { return r.trust != Trust{} }
+
+// Verify checks that a commit of the store is signed by a key that may. What
+// comes before the commit is not looked at: the head answers for it. A
+// signature that does not hold is of the Reason Untrusted.
+func (r *Repo) Verify(h Hash, now time.Time) (signature.Signer, error) {
+	keys, err := r.trust.keys()
+	if err != nil {
+		return signature.Signer{}, errorf(KeysUnreadable, revision(h), "%v", err)
+	}
+	if _, err := r.CommitInfo(h); err != nil {
+		return signature.Signer{}, err
+	}
+	raw, err := r.store.read(plumbing.CommitObject, h, maxCommit)
+	if err != nil {
+		return signature.Signer{}, r.store.failure(revision(h), err)
+	}
+	who, err := keys.Verify(raw, now)
+	if err != nil {
+		return signature.Signer{}, errorf(Untrusted, revision(h), "%v", err)
+	}
+	return who, nil
+}
+
+func (t Trust) keys() (*signature.Keys, error) {
+	keys := &signature.Keys{}
+	for _, from := range []struct {
+		file string
+		add  func([]byte) error
+	}{{t.SSH, keys.AddSSH}, {t.OpenPGP, keys.AddOpenPGP}} {
+		if from.file == "" {
+			continue
+		}
+		data, err := readLimited(from.file, maxKeys)
+		if err == nil {
+			err = from.add(data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot use the keys in %s: %w", from.file, err)
+		}
+	}
+	return keys, nil
+}
+
+// readLimited reads a file of the configuration.
+func readLimited(file string, limit int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		if p, ok := errors.AsType[*os.PathError](err); ok {
+			err = p.Err // whoever wraps it names the file
+		}
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("it has more than %d bytes", limit)
+	}
+	return data, err
+}
