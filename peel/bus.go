@@ -116,7 +116,7 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) error {
 // tell sends what is open and reports whether the stream has confirmed all of it.
 func (p *Peel) tell(ctx context.Context, open *news) bool {
 	if open.facts {
-		data, err := wire.Facts{Peel: p.o.ID, Facts: p.facts, V: wire.Version}.Encode()
+		data, err := wire.Facts{Peel: p.o.ID, Facts: p.facts, Key: p.key.public, V: wire.Version}.Encode()
 		if err != nil {
 			p.log.Error("facts not sent, masters would refuse them; those that they have stay in force: make facts in peel.yaml fewer or shorter", "err", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // revision says which document an answer was read from.
@@ -32,9 +33,9 @@ type settingsAnswer struct {
 
 func (p *Peel) settingsItems(context.Context, module.Call) wire.Result {
 	now := p.current.Load()
-	values := now.values
-	if values == nil {
-		values = map[string]any{}
+	values := map[string]any{}
+	if now.values != nil {
+		values = now.values.Any().(map[string]any)
 	}
 	return answer(settingsAnswer{now.revision(), values})
 }
@@ -43,11 +44,20 @@ func (p *Peel) settingsItems(context.Context, module.Call) wire.Result {
 func (p *Peel) settingsGet(_ context.Context, call module.Call) wire.Result {
 	now := p.current.Load()
 	key, _ := call.Args["key"].(string)
-	value, ok := lookup(now.values, key)
-	if !ok {
+	value := now.lookup(key)
+	if value == nil {
 		return refusal("no setting %q at commit %q", key, now.revision().Commit.Short())
 	}
-	return answer(settingsAnswer{now.revision(), value})
+	return answer(settingsAnswer{now.revision(), value.Any()})
+}
+
+// lookup follows a path of map keys that ":" separates. It returns nil if nothing is there.
+func (now *inForce) lookup(path string) *strictyaml.Node {
+	value := now.values
+	for key := range strings.SplitSeq(path, ":") {
+		value = value.Get(key)
+	}
+	return value
 }
 
 func (p *Peel) factsItems(context.Context, module.Call) wire.Result { return answer(p.facts) }

@@ -6,6 +6,10 @@
 // (see [settings.Watch]); each new document is checked, stored, and applied as a difference, so that an entry that
 // did not change keeps its timer to the nanosecond. A reload never waits for a running command.
 //
+// Settings with secrets come sealed to a key that the peel has made and that never leaves its host. They are opened in
+// memory: the snapshot is sealed as well, and whatever a peel shows, logs, stores or reports has a fingerprint in place of
+// a secret, what runs print included, as far as they print it as it is.
+//
 // What a peel owes others it owes on disk: a dispatched job is recorded by the fence before it runs, so that no
 // crash runs it twice, and the report of a finished run lies in the outbox until the stream has acknowledged it.
 package peel
@@ -36,7 +40,7 @@ import (
 // Options say who a peel is and where it lives.
 type Options struct {
 	ID       target.PeelID
-	DataDir  string         // snapshot, fence, outbox and scheduler state; made with mode 0700
+	DataDir  string         // key, snapshot, fence, outbox and scheduler state; made with mode 0700
 	URL      string         // of the bus; several are separated by commas
 	Connect  []nats.Option  // credentials and TLS
 	Schedule schedule.Set   // static entries; settings win by name
@@ -59,6 +63,7 @@ type Peel struct {
 	flights  *flights
 	outbox   *outbox.Outbox
 	sched    *scheduler.Scheduler
+	key      *key
 	facts    target.Facts
 	current  atomic.Pointer[inForce]
 	reports  chan struct{} // one slot: the report in current is to be sent
@@ -90,6 +95,9 @@ func New(o Options) (*Peel, error) {
 
 // open opens the peel's files. The fence is the last, because it is locked until Run ends.
 func (p *Peel) open() (err error) {
+	if p.key, err = openKey(p.path("key")); err != nil {
+		return err
+	}
 	if p.outbox, err = outbox.Open(p.path("outbox"), p.log); err != nil {
 		return err
 	}

@@ -19,11 +19,14 @@ import (
 
 // inForce is what the peel runs at the moment. It is replaced as a whole and never changed.
 type inForce struct {
-	doc     *settings.Document // nil before the first
-	values  map[string]any     // of doc
-	changes schedule.Changes   // what the last reload did
-	errors  []string           // entries of doc that this build cannot use, and why a newer document was refused
-	stale   bool               // doc comes from the snapshot and the bus has not confirmed it
+	doc    *settings.Document // nil before the first
+	values *strictyaml.Node   // of doc, nil before the first
+	mask   *mask              // of the secrets in values
+
+	schedule schedule.Set     // of values
+	changes  schedule.Changes // what the last reload did
+	errors   []string         // entries of doc that this build cannot use, and why a newer document was refused
+	stale    bool             // doc comes from the snapshot and the bus has not confirmed it
 }
 
 // start applies the snapshot, or the static entries alone where there is none, and returns the snapshot's generation.
@@ -36,8 +39,14 @@ func (p *Peel) start(ctx context.Context) (generation uint64) {
 		p.apply(ctx, &inForce{})
 		return 0
 	}
+	values, err := p.key.open(doc)
+	if err != nil {
+		p.log.Warn("snapshot ignored", "err", err)
+		p.apply(ctx, &inForce{})
+		return 0
+	}
 	p.log.Info("running the snapshot until the bus confirms it", "commit", doc.Commit, "generation", doc.Generation)
-	p.use(ctx, doc, true)
+	p.apply(ctx, &inForce{doc: doc, values: values, stale: true})
 	return doc.Generation
 }
 
@@ -52,34 +61,35 @@ func (p *Peel) hear(ctx context.Context, u settings.Update) {
 	case u.Document == nil:
 		p.confirm()
 	default:
+		values, err := p.key.open(u.Document)
+		if err != nil {
+			p.refuse(err)
+			return
+		}
 		if err := p.storeSnapshot(u.Document); err != nil {
 			p.log.Error("settings run from memory only", "commit", u.Document.Commit, "err", err)
 		}
-		p.use(ctx, u.Document, false)
+		p.apply(ctx, &inForce{doc: u.Document, values: values})
 	}
 }
 
-// use makes doc the settings in force. Entries that this build cannot use are reported and paused.
-func (p *Peel) use(ctx context.Context, doc *settings.Document, stale bool) {
-	next := &inForce{doc: doc, stale: stale}
-	values, err := doc.Values()
-	if err != nil {
-		p.refuse(err)
-		return
-	}
-	next.values = values
-	p.apply(ctx, next)
-}
-
-// apply parses the schedule of next, merges it with the static entries and hands it to the scheduler.
+// apply makes next what is in force: it parses its schedule, merges it with the static entries and hands it to the
+// scheduler. Entries that this build cannot use are reported and paused.
 func (p *Peel) apply(ctx context.Context, next *inForce) {
-	doc := strictyaml.FromValue("settings", next.values["schedule"])
+	doc := strictyaml.FromValue("settings", nil)
+	if next.values != nil {
+		next.mask = maskOf(next.values)
+		if section := next.values.Get("schedule"); section != nil {
+			doc = section
+		}
+	}
 	set, err := schedule.ParseSet(doc)
 	if err != nil {
 		set.Keep(doc, err)
 		next.errors = messages(err)
 		p.log.Error("schedule entries cannot be used", "err", err)
 	}
+	next.schedule = set
 	p.current.Store(next) // first, because a run that begins at once tells what it runs by
 	changes, err := p.sched.Apply(ctx, schedule.Merge(p.o.Schedule, set))
 	if err != nil {

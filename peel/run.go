@@ -16,7 +16,7 @@ import (
 // scheduler, which knows what attempt is the last.
 func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) scheduler.Outcome {
 	origin := p.originOf(f.Name) // before the run: a reload during it must not change who made it run
-	result := p.registry.Call(ctx, f.Entry.Module, module.Call{Args: f.Entry.Args})
+	result := p.call(ctx, f.Entry.Module, module.Call{Args: f.Entry.CallArgs()})
 	out := scheduler.Outcome{Success: result.Success, Error: result.Error}
 	want := f.Entry.ReturnJob
 	if want == schedule.ReturnAlways || want == schedule.ReturnFailures && !result.Success {
@@ -26,6 +26,17 @@ func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) scheduler.Outcome
 		}
 	}
 	return out
+}
+
+// call runs a function and returns what it gave without the secrets of the settings, those that came or went meanwhile
+// included.
+func (p *Peel) call(ctx context.Context, name string, c module.Call) wire.Result {
+	before := p.current.Load().mask
+	result := before.result(p.registry.Call(ctx, name, c))
+	if after := p.current.Load().mask; after != before {
+		result = after.result(result)
+	}
+	return result
 }
 
 // reportRun puts the report of a run into the outbox and returns its job, empty if it could not be stored.

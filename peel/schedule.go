@@ -55,8 +55,7 @@ func dropZero(m map[string]any) {
 
 func (p *Peel) list(s scheduler.EntryState) listed {
 	entry := listed{EntryState: s, Source: "peel.yaml"}
-	fromSettings, _ := p.current.Load().values["schedule"].(map[string]any)
-	if _, ok := fromSettings[s.Name]; ok {
+	if p.current.Load().schedule[s.Name] != nil {
 		o := p.originOf(s.Name)
 		entry.Source, entry.Commit, entry.Author = "settings", string(o.Commit), o.Author
 		entry.Origin = fmt.Sprintf("%s:%d", o.File, o.Line)

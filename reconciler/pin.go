@@ -155,7 +155,7 @@ func (t *term) hold(ctx context.Context, commit settings.Commit) error {
 	if err != nil || s == nil {
 		return err
 	}
-	p, err := t.compiler.Retarget(s.Tree, t.fleet.Index())
+	p, err := t.sealable(t.compiler.Retarget(s.Tree, t.fleet.Index()))
 	if err != nil {
 		return fmt.Errorf("cannot bring the pinned revision to the fleet: %w", err)
 	}

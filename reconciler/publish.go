@@ -171,10 +171,10 @@ type portion struct {
 	peels  map[target.PeelID]*plan.Effective
 }
 
-// due are the peels of which the bucket holds something else, in order.
-func (p portion) due(heads settings.Heads) (peels []target.PeelID) {
+// due are the peels of which the bucket holds something else, or something that they can no longer open, in order.
+func (t *term) due(p portion) (peels []target.PeelID) {
 	for id, e := range p.peels {
-		if held := heads.Of(id); held.Peel != id || held.Digest != e.Digest {
+		if held := t.heads.Of(id); held.Peel != id || held.Digest != e.Digest || held.SealedTo != t.sealedTo(id, e) {
 			peels = append(peels, id)
 		}
 	}
@@ -188,7 +188,7 @@ func (t *term) deliver(ctx context.Context, r record, portions ...portion) (writ
 	recorded := false
 	generation := settings.NextGeneration(t.last.Generation, time.Now())
 	for _, p := range portions {
-		peels := p.due(t.heads)
+		peels := t.due(p)
 		if len(peels) == 0 {
 			continue
 		}
@@ -207,12 +207,16 @@ func (t *term) deliver(ctx context.Context, r record, portions ...portion) (writ
 			}
 			recorded = true
 		}
-		revisions, err := t.store.Publish(ctx, t.writes(p, peels, generation, origins))
+		w := documents{term: t, part: p, generation: generation, origins: origins, sealed: map[target.PeelID]settings.Key{}}
+		revisions, err := t.store.Publish(ctx, w.writes(peels))
 		for peel, revision := range revisions {
-			t.heads[peel.Wire()] = settings.Held{Peel: peel, Digest: p.peels[peel].Digest, Commit: p.commit, Generation: generation, Revision: revision}
+			t.heads[peel.Wire()] = settings.Held{
+				Peel: peel, Digest: p.peels[peel].Digest, Commit: p.commit, Generation: generation, Revision: revision,
+				SealedTo: w.sealed[peel],
+			}
 		}
 		writes += len(revisions)
-		if err != nil {
+		if err = errors.Join(err, w.failed); err != nil {
 			return writes, err
 		}
 	}
@@ -234,12 +238,29 @@ func (t *term) publishGroups(ctx context.Context, words map[string][]string) err
 	return nil
 }
 
-func (t *term) writes(p portion, peels []target.PeelID, generation uint64, origins map[*plan.Effective]map[string]settings.Origin) iter.Seq[settings.Write] {
+// documents are made while they are published, so that few of them are in memory at once.
+type documents struct {
+	*term
+	part       portion
+	generation uint64
+	origins    map[*plan.Effective]map[string]settings.Origin
+
+	sealed map[target.PeelID]settings.Key // to what, of those that were made
+	failed error                          // none is made after
+}
+
+func (w *documents) writes(peels []target.PeelID) iter.Seq[settings.Write] {
 	return func(yield func(settings.Write) bool) {
 		for _, id := range peels {
-			e := p.peels[id]
-			doc := e.Document(id, p.commit, generation, origins[e])
-			if !yield(settings.Write{Document: doc, Revision: t.heads.Of(id).Revision}) {
+			e := w.part.peels[id]
+			doc := e.Document(id, w.part.commit, w.generation, w.origins[e])
+			if to := w.sealedTo(id, e); to != "" {
+				if w.failed = e.Seal(doc, w.r.sealer, to); w.failed != nil {
+					return
+				}
+				w.sealed[id] = to
+			}
+			if !yield(settings.Write{Document: doc, Revision: w.heads.Of(id).Revision}) {
 				return
 			}
 		}

@@ -15,6 +15,9 @@
 // 5 min: its peels go back to the revision in force, and the one that failed is not tried again. A newer commit takes
 // the place of a rollout. The first revision of all goes out at once, as there is nothing to go back to.
 //
+// Secrets of the repo are decrypted in memory alone. What is published, logged and shown has a keyed fingerprint in place
+// of each, and with it the settings as a whole, sealed to the one peel. A peel that has told no key is held back.
+//
 // A revision is compiled as a whole before anything is published. Whatever fails, from the network to one entry of
 // one file, leaves the last good revision in force; that revision also serves peels that appear or change their facts
 // meanwhile. Nothing is removed from a peel because something could not be read.
@@ -33,6 +36,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
@@ -41,14 +46,19 @@ type Options struct {
 	Repo  gitrepo.Options
 	Owner string        // names this master in the lease; unique
 	Poll  time.Duration // how often the branch is asked for, ± 10 %; 0: 30 s
-	Log   *slog.Logger
+	// Identities are files of age identities that decrypt the repo's secrets. They are read again at every look at the
+	// branch, so that keys are rotated without a restart.
+	Identities []string
+	Log        *slog.Logger
 }
 
 // A Reconciler serves one repo to one fleet.
 type Reconciler struct {
-	o   Options
-	log *slog.Logger
-	bus atomic.Pointer[nats.Conn] // while it runs
+	o      Options
+	log    *slog.Logger
+	bus    atomic.Pointer[nats.Conn] // while it runs
+	ring   *sops.Ring                // as it was read last
+	sealer *settings.Sealer
 }
 
 // New checks the options; it neither connects nor reads the repo.
@@ -69,7 +79,14 @@ func New(o Options) (*Reconciler, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Reconciler{o: o, log: o.Log}, repo.Close()
+	r := &Reconciler{o: o, log: o.Log}
+	if r.ring, err = sops.ReadRing(o.Identities...); err != nil {
+		return nil, errors.Join(err, repo.Close())
+	}
+	if r.sealer, err = settings.NewSealer(); err != nil {
+		return nil, errors.Join(err, repo.Close())
+	}
+	return r, repo.Close()
 }
 
 // Run serves the fleet whenever this master holds the lease, until ctx ends. The fleet's feed must run.

@@ -74,7 +74,7 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 	if t.last.letThrough(settings.Commit(head.String())) {
 		compile = t.compiler.Retarget // it was let through, and only the fleet has changed
 	}
-	p, err := compile(snapshot.Tree, t.fleet.Index())
+	p, err := t.sealable(compile(snapshot.Tree, t.fleet.Index()))
 	if err != nil {
 		return t.refuse(ctx, head, err)
 	}
@@ -183,7 +183,7 @@ func (t *term) retarget(ctx context.Context) error {
 			return err
 		}
 	}
-	p, err := t.compiler.Retarget(t.good.Tree, t.fleet.Index())
+	p, err := t.sealable(t.compiler.Retarget(t.good.Tree, t.fleet.Index()))
 	if err != nil {
 		return fmt.Errorf("cannot bring the revision in force to all peels: %w", err)
 	}

@@ -135,11 +135,11 @@ func (t *term) compile(ctx context.Context) (bool, error) {
 		}
 		t.rolling = &rolling{snapshot: snapshot, runs: followRuns(t.js, r.Sequence, t.news, t.r.log), late: map[target.PeelID]time.Time{}}
 	}
-	base, err := t.compiler.Retarget(t.good.Tree, t.fleet.Index())
+	base, err := t.sealable(t.compiler.Retarget(t.good.Tree, t.fleet.Index()))
 	if err != nil {
 		return false, fmt.Errorf("cannot keep the revision in force: %w", err)
 	}
-	next, err := t.compiler.Retarget(t.rolling.snapshot.Tree, t.fleet.Index())
+	next, err := t.sealable(t.compiler.Retarget(t.rolling.snapshot.Tree, t.fleet.Index()))
 	if err != nil {
 		return false, fmt.Errorf("cannot go on with the rollout: %w", err)
 	}

@@ -94,6 +94,7 @@ func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.Je
 	t.board = newBoard(status.Sync{Repo: t.repo.URL(), Branch: r.branch(), Path: r.o.Repo.Path, Owner: r.o.Owner})
 	t.progress = newProgress(fleet, t.news, r.log)
 	t.blamer = plan.NewBlamer(t.history())
+	t.compiler.UseRing(r.ring)
 	if err := t.load(ctx); err != nil {
 		return nil, errors.Join(err, t.repo.Close())
 	}
@@ -199,6 +200,7 @@ func (t *term) leftAlone(w *wake) bool {
 func (t *term) attempt(ctx context.Context) error {
 	t.board.set(status.Condition{Type: status.Reconciling, Status: true, Reason: "Attempt"})
 	defer t.board.clear(status.Reconciling)
+	t.readRing()
 	err := t.fetch(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()

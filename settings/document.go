@@ -3,7 +3,9 @@
 //
 // A [Document] is an envelope (who it is for, which commit and generation it was written at, where each schedule
 // entry comes from) around the canonical bytes of the settings themselves. The digest covers those bytes alone, so
-// peels with equal settings share them, and a peel is written to only when its digest changes. Documents of a peel
+// peels with equal settings share them, and a peel is written to only when its digest changes. In these bytes a keyed
+// fingerprint stands for each secret; settings with secrets are in the document a second time, as a whole and sealed to
+// the one peel, so that whoever reads the bus learns what changes and no secret. Documents of a peel
 // are ordered by generation, never by the stream's sequence: a bucket that was restored counts from the start.
 package settings
 
@@ -18,8 +20,11 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Version is the version of the document's schema that this build reads and writes.
-const Version = 1
+// Versions of the document's schema. A document without secrets has the first, which older builds read too.
+const (
+	OpenVersion = 1
+	Version     = 2 // sealed; the newest that this build reads
+)
 
 // MaxDocument bounds a document in bytes. It leaves room in the bus's payload of 1 MiB for headers.
 const MaxDocument = 768 << 10
@@ -49,7 +54,8 @@ type Document struct {
 	Commit     Commit            `json:"commit"`     // the revision of the write
 	Generation uint64            `json:"generation"` // grows with every write: max(last + 1, wall clock in ms)
 	Digest     Digest            `json:"digest"`
-	Settings   canon.Raw         `json:"settings"`          // a canonical map
+	Settings   canon.Raw         `json:"settings"`          // a canonical map, with what stands for secrets in place of them
+	Sealed     *Sealed           `json:"sealed,omitempty"`  // the settings with their secrets, if there are any
 	Origins    map[string]Origin `json:"origins,omitempty"` // by schedule entry
 }
 
@@ -95,10 +101,22 @@ func decode(data []byte) (*Document, error) {
 	switch {
 	case d.V > Version:
 		return nil, fmt.Errorf("schema version %d, this build knows up to %d", d.V, Version)
+	case d.Sealed != nil && d.V < Version:
+		return nil, fmt.Errorf("schema version %d with sealed settings", d.V)
 	case DigestOf(d.Settings) != d.Digest:
 		return nil, errors.New("the digest does not match")
+	case d.Sealed != nil:
+		return d, d.Sealed.check()
 	}
 	return d, nil
+}
+
+// SealedTo is the key that opens the document's secrets, empty if it has none.
+func (d *Document) SealedTo() Key {
+	if d.Sealed == nil {
+		return ""
+	}
+	return d.Sealed.To
 }
 
 // Values returns the settings as plain values, which the caller owns.

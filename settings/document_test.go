@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nkeys"
+
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -70,7 +72,7 @@ func TestDocumentIsRefused(t *testing.T) {
 		want string
 	}{
 		"of another peel":         {change(func(d *settings.Document) { d.Peel = "web-02" }), `cannot read the settings of web-01: they are for "web-02"`},
-		"of a later schema":       {change(func(d *settings.Document) { d.V = settings.Version + 1 }), "schema version 2, this build knows up to 1"},
+		"of a later schema":       {change(func(d *settings.Document) { d.V = settings.Version + 1 }), "schema version 3, this build knows up to 2"},
 		"with another digest":     {change(func(d *settings.Document) { d.Digest = settings.DigestOf(nil) }), "the digest does not match"},
 		"with changed settings":   {bytes.Replace(good, []byte("original"), []byte("modified"), 1), "the digest does not match"},
 		"cut short":               {good[:len(good)-1], "cannot decode settings.Document"},
@@ -114,13 +116,103 @@ func TestGenerationGrowsAlsoWhenTheClockStepsBack(t *testing.T) {
 	}
 }
 
+// sealed makes a document that holds a secret for a key pair.
+func sealed(t testing.TB, peel target.PeelID) (*settings.Document, nkeys.KeyPair) {
+	t.Helper()
+	pair, err := nkeys.CreateCurveKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := pair.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealer, err := settings.NewSealer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := canon.Marshal(map[string]any{"value": "hunter2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := document(t, peel, 7, "•••0123456789abcdef")
+	if err := sealer.Seal(d, plain, settings.Key(to)); err != nil {
+		t.Fatal(err)
+	}
+	return d, pair
+}
+
+func TestASealedDocumentIsOpenedByItsPeelAlone(t *testing.T) {
+	d, pair := sealed(t, "web-01")
+	data := encode(t, d)
+	if bytes.Contains(data, []byte("hunter2")) {
+		t.Error("the secret is in the document")
+	}
+	got, err := settings.Decode(data, "web-01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.V != settings.Version || got.SealedTo() != d.Sealed.To || document(t, "web-01", 1, 1).SealedTo() != "" {
+		t.Errorf("%+v", got)
+	}
+	raw, err := got.Open(pair)
+	var values map[string]any
+	if err == nil {
+		err = canon.Unmarshal(raw, &values)
+	}
+	if err != nil || values["value"] != "hunter2" {
+		t.Errorf("%v, %v", values, err)
+	}
+	other, stranger := sealed(t, "web-02")
+	for name, c := range map[string]struct {
+		change func(*settings.Document)
+		pair   nkeys.KeyPair
+		want   string
+	}{
+		"by another key":           {func(*settings.Document) {}, stranger, "they are sealed to the key " + string(d.Sealed.To)},
+		"with a changed box":       {func(d *settings.Document) { d.Sealed.Box[50] ^= 1 }, pair, "cannot open the sealed settings of web-01"},
+		"with the box of another":  {func(d *settings.Document) { d.Sealed.Box = other.Sealed.Box }, pair, "cannot open"},
+		"with an empty box":        {func(d *settings.Document) { d.Sealed.Box = nil }, pair, "cannot open"},
+		"with other settings":      {func(d *settings.Document) { d.Digest = settings.DigestOf(nil) }, pair, "belongs to another document"},
+		"in a document of another": {func(d *settings.Document) { d.Peel = "web-02" }, pair, "belongs to another document"},
+	} {
+		changed, err := settings.Decode(data, "web-01")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.change(changed)
+		if _, err := changed.Open(c.pair); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("opened %s: %v", name, err)
+		}
+	}
+	for _, c := range []struct {
+		change func(*settings.Document)
+		want   string
+	}{
+		{func(d *settings.Document) { d.V = settings.OpenVersion }, "schema version 1 with sealed settings"},
+		{func(d *settings.Document) { d.Sealed.To = "X" }, `cannot use "X" as the key of a peel`},
+		{func(d *settings.Document) { d.Sealed.From = settings.Key(strings.Repeat("A", settings.KeySize)) }, "as the key of a peel"},
+	} {
+		changed, _ := sealed(t, "web-01")
+		c.change(changed)
+		if _, err := settings.Decode(encode(t, changed), "web-01"); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
+	secret, pair := sealed(f, "web-01")
+	f.Add(encode(f, secret))
 	f.Add(encode(f, document(f, "web-01", 7, "v")))
 	f.Add([]byte{0x81, 0xa1, 'v', 0x01})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, err := settings.Decode(data, "web-01")
 		if err != nil {
 			return
+		}
+		if d.Sealed != nil {
+			_, _ = d.Open(pair)
 		}
 		if d.Peel != "web-01" || settings.DigestOf(d.Settings) != d.Digest {
 			t.Fatalf("accepted %+v", d)

@@ -28,6 +28,7 @@ type Held struct {
 	// Revision is the stream's sequence of the key's last write, a deletion included: what the next write of the
 	// key has to name. 0 if the key was never written.
 	Revision uint64
+	SealedTo Key // empty if the document holds no secrets
 	// Err says why the stored bytes are no document of this peel; they may be replaced.
 	Err error
 }
@@ -153,7 +154,9 @@ func head(token string, header nats.Header, data []byte, revision uint64) Held {
 	if err != nil {
 		return Held{Revision: revision, Err: fmt.Errorf("cannot read the settings of %s: %w", token, err)}
 	}
-	return Held{Peel: d.Peel, Digest: d.Digest, Commit: d.Commit, Generation: d.Generation, Revision: revision}
+	return Held{
+		Peel: d.Peel, Digest: d.Digest, Commit: d.Commit, Generation: d.Generation, Revision: revision, SealedTo: d.SealedTo(),
+	}
 }
 
 // deleted reports whether a message of a KV bucket is the mark of a deletion: by a client, or by the server at the

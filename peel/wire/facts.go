@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -15,6 +16,9 @@ const (
 	MaxFactsDepth = 16
 	MaxFactName   = 256 // bytes
 )
+
+// keySize is the length of a public key in its text form.
+const keySize = 56
 
 // Encode gives the message, or says which limit the facts are beyond: masters refuse those.
 func (f Facts) Encode() ([]byte, error) {
@@ -47,6 +51,9 @@ func DecodeFacts(msg *nats.Msg) (Facts, error) {
 func (f Facts) check(size int) error {
 	if size > MaxFactsSize {
 		return fmt.Errorf("%d bytes of facts, the limit is %d", size, MaxFactsSize)
+	}
+	if f.Key != "" && (len(f.Key) != keySize || !nkeys.IsValidPublicCurveKey(f.Key)) {
+		return fmt.Errorf("%.60q is no public X25519 key", f.Key)
 	}
 	values := MaxFacts
 	return measure(f.Facts, MaxFactsDepth, &values)

@@ -155,6 +155,7 @@ type ScheduledResult struct {
 type Facts struct {
 	Peel  target.PeelID  `json:"peel_id"`
 	Facts map[string]any `json:"facts"`
+	Key   string         `json:"key,omitempty"` // the public X25519 key to which its secrets are sealed, "X…"
 	V     int            `json:"v"`
 }
 

@@ -65,7 +65,7 @@ func (b *Blamer) Blame(ctx context.Context, head settings.Commit, all ...*Effect
 	for _, e := range all {
 		for name := range e.Schedule {
 			for _, f := range e.layers(name) {
-				w.start(head, place{f.path, name}, f.entries[name])
+				w.start(head, place{f.path, name}, f.written[name])
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/top"
@@ -22,11 +23,17 @@ const MaxAuthor = 512
 
 const maxWarnings = 50
 
+// longestKey is as long as any.
+var longestKey = settings.Key(strings.Repeat("X", settings.KeySize))
+
 // A Compiler makes plans. It remembers what the last two revisions used. It is not safe for concurrent use.
 type Compiler struct {
 	dirs     [2]map[string]*dir        // newest first
 	compiled [2]map[string]compilation // by signature
 	rules    rules
+
+	identified bool // ring is to be used
+	ring       *sops.Ring
 }
 
 // compilation is what became of a signature.
@@ -40,6 +47,10 @@ type compilation struct {
 
 // NewCompiler returns a compiler that has seen nothing yet.
 func NewCompiler() *Compiler { return new(Compiler) }
+
+// UseRing has secrets decrypted with the identities of ring, which may be nil, from the next revision on. A compiler that
+// was never given any leaves secrets as they are; what it makes can be looked at and not be published.
+func (c *Compiler) UseRing(ring *sops.Ring) { *c = Compiler{identified: true, ring: ring} }
 
 // Compile reads the revision in tree and says what each member of the fleet is to run. An [*Error] lists all that is
 // wrong with the revision; any other error is about reading the tree. Where tree tells by [fs.FileInfo.Sys] which
@@ -116,7 +127,7 @@ func (p *pass) read() ([]*file, error) {
 	for _, name := range slices.Sorted(maps.Keys(more.files)) {
 		sources = append(sources, more.files[name])
 	}
-	all, err := p.reader.dir(settingsDir, loadSettings)
+	all, err := p.reader.dir(settingsDir, p.loadSettings)
 	if err != nil {
 		return nil, err
 	}
@@ -278,9 +289,8 @@ func (p *pass) evaluate(s top.Signature, files []*file) compilation {
 			return c
 		}
 	}
-	raw, err := canon.Marshal(node.Any())
+	err := e.encode(node)
 	if err == nil {
-		e.Settings, e.Digest = raw, settings.DigestOf(raw)
 		err = e.fits(s.Peels[0])
 	}
 	if err != nil {
@@ -343,6 +353,18 @@ func (e *Effective) parse(section *strictyaml.Node) error {
 	return nil
 }
 
+// encode makes the bytes of merged settings, and those with the secrets if there are any.
+func (e *Effective) encode(merged *strictyaml.Node) (err error) {
+	if e.Settings, err = canon.Marshal(merged.Any()); err != nil {
+		return err
+	}
+	e.Digest = settings.DigestOf(e.Settings)
+	if e.secret = merged.FirstSecret(); e.secret != nil {
+		e.plain, err = canon.Marshal(merged.Reveal())
+	}
+	return err
+}
+
 func paths(files []*file) []string {
 	out := make([]string, len(files))
 	for i, f := range files {
@@ -357,7 +379,7 @@ func (e *Effective) fits(peel target.PeelID) error {
 	for _, f := range e.files {
 		longest = max(longest, len(f.path))
 	}
-	if len(e.Settings)+len(e.Entries)*(longest+2*MaxAuthor) < settings.MaxDocument/2 {
+	if len(e.Settings)+len(e.plain)+len(e.Entries)*(longest+2*MaxAuthor) < settings.MaxDocument/2 {
 		return nil
 	}
 	origin := settings.Origin{
@@ -368,7 +390,11 @@ func (e *Effective) fits(peel target.PeelID) error {
 	for name := range e.Entries {
 		origins[name] = origin
 	}
-	_, err := e.Document(peel, origin.Commit, 1<<60, origins).Encode()
+	doc := e.Document(peel, origin.Commit, 1<<60, origins)
+	if e.secret != nil {
+		doc.Sealed = &settings.Sealed{To: longestKey, From: longestKey, Box: make([]byte, len(e.plain)+settings.SealOverhead)}
+	}
+	_, err := doc.Encode()
 	return err
 }
 

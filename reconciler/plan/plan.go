@@ -10,6 +10,10 @@
 // bytes, and the cost follows the number of signatures, not that of peels. What did not change since the last two
 // revisions (directories, files, signatures) is not looked at again.
 //
+// Secrets lie in files of SOPS. A compiler with identities decrypts them; in all that it makes, what stands for a secret is
+// in its place, and only [Effective.Seal] uses the plain values, which no other package can read. Digests cover what stands
+// for a secret, so they change with it and tell nothing of it.
+//
 // [Diff] compares a plan with what the peels were given before, and its [Difference.Guard] refuses what is rarely
 // meant: a commit that touches a large part of all entries, or leaves nothing. A [Blamer] follows the history of
 // entries.
@@ -36,8 +40,8 @@ type Plan struct {
 	// Peels holds all members of the fleet but those in Behind; one that no rule matches has an Effective without
 	// settings.
 	Peels map[target.PeelID]*Effective
-	// Behind are the members that keep what they have, and what is wrong with what the revision says about them. It is
-	// empty unless mistakes are isolated.
+	// Behind are the members that keep what they have, and what is wrong with what the revision says about them. A
+	// [Compiler] puts none there unless mistakes are isolated.
 	Behind map[target.PeelID]strictyaml.Error
 	// Mistakes are all errors of a revision whose mistakes are isolated, nil if there are none.
 	Mistakes *Error
@@ -71,7 +75,9 @@ type Effective struct {
 	// Entries says where each entry of Schedule stands: its key in the last file that says anything about it.
 	Entries map[string]strictyaml.Pos
 
-	files []*file // one for each of Refs
+	files  []*file          // one for each of Refs
+	secret *strictyaml.Node // one of Settings, nil if there is none
+	plain  canon.Raw        // Settings with their secrets, nil if there are none
 }
 
 // Values returns the settings as plain values. The caller may change them.
@@ -83,10 +89,24 @@ func (e *Effective) Values() (map[string]any, error) {
 	return values, nil
 }
 
-// Document returns the document of one of the peels of e.
+// Secret returns where one of the secrets stands that the settings hold; ok is false if they hold none.
+func (e *Effective) Secret() (at strictyaml.Pos, ok bool) {
+	if e.secret == nil {
+		return at, false
+	}
+	return e.secret.Pos, true
+}
+
+// Seal puts the settings with their secrets into a document of e, for one peel alone to open.
+func (e *Effective) Seal(doc *settings.Document, sealer *settings.Sealer, to settings.Key) error {
+	return sealer.Seal(doc, e.plain, to)
+}
+
+// Document returns the document of one of the peels of e. Where it holds secrets only what stands for them is in it, and it
+// has to be sealed.
 func (e *Effective) Document(peel target.PeelID, commit settings.Commit, generation uint64, origins map[string]settings.Origin) *settings.Document {
 	return &settings.Document{
-		V: settings.Version, Peel: peel, Commit: commit, Generation: generation,
+		V: settings.OpenVersion, Peel: peel, Commit: commit, Generation: generation,
 		Digest: e.Digest, Settings: e.Settings, Origins: origins,
 	}
 }
@@ -101,6 +121,8 @@ const (
 	TopIsSymlink Reason = "TopIsSymlink" // or it is no regular file
 	LFSPointer   Reason = "LFSPointer"   // the content of a file is not in the repo
 	TooLarge     Reason = "TooLarge"     // a file or a document is over its limit
+	// Undecryptable: a secret cannot be decrypted, or its file was tampered with.
+	Undecryptable Reason = "Undecryptable"
 )
 
 // An Error lists what is wrong with a revision. Any other error of [Compiler.Compile] is about reading the tree and

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -34,6 +35,8 @@ type file struct {
 	node *strictyaml.Node
 	// entries are those of the schedule section, by name, null ones included.
 	entries map[string]strictyaml.Pair
+	// written are entries as the file has them, which with secrets is encrypted.
+	written map[string]strictyaml.Pair
 	// parsed are those of entries that a signature took as they are; signatures share them.
 	parsed map[string]*schedule.Entry
 	reason Reason
@@ -214,7 +217,7 @@ func loadPlain(f *file, data []byte) {
 }
 
 // loadSettings checks what can be checked of one settings file, whether a peel uses it or not.
-func loadSettings(f *file, data []byte) {
+func (c *Compiler) loadSettings(f *file, data []byte) {
 	loadPlain(f, data)
 	switch {
 	case f.node == nil:
@@ -230,6 +233,10 @@ func loadSettings(f *file, data []byte) {
 		f.refuse(Invalid, f.node.Pos, fmt.Sprintf("nested %d levels deep, the limit is %d", n, maxNesting))
 		return
 	}
+	written := f.node.Get("schedule")
+	if sops.Encrypted(f.node) && !c.decrypt(f) {
+		return
+	}
 	section := f.node.Get("schedule")
 	if section == nil {
 		return
@@ -237,10 +244,34 @@ func loadSettings(f *file, data []byte) {
 	if err := schedule.CheckFields(section); err != nil {
 		f.reason, f.errs = Invalid, asErrors(f.path, err)
 	}
-	f.entries, f.parsed = make(map[string]strictyaml.Pair, len(section.Map)), map[string]*schedule.Entry{}
-	for _, p := range section.Map {
-		f.entries[p.Key] = p
+	f.entries, f.parsed = byName(section), map[string]*schedule.Entry{}
+	f.written = f.entries
+	if section != written {
+		f.written = byName(written)
 	}
+}
+
+func byName(section *strictyaml.Node) map[string]strictyaml.Pair {
+	entries := make(map[string]strictyaml.Pair, len(section.Map))
+	for _, p := range section.Map {
+		entries[p.Key] = p
+	}
+	return entries
+}
+
+// decrypt puts the secrets of a file in their place, with an identity if the compiler has been given any.
+func (c *Compiler) decrypt(f *file) bool {
+	open := sops.Veil
+	if c.identified {
+		open = func(doc *strictyaml.Node) (*strictyaml.Node, error) { return sops.Decrypt(doc, c.ring) }
+	}
+	node, err := open(f.node)
+	if err != nil {
+		f.reason, f.errs = Undecryptable, asErrors(f.path, err)
+		return false
+	}
+	f.node = node
+	return true
 }
 
 // asErrors makes the errors of one file from what a parser returned.

@@ -11,10 +11,12 @@ import (
 // parsed.
 type Entry struct {
 	Name   string
-	Module string         // the function to run, "cmd.run"
-	Args   map[string]any // plain values: nil, bool, int64, float64, string, []any, map[string]any
-	Clock  Clock          // when it runs
-	Splay  Splay
+	Module string // the function to run, "cmd.run"
+	// Args are plain values: nil, bool, int64, float64, string, []any, map[string]any. What was encrypted in its file is
+	// the text that stands for it; [Entry.CallArgs] has the secrets.
+	Args  map[string]any
+	Clock Clock // when it runs
+	Splay Splay
 	// Timeout ends a run; 0 is no limit.
 	Timeout time.Duration
 	// RunOnStart asks for one more run when the entry is first active in a process.
@@ -31,6 +33,16 @@ type Entry struct {
 	Needs    Needs
 	// Invalid says why the entry cannot be used. Such an entry has a name and nothing else; only [Set.Keep] makes it.
 	Invalid string
+
+	secretArgs map[string]any // Args with their secrets, nil if there are none
+}
+
+// CallArgs are Args with the secrets themselves. They are for the function that runs, and shown nowhere.
+func (e *Entry) CallArgs() map[string]any {
+	if e.secretArgs != nil {
+		return e.secretArgs
+	}
+	return e.Args
 }
 
 // Clock is the timing of an entry. Exactly one of Interval, Cron, At and After is set, or none in an

@@ -32,15 +32,16 @@ type field struct {
 	set func(*parser, *strictyaml.Node)
 	// schema says to editors what set takes.
 	schema *Schema
+	secret bool // it may hold secrets
 }
 
 // fields are all keys that an entry may have.
 var fields = []field{
 	{name: "module", alias: "command", set: (*parser).module, schema: matching(`^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)+$`)},
-	{name: "args", alias: "payload", set: (*parser).args, schema: &Schema{Type: "object"}},
-	{name: "prompt", set: (*parser).prompt, schema: &Schema{Type: "string"}},
+	{name: "args", alias: "payload", set: (*parser).args, schema: &Schema{Type: "object"}, secret: true},
+	{name: "prompt", set: (*parser).prompt, schema: &Schema{Type: "string"}, secret: true},
 	{name: "model", set: (*parser).prompt, schema: &Schema{Type: "string"}},
-	{name: "opts", set: (*parser).prompt, schema: &Schema{Type: "object"}},
+	{name: "opts", set: (*parser).prompt, schema: &Schema{Type: "object"}, secret: true},
 
 	{name: "interval", alias: "every", set: (*parser).interval, schema: anyOf(durations, words("hourly", "daily", "weekly", "monthly"))},
 	choice("interval_from", func(e *Entry) *Anchor { return &e.Clock.IntervalFrom }, FromEnd, FromStart, FromEpoch),

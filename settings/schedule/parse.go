@@ -112,6 +112,8 @@ type parser struct {
 
 	zoneAt    strictyaml.Pos
 	shorthand map[string]any // prompt, model and opts
+
+	shorthandSecrets map[string]any // the same with their secrets
 }
 
 func parseEntry(pair strictyaml.Pair) (*Entry, strictyaml.Errors) {
@@ -148,7 +150,7 @@ func read(pair strictyaml.Pair) *parser {
 		p.oneOf([]string{short, "args"}, "args", short+" is short for an argument")
 	}
 	if p.shorthand != nil {
-		p.entry.Module, p.entry.Args = promptModule, p.shorthand
+		p.entry.Module, p.entry.Args, p.entry.secretArgs = promptModule, p.shorthand, p.shorthandSecrets
 	}
 	return p
 }
@@ -168,6 +170,10 @@ func (p *parser) read(pair strictyaml.Pair) {
 		return
 	}
 	p.at[f.name] = pair
+	if s := pair.Value.FirstSecret(); s != nil && !f.secret {
+		p.refuse(s.Pos, "it is encrypted, and people see when and what an entry runs; encrypt its args alone (encrypted_regex in .sops.yaml)")
+		return
+	}
 	f.set(p, pair.Value)
 }
 

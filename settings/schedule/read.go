@@ -30,6 +30,9 @@ func (p *parser) args(n *strictyaml.Node) {
 		return
 	}
 	p.entry.Args = n.Any().(map[string]any)
+	if n.FirstSecret() != nil {
+		p.entry.secretArgs = n.Reveal().(map[string]any)
+	}
 }
 
 // prompt reads prompt, model and opts.
@@ -41,9 +44,9 @@ func (p *parser) prompt(n *strictyaml.Node) {
 		p.refuse(n.Pos, "%s", n.Mismatch(want.String()))
 	default:
 		if p.shorthand == nil {
-			p.shorthand = make(map[string]any)
+			p.shorthand, p.shorthandSecrets = make(map[string]any), make(map[string]any)
 		}
-		p.shorthand[p.field] = n.Any()
+		p.shorthand[p.field], p.shorthandSecrets[p.field] = n.Any(), n.Reveal()
 	}
 }
 

@@ -194,6 +194,45 @@ func FromValue(file string, v any) *Node {
 	return n
 }
 
+// FromSecret gives decoded values as nodes, as [FromValue] does, where shown holds text in place of secrets: each scalar
+// of plain that differs is the [Node.Secret] of the node that shows it. ok is false where the two are not alike in shape.
+func FromSecret(file string, shown, plain any) (n *Node, ok bool) {
+	n = FromValue(file, shown)
+	return n, n.unveil(plain)
+}
+
+func (n *Node) unveil(plain any) bool {
+	switch v := plain.(type) {
+	case []any:
+		if n.Kind != List || len(n.List) != len(v) {
+			return false
+		}
+		for i, e := range v {
+			if !n.List[i].unveil(e) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		if n.Kind != Map || len(n.Map) != len(v) {
+			return false
+		}
+		for _, p := range n.Map {
+			if e, there := v[p.Key]; !there || !p.Value.unveil(e) {
+				return false
+			}
+		}
+		return true
+	}
+	if _, bytes := plain.([]byte); bytes || n.Kind == List || n.Kind == Map {
+		return false
+	}
+	if _, v := number(plain); n.Value != plain && n.Value != v {
+		n.Secret = plain
+	}
+	return true
+}
+
 func number(v any) (Kind, any) {
 	switch v := v.(type) {
 	case int:

@@ -50,6 +50,7 @@ type Feed struct {
 	mu       sync.Mutex
 	heard    map[string]time.Time     // by wire ID
 	ids      map[string]target.PeelID // whose facts are in the index, by wire ID
+	keys     map[string]string        // that these peels told, by wire ID
 	watchers map[chan struct{}]struct{}
 }
 
@@ -62,6 +63,7 @@ func New(nc *nats.Conn, log *slog.Logger) *Feed {
 		ready:    make(chan struct{}),
 		heard:    map[string]time.Time{},
 		ids:      map[string]target.PeelID{},
+		keys:     map[string]string{},
 		watchers: map[chan struct{}]struct{}{},
 	}
 }
@@ -97,7 +99,18 @@ func (f *Feed) Presence(id target.PeelID) (lastSeen time.Time, online bool) {
 	return lastSeen, !lastSeen.IsZero() && time.Since(lastSeen) < OfflineAfter
 }
 
-// Watch returns a channel that receives after the index changed, once for any
+// Key is the public key that a peel of the index told with its facts, to seal
+// its secrets to; empty if it told none.
+func (f *Feed) Key(id target.PeelID) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ids[id.Wire()] != id {
+		return ""
+	}
+	return f.keys[id.Wire()]
+}
+
+// Watch returns a channel that receives after the index or a key changed, once for any
 // number of changes that nobody has looked at yet. It ends with ctx and is not
 // closed then.
 func (f *Feed) Watch(ctx context.Context) <-chan struct{} {
@@ -176,12 +189,14 @@ func (f *Feed) put(wireID string, facts wire.Facts) {
 	f.mu.Lock()
 	was, renamed := f.ids[wireID]
 	f.ids[wireID] = facts.Peel
+	rekeyed := f.keys[wireID] != facts.Key
+	f.keys[wireID] = facts.Key
 	f.mu.Unlock()
 	renamed = renamed && was != facts.Peel
 	if renamed {
 		f.log.Warn("two peels are one on the bus, or one was renamed", "peel", facts.Peel, "before", was)
 	}
-	changed := renamed && f.index.Remove(was)
+	changed := renamed && f.index.Remove(was) || rekeyed
 	if f.index.Put(facts.Peel, facts.Facts) || changed {
 		f.changed()
 	}
@@ -192,6 +207,7 @@ func (f *Feed) remove(wireID string) {
 	f.mu.Lock()
 	id := f.ids[wireID]
 	delete(f.ids, wireID)
+	delete(f.keys, wireID)
 	f.mu.Unlock()
 	if f.index.Remove(id) {
 		f.changed()

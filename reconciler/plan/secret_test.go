@@ -1,0 +1,206 @@
+package plan_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/sops"
+	"github.com/seed-c01c3da5/zester/settings/sops/sopstest"
+)
+
+const (
+	secretTop  = "-- top.yaml --\nbase:\n  '*': [all]\n"
+	secretFile = `db:
+  password: correct-horse
+  host: db.example.com
+schedule:
+  backup:
+    module: cmd.run
+    interval: 1h
+    args: {command: backup, env: {TOKEN: s3cr3t-token}}
+  other: {module: test.ping, interval: 2h}
+`
+	secretKeys = "^(password|TOKEN)$"
+)
+
+func identified(t *testing.T, files ...string) *plan.Compiler {
+	t.Helper()
+	ring, err := sops.ReadRing(files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := plan.NewCompiler()
+	c.UseRing(ring)
+	return c
+}
+
+func withSecrets(text string) string { return secretTop + "-- settings/all.yaml --\n" + text }
+
+func TestSecretsAreInTheSealAlone(t *testing.T) {
+	w := sopstest.New(t)
+	e := compile(t, identified(t, w.Identities), tree(withSecrets(w.Encrypt(secretKeys, secretFile))), fleet("web-01")).Peels["web-01"]
+	for _, secret := range []string{"correct-horse", "s3cr3t-token"} {
+		if bytes.Contains(e.Settings, []byte(secret)) || bytes.Contains(e.Schedule["backup"].Canonical(), []byte(secret)) {
+			t.Errorf("%s is shown", secret)
+		}
+	}
+	if n := bytes.Count(e.Settings, []byte(sops.Shown)); n != 2 {
+		t.Errorf("%d secrets are stood for", n)
+	}
+	if at, ok := e.Secret(); !ok || at.File != "settings/all.yaml" || at.Line != 2 {
+		t.Errorf("a secret stands at %v", at)
+	}
+
+	peel, err := nkeys.CreateCurveKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := peel.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealer, err := settings.NewSealer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := e.Document("web-01", "c1", 1, nil)
+	if err := e.Seal(doc, sealer, settings.Key(to)); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := doc.Open(peel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := canon.Unmarshal(raw, &values); err != nil {
+		t.Fatal(err)
+	}
+	if db := values["db"].(map[string]any); db["password"] != "correct-horse" || db["host"] != "db.example.com" {
+		t.Errorf("%v", values)
+	}
+}
+
+func TestAChangedSecretChangesTheDigestAndTheEntryThatUsesIt(t *testing.T) {
+	w := sopstest.New(t)
+	c, ix := identified(t, w.Identities), fleet("web-01")
+	before := compile(t, c, tree(withSecrets(w.Encrypt(secretKeys, secretFile))), ix)
+	same := compile(t, identified(t, w.Identities), tree(withSecrets(w.Encrypt(secretKeys, secretFile))), ix)
+	if before.Peels["web-01"].Digest != same.Peels["web-01"].Digest {
+		t.Error("the digest of equal settings differs")
+	}
+	after := compile(t, c, tree(withSecrets(w.Encrypt(secretKeys, strings.Replace(secretFile, "s3cr3t-token", "another-token", 1)))), ix)
+	d, err := plan.Diff(before.Base(), after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Writes() != 1 || len(d.Groups[0].Entries.Swapped) != 1 || d.Groups[0].Entries.Swapped[0] != "backup" || d.Counts.Changed != 1 {
+		t.Errorf("%+v", d)
+	}
+	after = compile(t, c, tree(withSecrets(w.Encrypt(secretKeys, strings.Replace(secretFile, "correct-horse", "battery-staple", 1)))), ix)
+	if d, err = plan.Diff(before.Base(), after); err != nil || d.Writes() != 1 || d.Counts.Changed != 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestARevisionWhoseSecretsCannotBeReadIsRefused(t *testing.T) {
+	w, stranger := sopstest.New(t), sopstest.New(t)
+	good := w.Encrypt(secretKeys, secretFile)
+	for _, c := range []struct {
+		name       string
+		identities []string
+		text, want string
+	}{
+		{"no identity", nil, good, "sops: cannot decrypt it: the master has no identity"},
+		{"identity of another", []string{stranger.Identities}, good, "is an identity of the master"},
+		{"wrong mac", []string{w.Identities}, strings.Replace(good, "db.example.com", "db.example.org", 1), "the mac does not match"},
+		{"plain text", []string{w.Identities}, strings.Replace(good, "password: ENC", "password: x ENC", 1), "settings/all.yaml:2:15: db.password: it is not encrypted"},
+		{"secret of the timing", []string{w.Identities}, w.Encrypt("^interval$", secretFile), "settings/all.yaml:7:19: schedule.backup.interval: it is encrypted, and people see"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := identified(t, c.identities...).Compile(tree(withSecrets(c.text)), fleet("web-01"))
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "settings/all.yaml:") {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+			if err != nil && (strings.Contains(err.Error(), "correct-horse") || strings.Contains(err.Error(), "s3cr3t")) {
+				t.Errorf("the error tells a secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestIsolatedOnlyThePeelsThatNeedTheSecretStayBehind(t *testing.T) {
+	w := sopstest.New(t)
+	files := tree("-- zester.yaml --\non_error: isolate\n-- top.yaml --\nbase:\n  db-*: [secret]\n  web-*: [open]\n-- settings/open.yaml --\na: 1\n-- settings/secret.yaml --\n" +
+		w.Encrypt("password", "password: x\n"))
+	p := compile(t, identified(t), files, fleet("db-01", "web-01"))
+	if len(p.Behind) != 1 || p.Behind["db-01"].Pos.File != "settings/secret.yaml" || p.Peels["web-01"] == nil || p.Mistakes.Reason != plan.Undecryptable {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestIdentitiesThatComeOpenWhatWasRefused(t *testing.T) {
+	w := sopstest.New(t)
+	files, c := withHashes(tree(withSecrets(w.Encrypt(secretKeys, secretFile)))), identified(t)
+	if _, err := c.Compile(files, fleet("web-01")); err == nil {
+		t.Fatal("secrets were read without an identity")
+	}
+	ring, err := sops.ReadRing(w.Identities)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.UseRing(ring)
+	compile(t, c, files, fleet("web-01"))
+}
+
+func TestWithoutAnyIdentitySecretsAreLookedAtFromOutside(t *testing.T) {
+	w := sopstest.New(t)
+	c, ix := plan.NewCompiler(), fleet("web-01")
+	before := compile(t, c, tree(withSecrets(w.Encrypt(secretKeys, secretFile))), ix)
+	after := compile(t, c, tree(withSecrets(w.Encrypt(secretKeys, strings.Replace(secretFile, "s3cr3t-token", "another-token", 1)))), ix)
+	d, err := plan.Diff(before.Base(), after)
+	if err != nil || d.Counts.Changed != 1 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if e := before.Peels["web-01"]; bytes.Contains(e.Settings, []byte("ENC[")) || bytes.Count(e.Settings, []byte(sops.Shown)) != 2 {
+		t.Errorf("%s", e.Settings)
+	}
+}
+
+func TestTheOriginOfAnEntryWithASecretIsTheCommitThatChangedIt(t *testing.T) {
+	w := sopstest.New(t)
+	p := newPast(t)
+	p.c = identified(t, w.Identities)
+	change := func(old, text string) string { return strings.Replace(secretFile, old, text, 1) }
+	p.commit("first", withSecrets(w.Encrypt(secretKeys, secretFile)))
+	p.commit("password", withSecrets(w.Encrypt(secretKeys, change("correct-horse", "battery"))), "first")
+	p.commit("ping", withSecrets(w.Encrypt(secretKeys, strings.Replace(change("correct-horse", "battery"), "2h", "3h", 1))), "password")
+	e := compile(t, p.c, p.trees["ping"].MapFS, fleet("web-01")).Peels["web-01"]
+	origins, err := plan.NewBlamer(p.history()).Blame(t.Context(), "ping", e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := origins[e]; got["backup"].Commit != "first" || got["other"].Commit != "ping" {
+		t.Errorf("%+v", got)
+	}
+	p.commit("token", withSecrets(w.Encrypt(secretKeys, change("s3cr3t-token", "another"))), "ping")
+	e = compile(t, p.c, p.trees["token"].MapFS, fleet("web-01")).Peels["web-01"]
+	if origins, err = plan.NewBlamer(p.history()).Blame(t.Context(), "token", e); err != nil || origins[e]["backup"].Commit != "token" {
+		t.Errorf("%+v, %v", origins[e], err)
+	}
+}
+
+func TestADocumentWithItsSealStaysWithinTheLimit(t *testing.T) {
+	w := sopstest.New(t)
+	half := "password: x\nfill: " + strings.Repeat("y", settings.MaxDocument/2) + "\n"
+	_, err := identified(t, w.Identities).Compile(tree(withSecrets(w.Encrypt("password", half))), fleet("web-01"))
+	if err == nil || !strings.Contains(err.Error(), "the limit is 786432") {
+		t.Errorf("%v", err)
+	}
+	compile(t, identified(t, w.Identities), tree(withSecrets(half)), fleet("web-01"))
+}

@@ -1,0 +1,111 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A Key is the public X25519 key of a peel, in the text form of NATS ("X…"): what is sealed to it the peel alone can open.
+type Key string
+
+// KeySize is the length of a [Key] in bytes.
+const KeySize = 56
+
+// SealOverhead is how many bytes a box is longer than the settings in it, at most.
+const SealOverhead = 512
+
+// ParseKey checks what a peel says is its key.
+func ParseKey(text string) (Key, error) {
+	if len(text) != KeySize || !nkeys.IsValidPublicCurveKey(text) {
+		return "", fmt.Errorf("cannot use %.60q as the key of a peel: want a public X25519 key, X and %d characters", text, KeySize-1)
+	}
+	return Key(text), nil
+}
+
+// Sealed are settings that one peel alone can read.
+type Sealed struct {
+	To   Key    `json:"to"`
+	From Key    `json:"from"` // of the [Sealer]
+	Box  []byte `json:"box"`
+}
+
+func (s *Sealed) check() error {
+	for _, key := range []Key{s.To, s.From} {
+		if _, err := ParseKey(string(key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// content is what a box holds. It says whose it is and what it belongs to, so that it cannot serve in another document.
+type content struct {
+	Peel     target.PeelID `json:"peel"`
+	Digest   Digest        `json:"digest"`
+	Settings canon.Raw     `json:"settings"`
+}
+
+// A Sealer seals documents with a key pair that is never stored. Its methods may be called from several goroutines.
+type Sealer struct {
+	pair nkeys.KeyPair
+	from Key
+}
+
+// NewSealer makes a key pair.
+func NewSealer() (*Sealer, error) {
+	pair, err := nkeys.CreateCurveKeys()
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a key to seal settings: %w", err)
+	}
+	from, err := pair.PublicKey()
+	return &Sealer{pair, Key(from)}, err
+}
+
+// Seal puts plain, the canonical settings with their secrets, into a document whose Settings show what stands for them.
+func (s *Sealer) Seal(d *Document, plain canon.Raw, to Key) error {
+	data, err := canon.Marshal(content{Peel: d.Peel, Digest: d.Digest, Settings: plain})
+	if err == nil {
+		data, err = s.pair.Seal(data, string(to))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot seal the settings of %s: %w", d.Peel, err)
+	}
+	d.V, d.Sealed = Version, &Sealed{To: to, From: s.from, Box: data}
+	return nil
+}
+
+// Open returns the canonical settings of a sealed document with their secrets. Opener is the key pair of the peel.
+func (d *Document) Open(opener nkeys.KeyPair) (canon.Raw, error) {
+	plain, err := d.open(opener)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the sealed settings of %s: %w", d.Peel, err)
+	}
+	return plain, nil
+}
+
+func (d *Document) open(opener nkeys.KeyPair) (canon.Raw, error) {
+	own, err := opener.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	if string(d.Sealed.To) != own {
+		return nil, fmt.Errorf("they are sealed to the key %.60s, and this peel's is %s", d.Sealed.To, own)
+	}
+	data, err := opener.Open(d.Sealed.Box, string(d.Sealed.From))
+	if err != nil {
+		return nil, err
+	}
+	var c content
+	if err := canon.Unmarshal(data, &c); err != nil {
+		return nil, err
+	}
+	if c.Peel != d.Peel || c.Digest != d.Digest {
+		return nil, errors.New("what is sealed belongs to another document")
+	}
+	return c.Settings, nil
+}
