@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,7 +82,11 @@ func findings(errs strictyaml.Errors) []finding {
 	return out
 }
 
+// collectSeldom saves a command that reads much and ends soon a quarter of its time, for twice the memory.
+func collectSeldom() { debug.SetGCPercent(400) }
+
 func (a *app) lint(dir string, flags lintFlags) error {
+	collectSeldom()
 	static, err := staticEntries(flags.peelConfig)
 	if err != nil {
 		return err

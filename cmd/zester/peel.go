@@ -52,7 +52,7 @@ func (a *app) peelCommand() *cobra.Command {
 			return a.print(peel, []string{string(peel.ID)}, func() error { return encodeYAML(a.out, peel) })
 		},
 	}
-	return group("peel", "See the peels of the fleet, and remove those that are gone", list, show, a.peelRemoveCommand())
+	return group("peel", "See the peels of the fleet, and remove those that are gone", list, show, a.peelFactsCommand(), a.peelRemoveCommand())
 }
 
 func (a *app) peelRemoveCommand() *cobra.Command {
@@ -82,4 +82,40 @@ func yesNo(b bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// fleetFile is a file of peels, as readFleet reads it.
+type fleetFile struct {
+	Peels map[target.PeelID]fleetPeel `json:"peels"`
+}
+
+type fleetPeel struct {
+	Facts target.Facts `json:"facts"`
+}
+
+func (a *app) peelFactsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "facts",
+		Short: "Write down all peels with their facts, for commands that ask no master",
+		Long: `facts prints a file that plan, lint and forecast read with --facts, and target eval with --file:
+
+  zester peel facts > peels.yaml
+
+It is YAML, or with -o json the same as JSON. Kept in the config repo, it tells a CI job what the fleet is.`,
+		Args: words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withClient(func(client *api.Client) error {
+				peels, err := client.PeelsWithFacts(cmd.Context())
+				if err != nil {
+					return err
+				}
+				file, names := fleetFile{Peels: map[target.PeelID]fleetPeel{}}, make([]string, len(peels))
+				for i, p := range peels {
+					facts, _ := textual(p.Facts).(map[string]any)
+					file.Peels[p.ID], names[i] = fleetPeel{facts}, string(p.ID)
+				}
+				return a.print(file, names, func() error { return encodeYAML(a.out, file) })
+			})
+		},
+	}
 }

@@ -98,6 +98,7 @@ func (a *app) planCommand() *cobra.Command {
 }
 
 func (a *app) plan(ctx context.Context, f planFlags) (err error) {
+	collectSeldom()
 	o := review.Options{From: time.Now()}
 	if o.Static, err = staticEntries(f.peelConfig); err != nil {
 		return err
@@ -242,7 +243,7 @@ func (p *planning) head(name string) (*plan.Plan, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the working tree: %w", err)
 		}
-		compiled, err := p.compile(root.FS())
+		compiled, err := p.compile(gitrepo.Working(root.FS()))
 		return compiled, errors.Join(err, root.Close())
 	}
 	at, err := p.checkout.Revision(name)

@@ -93,13 +93,16 @@ func (a *app) evalFile(file, expr string) error {
 	return a.showSelection(expr, peels)
 }
 
+// fleetLimits leave room for 100,000 peels with all that they say of themselves.
+var fleetLimits = strictyaml.Limits{Size: 256 << 20, Nodes: 20_000_000}
+
 // readFleet reads a file of peels.
 func readFleet(file string) (top.Fleet, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return top.Fleet{}, fmt.Errorf("cannot read the peels: %w", err)
 	}
-	node, err := strictyaml.Parse(file, data)
+	node, err := strictyaml.ParseWithin(file, data, fleetLimits)
 	if err != nil {
 		return top.Fleet{}, err
 	}

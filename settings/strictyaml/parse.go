@@ -14,7 +14,18 @@ import (
 // an [Errors]; where the text is YAML at all it lists everything that is refused in it, up to
 // [MaxErrors].
 func Parse(file string, data []byte) (*Node, error) {
+	return ParseWithin(file, data, Limits{Size: MaxSize, Nodes: MaxNodes})
+}
+
+// Limits bound a document in place of [MaxSize] and [MaxNodes].
+type Limits struct{ Size, Nodes int }
+
+// ParseWithin is [Parse] with other limits, for files of the person who runs a command.
+func ParseWithin(file string, data []byte, l Limits) (*Node, error) {
 	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
+	if len(data) > l.Size {
+		return nil, Errors{{Pos{File: file}, "", fmt.Sprintf("%d bytes; a document has at most %d", len(data), l.Size)}}
+	}
 	if err := checkText(file, data); err != nil {
 		return nil, Errors{*err}
 	}
@@ -35,7 +46,7 @@ func Parse(file string, data []byte) (*Node, error) {
 	if len(doc.Content) == 0 {
 		return &Node{Pos: Pos{File: file, Line: 1, Column: 1}}, nil
 	}
-	b := builder{file: file}
+	b := builder{file: file, limit: l.Nodes}
 	n := b.node(doc.Content[0], nil, 1)
 	if err := b.errs.Err(); err != nil {
 		return nil, err
@@ -45,9 +56,6 @@ func Parse(file string, data []byte) (*Node, error) {
 
 // checkText refuses what needs no parser to be seen, in one pass over the bytes.
 func checkText(file string, data []byte) *Error {
-	if len(data) > MaxSize {
-		return &Error{Pos{File: file}, "", fmt.Sprintf("%d bytes; a document has at most %d", len(data), MaxSize)}
-	}
 	p := Pos{File: file, Line: 1, Column: 1}
 	for i := 0; i < len(data); {
 		c := data[i]
@@ -83,6 +91,7 @@ func pos(file string, n *yaml.Node) Pos {
 type builder struct {
 	file    string
 	nodes   int
+	limit   int
 	errs    Errors
 	stopped bool
 }
@@ -105,8 +114,8 @@ func (b *builder) node(y *yaml.Node, p *path, depth int) *Node {
 	switch {
 	case b.stopped:
 		return n
-	case b.nodes > MaxNodes:
-		b.stop(y, "more than %d nodes", MaxNodes)
+	case b.nodes > b.limit:
+		b.stop(y, "more than %d nodes", b.limit)
 		return n
 	case depth > MaxDepth:
 		b.stop(y, "nested deeper than %d levels", MaxDepth)

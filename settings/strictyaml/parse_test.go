@@ -279,3 +279,17 @@ func BenchmarkParseHostile(b *testing.B) {
 		})
 	}
 }
+
+func TestOtherLimits(t *testing.T) {
+	large := "[" + strings.Repeat("a,", MaxNodes+1) + "]"
+	if _, err := Parse("f", []byte(large)); err == nil {
+		t.Fatal("it is within the limits of every document")
+	}
+	if n, err := ParseWithin("f", []byte(large), Limits{Size: MaxSize, Nodes: 2 * MaxNodes}); err != nil || len(n.List) != MaxNodes+1 {
+		t.Errorf("%v", err)
+	}
+	_, err := ParseWithin("f", []byte(large), Limits{Size: 1000, Nodes: 2 * MaxNodes})
+	if want := "f: 200004 bytes; a document has at most 1000"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

@@ -39,7 +39,7 @@ func (p *profile) compute(l *load) {
 			p.fire(at)
 		}
 	}
-	if p.entry.Splay.Max > 0 || p.timing.FollowsRuns() {
+	if (p.entry.Splay.Max > 0 || p.timing.FollowsRuns()) && !p.entry.Windows.Rules.None() {
 		p.heedWindows()
 	}
 }

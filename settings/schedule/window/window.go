@@ -22,6 +22,11 @@ type Rules struct {
 	Blackout Days
 }
 
+// None tells whether r leaves everything open, always.
+func (r Rules) None() bool {
+	return len(r.Hours) == 0 && r.On.Empty() && r.NotOn.Empty() && r.Blackout.Empty()
+}
+
 // Verdict says whether an entry may run, and if not, why. Its values are the reasons of skipped fires.
 type Verdict string
 
