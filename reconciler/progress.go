@@ -267,6 +267,19 @@ func (p *progress) peel(id target.PeelID) status.Peel {
 	return s
 }
 
+// pending are the peels that are online and neither run what they are to run nor say why.
+func (p *progress) pending() map[target.PeelID]settings.Digest {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	peels := map[target.PeelID]settings.Digest{}
+	for id := range p.lacking {
+		if _, online := p.fleet.Presence(id); p.state(id, online) == status.Pending {
+			peels[id] = p.wanted[id]
+		}
+	}
+	return peels
+}
+
 // page returns up to most peels after one ID, in order.
 func (p *progress) page(after target.PeelID, most int) status.PeelsPage {
 	p.mu.Lock()

@@ -589,3 +589,27 @@ func TestTheSameContentOnAnotherHistoryWritesNothing(t *testing.T) {
 		t.Error("web-01 was written")
 	}
 }
+
+// The poll is an hour away.
+func TestACommitToALocalRepoIsSeenAtOnce(t *testing.T) {
+	s := newSite(t, fleetFiles())
+	s.peel("web-01", nil)
+	s.start()
+	s.settled(1)
+	watch := s.bus.Conn(t, auth.RolePeel, "web-01")
+	sub, err := watch.SubscribeSync(wire.Settings("web-01"))
+	if err == nil {
+		err = watch.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := s.commit("x", map[string]string{"settings/web.yaml": "schedule:\n  x: {module: test.ping, interval: 30m}\n"})
+	msg, err := sub.NextMsg(20 * time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc, err := settings.Decode(msg.Data, "web-01"); err != nil || doc.Commit != settings.Commit(head.String()) {
+		t.Errorf("%+v, %v", doc, err)
+	}
+}

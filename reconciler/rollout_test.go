@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -293,6 +294,25 @@ func TestWhoeverLeadsNextGoesOnWithTheWave(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever takes over has never read the repo, and cannot.
+func TestARolloutGoesOnWhileTheRepoIsAway(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, soak: 2m}]", func(r *rollingBench) {
+		c := r.next()
+		r.stop()
+		if err := os.Rename(r.dir, r.dir+".away"); err != nil {
+			r.t.Fatal(err)
+		}
+		r.start()
+		r.after(30 * time.Second)
+		r.at(1, waveSoaks)
+		r.after(time.Minute + 31*time.Second)
+		if out := r.inForce(c); !out.Is(status.FetchFailed) {
+			t.Errorf("%+v", out)
+		}
+		r.reached(0, 1, 2, 3)
+	})
 }
 
 func TestAPauseStopsARolloutAfterItsWave(t *testing.T) {

@@ -39,6 +39,7 @@ type term struct {
 	changed <-chan struct{} // the fleet has
 	news    chan struct{}   // peels have reported something
 	asks    chan *ask
+	minute  <-chan time.Time
 
 	vault     vault
 	keepsakes chan keepsake
@@ -51,6 +52,7 @@ type term struct {
 	tried      gitrepo.Hash // the newest commit that was judged, whether it is good or not
 	distrusted gitrepo.Hash // the head, if its signature was refused: the keys may change
 	stale      bool         // the fleet may lack what the revision in force says
+	waits      waits        // for peels to run what they were given
 
 	failures  int       // attempts in a row
 	notBefore time.Time // what the remote asked for
@@ -149,6 +151,9 @@ func (t *term) loop(ctx context.Context) error {
 	again := time.NewTimer(0) // what could not be published is to be
 	defer again.Stop()
 	again.Stop()
+	minute := time.NewTicker(time.Minute)
+	defer minute.Stop()
+	t.minute = minute.C
 	for {
 		w, err := t.wait(ctx, due.C, again.C)
 		if err != nil {
@@ -176,8 +181,8 @@ func (t *term) loop(ctx context.Context) error {
 		case err != nil:
 			again.Reset(publishAgain + rand.N(publishAgain))
 		}
-		if err == nil && t.last.Rollout != nil {
-			again.Reset(lookEvery)
+		if t.last.Rollout != nil && (err == nil || branch) {
+			again.Reset(lookEvery) // waves go on while the repo is away
 		}
 	}
 }

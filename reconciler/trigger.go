@@ -74,6 +74,9 @@ func (t *term) wait(ctx context.Context, due, again <-chan time.Time) (w *wake, 
 		return w, nil
 	case <-again:
 		return w, nil
+	case <-t.minute:
+		t.remind()
+		return w, nil
 	case a := <-t.asks:
 		w.add(a)
 		t.gather(w)
