@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/api/rest"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -56,7 +57,8 @@ type Options struct {
 	Names    []string // by which peels on other hosts reach the embedded server, beside the host's own
 	NATS     string   // URL of an external server; empty: the embedded one
 	Connect  []nats.Option
-	Replicas int // of buckets and streams; 0: 1
+	Replicas int           // of buckets and streams; 0: 1
+	Audit    time.Duration // how long the audit log is kept; 0: [natsd.AuditRetention]
 	REST     REST
 	Services []Service
 	Ready    func(Info) // called once, when what people ask of masters is answered; Services may still be starting
@@ -250,6 +252,10 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err := natsd.Provision(ctx, js, m.o.Replicas); err != nil {
 		return err
 	}
+	if err := natsd.ProvisionAudit(ctx, js, m.o.Replicas, m.o.Audit); err != nil {
+		return err
+	}
+	record := audit.Open(js, m.log)
 	store, err := job.NewStore(ctx, js)
 	if err != nil {
 		return err
@@ -269,7 +275,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	fleet := feed.New(nc, m.log)
 	var server *api.Server
 	dispatcher, err := dispatch.New(dispatch.Options{
-		Conn: nc, Store: store, Owner: m.o.ID, Log: m.log,
+		Conn: nc, Store: store, Owner: m.o.ID, Audit: record, Log: m.log,
 		Allow: func(ctx context.Context, from auth.Asker, spec *job.Spec) error {
 			return users.Allow(ctx, from, spec.Function, spec.Targets, server.Select)
 		},
@@ -283,7 +289,8 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	}
 	consumer := results.New(results.Options{JetStream: js, Store: store, Log: m.log})
 	server = api.NewServer(api.ServerOptions{
-		JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Authority: authority, Fleet: fleet, Log: m.log,
+		JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Authority: authority, Audit: record, Fleet: fleet,
+		Log: m.log,
 	})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return fleet.Run(ctx) })
@@ -297,7 +304,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	g.Go(func() error { return scanner.Run(ctx) })
 	g.Go(func() error { return consumer.Run(ctx) })
 	g.Go(func() error { return server.Run(ctx) })
-	open(rest.Backend{JetStream: js, Store: store, Tokens: tokens, Questions: server, Dispatcher: dispatcher, Results: consumer, Scanner: scanner})
+	open(rest.Backend{JetStream: js, Store: store, Tokens: tokens, Audit: record, Questions: server, Dispatcher: dispatcher, Results: consumer, Scanner: scanner})
 	for _, service := range m.o.Services {
 		g.Go(func() error { return service(ctx, nc, fleet) })
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -45,7 +46,7 @@ func (t *term) answer(ctx context.Context) error {
 		handler := micro.HandlerFunc(func(req micro.Request) {
 			select {
 			case slots <- struct{}{}:
-				answering.Go(func() { defer func() { <-slots }(); t.respond(ctx, req, handle) })
+				answering.Go(func() { defer func() { <-slots }(); t.respond(ctx, req, verb, handle) })
 			default:
 				_ = wire.Answer(t.nc, req, nil, "503", errBusy)
 			}
@@ -58,20 +59,40 @@ func (t *term) answer(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// orders are the verbs that change something.
+var orders = map[string]bool{"now": true, "approve": true, "pause": true, "resume": true, "pin": true, "unpin": true, "remove": true}
+
 // respond answers one request.
-func (t *term) respond(ctx context.Context, req micro.Request, handle func(context.Context, micro.Request) (any, error)) {
+func (t *term) respond(ctx context.Context, req micro.Request, verb string, handle func(context.Context, micro.Request) (any, error)) {
 	answer, err := handle(ctx, req)
 	var data []byte
 	if err == nil {
 		data, err = canon.Marshal(answer)
 	}
 	code := "503"
-	if _, ok := errors.AsType[*refusal](err); ok {
+	_, refused := errors.AsType[*refusal](err)
+	if refused {
 		code = "409"
+	}
+	if orders[verb] && t.r.o.Steered != nil {
+		o := Order{Subject: req.Subject(), Header: nats.Header(req.Headers()), Verb: verb, Err: err, Refused: refused}
+		o.About = about(req.Data())
+		t.r.o.Steered(ctx, t.nc, o)
 	}
 	if err := wire.Answer(t.nc, req, data, code, err); err != nil {
 		t.r.log.Debug("question not answered", "subject", req.Subject(), "err", err)
 	}
+}
+
+// about is what the question of an order names; one that cannot be read names nothing.
+func about(question []byte) string {
+	var q struct {
+		Hash     string `json:"hash"`
+		Revision string `json:"revision"`
+		Peel     string `json:"peel"`
+	}
+	_ = canon.Unmarshal(question, &q)
+	return q.Hash + q.Revision + q.Peel
 }
 
 func (t *term) status() status.Sync {

@@ -1,6 +1,7 @@
 package reconciler_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -229,5 +231,34 @@ func TestFactsThatChangeDoNotAskForTheBranch(t *testing.T) {
 	s.ask("status", nil, &after)
 	if !after.Read.Equal(before.Read) {
 		t.Errorf("the branch was read at %v, then at %v", before.Read, after.Read)
+	}
+}
+
+// TestWhatPeopleOrderIsTold also holds that questions are not.
+func TestWhatPeopleOrderIsTold(t *testing.T) {
+	s := newSite(t, fleetFiles())
+	orders := make(chan reconciler.Order, 10)
+	s.steered = func(_ context.Context, _ *nats.Conn, o reconciler.Order) { orders <- o }
+	s.peel("web-00", nil)
+	s.start()
+	s.settled(1)
+	for len(orders) > 0 { // settled asks by now
+		<-orders
+	}
+	var out status.Sync
+	s.ask("status", nil, &out)
+	s.ask("pause", nil, &out)
+	s.refused("approve", status.ApproveRequest{Hash: strings.Repeat("0", 64)})
+	s.ask("resume", nil, &out)
+	var told []string
+	for len(orders) > 0 {
+		o := <-orders
+		told = append(told, fmt.Sprint(o.Verb, " ", wire.Sender(o.Subject), " ", o.About, " ", o.Err != nil, " ", o.Refused))
+		if o.Header.Get("Nats-Request-Info") == "" {
+			t.Errorf("%s comes without what the bus says of its sender", o.Verb)
+		}
+	}
+	if got, want := strings.Join(told, ", "), "pause op  false false, approve op "+strings.Repeat("0", 64)+" true true, resume op  false false"; got != want {
+		t.Errorf("told %s, want %s", got, want)
 	}
 }

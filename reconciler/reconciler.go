@@ -49,7 +49,19 @@ type Options struct {
 	// Identities are files of age identities that decrypt the repo's secrets. They are read again at every look at the
 	// branch, so that keys are rotated without a restart.
 	Identities []string
-	Log        *slog.Logger
+	// Steered is told what people have ordered, before they have the answer; nil: nobody is.
+	Steered func(ctx context.Context, nc *nats.Conn, order Order)
+	Log     *slog.Logger
+}
+
+// An Order is what somebody asked for that changes what the fleet is given.
+type Order struct {
+	Subject string      // whose last token is who asked
+	Header  nats.Header // of the request
+	Verb    string      // of sync: now, approve, pause, resume, pin, unpin or remove
+	About   string      // the plan, the revision or the peel that was named
+	Err     error       // why it was not done; nil: it was
+	Refused bool        // Err is for good: asking again does not help
 }
 
 // A Reconciler serves one repo to one fleet.

@@ -41,7 +41,8 @@ type site struct {
 	ops  *nats.Conn
 	stop func()
 
-	asked int // times, by now
+	asked   int // times, by now
+	steered func(context.Context, *nats.Conn, reconciler.Order)
 }
 
 func newSite(t *testing.T, files fstest.MapFS) *site {
@@ -60,7 +61,7 @@ func (s *site) start() {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	log := slog.New(slog.DiscardHandler)
-	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: s.dir, Dir: filepath.Join(s.t.TempDir(), "store")}, Owner: "m1", Poll: time.Hour, Log: log})
+	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: s.dir, Dir: filepath.Join(s.t.TempDir(), "store")}, Owner: "m1", Poll: time.Hour, Steered: s.steered, Log: log})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -16,9 +16,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/webhook"
@@ -26,22 +29,23 @@ import (
 
 // Config is master.yaml. Every field that is no list can be given as a flag or a variable too.
 type Config struct {
-	ID       string        `yaml:"id"`        // unique among the masters; empty: the name in creds, else the host's
-	DataDir  string        `yaml:"data_dir"`  // keys, the embedded server's store, the copy of the repo
-	Repo     string        `yaml:"repo"`      // URL or path of the config repo; empty: this master dispatches only
-	Branch   string        `yaml:"branch"`    // what the fleet follows
-	Path     string        `yaml:"path"`      // the directory in the repo that counts as its root
-	Poll     time.Duration `yaml:"poll"`      // how often the branch is asked for, ± 10 %
-	Listen   string        `yaml:"listen"`    // HOST:PORT of the embedded server; port 0: the kernel chooses
-	Names    string        `yaml:"names"`     // by which other hosts reach the embedded server, separated by commas
-	NATS     string        `yaml:"nats"`      // URL of an external server to use in place of the embedded one
-	Creds    string        `yaml:"creds"`     // file with this master's credential for the external server
-	CA       string        `yaml:"ca"`        // file with the certificates that sign the external server's; empty: the system's
-	Replicas int           `yaml:"replicas"`  // of every bucket and stream on an external cluster
-	REST     REST          `yaml:"rest"`      // where programs ask over HTTP
-	Verify   Verify        `yaml:"verify"`    // by whose keys commits have to be signed
-	Hooks    []Hook        `yaml:"hooks"`     // where forges say that the branch moved
-	LogLevel slog.Level    `yaml:"log_level"` // debug, info, warn or error; read again on SIGHUP
+	ID       string        `yaml:"id"`              // unique among the masters; empty: the name in creds, else the host's
+	DataDir  string        `yaml:"data_dir"`        // keys, the embedded server's store, the copy of the repo
+	Repo     string        `yaml:"repo"`            // URL or path of the config repo; empty: this master dispatches only
+	Branch   string        `yaml:"branch"`          // what the fleet follows
+	Path     string        `yaml:"path"`            // the directory in the repo that counts as its root
+	Poll     time.Duration `yaml:"poll"`            // how often the branch is asked for, ± 10 %
+	Listen   string        `yaml:"listen"`          // HOST:PORT of the embedded server; port 0: the kernel chooses
+	Names    string        `yaml:"names"`           // by which other hosts reach the embedded server, separated by commas
+	NATS     string        `yaml:"nats"`            // URL of an external server to use in place of the embedded one
+	Creds    string        `yaml:"creds"`           // file with this master's credential for the external server
+	CA       string        `yaml:"ca"`              // file with the certificates that sign the external server's; empty: the system's
+	Replicas int           `yaml:"replicas"`        // of every bucket and stream on an external cluster
+	REST     REST          `yaml:"rest"`            // where programs ask over HTTP
+	Verify   Verify        `yaml:"verify"`          // by whose keys commits have to be signed
+	Hooks    []Hook        `yaml:"hooks"`           // where forges say that the branch moved
+	LogLevel slog.Level    `yaml:"log_level"`       // debug, info, warn or error; read again on SIGHUP
+	Audit    time.Duration `yaml:"audit_retention"` // how long the audit log is kept
 }
 
 // REST is the part of master.yaml about HTTP. Its flags are --rest-listen and so on.
@@ -66,7 +70,7 @@ type Hook struct {
 }
 
 func defaults() daemon.Config {
-	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", Poll: 30 * time.Second, Listen: "127.0.0.1:4222", Replicas: 1}
+	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", Poll: 30 * time.Second, Listen: "127.0.0.1:4222", Replicas: 1, Audit: 400 * 24 * time.Hour}
 }
 
 // Level is the least level that is logged.
@@ -88,6 +92,7 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.IntVar(&c.Replicas, "replicas", c.Replicas, "keep `N` copies of every bucket and stream on an external cluster")
 	fs.StringVar(&c.Verify.SSH, "verify-ssh", c.Verify.SSH, "take commits alone that are signed by the allowed signers in `FILE`")
 	fs.StringVar(&c.Verify.OpenPGP, "verify-openpgp", c.Verify.OpenPGP, "take commits alone that are signed by the OpenPGP keys in `FILE`")
+	daemon.DurationVar(fs, &c.Audit, "audit-retention", "keep the audit log for `TIME`")
 	fs.StringVar(&c.REST.Listen, "rest-listen", c.REST.Listen, "serve REST on `HOST:PORT`")
 	fs.StringVar(&c.REST.Cert, "rest-cert", c.REST.Cert, "show the certificate in `FILE` there")
 	fs.StringVar(&c.REST.Key, "rest-key", c.REST.Key, "read the certificate's key from `FILE`")
@@ -97,8 +102,11 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 // Prepare checks the configuration as a whole.
 func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	o := master.Options{
-		DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas,
+		DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas, Audit: c.Audit,
 		REST: master.REST{Listen: c.REST.Listen, Cert: c.REST.Cert, Key: c.REST.Key}, Log: log,
+	}
+	if c.Audit < 24*time.Hour {
+		return d, fmt.Errorf("cannot keep the audit log for %v: 1d is the least", c.Audit)
 	}
 	if err := c.bus(&o); err != nil {
 		return d, err
@@ -135,6 +143,7 @@ func (c *Config) sync(o *master.Options) error {
 			URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"), Verify: gitrepo.Trust(c.Verify), Log: o.Log,
 		},
 		Owner: o.ID, Poll: c.Poll, Log: o.Log,
+		Steered: func(ctx context.Context, nc *nats.Conn, order reconciler.Order) { record(ctx, nc, order, o.Log) },
 	})
 	if err != nil {
 		return err
@@ -151,6 +160,17 @@ func (c *Config) sync(o *master.Options) error {
 	}
 	o.REST.Hooks, err = webhook.New(hooks)
 	return err
+}
+
+// record enters an order about what the fleet is given into the audit log.
+func record(ctx context.Context, nc *nats.Conn, o reconciler.Order, log *slog.Logger) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		log.Error("audit entry not stored", "action", "sync."+o.Verb, "subject", o.Subject, "err", err)
+		return
+	}
+	e := audit.Entry{Action: "sync." + o.Verb, Target: o.About}.Ended(o.Err, o.Refused)
+	audit.Open(js, log).Write(ctx, e.By(auth.AskerOf(o.Subject, o.Header)))
 }
 
 // bus fills in how the master reaches its bus.

@@ -28,7 +28,7 @@ func (a *app) userAddCommand() *cobra.Command {
 of mode 0600, for --creds or zester context add. A name is never given twice, also after it was revoked; --again makes
 another credential for one who has one, with the role and the limits of then.
 
-The role operator dispatches and reads, auditor reads. --limit-target and --limit-function narrow an operator: what is
+The role operator dispatches and reads, direct may also ask peels without a master, auditor reads. --limit-target and --limit-function narrow an operator: what is
 dispatched must be within both at that moment, on every single peel. Such an operator cancels its own jobs alone, and
 makes no tokens and users, and does not steer what Git brings to the fleet.`,
 		Args: words("name"),
@@ -53,7 +53,7 @@ makes no tokens and users, and does not steer what Git brings to the fleet.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&role, "role", string(auth.RoleOperator), "what for: `ROLE` operator or auditor")
+	f.StringVar(&role, "role", string(auth.RoleOperator), "what for: `ROLE` operator, direct or auditor")
 	f.DurationVar(&q.TTL, "ttl", userLife, "end it after this time; 0: it does not end")
 	f.StringVar(&q.Limits.Target, "limit-target", "", "dispatch only to peels that the `EXPRESSION` selects")
 	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil, "dispatch only functions that match one of the `GLOBS`, such as test.*")

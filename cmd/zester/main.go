@@ -161,6 +161,7 @@ func (a *app) root() *cobra.Command {
 		a.authCommand(),
 		a.tokenCommand(),
 		a.contextCommand(),
+		a.auditCommand(),
 		a.demoCommand(),
 		a.swarmCommand(),
 		a.versionCommand(),

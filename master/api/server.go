@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -45,6 +46,7 @@ type ServerOptions struct {
 	Dispatch  *dispatch.Dispatcher // which runs
 	Tokens    *auth.Tokens         // of the REST API
 	Authority *auth.Authority      // nil on a master without keys, which leaves what needs them to others
+	Audit     *audit.Log           // nil: nothing is kept, and nobody can read it
 	Fleet     *feed.Feed           // which runs and is ready
 	Log       *slog.Logger         // nil: nothing is logged
 }
@@ -93,14 +95,17 @@ func (s *Server) Run(ctx context.Context) error {
 		"job-show":       {wire.API("job", "show", "*"), handle(s, s.JobShow)},
 		"job-returns":    {wire.API("job", "returns", "*"), handle(s, s.JobReturns)},
 		"job-active":     {wire.API("job", "active", "*"), handle(s, s.jobActive)},
-		"job-cancel":     {wire.API("job", "cancel", "*"), handleFrom(s, s.jobCancel)},
+		"job-cancel":     {wire.API("job", "cancel", "*"), act(s, "job.cancel", s.jobCancel)},
 		"peel-list":      {wire.API("peel", "list", "*"), handle(s, s.PeelList)},
 		"peel-show":      {wire.API("peel", "show", "*"), handle(s, s.peelShow)},
 		"entry-show":     {wire.API("entry", "show", "*"), handle(s, s.entryShow)},
 		"token-list":     {wire.API("token", "list", "*"), handleFrom(s, s.tokenList)},
-		"token-create":   {wire.API("token", "create", "*"), handleFrom(s, s.tokenCreate)},
-		"token-rotate":   {wire.API("token", "rotate", "*"), handleFrom(s, s.tokenRotate)},
-		"token-revoke":   {wire.API("token", "revoke", "*"), handleFrom(s, s.tokenRevoke)},
+		"token-create":   {wire.API("token", "create", "*"), act(s, "token.create", s.tokenCreate)},
+		"token-rotate":   {wire.API("token", "rotate", "*"), act(s, "token.rotate", s.tokenRotate)},
+		"token-revoke":   {wire.API("token", "revoke", "*"), act(s, "token.revoke", s.tokenRevoke)},
+	}
+	if s.o.Audit != nil {
+		endpoints["audit-list"] = endpoint{wire.API("audit", "list", "*"), handle(s, s.o.Audit.List)}
 	}
 	if s.o.Authority != nil {
 		maps.Copy(endpoints, s.userEndpoints())

@@ -26,8 +26,8 @@ type UserAdded struct {
 func (s *Server) userEndpoints() map[string]endpoint {
 	return map[string]endpoint{
 		"user-list":   {wire.API("user", "list", "*"), handleFrom(s, s.userList)},
-		"user-add":    {wire.API("user", "add", "*"), handleFrom(s, s.userAdd)},
-		"user-revoke": {wire.API("user", "revoke", "*"), handleFrom(s, s.userRevoke)},
+		"user-add":    {wire.API("user", "add", "*"), act(s, "user.add", s.userAdd)},
+		"user-revoke": {wire.API("user", "revoke", "*"), act(s, "user.revoke", s.userRevoke)},
 	}
 }
 

@@ -58,6 +58,7 @@ func (k *Keys) claims(r Role) (*jwt.AccountClaims, error) {
 	if grants.Answer > 0 {
 		scope.Template.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: grants.Answer}
 	}
+	scope.Template.Pub.Deny.Add(grants.Except...)
 	ac.SigningKeys.AddScopedSigner(scope)
 	if r == RoleMaster {
 		ac.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}

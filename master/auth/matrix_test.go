@@ -92,6 +92,11 @@ func publishes() probes {
 		p["$JS.API.CONSUMER.DELETE."+stream+".schedule-results"] = masters
 		p["$JS.API.DIRECT.GET."+stream+".$KV.settings.peel-b"] = masters
 	}
+	for _, api := range []string{"STREAM.DELETE", "STREAM.PURGE", "STREAM.MSG.DELETE"} {
+		p["$JS.API."+api+".audit"] = nobody
+	}
+	p["$JS.API.STREAM.INFO.audit"], p["$JS.API.STREAM.MSG.GET.audit"], p["zester.audit.job.dispatch"] = masters, masters, masters
+	p[wire.API("audit", "list", "ann")], p[wire.API("audit", "list", "eve")], p[wire.API("audit", "list", "lee")] = ann, auditors, limited
 	for _, api := range []string{"INFO", "STREAM.NAMES", "STREAM.LIST", "ACCOUNT.PURGE.x", "META.LEADER.STEPDOWN"} {
 		p["$JS.API."+api] = masters
 	}

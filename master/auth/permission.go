@@ -36,6 +36,7 @@ type Grants struct {
 	Publish, Subscribe []string
 	// Answer is how long something heard may be answered, once, wherever its sender wants the answer; 0: it may not.
 	Answer time.Duration
+	Except []string // what may not be published although Publish covers it
 }
 
 // Permissions returns what a role may do, with "{{name()}}" where the name in the credential goes. It is the only
@@ -135,6 +136,9 @@ func masterGrants() Grants {
 			"zester.>", "$KV.>", "$JS.>",
 			"$SRV.>", // on which the service framework answers what runs where
 			RoleMaster.Inbox(self) + ".>",
+		},
+		Except: []string{
+			"$JS.API.STREAM.DELETE.audit", "$JS.API.STREAM.PURGE.audit", "$JS.API.STREAM.MSG.DELETE.audit",
 		},
 	}
 }

@@ -30,7 +30,7 @@ const LocalUser = "local"
 // A User is a person with a credential of the bus.
 type User struct {
 	Name      string    `json:"name"`
-	Role      Role      `json:"role"` // RoleOperator, RoleLimited or RoleAuditor
+	Role      Role      `json:"role"` // RoleOperator, RoleDirect, RoleLimited or RoleAuditor
 	Limits    Limits    `json:"limits,omitzero"`
 	Keys      []UserKey `json:"keys,omitempty"`
 	Created   time.Time `json:"created"`
@@ -73,7 +73,7 @@ func (u *User) State(now time.Time) string {
 // A UserRequest asks for a credential for a person, whose key was made elsewhere.
 type UserRequest struct {
 	Name   string        `json:"name"`
-	Role   Role          `json:"role"`   // RoleOperator or RoleAuditor; limits make of the first a RoleLimited
+	Role   Role          `json:"role"`   // RoleOperator, RoleDirect or RoleAuditor; limits make of the first a RoleLimited
 	Public string        `json:"public"` // the public half of the key
 	TTL    time.Duration `json:"ttl,omitempty"`
 	Limits Limits        `json:"limits,omitzero"`
@@ -92,10 +92,12 @@ func (q *UserRequest) check() error {
 		return errors.New("what was given is not the public key of a user")
 	case q.TTL < 0 || q.TTL > maxTTL:
 		return fmt.Errorf("the credential would end after %v: %v is the most", q.TTL, maxTTL)
-	case q.Role != RoleOperator && q.Role != RoleAuditor:
-		return fmt.Errorf("there is no role %.40q: there are operator and auditor", q.Role)
+	case q.Role != RoleOperator && q.Role != RoleDirect && q.Role != RoleAuditor:
+		return fmt.Errorf("there is no role %.40q: there are operator, direct and auditor", q.Role)
 	case limited && q.Role == RoleAuditor:
 		return errors.New("limits are for operators: auditors only read")
+	case limited && q.Role == RoleDirect:
+		return errors.New("limits are for operators: masters, which check them, are not asked by the role direct")
 	case limited:
 		q.Role = RoleLimited
 	}

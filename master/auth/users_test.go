@@ -272,6 +272,7 @@ func TestUsersThatCannotBeMade(t *testing.T) {
 			{auth.ErrUserInvalid, `"peel"`, func(q *auth.UserRequest) { q.Role = auth.RolePeel }},
 			{auth.ErrUserInvalid, "-1s", func(q *auth.UserRequest) { q.TTL = -time.Second }},
 			{auth.ErrUserInvalid, "only read", func(q *auth.UserRequest) { q.Role, q.Limits.Target = auth.RoleAuditor, "*" }},
+			{auth.ErrUserInvalid, "are not asked", func(q *auth.UserRequest) { q.Role, q.Limits.Target = auth.RoleDirect, "*" }},
 			{auth.ErrUserInvalid, `"[a"`, func(q *auth.UserRequest) { q.Limits.Functions = []string{"[a"} }},
 		} {
 			key, err := auth.MakeKey()

@@ -17,8 +17,8 @@ func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, e
 		d.counts.refused.Add(1)
 		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if r.allow != nil {
-		if err := r.allow(ctx, &r.spec); err != nil {
+	if r.from != nil && d.o.Allow != nil {
+		if err := d.o.Allow(ctx, *r.from, &r.spec); err != nil {
 			d.counts.refused.Add(1)
 			d.log.Warn("job refused", "jid", r.spec.JID, "user", r.user, "function", r.spec.Function, "targets", len(r.spec.Targets), "err", err)
 			return nil, nil, fmt.Errorf("cannot run job %s: %w", r.spec.JID, err)

@@ -47,6 +47,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -88,6 +89,7 @@ type Options struct {
 	AckWindow time.Duration
 	// Allow judges what comes over the bus; its error is [auth.ErrNotAllowed] where that is not allowed. Nil: everything is.
 	Allow func(ctx context.Context, from auth.Asker, spec *job.Spec) error
+	Audit *audit.Log   // gets what comes over the bus; nil: nothing is kept
 	Log   *slog.Logger // nil: nothing is logged
 }
 
@@ -111,7 +113,7 @@ type Dispatcher struct {
 type request struct {
 	spec   job.Spec
 	user   string
-	allow  func(ctx context.Context, spec *job.Spec) error // nil: it is allowed
+	from   *auth.Asker // nil: whoever submits it has judged it, and keeps account of it
 	answer func(*job.Job, error)
 }
 
@@ -189,11 +191,25 @@ func (d *Dispatcher) next(ctx, work context.Context, slots <-chan struct{}) {
 	case r := <-d.requests:
 		w, j, err := d.accept(work, r)
 		<-slots
+		d.account(work, &r, err)
 		r.answer(j, err)
 		if w != nil {
 			d.watch(ctx, work, w)
 		}
 	}
+}
+
+// account enters what came of a request of the bus into the audit log.
+func (d *Dispatcher) account(ctx context.Context, r *request, err error) {
+	if r.from != nil {
+		d.o.Audit.Write(ctx, Entry(&r.spec, err).By(*r.from))
+	}
+}
+
+// Entry is what the audit log tells of a dispatch that came to err.
+func Entry(spec *job.Spec, err error) audit.Entry {
+	e := audit.Entry{Action: "job.dispatch", Target: spec.TargetExpr, Function: spec.Function, JID: spec.JID, Count: len(spec.Targets)}
+	return e.Ended(err, errors.Is(err, auth.ErrNotAllowed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrTaken))
 }
 
 func (d *Dispatcher) refuseWaiting() {
@@ -245,10 +261,7 @@ func (d *Dispatcher) serve() (micro.Service, error) {
 // asked takes a request off the bus. The user is the last token of its subject, which the bus lets nobody else use.
 func (d *Dispatcher) asked(req micro.Request) {
 	from := auth.AskerOf(req.Subject(), nats.Header(req.Headers()))
-	r := request{user: from.User, answer: func(j *job.Job, err error) { d.respond(req, j, err) }}
-	if d.o.Allow != nil {
-		r.allow = func(ctx context.Context, spec *job.Spec) error { return d.o.Allow(ctx, from, spec) }
-	}
+	r := request{user: from.User, from: &from, answer: func(j *job.Job, err error) { d.respond(req, j, err) }}
 	msg := &nats.Msg{Subject: req.Subject(), Header: nats.Header(req.Headers()), Data: req.Data()}
 	if err := wire.Decode(msg, &r.spec); err != nil {
 		r.answer(nil, fmt.Errorf("%w: %w", ErrInvalid, err))

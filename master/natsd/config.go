@@ -103,3 +103,21 @@ func lastPerSubject(name, subject string) jetstream.StreamConfig {
 		AllowDirect:       true,
 	}
 }
+
+// auditBytes bounds the audit log on disk: some four million entries.
+const auditBytes = 1 << 30
+
+// auditLog can be added to, and nothing more: the server lets nobody remove an entry, and does not let that be changed.
+func auditLog(retention time.Duration) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:       StreamAudit,
+		Subjects:   []string{"zester.audit.>"},
+		MaxAge:     retention,
+		MaxBytes:   auditBytes,
+		Storage:    jetstream.FileStorage,
+		Discard:    jetstream.DiscardOld,
+		Duplicates: duplicates,
+		DenyDelete: true,
+		DenyPurge:  true,
+	}
+}

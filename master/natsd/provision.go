@@ -27,6 +27,7 @@ const (
 	StreamJobEvents = "job-events" // all that is said about jobs, for a week
 	StreamFacts     = "facts"      // the newest facts of each peel
 	StreamApplied   = "applied"    // the newest report of each peel on its settings
+	StreamAudit     = "audit"      // who did what
 )
 
 const (
@@ -35,11 +36,27 @@ const (
 	duplicates   = 2 * time.Minute  // in which a message with a known Nats-Msg-Id is not stored again
 )
 
+// AuditRetention is how long entries of the audit log are kept unless told.
+const AuditRetention = 400 * 24 * time.Hour
+
 // Provision makes the buckets and streams that are missing and brings the configuration of the others up to date,
 // with the given number of copies of each (1 on a single server, 3 on a cluster). It may be called by several
-// masters at once and at every start. An error names the stream and why the server refused.
+// masters at once and at every start. An error names the stream and why the server refused. For the audit log
+// [ProvisionAudit] says how long it is kept.
 func Provision(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	for _, c := range configs() {
+	return provision(ctx, js, replicas, configs())
+}
+
+// ProvisionAudit is Provision for the audit log, whose entries are kept for so long; 0: [AuditRetention].
+func ProvisionAudit(ctx context.Context, js jetstream.JetStream, replicas int, retention time.Duration) error {
+	if retention == 0 {
+		retention = AuditRetention
+	}
+	return provision(ctx, js, replicas, []jetstream.StreamConfig{auditLog(retention)})
+}
+
+func provision(ctx context.Context, js jetstream.JetStream, replicas int, all []jetstream.StreamConfig) error {
+	for _, c := range all {
 		c.Replicas = replicas
 		if err := createOrUpdate(ctx, js, c); err != nil {
 			return fmt.Errorf("cannot provision stream %s: %w", c.Name, err)

@@ -141,6 +141,9 @@ func (g *guard) middleware(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	ctx = huma.WithValue(ctx, tokenKey{}, token)
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		ctx = huma.WithValue(ctx, sourceKey{}, host)
+	}
 	if ctx.Operation().OperationID != eventsID {
 		limited, cancel := context.WithTimeout(ctx.Context(), answerTime)
 		defer cancel()
@@ -167,8 +170,15 @@ func (d *denial) write(w http.ResponseWriter) {
 
 type (
 	tokenKey   struct{}
+	sourceKey  struct{}
 	requestKey struct{}
 )
+
+// askerOf is of whom a request is that was admitted.
+func askerOf(ctx context.Context) auth.Asker {
+	from, _ := ctx.Value(sourceKey{}).(string)
+	return auth.Asker{User: tokenOf(ctx).User(), From: from}
+}
 
 // tokenOf is the token of a request that was admitted.
 func tokenOf(ctx context.Context) *auth.Token { return ctx.Value(tokenKey{}).(*auth.Token) }

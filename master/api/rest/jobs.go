@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -113,10 +114,11 @@ func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchO
 	case in.Body.Expect != 0 && n != in.Body.Expect:
 		return nil, huma.Error409Conflict(fmt.Sprintf("the target selects %d peels, %d were expected", n, in.Body.Expect))
 	}
-	if err := r.allow(ctx, token, spec.Function, spec.Targets); err != nil {
+	if err := r.allow(ctx, token, &spec); err != nil {
 		return nil, err
 	}
 	j, err := r.Dispatcher.Submit(ctx, spec, token.User())
+	r.Audit.Write(ctx, dispatch.Entry(&spec, err).By(askerOf(ctx)))
 	if err != nil {
 		return nil, dispatchError(err)
 	}
@@ -148,7 +150,7 @@ func (n *NewJob) spec() (job.Spec, error) {
 }
 
 // allow holds the limits of a token against a dispatch.
-func (r *routes) allow(ctx context.Context, token *auth.Token, function string, targets []target.PeelID) error {
+func (r *routes) allow(ctx context.Context, token *auth.Token, spec *job.Spec) error {
 	if token.Has(auth.ScopeAdmin) {
 		return nil
 	}
@@ -159,8 +161,9 @@ func (r *routes) allow(ctx context.Context, token *auth.Token, function string, 
 			return unavailable(fmt.Errorf("the limits of the token cannot be checked: %w", err))
 		}
 	}
-	if err := token.Limits.Allow(function, targets, within); err != nil {
-		r.s.log.Warn("job refused", "user", token.User(), "function", function, "targets", len(targets), "request", requestOf(ctx), "err", err)
+	if err := token.Limits.Allow(spec.Function, spec.Targets, within); err != nil {
+		r.s.log.Warn("job refused", "user", token.User(), "function", spec.Function, "targets", len(spec.Targets), "request", requestOf(ctx), "err", err)
+		r.Audit.Write(ctx, dispatch.Entry(spec, err).By(askerOf(ctx)))
 		return huma.Error403Forbidden(sentence(err))
 	}
 	return nil
@@ -280,10 +283,13 @@ func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error
 			return nil, answerError(err)
 		}
 		if j.User != token.User() {
-			return nil, huma.Error403Forbidden("the job is another's, and the token has not the scope admin")
+			err := huma.Error403Forbidden("the job is another's, and the token has not the scope admin")
+			r.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, true).By(askerOf(ctx)))
+			return nil, err
 		}
 	}
 	j, err := r.Dispatcher.Cancel(ctx, in.JID, token.User())
+	r.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, api.AnswerCode(err) != api.CodeUnavailable).By(askerOf(ctx)))
 	switch {
 	case errors.Is(err, dispatch.ErrEnded), errors.Is(err, dispatch.ErrCanceled):
 		return nil, huma.Error409Conflict(sentence(err))

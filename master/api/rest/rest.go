@@ -29,6 +29,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -62,6 +63,7 @@ type Backend struct {
 	JetStream  jetstream.JetStream
 	Store      *job.Store
 	Tokens     *auth.Tokens
+	Audit      *audit.Log // nil: nothing is kept
 	Questions  *api.Server
 	Dispatcher *dispatch.Dispatcher
 	Results    *results.Consumer

@@ -134,7 +134,8 @@ func start(t testing.TB, dir string, opts natsd.Options) *Bus {
 	b := &Bus{Keys: keys, t: t, opts: opts, url: "nats://in-process.invalid"}
 	t.Cleanup(b.end)
 	b.Start(t)
-	if err := natsd.Provision(t.Context(), b.JetStream(t), 1); err != nil {
+	js := b.JetStream(t)
+	if err := errors.Join(natsd.Provision(t.Context(), js, 1), natsd.ProvisionAudit(t.Context(), js, 1, 0)); err != nil {
 		t.Fatal(err)
 	}
 	return b

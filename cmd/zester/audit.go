@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
+)
+
+func (a *app) auditCommand() *cobra.Command {
+	return group("audit", "See who did what", a.auditListCommand())
+}
+
+// followEvery is how often --follow looks for more.
+const followEvery = time.Second
+
+func (a *app) auditListCommand() *cobra.Command {
+	q := audit.Query{}
+	var limit int
+	var since time.Duration
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List dispatches, cancels, changes of tokens, people and peels, and orders about sync, newest first",
+		Long: `list shows who did what, from where, and what came of it: done, refused or failed. The log can be added to by masters
+alone, and nobody can take anything out of it. --follow prints the newest entries, oldest first, and then what comes, until
+it is interrupted; as JSON an object a line.
+
+An action is a noun and a verb, such as job.dispatch, job.cancel, token.create, user.revoke or sync.approve; --action takes
+the noun too. Functions of the schedule are dispatched as all others are.`,
+		Args: words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 1 {
+				return usageError("cannot list %d entries: --limit is 1 or more", limit)
+			}
+			switch q.Result {
+			case "", audit.Done, audit.Refused, audit.Failed:
+			default:
+				return usageError("nothing comes to %q: there is done, refused and failed", q.Result)
+			}
+			if since > 0 {
+				q.Since = time.Now().Add(-since)
+			}
+			return a.withClient(func(client *api.Client) error {
+				entries, err := auditEntries(cmd.Context(), client, q, limit)
+				if err != nil || !follow {
+					return firstError(err, func() error { return a.showAudit(entries) })
+				}
+				slices.Reverse(entries)
+				return a.followAudit(cmd.Context(), client, q, entries)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&q.User, "user", "", "only what the `USER` did")
+	f.StringVar(&q.Action, "action", "", "only the `ACTION`, or all of a noun")
+	f.StringVar(&q.Target, "target", "", "only targets that contain the `TEXT`")
+	f.StringVar((*string)(&q.Result), "result", "", "only what was `RESULT`: done, refused or failed")
+	f.DurationVar(&since, "since", 0, "only of the last `TIME`, such as 12h")
+	f.IntVar(&limit, "limit", 50, "list `N` entries at most")
+	f.BoolVar(&follow, "follow", false, "go on with what comes")
+	return cmd
+}
+
+func firstError(err error, then func() error) error {
+	if err != nil {
+		return err
+	}
+	return then()
+}
+
+// auditEntries returns the newest entries, newest first.
+func auditEntries(ctx context.Context, client *api.Client, q audit.Query, limit int) ([]audit.Entry, error) {
+	entries := []audit.Entry{}
+	for {
+		q.Limit = limit - len(entries)
+		page, err := client.AuditList(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if entries = append(entries, page.Entries...); !page.More || len(entries) >= limit {
+			return entries, nil
+		}
+		q.Before = page.Next
+	}
+}
+
+// followAudit prints entries, oldest first, and then what comes.
+func (a *app) followAudit(ctx context.Context, client *api.Client, q audit.Query, entries []audit.Entry) error {
+	q.Follow = true
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for {
+		for i := range entries {
+			if err := a.showEntry(&entries[i]); err != nil {
+				return err
+			}
+			q.After = max(q.After, entries[i].Seq)
+		}
+		more := false
+		if entries = nil; ctx.Err() == nil {
+			page, err := client.AuditList(ctx, q)
+			if err != nil {
+				return err
+			}
+			entries, q.After, more = page.Entries, page.Next, page.More
+		}
+		if len(entries) > 0 || more {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func (a *app) showEntry(e *audit.Entry) error {
+	switch a.output {
+	case formJSON, formJSONL:
+		return encode(a.out, e, "", "")
+	case formYAML:
+		return encodeYAML(a.out, []*audit.Entry{e})
+	}
+	_, err := fmt.Fprintln(a.out, plain(strings.Join(auditRow(e), "  ")))
+	return err
+}
+
+func (a *app) showAudit(entries []audit.Entry) error {
+	t := table{header: []string{"TIME", "USER", "FROM", "ACTION", "ABOUT", "PEELS", "RESULT", "WHY"}}
+	for i := range entries {
+		t.add(auditRow(&entries[i])...)
+	}
+	return a.show(entries, t)
+}
+
+func auditRow(e *audit.Entry) []string {
+	about := strings.TrimSpace(e.Function + " " + e.Target)
+	if about == "" {
+		about = string(e.JID)
+	}
+	peels := "-"
+	if e.Count > 0 {
+		peels = strconv.Itoa(e.Count)
+	}
+	why := e.Reason
+	if e.LeftOut > 0 {
+		why = strings.TrimSpace(why + " (" + count(e.LeftOut, "refusal") + " before it left out)")
+	}
+	return []string{when(e.Time), e.User, or(e.From, "-"), e.Action, or(about, "-"), peels, string(e.Result), why}
+}

@@ -1,0 +1,151 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+// A Query asks for entries: the newest, or with After those that follow one.
+type Query struct {
+	After  uint64    `json:"after,omitempty"`  // entries later than this one, oldest first
+	Before uint64    `json:"before,omitempty"` // entries earlier than this one, newest first; 0: from the end
+	Follow bool      `json:"follow,omitempty"` // oldest first, also where After is 0
+	Limit  int       `json:"limit,omitempty"`  // entries; 0: 50, 500 at most
+	User   string    `json:"user,omitempty"`
+	Action string    `json:"action,omitempty"` // or its noun
+	Target string    `json:"target,omitempty"` // part of it
+	Result Result    `json:"result,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
+}
+
+// A Page is some entries. It may hold none and not be the last.
+type Page struct {
+	Entries []Entry `json:"entries"`
+	Next    uint64  `json:"next"` // After or Before of the page that follows
+	More    bool    `json:"more"` // there are entries that were not looked at yet
+}
+
+const (
+	pageDefault = 50
+	pageMost    = 500
+	lookAt      = 2000 // entries that are read for one page
+	readWait    = 5 * time.Second
+)
+
+func (q *Query) limit() int {
+	if q.Limit <= 0 {
+		return pageDefault
+	}
+	return min(q.Limit, pageMost)
+}
+
+func (q *Query) matches(e *Entry) bool {
+	noun, _, _ := strings.Cut(e.Action, ".")
+	return (q.User == "" || e.User == q.User) &&
+		(q.Action == "" || e.Action == q.Action || noun == q.Action) &&
+		strings.Contains(e.Target, q.Target) &&
+		(q.Result == "" || e.Result == q.Result) &&
+		(q.Since.IsZero() || !e.Time.Before(q.Since)) && (q.Until.IsZero() || e.Time.Before(q.Until))
+}
+
+// List returns a page of entries.
+func (l *Log) List(ctx context.Context, q Query) (*Page, error) {
+	page, err := l.list(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the audit log: %w", err)
+	}
+	return page, nil
+}
+
+func (l *Log) list(ctx context.Context, q Query) (*Page, error) {
+	s, err := l.js.Stream(ctx, stream)
+	if err != nil {
+		return nil, err
+	}
+	state := s.CachedInfo().State
+	if q.Follow || q.After > 0 {
+		first := max(q.After+1, state.FirstSeq)
+		last := min(state.LastSeq, first+lookAt-1)
+		page := &Page{Entries: []Entry{}, Next: max(q.After, last)}
+		err := l.read(ctx, first, last, func(e Entry) bool {
+			if q.matches(&e) {
+				page.Entries = append(page.Entries, e)
+			}
+			page.Next = e.Seq
+			return len(page.Entries) < q.limit()
+		})
+		page.More = page.Next < state.LastSeq
+		return page, err
+	}
+	last := state.LastSeq
+	if q.Before > 0 {
+		last = min(last, q.Before-1)
+	}
+	if last == 0 || last < state.FirstSeq {
+		return &Page{Entries: []Entry{}}, nil
+	}
+	first := max(state.FirstSeq, last-min(last, lookAt)+1)
+	page := &Page{Entries: []Entry{}, Next: first, More: first > state.FirstSeq}
+	err = l.read(ctx, first, last, func(e Entry) bool {
+		if q.matches(&e) {
+			page.Entries = append(page.Entries, e)
+		}
+		return true
+	})
+	slices.Reverse(page.Entries)
+	if n := q.limit(); len(page.Entries) > n {
+		page.Entries = page.Entries[:n]
+		page.Next, page.More = page.Entries[n-1].Seq, true
+	}
+	return page, err
+}
+
+// read calls take for the entries with these places, in their order, until it returns false.
+func (l *Log) read(ctx context.Context, first, last uint64, take func(Entry) bool) error {
+	if first > last {
+		return nil
+	}
+	c, err := l.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first,
+	})
+	if err != nil {
+		return err
+	}
+	messages, err := c.Messages(jetstream.PullMaxMessages(256))
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	ctx, cancel := context.WithTimeout(ctx, readWait)
+	defer cancel()
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return err
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return err
+		}
+		seq := meta.Sequence.Stream
+		if seq > last {
+			return nil
+		}
+		var e Entry
+		if err := canon.Unmarshal(m.Data(), &e); err != nil {
+			return errors.Join(fmt.Errorf("entry %d", seq), err)
+		}
+		if e.Seq = seq; !take(e) || seq == last || meta.NumPending == 0 {
+			return nil
+		}
+	}
+}
