@@ -199,13 +199,14 @@ type site struct {
 	js    jetstream.JetStream
 	store *job.Store
 	alice *nats.Conn
+	rest  func() // until nothing moves
 }
 
 func atSite(t *testing.T, f func(t *testing.T, s *site)) {
 	t.Helper()
 	dir := t.TempDir()
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
-		s := &site{t: t, bus: bus, dir: dir, js: bus.JetStream(t), alice: bus.Conn(t, auth.RoleOperator, "alice")}
+		s := &site{t: t, bus: bus, dir: dir, js: bus.JetStream(t), alice: bus.Conn(t, auth.RoleOperator, "alice"), rest: synctest.Wait}
 		var err error
 		if s.store, err = job.NewStore(t.Context(), s.js); err != nil {
 			t.Fatal(err)
@@ -399,6 +400,10 @@ func (s *site) history() map[wire.JID]*said {
 	all := map[wire.JID]*said{}
 	for left := stream.CachedInfo().State.Msgs; left > 0; left-- {
 		m, err := consumer.Next()
+		for errors.Is(err, nats.ErrNoResponders) { // a new consumer is not known to all servers of a cluster at once
+			time.Sleep(20 * time.Millisecond)
+			m, err = consumer.Next()
+		}
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -427,7 +432,7 @@ func (s *site) history() map[wire.JID]*said {
 // check fails the test unless all jobs have ended as they must. Late is how long after its deadline one may have.
 func (s *site) check(late time.Duration, jids ...wire.JID) {
 	s.t.Helper()
-	synctest.Wait()
+	s.rest()
 	active, err := s.store.ListActive(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)

@@ -41,11 +41,11 @@ var moments = []moment{
 	{"$KV.jobs.>", 5},
 }
 
-// at has f called once, at a moment.
-func (s *site) at(m moment, f func()) {
+// at has f called once, at a moment that comes before off is called.
+func (s *site) at(m moment, f func()) (off func()) {
 	s.t.Helper()
 	heard := 0
-	_, err := s.js.Conn().Subscribe(m.subject, func(*nats.Msg) {
+	sub, err := s.js.Conn().Subscribe(m.subject, func(*nats.Msg) {
 		if heard++; heard == m.n {
 			f()
 		}
@@ -56,6 +56,7 @@ func (s *site) at(m moment, f func()) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return func() { _ = sub.Unsubscribe() }
 }
 
 var long = flag.Bool("faults.long", false, "try every combination of faults and moments")

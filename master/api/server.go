@@ -126,7 +126,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := service.Stop(); err != nil && !s.nc.IsClosed() {
 		s.log.Warn("API service not stopped cleanly", "err", err)
 	}
-	s.receive()
+	wire.HandOver(s.nc, stopGrace)
 	s.mu.Lock()
 	s.stopped = true
 	close(s.questions)
@@ -140,22 +140,6 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) answer(ctx context.Context) {
 	for question := range s.questions {
 		question(ctx)
-	}
-}
-
-// receive returns when everything that was sent to this master before it stopped has been handed over.
-func (s *Server) receive() {
-	received := make(chan struct{})
-	err := s.nc.FlushTimeout(stopGrace)
-	if err == nil {
-		err = s.nc.Barrier(func() { close(received) })
-	}
-	if err != nil {
-		return
-	}
-	select {
-	case <-received:
-	case <-time.After(stopGrace):
 	}
 }
 

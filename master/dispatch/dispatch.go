@@ -58,9 +58,10 @@ import (
 const DefaultAckWindow = 5 * time.Second
 
 const (
-	acceptAtOnce = 32        // requests of people that are worked on
-	acceptQueue  = 256       // requests of people that wait
-	pendingBytes = 256 << 20 // acks and returns that were received and not looked at yet
+	acceptAtOnce = 32              // requests of people that are worked on
+	acceptQueue  = 256             // requests of people that wait
+	pendingBytes = 256 << 20       // acks and returns that were received and not looked at yet
+	handOverWait = 2 * time.Second // for what reached this master before the bus knew that it stops
 	stopGrace    = 5 * time.Second
 )
 
@@ -173,6 +174,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	defer time.AfterFunc(stopGrace, stop).Stop()
 	err = service.Stop()
+	wire.HandOver(d.o.Conn, handOverWait)
 	d.refuseWaiting()
 	working.Wait()
 	d.returns.close()

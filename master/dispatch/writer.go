@@ -22,7 +22,7 @@ const (
 	// writesAtOnce is how many returns are on their way to the bucket and not acknowledged.
 	writesAtOnce = 1024
 	bytesAtOnce  = 64 << 20
-	writeWait    = 5 * time.Second // for an acknowledgement, before the return is sent again
+	writeWait    = 2 * time.Second // for an acknowledgement, before the return is sent again
 )
 
 // A writer stores returns beside the callbacks that hear them, which hand over without waiting. It sends them to the

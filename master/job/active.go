@@ -61,7 +61,9 @@ func (s *Store) Deactivate(ctx context.Context, jid wire.JID) error {
 
 // ListActive reads the index. Its cost is that of the jobs that run, whatever the bucket holds besides.
 func (s *Store) ListActive(ctx context.Context) ([]Active, error) {
-	watch, err := s.jobs.Watch(ctx, activePrefix+"*", jetstream.IgnoreDeletes())
+	watch, err := patiently(ctx, func() (jetstream.KeyWatcher, error) {
+		return s.jobs.Watch(ctx, activePrefix+"*", jetstream.IgnoreDeletes())
+	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the index of active jobs: %w", err)
 	}

@@ -56,20 +56,27 @@ func (s *Store) replay(ctx context.Context, jid wire.JID, heard func(*nats.Msg))
 	case !errors.Is(err, jetstream.ErrMsgNotFound):
 		return err
 	}
-	consumer, err := s.events.CreateConsumer(ctx, c)
+	return drain(ctx, s.events, c, replayAtOnce, func(m jetstream.Msg, _ *jetstream.MsgMetadata) {
+		heard(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
+	})
+}
+
+// drain calls got for all that a consumer has to give, which is then deleted.
+func drain(ctx context.Context, stream jetstream.Stream, c jetstream.ConsumerConfig, atOnce int, got func(jetstream.Msg, *jetstream.MsgMetadata)) error {
+	consumer, err := stream.CreateConsumer(ctx, c)
 	if err != nil {
 		return err
 	}
 	name := consumer.CachedInfo().Name
 	defer func() {
 		if ctx.Err() == nil {
-			_ = s.events.DeleteConsumer(ctx, name) // else the server forgets it
+			_ = stream.DeleteConsumer(ctx, name) // else the server forgets it
 		}
 	}()
 	if consumer.CachedInfo().NumPending == 0 {
 		return nil
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(replayAtOnce))
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(atOnce))
 	if err != nil {
 		return err
 	}
@@ -83,7 +90,7 @@ func (s *Store) replay(ctx context.Context, jid wire.JID, heard func(*nats.Msg))
 		if err != nil {
 			return err
 		}
-		heard(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
+		got(m, meta)
 		if meta.NumPending == 0 {
 			return nil
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -42,11 +41,11 @@ const (
 	listBatch    = 64
 )
 
-// List reads a page of jobs, newest first by ID. It reads the keys of all jobs, but only the records that the page
-// needs, and not more than a bounded number of them. Jobs come without arguments, and with their targets only where
+// List reads a page of jobs, newest first by ID. It reads only the records that the page needs, and not more than a
+// bounded number of them. Jobs come without arguments, and with their targets only where
 // these are a handful.
 func (s *Store) List(ctx context.Context, q Query) (*Page, error) {
-	keys, err := s.keys(ctx, q.Before)
+	keys, err := s.index.older(ctx, q.Before, maxLooked+1)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list jobs: %w", err)
 	}
@@ -101,23 +100,6 @@ func listedSize(j *Job) int {
 		size += len(k) + len(v) + 8
 	}
 	return size
-}
-
-// keys returns the IDs of the jobs older than before, newest first.
-func (s *Store) keys(ctx context.Context, before wire.JID) ([]wire.JID, error) {
-	prefix := "$KV." + jobsBucket + "."
-	info, err := s.stream.Info(ctx, jetstream.WithSubjectFilter(prefix+"*"))
-	if err != nil {
-		return nil, err
-	}
-	keys := make([]wire.JID, 0, len(info.State.Subjects))
-	for subject := range info.State.Subjects {
-		if jid := wire.JID(subject[len(prefix):]); before == "" || jid < before {
-			keys = append(keys, jid)
-		}
-	}
-	slices.SortFunc(keys, func(a, b wire.JID) int { return strings.Compare(string(b), string(a)) })
-	return keys, nil
 }
 
 // readJobs reads records; one that has aged out since its key was read is nil.

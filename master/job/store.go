@@ -27,6 +27,7 @@ const (
 	returnsBucket = "job-returns"
 	returnsStream = "KV_" + returnsBucket
 	eventsStream  = "job-events"
+	recordPrefix  = "$KV." + jobsBucket + "." // of the subjects of records
 	activePrefix  = "active."
 	targetsPrefix = "targets."
 
@@ -41,12 +42,12 @@ const (
 	inFlight = 32 // reads of one page at a time
 )
 
-// A Store keeps records in the bucket jobs, returns in the bucket job-returns and what happened in the stream job-events. It holds no state, so its methods
-// may be called from several goroutines.
+// A Store keeps records in the bucket jobs, returns in the bucket job-returns and what happened in the stream job-events. It decides nothing on
+// what it remembers, and its methods may be called from several goroutines.
 type Store struct {
 	jobs, returns jetstream.KeyValue
-	stream        jetstream.Stream // of the bucket jobs
 	events        jetstream.Stream
+	index         index
 	js            jetstream.JetStream
 }
 
@@ -69,7 +70,7 @@ func NewStore(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the stream %s: %w", eventsStream, err)
 	}
-	return &Store{jobs: jobs, returns: returns, stream: stream, events: events, js: js}, nil
+	return &Store{jobs: jobs, returns: returns, events: events, js: js, index: index{stream: stream}}, nil
 }
 
 // Create writes a new record and sets j.Revision. If the ID is taken the error is [ErrExists]. After any other error
@@ -151,7 +152,7 @@ func (s *Store) get(ctx context.Context, jid wire.JID) (*Job, error) {
 	if _, err := wire.ParseJID(string(jid)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
-	entry, err := s.jobs.Get(ctx, string(jid))
+	entry, err := s.entry(ctx, string(jid))
 	if err != nil {
 		return nil, orElse(err, jetstream.ErrKeyNotFound, ErrNotFound)
 	}
@@ -167,6 +168,10 @@ func (s *Store) get(ctx context.Context, jid wire.JID) (*Job, error) {
 		j.Deadline = j.Created.Add(j.Timeout)
 	}
 	return j, nil
+}
+
+func (s *Store) entry(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
+	return patiently(ctx, func() (jetstream.KeyValueEntry, error) { return s.jobs.Get(ctx, key) })
 }
 
 func encode(j *Job) ([]byte, error) {
@@ -209,7 +214,7 @@ func (s *Store) createTargets(ctx context.Context, j *Job) error {
 func (s *Store) readTargets(ctx context.Context, j *Job) ([]target.PeelID, error) {
 	var all []target.PeelID
 	for n := 0; len(all) < j.TargetCount; n++ {
-		entry, err := s.jobs.Get(ctx, targetsKey(j.JID, n))
+		entry, err := s.entry(ctx, targetsKey(j.JID, n))
 		if err != nil {
 			return nil, fmt.Errorf("its targets: %w", err)
 		}

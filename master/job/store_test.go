@@ -202,7 +202,7 @@ func TestTheIndexHoldsWhatIsActive(t *testing.T) {
 }
 
 // at makes an ID of a second; the rest is random, as in real ones.
-func at(t *testing.T, when time.Time) wire.JID {
+func at(t testing.TB, when time.Time) wire.JID {
 	t.Helper()
 	id, err := ksuid.NewRandomWithTime(when)
 	if err != nil {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -30,4 +31,21 @@ func Answer(nc *nats.Conn, req micro.Request, data []byte, code string, err erro
 		answer.Header.Set(micro.ErrorCodeHeader, code)
 	}
 	return nc.PublishMsg(answer)
+}
+
+// HandOver returns when everything has been given to its handlers that the bus sent to subscriptions which have just
+// ended, at the latest after wait. The bus sends to them until it knows.
+func HandOver(nc *nats.Conn, wait time.Duration) {
+	handed := make(chan struct{})
+	err := nc.FlushTimeout(wait)
+	if err == nil {
+		err = nc.Barrier(func() { close(handed) })
+	}
+	if err != nil {
+		return // the bus is away, and sends nothing
+	}
+	select {
+	case <-handed:
+	case <-time.After(wait):
+	}
 }

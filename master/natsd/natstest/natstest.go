@@ -2,7 +2,7 @@
 // all buckets and streams made.
 //
 // In a [Bubble] time is fake, so what waits takes no time: expiries, heartbeats, retention, reconnects. The server
-// then has no sockets. [Listen] is for what needs them. Connections made here close when the test ends, and inside
+// then has no sockets. [Listen] is for what needs them, and [ListenCluster] for what a cluster does when it loses a server. Connections made here close when the test ends, and inside
 // the bubble. A refused publish or subscription fails the test, because to the code under test it would look like
 // silence; give an error handler of your own to try what is refused.
 package natstest
@@ -267,16 +267,7 @@ func (b *Bus) InProcessConn() (net.Conn, error) {
 // inbox prefix that goes with it, and the way to the server. They set the error handler.
 func (b *Bus) Options(role auth.Role, name string) []nats.Option {
 	b.t.Helper()
-	creds, err := b.Keys.Creds(role, name, 0)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	opts := []nats.Option{
-		nats.Name(name),
-		nats.UserCredentialBytes(creds),
-		nats.CustomInboxPrefix(role.Inbox(name)),
-		nats.ErrorHandler(b.refused),
-	}
+	opts := dialOptions(b.t, b.Keys, role, name, b.refused)
 	if b.opts.DontListen {
 		opts = append(opts, nats.InProcessServer(b))
 	}
@@ -286,8 +277,27 @@ func (b *Bus) Options(role auth.Role, name string) []nats.Option {
 func (b *Bus) refused(nc *nats.Conn, _ *nats.Subscription, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.ended && errors.Is(err, nats.ErrPermissionViolation) {
-		b.t.Errorf("%s: %v", nc.Opts.Name, err)
+	reportRefusal(b.t, b.ended, nc, err)
+}
+
+func dialOptions(t testing.TB, keys *auth.Keys, role auth.Role, name string, failed nats.ErrHandler) []nats.Option {
+	t.Helper()
+	creds, err := keys.Creds(role, name, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []nats.Option{
+		nats.Name(name),
+		nats.UserCredentialBytes(creds),
+		nats.CustomInboxPrefix(role.Inbox(name)),
+		nats.ErrorHandler(failed),
+	}
+}
+
+// reportRefusal fails a test that has not ended if the bus refuses what somebody does.
+func reportRefusal(t testing.TB, ended bool, nc *nats.Conn, err error) {
+	if !ended && errors.Is(err, nats.ErrPermissionViolation) {
+		t.Errorf("%s: %v", nc.Opts.Name, err)
 	}
 }
 

@@ -1,0 +1,155 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/segmentio/ksuid"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+const (
+	indexAtOnce = 4096             // keys on their way
+	indexWait   = 60 * time.Second // for the first reading, of all keys
+)
+
+// An index holds the IDs of all records, so that a page of a list does not cost a look at every key. It follows the
+// bucket when it is asked, from where it has read to: the first time costs a few seconds for a million records, each
+// later one what was written since. It takes 32 bytes a record.
+type index struct {
+	stream  jetstream.Stream   // of the bucket jobs
+	reading singleflight.Group // who asks at the same time waits for one reading
+
+	mu      sync.Mutex
+	entries []indexed // by ID
+	created time.Time // of the stream that was read
+	first   uint64    // sequence of its first message, as it was seen last
+	next    uint64    // the sequence to read next
+}
+
+type indexed struct {
+	id  ksuid.KSUID
+	seq uint64 // of the last write that is known, which is before the first message when the record has aged out
+}
+
+func byID(a, b indexed) int { return ksuid.Compare(a.id, b.id) }
+
+// older returns the n newest IDs before one, the newest first; before may be empty.
+func (x *index) older(ctx context.Context, before wire.JID, n int) ([]wire.JID, error) {
+	if err := x.follow(ctx); err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	end := len(x.entries)
+	if id, err := ksuid.Parse(string(before)); err == nil {
+		end, _ = slices.BinarySearchFunc(x.entries, indexed{id: id}, byID)
+	} else if before != "" {
+		return nil, fmt.Errorf("%q is no job ID: %w", before, err)
+	}
+	jids := make([]wire.JID, 0, n)
+	for i := end - 1; i >= 0 && len(jids) < n; i-- {
+		jids = append(jids, wire.JID(x.entries[i].id.String()))
+	}
+	return jids, nil
+}
+
+// follow brings the index to the state of the bucket when it was called, or a later one.
+func (x *index) follow(ctx context.Context) error {
+	// A reading that somebody else has begun may have begun before; the second has not.
+	for range 2 {
+		info, err := patiently(ctx, func() (*jetstream.StreamInfo, error) { return x.stream.Info(ctx) })
+		if err != nil {
+			return err
+		}
+		if x.current(info) {
+			return nil
+		}
+		read := x.reading.DoChan("", func() (any, error) {
+			// Who asked may leave, and finds the index ready when he asks again.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), indexWait)
+			defer cancel()
+			return nil, x.read(ctx)
+		})
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case done := <-read:
+			if done.Err != nil {
+				return done.Err
+			}
+		}
+	}
+	return nil
+}
+
+// current drops what has aged out, and reports whether nothing is to be read.
+func (x *index) current(info *jetstream.StreamInfo) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !info.Created.Equal(x.created) || info.State.LastSeq+1 < x.next {
+		x.entries, x.created, x.next, x.first = nil, info.Created, 1, 0 // made anew, or restored to what it was
+	}
+	if info.State.FirstSeq > x.first {
+		x.first = info.State.FirstSeq
+		x.entries = slices.DeleteFunc(x.entries, func(e indexed) bool { return e.seq < x.first })
+	}
+	return x.next > info.State.LastSeq
+}
+
+// read reads the keys that were written since the last time. One reading at a time.
+func (x *index) read(ctx context.Context) error {
+	x.mu.Lock()
+	c := jetstream.ConsumerConfig{
+		FilterSubject: recordPrefix + "*", HeadersOnly: true, AckPolicy: jetstream.AckNonePolicy,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: x.next,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: replayAbsent,
+	}
+	x.mu.Unlock()
+	if c.OptStartSeq == 1 {
+		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverLastPerSubjectPolicy, 0
+	}
+	info, err := x.stream.Info(ctx)
+	if err != nil {
+		return err
+	}
+	var read []indexed
+	err = drain(ctx, x.stream, c, indexAtOnce, func(m jetstream.Msg, meta *jetstream.MsgMetadata) {
+		if id, err := ksuid.Parse(strings.TrimPrefix(m.Subject(), recordPrefix)); err == nil {
+			read = append(read, indexed{id, meta.Sequence.Stream})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.next = info.State.LastSeq + 1
+	x.merge(read)
+	return nil
+}
+
+// merge is for who holds the lock. Almost all IDs that are new are newer than the others.
+func (x *index) merge(read []indexed) {
+	if len(read) == 0 {
+		return
+	}
+	from, _ := slices.BinarySearchFunc(x.entries, slices.MinFunc(read, byID), byID)
+	x.entries = append(x.entries, read...)
+	tail := x.entries[from:]
+	slices.SortStableFunc(tail, byID) // of one ID the last is the newest write
+	kept := tail[:0]
+	for i, e := range tail {
+		if i+1 == len(tail) || tail[i+1].id != e.id {
+			kept = append(kept, e)
+		}
+	}
+	x.entries = x.entries[:from+len(kept)]
+}

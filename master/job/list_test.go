@@ -1,0 +1,167 @@
+package job_test
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+var million = flag.Bool("job.million", false, "list a million jobs, which take a minute to write")
+
+// BenchmarkList lists the first page of many jobs: any, and those of a user who has few.
+func BenchmarkList(b *testing.B) {
+	counts := []int{10_000}
+	if *million {
+		counts = append(counts, 1_000_000)
+	}
+	for _, n := range counts {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			js := manyJobs(b, n)
+			s, err := job.NewStore(b.Context(), js)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Run("first", func(b *testing.B) { // of a master that has just begun
+				for b.Loop() {
+					s, err = job.NewStore(b.Context(), js)
+					if err == nil {
+						_, err = s.List(b.Context(), job.Query{})
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			for name, q := range map[string]job.Query{"any": {}, "of a user": {User: "rare"}} {
+				b.Run(name, func(b *testing.B) {
+					for b.Loop() {
+						if _, err := s.List(b.Context(), q); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// manyJobs is a bus with n jobs of the last days.
+func manyJobs(b *testing.B, n int) jetstream.JetStream {
+	bus := natstest.Listen(b)
+	js, err := jetstream.New(bus.Conn(b, auth.RoleMaster, "writer"), jetstream.WithPublishAsyncMaxPending(4096), jetstream.WithPublishAsyncTimeout(time.Minute))
+	if err != nil {
+		b.Fatal(err)
+	}
+	now := time.Now()
+	for i := range n {
+		j := claim("a")
+		j.JID = at(b, now.Add(-time.Duration(i)*500*time.Millisecond))
+		if j.Status = job.Complete; i%5000 == 0 {
+			j.User = "rare"
+		}
+		data, err := canon.Marshal(j)
+		if err == nil {
+			_, err = js.PublishMsgAsync(&nats.Msg{Subject: "$KV.jobs." + string(j.JID), Data: data}, jetstream.WithStallWait(time.Minute))
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	select {
+	case <-js.PublishAsyncComplete():
+	case <-time.After(time.Minute):
+		b.Fatal("not all jobs were written")
+	}
+	return js
+}
+
+func TestAListKnowsWhatWasWrittenSinceAndWhatIsGone(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		s, err := job.NewStore(t.Context(), js)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := js.Stream(t.Context(), "KV_jobs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := stream.CachedInfo().Config
+		c.MaxAge, c.Duplicates = 10*time.Minute, time.Minute // in place of days
+		if _, err := js.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		reads := 0
+		if _, err := js.Conn().Subscribe("$JS.API.CONSUMER.CREATE.KV_jobs.>", func(*nats.Msg) { reads++ }); err != nil {
+			t.Fatal(err)
+		}
+		want := func(wantReads int, jobs ...*job.Job) {
+			t.Helper()
+			all, _ := pages(t, s, job.Query{Limit: 2})
+			synctest.Wait()
+			if len(all) != len(jobs) || reads != wantReads {
+				t.Fatalf("%d jobs after %d readings, want %d after %d", len(all), reads, len(jobs), wantReads)
+			}
+			for i, j := range all {
+				if j.JID != jobs[i].JID || j.Status != jobs[i].Status {
+					t.Errorf("job %d is %s %s, want %s %s", i, j.JID, j.Status, jobs[i].JID, jobs[i].Status)
+				}
+			}
+		}
+		want(0)
+		var jobs []*job.Job // newest first
+		add := func(when time.Time) *job.Job {
+			j := claim("a")
+			j.JID = at(t, when)
+			jobs = append(jobs, create(t, s, j))
+			slices.SortFunc(jobs, func(a, b *job.Job) int { return strings.Compare(string(b.JID), string(a.JID)) })
+			return j
+		}
+		began := time.Now()
+		add(began.Add(2 * time.Second))
+		first := add(began)
+		add(began.Add(time.Second))
+		want(1, jobs...)
+		want(1, jobs...) // nothing has changed
+		add(began.Add(time.Minute))
+		add(began.Add(-time.Minute)) // asked for by a client whose clock is behind
+		want(2, jobs...)
+		time.Sleep(6 * time.Minute)
+		first.Status = job.Running
+		if err := s.Update(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		add(time.Now())
+		want(3, jobs...)
+		b.Restart(t)
+		time.Sleep(6 * time.Minute) // the others age out
+		jobs = slices.DeleteFunc(jobs, func(j *job.Job) bool { return j != first && j.Created.Equal(began) })
+		want(3, jobs...)
+		if err := js.DeleteStream(t.Context(), "KV_jobs"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.List(t.Context(), job.Query{}); err == nil {
+			t.Error("a bucket that is away has no jobs")
+		}
+		if err := natsd.Provision(t.Context(), js, 1); err != nil {
+			t.Fatal(err)
+		}
+		jobs = nil
+		want(3)
+		add(time.Now())
+		want(4, jobs...)
+	})
+}

@@ -1,0 +1,271 @@
+package natstest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+)
+
+// members is how many servers a cluster has, and how many copies there are of each stream.
+const members = 3
+
+// settleWait is how long a cluster may take to find its leaders.
+const settleWait = 30 * time.Second
+
+// A Cluster is three servers that share all streams, in real time and on loopback.
+type Cluster struct {
+	Keys *auth.Keys
+
+	t    testing.TB
+	opts [members]*server.Options
+
+	mu      sync.Mutex
+	servers [members]*server.Server // nil while stopped
+	ended   bool
+}
+
+// ListenCluster runs a cluster on ports that the kernel chose, with all buckets and streams.
+func ListenCluster(t testing.TB) *Cluster {
+	t.Helper()
+	dir := t.TempDir()
+	keys, err := auth.Open(filepath.Join(dir, "keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{Keys: keys, t: t}
+	t.Cleanup(c.end)
+	ports := reserve(t, 2*members)
+	var routes []*url.URL
+	for _, port := range ports[:members] {
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", port)})
+	}
+	for i := range c.opts {
+		c.opts[i] = c.options(fmt.Sprintf("n%d", i), filepath.Join(dir, fmt.Sprint(i)))
+		c.opts[i].Port = ports[members+i]
+		c.opts[i].Cluster.Port = ports[i]
+		c.opts[i].Routes = routes
+	}
+	for i := range c.opts {
+		c.Start(i)
+	}
+	c.provision()
+	return c
+}
+
+func (c *Cluster) options(name, dir string) *server.Options {
+	trust := c.Keys.Trust()
+	operator, err := jwt.DecodeOperatorClaims(trust.Operator)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	resolver := &server.MemAccResolver{}
+	for public, token := range trust.Accounts {
+		if err := resolver.Store(public, token); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return &server.Options{
+		ServerName: name, Host: "127.0.0.1", NoSigs: true, NoLog: true,
+		JetStream: true, StoreDir: dir, DisableJetStreamBanner: true,
+		Cluster:          server.ClusterOpts{Name: "natstest", Host: "127.0.0.1"},
+		TrustedOperators: []*jwt.OperatorClaims{operator}, SystemAccount: trust.SystemAccount, AccountResolver: resolver,
+	}
+}
+
+// reserve has the kernel choose ports that nobody else is given while t runs. A socket that is bound and does not
+// listen keeps a port from being chosen again, and not from being listened to by who allows that, as the server does.
+func reserve(t testing.TB, n int) []int {
+	t.Helper()
+	ports := make([]int, n)
+	for i := range ports {
+		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Close(fd) })
+		if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+			t.Fatal(err)
+		}
+		name, err := syscall.Getsockname(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports[i] = name.(*syscall.SockaddrInet4).Port
+	}
+	return ports
+}
+
+// provision makes the streams as soon as the cluster has found its leader.
+func (c *Cluster) provision() {
+	c.t.Helper()
+	js, err := jetstream.New(c.Conn(c.t, auth.RoleMaster, "natstest"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(c.t.Context(), settleWait)
+	defer cancel()
+	for {
+		// Who asks before there is a leader gets no answer at all.
+		try, end := context.WithTimeout(ctx, 200*time.Millisecond)
+		_, err := js.AccountInfo(try)
+		end()
+		if err == nil {
+			err = natsd.Provision(ctx, js, members) // which the leader refuses until it knows the others
+		}
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// Start runs a server, which may have run before.
+func (c *Cluster) Start(i int) {
+	c.t.Helper()
+	o := *c.opts[i] // the server changes it
+	srv, err := server.NewServer(&o)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.mu.Lock()
+	c.servers[i] = srv
+	c.mu.Unlock()
+	srv.Start()
+	if !srv.ReadyForConnections(settleWait) {
+		c.t.Fatalf("server %d is not ready", i)
+	}
+}
+
+// Stop ends a server. Its clients go to the others.
+func (c *Cluster) Stop(i int) {
+	c.mu.Lock()
+	srv := c.servers[i]
+	c.servers[i] = nil
+	c.mu.Unlock()
+	if srv != nil {
+		srv.Shutdown()
+		srv.WaitForShutdown()
+	}
+}
+
+func (c *Cluster) end() {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	for i := range c.servers {
+		c.Stop(i)
+	}
+}
+
+// Settle waits until all streams have leaders, and servers that run and do not lead have all that is stored.
+func (c *Cluster) Settle(js jetstream.JetStream) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), settleWait)
+	defer cancel()
+	for names := js.StreamNames(ctx); ; {
+		for name := range names.Name() {
+			c.leader(ctx, js, name)
+		}
+		if err := names.Err(); err == nil {
+			return
+		} else if ctx.Err() != nil {
+			c.t.Fatal(err)
+		}
+		names = js.StreamNames(ctx)
+	}
+}
+
+// Leader waits until a stream has a leader and copies that are complete, and returns the number of the leader's server.
+func (c *Cluster) Leader(js jetstream.JetStream, stream string) int {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), settleWait)
+	defer cancel()
+	return c.leader(ctx, js, stream)
+}
+
+func (c *Cluster) leader(ctx context.Context, js jetstream.JetStream, stream string) int {
+	c.t.Helper()
+	for ctx.Err() == nil {
+		try, end := context.WithTimeout(ctx, 500*time.Millisecond)
+		s, err := js.Stream(try, stream)
+		end()
+		if err == nil && s.CachedInfo().Cluster != nil && !slices.ContainsFunc(s.CachedInfo().Cluster.Replicas, c.lags) {
+			for i, o := range c.opts {
+				if o.ServerName == s.CachedInfo().Cluster.Leader && c.runs(i) {
+					return i
+				}
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	c.t.Fatalf("stream %s has no leader, or copies that lag", stream)
+	return 0
+}
+
+// lags says whether a copy on a server that runs is not complete.
+func (c *Cluster) lags(copy *jetstream.PeerInfo) bool {
+	for i, o := range c.opts {
+		if o.ServerName == copy.Name && c.runs(i) {
+			return !copy.Current || copy.Lag > 0
+		}
+	}
+	return false
+}
+
+func (c *Cluster) runs(i int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.servers[i] != nil
+}
+
+// URL names all servers.
+func (c *Cluster) URL() string {
+	var all []string
+	for _, o := range c.opts {
+		all = append(all, fmt.Sprintf("nats://127.0.0.1:%d", o.Port))
+	}
+	return strings.Join(all, ",")
+}
+
+// Options are what a component needs to dial the cluster, as those of a [Bus].
+func (c *Cluster) Options(role auth.Role, name string) []nats.Option {
+	c.t.Helper()
+	return dialOptions(c.t, c.Keys, role, name, c.refused)
+}
+
+func (c *Cluster) refused(nc *nats.Conn, _ *nats.Subscription, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	reportRefusal(c.t, c.ended, nc, err)
+}
+
+// Conn connects as name in a role, and closes the connection when t ends.
+func (c *Cluster) Conn(t testing.TB, role auth.Role, name string) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(c.URL(), append(c.Options(role, name),
+		nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
