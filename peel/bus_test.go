@@ -2,10 +2,16 @@ package peel_test
 
 import (
 	"context"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -92,4 +98,149 @@ func TestAPeelEndsWhileAServerKeepsItWaiting(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// listen hears what the peel publishes on a subject.
+func (b *bench) listen(subject string) *nats.Subscription {
+	b.t.Helper()
+	sub, err := b.nc.SubscribeSync(subject)
+	if err == nil {
+		err = b.nc.Flush()
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return sub
+}
+
+func TestAPeelIsHeardEveryHalfMinute(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		sub := b.listen(wire.AllHeartbeats)
+		last, shortest, longest := time.Now(), time.Hour, time.Duration(0)
+		for i := range 100 {
+			msg, err := sub.NextMsg(time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if msg.Subject != wire.Heartbeat(id.Wire()) || len(msg.Data) > 0 {
+				t.Errorf("%s: %q", msg.Subject, msg.Data)
+			}
+			if now := time.Now(); i > 0 {
+				shortest, longest = min(shortest, now.Sub(last)), max(longest, now.Sub(last))
+			}
+			last = time.Now()
+		}
+		if shortest < 27*time.Second || longest > 33*time.Second || shortest == longest {
+			t.Errorf("heard every %v to %v", shortest, longest)
+		}
+	})
+}
+
+func TestFactsAndTheReportGoOutAgainAfterAReconnect(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		facts, applied := b.listen(wire.AllFacts), b.listen(wire.AllApplied)
+		time.Sleep(time.Hour)
+		for _, sub := range []*nats.Subscription{facts, applied} {
+			if n, _, err := sub.Pending(); err != nil || n > 0 {
+				t.Errorf("%s while nothing happens: %d, %v", sub.Subject, n, err)
+			}
+		}
+		b.bus.Restart(t)
+		time.Sleep(time.Minute)
+		msg, err := facts.NextMsg(time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f, err := wire.DecodeFacts(msg); err != nil || f.Facts["role"] != "web" {
+			t.Errorf("%v, %v", f, err)
+		}
+		if _, err := applied.NextMsg(time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWhatIsOwedHasANumberThatDuplicatesShare(t *testing.T) {
+	run(t, func(b *bench) {
+		b.give(1, "schedule:\n  beat: {module: test.ping, interval: 1h, run_on_start: true, return_job: true}\n")
+		runs, returns := b.listen(wire.AllScheduled), b.listen(wire.ReturnOf("*", "*"))
+		b.start()
+		r := b.ask(wire.Request{Function: "test.ping", Epoch: 1})
+		for sub, want := range map[*nats.Subscription]string{runs: string(b.reported().JID), returns: string(r.JID) + "." + id.Wire()} {
+			msg, err := sub.NextMsg(time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := msg.Header.Get(nats.MsgIdHdr); got != want {
+				t.Errorf("%s has the number %q, want %q", msg.Subject, got, want)
+			}
+		}
+	})
+}
+
+func TestARequestOfALaterProtocolIsRefusedByName(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		file := filepath.Join(b.dir, "never")
+		data, err := canon.Marshal(wire.Request{
+			JID: wire.NewJID(), Function: "cmd.run", Args: map[string]any{"command": "touch " + file}, Epoch: 1, V: wire.Version + 1,
+		})
+		if err == nil {
+			err = b.nc.Publish(wire.Cmd(id.Wire()), data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := b.returned(); r.Success || r.Outcome != wire.Rejected || r.Error != "rejected: version 2 of the protocol, this peel knows up to 1" {
+			t.Errorf("%+v", r)
+		}
+		if _, err := os.Stat(file); err == nil {
+			t.Error("it has run")
+		}
+	})
+}
+
+func TestBytesThatAreNoTextComeBackAsTheyWere(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		r := b.call("cmd.run", map[string]any{"command": `printf 'a\377\000b'; printf '\376' >&2; exit 4`})
+		m, _ := r.Data.(map[string]any)
+		if out, _ := m["stdout"].([]byte); string(out) != "a\xff\x00b" {
+			t.Errorf("stdout is %q", m["stdout"])
+		}
+		if out, _ := m["stderr"].([]byte); string(out) != "\xfe" || r.Error != "exit status 4" {
+			t.Errorf("stderr is %q, error %q", m["stderr"], r.Error)
+		}
+		if r := b.call("test.fail", map[string]any{"message": "\xff"}); r.Error != "\xff" {
+			t.Errorf("%q", r.Error)
+		}
+	})
+}
+
+func TestFilesAreTheirOwnersAlone(t *testing.T) {
+	run(t, func(b *bench) {
+		b.dir = filepath.Join(b.dir, "new")
+		b.start()
+		b.give(1, "secret: hunter2\n")
+		b.applied()
+		synctest.Wait()
+		b.stop()
+		seen := map[string]bool{}
+		err := filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err == nil && info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s has mode %v", path, info.Mode())
+			}
+			seen[d.Name()] = true
+			return err
+		})
+		if err != nil || !seen["settings"] || !seen["fence"] || !seen["outbox"] {
+			t.Errorf("%v, %v", seen, err)
+		}
+	})
 }
