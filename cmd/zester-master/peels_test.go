@@ -1,0 +1,175 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/examples"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// A stage is a site with one peel, whose requests the test hears.
+type stage struct {
+	*site
+	peel     *process
+	args     []string // of the peel
+	requests *nats.Subscription
+	marks    string // file to which commands of the test write
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{site: newSite(t, examples.Fleet())}
+	s.marks = s.path("marks")
+	s.daemon("zester-master", "--data-dir", "master", "--listen", "127.0.0.1:0").waitFor("master is ready")
+	var err error
+	if s.requests, err = s.streams().Conn().SubscribeSync(wire.Cmd("web-01")); err != nil {
+		t.Fatal(err)
+	}
+	s.args = []string{"zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(auth.RolePeel, "web-01")}
+	s.start()
+	return s
+}
+
+func (s *stage) start() {
+	s.t.Helper()
+	s.peel = s.daemon(s.args...)
+	s.peel.waitFor("bus is reached")
+	for c := s.client(); ; {
+		r, err := c.Resolve(s.t.Context(), "web-01")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if len(r.Peels) == 1 && len(r.Offline) == 0 {
+			break
+		}
+	}
+	s.zester(0, "web-01", "test.ping")
+}
+
+// kill ends the peel as a loss of power would.
+func (s *stage) kill() {
+	s.t.Helper()
+	s.peel.signal(syscall.SIGKILL)
+	s.peel.end()
+}
+
+// stopped waits until a process has got SIGSTOP.
+func (p *process) stopped() {
+	p.t.Helper()
+	for limit := time.Now().Add(patience); ; runtime.Gosched() {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+		if err != nil || time.Now().After(limit) {
+			p.t.Fatalf("%s is not stopped: %s, %v", p.name, stat, err)
+		}
+		if strings.Contains(string(stat), ") T ") {
+			return
+		}
+	}
+}
+
+// ask has somebody ask for a command and wait, and returns the request that the peel got.
+func (s *stage) ask(command string, timeout time.Duration) (asked *process, request *nats.Msg) {
+	s.t.Helper()
+	asked = s.daemon("zester", "--data-dir", s.path("master"), "--timeout", timeout.String(), "web-01", "cmd.run", "command="+command)
+	for {
+		msg, err := s.requests.NextMsg(patience)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if r, err := wire.DecodeRequest(msg); err == nil && r.Args["command"] == command {
+			return asked, msg
+		}
+	}
+}
+
+// again sends the peel a request once more, as a master does that has heard nothing, and returns when the peel has
+// answered it and all that it may have run because of it.
+func (s *stage) again(request *nats.Msg) {
+	s.t.Helper()
+	if err := s.streams().Conn().PublishMsg(&nats.Msg{Subject: request.Subject, Data: request.Data}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.peel.waitFor("request heard again, acknowledged and not run again")
+	s.zester(0, "web-01", "cmd.run", "command=echo behind it in the queue")
+}
+
+// marked is what commands have written.
+func (s *stage) marked() string {
+	s.t.Helper()
+	data, err := os.ReadFile(s.marks)
+	if err != nil && !os.IsNotExist(err) {
+		s.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func jidOf(t *testing.T, request *nats.Msg) wire.JID {
+	t.Helper()
+	r, err := wire.DecodeRequest(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.JID
+}
+
+// ended checks how a job looked to who waited for it, and what its record says.
+func (s *stage) ended(asked *process, request *nats.Msg, code int, status string) {
+	s.t.Helper()
+	if got := asked.end(); got != code {
+		s.t.Errorf("the command line ended with %d, want %d", got, code)
+	}
+	if out := s.zester(0, "job", "show", string(jidOf(s.t, request)), "-o", "json"); !strings.Contains(out, fmt.Sprintf("%q: %q", "status", status)) {
+		s.t.Errorf("job show:\n%s", out)
+	}
+}
+
+func TestAPeelThatIsKilledAfterItsFenceAndBeforeTheWorkDoesNotRunItLater(t *testing.T) {
+	s := newStage(t)
+	pipe := arrange(t)
+	hanging, _ := s.ask(fmt.Sprintf("echo runs > %s; sleep 600", pipe), 4*time.Second)
+	if _, ok := pipe.wait(t).says(); !ok {
+		t.Fatal("the command does not run")
+	}
+	asked, request := s.ask("echo ran >> "+s.marks, 4*time.Second)
+	s.peel.waitFor("request accepted", string(jidOf(t, request))) // and waits for the worker
+	s.kill()
+	s.start()
+	s.again(request)
+	s.ended(asked, request, 3, "timeout")
+	hanging.end()
+	if got := s.marked(); got != "" {
+		t.Errorf("it has run: %q", got)
+	}
+}
+
+func TestAPeelThatIsKilledBetweenTheWorkAndItsReturnDoesNotRunItAgain(t *testing.T) {
+	s := newStage(t)
+	// The command stops its peel, so that nobody reads what it came to.
+	asked, request := s.ask(fmt.Sprintf("echo ran >> %s; kill -STOP $PPID", s.marks), 4*time.Second)
+	s.peel.stopped()
+	s.kill()
+	s.start()
+	s.again(request)
+	s.ended(asked, request, 3, "timeout")
+	if got := s.marked(); got != "ran\n" {
+		t.Errorf("it has run: %q", got)
+	}
+}
+
+func TestTwoProcessesWithOneIDAreToldApart(t *testing.T) {
+	s := newStage(t)
+	other := s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.path("web-01.creds"))
+	if code := other.end(); code != 1 || !other.wrote("another process") {
+		t.Errorf("a second process on the same files ended with %d", code)
+	}
+	s.zester(0, "web-01", "test.ping")
+}
