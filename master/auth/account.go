@@ -137,11 +137,11 @@ func isDirect(s jwt.Subject) bool { return s.IsContainedIn(jwt.Subject(wire.Dire
 func said(r Role) []jwt.Subject { return anyName(Permissions(r).Publish) }
 
 // streams leave out what can be answered: inboxes, because answers come back by the service that was asked, and what is
-// asked directly.
+// asked directly. What a role says itself it hears in its own account.
 func streams(r Role) []jwt.Subject {
-	inbox := r.Inbox(self)
+	inbox, own := r.Inbox(self), said(r)
 	heard := slices.DeleteFunc(Permissions(r).Subscribe, func(s string) bool { return strings.HasPrefix(s, inbox) })
-	return slices.DeleteFunc(anyName(heard), isDirect)
+	return slices.DeleteFunc(anyName(heard), func(s jwt.Subject) bool { return isDirect(s) || slices.Contains(own, s) })
 }
 
 func anyName(grants []string) []jwt.Subject {

@@ -116,6 +116,7 @@ func senderSubjects() []func(string) string {
 func subscriptions() probes {
 	p := probes{
 		wire.CancelOf(jid): peels, wire.CancelOf("*"): peels,
+		wire.Heartbeat("peel-a"): peels, wire.Heartbeat("peel-b"): masters,
 		wire.Direct("peel-a", "*"): peels, wire.Direct("peel-a", "dan"): peels, wire.Direct("peel-b", "*"): masters, wire.Direct("*", "dan"): masters,
 		wire.AckOf("*", "*"): hearers, wire.ReturnOf("*", "*"): hearers, wire.ScheduledOf(jid, "*"): hearers, wire.ScheduledOf("*", "*"): hearers,
 		wire.StatusOf("*"): hearers, wire.DispatchOf("*"): masters,

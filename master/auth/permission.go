@@ -77,6 +77,7 @@ func peelGrants() Grants {
 			wire.Settings(self),
 			wire.CancelOf("*"),
 			wire.Direct(self, "*"),
+			wire.Heartbeat(self), // of another who uses the name
 			RolePeel.Inbox(self) + ".>",
 		},
 		Answer: wire.MaxDirect,

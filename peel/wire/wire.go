@@ -205,3 +205,14 @@ func Decode(msg *nats.Msg, v any) error {
 	}
 	return nil
 }
+
+// IsHeartbeat tells a heartbeat, which is empty but for what the server adds between accounts, from the server's
+// answers: anybody may direct those to any subject, but they have a payload or headers of their own.
+func IsHeartbeat(msg *nats.Msg) bool {
+	for name := range msg.Header {
+		if name != "Nats-Request-Info" {
+			return false
+		}
+	}
+	return len(msg.Data) == 0
+}

@@ -154,7 +154,7 @@ func (f *Feed) listen(ctx context.Context, sub *nats.Subscription) {
 		msg, err := sub.NextMsgWithContext(ctx)
 		switch {
 		case err == nil:
-			if isHeartbeat(msg) {
+			if wire.IsHeartbeat(msg) {
 				f.hear(wire.Sender(msg.Subject), time.Now())
 			}
 		case errors.Is(err, nats.ErrSlowConsumer):
@@ -162,18 +162,6 @@ func (f *Feed) listen(ctx context.Context, sub *nats.Subscription) {
 			return
 		}
 	}
-}
-
-// isHeartbeat tells a heartbeat, which is empty but for what the server adds
-// between accounts, from the server's answers: anybody may direct those to any
-// subject, but they have a payload or headers of their own.
-func isHeartbeat(msg *nats.Msg) bool {
-	for name := range msg.Header {
-		if name != "Nats-Request-Info" {
-			return false
-		}
-	}
-	return len(msg.Data) == 0
 }
 
 func (f *Feed) hear(wireID string, at time.Time) {
