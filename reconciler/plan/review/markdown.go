@@ -45,8 +45,12 @@ func (r *Review) Markdown() string {
 
 func (r Revision) markdown() string {
 	name := code(r.Name)
-	if len(r.Commit) >= 8 && r.Commit != r.Name {
-		name += " " + code(r.Commit[:8])
+	switch short := r.Commit[:min(len(r.Commit), 8)]; {
+	case short == "":
+	case strings.HasPrefix(r.Commit, r.Name):
+		name = code(short)
+	default:
+		name += " " + code(short)
 	}
 	if r.Subject != "" {
 		name += " " + escape(cut(r.Subject, 100))
