@@ -40,6 +40,8 @@ type bench struct {
 	poll time.Duration
 	keys gitrepo.Trust // that heads have to be signed by
 
+	identities []string // files
+
 	mu    sync.Mutex
 	peels map[target.PeelID]*actor
 
@@ -89,7 +91,7 @@ func (b *bench) startIn(store string) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	log := slog.New(slog.DiscardHandler)
-	r, err := New(Options{Repo: gitrepo.Options{URL: b.dir, Dir: store, Verify: b.keys}, Owner: "m1", Poll: b.poll, Log: log})
+	r, err := New(Options{Repo: gitrepo.Options{URL: b.dir, Dir: store, Verify: b.keys}, Owner: "m1", Poll: b.poll, Identities: b.identities, Log: log})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -46,6 +46,8 @@ type Config struct {
 	Hooks    []Hook        `yaml:"hooks"`           // where forges say that the branch moved
 	LogLevel slog.Level    `yaml:"log_level"`       // debug, info, warn or error; read again on SIGHUP
 	Audit    time.Duration `yaml:"audit_retention"` // how long the audit log is kept
+	// Identities are files of age identities, which open the secrets of the repo.
+	Identities []string `yaml:"identities"`
 }
 
 // REST is the part of master.yaml about HTTP. Its flags are --rest-listen and so on.
@@ -136,13 +138,16 @@ func (c *Config) sync(o *master.Options) error {
 		if len(c.Hooks) > 0 {
 			return errors.New("cannot hear webhooks without repo")
 		}
+		if len(c.Identities) > 0 {
+			return errors.New("cannot use identities without repo")
+		}
 		return nil
 	}
 	r, err := reconciler.New(reconciler.Options{
 		Repo: gitrepo.Options{
 			URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"), Verify: gitrepo.Trust(c.Verify), Log: o.Log,
 		},
-		Owner: o.ID, Poll: c.Poll, Log: o.Log,
+		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, Log: o.Log,
 		Steered: func(ctx context.Context, nc *nats.Conn, order reconciler.Order) { record(ctx, nc, order, o.Log) },
 	})
 	if err != nil {

@@ -92,6 +92,8 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		{"credential that is not there", func(c *Config) { c.NATS, c.Creds = "nats://bus", "/nowhere/creds" }, "/nowhere/creds"},
 		{"credential of another", func(c *Config) { c.NATS, c.Creds, c.ID = "nats://bus", creds, "m3" }, `master "m3" with the credential of "m2"`},
 		{"REST without a port", func(c *Config) { c.REST.Listen = "127.0.0.1" }, `"127.0.0.1"`},
+		{"identities that are not there", func(c *Config) { c.Repo, c.Identities = ".", []string{"/nowhere/age.txt"} }, "/nowhere/age.txt"},
+		{"identities without a repo", func(c *Config) { c.Identities = []string{"/nowhere/age.txt"} }, "without repo"},
 		{"port of REST", func(c *Config) { c.REST.Listen = "127.0.0.1:65536" }, "65536"},
 		{"certificate without a key", func(c *Config) { c.REST.Listen, c.REST.Cert = "127.0.0.1:0", "/nowhere/cert" }, "no key"},
 		{"certificate without an address", func(c *Config) { c.REST.Cert, c.REST.Key = "/nowhere/cert", "/nowhere/key" }, "without an address"},

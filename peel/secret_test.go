@@ -1,0 +1,236 @@
+package peel_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+const shown = "•••0123456789abcdef"
+
+// key is what the peel has told with its facts.
+func (b *bench) key() settings.Key {
+	b.t.Helper()
+	stream, err := b.bus.JetStream(b.t).Stream(b.t.Context(), "facts")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	msg, err := stream.GetLastMsgForSubject(b.t.Context(), wire.Fact(id.Wire()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var facts wire.Facts
+	if err := canon.Unmarshal(msg.Data, &facts); err != nil {
+		b.t.Fatal(err)
+	}
+	key, err := settings.ParseKey(facts.Key)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return key
+}
+
+// giveSecret publishes settings in which the word SECRET stands for a secret.
+func (b *bench) giveSecret(generation uint64, yaml, secret string, to settings.Key) {
+	b.t.Helper()
+	encode := func(text string) canon.Raw {
+		node, err := strictyaml.Parse("test.yaml", []byte(text))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		raw, err := canon.Marshal(node.Any())
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		return raw
+	}
+	open := encode(strings.ReplaceAll(yaml, "SECRET", shown))
+	doc := settings.Document{
+		V: settings.Version, Peel: id, Commit: "c0ffee", Generation: generation, Digest: settings.DigestOf(open), Settings: open,
+		Origins: map[string]settings.Origin{"beat": {File: "settings/a.yaml", Line: 7, Commit: "beef", Author: "Ada <ada@example.com>"}},
+	}
+	sealer, err := settings.NewSealer()
+	if err == nil {
+		err = sealer.Seal(&doc, encode(strings.ReplaceAll(yaml, "SECRET", secret)), to)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	revisions, err := settings.NewStore(b.bus.JetStream(b.t)).Publish(b.t.Context(), slices.Values([]settings.Write{{Document: &doc, Revision: b.rev}}))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.rev = revisions[id]
+	synctest.Wait()
+}
+
+const secretSchedule = `
+password: SECRET
+schedule:
+  beat:
+    module: test.echo
+    args: {text: "it is SECRET, not another"}
+    interval: 1h
+    run_on_start: true
+    return_job: true
+`
+
+// holds reports the first file below a directory that holds a text.
+func holds(t *testing.T, dir, text string) (found string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		if err == nil && bytes.Contains(data, []byte(text)) {
+			found = name
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestAFunctionHasTheSecretAndNobodyElse(t *testing.T) {
+	run(t, func(b *bench) {
+		ran := filepath.Join(t.TempDir(), "ran")
+		b.start()
+		b.giveSecret(1, "password: SECRET\nschedule:\n  beat:\n    module: cmd.run\n    interval: 1h\n    run_on_start: true\n    return_job: true\n"+
+			"    args: {command: 'printf %s \"$TOKEN\" > "+ran+"; echo \"it is $TOKEN\"; echo $TOKEN >&2', env: {TOKEN: SECRET}}\n", "hunter2-hunter2", b.key())
+		r := b.reported()
+		if got, err := os.ReadFile(ran); err != nil || string(got) != "hunter2-hunter2" {
+			t.Errorf("the command was given %q, %v", got, err)
+		}
+		text := fmt.Sprint(r)
+		if strings.Contains(text, "hunter2") || !strings.Contains(text, "it is "+shown) || r.Args["env"].(map[string]any)["TOKEN"] != shown {
+			t.Errorf("it reports %s", text)
+		}
+		for _, function := range []string{"settings.items", "schedule.list", "schedule.history"} {
+			args := map[string]any{}
+			if function == "schedule.history" {
+				args["entry"] = "beat"
+			}
+			if r := b.call(function, args); !r.Success || strings.Contains(fmt.Sprint(r), "hunter2") {
+				t.Errorf("%s: %+v", function, r)
+			}
+		}
+		if r := b.call("settings.get", map[string]any{"key": "password"}); r.Data.(map[string]any)["settings"] != shown {
+			t.Errorf("settings.get: %+v", r)
+		}
+		if r := b.call("cmd.run", map[string]any{"command": "cat " + ran}); !r.Success || strings.Contains(fmt.Sprint(r), "hunter2") {
+			t.Errorf("a command that prints the secret: %+v", r)
+		}
+		b.stop()
+		if file := holds(t, b.dir, "hunter2"); file != "" {
+			t.Errorf("%s holds the secret", file)
+		}
+		if strings.Contains(b.log.String(), "hunter2") {
+			t.Error("the log holds the secret")
+		}
+	})
+}
+
+func TestTheSnapshotOfSealedSettingsIsOpenedWithoutTheBus(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.giveSecret(1, secretSchedule, "hunter2", b.key())
+		b.lastApplied()
+		b.stop()
+		b.bus.Stop(t)
+		b.start()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		b.bus.Start(t)
+		time.Sleep(time.Minute)
+		r := b.reported()
+		if r.Commit != "beef" || !r.Success {
+			t.Errorf("%+v", r)
+		}
+		if r := b.call("settings.get", map[string]any{"key": "password"}); r.Data.(map[string]any)["settings"] != shown {
+			t.Errorf("settings.get: %+v", r)
+		}
+	})
+}
+
+func TestAChangedSecretKeepsTheTimer(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.giveSecret(1, secretSchedule, "hunter2", b.key())
+		if a := b.lastApplied(); a.Started != 1 {
+			t.Errorf("%+v", a)
+		}
+		b.giveSecret(2, strings.ReplaceAll(secretSchedule, "SECRET, not", "SECRET and not"), "hunter3", b.key())
+		if a := b.lastApplied(); a.Changed != 1 || a.Started != 0 {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+func TestSettingsSealedToAnotherAreReportedAndNotUsed(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		key := b.key()
+		b.giveSecret(1, secretSchedule, "hunter2", key)
+		b.lastApplied()
+		b.stop()
+		if err := os.Remove(filepath.Join(b.dir, "key")); err != nil {
+			t.Fatal(err)
+		}
+		b.start()
+		if b.key() == key {
+			t.Fatal("the new key is the old one")
+		}
+		a := b.lastApplied()
+		if a.Generation != 0 || len(a.Errors) != 1 || !strings.Contains(a.Errors[0], "they are sealed to the key "+string(key)) {
+			t.Errorf("%+v", a)
+		}
+		b.giveSecret(2, secretSchedule, "hunter2", b.key())
+		if a := b.lastApplied(); a.Generation != 2 || len(a.Errors) != 0 {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+func TestTheKeyIsTheOwnersAlone(t *testing.T) {
+	dir := t.TempDir()
+	o := peel.Options{ID: id, DataDir: dir}
+	if _, err := peel.New(o); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "key")
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if err := os.Chmod(file, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := peel.New(o); err == nil || !strings.Contains(err.Error(), "must be a file of mode 0600") {
+		t.Errorf("a key that others can read: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("SXNOKEY"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := peel.New(o); err == nil || strings.Contains(err.Error(), "SXNOKEY") || !strings.Contains(err.Error(), file) {
+		t.Errorf("a damaged key: %v", err)
+	}
+}
