@@ -13,6 +13,8 @@
 // [MaxReclaims] times is ended as failed, because it may be what kills them. A job that was ended by an owner who died
 // before it had told anybody is told.
 //
+// The clocks of masters need not agree: how much time a job has left is told by its record and by the bus's clock.
+//
 // Heartbeats, the index's keys and records are read from the leader of their stream.
 package reclaim
 
@@ -41,6 +43,9 @@ const (
 	deadMisses = 2 // looks in a row
 	askLimit   = 5 * time.Second
 
+	// sameClock is how far apart clocks may be that count as one: a heartbeat and a write take their time.
+	sameClock = time.Second
+
 	// unanswered is how long an entry of the index is kept that has no record. The record may be on its way: a master
 	// that was paused between the two writes goes on where it was.
 	unanswered = time.Hour
@@ -61,6 +66,7 @@ type Scanner struct {
 	log    *slog.Logger
 	beats  jetstream.KeyValue
 	misses map[string]int // looks in a row that found no heartbeat, by owner
+	ahead  time.Duration  // that the clock of this master is of the bus's, by its last heartbeat
 
 	started   time.Time
 	reclaimed atomic.Uint64
@@ -137,6 +143,9 @@ func (s *Scanner) beat(ctx context.Context) {
 func (s *Scanner) beatOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	_, err := s.beats.Put(ctx, s.o.Owner, nil)
+	now, err := time.Now().MarshalText()
+	if err == nil {
+		_, err = s.beats.Put(ctx, s.o.Owner, now)
+	}
 	return err
 }

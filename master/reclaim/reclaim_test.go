@@ -306,6 +306,35 @@ func TestACancelHoldsForWhoTakesTheJobOver(t *testing.T) {
 	})
 }
 
+func TestATakenOverJobHasTheTimeThatIsLeftWhateverItsOwnersClockSaid(t *testing.T) {
+	for _, ahead := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *system) {
+				m1 := s.master("m1")
+				s.peel("quick", 2*time.Minute)
+				s.peel("slow", time.Hour)
+				spec := ask(5*time.Minute, "quick", "slow")
+				j := s.submit(m1, spec)
+				until := j.Deadline
+				m1.kill()
+				// What is there now is what it would have written with a clock that is so far ahead.
+				j = s.record(spec.JID)
+				j.Created, j.Updated, j.Deadline, j.Sent = j.Created.Add(ahead), time.Now().Add(ahead), j.Deadline.Add(ahead), j.Sent.Add(ahead)
+				if err := s.store.Update(t.Context(), j); err != nil {
+					t.Fatal(err)
+				}
+				s.master("m2")
+				time.Sleep(time.Until(until) - 2*time.Second)
+				if j := s.record(spec.JID); j.Status != job.Running || j.Owner != "m2" {
+					t.Errorf("before the deadline: %+v", j)
+				}
+				time.Sleep(5 * time.Second)
+				s.ended(spec.JID, job.Partial)
+			})
+		})
+	}
+}
+
 func TestAnIndexThatNamesAnOwnerOfThePastIsCorrected(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		m1, m2 := s.master("m1"), s.master("m2")

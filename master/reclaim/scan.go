@@ -81,12 +81,16 @@ func (s *Scanner) dead(ctx context.Context, active []job.Active, counts bool) (m
 func (s *Scanner) beatsStill(ctx context.Context, owner string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	_, err := s.beats.Get(ctx, owner)
+	beat, err := s.beats.Get(ctx, owner)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("heartbeat of %s: %w", owner, err)
+	}
+	var sent time.Time
+	if owner == s.o.Owner && sent.UnmarshalText(beat.Value()) == nil {
+		s.ahead = sent.Sub(beat.Created())
 	}
 	return true, nil
 }
@@ -119,7 +123,8 @@ func (s *Scanner) reclaim(ctx context.Context, a job.Active) error {
 	if from != "" {
 		j.ReclaimCount++
 	}
-	j.Owner, j.Updated = s.o.Owner, time.Now()
+	s.setClock(j, time.Now())
+	j.Owner = s.o.Owner
 	j.Epoch = max(j.Epoch, j.Revision) + 1
 	if err := s.o.Store.Update(ctx, j); err != nil {
 		if errors.Is(err, job.ErrConflict) {
@@ -130,6 +135,20 @@ func (s *Scanner) reclaim(ctx context.Context, a job.Active) error {
 	s.reclaimed.Add(1)
 	s.log.Info("job reclaimed", "jid", j.JID, "from", from, "status", j.Status, "epoch", j.Epoch, "reclaims", j.ReclaimCount)
 	return s.o.Dispatcher.Resume(ctx, j)
+}
+
+// setClock brings the deadline of a job from the clock of the master that wrote its record to the own, whose time is now.
+// How much was left at the writing is in the record, and the bus knows how long ago that was.
+func (s *Scanner) setClock(j *job.Job, now time.Time) {
+	left := j.Deadline.Sub(j.Updated) - now.Add(-s.ahead).Sub(j.Written)
+	if j.Cancel != nil && j.Cancel.Time.Equal(j.Updated) {
+		left = time.Until(j.Deadline) // who canceled it has another clock, and it ends soon
+	}
+	if deadline := now.Add(left); deadline.Sub(j.Deadline).Abs() > sameClock {
+		s.log.Warn("the clock of a job's owner differs", "jid", j.JID, "owner", j.Owner, "by", j.Deadline.Sub(deadline).Round(sameClock))
+		j.Deadline = deadline
+	}
+	j.Updated = now
 }
 
 // retryable is of a claim that this very master could not dispatch, and has said so to who asked. He may ask again

@@ -130,6 +130,14 @@ func (g glob) literal() (string, bool) {
 	return "", false
 }
 
+// prefix is what all texts begin with that g matches.
+func (g glob) prefix() string {
+	if len(g.ops) == 0 {
+		return ""
+	}
+	return g.ops[0].text
+}
+
 // all reports whether g matches every text.
 func (g glob) all() bool { return len(g.ops) == 1 && g.ops[0].star() }
 

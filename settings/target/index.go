@@ -217,6 +217,30 @@ func (ix *Index) scan(f func(id string) bool) *roaring.Bitmap {
 	return roaring.BitmapOf(found...)
 }
 
+// scanPrefix is scan for an f that accepts nothing without the prefix. It looks at those IDs alone if the order is
+// known; to find it would cost more than to look at all.
+func (ix *Index) scanPrefix(prefix string, f func(id string) bool) *roaring.Bitmap {
+	known := ix.order.Load()
+	if known == nil {
+		return ix.scan(f)
+	}
+	order := *known
+	begin, _ := slices.BinarySearchFunc(order, prefix, func(slot uint32, prefix string) int {
+		return strings.Compare(string(ix.peels[slot].ID), prefix)
+	})
+	var found []uint32
+	for _, slot := range order[begin:] {
+		id := string(ix.peels[slot].ID)
+		if !strings.HasPrefix(id, prefix) {
+			break
+		}
+		if ix.members.Contains(slot) && f(id) {
+			found = append(found, slot)
+		}
+	}
+	return roaring.BitmapOf(found...)
+}
+
 // sorted returns all slots by ID.
 func (ix *Index) sorted() []uint32 {
 	if order := ix.order.Load(); order != nil {

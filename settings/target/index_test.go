@@ -298,6 +298,7 @@ func bigFacts(i int) Facts {
 	}
 }
 
+// BenchmarkSelect answers each form from the index, and beside it by a look at every peel.
 func BenchmarkSelect(b *testing.B) {
 	ix := bigIndex(100_000)
 	groups, _ := ParseGroups(map[string][]string{"g": {"web-* and G@os:debian"}})
@@ -317,6 +318,16 @@ func BenchmarkSelect(b *testing.B) {
 				n = len(ix.Select(e))
 			}
 			b.ReportMetric(float64(n), "peels")
+		})
+		b.Run(expr+" scan", func(b *testing.B) {
+			for b.Loop() {
+				n := 0
+				for i := range ix.peels {
+					if e.Match(ix.peels[i]) {
+						n++
+					}
+				}
+			}
 		})
 	}
 }

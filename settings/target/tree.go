@@ -260,6 +260,9 @@ func (t globTerm) set(ix *Index) *roaring.Bitmap {
 	if text, ok := t.glob.literal(); ok {
 		return listTerm{ids: []PeelID{PeelID(text)}}.set(ix)
 	}
+	if prefix := t.glob.prefix(); prefix != "" {
+		return ix.scanPrefix(prefix, t.glob.match)
+	}
 	return ix.scan(t.glob.match)
 }
 
