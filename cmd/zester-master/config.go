@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -9,22 +8,15 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master"
-	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth"
-	"github.com/seed-c01c3da5/zester/reconciler"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/webhook"
 )
 
 // Config is master.yaml. Every field that is no list can be given as a flag or a variable too.
@@ -42,6 +34,7 @@ type Config struct {
 	CA       string        `yaml:"ca"`              // file with the certificates that sign the external server's; empty: the system's
 	Replicas int           `yaml:"replicas"`        // of every bucket and stream on an external cluster
 	REST     REST          `yaml:"rest"`            // where programs ask over HTTP
+	Git      Git           `yaml:"git"`             // what it takes to reach the repo
 	Verify   Verify        `yaml:"verify"`          // by whose keys commits have to be signed
 	Hooks    []Hook        `yaml:"hooks"`           // where forges say that the branch moved
 	LogLevel slog.Level    `yaml:"log_level"`       // debug, info, warn or error; read again on SIGHUP
@@ -55,20 +48,6 @@ type REST struct {
 	Listen string `yaml:"listen"` // HOST:PORT; empty: nothing is served
 	Cert   string `yaml:"cert"`   // file with the certificate to show; empty: one that the master's own authority signs
 	Key    string `yaml:"key"`    // file with its key
-}
-
-// Verify is the part of master.yaml about signed commits. Its flags are --verify-ssh and --verify-openpgp.
-type Verify struct {
-	SSH     string `yaml:"ssh"`     // file of allowed signers; empty: no SSH key may sign
-	OpenPGP string `yaml:"openpgp"` // file of armored public keys; empty: no OpenPGP key may
-}
-
-// Hook is one address that a forge posts to, /hooks/NAME where REST is served.
-type Hook struct {
-	Name     string           `yaml:"name"`
-	Provider webhook.Provider `yaml:"provider"`
-	Repo     string           `yaml:"repo"`    // any URL of the repo on the forge; empty: the one that is followed
-	Secrets  []string         `yaml:"secrets"` // files; all of them hold
 }
 
 func defaults() daemon.Config {
@@ -92,6 +71,13 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.Creds, "creds", c.Creds, "read the credential for the external server from `FILE`")
 	fs.StringVar(&c.CA, "ca", c.CA, "check the external server against the certificates in `FILE`")
 	fs.IntVar(&c.Replicas, "replicas", c.Replicas, "keep `N` copies of every bucket and stream on an external cluster")
+	fs.StringVar(&c.Git.User, "git-user", c.Git.User, "reach the repo over https as the user `NAME`")
+	fs.StringVar(&c.Git.Password, "git-password", c.Git.Password, "reach the repo over https with the password or token in `FILE`")
+	fs.StringVar(&c.Git.Token, "git-token", c.Git.Token, "reach the repo over https with the bearer token in `FILE`")
+	fs.StringVar(&c.Git.CA, "git-ca", c.Git.CA, "check the repo's server against the certificates in `FILE` too")
+	fs.StringVar(&c.Git.Proxy, "git-proxy", c.Git.Proxy, "reach the repo by the proxy at `URL`")
+	fs.StringVar(&c.Git.SSHKey, "git-ssh-key", c.Git.SSHKey, "reach the repo over ssh with the private key in `FILE`")
+	fs.StringVar(&c.Git.KnownHosts, "git-known-hosts", c.Git.KnownHosts, "trust the ssh hosts in `FILE`")
 	fs.StringVar(&c.Verify.SSH, "verify-ssh", c.Verify.SSH, "take commits alone that are signed by the allowed signers in `FILE`")
 	fs.StringVar(&c.Verify.OpenPGP, "verify-openpgp", c.Verify.OpenPGP, "take commits alone that are signed by the OpenPGP keys in `FILE`")
 	daemon.DurationVar(fs, &c.Audit, "audit-retention", "keep the audit log for `TIME`")
@@ -130,52 +116,6 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 		}
 		return m.Run(ctx)
 	}}, nil
-}
-
-// sync fills in what brings the repo to the fleet, and what hears of pushes.
-func (c *Config) sync(o *master.Options) error {
-	if c.Repo == "" {
-		if len(c.Hooks) > 0 {
-			return errors.New("cannot hear webhooks without repo")
-		}
-		if len(c.Identities) > 0 {
-			return errors.New("cannot use identities without repo")
-		}
-		return nil
-	}
-	r, err := reconciler.New(reconciler.Options{
-		Repo: gitrepo.Options{
-			URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"), Verify: gitrepo.Trust(c.Verify), Log: o.Log,
-		},
-		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, Log: o.Log,
-		Steered: func(ctx context.Context, nc *nats.Conn, order reconciler.Order) { record(ctx, nc, order, o.Log) },
-	})
-	if err != nil {
-		return err
-	}
-	o.Services = append(o.Services, r.Run)
-	if len(c.Hooks) == 0 {
-		return nil
-	}
-	hooks := webhook.Options{Trigger: r.Moved, Log: o.Log}
-	for _, h := range c.Hooks {
-		hooks.Hooks = append(hooks.Hooks, webhook.Hook{
-			Name: h.Name, Provider: h.Provider, Repo: cmp.Or(h.Repo, c.Repo), Branch: c.Branch, Secrets: h.Secrets,
-		})
-	}
-	o.REST.Hooks, err = webhook.New(hooks)
-	return err
-}
-
-// record enters an order about what the fleet is given into the audit log.
-func record(ctx context.Context, nc *nats.Conn, o reconciler.Order, log *slog.Logger) {
-	js, err := jetstream.New(nc)
-	if err != nil {
-		log.Error("audit entry not stored", "action", "sync."+o.Verb, "subject", o.Subject, "err", err)
-		return
-	}
-	e := audit.Entry{Action: "sync." + o.Verb, Target: o.About}.Ended(o.Err, o.Refused)
-	audit.Open(js, log).Write(ctx, e.By(auth.AskerOf(o.Subject, o.Header)))
 }
 
 // bus fills in how the master reaches its bus.

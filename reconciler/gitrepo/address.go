@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -15,12 +16,20 @@ type address struct {
 	display string // without credentials and query
 	scheme  string // "http", "https", "ssh" or "file"
 	path    string // absolute directory of a local repository, else empty
+	host    string // and port, of a URL; "" otherwise
 	secrets []string
+	read    *[]string // secrets that were read from files
 }
 
 // parseAddress tells a URL, the short form host:path of ssh, and a local path
 // apart by the rules of git: a colon before the first slash means ssh.
 func parseAddress(raw string) (address, error) {
+	a, err := parseForm(raw)
+	a.read = new([]string)
+	return a, err
+}
+
+func parseForm(raw string) (address, error) {
 	if raw == "" || strings.ContainsFunc(raw, func(r rune) bool { return r < ' ' }) {
 		return address{}, fmt.Errorf("cannot use repository URL %q: empty or with control characters", cut(raw, 80))
 	}
@@ -40,7 +49,7 @@ func parseURL(raw string) (address, error) {
 	if err != nil {
 		return address{}, fmt.Errorf("cannot parse repository URL (%d characters): it is not a URL", len(raw))
 	}
-	a := address{raw: raw, scheme: strings.ToLower(u.Scheme)}
+	a := address{raw: raw, scheme: strings.ToLower(u.Scheme), host: u.Host}
 	if u.User != nil {
 		password, _ := u.User.Password()
 		a.secrets = append(a.secrets, password)
@@ -83,7 +92,7 @@ func (a address) key() string {
 
 // clean removes the credentials of the address from foreign text.
 func (a address) clean(s string) string {
-	for _, secret := range a.secrets {
+	for _, secret := range slices.Concat(a.secrets, *a.read) {
 		if len(secret) < 3 {
 			continue
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
-	"golang.org/x/crypto/ssh/knownhosts"
 )
 
 // maxForeign bounds what is repeated of a text that a remote sent.
@@ -120,11 +119,8 @@ func reasonOfServerText(text string) Reason {
 }
 
 func reasonOfSSH(err error) (Reason, string) {
-	if key, ok := errors.AsType[*knownhosts.KeyError](err); ok {
-		if len(key.Want) == 0 {
-			return HostKey, "the host key is not in known_hosts"
-		}
-		return HostKey, "the host key is not the one in known_hosts"
+	if key, ok := errors.AsType[*hostKeyError](err); ok {
+		return HostKey, key.Error()
 	}
 	text := err.Error()
 	switch {

@@ -47,7 +47,8 @@
 // looked at. Names that could leave a directory refuse the revision. The number
 // of entries, the depth of a tree, the size of a file, the length of what a
 // remote says in an error and the time that it may take are all bounded.
-// Credentials of a URL never show up in an error.
+// Credentials of a URL or of a file never show up in an error, and those of
+// a file are sent to the server that the URL names, encrypted, and to no other.
 //
 // # Signatures
 //

@@ -66,6 +66,9 @@ const (
 	// KeysUnreadable: the keys that may sign cannot be read; nothing is
 	// accepted meanwhile.
 	KeysUnreadable Reason = "KeysUnreadable"
+	// CredentialsUnreadable: a file with a credential or with certificates
+	// cannot be read.
+	CredentialsUnreadable Reason = "CredentialsUnreadable"
 	// TooLarge: a file, a tree or a history is over its limit.
 	TooLarge Reason = "TooLarge"
 )

@@ -33,6 +33,8 @@ type Options struct {
 	// Dir is the directory for the store. It is made when it is needed. Only
 	// one Repo at a time may use it for a URL.
 	Dir string
+	// Access says what it takes to reach the URL.
+	Access Access
 	// Verify says by which keys a head has to be signed.
 	Verify Trust
 	// Log hears of stores that are replaced; nil discards.
@@ -60,6 +62,13 @@ func Open(o Options) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.Access.check(a); err != nil {
+		return nil, err
+	}
+	if u, _ := o.Access.proxy(a.scheme); u != nil && u.User != nil {
+		password, _ := u.User.Password()
+		a.secrets = append(a.secrets, password)
+	}
 	branch := plumbing.NewBranchReferenceName(cmp.Or(o.Branch, "main"))
 	if err := branch.Validate(); err != nil {
 		return nil, fmt.Errorf("cannot follow branch %q: it is not a branch name", cut(o.Branch, maxName))
@@ -79,7 +88,7 @@ func Open(o Options) (*Repo, error) {
 	}
 	r := &Repo{
 		address: a,
-		source:  newSource(a),
+		source:  newSource(a, o.Access),
 		branch:  branch,
 		root:    root,
 		dir:     filepath.Join(o.Dir, a.key()+".git"),

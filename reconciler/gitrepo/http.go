@@ -38,11 +38,10 @@ type httpSource struct {
 	v2 string
 }
 
-func newHTTPSource(a address) *httpSource {
+func newHTTPSource(a address, x Access) *httpSource {
 	s := &httpSource{address: a}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
 	s.client = &http.Client{
-		Transport:     &gitOnly{address: a, next: transport},
+		Transport:     &gitOnly{address: a, way: way{access: x}},
 		CheckRedirect: discoveryOnly,
 	}
 	return s
@@ -240,14 +239,21 @@ func readListing(r io.Reader) ([]byte, error) {
 // into a message.
 type gitOnly struct {
 	address address
-	next    *http.Transport
+	way     way
 }
 
 // CloseIdleConnections is found by [http.Client.CloseIdleConnections].
-func (g *gitOnly) CloseIdleConnections() { g.next.CloseIdleConnections() }
+func (g *gitOnly) CloseIdleConnections() { g.way.close() }
 
 func (g *gitOnly) RoundTrip(req *http.Request) (*http.Response, error) {
-	res, err := g.next.RoundTrip(req)
+	next, err := g.way.current()
+	if err != nil {
+		return nil, errorf(CredentialsUnreadable, g.address.display, "%v", err)
+	}
+	if req, err = g.authorized(req); err != nil {
+		return nil, errorf(CredentialsUnreadable, g.address.display, "%v", err)
+	}
+	res, err := next.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
@@ -261,6 +267,22 @@ func (g *gitOnly) RoundTrip(req *http.Request) (*http.Response, error) {
 	_, _ = io.CopyN(io.Discard, res.Body, 4<<10) // a short body lets the connection be used again
 	_ = res.Body.Close()
 	return nil, g.refused(res)
+}
+
+// authorized adds the credential of a file to a request to the server that it
+// is for, and to no other that a redirect leads to.
+func (g *gitOnly) authorized(req *http.Request) (*http.Request, error) {
+	if req.URL.Host != g.address.host || req.URL.Scheme != g.address.scheme {
+		return req, nil
+	}
+	header, secrets, err := g.way.access.authorization()
+	if err != nil || header == "" {
+		return req, err
+	}
+	*g.address.read = secrets
+	req = req.Clone(req.Context())
+	req.Header.Set("Authorization", header)
+	return req, nil
 }
 
 // listing is the body of an answer that is read into memory, with an end.

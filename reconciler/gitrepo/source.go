@@ -14,7 +14,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
-	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
 )
 
 // source is where revisions come from: an http server, an ssh server or a
@@ -37,62 +36,15 @@ type fetch struct {
 	into   *store
 }
 
-func newSource(a address) source {
+func newSource(a address, x Access) source {
 	switch a.scheme {
 	case "file":
 		return &localSource{address: a}
 	case "ssh":
-		return &sshSource{address: a}
+		return &sshSource{address: a, access: x}
 	default:
-		return newHTTPSource(a)
+		return newHTTPSource(a, x)
 	}
-}
-
-// sshSource asks an ssh server, with the keys of the user's agent and the
-// user's known_hosts.
-type sshSource struct{ address address }
-
-func (s *sshSource) close() {}
-
-func (s *sshSource) resolve(ctx context.Context, branch plumbing.ReferenceName) (Hash, error) {
-	var tip Hash
-	err := s.session(ctx, func(sess transport.UploadPackSession) error {
-		refs, err := advertised(ctx, s.address, sess)
-		if err != nil {
-			return err
-		}
-		tip, err = pick(s.address, refs.References, branch)
-		return err
-	})
-	return tip, err
-}
-
-func (s *sshSource) fetch(ctx context.Context, f fetch) error {
-	return s.session(ctx, func(sess transport.UploadPackSession) error {
-		return uploadPack(ctx, s.address, sess, f)
-	})
-}
-
-// session runs do in one ssh connection, which is closed when ctx ends.
-func (s *sshSource) session(ctx context.Context, do func(transport.UploadPackSession) error) error {
-	ep, err := transport.NewEndpoint(s.address.raw)
-	if err != nil {
-		return errorf(NotFound, s.address.display, "not a URL: %s", s.address.clean(err.Error()))
-	}
-	dial, release := bindDial(ctx)
-	defer release()
-	ep.Proxy.URL = dial
-	sess, err := gitssh.NewClient(nil).NewUploadPackSession(ep, nil)
-	if err != nil {
-		return classify(ctx, s.address, err)
-	}
-	// Closing first ends the connection; only then the session has nothing
-	// left to wait for.
-	defer func() {
-		release()
-		_ = sess.Close()
-	}()
-	return do(sess)
 }
 
 func (s *httpSource) fetch(ctx context.Context, f fetch) error {

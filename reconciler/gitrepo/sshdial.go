@@ -39,8 +39,9 @@ func init() {
 }
 
 // bindDial returns a proxy URL whose connections live no longer than ctx and
-// end with release, which may be called more than once.
-func bindDial(ctx context.Context) (proxyURL string, release func()) {
+// end with release, which may be called more than once. They are made by the
+// proxy via, nil for that of the environment.
+func bindDial(ctx context.Context, via *url.URL) (proxyURL string, release func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	dials.Lock()
 	defer dials.Unlock()
@@ -50,7 +51,7 @@ func bindDial(ctx context.Context) (proxyURL string, release func()) {
 		inner, stop := context.WithCancel(inner)
 		defer stop()
 		defer context.AfterFunc(ctx, stop)()
-		conn, err := proxy.Dial(inner, network, addr)
+		conn, err := dialVia(inner, via, network, addr)
 		if err != nil {
 			return nil, err
 		}
@@ -63,6 +64,17 @@ func bindDial(ctx context.Context) (proxyURL string, release func()) {
 		defer dials.Unlock()
 		delete(dials.byID, id)
 	}
+}
+
+func dialVia(ctx context.Context, via *url.URL, network, addr string) (net.Conn, error) {
+	if via == nil {
+		return proxy.Dial(ctx, network, addr)
+	}
+	d, err := proxy.FromURL(via, proxy.Direct)
+	if err != nil {
+		return nil, err
+	}
+	return d.(proxy.ContextDialer).DialContext(ctx, network, addr)
 }
 
 // DialContext is what go-git calls.

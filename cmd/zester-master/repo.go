@@ -1,0 +1,92 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/reconciler"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/webhook"
+)
+
+// Git is the part of master.yaml about reaching the repo. Its flags are --git-user and so on. All but user and proxy are
+// files.
+type Git struct {
+	User       string `yaml:"user"`        // for basic authentication; empty: one that forges take with a token
+	Password   string `yaml:"password"`    // with the password or token for it
+	Token      string `yaml:"token"`       // with a bearer token
+	CA         string `yaml:"ca"`          // with certificates that count beside the system's
+	Proxy      string `yaml:"proxy"`       // URL; empty: what the environment says
+	SSHKey     string `yaml:"ssh_key"`     // with a private key; empty: the agent
+	KnownHosts string `yaml:"known_hosts"` // with the keys of hosts; empty: the user's
+}
+
+// Verify is the part of master.yaml about signed commits. Its flags are --verify-ssh and --verify-openpgp.
+type Verify struct {
+	SSH     string `yaml:"ssh"`     // file of allowed signers; empty: no SSH key may sign
+	OpenPGP string `yaml:"openpgp"` // file of armored public keys; empty: no OpenPGP key may
+}
+
+// Hook is one address that a forge posts to, /hooks/NAME where REST is served.
+type Hook struct {
+	Name     string           `yaml:"name"`
+	Provider webhook.Provider `yaml:"provider"`
+	Repo     string           `yaml:"repo"`    // any URL of the repo on the forge; empty: the one that is followed
+	Secrets  []string         `yaml:"secrets"` // files; all of them hold
+}
+
+// sync fills in what brings the repo to the fleet, and what hears of pushes.
+func (c *Config) sync(o *master.Options) error {
+	if c.Repo == "" {
+		if len(c.Hooks) > 0 {
+			return errors.New("cannot hear webhooks without repo")
+		}
+		if len(c.Identities) > 0 {
+			return errors.New("cannot use identities without repo")
+		}
+		return nil
+	}
+	r, err := reconciler.New(reconciler.Options{
+		Repo: gitrepo.Options{
+			URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"),
+			Access: gitrepo.Access(c.Git), Verify: gitrepo.Trust(c.Verify), Log: o.Log,
+		},
+		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, Log: o.Log,
+		Steered: func(ctx context.Context, nc *nats.Conn, order reconciler.Order) { record(ctx, nc, order, o.Log) },
+	})
+	if err != nil {
+		return err
+	}
+	o.Services = append(o.Services, r.Run)
+	if len(c.Hooks) == 0 {
+		return nil
+	}
+	hooks := webhook.Options{Trigger: r.Moved, Log: o.Log}
+	for _, h := range c.Hooks {
+		hooks.Hooks = append(hooks.Hooks, webhook.Hook{
+			Name: h.Name, Provider: h.Provider, Repo: cmp.Or(h.Repo, c.Repo), Branch: c.Branch, Secrets: h.Secrets,
+		})
+	}
+	o.REST.Hooks, err = webhook.New(hooks)
+	return err
+}
+
+// record enters an order about what the fleet is given into the audit log.
+func record(ctx context.Context, nc *nats.Conn, o reconciler.Order, log *slog.Logger) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		log.Error("audit entry not stored", "action", "sync."+o.Verb, "subject", o.Subject, "err", err)
+		return
+	}
+	e := audit.Entry{Action: "sync." + o.Verb, Target: o.About}.Ended(o.Err, o.Refused)
+	audit.Open(js, log).Write(ctx, e.By(auth.AskerOf(o.Subject, o.Header)))
+}
