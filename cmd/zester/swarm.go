@@ -27,7 +27,8 @@ A simulated peel is the real one without cmd.run and without the facts of its ho
 one is started as a process of its own too, and what it takes to do nothing is measured. Nothing is left behind.
 
 With --connect the bus is a server or cluster that you run, before the first master uses it: its accounts are those of
-the keys in --data-dir. A bus that keeps anything is refused, and what swarm makes on it is deleted at the end.`,
+the keys in --data-dir. A bus that keeps anything is refused, and what swarm makes on it is deleted at the end, but
+for the audit, which nobody can delete.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			exe, err := os.Executable()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -11,10 +12,12 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
 // External is a bus that somebody else runs. It has to be one that nobody uses yet: the peels of a swarm are given
-// settings and its master leads. What a swarm keeps on it is deleted at the end.
+// settings and its master leads. What a swarm keeps on it is deleted at the end, but for the audit, which no credential
+// can take from a bus.
 type External struct {
 	URL  string
 	CA   string // file with the certificates that it is checked against; empty: those of the system
@@ -94,12 +97,13 @@ func (r *run) onExternal(ctx context.Context, part func(context.Context) error) 
 	if err != nil {
 		return err
 	}
-	info, err := js.AccountInfo(ctx)
+	names, err := streams(ctx, js)
 	if err != nil {
 		return fmt.Errorf("cannot use the bus at %s: %w", e.URL, err)
 	}
-	if info.Streams > 0 {
-		return fmt.Errorf("cannot use the bus at %s: it keeps %d streams; a swarm needs one that nobody uses yet", e.URL, info.Streams)
+	if len(names) > 0 {
+		return fmt.Errorf("cannot use the bus at %s: it keeps %s; a swarm needs one that nobody uses yet",
+			e.URL, strings.Join(names, ", "))
 	}
 	defer func() {
 		if e := deleteStreams(context.WithoutCancel(ctx), js); err == nil {
@@ -109,15 +113,29 @@ func (r *run) onExternal(ctx context.Context, part func(context.Context) error) 
 	return part(ctx)
 }
 
-// deleteStreams deletes all streams.
+// streams are the names of what a bus keeps beside the audit.
+func streams(ctx context.Context, js jetstream.JetStream) (names []string, err error) {
+	lister := js.StreamNames(ctx)
+	for name := range lister.Name() {
+		if name != natsd.StreamAudit {
+			names = append(names, name)
+		}
+	}
+	return names, lister.Err()
+}
+
+// deleteStreams deletes what a swarm kept.
 func deleteStreams(ctx context.Context, js jetstream.JetStream) error {
 	ctx, cancel := context.WithTimeout(ctx, cleaning)
 	defer cancel()
-	names := js.StreamNames(ctx)
-	for name := range names.Name() {
+	names, err := streams(ctx, js)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
 		if err := js.DeleteStream(ctx, name); err != nil {
 			return fmt.Errorf("cannot delete stream %s of the swarm: %w", name, err)
 		}
 	}
-	return names.Err()
+	return nil
 }

@@ -72,8 +72,8 @@ func external(t *testing.T) *External {
 	return e
 }
 
-// streams are the names of what a bus keeps.
-func streams(t *testing.T, e *External) (names []string) {
+// kept are the names of what a bus keeps beside the audit.
+func kept(t *testing.T, e *External) []string {
 	t.Helper()
 	nc, err := dial(e.URL, e.CA, e.Keys, "observer")
 	if err != nil {
@@ -84,11 +84,8 @@ func streams(t *testing.T, e *External) (names []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lister := js.StreamNames(t.Context())
-	for name := range lister.Name() {
-		names = append(names, name)
-	}
-	if err := lister.Err(); err != nil {
+	names, err := streams(t.Context(), js)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return names
@@ -112,7 +109,7 @@ func TestABusThatSomebodyElseRunsIsMeasuredAndLeftEmpty(t *testing.T) {
 			t.Errorf("%s cannot be known of a bus elsewhere", f.Name)
 		}
 	}
-	if left := streams(t, e); len(left) > 0 {
+	if left := kept(t, e); len(left) > 0 {
 		t.Errorf("%v is left", left)
 	}
 }
@@ -132,12 +129,12 @@ func TestABusThatIsInUseIsRefusedAndNotTouched(t *testing.T) {
 	if err := natsd.Provision(t.Context(), js, 1); err != nil {
 		t.Fatal(err)
 	}
-	before := streams(t, e)
+	before := kept(t, e)
 	_, err = Run(t.Context(), Options{Peels: 10, External: e, Worker: workers(t), Out: t.Output()})
 	if err == nil || !strings.Contains(err.Error(), "a swarm needs one that nobody uses yet") {
 		t.Errorf("%v", err)
 	}
-	if after := streams(t, e); !slices.Equal(after, before) {
+	if after := kept(t, e); !slices.Equal(after, before) {
 		t.Errorf("%v of %v are left", after, before)
 	}
 }

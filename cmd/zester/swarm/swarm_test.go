@@ -28,7 +28,12 @@ func TestMain(m *testing.M) {
 	case len(os.Args) == 4 && os.Args[1] == serve:
 		err = serveBus(os.Args[2], os.Args[3])
 	default:
-		os.Exit(m.Run())
+		code := m.Run()
+		left, e := filepath.Glob(filepath.Join(cmp.Or(stateDir(), os.TempDir()), statePrefix()+"*"))
+		if e == nil && len(left) == 0 {
+			os.Exit(code)
+		}
+		err = fmt.Errorf("the swarms left %v, %v", left, e)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -52,9 +57,6 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 	report, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if left, err := filepath.Glob(filepath.Join(cmp.Or(stateDir(), os.TempDir()), statePrefix()+"*")); err != nil || len(left) > 0 {
-		t.Errorf("%v is left, %v", left, err)
 	}
 	for _, f := range report.Figures {
 		lost, timed := strings.Contains(f.Name, "lost"), f.Unit == "s" || f.Unit == "ms"
