@@ -12,13 +12,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The bucket lets a key live for 15 s. A holder renews every 5 s and gives up when it could not for 10 s, so it has
-// stopped before another can begin.
+// The bucket lets a key live for 15 s. A holder renews every 5 s, again each second where that fails, and gives up when
+// it could not for 10 s, so it has stopped before another can begin.
 const (
 	leaseKey    = "reconciler"
 	renewEvery  = 5 * time.Second
+	renewLimit  = renewEvery / 2
+	renewAgain  = time.Second
 	giveUpAfter = 10 * time.Second
 )
+
+var errTaken = errors.New("another master holds the lease")
 
 // A lease is the right to be the one reconciler of the fleet.
 type lease struct {
@@ -50,34 +54,33 @@ func (l *lease) acquire(ctx context.Context) (revision uint64, err error) {
 	}
 }
 
-// hold renews the lease until ctx ends or the lease is lost, and returns why it is lost. When ctx ends the key is
-// removed, so that another begins at once.
-func (l *lease) hold(ctx context.Context, revision uint64) error {
-	tick := time.NewTicker(renewEvery)
-	defer tick.Stop()
-	last := time.Now()
+// hold renews the lease until ctx ends or the lease is lost, and returns why it is lost. The revision is that of its
+// last write that is known.
+func (l *lease) hold(ctx context.Context, revision uint64) (uint64, error) {
+	last, wait := time.Now(), renewEvery
 	for {
 		select {
 		case <-ctx.Done():
-			l.release(context.WithoutCancel(ctx), revision)
-			return ctx.Err()
-		case <-tick.C:
+			return revision, ctx.Err()
+		case <-time.After(wait):
 		}
 		next, err := l.renew(ctx, revision)
 		switch {
 		case err == nil:
-			revision, last = next, time.Now()
+			revision, last, wait = next, time.Now(), renewEvery
 		case errors.Is(err, jetstream.ErrKeyExists):
-			return errors.New("another master holds the lease")
-		case time.Since(last) > giveUpAfter-renewEvery:
-			return fmt.Errorf("cannot renew the lease: %w", err)
+			return revision, errTaken
+		case time.Since(last)+renewAgain+renewLimit > giveUpAfter:
+			return revision, fmt.Errorf("cannot renew the lease: %w", err)
+		default:
+			wait = renewAgain
 		}
 	}
 }
 
 // renew writes the key again. After an error whose outcome is unknown the key may hold our own write.
 func (l *lease) renew(ctx context.Context, revision uint64) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, renewEvery/2)
+	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
 	next, err := l.kv.Update(ctx, leaseKey, []byte(l.term), revision)
 	if !errors.Is(err, jetstream.ErrKeyExists) {
@@ -92,7 +95,7 @@ func (l *lease) renew(ctx context.Context, revision uint64) (uint64, error) {
 // ours reports whether the key holds what this term wrote: a write whose outcome was not heard may have been made. The
 // name of the master alone would not tell, as another process may bear it.
 func (l *lease) ours(ctx context.Context) (revision uint64, ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, renewEvery/2)
+	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
 	entry, err := l.kv.Get(ctx, leaseKey)
 	if err != nil || string(entry.Value()) != l.term {
@@ -101,6 +104,7 @@ func (l *lease) ours(ctx context.Context) (revision uint64, ok bool) {
 	return entry.Revision(), true
 }
 
+// release removes the key as this term wrote it last, so that another begins at once.
 func (l *lease) release(ctx context.Context, revision uint64) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -37,7 +37,11 @@ func TestOneHoldsTheLeaseAtATime(t *testing.T) {
 		}
 		ctx, leave := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- first.hold(ctx, revision) }()
+		go func() {
+			last, err := first.hold(ctx, revision)
+			first.release(t.Context(), last)
+			ended <- err
+		}()
 
 		got := make(chan time.Time, 1)
 		go func() {
@@ -87,11 +91,36 @@ func TestAHolderWithoutTheBusStopsBeforeAnotherBegins(t *testing.T) {
 		}
 		began := time.Now()
 		b.Stop(t)
-		if err := l.hold(t.Context(), revision); err == nil || errors.Is(err, context.Canceled) {
+		if _, err := l.hold(t.Context(), revision); err == nil || errors.Is(err, context.Canceled) {
 			t.Errorf("the holder ended with %v", err)
 		}
 		if held := time.Since(began); held > 15*time.Second {
 			t.Errorf("the holder went on for %v", held)
+		}
+	})
+}
+
+func TestAHolderOutlastsARestartOfTheBus(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		l := newLease(t, b, "m1")
+		revision, err := l.acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := l.hold(ctx, revision)
+			ended <- err
+		}()
+		time.Sleep(renewEvery - time.Second)
+		b.Stop(t)
+		time.Sleep(2 * time.Second)
+		b.Start(t)
+		time.Sleep(time.Minute)
+		leave()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the holder ended with %v", err)
 		}
 	})
 }

@@ -149,18 +149,24 @@ func (r *Reconciler) Moved() error {
 
 // office runs serve for as long as the lease is held, and gives the lease back after serve has ended.
 func (r *Reconciler) office(ctx context.Context, l *lease, revision uint64, serve func(context.Context) error) error {
-	held, release := context.WithCancel(context.WithoutCancel(ctx))
+	held, leave := context.WithCancel(context.WithoutCancel(ctx))
 	term, stop := context.WithCancelCause(ctx)
 	lost := make(chan error, 1)
 	go func() {
-		err := l.hold(held, revision)
+		var err error
+		revision, err = l.hold(held, revision)
 		stop(err)
 		lost <- err
 	}()
 	err := serve(term)
 	stop(nil)
-	release()
-	if cause := <-lost; !errors.Is(cause, context.Canceled) {
+	leave()
+	cause := <-lost
+	if errors.Is(cause, errTaken) {
+		return cause
+	}
+	l.release(context.WithoutCancel(ctx), revision)
+	if !errors.Is(cause, context.Canceled) {
 		return cause
 	}
 	return err

@@ -331,6 +331,22 @@ func TestDispatchWaitsForAMasterThatIsAboutToCome(t *testing.T) {
 	})
 }
 
+func TestQuestionsWaitForAMasterThatIsAboutToCome(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		c := s.client(auth.RoleOperator, "alice")
+		started := make(chan struct{})
+		go func() {
+			defer close(started)
+			time.Sleep(3 * time.Second)
+			s.master("m1")
+		}()
+		if jobs, err := c.JobActive(t.Context()); err != nil || len(jobs.Jobs) != 0 {
+			t.Errorf("%+v, %v", jobs, err)
+		}
+		<-started
+	})
+}
+
 func TestSyncIsAskedWhereItIsServed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		nc := s.bus.Conn(t, auth.RoleMaster, "m1")

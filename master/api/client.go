@@ -20,7 +20,9 @@ const (
 	connectWait  = 5 * time.Second
 	answerWait   = 10 * time.Second
 	syncWait     = 150 * time.Second // for an attempt to fetch, compile and publish
-	dispatchTry  = 5
+	unheardWait  = 4 * time.Second
+	unheardAgain = 200 * time.Millisecond
+	dispatchTry  = 3
 	dispatchWait = 300 * time.Millisecond
 )
 
@@ -98,7 +100,7 @@ func call[A any](ctx context.Context, c *Client, subject string, question any) (
 		ctx, cancel = context.WithTimeout(ctx, answerWait)
 		defer cancel()
 	}
-	msg, err := c.request(ctx, subject, data)
+	msg, err := c.ask(ctx, subject, data)
 	if err != nil {
 		return nil, requestError(subject, err)
 	}
@@ -110,6 +112,21 @@ func call[A any](ctx context.Context, c *Client, subject string, question any) (
 		return nil, fail(CodeUnavailable, err, "cannot read the answer of %s", subject)
 	}
 	return a, nil
+}
+
+// ask asks again for a while where nobody hears it: one master may be about to follow another.
+func (c *Client) ask(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
+	for giveUp := time.Now().Add(unheardWait); ; {
+		msg, err := c.request(ctx, subject, data)
+		if !errors.Is(err, nats.ErrNoResponders) || time.Now().After(giveUp) {
+			return msg, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(unheardAgain):
+		}
+	}
 }
 
 // request is nats.Conn's, except that it ends as soon as the bus refuses the subject.
