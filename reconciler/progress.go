@@ -62,35 +62,59 @@ func newProgress(fleet *feed.Feed, news chan<- struct{}, log *slog.Logger) *prog
 
 // want replaces what the peels are to run. Those that the plan holds back are to run what they were given before.
 func (p *progress) want(wanted *plan.Plan, heads settings.Heads) {
-	digests := make(map[target.PeelID]settings.Digest, len(wanted.Peels))
-	for id, e := range wanted.Peels {
-		digests[id] = e.Digest
-	}
-	for id := range wanted.Behind {
-		digests[id] = heads.Of(id).Digest
-	}
-	var former []target.PeelID
-	for _, held := range heads {
-		if _, ok := digests[held.Peel]; !ok && held.Peel != "" {
-			former = append(former, held.Peel)
-		}
-	}
-	slices.Sort(former)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before, lacked := p.wanted, p.lacking
-	p.wanted, p.behind, p.former, p.lacking = digests, wanted.Behind, former, map[target.PeelID]lack{}
 	p.counted = time.Time{}
-	now := time.Now()
-	for id, digest := range digests {
-		since := now
-		if at, ok := lacked[id]; ok && before[id] == digest {
-			since = at.since
-		} else if held := heads.Of(id); held.Digest == digest {
+	before, others := p.behind, p.wanted == nil
+	if others {
+		p.wanted, p.lacking = make(map[target.PeelID]settings.Digest, len(wanted.Peels)), map[target.PeelID]lack{}
+	}
+	p.behind = wanted.Behind
+	for id, e := range wanted.Peels {
+		was, known := p.wanted[id]
+		if _, behind := before[id]; !known || behind || was != e.Digest {
+			others = others || !known
+			p.expect(id, e.Digest, heads)
+		}
+	}
+	for id := range wanted.Behind {
+		_, known := p.wanted[id]
+		others = others || !known
+		p.expect(id, heads.Of(id).Digest, heads)
+	}
+	if others || len(p.wanted) > len(wanted.Peels)+len(wanted.Behind) {
+		p.dismiss(wanted, heads)
+	}
+}
+
+// expect has a peel run something from now on; p.mu is held.
+func (p *progress) expect(id target.PeelID, digest settings.Digest, heads settings.Heads) {
+	since := time.Now()
+	if was, known := p.wanted[id]; !known || was != digest {
+		delete(p.lacking, id)
+		if held := heads.Of(id); held.Digest == digest {
 			since = time.UnixMilli(int64(held.Generation)) // an earlier term has written it
 		}
-		p.compare(id, since)
 	}
+	p.wanted[id] = digest
+	p.compare(id, since)
+}
+
+// dismiss forgets the peels that are not of the fleet any more, and finds those that have a document still; p.mu is held.
+func (p *progress) dismiss(wanted *plan.Plan, heads settings.Heads) {
+	for id := range p.wanted {
+		if _, behind := wanted.Behind[id]; wanted.Peels[id] == nil && !behind {
+			delete(p.wanted, id)
+			delete(p.lacking, id)
+		}
+	}
+	p.former = nil
+	for _, held := range heads {
+		if _, ok := p.wanted[held.Peel]; !ok && held.Peel != "" {
+			p.former = append(p.former, held.Peel)
+		}
+	}
+	slices.Sort(p.former)
 }
 
 // compare notes whether a peel runs what it is to run; p.mu is held.

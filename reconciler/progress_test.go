@@ -12,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
@@ -73,30 +74,38 @@ func TestHowFarEachPeelIs(t *testing.T) {
 	})
 }
 
-// Counts that are kept up to date equal those of a look at every peel, whatever is wanted and reported in between.
-func TestCountsEqualALookAtEveryPeel(t *testing.T) {
+// What is kept up to date equals a look at every peel, whatever is wanted, held back and reported in between.
+func TestProgressEqualsALookAtEveryPeel(t *testing.T) {
 	p := newProgress(feed.New(nil, slog.New(slog.DiscardHandler)), make(chan struct{}, 1), slog.New(slog.DiscardHandler))
 	ids := []target.PeelID{"a", "b", "web.1", "web_1", "c"} // two share a wire form
 	digests := []settings.Digest{"1", "2", ""}
+	heads := settings.Heads{}
+	for _, id := range []target.PeelID{"a", "b", "web_1", "gone"} {
+		heads[id.Wire()] = settings.Held{Peel: id, Digest: "2"}
+	}
 	n := uint(7)
 	next := func(most int) int { n = n*1103515245 + 12345; return int(n>>16) % most }
+	var wanted *plan.Plan
 	for range 2000 {
-		if next(5) == 0 {
-			wanted := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}}
+		if wanted == nil || next(5) == 0 {
+			wanted = &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}, Behind: map[target.PeelID]strictyaml.Error{}}
 			for _, id := range ids {
-				if next(4) > 0 {
+				switch next(6) {
+				case 0:
+					wanted.Behind[id] = strictyaml.Error{}
+				case 1:
+				default:
 					wanted.Peels[id] = &plan.Effective{Digest: digests[next(2)]}
 				}
 			}
-			p.want(wanted, nil)
+			p.want(wanted, heads)
 		} else {
 			id := ids[next(len(ids))]
 			p.take(wire.Applied{Peel: id, Digest: string(digests[next(3)])}, 1, time.Now())
 		}
-		var want status.Counts
-		for id := range p.wanted {
-			want.Peels++
-			if r := p.reports[id.Wire()]; r.Peel == id && settings.Digest(r.Digest) == p.wanted[id] {
+		want := status.Counts{Failed: len(wanted.Behind), Peels: len(wanted.Peels) + len(wanted.Behind)}
+		for id, e := range wanted.Peels {
+			if r := p.reports[id.Wire()]; r.Peel == id && settings.Digest(r.Digest) == e.Digest {
 				want.Applied++
 			} else {
 				want.Offline++
@@ -104,6 +113,15 @@ func TestCountsEqualALookAtEveryPeel(t *testing.T) {
 		}
 		if got := p.counts(); got != want {
 			t.Fatalf("%+v, want %+v", got, want)
+		}
+		var former []target.PeelID
+		for _, id := range []target.PeelID{"a", "b", "gone", "web_1"} {
+			if _, behind := wanted.Behind[id]; wanted.Peels[id] == nil && !behind {
+				former = append(former, id)
+			}
+		}
+		if !slices.Equal(p.former, former) {
+			t.Fatalf("former %q, want %q", p.former, former)
 		}
 	}
 }

@@ -131,24 +131,38 @@ var errOvertaken = errors.New("it was written since it was read")
 
 // base is what the peels have been given.
 func (t *term) base(ctx context.Context) plan.Base {
-	digests := map[target.PeelID]settings.Digest{}
-	holder := map[settings.Digest]target.PeelID{}
-	for _, h := range t.heads {
-		if h.Peel != "" {
-			digests[h.Peel] = h.Digest
-			holder[h.Digest] = h.Peel
+	return plan.Base{Digests: t.given, Settings: func(d settings.Digest) (canon.Raw, error) {
+		var holder target.PeelID
+		for id, digest := range t.given {
+			if digest == d {
+				holder = id
+				break
+			}
 		}
-	}
-	return plan.Base{Digests: digests, Settings: func(d settings.Digest) (canon.Raw, error) {
-		doc, _, err := t.store.Get(ctx, holder[d])
+		doc, _, err := t.store.Get(ctx, holder)
 		if err != nil {
 			return nil, err
 		}
 		if doc == nil || doc.Digest != d {
-			return nil, &settings.ConflictError{Peels: []target.PeelID{holder[d]}}
+			return nil, &settings.ConflictError{Peels: []target.PeelID{holder}}
 		}
 		return doc.Settings, nil
 	}}
+}
+
+// holds notes what the bucket holds for a peel.
+func (l *ledger) holds(h settings.Held) {
+	l.drop(l.heads.Of(h.Peel).Peel)
+	l.heads[h.Peel.Wire()] = h
+	l.given[h.Peel] = h.Digest
+}
+
+// drop notes that the bucket holds nothing for a peel, as if it had never done so.
+func (l *ledger) drop(id target.PeelID) {
+	if _, held := l.given[id]; held {
+		delete(l.given, id)
+		delete(l.heads, id.Wire())
+	}
 }
 
 // publish gives the revision to the whole fleet and returns how many documents that took.
@@ -174,7 +188,8 @@ type portion struct {
 // due are the peels of which the bucket holds something else, or something that they can no longer open, in order.
 func (t *term) due(p portion) (peels []target.PeelID) {
 	for id, e := range p.peels {
-		if held := t.heads.Of(id); held.Peel != id || held.Digest != e.Digest || held.SealedTo != t.sealedTo(id, e) {
+		_, secret := e.Secret()
+		if t.given[id] != e.Digest || secret && t.heads.Of(id).SealedTo != t.sealedTo(id, e) {
 			peels = append(peels, id)
 		}
 	}
@@ -210,10 +225,10 @@ func (t *term) deliver(ctx context.Context, r record, portions ...portion) (writ
 		w := documents{term: t, part: p, generation: generation, origins: origins, sealed: map[target.PeelID]settings.Key{}}
 		revisions, err := t.store.Publish(ctx, w.writes(peels))
 		for peel, revision := range revisions {
-			t.heads[peel.Wire()] = settings.Held{
+			t.holds(settings.Held{
 				Peel: peel, Digest: p.peels[peel].Digest, Commit: p.commit, Generation: generation, Revision: revision,
 				SealedTo: w.sealed[peel],
-			}
+			})
 		}
 		writes += len(revisions)
 		if err = errors.Join(err, w.failed); err != nil {

@@ -27,7 +27,7 @@ func (t *term) remind() {
 		now[id] = w
 		if held := t.heads.Of(id); w.minutes == remindAfter && held.Digest == digest {
 			held.Digest = "" // as if it held something else, so that it is written
-			t.heads[id.Wire()] = held
+			t.holds(held)
 			t.stale = true
 			t.r.log.Warn("peel does not run its settings, which are given to it once more", "peel", id, "commit", held.Commit)
 		}

@@ -45,7 +45,7 @@ func (t *term) remove(ctx context.Context, req micro.Request) (any, error) {
 		if err := t.store.Remove(ctx, id); err != nil {
 			return err
 		}
-		delete(t.heads, id.Wire())
+		t.drop(id)
 		if err := t.purge(ctx, "applied", wire.SettingsApplied(id.Wire())); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
@@ -61,6 +62,7 @@ type term struct {
 // A ledger is what is stored of what the fleet was given.
 type ledger struct {
 	heads    settings.Heads
+	given    map[target.PeelID]settings.Digest // the digests of heads
 	last     record
 	revision uint64 // of the record
 }
@@ -133,15 +135,14 @@ func (t *term) load(ctx context.Context) (err error) {
 		return err
 	}
 	t.board.remember(t.last.History)
-	t.last.Generation = max(t.last.Generation, t.newestGeneration())
-	return nil
-}
-
-func (t *term) newestGeneration() (newest uint64) {
+	t.given = make(map[target.PeelID]settings.Digest, len(t.heads))
 	for _, h := range t.heads {
-		newest = max(newest, h.Generation)
+		if h.Peel != "" {
+			t.given[h.Peel] = h.Digest
+		}
+		t.last.Generation = max(t.last.Generation, h.Generation)
 	}
-	return newest
+	return nil
 }
 
 func (t *term) loop(ctx context.Context) error {

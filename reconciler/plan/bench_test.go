@@ -46,18 +46,20 @@ func bigFleet(peels, signatures int) *target.Index {
 }
 
 func BenchmarkFirstCompile(b *testing.B) {
-	for _, signatures := range []int{1, 50, 1000} {
-		b.Run(fmt.Sprintf("peels=10000/signatures=%d", signatures), func(b *testing.B) {
-			m, ix := withHashes(big(signatures)), bigFleet(10_000, signatures)
-			for b.Loop() {
-				compile(b, plan.NewCompiler(), m, ix)
-			}
-		})
+	for _, peels := range []int{10_000, 100_000} {
+		for _, signatures := range []int{1, 50, 1000} {
+			b.Run(fmt.Sprintf("peels=%d/signatures=%d", peels, signatures), func(b *testing.B) {
+				m, ix := withHashes(big(signatures)), bigFleet(peels, signatures)
+				for b.Loop() {
+					compile(b, plan.NewCompiler(), m, ix)
+				}
+			})
+		}
 	}
 }
 
 func BenchmarkOneFileChanged(b *testing.B) {
-	for _, c := range []struct{ peels, signatures int }{{10_000, 1}, {10_000, 50}, {10_000, 1000}, {100_000, 1000}} {
+	for _, c := range []struct{ peels, signatures int }{{10_000, 1}, {10_000, 50}, {10_000, 1000}, {100_000, 50}, {100_000, 1000}} {
 		b.Run(fmt.Sprintf("peels=%d/signatures=%d", c.peels, c.signatures), func(b *testing.B) {
 			one := withHashes(big(c.signatures))
 			two := withHashes(edit(big(c.signatures), "-- settings/d00/f0.yaml --\nchanged: true\n"))

@@ -66,17 +66,18 @@ type Difference struct {
 // once. An error is one of base.Settings.
 func Diff(base Base, p *Plan) (*Difference, error) {
 	d := &Difference{}
+	same, changed := compare(base, p)
 	effective := map[settings.Digest]*Effective{}
 	peelsOf := map[settings.Digest]int{} // of the base
-	had, has := false, false
-	for peel, e := range p.Peels {
-		old := base.Digests[peel]
+	for e, peels := range same {
 		effective[e.Digest] = e
-		peelsOf[old]++
-		had = had || old != "" && old != noSettings
-		has = has || e.Digest != noSettings
+		peelsOf[e.Digest] += peels
 	}
-	d.emptied, d.topEmpty = had && !has, had && p.TopEmpty
+	for change, g := range changed {
+		effective[g.New] = change.new
+		peelsOf[g.Old] += len(g.Peels)
+	}
+	had, has := false, false
 	before := map[settings.Digest]schedule.Set{}
 	for old, peels := range peelsOf {
 		set, err := base.schedule(old, effective[old])
@@ -85,8 +86,13 @@ func Diff(base Base, p *Plan) (*Difference, error) {
 		}
 		before[old] = set
 		d.Counts.Before += peels * len(set)
+		had = had || old != "" && old != noSettings
 	}
-	for _, g := range groups(base, p) {
+	for digest := range effective {
+		has = has || digest != noSettings
+	}
+	d.emptied, d.topEmpty = had && !has, had && p.TopEmpty
+	for _, g := range sorted(changed) {
 		g.Entries = schedule.Diff(before[g.Old], effective[g.New].Schedule)
 		d.Counts.Added += len(g.Peels) * len(g.Entries.Added)
 		d.Counts.Changed += len(g.Peels) * (len(g.Entries.Retimed) + len(g.Entries.Swapped))
@@ -97,19 +103,41 @@ func Diff(base Base, p *Plan) (*Difference, error) {
 	return d, nil
 }
 
-// groups puts the peels together that change from one digest to one other.
-func groups(base Base, p *Plan) []*Group {
-	type pair struct{ old, new settings.Digest }
-	all := map[pair]*Group{}
+// change is what peels had and what they get.
+type change struct {
+	old settings.Digest
+	new *Effective
+}
+
+// compare counts the peels that keep what they had, and puts those together that change alike. It is the one look at every
+// peel of the fleet.
+func compare(base Base, p *Plan) (same map[*Effective]int, changed map[change]*Group) {
+	same, changed = map[*Effective]int{}, map[change]*Group{}
 	for peel, e := range p.Peels {
-		change := pair{base.Digests[peel], e.Digest}
-		if change.old == change.new {
+		old := base.Digests[peel]
+		if old == e.Digest {
+			same[e]++
 			continue
 		}
-		if all[change] == nil {
-			all[change] = &Group{Old: change.old, New: change.new}
+		c := change{old, e}
+		if changed[c] == nil {
+			changed[c] = &Group{Old: old, New: e.Digest}
 		}
-		all[change].Peels = append(all[change].Peels, peel)
+		changed[c].Peels = append(changed[c].Peels, peel)
+	}
+	return same, changed
+}
+
+// sorted makes one group of all changes from one digest to one other, and puts them in order.
+func sorted(changed map[change]*Group) []*Group {
+	type pair struct{ old, new settings.Digest }
+	all := map[pair]*Group{}
+	for _, g := range changed {
+		if first := all[pair{g.Old, g.New}]; first != nil {
+			first.Peels = append(first.Peels, g.Peels...)
+		} else {
+			all[pair{g.Old, g.New}] = g
+		}
 	}
 	for _, g := range all {
 		slices.Sort(g.Peels)

@@ -1,0 +1,76 @@
+package reconciler
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+// From a commit that changes what one peel of the fleet is to run, to its document in the bucket: fetched, compiled,
+// compared, guarded, blamed, recorded and written, on a real bus.
+func BenchmarkCommitForOnePeel(b *testing.B) {
+	for _, peels := range []int{1000, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("peels=%d", peels), func(b *testing.B) {
+			work, err := gitrepo.Init(filepath.Join(b.TempDir(), "repo"), fstest.MapFS{
+				"top.yaml":          text("base:\n  '*': [all]\n  peel-000042: [one]\n"),
+				"settings/all.yaml": text("schedule:\n  a: {module: test.ping, interval: 1h}\n  b: {module: test.ping, cron: '@daily'}\n"),
+				"settings/one.yaml": text("schedule:\n  c: {module: test.ping, interval: 1h}\n"),
+			}, "first", ada)
+			if err != nil {
+				b.Fatal(err)
+			}
+			t := benchTerm(b, work.Dir(), peels)
+			if err := t.attempt(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			for n := 0; b.Loop(); n++ {
+				b.StopTimer()
+				entry := fmt.Sprintf("schedule:\n  c: {module: test.ping, interval: %dm}\n", 2+n%1000)
+				if _, err := work.Commit("for one", map[string][]byte{"settings/one.yaml": []byte(entry)}, ada); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				if err := t.attempt(b.Context()); err != nil || t.board.read().Writes != 1 {
+					b.Fatal(err, t.board.read())
+				}
+			}
+		})
+	}
+}
+
+// benchTerm is a term whose loop does not run, with a fleet that is in its index alone.
+func benchTerm(b *testing.B, repo string, peels int) *term {
+	log := slog.New(slog.DiscardHandler)
+	bus := natstest.Listen(b)
+	nc := bus.Conn(b, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))
+	js, err := jetstream.New(nc)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := New(Options{Repo: gitrepo.Options{URL: repo, Dir: b.TempDir()}, Owner: "m1", Poll: time.Hour, Log: log})
+	if err != nil {
+		b.Fatal(err)
+	}
+	fleet := feed.New(nc, log)
+	for i := range peels {
+		fleet.Index().Put(target.PeelID(fmt.Sprintf("peel-%06d", i)), nil)
+	}
+	t, err := r.newTerm(b.Context(), nc, js, fleet)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = t.repo.Close() })
+	return t
+}
