@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -75,13 +77,21 @@ func scalar(value string) (any, error) {
 	return value, nil
 }
 
-// fileContent is what a file holds, as text if it is that.
+// fileContent is what a file holds, as text if it is that. One that no request could carry is not read to its end, which
+// it may not have.
 func fileContent(path string) (any, error) {
-	data, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the argument's file: %w", err)
 	}
-	if utf8.Valid(data) {
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, job.MaxArgs+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot read the argument's file: %w", err)
+	case len(data) > job.MaxArgs:
+		return nil, usageError("cannot use the argument's file %s: it has more than the %d bytes that all arguments of a job may take", path, job.MaxArgs)
+	case utf8.Valid(data):
 		return string(data), nil
 	}
 	return data, nil

@@ -101,7 +101,13 @@ func (a *app) onJob(use, short, long string, do func(context.Context, *api.Clien
 			if err != nil {
 				return usageError("%w", err)
 			}
-			return a.withClient(func(client *api.Client) error { return do(cmd.Context(), client, jid) })
+			return a.withClient(func(client *api.Client) error {
+				err := do(cmd.Context(), client, jid)
+				if api.CodeOf(err) == api.CodeNotFound {
+					return &failure{code: exitFailed, err: err, hint: "zester job list shows the jobs of the last 7 days"}
+				}
+				return err
+			})
 		},
 	}
 }
@@ -154,18 +160,7 @@ func (a *app) printRows(ctx context.Context, client *api.Client, j *job.Job, hea
 		if a.output != formTable && a.output != formWide {
 			continue
 		}
-		text := "    " + unanswered[row.State] + "\n"
-		if row.Return != nil {
-			text = section(viewed(j.Function, &row.Return.Result))
-		}
-		if row.Late {
-			text += "    (after the job had ended)\n"
-		}
-		if a.dispatching.group {
-			r.fold(row.Peel, text)
-		} else {
-			fmt.Fprintf(a.out, "%s:\n%s", row.Peel, text)
-		}
+		r.printText(row)
 	}
 	r.printGroups()
 	return list.end()

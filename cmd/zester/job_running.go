@@ -48,7 +48,7 @@ exit code that the dispatch itself would have. Any number of people may watch a 
 		})
 	cmd.Flags().DurationVar(&a.dispatching.wait, "wait", 0, "stop watching after `TIME` (default: watch to the end)")
 	a.dispatching.viewing.flags(cmd.Flags())
-	return cmd
+	return checked(cmd, a.dispatching.checkCounts)
 }
 
 func (a *app) jobCancelCommand() *cobra.Command {
@@ -81,12 +81,17 @@ expression is not evaluated again. With --only it is those that failed, or those
 			return a.runJob(ctx, client, spec)
 		})
 	a.dispatching.flags(cmd.Flags())
-	check := cmd.RunE
+	return checked(cmd, a.dispatching.check)
+}
+
+// checked has the flags of a command looked at before anything is asked.
+func checked(cmd *cobra.Command, check func(changed func(string) bool) error) *cobra.Command {
+	do := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := a.dispatching.check(cmd.Flags().Changed); err != nil {
+		if err := check(cmd.Flags().Changed); err != nil {
 			return err
 		}
-		return check(cmd, args)
+		return do(cmd, args)
 	}
 	return cmd
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -143,7 +144,7 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		RunE:          a.dispatch,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{code: exitUsage, err: err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{code: exitUsage, err: flagError(err)} })
 	flags := root.PersistentFlags()
 	flags.VarP(&a.output, "output", "o", "print as `FORM`: table, wide, json, jsonl, yaml or name")
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "print tables without their first line")
@@ -167,6 +168,21 @@ func (a *app) root() *cobra.Command {
 		a.versionCommand(),
 	)
 	return root
+}
+
+// flagError says what a flag takes, where the parser speaks of its own functions.
+func flagError(err error) error {
+	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	takes := map[string]string{
+		"int": "a whole number", "uint64": "a whole number, 0 or more", "duration": "a time with its unit, such as 90s or 1h30m",
+	}[bad.GetFlag().Value.Type()]
+	if takes == "" {
+		return err
+	}
+	return fmt.Errorf("cannot use %q for --%s: it is %s", bad.GetValue(), bad.GetFlag().Name, takes)
 }
 
 // group is a command that only holds others.

@@ -42,8 +42,10 @@ type report struct {
 	targets  int
 	progress *progress
 	heard    map[target.PeelID]bool // false of one that has only acknowledged
+	returned int                    // of those
 	failed   int
 	groups   []*alike
+	byText   map[string]*alike // the same groups
 	ended    *job.Job
 }
 
@@ -59,18 +61,9 @@ func newReport(a *app, jid wire.JID, function string, targets int) *report {
 	return r
 }
 
-func (r *report) returned() (n int) {
-	for _, returned := range r.heard {
-		if returned {
-			n++
-		}
-	}
-	return n
-}
-
 func (r *report) showProgress() {
 	if r.progress.width > 0 {
-		r.progress.show("%d of %s returned, %d failed, %d silent", r.returned(), count(r.targets, "peel"), r.failed, r.targets-len(r.heard))
+		r.progress.show("%d of %s returned, %d failed, %d silent", r.returned, count(r.targets, "peel"), r.failed, r.targets-len(r.heard))
 	}
 }
 
@@ -81,6 +74,9 @@ func (r *report) take(e api.Event) (err error) {
 			r.heard[e.Peel] = false
 		}
 	case e.Return != nil:
+		if !r.heard[e.Peel] {
+			r.returned++
+		}
 		r.heard[e.Peel] = true
 		row := job.Row{Peel: e.Peel, State: job.StateOf(job.Running, e.Return), Return: e.Return}
 		if row.State != job.RowOK {
@@ -104,22 +100,38 @@ func (r *report) print(row job.Row) error {
 	case formJSONL:
 		return encode(r.a.out, outcomeOf(row), "", "")
 	case formTable, formWide:
-		text := section(viewed(r.function, &row.Return.Result))
-		if r.a.dispatching.group {
-			r.fold(row.Peel, text)
-			return nil
-		}
-		fmt.Fprintf(r.a.out, "%s:\n%s", row.Peel, text)
+		r.printText(row)
 	}
 	return nil
 }
 
-func (r *report) fold(id target.PeelID, text string) {
-	i := slices.IndexFunc(r.groups, func(g *alike) bool { return g.text == text })
-	if i < 0 {
-		i, r.groups = len(r.groups), append(r.groups, &alike{text: text})
+// printText prints a row for people.
+func (r *report) printText(row job.Row) {
+	text := "    " + unanswered[row.State] + "\n"
+	if row.Return != nil {
+		text = section(viewed(r.function, &row.Return.Result))
 	}
-	r.groups[i].peels = append(r.groups[i].peels, id)
+	if row.Late {
+		text += "    (after the job had ended)\n"
+	}
+	if r.a.dispatching.group {
+		r.fold(row.Peel, text)
+		return
+	}
+	fmt.Fprintf(r.a.out, "%s:\n%s", row.Peel, text)
+}
+
+func (r *report) fold(id target.PeelID, text string) {
+	g := r.byText[text]
+	if g == nil {
+		g = &alike{text: text}
+		r.groups = append(r.groups, g)
+		if r.byText == nil {
+			r.byText = map[string]*alike{}
+		}
+		r.byText[text] = g
+	}
+	g.peels = append(g.peels, id)
 }
 
 // printGroups prints what several peels returned alike, the largest group first.
@@ -143,15 +155,17 @@ func (r *report) end(ctx context.Context, client *api.Client) error {
 
 // finish prints what is left to say and returns the job's exit code as a failure. The rows are read if they are needed.
 func (r *report) finish(rows iter.Seq2[job.Row, error]) error {
-	absent := map[job.RowState][]target.PeelID{}
+	absent, late := map[job.RowState][]target.PeelID{}, 0
 	list := listing{a: r.a, head: answer{JID: r.jid, Status: r.ended.Status}, field: "targets"}
-	if r.returned() < r.targets || r.a.output == formJSON || r.a.output == formYAML || r.a.output == formName {
+	if r.returned < r.targets || r.a.output == formJSON || r.a.output == formYAML || r.a.output == formName {
 		for row, err := range rows {
 			if err != nil {
 				return err
 			}
 			if row.Return == nil {
 				absent[row.State] = append(absent[row.State], row.Peel)
+			} else if !r.heard[row.Peel] {
+				late++
 			}
 			if err := r.listed(&list, row); err != nil {
 				return err
@@ -171,12 +185,20 @@ func (r *report) finish(rows iter.Seq2[job.Row, error]) error {
 	if reason != "" {
 		return &failure{code: exitFailed, err: fmt.Errorf("job %s could not be run: %s", r.jid, reason)}
 	}
-	return jobFailure(r.ended.Status, r.failed+len(absent[job.RowSkipped]), len(absent[job.RowMissing]))
+	return jobFailure(r.ended.Status, r.failed+len(absent[job.RowSkipped]), len(absent[job.RowMissing])+late)
 }
 
-// listed prints a row of a job that has ended in the forms that were not printed as the returns came.
+// listed prints a row of a job that has ended in the forms that were not printed as the returns came. A return that came
+// between the end and this reading of the rows was not printed in any.
 func (r *report) listed(list *listing, row job.Row) error {
-	if !r.a.dispatching.only.shows(row.State) || r.a.output == formJSONL && row.Return != nil {
+	people := r.a.output == formTable || r.a.output == formWide
+	switch {
+	case !r.a.dispatching.only.shows(row.State):
+		return nil
+	case row.Return != nil && !r.heard[row.Peel] && people:
+		r.printText(row)
+		return nil
+	case row.Return != nil && r.heard[row.Peel] && r.a.output == formJSONL:
 		return nil
 	}
 	return list.add(outcomeOf(row))
