@@ -81,8 +81,9 @@ func TestTwoHoursOfAFleet(t *testing.T) {
 		s := &soak{t: t, bus: bus, dir: dir, work: work}
 		s.begin()
 		time.Sleep(time.Until(time.Now().Truncate(soakEvery).Add(soakEvery + 30*time.Second)))
-		for minute := range int(soakTime / time.Minute) {
-			s.minute(minute)
+		began := time.Now()
+		for time.Since(began) < soakTime { // what takes longer than a minute goes on into the next
+			s.minute(int(time.Since(began) / time.Minute))
 			time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + 30*time.Second)))
 		}
 		s.count()
@@ -112,10 +113,13 @@ func (s *soak) run(what string, run func(context.Context) error) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for ; ctx.Err() == nil; time.Sleep(time.Second) {
-			if err := run(ctx); err != nil && ctx.Err() == nil {
-				s.t.Logf("%s ended with %v", what, err)
+		for {
+			err := run(ctx)
+			if ctx.Err() != nil {
+				return
 			}
+			s.t.Logf("%s ended with %v", what, err)
+			time.Sleep(time.Second)
 		}
 	}()
 	stop = sync.OnceFunc(func() { cancel(); <-ended })
@@ -157,7 +161,7 @@ func (r *Reconciler) unwatched(ctx context.Context, nc *nats.Conn, fleet *feed.F
 		return err
 	}
 	l := lease{kv: leases, owner: r.o.Owner, log: r.log}
-	for ; ctx.Err() == nil; time.Sleep(time.Second) {
+	for {
 		revision, err := l.acquire(ctx)
 		if err != nil {
 			return err
@@ -169,11 +173,12 @@ func (r *Reconciler) unwatched(ctx context.Context, nc *nats.Conn, fleet *feed.F
 			}
 			return errors.Join(t.run(ctx), t.repo.Close())
 		})
-		if err != nil && ctx.Err() == nil {
-			r.log.Warn("reconciler stops", "err", err)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
+		r.log.Warn("reconciler stops", "err", err)
+		time.Sleep(time.Second)
 	}
-	return ctx.Err()
 }
 
 func (s *soak) peel(i int) (stop func()) {

@@ -35,10 +35,12 @@ for the audit, which nobody can delete.`,
 			if err != nil {
 				return err
 			}
-			o.TLS, o.Worker, o.Programs, o.Out = !plain, []string{exe, "swarm", "peels"}, filepath.Dir(exe), a.errOut
+			o.TLS, o.Worker, o.Programs = !plain, []string{exe, "swarm", "peels"}, filepath.Dir(exe)
 			if url != "" {
 				o.External = &swarm.External{URL: url, CA: a.connect.ca, Keys: auth.Dir(a.connect.dataDir)}
 			}
+			line := newProgress(a.errOut)
+			o.Out, o.Progress = clearing{line}, line.bar
 			report, err := swarm.Run(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -53,6 +55,7 @@ for the audit, which nobody can delete.`,
 	flags.IntVar(&o.Rounds, "rounds", 5, "measure each dispatch and commit `N` times and take the median")
 	flags.BoolVar(&plain, "no-tls", false, "do not encrypt, as on loopback")
 	flags.DurationVar(&o.Idle, "idle", 10*time.Second, "watch the idle master for `TIME`")
+	flags.DurationVar(&o.Soak, "soak", 0, "instead let the fleet work for `TIME`, with commits, dispatches, schedules and restarts, and count what is lost")
 	cmd.AddCommand(&cobra.Command{
 		Use: "peels", Hidden: true, Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return swarm.Work(cmd.Context(), os.Stdin) },
@@ -67,4 +70,12 @@ func (a *app) printSwarm(r *swarm.Report) error {
 		return e.Encode(r)
 	}
 	return r.Markdown(a.out)
+}
+
+// clearing prints lines above the progress.
+type clearing struct{ line *progress }
+
+func (c clearing) Write(text []byte) (int, error) {
+	c.line.clear()
+	return c.line.w.Write(text)
 }

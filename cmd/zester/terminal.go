@@ -49,6 +49,13 @@ func bar(done, all int) string {
 	return fmt.Sprintf("[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat("-", cells-full), 100*done/all)
 }
 
+// bar shows how much of something is done.
+func (p *progress) bar(what string, done, total int64) {
+	const cells = 30
+	full := int(min(done, total) * cells / max(total, 1))
+	p.show("%s %s%s %d of %d", what, strings.Repeat("█", full), strings.Repeat("░", cells-full), done, total)
+}
+
 // clear removes the line, so that something else can be printed.
 func (p *progress) clear() {
 	if p.shown {

@@ -43,6 +43,25 @@ func TestATerminalShowsProgressAndTablesThatFit(t *testing.T) {
 	}
 }
 
+func TestAProgressBarIsAsFullAsTheWorkIsDone(t *testing.T) {
+	t.Parallel()
+	main, side := terminal(t, 60)
+	line := newProgress(side)
+	line.bar("connected", 1, 2)
+	line.bar("connected", 3, 2)
+	if _, err := (clearing{line}).Write([]byte("half a second\n")); err != nil {
+		t.Fatal(err)
+	}
+	side.Close()
+	var shown bytes.Buffer
+	_, _ = shown.ReadFrom(main) // ends with an error when nobody holds the other side any more
+	want := "\r\x1b[Kconnected " + strings.Repeat("█", 15) + strings.Repeat("░", 15) + " 1 of 2" +
+		"\r\x1b[Kconnected " + strings.Repeat("█", 30) + " 3 of 2" + "\r\x1b[Khalf a second\r\n"
+	if shown.String() != want {
+		t.Errorf("it shows %q", &shown)
+	}
+}
+
 // terminal is a pseudo-terminal of some columns: the side that a person looks at and the one that a program has.
 func terminal(t *testing.T, columns uint16) (main, side *os.File) {
 	main, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)

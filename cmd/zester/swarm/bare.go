@@ -140,6 +140,7 @@ func (s *bus) wait(ctx context.Context, n int) error {
 		case <-ctx.Done():
 			return fmt.Errorf("%d of %d connections have spoken: %w", got, n, context.Cause(ctx))
 		case <-s.heard:
+			s.r.progress("heard", int64(got+1), int64(n))
 		}
 	}
 	return nil

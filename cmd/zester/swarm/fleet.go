@@ -64,6 +64,9 @@ func (r *run) product(ctx context.Context, b baseline) (err error) {
 	r.figure("every peel connected and current", "s", time.Since(began).Seconds(), b.connect)
 	r.figure("memory of "+r.side()+" for a peel", "KiB", (own()-before)/float64(r.o.Peels), b.memory)
 	r.figure("memory of a simulated peel", "KiB", r.memoryOfPeels(), b.peelMemory)
+	if r.o.Soak > 0 {
+		return f.soak(ctx)
+	}
 	return f.measure(ctx, b)
 }
 
@@ -160,17 +163,16 @@ func (f *fleet) end() error {
 	return nil
 }
 
-// until waits until a count has reached n.
+// until waits until a count has reached n. It looks every millisecond, but less often if it takes long to look.
 func (f *fleet) until(ctx context.Context, what string, n int64, count func() int64) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	said := time.Now()
-	for got := count(); got < n; got = count() {
-		if time.Since(said) > 5*time.Second {
-			f.r.say("%s: %d of %d", what, got, n)
-			said = time.Now()
+	for {
+		began := time.Now()
+		got := count()
+		f.r.progress(what, got, n)
+		if got >= n {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -178,10 +180,9 @@ func (f *fleet) until(ctx context.Context, what string, n int64, count func() in
 		case err := <-f.ended:
 			f.ended <- err
 			return errors.Join(errors.New("the master has ended"), err)
-		case <-tick.C:
+		case <-time.After(min(max(time.Millisecond, 10*time.Since(began)), 50*time.Millisecond)):
 		}
 	}
-	return nil
 }
 
 // converged waits until the settings service says that every peel runs what the newest commit gives it.

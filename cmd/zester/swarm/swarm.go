@@ -40,8 +40,11 @@ type Options struct {
 	Idle     time.Duration // how long the idle master is watched, and an idle peel; 0: not at all
 	Worker   []string      // program and arguments that call [Work]
 	Programs string        // folder of zester and zester-peel, which are measured if they are there; empty: none
-	Out      io.Writer     // progress; each Write is of whole lines; nil: none
-	Log      slog.Handler  // of the daemons; nil: none
+	Soak     time.Duration // measure nothing but let the fleet work for so long, and count; 0: measure
+	Out      io.Writer     // what was found so far; each Write is of whole lines; nil: none
+	// Progress is called, at most ten times a second, with how far something is that is waited for; nil: nothing.
+	Progress func(what string, done, total int64)
+	Log      slog.Handler // of the daemons; nil: none
 }
 
 // A run is one measurement under way.
@@ -50,6 +53,7 @@ type run struct {
 	dir     string
 	report  *Report
 	workers []*worker
+	shown   time.Time               // when Progress was called last
 	fail    context.CancelCauseFunc // ends the run
 }
 
@@ -93,6 +97,9 @@ func (r *run) measure(ctx context.Context) error {
 		part, r.report.Bus = r.onExternal, r.o.External.URL
 	}
 	var bare baseline
+	if r.o.Soak > 0 {
+		return part(ctx, func(ctx context.Context) error { return r.product(ctx, bare) })
+	}
 	if err := part(ctx, func(ctx context.Context) error { return r.bare(ctx, &bare) }); err != nil {
 		return fmt.Errorf("cannot measure the bare bus: %w", err)
 	}
@@ -116,6 +123,13 @@ func statePrefix() string { return fmt.Sprintf("zester-swarm-%d-", os.Getpid()) 
 func (r *run) path(name string) string { return filepath.Join(r.dir, name) }
 
 func (r *run) say(format string, args ...any) { fmt.Fprintf(r.o.Out, format+"\n", args...) }
+
+func (r *run) progress(what string, done, total int64) {
+	if r.o.Progress != nil && time.Since(r.shown) >= 100*time.Millisecond {
+		r.shown = time.Now()
+		r.o.Progress(what, done, total)
+	}
+}
 
 // figure adds a figure, with the ratio to the bare bus if that has one.
 func (r *run) figure(name, unit string, value, bare float64) {

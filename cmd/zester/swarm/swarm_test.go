@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,5 +142,26 @@ func TestPeelsThatCannotBeStartedEndTheRun(t *testing.T) {
 	_, err := Run(t.Context(), Options{Peels: 1, Worker: []string{exe, "-test.run", "^$", "-test.unknown"}, Out: t.Output()})
 	if err == nil || !strings.Contains(err.Error(), "a process of peels") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestASoakCountsWhatWasAskedAndWhatWasDue(t *testing.T) {
+	t.Parallel()
+	told := map[string]bool{}
+	report, err := Run(t.Context(), Options{
+		Peels: 5, Soak: time.Second, Worker: workers(t), Out: t.Output(), Progress: func(what string, _, _ int64) { told[what] = true },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{
+		"dispatched to peels": 5, "returns lost": 0, "scheduled runs lost, or kept twice if negative": 0, "commits that every peel has applied": 1,
+	} {
+		if !slices.ContainsFunc(report.Figures, func(f Figure) bool { return f.Name == name && f.Value == want }) {
+			t.Errorf("%s is not %v", name, want)
+		}
+	}
+	if !told["applied"] {
+		t.Errorf("it has told the progress of %v", told)
 	}
 }

@@ -1,0 +1,151 @@
+package swarm
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/natsd"
+)
+
+const (
+	soakStep = 10 * time.Second // in which at most one commit, one dispatch and one restart are made
+	soakLast = time.Minute      // that runs may take to be recorded at the end
+	minutely = "  minutely: {cron: '* * * * *', timezone: UTC, module: test.ping, return_job: true}\n"
+)
+
+// A sample is what the process of the master and bus has at one moment.
+type sample struct {
+	memory, peels float64 // KiB
+	goroutines    int
+	messages      int64 // in all streams
+}
+
+// soak lets the fleet work: every peel reports a run each minute, all are asked, their settings change, and the master
+// restarts with its bus. It counts what is missing at the end, and what has grown since the first quarter.
+func (f *fleet) soak(ctx context.Context) error {
+	if err := f.offMinute(ctx); err != nil {
+		return err
+	}
+	if err := f.settle(ctx, "A run every minute", content{probe: minutely}); err != nil {
+		return err
+	}
+	began, before := time.Now(), f.messages(ctx, "KV_"+natsd.BucketJobReturns)
+	w, err := f.toil(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.offMinute(ctx); err != nil {
+		return err
+	}
+	if err := f.settle(ctx, "No more runs\n\nZester-Allow: delete>30%", content{}); err != nil {
+		return err
+	}
+	minutes := int64(time.Now().Truncate(time.Minute).Sub(began.Truncate(time.Minute)) / time.Minute)
+	due := minutes * int64(f.r.o.Peels)
+	kept := func() int64 { return f.messages(ctx, "KV_"+natsd.BucketJobReturns) - before - w.stored }
+	late, cancel := context.WithTimeout(ctx, soakLast)
+	defer cancel()
+	if err := f.until(late, "runs of the schedule", due, kept); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	f.r.figure("dispatched to peels", "", float64(w.asked), 0)
+	f.r.figure("returns lost", "", float64(w.asked-w.stored), 0)
+	f.r.figure("scheduled runs due", "", float64(due), 0)
+	f.r.figure("scheduled runs lost, or kept twice if negative", "", float64(due-kept()), 0)
+	f.r.figure("commits that every peel has applied", "", float64(w.commits), 0)
+	f.r.figure("restarts of master and bus", "", float64(w.restarts), 0)
+	return f.growth(ctx, w.quarter)
+}
+
+// A work is what was done in a soak.
+type work struct {
+	asked, stored     int64 // targets of jobs, and their returns in records
+	commits, restarts int
+	quarter           sample // when a quarter of the time was over
+}
+
+// toil lets the fleet work until the time is over.
+func (f *fleet) toil(ctx context.Context) (w work, err error) {
+	end := time.Now().Add(f.r.o.Soak)
+	quarter := end.Add(-f.r.o.Soak * 3 / 4)
+	for step := 0; step == 0 || time.Now().Before(end); step++ {
+		next := time.Now().Add(soakStep)
+		if step%3 == 0 {
+			c, err := f.dispatch(ctx, "test.ping", "*", nil)
+			if err != nil {
+				return w, err
+			}
+			w.asked, w.stored = w.asked+int64(f.r.o.Peels), w.stored+int64(c.stored)
+		}
+		if step%4 == 0 {
+			if err := f.settle(ctx, "A change", content{all: step + 1, probe: minutely}); err != nil {
+				return w, err
+			}
+			w.commits++
+		}
+		if step%15 == 7 && f.r.o.External == nil {
+			if _, err := f.restart(ctx); err != nil {
+				return w, err
+			}
+			w.restarts++
+		}
+		if w.quarter.goroutines == 0 && time.Now().After(quarter) {
+			if w.quarter, err = f.sample(ctx); err != nil {
+				return w, err
+			}
+		}
+		if err := pauseUntil(ctx, slices.MinFunc([]time.Time{next, end}, time.Time.Compare)); err != nil {
+			return w, err
+		}
+	}
+	if w.quarter.goroutines == 0 { // the time was shorter than a step
+		w.quarter, err = f.sample(ctx)
+	}
+	return w, err
+}
+
+// offMinute waits until no full minute is near, at which the entry would be due while it comes or goes.
+func (f *fleet) offMinute(ctx context.Context) error {
+	now := time.Now()
+	if second := now.Sub(now.Truncate(time.Minute)); second > 10*time.Second && second < 40*time.Second {
+		return nil
+	}
+	return pauseUntil(ctx, now.Add(20*time.Second).Truncate(time.Minute).Add(11*time.Second))
+}
+
+func pauseUntil(ctx context.Context, t time.Time) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(time.Until(t)):
+		return nil
+	}
+}
+
+func (f *fleet) sample(ctx context.Context) (s sample, err error) {
+	streams := f.js.ListStreams(ctx)
+	for info := range streams.Info() {
+		s.messages += int64(info.State.Msgs)
+	}
+	s.memory, s.peels, s.goroutines = own(), f.r.memoryOfPeels(), runtime.NumGoroutine()
+	return s, streams.Err()
+}
+
+// growth reports what has grown since a sample, beside it.
+func (f *fleet) growth(ctx context.Context, quarter sample) error {
+	end, err := f.sample(ctx)
+	if err != nil {
+		return err
+	}
+	f.r.figure("goroutines of "+f.r.side()+" after a quarter", "", float64(quarter.goroutines), 0)
+	f.r.figure("goroutines of "+f.r.side()+" at the end", "", float64(end.goroutines), 0)
+	f.r.figure("memory of "+f.r.side()+" after a quarter", "MiB", quarter.memory/1024, 0)
+	f.r.figure("memory of "+f.r.side()+" at the end", "MiB", end.memory/1024, 0)
+	f.r.figure("messages that the streams keep more", "", float64(end.messages-quarter.messages), 0)
+	f.r.figure("memory of a simulated peel after a quarter", "KiB", quarter.peels, 0)
+	f.r.figure("memory of a simulated peel at the end", "KiB", end.peels, 0)
+	return nil
+}
