@@ -54,15 +54,20 @@ exit code that the dispatch itself would have. Any number of people may watch a 
 func (a *app) jobCancelCommand() *cobra.Command {
 	return a.onJob("cancel", "Stop a job on all peels",
 		`cancel keeps what has not begun from beginning and stops what runs: processes get SIGTERM and, 5 s later, SIGKILL. It
-returns when the wish is recorded; the job ends soon after. For a job that has ended, or that somebody else has canceled,
-it says so and ends with 1.`,
+returns when the wish is recorded; the job ends soon after. A job that has timed out may have left work running: its
+peels that have not returned are told to stop. For a job that has ended with all its returns, or that somebody else has
+canceled, it says so and ends with 1.`,
 		func(ctx context.Context, client *api.Client, jid wire.JID) error {
 			j, err := client.JobCancel(ctx, jid)
 			if err != nil {
 				return err
 			}
 			return a.print(j, []string{string(j.JID)}, func() error {
-				_, err := fmt.Fprintf(a.out, "job %s is being canceled\n", j.JID)
+				text := "is being canceled"
+				if j.Status.Final() {
+					text = fmt.Sprintf("had ended (%s), its peels that have not returned are told to stop", j.Status)
+				}
+				_, err := fmt.Fprintf(a.out, "job %s %s\n", j.JID, text)
 				return err
 			})
 		})

@@ -195,8 +195,9 @@ func (c *Client) JobActive(ctx context.Context) (*ActiveJobs, error) {
 	return call[ActiveJobs](ctx, c, wire.API("job", "active", c.user), nil)
 }
 
-// JobCancel asks for the end of a job and returns its record with the wish; the job ends soon after. The code is
-// [CodeConflict] for one that has ended or is being canceled already, which the text tells apart.
+// JobCancel asks for the end of a job and returns its record with the wish; the job ends soon after. Of one that had ended
+// without all its returns the record has a final status, and its peels are told to stop. The code is [CodeConflict] for
+// one that has ended with them or is being canceled already, which the text tells apart.
 func (c *Client) JobCancel(ctx context.Context, jid wire.JID) (*job.Job, error) {
 	return call[job.Job](ctx, c, wire.API("job", "cancel", c.user), JobRequest{JID: jid})
 }

@@ -11,31 +11,40 @@ import (
 )
 
 // Cancel records that user wants a job to stop and tells its peels and its owner, whichever master that is. The
-// record that is returned is the one with the wish: the job ends by itself, soon after. The error is [job.ErrNotFound],
-// [ErrEnded] or [ErrCanceled] where there is nothing to cancel.
+// record that is returned is the one with the wish: the job ends by itself, soon after. Of a job that has ended without all
+// its returns, whose peels may still be at work, only these are told; its record stays as it is. The error is
+// [job.ErrNotFound], [ErrEnded] or [ErrCanceled] where there is nothing to cancel.
 func (d *Dispatcher) Cancel(ctx context.Context, jid wire.JID, user string) (*job.Job, error) {
 	j, err := d.markCanceled(ctx, jid, user)
-	if err == nil {
-		d.log.Info("job canceled", "jid", jid, "user", user, "function", j.Function, "targets", j.TargetCount)
+	tell := err == nil || errors.Is(err, ErrCanceled) // who did not hear it the first time
+	if errors.Is(err, job.ErrNotFound) {
+		err = job.ErrNotFound
 	}
-	if err == nil || errors.Is(err, ErrCanceled) {
-		if e := d.o.Store.Record(ctx, wire.CancelOf(jid), "cancel", j); e != nil && err == nil {
+	if tell {
+		e := d.o.Store.Record(ctx, wire.CancelOf(jid), "cancel", j)
+		switch {
+		case e != nil && err == nil && j.Status.Final():
+			err = e
+		case e != nil && err == nil:
 			d.log.Warn("cancel is recorded, but was not sent", "jid", jid, "err", e)
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot cancel job %s: %w", jid, err)
 	}
+	d.log.Info("job canceled", "jid", jid, "user", user, "function", j.Function, "targets", j.TargetCount, "status", j.Status)
 	return j, nil
 }
 
-// markCanceled writes the wish into the record. The job comes with [ErrCanceled], too.
+// markCanceled writes the wish into the record, unless that is final. The job comes with [ErrCanceled], too.
 func (d *Dispatcher) markCanceled(ctx context.Context, jid wire.JID, user string) (*job.Job, error) {
 	for {
 		j, err := d.o.Store.Get(ctx, jid)
 		switch {
 		case err != nil:
 			return nil, err
+		case j.Status.Final() && j.ReturnCount < j.Published:
+			return j, nil
 		case j.Status.Final():
 			return nil, fmt.Errorf("%w: %s at %s", ErrEnded, j.Status, j.Updated.UTC().Format(time.RFC3339))
 		case j.Cancel != nil:

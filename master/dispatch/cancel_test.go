@@ -123,6 +123,32 @@ func TestACancelThatPeelsDoNotHearEndsTheJobAndNamesThem(t *testing.T) {
 	})
 }
 
+// Work goes on when nobody waits for it any more; a command that hangs keeps all others of its peel waiting.
+func TestACancelStopsWhatAJobThatTimedOutHasLeftRunning(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		owner, _ := s.master("m1")
+		other, _ := s.master("m2")
+		s.stoppable("quick", time.Second)
+		s.stoppable("hangs", 1000*time.Hour)
+		spec := ask(func(j *job.Spec) { j.Timeout = 10 * time.Second }, "quick", "hangs")
+		if _, err := owner.Submit(t.Context(), spec, "alice"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		before := s.record(spec.JID)
+		if j, err := other.Cancel(t.Context(), spec.JID, "bob"); err != nil || j.Status != job.Partial {
+			t.Fatalf("%+v, %v", j, err)
+		}
+		time.Sleep(time.Second)
+		if row := s.rows(spec.JID)["hangs"]; row.State != job.RowCanceled || !row.Late || row.Return.Data != "half" {
+			t.Errorf("%+v", row)
+		}
+		if after := s.record(spec.JID); after.Revision != before.Revision || s.terminalEvents(spec.JID) != 1 {
+			t.Errorf("the record of a job that has ended has changed: %+v", after)
+		}
+	})
+}
+
 func TestASecondCancelChangesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		d, _ := s.master("m1")
