@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/examples"
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -43,16 +44,22 @@ func (s *stage) start() {
 	s.t.Helper()
 	s.peel = s.daemon(s.args...)
 	s.peel.waitFor("bus is reached")
-	for c := s.client(); ; {
+	s.awaitPeel(s.client())
+	s.zester(0, "web-01", "test.ping")
+}
+
+// awaitPeel returns when masters know web-01.
+func (s *site) awaitPeel(c *api.Client) {
+	s.t.Helper()
+	for {
 		r, err := c.Resolve(s.t.Context(), "web-01")
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		if len(r.Peels) == 1 && len(r.Offline) == 0 {
-			break
+			return
 		}
 	}
-	s.zester(0, "web-01", "test.ping")
 }
 
 // kill ends the peel as a loss of power would.
