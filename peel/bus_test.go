@@ -271,3 +271,42 @@ func TestAnotherOfTheSameNameIsSaid(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatTheDiskDoesNotTakeIsSentAtOnce(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		if err := os.RemoveAll(filepath.Join(b.dir, "outbox")); err != nil {
+			t.Fatal(err)
+		}
+		if r := b.call("test.ping", nil); !r.Success {
+			t.Errorf("%+v", r)
+		}
+		synctest.Wait()
+		if !strings.Contains(b.log.String(), "message sent, though it could not be stored") {
+			t.Error(b.log.String())
+		}
+	})
+}
+
+func TestAPeelWhoseFenceIsDamagedRefusesWhatMayHaveRun(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		asked := b.ask(wire.Request{Function: "test.ping", Epoch: 1})
+		b.returned()
+		synctest.Wait() // or it is sent again
+		b.stop()
+		if err := os.Truncate(filepath.Join(b.dir, "fence"), 8); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		b.start()
+		b.ask(asked)
+		if r := b.returned(); r.Outcome != wire.Rejected || !strings.Contains(r.Error, "may have run already") || !strings.Contains(b.log.String(), "jobs of before are refused") {
+			t.Errorf("%+v", r)
+		}
+		time.Sleep(5 * time.Minute)
+		if r := b.call("test.ping", nil); !r.Success {
+			t.Errorf("a job of later: %+v", r)
+		}
+	})
+}

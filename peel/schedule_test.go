@@ -99,11 +99,14 @@ func TestSlotIsFreeAgainWhereTheReportOfARunCannotBeStored(t *testing.T) {
 		if err := os.Rename(outbox, outbox+".away"); err != nil {
 			t.Fatal(err)
 		}
+		b.bus.Stop(t)
 		time.Sleep(3*time.Minute + time.Second)
 		synctest.Wait()
 		if err := os.Rename(outbox+".away", outbox); err != nil {
 			t.Fatal(err)
 		}
+		b.bus.Start(t)
+		time.Sleep(time.Minute / 2)
 		if e := b.entry("beat"); e["runs"] != int64(3) || e["running"] != int64(0) || e["skips"] != nil || e["job"] != nil {
 			t.Errorf("%v", e)
 		}

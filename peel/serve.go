@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/fence"
 	"github.com/seed-c01c3da5/zester/peel/module"
+	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -207,11 +208,24 @@ func (p *Peel) reply(o order, result wire.Result) {
 	r := wire.Return{JID: o.JID, Peel: p.o.ID, Result: result, Epoch: o.Epoch, Finished: time.Now(), V: wire.Version}
 	data, err := fitReturn(&r, room(wire.MaxMessage))
 	if err == nil {
-		err = p.outbox.Put(string(o.JID)+"."+p.wire, wire.ReturnOf(o.JID, p.wire), data)
+		err = p.owe(outbox.Item{MsgID: string(o.JID) + "." + p.wire, Subject: wire.ReturnOf(o.JID, p.wire), Payload: data})
 	}
 	if err != nil {
 		p.log.Error("return not stored", "jid", o.JID, "err", err)
 	}
+}
+
+// owe puts a message into the outbox. What the disk does not take is sent here and now, once.
+func (p *Peel) owe(item outbox.Item) error {
+	err := p.outbox.Put(item.MsgID, item.Subject, item.Payload)
+	if err == nil || p.bus.Load() == nil {
+		return err
+	}
+	if sent := p.send(context.Background(), item); sent != nil {
+		return errors.Join(err, sent)
+	}
+	p.log.Warn("message sent, though it could not be stored", "msg", item.MsgID, "err", err)
+	return nil
 }
 
 // publish sends what may be lost.
