@@ -69,6 +69,11 @@ func TestTheExamplesRunAsTheyStand(t *testing.T) {
 	s.zester(0, "sync", "wait")
 	master.waitFor("revision in force", commit, `"writes":1`)
 	peel.waitFor("settings applied", commit, `"changed":1`)
+	for _, p := range []*process{master, peel} {
+		if p.wrote("ermissions violation") {
+			t.Errorf("%s did what it may not", p.name)
+		}
+	}
 }
 
 // fleet has one entry that tells by a pipe that it runs, when the peel starts, and one whose run is a job that says
