@@ -16,11 +16,10 @@ import (
 // [job.ErrNotFound], [ErrEnded] or [ErrCanceled] where there is nothing to cancel.
 func (d *Dispatcher) Cancel(ctx context.Context, jid wire.JID, user string) (*job.Job, error) {
 	j, err := d.markCanceled(ctx, jid, user)
-	tell := err == nil || errors.Is(err, ErrCanceled) // who did not hear it the first time
 	if errors.Is(err, job.ErrNotFound) {
 		err = job.ErrNotFound
 	}
-	if tell {
+	if j != nil {
 		e := d.o.Store.Record(ctx, wire.CancelOf(jid), "cancel", j)
 		switch {
 		case e != nil && err == nil && j.Status.Final():
@@ -36,24 +35,34 @@ func (d *Dispatcher) Cancel(ctx context.Context, jid wire.JID, user string) (*jo
 	return j, nil
 }
 
-// markCanceled writes the wish into the record, unless that is final. The job comes with [ErrCanceled], too.
+// markCanceled writes the wish into the record, unless that is final. The job comes with an error, too, if there are peels
+// that may not have heard of it the first time.
 func (d *Dispatcher) markCanceled(ctx context.Context, jid wire.JID, user string) (*job.Job, error) {
 	for {
 		j, err := d.o.Store.Get(ctx, jid)
 		switch {
 		case err != nil:
 			return nil, err
-		case j.Status.Final() && j.ReturnCount < j.Published:
-			return j, nil
+		case j.Status.Final() && j.ReturnCount >= j.Published:
+			return nil, endedAlready(j)
+		case j.Status == job.Canceled:
+			return j, endedAlready(j)
 		case j.Status.Final():
-			return nil, fmt.Errorf("%w: %s at %s", ErrEnded, j.Status, j.Updated.UTC().Format(time.RFC3339))
+			return j, nil
 		case j.Cancel != nil:
 			return j, fmt.Errorf("%w: %s asked for it at %s", ErrCanceled, j.Cancel.By, j.Cancel.Time.UTC().Format(time.RFC3339))
 		}
 		now := time.Now()
 		j.Cancel, j.Updated = &job.Cancel{By: user, Time: now}, now
-		if err = d.o.Store.Update(ctx, j); !errors.Is(err, job.ErrConflict) {
-			return j, err
+		switch err = d.o.Store.Update(ctx, j); {
+		case err == nil:
+			return j, nil
+		case !errors.Is(err, job.ErrConflict):
+			return nil, err
 		}
 	}
+}
+
+func endedAlready(j *job.Job) error {
+	return fmt.Errorf("%w: %s at %s", ErrEnded, j.Status, j.Updated.UTC().Format(time.RFC3339))
 }
