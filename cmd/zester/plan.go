@@ -44,8 +44,12 @@ be found and replaced. -o json is:
                 "fields": {NAME: {"before": …, "after": …}, …}, "resets_timer": …,
                 "next": {"before": [time, …], "after": [time, …]}, "origin": "file:line"}, …],
    "settings": [{"peels": […], "key": …, "before": …, "after": …}, …],
-   "warnings": ["path:line:column: …", …],
+   "warnings": ["path:line:column: …", …], "new_warnings": …,   so many of them, the first, are not at the base
    "load": {"from": …, "before": {"runs": …, "runs_per_hour": …, "worst": {"at": …, "runs": …}}, "after": …}}
+
+Values whose names, or names above them, hold passw, passphrase, secret, token, credential, api_key or private_key, and
+values that are encrypted, are numbered and not shown: (secret 1). Equal ones have one number. Command lines are shown.
+examples/schema/plan.json is the JSON Schema of all that.
 
 The load is what is expected of the whole fleet in the 24 hours after the merge.
 

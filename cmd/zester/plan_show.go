@@ -40,7 +40,7 @@ func (a *app) planText(r *review.Review) {
 	if r.Blocked != "" {
 		fmt.Fprintf(a.out, "blocked: %s\n  %s\n", plain(r.Blocked), r.Release())
 	}
-	for _, w := range r.Warnings {
+	for _, w := range r.Warnings[:r.NewWarnings] {
 		fmt.Fprintln(a.out, "warning:", plain(w))
 	}
 	for _, b := range r.Blocks() {

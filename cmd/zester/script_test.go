@@ -36,6 +36,14 @@ var commands = map[string]command{
 		}
 		ts.Setenv("JID", match[1])
 	},
+	// env-from-match NAME EXPRESSION: sets a variable to what the group of the expression matches in that
+	"env-from-match": func(ts *testscript.TestScript, _ bool, args []string) {
+		match := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
+		if match == nil {
+			ts.Fatalf("nothing matches %s", args[1])
+		}
+		ts.Setenv(args[0], match[1])
+	},
 	// env-from-stdout NAME: sets a variable to what the last command printed
 	"env-from-stdout": func(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
@@ -114,5 +122,6 @@ func TestSyncScripts(t *testing.T) {
 func (f *fleet) setUp(env *testscript.Env) error {
 	env.Setenv("ZESTER_DATA_DIR", f.dir)
 	env.Setenv("URL", f.url)
+	env.Setenv("REPO", f.work.Dir())
 	return f.credentials(env.WorkDir)
 }

@@ -30,7 +30,7 @@ func (r *Review) Markdown() string {
 		fmt.Fprintf(&b, "- %s\n", escape(fact))
 	}
 	fold(&b, "error", r.Errors)
-	fold(&b, "warning", r.Warnings)
+	fold(&b, "warning", r.Warnings[:r.NewWarnings])
 	blocks := r.Blocks()
 	for i, block := range blocks {
 		one := block.markdown()

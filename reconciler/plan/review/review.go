@@ -66,8 +66,10 @@ type Review struct {
 	Totals   Totals    `json:"totals"`
 	Changes  []Change  `json:"changes"`  // by entry
 	Settings []Setting `json:"settings"` // by key
-	Warnings []string  `json:"warnings"`
-	Load     Load      `json:"load"`
+	// Warnings are those of the head. The first NewWarnings are not at the base.
+	Warnings    []string `json:"warnings"`
+	NewWarnings int      `json:"new_warnings"`
+	Load        Load     `json:"load"`
 }
 
 // Totals are numbers of entries, counted on each peel that has them.
@@ -136,12 +138,7 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 		Touched: []target.PeelID{}, Changes: []Change{}, Settings: []Setting{}, Warnings: []string{},
 		Totals: Totals{Before: d.Counts.Before, Added: d.Counts.Added, Changed: d.Counts.Changed, Removed: d.Counts.Removed},
 	}
-	for _, w := range head.Warnings {
-		r.Warnings = append(r.Warnings, w.String())
-	}
-	for _, w := range lint.Check(head.Written(), lint.Options{From: o.From, Zone: o.Zone, Static: o.Static}) {
-		r.Warnings = append(r.Warnings, w.Error())
-	}
+	r.warn(o.warnings(base), o.warnings(head))
 	if o.Zone == nil {
 		o.Zone = time.Local
 	}
@@ -162,6 +159,34 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// warnings are those of the compiler and of the linter about one side.
+func (o Options) warnings(p *plan.Plan) strictyaml.Errors {
+	var all strictyaml.Errors
+	for _, w := range p.Warnings {
+		all = append(all, strictyaml.Error{Pos: w.Pos, Msg: w.Msg})
+	}
+	return append(all, lint.Check(p.Written(), lint.Options{From: o.From, Zone: o.Zone, Static: o.Static})...)
+}
+
+// warn lists the warnings of the head, the new ones first. One that has only moved within its file is not new.
+func (r *Review) warn(base, head strictyaml.Errors) {
+	known := map[[3]string]bool{}
+	key := func(w strictyaml.Error) [3]string { return [3]string{w.Pos.File, w.Path, w.Msg} }
+	for _, w := range base {
+		known[key(w)] = true
+	}
+	var old []string
+	for _, w := range head {
+		if known[key(w)] {
+			old = append(old, w.Error())
+		} else {
+			r.Warnings = append(r.Warnings, w.Error())
+		}
+	}
+	r.NewWarnings = len(r.Warnings)
+	r.Warnings = append(r.Warnings, old...)
 }
 
 // Refuse is the review of a head that does not compile.
@@ -339,6 +364,15 @@ func (c *comparison) finish() {
 	})
 	slices.Sort(r.Touched)
 	slices.Sort(r.Emptied)
+	hidden := secrets{}
+	for _, change := range r.Changes {
+		for _, field := range slices.Sorted(maps.Keys(change.Fields)) {
+			change.Fields[field] = hidden.conceal(field, change.Fields[field])
+		}
+	}
+	for i, s := range r.Settings {
+		r.Settings[i].Value = hidden.conceal(s.Key, s.Value)
+	}
 }
 
 // text is a value as people read it, on one line.

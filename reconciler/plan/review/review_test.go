@@ -148,13 +148,19 @@ func TestPeelsThatLoseEverythingAreNamed(t *testing.T) {
 	}
 }
 
-func TestARefusedHeadHasItsErrors(t *testing.T) {
+// refusal is of a head with a mistake.
+func refusal(t *testing.T) *plan.Error {
+	t.Helper()
 	_, err := plan.NewCompiler().Compile(tree("settings/all.yaml", "schedule: {a: {modul: x}}\n", "settings/few.yaml", "a: yes\n"), peels(1))
 	refused, ok := errors.AsType[*plan.Error](err)
 	if !ok {
 		t.Fatal(err)
 	}
-	r := review.Refuse(refused, review.Options{})
+	return refused
+}
+
+func TestARefusedHeadHasItsErrors(t *testing.T) {
+	r := review.Refuse(refusal(t), review.Options{})
 	if !r.Refused || len(r.Errors) != 1 || !strings.HasPrefix(r.Errors[0], "settings/all.yaml:1:") {
 		t.Errorf("%+v", r)
 	}
@@ -272,5 +278,47 @@ func BenchmarkReview(b *testing.B) {
 	head["top.yaml"] = base["top.yaml"]
 	for b.Loop() {
 		compare(b, fleet, base, head).Markdown()
+	}
+}
+
+func TestSecretsAreNumberedAndNotShown(t *testing.T) {
+	entry := func(password, user string) string {
+		return fmt.Sprintf("schedule:\n  dump: {module: cmd.run, args: {command: dump, env: {PGPASSWORD: %s, PGUSER: %s}}, interval: 1d}\n"+
+			"db: {secrets: {root: [%[1]s, 4711%[3]d], used: true}, user: %[2]s, max_tokens: %[3]d, key: 'ENC[AES256_GCM,data:%[1]s]'}\n",
+			password, user, len(user))
+	}
+	r := compare(t, peels(3), tree("settings/all.yaml", entry("hunter1", "ada"), "settings/few.yaml", "{}\n"),
+		tree("settings/all.yaml", entry("hunter2", "dora"), "settings/few.yaml", "{}\n"))
+	data, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, text := range map[string]string{"data": string(data), "comment": r.Markdown()} {
+		if strings.Contains(text, "hunter") || strings.Contains(text, "4711") {
+			t.Errorf("the %s tells: %s", form, text)
+		}
+	}
+	for _, want := range []string{
+		`"PGPASSWORD":"(secret 1)","PGUSER":"ada"`, `"PGPASSWORD":"(secret 2)","PGUSER":"dora"`,
+		`"key":"db.key","before":"(secret 3)","after":"(secret 4)"`,
+		`"key":"db.max_tokens","before":3,"after":4`,
+		`"key":"db.secrets.root","before":["(secret 1)","(secret 5)"],"after":["(secret 2)","(secret 6)"]`,
+	} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("no %s in %s", want, data)
+		}
+	}
+}
+
+func TestWarningsThatTheBaseHasComeLast(t *testing.T) {
+	old, fresh := "a: {module: test.pong, interval: 1h}", "b: {module: test.ping, interval: 1h, splay: 2h}"
+	r := compare(t, peels(3), tree("settings/all.yaml", "schedule:\n  "+old+"\n", "settings/few.yaml", "{}\n"),
+		tree("settings/all.yaml", "schedule:\n  "+fresh+"\n  "+old+"\n", "settings/few.yaml", "{}\n"))
+	if r.NewWarnings != 1 || len(r.Warnings) != 2 || !strings.Contains(r.Warnings[0], "schedule.b.splay") || !strings.Contains(r.Warnings[1], "test.pong") {
+		t.Fatalf("%d new of %q", r.NewWarnings, r.Warnings)
+	}
+	text := r.Markdown()
+	if !strings.Contains(text, "1 warning<") || strings.Contains(text, "test.pong") || !strings.Contains(text, "warnings that the base has too: 1") {
+		t.Error(text)
 	}
 }

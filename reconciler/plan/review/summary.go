@@ -42,6 +42,9 @@ func (r *Review) Facts() []string {
 	if n := len(r.Behind); n > 0 {
 		lines = append(lines, "held back by mistakes: "+Names(r.Behind))
 	}
+	if n := len(r.Warnings) - r.NewWarnings; n > 0 {
+		lines = append(lines, fmt.Sprintf("warnings that the base has too: %d, which zester lint lists", n))
+	}
 	return lines
 }
 
