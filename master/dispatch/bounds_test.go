@@ -66,7 +66,7 @@ func TestAFullBucketIsNoReasonToForgetAReturn(t *testing.T) {
 		p := s.peel("many", nil)
 		var jids []wire.JID
 		s.refuse("job-returns", true)
-		for range 1500 {
+		for range 1100 {
 			spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, "many")
 			s.dispatch(spec)
 			jids = append(jids, spec.JID)

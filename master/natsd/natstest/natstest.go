@@ -1,4 +1,4 @@
-// Package natstest runs the real bus for a test: the embedded server with JetStream on disk, authentication on and
+// Package natstest runs the real bus for a test: the embedded server with JetStream on files, authentication on and
 // all buckets and streams made.
 //
 // In a [Bubble] time is fake, so what waits takes no time: expiries, heartbeats, retention, reconnects. The server
@@ -52,7 +52,7 @@ var began = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 // run one after the other, and not beside a parallel test that uses NATS in real time.
 func Bubble(t *testing.T, f func(t *testing.T, b *Bus)) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := shortLived(t)
 	bubble.Lock()
 	defer bubble.Unlock()
 	dropTimers()

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package natstest
+
+import "testing"
+
+// shortLived is a directory for what a bubble stores.
+func shortLived(t *testing.T) string {
+	t.Helper()
+	return t.TempDir()
+}
