@@ -36,6 +36,9 @@ const (
 	inlineTargets = 500
 	chunkTargets  = 4000
 
+	// briefly is how long a job may take whose targets are not stored again at its end.
+	briefly = time.Minute
+
 	// indexMarker is how long the mark of a removed index key stays.
 	indexMarker = time.Minute
 
@@ -103,6 +106,10 @@ func (s *Store) create(ctx context.Context, j *Job) error {
 // Update replaces the record that has j.Revision and sets the new revision. If that is not the newest any more the
 // error is [ErrConflict]. The targets of a job never change.
 func (s *Store) Update(ctx context.Context, j *Job) error {
+	err := s.renewTargets(ctx, j)
+	if err != nil {
+		return fmt.Errorf("cannot update job %s: %w", j.JID, err)
+	}
 	data, err := encode(j)
 	if err != nil {
 		return fmt.Errorf("cannot update job %s: %w", j.JID, err)
@@ -204,6 +211,26 @@ func (s *Store) createTargets(ctx context.Context, j *Job) error {
 				return ErrExists // of another job under the same ID
 			}
 		} else if err != nil {
+			return err
+		}
+		n++
+	}
+	return nil
+}
+
+// renewTargets stores the targets of a job that has ended once more if it took long, so that they are kept as long as
+// its record, which is counted from its last write.
+func (s *Store) renewTargets(ctx context.Context, j *Job) error {
+	if !j.Status.Final() || j.TargetCount <= inlineTargets || j.Updated.Sub(j.Created) < briefly {
+		return nil
+	}
+	n := 0
+	for chunk := range slices.Chunk(j.Targets, chunkTargets) {
+		data, err := canon.Marshal(chunk)
+		if err == nil {
+			_, err = s.jobs.Put(ctx, targetsKey(j.JID, n), data)
+		}
+		if err != nil {
 			return err
 		}
 		n++

@@ -165,6 +165,41 @@ func TestManyTargetsAreStoredOnce(t *testing.T) {
 	})
 }
 
+func TestARecordIsKeptAsLongAfterAJobThatTookLong(t *testing.T) {
+	const retention = 2 * time.Hour // a week, in short
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
+		stream, err := js.Stream(t.Context(), "KV_jobs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := stream.CachedInfo().Config
+		c.MaxAge = retention
+		if _, err := js.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		jobs := []*job.Job{create(t, s, claim("a")), create(t, s, claim(fleet(5000)...))}
+		time.Sleep(time.Hour)
+		for _, j := range jobs {
+			j.Finish(job.End{Targets: j.TargetCount}, time.Now())
+			if err := s.Update(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(retention - time.Minute)
+		for _, j := range jobs {
+			if got, err := s.Get(t.Context(), j.JID); err != nil || !slices.Equal(got.Targets, j.Targets) || got.Status != job.Timeout {
+				t.Errorf("before its time a job with %d targets: %v", j.TargetCount, err)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		for _, j := range jobs {
+			if _, err := s.Get(t.Context(), j.JID); !errors.Is(err, job.ErrNotFound) {
+				t.Errorf("after its time a job with %d targets: %v", j.TargetCount, err)
+			}
+		}
+	})
+}
+
 func stored(t *testing.T, js jetstream.JetStream) uint64 {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), "KV_jobs")
