@@ -2,6 +2,7 @@ package master_test
 
 import (
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -68,6 +69,7 @@ func (s *site) clusterPeels(c *natstest.Cluster) []target.PeelID {
 		id := target.PeelID(fmt.Sprintf("p%02d", i))
 		p, err := peel.New(peel.Options{
 			ID: id, DataDir: filepath.Join(s.dir, string(id)), URL: c.URL(), Simulated: true, Zone: time.UTC,
+			Log:     slog.New(listener{begun: &s.begun, peel: id}),
 			Connect: c.Options(auth.RolePeel, id.Wire()),
 		})
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"maps"
 	"net"
 	"path/filepath"
 	"slices"
@@ -199,7 +201,55 @@ type site struct {
 	js    jetstream.JetStream
 	store *job.Store
 	alice *nats.Conn
+	begun begun
 	rest  func() // until nothing moves
+}
+
+// begun is how often peels have begun a job, which outlives them as it does their crashes.
+type begun struct {
+	mu    sync.Mutex
+	times map[wire.JID]map[target.PeelID]int
+}
+
+func (b *begun) of(jid wire.JID) map[target.PeelID]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.times[jid])
+}
+
+// A listener is the log of a peel. It hears what passes the fence.
+type listener struct {
+	begun *begun
+	peel  target.PeelID
+	jid   wire.JID
+}
+
+func (l listener) Enabled(context.Context, slog.Level) bool { return true }
+func (l listener) WithGroup(string) slog.Handler            { return l }
+
+func (l listener) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for _, a := range attrs {
+		if a.Key == "jid" {
+			l.jid = wire.JID(a.Value.String())
+		}
+	}
+	return l
+}
+
+func (l listener) Handle(_ context.Context, r slog.Record) error {
+	if r.Message != "request accepted" {
+		return nil
+	}
+	l.begun.mu.Lock()
+	defer l.begun.mu.Unlock()
+	if l.begun.times == nil {
+		l.begun.times = map[wire.JID]map[target.PeelID]int{}
+	}
+	if l.begun.times[l.jid] == nil {
+		l.begun.times[l.jid] = map[target.PeelID]int{}
+	}
+	l.begun.times[l.jid][l.peel]++
+	return nil
 }
 
 func atSite(t *testing.T, f func(t *testing.T, s *site)) {
@@ -288,6 +338,7 @@ func (s *site) peel(id target.PeelID) *process {
 	l := newLine(s.bus)
 	m, err := peel.New(peel.Options{
 		ID: id, DataDir: filepath.Join(s.dir, "peel-"+id.Wire()), URL: s.bus.URL(), Simulated: true, Zone: time.UTC,
+		Log:     slog.New(listener{begun: &s.begun, peel: id}),
 		Connect: append(s.bus.Options(auth.RolePeel, id.Wire()), nats.InProcessServer(l), keepsNothing(s.t)),
 	})
 	if err != nil {
@@ -463,14 +514,14 @@ func (s *site) check(late time.Duration, jids ...wire.JID) {
 func (s *site) checkRows(j *job.Job, h *said) {
 	s.t.Helper()
 	end := job.End{Targets: len(j.Targets), Canceled: j.Cancel != nil, Reason: j.Metadata[job.MetaFailedReason]}
-	rows := s.rows(j.JID)
+	rows, begun := s.rows(j.JID), s.begun.of(j.JID)
 	if len(rows) != len(j.Targets) {
 		s.t.Errorf("%s has %d rows for %d targets", j.JID, len(rows), len(j.Targets))
 	}
 	for _, row := range rows {
 		sent := h.returns[row.Peel]
-		if ran := runs(sent); ran > 1 {
-			s.t.Errorf("%s ran %d times on %s: %+v", j.JID, ran, row.Peel, sent)
+		if ran := runs(sent); ran > 1 || begun[row.Peel] > 1 || begun[row.Peel] < ran {
+			s.t.Errorf("%s was begun %d times by %s and ended %d times: %+v", j.JID, begun[row.Peel], row.Peel, ran, sent)
 		}
 		if (row.Return == nil) != (len(sent) == 0) {
 			s.t.Errorf("%s: %s sent %d returns, its row is %+v", j.JID, row.Peel, len(sent), row)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/segmentio/ksuid"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
@@ -113,12 +114,17 @@ func (c *chaos) ask(people *api.Client) wire.JID {
 		ids = append(ids, peelID(c.r.IntN(len(c.peels))))
 	}
 	spec := ping(ids...)
-	switch c.r.IntN(4) {
+	switch c.r.IntN(6) {
 	case 0:
 	case 1:
+		spec.Function = "test.fail"
+	case 2:
 		spec = nap(c.upto(time.Second), ids...)
 	default:
 		spec = nap(c.upto(45*time.Second), ids...)
+	}
+	if c.r.IntN(8) == 0 {
+		spec.JID = c.madeAt(time.Now().Add(48*time.Hour*time.Duration(c.r.IntN(2)) - 24*time.Hour))
 	}
 	spec.Timeout = 5*time.Second + c.upto(time.Minute)
 	if c.r.IntN(4) == 0 {
@@ -152,6 +158,16 @@ func (c *chaos) ask(people *api.Client) wire.JID {
 	return spec.JID
 }
 
+// madeAt is the ID that somebody gives a job whose clock says at.
+func (s *site) madeAt(at time.Time) wire.JID {
+	s.t.Helper()
+	id, err := ksuid.NewRandomWithTime(at)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return wire.JID(id.String())
+}
+
 // repeat makes what peels return come again, later, also from one that was not asked.
 func (c *chaos) repeat() {
 	twins := map[string]*nats.Conn{}
@@ -173,6 +189,25 @@ func (c *chaos) repeat() {
 				_ = liar.Publish(wire.ReturnOf(jid, "liar"), msg.Data)
 				_ = liar.Publish(wire.ReturnOf(jid, "liar"), []byte("forged"))
 			}
+		})
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+	c.repeatRequests()
+}
+
+// repeatRequests makes what masters ask of peels come again, a little later.
+func (c *chaos) repeatRequests() {
+	twin := c.site.bus.Conn(c.t, auth.RoleMaster, "twin", nats.ReconnectBufSize(-1))
+	heard := 0
+	if _, err := c.js.Conn().Subscribe(wire.Cmd("*"), func(msg *nats.Msg) {
+		if heard++; heard%5 != 0 || msg.Header != nil {
+			return
+		}
+		after := time.Duration(heard%4) * time.Second
+		c.work.Go(func() {
+			time.Sleep(after)
+			_ = twin.PublishMsg(&nats.Msg{Subject: msg.Subject, Data: msg.Data, Header: nats.Header{"Again": {"yes"}}})
 		})
 	}); err != nil {
 		c.t.Fatal(err)
@@ -222,8 +257,8 @@ func TestWhateverHappensEveryJobEndsAsItMust(t *testing.T) {
 		ended := map[job.Status]int{}
 		jids = slices.DeleteFunc(jids, func(jid wire.JID) bool {
 			j, err := s.store.Get(t.Context(), jid)
-			if err != nil && c.accepted[jid] {
-				t.Errorf("%s was accepted: %v", jid, err)
+			if begun := s.begun.of(jid); err != nil && (c.accepted[jid] || len(begun) > 0) {
+				t.Errorf("%s was accepted or begun by %v: %v", jid, begun, err)
 			}
 			if err == nil {
 				ended[j.Status]++

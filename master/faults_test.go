@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/segmentio/ksuid"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -295,12 +294,8 @@ func TestTheClockOfWhoAsksIsADayOff(t *testing.T) {
 		s.master("m1")
 		s.peels("a")
 		for _, off := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
-			id, err := ksuid.NewRandomWithTime(time.Now().Add(off))
-			if err != nil {
-				t.Fatal(err)
-			}
 			spec := nap(20*time.Second, "a")
-			spec.JID = wire.JID(id.String())
+			spec.JID = s.madeAt(time.Now().Add(off))
 			j := s.insist(spec)
 			if left := time.Until(j.Deadline); left < 29*time.Second || left > 31*time.Second {
 				t.Errorf("clock off by %v: %v left", off, left)
