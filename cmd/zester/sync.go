@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
 )
 
 func (a *app) syncCommand() *cobra.Command {
@@ -100,7 +102,9 @@ func (a *app) describeSync(s *status.Sync) {
 	if p := s.Pinned; p != nil {
 		line("pinned", fmt.Sprintf("%s by %s, %s%s", p.Commit.Short(), p.By, when(p.Time), map[bool]string{true: ", until a newer commit comes"}[p.UntilNewer]))
 	}
-	line("waits", s.Blocked)
+	if s.Blocked != "" {
+		line("waits", fmt.Sprintf("%s for zester sync approve %s", s.LastAttempted.Short(), s.Blocked))
+	}
 	if s.Rollout != nil {
 		line("rollout", rolloutLine(s.Rollout))
 	}
@@ -254,6 +258,9 @@ failed, or cannot be had. While a revision is pinned that one is waited for. A m
 			if !hashBeginning.MatchString(g.revision) {
 				return usageError("cannot wait for revision %q: it is not a commit's hash, nor the beginning of one", g.revision)
 			}
+			if g.timeout <= 0 || g.peels < 0 {
+				return usageError("cannot wait for %s and %d peels: neither may be negative", g.timeout, g.peels)
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), g.timeout)
 			defer cancel()
 			line := newProgress(a.errOut)
@@ -280,11 +287,12 @@ var hashBeginning = regexp.MustCompile(`^([0-9a-f]{4,64})?$`)
 // waitForSync first has the branch asked, so that a commit made just before is the one that is waited for. That nobody
 // answers is waited out: another master may be about to take over.
 func (a *app) waitForSync(ctx context.Context, client *api.Client, line *progress, g goal) error {
-	ask := (*api.Client).SyncNow
+	ask, last := (*api.Client).SyncNow, &status.Sync{}
 	for pause := lookAgain; ; pause = min(pause*3/2, lookAgainMost) {
 		s, err := ask(client, ctx)
 		switch {
 		case err == nil:
+			last = s
 			if done, failure := g.reached(s); done {
 				line.clear()
 				return cmp.Or(a.showReached(s), failure)
@@ -305,13 +313,33 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, line *progres
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}
-			return &failure{
-				code: exitSomeSilent, err: fmt.Errorf("not every peel runs the revision after %s", g.timeout),
-				hint: "zester sync status and zester sync peels show why",
-			}
+			return g.late(last)
 		case <-time.After(pause):
 		}
 	}
+}
+
+// late says what was missing when the time was over.
+func (g goal) late(s *status.Sync) error {
+	f := &failure{
+		code: exitSomeSilent, err: fmt.Errorf("not every peel runs the revision after %s", g.timeout),
+		hint: "zester sync status and zester sync peels show why",
+	}
+	is := func(c settings.Commit) bool {
+		return strings.HasPrefix(string(c), cmp.Or(g.revision, string(s.Observed)))
+	}
+	suspended := slices.IndexFunc(s.Conditions, func(c status.Condition) bool { return c.Type == status.Suspended && c.Status })
+	switch {
+	case s.LastGood.Commit == "":
+	case is(s.LastGood.Commit):
+		f.err = fmt.Errorf("%w: %s", f.err, countLine(s.Counts))
+	case suspended >= 0:
+		f.err = fmt.Errorf("%w: %s", f.err, trouble(s.Conditions[suspended]))
+	case !is(s.LastAttempted) && !is(s.Observed):
+		f.err = fmt.Errorf("revision %s is neither in force nor the newest of %s, which is %s", g.revision, s.Branch, s.Observed.Short())
+		f.hint = "zester sync history shows what became of it"
+	}
+	return f
 }
 
 func (a *app) showReached(s *status.Sync) error {
@@ -319,6 +347,20 @@ func (a *app) showReached(s *status.Sync) error {
 		_, err := fmt.Fprintf(a.out, "%s: %s\n", s.LastGood.Commit.Short(), countLine(s.Counts))
 		return err
 	})
+}
+
+// held says why the newest commit is not brought to the fleet, and what may be done.
+func held(s *status.Sync) *failure {
+	word, hint := "is refused", ""
+	switch {
+	case s.RolledBack():
+		word = "was taken back"
+	case s.Blocked != "":
+		word = "waits for approval"
+		hint = fmt.Sprintf("zester sync approve %s lets it out; zester plan --base %s --head %[3]s in a checkout shows what it does",
+			s.Blocked, s.LastGood.Commit.Short(), s.LastAttempted.Short())
+	}
+	return &failure{code: exitFailed, err: fmt.Errorf("revision %s %s:\n%s", s.LastAttempted.Short(), word, strings.Join(s.Errors, "\n")), hint: hint}
 }
 
 // refused reports whether the newest commit is not brought to the fleet.
@@ -336,7 +378,7 @@ func (g goal) reached(s *status.Sync) (bool, error) {
 	inForce := known && s.LastGood.Commit != "" && strings.HasPrefix(string(s.LastGood.Commit), wanted)
 	switch {
 	case !inForce && refused(s) && strings.HasPrefix(string(s.LastAttempted), wanted):
-		return true, &failure{code: exitFailed, err: fmt.Errorf("revision %s is refused:\n%s", s.LastAttempted.Short(), strings.Join(s.Errors, "\n"))}
+		return true, held(s)
 	case !inForce && s.Is(status.Stalled):
 		return true, &failure{code: exitFailed, err: fmt.Errorf("cannot read the branch: %s", strings.Join(troubles(s), "; "))}
 	case !inForce || s.Counts.Pending > 0 || s.Counts.Peels < g.peels:

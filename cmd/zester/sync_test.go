@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -56,5 +57,27 @@ func TestWhenWaitingForTheFleetEnds(t *testing.T) {
 				t.Errorf("%d, want %d", got, test.want)
 			}
 		})
+	}
+}
+
+func TestWaitingTooLongSaysWhatWasMissing(t *testing.T) {
+	good, counts := status.Revision{Commit: "aaaa1111"}, status.Counts{Peels: 3, Applied: 2, Pending: 1}
+	paused := []status.Condition{{Type: status.Suspended, Status: true, Reason: "Paused", Message: "by ada"}}
+	for _, test := range []struct {
+		goal goal
+		sync status.Sync
+		want string
+	}{
+		{goal{}, status.Sync{}, "not every peel runs the revision after 1s"},
+		{goal{}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: counts}, "not every peel runs the revision after 1s: 2 of 3 applied, 1 pending"},
+		{goal{}, status.Sync{Observed: "bbbb2222", LastGood: good, Counts: counts}, "not every peel runs the revision after 1s"},
+		{goal{}, status.Sync{Observed: "bbbb2222", LastGood: good, Conditions: paused}, "not every peel runs the revision after 1s: Paused by ada"},
+		{goal{revision: "bbbb"}, status.Sync{Observed: "bbbb2222", LastGood: good}, "not every peel runs the revision after 1s"},
+		{goal{revision: "cccc"}, status.Sync{Branch: "main", Observed: "bbbb2222", LastGood: good}, "revision cccc is neither in force nor the newest of main, which is bbbb2222"},
+	} {
+		test.goal.timeout = time.Second
+		if err := test.goal.late(&test.sync); err.Error() != test.want {
+			t.Errorf("%+v, %+v: %q, want %q", test.goal, test.sync, err, test.want)
+		}
 	}
 }
