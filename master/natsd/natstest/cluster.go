@@ -41,7 +41,7 @@ type Cluster struct {
 // ListenCluster runs a cluster on ports that the kernel chose, with all buckets and streams.
 func ListenCluster(t testing.TB) *Cluster {
 	t.Helper()
-	dir := t.TempDir()
+	dir := shortLived(t)
 	keys, err := auth.Open(filepath.Join(dir, "keys"))
 	if err != nil {
 		t.Fatal(err)

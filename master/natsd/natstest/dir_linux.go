@@ -13,7 +13,7 @@ const (
 
 // shortLived is a directory for what a bubble stores, which nobody reads after the test: in memory where there is room.
 // A disk takes longer to make a dozen streams than most tests to run.
-func shortLived(t *testing.T) string {
+func shortLived(t testing.TB) string {
 	t.Helper()
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(memoryFiles, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < memoryLeast {

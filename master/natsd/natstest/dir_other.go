@@ -5,7 +5,7 @@ package natstest
 import "testing"
 
 // shortLived is a directory for what a bubble stores.
-func shortLived(t *testing.T) string {
+func shortLived(t testing.TB) string {
 	t.Helper()
 	return t.TempDir()
 }
