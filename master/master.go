@@ -308,7 +308,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	for _, service := range m.o.Services {
 		g.Go(func() error { return service(ctx, nc, fleet) })
 	}
-	if m.answers(ctx, nc) {
+	if m.answers(ctx, nc, server) {
 		m.log.Info("master is ready", "url", info.URL)
 		if m.o.Ready != nil {
 			m.o.Ready(info)
@@ -318,14 +318,14 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 }
 
 // answers waits until every question that people ask of masters is answered, and reports whether that came before the
-// end of ctx. It asks as they do, but for nothing.
-func (m *Master) answers(ctx context.Context, nc *nats.Conn) bool {
-	for _, subject := range []string{
-		wire.Dispatch(m.o.ID), wire.Resolve(m.o.ID),
-		wire.API("job", "list", m.o.ID), wire.API("job", "show", m.o.ID), wire.API("job", "returns", m.o.ID),
-		wire.API("peel", "list", m.o.ID), wire.API("peel", "show", m.o.ID),
-		wire.API("token", "list", m.o.ID), wire.API("token", "create", m.o.ID), wire.API("token", "rotate", m.o.ID), wire.API("token", "revoke", m.o.ID),
-	} {
+// end of ctx. It asks for nothing, and only where that leaves no trace.
+func (m *Master) answers(ctx context.Context, nc *nats.Conn, server *api.Server) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-server.Answering():
+	}
+	for _, subject := range []string{wire.Dispatch(m.o.ID), wire.Resolve(m.o.ID)} {
 		for !answered(ctx, nc, subject) {
 			select {
 			case <-ctx.Done():

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -32,6 +33,7 @@ func TestAMasterThatIsReadyAnswers(t *testing.T) {
 					for _, subject := range []string{
 						wire.Dispatch("ada"), wire.Resolve("ada"), wire.API("job", "list", "ada"), wire.API("job", "show", "ada"),
 						wire.API("job", "returns", "ada"), wire.API("peel", "list", "ada"), wire.API("peel", "show", "ada"),
+						wire.API("token", "list", "ada"), wire.API("token", "revoke", "ada"), wire.API("audit", "list", "ada"),
 					} {
 						if _, err := ada.Request(subject, nil, time.Second); err != nil {
 							t.Errorf("%s: %v", subject, err)
@@ -47,6 +49,16 @@ func TestAMasterThatIsReadyAnswers(t *testing.T) {
 			}
 			if !ready {
 				t.Fatal("never ready")
+			}
+		}
+		// What people did is not lost among what masters try.
+		page, err := audit.Open(b.JetStream(t), nil).List(t.Context(), audit.Query{})
+		if err != nil || len(page.Entries) == 0 {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		for _, e := range page.Entries {
+			if e.User != "ada" {
+				t.Errorf("the audit log has %+v", e)
 			}
 		}
 	})

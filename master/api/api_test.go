@@ -201,6 +201,8 @@ func TestAJobIsDispatchedFollowedAndShown(t *testing.T) {
 		}
 		_, err = c.JobList(t.Context(), job.Query{Status: "done"})
 		wantCode(t, err, api.CodeInvalid)
+		_, err = c.JobList(t.Context(), job.Query{Before: "nonsense"})
+		wantCode(t, err, api.CodeInvalid)
 		_, err = c.JobShow(t.Context(), wire.NewJID())
 		wantCode(t, err, api.CodeNotFound)
 	})

@@ -58,6 +58,7 @@ type Server struct {
 	nc        *nats.Conn
 	log       *slog.Logger
 	questions chan func(context.Context)
+	answering chan struct{} // closed when all that is asked is listened for
 	targets   selector
 
 	mu      sync.Mutex
@@ -77,7 +78,8 @@ func NewServer(o ServerOptions) *Server {
 	}
 	return &Server{
 		o: o, nc: o.JetStream.Conn(), log: o.Log, questions: make(chan func(context.Context), answerQueue),
-		targets: selector{js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream)},
+		answering: make(chan struct{}),
+		targets:   selector{js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream)},
 	}
 }
 
@@ -115,6 +117,7 @@ func (s *Server) Run(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("cannot serve %s: %w", e.subject, err), service.Stop())
 		}
 	}
+	close(s.answering)
 	// What has reached this master when ctx ends is answered still: whoever asked could not know that it stops.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -135,6 +138,10 @@ func (s *Server) Run(ctx context.Context) error {
 	workers.Wait()
 	return nil
 }
+
+// Answering is closed when the server listens for all that people ask. The bus knows that once it has answered anything
+// that is asked on the same connection later.
+func (s *Server) Answering() <-chan struct{} { return s.answering }
 
 // answer works on questions until there are no more.
 func (s *Server) answer(ctx context.Context) {
@@ -275,6 +282,11 @@ func (s *Server) explain(ctx context.Context, q ExplainRequest) (*Explained, err
 func (s *Server) JobList(ctx context.Context, q job.Query) (*job.Page, error) {
 	if q.Status != "" && !q.Status.Known() {
 		return nil, fmt.Errorf("%w: no job has the status %q", errInvalid, q.Status)
+	}
+	if q.Before != "" {
+		if _, err := wire.ParseJID(string(q.Before)); err != nil {
+			return nil, fmt.Errorf("%w: cannot list what is before: %w", errInvalid, err)
+		}
 	}
 	return s.o.Store.List(ctx, q)
 }

@@ -145,6 +145,9 @@ func (n *NewJob) spec() (job.Spec, error) {
 		if *d.into, err = strictyaml.ParseDuration(d.text); err != nil {
 			return spec, err
 		}
+		if *d.into <= 0 {
+			return spec, fmt.Errorf("cannot wait for %q: leave the field out, or give it more than 0", d.text)
+		}
 	}
 	return spec, nil
 }
@@ -180,7 +183,7 @@ func dispatchError(err error) error {
 }
 
 type listInput struct {
-	Cursor   wire.JID      `query:"cursor" maxLength:"27" doc:"The next of the page before."`
+	Cursor   wire.JID      `query:"cursor" minLength:"27" maxLength:"27" doc:"The next of the page before."`
 	Limit    int           `query:"limit" minimum:"1" maximum:"500" default:"50"`
 	Status   job.Status    `query:"status" enum:"pending,claimed,running,complete,partial,timeout,failed,canceled"`
 	Function string        `query:"function" maxLength:"300"`

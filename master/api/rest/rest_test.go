@@ -123,6 +123,8 @@ func TestWhatCannotBeDispatched(t *testing.T) {
 			{object{"target": "*", "function": "test.ping", "jid": strings.Repeat("!", 27)}, 422, "job ID"},
 			{object{"target": "*", "function": "test.ping", "timeout": "5"}, 422, "5"},
 			{object{"target": "*", "function": "test.ping", "timeout": "1ms"}, 422, "1ms"},
+			{object{"target": "*", "function": "test.ping", "timeout": "0s"}, 422, "0s"},
+			{object{"target": "*", "function": "test.ping", "when_online": "0s"}, 422, "0s"},
 			{object{"target": "*", "function": "test.ping", "batch": object{"size": 0}}, 422, "batches of 0"},
 			{object{"target": "*", "function": "test.ping", "metadata": object{"source": "schedule"}}, 422, "for masters to write"},
 			{`{"target":"*","function":"test.ping","args":{"n":` + nested + `}}`, 422, "nest"},
@@ -228,7 +230,7 @@ func TestJobsAreListedInPagesAndFiltered(t *testing.T) {
 				t.Errorf("%s: %v, want %v", query, got, want)
 			}
 		}
-		for _, query := range []string{"status=done", "limit=0", "limit=501", "limit=x", "nonsense=1"} {
+		for _, query := range []string{"status=done", "limit=0", "limit=501", "limit=x", "nonsense=1", "cursor=nonsense"} {
 			refused(t, s.ask(admin, "GET", "/api/v1/jobs?"+query, nil), 422, strings.Split(query, "=")[0])
 		}
 	})
