@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -27,6 +28,7 @@ entries of which peels come, change and go, when they fire next, and what that m
 
 --base and --head are names as git rev-parse reads them; the head is the working tree if it is not given, the base HEAD.
 Where the base does not compile, the fleet has what was there before: the newest commit before it that does is taken.
+With on_error: isolate that holds for each peel by itself.
 --facts names the file of the peels, as target eval --file reads it; without it the live fleet is asked for its peels
 and their facts.
 
@@ -131,8 +133,14 @@ func (a *app) plan(ctx context.Context, f planFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.note != "" {
-		fmt.Fprintln(a.errOut, "warning:", plain(p.note))
+	if f.facts == "" {
+		p.compareFleet(a.inForce(ctx))
+	}
+	if fleet.Len() == 0 {
+		p.note("there are no peels for which anything could change")
+	}
+	for _, note := range p.notes {
+		fmt.Fprintln(a.errOut, "warning:", plain(note))
 	}
 	if err := a.showPlan(r, f.form.markdown); err != nil {
 		return err
@@ -177,6 +185,20 @@ func (a *app) fleet(ctx context.Context, file string) (*target.Index, error) {
 	return index, nil
 }
 
+// inForce is the revision that the live fleet was given, empty if nobody says so.
+func (a *app) inForce(ctx context.Context) settings.Commit {
+	client, err := a.client()
+	if err != nil {
+		return ""
+	}
+	defer client.Close()
+	s, err := client.SyncStatus(ctx)
+	if err != nil {
+		return ""
+	}
+	return s.LastGood.Commit
+}
+
 // planning compares revisions of one checkout.
 type planning struct {
 	checkout *gitrepo.Checkout
@@ -184,7 +206,11 @@ type planning struct {
 	fleet    *target.Index
 	dir      string
 	o        review.Options
-	note     string // for people
+	notes    []string // for people
+}
+
+func (p *planning) note(format string, args ...any) {
+	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }
 
 // basesTried is how many commits before a base that does not compile are tried.
@@ -208,6 +234,10 @@ func (p *planning) review(base, head string) (*review.Review, error) {
 // base compiles what the fleet has: the revision of a name, or the newest one before that compiles.
 func (p *planning) base(name string) (*plan.Plan, error) {
 	at, err := p.checkout.Revision(name)
+	if errors.Is(err, gitrepo.ErrNoCommit) {
+		p.o.Base = review.Revision{Name: name}
+		return p.nothing(name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -222,26 +252,65 @@ func (p *planning) base(name string) (*plan.Plan, error) {
 		}
 		p.o.Base = revision(name, snapshot.Commit)
 		compiled, err := p.compile(snapshot.Tree)
+		if err == nil {
+			return compiled, p.settle(compiled, snapshot.Commit.Parents)
+		}
 		if _, refused := errors.AsType[*plan.Error](err); !refused {
-			return compiled, err
+			return nil, err
 		}
 		if len(snapshot.Commit.Parents) == 0 {
 			return p.nothing(name)
 		}
 		at = snapshot.Commit.Parents[0]
-		p.note = fmt.Sprintf("%s does not compile, so the fleet keeps what was there before: compared with %s", name, at.String()[:8])
+		p.notes = nil
+		p.note("%s does not compile, so the fleet keeps what was there before: compared with %s", name, at.String()[:8])
 	}
 	return nil, fmt.Errorf("cannot compare with %s: neither it nor the %d commits before it compile", name, basesTried)
 }
 
 // nothing is what a fleet has before its first revision.
 func (p *planning) nothing(name string) (*plan.Plan, error) {
-	p.note = fmt.Sprintf("neither %s nor a commit before it compiles: compared with a fleet without settings", name)
+	p.notes = nil
+	p.note("neither %s nor a commit before it compiles: compared with a fleet without settings", name)
 	return p.compile(embed.FS{})
+}
+
+// settle gives the peels that mistakes at the base hold back what they were given before.
+func (p *planning) settle(base *plan.Plan, parents []gitrepo.Hash) error {
+	for range basesTried {
+		if len(base.Behind) == 0 || len(parents) == 0 {
+			return nil
+		}
+		snapshot, err := p.checkout.Snapshot(parents[0])
+		if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason == gitrepo.PathNotFound {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("cannot tell what the peels run that mistakes at the base hold back: %w", err)
+		}
+		parents = snapshot.Commit.Parents
+		older, err := p.compile(snapshot.Tree)
+		if _, refused := errors.AsType[*plan.Error](err); refused {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for id := range base.Behind {
+			if e := older.Peels[id]; e != nil {
+				base.Peels[id] = e
+				delete(base.Behind, id)
+			}
+		}
+	}
+	return nil
 }
 
 func (p *planning) head(name string) (*plan.Plan, error) {
 	if name == "" {
+		if p.checkout.Bare() {
+			return nil, fmt.Errorf("cannot compare the working tree: %s has none; --head names a revision", p.dir)
+		}
 		p.o.Head = review.Revision{Name: "working tree"}
 		root, err := os.OpenRoot(p.dir)
 		if err != nil {
@@ -271,8 +340,15 @@ func (p *planning) compareHistory(name string, head gitrepo.Hash) {
 	if err != nil {
 		return
 	}
-	if ok, err := p.checkout.IsAncestor(base, head); err == nil && !ok && p.note == "" {
-		p.note = fmt.Sprintf("%s is not based on %s: what it lacks of it is shown as taken away", name, p.o.Base.Name)
+	if ok, err := p.checkout.IsAncestor(base, head); err == nil && !ok && len(p.notes) == 0 {
+		p.note("%s is not based on %s: what it lacks of it is shown as taken away", name, p.o.Base.Name)
+	}
+}
+
+// compareFleet notes that the live fleet runs something else than the base.
+func (p *planning) compareFleet(c settings.Commit) {
+	if c != "" && string(c) != p.o.Base.Commit {
+		p.note("the fleet runs %s, which is not %s: with --base %[1]s the plan is of what happens to it", c.Short(), p.o.Base.Name)
 	}
 }
 

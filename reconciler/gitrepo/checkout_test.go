@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -60,8 +61,10 @@ func TestCheckoutReadsRevisionsByName(t *testing.T) {
 		if ok, err := c.IsAncestor(first, second); err != nil || !ok {
 			t.Errorf("ancestor: %v, %v", ok, err)
 		}
-		if _, err := c.Revision("nosuch"); err == nil {
-			t.Error("a revision that is not there was found")
+		for _, name := range []string{"nosuch", "", "HEAD:fleet", "main:fleet/top.yaml", "HEAD^{tree}"} {
+			if h, err := c.Revision(name); err == nil {
+				t.Errorf("%q is no commit, and %s was found", name, h)
+			}
 		}
 	}
 }
@@ -78,6 +81,30 @@ func TestCheckoutMayBeShallowOrLinked(t *testing.T) {
 	gitCLI(t, w.Dir(), "worktree", "add", "-q", "--detach", linked, "HEAD~1")
 	if got := openCheckout(t, linked).read(t, "HEAD", "top.yaml"); got != "one" {
 		t.Errorf("the linked worktree has %q", got)
+	}
+}
+
+func TestCheckoutMayBeBare(t *testing.T) {
+	w := newWork(t, files("top.yaml", "one"))
+	bare := filepath.Join(t.TempDir(), "bare.git")
+	gitCLI(t, ".", "clone", "-q", "--bare", w.Dir(), bare)
+	c := openCheckout(t, bare)
+	if got := c.read(t, "HEAD", "top.yaml"); got != "one" || !c.Bare() {
+		t.Errorf("the bare repository has %q", got)
+	}
+	if openCheckout(t, w.Dir()).Bare() {
+		t.Error("a working tree is bare")
+	}
+}
+
+func TestCheckoutWithoutACommit(t *testing.T) {
+	dir := t.TempDir()
+	gitCLI(t, dir, "init", "-q", "-b", "main")
+	if _, err := openCheckout(t, dir).Revision("HEAD"); !errors.Is(err, ErrNoCommit) {
+		t.Error(err)
+	}
+	if _, err := openCheckout(t, dir).Revision("origin/main"); err == nil || errors.Is(err, ErrNoCommit) {
+		t.Error(err)
 	}
 }
 

@@ -2,6 +2,7 @@ package review
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -48,12 +49,15 @@ func day(p *plan.Plan, o Options) (Day, error) {
 	if err != nil {
 		return Day{}, err
 	}
-	d := Day{Runs: f.Total(), PerHour: f.Total() / 24}
+	d := Day{Runs: thousandths(f.Total()), PerHour: thousandths(f.Total() / 24)}
 	if len(f.Worst) > 0 {
-		d.Worst = &Worst{At: f.Worst[0].At, Runs: f.Worst[0].Runs}
+		d.Worst = &Worst{At: f.Worst[0].At, Runs: thousandths(f.Worst[0].Runs)}
 	}
 	return d, nil
 }
+
+// thousandths leaves out what is below the accuracy of adding up.
+func thousandths(runs float64) float64 { return math.Round(1000*runs) / 1000 }
 
 // Groups puts the peels of a plan together that run the same.
 func Groups(p *plan.Plan) []forecast.Group {

@@ -155,10 +155,22 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 		}
 	}
 	c.finish()
-	if r.Load, err = loadOf(base, head, o); err != nil {
+	if r.Load, err = loadOf(base, kept(base, head), o); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// kept has the peels that mistakes of the head hold back run what they have.
+func kept(base, head *plan.Plan) *plan.Plan {
+	all := *head
+	all.Peels = maps.Clone(head.Peels)
+	for id := range head.Behind {
+		if e := base.Peels[id]; e != nil {
+			all.Peels[id] = e
+		}
+	}
+	return &all
 }
 
 // warnings are those of the compiler and of the linter about one side.

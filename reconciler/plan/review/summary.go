@@ -20,21 +20,12 @@ func (r *Review) Radius() string {
 
 // Facts are lines about the change as a whole: who, how much, and what it makes of the load.
 func (r *Review) Facts() []string {
-	if r.Refused || r.Empty() {
+	if r.Refused {
 		return nil
 	}
-	who := r.Touched
-	more := ""
-	if len(who) > namesShown {
-		who, more = who[:namesShown], fmt.Sprintf(" and %d more", len(who)-namesShown)
-	}
-	t := r.Totals
-	lines := []string{
-		"peels: " + join(who) + more,
-		fmt.Sprintf("entries: %d added, %d changed, %d removed of %d; %d timers start anew, %d run at once",
-			t.Added, t.Changed, t.Removed, t.Before, t.TimersReset, t.RunsAtOnce),
-		fmt.Sprintf("runs in a day: %s → %s", forecast.Number(r.Load.Before.Runs), forecast.Number(r.Load.After.Runs)),
-		fmt.Sprintf("worst minute: %s → %s", r.Load.Before.Worst, r.Load.After.Worst),
+	var lines []string
+	if !r.Empty() {
+		lines = r.extent()
 	}
 	if n := len(r.Emptied); n > 0 {
 		lines = append(lines, "without any entry after it: "+Names(r.Emptied))
@@ -42,10 +33,27 @@ func (r *Review) Facts() []string {
 	if n := len(r.Behind); n > 0 {
 		lines = append(lines, "held back by mistakes: "+Names(r.Behind))
 	}
-	if n := len(r.Warnings) - r.NewWarnings; n > 0 {
+	if n := len(r.Warnings) - r.NewWarnings; n > 0 && !r.Empty() {
 		lines = append(lines, fmt.Sprintf("warnings that the base has too: %d, which zester lint lists", n))
 	}
 	return lines
+}
+
+// extent says which peels change, and how much.
+func (r *Review) extent() []string {
+	who := r.Touched
+	more := ""
+	if len(who) > namesShown {
+		who, more = who[:namesShown], fmt.Sprintf(" and %d more", len(who)-namesShown)
+	}
+	t := r.Totals
+	return []string{
+		"peels: " + join(who) + more,
+		fmt.Sprintf("entries: %d added, %d changed, %d removed of %d; %d timers start anew, %d run at once",
+			t.Added, t.Changed, t.Removed, t.Before, t.TimersReset, t.RunsAtOnce),
+		fmt.Sprintf("runs in a day: %s → %s", forecast.Number(r.Load.Before.Runs), forecast.Number(r.Load.After.Runs)),
+		fmt.Sprintf("worst minute: %s → %s", r.Load.Before.Worst, r.Load.After.Worst),
+	}
 }
 
 // String is the minute with its number of runs.
