@@ -27,7 +27,7 @@ func TestTheTourRunsAsPrinted(t *testing.T) {
 		script.WriteString(block[1])
 	}
 	dir := filepath.Join(t.TempDir(), "tour")
-	typed := strings.NewReplacer("/tmp/zester-tour", dir, "14222", freePort(t)).Replace(script.String())
+	typed := strings.NewReplacer("/tmp/zester-tour", dir, "14222", freePort(t), "14440", freePort(t)).Replace(script.String())
 	bash := exec.CommandContext(t.Context(), "bash", "-e", "-c", typed)
 	bash.Dir = ".."
 	out, err := bash.CombinedOutput()

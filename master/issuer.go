@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
+	"net"
 	"os"
 	"time"
 
@@ -75,10 +75,17 @@ func (m *Master) updateExternal(ctx context.Context, keys *auth.Keys, account st
 	return nil
 }
 
-// authority returns what makes and ends credentials, nil without keys.
-func (i issuer) authority(ctx context.Context, js jetstream.JetStream, log *slog.Logger) (*auth.Authority, error) {
+// issuing returns what makes and ends credentials, nil without keys.
+func (m *Master) issuing(ctx context.Context, js jetstream.JetStream, i issuer) (*auth.Authority, error) {
 	if i.keys == nil {
 		return nil, nil
 	}
-	return auth.NewAuthority(ctx, auth.AuthorityOptions{Keys: i.keys, JetStream: js, Update: i.update, Log: log})
+	o := auth.AuthorityOptions{Keys: i.keys, JetStream: js, Update: i.update, Log: m.log}
+	host, _, err := net.SplitHostPort(m.o.REST.Listen)
+	if err == nil && m.o.REST.Cert == "" && m.encrypts(host) {
+		if o.CA, err = m.ca(); err != nil {
+			return nil, err
+		}
+	}
+	return auth.NewAuthority(ctx, o)
 }

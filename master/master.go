@@ -11,10 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -83,6 +83,7 @@ type Info struct {
 type Master struct {
 	o   Options
 	log *slog.Logger
+	ca  func() (*auth.CA, error) // the one authority of all listeners
 }
 
 // New checks the options. It starts nothing.
@@ -98,6 +99,7 @@ func New(o Options) (*Master, error) {
 	}
 	o.Replicas = max(1, o.Replicas)
 	m := &Master{o: o, log: o.Log.With("master", o.ID)}
+	m.ca = sync.OnceValues(func() (*auth.CA, error) { return auth.OpenCA(filepath.Join(o.DataDir, "tls")) })
 	if err := m.checkREST(); err != nil {
 		return nil, err
 	}
@@ -169,10 +171,10 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 
 // authority returns what signs the certificate of the embedded server, nil if that does not encrypt.
 func (m *Master) authority() (*auth.CA, error) {
-	if ip := net.ParseIP(m.o.Host); !m.o.TLS && (m.o.Host == "" || m.o.Host == "localhost" || ip != nil && ip.IsLoopback()) {
-		return nil, nil
+	if m.o.Host != "" && m.encrypts(m.o.Host) || m.o.TLS {
+		return m.ca()
 	}
-	return auth.OpenCA(filepath.Join(m.o.DataDir, "tls"))
+	return nil, nil
 }
 
 func (m *Master) startBus(keys *auth.Keys, ca *auth.CA) (*natsd.Server, error) {
@@ -268,7 +270,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
-	authority, err := trust.authority(ctx, js, m.log)
+	authority, err := m.issuing(ctx, js, trust)
 	if err != nil {
 		return err
 	}
@@ -304,7 +306,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	g.Go(func() error { return scanner.Run(ctx) })
 	g.Go(func() error { return consumer.Run(ctx) })
 	g.Go(func() error { return server.Run(ctx) })
-	open(rest.Backend{JetStream: js, Store: store, Tokens: tokens, Audit: record, Questions: server, Dispatcher: dispatcher, Results: consumer, Scanner: scanner})
+	open(rest.Backend{JetStream: js, Store: store, Tokens: tokens, Authority: authority, Audit: record, Questions: server, Dispatcher: dispatcher, Results: consumer, Scanner: scanner})
 	for _, service := range m.o.Services {
 		g.Go(func() error { return service(ctx, nc, fleet) })
 	}

@@ -4,10 +4,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"path/filepath"
 
 	"github.com/seed-c01c3da5/zester/master/api/rest"
-	"github.com/seed-c01c3da5/zester/master/auth"
 )
 
 // checkREST tells what cannot work before anything is started or written.
@@ -49,8 +47,8 @@ func (m *Master) web() (*rest.Server, error) {
 		if o.TLS, err = rest.Certificate(m.o.REST.Cert, m.o.REST.Key, m.log); err != nil {
 			return nil, err
 		}
-	case !rest.Loopback(host):
-		ca, err := auth.OpenCA(filepath.Join(m.o.DataDir, "tls"))
+	case m.encrypts(host):
+		ca, err := m.ca()
 		if err != nil {
 			return nil, err
 		}
@@ -58,3 +56,6 @@ func (m *Master) web() (*rest.Server, error) {
 	}
 	return rest.New(o)
 }
+
+// encrypts reports whether a listener on this host's address needs a certificate.
+func (m *Master) encrypts(host string) bool { return m.o.TLS || !rest.Loopback(host) }

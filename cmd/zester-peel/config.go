@@ -2,20 +2,27 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
+	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/peel/enroll"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -27,6 +34,7 @@ type Config struct {
 	DataDir  string           `yaml:"data_dir"`          // where the peel keeps its files
 	URL      string           `yaml:"url"`               // of the bus; several are separated by commas
 	Creds    string           `yaml:"creds"`             // file with the peel's credential, read at every connect
+	Join     string           `yaml:"join"`              // [TOKEN@]HOST:PORT of a master that makes the credential; empty: creds has it
 	CA       string           `yaml:"ca"`                // file with the certificates that sign the bus's; empty: the system's
 	Timezone string           `yaml:"schedule_timezone"` // IANA zone for entries that name none; empty: the host's
 	Workers  int              `yaml:"workers"`           // how many requests that change the host run at once
@@ -48,6 +56,7 @@ func (c *Config) Flags(set *flag.FlagSet) {
 	set.StringVar(&c.DataDir, "data-dir", c.DataDir, "keep the peel's files in `DIR`")
 	set.StringVar(&c.URL, "url", c.URL, "connect to the bus at `URL`; several are separated by commas")
 	set.StringVar(&c.Creds, "creds", c.Creds, "read the peel's credential from `FILE`")
+	set.StringVar(&c.Join, "join", c.Join, "get the credential from the master at `[TOKEN@]HOST:PORT`, and renew it there")
 	set.StringVar(&c.CA, "ca", c.CA, "check the bus against the certificates in `FILE`")
 	set.StringVar(&c.Timezone, "schedule-timezone", c.Timezone, "`ZONE` of schedule entries that name none (default: the host's)")
 	set.IntVar(&c.Workers, "workers", c.Workers, "run up to `N` requests that change the host at once")
@@ -71,13 +80,28 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 		if err != nil {
 			return err
 		}
+		g, ctx := errgroup.WithContext(ctx)
+		if c.Join != "" {
+			j, err := enroll.New(enroll.Options{ID: o.ID, DataDir: c.DataDir, Join: c.Join, CA: c.CA, Log: log})
+			if err != nil {
+				return err
+			}
+			g.Go(func() error { return j.Run(ctx, func() { log.Info("credential received", "peel", o.ID) }) })
+		}
 		ready()
-		return p.Run(ctx)
+		g.Go(func() error { return p.Run(ctx) })
+		return g.Wait()
 	}
 	return d, nil
 }
 
 func (c *Config) options() (o peel.Options, err error) {
+	if c.Join != "" {
+		if c.Creds != "" {
+			return o, errors.New("cannot use creds and join: with join the credential is in the data directory")
+		}
+		c.Creds = filepath.Join(c.DataDir, enroll.CredsFile)
+	}
 	o = peel.Options{DataDir: c.DataDir, URL: c.URL, Facts: c.Facts, Workers: c.Workers}
 	if o.ID, err = c.name(); err != nil {
 		return o, err
@@ -93,7 +117,9 @@ func (c *Config) options() (o peel.Options, err error) {
 	if c.Creds != "" {
 		o.Connect = append(o.Connect, credential(c.Creds))
 	}
-	if c.CA != "" {
+	if enroll.Pins(c.Join) && c.CA == "" {
+		o.Connect = append(o.Connect, pinned(filepath.Join(c.DataDir, enroll.CAFile)))
+	} else if c.CA != "" {
 		o.Connect = append(o.Connect, nats.RootCAs(c.CA))
 	}
 	return o, nil
@@ -138,11 +164,42 @@ func (c *Config) name() (target.PeelID, error) {
 	return id, err
 }
 
+// pinned checks the bus by certificates that are not there before the first answer of a master, and change with later
+// ones. A bus on this host may do without.
+func pinned(file string) nats.Option {
+	return func(o *nats.Options) error {
+		o.Secure = slices.ContainsFunc(o.Servers, func(s string) bool {
+			u, err := url.Parse(s)
+			if err != nil {
+				return true
+			}
+			ip := net.ParseIP(u.Hostname())
+			return u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
+		})
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13}
+		o.RootCAsCB = func() (*x509.CertPool, error) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			pool := x509.NewCertPool()
+			if !pool.AppendCertsFromPEM(text) {
+				return nil, fmt.Errorf("cannot check the bus: %s holds no certificate", file)
+			}
+			return pool, nil
+		}
+		return nil
+	}
+}
+
 // credential has the file read at every connect: a new one needs no restart, and one that is not there yet is waited
 // for, which [nats.UserCredentials] does not.
 func credential(file string) nats.Option {
 	return func(o *nats.Options) error {
 		o.UserJWT = func() (string, error) {
+			if err := enroll.Private(file); err != nil {
+				return "", err
+			}
 			data, err := os.ReadFile(file)
 			if err != nil {
 				return "", err

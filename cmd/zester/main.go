@@ -160,6 +160,7 @@ func (a *app) root() *cobra.Command {
 		a.planCommand(),
 		a.syncCommand(),
 		a.authCommand(),
+		a.enrollCommand(),
 		a.tokenCommand(),
 		a.contextCommand(),
 		a.auditCommand(),

@@ -26,6 +26,10 @@ func act[Q, A any](s *Server, action string, f func(ctx context.Context, from au
 			e.Target = about.Name
 		case UserName:
 			e.Target = about.Name
+		case EnrollName:
+			e.Target = string(about.ID)
+		case auth.JoinRequest:
+			e.Target = about.Name
 		}
 		s.o.Audit.Write(ctx, e.Ended(err, AnswerCode(err) != CodeUnavailable).By(from))
 		return answer, err

@@ -69,9 +69,9 @@ func credentialCode(err error) Code {
 		return CodeForbidden
 	case errors.Is(err, auth.ErrTokenInvalid), errors.Is(err, auth.ErrUserInvalid):
 		return CodeInvalid
-	case errors.Is(err, auth.ErrNoToken), errors.Is(err, auth.ErrNoUser):
+	case errors.Is(err, auth.ErrNoToken), errors.Is(err, auth.ErrNoUser), errors.Is(err, auth.ErrNoPeel):
 		return CodeNotFound
-	case errors.Is(err, auth.ErrTokenExists), errors.Is(err, auth.ErrUserExists):
+	case errors.Is(err, auth.ErrTokenExists), errors.Is(err, auth.ErrUserExists), errors.Is(err, auth.ErrConflict), errors.Is(err, auth.ErrNotWanted):
 		return CodeConflict
 	}
 	return ""

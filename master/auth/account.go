@@ -3,12 +3,16 @@ package auth
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
+
+// endOfTime is what no credential is issued after.
+var endOfTime = time.Unix(1<<40, 0)
 
 // sign makes the JWTs of the operator and the accounts anew: they hold the table of this build.
 func (k *Keys) sign(operator nkeys.KeyPair, system string) (Trust, error) {
@@ -65,8 +69,8 @@ func (k *Keys) claims(r Role) (*jwt.AccountClaims, error) {
 	}
 	ac.Exports = exports(r)
 	ac.Imports = k.imports(r)
-	for public, e := range k.revoked[r] {
-		ac.RevokeAt(public, e.At)
+	for public := range k.revoked[r] {
+		ac.RevokeAt(public, endOfTime) // a revoked key is never signed for again, but by a master whose clock or word was late
 	}
 	return ac, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 )
 
 // syncEvery is how often a server is brought to what is revoked, in case another's word has overtaken it.
@@ -21,6 +22,7 @@ type AuthorityOptions struct {
 	JetStream jetstream.JetStream // on the connection of a master
 	// Update gives servers the JWT of an account, signed by the operator that they trust.
 	Update func(ctx context.Context, account string) error
+	CA     *CA // that signs the certificate by which hosts that join know the master; nil: it is none of ours
 	Log    *slog.Logger
 }
 
@@ -30,6 +32,10 @@ type AuthorityOptions struct {
 type Authority struct {
 	o     AuthorityOptions
 	users *Users
+	peels records[Enrolled]
+	joins records[joinRecord]
+
+	strangers *rate.Limiter
 
 	mu   sync.Mutex
 	told map[Role]bool // whether servers have heard all that the keys know
@@ -44,7 +50,12 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Authority{o: o, users: users, told: map[Role]bool{}}, nil
+	a := &Authority{o: o, users: users, told: map[Role]bool{}, strangers: rate.NewLimiter(rate.Every(strangerEvery), strangersAtOnce)}
+	if a.peels, err = openRecords[Enrolled](ctx, o.JetStream, enrollBucket, peelPrefix, "the peel"); err != nil {
+		return nil, err
+	}
+	a.joins, err = openRecords[joinRecord](ctx, o.JetStream, enrollBucket, joinPrefix, "the join token")
+	return a, err
 }
 
 // Run keeps servers at what is revoked until ctx ends, and then returns nil.
@@ -97,15 +108,21 @@ func (a *Authority) ends(ctx context.Context) (map[Role]map[string]End, error) {
 	if err != nil {
 		return nil, err
 	}
+	peels, err := a.peels.list(ctx)
+	if err != nil {
+		return nil, err
+	}
 	ends := map[Role]map[string]End{}
+	for _, role := range roles {
+		ends[role] = map[string]End{}
+	}
 	for _, u := range users {
-		if u.Revoked.IsZero() {
-			continue
+		if !u.Revoked.IsZero() {
+			maps.Copy(ends[u.Role], endsOf(u.Keys, u.Revoked))
 		}
-		if ends[u.Role] == nil {
-			ends[u.Role] = map[string]End{}
-		}
-		maps.Copy(ends[u.Role], endsOf(u.Keys, u.Revoked))
+	}
+	for _, e := range peels {
+		maps.Copy(ends[RolePeel], e.Ended)
 	}
 	return ends, nil
 }

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -15,8 +16,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/google/renameio/v2"
 )
 
 // The files of a certificate authority, and how long what it makes is valid.
@@ -30,12 +34,26 @@ const (
 	skew     = 10 * time.Minute    // by which the clock of whoever checks may be behind
 )
 
+// Why an authority, or a key, is not rotated.
+var (
+	ErrFormer   = errors.New("the last rotation is not at its end")
+	ErrNoFormer = errors.New("there is no former one that could be retired")
+)
+
 // A CA signs the certificates that a master shows on its listeners. It is made at first start and is for masters
 // that are given none; peels and people check the bus against [CA.File] and trust nothing else.
+//
+// [CA.Rotate] gives it a new key and certificate, which the former key signs as well: whoever knows the former alone
+// goes on, and learns the new one from [CA.File], or when its credential is renewed. [CA.Retire] ends the former.
+// Listeners follow without a restart. Methods may be called from several goroutines.
 type CA struct {
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	dir string
+
+	mu     sync.Mutex
+	key    *ecdsa.PrivateKey
+	cert   *x509.Certificate
+	bridge *x509.Certificate // of the key, signed by the former; nil: there is no former
+	former *x509.Certificate
 }
 
 // OpenCA reads the certificate authority in dir, or makes it if neither of its files is there. A key that others
@@ -58,26 +76,43 @@ func OpenCA(dir string) (*CA, error) {
 	return c, nil
 }
 
-// File is where the certificate is by which others check what the CA has signed. It is no secret.
+// File is where the certificates are by which others check what the CA has signed. It is no secret.
 func (c *CA) File() string { return filepath.Join(c.dir, caFile) }
+
+// Pin is [PinOf] the authority, not the former.
+func (c *CA) Pin() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return PinOf(c.cert.Raw)
+}
+
+// Bundle is what [CA.File] holds: the certificate, and the former if there is one.
+func (c *CA) Bundle() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bundle()
+}
+
+func (c *CA) bundle() []byte { return certificates(c.roots()...) }
+
+func (c *CA) roots() []*x509.Certificate {
+	if c.former == nil {
+		return []*x509.Certificate{c.cert}
+	}
+	return []*x509.Certificate{c.cert, c.former}
+}
+
+func certificates(certs ...*x509.Certificate) (text []byte) {
+	for _, cert := range certs {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})...)
+	}
+	return text
+}
 
 func (c *CA) keyFile() string { return filepath.Join(c.dir, caKeyFile) }
 
 func (c *CA) create() error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	t, err := template("zester CA of "+host, caLife)
-	if err != nil {
-		return err
-	}
-	t.IsCA, t.BasicConstraintsValid, t.KeyUsage = true, true, x509.KeyUsageCertSign|x509.KeyUsageCRLSign
-	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
+	key, cert, err := newRoot()
 	if err != nil {
 		return err
 	}
@@ -89,7 +124,87 @@ func (c *CA) create() error {
 	if err := writePEM(c.keyFile(), "PRIVATE KEY", secret, 0o600); err != nil {
 		return err
 	}
-	return writePEM(c.File(), "CERTIFICATE", der, 0o644)
+	return writePEM(c.File(), "CERTIFICATE", cert.Raw, 0o644)
+}
+
+// newRoot makes a key and the certificate that it signs for itself.
+func newRoot() (*ecdsa.PrivateKey, *x509.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := template("zester CA of "+host, caLife)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Subject.SerialNumber = t.SerialNumber.Text(36) // tells it from the former
+	t.IsCA, t.BasicConstraintsValid, t.KeyUsage = true, true, x509.KeyUsageCertSign|x509.KeyUsageCRLSign
+	cert, err := certify(t, t, &key.PublicKey, key)
+	return key, cert, err
+}
+
+func certify(t, signer *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, t, signer, public, key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// Rotate makes the CA's key and certificate anew and makes the present one the former.
+func (c *CA) Rotate() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.former != nil {
+		return fmt.Errorf("%w: that of %s", ErrFormer, c.cert.NotBefore.Add(skew).Format(time.DateOnly))
+	}
+	key, cert, err := newRoot()
+	if err != nil {
+		return fmt.Errorf("cannot rotate the certificate authority: %w", err)
+	}
+	t := *cert
+	t.NotAfter = c.cert.NotAfter
+	bridge, err := certify(&t, c.cert, &key.PublicKey, c.key)
+	if err != nil {
+		return fmt.Errorf("cannot rotate the certificate authority: %w", err)
+	}
+	next := CA{dir: c.dir, key: key, cert: cert, bridge: bridge, former: c.cert}
+	return c.become(&next)
+}
+
+// Retire ends the former. Who knows the former alone is locked out.
+func (c *CA) Retire() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.former == nil {
+		return ErrNoFormer
+	}
+	return c.become(&CA{dir: c.dir, key: c.key, cert: c.cert})
+}
+
+// become stores what the CA is to be. The file of the key holds everything, so that one rename changes all.
+func (c *CA) become(next *CA) error {
+	secret, err := x509.MarshalPKCS8PrivateKey(next.key)
+	if err != nil {
+		return fmt.Errorf("cannot store the certificate authority: %w", err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
+	text = append(text, certificates(next.cert)...)
+	if next.former != nil {
+		text = append(text, certificates(next.bridge, next.former)...)
+	}
+	if err := renameio.WriteFile(c.keyFile(), text, 0o600); err != nil {
+		return fmt.Errorf("cannot store the certificate authority: %w", err)
+	}
+	c.key, c.cert, c.bridge, c.former = next.key, next.cert, next.bridge, next.former
+	if err := renameio.WriteFile(c.File(), c.bundle(), 0o644); err != nil {
+		return fmt.Errorf("cannot store the certificates of the authority: %w", err)
+	}
+	return nil
 }
 
 func writePEM(path, kind string, der []byte, mode fs.FileMode) (err error) {
@@ -112,16 +227,62 @@ func (c *CA) load() error {
 	if info.Mode().Perm()&0o077 != 0 {
 		return fmt.Errorf("%s is open to others (mode %04o), want 0600", c.keyFile(), info.Mode().Perm())
 	}
-	pair, err := tls.LoadX509KeyPair(c.File(), c.keyFile())
+	text, err := os.ReadFile(c.keyFile())
+	if err != nil {
+		return err
+	}
+	certs, whole, err := readCertificates(text)
+	if err == nil && !whole { // it was never rotated
+		var public []byte
+		if public, err = os.ReadFile(c.File()); err == nil {
+			certs, _, err = readCertificates(public)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return c.use(text, certs, whole)
+}
+
+// readCertificates reads all certificates in a text, and whether there is one.
+func readCertificates(text []byte) (certs []*x509.Certificate, found bool, err error) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, false, err
+		}
+		certs = append(certs, cert)
+	}
+	return certs, len(certs) > 0, nil
+}
+
+// use takes the certificate, and where there are three, the bridge and the former as well.
+func (c *CA) use(text []byte, certs []*x509.Certificate, whole bool) error {
+	if len(certs) != 1 && len(certs) != 3 {
+		return fmt.Errorf("there are %d certificates, want that of the authority", len(certs))
+	}
+	pair, err := tls.X509KeyPair(certificates(certs[0]), text)
 	if err != nil {
 		return err
 	}
 	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
-	if !ok || !pair.Leaf.IsCA {
+	if !ok || !certs[0].IsCA {
 		return fmt.Errorf("%s is not the certificate of an authority with an ECDSA key", c.File())
 	}
-	c.cert, c.key = pair.Leaf, key
-	return nil
+	c.cert, c.key = certs[0], key
+	if len(certs) == 3 {
+		c.bridge, c.former = certs[1], certs[2]
+	}
+	if !whole {
+		return nil
+	}
+	if public, err := os.ReadFile(c.File()); err == nil && bytes.Equal(public, c.bundle()) {
+		return nil
+	}
+	return renameio.WriteFile(c.File(), c.bundle(), 0o644) // the change was cut short
 }
 
 // Config is for a listener that is reached by the given names and addresses, and by "localhost", the host's own name
@@ -135,7 +296,7 @@ func (c *CA) Config(names ...string) *tls.Config {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			if current != nil && time.Until(current.Leaf.NotAfter) > leafSoon {
+			if current != nil && time.Until(current.Leaf.NotAfter) > leafSoon && c.shows(current) {
 				return current, nil
 			}
 			leaf, err := c.leaf(append(hosts(), names...))
@@ -145,6 +306,24 @@ func (c *CA) Config(names ...string) *tls.Config {
 			return current, err
 		},
 	}
+}
+
+// chain is what is shown after a leaf. The roots are for those who know the hash of one alone.
+func (c *CA) chain() (chain [][]byte) {
+	if c.bridge != nil {
+		chain = append(chain, c.bridge.Raw)
+	}
+	for _, root := range c.roots() {
+		chain = append(chain, root.Raw)
+	}
+	return chain
+}
+
+// shows reports whether a leaf is of the present key, with the chain of now.
+func (c *CA) shows(leaf *tls.Certificate) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.EqualFunc(leaf.Certificate[1:], c.chain(), bytes.Equal)
 }
 
 // hosts are the names and addresses of this host.
@@ -166,6 +345,8 @@ func hosts() []string {
 }
 
 func (c *CA) leaf(hosts []string) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -182,15 +363,11 @@ func (c *CA) leaf(hosts []string) (*tls.Certificate, error) {
 			t.DNSNames = append(t.DNSNames, h)
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, t, c.cert, key.Public(), c.key)
+	leaf, err := certify(t, c.cert, &key.PublicKey, c.key)
 	if err != nil {
 		return nil, fmt.Errorf("cannot sign a certificate: %w", err)
 	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	return &tls.Certificate{Certificate: [][]byte{der, c.cert.Raw}, PrivateKey: key, Leaf: leaf}, nil
+	return &tls.Certificate{Certificate: append([][]byte{leaf.Raw}, c.chain()...), PrivateKey: key, Leaf: leaf}, nil
 }
 
 func template(name string, life time.Duration) (*x509.Certificate, error) {

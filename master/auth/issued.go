@@ -91,6 +91,18 @@ func register(dir, name string, entry Issue, again bool) error {
 	return writeIssue(path, known)
 }
 
+// issued are the keys for which credentials of a peel were made in this directory.
+func issued(dir string, id target.PeelID) ([]UserKey, error) {
+	known, err := readIssue(filepath.Join(dir, registerDir, issueFile(RolePeel, id.Wire())))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil || known.ID != string(id):
+		return nil, err
+	}
+	return known.Keys, nil
+}
+
 func readIssue(path string) (known Issue, err error) {
 	data, err := os.ReadFile(path)
 	if err == nil {

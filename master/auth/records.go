@@ -61,18 +61,27 @@ func (b *records[T]) create(ctx context.Context, name string, r T) error {
 	return nil
 }
 
-// change makes a change to a record, on the condition that nobody else does.
+// changeTries bounds how often a change is made anew because somebody else made one.
+const changeTries = 20
+
+// change makes a change to a record, on the condition that nobody else does at the same time; f is then called again with
+// what the other has left.
 func (b *records[T]) change(ctx context.Context, name string, f func(*T) error) (r T, err error) {
-	r, revision, err := b.get(ctx, name)
-	if err != nil {
-		return r, err
-	}
-	if err := f(&r); err != nil {
-		return r, err
-	}
-	data, err := canon.Marshal(r)
-	if err == nil {
-		_, err = b.kv.Update(ctx, b.prefix+name, data, revision)
+	for range changeTries {
+		var revision uint64
+		var data []byte
+		if r, revision, err = b.get(ctx, name); err != nil {
+			return r, err
+		}
+		if err := f(&r); err != nil {
+			return r, err
+		}
+		if data, err = canon.Marshal(r); err == nil {
+			_, err = b.kv.Update(ctx, b.prefix+name, data, revision)
+		}
+		if !errors.Is(err, jetstream.ErrKeyExists) {
+			break
+		}
 	}
 	if err != nil {
 		return r, fmt.Errorf("cannot store %s %s: %w", b.noun, name, err)

@@ -27,6 +27,7 @@ func configs() []jetstream.StreamConfig {
 		bucket(BucketRollout, 10, 0),
 		bucket(BucketRevisions, 1, 0),
 		bucket(BucketUsers, 1, 0),
+		bucket(BucketEnroll, 1, 0),
 		bucket(BucketTokens, 1, 0),
 		events,
 		lastPerSubject(StreamFacts, wire.AllFacts),

@@ -63,7 +63,8 @@ type Backend struct {
 	JetStream  jetstream.JetStream
 	Store      *job.Store
 	Tokens     *auth.Tokens
-	Audit      *audit.Log // nil: nothing is kept
+	Authority  *auth.Authority // nil: nobody is enrolled here
+	Audit      *audit.Log      // nil: nothing is kept
 	Questions  *api.Server
 	Dispatcher *dispatch.Dispatcher
 	Results    *results.Consumer

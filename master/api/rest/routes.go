@@ -38,6 +38,7 @@ func (s *Server) open(b Backend) http.Handler {
 	if s.o.Hooks != nil {
 		mux.Handle("/hooks/{name}", s.o.Hooks)
 	}
+	mux.HandleFunc("POST "+base+"/enroll", r.enroll())
 	mux.HandleFunc("GET /healthz", alive)
 	mux.Handle("GET /readyz", newReadiness(b))
 	mux.Handle("GET /metrics", r.guard.protect(auth.ScopeRead, metrics(b)))

@@ -1,0 +1,207 @@
+package cmd_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master"
+)
+
+// build makes the named commands and returns the folder with them.
+func build(t *testing.T, commands ...string) string {
+	t.Helper()
+	dir := t.TempDir() + "/"
+	args := []string{"build", "-o", dir}
+	for _, c := range commands {
+		args = append(args, "./"+c)
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+// startMaster runs a master in this process until stop is called.
+func startMaster(t *testing.T, o master.Options) (stop func()) {
+	t.Helper()
+	ready := make(chan struct{})
+	o.Ready = func(master.Info) { close(ready) }
+	m, err := master.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	stop = func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		ended <- nil
+	}
+	t.Cleanup(stop)
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatal(err)
+	case <-time.After(time.Minute):
+		t.Fatal("never ready")
+	}
+	return stop
+}
+
+// A daemon is a process whose log is read line by line.
+type daemon struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	log  *bufio.Scanner
+	seen strings.Builder
+}
+
+func startDaemon(t *testing.T, program string, args ...string) *daemon {
+	t.Helper()
+	d := &daemon{t: t, cmd: exec.Command(program, args...)}
+	log, err := d.cmd.StderrPipe()
+	if err == nil {
+		err = d.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.log = bufio.NewScanner(log)
+	t.Cleanup(func() { _ = d.cmd.Process.Kill() })
+	return d
+}
+
+// await reads the log until a line matches, for a minute at most.
+func (d *daemon) await(pattern string) {
+	d.t.Helper()
+	late := time.AfterFunc(time.Minute, func() { _ = d.cmd.Process.Kill() })
+	defer late.Stop()
+	re := regexp.MustCompile(pattern)
+	for d.log.Scan() {
+		d.seen.WriteString(d.log.Text() + "\n")
+		if re.MatchString(d.log.Text()) {
+			return
+		}
+	}
+	d.t.Fatalf("nothing like %s in:\n%s", pattern, &d.seen)
+}
+
+func (d *daemon) stop() {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
+		d.t.Fatal(err)
+	}
+	for d.log.Scan() {
+		d.seen.WriteString(d.log.Text() + "\n")
+	}
+	if err := d.cmd.Wait(); err != nil {
+		d.t.Fatalf("%v\n%s", err, &d.seen)
+	}
+}
+
+// TestAHostJoinsByATokenAloneAndIsRevoked goes the whole way over TLS: all that the host is given is a token, which
+// carries the pin of the master's authority.
+func TestAHostJoinsByATokenAloneAndIsRevoked(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs two commands")
+	}
+	bin := build(t, "zester", "zester-peel")
+	dir := t.TempDir()
+	bus, web := freePort(t), freePort(t)
+	port, err := strconv.Atoi(bus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := master.Options{ID: "m1", DataDir: dir + "/master", Port: port, TLS: true, REST: master.REST{Listen: "127.0.0.1:" + web}}
+	stop := startMaster(t, o)
+	zester := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), bin+"zester", args...)
+		cmd.Env = append(os.Environ(), "ZESTER_DATA_DIR="+dir+"/master")
+		out, err := cmd.Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	must := func(args ...string) string {
+		t.Helper()
+		out, err := zester(args...)
+		if err != nil {
+			t.Fatalf("zester %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return out
+	}
+	token := must("enroll", "token", "create", "--peel", "web-*", "--ttl", "1h")
+	join := func() *daemon {
+		return startDaemon(t, bin+"zester-peel", "--id", "web-01", "--data-dir", dir+"/peel", "--url", "tls://127.0.0.1:"+bus, "--join", token+"@127.0.0.1:"+web)
+	}
+	peel := join()
+	peel.await(`credential received`)
+	peel.await(`bus is reached`)
+	if out := must("web-01", "test.ping"); !strings.Contains(out, "web-01") {
+		t.Errorf("the job says %s", out)
+	}
+	peel.stop()
+
+	// A credential of yesterday is renewed, and the token, which was for one host, not asked for again.
+	creds := filepath.Join(dir, "peel", "peel.creds")
+	old := age(t, creds)
+	peel = join()
+	peel.await(`credential received`)
+	if renewed, err := os.ReadFile(creds); err != nil || string(renewed) == old {
+		t.Errorf("it was not renewed: %v", err)
+	}
+	peel.stop()
+	peel = join()
+	peel.await(`bus is reached`)
+	must("web-01", "test.ping")
+
+	if out := must("enroll", "list", "-o", "json"); !strings.Contains(out, `"state":"accepted"`) && !strings.Contains(out, `"state": "accepted"`) {
+		t.Errorf("the list says %s", out)
+	}
+	must("enroll", "revoke", "web-01")
+	peel.await(`bus is away`)
+	peel.await(`authorization violation`)
+	if out, err := zester("web-01", "test.ping", "--timeout", "2s"); err == nil {
+		t.Errorf("it goes on working: %s", out)
+	}
+	stop()
+	peel.await(`connection refused`)
+	startMaster(t, o)
+	peel.await(`authorization violation`)
+	if out := must("audit", "list"); !strings.Contains(out, "enroll.ask") || !strings.Contains(out, "enroll.revoke") || !strings.Contains(out, "join.create") {
+		t.Errorf("the audit log says %s", out)
+	}
+	peel.stop()
+}
+
+// age makes a credential look a day older, and returns the file.
+func age(t *testing.T, creds string) string {
+	t.Helper()
+	text, err := os.ReadFile(creds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := regexp.MustCompile(`\.[\w-]+\.`).ReplaceAllStringFunc(string(text), func(part string) string {
+		claims, err := base64.RawURLEncoding.DecodeString(strings.Trim(part, "."))
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims = regexp.MustCompile(`"iat":\d+`).ReplaceAll(claims, []byte(`"iat":`+strconv.FormatInt(time.Now().Add(-25*time.Hour).Unix(), 10)))
+		return "." + base64.RawURLEncoding.EncodeToString(claims) + "."
+	})
+	if err := os.WriteFile(creds, []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return old
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func (a *app) enrollCommand() *cobra.Command {
+	token := group("token", "Make and end the tokens by which hosts join without approval",
+		a.joinCreateCommand(), a.joinListCommand(), a.joinRevokeCommand())
+	return group("enroll", "Let hosts into the fleet, and take them out of it", a.enrollListCommand(), a.enrollShowCommand(),
+		a.enrollApproveCommand(), a.enrollEndCommand("reject", "Turn away a peel that waits", (*api.Client).EnrollReject),
+		a.enrollEndCommand("revoke", "End the credential of a peel, and its connection", (*api.Client).EnrollRevoke), token)
+}
+
+func (a *app) enrollListCommand() *cobra.Command {
+	var state string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the peels that were enrolled by a master, or ask to be",
+		Args:  words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			peels, err := a.enrolled(cmd, func(e *auth.Enrolled) bool { return state == "" || string(e.State) == state })
+			if err != nil {
+				return err
+			}
+			t := table{header: []string{"PEEL", "STATE", "SINCE", "BY", "FROM", "ENDS", "RIVAL", "KEY"}}
+			for _, e := range peels {
+				last, rival := e.History[len(e.History)-1], "-"
+				if e.Rival != nil {
+					rival = "from " + or(e.Rival.From, "?") + " at " + when(e.Rival.Time)
+				}
+				t.add(string(e.ID), string(e.State), when(last.Time), last.By, or(e.From, "-"), when(e.Expires), rival, e.Public)
+			}
+			return a.show(peels, t)
+		},
+	}
+	cmd.Flags().StringVar(&state, "state", "", "only peels that are `STATE`: pending, accepted, rejected or revoked")
+	return cmd
+}
+
+func (a *app) enrollShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show <peel>",
+		Short: "Show how a peel was enrolled, by whom and when",
+		Args:  words("peel"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			peels, err := a.enrolled(cmd, func(e *auth.Enrolled) bool { return string(e.ID) == args[0] })
+			if err != nil {
+				return err
+			}
+			if len(peels) == 0 {
+				return &failure{code: exitFailed, err: fmt.Errorf("no peel %q was enrolled by a master", args[0]), hint: "zester enroll list shows those that were"}
+			}
+			e := peels[0]
+			return a.print(e, []string{string(e.ID)}, func() error {
+				t := table{header: []string{"TIME", "STATE", "BY"}}
+				for _, step := range e.History {
+					t.add(when(step.Time), string(step.State), step.By)
+				}
+				fmt.Fprintf(a.out, "%s is %s, with the key %s\n", e.ID, e.State, e.Public)
+				if e.Rival != nil {
+					fmt.Fprintf(a.out, "the key %s asked under the same name from %s at %s\n", e.Rival.Public, or(e.Rival.From, "?"), when(e.Rival.Time))
+				}
+				return t.print(a.out, width(a.out))
+			})
+		},
+	}
+}
+
+func (a *app) enrolled(cmd *cobra.Command, wanted func(*auth.Enrolled) bool) (peels []auth.Enrolled, err error) {
+	peels = []auth.Enrolled{}
+	err = a.withClient(func(client *api.Client) error {
+		all, err := client.EnrollList(cmd.Context())
+		for i := range all {
+			if wanted(&all[i]) {
+				peels = append(peels, all[i])
+			}
+		}
+		return err
+	})
+	return peels, err
+}
+
+func (a *app) enrollApproveCommand() *cobra.Command {
+	var key string
+	cmd := &cobra.Command{
+		Use:   "approve <peel>",
+		Short: "Accept a peel that waits",
+		Long: `approve accepts the key with which a peel waits. Whoever has that key is the peel from then on: compare it with what the
+host says in its log, best with --key.`,
+		Args: words("peel"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(func(client *api.Client) error {
+				e, err := client.EnrollApprove(cmd.Context(), api.EnrollName{ID: target.PeelID(args[0]), Public: key})
+				return a.enrollDone(e, err)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&key, "key", "", "accept no other than the `KEY`")
+	return cmd
+}
+
+// enrollEndCommand is for what takes a peel out.
+func (a *app) enrollEndCommand(name, short string, end func(*api.Client, context.Context, api.EnrollName) (*auth.Enrolled, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:   name + " <peel>",
+		Short: short,
+		Args:  words("peel"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(func(client *api.Client) error {
+				e, err := end(client, cmd.Context(), api.EnrollName{ID: target.PeelID(args[0])})
+				return a.enrollDone(e, err)
+			})
+		},
+	}
+}
+
+func (a *app) enrollDone(e *auth.Enrolled, err error) error {
+	if err != nil {
+		return err
+	}
+	return a.print(e, []string{string(e.ID)}, func() error {
+		fmt.Fprintf(a.errOut, "peel %s is %s\n", e.ID, e.State)
+		return nil
+	})
+}
+
+func (a *app) joinCreateCommand() *cobra.Command {
+	q := auth.JoinRequest{}
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Make a join token and print it, once",
+		Long: `create makes a token with which hosts join without approval: zester-peel --join TOKEN@HOST:PORT, with the address of a
+master's rest. It carries the hash of the authority by which the host knows the master. It is for IDs that match --peel,
+for as many hosts as --uses says.`,
+		Args: words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if q.Name == "" {
+				q.Name = strings.ToLower(rand.Text()[:8])
+			}
+			return a.withClient(func(client *api.Client) error {
+				text, t, err := client.JoinCreate(cmd.Context(), q)
+				if err != nil {
+					return err
+				}
+				v := struct {
+					Text string `json:"token"`
+					auth.JoinToken
+				}{text, *t}
+				return a.print(v, []string{text}, func() error {
+					fmt.Fprintf(a.errOut, "join token %s is for %s of %s and ends %s; it is shown this once\n", t.Name, count(t.Uses, "host"), t.Peel, when(t.Expires))
+					_, err := fmt.Fprintln(a.out, text)
+					return err
+				})
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&q.Name, "name", "", "call it `NAME` (default: one that is drawn)")
+	f.StringVar(&q.Peel, "peel", "", "let in peels whose ID matches the `GLOB`, such as web-*")
+	f.IntVar(&q.Uses, "uses", 1, "let in `N` hosts")
+	f.DurationVar(&q.TTL, "ttl", time.Hour, "end it after this time")
+	return cmd
+}
+
+func (a *app) joinListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the join tokens",
+		Args:  words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withClient(func(client *api.Client) error {
+				tokens, err := client.JoinList(cmd.Context())
+				if err != nil {
+					return err
+				}
+				t := table{header: []string{"NAME", "PEEL", "USED", "LEFT", "MADE BY", "ENDS"}}
+				for _, j := range tokens {
+					t.add(j.Name, j.Peel, fmt.Sprint(j.Used), fmt.Sprint(j.Uses), j.CreatedBy, when(j.Expires))
+				}
+				return a.show(tokens, t)
+			})
+		},
+	}
+}
+
+func (a *app) joinRevokeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke <name>",
+		Short: "Let in nobody else by a join token",
+		Args:  words("name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(func(client *api.Client) error {
+				t, err := client.JoinRevoke(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.print(t, []string{t.Name}, func() error {
+					fmt.Fprintf(a.errOut, "join token %s lets in nobody else\n", t.Name)
+					return nil
+				})
+			})
+		},
+	}
+}

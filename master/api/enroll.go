@@ -1,0 +1,116 @@
+package api
+
+import (
+	"context"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// EnrolledAnswer is all peels that were enrolled or asked to be, by ID.
+type EnrolledAnswer struct {
+	Peels []auth.Enrolled `json:"peels"`
+}
+
+// EnrollName names a peel; with a key that one alone is meant.
+type EnrollName struct {
+	ID     target.PeelID `json:"id"`
+	Public string        `json:"public,omitempty"`
+}
+
+// JoinTokensAnswer is all join tokens, by name.
+type JoinTokensAnswer struct {
+	Tokens []auth.JoinToken `json:"tokens"`
+}
+
+// JoinAdded is a join token and what hosts know the masters by.
+type JoinAdded struct {
+	Token auth.JoinToken `json:"token"`
+	Pin   string         `json:"pin,omitempty"`
+}
+
+// enrollEndpoints end where the masters have no keys.
+func (s *Server) enrollEndpoints() map[string]endpoint {
+	a := s.o.Authority
+	return map[string]endpoint{
+		"enroll-list": {wire.API("enroll", "list", "*"), handle(s, func(ctx context.Context, _ struct{}) (*EnrolledAnswer, error) {
+			all, err := a.Peels(ctx)
+			return &EnrolledAnswer{all}, err
+		})},
+		"enroll-approve": {wire.API("enroll", "approve", "*"), act(s, "enroll.approve", func(ctx context.Context, from auth.Asker, q EnrollName) (*auth.Enrolled, error) {
+			return a.Approve(ctx, q.ID, q.Public, from.User)
+		})},
+		"enroll-reject": {wire.API("enroll", "reject", "*"), act(s, "enroll.reject", func(ctx context.Context, from auth.Asker, q EnrollName) (*auth.Enrolled, error) {
+			return a.Reject(ctx, q.ID, from.User)
+		})},
+		"enroll-revoke": {wire.API("enroll", "revoke", "*"), act(s, "enroll.revoke", func(ctx context.Context, from auth.Asker, q EnrollName) (*auth.Enrolled, error) {
+			return a.RevokePeel(ctx, q.ID, from.User)
+		})},
+		"join-list": {wire.API("join", "list", "*"), handle(s, func(ctx context.Context, _ struct{}) (*JoinTokensAnswer, error) {
+			all, err := a.JoinTokens(ctx)
+			return &JoinTokensAnswer{all}, err
+		})},
+		"join-create": {wire.API("join", "create", "*"), act(s, "join.create", func(ctx context.Context, from auth.Asker, q auth.JoinRequest) (*JoinAdded, error) {
+			t, pin, err := a.AddJoinToken(ctx, q, from.User)
+			if err != nil {
+				return nil, err
+			}
+			return &JoinAdded{*t, pin}, nil
+		})},
+		"join-revoke": {wire.API("join", "revoke", "*"), act(s, "join.revoke", func(ctx context.Context, _ auth.Asker, q TokenName) (*auth.JoinToken, error) {
+			return a.EndJoinToken(ctx, q.Name)
+		})},
+	}
+}
+
+// EnrollList returns all peels that were enrolled or asked to be, by ID.
+func (c *Client) EnrollList(ctx context.Context) ([]auth.Enrolled, error) {
+	a, err := call[EnrolledAnswer](ctx, c, wire.API("enroll", "list", c.user), struct{}{})
+	if err != nil {
+		return nil, err
+	}
+	return a.Peels, nil
+}
+
+// EnrollApprove accepts a peel that waits.
+func (c *Client) EnrollApprove(ctx context.Context, q EnrollName) (*auth.Enrolled, error) {
+	return call[auth.Enrolled](ctx, c, wire.API("enroll", "approve", c.user), q)
+}
+
+// EnrollReject turns away a peel that waits.
+func (c *Client) EnrollReject(ctx context.Context, q EnrollName) (*auth.Enrolled, error) {
+	return call[auth.Enrolled](ctx, c, wire.API("enroll", "reject", c.user), q)
+}
+
+// EnrollRevoke ends the credential of a peel and has the bus cut its connection.
+func (c *Client) EnrollRevoke(ctx context.Context, q EnrollName) (*auth.Enrolled, error) {
+	return call[auth.Enrolled](ctx, c, wire.API("enroll", "revoke", c.user), q)
+}
+
+// JoinList returns all join tokens, by name. None tells its text.
+func (c *Client) JoinList(ctx context.Context) ([]auth.JoinToken, error) {
+	a, err := call[JoinTokensAnswer](ctx, c, wire.API("join", "list", c.user), struct{}{})
+	if err != nil {
+		return nil, err
+	}
+	return a.Tokens, nil
+}
+
+// JoinCreate makes a join token and returns its text, to which the pin of the masters is added. q.Hash is of no account.
+func (c *Client) JoinCreate(ctx context.Context, q auth.JoinRequest) (text string, t *auth.JoinToken, err error) {
+	text, q.Hash = auth.NewSecret(q.Name)
+	a, err := call[JoinAdded](ctx, c, wire.API("join", "create", c.user), q)
+	if err != nil {
+		return "", nil, err
+	}
+	if a.Pin != "" {
+		text += "." + a.Pin
+	}
+	return text, &a.Token, nil
+}
+
+// JoinRevoke makes a join token let in nobody else.
+func (c *Client) JoinRevoke(ctx context.Context, name string) (*auth.JoinToken, error) {
+	return call[auth.JoinToken](ctx, c, wire.API("join", "revoke", c.user), TokenName{name})
+}

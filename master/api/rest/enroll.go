@@ -1,0 +1,99 @@
+package rest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth"
+)
+
+// Limits of hosts that ask to be enrolled, who are strangers. One asks every ten seconds at most, but a whole site may come
+// from one address, which for IPv6 is a network of 64 bits.
+const (
+	maxEnroll      = 8 << 10 // bytes
+	joinsAtOnce    = 200
+	joinsPerSecond = 20
+)
+
+// Enrolled is what a host is answered that is accepted.
+type Enrolled struct {
+	JWT     string    `json:"jwt"`
+	Expires time.Time `json:"expires"`
+	CA      string    `json:"ca,omitempty"` // certificates by which to check masters from now on, in PEM
+}
+
+// enroll answers hosts that ask for a credential. They have no token of the API: what they have is judged by the
+// authority.
+func (r *routes) enroll() http.HandlerFunc {
+	joins := newLimiter[netip.Prefix](joinsPerSecond, joinsAtOnce)
+	return func(w http.ResponseWriter, req *http.Request) {
+		if r.Authority == nil {
+			problem(w, http.StatusNotFound, "this master has no keys, and enrolls nobody; ask another")
+			return
+		}
+		if !joins.of(source(req)).Allow() {
+			w.Header().Set("Retry-After", "10")
+			problem(w, http.StatusTooManyRequests, "too many requests to be enrolled came from your address")
+			return
+		}
+		text, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxEnroll))
+		if err != nil {
+			problem(w, http.StatusBadRequest, "the request cannot be read: "+err.Error())
+			return
+		}
+		q, err := auth.ParseEnroll(text)
+		if err != nil {
+			problem(w, http.StatusBadRequest, sentence(err))
+			return
+		}
+		q.From, _, _ = net.SplitHostPort(req.RemoteAddr)
+		token, e, err := r.Authority.Enroll(req.Context(), q)
+		r.accountEnroll(req, &q, e, err)
+		if err != nil {
+			status := enrollStatus(err)
+			if status == http.StatusAccepted || status == http.StatusServiceUnavailable {
+				w.Header().Set("Retry-After", "30")
+			}
+			problem(w, status, sentence(err))
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(Enrolled{JWT: token, Expires: e.Expires, CA: string(r.Authority.Roots())})
+	}
+}
+
+// accountEnroll keeps account of hosts that were let in or turned away. One that waits asks all the time.
+func (r *routes) accountEnroll(req *http.Request, q *auth.EnrollRequest, e *auth.Enrolled, err error) {
+	if errors.Is(err, auth.ErrPending) && len(e.History) > 0 && time.Since(e.History[len(e.History)-1].Time) > time.Second {
+		return
+	}
+	entry := audit.Entry{Action: "enroll.ask", Target: string(q.ID), User: "host", From: q.From}
+	if errors.Is(err, auth.ErrPending) {
+		entry.Result, entry.Reason = audit.Done, err.Error()
+	} else {
+		entry = entry.Ended(err, enrollStatus(err) != http.StatusServiceUnavailable)
+	}
+	r.Audit.Write(req.Context(), entry)
+}
+
+func enrollStatus(err error) int {
+	switch {
+	case errors.Is(err, auth.ErrPending):
+		return http.StatusAccepted
+	case errors.Is(err, auth.ErrEnrollInvalid):
+		return http.StatusUnprocessableEntity
+	case errors.Is(err, auth.ErrJoinUnknown):
+		return http.StatusUnauthorized
+	case errors.Is(err, auth.ErrJoinPeel), errors.Is(err, auth.ErrNotWanted):
+		return http.StatusForbidden
+	case errors.Is(err, auth.ErrConflict):
+		return http.StatusConflict
+	}
+	return http.StatusServiceUnavailable
+}

@@ -1,0 +1,416 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Why a host is not enrolled.
+var (
+	ErrEnrollInvalid = errors.New("the request is not valid")
+	ErrPending       = errors.New("the request waits for approval")
+	ErrConflict      = errors.New("the peel is known by another key")
+	ErrNotWanted     = errors.New("the peel was rejected or revoked")
+	ErrNoPeel        = errors.New("no such peel is enrolled")
+	ErrEnrollFull    = errors.New("too many requests wait for approval, or came at once")
+)
+
+const (
+	enrollBucket = "enroll"
+	peelPrefix   = "peel."
+
+	// PeelLife is how long the credential of a peel that was enrolled is valid. Peels renew it every day, so that the
+	// masters may be away for a month, and what changes in a credential is with the whole fleet in a day.
+	PeelLife = 30 * 24 * time.Hour
+
+	maxPending = 1000
+	maxHistory = 20
+
+	// How many requests of hosts without a token are looked at, from everywhere.
+	strangerEvery   = time.Second / 2
+	strangersAtOnce = 100
+)
+
+// An EnrollState is how far a peel is with being one of the fleet.
+type EnrollState string
+
+// The states. A peel that was rejected or revoked can ask again with another key, and is then pending, whatever token it
+// has.
+const (
+	Pending  EnrollState = "pending"
+	Accepted EnrollState = "accepted"
+	Rejected EnrollState = "rejected"
+	Revoked  EnrollState = "revoked"
+)
+
+// An Enrolled is a peel that asked for a credential.
+type Enrolled struct {
+	ID      target.PeelID `json:"id"`
+	State   EnrollState   `json:"state"`
+	Public  string        `json:"public"` // the key that it has or asks with
+	From    string        `json:"from,omitempty"`
+	Expires time.Time     `json:"expires,omitzero"` // of the credential that it was given last
+	History []EnrollStep  `json:"history"`          // the last 20, oldest first
+	// Rival is another key that asked under the same ID: a host that was set up again, or somebody who would be this peel.
+	Rival *EnrollRival `json:"rival,omitempty"`
+	// Ended are the keys that were revoked.
+	Ended map[string]End `json:"ended,omitempty"`
+}
+
+// An EnrollStep is when a peel came to a state, and by whom: a user, "token:" and the name of a join token, or the host.
+type EnrollStep struct {
+	State EnrollState `json:"state"`
+	By    string      `json:"by"`
+	Time  time.Time   `json:"time"`
+}
+
+// An EnrollRival is a request that contradicts what is known.
+type EnrollRival struct {
+	Public string    `json:"public"`
+	From   string    `json:"from,omitempty"`
+	Time   time.Time `json:"time"`
+}
+
+// An EnrollRequest is what a host sends to be enrolled, or to have its credential renewed.
+type EnrollRequest struct {
+	ID     target.PeelID `json:"id"`
+	Public string        `json:"public"`          // of a key made on the host, which never leaves it
+	Proof  string        `json:"proof"`           // see [EnrollProof], signed with that key
+	Token  string        `json:"token,omitempty"` // text of a join token
+	From   string        `json:"-"`               // address of the host, for the record
+}
+
+// EnrollProof is what a host signs to show that it has the key. Whoever repeats the request gets a JWT, which without the
+// key is of no use.
+func EnrollProof(id target.PeelID, public string) []byte {
+	return []byte("zester enroll 1\n" + string(id) + "\n" + public + "\n")
+}
+
+// ParseEnroll reads a request as a host sends it. What it says is judged by [Authority.Enroll].
+func ParseEnroll(text []byte) (q EnrollRequest, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&q); err != nil {
+		return q, fmt.Errorf("%w: %w", ErrEnrollInvalid, err)
+	}
+	if d.More() {
+		return q, fmt.Errorf("%w: something follows it", ErrEnrollInvalid)
+	}
+	return q, nil
+}
+
+func (q *EnrollRequest) check() error {
+	if _, err := target.ParsePeelID(string(q.ID)); err != nil {
+		return err
+	}
+	if !nkeys.IsValidPublicUserKey(q.Public) {
+		return errors.New("what was given is not the public key of a user")
+	}
+	key, err := nkeys.FromPublicKey(q.Public)
+	if err != nil {
+		return err
+	}
+	proof, err := base64.RawURLEncoding.DecodeString(q.Proof)
+	if err != nil {
+		return fmt.Errorf("the proof is not base64url: %w", err)
+	}
+	if err := key.Verify(EnrollProof(q.ID, q.Public), proof); err != nil {
+		return errors.New("the proof was not signed with the key")
+	}
+	return nil
+}
+
+// step enters a state.
+func (e *Enrolled) step(s EnrollState, by string) {
+	e.State = s
+	e.History = append(e.History, EnrollStep{State: s, By: by, Time: time.Now().UTC()})
+	if extra := len(e.History) - maxHistory; extra > 0 {
+		e.History = e.History[extra:]
+	}
+}
+
+// Enroll returns the JWT for a host that is accepted, or why it is not: [ErrPending], [ErrConflict], [ErrNotWanted],
+// [ErrEnrollInvalid], or what is wrong with the token. A token is asked for nothing where the host is accepted already.
+func (a *Authority) Enroll(ctx context.Context, q EnrollRequest) (token string, e *Enrolled, err error) {
+	if err := q.check(); err != nil {
+		return "", nil, fmt.Errorf("%w: %w", ErrEnrollInvalid, err)
+	}
+	r, _, err := a.peels.get(ctx, q.ID.Wire())
+	switch {
+	case errors.Is(err, errAbsent):
+		return a.enrollNew(ctx, q)
+	case err != nil:
+		return "", nil, err
+	case r.ID != q.ID:
+		return "", nil, fmt.Errorf("%w: on the bus it would be %s", ErrConflict, r.ID)
+	case r.Public != q.Public && (r.State == Accepted || r.State == Pending):
+		a.noteRival(ctx, q)
+		return "", &r, fmt.Errorf("%w, %s: zester enroll reject or revoke makes room", ErrConflict, r.State)
+	case r.Public != q.Public:
+		return a.enrollAgain(ctx, q)
+	case r.State == Accepted:
+		return a.issuePeel(ctx, &r)
+	case r.State == Pending:
+		return a.admit(ctx, q, &r)
+	}
+	return "", &r, fmt.Errorf("%w: %s", ErrNotWanted, r.State)
+}
+
+// enrollNew is for an ID that nobody had. A token is used up last, when nothing else can refuse the host.
+func (a *Authority) enrollNew(ctx context.Context, q EnrollRequest) (string, *Enrolled, error) {
+	if q.Token != "" {
+		if err := a.redeemable(ctx, q); err != nil {
+			return "", nil, err
+		}
+	} else if err := a.room(ctx); err != nil {
+		return "", nil, err
+	}
+	r := Enrolled{ID: q.ID, Public: q.Public, From: q.From}
+	r.step(Pending, "host")
+	if err := a.register(q); err != nil {
+		return "", nil, err
+	}
+	if err := a.peels.create(ctx, q.ID.Wire(), r); errors.Is(err, errPresent) {
+		return "", nil, fmt.Errorf("%w: it asked at the same moment", ErrConflict)
+	} else if err != nil {
+		return "", nil, err
+	}
+	return a.admit(ctx, q, &r)
+}
+
+// register enters the peel beside the keys; that it was the same request before, of which something later went wrong, is
+// no conflict.
+func (a *Authority) register(q EnrollRequest) error {
+	now := time.Now().UTC()
+	key := UserKey{Public: q.Public, Issued: now, Expires: now.Add(PeelLife)}
+	_, err := Register(a.o.Keys.dir, Issue{Role: RolePeel, ID: string(q.ID), Keys: []UserKey{key}}, false)
+	if !errors.Is(err, ErrIssued) && !errors.Is(err, ErrTaken) {
+		return err
+	}
+	known, unread := issued(a.o.Keys.dir, q.ID)
+	if unread != nil {
+		return unread
+	}
+	if slices.ContainsFunc(known, func(k UserKey) bool { return k.Public == q.Public }) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrConflict, err)
+}
+
+// admit lets a peel in that waits and has a join token.
+func (a *Authority) admit(ctx context.Context, q EnrollRequest, r *Enrolled) (string, *Enrolled, error) {
+	if q.Token == "" {
+		return "", r, ErrPending
+	}
+	by, err := a.redeem(ctx, q)
+	if err != nil {
+		return "", r, err
+	}
+	return a.accept(ctx, q.ID, q.Public, by)
+}
+
+// enrollAgain is for a peel that was rejected or revoked and comes with another key: it waits for a person.
+func (a *Authority) enrollAgain(ctx context.Context, q EnrollRequest) (string, *Enrolled, error) {
+	if err := a.room(ctx); err != nil {
+		return "", nil, err
+	}
+	r, err := a.peels.change(ctx, q.ID.Wire(), func(r *Enrolled) error {
+		r.Public, r.From, r.Rival = q.Public, q.From, nil
+		r.step(Pending, "host")
+		return nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return "", &r, ErrPending
+}
+
+// room bounds what strangers can store.
+func (a *Authority) room(ctx context.Context) error {
+	if !a.strangers.Allow() {
+		return ErrEnrollFull
+	}
+	all, err := a.peels.list(ctx)
+	if err != nil {
+		return err
+	}
+	waiting := 0
+	for _, e := range all {
+		if e.State == Pending {
+			waiting++
+		}
+	}
+	if waiting >= maxPending {
+		return ErrEnrollFull
+	}
+	return nil
+}
+
+// noteRival is a hint for people; that it got lost harms nobody. Of many rivals one an hour is noted.
+func (a *Authority) noteRival(ctx context.Context, q EnrollRequest) {
+	_, err := a.peels.change(ctx, q.ID.Wire(), func(r *Enrolled) error {
+		if r.Rival != nil && time.Since(r.Rival.Time) < time.Hour {
+			return errPresent
+		}
+		r.Rival = &EnrollRival{Public: q.Public, From: q.From, Time: time.Now().UTC()}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errPresent) {
+		a.o.Log.Warn("rival key not noted", "peel", q.ID, "err", err)
+	}
+}
+
+// accept makes a pending peel one of the fleet and issues its credential. Of a peel that waits with another key than is
+// meant nothing is changed; "" is any.
+func (a *Authority) accept(ctx context.Context, id target.PeelID, public, by string) (string, *Enrolled, error) {
+	r, err := a.changePeel(ctx, id, func(r *Enrolled) error {
+		switch {
+		case r.ID != id || r.State != Pending:
+			return fmt.Errorf("%w: %s is %s", ErrConflict, r.ID, r.State)
+		case public != "" && r.Public != public:
+			return fmt.Errorf("%w: %s waits with the key %s", ErrConflict, id, r.Public)
+		}
+		r.step(Accepted, by)
+		return nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return a.issuePeel(ctx, &r)
+}
+
+// issuePeel signs a credential; when it ends is in the record first, because a revocation is remembered for so long.
+func (a *Authority) issuePeel(ctx context.Context, e *Enrolled) (string, *Enrolled, error) {
+	r, err := a.peels.change(ctx, e.ID.Wire(), func(r *Enrolled) error {
+		if r.State != Accepted || r.Public != e.Public {
+			return fmt.Errorf("%w: %s", ErrNotWanted, r.State)
+		}
+		r.Expires = time.Now().UTC().Add(PeelLife)
+		return nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	token, err := a.o.Keys.Issue(RolePeel, r.ID.Wire(), r.Public, PeelLife)
+	return token, &r, err
+}
+
+// Roots are the certificates by which a peel is to check masters from now on, in PEM; nil where they are none of ours.
+func (a *Authority) Roots() []byte {
+	if a.o.CA == nil {
+		return nil
+	}
+	return a.o.CA.Bundle()
+}
+
+// Peels returns all peels that were enrolled or asked to be, by ID.
+func (a *Authority) Peels(ctx context.Context) ([]Enrolled, error) {
+	all, err := a.peels.list(ctx)
+	slices.SortFunc(all, func(a, b Enrolled) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return all, err
+}
+
+// Approve accepts a peel that waits. With a key it has to be the one that waits; "" is any.
+func (a *Authority) Approve(ctx context.Context, id target.PeelID, public, by string) (*Enrolled, error) {
+	_, e, err := a.accept(ctx, id, public, by)
+	return e, err
+}
+
+// Reject turns away a peel that waits. Its key stays turned away.
+func (a *Authority) Reject(ctx context.Context, id target.PeelID, by string) (*Enrolled, error) {
+	return a.end(ctx, id, Rejected, Pending, by)
+}
+
+// RevokePeel ends the credentials of a peel, those that were made beside the keys included: the bus cuts its connection,
+// and its keys are never accepted again. Revoking again changes nothing.
+func (a *Authority) RevokePeel(ctx context.Context, id target.PeelID, by string) (*Enrolled, error) {
+	if err := a.adopt(ctx, id); err != nil {
+		return nil, err
+	}
+	e, err := a.end(ctx, id, Revoked, Accepted, by)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.sync(ctx); err != nil {
+		return nil, fmt.Errorf("%s is revoked, and gets no other credential; its connection may last for some time: %w", id, err)
+	}
+	return e, nil
+}
+
+// adopt enters a peel whose credential was made beside the keys.
+func (a *Authority) adopt(ctx context.Context, id target.PeelID) error {
+	known, err := issued(a.o.Keys.dir, id)
+	if err != nil || len(known) == 0 {
+		return err
+	}
+	last := known[len(known)-1]
+	r := Enrolled{ID: id, Public: last.Public, Expires: last.Expires}
+	r.step(Accepted, "")
+	r.History[0].Time = last.Issued
+	if err := a.peels.create(ctx, id.Wire(), r); err != nil && !errors.Is(err, errPresent) {
+		return err
+	}
+	return nil
+}
+
+func (a *Authority) end(ctx context.Context, id target.PeelID, to, from EnrollState, by string) (*Enrolled, error) {
+	keys, err := issued(a.o.Keys.dir, id)
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.changePeel(ctx, id, func(r *Enrolled) error {
+		if r.ID != id || r.State != from && r.State != to {
+			return fmt.Errorf("%w: %s is %s", ErrConflict, r.ID, r.State)
+		}
+		if r.State == from {
+			r.step(to, by)
+		}
+		if to == Revoked {
+			r.revoke(keys)
+		}
+		return nil
+	})
+	return &r, err
+}
+
+// changePeel changes the record of a peel that is named by a person.
+func (a *Authority) changePeel(ctx context.Context, id target.PeelID, f func(*Enrolled) error) (r Enrolled, err error) {
+	if _, err = target.ParsePeelID(string(id)); err == nil {
+		r, err = a.peels.change(ctx, id.Wire(), f)
+	} else {
+		err = errAbsent
+	}
+	if errors.Is(err, errAbsent) {
+		err = fmt.Errorf("%w: %s", ErrNoPeel, id)
+	}
+	return r, err
+}
+
+// revoke enters the peel's own key and those of credentials that were made beside the keys as ended, until the last of
+// their credentials has ended by itself.
+func (e *Enrolled) revoke(keys []UserKey) {
+	now := time.Now().UTC()
+	ended := map[string]End{e.Public: {At: now, Expires: e.Expires}}
+	for _, k := range current(keys, now) {
+		if k.Public != e.Public {
+			ended[k.Public] = End{At: now, Expires: k.Expires}
+		}
+	}
+	for public, end := range e.Ended {
+		if end.Expires.IsZero() || end.Expires.After(now) {
+			ended[public] = end
+		}
+	}
+	e.Ended = ended
+}

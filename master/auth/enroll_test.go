@@ -1,0 +1,453 @@
+package auth_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A host is one that would be a peel: it has a key.
+type host struct {
+	id     target.PeelID
+	key    nkeys.KeyPair
+	public string
+}
+
+func newHost(t *testing.T, id target.PeelID) *host {
+	t.Helper()
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &host{id, key, public}
+}
+
+func (h *host) request(token string) auth.EnrollRequest {
+	proof, err := h.key.Sign(auth.EnrollProof(h.id, h.public))
+	if err != nil {
+		panic(err)
+	}
+	return auth.EnrollRequest{ID: h.id, Public: h.public, Proof: base64.RawURLEncoding.EncodeToString(proof), Token: token, From: "192.0.2.7"}
+}
+
+// ask wants an answer, nil for a credential, and returns the credential.
+func (h *host) ask(t *testing.T, a *auth.Authority, token string, want error) string {
+	t.Helper()
+	text, _, err := a.Enroll(t.Context(), h.request(token))
+	if !errors.Is(err, want) || (text == "") != (want != nil) {
+		t.Fatalf("%s got %.10q, %v; want %v", h.id, text, err, want)
+	}
+	return text
+}
+
+func (h *host) connect(t *testing.T, b *natstest.Bus, jwt string) (nc *nats.Conn, lost <-chan struct{}, err error) {
+	t.Helper()
+	ended := make(chan struct{})
+	nc, err = nats.Connect(b.URL(), nats.InProcessServer(b), nats.UserJWT(func() (string, error) { return jwt, nil }, h.key.Sign),
+		nats.NoReconnect(), nats.CustomInboxPrefix(auth.RolePeel.Inbox(h.id.Wire())),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ClosedHandler(func(*nats.Conn) { close(ended) }))
+	if err == nil {
+		t.Cleanup(nc.Close)
+	}
+	return nc, ended, err
+}
+
+func joinToken(t *testing.T, a *auth.Authority, q auth.JoinRequest) string {
+	t.Helper()
+	text, hash := auth.NewSecret(q.Name)
+	q.Hash = hash
+	if _, _, err := a.AddJoinToken(t.Context(), q, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func enrolled(t *testing.T, a *auth.Authority, id target.PeelID) auth.Enrolled {
+	t.Helper()
+	all, err := a.Peels(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		if e.ID == id {
+			return e
+		}
+	}
+	t.Fatalf("%s is none of %v", id, all)
+	return auth.Enrolled{}
+}
+
+func TestAJoinTokenLetsInAsManyOfItsPeelsAsItSaysUntilItEnds(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		token := joinToken(t, a, auth.JoinRequest{Name: "web", Peel: "web-*", Uses: 2, TTL: time.Hour})
+		first, second, third := newHost(t, "web-01"), newHost(t, "web.02"), newHost(t, "web-03")
+		newHost(t, "db-01").ask(t, a, token, auth.ErrJoinPeel)
+		newHost(t, "web-09").ask(t, a, token+"x", auth.ErrJoinUnknown)
+		newHost(t, "web-09").ask(t, a, strings.Replace(token, ".web.", ".bew.", 1), auth.ErrJoinUnknown)
+		jwt := first.ask(t, a, token, nil)
+		if _, _, err := first.connect(t, b, jwt); err != nil {
+			t.Error(err)
+		}
+		again := first.ask(t, a, token, nil) // it is accepted, and asks for nothing but a renewal
+		if _, _, err := first.connect(t, b, again); err != nil {
+			t.Error(err)
+		}
+		newHost(t, "web-02").ask(t, a, token, nil)
+		third.ask(t, a, token, auth.ErrJoinUnknown)
+		second.ask(t, a, "", auth.ErrPending)
+		tokens, err := a.JoinTokens(t.Context())
+		if err != nil || len(tokens) != 1 || tokens[0].Uses != 0 || tokens[0].Used != 2 || tokens[0].CreatedBy != "ann" {
+			t.Error(tokens, err)
+		}
+		if e := enrolled(t, a, "web-01"); e.State != auth.Accepted || e.History[1].By != "token:web" || e.From != "192.0.2.7" {
+			t.Errorf("%+v", e)
+		}
+		short := joinToken(t, a, auth.JoinRequest{Name: "short", Peel: "*", Uses: 9, TTL: time.Minute})
+		ended := joinToken(t, a, auth.JoinRequest{Name: "ended", Peel: "*", Uses: 9, TTL: time.Hour})
+		if _, err := a.EndJoinToken(t.Context(), "ended"); err != nil {
+			t.Error(err)
+		}
+		newHost(t, "x").ask(t, a, ended, auth.ErrJoinUnknown)
+		time.Sleep(time.Minute)
+		newHost(t, "x").ask(t, a, short, auth.ErrJoinUnknown)
+	})
+}
+
+// Hosts of one image start at once, with one token.
+func TestHostsThatJoinAtOnceUseATokenUpExactly(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		token := joinToken(t, a, auth.JoinRequest{Name: "image", Peel: "web-*", Uses: 5, TTL: time.Hour})
+		let, refused := 0, 0
+		var mu sync.Mutex
+		var hosts sync.WaitGroup
+		for i := range 8 {
+			h := newHost(t, target.PeelID(fmt.Sprintf("web-%d", i)))
+			hosts.Go(func() {
+				_, _, err := a.Enroll(t.Context(), h.request(token))
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					let++
+				case errors.Is(err, auth.ErrJoinUnknown):
+					refused++
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		hosts.Wait()
+		if let != 5 || refused != 3 {
+			t.Errorf("%d were let in and %d refused", let, refused)
+		}
+	})
+}
+
+func TestWithoutATokenAPeelWaitsForAPerson(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		good, bad := newHost(t, "web-01"), newHost(t, "web-02")
+		good.ask(t, a, "", auth.ErrPending)
+		good.ask(t, a, "", auth.ErrPending)
+		bad.ask(t, a, "", auth.ErrPending)
+		if _, err := a.Approve(t.Context(), "web-01", bad.public, "ann"); !errors.Is(err, auth.ErrConflict) {
+			t.Errorf("approved with a key that does not wait: %v", err)
+		}
+		good.ask(t, a, "", auth.ErrPending)
+		if _, err := a.Approve(t.Context(), "web-01", good.public, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := good.connect(t, b, good.ask(t, a, "", nil)); err != nil {
+			t.Error(err)
+		}
+		if _, err := a.Reject(t.Context(), "web-02", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		bad.ask(t, a, "", auth.ErrNotWanted)
+		if _, err := a.Approve(t.Context(), "web-02", "", "ann"); !errors.Is(err, auth.ErrConflict) {
+			t.Errorf("who was rejected is approved: %v", err)
+		}
+		for _, id := range []target.PeelID{"web-03", "*", "web 1", ""} {
+			if _, err := a.Approve(t.Context(), id, "", "ann"); !errors.Is(err, auth.ErrNoPeel) {
+				t.Errorf("%q: %v", id, err)
+			}
+		}
+		if _, err := a.Reject(t.Context(), "web-01", "ann"); !errors.Is(err, auth.ErrConflict) {
+			t.Errorf("who is accepted is rejected: %v", err)
+		}
+		if e := enrolled(t, a, "web-01"); len(e.History) != 2 || e.History[1].By != "ann" || !e.Expires.Equal(time.Now().Add(auth.PeelLife)) {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestAKnownPeelIsNeverReplacedByAnotherKey(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: 24 * time.Hour})
+		owner, thief, twin := newHost(t, "a.b"), newHost(t, "a.b"), newHost(t, "a_b")
+		jwt := owner.ask(t, a, token, nil)
+		thief.ask(t, a, token, auth.ErrConflict)
+		twin.ask(t, a, token, auth.ErrConflict)
+		e := enrolled(t, a, "a.b")
+		if e.Public != owner.public || e.State != auth.Accepted || e.Rival == nil || e.Rival.Public != thief.public {
+			t.Errorf("%+v", e)
+		}
+		if _, _, err := owner.connect(t, b, jwt); err != nil {
+			t.Error(err)
+		}
+		if used, err := a.JoinTokens(t.Context()); err != nil || used[0].Used != 1 {
+			t.Errorf("conflicts use up a token: %+v, %v", used, err)
+		}
+		if _, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: auth.RolePeel, ID: "db-01", Keys: []auth.UserKey{{Public: owner.public}}}, false); err != nil {
+			t.Fatal(err)
+		}
+		newHost(t, "db-01").ask(t, a, token, auth.ErrConflict) // it has a credential that was made beside the keys
+
+		// A host that was set up again needs a person twice: to end the old, and to let in the new, token or not.
+		if _, err := a.RevokePeel(t.Context(), "a.b", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		owner.ask(t, a, token, auth.ErrNotWanted)
+		thief.ask(t, a, "", auth.ErrPending)
+		if _, err := a.Approve(t.Context(), "a.b", thief.public, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := thief.connect(t, b, thief.ask(t, a, "", nil)); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := owner.connect(t, b, jwt); err == nil {
+			t.Error("the revoked key is let in")
+		}
+	})
+}
+
+func TestARevokedPeelIsCutOffAtOnceAndForGood(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: time.Hour})
+		h, other := newHost(t, "web-01"), newHost(t, "web-02")
+		jwt, otherJWT := h.ask(t, a, token, nil), other.ask(t, a, token, nil)
+		_, lost, err := h.connect(t, b, jwt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stays, _, err := other.connect(t, b, otherJWT)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if e, err := a.RevokePeel(t.Context(), "web-01", "ann"); err != nil || e.State != auth.Revoked || len(e.History) != 3 {
+				t.Fatal(e, err)
+			}
+		}
+		synctest.Wait()
+		select {
+		case <-lost:
+		default:
+			t.Error("the connection goes on")
+		}
+		if !stays.IsConnected() {
+			t.Error("another peel's connection was cut, too")
+		}
+		h.ask(t, a, token, auth.ErrNotWanted)
+		refused := func(when, jwt string) {
+			t.Helper()
+			if _, _, err := h.connect(t, b, jwt); err == nil {
+				t.Errorf("%s it is let in", when)
+			}
+		}
+		refused("a moment later", jwt)
+		time.Sleep(time.Hour)
+		late, err := b.Keys.Issue(auth.RolePeel, "web-01", h.public, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused("with what a master signs whose word was late", late)
+		b.Restart(t)
+		refused("by a server that was started again", jwt)
+		b.Keys = open(t, b.Keys.Dir())
+		b.Restart(t)
+		refused("by a server of another process", jwt)
+		if _, _, err := other.connect(t, b, otherJWT); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestACredentialThatWasMadeBesideTheKeysCanBeRevoked(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		h := newHost(t, "db.01")
+		if _, err := a.RevokePeel(t.Context(), "db.01", "ann"); !errors.Is(err, auth.ErrNoPeel) {
+			t.Errorf("nobody is revoked: %v", err)
+		}
+		name, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: auth.RolePeel, ID: "db.01", Keys: []auth.UserKey{{Public: h.public, Issued: time.Now()}}}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jwt, err := b.Keys.Issue(auth.RolePeel, name, h.public, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := h.connect(t, b, jwt); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.RevokePeel(t.Context(), "db_01", "ann"); !errors.Is(err, auth.ErrNoPeel) {
+			t.Errorf("a peel that is another's twin is revoked: %v", err)
+		}
+		if _, err := a.RevokePeel(t.Context(), "db.01", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := h.connect(t, b, jwt); err == nil {
+			t.Error("it is let in")
+		}
+	})
+}
+
+func TestARenewalMovesTheEndOfACredential(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		h := newHost(t, "web-01")
+		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour})
+		for range 2 {
+			c, err := jwt.DecodeUserClaims(h.ask(t, a, token, nil))
+			if err != nil || c.Expires != time.Now().Add(auth.PeelLife).Unix() || c.Subject != h.public || c.Name != "web-01" {
+				t.Error(c, err)
+			}
+			if e := enrolled(t, a, "web-01"); e.Expires.Unix() != c.Expires {
+				t.Errorf("the record says %v", e.Expires)
+			}
+			time.Sleep(time.Hour)
+		}
+	})
+}
+
+func TestStrangersAreBounded(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		waiting := 0
+		for i := range 300 {
+			_, _, err := a.Enroll(t.Context(), newHost(t, target.PeelID(fmt.Sprintf("x-%d", i))).request(""))
+			switch {
+			case errors.Is(err, auth.ErrPending):
+				waiting++
+			case !errors.Is(err, auth.ErrEnrollFull):
+				t.Fatal(err)
+			}
+		}
+		if waiting != 100 {
+			t.Errorf("%d strangers were taken down at once", waiting)
+		}
+		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour})
+		newHost(t, "web-01").ask(t, a, token, nil) // who has a token does not stand behind them
+	})
+}
+
+func TestARequestIsOfWhoHasTheKey(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		for name, spoil := range map[string]func(*auth.EnrollRequest){
+			"another ID":         func(q *auth.EnrollRequest) { q.ID = "web-02" },
+			"another key":        func(q *auth.EnrollRequest) { q.Public = newHost(t, "x").public },
+			"no key":             func(q *auth.EnrollRequest) { q.Public = "" },
+			"an account's key":   func(q *auth.EnrollRequest) { q.Public = "A" + q.Public[1:] },
+			"no proof":           func(q *auth.EnrollRequest) { q.Proof = "" },
+			"a proof of nothing": func(q *auth.EnrollRequest) { q.Proof = strings.Repeat("A", 86) },
+			"everybody":          func(q *auth.EnrollRequest) { q.ID = "*" },
+			"no ID":              func(q *auth.EnrollRequest) { q.ID = "" },
+		} {
+			q := newHost(t, "web-01").request("")
+			spoil(&q)
+			if _, _, err := a.Enroll(t.Context(), q); !errors.Is(err, auth.ErrEnrollInvalid) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if all, err := a.Peels(t.Context()); err != nil || len(all) != 0 {
+			t.Errorf("something was stored: %v, %v", all, err)
+		}
+	})
+}
+
+// A bucket that cannot be read lets nobody in, and is no sign that a peel is new.
+func TestWithoutTheBucketNobodyIsLetIn(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 2, TTL: time.Hour})
+		known, fresh := newHost(t, "web-01"), newHost(t, "web-02")
+		known.ask(t, a, token, nil)
+		b.Stop(t)
+		for _, h := range []*host{known, fresh} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			jwt, _, err := a.Enroll(ctx, h.request(token))
+			if err == nil || jwt != "" || errors.Is(err, auth.ErrConflict) || errors.Is(err, auth.ErrJoinUnknown) {
+				t.Errorf("%s: %v", h.id, err)
+			}
+		}
+		b.Start(t)
+		fresh.ask(t, a, token, nil)
+	})
+}
+
+func FuzzEnrollRequest(f *testing.F) {
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		f.Fatal(err)
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		f.Fatal(err)
+	}
+	good, err := json.Marshal((&host{"web-01", key, public}).request("zester.web.x"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(append(good, good...))
+	f.Add(bytes.Replace(good, []byte("web-01"), []byte("web-*"), 1))
+	f.Add([]byte(`{"id":1}`))
+	f.Add([]byte(`{"id":"web-01","from":"x"}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		q, err := auth.ParseEnroll(text)
+		if err != nil {
+			if !errors.Is(err, auth.ErrEnrollInvalid) {
+				t.Error(err)
+			}
+			return
+		}
+		if q.From != "" {
+			t.Errorf("a host says where it is: %q", q.From)
+		}
+		if q.Check() != nil {
+			return
+		}
+		proof, _ := base64.RawURLEncoding.DecodeString(q.Proof)
+		other, err := nkeys.FromPublicKey(q.Public)
+		if err != nil || other.Verify(auth.EnrollProof(q.ID, q.Public), proof) != nil || strings.ContainsAny(q.ID.Wire(), "*> .") {
+			t.Errorf("accepted: %+v", q)
+		}
+	})
+}

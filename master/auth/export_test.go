@@ -1,0 +1,3 @@
+package auth
+
+func (q *EnrollRequest) Check() error { return q.check() }

@@ -1,0 +1,167 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// What is wrong with a join token.
+var (
+	ErrJoinUnknown = errors.New("the join token is not known, has ended or is used up")
+	ErrJoinPeel    = errors.New("the join token is not for this peel")
+)
+
+// A JoinToken lets hosts in without a person's approval.
+type JoinToken struct {
+	Name      string    `json:"name"`
+	Peel      string    `json:"peel"` // a glob that the IDs have to match
+	Uses      int       `json:"uses"` // that are left
+	Created   time.Time `json:"created"`
+	CreatedBy string    `json:"created_by"`
+	Expires   time.Time `json:"expires"`
+	Used      int       `json:"used"`
+}
+
+type joinRecord struct {
+	JoinToken
+	Hash Hash `json:"hash"`
+}
+
+// A JoinRequest asks for a join token, whose text was made elsewhere.
+type JoinRequest struct {
+	Name string        `json:"name"`
+	Hash Hash          `json:"hash"`
+	Peel string        `json:"peel"`
+	Uses int           `json:"uses"`
+	TTL  time.Duration `json:"ttl"`
+}
+
+const (
+	joinPrefix  = "join."
+	maxJoinUses = 100_000
+	maxJoinTTL  = 366 * 24 * time.Hour
+)
+
+func (q *JoinRequest) check() error {
+	if err := checkTokenName(q.Name); err != nil {
+		return err
+	}
+	if _, err := path.Match(q.Peel, ""); err != nil || q.Peel == "" || len(q.Peel) > maxGlob {
+		return fmt.Errorf("%.100q is not a glob for peels, such as web-*", q.Peel)
+	}
+	switch {
+	case q.Hash == (Hash{}):
+		return errors.New("it has no hash")
+	case q.Uses < 1 || q.Uses > maxJoinUses:
+		return fmt.Errorf("it is for %d hosts: 1 to %d are possible", q.Uses, maxJoinUses)
+	case q.TTL <= 0 || q.TTL > maxJoinTTL:
+		return fmt.Errorf("it would end after %v: %v is the most", q.TTL, maxJoinTTL)
+	}
+	return nil
+}
+
+// AddJoinToken enters a join token and returns it, with the pin of the authority that signs the masters' certificates.
+func (a *Authority) AddJoinToken(ctx context.Context, q JoinRequest, by string) (t *JoinToken, pin string, err error) {
+	if err := q.check(); err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrTokenInvalid, err)
+	}
+	now := time.Now().UTC()
+	r := joinRecord{JoinToken{Name: q.Name, Peel: q.Peel, Uses: q.Uses, Created: now, CreatedBy: by, Expires: now.Add(q.TTL)}, q.Hash}
+	if err := a.joins.create(ctx, q.Name, r); errors.Is(err, errPresent) {
+		return nil, "", fmt.Errorf("%w: %s", ErrTokenExists, q.Name)
+	} else if err != nil {
+		return nil, "", err
+	}
+	if a.o.CA != nil {
+		pin = a.o.CA.Pin()
+	}
+	return &r.JoinToken, pin, nil
+}
+
+// JoinTokens returns all join tokens, by name, those that have ended included.
+func (a *Authority) JoinTokens(ctx context.Context) ([]JoinToken, error) {
+	records, err := a.joins.list(ctx)
+	all := make([]JoinToken, len(records))
+	for i, r := range records {
+		all[i] = r.JoinToken
+	}
+	slices.SortFunc(all, func(a, b JoinToken) int { return strings.Compare(a.Name, b.Name) })
+	return all, err
+}
+
+// EndJoinToken makes a join token let in nobody else.
+func (a *Authority) EndJoinToken(ctx context.Context, name string) (*JoinToken, error) {
+	r, err := a.joins.change(ctx, name, func(r *joinRecord) error { r.Uses = 0; return nil })
+	if errors.Is(err, errAbsent) {
+		return nil, fmt.Errorf("%w: %s", ErrNoToken, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &r.JoinToken, nil
+}
+
+// redeem takes one use of the token of a request and returns who so lets the host in.
+func (a *Authority) redeem(ctx context.Context, q EnrollRequest) (by string, err error) {
+	name, hash, ok := parseToken(q.Token)
+	if !ok {
+		return "", ErrJoinUnknown
+	}
+	_, err = a.joins.change(ctx, name, func(r *joinRecord) error {
+		if err := r.admits(q.ID, hash); err != nil {
+			return err
+		}
+		r.Uses--
+		r.Used++
+		return nil
+	})
+	if errors.Is(err, errAbsent) {
+		err = ErrJoinUnknown
+	}
+	return "token:" + name, err
+}
+
+// redeemable tells what is wrong with the token of a request, and leaves it as it is.
+func (a *Authority) redeemable(ctx context.Context, q EnrollRequest) error {
+	name, hash, ok := parseToken(q.Token)
+	if !ok {
+		return ErrJoinUnknown
+	}
+	r, _, err := a.joins.get(ctx, name)
+	if errors.Is(err, errAbsent) {
+		return ErrJoinUnknown
+	}
+	if err != nil {
+		return err
+	}
+	return r.admits(q.ID, hash)
+}
+
+// admits tells a stranger nothing of a token whose text he does not have.
+func (r *joinRecord) admits(id target.PeelID, hash Hash) error {
+	now := time.Now()
+	switch {
+	case !(&secrets{Hash: r.Hash}).opens(hash, now) || r.Uses < 1 || !now.Before(r.Expires):
+		return ErrJoinUnknown
+	case !matchGlob(r.Peel, string(id)):
+		return fmt.Errorf("%w: it is for %s", ErrJoinPeel, r.Peel)
+	}
+	return nil
+}
+
+func matchGlob(glob, s string) bool { ok, _ := path.Match(glob, s); return ok }
+
+// PinOf is the hash by which a host that joins knows the authority of the masters.
+func PinOf(der []byte) string {
+	sum := sha256.Sum256(der)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
