@@ -170,7 +170,7 @@ func TestIntervalFromStartKeepsItsRateWhateverRunsAndSplayTake(t *testing.T) {
 		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state")}
 		h := start(t, o)
 		h.takes["e"] = 20 * time.Minute
-		h.apply(one(t, "interval: 1h, interval_from: start, splay: 50m"))
+		h.apply(one(t, "interval: 1h, interval_from: start, splay: 35m"))
 		time.Sleep(5*time.Hour + 55*time.Minute)
 		synctest.Wait()
 		if len(h.all()) != 5 {
@@ -185,7 +185,7 @@ func TestIntervalFromStartKeepsItsRateWhateverRunsAndSplayTake(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		h = start(t, o)
 		defer h.shut()
-		h.apply(one(t, "interval: 1h, interval_from: start, splay: 50m"))
+		h.apply(one(t, "interval: 1h, interval_from: start, splay: 35m"))
 		if e := h.entry("e"); e.NextNominal.Minute() != 0 || e.NextNominal.Sub(h.begin) > time.Hour {
 			t.Errorf("after a restart %v", e.NextNominal)
 		}
