@@ -20,13 +20,18 @@ import (
 const (
 	queueLength  = 64 // requests that wait for a worker
 	readersLimit = 64 // read-only requests that run at once
+
+	// ackDelay is how long the acknowledgement of a request that runs at once waits for its return, which says more.
+	// Each costs the masters about as much as the other.
+	ackDelay = 50 * time.Millisecond
 )
 
 // An order is a request that was admitted.
 type order struct {
 	wire.Request
-	until time.Time // when work may no longer start, on this host's monotonic clock; zero: no limit
-	asked *nats.Msg // nil for the request of a job; else a direct one, which has a JID of this peel for its log
+	until time.Time   // when work may no longer start, on this host's monotonic clock; zero: no limit
+	asked *nats.Msg   // nil for the request of a job; else a direct one, which has a JID of this peel for its log
+	ack   *time.Timer // sends the acknowledgement, unless a return comes first; nil if it was sent
 }
 
 // serve hears requests until ctx ends, then waits for those that run. Read-only functions run at once; those that
@@ -99,9 +104,8 @@ func (c *crew) dismiss() {
 // take starts or queues a flight; false if there is no room for it.
 func (c *crew) take(f *flight) bool {
 	queue := c.queue
-	fn, known := wire.LookupFunction(f.Function)
 	switch {
-	case !known || fn.ReadOnly:
+	case atOnce(f.Function):
 		return c.readers.TryGo(func() error { c.run(f); return nil })
 	case strings.HasPrefix(f.Function, "schedule."):
 		queue = c.schedules
@@ -112,6 +116,12 @@ func (c *crew) take(f *flight) bool {
 	default:
 		return false
 	}
+}
+
+// atOnce says whether a function needs no place in a queue: one that changes nothing, and one that there is not.
+func atOnce(function string) bool {
+	fn, known := wire.LookupFunction(function)
+	return !known || fn.ReadOnly
 }
 
 // accept sees to it that an admitted request is answered.
@@ -126,7 +136,7 @@ func (p *Peel) accept(o order, c *crew) {
 	}
 }
 
-// admit decodes, fences and acknowledges. The fence is on disk before the acknowledgement leaves.
+// admit decodes, fences and acknowledges. The fence is on disk before the acknowledgement or a return leaves.
 func (p *Peel) admit(msg *nats.Msg) (order, bool) {
 	req, err := wire.DecodeRequest(msg)
 	if err != nil {
@@ -157,8 +167,16 @@ func (p *Peel) admit(msg *nats.Msg) (order, bool) {
 	case fence.Accept:
 		log.Info("request accepted", "function", req.Function)
 	}
-	p.publish(wire.AckOf(req.JID, p.wire), wire.Ack{JID: req.JID, Peel: p.o.ID, Epoch: req.Epoch, Time: time.Now(), V: wire.Version})
+	if verdict == fence.Accept && atOnce(req.Function) {
+		o.ack = time.AfterFunc(ackDelay, func() { p.acknowledge(req) })
+	} else {
+		p.acknowledge(req)
+	}
 	return o, verdict == fence.Accept
+}
+
+func (p *Peel) acknowledge(r wire.Request) {
+	p.publish(wire.AckOf(r.JID, p.wire), wire.Ack{JID: r.JID, Peel: p.o.ID, Epoch: r.Epoch, Time: time.Now(), V: wire.Version})
 }
 
 // execute runs a flight, unless somebody has ended it, and sends what it gave.
@@ -207,11 +225,14 @@ func (p *Peel) reply(o order, result wire.Result) {
 	}
 	r := wire.Return{JID: o.JID, Peel: p.o.ID, Result: result, Epoch: o.Epoch, Finished: time.Now(), V: wire.Version}
 	data, err := fitReturn(&r, room(wire.MaxMessage))
+	next := p.outbox.Len() == 0 // it has not to wait for what was to be sent before
 	if err == nil {
 		err = p.owe(outbox.Item{MsgID: string(o.JID) + "." + p.wire, Subject: wire.ReturnOf(o.JID, p.wire), Payload: data})
 	}
 	if err != nil {
 		p.log.Error("return not stored", "jid", o.JID, "err", err)
+	} else if next && o.ack != nil {
+		o.ack.Stop()
 	}
 }
 

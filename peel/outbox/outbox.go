@@ -37,6 +37,8 @@ const (
 
 	firstWait = time.Second
 	longWait  = 30 * time.Second
+
+	freshBytes = 64 << 10
 )
 
 // ErrRefused is wrapped by the error of a publish function if the message will never be taken, such as one above
@@ -63,6 +65,8 @@ type Outbox struct {
 	writing int     // puts that have their room and are not yet in waiting
 	last    uint64  // number of the newest entry
 	dropped uint64
+	fresh   map[uint64]Item // newest messages by number, at most [freshBytes] of payload, that need not be read again
+	held    int             // bytes of payload in fresh
 }
 
 // An entry is a file of the directory.
@@ -73,7 +77,7 @@ type entry struct {
 
 // Open reads the directory, which is made with mode 0700 if it does not exist. Only one process may use it at a time.
 func Open(dir string, log *slog.Logger) (*Outbox, error) {
-	o := &Outbox{dir: dir, log: log, filled: make(chan struct{}, 1), kicked: make(chan struct{}, 1)}
+	o := &Outbox{dir: dir, log: log, filled: make(chan struct{}, 1), kicked: make(chan struct{}, 1), fresh: map[uint64]Item{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot open the outbox: %w", err)
 	}
@@ -116,9 +120,10 @@ func (o *Outbox) Dropped() uint64 {
 }
 
 // Put stores a message and returns when it is on the disk. Message ID and subject must be free of blanks and line
-// breaks. After an error the message is not in the outbox.
+// breaks, and the payload must not be changed afterwards. After an error the message is not in the outbox.
 func (o *Outbox) Put(msgID, subject string, payload []byte) error {
-	data, err := encode(Item{msgID, subject, payload})
+	item := Item{msgID, subject, payload}
+	data, err := encode(item)
 	if err == nil && len(data) > MaxBytes {
 		err = fmt.Errorf("%d bytes, the limit is %d", len(data), MaxBytes)
 	}
@@ -134,6 +139,7 @@ func (o *Outbox) Put(msgID, subject string, payload []byte) error {
 	o.writing--
 	if err == nil {
 		o.waiting = append(o.waiting, e)
+		o.hold(e, item)
 	} else {
 		o.bytes -= e.size
 	}
@@ -167,7 +173,30 @@ func (o *Outbox) take(e entry) bool {
 	}
 	o.waiting = slices.Delete(o.waiting, i, i+1)
 	o.bytes -= e.size
+	if item, ok := o.fresh[e.number]; ok {
+		delete(o.fresh, e.number)
+		o.held -= len(item.Payload)
+	}
 	return true
+}
+
+// hold keeps a message in memory if there is room. o.mu is held.
+func (o *Outbox) hold(e entry, item Item) {
+	if o.held+len(item.Payload) <= freshBytes {
+		o.fresh[e.number] = item
+		o.held += len(item.Payload)
+	}
+}
+
+// item is the message of an entry, from the disk if it is not in memory.
+func (o *Outbox) item(e entry) (Item, error) {
+	o.mu.Lock()
+	item, ok := o.fresh[e.number]
+	o.mu.Unlock()
+	if ok {
+		return item, nil
+	}
+	return o.read(e)
 }
 
 // Kick ends the wait after a failure: the bus is back.
@@ -223,7 +252,7 @@ func (o *Outbox) oldest() (entry, bool) {
 
 // send tries one entry. An error means that it waits; else it has left the outbox.
 func (o *Outbox) send(ctx context.Context, e entry, publish func(context.Context, Item) error) error {
-	item, err := o.read(e)
+	item, err := o.item(e)
 	if err != nil {
 		o.leave(e, err)
 		return nil
