@@ -112,6 +112,31 @@ func (d *daemon) stop() {
 	}
 }
 
+// A cli runs zester as one operator.
+type cli struct {
+	t       *testing.T
+	program string
+	env     []string
+}
+
+func (c cli) run(args ...string) (string, error) {
+	cmd := exec.CommandContext(c.t.Context(), c.program, args...)
+	cmd.Env = append(os.Environ(), c.env...)
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+func (c cli) must(args ...string) string {
+	c.t.Helper()
+	out, err := c.run(args...)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		c.t.Fatalf("zester %s: %v\n%s%s", strings.Join(args, " "), err, out, exit.Stderr)
+	} else if err != nil {
+		c.t.Fatal(err)
+	}
+	return out
+}
+
 // TestAHostJoinsByATokenAloneAndIsRevoked goes the whole way over TLS: all that the host is given is a token, which
 // carries the pin of the master's authority.
 func TestAHostJoinsByATokenAloneAndIsRevoked(t *testing.T) {
@@ -127,28 +152,15 @@ func TestAHostJoinsByATokenAloneAndIsRevoked(t *testing.T) {
 	}
 	o := master.Options{ID: "m1", DataDir: dir + "/master", Port: port, TLS: true, REST: master.REST{Listen: "127.0.0.1:" + web}}
 	stop := startMaster(t, o)
-	zester := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), bin+"zester", args...)
-		cmd.Env = append(os.Environ(), "ZESTER_DATA_DIR="+dir+"/master")
-		out, err := cmd.Output()
-		return strings.TrimSpace(string(out)), err
-	}
-	must := func(args ...string) string {
-		t.Helper()
-		out, err := zester(args...)
-		if err != nil {
-			t.Fatalf("zester %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return out
-	}
-	token := must("enroll", "token", "create", "--peel", "web-*", "--ttl", "1h")
+	z := cli{t, bin + "zester", []string{"ZESTER_DATA_DIR=" + dir + "/master"}}
+	token := z.must("enroll", "token", "create", "--peel", "web-*", "--ttl", "1h")
 	join := func() *daemon {
 		return startDaemon(t, bin+"zester-peel", "--id", "web-01", "--data-dir", dir+"/peel", "--url", "tls://127.0.0.1:"+bus, "--join", token+"@127.0.0.1:"+web)
 	}
 	peel := join()
 	peel.await(`credential received`)
 	peel.await(`bus is reached`)
-	if out := must("web-01", "test.ping"); !strings.Contains(out, "web-01") {
+	if out := z.must("web-01", "test.ping"); !strings.Contains(out, "web-01") {
 		t.Errorf("the job says %s", out)
 	}
 	peel.stop()
@@ -164,22 +176,22 @@ func TestAHostJoinsByATokenAloneAndIsRevoked(t *testing.T) {
 	peel.stop()
 	peel = join()
 	peel.await(`bus is reached`)
-	must("web-01", "test.ping")
+	z.must("web-01", "test.ping")
 
-	if out := must("enroll", "list", "-o", "json"); !strings.Contains(out, `"state":"accepted"`) && !strings.Contains(out, `"state": "accepted"`) {
+	if out := z.must("enroll", "list", "-o", "json"); !strings.Contains(out, `"state":"accepted"`) && !strings.Contains(out, `"state": "accepted"`) {
 		t.Errorf("the list says %s", out)
 	}
-	must("enroll", "revoke", "web-01")
+	z.must("enroll", "revoke", "web-01")
 	peel.await(`bus is away`)
 	peel.await(`authorization violation`)
-	if out, err := zester("web-01", "test.ping", "--timeout", "2s"); err == nil {
+	if out, err := z.run("web-01", "test.ping", "--timeout", "2s"); err == nil {
 		t.Errorf("it goes on working: %s", out)
 	}
 	stop()
 	peel.await(`connection refused`)
 	startMaster(t, o)
 	peel.await(`authorization violation`)
-	if out := must("audit", "list"); !strings.Contains(out, "enroll.ask") || !strings.Contains(out, "enroll.revoke") || !strings.Contains(out, "join.create") {
+	if out := z.must("audit", "list"); !strings.Contains(out, "enroll.ask") || !strings.Contains(out, "enroll.revoke") || !strings.Contains(out, "join.create") {
 		t.Errorf("the audit log says %s", out)
 	}
 	peel.stop()

@@ -47,7 +47,44 @@ master, by --direct: that leaves no record but the log of the peel.`,
 	issue.Flags().DurationVar(&ttl, "ttl", 0, "end the credential after this time (default: it does not end)")
 	issue.Flags().StringVar(&file, "out", "", "write to `FILE`")
 	issue.Flags().BoolVar(&again, "again", false, "make one although the name has one")
-	return group("auth", "Make and end credentials", issue, a.userCommand())
+	return group("auth", "Make and end credentials", issue, a.exportCommand(), a.userCommand())
+}
+
+func (a *app) exportCommand() *cobra.Command {
+	conf := auth.NATSConf{}
+	var nats bool
+	cmd := &cobra.Command{
+		Use:   "export --nats-conf",
+		Short: "Print the configuration with which a server of NATS elsewhere serves the fleet",
+		Long: `export prints a configuration for nats-server: the accounts of the roles, and what passes between them, signed with the keys
+in the data directory of a master, which are made if there are none. It holds no secret. Then zester auth issue master
+makes the credential for zester-master --nats; a master with the keys in its data directory enrolls and revokes there.
+Print it again after another version of zester was installed.`,
+		Args: words(),
+		RunE: func(*cobra.Command, []string) error {
+			if !nats {
+				return usageError("say what to export: --nats-conf")
+			}
+			keys, err := auth.Open(auth.Dir(a.connect.dataDir))
+			if err != nil {
+				return err
+			}
+			conf.Trust = keys.Trust()
+			text, err := conf.Text()
+			if err != nil {
+				return &failure{code: exitUsage, err: err, hint: "--tls-cert and --tls-key name them"}
+			}
+			_, err = fmt.Fprint(a.out, text)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&nats, "nats-conf", false, "print the configuration of nats-server")
+	f.StringVar(&conf.Listen, "listen", "127.0.0.1:4222", "the server's `HOST:PORT`")
+	f.StringVar(&conf.Dir, "store", "/var/lib/nats", "the server's `DIR`")
+	f.StringVar(&conf.Cert, "tls-cert", "", "the server's certificate is in `FILE`")
+	f.StringVar(&conf.Key, "tls-key", "", "its key is in `FILE`")
+	return cmd
 }
 
 func (a *app) issue(role auth.Role, id string, ttl time.Duration, again bool) ([]byte, error) {
