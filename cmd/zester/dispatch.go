@@ -142,7 +142,13 @@ func firstWords(cmd *cobra.Command) []string {
 
 // resolve returns the peels of an expression, at least one.
 func (a *app) resolve(ctx context.Context, client *api.Client, expr string) ([]target.PeelID, error) {
-	resolved, err := client.Resolve(ctx, expr)
+	resolve := client.Resolve
+	if a.dispatching.direct || a.dispatching.dryRun { // a job needs a master in any case
+		resolve = func(ctx context.Context, expr string) (*api.Resolved, error) {
+			return a.resolvedAnyhow(ctx, client, expr)
+		}
+	}
+	resolved, err := resolve(ctx, expr)
 	if err != nil {
 		return nil, err
 	}
@@ -154,6 +160,20 @@ func (a *app) resolve(ctx context.Context, client *api.Client, expr string) ([]t
 		fmt.Fprintf(a.errOut, "%d of %s offline: %s\n", n, count(len(resolved.Peels), "peel"), some(resolved.Offline))
 	}
 	return resolved.Peels, nil
+}
+
+// resolvedAnyhow resolves an expression, also while no master answers.
+func (a *app) resolvedAnyhow(ctx context.Context, client *api.Client, expr string) (*api.Resolved, error) {
+	resolved, err := client.Resolve(ctx, expr)
+	if api.CodeOf(err) != api.CodeUnavailable {
+		return resolved, err
+	}
+	alone, e := client.ResolveAlone(ctx, expr)
+	if e != nil {
+		return nil, errors.Join(err, e)
+	}
+	fmt.Fprintln(a.errOut, "no master answers: the peels are those whose facts the bus keeps, whether they are online is not known")
+	return alone, nil
 }
 
 // warnUnknown says which IDs of a target are those of no peel.

@@ -63,7 +63,7 @@ func (a *app) evalLive(cmd *cobra.Command, expr string) error {
 		return err
 	}
 	defer client.Close()
-	resolved, err := client.Resolve(cmd.Context(), expr)
+	resolved, err := a.resolvedAnyhow(cmd.Context(), client, expr)
 	if err != nil {
 		return err
 	}

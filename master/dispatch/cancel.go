@@ -31,7 +31,11 @@ func (d *Dispatcher) Cancel(ctx context.Context, jid wire.JID, user string) (*jo
 	if err != nil {
 		return nil, fmt.Errorf("cannot cancel job %s: %w", jid, err)
 	}
-	d.log.Info("job canceled", "jid", jid, "user", user, "function", j.Function, "targets", j.TargetCount, "status", j.Status)
+	what := "job canceled"
+	if j.Status.Final() {
+		what = "peels of an ended job told to stop"
+	}
+	d.log.Info(what, "jid", jid, "user", user, "function", j.Function, "targets", j.TargetCount)
 	return j, nil
 }
 
