@@ -96,6 +96,18 @@ func (s *site) ended(jid wire.JID) {
 	s.t.Fatalf("%s has not ended", jid)
 }
 
+// confirmed waits until the stream has what all targets returned. Masters hear a return that the stream did not confirm,
+// which its peel sends again.
+func (s *site) confirmed(jid wire.JID, targets int) {
+	s.t.Helper()
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
+		if h := s.history()[jid]; h != nil && len(h.returns) == targets {
+			return
+		}
+	}
+	s.t.Errorf("returns of %s are not in the stream", jid)
+}
+
 // losses are leaders of streams that are lost at a moment of a job.
 var losses = []struct {
 	stream string
@@ -114,6 +126,7 @@ func (s *site) through(c *natstest.Cluster, ids []target.PeelID, meanwhile *sync
 	meanwhile.Wait()
 	s.ended(spec.JID)
 	c.Settle(s.js)
+	s.confirmed(spec.JID, len(ids))
 	s.check(0, spec.JID)
 	if j := s.record(spec.JID); j.Status != job.Complete {
 		s.t.Errorf("the job is %s: %+v", j.Status, s.rows(spec.JID))

@@ -57,7 +57,7 @@ func Bubble(t *testing.T, f func(t *testing.T, b *Bus)) {
 	defer bubble.Unlock()
 	dropTimers()
 	defer dropTimers()
-	accessTimeUsers.Add(1)
+	takeAccessTime(t)
 	defer accessTimeUsers.Add(-1)
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(began))
@@ -80,6 +80,25 @@ var accessTimeUsers atomic.Int64
 
 //go:linkname accessTime github.com/nats-io/nats-server/v2/server/ats.utime
 var accessTime atomic.Int64
+
+// Holds one token while the goroutine is told to end.
+//
+//go:linkname accessTimeEnds github.com/nats-io/nats-server/v2/server/ats.done
+var accessTimeEnds chan struct{}
+
+// takeAccessTime makes the bubble the only user. Servers of earlier tests ran in real time, and some of their stores end a
+// little after the server says that it has; who counted beside them would keep the goroutine alive.
+func takeAccessTime(t *testing.T) {
+	t.Helper()
+	for limit := time.Now().Add(settleWait); !accessTimeUsers.CompareAndSwap(0, 1); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("a server of another test still runs in real time")
+		}
+	}
+	for len(accessTimeEnds) > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
 
 // offBeat keeps the ticks away from round times. The stores compare their clock with the exact time of their last
 // write, and look again after the difference: after a write some nanoseconds behind a tick they would do that every
