@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -393,6 +394,21 @@ func (s *site) ask(spec job.Spec) (*job.Job, error) {
 	}
 	j := new(job.Job)
 	return j, canon.Unmarshal(msg.Data, j)
+}
+
+// people is what the command line of an operator uses.
+func (s *site) people(name string) *api.Client {
+	s.t.Helper()
+	creds, err := s.bus.Keys.Creds(auth.RoleOperator, name, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := api.Connect(api.ClientOptions{URL: s.bus.URL(), Creds: creds, Connect: []nats.Option{nats.InProcessServer(s.bus)}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(c.Close)
+	return c
 }
 
 // insist asks for a job until it is known to run, as a person does.

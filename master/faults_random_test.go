@@ -234,15 +234,7 @@ func TestWhateverHappensEveryJobEndsAsItMust(t *testing.T) {
 			c.peels = append(c.peels, p)
 			p.p = p.start()
 		}
-		creds, err := s.bus.Keys.Creds(auth.RoleOperator, "bob", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		people, err := api.Connect(api.ClientOptions{URL: s.bus.URL(), Creds: creds, Connect: []nats.Option{nats.InProcessServer(s.bus)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer people.Close()
+		people := s.people("bob")
 		c.repeat()
 		var jids []wire.JID
 		for len(jids) < *chaosJobs {

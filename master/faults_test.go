@@ -200,6 +200,88 @@ func TestAMasterThatIsPausedAtEveryMoment(t *testing.T) {
 	}
 }
 
+func TestAMasterDiesAtEveryMoment(t *testing.T) {
+	for _, m := range some(1) {
+		t.Run(m.String(), func(t *testing.T) {
+			atSite(t, func(t *testing.T, s *site) {
+				m1 := s.master("m1")
+				s.peels("a", "b", "c")
+				died := make(chan struct{})
+				s.at(m, func() {
+					m1.setCut(true)
+					go func() { m1.kill(); close(died) }()
+				})
+				spec := nap(time.Second, "a", "b", "c")
+				spec.Timeout = 2 * time.Minute
+				go func() { _, _ = s.ask(spec) }()
+				<-died
+				s.master("m2")
+				s.insist(spec)
+				time.Sleep(spec.Timeout)
+				s.check(0, spec.JID)
+				if j := s.record(spec.JID); j.Status != job.Complete {
+					t.Errorf("%+v", j)
+				}
+			})
+		})
+	}
+}
+
+func TestAMasterThatIsCutOffEndsNothingTwice(t *testing.T) {
+	atSite(t, func(t *testing.T, s *site) {
+		m1 := s.master("m1")
+		s.peels("a", "b")
+		quick, slow := nap(10*time.Second, "a", "b"), nap(100*time.Second, "a", "b")
+		quick.Timeout, slow.Timeout = 3*time.Minute, 3*time.Minute
+		s.insist(quick)
+		s.insist(slow)
+		s.master("m2")
+		m1.setCut(true)
+		time.Sleep(70 * time.Second)
+		m1.setCut(false)
+		time.Sleep(2 * time.Minute)
+		s.check(0, quick.JID, slow.JID)
+		for _, jid := range []wire.JID{quick.JID, slow.JID} {
+			if j := s.record(jid); j.Status != job.Complete || j.Owner != "m2" || j.ReclaimCount != 1 {
+				t.Errorf("%+v", j)
+			}
+		}
+	})
+}
+
+func TestAJobIsCanceledAtEveryMoment(t *testing.T) {
+	for _, m := range some(0) {
+		t.Run(m.String(), func(t *testing.T) {
+			atSite(t, func(t *testing.T, s *site) {
+				s.master("m1")
+				s.master("m2")
+				s.peels("a", "b", "c")
+				spec := nap(20*time.Second, "a", "b", "c")
+				var canceled error
+				asked := make(chan struct{})
+				people := s.people("bob")
+				s.at(m, func() {
+					go func() {
+						defer close(asked)
+						_, canceled = people.JobCancel(t.Context(), spec.JID)
+					}()
+				})
+				s.insist(spec)
+				<-asked
+				time.Sleep(spec.Timeout)
+				s.check(0, spec.JID)
+				want := job.Canceled
+				if canceled != nil { // it came too early or too late
+					want = job.Complete
+				}
+				if j := s.record(spec.JID); j.Status != want && (j.Cancel == nil || j.SuccessCount != 3) {
+					t.Errorf("canceled: %v, the job is %s", canceled, j.Status)
+				}
+			})
+		})
+	}
+}
+
 func TestWritesThatFailForAMinute(t *testing.T) {
 	if !*long {
 		t.Skip("it is long; -faults.long runs it")

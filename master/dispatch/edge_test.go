@@ -1,0 +1,128 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func TestClocksOfPeelsAndTheOrderOfTheirMessagesHaveNoPartInAJob(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		for id, off := range map[target.PeelID]time.Duration{"behind": -time.Hour, "ahead": time.Hour} {
+			s.peel(id, func(p *peel, r wire.Request) {
+				time.Sleep(2 * time.Second)
+				then := time.Now().Add(off)
+				p.publish(wire.ReturnOf(r.JID, p.id.Wire()), wire.Return{JID: r.JID, Peel: p.id, Result: wire.Result{Success: true}, Epoch: r.Epoch, Finished: then, V: wire.Version})
+				p.publish(wire.AckOf(r.JID, p.id.Wire()), wire.Ack{JID: r.JID, Peel: p.id, Epoch: r.Epoch, Time: then, V: wire.Version})
+			})
+		}
+		spec := ask(nil, "ahead", "behind", "hangs")
+		s.peel("hangs", func(p *peel, r wire.Request) { p.ack(r) })
+		began := time.Now()
+		s.dispatch(spec)
+		time.Sleep(61 * time.Second)
+		j := s.record(spec.JID)
+		if took := j.Updated.Sub(began); j.Status != job.Partial || j.SuccessCount != 2 || took < time.Minute || took > 61*time.Second {
+			t.Errorf("%s with %d successes after %v", j.Status, j.SuccessCount, took)
+		}
+		for id, row := range s.rows(spec.JID) {
+			if id != "hangs" && (row.State != job.RowOK || row.Late) {
+				t.Errorf("%+v", row)
+			}
+		}
+	})
+}
+
+func TestAJobOutlivesACallThatIsGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.master("m1")
+		s.peel("a", pong)
+		spec := ask(nil, "a")
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		if _, err := d.Submit(gone, spec, "alice"); err == nil {
+			t.Log("the answer was faster")
+		}
+		if j := s.record(spec.JID); j.Status != job.Complete || j.User != "alice" {
+			t.Errorf("%+v", j)
+		}
+	})
+}
+
+func TestAFunctionThatSomePeelsLackFailsThereAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		s.peel("a", pong)
+		s.peel("old", func(p *peel, r wire.Request) {
+			p.ack(r)
+			p.result(r, wire.Result{Error: `no such function "test.ping"`})
+		})
+		spec := ask(nil, "a", "old")
+		s.dispatch(spec)
+		j, rows := s.record(spec.JID), s.rows(spec.JID)
+		if j.Status != job.Failed || j.SuccessCount != 1 || rows["a"].State != job.RowOK ||
+			rows["old"].State != job.RowFailed || !strings.Contains(rows["old"].Return.Error, "no such function") {
+			t.Errorf("%s: %+v", j.Status, rows)
+		}
+	})
+}
+
+func TestAHundredJobsAtOnceShareTheirPeels(t *testing.T) {
+	const jobs, peels = 100, 30
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.master("m1")
+		var targets []target.PeelID
+		for i := range peels {
+			id := target.PeelID(fmt.Sprintf("p%02d", i))
+			targets = append(targets, id)
+			s.peel(id, func(p *peel, r wire.Request) {
+				p.ack(r)
+				if r.Function == "test.sleep" {
+					time.Sleep(30 * time.Second)
+				}
+				p.result(r, wire.Result{Success: true})
+			})
+		}
+		before := runtime.NumGoroutine()
+		specs := make([]job.Spec, jobs)
+		var asked sync.WaitGroup
+		for i := range specs {
+			specs[i] = ask(func(j *job.Spec) { j.Function = "test.sleep" }, targets...)
+			asked.Go(func() {
+				if _, err := d.Submit(t.Context(), specs[i], "alice"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		asked.Wait()
+		synctest.Wait()
+		if grown := runtime.NumGoroutine() - before - jobs*peels; grown > 2*jobs {
+			t.Errorf("%d jobs that wait take %d goroutines", jobs, grown)
+		}
+		// One who comes behind them is served all the same.
+		small := ask(nil, targets[:1]...)
+		if _, err := d.Submit(t.Context(), small, "bob"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if j := s.record(small.JID); j.Status != job.Complete {
+			t.Errorf("a job behind the others is %s", j.Status)
+		}
+		time.Sleep(30 * time.Second)
+		for _, spec := range specs {
+			if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != peels {
+				t.Errorf("%s with %d returns", j.Status, j.ReturnCount)
+			}
+		}
+	})
+}
