@@ -23,6 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/notify"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -41,6 +42,7 @@ type bench struct {
 	keys gitrepo.Trust // that heads have to be signed by
 
 	identities []string // files
+	notify     []*notify.Place
 
 	mu    sync.Mutex
 	peels map[target.PeelID]*actor
@@ -91,7 +93,7 @@ func (b *bench) startIn(store string) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	log := slog.New(slog.DiscardHandler)
-	r, err := New(Options{Repo: gitrepo.Options{URL: b.dir, Dir: store, Verify: b.keys}, Owner: "m1", Poll: b.poll, Identities: b.identities, Log: log})
+	r, err := New(Options{Repo: gitrepo.Options{URL: b.dir, Dir: store, Verify: b.keys}, Owner: "m1", Poll: b.poll, Identities: b.identities, Notify: b.notify, Log: log})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,8 @@ type progress struct {
 	reports map[string]report                  // by wire form, of which the bus lets a peel have only one
 	lacking map[target.PeelID]lack             // of wanted, the peels that do not run it
 	former  []target.PeelID                    // have a document and tell no facts any more, sorted
+	commit  settings.Commit                    // that wanted is of; empty: of two
+	reached time.Time                          // when a peel last came to run what it is to run, by the bus
 	counted time.Time                          // when last was
 	last    status.Counts
 }
@@ -60,11 +63,12 @@ func newProgress(fleet *feed.Feed, news chan<- struct{}, log *slog.Logger) *prog
 	return &progress{fleet: fleet, log: log, news: news, reports: map[string]report{}}
 }
 
-// want replaces what the peels are to run. Those that the plan holds back are to run what they were given before.
-func (p *progress) want(wanted *plan.Plan, heads settings.Heads) {
+// want replaces what the peels are to run, by one revision if commit is not empty. Those that the plan holds back are to
+// run what they were given before.
+func (p *progress) want(commit settings.Commit, wanted *plan.Plan, heads settings.Heads) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.counted = time.Time{}
+	p.counted, p.commit = time.Time{}, commit
 	before, others := p.behind, p.wanted == nil
 	if others {
 		p.wanted, p.lacking = make(map[target.PeelID]settings.Digest, len(wanted.Peels)), map[target.PeelID]lack{}
@@ -193,7 +197,11 @@ func (p *progress) take(said wire.Applied, sequence uint64, stored time.Time) {
 	before := p.reports[said.Peel.Wire()]
 	p.reports[said.Peel.Wire()] = report{said, sequence}
 	for _, id := range []target.PeelID{said.Peel, before.Peel} { // two may share a wire form
+		_, lacked := p.lacking[id]
 		p.compare(id, stored)
+		if _, lacks := p.lacking[id]; lacked && !lacks {
+			p.reached = later(p.reached, stored)
+		}
 	}
 }
 
@@ -249,6 +257,39 @@ func (p *progress) known(most int) []string {
 func (p *progress) counts() (c status.Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.count()
+}
+
+// countsOf are counts, and when the last peel so far came to run what it is to run. It reports false if that is not what
+// this revision says.
+func (p *progress) countsOf(commit settings.Commit) (c status.Counts, reached time.Time, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.commit != commit {
+		return c, reached, false
+	}
+	return p.count(), p.reached, true
+}
+
+// trouble names one peel that failed, or is online and does not run what it is to run, and what it says.
+func (p *progress) trouble() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var first status.Peel
+	for id := range p.lacking {
+		_, online := p.fleet.Presence(id)
+		if state := p.state(id, online); (state == status.Failed || state == status.Pending) && (first.Peel == "" || id < first.Peel) {
+			first = status.Peel{Peel: id, State: state}
+		}
+	}
+	if first.State != status.Failed {
+		return string(first.Peel) + " has not applied it"
+	}
+	return string(first.Peel) + ": " + strings.Join(p.peel(first.Peel).Errors, "; ")
+}
+
+// count is what counts returns; p.mu is held.
+func (p *progress) count() (c status.Counts) {
 	if len(p.lacking) > manyLacking && time.Since(p.counted) < countEvery {
 		return p.last
 	}

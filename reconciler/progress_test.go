@@ -98,7 +98,7 @@ func TestProgressEqualsALookAtEveryPeel(t *testing.T) {
 					wanted.Peels[id] = &plan.Effective{Digest: digests[next(2)]}
 				}
 			}
-			p.want(wanted, heads)
+			p.want("", wanted, heads)
 		} else {
 			id := ids[next(len(ids))]
 			p.take(wire.Applied{Peel: id, Digest: string(digests[next(3)])}, 1, time.Now())
@@ -135,7 +135,7 @@ func TestPeelsComeInPages(t *testing.T) {
 		ids = append(ids, id)
 		wanted.Peels[id] = &plan.Effective{Digest: "1"}
 	}
-	p.want(wanted, settings.Heads{"gone": {Peel: "p10x", Digest: "1"}})
+	p.want("", wanted, settings.Heads{"gone": {Peel: "p10x", Digest: "1"}})
 	ids = slices.Insert(ids, 11, "p10x")
 	var got []target.PeelID
 	for after := target.PeelID(""); ; after = got[len(got)-1] {
@@ -238,7 +238,7 @@ func BenchmarkStatus(b *testing.B) {
 				for i := range peels {
 					wanted.Peels[target.PeelID(fmt.Sprintf("peel-%06d.example.com", i))] = e
 				}
-				p.want(wanted, nil)
+				p.want("", wanted, nil)
 				for i := range peels * applied / 100 {
 					p.take(wire.Applied{Peel: target.PeelID(fmt.Sprintf("peel-%06d.example.com", i)), Digest: "1"}, 1, time.Time{})
 				}

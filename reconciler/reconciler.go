@@ -18,6 +18,9 @@
 // Secrets of the repo are decrypted in memory alone. What is published, logged and shown has a keyed fingerprint in place
 // of each, and with it the settings as a whole, sealed to the one peel. A peel that has told no key is held back.
 //
+// Places such as forges are told what becomes of each revision, by goroutines of their own that nobody waits for. What
+// they were told is stored, so that the next term tells them the rest.
+//
 // A revision is compiled as a whole before anything is published. Whatever fails, from the network to one entry of
 // one file, leaves the last good revision in force; that revision also serves peels that appear or change their facts
 // meanwhile. Nothing is removed from a peel because something could not be read.
@@ -36,6 +39,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/notify"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
@@ -49,6 +53,7 @@ type Options struct {
 	// Identities are files of age identities that decrypt the repo's secrets. They are read again at every look at the
 	// branch, so that keys are rotated without a restart.
 	Identities []string
+	Notify     []*notify.Place // are told what becomes of revisions
 	// Steered is told what people have ordered, before they have the answer; nil: nobody is.
 	Steered func(ctx context.Context, nc *nats.Conn, order Order)
 	Log     *slog.Logger

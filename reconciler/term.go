@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/notify"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -115,6 +116,13 @@ func (t *term) run(ctx context.Context) error {
 	g.Go(func() error { return t.progress.follow(ctx, t.js) })
 	g.Go(func() error { return t.storeKeepsakes(ctx) })
 	g.Go(func() error { return t.answer(ctx) })
+	w := teller{
+		board: t.board, progress: t.progress, kv: t.rollout, branch: t.r.branch(), began: time.Now(), log: t.r.log,
+		ends: map[string]notify.Report{},
+	}
+	for _, p := range t.r.o.Notify {
+		g.Go(func() error { return w.keep(ctx, p) })
+	}
 	g.Go(func() error { return t.loop(ctx) })
 	return g.Wait()
 }

@@ -37,6 +37,7 @@ type Config struct {
 	Git      Git           `yaml:"git"`             // what it takes to reach the repo
 	Verify   Verify        `yaml:"verify"`          // by whose keys commits have to be signed
 	Hooks    []Hook        `yaml:"hooks"`           // where forges say that the branch moved
+	Notify   []Place       `yaml:"notify"`          // who is told what becomes of revisions
 	LogLevel slog.Level    `yaml:"log_level"`       // debug, info, warn or error; read again on SIGHUP
 	Audit    time.Duration `yaml:"audit_retention"` // how long the audit log is kept
 	// Identities are files of age identities, which open the secrets of the repo.

@@ -106,6 +106,14 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		{"webhook without an address", func(c *Config) {
 			c.Repo, c.Hooks = "https://forge.example/ops/fleet", []Hook{{"fleet", "github", "", []string{"f"}}}
 		}, "rest.listen"},
+		{"place without a repo", func(c *Config) { c.Notify = []Place{{Name: "forge"}} }, "without repo"},
+		{"place for a local repo", func(c *Config) {
+			c.Repo, c.Notify = ".", []Place{{Name: "forge", Provider: "github", Token: "f"}}
+		}, "its url is not one of http"},
+		{"two places of one name", func(c *Config) {
+			p := Place{Name: "forge", Provider: "gitea", URL: "https://forge.example/ops/fleet", Token: "f"}
+			c.Repo, c.Notify = ".", []Place{p, p}
+		}, "twice"},
 		{"no data directory", func(c *Config) { c.DataDir = "" }, "data directory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

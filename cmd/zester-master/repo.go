@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/notify"
 	"github.com/seed-c01c3da5/zester/reconciler/webhook"
 )
 
@@ -44,23 +47,40 @@ type Hook struct {
 	Secrets  []string         `yaml:"secrets"` // files; all of them hold
 }
 
+// Place is one that is told what becomes of revisions.
+type Place struct {
+	Name     string          `yaml:"name"`
+	Provider notify.Provider `yaml:"provider"`
+	URL      string          `yaml:"url"`    // of the repo on the forge, or what a webhook posts to; empty: the repo that is followed
+	Token    string          `yaml:"token"`  // file with the credential for a forge
+	Secret   string          `yaml:"secret"` // file with the key that signs what a webhook posts
+	Body     string          `yaml:"body"`   // template of that; empty: every field
+}
+
 // sync fills in what brings the repo to the fleet, and what hears of pushes.
 func (c *Config) sync(o *master.Options) error {
 	if c.Repo == "" {
 		if len(c.Hooks) > 0 {
 			return errors.New("cannot hear webhooks without repo")
 		}
+		if len(c.Notify) > 0 {
+			return errors.New("cannot notify anybody without repo")
+		}
 		if len(c.Identities) > 0 {
 			return errors.New("cannot use identities without repo")
 		}
 		return nil
+	}
+	places, err := c.places()
+	if err != nil {
+		return err
 	}
 	r, err := reconciler.New(reconciler.Options{
 		Repo: gitrepo.Options{
 			URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"),
 			Access: gitrepo.Access(c.Git), Verify: gitrepo.Trust(c.Verify), Log: o.Log,
 		},
-		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, Log: o.Log,
+		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, Notify: places, Log: o.Log,
 		Steered: func(ctx context.Context, nc *nats.Conn, order reconciler.Order) { record(ctx, nc, order, o.Log) },
 	})
 	if err != nil {
@@ -78,6 +98,27 @@ func (c *Config) sync(o *master.Options) error {
 	}
 	o.REST.Hooks, err = webhook.New(hooks)
 	return err
+}
+
+// places are all that are told, each of which has a name of its own.
+func (c *Config) places() (all []*notify.Place, err error) {
+	way := gitrepo.Access(c.Git).Transport()
+	for _, n := range c.Notify {
+		if n.Provider != notify.Webhook {
+			n.URL = cmp.Or(n.URL, c.Repo)
+		}
+		p, err := notify.New(notify.Options{
+			Name: n.Name, Provider: n.Provider, URL: n.URL, Token: n.Token, Secret: n.Secret, Body: n.Body, Transport: way,
+		})
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(other *notify.Place) bool { return other.Name() == n.Name }) {
+			return nil, fmt.Errorf("cannot notify %q: the name is there twice", n.Name)
+		}
+		all = append(all, p)
+	}
+	return all, nil
 }
 
 // record enters an order about what the fleet is given into the audit log.

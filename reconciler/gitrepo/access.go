@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // anyUser is what forges that take a token in place of a password take in
@@ -56,7 +57,7 @@ func (x Access) check(a address) error {
 		return fmt.Errorf("cannot use a password or token for %s: it is not reached over https", a.display)
 	case secret && len(a.secrets) > 0:
 		return fmt.Errorf("cannot use a password or token for %s beside the one in its URL", a.display)
-	case secret && a.scheme == "http" && !loopback(a.host):
+	case secret && a.scheme == "http" && !Loopback(a.host):
 		return fmt.Errorf("cannot use a password or token for %s: over http everybody on the way could read it; use https", a.display)
 	case x.CA != "" && a.scheme != "https":
 		return fmt.Errorf("cannot use certificates for %s: it is not reached over https", a.display)
@@ -69,7 +70,9 @@ func (x Access) check(a address) error {
 	return err
 }
 
-func loopback(hostport string) bool {
+// Loopback reports whether a host, with or without a port, is this machine by
+// its address or as localhost. Names are not looked up.
+func Loopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
 		host = strings.Trim(hostport, "[]")
@@ -101,13 +104,13 @@ func (x Access) proxy(scheme string) (*url.URL, error) {
 // and what must not be shown of it.
 func (x Access) authorization() (header string, secrets []string, err error) {
 	if x.Token != "" {
-		token, err := readSecret(x.Token)
+		token, err := ReadSecret(x.Token)
 		return "Bearer " + token, []string{token}, err
 	}
 	if x.Password == "" {
 		return "", nil, nil
 	}
-	password, err := readSecret(x.Password)
+	password, err := ReadSecret(x.Password)
 	if err != nil {
 		return "", nil, err
 	}
@@ -115,7 +118,8 @@ func (x Access) authorization() (header string, secrets []string, err error) {
 	return "Basic " + pair, []string{password, pair}, nil
 }
 
-func readSecret(file string) (string, error) {
+// ReadSecret returns the one line of a file with a credential.
+func ReadSecret(file string) (string, error) {
 	data, err := readLimited(file, maxSecret)
 	text := strings.TrimRight(string(data), "\r\n")
 	switch {
@@ -175,4 +179,23 @@ func (w *way) close() {
 	if w.transport != nil {
 		w.transport.CloseIdleConnections()
 	}
+}
+
+// Transport carries other requests to the forge as those for the repository
+// travel: with the certificates of CA, over Proxy. It adds no credential.
+func (x Access) Transport() http.RoundTripper { return &passage{way: way{access: x}} }
+
+type passage struct {
+	mu  sync.Mutex
+	way way // under mu
+}
+
+func (t *passage) RoundTrip(req *http.Request) (*http.Response, error) {
+	t.mu.Lock()
+	next, err := t.way.current()
+	t.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return next.RoundTrip(req)
 }
