@@ -33,19 +33,19 @@ type Follower struct {
 	jid     wire.JID
 	targets map[string]target.PeelID // by wire ID, until they have returned
 	acked   map[string]bool
-	heard   chan *nats.Msg
+	heard   *backlog
 	subs    []*nats.Subscription
 	behind  bool // the targets and what they returned so far are yet to be read
 }
 
 // Follow begins to listen to a job, best before it is dispatched. The caller ends it with Close.
 func (c *Client) Follow(jid wire.JID, targets []target.PeelID) (*Follower, error) {
-	f := &Follower{c: c, jid: jid, targets: make(map[string]target.PeelID, len(targets)), acked: map[string]bool{}, heard: make(chan *nats.Msg, followBuffer)}
+	f := &Follower{c: c, jid: jid, targets: make(map[string]target.PeelID, len(targets)), acked: map[string]bool{}, heard: newBacklog()}
 	for _, id := range targets {
 		f.targets[id.Wire()] = id
 	}
 	for _, subject := range []string{wire.AckOf(jid, "*"), wire.ReturnOf(jid, "*"), wire.StatusOf(jid)} {
-		sub, err := c.nc.ChanSubscribe(subject, f.heard)
+		sub, err := c.nc.ChanSubscribe(subject, f.heard.arrived)
 		if err != nil {
 			f.Close()
 			return nil, requestError(subject, err)
@@ -74,6 +74,7 @@ func (f *Follower) Close() {
 	for _, sub := range f.subs {
 		_ = sub.Unsubscribe()
 	}
+	f.heard.end()
 }
 
 // Events yields what happens until the job has ended, each return once: as they come, and at the end those that were
@@ -91,7 +92,7 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 			case <-ctx.Done():
 				yield(Event{}, ctx.Err())
 				return
-			case msg := <-f.heard:
+			case msg := <-f.heard.next:
 				e, ok := f.event(msg)
 				if !ok {
 					continue

@@ -1,0 +1,56 @@
+package api
+
+import (
+	"sync"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// backlogBytes is how much of what was heard waits to be read. A job of 10,000 peels with 64 KiB of output each is
+	// twenty times that, and a person may read it in a pager.
+	backlogBytes = 32 << 20
+	// messageBytes is what a message takes beside its data, from above.
+	messageBytes = 1 << 10
+)
+
+// A backlog keeps messages in their order until they are read. What there is no room for is left out.
+type backlog struct {
+	arrived chan *nats.Msg // from the connection, which leaves out what does not fit
+	next    chan *nats.Msg
+	done    chan struct{}
+	end     func() // stops it, however often it is called
+}
+
+// newBacklog returns a backlog that works until end is called.
+func newBacklog() *backlog {
+	b := &backlog{arrived: make(chan *nats.Msg, followBuffer), next: make(chan *nats.Msg), done: make(chan struct{})}
+	var passing sync.WaitGroup
+	passing.Go(b.pass)
+	b.end = sync.OnceFunc(func() { close(b.done); passing.Wait() })
+	return b
+}
+
+func (b *backlog) pass() {
+	var waiting []*nats.Msg
+	bytes := 0
+	for {
+		var next chan *nats.Msg
+		var first *nats.Msg
+		if len(waiting) > 0 {
+			next, first = b.next, waiting[0]
+		}
+		select {
+		case <-b.done:
+			return
+		case m := <-b.arrived:
+			if size := len(m.Data) + messageBytes; bytes+size <= backlogBytes {
+				waiting, bytes = append(waiting, m), bytes+size
+			}
+		case next <- first:
+			bytes -= len(first.Data) + messageBytes
+			waiting[0] = nil
+			waiting = waiting[1:]
+		}
+	}
+}
