@@ -89,8 +89,8 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 	if errors.Is(err, job.ErrExists) {
 		var known bool
 		if j, known, err = d.resume(ctx, r); known {
-			if j.Status.Final() {
-				d.complain(j.JID, d.o.Store.Deactivate(ctx, j.JID))
+			if j.Status.Final() { // its owner may have died before he had told
+				d.complain(j.JID, d.conclude(ctx, j))
 			}
 			return j, false, nil
 		}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -123,6 +124,38 @@ func TestAHundredJobsAtOnceShareTheirPeels(t *testing.T) {
 			if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != peels {
 				t.Errorf("%s with %d returns", j.Status, j.ReturnCount)
 			}
+		}
+	})
+}
+
+func TestWhoAsksAgainLearnsOfAnEndThatNobodyTold(t *testing.T) {
+	// m1 dies between the final record and the event. Who asks again, before the job is found in the index, must not be the
+	// reason that nobody else ever hears of its end.
+	bubble(t, func(t *testing.T, s *system) {
+		var once sync.Once
+		m1 := s.whole("m1", func(step string, kill func()) {
+			if step == dispatch.StepEnded {
+				once.Do(kill)
+			}
+		})
+		s.once("a")
+		spec := ask(nil, "a")
+		if _, err := m1.Submit(t.Context(), spec, "alice"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Complete || s.terminalEvents(spec.JID) != 0 {
+			t.Fatalf("%s, %d terminal events", j.Status, s.terminalEvents(spec.JID))
+		}
+		m1.stop()
+		m2 := s.whole("m2", nil)
+		for range 2 {
+			if j, err := m2.Submit(t.Context(), spec, "alice"); err != nil || j.Status != job.Complete {
+				t.Errorf("%+v, %v", j, err)
+			}
+		}
+		if n := s.terminalEvents(spec.JID); n != 1 || s.active(spec.JID) {
+			t.Errorf("%d terminal events, indexed %v", n, s.active(spec.JID))
 		}
 	})
 }

@@ -20,6 +20,9 @@ var Steps = []string{
 // StepBatch is the one that only jobs in batches come to.
 const StepBatch = string(stepBatchWritten)
 
+// StepEnded is the one between the final record and its event.
+const StepEnded = string(stepEnded)
+
 // OnStep has f called at each step. It must be called before Run.
 func (d *Dispatcher) OnStep(f func(step string)) { d.reached = func(s step) { f(string(s)) } }
 
