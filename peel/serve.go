@@ -23,7 +23,7 @@ const (
 
 	// ackDelay is how long the acknowledgement of a request that runs at once waits for its return, which says more.
 	// Each costs the masters about as much as the other.
-	ackDelay = 50 * time.Millisecond
+	ackDelay = 500 * time.Millisecond
 )
 
 // An order is a request that was admitted.
