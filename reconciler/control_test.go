@@ -262,3 +262,33 @@ func TestWhatPeopleOrderIsTold(t *testing.T) {
 		t.Errorf("told %s, want %s", got, want)
 	}
 }
+
+func TestAPinTakesBackWhatWaitsForApproval(t *testing.T) {
+	s, blocked := shrunk(t, 3)
+	var out status.Sync
+	s.ask("pin", status.PinRequest{Revision: string(blocked.LastGood.Commit)}, &out)
+	if out.Blocked != "" || out.Is(status.GuardBlocked) || out.Pinned == nil || out.LastGood.Commit != blocked.LastGood.Commit {
+		t.Errorf("%+v", out)
+	}
+	if why := s.refused("approve", status.ApproveRequest{Hash: blocked.Blocked}); !strings.Contains(why, "no revision waits") {
+		t.Errorf("approved while pinned: %s", why)
+	}
+	s.ask("unpin", nil, &out)
+	if !out.Is(status.GuardBlocked) || out.Blocked != blocked.Blocked || len(s.entries("web-00")) != 5 {
+		t.Errorf("without the pin: web-00 has %v, %+v", s.entries("web-00"), out)
+	}
+}
+
+func TestAnApprovalDuringAPauseCountsAfterIt(t *testing.T) {
+	s, blocked := shrunk(t, 3)
+	var out status.Sync
+	s.ask("pause", nil, &out)
+	s.ask("approve", status.ApproveRequest{Hash: blocked.Blocked}, &out)
+	if !out.Is(status.Suspended) || len(s.entries("web-00")) != 5 {
+		t.Errorf("paused: web-00 has %v, %+v", s.entries("web-00"), out)
+	}
+	s.ask("resume", nil, &out)
+	if out.Is(status.GuardBlocked) || out.LastGood.Commit != out.Observed || len(s.entries("web-00")) != 2 {
+		t.Errorf("web-00 has %v, %+v", s.entries("web-00"), out)
+	}
+}

@@ -55,7 +55,11 @@ func (t *term) pin(ctx context.Context, req micro.Request) (any, error) {
 		r.Pinned = &pin{Commit: commit, By: asker(req), Time: time.Now(), UntilNewer: q.UntilNewer, Head: t.newest()}
 		r.Blocked = nil
 		t.r.log.Info("revision pinned", "commit", commit, "by", r.Pinned.By)
-		return t.writeRecord(ctx, r)
+		if err := t.writeRecord(ctx, r); err != nil {
+			return err
+		}
+		t.board.attempted(commit) // also if it is in force, so that nothing more is written: no other revision waits now
+		return nil
 	}})
 }
 
