@@ -135,7 +135,7 @@ func (p *pass) read() ([]*file, error) {
 	for _, f := range all.all {
 		p.files[f.path] = f
 		p.problems.add(f.reason, f.errs...)
-		if len(f.errs) == 0 && settingsPath(referenceTo(f.path)) != f.path {
+		if len(f.errs) == 0 && !nameable(f.path) {
 			p.warn(strictyaml.Pos{File: f.path}, "no reference can name this file: its path holds other characters than letters, digits, - and _")
 		}
 	}
@@ -200,7 +200,7 @@ func (p *pass) missing(ref string) string {
 	}
 	var near []string
 	for other := range maps.Keys(p.files) {
-		if ref := referenceTo(other); settingsPath(ref) == other && max(len(other), len(name))-min(len(other), len(name)) <= 3 {
+		if ref := referenceTo(other); nameable(other) && max(len(other), len(name))-min(len(other), len(name)) <= 3 {
 			near = append(near, ref)
 		}
 	}

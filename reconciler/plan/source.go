@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -287,10 +286,26 @@ func settingsPath(ref string) string {
 	return settingsDir + "/" + strings.ReplaceAll(ref, ".", "/") + ".yaml"
 }
 
+// nameable reports whether a reference can name a settings file.
+func nameable(path string) bool {
+	stem := strings.TrimSuffix(strings.TrimPrefix(path, settingsDir+"/"), ".yaml")
+	return settingsDir+"/"+stem+".yaml" == path && !strings.ContainsFunc(stem, isUnnameable)
+}
+
 // referenceTo is the reference that names a settings file, if it has letters that a reference may have.
 func referenceTo(name string) string {
 	name = strings.TrimSuffix(strings.TrimPrefix(name, settingsDir+"/"), ".yaml")
-	return strings.ReplaceAll(unnameable.ReplaceAllString(name, "?"), "/", ".")
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == '/':
+			return '.'
+		case isUnnameable(c):
+			return '?'
+		}
+		return c
+	}, name)
 }
 
-var unnameable = regexp.MustCompile(`[^A-Za-z0-9_/-]`)
+func isUnnameable(c rune) bool {
+	return c > 'z' || !('A' <= c && c <= 'Z' || 'a' <= c || '0' <= c && c <= '9' || c == '_' || c == '/' || c == '-')
+}
