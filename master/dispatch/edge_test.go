@@ -78,6 +78,44 @@ func TestAFunctionThatSomePeelsLackFailsThereAlone(t *testing.T) {
 	})
 }
 
+func TestLargeReturnsOfManyPeelsAreAllThere(t *testing.T) {
+	const peels, size = 200, 64 << 10 // together many times what one message of the bus carries
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		var targets []target.PeelID
+		for i := range peels {
+			id := target.PeelID(fmt.Sprintf("p%03d", i))
+			targets = append(targets, id)
+			s.peel(id, func(p *peel, r wire.Request) {
+				p.ack(r)
+				p.result(r, wire.Result{Success: true, Data: strings.Repeat(string(p.id), size/len(p.id))})
+			})
+		}
+		spec := ask(nil, targets...)
+		s.dispatch(spec)
+		if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != peels {
+			t.Errorf("%s with %d returns", j.Status, j.ReturnCount)
+		}
+		read := 0
+		for after, more := target.PeelID(""), true; more; {
+			page, err := s.store.Rows(t.Context(), spec.JID, after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range page.Rows {
+				if text, _ := row.Return.Data.(string); strings.Count(text, string(row.Peel)) != size/len(row.Peel) {
+					t.Errorf("%s returned %d bytes", row.Peel, len(text))
+				}
+				after = row.Peel
+			}
+			read, more = read+len(page.Rows), page.More
+		}
+		if read != peels {
+			t.Errorf("%d rows", read)
+		}
+	})
+}
+
 func TestAHundredJobsAtOnceShareTheirPeels(t *testing.T) {
 	const jobs, peels = 100, 30
 	bubble(t, func(t *testing.T, s *system) {

@@ -355,3 +355,19 @@ func BenchmarkPartition(b *testing.B) {
 		ix.Partition(exprs)
 	}
 }
+
+func TestARegexpThatBacktracksElsewhereIsLinear(t *testing.T) {
+	e, err := Parse(`E@(a+)+$`, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ix := NewIndex()
+	for i := range 10_000 {
+		ix.Put(PeelID(fmt.Sprintf("%s-%d", strings.Repeat("a", 60), i)), nil)
+	}
+	all := PeelID(strings.Repeat("a", 60))
+	ix.Put(all, nil)
+	if got := ix.Select(e); !slices.Equal(got, []PeelID{all}) {
+		t.Errorf("%d peels", len(got))
+	}
+}
