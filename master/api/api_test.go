@@ -349,6 +349,30 @@ func TestQuestionsWaitForAMasterThatIsAboutToCome(t *testing.T) {
 	})
 }
 
+// With a million jobs that takes seconds, longer than some wait for an answer.
+func TestTheKeysOfAllJobsAreReadBeforeAnybodyAsks(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		old := job.Job{Spec: job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"a"}}, Status: job.Complete}
+		if err := s.store.Create(t.Context(), &old); err != nil {
+			t.Fatal(err)
+		}
+		readings := 0
+		nc := s.bus.Conn(t, auth.RoleMaster, "spy")
+		if _, err := nc.Subscribe("$JS.API.CONSUMER.CREATE.KV_jobs.>", func(*nats.Msg) { readings++ }); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		s.master("m1")
+		synctest.Wait()
+		before := readings
+		page, err := s.client(auth.RoleOperator, "alice").JobList(t.Context(), job.Query{})
+		synctest.Wait()
+		if err != nil || len(page.Jobs) != 1 || before == 0 || readings != before {
+			t.Errorf("%+v, %v after %d readings, %d of them before it was asked for", page, err, readings, before)
+		}
+	})
+}
+
 func TestSyncIsAskedWhereItIsServed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		nc := s.bus.Conn(t, auth.RoleMaster, "m1")

@@ -126,6 +126,11 @@ func (s *Server) Run(ctx context.Context) error {
 	for range answerAtOnce {
 		workers.Go(func() { s.answer(work) })
 	}
+	workers.Go(func() {
+		// The first list reads the keys of all jobs, for which nobody has to wait where it is done before. If it fails the
+		// next does it.
+		_, _ = s.o.Store.List(ctx, job.Query{Limit: 1})
+	})
 	<-ctx.Done()
 	if err := service.Stop(); err != nil && !s.nc.IsClosed() {
 		s.log.Warn("API service not stopped cleanly", "err", err)
