@@ -20,6 +20,8 @@ import (
 type issuer struct {
 	keys   *auth.Keys
 	update func(ctx context.Context, account string) error
+	// rotated issues anew what the master has signed for itself; nil: nothing.
+	rotated func() error
 }
 
 // externalIssuer is for a server elsewhere, if the keys that it trusts are in the data directory.
@@ -32,7 +34,7 @@ func (m *Master) externalIssuer() (issuer, error) {
 	if err != nil {
 		return issuer{}, err
 	}
-	return issuer{keys, func(ctx context.Context, account string) error { return m.updateExternal(ctx, keys, account) }}, nil
+	return issuer{keys: keys, update: func(ctx context.Context, account string) error { return m.updateExternal(ctx, keys, account) }}, nil
 }
 
 // claimsUpdate is where servers with a resolver of their own take the JWT of an account.
@@ -80,7 +82,7 @@ func (m *Master) issuing(ctx context.Context, js jetstream.JetStream, i issuer) 
 	if i.keys == nil {
 		return nil, nil
 	}
-	o := auth.AuthorityOptions{Keys: i.keys, JetStream: js, Update: i.update, Log: m.log}
+	o := auth.AuthorityOptions{Keys: i.keys, JetStream: js, Update: i.update, Rotated: i.rotated, Log: m.log}
 	host, _, err := net.SplitHostPort(m.o.REST.Listen)
 	if err == nil && m.o.REST.Cert == "" && m.encrypts(host) {
 		if o.CA, err = m.ca(); err != nil {

@@ -148,18 +148,18 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 			return err
 		}
 		defer bus.Shutdown()
-		trust = issuer{keys, func(_ context.Context, account string) error { return bus.Update(account) }}
 		url, info.URL = embedded, bus.URL()
-		own, err := keys.Creds(auth.RoleMaster, m.o.ID, 0)
+		own, err := m.own(keys)
 		if err != nil {
 			return err
 		}
-		opts = append([]nats.Option{nats.UserCredentialBytes(own), bus.InProcess()}, opts...)
-		forget, err := m.announce(keys, ca, info.URL)
-		if err != nil {
+		opts = append([]nats.Option{own, bus.InProcess()}, opts...)
+		announce := func() error { return m.announce(keys, ca, info.URL) }
+		if err := announce(); err != nil {
 			return err
 		}
-		defer forget()
+		defer m.forget()
+		trust = issuer{keys, func(_ context.Context, account string) error { return bus.Update(account) }, announce}
 	}
 	nc, err := m.connect(ctx, url, opts)
 	if err != nil {
@@ -167,6 +167,15 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 	}
 	defer nc.Close()
 	return m.serve(ctx, nc, trust, info, open)
+}
+
+// own is the credential of this master in its own server. It is signed at every connection, by the keys of then.
+func (m *Master) own(keys *auth.Keys) (nats.Option, error) {
+	key, err := auth.MakeKey()
+	if err != nil {
+		return nil, err
+	}
+	return nats.UserJWT(func() (string, error) { return keys.Issue(auth.RoleMaster, m.o.ID, key.Public(), 0) }, key.Sign), nil
 }
 
 // authority returns what signs the certificate of the embedded server, nil if that does not encrypt.
@@ -191,24 +200,23 @@ func (m *Master) startBus(keys *auth.Keys, ca *auth.CA) (*natsd.Server, error) {
 	return bus, bus.Start()
 }
 
-// announce writes run.json, by which the command line on this host finds the bus, and returns what removes it.
-func (m *Master) announce(keys *auth.Keys, ca *auth.CA, url string) (forget func(), err error) {
+// announce writes run.json, by which the command line on this host finds the bus.
+func (m *Master) announce(keys *auth.Keys, ca *auth.CA, url string) error {
 	creds, err := keys.Creds(auth.RoleOperator, auth.LocalUser, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	info := api.RunInfo{URL: url, Creds: string(creds), PID: os.Getpid()}
 	if ca != nil {
 		info.CA = ca.File()
 	}
-	if err := api.WriteRunInfo(m.o.DataDir, info); err != nil {
-		return nil, err
+	return api.WriteRunInfo(m.o.DataDir, info)
+}
+
+func (m *Master) forget() {
+	if err := api.RemoveRunInfo(m.o.DataDir); err != nil {
+		m.log.Warn("run.json not removed", "err", err)
 	}
-	return func() {
-		if err := api.RemoveRunInfo(m.o.DataDir); err != nil {
-			m.log.Warn("run.json not removed", "err", err)
-		}
-	}, nil
 }
 
 // connect waits for the bus. A publish that returned an error is never sent later by the connection's own buffer.
@@ -269,6 +277,12 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	users, err := auth.OpenUsers(ctx, js)
 	if err != nil {
 		return err
+	}
+	if announce := trust.rotated; announce != nil {
+		trust.rotated = func() error {
+			time.AfterFunc(time.Second, func() { _ = nc.ForceReconnect() }) // with the new keys, when the answer is out
+			return announce()
+		}
 	}
 	authority, err := m.issuing(ctx, js, trust)
 	if err != nil {

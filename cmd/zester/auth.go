@@ -47,7 +47,7 @@ master, by --direct: that leaves no record but the log of the peel.`,
 	issue.Flags().DurationVar(&ttl, "ttl", 0, "end the credential after this time (default: it does not end)")
 	issue.Flags().StringVar(&file, "out", "", "write to `FILE`")
 	issue.Flags().BoolVar(&again, "again", false, "make one although the name has one")
-	return group("auth", "Make and end credentials", issue, a.exportCommand(), a.userCommand())
+	return group("auth", "Make and end credentials", issue, a.exportCommand(), a.rotateCommand(), a.retireCommand(), a.userCommand())
 }
 
 func (a *app) exportCommand() *cobra.Command {

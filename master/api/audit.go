@@ -28,6 +28,8 @@ func act[Q, A any](s *Server, action string, f func(ctx context.Context, from au
 			e.Target = about.Name
 		case EnrollName:
 			e.Target = string(about.ID)
+		case RotateRequest:
+			e.Target = string(about.What)
 		case auth.JoinRequest:
 			e.Target = about.Name
 		}

@@ -112,6 +112,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.o.Authority != nil {
 		maps.Copy(endpoints, s.userEndpoints())
 		maps.Copy(endpoints, s.enrollEndpoints())
+		maps.Copy(endpoints, s.rotateEndpoints())
 	}
 	for name, e := range endpoints {
 		if err := service.AddEndpoint(name, e.handler, micro.WithEndpointSubject(e.subject)); err != nil {

@@ -71,7 +71,8 @@ func credentialCode(err error) Code {
 		return CodeInvalid
 	case errors.Is(err, auth.ErrNoToken), errors.Is(err, auth.ErrNoUser), errors.Is(err, auth.ErrNoPeel):
 		return CodeNotFound
-	case errors.Is(err, auth.ErrTokenExists), errors.Is(err, auth.ErrUserExists), errors.Is(err, auth.ErrConflict), errors.Is(err, auth.ErrNotWanted):
+	case errors.Is(err, auth.ErrTokenExists), errors.Is(err, auth.ErrUserExists), errors.Is(err, auth.ErrConflict), errors.Is(err, auth.ErrNotWanted),
+		errors.Is(err, auth.ErrFormer), errors.Is(err, auth.ErrNoFormer), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):
 		return CodeConflict
 	}
 	return ""

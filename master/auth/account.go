@@ -53,6 +53,23 @@ func (k *Keys) claims(r Role) (*jwt.AccountClaims, error) {
 	if err != nil {
 		return nil, err
 	}
+	ac.SigningKeys.AddScopedSigner(scope(r, signer))
+	if former := k.rotation.Former[r]; former != "" && former != signer {
+		ac.SigningKeys.AddScopedSigner(scope(r, former))
+	}
+	if r == RoleMaster {
+		ac.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
+	}
+	ac.Exports = exports(r)
+	ac.Imports = k.imports(r)
+	for public := range k.revoked[r] {
+		ac.RevokeAt(public, endOfTime) // a revoked key is never signed for again, but by a master whose clock or word was late
+	}
+	return ac, nil
+}
+
+// scope is what a signing key of a role gives whom it signs.
+func scope(r Role, signer string) *jwt.UserScope {
 	grants := Permissions(r)
 	scope := jwt.NewUserScope()
 	scope.Key = signer
@@ -63,16 +80,7 @@ func (k *Keys) claims(r Role) (*jwt.AccountClaims, error) {
 		scope.Template.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: grants.Answer}
 	}
 	scope.Template.Pub.Deny.Add(grants.Except...)
-	ac.SigningKeys.AddScopedSigner(scope)
-	if r == RoleMaster {
-		ac.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
-	}
-	ac.Exports = exports(r)
-	ac.Imports = k.imports(r)
-	for public := range k.revoked[r] {
-		ac.RevokeAt(public, endOfTime) // a revoked key is never signed for again, but by a master whose clock or word was late
-	}
-	return ac, nil
+	return scope
 }
 
 // exports are what the other accounts may send to a role's and hear from it. The masters take requests in, and peels

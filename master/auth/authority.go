@@ -23,7 +23,9 @@ type AuthorityOptions struct {
 	// Update gives servers the JWT of an account, signed by the operator that they trust.
 	Update func(ctx context.Context, account string) error
 	CA     *CA // that signs the certificate by which hosts that join know the master; nil: it is none of ours
-	Log    *slog.Logger
+	// Rotated is called when servers know other signing keys, to issue anew what is beside the keys; nil: nothing is.
+	Rotated func() error
+	Log     *slog.Logger
 }
 
 // An Authority issues and revokes credentials, on a master that has the keys. Several may work on one bus with copies of
@@ -35,10 +37,14 @@ type Authority struct {
 	peels records[Enrolled]
 	joins records[joinRecord]
 
+	generations records[generation]
+
 	strangers *rate.Limiter
+	wake      chan struct{} // Run is to sync
 
 	mu   sync.Mutex
 	told map[Role]bool // whether servers have heard all that the keys know
+	news bool          // whether that is more than who was revoked
 }
 
 // NewAuthority opens the buckets, which have to exist.
@@ -50,8 +56,11 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Authority{o: o, users: users, told: map[Role]bool{}, strangers: rate.NewLimiter(rate.Every(strangerEvery), strangersAtOnce)}
+	a := &Authority{o: o, wake: make(chan struct{}, 1), users: users, told: map[Role]bool{}, strangers: rate.NewLimiter(rate.Every(strangerEvery), strangersAtOnce)}
 	if a.peels, err = openRecords[Enrolled](ctx, o.JetStream, enrollBucket, peelPrefix, "the peel"); err != nil {
+		return nil, err
+	}
+	if a.generations, err = openRecords[generation](ctx, o.JetStream, enrollBucket, generationKey, "the rotation of the keys"); err != nil {
 		return nil, err
 	}
 	a.joins, err = openRecords[joinRecord](ctx, o.JetStream, enrollBucket, joinPrefix, "the join token")
@@ -70,6 +79,12 @@ func (a *Authority) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-again.C:
+		case <-a.wake:
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(answerFirst):
+			}
 		}
 	}
 }
@@ -83,23 +98,35 @@ func (a *Authority) sync(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		// Not between two accounts: to be told of the masters' may cost this master its connection.
+		stale := a.current(ctx)
 		news = false
 		for _, role := range roles {
 			account, changed, err := a.o.Keys.Revoke(role, ends[role])
 			if err != nil {
 				return err
 			}
-			if news = news || changed; !changed && (a.told[role] || len(ends[role]) == 0) {
+			if news = news || changed; !changed && (a.told[role] || len(ends[role]) == 0 && !a.news) {
 				continue
 			}
 			a.told[role] = false
+			if stale != nil {
+				return fmt.Errorf("cannot tell the bus of keys and revocations: %w", stale)
+			}
 			if err := a.o.Update(ctx, account); err != nil {
-				return fmt.Errorf("cannot tell the bus who was revoked: %w", err)
+				return fmt.Errorf("cannot tell the bus of keys and revocations: %w", err)
 			}
 			a.told[role] = true
 		}
 	}
-	return nil
+	if !a.news {
+		return nil
+	}
+	a.news = false
+	if a.o.Rotated == nil {
+		return nil
+	}
+	return a.o.Rotated()
 }
 
 // ends are the keys that were revoked, by role.

@@ -58,9 +58,10 @@ type Keys struct {
 	accounts map[Role]string // public keys
 	signers  map[Role]nkeys.KeyPair
 
-	mu      sync.Mutex
-	revoked map[Role]map[string]End // by public key
-	trust   Trust
+	mu       sync.Mutex              // guards signers, too
+	revoked  map[Role]map[string]End // by public key
+	rotation Rotation
+	trust    Trust
 }
 
 // Dir is where the keys are kept.
@@ -78,7 +79,9 @@ func (k *Keys) Trust() Trust {
 // Issue signs a JWT for a user key made elsewhere, of which only the public half is given. For a peel the name is
 // the wire form of its ID, for others 1 to 64 characters of [A-Za-z0-9_-]. A ttl of 0 gives a JWT that does not end.
 func (k *Keys) Issue(role Role, name, public string, ttl time.Duration) (string, error) {
+	k.mu.Lock()
 	signer, ok := k.signers[role]
+	k.mu.Unlock()
 	if !ok {
 		return "", fmt.Errorf("cannot sign a credential for %q: unknown role %q", name, role)
 	}
@@ -126,6 +129,9 @@ func (k NewKey) Public() string {
 	}
 	return public
 }
+
+// Sign signs what a server asks of who has the key.
+func (k NewKey) Sign(nonce []byte) ([]byte, error) { return k.pair.Sign(nonce) }
 
 // Creds returns the key and the JWT that was signed for it in the form of a .creds file, which is a secret, and forgets
 // the key.

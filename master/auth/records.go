@@ -61,6 +61,18 @@ func (b *records[T]) create(ctx context.Context, name string, r T) error {
 	return nil
 }
 
+// put stores the one record of a prefix that is a whole key.
+func (b *records[T]) put(ctx context.Context, r T) error {
+	data, err := canon.Marshal(r)
+	if err == nil {
+		_, err = b.kv.Put(ctx, b.prefix, data)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot store %s: %w", b.noun, err)
+	}
+	return nil
+}
+
 // changeTries bounds how often a change is made anew because somebody else made one.
 const changeTries = 20
 

@@ -182,6 +182,9 @@ func load(dir string) (*Keys, error) {
 	if k.revoked, err = readRevoked(root); err != nil {
 		return nil, err
 	}
+	if k.rotation, err = readRotation(root); err != nil {
+		return nil, err
+	}
 	if k.trust, err = k.sign(operator, system); err != nil {
 		return nil, err
 	}

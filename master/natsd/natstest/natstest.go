@@ -301,13 +301,14 @@ func (b *Bus) refused(nc *nats.Conn, _ *nats.Subscription, err error) {
 
 func dialOptions(t testing.TB, keys *auth.Keys, role auth.Role, name string, failed nats.ErrHandler) []nats.Option {
 	t.Helper()
-	creds, err := keys.Creds(role, name, 0)
+	key, err := auth.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}
+	sign := func() (string, error) { return keys.Issue(role, name, key.Public(), 0) } // by the keys of then
 	return []nats.Option{
 		nats.Name(name),
-		nats.UserCredentialBytes(creds),
+		nats.UserJWT(sign, key.Sign),
 		nats.CustomInboxPrefix(role.Inbox(name)),
 		nats.ErrorHandler(failed),
 	}

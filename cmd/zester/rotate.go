@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+)
+
+func (a *app) rotateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rotate <keys|ca>",
+		Short: "Make the signing keys, or the authority of the certificates, anew",
+		Long: `rotate keys makes the keys anew that sign credentials, rotate ca the authority that signs the certificates of the masters'
+listeners. The former stay valid until zester auth retire, so nobody is locked out. Peels take up the new ones by
+themselves, in a day; whoever else has a credential of zester auth issue or zester auth user add needs another one
+(--again). Other masters with a copy of the keys need the new ones: copy the folder auth of the data directory.`,
+		Args: words("what"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.rotation(cmd, api.RotateRequest{What: api.Rotatable(args[0])}, (*api.Client).Rotate, "made anew; the former stay valid until zester auth retire "+args[0])
+		},
+	}
+}
+
+func (a *app) retireCommand() *cobra.Command {
+	q := api.RotateRequest{}
+	cmd := &cobra.Command{
+		Use:   "retire <keys|ca>",
+		Short: "End the former signing keys, or the former authority",
+		Long: `retire ends what zester auth rotate has left valid. Former keys whose credentials are in use are refused, with the names of
+who has them, unless it gets --force. Of the former authority nobody can say who knows no other: wait two days.`,
+		Args: words("what"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.What = api.Rotatable(args[0])
+			return a.rotation(cmd, q, (*api.Client).Retire, "the former are at their end")
+		},
+	}
+	cmd.Flags().BoolVar(&q.Force, "force", false, "lock out who has no new credential")
+	return cmd
+}
+
+func (a *app) rotation(cmd *cobra.Command, q api.RotateRequest, do func(*api.Client, context.Context, api.RotateRequest) (*api.RotateAnswer, error), done string) error {
+	if q.What != api.RotateKeys && q.What != api.RotateCA {
+		return usageError("say keys or ca, not %q", q.What)
+	}
+	return a.withClient(func(client *api.Client) error {
+		answer, err := do(client, cmd.Context(), q)
+		if err != nil {
+			return err
+		}
+		return a.print(answer, []string{string(q.What)}, func() error {
+			fmt.Fprintf(a.errOut, "%s: %s\n", q.What, done)
+			return nil
+		})
+	})
+}

@@ -1,0 +1,156 @@
+package auth_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+)
+
+func TestSigningKeysAreRotatedWithoutAnOutage(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		ctx := t.Context()
+		go func() { _ = a.Run(ctx) }()
+		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: time.Hour})
+		renewed, away := newHost(t, "web-01"), newHost(t, "web-02")
+		old, oldAway := renewed.ask(t, a, token, nil), away.ask(t, a, token, nil)
+		stays, cut, err := renewed.connect(t, b, old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if r, err := a.RotateKeys(t.Context()); err != nil || r.Generation != 1 {
+			t.Fatal(r, err)
+		}
+		time.Sleep(time.Second)
+		select {
+		case <-cut:
+			t.Error("the rotation cut a connection")
+		default:
+		}
+		if _, err := a.RotateKeys(t.Context()); !errors.Is(err, auth.ErrFormer) {
+			t.Errorf("rotated twice: %v", err)
+		}
+		fresh := renewed.ask(t, a, "", nil)
+		all := func(when string, credentials map[string]bool) {
+			t.Helper()
+			for text, good := range credentials {
+				h := renewed
+				if text == oldAway {
+					h = away
+				}
+				nc, _, err := h.connect(t, b, text)
+				if (err == nil) != good {
+					t.Errorf("%s: %v", when, err)
+				}
+				if err == nil {
+					nc.Close()
+				}
+			}
+		}
+		all("both are valid", map[string]bool{old: true, oldAway: true, fresh: true})
+		b.Keys = open(t, b.Keys.Dir())
+		b.Restart(t)
+		all("after a restart, too", map[string]bool{old: true, oldAway: true, fresh: true})
+		if _, err := a.RetireKeys(t.Context(), false); !errors.Is(err, auth.ErrBehind) {
+			t.Errorf("who was not renewed is locked out: %v", err)
+		}
+		if stays.IsConnected() {
+			t.Error("the restart has left a connection")
+		}
+		if _, cut, err = renewed.connect(t, b, old); err != nil {
+			t.Fatal(err)
+		}
+		newest := away.ask(t, a, "", nil)
+		if _, err := a.RetireKeys(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		select {
+		case <-cut:
+		default:
+			t.Error("a connection with the former goes on")
+		}
+		all("the former is at its end", map[string]bool{old: false, oldAway: false, fresh: true})
+		if _, _, err := away.connect(t, b, newest); err != nil {
+			t.Error(err)
+		}
+		b.Keys = open(t, b.Keys.Dir())
+		b.Restart(t)
+		all("after a restart", map[string]bool{old: false, fresh: true})
+		time.Sleep(time.Minute) // for the connections that come back
+	})
+}
+
+// A master whose keys are a copy of before the rotation must not bring the former back.
+func TestACopyOfFormerKeysChangesNothing(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		here := authority(t, b)
+		bob := enlist(t, b, here, auth.UserRequest{Name: "bob", Role: auth.RoleOperator})
+		dir := filepath.Join(t.TempDir(), "copy")
+		if err := os.CopyFS(dir, os.DirFS(b.Keys.Dir())); err != nil {
+			t.Fatal(err)
+		}
+		private(t, dir)
+		there, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{Keys: open(t, dir), JetStream: b.JetStream(t), Update: b.Update})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := t.Context()
+		go func() { _ = here.Run(ctx) }()
+		if _, err := here.RotateKeys(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		ada := enlist(t, b, here, auth.UserRequest{Name: "ada", Role: auth.RoleOperator})
+		if _, err := there.RevokeUser(t.Context(), "bob", "ann"); !errors.Is(err, auth.ErrStale) {
+			t.Errorf("the copy told the server: %v", err)
+		}
+		if _, err := there.RotateKeys(t.Context()); !errors.Is(err, auth.ErrStale) {
+			t.Errorf("the copy is rotated: %v", err)
+		}
+		time.Sleep(time.Minute)
+		for name, good := range map[string]bool{"ada": true, "bob": false} {
+			creds := map[string]nats.Option{"ada": ada, "bob": bob}[name]
+			if _, _, err := join(t, b, name, creds); (err == nil) != good {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestARotatedAuthorityIsTheSameAfterARestart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tls")
+	ca := openCA(t, dir)
+	first := ca.Pin()
+	if err := ca.Retire(); !errors.Is(err, auth.ErrNoFormer) {
+		t.Error(err)
+	}
+	if err := ca.Rotate(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ca.Rotate(); !errors.Is(err, auth.ErrFormer) {
+		t.Error(err)
+	}
+	if err := os.WriteFile(ca.File(), nil, 0o644); err != nil { // the change was cut short
+		t.Fatal(err)
+	}
+	again := openCA(t, dir)
+	public, err := os.ReadFile(again.File())
+	if again.Pin() != ca.Pin() || again.Pin() == first || string(public) != string(ca.Bundle()) || err != nil {
+		t.Error("another authority came back")
+	}
+	if err := again.Retire(); err != nil {
+		t.Fatal(err)
+	}
+	if openCA(t, dir).Pin() != ca.Pin() || len(again.Bundle()) >= len(ca.Bundle()) {
+		t.Error("the former is still there")
+	}
+}

@@ -1,0 +1,162 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Why signing keys are not retired, or not used.
+var (
+	ErrBehind = errors.New("credentials of the former signing keys are in use")
+	ErrStale  = errors.New("the keys beside this master are of before the last rotation: copy them from the master that rotated them")
+)
+
+// generationKey is where the bucket says how often the signing keys were rotated.
+const generationKey = "rotation"
+
+type generation struct {
+	N int `json:"n"`
+}
+
+// RotateKeys has everything signed by new keys from now on, and servers told by Run; what the former have signed stays valid.
+// Copies of the keys beside other masters have to be replaced: what they sign is of the former.
+func (a *Authority) RotateKeys(ctx context.Context) (*Rotation, error) {
+	if err := a.current(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.o.Keys.Rotate(); err != nil {
+		return nil, err
+	}
+	r := a.o.Keys.Rotation()
+	if err := a.generations.put(ctx, generation{r.Generation}); err != nil {
+		return nil, err
+	}
+	a.tellAll()
+	return &r, nil
+}
+
+// RetireKeys ends what the former keys have signed. Unless that is forced the error is [ErrBehind], with names, if there
+// are credentials in use that were not issued anew.
+func (a *Authority) RetireKeys(ctx context.Context, force bool) (*Rotation, error) {
+	if err := a.current(ctx); err != nil {
+		return nil, err
+	}
+	r := a.o.Keys.Rotation()
+	if len(r.Former) == 0 {
+		return nil, ErrNoFormer
+	}
+	if !force {
+		behind, err := a.behind(ctx, r.At)
+		if err != nil {
+			return nil, err
+		}
+		if len(behind) > 0 {
+			return nil, fmt.Errorf("%w: %d, of %s", ErrBehind, len(behind), strings.Join(behind[:min(len(behind), 10)], ", "))
+		}
+	}
+	if err := a.o.Keys.Retire(); err != nil {
+		return nil, err
+	}
+	r = a.o.Keys.Rotation()
+	a.tellAll()
+	return &r, nil
+}
+
+// RotateCA makes the authority of the masters' certificates anew, see [CA.Rotate], and returns its pin.
+func (a *Authority) RotateCA() (pin string, err error) { return a.changeCA((*CA).Rotate) }
+
+// RetireCA ends the former one, see [CA.Retire].
+func (a *Authority) RetireCA() (pin string, err error) { return a.changeCA((*CA).Retire) }
+
+func (a *Authority) changeCA(change func(*CA) error) (pin string, err error) {
+	if a.o.CA == nil {
+		return "", fmt.Errorf("%w: the certificates of this master's REST are none of its own", ErrNoFormer)
+	}
+	if err := change(a.o.CA); err != nil {
+		return "", err
+	}
+	return a.o.CA.Pin(), nil
+}
+
+// current refuses keys that others have rotated since they were copied.
+func (a *Authority) current(ctx context.Context) error {
+	g, _, err := a.generations.get(ctx, "")
+	if errors.Is(err, errAbsent) {
+		return nil
+	}
+	if err == nil && g.N > a.o.Keys.Rotation().Generation {
+		return ErrStale
+	}
+	return err
+}
+
+// answerFirst is how long servers are told later: one that takes a new account forgets to whom answers were to go.
+const answerFirst = 500 * time.Millisecond
+
+// tellAll has Run give servers all accounts.
+func (a *Authority) tellAll() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.told)
+	a.news = true
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// behind are those whose last credential was issued before a time and has not ended.
+func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, err error) {
+	peels, err := a.peels.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	now := time.Now()
+	for _, e := range peels {
+		known[string(e.ID)] = true
+		if e.State == Accepted && e.Expires.After(now) && e.Expires.Add(-PeelLife).Before(at) {
+			names = append(names, "peel "+string(e.ID))
+		}
+	}
+	users, err := a.users.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if users, err = withIssued(a.o.Keys.dir, users); err != nil {
+		return nil, err
+	}
+	for _, u := range users {
+		if u.Revoked.IsZero() && old(u.Keys, at) {
+			names = append(names, string(u.Role)+" "+u.Name)
+		}
+	}
+	for _, r := range []Role{RolePeel, RoleMaster} {
+		files, err := filepath.Glob(filepath.Join(a.o.Keys.dir, registerDir, string(r)+".*.json"))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range files {
+			entry, err := readIssue(path)
+			if err != nil {
+				return nil, err
+			}
+			if old(entry.Keys, at) && (r != RolePeel || !known[entry.ID]) {
+				names = append(names, string(r)+" "+entry.ID)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// old reports whether there are keys whose credentials have not ended, all issued before a time.
+func old(keys []UserKey, at time.Time) bool {
+	keys = current(keys, time.Now())
+	return len(keys) > 0 && !slices.ContainsFunc(keys, func(k UserKey) bool { return !k.Issued.Before(at) })
+}
