@@ -254,6 +254,9 @@ func (b *Bus) end() {
 	b.ended = true
 }
 
+// Dir is where the server keeps its streams.
+func (b *Bus) Dir() string { return b.opts.Dir }
+
 // URL is what to dial with [Bus.Options], also while the bus is stopped. In a bubble it names no address.
 func (b *Bus) URL() string {
 	b.mu.Lock()

@@ -89,7 +89,11 @@ func (w *Writer) walk(n *yaml.Node, path []string, keys *regexp.Regexp, mac hash
 			w.walk(e, path, keys, mac)
 		}
 	case yaml.ScalarNode:
-		_, _ = io.WriteString(mac, n.Value)
+		told := n.Value
+		if n.ShortTag() == "!!bool" {
+			told = strings.ToUpper(told[:1]) + told[1:] // as the first sops, which was of Python, had it
+		}
+		_, _ = io.WriteString(mac, told)
 		if slices.ContainsFunc(path, keys.MatchString) {
 			n.SetString(w.seal(n.Value, strings.Join(path, ":")+":"))
 		}
