@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -44,9 +45,7 @@ func serve(t *testing.T) *server {
 			t.Errorf("%s: %v", r.Method, err)
 		}
 		s.asked = append(s.asked, asked{r.RequestURI, r.Header, string(body)})
-		for name, values := range s.header {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), s.header)
 		w.WriteHeader(s.status)
 		_, _ = io.WriteString(w, s.answer)
 	}))
