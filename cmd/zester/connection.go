@@ -58,36 +58,43 @@ func (c *connection) settle() error {
 
 // client connects by the flags, or else by a context, or else to the master on this host.
 func (a *app) client() (*api.Client, error) {
+	o, err := a.bus()
+	if err != nil {
+		return nil, err
+	}
+	return api.Connect(o)
+}
+
+// bus says which bus that is.
+func (a *app) bus() (api.ClientOptions, error) {
 	c := a.connect
 	if err := c.settle(); err != nil {
-		return nil, err
+		return api.ClientOptions{}, err
 	}
 	if c.url != "" {
 		if c.creds == "" {
-			return nil, usageError("cannot ask %s without --creds: the file with your credential", c.url)
+			return api.ClientOptions{}, usageError("cannot ask %s without --creds: the file with your credential", c.url)
 		}
 		creds, err := os.ReadFile(c.creds)
 		if err != nil {
-			return nil, &failure{code: exitDenied, err: fmt.Errorf("cannot read the credential: %w", err), hint: hintCredential}
+			return api.ClientOptions{}, &failure{code: exitDenied, err: fmt.Errorf("cannot read the credential: %w", err), hint: hintCredential}
 		}
-		return api.Connect(api.ClientOptions{URL: c.url, Creds: creds, CA: c.ca})
+		return api.ClientOptions{URL: c.url, Creds: creds, CA: c.ca}, nil
 	}
 	info, err := api.ReadRunInfo(c.dataDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &failure{
+		err = &failure{
 			code: exitFailed, err: fmt.Errorf("%w with the data directory %s", errNoMaster, c.dataDir),
 			hint: "name one with --data-dir, or a bus with --url and --creds; zester demo shows everything on this machine",
 		}
 	case errors.Is(err, fs.ErrPermission):
-		return nil, &failure{
+		err = &failure{
 			code: exitDenied, err: err,
 			hint: "the master belongs to another user: ask for a credential, and use it with --url and --creds",
 		}
-	case err != nil:
-		return nil, err
 	}
-	return api.Connect(api.ClientOptions{URL: info.URL, Creds: []byte(info.Creds), CA: info.CA})
+	return api.ClientOptions{URL: info.URL, Creds: []byte(info.Creds), CA: info.CA}, err
 }
 
 // withClient connects, does what is to be done, and closes the connection.

@@ -164,6 +164,7 @@ func (a *app) root() *cobra.Command {
 		a.tokenCommand(),
 		a.contextCommand(),
 		a.auditCommand(),
+		a.doctorCommand(),
 		a.demoCommand(),
 		a.swarmCommand(),
 		a.versionCommand(),

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -45,7 +44,7 @@ type Client struct {
 
 // Connect connects to the bus, once: it does not wait for a bus that is away.
 func Connect(o ClientOptions) (*Client, error) {
-	user, err := userOf(o.Creds)
+	claims, err := userClaims(o.Creds)
 	if err != nil {
 		return nil, fail(CodeDenied, err, "cannot use the credential")
 	}
@@ -57,30 +56,14 @@ func Connect(o ClientOptions) (*Client, error) {
 	opts = append(opts, o.Connect...)
 	opts = append(opts,
 		nats.UserCredentialBytes(o.Creds),
-		nats.CustomInboxPrefix(wire.UserInbox(user)),
+		nats.CustomInboxPrefix(wire.UserInbox(claims.Name)),
 		nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { d.hear(err) }))
 	nc, err := nats.Connect(o.URL, opts...)
 	if err != nil {
 		return nil, connectError(o.URL, err)
 	}
-	return &Client{nc: nc, user: user, denials: d}, nil
-}
-
-// userOf reads the user's name from a credential. The bus checks it; here it only makes subjects.
-func userOf(creds []byte) (string, error) {
-	token, err := jwt.ParseDecoratedJWT(creds)
-	if err != nil {
-		return "", err
-	}
-	claims, err := jwt.DecodeUserClaims(token)
-	if err != nil {
-		return "", err
-	}
-	if claims.Name == "" {
-		return "", errors.New("it has no name")
-	}
-	return claims.Name, nil
+	return &Client{nc: nc, user: claims.Name, denials: d}, nil
 }
 
 // Close ends the connection.

@@ -100,6 +100,7 @@ func (s *Server) Run(ctx context.Context) error {
 		"job-cancel":     {wire.API("job", "cancel", "*"), act(s, "job.cancel", s.jobCancel)},
 		"peel-list":      {wire.API("peel", "list", "*"), handle(s, s.PeelList)},
 		"peel-show":      {wire.API("peel", "show", "*"), handle(s, s.peelShow)},
+		"master-show":    {wire.API("master", "show", "*"), handle(s, s.health)},
 		"entry-show":     {wire.API("entry", "show", "*"), handle(s, s.entryShow)},
 		"token-list":     {wire.API("token", "list", "*"), handleFrom(s, s.tokenList)},
 		"token-create":   {wire.API("token", "create", "*"), act(s, "token.create", s.tokenCreate)},

@@ -1,0 +1,311 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+)
+
+// A diagnosis is what one check came to.
+type diagnosis struct {
+	Check  string   `json:"check"`
+	State  severity `json:"state"`
+	Detail string   `json:"detail"`
+	Next   string   `json:"next,omitempty"` // what to do about it
+}
+
+type severity string
+
+const (
+	sound   severity = "ok"
+	warning severity = "warning" // works, and will not for long or not always
+	broken  severity = "broken"
+)
+
+const (
+	endsSoon      = 14 * 24 * time.Hour // in which a credential or certificate wants to be renewed
+	clockWarning  = 2 * time.Second
+	clockBroken   = time.Minute
+	nearlyFull    = 0.8
+	doctorTimeout = 15 * time.Second
+)
+
+// A doctor looks at an installation from where a person works, and goes on as far as it can.
+type doctor struct {
+	a        *app
+	now      time.Time
+	Findings []diagnosis `json:"findings"`
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what is wrong with this installation, and what to do about it",
+		Long: `doctor looks at your configuration, at the dates of credential and certificates, at who may read what is secret, at
+whether bus, master and settings service answer, at the clocks, and at how full the bus is. It changes nothing.
+
+A warning is of what works now and will not for long. The exit code is 1 if anything is broken.`,
+		Args: words(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), doctorTimeout)
+			defer cancel()
+			d := doctor{a: a, now: time.Now()}
+			d.examine(ctx)
+			if err := a.print(&d, d.wrong(), d.print); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(d.Findings, func(f diagnosis) bool { return f.State == broken }) {
+				return &failure{code: exitFailed}
+			}
+			return nil
+		},
+	}
+}
+
+// wrong names the checks that are not sound.
+func (d *doctor) wrong() []string {
+	names := []string{}
+	for _, f := range d.Findings {
+		if f.State != sound {
+			names = append(names, f.Check)
+		}
+	}
+	return names
+}
+
+// print is for people: a line for each check, and one below it with what to do.
+func (d *doctor) print() error {
+	var b strings.Builder
+	for _, f := range d.Findings {
+		fmt.Fprintf(&b, "%-7s  %s: %s\n", f.State, f.Check, plain(f.Detail))
+		if f.Next != "" {
+			fmt.Fprintf(&b, "         hint: %s\n", f.Next)
+		}
+	}
+	_, err := io.WriteString(d.a.out, b.String())
+	return err
+}
+
+func (d *doctor) found(check string, state severity, next, detail string, args ...any) {
+	d.Findings = append(d.Findings, diagnosis{check, state, fmt.Sprintf(detail, args...), next})
+}
+
+func (d *doctor) examine(ctx context.Context) {
+	c := d.a.connect
+	if err := c.settle(); err != nil {
+		d.found("configuration", broken, "mend or remove the file, or name a bus with --url and --creds", "%v", err)
+		return
+	}
+	bus, err := d.a.bus()
+	if err != nil {
+		f, ok := errors.AsType[*failure](err)
+		if !ok {
+			f = failureOf(err)
+		}
+		d.found("configuration", broken, f.hint, "%v", err)
+		return
+	}
+	d.found("configuration", sound, "", "the bus is at %s", bus.URL)
+	if c.url == "" {
+		d.ownKeys(c.dataDir)
+	} else {
+		d.secret("credential file", c.creds)
+	}
+	d.credential(bus.Creds)
+	d.authorities(bus.CA)
+	began := time.Now()
+	client, err := api.Connect(bus)
+	if err != nil {
+		d.found("bus", broken, "is the address right, does a server listen there, and does the network let you through?", "%v", err)
+		return
+	}
+	defer client.Close()
+	d.found("bus", sound, "", "answers after %s", time.Since(began).Round(time.Millisecond))
+	if shown := client.Certificate(); shown != nil {
+		d.dates("certificate of the bus", shown, "restart the master: it makes a new one, unless you gave it yours")
+	} else if u, err := url.Parse(bus.URL); err != nil || !gitrepo.Loopback(u.Host) {
+		d.found("certificate of the bus", broken, "give the server a certificate: zester auth export --help", "the connection is not encrypted")
+	}
+	d.master(ctx, client)
+}
+
+// secret checks that a file is its owner's alone.
+func (d *doctor) secret(check, path string) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		d.found(check, broken, "", "%v", err)
+	case info.Mode().Perm()&0o077 != 0:
+		d.found(check, broken, "chmod go= "+path, "others may use %s, which has mode %04o", path, info.Mode().Perm())
+	default:
+		d.found(check, sound, "", "%s is its owner's alone", path)
+	}
+}
+
+// ownKeys checks all files with the keys of the master on this host.
+func (d *doctor) ownKeys(dataDir string) {
+	dir, open := auth.Dir(dataDir), []string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 && !strings.HasSuffix(path, ".pem") {
+			open = append(open, path)
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // a master without keys uses a bus elsewhere
+	case err != nil:
+		d.found("keys", broken, "", "%v", err)
+	case len(open) > 0:
+		d.found("keys", broken, "chmod -R go= "+dir, "others may use %s", strings.Join(open, ", "))
+	default:
+		d.found("keys", sound, "", "%s is its owner's alone", dir)
+	}
+}
+
+func (d *doctor) credential(creds []byte) {
+	user, ends, err := api.CredentialEnds(creds)
+	if err != nil {
+		d.found("credential", broken, hintCredential, "cannot be read: %v", err)
+		return
+	}
+	if ends.IsZero() {
+		d.found("credential", sound, "", "is that of %s and does not end", user)
+		return
+	}
+	d.ending("credential", "is that of "+user, ends, hintCredential)
+}
+
+// authorities checks the certificates by which the bus is known.
+func (d *doctor) authorities(file string) {
+	if file == "" {
+		return
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		d.found("authority", broken, "copy ca.pem from a master", "%v", err)
+		return
+	}
+	some := false
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			d.found("authority", broken, "copy ca.pem from a master", "%s: %v", file, err)
+			return
+		}
+		some = true
+		d.dates("authority", c, "zester auth rotate ca, and copy ca.pem from a master")
+	}
+	if !some {
+		d.found("authority", broken, "copy ca.pem from a master", "%s holds no certificate", file)
+	}
+}
+
+func (d *doctor) dates(check string, c *x509.Certificate, next string) {
+	if d.now.Before(c.NotBefore) {
+		d.found(check, broken, "set the clock of this host", "is good only from %s", when(c.NotBefore))
+		return
+	}
+	d.ending(check, fmt.Sprintf("is that of %q", c.Subject.CommonName), c.NotAfter, next)
+}
+
+func (d *doctor) ending(check, what string, ends time.Time, next string) {
+	left := ends.Sub(d.now)
+	switch {
+	case left <= 0:
+		d.found(check, broken, next, "%s and ended at %s", what, when(ends))
+	case left < endsSoon:
+		d.found(check, warning, next, "%s and ends at %s", what, when(ends))
+	default:
+		d.found(check, sound, "", "%s and ends at %s", what, when(ends))
+	}
+}
+
+// master asks who answers on the bus.
+func (d *doctor) master(ctx context.Context, client *api.Client) {
+	asked := time.Now()
+	h, err := client.Health(ctx)
+	took := time.Since(asked)
+	if err != nil {
+		d.found("master", broken, failureOf(err).hint, "%v", err)
+		return
+	}
+	d.found("master", sound, "", "answers after %s", took.Round(time.Millisecond))
+	d.clock(h.Time.Sub(asked.Add(took/2)), took/2)
+	for i := range h.Streams {
+		d.stream(&h.Streams[i])
+	}
+	d.settings(ctx, client)
+	peels, err := client.Peels(ctx, "*")
+	if err != nil {
+		d.found("peels", broken, "", "%v", err)
+		return
+	}
+	away := 0
+	for _, p := range peels {
+		if !p.Online {
+			away++
+		}
+	}
+	if away > 0 {
+		d.found("peels", warning, "zester peel list shows which", "%d of %d are offline", away, len(peels))
+		return
+	}
+	d.found("peels", sound, "", "all %d are online", len(peels))
+}
+
+// clock judges how far the master's clock is ahead of ours, known to within error.
+func (d *doctor) clock(ahead, within time.Duration) {
+	off := max(ahead.Abs()-within, 0)
+	state, next := sound, ""
+	if off > clockWarning {
+		state, next = warning, "synchronize both hosts' clocks (NTP)"
+	}
+	if off > clockBroken {
+		state = broken
+	}
+	d.found("clock", state, next, "the master's is %s from this host's", ahead.Abs().Round(time.Millisecond))
+}
+
+func (d *doctor) stream(s *api.Stream) {
+	check := "stream " + s.Name
+	switch {
+	case s.Behind > 0:
+		d.found(check, broken, "look at the servers of the cluster", "%d of its %d copies are away or behind", s.Behind, s.Copies)
+	case s.Full() >= nearlyFull:
+		d.found(check, warning, "what is oldest goes first: keep it elsewhere, or run fewer reported entries",
+			"is %.0f %% full: %d messages, %d MiB", s.Full()*100, s.Messages, s.Bytes>>20)
+	}
+}
+
+func (d *doctor) settings(ctx context.Context, client *api.Client) {
+	s, err := client.SyncStatus(ctx)
+	if err != nil {
+		d.found("settings", warning, "name the config repo in the configuration of a master", "%v", err)
+		return
+	}
+	if len(s.Errors) > 0 {
+		d.found("settings", broken, "zester sync status", "%s is refused: %s", s.LastAttempted.Short(), s.Errors[0])
+		return
+	}
+	d.found("settings", sound, "", "%s: %s", s.LastGood.Commit.Short(), countLine(s.Counts))
+}

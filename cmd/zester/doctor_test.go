@@ -1,0 +1,80 @@
+package main
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+)
+
+func TestTheDoctorJudges(t *testing.T) {
+	now := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+	const day = 24 * time.Hour
+	certificate := func(from, until time.Duration) *x509.Certificate {
+		return &x509.Certificate{Subject: pkix.Name{CommonName: "m"}, NotBefore: now.Add(from), NotAfter: now.Add(until)}
+	}
+	for what, c := range map[string]struct {
+		look func(*doctor)
+		want severity // empty: nothing is said
+	}{
+		"good for long":             {func(d *doctor) { d.dates("c", certificate(-day, 15*day), "") }, sound},
+		"ends soon":                 {func(d *doctor) { d.dates("c", certificate(-day, 13*day), "") }, warning},
+		"has ended":                 {func(d *doctor) { d.dates("c", certificate(-2*day, -day), "") }, broken},
+		"not yet good":              {func(d *doctor) { d.dates("c", certificate(day, 90*day), "") }, broken},
+		"clocks agree":              {func(d *doctor) { d.clock(time.Second, 0) }, sound},
+		"far, but so is the answer": {func(d *doctor) { d.clock(3*time.Second, 2*time.Second) }, sound},
+		"clock behind":              {func(d *doctor) { d.clock(-3*time.Second, 0) }, warning},
+		"clock far ahead":           {func(d *doctor) { d.clock(2*time.Minute, time.Second) }, broken},
+		"stream with room":          {func(d *doctor) { d.stream(&api.Stream{Messages: 70, MaxMessages: 100, Bytes: 1}) }, ""},
+		"stream without limits":     {func(d *doctor) { d.stream(&api.Stream{Messages: 70}) }, ""},
+		"stream near its count":     {func(d *doctor) { d.stream(&api.Stream{Messages: 80, MaxMessages: 100}) }, warning},
+		"stream near its size":      {func(d *doctor) { d.stream(&api.Stream{Bytes: 80, MaxBytes: 100, MaxMessages: 5}) }, warning},
+		"copies behind":             {func(d *doctor) { d.stream(&api.Stream{Copies: 3, Behind: 1}) }, broken},
+		"a credential that is none": {func(d *doctor) { d.credential([]byte("x")) }, broken},
+		"an authority that is none": {func(d *doctor) { d.authorities(os.DevNull) }, broken},
+	} {
+		d := doctor{now: now}
+		c.look(&d)
+		if c.want == "" && len(d.Findings) == 0 {
+			continue
+		}
+		if len(d.Findings) != 1 || d.Findings[0].State != c.want {
+			t.Errorf("%s: %+v", what, d.Findings)
+		}
+	}
+}
+
+func TestTheDoctorFindsKeysThatOthersMayUse(t *testing.T) {
+	dir := t.TempDir()
+	keys, err := auth.Open(auth.Dir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func() diagnosis {
+		d := doctor{}
+		d.ownKeys(dir)
+		if len(d.Findings) != 1 {
+			t.Fatalf("%+v", d.Findings)
+		}
+		return d.Findings[0]
+	}
+	if f := look(); f.State != sound {
+		t.Errorf("%+v", f)
+	}
+	files, err := filepath.Glob(filepath.Join(keys.Dir(), "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	if err := os.Chmod(files[0], 0o604); err != nil {
+		t.Fatal(err)
+	}
+	if f := look(); f.State != broken || !strings.Contains(f.Detail, files[0]) || !strings.Contains(f.Next, "chmod") {
+		t.Errorf("%+v", f)
+	}
+}
