@@ -25,9 +25,10 @@ import (
 // progress knows how far every peel is: what it is to run, and what it says it runs. Which peels lack what they are to
 // run is kept up to date with every report, so that asking how far the fleet is costs as much as there are of them.
 type progress struct {
-	fleet *feed.Feed
-	log   *slog.Logger
-	news  chan<- struct{} // told of each report
+	fleet    *feed.Feed
+	log      *slog.Logger
+	refusals *wire.Refusals
+	news     chan<- struct{} // told of each report
 
 	mu      sync.Mutex
 	wanted  map[target.PeelID]settings.Digest
@@ -60,7 +61,7 @@ type report struct {
 }
 
 func newProgress(fleet *feed.Feed, news chan<- struct{}, log *slog.Logger) *progress {
-	return &progress{fleet: fleet, log: log, news: news, reports: map[string]report{}}
+	return &progress{fleet: fleet, log: log, refusals: wire.NewRefusals(log), news: news, reports: map[string]report{}}
 }
 
 // want replaces what the peels are to run, by one revision if commit is not empty. Those that the plan holds back are to
@@ -175,7 +176,7 @@ func (p *progress) follow(ctx context.Context, js jetstream.JetStream) error {
 func (p *progress) hear(m jetstream.Msg) {
 	said, err := wire.DecodeApplied(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
 	if err != nil {
-		p.log.Warn("report refused", "err", err)
+		p.refusals.Warn(wire.Sender(m.Subject()), "report refused", "err", err)
 		return
 	}
 	meta, err := m.Metadata()

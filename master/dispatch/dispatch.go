@@ -98,6 +98,7 @@ type Options struct {
 type Dispatcher struct {
 	o        Options
 	log      *slog.Logger
+	refusals *wire.Refusals
 	returns  *writer
 	requests chan request
 	resumed  chan *job.Job
@@ -130,7 +131,7 @@ func New(o Options) (*Dispatcher, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	d := &Dispatcher{
-		o: o, log: o.Log, requests: make(chan request, acceptQueue), resumed: make(chan *job.Job),
+		o: o, log: o.Log, refusals: wire.NewRefusals(o.Log), requests: make(chan request, acceptQueue), resumed: make(chan *job.Job),
 		watches: map[wire.JID]*watch{}, patient: map[wire.JID]*watch{},
 	}
 	d.returns = newWriter(o.Conn, &d.counts, o.Log)

@@ -19,7 +19,7 @@ func (d *Dispatcher) heardAck(msg *nats.Msg) {
 	a, err := wire.DecodeAck(msg)
 	if err != nil {
 		d.counts.forged.Add(1)
-		d.log.Warn("ack dropped", "jid", w.jid, "err", err)
+		d.refusals.Warn(wire.Sender(msg.Subject), "ack dropped", "jid", w.jid, "err", err)
 		return
 	}
 	if a.Epoch == w.epoch || a.V == 0 {
@@ -123,7 +123,7 @@ func (d *Dispatcher) drop(w *watch, msg *nats.Msg, err error) {
 		d.counts.repeated.Add(1)
 	default:
 		d.counts.forged.Add(1)
-		d.log.Warn("return dropped", "jid", w.jid, "err", err)
+		d.refusals.Warn(wire.Sender(msg.Subject), "return dropped", "jid", w.jid, "err", err)
 		return
 	}
 	d.log.Debug("message dropped", "jid", w.jid, "subject", msg.Subject, "err", err)

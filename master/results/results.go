@@ -7,7 +7,7 @@
 // often a report is delivered, and to whom, there is one of each.
 //
 // A report that cannot be used, because it cannot be read, contradicts its subject, tells times from the far future,
-// is too large or speaks of a job that is not this peel's own, is ended for good, counted by its reason and logged;
+// is too large or speaks of a job that is not this peel's own, is ended for good, counted by its reason and logged, once a minute for each peel;
 // it stays in the stream, where it can be looked at. Trouble with storage is never the report's fault: it is tried
 // again, with growing pauses and without end, while other reports pass.
 package results
@@ -49,9 +49,10 @@ type Options struct {
 
 // A Consumer is one master's share in the work. Make it with [New] and call Run once.
 type Consumer struct {
-	o      Options
-	log    *slog.Logger
-	counts struct{ stored, undecodable, foreign, future, retried atomic.Uint64 }
+	o        Options
+	log      *slog.Logger
+	refusals *wire.Refusals
+	counts   struct{ stored, undecodable, foreign, future, retried atomic.Uint64 }
 }
 
 // Stats are counts since the consumer was made.
@@ -68,7 +69,7 @@ func New(o Options) *Consumer {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Consumer{o: o, log: o.Log}
+	return &Consumer{o: o, log: o.Log, refusals: wire.NewRefusals(o.Log)}
 }
 
 // Stats returns the counts.
@@ -211,7 +212,7 @@ func (c *Consumer) refuse(m jetstream.Msg, e *refusalError) {
 	default:
 		c.counts.undecodable.Add(1)
 	}
-	c.log.Warn("scheduled result refused", "subject", m.Subject(), "reason", e.reason, "err", e.err)
+	c.refusals.Warn(wire.Sender(m.Subject()), "scheduled result refused", "subject", m.Subject(), "reason", e.reason, "err", e.err)
 }
 
 // store writes the record and the return of a report, each unless it is there.

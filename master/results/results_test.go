@@ -2,6 +2,7 @@ package results_test
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,8 @@ type system struct {
 	js    jetstream.JetStream
 	store *job.Store
 	web   *nats.Conn // the peel web.01
+	said  strings.Builder
+	log   *slog.Logger // what the masters log, to said
 }
 
 func bubble(t *testing.T, f func(t *testing.T, s *system)) {
@@ -38,7 +41,9 @@ func bubble(t *testing.T, f func(t *testing.T, s *system)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(t, &system{t: t, bus: b, js: js, store: store, web: b.Conn(t, auth.RolePeel, "web_01")})
+		s := &system{t: t, bus: b, js: js, store: store, web: b.Conn(t, auth.RolePeel, "web_01")}
+		s.log = slog.New(slog.NewTextHandler(&s.said, nil))
+		f(t, s)
 	})
 }
 
@@ -53,7 +58,7 @@ func (s *system) consumer(name string) (c *results.Consumer, stop func()) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c = results.New(results.Options{JetStream: js, Store: store})
+	c = results.New(results.Options{JetStream: js, Store: store, Log: s.log})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
@@ -251,6 +256,42 @@ func TestAnIDFromTheFarFutureIsRefused(t *testing.T) {
 		synctest.Wait()
 		if st := c.Stats(); st.Future != 1 || s.pending() != 0 {
 			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestAPeelThatFloodsTheConsumerStopsNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		const n, rounds = 10_000, 10
+		c, _ := s.consumer("m1")
+		mad := s.bus.Conn(t, auth.RolePeel, "mad")
+		ahead := report(func(r *wire.ScheduledResult) { r.Peel, r.Finished = "mad", time.Now().AddDate(100, 0, 0) })
+		began := time.Now()
+		for range rounds {
+			for range n / rounds {
+				ahead.JID = wire.NewJID()
+				data, err := canon.Marshal(ahead)
+				if err == nil {
+					err = mad.Publish(wire.ScheduledOf(ahead.JID, "mad"), data)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			good := report(nil)
+			s.report(good)
+			if j, ret := s.find(good.JID); j == nil || ret == nil {
+				t.Fatalf("another peel's report became the record %v and the return %v", j, ret)
+			}
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("another peel's reports took %v", took)
+		}
+		if st := c.Stats(); st.Future != n || st.Stored != rounds || st.Retried != 0 || s.pending() != 0 {
+			t.Errorf("%+v, %d pending", st, s.pending())
+		}
+		if said := s.said.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "scheduled result refused") || !strings.Contains(said, ".mad ") {
+			t.Errorf("logged %.2000s", said)
 		}
 	})
 }

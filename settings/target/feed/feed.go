@@ -11,8 +11,9 @@
 //
 // Who a message is from is said by its subject alone, which the bus enforces.
 // A message that contradicts its subject, that is no facts, or that is beyond
-// the limits is refused, counted and logged, and changes nothing; the peel's
-// earlier facts stay in force until the next start. Two IDs that have one form on the bus are one peel to it: the one
+// the limits is refused and counted, and changes nothing; the peel's earlier facts stay
+// in force until the next start. The log hears of it at most once a minute for
+// each peel. Two IDs that have one form on the bus are one peel to it: the one
 // that was heard last is in the index, and the log names both.
 //
 // A peel is online while heartbeats or facts of it arrive. Heartbeats are not
@@ -41,11 +42,12 @@ const OfflineAfter = 90 * time.Second
 // Feed is the live picture of a fleet. Its methods are safe for concurrent
 // use.
 type Feed struct {
-	nc      *nats.Conn
-	log     *slog.Logger
-	index   *target.Index
-	ready   chan struct{} // closed when the stream was read once
-	refused atomic.Uint64
+	nc       *nats.Conn
+	log      *slog.Logger
+	index    *target.Index
+	ready    chan struct{} // closed when the stream was read once
+	refused  atomic.Uint64
+	refusals *wire.Refusals
 
 	mu       sync.Mutex
 	heard    map[string]time.Time     // by wire ID
@@ -59,6 +61,7 @@ func New(nc *nats.Conn, log *slog.Logger) *Feed {
 	return &Feed{
 		nc:       nc,
 		log:      log,
+		refusals: wire.NewRefusals(log),
 		index:    target.NewIndex(),
 		ready:    make(chan struct{}),
 		heard:    map[string]time.Time{},
@@ -144,7 +147,7 @@ func (f *Feed) Run(ctx context.Context) error {
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { f.listen(ctx, heartbeats) })
-	r := reader{feed: f, js: js, known: map[string]known{}}
+	r := reader{feed: f, js: js, known: map[string]int{}}
 	return r.run(ctx)
 }
 
@@ -182,7 +185,7 @@ func (f *Feed) put(wireID string, facts wire.Facts) {
 	f.mu.Unlock()
 	renamed = renamed && was != facts.Peel
 	if renamed {
-		f.log.Warn("two peels are one on the bus, or one was renamed", "peel", facts.Peel, "before", was)
+		f.refusals.Warn(wireID, "two peels are one on the bus, or one was renamed", "peel", facts.Peel, "before", was)
 	}
 	changed := renamed && f.index.Remove(was) || rekeyed
 	if f.index.Put(facts.Peel, facts.Facts) || changed {

@@ -243,9 +243,12 @@ func TestRefusedFactsChangeNothing(t *testing.T) {
 				if facts, _ := f.Index().Get("a.b"); facts["os"] != "ubuntu" {
 					t.Errorf("good facts after refused ones are not taken: %v", facts)
 				}
+				t.say("a_b", message(t, "a_b", v))
+				time.Sleep(time.Minute)
+				t.say("a_b", message(t, "a_b", v))
 				stop()
-				if n := strings.Count(t.logs.String(), "facts refused"); n != 1 {
-					t.Errorf("logged %d times, want once:\n%s", n, t.logs)
+				if n := strings.Count(t.logs.String(), "facts refused"); n != 2 || !strings.Contains(t.logs.String(), "left_out=3") {
+					t.Errorf("logged %d times, want once in a minute:\n%s", n, t.logs)
 				}
 			})
 		})

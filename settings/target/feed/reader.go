@@ -36,16 +36,10 @@ type reader struct {
 	// pass counts the readings from the start. At the end of one, peels that
 	// it did not meet are gone.
 	pass    int
-	whole   bool // the pass is not at its end yet
-	ready   bool // feed.ready is closed
-	known   map[string]known
+	whole   bool           // the pass is not at its end yet
+	ready   bool           // feed.ready is closed
+	known   map[string]int // the pass in which a subject was met last
 	atCheck checkpoint
-}
-
-// known is what the reader remembers of a subject.
-type known struct {
-	pass    int
-	refused bool // its last message was, and the log says so
 }
 
 // checkpoint is what the last check saw.
@@ -217,14 +211,12 @@ func (r *reader) message(m jetstream.Msg, number uint64) error {
 	facts, err := wire.DecodeFacts(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
 	if err != nil {
 		r.feed.refused.Add(1)
-		if !r.known[w].refused {
-			r.feed.log.Warn("facts refused", "peel", w, "err", err)
-		}
+		r.feed.refusals.Warn(w, "facts refused", "peel", w, "err", err)
 	} else {
 		r.feed.put(w, facts)
 		r.feed.hear(w, earlier(meta.Timestamp, time.Now()))
 	}
-	r.known[w] = known{pass: r.pass, refused: err != nil}
+	r.known[w] = r.pass
 	if meta.NumPending == 0 {
 		r.caughtUp()
 	}
@@ -245,8 +237,8 @@ func (r *reader) caughtUp() {
 		return
 	}
 	r.whole = false
-	for w, k := range r.known {
-		if k.pass < r.pass {
+	for w, pass := range r.known {
+		if pass < r.pass {
 			delete(r.known, w)
 			r.feed.remove(w)
 		}

@@ -14,7 +14,7 @@ import (
 func (t *fleet) reader() (*reader, jetstream.Stream) {
 	t.Helper()
 	f := New(t.bus.Conn(t, auth.RoleMaster, "m1"), slog.New(slog.DiscardHandler))
-	r := &reader{feed: f, js: t.js, known: map[string]known{}}
+	r := &reader{feed: f, js: t.js, known: map[string]int{}}
 	stream, _, err := r.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
