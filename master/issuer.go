@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // An issuer is what a master that has the keys makes and ends credentials with. The zero value is one without.
@@ -51,7 +52,7 @@ func (m *Master) updateExternal(ctx context.Context, keys *auth.Keys, account st
 		return err
 	}
 	opts := append(append([]nats.Option{}, m.o.Connect...),
-		nats.UserCredentialBytes(creds), nats.Name("master "+m.o.ID+" issuer"), nats.NoReconnect(), nats.CustomInboxPrefix(nats.InboxPrefix[:len(nats.InboxPrefix)-1]))
+		nats.UserCredentialBytes(creds), nats.Name("master "+m.o.ID+" issuer"), nats.NoReconnect(), nats.CustomInboxPrefix(nats.InboxPrefix[:len(nats.InboxPrefix)-1]), wire.Encrypted())
 	nc, err := nats.Connect(m.o.NATS, opts...)
 	if err != nil {
 		return fmt.Errorf("cannot reach the bus at %s in its system account: %w", m.o.NATS, err)

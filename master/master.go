@@ -236,7 +236,7 @@ func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { m.log.Warn("bus", "err", err) }),
 	}, opts...)
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
-		nc, err := nats.Connect(url, opts...)
+		nc, err := nats.Connect(url, append(opts, wire.Encrypted())...)
 		if err == nil {
 			return nc, nil
 		}

@@ -61,7 +61,7 @@ func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { p.log.Warn("bus", "err", err) }),
 	}, p.o.Connect...)
-	nc, err := nats.Connect(p.o.URL, opts...)
+	nc, err := nats.Connect(p.o.URL, append(opts, wire.Encrypted())...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the bus at %s: %w", p.o.URL, err)
 	}

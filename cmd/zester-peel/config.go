@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -165,17 +163,9 @@ func (c *Config) name() (target.PeelID, error) {
 }
 
 // pinned checks the bus by certificates that are not there before the first answer of a master, and change with later
-// ones. A bus on this host may do without.
+// ones.
 func pinned(file string) nats.Option {
 	return func(o *nats.Options) error {
-		o.Secure = slices.ContainsFunc(o.Servers, func(s string) bool {
-			u, err := url.Parse(s)
-			if err != nil {
-				return true
-			}
-			ip := net.ParseIP(u.Hostname())
-			return u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
-		})
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13}
 		o.RootCAsCB = func() (*x509.CertPool, error) {
 			text, err := os.ReadFile(file)

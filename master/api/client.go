@@ -58,7 +58,8 @@ func Connect(o ClientOptions) (*Client, error) {
 		nats.UserCredentialBytes(o.Creds),
 		nats.CustomInboxPrefix(wire.UserInbox(claims.Name)),
 		nats.ReconnectBufSize(-1),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { d.hear(err) }))
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { d.hear(err) }),
+		wire.Encrypted())
 	nc, err := nats.Connect(o.URL, opts...)
 	if err != nil {
 		return nil, connectError(o.URL, err)
