@@ -29,7 +29,7 @@ func (s *system) shrink(stream string, bytes int64) jetstream.Stream {
 
 func TestAPeelThatFloodsTheStreamStopsNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		s.master("m1")
+		d, _ := s.master("m1")
 		events, returns := s.shrink("job-events", 1<<20), s.shrink("KV_job-returns", 1<<20)
 		mad, p := s.peel("mad", nil), s.peel("a", pong)
 		for i := range 30 {
@@ -45,10 +45,17 @@ func TestAPeelThatFloodsTheStreamStopsNobody(t *testing.T) {
 				t.Fatalf("job %d is %s", i, j.Status)
 			}
 		}
+		for range 10_000 {
+			jid := wire.NewJID()
+			mad.publish(wire.ReturnOf(jid, "mad"), wire.Return{JID: jid, Peel: "mad", Finished: time.Now().AddDate(100, 0, 0)})
+		}
 		spec := ask(nil, "a")
 		s.dispatch(spec)
-		if j := s.record(spec.JID); j.Status != job.Complete || len(p.requests()) != 1 {
+		if j := s.record(spec.JID); j.Status != job.Complete || len(p.requests()) != 1 || j.Updated.Sub(j.Created) > time.Second {
 			t.Errorf("%+v", j)
+		}
+		if st := d.Stats(); st.Unwatched != 10_030 || st.Stored != 31 {
+			t.Errorf("%+v", st)
 		}
 		for _, stream := range []jetstream.Stream{events, returns} {
 			info, err := stream.Info(t.Context())

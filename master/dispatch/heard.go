@@ -103,6 +103,7 @@ func (d *Dispatcher) sender(msg *nats.Msg) (*watch, int, target.PeelID) {
 	}
 	w := d.find(jid)
 	if w == nil {
+		d.counts.unwatched.Add(1)
 		return nil, 0, ""
 	}
 	place, id, err := w.tally.place(sender)

@@ -19,6 +19,7 @@ type Stats struct {
 	Forged      uint64                // acks and returns that contradicted their subject or could not be read
 	Repeated    uint64                // returns from targets that had returned
 	Late        uint64                // acks and returns after the deadline
+	Unwatched   uint64                // acks and returns of jobs that are over, another master's, or made up
 	Retried     uint64                // writes that were tried again
 	Fenced      uint64                // ends that were not written because another master owned the job
 	Took        Durations             // of the jobs that ended, from record to end
@@ -63,6 +64,7 @@ func (h *histogram) read() Durations {
 type counters struct {
 	dispatched, refused, stored, resent, unreachable   atomic.Uint64
 	strangers, forged, repeated, late, retried, fenced atomic.Uint64
+	unwatched                                          atomic.Uint64
 	complete, partial, timeout, failed, canceled       atomic.Uint64
 	took                                               histogram
 }
@@ -92,7 +94,7 @@ func (d *Dispatcher) Stats() Stats {
 	s := Stats{
 		Dispatched: c.dispatched.Load(), Refused: c.refused.Load(), Stored: c.stored.Load(), Resent: c.resent.Load(),
 		Unreachable: c.unreachable.Load(), Strangers: c.strangers.Load(), Forged: c.forged.Load(),
-		Repeated: c.repeated.Load(), Late: c.late.Load(), Retried: c.retried.Load(), Fenced: c.fenced.Load(),
+		Repeated: c.repeated.Load(), Late: c.late.Load(), Unwatched: c.unwatched.Load(), Retried: c.retried.Load(), Fenced: c.fenced.Load(),
 		Ended: map[job.Status]uint64{}, Took: c.took.read(),
 	}
 	for _, status := range []job.Status{job.Complete, job.Partial, job.Timeout, job.Failed, job.Canceled} {
