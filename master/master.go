@@ -320,7 +320,10 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	g.Go(func() error { return scanner.Run(ctx) })
 	g.Go(func() error { return consumer.Run(ctx) })
 	g.Go(func() error { return server.Run(ctx) })
-	open(rest.Backend{JetStream: js, Store: store, Tokens: tokens, Authority: authority, Audit: record, Questions: server, Dispatcher: dispatcher, Results: consumer, Scanner: scanner})
+	open(rest.Backend{
+		JetStream: js, Store: store, Tokens: tokens, Authority: authority, Audit: record, Questions: server,
+		Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet,
+	})
 	for _, service := range m.o.Services {
 		g.Go(func() error { return service(ctx, nc, fleet) })
 	}

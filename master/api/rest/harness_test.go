@@ -82,7 +82,7 @@ func (s *system) master(name string) {
 	must(err)
 	consumer := results.New(results.Options{JetStream: s.js, Store: store})
 	s.backend = rest.Backend{
-		JetStream: s.js, Store: store, Tokens: s.tokens, Dispatcher: dispatcher, Results: consumer, Scanner: scanner,
+		JetStream: s.js, Store: store, Tokens: s.tokens, Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet,
 		Questions: api.NewServer(api.ServerOptions{JetStream: s.js, Store: store, Tokens: s.tokens, Fleet: fleet}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -15,6 +15,8 @@ var (
 	reclaims     = describe("orphans_reclaimed_total", "Jobs that this master took over from others.")
 	unreachables = describe("dispatch_unreachable_total", "Targets that stayed silent after their request was sent again.")
 	resultsTotal = describe("schedule_results_total", "Reports of scheduled runs, by what became of them.", "result")
+	factsRefused = describe("facts_refused_total", "Facts of peels that were not taken, because they are beyond the limits, unreadable or speak for another.")
+	dropped      = describe("replies_dropped_total", "Acks and returns that this master did not count, by why.", "reason")
 	busUp        = describe("bus_connected", "Whether the connection to the bus stands.")
 	busReconnect = describe("bus_reconnects_total", "How often the connection to the bus was made again.")
 	busMessages  = describe("bus_messages_total", "Messages on the connection to the bus.", "direction")
@@ -46,6 +48,12 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		"stored": r.Stored, "undecodable": r.Undecodable, "foreign": r.Foreign, "future": r.Future, "retried": r.Retried,
 	} {
 		count(resultsTotal, n, result)
+	}
+	count(factsRefused, c.b.Fleet.Refused())
+	for reason, n := range map[string]uint64{
+		"stranger": s.Strangers, "forged": s.Forged, "repeated": s.Repeated, "late": s.Late, "unwatched": s.Unwatched,
+	} {
+		count(dropped, n, reason)
 	}
 	nc := c.b.JetStream.Conn()
 	up := 0.0

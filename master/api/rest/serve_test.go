@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api/rest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 func TestWhatANewServerRefuses(t *testing.T) {
@@ -106,7 +107,7 @@ func TestReadyFollowsTheBusAndItsStreams(t *testing.T) {
 // TestMetricsCountWhatHappened also holds that each metric of the list is there from the beginning.
 func TestMetricsCountWhatHappened(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		s.peel("web-01", nil, echo("web-01"))
+		web := s.peel("web-01", nil, echo("web-01"))
 		s.peel("web-02", nil, nil)
 		admin := s.admin()
 		value := func(name string) string {
@@ -119,13 +120,19 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 			}
 			return string(match[1])
 		}
-		for _, name := range []string{`zester_jobs_total{status="complete"}`, `zester_dispatch_unreachable_total`, `zester_schedule_results_total{result="stored"}`, "go_goroutines"} {
+		for _, name := range []string{`zester_jobs_total{status="complete"}`, `zester_dispatch_unreachable_total`, `zester_schedule_results_total{result="stored"}`, `zester_facts_refused_total`, `zester_replies_dropped_total{reason="forged"}`, "go_goroutines"} {
 			value(name)
 		}
 		s.dispatch(admin, object{"target": "web-01", "function": "test.ping"})
 		s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "30s"})
+		say(web, wire.Fact("web-01"), wire.Facts{Peel: "web-02"})
+		unasked := wire.NewJID()
+		say(web, wire.ReturnOf(unasked, "web-01"), wire.Return{JID: unasked, Peel: "web-01"})
+		say(web, wire.ScheduledOf(unasked, "web-01"), wire.ScheduledResult{})
 		time.Sleep(time.Minute)
 		for name, want := range map[string]string{
+			`zester_facts_refused_total`: "1", `zester_replies_dropped_total{reason="unwatched"}`: "1", `zester_replies_dropped_total{reason="late"}`: "0",
+			`zester_schedule_results_total{result="undecodable"}`: "1",
 			`zester_jobs_total{status="complete"}`: "1", `zester_jobs_total{status="partial"}`: "1", `zester_jobs_total{status="timeout"}`: "0",
 			`zester_dispatch_unreachable_total`: "1", `zester_bus_connected`: "1", `zester_orphans_reclaimed_total`: "0",
 			`zester_job_duration_seconds_bucket{le="0.05"}`: "1", `zester_job_duration_seconds_bucket{le="10"}`: "1",
