@@ -23,7 +23,11 @@ directory with top.yaml, by default this one. Each error and warning is a line:
 
 An error is what a master refuses the revision for, and ends lint with 1. A warning is allowed and probably not meant:
 an entry that never fires, a splay as long as the time between two fires, a fire where clocks change, a function or
-argument that no peel has.
+argument that no peel has, or a secret in plain text.
+
+What looks like a secret is a value of the shape of a private key or a known kind of token, and one under a name such as
+password, token or api_key that has six characters or more and is no reference (a path, file:/…, ${…}). Files that are
+encrypted with sops are not searched. The value is not printed.
 
 Which files meet on a peel depends on its facts. With --facts, the file of peels that target eval --file reads, the
 settings of each peel are checked as a whole, and there are warnings of targets that match nobody and of entries that
@@ -105,7 +109,7 @@ func (a *app) lint(dir string, flags lintFlags) error {
 	out := linted{Version: 1, Errors: []finding{}, Warnings: []finding{}}
 	if !isRefused {
 		refused = compiled.Mistakes
-		out.Warnings = findings(oddities(compiled, lint.Options{From: time.Now(), Static: static}))
+		out.Warnings = findings(lint.All(compiled, lint.Options{From: time.Now(), Static: static}))
 	}
 	if refused != nil {
 		out.Errors = findings(refused.Errors)
@@ -144,15 +148,6 @@ func (f *finding) line(kind string) string {
 		kind += f.Path + ": "
 	}
 	return fmt.Sprintf("%s: %s%s", at, kind, f.Message)
-}
-
-// oddities are all warnings about a revision, those of the compiler first.
-func oddities(p *plan.Plan, o lint.Options) strictyaml.Errors {
-	var all strictyaml.Errors
-	for _, w := range p.Warnings {
-		all = append(all, strictyaml.Error{Pos: w.Pos, Msg: w.Msg})
-	}
-	return append(all, lint.Check(p.Written(), o)...)
 }
 
 // compileDir compiles a working tree for a fleet, or checks it without one if that is nil.

@@ -132,6 +132,7 @@ func (p *pass) read() ([]*file, error) {
 		return nil, err
 	}
 	p.files = make(map[string]*file, len(all.all))
+	p.plan.files = p.files
 	for _, f := range all.all {
 		p.files[f.path] = f
 		p.problems.add(f.reason, f.errs...)

@@ -54,7 +54,8 @@ type Plan struct {
 	// Waves are the steps in which the revision wants to go out.
 	Waves []top.Wave
 
-	loose []*Written // of Check
+	loose []*Written       // of Check
+	files map[string]*file // of the settings directory, by path
 }
 
 // A Warning is about a place in the revision; a Pos without a line is about the whole file.

@@ -42,6 +42,8 @@ type file struct {
 	errs   strictyaml.Errors
 	// odd says why there is nothing to read: a symbolic link, a submodule. It is an error only if the file is needed.
 	odd string
+	// encrypted tells that it is a file of SOPS.
+	encrypted bool
 }
 
 func (f *file) refuse(reason Reason, at strictyaml.Pos, msg string) *file {
@@ -233,7 +235,7 @@ func (c *Compiler) loadSettings(f *file, data []byte) {
 		return
 	}
 	written := f.node.Get("schedule")
-	if sops.Encrypted(f.node) && !c.decrypt(f) {
+	if f.encrypted = sops.Encrypted(f.node); f.encrypted && !c.decrypt(f) {
 		return
 	}
 	section := f.node.Get("schedule")

@@ -59,6 +59,17 @@ func (p *Plan) Written() []*Written {
 	return all
 }
 
+// PlainFiles returns the settings files that are not encrypted and can be read, by path, whether a peel uses them or not.
+func (p *Plan) PlainFiles() []*strictyaml.Node {
+	var all []*strictyaml.Node
+	for _, name := range slices.Sorted(maps.Keys(p.files)) {
+		if f := p.files[name]; f.node != nil && !f.encrypted {
+			all = append(all, f.node)
+		}
+	}
+	return all
+}
+
 func sortWritten(all []*Written) {
 	slices.SortFunc(all, func(a, b *Written) int {
 		if c := a.Pos.Compare(b.Pos); c != 0 {

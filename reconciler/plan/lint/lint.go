@@ -1,6 +1,7 @@
 // Package lint says what in a revision is allowed and probably not meant: entries that never fire, that all peels start
 // at the same moment, whose splay is as long as the time between two fires, that fire where clocks change, that no peel
-// can run, or that stand in the way of an entry of peel.yaml.
+// can run, or that stand in the way of an entry of peel.yaml; and values that look like secrets in plain text, which it
+// does not repeat.
 //
 // It asks no clock and reads nothing: the same entries and options give the same warnings in the same order. What is
 // wrong, and not only odd, is an error of package plan.
@@ -33,6 +34,16 @@ type Options struct {
 	Zone *time.Location
 	// Static are the entries of a peel.yaml, with their places.
 	Static map[string]strictyaml.Pos
+}
+
+// All returns all warnings about a revision, those of the compiler first.
+func All(p *plan.Plan, o Options) strictyaml.Errors {
+	var all strictyaml.Errors
+	for _, w := range p.Warnings {
+		all = append(all, strictyaml.Error{Pos: w.Pos, Msg: w.Msg})
+	}
+	all = append(all, Secrets(p.PlainFiles())...)
+	return append(all, Check(p.Written(), o)...)
 }
 
 // Check returns the warnings about entries that are enabled, by position.

@@ -175,11 +175,7 @@ func kept(base, head *plan.Plan) *plan.Plan {
 
 // warnings are those of the compiler and of the linter about one side.
 func (o Options) warnings(p *plan.Plan) strictyaml.Errors {
-	var all strictyaml.Errors
-	for _, w := range p.Warnings {
-		all = append(all, strictyaml.Error{Pos: w.Pos, Msg: w.Msg})
-	}
-	return append(all, lint.Check(p.Written(), lint.Options{From: o.From, Zone: o.Zone, Static: o.Static})...)
+	return lint.All(p, lint.Options{From: o.From, Zone: o.Zone, Static: o.Static})
 }
 
 // warn lists the warnings of the head, the new ones first. One that has only moved within its file is not new.
