@@ -284,6 +284,7 @@ func (j *job) commit(t *testing.T, name, text string) {
 // TestTheCIRecipesKeepOneComment runs what a job of each forge would: a first commit is commented, a second one changes
 // that comment, and what the fleet would refuse fails the job and says why.
 func TestTheCIRecipesKeepOneComment(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds the command and runs shells")
 	}

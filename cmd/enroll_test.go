@@ -157,6 +157,7 @@ func (c cli) must(args ...string) string {
 // TestAHostJoinsByATokenAloneAndIsRevoked goes the whole way over TLS: all that the host is given is a token, which
 // carries the pin of the master's authority.
 func TestAHostJoinsByATokenAloneAndIsRevoked(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds and runs two commands")
 	}

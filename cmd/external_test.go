@@ -10,6 +10,7 @@ import (
 // TestAServerElsewhereServesTheFleet has a process of nats-server itself, built from the module that go.mod names, with
 // the configuration that zester prints.
 func TestAServerElsewhereServesTheFleet(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds and runs four commands")
 	}

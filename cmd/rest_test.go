@@ -12,6 +12,7 @@ import (
 // TestTheProgramsSectionRunsAsPrinted types README's section for programs into a shell, in a directory and on ports of
 // the test's own.
 func TestTheProgramsSectionRunsAsPrinted(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds and runs the three commands")
 	}

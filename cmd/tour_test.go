@@ -13,6 +13,7 @@ import (
 
 // TestTheTourRunsAsPrinted types README's tour into a shell, in a directory and on a port of the test's own.
 func TestTheTourRunsAsPrinted(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds and runs the three commands")
 	}
