@@ -41,6 +41,8 @@ func (p *Peel) settingsItems(context.Context, module.Call) wire.Result {
 }
 
 // settingsGet looks a key up; a key that is absent is a failure, so that it cannot be taken for an empty value.
+// No argument and no permission makes it show a secret: what it returns is kept on the bus with the job, for all who may
+// see jobs.
 func (p *Peel) settingsGet(_ context.Context, call module.Call) wire.Result {
 	now := p.current.Load()
 	key, _ := call.Args["key"].(string)

@@ -96,7 +96,7 @@ var functions = []Function{
 		Params: []Param{scheduleEntry, scheduleReason, {Name: "for", Type: Duration, Doc: "do run it if it comes later than this; default: whenever it comes"}},
 	},
 	{
-		Name: "settings.get", ReadOnly: true, Doc: "One value of the settings in force, with the commit that they come from.",
+		Name: "settings.get", ReadOnly: true, Doc: "One value of the settings in force, with the commit that they come from; never a secret.",
 		Params: []Param{{Name: "key", Type: String, Required: true, Positional: true, Doc: "name of the value; keys of a path are separated by colons"}},
 	},
 	{Name: "settings.items", ReadOnly: true, Doc: "All settings in force, with the commit that they come from."},
