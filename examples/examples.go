@@ -1,4 +1,4 @@
-// Package examples holds a config repo, configuration files that work as they stand, and what large fleets need.
+// Package examples holds config repos, configuration files that work as they stand, and what large fleets need.
 // The demo makes its config repo from [Fleet], and tests run every file here.
 package examples
 

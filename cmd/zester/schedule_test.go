@@ -109,9 +109,11 @@ func next(t *testing.T, args []string) ([]time.Time, int) {
 	return fires, code
 }
 
-func TestTheExampleHasNoFaults(t *testing.T) {
-	var out, errOut bytes.Buffer
-	if code := run(t.Context(), []string{"lint", "../../examples/fleet"}, &out, &errOut); code != exitOK || out.Len()+errOut.Len() > 0 {
-		t.Errorf("%d: %s%s", code, &out, &errOut)
+func TestTheExamplesHaveNoFaults(t *testing.T) {
+	for _, repo := range []string{"fleet", "secrets"} {
+		var out, errOut bytes.Buffer
+		if code := run(t.Context(), []string{"lint", "../../examples/" + repo}, &out, &errOut); code != exitOK || out.Len()+errOut.Len() > 0 {
+			t.Errorf("%s: %d: %s%s", repo, code, &out, &errOut)
+		}
 	}
 }

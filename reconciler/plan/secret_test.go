@@ -2,6 +2,8 @@ package plan_test
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,7 +58,14 @@ func TestSecretsAreInTheSealAlone(t *testing.T) {
 	if at, ok := e.Secret(); !ok || at.File != "settings/all.yaml" || at.Line != 2 {
 		t.Errorf("a secret stands at %v", at)
 	}
+	if db := unsealed(t, e)["db"].(map[string]any); db["password"] != "correct-horse" || db["host"] != "db.example.com" {
+		t.Errorf("%v", db)
+	}
+}
 
+// unsealed are settings as their peel reads them from the sealed document.
+func unsealed(t *testing.T, e *plan.Effective) map[string]any {
+	t.Helper()
 	peel, err := nkeys.CreateCurveKeys()
 	if err != nil {
 		t.Fatal(err)
@@ -81,8 +90,34 @@ func TestSecretsAreInTheSealAlone(t *testing.T) {
 	if err := canon.Unmarshal(raw, &values); err != nil {
 		t.Fatal(err)
 	}
-	if db := values["db"].(map[string]any); db["password"] != "correct-horse" || db["host"] != "db.example.com" {
-		t.Errorf("%v", values)
+	return values
+}
+
+// The repo in examples was encrypted by sops itself, to an identity that serves tests alone.
+func TestTheExampleOfASecret(t *testing.T) {
+	repo := os.DirFS("../../examples/secrets")
+	identity := func(name string) string { // Git keeps no modes, and one that others may read is refused
+		data, err := os.ReadFile("../../settings/sops/testdata/" + name)
+		private := filepath.Join(t.TempDir(), name)
+		if err == nil {
+			err = os.WriteFile(private, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return private
+	}
+	e := compile(t, identified(t, identity("first.txt")), repo, fleet("db-01")).Peels["db-01"]
+	const password = "correct horse battery staple"
+	args := unsealed(t, e)["schedule"].(map[string]any)["backup"].(map[string]any)["args"].(map[string]any)
+	if got := args["env"].(map[string]any)["PGPASSWORD"]; got != password {
+		t.Errorf("the peel reads %q", got)
+	}
+	if bytes.Contains(e.Settings, []byte(password)) || !bytes.Contains(e.Settings, []byte("db.example.org")) {
+		t.Errorf("what is shown: %q", e.Settings)
+	}
+	if _, err := identified(t, identity("second.txt")).Compile(repo, fleet("db-01")); err == nil || !strings.Contains(err.Error(), "is an identity of the master") {
+		t.Errorf("another identity: %v", err)
 	}
 }
 
