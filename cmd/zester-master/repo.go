@@ -2,19 +2,12 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"slices"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-c01c3da5/zester/master"
-	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
@@ -81,7 +74,7 @@ func (c *Config) sync(o *master.Options) error {
 			Access: gitrepo.Access(c.Git), Verify: gitrepo.Trust(c.Verify), Log: o.Log,
 		},
 		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, Notify: places, Log: o.Log,
-		Steered: func(ctx context.Context, nc *nats.Conn, order reconciler.Order) { record(ctx, nc, order, o.Log) },
+		Steered: (&recorder{log: o.Log}).record,
 	})
 	if err != nil {
 		return err
@@ -119,15 +112,4 @@ func (c *Config) places() (all []*notify.Place, err error) {
 		all = append(all, p)
 	}
 	return all, nil
-}
-
-// record enters an order about what the fleet is given into the audit log.
-func record(ctx context.Context, nc *nats.Conn, o reconciler.Order, log *slog.Logger) {
-	js, err := jetstream.New(nc)
-	if err != nil {
-		log.Error("audit entry not stored", "action", "sync."+o.Verb, "subject", o.Subject, "err", err)
-		return
-	}
-	e := audit.Entry{Action: "sync." + o.Verb, Target: o.About}.Ended(o.Err, o.Refused)
-	audit.Open(js, log).Write(ctx, e.By(auth.AskerOf(o.Subject, o.Header)))
 }

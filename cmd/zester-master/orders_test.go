@@ -1,0 +1,101 @@
+package main_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"testing"
+	"testing/fstest"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth"
+)
+
+// entries are as many as a change of all of them needs an approval, every so many hours.
+func entries(hours int) string {
+	text := []byte("schedule:\n")
+	for i := range 10 {
+		text = fmt.Appendf(text, "  e%d: {module: test.ping, interval: %dh}\n", i, hours)
+	}
+	return string(text)
+}
+
+// TestOrdersAboutTheRepoAreInTheAuditLog gives each order as a person, once so that it is done and once so that it is
+// refused.
+func TestOrdersAboutTheRepoAreInTheAuditLog(t *testing.T) {
+	s := newSite(t, fstest.MapFS{
+		"top.yaml": {Data: []byte("base:\n  '*': [all]\n")}, "settings/all.yaml": {Data: []byte(entries(1))},
+	})
+	s.daemon("zester-master", "--data-dir", "master", "--listen", "127.0.0.1:0", "--repo", "fleet", "--poll", "1h").waitFor("master is ready")
+	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(auth.RolePeel, "web-01")).waitFor("settings applied")
+	s.settled()
+	mia := s.issue(auth.RoleOperator, "mia")
+	order := func(code int, args ...string) string {
+		t.Helper()
+		return s.zester(code, append([]string{"--url", s.url(), "--creds", mia, "sync"}, args...)...)
+	}
+	first := regexp.MustCompile(`in force: +([0-9a-f]+)`).FindStringSubmatch(order(0, "status"))[1]
+	order(0, "pause")
+	order(1, "pause")
+	order(0, "resume")
+	order(1, "resume")
+	s.commit(map[string]string{"settings/all.yaml": entries(2)})
+	order(1, "now") // what it found waits
+	hash := regexp.MustCompile(`zester sync approve ([0-9a-f]{64})`).FindStringSubmatch(order(0, "status"))
+	if hash == nil {
+		t.Fatal("nothing waits for approval")
+	}
+	order(0, "approve", hash[1])
+	order(1, "approve", hash[1])
+	order(0, "pin", first)
+	order(1, "pin", "0123456789")
+	order(0, "unpin")
+
+	got, want := map[string]int{}, map[string]int{
+		"sync.now  done":   1,
+		"sync.unpin  done": 1, "sync.pause  done": 1, "sync.pause  refused": 1, "sync.resume  done": 1, "sync.resume  refused": 1,
+		"sync.approve " + hash[1] + " done": 1, "sync.approve " + hash[1] + " refused": 1, "sync.pin " + first + " done": 1, "sync.pin 0123456789 refused": 1,
+	}
+	c := s.client()
+	page, err := c.AuditList(t.Context(), audit.Query{User: "mia"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range page.Entries {
+		if got[fmt.Sprint(e.Action, " ", e.Target, " ", e.Result)]++; e.Role != auth.RoleOperator || e.From == "" || e.Time.IsZero() || (e.Reason == "") != (e.Result == audit.Done) {
+			t.Errorf("%+v", e)
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the log tells of %v, want %v", got, want)
+	}
+	s.push(mia)
+}
+
+// push has somebody order in vain until the log leaves refusals out, which the next order tells.
+func (s *site) push(creds string) {
+	s.t.Helper()
+	data, err := os.ReadFile(creds)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := api.Connect(api.ClientOptions{URL: s.url(), Creds: data})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close()
+	for range 200 {
+		if _, err := c.SyncResume(s.t.Context()); api.CodeOf(err) != api.CodeConflict {
+			s.t.Fatal(err)
+		}
+	}
+	if _, err := c.SyncPause(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	page, err := s.client().AuditList(s.t.Context(), audit.Query{Action: "sync.pause", Limit: 1})
+	if err != nil || len(page.Entries) != 1 || page.Entries[0].LeftOut == 0 {
+		s.t.Errorf("%+v, %v", page, err)
+	}
+}

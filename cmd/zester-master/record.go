@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/reconciler"
+)
+
+// recorder enters orders about what the fleet is given into the audit log. It keeps the log of a connection, which
+// knows whose refusals were many.
+type recorder struct {
+	log *slog.Logger
+
+	mu    sync.Mutex
+	nc    *nats.Conn // of audit
+	audit *audit.Log
+}
+
+// record has the signature of what the reconciler tells orders to.
+func (r *recorder) record(ctx context.Context, nc *nats.Conn, o reconciler.Order) {
+	l, err := r.of(nc)
+	if err != nil {
+		r.log.Error("audit entry not stored", "action", "sync."+o.Verb, "subject", o.Subject, "err", err)
+		return
+	}
+	e := audit.Entry{Action: "sync." + o.Verb, Target: o.About}.Ended(o.Err, o.Refused)
+	l.Write(ctx, e.By(auth.AskerOf(o.Subject, o.Header)))
+}
+
+func (r *recorder) of(nc *nats.Conn) (*audit.Log, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.nc == nc {
+		return r.audit, nil
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	r.nc, r.audit = nc, audit.Open(js, r.log)
+	return r.audit, nil
+}
