@@ -185,7 +185,7 @@ func (o orders) dial(keys *auth.Keys, name string) (*nats.Conn, error) {
 	}
 	hello := func(nc *nats.Conn) { _ = nc.Publish(bareHello+name, nil) }
 	opts := append(o.options(creds), nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)), nats.MaxReconnects(-1),
-		nats.ReconnectBufSize(-1), nats.ReconnectHandler(hello), nats.ReconnectWait(time.Second), nats.ReconnectJitter(jitter, jitter),
+		nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectHandler(hello), nats.ReconnectWait(time.Second), nats.ReconnectJitter(jitter, jitter),
 		nats.Timeout(patience))
 	nc, err := nats.Connect(o.URL, opts...)
 	if err != nil {
