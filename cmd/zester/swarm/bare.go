@@ -98,7 +98,12 @@ func (s *bus) start(ctx context.Context, port int) (err error) {
 		return err
 	}
 	for _, subject := range []string{bareHello, bareReturn, bareApplied} {
-		sub, err := s.nc.Subscribe(subject+"*", func(m *nats.Msg) { s.heard <- m.Subject })
+		sub, err := s.nc.Subscribe(subject+"*", func(m *nats.Msg) {
+			s.heard <- m.Subject
+			if m.Reply != "" {
+				_ = m.Respond(nil)
+			}
+		})
 		if err != nil {
 			return err
 		}

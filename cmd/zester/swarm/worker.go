@@ -183,7 +183,14 @@ func (o orders) dial(keys *auth.Keys, name string) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	hello := func(nc *nats.Conn) { _ = nc.Publish(bareHello+name, nil) }
+	hello := func(nc *nats.Conn) {
+		for nc.IsConnected() {
+			if _, err := nc.Request(bareHello+name, nil, time.Second); err == nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond) // whoever listens comes back from an outage too
+		}
+	}
 	opts := append(o.options(creds), nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)), nats.MaxReconnects(-1),
 		nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectHandler(hello), nats.ReconnectWait(time.Second), nats.ReconnectJitter(jitter, jitter),
 		nats.Timeout(patience))
