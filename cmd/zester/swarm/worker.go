@@ -164,7 +164,7 @@ func (o orders) connections(ctx context.Context, keys *auth.Keys) error {
 	conns := make([]*nats.Conn, o.To-o.From)
 	for i := range conns {
 		g.Go(func() (err error) {
-			conns[i], err = o.dial(keys, string(peelID(o.From+i)))
+			conns[i], err = o.dial(ctx, keys, string(peelID(o.From+i)))
 			return err
 		})
 	}
@@ -178,17 +178,23 @@ func (o orders) connections(ctx context.Context, keys *auth.Keys) error {
 	return nil
 }
 
-func (o orders) dial(keys *auth.Keys, name string) (*nats.Conn, error) {
+func (o orders) dial(ctx context.Context, keys *auth.Keys, name string) (*nats.Conn, error) {
 	creds, err := keys.Creds(auth.RoleMaster, name, 0)
 	if err != nil {
 		return nil, err
 	}
 	hello := func(nc *nats.Conn) {
+		again := time.NewTicker(20 * time.Millisecond) // whoever listens comes back from an outage too
+		defer again.Stop()
 		for nc.IsConnected() {
 			if _, err := nc.Request(bareHello+name, nil, time.Second); err == nil {
 				return
 			}
-			time.Sleep(20 * time.Millisecond) // whoever listens comes back from an outage too
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+				return
+			}
 		}
 	}
 	opts := append(o.options(creds), nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)), nats.MaxReconnects(-1),
