@@ -23,7 +23,7 @@ const patience = 5 * time.Minute
 type baseline struct {
 	connect, memory, peelMemory float64 // s, KiB a peel
 	restart                     float64 // s
-	ask, askCPU                 float64 // s, ms a peel
+	ask, askCPU, askPeelCPU     float64 // s, ms a peel for the bus and who asks, ms a peel for the peels
 	all, few, one               float64 // s, for documents to every peel, to 1 % of them, and to one
 	puts                        float64 // 1/s
 }
@@ -152,7 +152,7 @@ func (s *bus) wait(ctx context.Context, n int) error {
 }
 
 func (s *bus) measure(ctx context.Context, b *baseline) (err error) {
-	if b.ask, b.askCPU, err = s.ask(ctx); err != nil {
+	if err = s.ask(ctx, b); err != nil {
 		return err
 	}
 	if b.all, err = s.give(ctx, 1); err != nil {
@@ -174,26 +174,27 @@ func (s *bus) measure(ctx context.Context, b *baseline) (err error) {
 }
 
 // ask sends a command to every peel and waits for all answers: the median of the rounds, and the processor time.
-func (s *bus) ask(ctx context.Context) (seconds, cpu float64, err error) {
+func (s *bus) ask(ctx context.Context, b *baseline) error {
 	command := make([]byte, 300)
 	var took []float64
-	used := cpuTime()
+	used, peels := cpuTime(), s.r.timeOfPeels()
 	for range s.r.o.Rounds {
 		began := time.Now()
 		for i := range s.r.o.Peels {
 			if err := s.nc.Publish(bareCmd+string(peelID(i)), command); err != nil {
-				return 0, 0, err
+				return err
 			}
 		}
 		if err := s.wait(ctx, s.r.o.Peels); err != nil {
-			return 0, 0, err
+			return err
 		}
 		took = append(took, time.Since(began).Seconds())
 	}
-	if s.srv == nil {
-		return median(took), 0, nil // its processor time is not known
+	b.ask, b.askPeelCPU = median(took), perPeel(s.r.timeOfPeels()-peels, s.r.o)
+	if s.srv != nil { // else its processor time is not known
+		b.askCPU = perPeel(cpuTime()-used, s.r.o)
 	}
-	return median(took), perPeel(cpuTime()-used, s.r.o), nil
+	return nil
 }
 
 // give stores a document for each step-th peel, as fast as the bus takes them, and waits until all have heard theirs.

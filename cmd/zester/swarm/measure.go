@@ -98,6 +98,7 @@ func (f *fleet) pings(ctx context.Context, b baseline) error {
 	var last, ended, half, most []float64
 	lost := 0
 	var used time.Duration
+	peels := f.r.timeOfPeels()
 	for range f.r.o.Rounds {
 		before := cpuTime()
 		c, err := f.dispatch(ctx, "test.ping", "*", nil)
@@ -116,6 +117,7 @@ func (f *fleet) pings(ctx context.Context, b baseline) error {
 	f.r.figure("test.ping of all: last return", "s", median(last), b.ask)
 	f.r.figure("test.ping of all: ended, every return stored", "s", median(ended), b.ask)
 	f.r.figure("processor time of client, "+f.r.side()+" for a target", "ms", perPeel(used, f.r.o), b.askCPU)
+	f.r.figure("processor time of a simulated peel for it", "ms", perPeel(f.r.timeOfPeels()-peels, f.r.o), b.askPeelCPU)
 	f.r.figure("returns lost in all rounds", "", float64(lost), 0)
 	return nil
 }

@@ -104,6 +104,14 @@ func (r *run) memoryOfPeels() (kib float64) {
 	return kib / float64(r.o.Peels)
 }
 
+// timeOfPeels is the processor time that the workers have used.
+func (r *run) timeOfPeels() (used time.Duration) {
+	for _, w := range r.workers {
+		used += timeOf(w.cmd.Process.Pid)
+	}
+	return used
+}
+
 // Work simulates the peels that a line of in names, until in ends or ctx does. It is what the processes that
 // Options.Worker starts have to call.
 func Work(ctx context.Context, in io.Reader) error {
