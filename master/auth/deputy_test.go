@@ -53,6 +53,16 @@ var deputies = map[auth.Role][]struct{ subject, body string }{
 	auth.RoleAuditor: {{wire.API("job", "show", "eve"), ""}},
 }
 
+// senderSubjects are all on which a peel speaks.
+func senderSubjects() []func(string) string {
+	return []func(string) string{
+		func(p string) string { return wire.AckOf(jid, p) },
+		func(p string) string { return wire.ReturnOf(jid, p) },
+		func(p string) string { return wire.ScheduledOf(jid, p) },
+		wire.Fact, wire.Heartbeat, wire.SettingsApplied, wire.SettingsGet,
+	}
+}
+
 // aims are subjects on which an answer could do harm.
 func aims(ack string) []string {
 	aims := []string{

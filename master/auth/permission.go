@@ -28,7 +28,7 @@ var people = []Role{RoleOperator, RoleDirect, RoleLimited, RoleAuditor}
 const self = "{{name()}}"
 
 // readVerbs are the verbs of the API that change nothing, whatever the noun.
-var readVerbs = []string{"list", "show", "status", "active", "returns", "history", "peels", "next", "diff", "version", "explain"}
+var readVerbs = []string{"list", "show", "status", "active", "returns", "history", "peels", "diff", "explain"}
 
 // Grants are the subjects that a role may use. What is not granted is refused by the server, and both lists of
 // every role are non-empty: to NATS an empty list would mean everything.

@@ -1,0 +1,330 @@
+package auth_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+)
+
+// TestEveryRoleMayDoExactlyItsShare has a whole master, once with a server of its own and once on one that runs elsewhere,
+// and tries on it as every role all that the bus says there is: each subject, bucket and stream, each call of the
+// streams' API and each that masters serve.
+func TestEveryRoleMayDoExactlyItsShare(t *testing.T) {
+	t.Run("embedded", func(t *testing.T) {
+		dir := t.TempDir()
+		l := live{keys: open(t, auth.Dir(dir)), dir: dir}
+		l.url = l.startMaster(t, "")
+		l.try(t)
+	})
+	t.Run("elsewhere", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("builds and runs nats-server")
+		}
+		dir := t.TempDir()
+		l := live{keys: open(t, auth.Dir(dir)), dir: dir}
+		l.url = startServer(t, l.keys.Trust(), dir)
+		l.startMaster(t, l.url)
+		l.try(t)
+	})
+}
+
+// live is a bus in real time, and the keys that it trusts.
+type live struct {
+	keys     *auth.Keys
+	dir, url string
+}
+
+// startServer runs nats-server itself, built from the module that go.mod names, with the configuration that zester prints.
+func startServer(t *testing.T, trust auth.Trust, dir string) (url string) {
+	t.Helper()
+	program := dir + "/nats-server"
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	text, err := auth.NATSConf{Trust: trust, Listen: "127.0.0.1:-1", Dir: dir + "/nats"}.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/nats.conf", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "-c", dir+"/nats.conf")
+	log, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+		_ = cmd.Wait()
+	})
+	ready := make(chan string, 1)
+	go func() {
+		defer close(ended)
+		defer close(ready)
+		address := regexp.MustCompile(`Listening for client connections on (\S+)`)
+		for lines := bufio.NewScanner(log); lines.Scan(); {
+			if m := address.FindStringSubmatch(lines.Text()); m != nil {
+				url = "nats://" + m[1]
+			}
+			if strings.Contains(lines.Text(), "Server is ready") {
+				ready <- url
+			}
+		}
+	}()
+	select {
+	case address := <-ready:
+		if address == "" {
+			t.Fatal("nats-server ended at once")
+		}
+		return address
+	case <-time.After(time.Minute):
+		t.Fatal("nats-server is not ready after a minute")
+	}
+	return ""
+}
+
+// startMaster runs a whole master with its reconciler until the test ends; without a URL it has a server of its own.
+func (l live) startMaster(t *testing.T, url string) string {
+	t.Helper()
+	work, err := gitrepo.Init(filepath.Join(l.dir, "work"), fstest.MapFS{"top.yaml": {Data: []byte("base: {}\n")}}, "The fleet", gitrepo.Author{Name: "Ada", Email: "ada@example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: work.Dir(), Dir: filepath.Join(l.dir, "repo")}, Owner: "first"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := master.Options{ID: "first", DataDir: l.dir, NATS: url, Services: []master.Service{r.Run}}
+	if url != "" {
+		o.Connect = l.options(t, auth.RoleMaster, "first")
+	}
+	ready := make(chan master.Info, 1)
+	o.Ready = func(i master.Info) { ready <- i }
+	m, err := master.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	select {
+	case info := <-ready:
+		return info.URL
+	case err := <-ended:
+		ended <- nil
+		t.Fatalf("the master ended: %v", err)
+	case <-time.After(time.Minute):
+		t.Fatal("the master is not ready after a minute")
+	}
+	return ""
+}
+
+func (l live) options(t *testing.T, role auth.Role, name string) []nats.Option {
+	t.Helper()
+	creds, err := l.keys.Creds(role, name, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []nats.Option{
+		nats.Name(name), nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(role.Inbox(name)),
+		nats.ErrorHandler(notViolation(t, name)), nats.SyncQueueLen(256),
+	}
+}
+
+func (l live) connect(t *testing.T, role auth.Role, name string) *party {
+	t.Helper()
+	nc, err := nats.Connect(l.url, l.options(t, role, name)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return &party{nc}
+}
+
+func (l live) try(t *testing.T) {
+	lead := l.connect(t, auth.RoleMaster, actors[auth.RoleMaster])
+	s := l.look(t, lead)
+	s.say, s.hear = s.publishes(t), s.subscriptions(t)
+	s.checkDecided(t)
+	s.checkGrants(t)
+	for _, role := range []auth.Role{auth.RolePeel, auth.RoleOperator, auth.RoleDirect, auth.RoleLimited, auth.RoleAuditor} {
+		s.try(t, l.connect(t, role, actors[role]), role)
+	}
+	s.try(t, lead, auth.RoleMaster)
+	if after := streams(t, lead); len(after) != len(s.streams) {
+		t.Errorf("there are %d streams; there were %d", len(after), len(s.streams))
+	}
+}
+
+// try holds what the server does against what is decided, for one role.
+func (s *system) try(t *testing.T, p *party, role auth.Role) {
+	// What is allowed reaches a master, from whatever account, and its answer comes back.
+	for _, call := range s.calls {
+		if role != auth.RoleMaster && !slices.Contains(calls[call], role) {
+			continue
+		}
+		if _, err := p.Request(call+"."+actors[role], []byte("probe"), time.Minute); err != nil {
+			t.Errorf("%s asks %s: %v", role, call, err)
+		}
+	}
+	for subject, may := range s.say {
+		if got, want := p.allowsPublish(t, subject), slices.Contains(may, role); got != want {
+			t.Errorf("%s publishes to %s: allowed %v, want %v", role, subject, got, want)
+		}
+	}
+	for subject, may := range s.hear {
+		for _, queue := range []string{"", wire.MastersQueue} {
+			if got, want := p.allowsSubscribe(t, subject, queue), slices.Contains(may, role); got != want {
+				t.Errorf("%s subscribes to %s (queue %q): allowed %v, want %v", role, subject, queue, got, want)
+			}
+		}
+	}
+}
+
+// look asks the bus what there is on it, once the reconciler serves.
+func (l live) look(t *testing.T, lead *party) *system {
+	t.Helper()
+	for limit := time.After(time.Minute); ; {
+		if _, err := lead.Request(wire.API("sync", "status", actors[auth.RoleMaster]), nil, time.Minute); err == nil {
+			break
+		}
+		select {
+		case <-limit:
+			t.Fatal("no reconciler answers after a minute")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	s := &system{streams: streams(t, lead)}
+	l.listening(t, s)
+	return s
+}
+
+func streams(t *testing.T, lead *party) (all []jetstream.StreamConfig) {
+	t.Helper()
+	js, err := jetstream.New(lead.Conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := js.ListStreams(t.Context())
+	for info := range list.Info() {
+		all = append(all, info.Config)
+	}
+	if err := list.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// listening asks the server who listens to what.
+func (l live) listening(t *testing.T, s *system) {
+	t.Helper()
+	creds, err := l.keys.SystemCreds(time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(l.url, nats.UserCredentialBytes(creds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	answer, err := nc.Request("$SYS.REQ.SERVER.PING.SUBSZ", []byte(`{"subscriptions":true,"limit":10000}`), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen struct {
+		Data struct {
+			Subs []struct {
+				Subject string `json:"subject"`
+				Queue   string `json:"qgroup"`
+			} `json:"subscriptions_list"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(answer.Data, &seen); err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range seen.Data.Subs {
+		if strings.HasPrefix(sub.Subject, "zester.") || strings.HasPrefix(sub.Subject, "$KV.") {
+			s.heard = append(s.heard, sub.Subject)
+		}
+		if sub.Queue == wire.MastersQueue {
+			s.calls = append(s.calls, strings.TrimSuffix(sub.Subject, ".*"))
+		}
+	}
+	slices.Sort(s.calls)
+	s.calls = slices.Compact(s.calls)
+}
+
+// checkDecided fails unless all that somebody listens to is tried, and all that is decided is there.
+func (s *system) checkDecided(t *testing.T) {
+	for _, subject := range s.heard {
+		if s.hear[subject] == nil {
+			t.Errorf("somebody listens to %s, and nobody has decided who may", subject)
+		}
+	}
+	for call := range calls {
+		if !slices.Contains(s.calls, call) {
+			t.Errorf("it is decided who may ask %s, which nobody answers", call)
+		}
+	}
+	for name := range stores {
+		if !slices.ContainsFunc(s.streams, func(c jetstream.StreamConfig) bool { return c.Name == name }) {
+			t.Errorf("it is decided of the stream %s, which is not there", name)
+		}
+	}
+}
+
+func TestWithoutACredentialOfThisBusNobodyConnects(t *testing.T) {
+	other, err := auth.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := other.Creds(auth.RoleMaster, "m1", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := natstest.Listen(t)
+	for what, opt := range map[string]nats.Option{
+		"no credential":          nats.Name("anybody"),
+		"a password":             nats.UserInfo("zester", "zester"),
+		"another bus's operator": nats.UserCredentialBytes(stranger),
+	} {
+		nc, err := nats.Connect(b.URL(), opt)
+		if !errors.Is(err, nats.ErrAuthorization) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err == nil {
+			nc.Close()
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package auth_test
+
+import (
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// What each role may do is decided here once more, by hand, beside the table that grants it. Masters may publish and hear
+// whatever is of zester, the buckets and the streams; what is said of them here is where that ends.
+type roles = []auth.Role
+
+var (
+	nobody   = roles{}
+	peels    = roles{auth.RolePeel}
+	chiefs   = roles{auth.RoleOperator, auth.RoleDirect} // who dispatch without limits
+	doers    = roles{auth.RoleOperator, auth.RoleDirect, auth.RoleLimited}
+	readers  = roles{auth.RoleOperator, auth.RoleDirect, auth.RoleLimited, auth.RoleAuditor}
+	directly = roles{auth.RoleDirect}
+)
+
+// A kind is of subjects that differ in the name of who speaks or hears, and perhaps in the job.
+type kind struct {
+	of    func(jid wire.JID, name string) string
+	speak roles // under their own name
+	own   roles // hear what has their own name
+	all   roles // hear what has any name
+}
+
+func named(of func(name string) string) func(wire.JID, string) string {
+	return func(_ wire.JID, name string) string { return of(name) }
+}
+
+func job(of func(jid wire.JID) string) func(wire.JID, string) string {
+	return func(jid wire.JID, _ string) string { return of(jid) }
+}
+
+func only(subject string) func(wire.JID, string) string {
+	return func(wire.JID, string) string { return subject }
+}
+
+// subjects has every function and constant of peel/wire that names subjects, by its name there.
+var subjects = map[string][]kind{
+	"Cmd":             {{of: named(wire.Cmd), own: peels}},
+	"Fact":            {{of: named(wire.Fact), speak: peels}},
+	"Heartbeat":       {{of: named(wire.Heartbeat), speak: peels, own: peels}},
+	"Settings":        {{of: named(wire.Settings), own: peels}},
+	"SettingsApplied": {{of: named(wire.SettingsApplied), speak: peels}},
+	"SettingsKey":     {{of: named(wire.SettingsKey)}},
+	"SettingsGet":     {{of: named(wire.SettingsGet), speak: peels}},
+	"Inbox":           {{of: answersOf(wire.Inbox), own: peels}},
+	"UserInbox":       {{of: answersOf(wire.UserInbox), own: readers}},
+	"AckOf":           {{of: wire.AckOf, speak: peels, all: doers}},
+	"ReturnOf":        {{of: wire.ReturnOf, speak: peels, all: doers}},
+	"ScheduledOf":     {{of: wire.ScheduledOf, speak: peels, all: doers}},
+	"DispatchOf":      {{of: job(wire.DispatchOf)}},
+	"StatusOf":        {{of: job(wire.StatusOf), all: doers}},
+	"CancelOf":        {{of: job(wire.CancelOf), all: peels}},
+	"AllOf":           {{of: job(wire.AllOf)}},
+	"Dispatch":        {{of: named(wire.Dispatch), speak: doers}},
+	"Resolve":         {{of: named(wire.Resolve), speak: doers}},
+	"API":             {{of: named(func(name string) string { return wire.API("nothing", "such", name) }), speak: chiefs}},
+	"Direct": {
+		{of: named(func(name string) string { return wire.Direct("peel-a", name) }), speak: directly, all: peels}, // peel-a is the peel that tries
+		{of: named(func(name string) string { return wire.Direct("other", name) }), speak: directly},
+		{of: named(func(name string) string { return wire.Direct(name, "other") }), own: peels},
+	},
+
+	"AllFacts":      {{of: only(wire.AllFacts)}},
+	"AllHeartbeats": {{of: only(wire.AllHeartbeats)}},
+	"AllApplied":    {{of: only(wire.AllApplied)}},
+	"AllScheduled":  {{of: only(wire.AllScheduled), all: doers}},
+	"AllDispatches": {{of: only(wire.AllDispatches)}},
+	"AllResolves":   {{of: only(wire.AllResolves)}},
+	"AllCancels":    {{of: only(wire.AllCancels), all: peels}},
+	"BranchMoved":   {{of: only(wire.BranchMoved)}},
+
+	"Sender": nil, // names no subject, but a party
+}
+
+func answersOf(inbox func(string) string) func(wire.JID, string) string {
+	return func(_ wire.JID, name string) string { return inbox(name) + ".x" }
+}
+
+// beyond are subjects that are named elsewhere.
+var beyond = []kind{
+	{of: only("zester.audit.job.dispatch")},
+	{of: only("zester.audit.>")},
+	{of: named(func(name string) string { return "zester.audit." + name })},
+	{of: only("zester.nothing")},
+	{of: only("zester.master.released")},
+	{of: only("zester.>")},
+	{of: only("zester.job.>")},
+	{of: only("zester.api.>")},
+	{of: named(func(name string) string { return "zester.*." + name })},
+	{of: only("$KV.>")},
+	{of: only("$JS.>")},
+	{of: only("$JS.API.>")},
+	{of: only("$JS.EVENT.>")},
+}
+
+// publishBeyond and hearBeyond end what masters may, or are of none of their subjects: here they are in the lists, too.
+var (
+	masters       = roles{auth.RoleMaster}
+	publishBeyond = map[string]roles{
+		"_INBOX_MASTER.other.x": masters, "_INBOX_MASTER.m1.x": masters, "_R_.x.y": masters,
+		"$SRV.PING": nobody, "$SRV.INFO.zester-api": nobody, "$SYS.REQ.SERVER.PING": nobody, "$SYS.REQ.CLAIMS.UPDATE": nobody,
+		"$O.revisions.x": nobody, "elsewhere": nobody, "Zester.dispatch.ann": nobody,
+	}
+	hearBeyond = map[string]roles{
+		"_INBOX_MASTER.m1.>": masters, "_INBOX_MASTER.other.>": nobody, "_INBOX_MASTER.>": nobody, "_R_.>": nobody,
+		"_INBOX.>": nobody, "_INBOX.*.x": nobody, "_INBOX.peel-a": nobody, "_INBOX_USER.>": nobody, "_INBOX_USER.*.x": nobody,
+		"$SRV.PING": masters, "$SRV.>": masters, "$SYS.>": nobody, "$O.>": nobody,
+		">": nobody, "*": nobody, "*.>": nobody, "*.*": nobody, "*.*.*": nobody, "elsewhere": nobody,
+	}
+)
+
+// stores says of every stream, and so of every bucket, what beside masters' share is allowed of it, or is not even
+// theirs: by the subject below $JS.API, who may.
+var stores = map[string]map[string]roles{
+	"KV_settings":    {"DIRECT.GET.KV_settings.$KV.settings.peel-a": {auth.RolePeel, auth.RoleMaster}}, // peel-a is the peel that tries
+	"KV_jobs":        {},
+	"KV_job-returns": {},
+	"KV_masters":     {},
+	"KV_leases":      {},
+	"KV_rollout":     {},
+	"KV_revisions":   {},
+	"KV_users":       {},
+	"KV_enroll":      {},
+	"KV_tokens":      {},
+	"job-events":     {},
+	"facts":          {"DIRECT.GET.facts": {auth.RoleOperator, auth.RoleDirect, auth.RoleMaster}},
+	"applied":        {},
+	"audit":          {"STREAM.DELETE.audit": nobody, "STREAM.PURGE.audit": nobody, "STREAM.MSG.DELETE.audit": nobody},
+}
+
+// calls says of everything that masters serve who may ask it, under his own name, which ends the subject.
+var calls = map[string]roles{
+	"zester.dispatch": doers, "zester.target.resolve": doers,
+	"zester.api.target.explain": readers,
+	"zester.api.job.list":       readers, "zester.api.job.show": readers, "zester.api.job.returns": readers, "zester.api.job.active": readers,
+	"zester.api.job.cancel": doers, // masters let who has limits cancel his own alone
+	"zester.api.peel.list":  readers, "zester.api.peel.show": readers,
+	"zester.api.master.show": readers, "zester.api.entry.show": readers, "zester.api.audit.list": readers,
+	"zester.api.token.list": readers, "zester.api.token.create": chiefs, "zester.api.token.rotate": chiefs, "zester.api.token.revoke": chiefs,
+	"zester.api.user.list": readers, "zester.api.user.add": chiefs, "zester.api.user.revoke": chiefs,
+	"zester.api.enroll.list": readers, "zester.api.enroll.approve": chiefs, "zester.api.enroll.reject": chiefs, "zester.api.enroll.revoke": chiefs,
+	"zester.api.join.list": readers, "zester.api.join.create": chiefs, "zester.api.join.revoke": chiefs,
+	"zester.api.auth.rotate": chiefs, "zester.api.auth.retire": chiefs,
+	"zester.api.sync.status": readers, "zester.api.sync.history": readers, "zester.api.sync.peels": readers, "zester.api.sync.diff": readers,
+	"zester.api.sync.now": chiefs, "zester.api.sync.approve": chiefs, "zester.api.sync.pause": chiefs, "zester.api.sync.resume": chiefs,
+	"zester.api.sync.pin": chiefs, "zester.api.sync.unpin": chiefs, "zester.api.sync.remove": chiefs,
+}
