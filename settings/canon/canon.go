@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"sync"
 
 	"github.com/vmihailenco/msgpack/v5"
 )
@@ -25,15 +26,29 @@ type Raw = msgpack.RawMessage
 
 // Marshal returns the canonical encoding of v.
 func Marshal(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := msgpack.NewEncoder(&buf)
+	buf := buffers.Get().(*bytes.Buffer)
+	defer keep(buf)
+	enc := msgpack.GetEncoder()
+	defer msgpack.PutEncoder(enc)
+	enc.Reset(buf)
 	enc.SetCustomStructTag("json")
 	enc.SetSortMapKeys(true)
 	enc.UseCompactInts(true)
 	if err := enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("cannot encode %T: %w", v, err)
 	}
-	return buf.Bytes(), nil
+	return bytes.Clone(buf.Bytes()), nil
+}
+
+// buffers are what values are encoded into before their length is known.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// keep has a buffer used again unless it is much larger than most values are.
+func keep(buf *bytes.Buffer) {
+	if buf.Cap() <= 16<<10 {
+		buf.Reset()
+		buffers.Put(buf)
+	}
 }
 
 // Unmarshal decodes exactly one value from data into v, a non-nil pointer.
@@ -42,7 +57,9 @@ func Unmarshal(data []byte, v any) error {
 	if err := check(data); err != nil {
 		return fmt.Errorf("cannot decode %s: %w", typeName(v), err)
 	}
-	dec := msgpack.NewDecoder(bytes.NewReader(data))
+	dec := msgpack.GetDecoder()
+	defer msgpack.PutDecoder(dec)
+	dec.Reset(bytes.NewReader(data))
 	dec.SetCustomStructTag("json")
 	if err := dec.Decode(v); err != nil {
 		return fmt.Errorf("cannot decode %s: %w", typeName(v), err)

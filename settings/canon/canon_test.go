@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -147,4 +148,38 @@ func BenchmarkUnmarshal(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func BenchmarkMarshal(b *testing.B) {
+	args := map[string]any{}
+	for k := range strings.FieldsSeq("alpha beta gamma delta epsilon zeta eta theta") {
+		args[k] = []any{k, 1, 2.5, map[string]any{"nested": true}}
+	}
+	m := message{Name: "bench", Args: args}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := canon.Marshal(m); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestValuesAreEncodedAndDecodedAtOnce(t *testing.T) {
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for range 200 {
+				in := message{Name: strings.Repeat("n", i*1000), Parts: []message{{Data: int64(i + 1)}}}
+				data, err := canon.Marshal(in)
+				var out message
+				if err == nil {
+					err = canon.Unmarshal(data, &out)
+				}
+				if err != nil || !reflect.DeepEqual(out, in) {
+					t.Errorf("%v, %.200v", err, out)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
