@@ -13,14 +13,6 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// CreateReturn stores what a peel returned for a job; data is the peel's message as it came. The first one stays.
-func (s *Store) CreateReturn(ctx context.Context, jid wire.JID, peel target.PeelID, data []byte) error {
-	if _, err := s.returns.Create(ctx, returnKey(jid, peel), data); err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
-		return fmt.Errorf("cannot store the return of %s for job %s: %w", peel, jid, err)
-	}
-	return nil
-}
-
 // Return reads what a peel returned for a job, nil if nothing is stored.
 func (s *Store) Return(ctx context.Context, jid wire.JID, peel target.PeelID) (*wire.Return, error) {
 	entry, err := s.returns.Get(ctx, returnKey(jid, peel))
@@ -109,10 +101,7 @@ func (s *Store) Count(ctx context.Context, j *Job) (End, error) {
 // ReturnMessage is the message that stores what a peel returned for a job, for who waits for the acknowledgement of
 // the bucket's stream himself. The first one stays; [StoredBefore] tells that from the answer to another.
 func ReturnMessage(jid wire.JID, peel target.PeelID, data []byte) *nats.Msg {
-	return &nats.Msg{
-		Subject: returnSubject(jid, peel), Data: data,
-		Header: nats.Header{jetstream.ExpectedLastSubjSeqHeader: {"0"}},
-	}
+	return create(returnSubject(jid, peel), data)
 }
 
 // StoredBefore reports whether the error code in a stream's answer says that a return of the peel is in the bucket

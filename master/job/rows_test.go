@@ -49,8 +49,8 @@ func TestRowsFollowTheStream(t *testing.T) {
 		}
 		says(t, js, wire.AckOf(j.JID, "acked"), wire.Ack{JID: j.JID, Peel: "acked", V: wire.Version})
 		says(t, js, wire.AckOf(j.JID, "forger"), wire.Ack{JID: j.JID, Peel: "quiet", V: wire.Version})
-		put(t, s, of("rejected", wire.Result{Outcome: wire.Rejected, Error: "busy"}))
-		put(t, s, of("stopped", wire.Result{Outcome: wire.Canceled, Data: "half"}))
+		put(t, js, of("rejected", wire.Result{Outcome: wire.Rejected, Error: "busy"}))
+		put(t, js, of("stopped", wire.Result{Outcome: wire.Canceled, Data: "half"}))
 
 		check := func(when string, want map[target.PeelID]job.RowState) {
 			t.Helper()
@@ -128,11 +128,11 @@ func TestAReplayTellsWhatAJobsPeelsSentAndNothingElse(t *testing.T) {
 }
 
 func TestTheCountOfAJobIsThatOfItsStoredReturns(t *testing.T) {
-	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
 		j, other := create(t, s, claim("a", "b.c", "d")), create(t, s, claim("a"))
-		put(t, s, wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Success: true}})
-		put(t, s, wire.Return{JID: j.JID, Peel: "b.c", Result: wire.Result{Outcome: wire.Canceled}})
-		put(t, s, wire.Return{JID: other.JID, Peel: "a", Result: wire.Result{Success: true}})
+		put(t, js, wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Success: true}})
+		put(t, js, wire.Return{JID: j.JID, Peel: "b.c", Result: wire.Result{Outcome: wire.Canceled}})
+		put(t, js, wire.Return{JID: other.JID, Peel: "a", Result: wire.Result{Success: true}})
 		end, err := s.Count(t.Context(), j)
 		if want := (job.End{Targets: 3, Returned: 2, Succeeded: 1, Stopped: 1}); err != nil || end != want {
 			t.Errorf("%+v, %v; want %+v", end, err, want)
@@ -187,7 +187,7 @@ func BenchmarkRows(b *testing.B) {
 		}
 		data, err := canon.Marshal(v)
 		if err == nil && i%2 == 0 {
-			err = s.CreateReturn(b.Context(), j.JID, id, data)
+			_, err = js.PublishMsg(b.Context(), job.ReturnMessage(j.JID, id, data))
 		} else if err == nil {
 			_, err = js.Publish(b.Context(), msg, data)
 		}

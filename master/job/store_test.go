@@ -356,11 +356,12 @@ func TestAPageOfAListStaysSmall(t *testing.T) {
 	})
 }
 
-func put(t *testing.T, s *job.Store, r wire.Return) {
+// put stores a return as a master does, once the bucket has it.
+func put(t *testing.T, js jetstream.JetStream, r wire.Return) {
 	t.Helper()
 	data, err := canon.Marshal(r)
 	if err == nil {
-		err = s.CreateReturn(t.Context(), r.JID, r.Peel, data)
+		_, err = js.PublishMsg(t.Context(), job.ReturnMessage(r.JID, r.Peel, data))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -368,11 +369,11 @@ func put(t *testing.T, s *job.Store, r wire.Return) {
 }
 
 func TestEveryTargetHasARow(t *testing.T) {
-	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
 		j := create(t, s, claim("a", "b.c", "d"))
 		j.Published, j.Sent = 3, time.Now()
-		put(t, s, wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Success: true, Data: "x"}, V: wire.Version})
-		put(t, s, wire.Return{JID: j.JID, Peel: "b.c", Result: wire.Result{Error: "no"}, V: wire.Version})
+		put(t, js, wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Success: true, Data: "x"}, V: wire.Version})
+		put(t, js, wire.Return{JID: j.JID, Peel: "b.c", Result: wire.Result{Error: "no"}, V: wire.Version})
 		for status, last := range map[job.Status]job.RowState{
 			job.Running: job.RowWaiting, job.Partial: job.RowMissing, job.Canceled: job.RowMissing,
 		} {
@@ -394,7 +395,7 @@ func TestEveryTargetHasARow(t *testing.T) {
 }
 
 func TestPagesOfRowsAreBoundedAndLoseNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
 		j := create(t, s, claim(fleet(600)...))
 		for i, id := range j.Targets {
 			size := 100
@@ -404,7 +405,7 @@ func TestPagesOfRowsAreBoundedAndLoseNothing(t *testing.T) {
 			if i == 77 {
 				size = job.MaxReturn - 200
 			}
-			put(t, s, wire.Return{JID: j.JID, Peel: id, Result: wire.Result{Success: true, Data: make([]byte, size)}, V: wire.Version})
+			put(t, js, wire.Return{JID: j.JID, Peel: id, Result: wire.Result{Success: true, Data: make([]byte, size)}, V: wire.Version})
 		}
 		var got []target.PeelID
 		for after := target.PeelID(""); ; {
@@ -430,38 +431,20 @@ func TestPagesOfRowsAreBoundedAndLoseNothing(t *testing.T) {
 	})
 }
 
-func TestTheFirstReturnStaysWhereItIsCreated(t *testing.T) {
-	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
-		j := create(t, s, claim("a"))
-		for _, text := range []string{"first", "second"} {
-			data, err := canon.Marshal(wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Data: text}})
-			if err == nil {
-				err = s.CreateReturn(t.Context(), j.JID, "a", data)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		if r, err := s.Return(t.Context(), j.JID, "a"); err != nil || r == nil || r.Data != "first" {
-			t.Errorf("%+v, %v", r, err)
-		}
-	})
-}
-
 func TestWhatAFormerOwnerStoresAfterTheEndIsLate(t *testing.T) {
 	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
 		for _, returned := range []int{1, 2} { // as the record counts; all that it counts came before
 			j := claim("a", "b")
 			j.Status, j.Published = job.Running, 2
 			create(t, s, j)
-			put(t, s, wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Success: true}, V: wire.Version})
+			put(t, js, wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Success: true}, V: wire.Version})
 			time.Sleep(time.Second)
 			j.Finish(job.End{Targets: 2, Returned: returned, Succeeded: returned}, time.Now())
 			if err := s.Update(t.Context(), j); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
-			put(t, s, wire.Return{JID: j.JID, Peel: "b", Result: wire.Result{Success: true}, V: wire.Version})
+			put(t, js, wire.Return{JID: j.JID, Peel: "b", Result: wire.Result{Success: true}, V: wire.Version})
 			_, err := js.PublishMsg(t.Context(), job.ReturnMessage(j.JID, "a", []byte("again")))
 			if e, ok := errors.AsType[*jetstream.APIError](err); !ok || !job.StoredBefore(int(e.ErrorCode)) {
 				t.Errorf("a return that is there: %v", err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -34,7 +35,20 @@ func (e *refusalError) Unwrap() error { return e.err }
 // maxText bounds the words of a report that become part of its record, in bytes.
 const maxText = 512
 
-// decode reads a report; its errors are refusals. Now is the master's clock.
+// read makes the job of a report and its return; its errors are refusals. Now is the master's clock.
+func read(m jetstream.Msg, now time.Time) (job.Ended, error) {
+	r, err := decode(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}, now)
+	if err != nil {
+		return job.Ended{}, err
+	}
+	data, err := returned(&r)
+	if err != nil {
+		return job.Ended{}, err
+	}
+	return job.Ended{Job: record(&r, now), Return: data}, nil
+}
+
+// decode reads a report; its errors are refusals.
 func decode(msg *nats.Msg, now time.Time) (wire.ScheduledResult, error) {
 	if len(msg.Data) > job.MaxReturn {
 		return wire.ScheduledResult{}, &refusalError{undecodable, fmt.Errorf("%d bytes, the limit is %d", len(msg.Data), job.MaxReturn)}
@@ -43,17 +57,17 @@ func decode(msg *nats.Msg, now time.Time) (wire.ScheduledResult, error) {
 	if err != nil {
 		return r, &refusalError{undecodable, err}
 	}
-	for what, text := range map[string]string{
-		"entry": r.Entry, "function": r.Function, "trigger": string(r.Trigger), "commit": r.Commit, "origin": r.Origin, "author": r.Author,
+	for _, word := range [...]struct{ name, text string }{
+		{"entry", r.Entry}, {"function", r.Function}, {"trigger", string(r.Trigger)}, {"commit", r.Commit}, {"origin", r.Origin}, {"author", r.Author},
 	} {
-		if len(text) > maxText {
-			return r, &refusalError{undecodable, fmt.Errorf("its %s takes %d bytes, the limit is %d", what, len(text), maxText)}
+		if len(word.text) > maxText {
+			return r, &refusalError{undecodable, fmt.Errorf("its %s takes %d bytes, the limit is %d", word.name, len(word.text), maxText)}
 		}
 	}
 	if r.Entry == "" || r.Function == "" {
 		return r, &refusalError{undecodable, fmt.Errorf("it names no entry or no function")}
 	}
-	for _, at := range []time.Time{r.JID.Time(), r.Nominal, r.Fired, r.Started, r.Finished} {
+	for _, at := range [...]time.Time{r.JID.Time(), r.Nominal, r.Fired, r.Started, r.Finished} {
 		if at.Sub(now) > job.MaxAhead {
 			return r, &refusalError{future, fmt.Errorf("it tells of %s", at.UTC().Format(time.RFC3339))}
 		}
@@ -65,11 +79,13 @@ func decode(msg *nats.Msg, now time.Time) (wire.ScheduledResult, error) {
 const localUser = "peel.yaml"
 
 // record is the job that a report stands for. Who wrote the entry is its user.
-func record(r *wire.ScheduledResult, now time.Time) (*job.Job, error) {
+func record(r *wire.ScheduledResult, now time.Time) *job.Job {
+	metadata := make(map[string]string, 10)
+	metadata[job.MetaSource], metadata[job.MetaSchedule] = job.SourceSchedule, r.Entry
 	j := &job.Job{
 		Spec: job.Spec{
 			JID: r.JID, Function: r.Function, Args: r.Args, Targets: []target.PeelID{r.Peel}, TargetExpr: string(r.Peel),
-			Metadata: map[string]string{job.MetaSource: job.SourceSchedule, job.MetaSchedule: r.Entry},
+			Metadata: metadata,
 		},
 		TargetCount: 1, Created: r.Started, User: r.Author, ReturnCount: 1, V: wire.Version,
 	}
@@ -84,22 +100,21 @@ func record(r *wire.ScheduledResult, now time.Time) (*job.Job, error) {
 		end.Succeeded = 1
 	}
 	j.Finish(end, now)
-	for key, text := range map[string]string{
-		job.MetaTrigger: string(r.Trigger), job.MetaCommit: r.Commit, job.MetaFile: r.Origin, job.MetaAuthor: r.Author,
-		job.MetaNominal: stamp(r.Nominal), job.MetaFired: stamp(r.Fired), job.MetaStarted: stamp(r.Started), job.MetaFinished: stamp(r.Finished),
+	for _, pair := range [...]struct{ key, text string }{
+		{job.MetaTrigger, string(r.Trigger)},
+		{job.MetaCommit, r.Commit},
+		{job.MetaFile, r.Origin},
+		{job.MetaAuthor, r.Author},
+		{job.MetaNominal, stamp(r.Nominal)},
+		{job.MetaFired, stamp(r.Fired)},
+		{job.MetaStarted, stamp(r.Started)},
+		{job.MetaFinished, stamp(r.Finished)},
 	} {
-		if text != "" {
-			j.Metadata[key] = text
+		if pair.text != "" {
+			metadata[pair.key] = pair.text
 		}
 	}
-	data, err := canon.Marshal(j)
-	if err == nil && len(data) > job.MaxReturn {
-		err = fmt.Errorf("its record takes %d bytes, the limit is %d", len(data), job.MaxReturn)
-	}
-	if err != nil {
-		return nil, &refusalError{undecodable, err}
-	}
-	return j, nil
+	return j
 }
 
 func stamp(t time.Time) string {

@@ -3,6 +3,7 @@
 //
 // Reports wait in the stream job-events, so that none is lost while no master lives. All masters share one durable
 // consumer; each report is worked on by one of them and acknowledged when both the record and the return are stored.
+// Reports that lie ready are taken many at a time, and all that is stored for them is on its way at once.
 // Redelivery repeats what is missing and nothing else: the record and the return are created, not put, so however
 // often a report is delivered, and to whom, there is one of each.
 //
@@ -21,7 +22,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -32,12 +32,14 @@ const (
 	streamName   = "job-events"
 	consumerName = "schedule-results"
 
-	atOnce    = 32 // reports that are worked on
-	unacked   = 1024
-	ackWait   = 30 * time.Second
-	fetched   = 4 << 20 // bytes of reports that wait here
-	askWait   = 5 * time.Second
-	lastPause = time.Minute
+	atOnce     = 2       // batches that are worked on
+	batch      = 256     // reports in one, if so many lie ready
+	batchBytes = 4 << 20 // that they hold together, with one more
+	unacked    = 1024
+	ackWait    = 30 * time.Second
+	fetched    = 4 << 20 // bytes of reports that were asked for
+	askWait    = 5 * time.Second
+	lastPause  = time.Minute
 )
 
 // Options are what a Consumer works with.
@@ -112,16 +114,10 @@ func (c *Consumer) consume(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot use the consumer %s: %w", consumerName, err)
 	}
-	reports, ended := make(chan jetstream.Msg), make(chan error, 1)
+	piles, ended := make(chan pile, 1), make(chan error, 1)
 	stopping, stop := context.WithCancel(ctx)
 	defer stop()
-	consuming, err := consumer.Consume(func(m jetstream.Msg) {
-		select {
-		case reports <- m:
-		case <-stopping.Done(): // it comes again, here or elsewhere
-			_ = m.Nak()
-		}
-	}, jetstream.PullMaxBytes(fetched), jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+	consuming, err := consumer.Consume(func(m jetstream.Msg) { heap(stopping, piles, m) }, jetstream.PullMaxBytes(fetched), jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 		select {
 		case ended <- err:
 		default:
@@ -132,7 +128,7 @@ func (c *Consumer) consume(ctx context.Context) error {
 	}
 	var workers sync.WaitGroup
 	for range atOnce {
-		workers.Go(func() { c.work(stopping, reports) })
+		workers.Go(func() { c.work(stopping, piles) })
 	}
 	select {
 	case <-ctx.Done():
@@ -144,17 +140,25 @@ func (c *Consumer) consume(ctx context.Context) error {
 	consuming.Drain() // what was fetched goes back at once
 	<-consuming.Closed()
 	workers.Wait()
+	close(piles)
+	for p := range piles {
+		p.giveBack()
+	}
 	return err
 }
 
-// work handles reports until ctx ends, the last one to its end.
-func (c *Consumer) work(ctx context.Context, reports <-chan jetstream.Msg) {
+// work handles reports until ctx ends, those that it has begun with to their end.
+func (c *Consumer) work(ctx context.Context, piles <-chan pile) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case m := <-reports:
-			c.handle(context.WithoutCancel(ctx), m)
+		case p := <-piles:
+			if ctx.Err() != nil {
+				p.giveBack()
+				return
+			}
+			c.handle(context.WithoutCancel(ctx), p.reports)
 		}
 	}
 }
@@ -172,19 +176,37 @@ func (c *Consumer) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	})
 }
 
-// handle brings one delivery to its end: acknowledged, refused for good, or to come again.
-func (c *Consumer) handle(ctx context.Context, m jetstream.Msg) {
-	meta, err := m.Metadata()
-	if err != nil {
-		c.log.Error("delivery without metadata", "subject", m.Subject(), "err", err)
+// handle brings deliveries to their ends: acknowledged, refused for good, or to come again.
+func (c *Consumer) handle(ctx context.Context, reports []jetstream.Msg) {
+	now := time.Now()
+	ends := make([]job.Ended, 0, len(reports))
+	good := make([]jetstream.Msg, 0, len(reports))
+	for _, m := range reports {
+		end, err := read(m, now)
+		if err != nil {
+			c.answer(m, err)
+			continue
+		}
+		ends, good = append(ends, end), append(good, m)
+	}
+	if len(ends) == 0 {
 		return
 	}
-	r, err := decode(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}, time.Now())
-	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, ackWait/2)
-		err = c.store(ctx, &r)
-		cancel()
-	}
+	ctx, cancel := context.WithTimeout(ctx, ackWait/2)
+	defer cancel()
+	c.o.Store.CreateEnded(ctx, ends, func(i int, err error) {
+		switch {
+		case errors.Is(err, job.ErrExists):
+			err = &refusalError{foreign, err}
+		case errors.Is(err, job.ErrTooLarge):
+			err = &refusalError{undecodable, err}
+		}
+		c.answer(good[i], err)
+	})
+}
+
+// answer tells the bus what became of a delivery.
+func (c *Consumer) answer(m jetstream.Msg, err error) {
 	switch refusal, refused := errors.AsType[*refusalError](err); {
 	case err == nil:
 		c.counts.stored.Add(1)
@@ -193,14 +215,23 @@ func (c *Consumer) handle(ctx context.Context, m jetstream.Msg) {
 		c.refuse(m, refusal)
 		err = m.TermWithReason(string(refusal.reason))
 	default:
-		pause := min(time.Second<<min(meta.NumDelivered-1, 10), lastPause)
-		c.counts.retried.Add(1)
-		c.log.Warn("scheduled result not stored yet", "jid", r.JID, "peel", r.Peel, "wait", pause, "err", err)
-		err = m.NakWithDelay(pause)
+		err = c.again(m, err)
 	}
 	if err != nil {
 		c.log.Debug("delivery not answered, it comes again", "subject", m.Subject(), "err", err)
 	}
+}
+
+// again has a delivery repeated after a pause.
+func (c *Consumer) again(m jetstream.Msg, why error) error {
+	meta, err := m.Metadata()
+	if err != nil {
+		return err
+	}
+	pause := min(time.Second<<min(meta.NumDelivered-1, 10), lastPause)
+	c.counts.retried.Add(1)
+	c.log.Warn("scheduled result not stored yet", "subject", m.Subject(), "wait", pause, "err", why)
+	return m.NakWithDelay(pause)
 }
 
 func (c *Consumer) refuse(m jetstream.Msg, e *refusalError) {
@@ -213,28 +244,4 @@ func (c *Consumer) refuse(m jetstream.Msg, e *refusalError) {
 		c.counts.undecodable.Add(1)
 	}
 	c.refusals.Warn(wire.Sender(m.Subject()), "scheduled result refused", "subject", m.Subject(), "reason", e.reason, "err", e.err)
-}
-
-// store writes the record and the return of a report, each unless it is there.
-func (c *Consumer) store(ctx context.Context, r *wire.ScheduledResult) error {
-	j, err := record(r, time.Now())
-	if err != nil {
-		return err
-	}
-	data, err := returned(r)
-	if err != nil {
-		return err
-	}
-	if err := c.o.Store.Create(ctx, j); errors.Is(err, job.ErrExists) {
-		existing, err := c.o.Store.Get(ctx, j.JID)
-		if err != nil {
-			return err
-		}
-		if !existing.Scheduled() || len(existing.Targets) != 1 || existing.Targets[0] != r.Peel {
-			return &refusalError{foreign, fmt.Errorf("job %s is not a scheduled job of %s", j.JID, r.Peel)}
-		}
-	} else if err != nil {
-		return err
-	}
-	return c.o.Store.CreateReturn(ctx, j.JID, r.Peel, data)
 }

@@ -463,3 +463,34 @@ func TestAConsumerThatWasDeletedComesBack(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatLiesReadyWhenAMasterStopsIsGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		const n = 1000
+		for range n {
+			s.report(report(nil))
+		}
+		records, err := s.js.Stream(t.Context(), "KV_jobs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent := records.CachedInfo().Config
+		silent.NoAck = true
+		if _, err := s.js.UpdateStream(t.Context(), silent); err != nil {
+			t.Fatal(err)
+		}
+		c, stop := s.consumer("m1")
+		stop()
+		if begun := c.Stats().Retried; begun == 0 || begun > n*3/4 {
+			t.Fatalf("it had begun with %d of %d reports", begun, n)
+		}
+		if _, err := s.js.UpdateStream(t.Context(), records.CachedInfo().Config); err != nil {
+			t.Fatal(err)
+		}
+		s.consumer("m2")
+		time.Sleep(5 * time.Second) // much less than until what is not answered comes again by itself
+		if left := s.pending(); left != 0 {
+			t.Errorf("%d reports wait", left)
+		}
+	})
+}
