@@ -30,6 +30,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/reclaim"
 	"github.com/seed-c01c3da5/zester/master/results"
+	"github.com/seed-c01c3da5/zester/master/share"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
@@ -290,8 +291,9 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	}
 	fleet := feed.New(nc, m.log)
 	var server *api.Server
+	guard := share.NewGuard(js, natsd.StreamJobEvents, m.log)
 	dispatcher, err := dispatch.New(dispatch.Options{
-		Conn: nc, Store: store, Owner: m.o.ID, Audit: record, Log: m.log,
+		Conn: nc, Store: store, Owner: m.o.ID, Heard: guard.Heard, Audit: record, Log: m.log,
 		Allow: func(ctx context.Context, from auth.Asker, spec *job.Spec) error {
 			return users.Allow(ctx, from, spec.Function, spec.Targets, server.Select)
 		},
@@ -303,7 +305,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
-	consumer := results.New(results.Options{JetStream: js, Store: store, Log: m.log})
+	consumer := results.New(results.Options{JetStream: js, Store: store, Heard: guard.Heard, Log: m.log})
 	server = api.NewServer(api.ServerOptions{
 		JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Authority: authority, Audit: record, Fleet: fleet,
 		Log: m.log,
@@ -319,10 +321,11 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	g.Go(func() error { return dispatcher.Run(ctx) })
 	g.Go(func() error { return scanner.Run(ctx) })
 	g.Go(func() error { return consumer.Run(ctx) })
+	g.Go(func() error { return guard.Run(ctx) })
 	g.Go(func() error { return server.Run(ctx) })
 	open(rest.Backend{
 		JetStream: js, Store: store, Tokens: tokens, Authority: authority, Audit: record, Questions: server,
-		Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet,
+		Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet, Guard: guard,
 	})
 	for _, service := range m.o.Services {
 		g.Go(func() error { return service(ctx, nc, fleet) })

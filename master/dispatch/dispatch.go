@@ -90,6 +90,8 @@ type Options struct {
 	AckWindow time.Duration
 	// Allow judges what comes over the bus; its error is [auth.ErrNotAllowed] where that is not allowed. Nil: everything is.
 	Allow func(ctx context.Context, from auth.Asker, spec *job.Spec) error
+	// Heard is told of every acknowledgement and return, its subject and size, whoever watches the job. Nil: nobody is.
+	Heard func(subject string, bytes int)
 	Audit *audit.Log   // gets what comes over the bus; nil: nothing is kept
 	Log   *slog.Logger // nil: nothing is logged
 }
@@ -129,6 +131,9 @@ func New(o Options) (*Dispatcher, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Heard == nil {
+		o.Heard = func(string, int) {}
 	}
 	d := &Dispatcher{
 		o: o, log: o.Log, refusals: wire.NewRefusals(o.Log), requests: make(chan request, acceptQueue), resumed: make(chan *job.Job),

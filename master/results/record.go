@@ -20,6 +20,7 @@ const (
 	undecodable reason = "undecodable"
 	foreign     reason = "foreign"
 	future      reason = "future"
+	surplus     reason = "surplus"
 )
 
 // refusalError is of a report that no second try would make good.

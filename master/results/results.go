@@ -9,7 +9,8 @@
 //
 // A report that cannot be used, because it cannot be read, contradicts its subject, tells times from the far future,
 // is too large or speaks of a job that is not this peel's own, is ended for good, counted by its reason and logged, once a minute for each peel;
-// it stays in the stream, where it can be looked at. Trouble with storage is never the report's fault: it is tried
+// it stays in the stream, where it can be looked at. So is one that is beyond its peel's share of a bucket that is more
+// than half full ([share.Room]): one peel cannot push out the records and returns of others. Trouble with storage is never the report's fault: it is tried
 // again, with growing pauses and without end, while other reports pass.
 package results
 
@@ -25,6 +26,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/share"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -46,7 +48,8 @@ const (
 type Options struct {
 	JetStream jetstream.JetStream
 	Store     *job.Store
-	Log       *slog.Logger // nil: nothing is logged
+	Heard     func(subject string, bytes int) // is told of every report; nil: nobody is
+	Log       *slog.Logger                    // nil: nothing is logged
 }
 
 // A Consumer is one master's share in the work. Make it with [New] and call Run once.
@@ -54,7 +57,8 @@ type Consumer struct {
 	o        Options
 	log      *slog.Logger
 	refusals *wire.Refusals
-	counts   struct{ stored, undecodable, foreign, future, retried atomic.Uint64 }
+	rooms    []*share.Room // that reports are stored in
+	counts   struct{ stored, undecodable, foreign, future, surplus, retried atomic.Uint64 }
 }
 
 // Stats are counts since the consumer was made.
@@ -63,6 +67,7 @@ type Stats struct {
 	Undecodable uint64 // reports that could not be read, were too large or contradicted their subject
 	Foreign     uint64 // reports for a job ID that is not a scheduled job of that peel
 	Future      uint64 // reports with times from the far future
+	Surplus     uint64 // reports beyond their peel's share of a crowded bucket
 	Retried     uint64 // deliveries that have to be repeated because of the bus
 }
 
@@ -71,14 +76,21 @@ func New(o Options) *Consumer {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Consumer{o: o, log: o.Log, refusals: wire.NewRefusals(o.Log)}
+	if o.Heard == nil {
+		o.Heard = func(string, int) {}
+	}
+	c := &Consumer{o: o, log: o.Log, refusals: wire.NewRefusals(o.Log)}
+	for _, bucket := range []string{"KV_jobs", "KV_job-returns"} {
+		c.rooms = append(c.rooms, share.NewRoom(o.JetStream, bucket))
+	}
+	return c
 }
 
 // Stats returns the counts.
 func (c *Consumer) Stats() Stats {
 	return Stats{
 		Stored: c.counts.stored.Load(), Undecodable: c.counts.undecodable.Load(), Foreign: c.counts.foreign.Load(),
-		Future: c.counts.future.Load(), Retried: c.counts.retried.Load(),
+		Future: c.counts.future.Load(), Surplus: c.counts.surplus.Load(), Retried: c.counts.retried.Load(),
 	}
 }
 
@@ -182,6 +194,10 @@ func (c *Consumer) handle(ctx context.Context, reports []jetstream.Msg) {
 	ends := make([]job.Ended, 0, len(reports))
 	good := make([]jetstream.Msg, 0, len(reports))
 	for _, m := range reports {
+		if err := c.admit(ctx, m); err != nil {
+			c.answer(m, err)
+			continue
+		}
 		end, err := read(m, now)
 		if err != nil {
 			c.answer(m, err)
@@ -234,12 +250,32 @@ func (c *Consumer) again(m jetstream.Msg, why error) error {
 	return m.NakWithDelay(pause)
 }
 
+// admit refuses a report for whose record or return there is no room that its peel has a right to. Where that cannot be
+// found out there is, and one that was admitted before stays so.
+func (c *Consumer) admit(ctx context.Context, m jetstream.Msg) error {
+	c.o.Heard(m.Subject(), len(m.Data()))
+	for _, room := range c.rooms {
+		if room.Within(wire.Sender(m.Subject()), len(m.Data())) {
+			continue
+		}
+		if meta, err := m.Metadata(); err != nil || meta.NumDelivered > 1 {
+			continue
+		}
+		if crowded, _ := room.Crowded(ctx); crowded {
+			return &refusalError{surplus, errors.New("the peel has used up its share of what is kept of jobs, and there is little room left")}
+		}
+	}
+	return nil
+}
+
 func (c *Consumer) refuse(m jetstream.Msg, e *refusalError) {
 	switch e.reason {
 	case foreign:
 		c.counts.foreign.Add(1)
 	case future:
 		c.counts.future.Add(1)
+	case surplus:
+		c.counts.surplus.Add(1)
 	default:
 		c.counts.undecodable.Add(1)
 	}

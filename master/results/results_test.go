@@ -494,3 +494,57 @@ func TestWhatLiesReadyWhenAMasterStopsIsGivenBack(t *testing.T) {
 		}
 	})
 }
+
+func TestAPeelThatReportsWithoutEndPushesOutNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		for _, name := range []string{"KV_jobs", "KV_job-returns"} {
+			stream, err := s.js.Stream(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := stream.CachedInfo().Config
+			config.MaxBytes = 1 << 20
+			if _, err := s.js.UpdateStream(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, _ := s.consumer("m1")
+		var jids []wire.JID
+		good := func() {
+			r := report(nil)
+			s.report(r)
+			jids = append(jids, r.JID)
+		}
+		for range 20 {
+			good()
+		}
+		mad := s.bus.Conn(t, auth.RolePeel, "mad")
+		const n = 640 // of 10 kB: a hundred times the sixteenth of a bucket
+		for i := range n {
+			r := report(func(r *wire.ScheduledResult) {
+				r.Peel, r.Args = "mad", map[string]any{"command": strings.Repeat("x", 10<<10)}
+			})
+			s.publish(mad, wire.ScheduledOf(r.JID, "mad"), r)
+			if i%10 == 9 {
+				time.Sleep(time.Second)
+			}
+			if len(jids) < 40 {
+				good()
+			}
+		}
+		time.Sleep(2 * time.Second)
+		good()
+		for i, jid := range jids {
+			if j, ret := s.find(jid); j == nil || ret == nil {
+				t.Fatalf("of report %d the record is %v, the return %v; %+v", i, j, ret, c.Stats())
+			}
+		}
+		st := c.Stats()
+		if st.Surplus < n*4/5 || st.Stored+st.Surplus != uint64(n+len(jids)) || st.Retried != 0 || s.pending() != 0 {
+			t.Errorf("%+v, %d pending", st, s.pending())
+		}
+		if said := s.said.String(); strings.Count(said, "\n") > 2 || !strings.Contains(said, "reason=surplus") {
+			t.Errorf("logged %.2000s", said)
+		}
+	})
+}

@@ -61,6 +61,9 @@ func ReturnOf(jid JID, peel string) string { return jobSubject(jid, "return."+pe
 // ScheduledOf is where a peel reports a run of its own schedule.
 func ScheduledOf(jid JID, peel string) string { return jobSubject(jid, "schedule."+peel) }
 
+// SaidBy is all that a peel says about jobs.
+func SaidBy(peel string) string { return "zester.job.*.*." + peel }
+
 // DispatchOf and StatusOf are where masters record the life of a job.
 func DispatchOf(jid JID) string { return jobSubject(jid, "dispatch") }
 

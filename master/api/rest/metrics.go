@@ -17,6 +17,7 @@ var (
 	resultsTotal = describe("schedule_results_total", "Reports of scheduled runs, by what became of them.", "result")
 	factsRefused = describe("facts_refused_total", "Facts of peels that were not taken, because they are beyond the limits, unreadable or speak for another.")
 	dropped      = describe("replies_dropped_total", "Acks and returns that this master did not count, by why.", "reason")
+	surplus      = describe("surplus_removed_total", "How often this master removed what a peel had put into a crowded stream beyond its share.")
 	busUp        = describe("bus_connected", "Whether the connection to the bus stands.")
 	busReconnect = describe("bus_reconnects_total", "How often the connection to the bus was made again.")
 	busMessages  = describe("bus_messages_total", "Messages on the connection to the bus.", "direction")
@@ -45,7 +46,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count(reclaims, c.b.Scanner.Reclaimed())
 	r := c.b.Results.Stats()
 	for result, n := range map[string]uint64{
-		"stored": r.Stored, "undecodable": r.Undecodable, "foreign": r.Foreign, "future": r.Future, "retried": r.Retried,
+		"stored": r.Stored, "undecodable": r.Undecodable, "foreign": r.Foreign, "future": r.Future, "surplus": r.Surplus, "retried": r.Retried,
 	} {
 		count(resultsTotal, n, result)
 	}
@@ -55,6 +56,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	} {
 		count(dropped, n, reason)
 	}
+	count(surplus, c.b.Guard.Removed())
 	nc := c.b.JetStream.Conn()
 	up := 0.0
 	if nc.Status() == nats.CONNECTED {

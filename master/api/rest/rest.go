@@ -35,6 +35,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/reclaim"
 	"github.com/seed-c01c3da5/zester/master/results"
+	"github.com/seed-c01c3da5/zester/master/share"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
@@ -71,6 +72,7 @@ type Backend struct {
 	Results    *results.Consumer
 	Scanner    *reclaim.Scanner
 	Fleet      *feed.Feed
+	Guard      *share.Guard
 }
 
 // A Server answers over HTTP. Make it with [New] and call Run once. Until Open is called it only says that it is alive.
