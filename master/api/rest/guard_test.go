@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/api/rest"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -49,7 +50,76 @@ var (
 		{"GET", "/api/v1/jobs/{jid}/events", []auth.Scope{read, run}, nil},
 		{"POST", "/api/v1/jobs/{jid}/cancel", []auth.Scope{run}, nil},
 	}
+	// open are the routes for which no token is asked. Who enrolls and who sends a hook are judged by something else.
+	open = []route{
+		{"GET", "/api/v1/openapi.json", nil, nil},
+		{"GET", "/healthz", nil, nil},
+		{"GET", "/readyz", nil, nil},
+		{"POST", "/api/v1/enroll", nil, object{}},
+		{"", "/hooks/{name}", nil, nil},
+	}
 )
+
+// pattern is how the route is entered in a mux.
+func (r route) pattern() string {
+	path, _, _ := strings.Cut(r.path, "?")
+	return strings.TrimSpace(r.method + " " + path)
+}
+
+// TestEveryRouteIsDecided has no route come without a decision who may use it, which the deny matrix tries.
+func TestEveryRouteIsDecided(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		server, err := rest.New(rest.Options{Listen: "127.0.0.1:0", Hooks: http.NotFoundHandler()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		decided := map[string]bool{}
+		for _, r := range slices.Concat(everyRoute, open) {
+			decided[r.pattern()] = true
+		}
+		there := map[string]bool{}
+		for _, pattern := range server.Patterns(s.backend) {
+			there[pattern] = true
+			if !decided[pattern] {
+				t.Errorf("there is a route %s, and nobody has decided who may use it", pattern)
+			}
+		}
+		for pattern := range decided {
+			if !there[pattern] {
+				t.Errorf("it is decided who may use the route %s, which is not there", pattern)
+			}
+		}
+		// What is in the document only is a route, too.
+		for path, operations := range s.document().Paths {
+			for method := range operations {
+				if pattern := strings.ToUpper(method) + " " + path; !there[pattern] {
+					t.Errorf("the document tells of %s, which is not there", pattern)
+				}
+			}
+		}
+	})
+}
+
+func TestOpenRoutesTellNothingAndNeedNoToken(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		admin := s.admin()
+		s.peel("web-01", target.Facts{"role": "secret-role"}, nil)
+		for _, r := range open {
+			if r.method == "" {
+				continue // of the webhooks' own handler
+			}
+			for _, token := range []string{"", "zester.nobody.guess", admin} {
+				a := s.ask(token, r.method, r.path, r.body)
+				if a.status == 401 || a.status == 403 || a.status == 429 {
+					t.Errorf("%s is refused with %d", r.pattern(), a.status)
+				}
+				if text := string(a.body); strings.Contains(text, "web-01") || strings.Contains(text, "secret-role") {
+					t.Errorf("%s tells %s", r.pattern(), text)
+				}
+			}
+		}
+	})
+}
 
 // TestDenyMatrix tries each scope on each route, on jobs of others and on those that the token made.
 func TestDenyMatrix(t *testing.T) {

@@ -28,21 +28,26 @@ type routes struct {
 }
 
 func (s *Server) open(b Backend) http.Handler {
-	r := &routes{Backend: b, s: s, guard: newGuard(b.Tokens, s.log), streams: newCounter(maxStreams, streamsEach)}
 	mux := http.NewServeMux()
+	s.enter(b, mux)
+	return described(mux)
+}
+
+// enter gives mux all that there is.
+func (s *Server) enter(b Backend, mux humago.Mux) {
+	r := &routes{Backend: b, s: s, guard: newGuard(b.Tokens, s.log), streams: newCounter(maxStreams, streamsEach)}
 	doc := r.register(mux)
 	mux.HandleFunc("GET "+base+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		_, _ = w.Write(doc)
 	})
 	if s.o.Hooks != nil {
-		mux.Handle("/hooks/{name}", s.o.Hooks)
+		mux.HandleFunc("/hooks/{name}", s.o.Hooks.ServeHTTP)
 	}
 	mux.HandleFunc("POST "+base+"/enroll", r.enroll())
 	mux.HandleFunc("GET /healthz", alive)
-	mux.Handle("GET /readyz", newReadiness(b))
-	mux.Handle("GET /metrics", r.guard.protect(auth.ScopeRead, metrics(b)))
-	return described(mux)
+	mux.HandleFunc("GET /readyz", newReadiness(b).ServeHTTP)
+	mux.HandleFunc("GET /metrics", r.guard.protect(auth.ScopeRead, metrics(b)).ServeHTTP)
 }
 
 // described answers what the mux has no route for as a problem.
@@ -77,7 +82,7 @@ func (r *refusal) WriteHeader(status int)         { r.status = status }
 func (r *refusal) Write(data []byte) (int, error) { return len(data), nil }
 
 // register enters the operations and returns the document about them.
-func (r *routes) register(mux *http.ServeMux) []byte {
+func (r *routes) register(mux humago.Mux) []byte {
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",

@@ -1,0 +1,18 @@
+package rest
+
+import "net/http"
+
+// Patterns are those of all routes of a server.
+func (s *Server) Patterns(b Backend) []string {
+	var n noted
+	s.enter(b, &n)
+	return n
+}
+
+type noted []string
+
+func (n *noted) HandleFunc(pattern string, _ func(http.ResponseWriter, *http.Request)) {
+	*n = append(*n, pattern)
+}
+
+func (n *noted) ServeHTTP(http.ResponseWriter, *http.Request) {}
