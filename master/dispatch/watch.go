@@ -100,27 +100,24 @@ func (w *watch) appeared(sender string) {
 	w.tally.signal()
 }
 
-// wakeAt is when there is something to do, at the latest.
-func (w *watch) wakeAt() time.Time {
-	var first time.Time
-	times := append(w.times(), w.patience, w.replayAt)
+// wakeAt is when there is something to do, at the latest. It is asked after every return, so it allocates nothing.
+func (w *watch) wakeAt() (first time.Time) {
+	first = sooner(w.patience, w.replayAt)
 	if !w.stopped {
-		times = append(times, w.stopAt)
+		first = sooner(first, w.stopAt)
 	}
-	for _, at := range times {
-		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
-			first = at
-		}
+	for _, v := range w.waves {
+		first = sooner(first, sooner(v.until, v.at))
 	}
 	return first
 }
 
-func (w *watch) times() []time.Time {
-	times := make([]time.Time, 0, 2*len(w.waves)+3)
-	for _, v := range w.waves {
-		times = append(times, v.until, v.at)
+// sooner is the earlier of two times; zero means never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
-	return times
+	return a
 }
 
 // watch sees a job through to its end, or lets go of it when ctx ends.

@@ -53,7 +53,8 @@ func (s *Store) ask(ctx context.Context, stream string, subjects []string, found
 	}
 	nc := s.js.Conn()
 	inbox := nc.NewInbox()
-	sub, err := nc.SubscribeSync(inbox)
+	answers := make(chan *nats.Msg, len(subjects)+1) // one for each, and one that says that there are no more
+	sub, err := nc.ChanSubscribe(inbox, answers)
 	if err != nil {
 		return false, err
 	}
@@ -61,10 +62,22 @@ func (s *Store) ask(ctx context.Context, stream string, subjects []string, found
 	if err := nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, question); err != nil {
 		return false, err
 	}
+	return gather(ctx, answers, found)
+}
+
+// gather puts answers into found until the server says that it has given all, and whether there is more to ask for.
+func gather(ctx context.Context, answers <-chan *nats.Msg, found map[string]message) (more bool, err error) {
+	silence := time.NewTimer(answerWait)
+	defer silence.Stop()
 	for {
-		msg, err := next(ctx, sub)
-		if err != nil {
-			return false, err
+		var msg *nats.Msg
+		select {
+		case msg = <-answers:
+			silence.Reset(answerWait)
+		case <-silence.C:
+			return false, nats.ErrTimeout
+		case <-ctx.Done():
+			return false, ctx.Err()
 		}
 		// A peel may have put any header into what it said. What the server adds comes behind.
 		if subject := lastOf(msg.Header, "Nats-Subject"); subject != "" {
@@ -88,12 +101,6 @@ func (s *Store) ask(ctx context.Context, stream string, subjects []string, found
 			return false, fmt.Errorf("the bus answers %s %s", status, msg.Header.Get("Description"))
 		}
 	}
-}
-
-func next(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
-	return sub.NextMsgWithContext(ctx)
 }
 
 // sent are the headers with which a message was sent: without what the server adds to an answer.

@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -163,6 +164,25 @@ func TestHeadersOfOnePeelHideNoOther(t *testing.T) {
 			if all[id].State != want {
 				t.Errorf("%s is %s, want %s", id, all[id].State, want)
 			}
+		}
+	})
+}
+
+func TestReadingFewRowsTakesLittleMemory(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		j := claim("a")
+		j.Status, j.Published, j.Sent = job.Running, 1, time.Now()
+		create(t, s, j)
+		rows(t, s, j.JID)
+		const times = 20
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range times {
+			rows(t, s, j.JID)
+		}
+		runtime.ReadMemStats(&after)
+		if each := (after.TotalAlloc - before.TotalAlloc) / times; each > 256<<10 {
+			t.Errorf("reading one row takes %d KiB", each>>10)
 		}
 	})
 }

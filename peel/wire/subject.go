@@ -92,15 +92,16 @@ func Sender(subject string) string { return subject[strings.LastIndexByte(subjec
 
 // JobSubject takes a subject zester.job.<jid>.… apart. The error names the subject and is of a forged or foreign message.
 func JobSubject(subject string) (jid JID, sender string, err error) {
-	tokens := strings.Split(subject, ".")
-	if len(tokens) < 4 || tokens[0] != "zester" || tokens[1] != "job" {
+	rest, ours := strings.CutPrefix(subject, "zester.job.")
+	token, said, more := strings.Cut(rest, ".")
+	if !ours || !more {
 		return "", "", fmt.Errorf("cannot read %s: not a subject of a job", subject)
 	}
-	jid, err = ParseJID(tokens[2])
+	jid, err = ParseJID(token)
 	if err != nil {
 		return "", "", fmt.Errorf("cannot read %s: %w", subject, err)
 	}
-	return jid, tokens[len(tokens)-1], nil
+	return jid, Sender(said), nil
 }
 
 // CheckSender returns [ErrForged] unless peel is the sender of the subject.
