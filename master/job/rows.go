@@ -47,9 +47,11 @@ type RowsPage struct {
 }
 
 const (
-	rowsInPage = 256
-	pageBytes  = 448 << 10 // of returns in a page that has more than one
+	rowsInPage = 1024      // a record of thousands of targets is read for each page
+	pageBytes  = 448 << 10 // of a page that has more than one row
+	rowBytes   = 64        // of a row, beside its peel's ID and return
 	leastBatch = 16        // rows that are read at first: their returns may be large
+	mostBatch  = 256       // that are read at a time, as the next may be larger
 )
 
 // Rows reads the targets of a job that follow after, with what they returned: a bounded number of them and of bytes,
@@ -68,14 +70,14 @@ func (s *Store) Rows(ctx context.Context, jid wire.JID, after target.PeelID) (*R
 		rest = rest[i:]
 	}
 	bytes := 0
-	for batch := leastBatch; len(rest) > 0; batch = min(4*batch, rowsInPage) {
+	for batch := leastBatch; len(rest) > 0; batch = min(4*batch, mostBatch, fitting(len(page.Rows), bytes)) {
 		ids := rest[:min(batch, len(rest))]
 		rows, err := s.readRows(ctx, j, ids)
 		if err != nil {
 			return nil, err
 		}
 		for _, row := range rows {
-			if bytes += row.size; len(page.Rows) == rowsInPage || len(page.Rows) > 0 && bytes > pageBytes {
+			if bytes += rowBytes + len(row.Peel) + row.size; len(page.Rows) == rowsInPage || len(page.Rows) > 0 && bytes > pageBytes {
 				page.More = true
 				return page, nil
 			}
@@ -84,6 +86,11 @@ func (s *Store) Rows(ctx context.Context, jid wire.JID, after target.PeelID) (*R
 		rest = rest[len(ids):]
 	}
 	return page, nil
+}
+
+// fitting is how many rows are to be read to see a page to its end, if they are as large as those that it has.
+func fitting(rows, bytes int) int {
+	return 1 + min(rowsInPage-rows, (pageBytes-bytes)*rows/bytes)
 }
 
 // sizedRow is a row with the bytes of its return.
