@@ -293,10 +293,7 @@ func TestTheCIRecipesKeepOneComment(t *testing.T) {
 			t.Skipf("%s is not installed", tool)
 		}
 	}
-	bin := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./zester").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := programs(t)
 	const health = "schedule:\n  health: {module: test.ping, interval: 2m, splay: 10s}\n"
 	for kind := range forges {
 		t.Run(kind, func(t *testing.T) {

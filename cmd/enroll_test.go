@@ -17,20 +17,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master"
 )
 
-// build makes the named commands and returns the folder with them.
-func build(t *testing.T, commands ...string) string {
-	t.Helper()
-	dir := t.TempDir() + "/"
-	args := []string{"build", "-o", dir}
-	for _, c := range commands {
-		args = append(args, "./"+c)
-	}
-	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return dir
-}
-
 // startMaster runs a master in this process until stop is called.
 func startMaster(t *testing.T, o master.Options) (stop func()) {
 	t.Helper()
@@ -161,7 +147,7 @@ func TestAHostJoinsByATokenAloneAndIsRevoked(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs two commands")
 	}
-	bin := build(t, "zester", "zester-peel")
+	bin := programs(t)
 	dir := t.TempDir()
 	bus, web := freePort(t), freePort(t)
 	port, err := strconv.Atoi(bus)
@@ -214,7 +200,7 @@ func TestAHostJoinsByATokenAloneAndIsRevoked(t *testing.T) {
 	if out := z.must("enroll", "list", "-o", "json"); !strings.Contains(out, `"state":"accepted"`) && !strings.Contains(out, `"state": "accepted"`) {
 		t.Errorf("the list says %s", out)
 	}
-	z.must("enroll", "revoke", "web-01")
+	z.until("peel web-01 is revoked", "enroll", "revoke", "web-01") // the keys were made anew a moment ago
 	peel.await(`bus is away`)
 	peel.await(`authorization violation`)
 	if out, err := z.run("web-01", "test.ping", "--timeout", "2s"); err == nil {

@@ -10,7 +10,6 @@ import (
 	"math/big"
 	"net"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -96,10 +95,7 @@ func TestAServerElsewhereServesTheFleet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs four commands")
 	}
-	bin := build(t, "zester", "zester-master", "zester-peel")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := programs(t)
 	dir := t.TempDir()
 	bus, web := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
 	z := cli{t, bin + "zester", []string{"ZESTER_DATA_DIR=" + dir + "/master"}}

@@ -26,6 +26,7 @@ func TestTheProgramsSectionRunsAsPrinted(t *testing.T) {
 	_, section, _ := strings.Cut(string(readme), "\n## Programs\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var script strings.Builder
+	script.WriteString(goBuild(t))
 	script.WriteString("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n") // else what was started outlives a step that failed
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {
 		script.WriteString(block[1])

@@ -24,6 +24,7 @@ func TestTheTourRunsAsPrinted(t *testing.T) {
 	_, tour, _ := strings.Cut(string(readme), "\n## Five minutes\n")
 	tour, _, _ = strings.Cut(tour, "\n## ")
 	var script strings.Builder
+	script.WriteString(goBuild(t))
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(tour, -1) {
 		script.WriteString(block[1])
 	}

@@ -83,7 +83,8 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 func programs(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir+"/", "../../zester-peel").CombinedOutput(); err != nil {
+	// What go run has linked stays in the build cache, from which tests of other packages have it as well.
+	if out, err := exec.Command("go", "run", "-exec", "cp", "../../zester-peel", dir+"/zester-peel").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return dir
