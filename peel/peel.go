@@ -122,6 +122,7 @@ func (p *Peel) path(name string) string { return filepath.Join(p.o.DataDir, name
 // bounded time, and what they report is stored if it cannot be sent. Run can be called once.
 func (p *Peel) Run(ctx context.Context) error {
 	err := p.run(ctx)
+	p.outbox.Close()
 	return errors.Join(err, p.fence.Close())
 }
 

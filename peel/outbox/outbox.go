@@ -10,21 +10,23 @@
 // [Outbox.Dropped] and logged; so is a message that the bus will never take ([ErrRefused]) or the disk gives back
 // damaged.
 //
-// Each message is a file of its own in one directory, written under another name, flushed and renamed. Damage to a
-// file loses one message, and a write that a crash cut short leaves a name that Open sweeps away.
+// # Files
+//
+// Messages are records that follow each other in a file, until it is full and the next begins. What several callers
+// put at once is written together and flushed once. A message that has left the outbox is marked in its place, which
+// needs no room on a full disk, and a file goes when nothing in it waits; only the oldest file has anything else, so the
+// files are little larger than what waits. Damage loses the messages that it hits, which are counted and logged: every
+// record has checksums of its own. What cannot be read at the end of a file is taken for a write that a crash cut short,
+// whose put has not returned, and is logged.
 package outbox
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -32,7 +34,7 @@ import (
 const (
 	// MaxItems is how many messages an outbox holds.
 	MaxItems = 10_000
-	// MaxBytes is how much room they take at most, in bytes.
+	// MaxBytes is how long their records are at most, in bytes.
 	MaxBytes = 64 << 20
 
 	firstWait = time.Second
@@ -54,55 +56,88 @@ type Item struct {
 
 // An Outbox is safe for concurrent use. Make it with [Open].
 type Outbox struct {
-	dir    string
 	log    *slog.Logger
 	filled chan struct{} // one slot: something was put
 	kicked chan struct{} // one slot: try now
 
+	disk  sync.Mutex // taken before mu
+	files files
+
 	mu      sync.Mutex
-	waiting []entry // oldest first
-	bytes   int64   // of waiting and of what is being written
-	writing int     // puts that have their room and are not yet in waiting
-	last    uint64  // number of the newest entry
+	waiting []*entry // oldest first
+	bytes   int64    // of waiting and of what is being written
+	writing int      // puts that have their room and are not yet in waiting
+	next    *batch   // of puts that are written next; nil: none
 	dropped uint64
-	fresh   map[uint64]Item // newest messages by number, at most [freshBytes] of payload, that need not be read again
-	held    int             // bytes of payload in fresh
+	held    int // bytes of payload in the items of waiting, at most [freshBytes]
 }
 
-// An entry is a file of the directory.
+// An entry is a message.
 type entry struct {
-	number uint64
-	size   int64
+	segment *segment
+	place
+	item *Item // nil: it is read again
+}
+
+// A batch is written and flushed together, by the first who put something into it.
+type batch struct {
+	entries []*entry
+	records [][]byte
+	done    chan struct{} // closed when err is set
+	err     error
 }
 
 // Open reads the directory, which is made with mode 0700 if it does not exist. Only one process may use it at a time.
 func Open(dir string, log *slog.Logger) (*Outbox, error) {
-	o := &Outbox{dir: dir, log: log, filled: make(chan struct{}, 1), kicked: make(chan struct{}, 1), fresh: map[uint64]Item{}}
+	o := &Outbox{log: log, filled: make(chan struct{}, 1), kicked: make(chan struct{}, 1), files: files{dir: dir}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot open the outbox: %w", err)
 	}
-	files, err := os.ReadDir(dir)
+	names, err := os.ReadDir(dir) // in their order, which is that of the numbers
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the outbox: %w", err)
 	}
-	for _, f := range files { // in the order of their names, which is that of the numbers
-		if strings.HasSuffix(f.Name(), unfinished) {
-			_ = os.Remove(filepath.Join(dir, f.Name())) // it is swept again next time
-			continue
+	for _, f := range names {
+		if s, ok := segmentOf(f.Name()); ok {
+			if err := o.load(s); err != nil {
+				return nil, fmt.Errorf("cannot open the outbox: %w", err)
+			}
 		}
-		number, ok := numberOf(f.Name())
-		if !ok {
-			continue
-		}
-		info, err := f.Info()
-		if err != nil {
-			return nil, fmt.Errorf("cannot open the outbox: %w", err)
-		}
-		o.waiting = append(o.waiting, entry{number, info.Size()})
-		o.bytes += info.Size()
-		o.last = number
 	}
 	return o, nil
+}
+
+// load takes in what waits in a segment, which is removed if that is nothing.
+func (o *Outbox) load(s *segment) error {
+	path := o.files.path(s)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	o.files.last = s.number
+	c := s.salt.parse(data)
+	if c.gaps > 0 {
+		o.dropped += uint64(c.gaps)
+		o.log.Warn("messages dropped", "at_least", c.gaps, "file", path, "err", errDamaged)
+	}
+	if c.tail > 0 {
+		o.log.Warn("end of the outbox cut, a write was interrupted", "file", path, "bytes", c.tail)
+	}
+	for _, p := range c.waiting {
+		o.waiting = append(o.waiting, &entry{segment: s, place: p})
+		o.bytes += p.size
+	}
+	if s.left = len(c.waiting); s.left == 0 {
+		_ = os.Remove(path) // it is tried again next time
+	}
+	return nil
+}
+
+// Close releases the file that is written. Nothing is put or sent afterwards.
+func (o *Outbox) Close() {
+	o.disk.Lock()
+	defer o.disk.Unlock()
+	o.files.leave()
 }
 
 // Len is how many messages wait.
@@ -122,28 +157,15 @@ func (o *Outbox) Dropped() uint64 {
 // Put stores a message and returns when it is on the disk. Message ID and subject must be free of blanks and line
 // breaks, and the payload must not be changed afterwards. After an error the message is not in the outbox.
 func (o *Outbox) Put(msgID, subject string, payload []byte) error {
-	item := Item{msgID, subject, payload}
-	data, err := encode(item)
-	if err == nil && len(data) > MaxBytes {
-		err = fmt.Errorf("%d bytes, the limit is %d", len(data), MaxBytes)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot store message %q: %w", msgID, err)
-	}
-	e, full := o.reserve(int64(len(data)))
-	for _, old := range full {
-		o.giveUp(old, errors.New("the outbox is full"))
-	}
-	err = o.write(e, data)
-	o.mu.Lock()
-	o.writing--
+	item := &Item{msgID, subject, payload}
+	record, err := encode(*item)
 	if err == nil {
-		o.waiting = append(o.waiting, e)
-		o.hold(e, item)
-	} else {
-		o.bytes -= e.size
+		e := &entry{place: place{size: int64(len(record))}, item: item}
+		for _, old := range o.reserve(e.size) {
+			o.giveUp(old, errors.New("the outbox is full"))
+		}
+		err = o.write(e, record)
 	}
-	o.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("cannot store message %q: %w", msgID, err)
 	}
@@ -151,52 +173,91 @@ func (o *Outbox) Put(msgID, subject string, payload []byte) error {
 	return nil
 }
 
-// reserve makes room for an entry and returns the entries that had to leave for it.
-func (o *Outbox) reserve(size int64) (e entry, full []entry) {
+// reserve makes room for a record and returns the entries that had to leave for it.
+func (o *Outbox) reserve(size int64) (full []*entry) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.last++
 	o.writing++
 	o.bytes += size
 	for len(o.waiting) > 0 && (o.bytes > MaxBytes || len(o.waiting)+o.writing > MaxItems) {
 		full = append(full, o.waiting[0])
 		o.take(o.waiting[0])
 	}
-	return entry{o.last, size}, full
+	return full
+}
+
+// write returns when an entry waits, or could not be stored.
+func (o *Outbox) write(e *entry, record []byte) error {
+	o.mu.Lock()
+	b, first := o.next, o.next == nil
+	if first {
+		b = &batch{done: make(chan struct{})}
+		o.next = b
+	}
+	b.entries, b.records = append(b.entries, e), append(b.records, record)
+	o.mu.Unlock()
+	if first {
+		o.commit(b)
+	}
+	<-b.done
+	return b.err
+}
+
+// commit writes a batch when what is being written is on the disk, until when others may join it.
+func (o *Outbox) commit(b *batch) {
+	o.disk.Lock()
+	defer o.disk.Unlock()
+	o.mu.Lock()
+	o.next = nil
+	o.mu.Unlock()
+	segment, places, err := o.files.append(b.records)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, e := range b.entries {
+		o.writing--
+		if err != nil {
+			o.bytes -= e.size
+			continue
+		}
+		e.segment, e.place = segment, places[i]
+		segment.left++
+		o.waiting = append(o.waiting, e)
+		o.hold(e)
+	}
+	b.err = err
+	close(b.done)
 }
 
 // take removes an entry from the list and reports whether it was there. o.mu is held.
-func (o *Outbox) take(e entry) bool {
-	i := slices.Index(o.waiting, e)
-	if i < 0 {
+func (o *Outbox) take(e *entry) bool {
+	if len(o.waiting) == 0 || o.waiting[0] != e { // only the oldest is ever taken: this one is gone
 		return false
 	}
-	o.waiting = slices.Delete(o.waiting, i, i+1)
+	o.waiting[0] = nil
+	o.waiting = o.waiting[1:]
 	o.bytes -= e.size
-	if item, ok := o.fresh[e.number]; ok {
-		delete(o.fresh, e.number)
-		o.held -= len(item.Payload)
+	e.segment.left--
+	if e.item != nil {
+		o.held -= len(e.item.Payload)
 	}
 	return true
 }
 
-// hold keeps a message in memory if there is room. o.mu is held.
-func (o *Outbox) hold(e entry, item Item) {
-	if o.held+len(item.Payload) <= freshBytes {
-		o.fresh[e.number] = item
-		o.held += len(item.Payload)
+// hold lets an entry keep its message in memory if there is room. o.mu is held.
+func (o *Outbox) hold(e *entry) {
+	if o.held+len(e.item.Payload) > freshBytes {
+		e.item = nil
+		return
 	}
+	o.held += len(e.item.Payload)
 }
 
 // item is the message of an entry, from the disk if it is not in memory.
-func (o *Outbox) item(e entry) (Item, error) {
-	o.mu.Lock()
-	item, ok := o.fresh[e.number]
-	o.mu.Unlock()
-	if ok {
-		return item, nil
+func (o *Outbox) item(e *entry) (Item, error) {
+	if e.item != nil {
+		return *e.item, nil
 	}
-	return o.read(e)
+	return o.files.read(e.segment, e.place)
 }
 
 // Kick ends the wait after a failure: the bus is back.
@@ -215,8 +276,8 @@ func signal(c chan struct{}) {
 func (o *Outbox) Run(ctx context.Context, publish func(context.Context, Item) error) error {
 	failures := 0
 	for ctx.Err() == nil {
-		e, ok := o.oldest()
-		if !ok {
+		e := o.oldest()
+		if e == nil {
 			select {
 			case <-ctx.Done():
 			case <-o.filled:
@@ -241,17 +302,18 @@ func (o *Outbox) Run(ctx context.Context, publish func(context.Context, Item) er
 	return ctx.Err()
 }
 
-func (o *Outbox) oldest() (entry, bool) {
+// oldest is nil if nothing waits.
+func (o *Outbox) oldest() *entry {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.waiting) == 0 {
-		return entry{}, false
+		return nil
 	}
-	return o.waiting[0], true
+	return o.waiting[0]
 }
 
 // send tries one entry. An error means that it waits; else it has left the outbox.
-func (o *Outbox) send(ctx context.Context, e entry, publish func(context.Context, Item) error) error {
+func (o *Outbox) send(ctx context.Context, e *entry, publish func(context.Context, Item) error) error {
 	item, err := o.item(e)
 	if err != nil {
 		o.leave(e, err)
@@ -266,7 +328,7 @@ func (o *Outbox) send(ctx context.Context, e entry, publish func(context.Context
 }
 
 // leave takes an entry out: sent, or given up because of err. One that was dropped while it was sent is gone already.
-func (o *Outbox) leave(e entry, err error) {
+func (o *Outbox) leave(e *entry, err error) {
 	o.mu.Lock()
 	there := o.take(e)
 	o.mu.Unlock()
@@ -279,18 +341,24 @@ func (o *Outbox) leave(e entry, err error) {
 }
 
 // giveUp drops an entry that is no longer in the list.
-func (o *Outbox) giveUp(e entry, why error) {
+func (o *Outbox) giveUp(e *entry, why error) {
 	o.mu.Lock()
 	o.dropped++
 	o.mu.Unlock()
-	item, _ := o.read(e) // for its name in the log
+	item, _ := o.item(e) // for its name in the log
 	o.log.Warn("message dropped", "msg", item.MsgID, "subject", item.Subject, "err", why)
 	o.remove(e)
 }
 
-// remove deletes the file. One that stays is sent again after a restart and recognised by its message ID.
-func (o *Outbox) remove(e entry) {
-	if err := os.Remove(o.path(e)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// remove says on the disk that an entry has left the list. One of which that cannot be said is sent again after a
+// restart and recognised by its message ID.
+func (o *Outbox) remove(e *entry) {
+	o.disk.Lock()
+	defer o.disk.Unlock()
+	o.mu.Lock()
+	left := e.segment.left
+	o.mu.Unlock()
+	if err := o.files.discharge(e.segment, e.place, left == 0); err != nil {
 		o.log.Warn("message stays on the disk", "err", err)
 	}
 }

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -186,69 +185,16 @@ func TestARefusedMessageHoldsNobodyBack(t *testing.T) {
 	}
 }
 
-func TestDamageLosesOneMessageAndSaysSo(t *testing.T) {
-	for name, damage := range map[string]func([]byte) []byte{
-		"a flipped bit": func(b []byte) []byte { b[len(b)-1] ^= 1; return b },
-		"cut short":     func(b []byte) []byte { return b[:len(b)-1] },
-		"empty":         func([]byte) []byte { return nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			o := open(t, dir)
-			for _, id := range []string{"a", "b", "c"} {
-				put(t, o, id)
-			}
-			file := o.path(o.waiting[1])
-			data, err := os.ReadFile(file)
-			if err == nil {
-				err = os.WriteFile(file, damage(data), 0o600)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			var log bytes.Buffer
-			o, err = Open(dir, slog.New(slog.NewTextHandler(&log, nil)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := drained(t, o); !slices.Equal(got, []string{"a", "c"}) || o.Dropped() != 1 {
-				t.Errorf("sent %v, dropped %d", got, o.Dropped())
-			}
-			if !strings.Contains(log.String(), "the file is damaged") {
-				t.Errorf("log: %s", log.String())
-			}
-		})
-	}
-}
-
-func TestWhatACrashLeavesIsSweptAway(t *testing.T) {
-	dir := t.TempDir()
-	put(t, open(t, dir), "a")
-	for _, name := range []string{"00000000000000000002.new", "README", "7"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	o := open(t, dir)
-	if got := drained(t, o); !slices.Equal(got, []string{"a"}) || o.Dropped() != 0 {
-		t.Errorf("sent %v, dropped %d", got, o.Dropped())
-	}
-	if _, err := os.Stat(filepath.Join(dir, "00000000000000000002.new")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("an unfinished file is still there: %v", err)
-	}
-}
-
 func TestAFullOutboxDropsTheOldest(t *testing.T) {
 	t.Run("by number", func(t *testing.T) {
 		dir := t.TempDir()
+		s := &segment{number: 1, salt: 7}
+		var data []byte
 		for n := range MaxItems {
-			data, err := encode(Item{MsgID: strconv.Itoa(n), Subject: "subject." + strconv.Itoa(n), Payload: []byte("payload " + strconv.Itoa(n))})
-			if err == nil {
-				err = os.WriteFile((&Outbox{dir: dir}).path(entry{number: uint64(n + 1)}), data, 0o600)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			data = append(data, recordOf(t, s.salt, strconv.Itoa(n))...)
+		}
+		if err := os.WriteFile(filepath.Join(dir, s.name()), data, 0o600); err != nil {
+			t.Fatal(err)
 		}
 		o := open(t, dir)
 		put(t, o, "x")
@@ -262,15 +208,19 @@ func TestAFullOutboxDropsTheOldest(t *testing.T) {
 		}
 	})
 	t.Run("by size", func(t *testing.T) {
-		o := open(t, t.TempDir())
+		dir := t.TempDir()
+		o := open(t, dir)
 		big := make([]byte, 20<<20)
 		for n := range 4 {
 			if err := o.Put(strconv.Itoa(n), "s", big); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if o.Len() != 3 || o.Dropped() != 1 || o.waiting[0].number != 2 {
-			t.Errorf("%d, dropped %d: %v", o.Len(), o.Dropped(), o.waiting)
+		if item, err := o.item(o.oldest()); o.Len() != 3 || o.Dropped() != 1 || err != nil || item.MsgID != "1" {
+			t.Errorf("%d, dropped %d: %v, %v", o.Len(), o.Dropped(), item.MsgID, err)
+		}
+		if room := sizeOf(t, dir); room > MaxBytes {
+			t.Errorf("the files have %d bytes", room)
 		}
 	})
 }
@@ -336,40 +286,6 @@ func TestPutsAtOnceAreAllStored(t *testing.T) {
 	}
 }
 
-func FuzzDecode(f *testing.F) {
-	data, err := encode(Item{"id", "zester.job.x.return.y", []byte("payload\nof two lines")})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(data)
-	f.Add([]byte("00000000"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		item, err := decode(data)
-		if err != nil {
-			return
-		}
-		again, err := encode(item)
-		if err != nil || !bytes.Equal(again, data) {
-			t.Errorf("%q became %q, %v", data, again, err)
-		}
-	})
-}
-
-func FuzzEncode(f *testing.F) {
-	f.Add("id", "subject", []byte("payload\n"))
-	f.Add("a b", "", []byte{})
-	f.Fuzz(func(t *testing.T, id, subject string, payload []byte) {
-		data, err := encode(Item{id, subject, payload})
-		if err != nil {
-			return
-		}
-		got, err := decode(data)
-		if err != nil || got.MsgID != id || got.Subject != subject || !bytes.Equal(got.Payload, payload) {
-			t.Errorf("%q: %+v, %v", data, got, err)
-		}
-	})
-}
-
 func BenchmarkPut(b *testing.B) {
 	o := open(b, b.TempDir())
 	payload := make([]byte, 1<<10)
@@ -377,5 +293,18 @@ func BenchmarkPut(b *testing.B) {
 		if err := o.Put("2hPx1FNsSgJMqVn5bLSTXeBQMpO", "zester.job.2hPx1FNsSgJMqVn5bLSTXeBQMpO.schedule.web-01", payload); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// What a report costs from the put to the acknowledgement.
+func BenchmarkPutAndSend(b *testing.B) {
+	o := open(b, b.TempDir())
+	payload := make([]byte, 1<<10)
+	for b.Loop() {
+		ctx, cancel := context.WithCancel(b.Context())
+		if err := o.Put("2hPx1FNsSgJMqVn5bLSTXeBQMpO", "zester.job.2hPx1FNsSgJMqVn5bLSTXeBQMpO.schedule.web-01", payload); err != nil {
+			b.Fatal(err)
+		}
+		_ = o.Run(ctx, func(context.Context, Item) error { cancel(); return nil })
 	}
 }

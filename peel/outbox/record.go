@@ -1,0 +1,108 @@
+package outbox
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strings"
+)
+
+// A record begins with its state, the length of its body, the checksum of the body, and a checksum of these two and of
+// the file's salt. The body is a line "message-ID subject" and then the payload as it is. Numbers are big endian,
+// checksums CRC-32C.
+const (
+	headSize = 1 + 4 + 4 + 4
+
+	waiting = 0x00
+	sent    = 0xff // anything else is a state that was damaged, and sending twice does no harm
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A salt is different in every file, so that a payload cannot hold what looks like a record of the file that it is in.
+type salt uint32
+
+func (s salt) sum(numbers []byte) uint32 {
+	return crc32.Update(crc32.Checksum(binary.BigEndian.AppendUint32(nil, uint32(s)), castagnoli), castagnoli, numbers)
+}
+
+// encode gives a record that waits, but for what the salt decides.
+func encode(i Item) ([]byte, error) {
+	if i.MsgID == "" || i.Subject == "" || strings.ContainsAny(i.MsgID+i.Subject, " \n") {
+		return nil, fmt.Errorf("%q and %q cannot be message ID and subject", i.MsgID, i.Subject)
+	}
+	data := make([]byte, headSize, headSize+len(i.MsgID)+1+len(i.Subject)+1+len(i.Payload))
+	data = append(data, i.MsgID...)
+	data = append(data, ' ')
+	data = append(data, i.Subject...)
+	data = append(data, '\n')
+	data = append(data, i.Payload...)
+	if len(data) > MaxBytes {
+		return nil, fmt.Errorf("%d bytes, the limit is %d", len(data), MaxBytes)
+	}
+	body := data[headSize:]
+	binary.BigEndian.PutUint32(data[1:], uint32(len(body)))
+	binary.BigEndian.PutUint32(data[5:], crc32.Checksum(body, castagnoli))
+	return data, nil
+}
+
+// seal makes an encoded record one of the file with the salt.
+func (s salt) seal(data []byte) { binary.BigEndian.PutUint32(data[9:], s.sum(data[1:9])) }
+
+var errDamaged = errors.New("the file is damaged")
+
+// decode reads the record with which data begins, and says how long it is.
+func (s salt) decode(data []byte) (i Item, state byte, size int, err error) {
+	if len(data) < headSize || binary.BigEndian.Uint32(data[9:]) != s.sum(data[1:9]) {
+		return Item{}, 0, 0, errDamaged
+	}
+	length := int64(binary.BigEndian.Uint32(data[1:]))
+	if length > int64(len(data)-headSize) {
+		return Item{}, 0, 0, errDamaged
+	}
+	body := data[headSize : headSize+length]
+	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(data[5:]) {
+		return Item{}, 0, 0, errDamaged
+	}
+	line, payload, _ := bytes.Cut(body, []byte("\n"))
+	id, subject, found := bytes.Cut(line, []byte(" "))
+	if !found || len(id) == 0 || len(subject) == 0 || bytes.IndexByte(subject, ' ') >= 0 {
+		return Item{}, 0, 0, errDamaged
+	}
+	return Item{MsgID: string(id), Subject: string(subject), Payload: payload}, data[0], headSize + len(body), nil
+}
+
+// A place is where a record is in a file.
+type place struct{ at, size int64 }
+
+// content is what a file holds.
+type content struct {
+	waiting []place
+	gaps    int // stretches that cannot be read, before something that can
+	tail    int // bytes at the end that cannot be read: a write that a crash cut short, or damage
+}
+
+// parse reads what can be read: after damage it looks for the next record byte by byte.
+func (s salt) parse(data []byte) (c content) {
+	lost := 0
+	for at := 0; at < len(data); {
+		_, state, size, err := s.decode(data[at:])
+		if err != nil {
+			at++
+			lost++
+			continue
+		}
+		if lost > 0 {
+			c.gaps++
+			lost = 0
+		}
+		if state != sent {
+			c.waiting = append(c.waiting, place{int64(at), int64(size)})
+		}
+		at += size
+	}
+	c.tail = lost
+	return c
+}
