@@ -3,8 +3,15 @@ package natsd
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 )
+
+// Refused reports whether a line of a server's log is about something that a connection may not publish or hear.
+func Refused(r slog.Record) bool {
+	return strings.HasPrefix(r.Message, "bus: ") &&
+		(strings.Contains(r.Message, "Publish Violation") || strings.Contains(r.Message, "Subscription Violation"))
+}
 
 // logger hands the server's own words on. Its notices are a log of the server's insides, hence Debug. What would
 // have ended a server of its own process is kept for Start.

@@ -2,12 +2,16 @@ package natsd_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -138,6 +142,52 @@ func TestARefusedConnectionIsLogged(t *testing.T) {
 	if !strings.Contains(log.String(), "authentication error") {
 		t.Errorf("logged %q", log.String())
 	}
+}
+
+func TestARefusedMessageIsLoggedAndKnownAsSuch(t *testing.T) {
+	keys, err := auth.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log told
+	o := options(t)
+	o.Trust, o.Log = natsd.Trust(keys.Trust()), slog.New(&log)
+	s := run(t, o)
+	creds, err := keys.Creds(auth.RoleAuditor, "eve", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(s.URL(), nats.UserCredentialBytes(creds), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = nc.SubscribeSync("zester.>")
+	if err := errors.Join(err, nc.Publish("zester.dispatch.eve", nil), nc.Publish("zester.api.job.list.eve", nil), nc.Flush()); err != nil {
+		t.Error(err)
+	}
+	nc.Close()
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	refused := slices.DeleteFunc(slices.Clone(log.records), func(r slog.Record) bool { return !natsd.Refused(r) })
+	if len(refused) != 2 || !strings.Contains(refused[0].Message, "zester.>") || !strings.Contains(refused[1].Message, "zester.dispatch.eve") {
+		t.Errorf("refused: %v", refused)
+	}
+}
+
+// told keeps what is logged.
+type told struct {
+	slog.Handler
+	mu      sync.Mutex
+	records []slog.Record
+}
+
+func (l *told) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *told) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.records = append(l.records, r)
+	return nil
 }
 
 func TestAMessageAboveTheLimitIsRefusedByTheServer(t *testing.T) {

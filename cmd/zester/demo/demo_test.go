@@ -15,6 +15,10 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -62,12 +66,81 @@ func withoutRemains(m *testing.M) int {
 	return code
 }
 
-// play runs the demo.
+// play runs the demo. It is an error if the bus has refused something to anybody.
 func play(ctx context.Context, o Options, act func(text string)) (string, error) {
-	a := &audience{act: act}
-	o.Out, o.Log = a, slog.DiscardHandler
+	a, log := &audience{act: act}, &refusals{Handler: slog.DiscardHandler}
+	o.Out, o.Log = a, log
 	err := Run(ctx, o)
-	return a.String(), err
+	return a.String(), errors.Join(err, log.err())
+}
+
+// errRefused is of a demo in which somebody has tried what is not permitted.
+var errRefused = errors.New("the bus refused something")
+
+// refusals is a log of which it keeps what the bus has refused.
+type refusals struct {
+	slog.Handler
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *refusals) Enabled(context.Context, slog.Level) bool { return true }
+func (l *refusals) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *refusals) WithGroup(string) slog.Handler            { return l }
+
+func (l *refusals) Handle(_ context.Context, r slog.Record) error {
+	if natsd.Refused(r) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lines = append(l.lines, r.Message)
+	}
+	return nil
+}
+
+func (l *refusals) err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.lines) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", errRefused, strings.Join(l.lines, "; "))
+}
+
+// TestARefusalInTheDemoIsSeen has a person publish what only masters may, which is how the other tests would notice that a
+// permission is missing. It is not parallel, so that there is no other demo.
+func TestARefusalInTheDemoIsSeen(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	tried := false
+	_, err := play(ctx, Options{}, func(text string) {
+		if !strings.Contains(text, "bring the first revision") {
+			return
+		}
+		tried = true
+		defer cancel()
+		dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "zester-demo-*", "master"))
+		if err != nil || len(dirs) != 1 {
+			t.Error(dirs, err)
+			return
+		}
+		info, err := api.ReadRunInfo(dirs[0])
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		nc, err := nats.Connect(info.URL, nats.UserCredentialBytes([]byte(info.Creds)), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer nc.Close()
+		if err := errors.Join(nc.Publish("$KV.jobs.mine", nil), nc.Flush()); err != nil {
+			t.Error(err)
+		}
+	})
+	if !tried || !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "$KV.jobs.mine") {
+		t.Errorf("tried %v: %v", tried, err)
+	}
 }
 
 // expect checks that the patterns are found in text, one after the other.

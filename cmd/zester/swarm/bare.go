@@ -79,14 +79,14 @@ func (s *bus) caFile() string {
 
 // start starts the server, unless it is external, and connects to it.
 func (s *bus) start(ctx context.Context, port int) (err error) {
-	var way []nats.Option
+	way := []nats.Option{nats.ErrorHandler(s.r.refused.heard)}
 	if e := s.r.o.External; e != nil {
 		s.url = e.URL
 	} else {
 		if err := s.serve(port); err != nil {
 			return err
 		}
-		s.url, way = s.srv.URL(), []nats.Option{s.srv.InProcess()}
+		s.url, way = s.srv.URL(), append(way, s.srv.InProcess())
 	}
 	if s.nc, err = dial(s.url, s.caFile(), s.r.keys("bare"), "swarm", way...); err != nil {
 		return err

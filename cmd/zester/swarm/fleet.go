@@ -135,7 +135,7 @@ func (f *fleet) listen() (err error) {
 	if err != nil {
 		return err
 	}
-	if f.nc, err = dial(f.info.URL, f.info.CA, f.r.keys("master"), "swarm-meter"); err != nil {
+	if f.nc, err = dial(f.info.URL, f.info.CA, f.r.keys("master"), "swarm-meter", nats.ErrorHandler(f.r.refused.heard)); err != nil {
 		return err
 	}
 	if f.js, err = jetstream.New(f.nc); err != nil {

@@ -55,6 +55,7 @@ type run struct {
 	workers []*worker
 	shown   time.Time               // when Progress was called last
 	fail    context.CancelCauseFunc // ends the run
+	refused *refusals
 }
 
 // Run measures, removes everything that it made, and returns the report. An error says in which part it happened.
@@ -75,6 +76,8 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.Log == nil {
 		o.Log = slog.DiscardHandler
 	}
+	refused := &refusals{}
+	o.Log = watched{o.Log, refused}
 	dir, err := os.MkdirTemp(stateDir(), statePrefix()+"*")
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a directory for the swarm: %w", err)
@@ -86,12 +89,21 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	r := &run{o: o, dir: dir, fail: fail, report: &Report{Version: 1, Machine: machine, Peels: o.Peels, Procs: o.Procs, Rounds: o.Rounds, TLS: o.TLS}}
+	r := &run{o: o, dir: dir, fail: fail, refused: refused, report: &Report{Version: 1, Machine: machine, Peels: o.Peels, Procs: o.Procs, Rounds: o.Rounds, TLS: o.TLS}}
 	return r.report, r.measure(ctx)
 }
 
-// measure runs both parts, one after the other on the same kind of bus.
+// measure runs both parts, and counts what the bus has refused in them, which is an error.
 func (r *run) measure(ctx context.Context) error {
+	err := r.parts(ctx)
+	if err == nil || r.refused.err() != nil {
+		r.figure("permission violations", "", float64(r.refused.count()), 0)
+	}
+	return errors.Join(err, r.refused.err())
+}
+
+// parts are run one after the other on the same kind of bus.
+func (r *run) parts(ctx context.Context) error {
 	part := func(ctx context.Context, f func(context.Context) error) error { return f(ctx) }
 	if r.o.External != nil {
 		part, r.report.Bus = r.onExternal, r.o.External.URL

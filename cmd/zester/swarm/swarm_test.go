@@ -4,15 +4,23 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/api"
 )
 
 // By these arguments a test starts its own program as a process of peels, and as a bus with the keys in a folder.
@@ -60,7 +68,7 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range report.Figures {
-		lost, timed := strings.Contains(f.Name, "lost"), f.Unit == "s" || f.Unit == "ms"
+		lost, timed := strings.Contains(f.Name, "lost") || f.Name == "permission violations", f.Unit == "s" || f.Unit == "ms"
 		if lost && f.Value != 0 || timed && f.Value <= 0 {
 			t.Errorf("%s: %v", f.Name, f.Value)
 		}
@@ -72,6 +80,9 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 		if f := figure(report, want); f.Value == 0 || f.Bare == 0 {
 			t.Errorf("%s: nothing of the bare bus stands beside it", want)
 		}
+	}
+	if !slices.ContainsFunc(report.Figures, func(f Figure) bool { return f.Name == "permission violations" }) {
+		t.Error("nobody has counted what the bus refused")
 	}
 	if f := figure(report, "idle peel process: resident"); f.Value < 1 || f.Value > 100 {
 		t.Errorf("a peel's program has %v MiB", f.Value)
@@ -127,6 +138,61 @@ func figure(r *Report, name string) Figure {
 		}
 	}
 	return Figure{}
+}
+
+// TestARefusalOfTheBusFailsTheRun has a person publish what only masters may, while the fleet works. It is not parallel, so
+// that there is no other swarm.
+func TestARefusalOfTheBusFailsTheRun(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	trespass := sync.OnceFunc(func() {
+		defer cancel()
+		dirs, err := filepath.Glob(filepath.Join(cmp.Or(stateDir(), os.TempDir()), statePrefix()+"*", "master"))
+		if err != nil || len(dirs) != 1 {
+			t.Error(dirs, err)
+			return
+		}
+		info, err := api.ReadRunInfo(dirs[0])
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		nc, err := nats.Connect(info.URL, nats.UserCredentialBytes([]byte(info.Creds)), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer nc.Close()
+		if err := errors.Join(nc.Publish("$KV.jobs.mine", nil), nc.Flush()); err != nil {
+			t.Error(err)
+		}
+	})
+	report, err := Run(ctx, Options{Peels: 2, Rounds: 1, Worker: workers(t), Out: t.Output(), Progress: func(what string, _, _ int64) {
+		if what == "applied" {
+			trespass()
+		}
+	}})
+	if err == nil || !strings.Contains(err.Error(), `the bus refused what is not permitted 1 times, the first: bus: `) || !strings.Contains(err.Error(), "$KV.jobs.mine") {
+		t.Errorf("it ended with %v", err)
+	}
+	if f := figure(report, "permission violations"); f.Value != 1 {
+		t.Errorf("it has counted %v", f.Value)
+	}
+}
+
+func TestARefusalThatAPeelTellsIsCounted(t *testing.T) {
+	var out strings.Builder
+	refused := &refusals{}
+	log := slog.New(watched{slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelError}), refused}).With("peel", "sim-1").WithGroup("g")
+	log.Warn("bus", "err", fmt.Errorf("%w: for Publish", nats.ErrPermissionViolation))
+	log.Warn("bus", "err", nats.ErrSlowConsumer)
+	log.Error("Publish Violation", "err", io.EOF)
+	if refused.count() != 1 || refused.err() == nil {
+		t.Errorf("%d: %v", refused.count(), refused.err())
+	}
+	if lines := strings.Count(out.String(), "\n"); lines != 1 {
+		t.Errorf("the log has %d lines: %s", lines, &out)
+	}
 }
 
 func TestASizeThatCannotBeRunIsRefused(t *testing.T) {

@@ -146,7 +146,8 @@ func (o orders) options(creds []byte) []nats.Option {
 
 func (o orders) peels(ctx context.Context, keys *auth.Keys) error {
 	g, ctx := errgroup.WithContext(ctx)
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	refused := &refusals{}
+	log := slog.New(watched{slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}), refused})
 	for i := o.From; i < o.To && ctx.Err() == nil; i++ {
 		id := peelID(i)
 		creds, err := keys.Creds(auth.RolePeel, id.Wire(), 0)
@@ -162,17 +163,17 @@ func (o orders) peels(ctx context.Context, keys *auth.Keys) error {
 		}
 		g.Go(func() error { return p.Run(ctx) })
 	}
-	return g.Wait()
+	return errors.Join(g.Wait(), refused.err())
 }
 
 // connections answer commands and settings at once, and know nothing of what they mean.
 func (o orders) connections(ctx context.Context, keys *auth.Keys) error {
-	g := new(errgroup.Group)
+	g, refused := new(errgroup.Group), &refusals{}
 	g.SetLimit(dialsAtOnce)
 	conns := make([]*nats.Conn, o.To-o.From)
 	for i := range conns {
 		g.Go(func() (err error) {
-			conns[i], err = o.dial(ctx, keys, string(peelID(o.From+i)))
+			conns[i], err = o.dial(ctx, keys, string(peelID(o.From+i)), refused.heard)
 			return err
 		})
 	}
@@ -183,10 +184,10 @@ func (o orders) connections(ctx context.Context, keys *auth.Keys) error {
 	for _, nc := range conns {
 		nc.Close()
 	}
-	return nil
+	return refused.err()
 }
 
-func (o orders) dial(ctx context.Context, keys *auth.Keys, name string) (*nats.Conn, error) {
+func (o orders) dial(ctx context.Context, keys *auth.Keys, name string, failed nats.ErrHandler) (*nats.Conn, error) {
 	creds, err := keys.Creds(auth.RoleMaster, name, 0)
 	if err != nil {
 		return nil, err
@@ -207,7 +208,7 @@ func (o orders) dial(ctx context.Context, keys *auth.Keys, name string) (*nats.C
 	}
 	opts := append(o.options(creds), nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)), nats.MaxReconnects(-1),
 		nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectHandler(hello), nats.ReconnectWait(time.Second), nats.ReconnectJitter(jitter, jitter),
-		nats.Timeout(patience))
+		nats.Timeout(patience), nats.ErrorHandler(failed))
 	nc, err := nats.Connect(o.URL, opts...)
 	if err != nil {
 		return nil, err
