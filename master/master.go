@@ -295,6 +295,11 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	dispatcher, err := dispatch.New(dispatch.Options{
 		Conn: nc, Store: store, Owner: m.o.ID, Heard: guard.Heard, Audit: record, Log: m.log,
 		Allow: func(ctx context.Context, from auth.Asker, spec *job.Spec) error {
+			if wire.AsksForSecrets(spec.Args) {
+				if err := users.AllowSecrets(ctx, from); err != nil {
+					return err
+				}
+			}
 			return users.Allow(ctx, from, spec.Function, spec.Targets, server.Select)
 		},
 	})

@@ -24,6 +24,10 @@ func (p *Peel) question(msg *nats.Msg, c *crew) {
 		p.reply(o, tooNew(req.V))
 		return
 	}
+	if wire.AsksForSecrets(req.Args) {
+		p.reply(o, refusal("nobody has looked whether %s may see secrets: ask through a master", user))
+		return
+	}
 	p.accept(o, c)
 }
 

@@ -28,7 +28,8 @@ func (now *inForce) revision() revision {
 
 type settingsAnswer struct {
 	revision
-	Settings any `json:"settings"`
+	Settings any              `json:"settings"`
+	Secrets  *settings.Sealed `json:"secrets,omitempty"` // the same with its secrets, for who asked for them
 }
 
 func (p *Peel) settingsItems(context.Context, module.Call) wire.Result {
@@ -37,12 +38,12 @@ func (p *Peel) settingsItems(context.Context, module.Call) wire.Result {
 	if now.values != nil {
 		values = now.values.Any().(map[string]any)
 	}
-	return answer(settingsAnswer{now.revision(), values})
+	return answer(settingsAnswer{revision: now.revision(), Settings: values})
 }
 
 // settingsGet looks a key up; a key that is absent is a failure, so that it cannot be taken for an empty value.
-// No argument and no permission makes it show a secret: what it returns is kept on the bus with the job, for all who may
-// see jobs.
+// What it returns is kept on the bus with the job, for all who may see jobs, so secrets are in it only sealed to the key of
+// who asked for them: a person, by a master, which has looked whether he may.
 func (p *Peel) settingsGet(_ context.Context, call module.Call) wire.Result {
 	now := p.current.Load()
 	key, _ := call.Args["key"].(string)
@@ -50,7 +51,21 @@ func (p *Peel) settingsGet(_ context.Context, call module.Call) wire.Result {
 	if value == nil {
 		return refusal("no setting %q at commit %q", key, now.revision().Commit.Short())
 	}
-	return answer(settingsAnswer{now.revision(), value.Any()})
+	a := settingsAnswer{revision: now.revision(), Settings: value.Any()}
+	if to, asks := call.Args[wire.SecretsTo].(string); asks {
+		if call.User == "" {
+			return refusal("a schedule is shown no secrets")
+		}
+		k, err := settings.ParseKey(to)
+		if err == nil {
+			a.Secrets, err = settings.SealValue(value.Reveal(), k, p.key.pair)
+		}
+		if err != nil {
+			return refusal("%v", err)
+		}
+		p.log.Info("secrets shown", "key", key, "user", call.User)
+	}
+	return answer(a)
 }
 
 // lookup follows a path of map keys that ":" separates. It returns nil if nothing is there.

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -233,4 +234,58 @@ func TestTheKeyIsTheOwnersAlone(t *testing.T) {
 	if _, err := peel.New(o); err == nil || strings.Contains(err.Error(), "SXNOKEY") || !strings.Contains(err.Error(), file) {
 		t.Errorf("a damaged key: %v", err)
 	}
+}
+
+func TestSecretsAreShownToThePersonWhoAskedAlone(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.giveSecret(1, "db: {password: SECRET, port: 5432}\n", "hunter2-hunter2", b.key())
+		opener, err := settings.NewOpener()
+		if err != nil {
+			t.Fatal(err)
+		}
+		public := string(opener.To)
+		args := func(to string) map[string]any { return map[string]any{"key": "db", "secrets_to": to} }
+		asked := func(user string, args map[string]any) wire.Result {
+			b.ask(wire.Request{Function: "settings.get", Args: args, Epoch: 1, User: user})
+			return b.returned().Result
+		}
+		r := asked("alice", args(public))
+		data, _ := r.Data.(map[string]any)
+		raw, err := canon.Marshal(data["secrets"])
+		var sealed settings.Sealed
+		if err == nil {
+			err = canon.Unmarshal(raw, &sealed)
+		}
+		if err != nil || !r.Success || strings.Contains(fmt.Sprint(r), "hunter2") {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		value, err := opener.Open(&sealed)
+		if m, _ := value.(map[string]any); err != nil || m["password"] != "hunter2-hunter2" || m["port"] != int64(5432) {
+			t.Errorf("what is sealed is %v, %v", value, err)
+		}
+		if m, _ := data["settings"].(map[string]any); m["password"] != shown {
+			t.Errorf("in clear it shows %v", data["settings"])
+		}
+		other, err := settings.NewOpener()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value, err := other.Open(&sealed); err == nil {
+			t.Errorf("another key opens it: %v", value)
+		}
+		for name, r := range map[string]wire.Result{
+			"a schedule":      asked("", args(public)),
+			"who asks direct": b.direct(b.bus.Conn(b.t, auth.RoleDirect, "dan"), wire.DirectRequest{Function: "settings.get", Args: args(public)})().Result,
+			"no key":          asked("alice", args("XNOKEY")),
+		} {
+			if r.Success || strings.Contains(fmt.Sprint(r), "box") {
+				t.Errorf("%s is answered %+v", name, r)
+			}
+		}
+		b.stop()
+		if file := holds(t, b.dir, "hunter2"); file != "" || strings.Contains(b.log.String(), "hunter2") {
+			t.Errorf("%q or the log holds the secret", file)
+		}
+	})
 }

@@ -23,11 +23,13 @@ import (
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/sops/sopstest"
@@ -145,6 +147,7 @@ func (p *planted) start() {
 	}
 	p.soak.run("m1", m.Run)
 	<-ready
+	p.permit("alice")
 	agent, err := peel.New(peel.Options{
 		ID: "db-01", DataDir: filepath.Join(p.dir, "db-01"), URL: p.bus.URL(), Connect: p.bus.Options(auth.RolePeel, "db-01"), Zone: time.UTC, Log: p.log,
 	})
@@ -152,6 +155,22 @@ func (p *planted) start() {
 		p.t.Fatal(err)
 	}
 	p.soak.run("db-01", agent.Run)
+}
+
+// permit gives a person the permission to see secrets.
+func (p *planted) permit(name string) {
+	p.t.Helper()
+	kv, err := p.bus.JetStream(p.t).KeyValue(p.t.Context(), natsd.BucketUsers)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	data, err := canon.Marshal(auth.User{Name: name, Role: auth.RoleOperator, Secrets: true})
+	if err == nil {
+		_, err = kv.Create(p.t.Context(), name, data)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // ran waits until the command was given a secret.
@@ -175,18 +194,57 @@ func (p *planted) provoke() {
 		"settings.items": nil, "settings.get": {"key": "db:password"}, "schedule.list": nil, "schedule.history": {"entry": "tell"},
 		"schedule.run": {"entry": "tell"}, "test.echo": {"text": p.proof},
 	} {
-		data, err := canon.Marshal(job.Spec{
-			JID: wire.NewJID(), Function: function, Args: args, Targets: []target.PeelID{"db-01"}, TargetExpr: "db-01", Timeout: 30 * time.Second,
-		})
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		msg, err := p.alice.Request(wire.Dispatch("alice"), data, 20*time.Second)
-		if err != nil || msg.Header.Get(micro.ErrorCodeHeader) != "" {
-			p.t.Fatalf("%s is not dispatched: %v %v", function, msg, err)
-		}
+		p.dispatch(function, args)
 	}
+	p.reveal()
 	time.Sleep(time.Minute)
+}
+
+func (p *planted) dispatch(function string, args map[string]any) {
+	p.t.Helper()
+	data, err := canon.Marshal(job.Spec{
+		JID: wire.NewJID(), Function: function, Args: args, Targets: []target.PeelID{"db-01"}, TargetExpr: "db-01", Timeout: 30 * time.Second,
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	msg, err := p.alice.Request(wire.Dispatch("alice"), data, 20*time.Second)
+	if err != nil || msg.Header.Get(micro.ErrorCodeHeader) != "" {
+		p.t.Fatalf("%s is not dispatched: %v %v", function, msg, err)
+	}
+}
+
+// reveal has the peel show a secret to alice, who has the permission to see it.
+func (p *planted) reveal() {
+	p.t.Helper()
+	opener, err := settings.NewOpener()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	answers, err := p.alice.SubscribeSync(wire.ReturnOf("*", "*"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = answers.Unsubscribe() }()
+	p.dispatch("settings.get", map[string]any{"key": "db:password", wire.SecretsTo: string(opener.To)})
+	for {
+		msg, err := answers.NextMsg(time.Minute)
+		if err != nil {
+			p.t.Fatalf("nothing sealed was returned: %v", err)
+		}
+		var r struct {
+			Data struct {
+				Secrets *settings.Sealed `json:"secrets"`
+			} `json:"data"`
+		}
+		if canon.Unmarshal(msg.Data, &r) != nil || r.Data.Secrets == nil {
+			continue
+		}
+		if shown, err := opener.Open(r.Data.Secrets); err != nil || shown != p.secrets[len(p.secrets)-5] {
+			p.t.Errorf("alice was shown %q, %v", shown, err)
+		}
+		return
+	}
 }
 
 func TestAPlantedSecretIsFoundNowhere(t *testing.T) {

@@ -109,3 +109,47 @@ func (d *Document) open(opener nkeys.KeyPair) (canon.Raw, error) {
 	}
 	return c.Settings, nil
 }
+
+// SealValue seals a value, of the shape that package canon decodes, for whoever holds the other half of a key.
+func SealValue(v any, to Key, sealer nkeys.KeyPair) (*Sealed, error) {
+	from, err := sealer.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	data, err := canon.Marshal(v)
+	if err == nil {
+		data, err = sealer.Seal(data, string(to))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot seal a value to %s: %w", to, err)
+	}
+	return &Sealed{To: to, From: Key(from), Box: data}, nil
+}
+
+// An Opener opens values that were sealed to its key, which is never stored.
+type Opener struct {
+	pair nkeys.KeyPair
+	To   Key
+}
+
+// NewOpener makes a key pair.
+func NewOpener() (*Opener, error) {
+	pair, err := nkeys.CreateCurveKeys()
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a key to open what is sealed: %w", err)
+	}
+	to, err := pair.PublicKey()
+	return &Opener{pair, Key(to)}, err
+}
+
+// Open returns what [SealValue] has sealed.
+func (o *Opener) Open(s *Sealed) (v any, err error) {
+	data, err := o.pair.Open(s.Box, string(s.From))
+	if err == nil {
+		err = canon.Unmarshal(data, &v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot open a value that is sealed to %.60s: %w", s.To, err)
+	}
+	return v, nil
+}

@@ -30,7 +30,9 @@ another credential for one who has one, with the role and the limits of then.
 
 The role operator dispatches and reads, direct may also ask peels without a master, auditor reads. --limit-target and --limit-function narrow an operator: what is
 dispatched must be within both at that moment, on every single peel. Such an operator cancels its own jobs alone, and
-makes no tokens and users, and does not steer what Git brings to the fleet.`,
+makes no tokens and users, and does not steer what Git brings to the fleet.
+
+--secrets is the permission to have peels show secrets of their settings, within those limits. Nobody has it otherwise.`,
 		Args: words("name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Name, q.Role = args[0], auth.Role(role)
@@ -57,6 +59,7 @@ makes no tokens and users, and does not steer what Git brings to the fleet.`,
 	f.DurationVar(&q.TTL, "ttl", userLife, "end it after this time; 0: it does not end")
 	f.StringVar(&q.Limits.Target, "limit-target", "", "dispatch only to peels that the `EXPRESSION` selects")
 	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil, "dispatch only functions that match one of the `GLOBS`, such as test.*")
+	f.BoolVar(&q.Secrets, "secrets", false, "let the person see secrets: settings.get --show-secrets")
 	f.StringVar(&file, "out", "", "write to `FILE` (default: the name and .creds)")
 	f.BoolVar(&q.Again, "again", false, "make one although the name has one")
 	return cmd
@@ -73,9 +76,9 @@ func (a *app) userListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				t := table{header: []string{"NAME", "STATE", "ROLE", "LIMITS", "MADE BY", "MADE", "ENDS"}}
+				t := table{header: []string{"NAME", "STATE", "ROLE", "LIMITS", "SECRETS", "MADE BY", "MADE", "ENDS"}}
 				for _, u := range users {
-					t.add(u.Name, u.State(time.Now()), string(u.Role), limitsOf(u.Limits), or(u.CreatedBy, "-"), when(u.Created), when(u.Expires()))
+					t.add(u.Name, u.State(time.Now()), string(u.Role), limitsOf(u.Limits), yesNo(u.Secrets), or(u.CreatedBy, "-"), when(u.Created), when(u.Expires()))
 				}
 				return a.show(users, t)
 			})

@@ -111,6 +111,9 @@ func (d *dispatching) fill(spec *job.Spec) (err error) {
 	if d.test {
 		spec.Args = withPair(spec.Args, "test", any(true))
 	}
+	if err := d.secrets.ask(spec); err != nil {
+		return err
+	}
 	spec.Batch, err = d.batches(len(spec.Targets))
 	return err
 }

@@ -21,6 +21,7 @@ type dispatching struct {
 	reason                    string
 	async, dryRun, test, yes  bool
 	direct                    bool
+	secrets                   secretive
 	viewing
 }
 
@@ -90,6 +91,7 @@ func (d *dispatching) choice(fs *pflag.FlagSet) {
 	fs.Uint64Var(&d.seed, "seed", 0, "with --subset: make the same choice as every time with `SEED`")
 	fs.BoolVar(&d.dryRun, "dry-run", false, "print the peels that are meant and run nothing")
 	fs.BoolVar(&d.direct, "direct", false, "ask the peels without a master and a record; needs a credential of the role direct")
+	fs.BoolVar(&d.secrets.show, "show-secrets", false, "with settings.get: print secrets, which only this process can read; needs the permission")
 }
 
 // check refuses flags that make no sense, alone or together, before anybody is asked.
@@ -107,6 +109,9 @@ func (d *dispatching) check(changed func(string) bool) error {
 		return usageError("--max-failures says when no further batch begins: it needs --batch")
 	case changed("seed") && !changed("subset"):
 		return usageError("--seed makes the choice of --subset, which is missing")
+	}
+	if d.secrets.show && (d.direct || d.async) {
+		return usageError("--show-secrets needs a master that judges it, and waits for the answer: it does not go with --direct and --async")
 	}
 	if err := d.checkCounts(changed); err != nil {
 		return err

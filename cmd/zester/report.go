@@ -78,7 +78,7 @@ func (r *report) take(e api.Event) (err error) {
 			r.returned++
 		}
 		r.heard[e.Peel] = true
-		row := job.Row{Peel: e.Peel, State: job.StateOf(job.Running, e.Return), Return: e.Return}
+		row := job.Row{Peel: e.Peel, State: job.StateOf(job.Running, e.Return), Return: r.a.dispatching.secrets.open(e.Return)}
 		if row.State != job.RowOK {
 			r.failed++
 		}
@@ -167,6 +167,7 @@ func (r *report) finish(rows iter.Seq2[job.Row, error]) error {
 			} else if !r.heard[row.Peel] {
 				late++
 			}
+			row.Return = r.a.dispatching.secrets.open(row.Return)
 			if err := r.listed(&list, row); err != nil {
 				return err
 			}

@@ -174,7 +174,7 @@ func (a *Authority) AddUser(ctx context.Context, q UserRequest, by string) (toke
 		key.Expires = now.Add(q.TTL)
 	}
 	// The record comes first: a credential of which nobody knows could not be revoked.
-	r := User{Name: q.Name, Role: q.Role, Limits: q.Limits, Keys: []UserKey{key}, Created: now, CreatedBy: by}
+	r := User{Name: q.Name, Role: q.Role, Limits: q.Limits, Secrets: q.Secrets, Keys: []UserKey{key}, Created: now, CreatedBy: by}
 	if q.Again {
 		r, err = a.users.all.change(ctx, q.Name, func(r *User) error {
 			if !r.Revoked.IsZero() {

@@ -32,6 +32,7 @@ type User struct {
 	Name      string    `json:"name"`
 	Role      Role      `json:"role"` // RoleOperator, RoleDirect, RoleLimited or RoleAuditor
 	Limits    Limits    `json:"limits,omitzero"`
+	Secrets   bool      `json:"secrets,omitempty"` // may have peels show secrets of their settings
 	Keys      []UserKey `json:"keys,omitempty"`
 	Created   time.Time `json:"created"`
 	CreatedBy string    `json:"created_by"`
@@ -77,7 +78,9 @@ type UserRequest struct {
 	Public string        `json:"public"` // the public half of the key
 	TTL    time.Duration `json:"ttl,omitempty"`
 	Limits Limits        `json:"limits,omitzero"`
-	Again  bool          `json:"again,omitempty"` // another credential for one who has one; role and limits are those of then
+	// Secrets is the permission to have peels show secrets of their settings, to the user alone.
+	Secrets bool `json:"secrets,omitempty"`
+	Again   bool `json:"again,omitempty"` // another credential for one who has one; role, limits and permission are those of then
 }
 
 // check also settles the role.
@@ -94,6 +97,8 @@ func (q *UserRequest) check() error {
 		return fmt.Errorf("the credential would end after %v: %v is the most", q.TTL, maxTTL)
 	case q.Role != RoleOperator && q.Role != RoleDirect && q.Role != RoleAuditor:
 		return fmt.Errorf("there is no role %.40q: there are operator, direct and auditor", q.Role)
+	case q.Secrets && q.Role == RoleAuditor:
+		return errors.New("peels show secrets to operators: auditors ask them nothing")
 	case limited && q.Role == RoleAuditor:
 		return errors.New("limits are for operators: auditors only read")
 	case limited && q.Role == RoleDirect:
@@ -153,6 +158,19 @@ func (u *Users) Allow(ctx context.Context, a Asker, function string, targets []t
 		}
 	}
 	return user.Limits.Allow(function, targets, within)
+}
+
+// AllowSecrets returns [ErrNotAllowed] if an asker was not given the permission to see secrets. It is given with
+// [UserRequest] alone, so whoever has no record has not got it.
+func (u *Users) AllowSecrets(ctx context.Context, a Asker) error {
+	user, err := u.recent(ctx, a.User)
+	switch {
+	case err != nil && !errors.Is(err, errAbsent):
+		return err
+	case err != nil || !user.Secrets:
+		return fmt.Errorf("%w: %s has no permission to see secrets", ErrNotAllowed, a.User)
+	}
+	return nil
 }
 
 // recent is a record that is at most fresh old.

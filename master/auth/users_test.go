@@ -477,3 +477,26 @@ func TestADamagedListOfTheRevokedIsNotAnEmptyOne(t *testing.T) {
 		t.Errorf("opened: %v", err)
 	}
 }
+
+func TestThePermissionToSeeSecretsIsGivenByName(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a, all := authority(t, b), users(t, b)
+		enlist(t, b, a, auth.UserRequest{Name: "sue", Role: auth.RoleOperator, Secrets: true})
+		enlist(t, b, a, auth.UserRequest{Name: "ada", Role: auth.RoleOperator})
+		for user, allowed := range map[string]bool{"sue": true, "ada": false, auth.LocalUser: false, "unknown": false} {
+			err := all.AllowSecrets(t.Context(), auth.Asker{User: user, Role: auth.RoleOperator})
+			if (err == nil) != allowed || err != nil && !errors.Is(err, auth.ErrNotAllowed) {
+				t.Errorf("%s: %v", user, err)
+			}
+		}
+		if _, _, err := a.AddUser(t.Context(), auth.UserRequest{Name: "eve", Role: auth.RoleAuditor, Secrets: true}, "ada"); !errors.Is(err, auth.ErrUserInvalid) {
+			t.Errorf("an auditor with the permission: %v", err)
+		}
+		b.Stop(t)
+		time.Sleep(time.Second)
+		if err := all.AllowSecrets(t.Context(), auth.Asker{User: "sue", Role: auth.RoleOperator}); err == nil || errors.Is(err, auth.ErrNotAllowed) {
+			t.Errorf("a bucket that cannot be read: %v", err)
+		}
+		b.Start(t)
+	})
+}

@@ -56,6 +56,7 @@ var subjects = map[string][]kind{
 	"StatusOf":        {{of: job(wire.StatusOf), all: doers}},
 	"CancelOf":        {{of: job(wire.CancelOf), all: peels}},
 	"AllOf":           {{of: job(wire.AllOf)}},
+	"SaidBy":          {{of: named(wire.SaidBy)}},
 	"Dispatch":        {{of: named(wire.Dispatch), speak: doers}},
 	"Resolve":         {{of: named(wire.Resolve), speak: doers}},
 	"API":             {{of: named(func(name string) string { return wire.API("nothing", "such", name) }), speak: chiefs}},

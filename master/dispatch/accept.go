@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -17,12 +18,10 @@ func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, e
 		d.counts.refused.Add(1)
 		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if r.from != nil && d.o.Allow != nil {
-		if err := d.o.Allow(ctx, *r.from, &r.spec); err != nil {
-			d.counts.refused.Add(1)
-			d.log.Warn("job refused", "jid", r.spec.JID, "user", r.user, "function", r.spec.Function, "targets", len(r.spec.Targets), "err", err)
-			return nil, nil, fmt.Errorf("cannot run job %s: %w", r.spec.JID, err)
-		}
+	if err := d.allow(ctx, &r); err != nil {
+		d.counts.refused.Add(1)
+		d.log.Warn("job refused", "jid", r.spec.JID, "user", r.user, "function", r.spec.Function, "targets", len(r.spec.Targets), "err", err)
+		return nil, nil, fmt.Errorf("cannot run job %s: %w", r.spec.JID, err)
 	}
 	w, first := d.enter(newWatch(r.spec, r.user))
 	if !first {
@@ -43,6 +42,17 @@ func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, e
 		return nil, w.job, err
 	}
 	return w, w.job, nil
+}
+
+// allow judges who asks. That a program may ask for a job says nothing about secrets.
+func (d *Dispatcher) allow(ctx context.Context, r *request) error {
+	switch {
+	case r.from != nil && d.o.Allow != nil:
+		return d.o.Allow(ctx, *r.from, &r.spec)
+	case r.from == nil && wire.AsksForSecrets(r.spec.Args):
+		return fmt.Errorf("%w: secrets are shown to people, with a credential of the bus", auth.ErrNotAllowed)
+	}
+	return nil
 }
 
 // enter makes w the one watch of its job here. If there is one already that is returned instead.

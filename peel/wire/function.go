@@ -96,8 +96,11 @@ var functions = []Function{
 		Params: []Param{scheduleEntry, scheduleReason, {Name: "for", Type: Duration, Doc: "do run it if it comes later than this; default: whenever it comes"}},
 	},
 	{
-		Name: "settings.get", ReadOnly: true, Doc: "One value of the settings in force, with the commit that they come from; never a secret.",
-		Params: []Param{{Name: "key", Type: String, Required: true, Positional: true, Doc: "name of the value; keys of a path are separated by colons"}},
+		Name: "settings.get", ReadOnly: true, Doc: "One value of the settings in force, with the commit that they come from.",
+		Params: []Param{
+			{Name: "key", Type: String, Required: true, Positional: true, Doc: "name of the value; keys of a path are separated by colons"},
+			{Name: SecretsTo, Type: String, Doc: "public X25519 key to which the value is sealed with its secrets; --show-secrets makes one"},
+		},
 	},
 	{Name: "settings.items", ReadOnly: true, Doc: "All settings in force, with the commit that they come from."},
 	{
@@ -118,6 +121,16 @@ var functions = []Function{
 		Name: "test.sleep", ReadOnly: true, Doc: "Wait, then return how long.",
 		Params: []Param{{Name: "duration", Type: Duration, Required: true, Positional: true, Doc: "how long to wait"}},
 	},
+}
+
+// SecretsTo is the argument by which a person asks for secrets: the key that opens the answer, which nobody else can read.
+// Masters let only those ask who were given the permission.
+const SecretsTo = "secrets_to"
+
+// AsksForSecrets reports whether arguments do, whatever the function.
+func AsksForSecrets(args map[string]any) bool {
+	_, asks := args[SecretsTo]
+	return asks
 }
 
 // Functions returns the catalogue of what peels of this version can run, sorted by name. Peels have exactly these,

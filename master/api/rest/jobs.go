@@ -176,6 +176,8 @@ func dispatchError(err error) error {
 	switch {
 	case errors.Is(err, dispatch.ErrInvalid):
 		return huma.Error422UnprocessableEntity(sentence(err))
+	case errors.Is(err, auth.ErrNotAllowed):
+		return huma.Error403Forbidden(sentence(err))
 	case errors.Is(err, dispatch.ErrTaken):
 		return huma.Error409Conflict(sentence(err))
 	}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+// secretive is what a dispatch with --show-secrets needs. Its key is made for one job and never leaves this process, so
+// that what the bus keeps of the answer is of no use to anybody.
+type secretive struct {
+	show   bool
+	opener *settings.Opener
+}
+
+// ask puts the key to which peels seal their answer into a job.
+func (s *secretive) ask(spec *job.Spec) error {
+	if !s.show {
+		return nil
+	}
+	if spec.Function != "settings.get" {
+		return usageError("--show-secrets is for settings.get: %s shows no secrets", spec.Function)
+	}
+	opener, err := settings.NewOpener()
+	if err != nil {
+		return err
+	}
+	s.opener, spec.Args = opener, withPair(spec.Args, wire.SecretsTo, any(string(opener.To)))
+	return nil
+}
+
+// open returns r with the secrets that are sealed in it, r itself if there are none.
+func (s *secretive) open(r *wire.Return) *wire.Return {
+	if s.opener == nil || r == nil {
+		return r
+	}
+	data, ok := r.Data.(map[string]any)
+	if !ok || data["secrets"] == nil {
+		return r
+	}
+	opened := *r
+	value, err := unseal(data["secrets"], s.opener)
+	if err != nil {
+		opened.Success, opened.Error = false, err.Error()
+		return &opened
+	}
+	data = maps.Clone(data)
+	delete(data, "secrets")
+	data["settings"] = value
+	opened.Data = data
+	return &opened
+}
+
+func unseal(v any, opener *settings.Opener) (any, error) {
+	data, err := canon.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var sealed settings.Sealed
+	if err := canon.Unmarshal(data, &sealed); err != nil {
+		return nil, fmt.Errorf("cannot read what the peel has sealed: %w", err)
+	}
+	return opener.Open(&sealed)
+}
