@@ -21,7 +21,8 @@ func (a *app) swarmCommand() *cobra.Command {
 		Short: "Measure a master and its bus with thousands of simulated peels",
 		Long: `swarm starts a master, a bus and peels on this machine, and measures how long it takes to connect them, to bring a
 commit to them, to run a function on all of them and to record what they run by themselves. Beside each figure stands
-what the bare bus needs for the same traffic, in the same run.
+what the bare bus needs for the same traffic, in the same run; and beside the bare connections what they need on a bus
+that checks no credentials and does not encrypt. It fails if the bus refused anything to anybody.
 
 A simulated peel is the real one without cmd.run and without the facts of its host. If zester-peel lies beside zester,
 one is started as a process of its own too, and what it takes to do nothing is measured. Nothing is left behind.

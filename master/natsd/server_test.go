@@ -174,6 +174,22 @@ func TestARefusedMessageIsLoggedAndKnownAsSuch(t *testing.T) {
 	}
 }
 
+func TestAnOpenServerLetsEverybodyInOnLoopbackAlone(t *testing.T) {
+	s := natsd.NewOpen(t.TempDir(), slog.New(slog.DiscardHandler))
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	nc, err := nats.Connect(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if !strings.HasPrefix(s.URL(), "nats://127.0.0.1:") || nc.TLSRequired() {
+		t.Errorf("it listens on %s, encrypted %v", s.URL(), nc.TLSRequired())
+	}
+}
+
 // told keeps what is logged.
 type told struct {
 	slog.Handler

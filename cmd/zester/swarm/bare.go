@@ -22,6 +22,8 @@ const patience = 5 * time.Minute
 // baseline is what the bare bus did.
 type baseline struct {
 	connect, memory, peelMemory float64 // s, KiB a peel
+	connectCPU                  float64 // ms a connection, of the bus and who counts them
+	plain                       storm   // 0: not measured
 	restart                     float64 // s
 	ask, askCPU, askPeelCPU     float64 // s, ms a peel for the bus and who asks, ms a peel for the peels
 	all, few, one               float64 // s, for documents to every peel, to 1 % of them, and to one
@@ -52,14 +54,12 @@ func (r *run) bare(ctx context.Context, b *baseline) (err error) {
 	}
 	defer func() { s.stop() }()
 	defer func() { err = errors.Join(err, r.dismiss()) }()
-	before, began := own(), time.Now()
-	if err := r.hire(ctx, orders{URL: s.url, CA: s.caFile(), Keys: r.keys("bare"), Bare: true}); err != nil {
+	before := own()
+	c, err := s.storm(ctx, orders{URL: s.url, CA: s.caFile(), Keys: r.keys("bare"), Bare: true})
+	if err != nil {
 		return err
 	}
-	if err := s.wait(ctx, r.o.Peels); err != nil {
-		return err
-	}
-	b.connect = time.Since(began).Seconds()
+	b.connect, b.connectCPU = c.took, c.cpu
 	b.peelMemory = r.memoryOfPeels()
 	if s.srv != nil {
 		b.memory = (own() - before) / float64(r.o.Peels)
@@ -97,6 +97,11 @@ func (s *bus) start(ctx context.Context, port int) (err error) {
 	if err := natsd.Provision(ctx, s.js, 1); err != nil {
 		return err
 	}
+	return s.listen()
+}
+
+// listen counts what the peels say.
+func (s *bus) listen() error {
 	for _, subject := range []string{bareHello, bareReturn, bareApplied} {
 		sub, err := s.nc.Subscribe(subject+"*", func(m *nats.Msg) {
 			s.heard <- m.Subject

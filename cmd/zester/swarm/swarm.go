@@ -115,6 +115,13 @@ func (r *run) parts(ctx context.Context) error {
 	if err := part(ctx, func(ctx context.Context) error { return r.bare(ctx, &bare) }); err != nil {
 		return fmt.Errorf("cannot measure the bare bus: %w", err)
 	}
+	if r.o.External == nil {
+		var err error
+		if bare.plain, err = r.plain(ctx); err != nil {
+			return fmt.Errorf("cannot measure a bus that checks nothing: %w", err)
+		}
+	}
+	r.storms(bare)
 	if err := part(ctx, func(ctx context.Context) error { return r.product(ctx, bare) }); err != nil {
 		return fmt.Errorf("cannot measure the fleet: %w", err)
 	}

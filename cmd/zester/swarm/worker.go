@@ -43,6 +43,7 @@ type orders struct {
 	URL, CA, Keys, Dir string
 	From, To           int  // the peels, To excluded
 	Bare               bool // connections alone
+	Open               bool // of a bus that asks nobody for a credential
 }
 
 // A worker is such a process.
@@ -120,9 +121,12 @@ func Work(ctx context.Context, in io.Reader) error {
 	if err := d.Decode(&o); err != nil {
 		return fmt.Errorf("cannot read what to simulate: %w", err)
 	}
-	keys, err := auth.Open(o.Keys)
-	if err != nil {
-		return err
+	var keys *auth.Keys // nil: none are needed
+	if !o.Open {
+		var err error
+		if keys, err = auth.Open(o.Keys); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -188,9 +192,13 @@ func (o orders) connections(ctx context.Context, keys *auth.Keys) error {
 }
 
 func (o orders) dial(ctx context.Context, keys *auth.Keys, name string, failed nats.ErrHandler) (*nats.Conn, error) {
-	creds, err := keys.Creds(auth.RoleMaster, name, 0)
-	if err != nil {
-		return nil, err
+	var opts []nats.Option
+	if keys != nil {
+		creds, err := keys.Creds(auth.RoleMaster, name, 0)
+		if err != nil {
+			return nil, err
+		}
+		opts = o.options(creds)
 	}
 	hello := func(nc *nats.Conn) {
 		again := time.NewTicker(20 * time.Millisecond) // whoever listens comes back from an outage too
@@ -206,7 +214,7 @@ func (o orders) dial(ctx context.Context, keys *auth.Keys, name string, failed n
 			}
 		}
 	}
-	opts := append(o.options(creds), nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)), nats.MaxReconnects(-1),
+	opts = append(opts, nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)), nats.MaxReconnects(-1),
 		nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectHandler(hello), nats.ReconnectWait(time.Second), nats.ReconnectJitter(jitter, jitter),
 		nats.Timeout(patience), nats.ErrorHandler(failed))
 	nc, err := nats.Connect(o.URL, opts...)
