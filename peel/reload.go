@@ -186,7 +186,8 @@ func (p *Peel) storeSnapshot(doc *settings.Document) error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(p.path("settings"), data, 0o600); err != nil {
+	// Without a directory for the new file renameio tries, each time, whether the system's would do.
+	if err := renameio.WriteFile(p.path("settings"), data, 0o600, renameio.WithTempDir(p.o.DataDir)); err != nil {
 		return fmt.Errorf("cannot store the snapshot: %w", err)
 	}
 	return nil

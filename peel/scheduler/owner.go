@@ -181,7 +181,7 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 	o.set = set
 	o.tie()
 	o.forget()
-	o.dirty = true
+	o.dirty = o.dirty || len(changes.Kept) < len(set) || len(changes.Removed) > 0
 	o.s.log.Info("schedule applied", "added", len(changes.Added), "removed", len(changes.Removed),
 		"retimed", len(changes.Retimed), "swapped", len(changes.Swapped), "kept", len(changes.Kept))
 	return changes

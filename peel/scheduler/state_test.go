@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -151,6 +152,21 @@ func TestStateIsWrittenAtMostOnceASecondAndNotWhenIdle(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if n := writes(time.Minute); n > 0 {
 			t.Errorf("%d writes while idle", n)
+		}
+		written := func(args int) bool { // the schedule is stored again once it is applied with these
+			before, err := os.Stat(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.apply(parse(t, fmt.Sprintf("a: {module: test.ping, cron: '@daily', args: {n: %d}}\nb: {module: test.ping, interval: 24h}", args)))
+			time.Sleep(2 * time.Second)
+			after, err := os.Stat(file)
+			return err != nil || !os.SameFile(before, after)
+		}
+		for i, args := range []int{1, 1, 2, 2} {
+			if got, want := written(args), i%2 == 0; got != want {
+				t.Errorf("schedule %d: written is %v", i, got)
+			}
 		}
 	})
 }
