@@ -51,7 +51,7 @@ func BenchmarkCommitForOnePeel(b *testing.B) {
 }
 
 // benchTerm is a term whose loop does not run, with a fleet that is in its index alone.
-func benchTerm(b *testing.B, repo string, peels int) *term {
+func benchTerm(b testing.TB, repo string, peels int) *term {
 	log := slog.New(slog.DiscardHandler)
 	bus := natstest.Listen(b)
 	nc := bus.Conn(b, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))

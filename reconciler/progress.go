@@ -37,6 +37,7 @@ type progress struct {
 	lacking map[target.PeelID]lack             // of wanted, the peels that do not run it
 	former  []target.PeelID                    // have a document and tell no facts any more, sorted
 	commit  settings.Commit                    // that wanted is of; empty: of two
+	plan    *plan.Plan                         // that wanted is of
 	reached time.Time                          // when a peel last came to run what it is to run, by the bus
 	counted time.Time                          // when last was
 	last    status.Counts
@@ -69,17 +70,26 @@ func newProgress(fleet *feed.Feed, news chan<- struct{}, log *slog.Logger) *prog
 func (p *progress) want(commit settings.Commit, wanted *plan.Plan, heads settings.Heads) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.counted, p.commit = time.Time{}, commit
+	changed, alike := wanted.Since(p.plan) // of the same peels, so that none is new or gone
 	before, others := p.behind, p.wanted == nil
+	p.counted, p.commit, p.plan, p.behind = time.Time{}, commit, wanted, wanted.Behind
 	if others {
 		p.wanted, p.lacking = make(map[target.PeelID]settings.Digest, len(wanted.Peels)), map[target.PeelID]lack{}
 	}
-	p.behind = wanted.Behind
-	for id, e := range wanted.Peels {
+	look := func(id target.PeelID, e *plan.Effective) {
 		was, known := p.wanted[id]
 		if _, behind := before[id]; !known || behind || was != e.Digest {
 			others = others || !known
 			p.expect(id, e.Digest, heads)
+		}
+	}
+	if alike {
+		for _, id := range changed {
+			look(id, wanted.Peels[id])
+		}
+	} else {
+		for id, e := range wanted.Peels {
+			look(id, e)
 		}
 	}
 	for id := range wanted.Behind {

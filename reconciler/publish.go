@@ -131,7 +131,7 @@ var errOvertaken = errors.New("it was written since it was read")
 
 // base is what the peels have been given.
 func (t *term) base(ctx context.Context) plan.Base {
-	return plan.Base{Digests: t.given, Settings: func(d settings.Digest) (canon.Raw, error) {
+	return plan.Base{Digests: t.given, Plan: t.settled, Settings: func(d settings.Digest) (canon.Raw, error) {
 		var holder target.PeelID
 		for id, digest := range t.given {
 			if digest == d {
@@ -152,9 +152,13 @@ func (t *term) base(ctx context.Context) plan.Base {
 
 // holds notes what the bucket holds for a peel.
 func (l *ledger) holds(h settings.Held) {
-	l.drop(l.heads.Of(h.Peel).Peel)
+	if other := l.heads.Of(h.Peel).Peel; other != "" && other != h.Peel {
+		l.drop(other)
+		l.displaced++
+	}
 	l.heads[h.Peel.Wire()] = h
 	l.given[h.Peel] = h.Digest
+	l.settled = nil
 }
 
 // drop notes that the bucket holds nothing for a peel, as if it had never done so.
@@ -162,6 +166,7 @@ func (l *ledger) drop(id target.PeelID) {
 	if _, held := l.given[id]; held {
 		delete(l.given, id)
 		delete(l.heads, id.Wire())
+		l.settled = nil
 	}
 }
 
@@ -172,7 +177,11 @@ func (t *term) publish(ctx context.Context, p *plan.Plan, s *source) (int, error
 	if err := t.publishGroups(ctx, p.Groups); err != nil {
 		return 0, err
 	}
-	writes, err := t.deliver(ctx, t.inForce(s.Commit, false), portion{commit, p.Peels})
+	displaced := t.displaced
+	writes, err := t.deliver(ctx, t.inForce(s.Commit, false), portion{commit, p.Peels, p})
+	if err == nil && t.displaced == displaced {
+		t.settled = p
+	}
 	if err != nil || t.last.Commit == commit && t.last.Done && t.last.Rollout == nil {
 		return writes, err
 	}
@@ -183,15 +192,29 @@ func (t *term) publish(ctx context.Context, p *plan.Plan, s *source) (int, error
 type portion struct {
 	commit settings.Commit
 	peels  map[target.PeelID]*plan.Effective
+	whole  *plan.Plan // that peels are of, nil if they are some of it
 }
 
 // due are the peels of which the bucket holds something else, or something that they can no longer open, in order.
 func (t *term) due(p portion) (peels []target.PeelID) {
-	for id, e := range p.peels {
+	look := func(id target.PeelID, e *plan.Effective) {
 		_, secret := e.Secret()
 		if t.given[id] != e.Digest || secret && t.heads.Of(id).SealedTo != t.sealedTo(id, e) {
 			peels = append(peels, id)
 		}
+	}
+	if changed, ok := p.whole.Since(t.settled); ok {
+		for id := range p.whole.Secrets() { // keys change without a revision
+			changed = append(changed, id)
+		}
+		slices.Sort(changed)
+		for _, id := range slices.Compact(changed) {
+			look(id, p.peels[id])
+		}
+		return peels
+	}
+	for id, e := range p.peels {
+		look(id, e)
 	}
 	slices.Sort(peels)
 	return peels

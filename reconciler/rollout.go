@@ -154,8 +154,8 @@ func (t *term) spread(ctx context.Context) error {
 		return err
 	}
 	mixed := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}, Behind: map[target.PeelID]strictyaml.Error{}}
-	rest := portion{t.last.Commit, share(t.rolling.base, mixed, func(id target.PeelID) bool { return !r.reaches(id) })}
-	first := portion{r.Commit, share(t.rolling.plan, mixed, r.reaches)}
+	rest := portion{commit: t.last.Commit, peels: share(t.rolling.base, mixed, func(id target.PeelID) bool { return !r.reaches(id) })}
+	first := portion{commit: r.Commit, peels: share(t.rolling.plan, mixed, r.reaches)}
 	t.progress.want("", mixed, t.heads)
 	if _, err := t.deliver(ctx, t.last, rest, first); err != nil {
 		return err

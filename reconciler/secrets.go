@@ -1,8 +1,6 @@
 package reconciler
 
 import (
-	"maps"
-
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -42,22 +40,13 @@ func (t *term) sealable(p *plan.Plan, err error) (*plan.Plan, error) {
 		return nil, err
 	}
 	behind := map[target.PeelID]strictyaml.Error{}
-	for id, e := range p.Peels {
-		if at, secret := e.Secret(); secret && t.fleet.Key(id) == "" {
+	for id, at := range p.Secrets() {
+		if t.fleet.Key(id) == "" {
 			behind[id] = strictyaml.Error{Pos: at, Msg: "the peel has told no key to seal its secrets to; upgrade zester-peel there"}
 		}
 	}
 	if len(behind) == 0 {
 		return p, nil
 	}
-	can := *p
-	can.Peels, can.Behind = maps.Clone(p.Peels), maps.Clone(p.Behind)
-	if can.Behind == nil {
-		can.Behind = map[target.PeelID]strictyaml.Error{}
-	}
-	for id, mistake := range behind {
-		delete(can.Peels, id)
-		can.Behind[id] = mistake
-	}
-	return &can, nil
+	return p.HoldBack(behind), nil
 }

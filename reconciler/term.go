@@ -62,10 +62,12 @@ type term struct {
 
 // A ledger is what is stored of what the fleet was given.
 type ledger struct {
-	heads    settings.Heads
-	given    map[target.PeelID]settings.Digest // the digests of heads
-	last     record
-	revision uint64 // of the record
+	heads     settings.Heads
+	given     map[target.PeelID]settings.Digest // the digests of heads
+	settled   *plan.Plan                        // that all peels in it were given, nil if that has to be looked at
+	displaced int                               // times that a peel's document took the place of another's
+	last      record
+	revision  uint64 // of the record
 }
 
 // serve is a term: from what is stored it goes on until ctx ends or another leads.

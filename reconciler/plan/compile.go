@@ -31,6 +31,7 @@ type Compiler struct {
 	dirs     [2]map[string]*dir        // newest first
 	compiled [2]map[string]compilation // by signature
 	rules    rules
+	last     *Plan // that was good
 
 	identified bool // ring is to be used
 	ring       *sops.Ring
@@ -67,7 +68,7 @@ func (c *Compiler) Retarget(tree fs.FS, fleet *target.Index) (*Plan, error) {
 }
 
 func (c *Compiler) pass(tree fs.FS, fleet *target.Index, isolate bool) (*Plan, error) {
-	p := pass{Compiler: c, fleet: fleet, plan: &Plan{Peels: make(map[target.PeelID]*Effective, fleet.Len())}}
+	p := pass{Compiler: c, fleet: fleet, plan: &Plan{}, warnings: map[Warning]bool{}}
 	p.reader = reader{tree: tree, before: []map[string]*dir{c.dirs[0], c.dirs[1]}, now: map[string]*dir{}}
 	sources, err := p.read()
 	if err != nil {
@@ -85,6 +86,7 @@ func (c *Compiler) pass(tree fs.FS, fleet *target.Index, isolate bool) (*Plan, e
 		p.plan.Mistakes = err
 	}
 	p.plan.Warnings = p.sortedWarnings()
+	c.last = p.plan
 	return p.plan, nil
 }
 
@@ -211,28 +213,15 @@ func (p *pass) missing(ref string) string {
 
 // compile gives each peel the result of its signature.
 func (p *pass) compile() {
-	now := map[string]compilation{}
-	for _, s := range p.rules.top.Assign(p.fleet) {
-		e, mistake := p.signature(s, now)
-		for _, peel := range s.Peels {
-			if e != nil {
-				p.plan.Peels[peel] = e
-			} else {
-				p.behind(peel, mistake)
-			}
-		}
+	a, now := p.assign(), map[string]compilation{}
+	results, mistakes := make([]*Effective, len(a.signatures)), make([]strictyaml.Error, len(a.signatures))
+	for i, s := range a.signatures {
+		results[i], mistakes[i] = p.signature(s, now)
 	}
+	p.give(a, results, mistakes)
 	p.compiled = [2]map[string]compilation{now, p.compiled[0]}
-	for _, rule := range p.rules.top.Rules {
-		if len(p.fleet.Select(rule.Expr)) == 0 {
-			p.warn(rule.Pos, "%s matches no peel", rule.Expr)
-			continue
-		}
-		for _, id := range rule.Expr.Lists() {
-			if _, ok := p.fleet.Get(id); !ok {
-				p.warn(rule.Pos, "%s names %s, which is no peel of the fleet", rule.Expr, id)
-			}
-		}
+	for _, w := range a.warnings {
+		p.warnings[w] = true
 	}
 }
 
@@ -400,10 +389,7 @@ func (e *Effective) fits(peel target.PeelID) error {
 }
 
 func (p *pass) warn(at strictyaml.Pos, format string, args ...any) {
-	if p.warnings == nil {
-		p.warnings = map[Warning]bool{}
-	}
-	p.warnings[Warning{Pos: at, Msg: fmt.Sprintf(format, args...)}] = true
+	p.warnings[warningf(at, format, args...)] = true
 }
 
 func (p *pass) sortedWarnings() []Warning {

@@ -20,6 +20,9 @@ import (
 // A Base is what peels were given before: another plan, or what is published.
 type Base struct {
 	Digests map[target.PeelID]settings.Digest // of the peels that have settings
+	// Plan is one that all peels in it have the settings of, nil if none is known. With it the cost of a comparison follows
+	// the change where only files have changed since.
+	Plan *Plan
 	// Settings returns the canonical settings of a digest of Digests. It is called at most once for each.
 	Settings func(settings.Digest) (canon.Raw, error)
 }
@@ -78,9 +81,9 @@ func Diff(base Base, p *Plan) (*Difference, error) {
 		peelsOf[g.Old] += len(g.Peels)
 	}
 	had, has := false, false
-	before := map[settings.Digest]schedule.Set{}
+	before, known := map[settings.Digest]schedule.Set{}, base.effectives()
 	for old, peels := range peelsOf {
-		set, err := base.schedule(old, effective[old])
+		set, err := base.schedule(old, cmp.Or(effective[old], known[old]))
 		if err != nil {
 			return nil, err
 		}
@@ -109,21 +112,52 @@ type change struct {
 	new *Effective
 }
 
-// compare counts the peels that keep what they had, and puts those together that change alike. It is the one look at every
-// peel of the fleet.
+// effectives are what is known of the base's digests.
+func (b Base) effectives() map[settings.Digest]*Effective {
+	if b.Plan == nil {
+		return nil
+	}
+	known := make(map[settings.Digest]*Effective, len(b.Plan.results))
+	for _, e := range b.Plan.results {
+		if e != nil {
+			known[e.Digest] = e
+		}
+	}
+	return known
+}
+
+// compare counts the peels that keep what they had, and puts those together that change alike. Unless the plan of the
+// base is for the same signatures it looks at every peel of the fleet.
 func compare(base Base, p *Plan) (same map[*Effective]int, changed map[change]*Group) {
 	same, changed = map[*Effective]int{}, map[change]*Group{}
-	for peel, e := range p.Peels {
-		old := base.Digests[peel]
+	note := func(old settings.Digest, e *Effective, peels ...target.PeelID) {
 		if old == e.Digest {
-			same[e]++
-			continue
+			same[e] += len(peels)
+			return
 		}
 		c := change{old, e}
 		if changed[c] == nil {
 			changed[c] = &Group{Old: old, New: e.Digest}
 		}
-		changed[c].Peels = append(changed[c].Peels, peel)
+		changed[c].Peels = append(changed[c].Peels, peels...)
+	}
+	if base.Plan == nil || p.assigned == nil || p.assigned != base.Plan.assigned {
+		for peel, e := range p.Peels {
+			note(base.Digests[peel], e, peel)
+		}
+		return same, changed
+	}
+	for i, s := range p.assigned.signatures {
+		was, e := base.Plan.results[i], p.results[i]
+		switch {
+		case e == nil: // they stay behind
+		case was != nil:
+			note(was.Digest, e, s.Peels...)
+		default:
+			for _, peel := range s.Peels {
+				note(base.Digests[peel], e, peel)
+			}
+		}
 	}
 	return same, changed
 }

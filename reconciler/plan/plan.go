@@ -56,12 +56,19 @@ type Plan struct {
 
 	loose []*Written       // of Check
 	files map[string]*file // of the settings directory, by path
+
+	assigned *assignment  // whose signatures Peels and Behind follow; nil if it is changed from what was compiled
+	results  []*Effective // of its signatures, nil for those that stay behind
 }
 
 // A Warning is about a place in the revision; a Pos without a line is about the whole file.
 type Warning struct {
 	Pos strictyaml.Pos
 	Msg string
+}
+
+func warningf(at strictyaml.Pos, format string, args ...any) Warning {
+	return Warning{Pos: at, Msg: fmt.Sprintf(format, args...)}
 }
 
 func (w Warning) String() string { return w.Pos.String() + ": " + w.Msg }

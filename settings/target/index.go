@@ -17,6 +17,7 @@ type Index struct {
 	peels    []Peel // by slot
 	slots    map[PeelID]uint32
 	free     []uint32
+	version  atomic.Uint64
 	members  *roaring.Bitmap // the slots of peels with facts
 	facts    tree
 	settings tree
@@ -37,8 +38,15 @@ func (ix *Index) Put(id PeelID, facts Facts) (changed bool) {
 	defer ix.mu.Unlock()
 	slot := ix.slot(id)
 	changed = ix.members.CheckedAdd(slot)
-	return replace(&ix.facts, &ix.peels[slot].Facts, facts, slot) || changed
+	changed = replace(&ix.facts, &ix.peels[slot].Facts, facts, slot) || changed
+	if changed {
+		ix.version.Add(1)
+	}
+	return changed
 }
+
+// Version grows with everything that may change an answer.
+func (ix *Index) Version() uint64 { return ix.version.Load() }
 
 // PutSettings sets what I@ and J@ see of a peel, nil for nothing. It makes no
 // member: a peel without facts is in no answer. Nobody may change settings
@@ -47,7 +55,9 @@ func (ix *Index) PutSettings(id PeelID, settings map[string]any) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	slot := ix.slot(id)
-	replace(&ix.settings, &ix.peels[slot].Settings, settings, slot)
+	if replace(&ix.settings, &ix.peels[slot].Settings, settings, slot) {
+		ix.version.Add(1)
+	}
 	ix.release(slot)
 }
 
@@ -61,6 +71,7 @@ func (ix *Index) Remove(id PeelID) bool {
 		return false
 	}
 	replace(&ix.facts, &ix.peels[slot].Facts, nil, slot)
+	ix.version.Add(1)
 	ix.release(slot)
 	return true
 }

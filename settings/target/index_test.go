@@ -371,3 +371,26 @@ func TestARegexpThatBacktracksElsewhereIsLinear(t *testing.T) {
 		t.Errorf("%d peels", len(got))
 	}
 }
+
+func TestTheVersionOfAnIndexGrowsWithWhatMayChangeAnAnswer(t *testing.T) {
+	ix := NewIndex()
+	for _, step := range []struct {
+		name  string
+		do    func()
+		grows bool
+	}{
+		{"a new peel", func() { ix.Put("a", Facts{"os": "linux"}) }, true},
+		{"the same facts", func() { ix.Put("a", Facts{"os": "linux"}) }, false},
+		{"other facts", func() { ix.Put("a", Facts{"os": "bsd"}) }, true},
+		{"settings", func() { ix.PutSettings("a", map[string]any{"tier": "1"}) }, true},
+		{"the same settings", func() { ix.PutSettings("a", map[string]any{"tier": "1"}) }, false},
+		{"no settings", func() { ix.PutSettings("a", nil) }, true},
+		{"a peel that goes", func() { ix.Remove("a") }, true},
+		{"a peel that is not there", func() { ix.Remove("a") }, false},
+	} {
+		before := ix.Version()
+		if step.do(); (ix.Version() > before) != step.grows {
+			t.Errorf("%s: %d, then %d", step.name, before, ix.Version())
+		}
+	}
+}

@@ -163,14 +163,13 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 
 // kept has the peels that mistakes of the head hold back run what they have.
 func kept(base, head *plan.Plan) *plan.Plan {
-	all := *head
-	all.Peels = maps.Clone(head.Peels)
+	all := head.HoldBack(nil)
 	for id := range head.Behind {
 		if e := base.Peels[id]; e != nil {
 			all.Peels[id] = e
 		}
 	}
-	return &all
+	return all
 }
 
 // warnings are those of the compiler and of the linter about one side.

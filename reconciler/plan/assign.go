@@ -1,0 +1,119 @@
+package plan
+
+import (
+	"maps"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
+)
+
+// An assignment says which peels have which signature, by the rules of a revision and the facts of a fleet. It is
+// immutable, and the same one as long as neither changes, so that what a change of some files costs does not grow with
+// the fleet.
+type assignment struct {
+	rules   *top.File
+	fleet   *target.Index
+	version uint64 // of fleet
+
+	signatures []top.Signature
+	warnings   []Warning // about rules that select nothing
+}
+
+// assign returns the assignment of the last plan if it still holds.
+func (p *pass) assign() *assignment {
+	rules, version := p.rules.top, p.fleet.Version() // before it is read: what changes meanwhile is read again
+	if p.last != nil {
+		if a := p.last.assigned; a.rules == rules && a.fleet == p.fleet && a.version == version {
+			return a
+		}
+	}
+	a := &assignment{rules: rules, fleet: p.fleet, version: version, signatures: rules.Assign(p.fleet)}
+	for _, rule := range rules.Rules {
+		if len(p.fleet.Select(rule.Expr)) == 0 {
+			a.warnings = append(a.warnings, warningf(rule.Pos, "%s matches no peel", rule.Expr))
+			continue
+		}
+		for _, id := range rule.Expr.Lists() {
+			if _, ok := p.fleet.Get(id); !ok {
+				a.warnings = append(a.warnings, warningf(rule.Pos, "%s names %s, which is no peel of the fleet", rule.Expr, id))
+			}
+		}
+	}
+	return a
+}
+
+// give says what the peels of each signature run: its result, or that they stay behind for a mistake where there is none.
+func (p *pass) give(a *assignment, results []*Effective, mistakes []strictyaml.Error) {
+	before := make([]*Effective, len(results))
+	if p.last != nil && p.last.assigned == a {
+		p.plan.Peels, before = maps.Clone(p.last.Peels), p.last.results
+	} else {
+		p.plan.Peels = make(map[target.PeelID]*Effective, p.fleet.Len())
+	}
+	for i, s := range a.signatures {
+		if results[i] == before[i] && results[i] != nil {
+			continue
+		}
+		for _, peel := range s.Peels {
+			if results[i] != nil {
+				p.plan.Peels[peel] = results[i]
+				continue
+			}
+			delete(p.plan.Peels, peel)
+			p.behind(peel, mistakes[i])
+		}
+	}
+	p.plan.assigned, p.plan.results = a, results
+}
+
+// Since returns the peels of p that run something else than by an earlier plan, in no order; a peel that was held back
+// counts as one. It reports false where only a look at every peel would tell. The cost is that of a look at each
+// signature.
+func (p *Plan) Since(earlier *Plan) (peels []target.PeelID, ok bool) {
+	if p == nil || earlier == nil || p.assigned == nil || p.assigned != earlier.assigned {
+		return nil, false
+	}
+	for i, s := range p.assigned.signatures {
+		if e := p.results[i]; e != nil && e != earlier.results[i] {
+			peels = append(peels, s.Peels...)
+		}
+	}
+	return peels, true
+}
+
+// Secrets returns the peels whose settings hold secrets, and where one of these stands.
+func (p *Plan) Secrets() map[target.PeelID]strictyaml.Pos {
+	secrets := map[target.PeelID]strictyaml.Pos{}
+	if p.assigned == nil {
+		for id, e := range p.Peels {
+			if at, secret := e.Secret(); secret {
+				secrets[id] = at
+			}
+		}
+		return secrets
+	}
+	for i, s := range p.assigned.signatures {
+		if e := p.results[i]; e != nil && e.secret != nil {
+			for _, id := range s.Peels {
+				secrets[id] = e.secret.Pos
+			}
+		}
+	}
+	return secrets
+}
+
+// HoldBack returns p with more peels that keep what they have.
+func (p *Plan) HoldBack(more map[target.PeelID]strictyaml.Error) *Plan {
+	held := *p
+	held.assigned, held.results = nil, nil
+	held.Peels, held.Behind = maps.Clone(p.Peels), maps.Clone(p.Behind)
+	if held.Behind == nil {
+		held.Behind = map[target.PeelID]strictyaml.Error{}
+	}
+	for id, mistake := range more {
+		delete(held.Peels, id)
+		held.Behind[id] = mistake
+	}
+	return &held
+}
