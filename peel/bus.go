@@ -167,10 +167,14 @@ func (p *Peel) confirmed(ctx context.Context, subject string, data []byte) bool 
 	return err == nil
 }
 
-// send publishes an item of the outbox. The stream drops a second copy by the message ID. What is too large for this
-// bus goes shorter.
+// send publishes an item of the outbox. What is too large for this bus goes shorter. The stream drops a second copy of a
+// report by the message ID. A return needs none, as whoever hears returns counts the first under each subject: it goes
+// without headers, which every server and listener on its way would have to read.
 func (p *Peel) send(ctx context.Context, item outbox.Item) error {
-	msg := &nats.Msg{Subject: item.Subject, Data: item.Payload, Header: nats.Header{nats.MsgIdHdr: {item.MsgID}}}
+	msg := &nats.Msg{Subject: item.Subject, Data: item.Payload}
+	if isReport(item.Subject) {
+		msg.Header = nats.Header{nats.MsgIdHdr: {item.MsgID}}
+	}
 	err := p.request(ctx, msg)
 	if !errors.Is(err, nats.ErrMaxPayload) {
 		return err

@@ -116,11 +116,7 @@ func errorOf(r *wire.Result) part {
 // refit cuts the message of an item for a bus that carries less than the one for which it was stored.
 func refit(item outbox.Item, limit int) ([]byte, error) {
 	msg := &nats.Msg{Subject: item.Subject, Data: item.Payload}
-	jid, peel, err := wire.JobSubject(item.Subject)
-	if err != nil {
-		return nil, err
-	}
-	if item.Subject == wire.ScheduledOf(jid, peel) {
+	if isReport(item.Subject) {
 		r, err := wire.DecodeScheduled(msg)
 		if err != nil {
 			return nil, err
@@ -132,4 +128,10 @@ func refit(item outbox.Item, limit int) ([]byte, error) {
 		return nil, err
 	}
 	return fitReturn(&r, limit)
+}
+
+// isReport tells the subject of a scheduled run from that of a return.
+func isReport(subject string) bool {
+	jid, peel, err := wire.JobSubject(subject)
+	return err == nil && subject == wire.ScheduledOf(jid, peel)
 }
