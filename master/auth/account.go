@@ -3,6 +3,7 @@ package auth
 import (
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -131,7 +132,7 @@ func between(speaker, listener Role) []jwt.Subject {
 	}
 	said := said(speaker)
 	return slices.DeleteFunc(streams(listener), func(s jwt.Subject) bool {
-		return !slices.ContainsFunc(said, func(p jwt.Subject) bool { return s.IsContainedIn(p) })
+		return !slices.ContainsFunc(said, func(p jwt.Subject) bool { return covers(p, s) })
 	})
 }
 
@@ -146,7 +147,16 @@ func services(asker, asked Role) []jwt.Subject {
 func isDirect(s jwt.Subject) bool { return s.IsContainedIn(jwt.Subject(wire.Direct("*", "*"))) }
 
 // said is what a role publishes, whatever its users' names.
-func said(r Role) []jwt.Subject { return anyName(Permissions(r).Publish) }
+func said(r Role) []jwt.Subject { return slices.Clone(published()[r]) }
+
+// published is worked out once: all accounts are made of it, each from those of all others.
+var published = sync.OnceValue(func() map[Role][]jwt.Subject {
+	all := map[Role][]jwt.Subject{}
+	for _, r := range roles {
+		all[r] = anyName(Permissions(r).Publish)
+	}
+	return all
+})
 
 // streams leave out what can be answered: inboxes, because answers come back by the service that was asked, and what is
 // asked directly. What a role says itself it hears in its own account.
@@ -169,6 +179,11 @@ func widest(subjects []jwt.Subject) []jwt.Subject {
 	slices.Sort(subjects)
 	subjects = slices.Compact(subjects)
 	return slices.DeleteFunc(slices.Clone(subjects), func(s jwt.Subject) bool {
-		return slices.ContainsFunc(subjects, func(other jwt.Subject) bool { return s != other && s.IsContainedIn(other) })
+		return slices.ContainsFunc(subjects, func(other jwt.Subject) bool { return s != other && covers(other, s) })
 	})
+}
+
+// covers asks the library only about wildcards, because it splits both subjects each time.
+func covers(wide, s jwt.Subject) bool {
+	return wide == s || strings.ContainsAny(string(wide), "*>") && s.IsContainedIn(wide)
 }
