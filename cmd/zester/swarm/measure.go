@@ -51,11 +51,13 @@ type course struct {
 	returns []float64 // when the client heard each
 	ended   float64   // the record is final, with every return stored
 	stored  int       // successful returns in the record's rows
+
+	used, reading time.Duration // of the processors by this process until the end, and to read the rows
 }
 
-// dispatch does what the command line does, from the target expression to the rows.
+// dispatch does what the command line does, from the target expression to the end of the job, and reads the rows.
 func (f *fleet) dispatch(ctx context.Context, function, expr string, args map[string]any) (c course, err error) {
-	began := time.Now()
+	began, used := time.Now(), cpuTime()
 	resolved, err := f.client.Resolve(ctx, expr)
 	if err != nil {
 		return c, err
@@ -80,32 +82,40 @@ func (f *fleet) dispatch(ctx context.Context, function, expr string, args map[st
 			c.ended = time.Since(began).Seconds()
 		}
 	}
+	c.used = cpuTime() - used
+	if len(c.returns) == 0 {
+		return c, fmt.Errorf("job %s: nobody has answered", jid)
+	}
+	err = f.read(ctx, jid, &c)
+	return c, err
+}
+
+// read reads the rows of a job that has ended, as the command line does for JSON, or when somebody has not returned.
+func (f *fleet) read(ctx context.Context, jid wire.JID, c *course) error {
+	used := cpuTime()
 	for row, err := range f.client.Rows(ctx, jid) {
 		if err != nil {
-			return c, err
+			return err
 		}
 		if row.Return != nil && row.Return.Success {
 			c.stored++
 		}
 	}
-	if len(c.returns) == 0 {
-		return c, fmt.Errorf("job %s: nobody has answered", jid)
-	}
-	return c, nil
+	c.reading = cpuTime() - used
+	return nil
 }
 
 func (f *fleet) pings(ctx context.Context, b baseline) error {
 	var last, ended, half, most []float64
 	lost := 0
-	var used time.Duration
+	var used, reading time.Duration
 	peels := f.r.timeOfPeels()
 	for range f.r.o.Rounds {
-		before := cpuTime()
 		c, err := f.dispatch(ctx, "test.ping", "*", nil)
 		if err != nil {
 			return err
 		}
-		used += cpuTime() - before
+		used, reading = used+c.used, reading+c.reading
 		slices.Sort(c.returns)
 		n := len(c.returns)
 		last, ended = append(last, c.returns[n-1]), append(ended, c.ended)
@@ -117,6 +127,7 @@ func (f *fleet) pings(ctx context.Context, b baseline) error {
 	f.r.figure("test.ping of all: last return", "s", median(last), b.ask)
 	f.r.figure("test.ping of all: ended, every return stored", "s", median(ended), b.ask)
 	f.r.figure("processor time of client, "+f.r.side()+" for a target", "ms", perPeel(used, f.r.o), b.askCPU)
+	f.r.figure("processor time of client, "+f.r.side()+" to read its row", "ms", perPeel(reading, f.r.o), 0)
 	f.r.figure("processor time of a simulated peel for it", "ms", perPeel(f.r.timeOfPeels()-peels, f.r.o), b.askPeelCPU)
 	f.r.figure("returns lost in all rounds", "", float64(lost), 0)
 	return nil

@@ -89,6 +89,9 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 	if f := figure(report, "idle peel process: resident"); f.Value < 1 || f.Value > 100 {
 		t.Errorf("a peel's program has %v MiB", f.Value)
 	}
+	if f := figure(report, "processor time of client, master and bus to read its row"); f.Value == 0 {
+		t.Error("nobody has counted what it takes to read rows")
+	}
 	reads(t, report)
 }
 
