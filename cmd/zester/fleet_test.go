@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,6 +30,10 @@ type fleet struct {
 	work *gitrepo.Work
 	keys *auth.Keys
 	stop func() error // ends it all; returns when it has ended
+
+	identities []string     // of the reconciler
+	rest       master.REST  // of the master
+	log        *slog.Logger // of both
 }
 
 var ada = gitrepo.Author{Name: "Ada", Email: "ada@example.com"}
@@ -96,13 +101,14 @@ func (f *fleet) populate(ctx context.Context, g *errgroup.Group) error {
 }
 
 func (f *fleet) startMaster(ctx context.Context, g *errgroup.Group) error {
-	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: f.work.Dir(), Dir: filepath.Join(f.dir, "repo")}, Owner: "test"})
+	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: f.work.Dir(), Dir: filepath.Join(f.dir, "repo")}, Owner: "test", Identities: f.identities})
 	if err != nil {
 		return err
 	}
 	ready := make(chan master.Info, 1)
 	m, err := master.New(master.Options{
 		ID: "test", DataDir: f.dir, Services: []master.Service{r.Run}, Ready: func(i master.Info) { ready <- i },
+		REST: f.rest, Log: f.log,
 	})
 	if err != nil {
 		return err
