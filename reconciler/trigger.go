@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	debounce     = 50 * time.Millisecond // quiet after a change before it is acted on
-	debounceMost = time.Second           // but never longer than this
+	branchQuiet  = 20 * time.Millisecond // after the branch moved, before that is acted on
+	fleetQuiet   = 50 * time.Millisecond // after the fleet changed alone
+	settleMost   = time.Second           // but never longer than this
 	backoffFirst = time.Second
 	backoffMost  = 5 * time.Minute
 	publishAgain = 5 * time.Second // least pause after documents could not be published; twice it at most
@@ -125,14 +126,18 @@ func (t *term) otherFleet() {
 // settle waits until changes pause, so that a burst costs one reconcile.
 func (t *term) settle(ctx context.Context, w *wake) error {
 	defer t.gather(w)
-	most := time.After(debounceMost)
+	most := time.After(settleMost)
 	for {
+		quiet := fleetQuiet
+		if w.branch {
+			quiet = branchQuiet
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-most:
 			return nil
-		case <-time.After(debounce):
+		case <-time.After(quiet):
 			return nil
 		case <-t.moved:
 			w.branch = true

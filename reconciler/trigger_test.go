@@ -75,6 +75,36 @@ func TestAHundredHintsAreOneAttemptAndTheLastCommitIsNotLost(t *testing.T) {
 	})
 }
 
+func TestACommitWaitsLessThanAChangeOfTheFleet(t *testing.T) {
+	inBubble(t, siteFiles(), func(b *bench) {
+		b.poll = time.Hour
+		b.start()
+		r := b.another()
+		for _, c := range []struct {
+			wait  time.Duration
+			begin func() (done func() bool)
+		}{
+			{branchQuiet, func() func() bool {
+				commit := b.commit("x", map[string]string{"settings/web.yaml": xForW})
+				moved(t, r)
+				return func() bool { return b.status().LastGood.Commit == commit }
+			}},
+			{fleetQuiet, func() func() bool {
+				b.peel("web-02", nil)
+				return func() bool { return b.document("web-02") != nil }
+			}},
+		} {
+			done := c.begin()
+			if b.after(c.wait * 3 / 4); done() {
+				t.Errorf("nothing is waited for, %v should be", c.wait)
+			}
+			if b.after(c.wait / 2); !done() {
+				t.Errorf("more than %v is waited for", c.wait)
+			}
+		}
+	})
+}
+
 // TestNobodyPassesOverARemoteThatAsksToBeLeftAlone covers hints, people and a fleet whose facts flap.
 func TestNobodyPassesOverARemoteThatAsksToBeLeftAlone(t *testing.T) {
 	inBubble(t, siteFiles(), func(b *bench) {
