@@ -28,6 +28,9 @@ func (f *fleet) measure(ctx context.Context, b baseline) error {
 	if err := f.results(ctx, b); err != nil {
 		return err
 	}
+	if err := f.ingest(ctx, b); err != nil {
+		return err
+	}
 	if f.r.o.Idle > 0 {
 		if err := f.idle(ctx); err != nil {
 			return err

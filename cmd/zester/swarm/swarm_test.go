@@ -77,7 +77,7 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"bare connections with credentials and TLS, beside none", "processor time of the bus for one, beside none", "every peel connected and current", "test.ping of all: ended, every return stored", "processor time of a simulated peel for it", "restart of the server: every peel back",
+		"bare connections with credentials and TLS, beside none", "processor time of the bus for one, beside none", "every peel connected and current", "test.ping of all: ended, every return stored", "processor time of a simulated peel for it", "results of scheduled runs in records", "results that wait: in records", "restart of the server: every peel back",
 	} {
 		if f := figure(report, want); f.Value == 0 || f.Bare == 0 {
 			t.Errorf("%s: nothing of the bare bus stands beside it", want)
