@@ -31,6 +31,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
+func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
+
 // A bench is a reconciler with a repo and a fleet in fake time, on a real bus. The local repo is polled and not watched,
 // because fake time stands still while the system is waited for.
 type bench struct {

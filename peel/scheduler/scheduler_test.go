@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,6 +16,20 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
+
+// TestMain keeps the state files in memory where the system has a folder for that: they are synced at every change, which
+// on a disk that others use takes several times as long as all the rest.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("/dev/shm", "zester-test-")
+	if err == nil {
+		err = os.Setenv("TMPDIR", dir)
+	}
+	code := m.Run()
+	if err == nil {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
 
 func TestIntervalCountsFromTheEndOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

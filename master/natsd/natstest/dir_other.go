@@ -2,10 +2,4 @@
 
 package natstest
 
-import "testing"
-
-// shortLived is a directory for what a bubble stores.
-func shortLived(t testing.TB) string {
-	t.Helper()
-	return t.TempDir()
-}
+func memory() bool { return false }
