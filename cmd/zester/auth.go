@@ -15,21 +15,26 @@ import (
 )
 
 func (a *app) authCommand() *cobra.Command {
-	var ttl time.Duration
+	var c credential
 	var file string
-	var again bool
+	var peels []string
 	issue := &cobra.Command{
-		Use:   "issue <peel|operator|direct|auditor|master> <name>",
+		Use:   "issue <peel|operator|direct|auditor|master|site> <name>",
 		Short: "Make a credential with a new key, on the host that holds the keys",
 		Long: `issue makes a key and a credential for one peel, person or master, signed with the keys in the data directory
 of a master, and prints it or writes it to a file of mode 0600. Whoever holds the credential speaks under its name. A
 second one for the same name, whose first is lost or about to end, needs --again; the first stays valid until its end.
 
 An operator dispatches and reads, an auditor reads. The role direct is an operator who may also ask peels without a
-master, by --direct: that leaves no record but the log of the peel.`,
+master, by --direct: that leaves no record but the log of the peel. A site is a leaf node, a server of NATS that brings
+the peels of --peels to the bus: it may say and hear what they may. For other peels make it a new credential.`,
 		Args: words("role", "name"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			creds, err := a.issue(auth.Role(args[0]), args[1], ttl, again)
+			c.role, c.id = auth.Role(args[0]), args[1]
+			for _, p := range peels {
+				c.peels = append(c.peels, target.PeelID(p))
+			}
+			creds, err := a.issue(c)
 			if err != nil {
 				return err
 			}
@@ -44,14 +49,15 @@ master, by --direct: that leaves no record but the log of the peel.`,
 			return nil
 		},
 	}
-	issue.Flags().DurationVar(&ttl, "ttl", 0, "end the credential after this time (default: it does not end)")
+	issue.Flags().DurationVar(&c.ttl, "ttl", 0, "end the credential after this time (default: it does not end)")
+	issue.Flags().StringSliceVar(&peels, "peels", nil, "the `PEELS` of a site")
 	issue.Flags().StringVar(&file, "out", "", "write to `FILE`")
-	issue.Flags().BoolVar(&again, "again", false, "make one although the name has one")
+	issue.Flags().BoolVar(&c.again, "again", false, "make one although the name has one")
 	return group("auth", "Make and end credentials", issue, a.exportCommand(), a.rotateCommand(), a.retireCommand(), a.userCommand())
 }
 
 func (a *app) exportCommand() *cobra.Command {
-	conf := auth.NATSConf{}
+	conf, hub := auth.NATSConf{}, auth.Hub{}
 	var nats bool
 	cmd := &cobra.Command{
 		Use:   "export --nats-conf",
@@ -59,7 +65,10 @@ func (a *app) exportCommand() *cobra.Command {
 		Long: `export prints a configuration for nats-server: the accounts of the roles, and what passes between them, signed with the keys
 in the data directory of a master, which are made if there are none. It holds no secret. Then zester auth issue master
 makes the credential for zester-master --nats; a master with the keys in its data directory enrolls and revokes there.
-Print it again after another version of zester was installed.`,
+Print it again after another version of zester was installed.
+
+With --leafnodes the server hears servers of sites, with --hub it is the server of one: a leaf node, to which the peels of
+the site connect. It has no streams, learns nothing from masters, and needs a credential of zester auth issue site.`,
 		Args: words(),
 		RunE: func(*cobra.Command, []string) error {
 			if !nats {
@@ -70,6 +79,12 @@ Print it again after another version of zester was installed.`,
 				return err
 			}
 			conf.Trust = keys.Trust()
+			switch {
+			case len(hub.URLs) > 0 && hub.Creds == "":
+				return usageError("say what the server of the site shows to the hub: --hub-creds FILE")
+			case len(hub.URLs) > 0:
+				conf.Hub = &hub
+			}
 			text, err := conf.Text()
 			if err != nil {
 				return &failure{code: exitUsage, err: err, hint: "--tls-cert and --tls-key name them"}
@@ -84,21 +99,25 @@ Print it again after another version of zester was installed.`,
 	f.StringVar(&conf.Dir, "store", "/var/lib/nats", "the server's `DIR`")
 	f.StringVar(&conf.Cert, "tls-cert", "", "the server's certificate is in `FILE`")
 	f.StringVar(&conf.Key, "tls-key", "", "its key is in `FILE`")
+	f.StringVar(&conf.LeafNodes, "leafnodes", "", "hear servers of sites at `HOST:PORT`")
+	f.StringSliceVar(&hub.URLs, "hub", nil, "it is the server of a site, for which the bus listens at `URLS`")
+	f.StringVar(&hub.Creds, "hub-creds", "", "the site's credential is in `FILE`")
+	f.StringVar(&hub.CA, "hub-ca", "", "the bus has a certificate of the authority in `FILE`")
 	return cmd
 }
 
-func (a *app) issue(role auth.Role, id string, ttl time.Duration, again bool) ([]byte, error) {
-	switch role {
-	case auth.RolePeel:
-		if _, err := target.ParsePeelID(id); err != nil {
-			return nil, usageError("%w", err)
-		}
-	case auth.RoleOperator, auth.RoleDirect, auth.RoleAuditor, auth.RoleMaster:
-	default:
-		return nil, usageError("there is no role %q: it is peel, operator, direct, auditor or master", role)
-	}
-	if ttl < 0 {
-		return nil, usageError("cannot make a credential that ended %s ago", -ttl)
+// A credential is one to be made.
+type credential struct {
+	role  auth.Role
+	id    string
+	peels []target.PeelID // of a site
+	ttl   time.Duration   // 0: it does not end
+	again bool
+}
+
+func (a *app) issue(c credential) ([]byte, error) {
+	if err := c.check(); err != nil {
+		return nil, err
 	}
 	dir := auth.Dir(a.connect.dataDir)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -116,10 +135,10 @@ func (a *app) issue(role auth.Role, id string, ttl time.Duration, again bool) ([
 		return nil, err
 	}
 	entry := auth.UserKey{Public: key.Public(), Issued: time.Now().UTC()}
-	if ttl > 0 {
-		entry.Expires = entry.Issued.Add(ttl)
+	if c.ttl > 0 {
+		entry.Expires = entry.Issued.Add(c.ttl)
 	}
-	name, err := auth.Register(dir, auth.Issue{Role: role, ID: id, Keys: []auth.UserKey{entry}}, again)
+	name, err := auth.Register(dir, auth.Issue{Role: c.role, ID: c.id, Keys: []auth.UserKey{entry}}, c.again)
 	switch {
 	case errors.Is(err, auth.ErrIssued):
 		return nil, &failure{code: exitFailed, err: err, hint: "--again makes another one; both are valid until they end"}
@@ -128,9 +147,33 @@ func (a *app) issue(role auth.Role, id string, ttl time.Duration, again bool) ([
 	case err != nil:
 		return nil, err
 	}
-	token, err := keys.Issue(role, name, entry.Public, ttl)
+	var token string
+	if c.role == auth.RoleSite {
+		token, err = keys.IssueSite(name, entry.Public, c.peels, c.ttl)
+	} else {
+		token, err = keys.Issue(c.role, name, entry.Public, c.ttl)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return key.Creds(token)
+}
+
+func (c credential) check() error {
+	switch c.role {
+	case auth.RolePeel:
+		if _, err := target.ParsePeelID(c.id); err != nil {
+			return usageError("%w", err)
+		}
+	case auth.RoleOperator, auth.RoleDirect, auth.RoleAuditor, auth.RoleMaster, auth.RoleSite:
+	default:
+		return usageError("there is no role %q: it is peel, operator, direct, auditor, master or site", c.role)
+	}
+	if (c.role == auth.RoleSite) != (len(c.peels) > 0) {
+		return usageError("a site has --peels, and nobody else has")
+	}
+	if c.ttl < 0 {
+		return usageError("cannot make a credential that ended %s ago", -c.ttl)
+	}
+	return nil
 }

@@ -48,15 +48,20 @@ func (k *Keys) sign(operator nkeys.KeyPair, system string) (Trust, error) {
 // claims describe the account of a role: what its users may do in it, and what passes between it and the masters'.
 func (k *Keys) claims(r Role) (*jwt.AccountClaims, error) {
 	ac := jwt.NewAccountClaims(k.accounts[r])
-	ac.Name = strings.ToUpper(string(r))
+	ac.Name = accountName(r)
 	ac.Limits.DisallowBearer = true
-	signer, err := k.signers[r].PublicKey()
-	if err != nil {
-		return nil, err
-	}
-	ac.SigningKeys.AddScopedSigner(scope(r, signer))
-	if former := k.rotation.Former[r]; former != "" && former != signer {
-		ac.SigningKeys.AddScopedSigner(scope(r, former))
+	for signs, key := range k.signers {
+		if signs.account() != r {
+			continue
+		}
+		signer, err := key.PublicKey()
+		if err != nil {
+			return nil, err
+		}
+		ac.SigningKeys.AddScopedSigner(scope(signs, signer))
+		if former := k.rotation.Former[signs]; former != "" && former != signer {
+			ac.SigningKeys.AddScopedSigner(scope(signs, former))
+		}
 	}
 	if r == RoleMaster {
 		ac.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
@@ -68,6 +73,8 @@ func (k *Keys) claims(r Role) (*jwt.AccountClaims, error) {
 	}
 	return ac, nil
 }
+
+func accountName(r Role) string { return strings.ToUpper(string(r)) }
 
 // scope is what a signing key of a role gives whom it signs.
 func scope(r Role, signer string) *jwt.UserScope {

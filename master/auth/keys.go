@@ -79,6 +79,10 @@ func (k *Keys) Trust() Trust {
 // Issue signs a JWT for a user key made elsewhere, of which only the public half is given. For a peel the name is
 // the wire form of its ID, for others 1 to 64 characters of [A-Za-z0-9_-]. A ttl of 0 gives a JWT that does not end.
 func (k *Keys) Issue(role Role, name, public string, ttl time.Duration) (string, error) {
+	return k.issue(role, name, public, ttl)
+}
+
+func (k *Keys) issue(role Role, name, public string, ttl time.Duration, tags ...string) (string, error) {
 	k.mu.Lock()
 	signer, ok := k.signers[role]
 	k.mu.Unlock()
@@ -96,9 +100,9 @@ func (k *Keys) Issue(role Role, name, public string, ttl time.Duration) (string,
 	}
 	c := jwt.NewUserClaims(public)
 	c.Name = name
-	c.IssuerAccount = k.accounts[role]
+	c.IssuerAccount = k.accounts[role.account()]
 	c.SetScoped(true)
-	c.Tags = jwt.TagList{roleTag + string(role)}
+	c.Tags = append(jwt.TagList{roleTag + string(role)}, tags...)
 	if ttl > 0 {
 		c.Expires = time.Now().Add(ttl).Unix()
 	}

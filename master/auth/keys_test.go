@@ -127,7 +127,7 @@ func TestKeysAreRefused(t *testing.T) {
 func TestADirectoryFromBeforeARoleGetsItsKeysOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	old := issuer(t, open(t, dir))
-	for _, file := range []string{"account-direct.nk", "signer-direct.nk", "account-limited.nk"} { // of the last a crash left one
+	for _, file := range []string{"account-direct.nk", "signer-direct.nk", "account-limited.nk", "signer-site.nk"} { // of the last a crash left one
 		if err := os.Remove(filepath.Join(dir, file)); err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func TestADirectoryFromBeforeARoleGetsItsKeysOnce(t *testing.T) {
 		}
 	}
 	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 14 {
+	if err != nil || len(files) != 15 {
 		t.Errorf("%v, %v", files, err)
 	}
 }

@@ -6,7 +6,10 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/nats-io/jwt/v2"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -17,33 +20,105 @@ type NATSConf struct {
 	Listen    string // HOST:PORT
 	Dir       string // of its store, and of the JWTs of accounts, as they are after revocations
 	Cert, Key string // files; both are needed where others than its own host reach it
+	// LeafNodes is the HOST:PORT on which servers of sites are heard; empty: none.
+	LeafNodes string
+	// Hub makes it the server of a site, without streams: a leaf node. Nil: it is no such server.
+	Hub *Hub
+}
+
+// A Hub is the bus to which a site belongs.
+type Hub struct {
+	URLs  []string // where it hears leaf nodes
+	Creds string   // file of the credential, of [RoleSite]
+	CA    string   // file of the authority of its certificates; empty: those of the system
 }
 
 // Text is the configuration file. It holds no secret. What the server was told since of an account, by a master, is kept
-// in Dir and wins over what is printed here.
+// in Dir and wins over what is printed here; the server of a site is told nothing and knows what is printed.
 func (c NATSConf) Text() (string, error) {
-	host, _, err := net.SplitHostPort(c.Listen)
-	if err != nil {
-		return "", fmt.Errorf("cannot print a configuration for %q: want HOST:PORT: %w", c.Listen, err)
-	}
-	ip := net.ParseIP(host)
-	local := host == "localhost" || ip != nil && ip.IsLoopback()
-	if (c.Cert == "") != (c.Key == "") || c.Cert == "" && !local {
-		return "", errors.New("cannot print a configuration without a certificate and its key: other hosts can reach the server")
+	for _, listen := range []string{c.Listen, c.LeafNodes} {
+		if err := c.check(listen); err != nil {
+			return "", err
+		}
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "listen: %q\nmax_payload: %d\n", c.Listen, wire.MaxMessage)
 	b.WriteString("authorization { timeout: 30 } # thousands of peels that come back at once wait for their turn\n")
-	if c.Cert != "" {
-		fmt.Fprintf(&b, "tls { cert_file: %q, key_file: %q, min_version: \"1.3\", timeout: 30 }\n", c.Cert, c.Key)
+	b.WriteString(c.tls())
+	if c.Hub != nil {
+		b.WriteString("max_control_line: 64KB # the hub says in a line what is allowed, up to 16 times as long\n")
+	} else {
+		fmt.Fprintf(&b, "jetstream { store_dir: %q }\n", c.Dir)
 	}
-	fmt.Fprintf(&b, "jetstream { store_dir: %q }\n", c.Dir)
 	fmt.Fprintf(&b, "operator: %s\nsystem_account: %s\n", c.Trust.Operator, c.Trust.SystemAccount)
-	fmt.Fprintf(&b, "resolver { type: full, dir: %q, allow_delete: false, interval: \"2m\" }\n", c.Dir+"/accounts")
+	if c.Hub == nil {
+		fmt.Fprintf(&b, "resolver { type: full, dir: %q, allow_delete: false, interval: \"2m\" }\n", c.Dir+"/accounts")
+	} else {
+		b.WriteString("resolver: MEMORY\n")
+	}
 	b.WriteString("resolver_preload {\n")
 	for _, public := range slices.Sorted(maps.Keys(c.Trust.Accounts)) {
 		fmt.Fprintf(&b, "  %s: %s\n", public, c.Trust.Accounts[public])
 	}
 	b.WriteString("}\n")
-	return b.String(), nil
+	return b.String() + c.leafNodes(), nil
+}
+
+// check refuses an address that others can reach without encryption. Empty: nothing is heard there.
+func (c NATSConf) check(listen string) error {
+	if listen == "" && c.Listen != "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return fmt.Errorf("cannot print a configuration for %q: want HOST:PORT: %w", listen, err)
+	}
+	ip := net.ParseIP(host)
+	local := host == "localhost" || ip != nil && ip.IsLoopback()
+	if (c.Cert == "") != (c.Key == "") || c.Cert == "" && !local {
+		return errors.New("cannot print a configuration without a certificate and its key: other hosts can reach the server")
+	}
+	return nil
+}
+
+func (c NATSConf) tls() string {
+	if c.Cert == "" {
+		return ""
+	}
+	return fmt.Sprintf("tls { cert_file: %q, key_file: %q, min_version: \"1.3\", timeout: 30 }\n", c.Cert, c.Key)
+}
+
+// leafNodes is what makes a server one to which sites connect, or that of a site. Only the account of peels passes, with
+// its reading of settings from the streams, which servers keep from other servers unless told otherwise.
+func (c NATSConf) leafNodes() string {
+	if c.LeafNodes == "" && c.Hub == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "default_js_domain { %s: \"\" }\n", c.Trust.peels())
+	if c.LeafNodes != "" {
+		fmt.Fprintf(&b, "leafnodes {\n  listen: %q\n  %s}\n", c.LeafNodes, c.tls())
+		return b.String()
+	}
+	urls := make([]string, len(c.Hub.URLs))
+	for i, u := range c.Hub.URLs {
+		urls[i] = strconv.Quote(u)
+	}
+	tls := ""
+	if c.Hub.CA != "" {
+		tls = fmt.Sprintf(", tls { ca_file: %q, min_version: \"1.3\" }", c.Hub.CA)
+	}
+	fmt.Fprintf(&b, "leafnodes { remotes: [ { urls: [%s], account: %s, credentials: %q%s } ] }\n",
+		strings.Join(urls, ", "), c.Trust.peels(), c.Hub.Creds, tls)
+	return b.String()
+}
+
+// peels is the account of peels.
+func (t Trust) peels() string {
+	for public, token := range t.Accounts {
+		if c, err := jwt.DecodeAccountClaims(token); err == nil && c.Name == accountName(RolePeel) {
+			return public
+		}
+	}
+	return ""
 }

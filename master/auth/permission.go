@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -17,15 +18,33 @@ const (
 	RoleLimited  Role = "limited"  // an operator with [Limits]: dispatches within them, cancels its own jobs, and reads
 	RoleAuditor  Role = "auditor"  // reads
 	RoleMaster   Role = "master"   // masters and the reconciler
+	// RoleSite is of a server at a site that brings the peels of the site to the bus as a leaf node. Its credential names
+	// them, is valid in their account, and lets it say and hear what they may but what is direct, and nothing else.
+	RoleSite Role = "site"
 )
 
+// roles are those that have an account of their own.
 var roles = []Role{RolePeel, RoleOperator, RoleDirect, RoleLimited, RoleAuditor, RoleMaster}
+
+// account is the role whose account holds the credentials of this one.
+func (r Role) account() Role {
+	if r == RoleSite {
+		return RolePeel
+	}
+	return r
+}
 
 // people are the roles of persons. Their names are of one space: to masters a name is who asks, whatever the role.
 var people = []Role{RoleOperator, RoleDirect, RoleLimited, RoleAuditor}
 
 // self stands in a grant for the name in the credential; the server puts it there when a connection is made.
 const self = "{{name()}}"
+
+// ofSite stands in a grant for each of the peels that a credential of [RoleSite] names in its tags.
+const (
+	ofSite  = "{{tag(peel)}}"
+	peelTag = "peel:"
+)
 
 // readVerbs are the verbs of the API that change nothing, whatever the noun.
 var readVerbs = []string{"list", "show", "status", "active", "returns", "history", "peels", "diff", "explain"}
@@ -39,12 +58,14 @@ type Grants struct {
 	Except []string // what may not be published although Publish covers it
 }
 
-// Permissions returns what a role may do, with "{{name()}}" where the name in the credential goes. It is the only
+// Permissions returns what a role may do, with "{{name()}}" where the name in the credential goes, and "{{tag(peel)}}" for each peel of a site. It is the only
 // such table: the signing keys' templates and what passes between accounts are made from it. A Role that is none of the constants gets nothing.
 func Permissions(r Role) Grants {
 	switch r {
 	case RolePeel:
-		return peelGrants()
+		return peelGrants(self)
+	case RoleSite:
+		return siteGrants()
 	case RoleOperator:
 		return operatorGrants(r)
 	case RoleDirect:
@@ -61,27 +82,35 @@ func Permissions(r Role) Grants {
 	return Grants{Publish: []string{"_NONE"}, Subscribe: []string{"_NONE"}}
 }
 
-func peelGrants() Grants {
+func peelGrants(peel string) Grants {
 	return Grants{
 		Publish: []string{
-			wire.AckOf("*", self),
-			wire.ReturnOf("*", self),
-			wire.ScheduledOf("*", self),
-			wire.Fact(self),
-			wire.Heartbeat(self),
-			wire.SettingsApplied(self),
-			wire.SettingsGet(self),
+			wire.AckOf("*", peel),
+			wire.ReturnOf("*", peel),
+			wire.ScheduledOf("*", peel),
+			wire.Fact(peel),
+			wire.Heartbeat(peel),
+			wire.SettingsApplied(peel),
+			wire.SettingsGet(peel),
 		},
 		Subscribe: []string{
-			wire.Cmd(self),
-			wire.Settings(self),
+			wire.Cmd(peel),
+			wire.Settings(peel),
 			wire.CancelOf("*"),
-			wire.Direct(self, "*"),
-			wire.Heartbeat(self), // of another who uses the name
-			RolePeel.Inbox(self) + ".>",
+			wire.Direct(peel, "*"),
+			wire.Heartbeat(peel), // of another who uses the name
+			RolePeel.Inbox(peel) + ".>",
 		},
 		Answer: wire.MaxDirect,
 	}
+}
+
+// siteGrants leave out what is asked directly: a leaf node is not let answer where it was asked.
+func siteGrants() Grants {
+	g := peelGrants(ofSite)
+	g.Answer = 0
+	g.Subscribe = slices.DeleteFunc(g.Subscribe, func(s string) bool { return s == wire.Direct(ofSite, "*") })
+	return g
 }
 
 func operatorGrants(r Role) Grants {

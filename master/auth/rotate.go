@@ -50,7 +50,7 @@ func (k *Keys) Rotate() error {
 	if err := k.note(next); err != nil {
 		return fmt.Errorf("cannot rotate the signing keys: %w", err)
 	}
-	for _, r := range roles {
+	for r := range k.signers {
 		signer, err := replaceKey(filepath.Join(k.dir, signerFile(r)))
 		if err != nil {
 			return fmt.Errorf("cannot rotate the signing key of the role %s: %w", r, err)

@@ -45,15 +45,19 @@ func Open(dir string) (*Keys, error) {
 }
 
 // younger are roles that sets made before them do not know; such a set is completed.
-var younger = []Role{RoleDirect, RoleLimited}
+var younger = []Role{RoleDirect, RoleLimited, RoleSite}
 
 // complete makes the keys of a role of which there is none. Of several processes that do it at once one wins for all,
 // key by key; the account's comes last, so that what a crash leaves is completed as well.
 func complete(root *os.Root, dir string, r Role) error {
-	if _, err := root.Lstat(accountFile(r)); !errors.Is(err, fs.ErrNotExist) {
+	files := []string{signerFile(r)}
+	if r.account() == r {
+		files = append(files, accountFile(r))
+	}
+	if _, err := root.Lstat(files[len(files)-1]); !errors.Is(err, fs.ErrNotExist) {
 		return nil // what is wrong with it is found when it is read
 	}
-	for _, file := range []string{signerFile(r), accountFile(r)} {
+	for _, file := range files {
 		if err := addKey(dir, file); err != nil {
 			return err
 		}
@@ -97,6 +101,7 @@ func create(dir string) error {
 		makers[accountFile(r)] = nkeys.CreateAccount
 		makers[signerFile(r)] = nkeys.CreateAccount
 	}
+	makers[signerFile(RoleSite)] = nkeys.CreateAccount
 	for file, newKey := range makers {
 		if err := writeKey(filepath.Join(tmp, file), newKey); err != nil {
 			return err
@@ -174,6 +179,9 @@ func load(dir string) (*Keys, error) {
 		if k.signers[r], err = readKey(root, signerFile(r), nkeys.PrefixByteAccount); err != nil {
 			return nil, err
 		}
+	}
+	if k.signers[RoleSite], err = readKey(root, signerFile(RoleSite), nkeys.PrefixByteAccount); err != nil {
+		return nil, err
 	}
 	system, err := publicKey(root, systemFile)
 	if err != nil {

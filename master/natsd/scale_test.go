@@ -10,22 +10,42 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 )
 
-// TestTheExampleOfALargeBusIsAConfigurationOfServers makes a server of it, which checks what belongs together, and does
-// not start it.
 func TestTheExampleOfALargeBusIsAConfigurationOfServers(t *testing.T) {
-	text, err := os.ReadFile("../../examples/scale/hub.conf")
+	opts := configured(t, "hub.conf", "hub-1", auth.NATSConf{LeafNodes: "0.0.0.0:7422"})
+	if opts.LeafNode.Port != 7422 || opts.LeafNode.TLSConfig == nil {
+		t.Errorf("leaf nodes are heard at %+v", opts.LeafNode)
+	}
+	if !opts.JetStream || opts.Cluster.Name != "zester" || len(opts.Routes) != 3 || opts.ServerName != "hub-1" || opts.MaxConn != 60000 {
+		t.Errorf("%+v", opts)
+	}
+}
+
+func TestTheExampleOfASiteIsAConfigurationOfServers(t *testing.T) {
+	opts := configured(t, "site.conf", "berlin-1", auth.NATSConf{Hub: &auth.Hub{
+		URLs: []string{"tls://hub-1:7422", "tls://hub-2:7422"}, Creds: "site.creds", CA: "ca.crt",
+	}})
+	remotes := opts.LeafNode.Remotes
+	if opts.JetStream || opts.ServerName != "berlin-1" || len(remotes) != 1 || len(remotes[0].URLs) != 2 || remotes[0].TLSConfig == nil {
+		t.Errorf("%+v, %+v", opts, remotes)
+	}
+}
+
+// configured makes a server of an example, which checks what belongs together, and does not start it.
+func configured(t *testing.T, example, name string, conf auth.NATSConf) *server.Options {
+	t.Helper()
+	text, err := os.ReadFile("../../examples/scale/" + example)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	t.Chdir(dir)
-	trustFiles(t, dir)
-	t.Setenv("NAME", "hub-1")
-	name := filepath.Join(dir, "hub.conf")
-	if err := os.WriteFile(name, text, 0o600); err != nil { // beside what it includes
+	trustFiles(t, dir, conf)
+	t.Setenv("NAME", name)
+	path := filepath.Join(dir, example)
+	if err := os.WriteFile(path, text, 0o600); err != nil { // beside what it includes
 		t.Fatal(err)
 	}
-	opts, err := server.ProcessConfigFile(name)
+	opts, err := server.ProcessConfigFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,14 +54,12 @@ func TestTheExampleOfALargeBusIsAConfigurationOfServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Shutdown()
-	if !opts.JetStream || opts.Cluster.Name != "zester" || len(opts.Routes) != 3 || opts.ServerName != "hub-1" || opts.MaxConn != 60000 {
-		t.Errorf("%+v", opts)
-	}
+	return opts
 }
 
 // trustFiles makes what the example refers to. A certificate authority's own certificate does for a server that nobody
 // reaches.
-func trustFiles(t *testing.T, dir string) {
+func trustFiles(t *testing.T, dir string, conf auth.NATSConf) {
 	t.Helper()
 	keys, err := auth.Open(filepath.Join(dir, "keys"))
 	if err != nil {
@@ -51,7 +69,7 @@ func trustFiles(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf := auth.NATSConf{Trust: keys.Trust(), Listen: "0.0.0.0:4222", Dir: filepath.Join(dir, "store"), Cert: "server.crt", Key: "server.key"}
+	conf.Trust, conf.Listen, conf.Dir, conf.Cert, conf.Key = keys.Trust(), "0.0.0.0:4222", filepath.Join(dir, "store"), "server.crt", "server.key"
 	text, err := conf.Text()
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,135 @@
+package auth_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// siteCreds is a credential for a leaf node with the peels.
+func siteCreds(t *testing.T, k *auth.Keys, peels ...target.PeelID) []byte {
+	t.Helper()
+	key, err := auth.MakeKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := k.IssueSite("berlin", key.Public(), peels, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err := key.Creds(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return creds
+}
+
+// A server of a site that is in bad hands is the peels of the site, and nobody else.
+func TestASiteSpeaksAndHearsForItsPeelsAlone(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		creds := siteCreds(t, b.Keys, "peel-a", "Web.01")
+		nc, err := nats.Connect("", nats.InProcessServer(b), nats.UserCredentialBytes(creds), nats.ErrorHandler(notViolation(t, "berlin")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		site := &party{nc}
+		allowed := 0
+		try := func(subject string, speak, hear bool) {
+			t.Helper()
+			if got := site.allows(t, func() error { return nc.Publish(subject, nil) }); got != speak {
+				t.Errorf("publish %s: %v", subject, got)
+			}
+			got := site.allows(t, func() error {
+				sub, err := nc.SubscribeSync(subject)
+				if err == nil {
+					err = nc.Flush()
+				}
+				if err == nil && sub.IsValid() {
+					err = sub.Unsubscribe()
+				}
+				return err
+			})
+			if got != hear {
+				t.Errorf("subscribe %s: %v", subject, got)
+			}
+			if speak || hear {
+				allowed++
+			}
+		}
+		for peel, own := range map[string]bool{"peel-a": true, "Web_01": true, "other": false, "berlin": false, "web_01": false} {
+			for name, kinds := range subjects {
+				for _, k := range kinds {
+					speak := own && slices.Contains(k.speak, auth.RolePeel)
+					hear := own && slices.Contains(k.own, auth.RolePeel) || slices.Contains(k.all, auth.RolePeel)
+					try(k.of(jid, peel), speak, hear && name != "Direct")
+				}
+			}
+			for _, k := range beyond {
+				try(k.of(jid, peel), false, false)
+			}
+		}
+		for subject := range publishBeyond {
+			try(subject, false, false)
+		}
+		for subject := range hearBeyond {
+			try(subject, false, false)
+		}
+		if want := 2*10 + 5*2; allowed != want {
+			t.Errorf("%d subjects are allowed, want %d", allowed, want)
+		}
+	})
+}
+
+// What is signed for sites ends as what is signed for everybody.
+func TestACredentialOfASiteEndsWithTheKeysThatSignedIt(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		creds := siteCreds(t, b.Keys, "peel-a")
+		in := func() bool {
+			nc, err := nats.Connect("", nats.InProcessServer(b), nats.UserCredentialBytes(creds))
+			if err == nil {
+				nc.Close()
+			}
+			return err == nil
+		}
+		for _, step := range []struct {
+			change func() error
+			in     bool
+		}{{b.Keys.Rotate, true}, {b.Keys.Retire, false}} {
+			if err := step.change(); err != nil {
+				t.Fatal(err)
+			}
+			b.Restart(t)
+			if in() != step.in {
+				t.Errorf("let in: %v, want %v", !step.in, step.in)
+			}
+		}
+	})
+}
+
+func TestASiteHasPeelsAndNotTooMany(t *testing.T) {
+	k := open(t, t.TempDir()+"/auth")
+	key, err := auth.MakeKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := make([]target.PeelID, auth.MaxSitePeels+1)
+	for i := range many {
+		many[i] = target.PeelID(fmt.Sprintf("peel-%d", i))
+	}
+	long := make([]target.PeelID, auth.MaxSitePeels)
+	for i := range long {
+		long[i] = target.PeelID(fmt.Sprintf("%0128d", i))
+	}
+	for _, peels := range [][]target.PeelID{nil, many, long, {"*"}, {"a b"}, {"web-01", ""}} {
+		if _, err := k.IssueSite("berlin", key.Public(), peels, 0); err == nil {
+			t.Errorf("a credential for %d peels: %.20q", len(peels), peels)
+		}
+	}
+}
