@@ -73,7 +73,7 @@ func dial(url, ca, keys, name string, opts ...nats.Option) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts = append(orders{CA: ca}.options(creds), append(opts, nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)))...)
+	opts = append(orders{CA: ca}.options(creds), append(opts, nats.Timeout(patience), nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)))...)
 	nc, err := nats.Connect(url, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the bus at %s: %w", url, err)

@@ -131,7 +131,9 @@ func (f *fleet) listen() (err error) {
 	if err := f.find(); err != nil {
 		return err
 	}
-	f.client, err = api.Connect(api.ClientOptions{URL: f.info.URL, Creds: []byte(f.info.Creds), CA: f.info.CA})
+	f.client, err = api.Connect(api.ClientOptions{
+		URL: f.info.URL, Creds: []byte(f.info.Creds), CA: f.info.CA, Connect: []nats.Option{nats.Timeout(patience)}, // it waits its turn in a storm
+	})
 	if err != nil {
 		return err
 	}
