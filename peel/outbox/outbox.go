@@ -3,8 +3,8 @@
 // [Outbox.Put] returns when the message is on the disk; [Outbox.Run] sends the messages one after the other, oldest
 // first, and deletes each after its acknowledgement. A message that cannot be sent stays, across restarts, and holds
 // back those behind it, so the order in which puts ended is the order of sending. Every message is sent at least
-// once: a crash between acknowledgement and deletion sends it again, which the receiving stream recognises by the
-// message ID, and later readers by the job that the message speaks of.
+// once: a crash between acknowledgement and deletion sends it again. The receiving stream recognises a report by its
+// message ID, and readers know every message by the job of which it speaks.
 //
 // The outbox is bounded by [MaxItems] and [MaxBytes]. When it is full the oldest messages are dropped, counted by
 // [Outbox.Dropped] and logged; so is a message that the bus will never take ([ErrRefused]) or the disk gives back
