@@ -55,7 +55,8 @@ examples/schema/plan.json is the JSON Schema of all that.
 
 The load is what is expected of the whole fleet in the 24 hours after the merge.
 
-Exit codes: 0 nothing changes, 1 the head is refused, 2 there are changes, 3 a guard would hold them back.`
+Exit codes: 0 nothing changes, 1 the head has mistakes, also isolated ones, 2 there are changes, 3 a guard would hold them
+back.`
 
 // planForm is a value of -o of plan, which can write a comment as well.
 type planForm struct {
@@ -151,11 +152,11 @@ func (a *app) plan(ctx context.Context, f planFlags) (err error) {
 // verdict is the exit code of a review, which has said everything else.
 func verdict(r *review.Review) error {
 	switch {
-	case r.Refused:
+	case r.Refused || len(r.Errors) > 0: // isolated mistakes are mistakes
 		return &failure{code: exitFailed}
 	case r.Blocked != "":
 		return &failure{code: exitSomeSilent}
-	case !r.Empty() || len(r.Errors) > 0:
+	case !r.Empty():
 		return &failure{code: exitSomeFailed}
 	}
 	return nil
