@@ -89,6 +89,8 @@ func (p *Peel) apply(ctx context.Context, next *inForce) {
 		next.errors = messages(err)
 		p.log.Error("schedule entries cannot be used", "err", err)
 	}
+	unable := unableOf(set)
+	next.errors = append(next.errors, unable[:min(len(unable), wire.MaxReported-len(next.errors))]...)
 	next.schedule = set
 	p.current.Store(next) // first, because a run that begins at once tells what it runs by
 	changes, err := p.sched.Apply(ctx, schedule.Merge(p.o.Schedule, set))

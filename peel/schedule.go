@@ -26,6 +26,20 @@ func able(e *schedule.Entry) error {
 	return fmt.Errorf("this peel has no function %q%s", e.Module, strictyaml.Suggest(e.Module, names))
 }
 
+// unableOf says of entries that would run what of each no peel of this version has, in the order of their names.
+func unableOf(set schedule.Set) (errs []string) {
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		e := set[name]
+		if !e.Enabled || e.Invalid != "" {
+			continue // what is wrong with it has been said
+		}
+		if err := able(e); err != nil {
+			errs = append(errs, cut(fmt.Sprintf("settings: schedule.%s.module: %v", name, err)))
+		}
+	}
+	return errs
+}
+
 // listed is one entry as schedule.list and schedule.history show it.
 type listed struct {
 	scheduler.EntryState

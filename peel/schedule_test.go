@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -70,11 +71,22 @@ func TestReportOfARunThatIsTriedAgainIsThatOfItsLastAttempt(t *testing.T) {
 func TestEntryOfAFunctionThatNoPeelHasIsPausedAndTheOthersGoOn(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
-		b.give(1, `schedule:
+		digest := b.give(1, `schedule:
   ask: {prompt: look at the disks, model: small, interval: 1m}
   slip: {module: test.pong, interval: 1m}
+  off: {module: test.nothing, interval: 1m, enabled: false}
   beat: {module: test.ping, interval: 1m}
 `)
+		report := b.applied()
+		for report.Digest != string(digest) {
+			report = b.applied()
+		}
+		if want := []string{
+			`settings: schedule.ask.module: this peel has no function "prompt.run"`,
+			`settings: schedule.slip.module: this peel has no function "test.pong"; did you mean "test.ping"?`,
+		}; !slices.Equal(report.Errors, want) {
+			t.Errorf("the report says %q", report.Errors)
+		}
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
 		for name, why := range map[string]string{
