@@ -16,7 +16,8 @@ func (a *app) rotateCommand() *cobra.Command {
 		Long: `rotate keys makes the keys anew that sign credentials, rotate ca the authority that signs the certificates of the masters'
 listeners. The former stay valid until zester auth retire, so nobody is locked out. Peels take up the new ones by
 themselves, in a day; whoever else has a credential of zester auth issue or zester auth user add needs another one
-(--again). Other masters with a copy of the keys need the new ones: copy the folder auth of the data directory.`,
+(--again). Other masters with a copy of the keys need the new ones: copy the folder auth of the data directory. What was
+interrupted locks nobody out either, and is completed by doing it again.`,
 		Args: words("what"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.rotation(cmd, api.RotateRequest{What: api.Rotatable(args[0])}, (*api.Client).Rotate, "made anew; the former stay valid until zester auth retire "+args[0])

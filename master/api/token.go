@@ -72,7 +72,7 @@ func credentialCode(err error) Code {
 	case errors.Is(err, auth.ErrNoToken), errors.Is(err, auth.ErrNoUser), errors.Is(err, auth.ErrNoPeel):
 		return CodeNotFound
 	case errors.Is(err, auth.ErrTokenExists), errors.Is(err, auth.ErrUserExists), errors.Is(err, auth.ErrConflict), errors.Is(err, auth.ErrNotWanted),
-		errors.Is(err, auth.ErrFormer), errors.Is(err, auth.ErrNoFormer), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):
+		errors.Is(err, auth.ErrFormer), errors.Is(err, auth.ErrCutShort), errors.Is(err, auth.ErrNoFormer), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):
 		return CodeConflict
 	}
 	return ""

@@ -56,7 +56,7 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Authority{o: o, wake: make(chan struct{}, 1), users: users, told: map[Role]bool{}, strangers: rate.NewLimiter(rate.Every(strangerEvery), strangersAtOnce)}
+	a := &Authority{o: o, wake: make(chan struct{}, 1), users: users, told: map[Role]bool{}, news: o.Keys.Untold(), strangers: rate.NewLimiter(rate.Every(strangerEvery), strangersAtOnce)}
 	if a.peels, err = openRecords[Enrolled](ctx, o.JetStream, enrollBucket, peelPrefix, "the peel"); err != nil {
 		return nil, err
 	}
@@ -93,6 +93,7 @@ func (a *Authority) Run(ctx context.Context) error {
 func (a *Authority) sync(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	rotation := a.o.Keys.Rotation()
 	for news := true; news; {
 		ends, err := a.ends(ctx)
 		if err != nil {
@@ -121,6 +122,9 @@ func (a *Authority) sync(ctx context.Context) error {
 	}
 	if !a.news {
 		return nil
+	}
+	if err := a.o.Keys.Told(rotation); err != nil {
+		return fmt.Errorf("cannot note that the bus was told of the keys: %w", err)
 	}
 	a.news = false
 	if a.o.Rotated == nil {

@@ -61,6 +61,7 @@ type Keys struct {
 	mu       sync.Mutex              // guards signers, too
 	revoked  map[Role]map[string]End // by public key
 	rotation Rotation
+	untold   bool // servers may not have heard of rotation
 	trust    Trust
 }
 

@@ -23,6 +23,15 @@ type Rotation struct {
 	Former     map[Role]string `json:"former,omitempty"` // public keys that are accepted still
 }
 
+// noted is what rotationFile holds.
+type noted struct {
+	Rotation
+	Untold bool `json:"untold,omitempty"` // servers may not have heard of it
+}
+
+// ErrCutShort is of keys of which only some were rotated when it was interrupted.
+var ErrCutShort = errors.New("the last rotation of the keys was cut short: rotate them again, which completes it")
+
 // Rotation returns the last change of the signing keys. The zero value is that there was none.
 func (k *Keys) Rotation() Rotation {
 	k.mu.Lock()
@@ -31,33 +40,49 @@ func (k *Keys) Rotation() Rotation {
 }
 
 // Rotate makes all signing keys anew, durably. What the former ones have signed stays valid until [Keys.Retire]. Accounts,
-// and all that streams hold, stay what they are.
+// and all that streams hold, stay what they are. What is interrupted leaves keys with which everybody works on, and is
+// completed by calling it again; until then the former cannot be retired.
 func (k *Keys) Rotate() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.rotation.Former) > 0 {
-		return fmt.Errorf("%w: that of %s", ErrFormer, k.rotation.At.Format(time.RFC3339))
-	}
-	next := Rotation{Generation: k.rotation.Generation + 1, At: time.Now().UTC(), Former: map[Role]string{}}
-	for r, signer := range k.signers {
-		public, err := signer.PublicKey()
-		if err != nil {
-			return fmt.Errorf("cannot rotate the signing keys: %w", err)
-		}
-		next.Former[r] = public
-	}
-	// The former come first: a crash then leaves keys that are both.
-	if err := k.note(next); err != nil {
+	left, err := k.unrotated()
+	if err != nil {
 		return fmt.Errorf("cannot rotate the signing keys: %w", err)
 	}
-	for r := range k.signers {
+	if len(k.rotation.Former) > 0 && len(left) == 0 {
+		return fmt.Errorf("%w: that of %s", ErrFormer, k.rotation.At.Format(time.RFC3339))
+	}
+	if len(k.rotation.Former) == 0 {
+		// The former come first: a crash then leaves keys that are both.
+		if err := k.note(Rotation{Generation: k.rotation.Generation + 1, At: time.Now().UTC(), Former: left}); err != nil {
+			return fmt.Errorf("cannot rotate the signing keys: %w", err)
+		}
+	}
+	for r := range left {
 		signer, err := replaceKey(filepath.Join(k.dir, signerFile(r)))
 		if err != nil {
-			return fmt.Errorf("cannot rotate the signing key of the role %s: %w", r, err)
+			err = fmt.Errorf("cannot rotate the signing key of the role %s: %w", r, err)
+			return errors.Join(err, k.renewAll()) // those that were replaced sign already
 		}
 		k.signers[r] = signer
 	}
 	return k.renewAll()
+}
+
+// unrotated are the signing keys that a rotation has to replace: those that are their own former, or all before there are
+// former ones.
+func (k *Keys) unrotated() (map[Role]string, error) {
+	left := map[Role]string{}
+	for r, signer := range k.signers {
+		public, err := signer.PublicKey()
+		if err != nil {
+			return nil, err
+		}
+		if len(k.rotation.Former) == 0 || k.rotation.Former[r] == public {
+			left[r] = public
+		}
+	}
+	return left, nil
 }
 
 // Retire ends the former signing keys, and with them every credential that was not issued anew. It is no error that there
@@ -66,6 +91,9 @@ func (k *Keys) Retire() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	next := k.rotation
+	if left, err := k.unrotated(); err != nil || len(next.Former) > 0 && len(left) > 0 {
+		return errors.Join(err, ErrCutShort)
+	}
 	next.Former = nil
 	if err := k.note(next); err != nil {
 		return fmt.Errorf("cannot retire the former signing keys: %w", err)
@@ -73,15 +101,36 @@ func (k *Keys) Retire() error {
 	return k.renewAll()
 }
 
-func (k *Keys) note(next Rotation) error {
+// note makes a rotation durable of which servers have not heard.
+func (k *Keys) note(next Rotation) error { return k.write(noted{next, true}) }
+
+func (k *Keys) write(next noted) error {
 	data, err := json.Marshal(next)
 	if err == nil {
 		err = renameio.WriteFile(filepath.Join(k.dir, rotationFile), data, 0o600)
 	}
 	if err == nil {
-		k.rotation = next
+		k.rotation, k.untold = next.Rotation, next.Untold
 	}
 	return err
+}
+
+// Untold reports whether servers may not have heard of the last change of the signing keys.
+func (k *Keys) Untold() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.untold
+}
+
+// Told is called when servers have heard of all accounts, as they were after a rotation. If there was another meanwhile it
+// does nothing.
+func (k *Keys) Told(r Rotation) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.untold || k.rotation.Generation != r.Generation || len(k.rotation.Former) != len(r.Former) {
+		return nil
+	}
+	return k.write(noted{Rotation: k.rotation})
 }
 
 func (k *Keys) renewAll() error {
@@ -105,7 +154,7 @@ func replaceKey(path string) (nkeys.KeyPair, error) {
 	return key, renameio.WriteFile(path, append(seed, '\n'), 0o600)
 }
 
-func readRotation(root *os.Root) (r Rotation, err error) {
+func readRotation(root *os.Root) (r noted, err error) {
 	data, err := root.ReadFile(rotationFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil

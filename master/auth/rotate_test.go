@@ -154,3 +154,62 @@ func TestARotatedAuthorityIsTheSameAfterARestart(t *testing.T) {
 		t.Error("the former is still there")
 	}
 }
+
+// A master may die after it has written new keys, or the end of the former, and before it has told servers and others.
+func TestAChangeOfKeysThatNobodyWasToldOfIsMadeUpForAtTheNextStart(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		host := newHost(t, "web-01")
+		first := authority(t, b)
+		old := host.ask(t, first, joinToken(t, first, auth.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour}), nil)
+		copied := filepath.Join(t.TempDir(), "copy")
+		if err := os.CopyFS(copied, os.DirFS(b.Keys.Dir())); err != nil {
+			t.Fatal(err)
+		}
+		private(t, copied)
+		js := b.JetStream(t) // by a credential of before
+		start := func() *auth.Authority {
+			a, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{Keys: open(t, b.Keys.Dir()), JetStream: js, Update: b.Update})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := t.Context()
+			go func() { _ = a.Run(ctx) }()
+			time.Sleep(time.Second)
+			return a
+		}
+		let := func(when, credential string, good bool) {
+			t.Helper()
+			nc, _, err := host.connect(t, b, credential)
+			if (err == nil) != good {
+				t.Errorf("%s: %v", when, err)
+			}
+			if err == nil {
+				nc.Close()
+			}
+		}
+		if err := b.Keys.Rotate(); err != nil {
+			t.Fatal(err)
+		}
+		a := start()
+		fresh := host.ask(t, a, "", nil)
+		let("rotated, the former", old, true)
+		let("rotated, a new one", fresh, true)
+		stale, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{Keys: open(t, copied), JetStream: js, Update: b.Update})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stale.RotateKeys(t.Context()); !errors.Is(err, auth.ErrStale) {
+			t.Errorf("a copy of before does not know: %v", err)
+		}
+		if open(t, b.Keys.Dir()).Untold() {
+			t.Error("servers are told again at every start")
+		}
+		if err := b.Keys.Retire(); err != nil {
+			t.Fatal(err)
+		}
+		start()
+		let("retired, the former", old, false)
+		let("retired, the new one", fresh, true)
+		time.Sleep(time.Minute) // for the connections that come back
+	})
+}

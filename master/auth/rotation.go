@@ -29,14 +29,15 @@ func (a *Authority) RotateKeys(ctx context.Context) (*Rotation, error) {
 	if err := a.current(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.o.Keys.Rotate(); err != nil {
+	err := a.o.Keys.Rotate()
+	if errors.Is(err, ErrFormer) {
 		return nil, err
 	}
+	a.tellAll() // also of what an error has left: some keys may be new
 	r := a.o.Keys.Rotation()
-	if err := a.generations.put(ctx, generation{r.Generation}); err != nil {
+	if err := errors.Join(err, a.generations.put(ctx, generation{r.Generation})); err != nil {
 		return nil, err
 	}
-	a.tellAll()
 	return &r, nil
 }
 
@@ -83,16 +84,20 @@ func (a *Authority) changeCA(change func(*CA) error) (pin string, err error) {
 	return a.o.CA.Pin(), nil
 }
 
-// current refuses keys that others have rotated since they were copied.
+// current refuses keys that others have rotated since they were copied. If these were rotated and the bucket does not say
+// so, because that was interrupted, it does now.
 func (a *Authority) current(ctx context.Context) error {
 	g, _, err := a.generations.get(ctx, "")
-	if errors.Is(err, errAbsent) {
-		return nil
+	if err != nil && !errors.Is(err, errAbsent) {
+		return err
 	}
-	if err == nil && g.N > a.o.Keys.Rotation().Generation {
+	switch own := a.o.Keys.Rotation().Generation; {
+	case g.N > own:
 		return ErrStale
+	case g.N < own:
+		return a.generations.put(ctx, generation{own})
 	}
-	return err
+	return nil
 }
 
 // answerFirst is how long servers are told later: one that takes a new account forgets to whom answers were to go.

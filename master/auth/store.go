@@ -190,9 +190,11 @@ func load(dir string) (*Keys, error) {
 	if k.revoked, err = readRevoked(root); err != nil {
 		return nil, err
 	}
-	if k.rotation, err = readRotation(root); err != nil {
+	last, err := readRotation(root)
+	if err != nil {
 		return nil, err
 	}
+	k.rotation, k.untold = last.Rotation, last.Untold
 	if k.trust, err = k.sign(operator, system); err != nil {
 		return nil, err
 	}
