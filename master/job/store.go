@@ -182,11 +182,12 @@ func (s *Store) entry(ctx context.Context, key string) (jetstream.KeyValueEntry,
 }
 
 func encode(j *Job) ([]byte, error) {
-	stored := *j
-	if stored.TargetCount > inlineTargets {
+	if j.TargetCount > inlineTargets {
+		stored := *j
 		stored.Targets = nil
+		j = &stored
 	}
-	return canon.Marshal(&stored)
+	return canon.Marshal(j)
 }
 
 // createTargets stores the targets of a job that has many. They are there before the record is, so that a record is
