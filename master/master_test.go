@@ -13,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
@@ -125,5 +126,53 @@ func TestAMasterThatWaitsForItsBusCanBeStopped(t *testing.T) {
 			t.Errorf("ended with %v", err)
 		}
 		b.Start(t)
+	})
+}
+
+func TestTheAuditLogIsKeptForAsLongAsIsConfigured(t *testing.T) {
+	dir := t.TempDir()
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		start := func(keep time.Duration) {
+			t.Helper()
+			ctx, cancel := context.WithCancel(t.Context())
+			m, err := master.New(master.Options{
+				ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(auth.RoleMaster, "m1"), Audit: keep, Ready: func(master.Info) { cancel() },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+		}
+		js := b.JetStream(t)
+		l := audit.Open(js, slog.New(slog.DiscardHandler))
+		kept := func() int {
+			t.Helper()
+			page, err := l.List(t.Context(), audit.Query{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(page.Entries)
+		}
+		start(0)
+		stream, err := js.Stream(t.Context(), natsd.StreamAudit)
+		if err != nil || stream.CachedInfo().Config.MaxAge != natsd.AuditRetention {
+			t.Fatalf("unless told it is kept for %v, %v", stream.CachedInfo().Config.MaxAge, err)
+		}
+		l.Write(t.Context(), audit.Entry{Action: "token.create", Target: "old"}.Ended(nil, false))
+		time.Sleep(3 * time.Hour)
+		l.Write(t.Context(), audit.Entry{Action: "token.create", Target: "new"}.Ended(nil, false))
+		if n := kept(); n != 2 {
+			t.Errorf("%d entries of 2", n)
+		}
+		start(2 * time.Hour)
+		if n := kept(); n != 1 {
+			t.Errorf("%d entries, one is younger than two hours", n)
+		}
+		time.Sleep(4 * time.Hour) // the server looks now and then
+		if n := kept(); n != 0 {
+			t.Errorf("%d entries are older than two hours", n)
+		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/unit"
 
@@ -114,6 +115,7 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 			p := Place{Name: "forge", Provider: "gitea", URL: "https://forge.example/ops/fleet", Token: "f"}
 			c.Repo, c.Notify = ".", []Place{p, p}
 		}, "twice"},
+		{"audit log of an hour", func(c *Config) { c.Audit = time.Hour }, "1d is the least"},
 		{"no data directory", func(c *Config) { c.DataDir = "" }, "data directory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

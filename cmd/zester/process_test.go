@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -132,4 +133,37 @@ func fifo(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+func TestTheAuditLogIsFollowed(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	ask := func(code int, args ...string) {
+		t.Helper()
+		var out, errOut bytes.Buffer
+		if got := run(t.Context(), append([]string{"--data-dir", f.dir}, args...), &out, &errOut); got != code {
+			t.Fatalf("zester %v ended with %d: %s", args, got, &errOut)
+		}
+	}
+	ask(exitOK, "token", "create", "before")
+	ask(exitOK, "token", "create", "also-before")
+	p := start(t, []string{"ZESTER_DATA_DIR=" + f.dir}, "audit", "list", "--follow", "--action", "token", "-o", "jsonl")
+	if first := p.await(`"target":"([a-z-]*before)"`); first != "before" {
+		t.Errorf("it begins with %s, the oldest is to be first", first)
+	}
+	p.await(`"target":"also-before"`)
+	for _, name := range []string{"one", "two", "three"} {
+		ask(exitOK, "web-01", "test.ping") // of another action
+		ask(exitOK, "token", "create", name)
+		p.await(`"action":"token.create","target":"` + name + `","result":"done"`)
+	}
+	ask(exitFailed, "token", "create", "one")
+	p.await(`"target":"one","result":"refused"`)
+	p.interrupt()
+	if code := p.code(); code != exitInterrupted {
+		t.Errorf("ended with %d", code)
+	}
+	if said := p.seen.String(); strings.Count(said, "\n") != 6 || strings.Contains(said, "job.dispatch") {
+		t.Errorf("printed:\n%s", said)
+	}
 }
