@@ -32,6 +32,7 @@ const (
 func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 	l := &line{}
 	context.AfterFunc(ctx, l.drop)
+	w := newWelcome(p.log)
 	opts := append([]nats.Option{
 		nats.Name(string(p.o.ID)),
 		nats.CustomInboxPrefix(wire.Inbox(p.wire)),
@@ -42,8 +43,7 @@ func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectBufSize(-1),
 		nats.NoEcho(), // what is heard of one's own is another's
-		nats.ReconnectWait(time.Second),
-		nats.ReconnectJitter(2*time.Second, 2*time.Second),
+		nats.CustomReconnectDelay(w.pause),
 		nats.ConnectHandler(func(nc *nats.Conn) {
 			l.use(true)
 			p.log.Info("bus is reached", "url", nc.ConnectedUrlRedacted())
@@ -57,9 +57,10 @@ func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
 			l.use(true)
+			w.back()
 			p.log.Info("bus is back", "url", nc.ConnectedUrlRedacted())
 		}),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { p.log.Warn("bus", "err", err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { w.trouble(err) }),
 	}, p.o.Connect...)
 	nc, err := nats.Connect(p.o.URL, append(opts, wire.Encrypted())...)
 	if err != nil {

@@ -3,8 +3,13 @@ package natsd
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // Refused reports whether a line of a server's log is about something that a connection may not publish or hear.
@@ -16,19 +21,44 @@ func Refused(r slog.Record) bool {
 // logger hands the server's own words on. Its notices are a log of the server's insides, hence Debug. What would
 // have ended a server of its own process is kept for Start.
 type logger struct {
-	log *slog.Logger
+	log      *slog.Logger
+	refusals *wire.Refusals // by host and kind
 
 	mu    sync.Mutex
 	first string // of the fatal ones
 }
 
+func newLogger(log *slog.Logger) *logger { return &logger{log: log, refusals: wire.NewRefusals(log)} }
+
 func (l *logger) Noticef(format string, v ...any) { l.log.Debug("bus: " + fmt.Sprintf(format, v...)) }
 
 func (l *logger) Warnf(format string, v ...any) { l.log.Warn("bus: " + fmt.Sprintf(format, v...)) }
 
-func (l *logger) Errorf(format string, v ...any) { l.log.Error("bus: " + fmt.Sprintf(format, v...)) }
-func (l *logger) Debugf(string, ...any)          {}
-func (l *logger) Tracef(string, ...any)          {}
+// Errorf lets nobody fill the log with what the server refuses him.
+func (l *logger) Errorf(format string, v ...any) {
+	text := "bus: " + fmt.Sprintf(format, v...)
+	for _, what := range []string{server.ErrAuthentication.Error(), "Publish Violation", "Subscription Violation"} {
+		if strings.Contains(text, what) {
+			l.refusals.Warn(hostOf(text)+" "+what, text)
+			return
+		}
+	}
+	l.log.Error(text)
+}
+
+// hostOf is the host of a line about a connection, which begins with address and port: one who is refused comes from
+// another port each time.
+func hostOf(text string) string {
+	address, _, _ := strings.Cut(strings.TrimPrefix(text, "bus: "), " ")
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return host
+}
+
+func (l *logger) Debugf(string, ...any) {}
+func (l *logger) Tracef(string, ...any) {}
 
 func (l *logger) Fatalf(format string, v ...any) {
 	l.mu.Lock()

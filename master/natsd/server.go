@@ -93,7 +93,7 @@ func New(o Options) (*Server, error) {
 	if err := loadTrust(opts, o.Trust); err != nil {
 		return nil, fmt.Errorf("cannot set up the bus: %w", err)
 	}
-	return &Server{opts: opts, log: &logger{log: o.Log}}, nil
+	return &Server{opts: opts, log: newLogger(o.Log)}, nil
 }
 
 func loadTrust(opts *server.Options, t Trust) error {
