@@ -146,6 +146,10 @@ func normalize(v any) any {
 
 // Normalize returns v, a value of any Go type, in the shape that [Unmarshal] gives untyped values.
 func Normalize(v any) (any, error) {
+	switch v.(type) {
+	case nil, bool, string, int64, float64:
+		return v, nil
+	}
 	data, err := Marshal(v)
 	if err != nil {
 		return nil, err

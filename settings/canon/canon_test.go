@@ -183,3 +183,30 @@ func TestValuesAreEncodedAndDecodedAtOnce(t *testing.T) {
 	}
 	all.Wait()
 }
+
+func TestNormalizedValuesAreWhatDecodingGives(t *testing.T) {
+	for _, v := range []any{nil, true, "\xff", int64(-1), 1.5, uint8(3), float32(0.5), []int{1}, map[string]int{"a": 1}, struct {
+		A any `json:"a"`
+	}{uint16(7)}} {
+		data, err := canon.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want any
+		if err := canon.Unmarshal(data, &want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := canon.Normalize(v)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%#v became %#v, want %#v, %v", v, got, want, err)
+		}
+	}
+}
+
+func BenchmarkNormalizeScalar(b *testing.B) {
+	for b.Loop() {
+		if _, err := canon.Normalize("pong"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
