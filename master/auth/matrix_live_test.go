@@ -24,6 +24,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // TestEveryRoleMayDoExactlyItsShare has a whole master, once with a server of its own and once on one that runs elsewhere,
@@ -153,12 +154,26 @@ func (l live) startMaster(t *testing.T, url string) string {
 
 func (l live) options(t *testing.T, role auth.Role, name string) []nats.Option {
 	t.Helper()
-	creds, err := l.keys.Creds(role, name, 0)
+	key, err := auth.MakeKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, inbox := "", role.Inbox(name)
+	if role == auth.RoleSite {
+		token, err = l.keys.IssueSite("lab", key.Public(), []target.PeelID{target.PeelID(name)}, 0)
+		inbox = auth.RolePeel.Inbox(name)
+	} else {
+		token, err = l.keys.Issue(role, name, key.Public(), 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err := key.Creds(token)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return []nats.Option{
-		nats.Name(name), nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(role.Inbox(name)),
+		nats.Name(name), nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(inbox),
 		nats.ErrorHandler(notViolation(t, name)), nats.SyncQueueLen(256),
 	}
 }
@@ -179,7 +194,7 @@ func (l live) try(t *testing.T) {
 	s.say, s.hear = s.publishes(t), s.subscriptions(t)
 	s.checkDecided(t)
 	s.checkGrants(t)
-	for _, role := range []auth.Role{auth.RolePeel, auth.RoleOperator, auth.RoleDirect, auth.RoleLimited, auth.RoleAuditor} {
+	for _, role := range []auth.Role{auth.RolePeel, auth.RoleSite, auth.RoleOperator, auth.RoleDirect, auth.RoleLimited, auth.RoleAuditor} {
 		s.try(t, l.connect(t, role, actors[role]), role)
 	}
 	s.try(t, lead, auth.RoleMaster)

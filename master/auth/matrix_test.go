@@ -24,9 +24,10 @@ import (
 
 const jid = wire.JID("2abcdefghijklmnopqrstuvwxyz")
 
-// actors are who tries; other is a name that nobody has.
+// actors are who tries, a site for its peel of that name; other is a name that nobody has.
 var actors = map[auth.Role]string{
 	auth.RolePeel:     "peel-a",
+	auth.RoleSite:     "peel-s",
 	auth.RoleOperator: "ann",
 	auth.RoleDirect:   "dan",
 	auth.RoleLimited:  "lee",
@@ -254,6 +255,22 @@ func TestEverySubjectIsDecided(t *testing.T) {
 	}
 }
 
+func TestEveryRoleTries(t *testing.T) {
+	found := 0
+	for name, value := range declared(t, "permission.go").constants {
+		if !strings.HasPrefix(name, "Role") {
+			continue
+		}
+		found++
+		if actors[auth.Role(value)] == "" {
+			t.Errorf("nobody tries what %s may do", name)
+		}
+	}
+	if found != len(actors) {
+		t.Errorf("%d roles, %d try", found, len(actors))
+	}
+}
+
 // party is a connection whose refusals are seen at once.
 type party struct{ *nats.Conn }
 
@@ -309,7 +326,7 @@ func (s *system) checkGrants(t *testing.T) {
 				t.Errorf("%s: no grant to %s, which to the server means all", role, kind)
 			}
 			for _, grant := range p.grants {
-				own := jwt.Subject(strings.ReplaceAll(grant, "{{name()}}", name))
+				own := jwt.Subject(strings.NewReplacer("{{name()}}", name, "{{tag(peel)}}", name).Replace(grant))
 				probed := false
 				for subject, may := range p.probes {
 					probed = probed || slices.Contains(may, role) && jwt.Subject(subject).IsContainedIn(own)
@@ -325,7 +342,7 @@ func (s *system) checkGrants(t *testing.T) {
 func TestAGrantWithAnothersNameInItIsRefused(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		for role, name := range actors {
-			if role == auth.RoleMaster {
+			if role == auth.RoleMaster || role == auth.RoleSite {
 				continue
 			}
 			p, g := connect(t, b, role, name), auth.Permissions(role)

@@ -12,6 +12,7 @@ type roles = []auth.Role
 var (
 	nobody   = roles{}
 	peels    = roles{auth.RolePeel}
+	hosts    = roles{auth.RolePeel, auth.RoleSite}       // a site speaks and hears for its peels, but is not asked directly
 	chiefs   = roles{auth.RoleOperator, auth.RoleDirect} // who dispatch without limits
 	doers    = roles{auth.RoleOperator, auth.RoleDirect, auth.RoleLimited}
 	readers  = roles{auth.RoleOperator, auth.RoleDirect, auth.RoleLimited, auth.RoleAuditor}
@@ -40,21 +41,21 @@ func only(subject string) func(wire.JID, string) string {
 
 // subjects has every function and constant of peel/wire that names subjects, by its name there.
 var subjects = map[string][]kind{
-	"Cmd":             {{of: named(wire.Cmd), own: peels}},
-	"Fact":            {{of: named(wire.Fact), speak: peels}},
-	"Heartbeat":       {{of: named(wire.Heartbeat), speak: peels, own: peels}},
-	"Settings":        {{of: named(wire.Settings), own: peels}},
-	"SettingsApplied": {{of: named(wire.SettingsApplied), speak: peels}},
+	"Cmd":             {{of: named(wire.Cmd), own: hosts}},
+	"Fact":            {{of: named(wire.Fact), speak: hosts}},
+	"Heartbeat":       {{of: named(wire.Heartbeat), speak: hosts, own: hosts}},
+	"Settings":        {{of: named(wire.Settings), own: hosts}},
+	"SettingsApplied": {{of: named(wire.SettingsApplied), speak: hosts}},
 	"SettingsKey":     {{of: named(wire.SettingsKey)}},
-	"SettingsGet":     {{of: named(wire.SettingsGet), speak: peels}},
-	"Inbox":           {{of: answersOf(wire.Inbox), own: peels}},
+	"SettingsGet":     {{of: named(wire.SettingsGet), speak: hosts}},
+	"Inbox":           {{of: answersOf(wire.Inbox), own: hosts}},
 	"UserInbox":       {{of: answersOf(wire.UserInbox), own: readers}},
-	"AckOf":           {{of: wire.AckOf, speak: peels, all: doers}},
-	"ReturnOf":        {{of: wire.ReturnOf, speak: peels, all: doers}},
-	"ScheduledOf":     {{of: wire.ScheduledOf, speak: peels, all: doers}},
+	"AckOf":           {{of: wire.AckOf, speak: hosts, all: doers}},
+	"ReturnOf":        {{of: wire.ReturnOf, speak: hosts, all: doers}},
+	"ScheduledOf":     {{of: wire.ScheduledOf, speak: hosts, all: doers}},
 	"DispatchOf":      {{of: job(wire.DispatchOf)}},
 	"StatusOf":        {{of: job(wire.StatusOf), all: doers}},
-	"CancelOf":        {{of: job(wire.CancelOf), all: peels}},
+	"CancelOf":        {{of: job(wire.CancelOf), all: hosts}},
 	"AllOf":           {{of: job(wire.AllOf)}},
 	"SaidBy":          {{of: named(wire.SaidBy)}},
 	"Dispatch":        {{of: named(wire.Dispatch), speak: doers}},
@@ -72,7 +73,7 @@ var subjects = map[string][]kind{
 	"AllScheduled":  {{of: only(wire.AllScheduled), all: doers}},
 	"AllDispatches": {{of: only(wire.AllDispatches)}},
 	"AllResolves":   {{of: only(wire.AllResolves)}},
-	"AllCancels":    {{of: only(wire.AllCancels), all: peels}},
+	"AllCancels":    {{of: only(wire.AllCancels), all: hosts}},
 	"BranchMoved":   {{of: only(wire.BranchMoved)}},
 
 	"Sender": nil, // names no subject, but a party
