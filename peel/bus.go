@@ -20,6 +20,10 @@ const (
 	heartbeatEvery  = 30 * time.Second // ± 10 %
 	acknowledgement = 5 * time.Second  // how long the stream may take to confirm what it stored
 
+	// settingsQueue is how many documents may have come that the watch has not looked at. If there are more it asks for
+	// the newest. The client would make room for 65,536, which is half a megabyte on every host.
+	settingsQueue = 16
+
 	// A server to which thousands of peels come back at once answers in order, late. Who leaves after two seconds and
 	// comes again makes it do the work of encryption twice, and in the end for nobody.
 	answerTime = 2 * time.Second  // of an address to a connection
@@ -42,6 +46,7 @@ func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectBufSize(-1),
+		nats.SyncQueueLen(settingsQueue),
 		nats.NoEcho(), // what is heard of one's own is another's
 		nats.CustomReconnectDelay(w.pause),
 		nats.ConnectHandler(func(nc *nats.Conn) {
