@@ -1,6 +1,7 @@
 package cmd_test
 
 import (
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -49,13 +51,21 @@ func TestTheTourRunsAsPrinted(t *testing.T) {
 	}
 }
 
-// freePort returns a port that nobody listens on at the moment.
+// ports were returned by freePort.
+var ports sync.Map
+
+// freePort returns a port that nobody listens on, and that no test has: below those that kernels give to whoever asks
+// for any, for a connection as well.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		port := strconv.Itoa(10_000 + rand.N(20_000))
+		if _, taken := ports.LoadOrStore(port, true); taken {
+			continue
+		}
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }

@@ -51,9 +51,10 @@ func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 		nats.CustomReconnectDelay(w.pause),
 		nats.ConnectHandler(func(nc *nats.Conn) {
 			l.use(true)
+			w.back()
 			p.log.Info("bus is reached", "url", nc.ConnectedUrlRedacted())
 		}),
-		nats.ReconnectErrHandler(p.waits()),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { w.away(err) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			l.use(false)
 			if err != nil { // else the peel itself has left
@@ -71,18 +72,10 @@ func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the bus at %s: %w", p.o.URL, err)
 	}
-	return nc, nil
-}
-
-// waits logs why the bus cannot be reached, each reason once until there is another: attempts follow each other fast.
-func (p *Peel) waits() nats.ConnErrHandler {
-	var last string
-	return func(_ *nats.Conn, err error) {
-		if reason := err.Error(); reason != last && !errors.Is(err, context.Canceled) {
-			last = reason
-			p.log.Warn("waiting for the bus", "err", err)
-		}
+	if !nc.IsConnected() {
+		w.first.Store(nc)
 	}
+	return nc, nil
 }
 
 // news is what the peel has to tell the masters and they have not confirmed yet.

@@ -1,9 +1,11 @@
 package peel
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,28 +18,61 @@ const longestPause = 30 * time.Second // but for jitter
 
 // A welcome is how a peel's connection is received. Methods may be called from several goroutines.
 type welcome struct {
+	log     *slog.Logger
+	refused atomic.Int64 // in a row
+
+	mu       sync.Mutex
 	troubles *wire.Refusals // by what they are
-	refused  atomic.Int64   // in a row
+	reason   string         // why no server could be reached
+
+	// first is the connection until it stands for the first time: before that the client keeps refusals to itself.
+	first atomic.Pointer[nats.Conn]
 }
 
-func newWelcome(log *slog.Logger) *welcome { return &welcome{troubles: wire.NewRefusals(log)} }
+func newWelcome(log *slog.Logger) *welcome {
+	return &welcome{log: log, troubles: wire.NewRefusals(log)}
+}
 
 // trouble logs what is wrong with the connection, the same once a minute: a credential is refused at every attempt.
 func (w *welcome) trouble(err error) {
-	for _, refusal := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired} {
-		if errors.Is(err, refusal) {
-			w.refused.Add(1)
-		}
+	if unwelcome(err) {
+		w.refused.Add(1)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.troubles.Warn(err.Error(), "bus", "err", err)
 }
 
-// back is called when the connection stands again.
-func (w *welcome) back() { w.refused.Store(0) }
+func unwelcome(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
+		errors.Is(err, nats.ErrAccountAuthExpired)
+}
+
+// away logs why no server can be reached, each reason once until there is another: attempts follow each other fast. What
+// was said before is said anew after it.
+func (w *welcome) away(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if reason := err.Error(); reason != w.reason && !errors.Is(err, context.Canceled) {
+		w.reason, w.troubles = reason, wire.NewRefusals(w.log)
+		w.log.Warn("waiting for the bus", "err", err)
+	}
+}
+
+// back is called when the connection stands, and when it stands again.
+func (w *welcome) back() {
+	w.refused.Store(0)
+	w.first.Store(nil)
+}
 
 // pause is how long to wait after all servers were tried: little, at random, where they are away, because everybody
 // waits for them; more and more where they refuse the credential, which the next second will hardly mend.
 func (w *welcome) pause(int) time.Duration {
+	if nc := w.first.Load(); nc != nil {
+		if err := nc.LastError(); unwelcome(err) {
+			w.trouble(err)
+		}
+	}
 	pause := time.Second << min(max(w.refused.Load()-1, 0), 10)
 	return min(pause, longestPause) + rand.N(2*time.Second)
 }

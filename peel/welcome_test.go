@@ -31,6 +31,12 @@ func TestWhoIsRefusedComesAgainLessAndLessOften(t *testing.T) {
 		if n := strings.Count(log.String(), nats.ErrAuthorization.Error()); n < 50 || n > 61 || !strings.Contains(log.String(), "left_out=1") {
 			t.Errorf("%d lines in an hour, want one a minute:\n%.500s", n, log.String())
 		}
+		w.away(errors.New("connection refused"))
+		before := strings.Count(log.String(), nats.ErrAuthorization.Error())
+		w.trouble(nats.ErrAuthorization)
+		if n := strings.Count(log.String(), nats.ErrAuthorization.Error()); n != before+1 {
+			t.Error("after an outage it is not said that the bus refuses still")
+		}
 		w.back()
 		if n := attempts(nats.ErrAuthExpired, 10*time.Second); n < 3 {
 			t.Errorf("%d attempts in the first ten seconds of another time", n)

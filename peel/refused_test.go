@@ -1,0 +1,59 @@
+package peel_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel"
+)
+
+// lines gets what is logged, as far as there is room.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	select {
+	case l <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
+// The server says no over a socket only: it cuts a connection within the process first. So this is in real time.
+func TestAPeelThatIsRefusedFromTheStartKnowsItAtItsSecondTry(t *testing.T) {
+	t.Parallel()
+	bus := natstest.Listen(t)
+	elsewhere, err := auth.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := auth.MakeKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign := func() (string, error) { return elsewhere.Issue(auth.RolePeel, id.Wire(), key.Public(), 0) }
+	log := make(lines, 100)
+	p, err := peel.New(peel.Options{
+		ID: id, DataDir: t.TempDir(), URL: bus.URL(), Log: slog.New(slog.NewTextHandler(log, nil)),
+		Connect: []nats.Option{nats.UserJWT(sign, key.Sign)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = p.Run(t.Context()) }()
+	for patience := time.After(time.Minute); ; {
+		select {
+		case line := <-log:
+			if strings.Contains(line, "level=WARN msg=bus ") && strings.Contains(strings.ToLower(line), "authorization violation") {
+				return
+			}
+		case <-patience:
+			t.Fatal("nothing is said")
+		}
+	}
+}
