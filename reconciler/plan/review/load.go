@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
@@ -36,12 +38,12 @@ type Worst struct {
 }
 
 func loadOf(base, head *plan.Plan, o Options) (Load, error) {
-	before, err := day(base, o)
-	if err != nil {
-		return Load{}, err
-	}
-	after, err := day(head, o)
-	return Load{From: o.From, Before: before, After: after}, err
+	l := Load{From: o.From}
+	var g errgroup.Group
+	g.Go(func() (err error) { l.Before, err = day(base, o); return err })
+	g.Go(func() (err error) { l.After, err = day(head, o); return err })
+	err := g.Wait()
+	return l, err
 }
 
 func day(p *plan.Plan, o Options) (Day, error) {

@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -138,7 +139,12 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 		Touched: []target.PeelID{}, Changes: []Change{}, Settings: []Setting{}, Warnings: []string{},
 		Totals: Totals{Before: d.Counts.Before, Added: d.Counts.Added, Changed: d.Counts.Changed, Removed: d.Counts.Removed},
 	}
-	r.warn(o.warnings(base), o.warnings(head))
+	var warned [2]strictyaml.Errors
+	var lints sync.WaitGroup
+	asked := o
+	lints.Go(func() { warned[0] = asked.warnings(base) })
+	lints.Go(func() { warned[1] = asked.warnings(head) })
+	defer lints.Wait()
 	if o.Zone == nil {
 		o.Zone = time.Local
 	}
@@ -158,6 +164,8 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 	if r.Load, err = loadOf(base, kept(base, head), o); err != nil {
 		return nil, err
 	}
+	lints.Wait()
+	r.warn(warned[0], warned[1])
 	return r, nil
 }
 
