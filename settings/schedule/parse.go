@@ -15,8 +15,12 @@ import (
 //
 // Needs must name entries of the set and not go round in a circle; so of two sets, each without circles,
 // [Merge] makes none.
-func ParseSet(n *strictyaml.Node) (Set, error) {
-	set, err := ParseEntries(n)
+func ParseSet(n *strictyaml.Node) (Set, error) { return Set(nil).Reparse(nil, n) }
+
+// Reparse is [ParseSet] of a document n that replaces another, of which the set was read, nil if there is none: entries
+// that say the same in both stay the very same, and are not parsed again.
+func (s Set) Reparse(was, n *strictyaml.Node) (Set, error) {
+	set, err := parseEntries(n, s.unchanged(was))
 	var errs strictyaml.Errors
 	for _, e := range []error{err, set.Check(n)} {
 		if list, ok := errors.AsType[strictyaml.Errors](e); ok {
@@ -26,12 +30,37 @@ func ParseSet(n *strictyaml.Node) (Set, error) {
 	return set, errs.Err()
 }
 
+// unchanged returns a function that finds the entry of the set which was read of the same in the document was, nil for
+// none.
+func (s Set) unchanged(was *strictyaml.Node) func(strictyaml.Pair) *Entry {
+	said := make(map[string]*strictyaml.Node, len(s))
+	if was != nil {
+		for _, pair := range was.Map {
+			said[pair.Key] = pair.Value
+		}
+	}
+	return func(pair strictyaml.Pair) *Entry {
+		e, before := s[pair.Key], said[pair.Key]
+		if e == nil || e.Invalid != "" || before == nil || !before.Equal(pair.Value) {
+			return nil
+		}
+		return e
+	}
+}
+
 // ParseEntries is [ParseSet] without [Set.Check], for who makes a set of several documents.
 func ParseEntries(n *strictyaml.Node) (Set, error) {
+	return parseEntries(n, Set(nil).unchanged(nil))
+}
+
+func parseEntries(n *strictyaml.Node, known func(strictyaml.Pair) *Entry) (Set, error) {
 	entries, errs := pairs(n)
 	set := make(Set, len(entries))
 	for _, pair := range entries {
-		e, err := parseEntry(pair)
+		e, err := known(pair), strictyaml.Errors(nil)
+		if e == nil {
+			e, err = parseEntry(pair)
+		}
 		if err != nil {
 			errs = append(errs, err...)
 			continue

@@ -202,8 +202,10 @@ func (d *decoder) slice(n *Node, v reflect.Value, p *path) {
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.List), len(n.List)))
+	sub := &path{parent: p}
 	for i, e := range n.List {
-		d.element(e, v.Index(i), &path{parent: p, index: i})
+		sub.index = i
+		d.element(e, v.Index(i), sub)
 	}
 }
 
@@ -224,9 +226,11 @@ func (d *decoder) mapping(n *Node, v reflect.Value, p *path) {
 	if v.IsNil() {
 		v.Set(reflect.MakeMapWithSize(v.Type(), len(n.Map)))
 	}
+	sub := &path{parent: p}
 	for _, pair := range n.Map {
+		sub.key = pair.Key
 		e := reflect.New(v.Type().Elem()).Elem()
-		d.element(pair.Value, e, &path{parent: p, key: pair.Key})
+		d.element(pair.Value, e, sub)
 		v.SetMapIndex(reflect.ValueOf(pair.Key).Convert(v.Type().Key()), e)
 	}
 }
@@ -244,8 +248,9 @@ func (d *decoder) structure(n *Node, v reflect.Value, p *path) {
 			names = append(names, name)
 		}
 	}
+	sub := &path{parent: p}
 	for _, pair := range n.Map {
-		sub := &path{parent: p, key: pair.Key}
+		sub.key = pair.Key
 		i, ok := fields[pair.Key]
 		if !ok {
 			d.refuse(pair.KeyPos, sub, "unknown key%s", Suggest(pair.Key, names))

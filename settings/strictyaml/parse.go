@@ -127,8 +127,10 @@ func (b *builder) node(y *yaml.Node, p *path, depth int) *Node {
 	case yaml.SequenceNode:
 		b.checkTag(y, p, "!!seq")
 		n.Kind, n.List = List, make([]*Node, 0, len(y.Content))
+		sub := &path{parent: p}
 		for i, e := range y.Content {
-			n.List = append(n.List, b.node(e, &path{parent: p, index: i}, depth+1))
+			sub.index = i
+			n.List = append(n.List, b.node(e, sub, depth+1))
 		}
 	case yaml.MappingNode:
 		b.checkTag(y, p, "!!map")
@@ -142,6 +144,7 @@ func (b *builder) node(y *yaml.Node, p *path, depth int) *Node {
 func (b *builder) pairs(y *yaml.Node, p *path, depth int) []Pair {
 	pairs := make([]Pair, 0, len(y.Content)/2)
 	first := make(map[string]int, len(y.Content)/2)
+	sub := &path{parent: p}
 	for i := 0; i+1 < len(y.Content) && !b.stopped; i += 2 {
 		k, v := y.Content[i], y.Content[i+1]
 		b.nodes++
@@ -149,7 +152,7 @@ func (b *builder) pairs(y *yaml.Node, p *path, depth int) []Pair {
 		if !ok {
 			continue
 		}
-		sub := &path{parent: p, key: key}
+		sub.key = key
 		if line, dup := first[key]; dup {
 			b.refuse(k, sub, "key %q is already in line %d", key, line)
 			continue

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// path is the way from the document down to a value. Its text is only made when there is an error.
+// path is the way from the document down to a value. Its text is only made when there is an error, so that all elements
+// of a collection share one, which is moved on.
 type path struct {
 	parent *path
 	key    string // empty for an element of a list

@@ -73,7 +73,7 @@ func plain(s string) (kind Kind, value any, problem string) {
 	case "false", "False", "FALSE":
 		return Bool, false, ""
 	}
-	if !strings.ContainsRune("+-.0123456789", rune(s[0])) {
+	if !strings.ContainsRune("+-.0123456789", rune(s[0])) || strings.Count(s, ".") > 1 {
 		return String, s, ""
 	}
 	switch {

@@ -103,6 +103,13 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
+// Equal tells whether both hold the same values and secrets, wherever they were read.
+func (n *Node) Equal(o *Node) bool {
+	return n.Kind == o.Kind && n.Value == o.Value && n.Secret == o.Secret && n.Timestamp == o.Timestamp &&
+		slices.EqualFunc(n.List, o.List, (*Node).Equal) &&
+		slices.EqualFunc(n.Map, o.Map, func(a, b Pair) bool { return a.Key == b.Key && a.Value.Equal(b.Value) })
+}
+
 // Any returns the plain value: nil, bool, int64, float64, string, []any or map[string]any. An empty
 // list or map is empty, not nil. The result shares nothing with n.
 func (n *Node) Any() any {
