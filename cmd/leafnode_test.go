@@ -20,7 +20,7 @@ func TestPeelsOfASiteComeThroughALeafNode(t *testing.T) {
 	}
 	s := newLeafSite(t)
 	hub := s.server("hub.conf")
-	s.server("site.conf").await(`Leafnode connection created`)
+	site := s.server("site.conf") // which may reach the hub before it says that it is ready
 	m := startDaemon(t, s.bin+"zester-master", "--data-dir", s.dir+"/master", "--nats", "tls://"+s.hub, "--ca", s.cert, "--creds", s.creds("master", "m1"), "--repo", s.dir+"/fleet")
 	m.await(`master is ready`)
 	peel := s.peel("Web.01")
@@ -44,6 +44,15 @@ func TestPeelsOfASiteComeThroughALeafNode(t *testing.T) {
 	if out, _ := s.z.run("peel", "list"); !strings.Contains(out, "Web.01") || strings.Contains(out, "db-01") {
 		t.Errorf("the fleet is %s", out)
 	}
+	// The site's credential is revoked: the hub cuts its connection, and takes the site back with another one.
+	s.z.must("auth", "revoke", "site", "berlin")
+	site.await(`User Authentication Revoked`)
+	if out, err := s.z.run("Web.01", "test.ping", "--timeout", "1s"); err == nil {
+		t.Errorf("the peel of a site that was revoked answers: %s", out)
+	}
+	s.creds("site", "berlin", "--peels", "Web.01", "--again")
+	site.await(`Leafnode connection created`)
+	s.z.until("true", "Web.01", "test.ping", "--timeout", "5s")
 }
 
 // A leafSite is a directory with all that the processes read.

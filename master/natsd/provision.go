@@ -73,16 +73,37 @@ const storageExceeded jetstream.ErrorCode = 10047
 const leastBytes = 64 << 20
 
 // createOrUpdate tries to create first, so that masters that start together never fail on each other. On a small disk
-// the limit of a stream is halved until it fits.
+// the limit of a stream is halved until it fits, and once more, so that there is room for the next. On a disk that has
+// become too small for what is set aside already the server changes nothing, smaller or not: a stream that is there serves
+// as it is.
 func createOrUpdate(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) error {
-	for {
+	there := false
+	for wanted := c.MaxBytes; ; {
 		_, err := js.CreateStream(ctx, c)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		if err == nil && !there && c.MaxBytes < wanted {
+			c.MaxBytes /= 2
 			_, err = js.UpdateStream(ctx, c)
-		}
-		if e, ok := errors.AsType[*jetstream.APIError](err); !ok || e.ErrorCode != storageExceeded || c.MaxBytes/2 < leastBytes {
 			return err
 		}
-		c.MaxBytes /= 2
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || exceedsStorage(err) {
+			_, failed := js.UpdateStream(ctx, c)
+			if there = !errors.Is(failed, jetstream.ErrStreamNotFound); there {
+				err = failed
+			}
+		}
+		if !exceedsStorage(err) {
+			return err
+		}
+		if c.MaxBytes /= 2; c.MaxBytes < leastBytes {
+			if there {
+				return nil
+			}
+			return err
+		}
 	}
+}
+
+func exceedsStorage(err error) bool {
+	e, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && e.ErrorCode == storageExceeded
 }

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -88,7 +89,7 @@ func New(o Options) (*Server, error) {
 		opts.Port = server.RANDOM_PORT
 	}
 	if o.TLS != nil {
-		opts.TLS, opts.TLSConfig, opts.TLSTimeout = true, o.TLS, authTimeout.Seconds()
+		opts.TLS, opts.TLSConfig, opts.TLSTimeout = true, gate(o.TLS, handshakesEach*runtime.GOMAXPROCS(0)), authTimeout.Seconds()
 	}
 	if err := loadTrust(opts, o.Trust); err != nil {
 		return nil, fmt.Errorf("cannot set up the bus: %w", err)

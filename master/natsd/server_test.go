@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/seed-c01c3da5/zester/master/auth"
@@ -159,7 +160,7 @@ func TestARefusedMessageIsLoggedAndKnownAsSuch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(s.URL(), nats.UserCredentialBytes(creds), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	nc, err := nats.Connect(s.URL(), nats.UserCredentialBytes(creds), nats.Timeout(time.Minute), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func TestAnOpenServerLetsEverybodyInOnLoopbackAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Shutdown)
-	nc, err := nats.Connect(s.URL())
+	nc, err := nats.Connect(s.URL(), nats.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 // members is how many servers a cluster has, and how many copies there are of each stream.
 const members = 3
 
-// settleWait is how long a cluster may take to find its leaders.
+// settleWait is how long a bus may take to make its streams, and a cluster to find its leaders.
 const settleWait = 30 * time.Second
 
 // A Cluster is three servers that share all streams, in real time and on loopback.
@@ -237,6 +237,36 @@ func (c *Cluster) runs(i int) bool {
 	return c.servers[i] != nil
 }
 
+// Spread waits until all servers that run know what a connection has subscribed to, which its own server tells them by and
+// by. What comes to each of them by the same way has been told after it.
+func (c *Cluster) Spread(nc *nats.Conn) {
+	c.t.Helper()
+	for i, o := range c.opts {
+		if !c.runs(i) {
+			continue
+		}
+		there, err := nats.Connect(fmt.Sprintf("nats://127.0.0.1:%d", o.Port), append(c.Options(auth.RoleMaster, "natstest"), nats.Timeout(settleWait))...)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		defer there.Close()
+		subject := there.NewInbox()
+		sub, err := there.SubscribeSync(subject)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		err = nats.ErrTimeout
+		for began := time.Now(); err != nil && time.Since(began) < settleWait; _, err = sub.NextMsg(20 * time.Millisecond) {
+			if err := nc.Publish(subject, nil); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		if err != nil {
+			c.t.Fatalf("nothing comes to %s: %v", o.ServerName, err)
+		}
+	}
+}
+
 // URL names all servers.
 func (c *Cluster) URL() string {
 	var all []string
@@ -262,7 +292,7 @@ func (c *Cluster) refused(nc *nats.Conn, _ *nats.Subscription, err error) {
 func (c *Cluster) Conn(t testing.TB, role auth.Role, name string) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(c.URL(), append(c.Options(role, name),
-		nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1))...)
+		nats.Timeout(settleWait), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1))...)
 	if err != nil {
 		t.Fatal(err)
 	}

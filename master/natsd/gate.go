@@ -1,0 +1,50 @@
+package natsd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"time"
+)
+
+const (
+	// handshakesEach is how many handshakes are under way for each processor.
+	handshakesEach = 8
+
+	// handshakeTime is how long a handshake counts as one of them, so that who sends half of one does not keep the others
+	// waiting for longer.
+	handshakeTime = 50 * time.Millisecond
+
+	// gateTime is how long a connection waits for its turn. The server and the peels give up a connection after 30 s, so
+	// one that is let in after this time can be finished in the rest.
+	gateTime = 20 * time.Second
+)
+
+var errCrowded = errors.New("too many connect at once")
+
+// gate lets a few connections at a time, atOnce, begin their handshake, in the order in which they came. When thousands
+// of peels come back at once, a server that works on all of them at the same time finishes them at the same time: late,
+// and if that is later than they wait, none. It would then begin again, with all of them.
+func gate(c *tls.Config, atOnce int) *tls.Config {
+	turns := make(chan struct{}, atOnce)
+	c = c.Clone()
+	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		began := time.Now()
+		select {
+		case turns <- struct{}{}:
+		case <-hello.Context().Done():
+			return nil, context.Cause(hello.Context())
+		}
+		if time.Since(began) > gateTime {
+			<-turns
+			return nil, errCrowded
+		}
+		ctx, cancel := context.WithTimeout(hello.Context(), handshakeTime) // which ends with the handshake
+		context.AfterFunc(ctx, func() {
+			cancel()
+			<-turns
+		})
+		return nil, nil
+	}
+	return c
+}
