@@ -120,7 +120,7 @@ func (f *Fence) Admit(jid wire.JID, epoch uint64) (Verdict, error) {
 		return Duplicate, nil
 	case ok && epoch < known:
 		return Stale, nil
-	case !ok && jid.Time().Before(f.floor.Add(Skew)) && !f.floor.IsZero():
+	case !ok && !f.floor.IsZero() && jid.Time().Before(f.floor.Add(Skew)):
 		return Refuse, fmt.Errorf("cannot admit job %s: %w after it was made, so it may have run already", jid, ErrDamaged)
 	}
 	r := record{kind: admission, jid: jid, number: epoch}

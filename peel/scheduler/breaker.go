@@ -58,8 +58,8 @@ func (b *Breaker) forgetProbe() {
 	}
 }
 
-// setBack has a breaker that opened later than now shows have opened now: the wall clock was set back since, and the
-// breaker is not to stay open for longer than it should because of that.
+// setBack has a breaker that opened later than now shows have opened now: the wall clock was set back since, maybe while
+// no process ran, and the breaker is not to stay open for longer than it should because of that.
 func (b *Breaker) setBack(now time.Time) {
 	if b.State() == BreakerClosed {
 		return
@@ -93,10 +93,11 @@ func (o *owner) probe(r *run) {
 // breakOn moves the breaker by how a run ended.
 func (o *owner) breakOn(r *run) {
 	e, state := r.e, r.e.Breaker.State()
-	if e.spec == nil || e.spec.Failures.Breaker.Threshold == 0 {
-		return
+	threshold := 0
+	if e.spec != nil { // else a probe ends all the same, for the entry that may come back
+		threshold = e.spec.Failures.Breaker.Threshold
 	}
-	switch threshold := uint64(e.spec.Failures.Breaker.Threshold); {
+	switch {
 	case r.outcome.Success && state != BreakerClosed:
 		e.Breaker.close(e.Ended, "a run succeeded")
 		o.s.log.Info("breaker is closed", "entry", e.name)
@@ -104,7 +105,7 @@ func (o *owner) breakOn(r *run) {
 	case r.probes && state == BreakerHalfOpen:
 		e.Breaker.change(BreakerOpen, e.Ended, "the probe failed")
 		o.s.log.Warn("breaker is open again", "entry", e.name, "err", e.Error)
-	case state == BreakerClosed && e.FailuresInRow >= threshold:
+	case state == BreakerClosed && threshold > 0 && e.FailuresInRow >= uint64(threshold):
 		e.Breaker.change(BreakerOpen, e.Ended, "too many failures in a row")
 		o.s.log.Warn("breaker is open", "entry", e.name, "failures", e.FailuresInRow)
 	}

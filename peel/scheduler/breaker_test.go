@@ -227,3 +227,45 @@ func TestBreakerProbesAlsoAfterTheClockWasSetBack(t *testing.T) {
 		}
 	})
 }
+
+func TestProbeOfAnEntryThatWasRemovedDoesNotKeepTheBreakerHalfOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		set := one(t, "interval: 10m, breaker: {threshold: 1, reset_after: 1h}")
+		h.answer("e", failure)
+		h.takes["e"] = 10 * time.Minute
+		h.apply(set)
+		time.Sleep(85 * time.Minute)
+		if states, _ := h.changes("e"); len(states) != 2 || states[1] != scheduler.BreakerHalfOpen {
+			t.Fatalf("%v", states)
+		}
+		h.apply(nil)
+		time.Sleep(time.Hour)
+		h.apply(set)
+		h.answer("e", nil)
+		time.Sleep(time.Hour)
+		if states, at := h.changes("e"); len(states) != 5 || states[2] != scheduler.BreakerOpen || states[4] != scheduler.BreakerClosed {
+			t.Errorf("%v at %v", states, at)
+		}
+	})
+}
+
+func TestBreakerProbesAlsoAfterTheClockWasSetBackWhileThePeelWasDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state")}
+		set := one(t, "interval: 10m, breaker: {threshold: 1, reset_after: 1h}")
+		var c tamper
+		c.set(365 * 24 * time.Hour)
+		h := c.host(t, o)
+		h.answer("e", failure)
+		h.apply(set)
+		time.Sleep(15 * time.Minute)
+		h.shut()
+		h = start(t, o)
+		defer h.shut()
+		h.apply(set)
+		time.Sleep(65 * time.Minute)
+		h.expectRuns("e", time.Hour)
+	})
+}

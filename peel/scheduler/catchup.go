@@ -15,18 +15,14 @@ const (
 	catchUpBurst = 5               // so many may start at once, over all entries
 )
 
-// arrears are the fires that an entry has missed and will make up.
-type arrears struct {
-	missed []time.Time // nominal times, the oldest first
-	from   time.Duration
-}
-
 // catchUp makes the entry owe what it missed while the process was down: fires of the same timing, after the last
-// one, and after it was active for the last time without a break.
+// one, and after it was active for the last time without a break; and what the process before owed still.
 func (o *owner) catchUp(e *entry, now instant) {
 	if e.Active.IsZero() {
 		return
 	}
+	// What lies ahead since the wall clock was set back is left to the timer, unless that has passed it.
+	e.Owed = slices.DeleteFunc(e.Owed, func(at time.Time) bool { return at.After(now.wall) && at.After(e.Nominal) })
 	from := e.Active
 	if e.Nominal.After(from) {
 		from = e.Nominal
@@ -39,7 +35,7 @@ func (o *owner) catchUp(e *entry, now instant) {
 	o.owe(e, from, now)
 }
 
-// owe makes the entry owe the fires of (from, now], as far as catch_up wants them. It tells whether there are any.
+// owe makes the entry owe the fires of (from, now] as well, as far as catch_up wants them. It tells whether it owes any.
 func (o *owner) owe(e *entry, from time.Time, now instant) bool {
 	n := 0
 	switch e.spec.Missed.CatchUp {
@@ -49,17 +45,19 @@ func (o *owner) owe(e *entry, from time.Time, now instant) bool {
 		n = e.spec.Missed.CatchUpMax
 	}
 	if n == 0 {
+		e.Owed = nil
 		return false
 	}
-	missed := o.missed(e, from, now.wall, n)
-	if len(missed) == 0 {
+	owed := slices.Concat(e.Owed, o.missed(e, from, now.wall, n))
+	e.Owed = owed[max(0, len(owed)-n):]
+	if len(e.Owed) == 0 {
 		return false
 	}
-	if len(e.arrears.missed) == 0 {
+	if !slices.Contains(o.owing, e) {
 		o.owing = append(o.owing, e)
 	}
-	e.arrears = arrears{missed, now.up + o.draw(e, now.wall)}
-	o.s.log.Info("fires were missed and are made up", "entry", e.name, "fires", len(missed), "first", missed[0])
+	e.makeUp = now.up + o.draw(e, now.wall)
+	o.s.log.Info("fires were missed and are made up", "entry", e.name, "fires", len(e.Owed), "first", e.Owed[0])
 	return true
 }
 
@@ -110,16 +108,19 @@ func (o *owner) makeUp(now instant, limit int) (started int) {
 		if started >= limit || o.nextMakeUp(e) > now.up {
 			return started
 		}
+		if o.free(e) <= 0 { // another of its group has just started
+			continue
+		}
 		f := Fire{
-			Entry: e.spec, Name: e.name, Trigger: TriggerCatchUp, Nominal: e.arrears.missed[0],
+			Entry: e.spec, Name: e.name, Trigger: TriggerCatchUp, Nominal: e.Owed[0],
 			Fired: now.wall.In(o.s.o.Zone), Started: now.wall.In(o.s.o.Zone),
 		}
 		why := o.refusal(e, f, now)
 		if opens, ok := e.deferred(now); ok && opens.After(now.wall) {
-			e.arrears.from = now.up + opens.Sub(now.wall)
+			e.makeUp = now.up + opens.Sub(now.wall)
 			continue
 		}
-		e.arrears.missed = e.arrears.missed[1:]
+		e.Owed, o.dirty = e.Owed[1:], true
 		if f.Nominal.After(e.Nominal) {
 			e.Nominal = f.Nominal
 		}
@@ -127,7 +128,7 @@ func (o *owner) makeUp(now instant, limit int) (started int) {
 			o.skip(e, skipped{why, f.Nominal, 1})
 			continue
 		}
-		e.arrears.from = now.up + catchUpEvery
+		e.makeUp = now.up + catchUpEvery
 		o.madeUp = max(o.madeUp, now.up) + catchUpEvery
 		o.start(e, f)
 		started++
@@ -137,7 +138,7 @@ func (o *owner) makeUp(now instant, limit int) (started int) {
 
 // debtors are the entries with missed fires that are free to run them, by their turn.
 func (o *owner) debtors() []*entry {
-	o.owing = slices.DeleteFunc(o.owing, func(e *entry) bool { return len(e.arrears.missed) == 0 })
+	o.owing = slices.DeleteFunc(o.owing, func(e *entry) bool { return len(e.Owed) == 0 })
 	var list []*entry
 	for _, e := range o.owing {
 		if o.free(e) > 0 {
@@ -145,7 +146,7 @@ func (o *owner) debtors() []*entry {
 		}
 	}
 	slices.SortFunc(list, func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(a.arrears.from, b.arrears.from), a.arrears.missed[0].Compare(b.arrears.missed[0]),
+		return cmp.Or(cmp.Compare(a.makeUp, b.makeUp), a.Owed[0].Compare(b.Owed[0]),
 			strings.Compare(a.name, b.name))
 	})
 	return list
@@ -153,5 +154,5 @@ func (o *owner) debtors() []*entry {
 
 // nextMakeUp is when the entry may make up its next fire.
 func (o *owner) nextMakeUp(e *entry) time.Duration {
-	return max(e.arrears.from, o.madeUp-(catchUpBurst-1)*catchUpEvery)
+	return max(e.makeUp, o.madeUp-(catchUpBurst-1)*catchUpEvery)
 }

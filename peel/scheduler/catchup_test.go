@@ -282,3 +282,86 @@ func TestFireThatIsSeenALittleLateRunsWithoutAnyDeadline(t *testing.T) {
 		h.expectNominal("e", "01 00:01")
 	})
 }
+
+func TestRestartBehindRunsOfTheTimerOwesTheOthersAsWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		set := one(t, `cron: "0 * * * *", catch_up: run_all`)
+		h := start(t, o)
+		h.apply(set)
+		time.Sleep(90 * time.Minute)
+		h.shut()
+		time.Sleep(4 * time.Hour)
+		h = start(t, o)
+		h.takes["e"] = 25 * time.Minute
+		h.apply(set)
+		time.Sleep(40 * time.Minute) // over 06:00, which finds the second run
+		h.expectNominal("e", "01 02:00", "01 03:00")
+		h.expectSkips("e", scheduler.AlreadyRunning, 1)
+		h.shut()
+		h = start(t, o)
+		defer h.shut()
+		h.apply(set)
+		time.Sleep(10 * time.Second)
+		h.expectNominal("e", "01 04:00", "01 05:00")
+	})
+}
+
+func TestEntriesOfAGroupMakeUpOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := parse(t, `
+        a: {module: test.ping, cron: "0 * * * *", catch_up: run_once, group: g}
+        b: {module: test.ping, cron: "0 * * * *", catch_up: run_once, group: g}`)
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		h := start(t, o)
+		h.apply(set)
+		time.Sleep(90 * time.Minute)
+		h.shut()
+		time.Sleep(time.Hour)
+		h = start(t, o)
+		defer h.shut()
+		h.takes["a"], h.takes["b"] = time.Minute, time.Minute
+		h.apply(set)
+		time.Sleep(5 * time.Minute)
+		h.expectRuns("a", 0)
+		h.expectRuns("b", time.Minute)
+	})
+}
+
+// What a process owes when it ends may lie ahead of the next one.
+func TestWhatIsOwedWhenTheClockIsSetBackRunsOnceAlsoOverARestart(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var c tamper
+			o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+			set := one(t, `cron: "30 0-23 * * *", catch_up: run_all, maxrunning: 9, splay: {min: 4m, max: 5m}`)
+			h := c.host(t, o)
+			h.apply(set)
+			time.Sleep(time.Hour)
+			h.shut()
+			time.Sleep(3 * time.Hour) // 01:30, 02:30 and 03:30
+			h = c.host(t, o)
+			h.apply(set)
+			time.Sleep(time.Minute)
+			c.set(-time.Hour)
+			runs := 0
+			if restart {
+				time.Sleep(time.Minute)
+				runs = len(h.all())
+				h.shut()
+				h = c.host(t, o)
+				h.apply(set)
+			}
+			time.Sleep(80 * time.Minute)
+			for _, f := range h.all() {
+				if runs++; f.Fired.Before(f.Nominal) || f.Started.Before(f.Fired) {
+					t.Errorf("its times are %v, %v, %v", f.Nominal, f.Fired, f.Started)
+				}
+			}
+			if runs != 3 {
+				t.Errorf("%d runs of three, %v", runs, h.nominal("e"))
+			}
+			h.shut()
+		})
+	}
+}

@@ -14,14 +14,15 @@ type entry struct {
 	timing  schedule.Timing
 	invalid string // why it cannot run, whatever spec says
 	begun   bool   // it has been active in this process
+	seen    bool   // its timing is of this process, whose wall clock has said when
 	runs    []*run // in flight, in the order of their start
 	// anchor is what an interval counts from: activation, the end of the last run, or the last fire while a run is
 	// in flight. It is kept for every entry, as its timing may change.
-	anchor  time.Duration
-	next    pending
-	queue   *queue // where next lies
-	place   int
-	arrears arrears
+	anchor time.Duration
+	next   pending
+	queue  *queue // where next lies
+	place  int
+	makeUp time.Duration // not before this is a fire of Owed made up
 	History
 }
 
@@ -61,6 +62,7 @@ func remembered(name string, h History, now instant) *entry {
 		e.anchor -= min(max(0, now.wall.Sub(last)), longAgo)
 	}
 	e.Breaker.forgetProbe()
+	e.Breaker.setBack(now.wall)
 	return e
 }
 
@@ -143,7 +145,7 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
 	}
 	timing := spec.TimingHash()
 	if e.TimingHash != timing {
-		e.TimingSeen, e.TimingRuns, e.Active, e.Held = now.wall, 0, time.Time{}, time.Time{}
+		e.TimingSeen, e.TimingRuns, e.Active, e.Held, e.Owed, e.seen = now.wall, 0, time.Time{}, time.Time{}, nil, true
 		if e.spec == nil { // what waited was of the timing before the restart
 			e.Waiting = nil
 		}
@@ -152,8 +154,7 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
 	if spec.Failures.Breaker.Threshold == 0 {
 		e.Breaker.close(now.wall, "the entry has no breaker any more")
 	}
-	var err error
-	e.timing, err = spec.Timing(o.s.o.Zone)
+	err := o.setTiming(e)
 	if spec.Invalid != "" {
 		err = errors.New(spec.Invalid)
 	}
@@ -164,7 +165,13 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
 		e.invalid = err.Error()
 		o.s.log.Error("entry cannot run", "entry", e.name, "err", err)
 	}
-	e.timing = e.timing.Seen(e.TimingSeen)
+}
+
+// setTiming gives the entry the arithmetic of what the schedule says.
+func (o *owner) setTiming(e *entry) error {
+	timing, err := e.spec.Timing(o.s.o.Zone)
+	e.timing = timing.Seen(e.TimingSeen)
+	return err
 }
 
 // activate arms an entry that had no timer. An interval goes on in the rhythm of its last run; catch_up says what
@@ -189,9 +196,7 @@ func (o *owner) activate(e *entry, now instant) {
 		o.awaitAgain(e, now)
 	}
 	o.catchUp(e, now)
-	if len(e.arrears.missed) == 0 { // else a restart before all are made up owes the others
-		e.Active = now.wall
-	}
+	e.Active = now.wall
 	if e.timing.FollowsRuns() {
 		e.keepRhythm(now)
 	}
@@ -208,7 +213,7 @@ func (o *owner) activate(e *entry, now instant) {
 // rest leaves an entry that is not active without a fire, but for the end of a pause.
 func (o *owner) rest(e *entry) {
 	e.disarm()
-	e.Active, e.Held, e.Waiting, e.arrears = time.Time{}, time.Time{}, nil, arrears{}
+	e.Active, e.Held, e.Waiting, e.Owed = time.Time{}, time.Time{}, nil, nil
 	if e.spec != nil && e.Paused != nil && !e.Paused.Until.IsZero() {
 		until := e.Paused.Until.UnixNano()
 		o.lay(e, pending{trigger: triggerResume, onWall: true, nominal: until, at: until})
@@ -255,7 +260,6 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now instant) {
 		o.skip(e, skipped{Superseded, o.time(e.next, e.next.nominal), 1})
 	}
 	e.disarm()
-	e.arrears = arrears{}
 	o.adopt(e, spec, now)
 	switch {
 	case !e.active():

@@ -10,19 +10,20 @@ import (
 type History struct {
 	Identity
 	Counts
-	Nominal   time.Time `json:"nominal,omitzero"`   // of the last fire, also of one that did not run
-	Held      time.Time `json:"held,omitzero"`      // nominal time of the fire that waits for the windows to open
-	Waiting   *Waiting  `json:"waiting,omitempty"`  // the fire that waits for a run to end
-	Fired     time.Time `json:"fired,omitzero"`     // of the last run
-	Started   time.Time `json:"started,omitzero"`   // of the last run
-	Ended     time.Time `json:"ended,omitzero"`     // of the last run that ended
-	Succeeded time.Time `json:"succeeded,omitzero"` // end of the last run that succeeded
-	Job       string    `json:"job,omitempty"`      // of the last run that succeeded and was reported
-	Error     string    `json:"error,omitempty"`    // of the last run that ended; empty if it succeeded
-	Breaker   Breaker   `json:"breaker,omitzero"`
-	Paused    *Order    `json:"paused,omitempty"`
-	Skip      *Order    `json:"skip,omitempty"` // of the next fire
-	Last      []Past    `json:"last,omitempty"` // runs that ended, the newest last
+	Nominal   time.Time   `json:"nominal,omitzero"`   // of the last fire, also of one that did not run
+	Held      time.Time   `json:"held,omitzero"`      // nominal time of the fire that waits for the windows to open
+	Waiting   *Waiting    `json:"waiting,omitempty"`  // the fire that waits for a run to end
+	Owed      []time.Time `json:"owed,omitempty"`     // nominal times that were missed and will be made up, the oldest first
+	Fired     time.Time   `json:"fired,omitzero"`     // of the last run
+	Started   time.Time   `json:"started,omitzero"`   // of the last run
+	Ended     time.Time   `json:"ended,omitzero"`     // of the last run that ended
+	Succeeded time.Time   `json:"succeeded,omitzero"` // end of the last run that succeeded
+	Job       string      `json:"job,omitempty"`      // of the last run that succeeded and was reported
+	Error     string      `json:"error,omitempty"`    // of the last run that ended; empty if it succeeded
+	Breaker   Breaker     `json:"breaker,omitzero"`
+	Paused    *Order      `json:"paused,omitempty"`
+	Skip      *Order      `json:"skip,omitempty"` // of the next fire
+	Last      []Past      `json:"last,omitempty"` // runs that ended, the newest last
 }
 
 // Identity says which entry the rest of its history is of, and since when.
@@ -80,7 +81,7 @@ func (e *entry) remember(r *run) {
 
 // clone copies what the owner changes in place.
 func (h History) clone() History {
-	h.Skips, h.Last = maps.Clone(h.Skips), slices.Clone(h.Last)
+	h.Skips, h.Last, h.Owed = maps.Clone(h.Skips), slices.Clone(h.Last), slices.Clone(h.Owed)
 	h.Breaker.Transitions = slices.Clone(h.Breaker.Transitions)
 	return h
 }

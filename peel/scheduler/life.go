@@ -8,6 +8,9 @@ func (e *entry) mayFire(nominal time.Time) bool {
 	return !nominal.Before(life.NotBefore) && (life.Until.IsZero() || nominal.Before(life.Until))
 }
 
+// bounded tells whether the wall clock bounds the life of the entry.
+func (e *entry) bounded() bool { return !e.spec.Life.NotBefore.IsZero() || !e.spec.Life.Until.IsZero() }
+
 // lived tells whether the entry has had, or has in flight, all the runs that its timing may give it.
 func (e *entry) lived() bool {
 	n := e.TimingRuns

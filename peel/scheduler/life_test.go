@@ -289,3 +289,90 @@ func TestRunThatStartsLateIsCountedAndMarked(t *testing.T) {
 		}
 	})
 }
+
+func TestDelayGoesOnWhenTheWallClockIsSet(t *testing.T) {
+	for _, by := range []time.Duration{-20 * 365 * 24 * time.Hour, -time.Hour, time.Hour, 365 * 24 * time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var c tamper
+				h := c.host(t, scheduler.Options{})
+				defer h.shut()
+				h.apply(one(t, "after: 10m"))
+				time.Sleep(5 * time.Minute)
+				c.set(by)
+				time.Sleep(24 * time.Hour)
+				h.expectRuns("e", by+10*time.Minute)
+			})
+		})
+	}
+}
+
+func TestDelayOfAProcessBeforeIsDueAtTheTimeThatWasStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state")}
+		h := start(t, o)
+		h.apply(one(t, "after: 1h"))
+		time.Sleep(10 * time.Minute)
+		h.shut()
+		var c tamper
+		c.set(-time.Since(time.Unix(0, 0))) // a host whose clock is not set at boot
+		h = c.host(t, o)
+		defer h.shut()
+		h.apply(one(t, "after: 1h"))
+		time.Sleep(time.Minute)
+		c.wall.Store(0)
+		time.Sleep(time.Hour)
+		h.expectRuns("e", 50*time.Minute)
+	})
+}
+
+func TestLifeFollowsTheWallClockAsItIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(parse(t, `
+        ends: {module: test.ping, interval: 1h, until: "2000-01-01T02:30:00Z"}
+        begins: {module: test.ping, interval: 1h, not_before: "2000-01-01T05:30:00Z"}`))
+		time.Sleep(5 * time.Minute)
+		c.set(5 * time.Hour)
+		time.Sleep(time.Hour)
+		h.expectNominal("ends")
+		h.expectNominal("begins", "01 06:00")
+	})
+}
+
+func TestLifeThatWasOverByAWrongClockGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		c.set(365 * 24 * time.Hour)
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(parse(t, `
+        at: {module: test.ping, at: "2000-01-01T02:00:00Z"}
+        cron: {module: test.ping, cron: "0 * * * *", until: "2000-01-01T02:30:00Z"}
+        interval: {module: test.ping, interval: 1h, until: "2000-01-01T02:30:00Z"}`))
+		time.Sleep(5 * time.Minute)
+		h.expectExhausted("at", "its time has passed")
+		c.set(-365 * 24 * time.Hour)
+		time.Sleep(5 * time.Hour)
+		h.expectNominal("at", "01 02:00")
+		h.expectNominal("cron", "01 01:00", "01 02:00")
+		h.expectNominal("interval", "01 01:00", "01 02:00")
+	})
+}
+
+func TestDelayOfAnEntryThatIsNewWhenTheWallClockWasSet(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			var c tamper
+			h := c.host(t, scheduler.Options{})
+			defer h.shut()
+			h.apply(nil)
+			c.set(by) // which is seen within the minute
+			h.apply(one(t, "after: 10m"))
+			time.Sleep(24 * time.Hour)
+			h.expectRuns("e", by+10*time.Minute)
+		})
+	}
+}

@@ -61,3 +61,18 @@ func TestNeedingEntryHasItsOwnSplayWindowsAndLife(t *testing.T) {
 		}
 	})
 }
+
+func TestFireOfTheTimerWhoseWaitIsTakenByANeedIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(parse(t, `
+        a: {module: test.ping, interval: 70m}
+        splayed: {module: test.ping, cron: "0 * * * *", splay: {min: 30m, max: 31m}, needs: {entry: a}}
+        held: {module: test.ping, cron: "5 1 * * *", only_between: "03:00-04:00", outside: defer, needs: {entry: a}}`))
+		time.Sleep(119 * time.Minute)
+		h.expectNominal("splayed", "01 01:10")
+		h.expectSkips("splayed", scheduler.Superseded, 1)
+		h.expectSkips("held", scheduler.Superseded, 1)
+	})
+}

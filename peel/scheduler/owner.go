@@ -125,17 +125,28 @@ func (o *owner) compareClocks(now instant) {
 	o.base = now
 	o.s.log.Info("the wall clock was set", "by", step)
 	for name := range o.set {
-		o.entries[name].Breaker.setBack(now.wall)
+		o.follow(o.entries[name], step, now)
 	}
-	if step >= 0 {
-		return
-	}
-	for name := range o.set {
-		e := o.entries[name]
-		if e.queue == &o.wall && e.next.trigger == TriggerTimer && (step < -setBackLimit || e.goesOn(-step) && !e.next.held) {
-			e.disarm()
-			o.plan(e, now)
+}
+
+// follow has an entry go by the wall clock as it was set.
+func (o *owner) follow(e *entry, step time.Duration, now instant) {
+	e.Breaker.setBack(now.wall)
+	p, back := e.next, step < 0
+	timed := p.trigger == TriggerTimer
+	switch {
+	case !e.active():
+	case e.spec.Clock.After > 0 && e.seen: // a delay is elapsed time
+		e.TimingSeen = e.TimingSeen.Add(step)
+		o.setTiming(e)
+		if timed && !p.held {
+			p.nominal, p.at = p.nominal+int64(step), p.at+int64(step)
+			o.lay(e, p)
 		}
+	case p.trigger == "" && back, // its life may not be over any more
+		timed && e.queue == &o.elapsed && !p.splaying(now) && e.bounded(),
+		timed && e.queue == &o.wall && back && (step < -setBackLimit || e.goesOn(-step) && !p.held):
+		o.plan(e, now)
 	}
 }
 

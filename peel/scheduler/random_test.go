@@ -182,3 +182,60 @@ func group(r *rand.Rand) string {
 	}
 	return text.String()
 }
+
+// With run_all each nominal time runs once, over restarts and loads of the same set; and not twice, whatever the wall
+// clock does within three hours.
+func TestRandomRestartsAndClockStepsNeitherLoseNorDoubleAFire(t *testing.T) {
+	const entries = `
+        cron: {module: test.ping, cron: "30 0-23 * * *", catch_up: run_all, maxrunning: 50, splay: 5m}
+        epoch: {module: test.ping, interval: 1h, interval_from: epoch, catch_up: run_all, maxrunning: 50}
+        long: {module: test.ping, cron: "15 0-23 * * *", catch_up: run_all, if_running: queue}`
+	for seed := range uint64(24) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, steps := rand.New(rand.NewPCG(seed, 3)), seed%2 > 0
+				upTo := func(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
+				var c tamper
+				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+				ran := map[string]int{}
+				const lives = 15
+				for life := range lives {
+					h := c.host(t, o)
+					h.takes["long"] = 20 * time.Minute
+					h.apply(parse(t, entries))
+					for range r.IntN(4) {
+						time.Sleep(upTo(2 * time.Hour))
+						if back := upTo(150 * time.Minute); steps && r.IntN(4) == 0 {
+							c.set(-back)
+							time.Sleep(back + 6*time.Minute)
+						} else if steps && r.IntN(4) == 0 {
+							c.set(upTo(2 * time.Hour))
+							time.Sleep(2 * time.Minute)
+						}
+						h.apply(parse(t, entries))
+					}
+					if life == lives-1 {
+						time.Sleep(10 * time.Minute) // for the splay of what is owed
+					}
+					for _, f := range h.all() {
+						ran[f.Name+f.Nominal.UTC().Format(" 02 15:04:05.999999999")]++
+					}
+					h.shut()
+					time.Sleep(upTo(3 * time.Hour))
+				}
+				for fire, n := range ran {
+					if n > 1 {
+						t.Errorf("%s ran %d times", fire, n)
+					}
+				}
+				for at := time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC); !steps && at.Before(time.Now().Add(-4*time.Hour)); at = at.Add(time.Hour) {
+					for _, fire := range []string{"epoch " + at.Format("02 15:04:05"), "cron " + at.Add(30*time.Minute).Format("02 15:04:05")} {
+						if ran[fire] == 0 {
+							t.Errorf("%s did not run", fire)
+						}
+					}
+				}
+			})
+		})
+	}
+}

@@ -116,7 +116,7 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now instant) bool {
 	from, missed, ok := f.Nominal, 0, true
 	if f.Started.Sub(due) > deadline {
 		if o.owe(e, f.Nominal.Add(-1), now) {
-			f.Nominal = e.arrears.missed[len(e.arrears.missed)-1]
+			f.Nominal = e.Owed[len(e.Owed)-1]
 			return false
 		}
 		o.skip(e, skipped{DeadlineExceeded, f.Nominal, 1})
@@ -187,6 +187,8 @@ func (o *owner) skip(e *entry, s skipped) {
 }
 
 func (o *owner) start(e *entry, f Fire) {
+	f.Fired = earlier(f.Fired, f.Started) // the wall clock may have been set back while the fire waited
+	f.Nominal = earlier(f.Nominal, f.Fired)
 	r := &run{e: e, fire: f, timing: e.TimingHash, over: make(chan struct{})}
 	if limit := e.spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit {
 		r.fire.Late = true

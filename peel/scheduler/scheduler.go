@@ -7,10 +7,11 @@
 // # Two clocks
 //
 // An interval counts elapsed time, which nobody can set and which goes on while the host is suspended. Cron follows
-// the wall clock. Fires of either kind lie in a heap of their own clock, so neither is disturbed by what happens to
-// the other: a wall clock that is set leaves intervals alone. After a suspend, or when the wall clock was set
-// forward, an entry fires once for all that it missed; a cron time more than the entry's start deadline ago is
-// dropped. When the wall clock was set back, cron times that have fired wait until it has passed them, unless it
+// the wall clock. A delay (after) is kept as a time of the wall clock, for the next process, and moves with it when it is
+// set. Fires of either kind lie in a heap of their own clock, so neither is disturbed by what happens to the other: a
+// wall clock that is set leaves intervals alone, but for the bounds of their life. After a suspend, or when the wall
+// clock was set forward, an entry fires once for all that it missed; a cron time more than the entry's start deadline
+// ago is dropped. When the wall clock was set back, cron times that have fired wait until it has passed them, unless it
 // went back by more than three hours: then the new time counts. It counts at once for cron that follows elapsed time,
 // as it does in the hour that daylight saving repeats.
 //
@@ -177,6 +178,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			close(s.stopping)
 			return o.stop()
 		case command := <-s.commands:
+			o.compareClocks(s.now())
 			command(o)
 		case r := <-s.ended:
 			o.finish(r)

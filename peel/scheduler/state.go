@@ -72,7 +72,7 @@ func (e *entry) state(now instant) (State, string) {
 		return StatePaused, e.Paused.why()
 	case e.failing():
 		return StateFailing, fmt.Sprintf("%d runs in a row failed", e.FailuresInRow)
-	case e.next.trigger != "" || len(e.arrears.missed) > 0:
+	case e.next.trigger != "" || len(e.Owed) > 0:
 		return StateActive, ""
 	case e.spec.Needs.Entry != "" && !e.lived():
 		return StateActive, "waits for the end of " + e.spec.Needs.Entry
