@@ -3,6 +3,7 @@ package peel
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -30,52 +31,49 @@ type part struct {
 }
 
 func fitReturn(r *wire.Return, limit int) ([]byte, error) {
-	data, err := dataOf(&r.Result)
-	if err != nil {
-		return nil, err
-	}
-	return fit(r, limit, data, errorOf(&r.Result))
+	return fit(r, limit, func() ([]part, error) { return partsOf(&r.Result) })
 }
 
 func fitAnswer(a *wire.DirectAnswer, limit int) ([]byte, error) {
-	data, err := dataOf(&a.Result)
-	if err != nil {
-		return nil, err
-	}
-	return fit(a, limit, data, errorOf(&a.Result))
+	return fit(a, limit, func() ([]part, error) { return partsOf(&a.Result) })
 }
 
 func fitRun(r *wire.ScheduledResult, limit int) ([]byte, error) {
-	data, err := dataOf(&r.Result)
-	if err != nil {
-		return nil, err
-	}
-	args, err := argsOf(r)
-	if err != nil {
-		return nil, err
-	}
-	return fit(r, limit, data, errorOf(&r.Result), args)
+	return fit(r, limit, func() ([]part, error) {
+		parts, err := partsOf(&r.Result)
+		args, bad := argsOf(r)
+		return append(parts, args), errors.Join(err, bad)
+	})
 }
 
-// fit encodes a message in at most limit bytes. Parts are cut in their order, as many as is needed: to [keptHead], and
-// where that is not enough, to less and less.
-func fit(message any, limit int, parts ...part) ([]byte, error) {
+// fit encodes a message in at most limit bytes. Its parts, which are asked for where it does not fit as it is, are cut in
+// their order, as many as is needed: to [keptHead], and where that is not enough, to less and less.
+func fit(message any, limit int, parts func() ([]part, error)) ([]byte, error) {
 	data, err := canon.Marshal(message)
+	if err != nil || len(data) <= limit {
+		return data, err
+	}
+	all, err := parts()
+	if err != nil {
+		return nil, err
+	}
 	for keep := keptHead; keep >= leastHead; keep /= 2 {
-		for _, p := range parts {
-			if err != nil || len(data) <= limit {
-				return data, err
+		for _, p := range all {
+			if p.size <= keep+markSize {
+				continue
 			}
-			if p.size > keep+markSize {
-				p.cut(keep)
-				data, err = canon.Marshal(message)
+			p.cut(keep)
+			if data, err = canon.Marshal(message); err != nil || len(data) <= limit {
+				return data, err
 			}
 		}
 	}
-	if err == nil && len(data) > limit {
-		err = fmt.Errorf("cannot make a message of %d bytes fit into %d", len(data), limit)
-	}
-	return data, err
+	return nil, fmt.Errorf("cannot make a message of %d bytes fit into %d", len(data), limit)
+}
+
+func partsOf(r *wire.Result) ([]part, error) {
+	data, err := dataOf(r)
+	return []part{data, errorOf(r)}, err
 }
 
 func dataOf(r *wire.Result) (part, error) {

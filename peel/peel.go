@@ -93,25 +93,25 @@ func New(o Options) (*Peel, error) {
 	return p, p.open()
 }
 
-// open opens the peel's files. The fence is the last, because it is locked until Run ends.
+// open opens the peel's files. The fence goes first: it is locked until Run ends, and a second process that opened the
+// other files would harm the first.
 func (p *Peel) open() (err error) {
-	if p.key, err = openKey(p.path("key")); err != nil {
-		return err
-	}
-	if p.outbox, err = outbox.Open(p.path("outbox"), p.log); err != nil {
-		return err
-	}
-	p.sched, err = scheduler.New(scheduler.Options{
-		Peel: string(p.o.ID), Zone: p.o.Zone, Exec: p.runEntry, Able: able, StateFile: p.path("schedule"), Log: p.o.Log,
-	})
-	if err != nil {
-		return err
-	}
 	if p.fence, err = fence.Open(p.path("fence")); err != nil {
 		return err
 	}
 	if damage := p.fence.Damage(); damage != nil {
 		p.log.Error("jobs of before are refused", "err", damage)
+	}
+	if p.key, err = openKey(p.path("key")); err == nil {
+		p.outbox, err = outbox.Open(p.path("outbox"), p.log)
+	}
+	if err == nil {
+		p.sched, err = scheduler.New(scheduler.Options{
+			Peel: string(p.o.ID), Zone: p.o.Zone, Exec: p.runEntry, Able: able, StateFile: p.path("schedule"), Log: p.o.Log,
+		})
+	}
+	if err != nil {
+		return errors.Join(err, p.fence.Close())
 	}
 	return nil
 }
@@ -157,8 +157,9 @@ func (p *Peel) talk(ctx context.Context, after uint64) error {
 	g, ctx := errgroup.WithContext(ctx)
 	watch := settings.NewWatch(settings.WatchOptions{Conn: nc, Peel: p.o.ID, After: after, Log: p.log})
 	g.Go(func() error { return watch.Run(ctx, p.hear) })
-	g.Go(func() error { return p.serve(ctx, nc) })
-	g.Go(func() error { return p.announce(ctx, nc) })
+	listening := make(chan struct{})
+	g.Go(func() error { return p.serve(ctx, nc, listening) })
+	g.Go(func() error { return p.announce(ctx, nc, listening) })
 	g.Go(func() error {
 		if err := p.outbox.Run(ctx, p.send); ctx.Err() == nil {
 			return err

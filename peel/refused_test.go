@@ -45,7 +45,9 @@ func TestAPeelThatIsRefusedFromTheStartKnowsItAtItsSecondTry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = p.Run(t.Context()) }()
+	done := make(chan struct{})
+	go func() { defer close(done); _ = p.Run(t.Context()) }()
+	t.Cleanup(func() { <-done })
 	for patience := time.After(time.Minute); ; {
 		select {
 		case line := <-log:

@@ -83,7 +83,8 @@ func (p *Peel) apply(ctx context.Context, next *inForce) {
 			doc = section
 		}
 	}
-	set, err := schedule.ParseSet(doc)
+	was := p.current.Load()
+	set, err := was.schedule.Reparse(was.values.Get("schedule"), doc)
 	if err != nil {
 		set.Keep(doc, err)
 		next.errors = messages(err)

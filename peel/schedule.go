@@ -85,7 +85,7 @@ func (p *Peel) scheduleList(ctx context.Context, _ module.Call) wire.Result {
 	}
 	entries := map[string]listed{}
 	for _, s := range states {
-		s.Last, s.Breaker = nil, scheduler.Breaker{}
+		s.Last, s.Owed, s.Breaker = nil, nil, scheduler.Breaker{}
 		entries[s.Name] = p.list(s)
 	}
 	return told(entries)

@@ -30,12 +30,12 @@ func openKey(file string) (*key, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		seed, err = makeKey(file)
 	}
-	var pair nkeys.KeyPair
-	if err == nil {
-		pair, err = nkeys.FromCurveSeed(seed)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the key in %s: %w", file, err)
+	}
+	pair, err := nkeys.FromCurveSeed(seed)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the key in %s: %w; remove it and start again: the peel makes another, to which its secrets are sealed anew", file, err)
 	}
 	public, err := pair.PublicKey()
 	return &key{pair, public}, err

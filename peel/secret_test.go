@@ -2,6 +2,7 @@ package peel_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -211,9 +212,13 @@ func TestSettingsSealedToAnotherAreReportedAndNotUsed(t *testing.T) {
 func TestTheKeyIsTheOwnersAlone(t *testing.T) {
 	dir := t.TempDir()
 	o := peel.Options{ID: id, DataDir: dir}
-	if _, err := peel.New(o); err != nil {
+	p, err := peel.New(o)
+	if err != nil {
 		t.Fatal(err)
 	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = p.Run(ended) // it lets go of the directory
 	file := filepath.Join(dir, "key")
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -231,7 +236,7 @@ func TestTheKeyIsTheOwnersAlone(t *testing.T) {
 	if err := os.Chmod(file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := peel.New(o); err == nil || strings.Contains(err.Error(), "SXNOKEY") || !strings.Contains(err.Error(), file) {
+	if _, err := peel.New(o); err == nil || strings.Contains(err.Error(), "SXNOKEY") || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "remove it and start again") {
 		t.Errorf("a damaged key: %v", err)
 	}
 }

@@ -36,8 +36,8 @@ type order struct {
 
 // serve hears requests until ctx ends, then waits for those that run. Read-only functions run at once; those that
 // change the host wait in a queue for one of the workers. What changes the peel's own schedule has a queue of its own,
-// so that an entry can be paused behind a command that hangs.
-func (p *Peel) serve(ctx context.Context, nc *nats.Conn) error {
+// so that an entry can be paused behind a command that hangs. It closes listening when it has subscribed.
+func (p *Peel) serve(ctx context.Context, nc *nats.Conn, listening chan<- struct{}) error {
 	heard := make(chan *nats.Msg, 4*queueLength)
 	asked := make(chan *nats.Msg, queueLength) // apart, so that people cannot crowd out masters
 	for subject, channel := range map[string]chan *nats.Msg{wire.Cmd(p.wire): heard, wire.AllCancels: heard, wire.Direct(p.wire, "*"): asked} {
@@ -47,6 +47,7 @@ func (p *Peel) serve(ctx context.Context, nc *nats.Conn) error {
 		}
 		defer sub.Unsubscribe()
 	}
+	close(listening)
 	w := p.hire(ctx)
 	defer w.dismiss()
 	for {
@@ -143,7 +144,6 @@ func (p *Peel) admit(msg *nats.Msg) (order, bool) {
 		p.log.Warn("request dropped", "err", err)
 		return order{}, false
 	}
-	log := p.log.With("jid", req.JID, "epoch", req.Epoch, "user", req.User)
 	o := order{Request: req}
 	if req.TimeLeft != 0 {
 		o.until = time.Now().Add(req.TimeLeft)
@@ -154,29 +154,30 @@ func (p *Peel) admit(msg *nats.Msg) (order, bool) {
 	}
 	verdict, err := p.fence.Admit(req.JID, req.Epoch)
 	if err != nil {
-		log.Error("request refused, it could not be recorded", "err", err)
+		p.log.Error("request refused, it could not be recorded", "jid", req.JID, "epoch", req.Epoch, "user", req.User, "err", err)
 		p.reply(o, rejection("%v", err))
 		return o, false
 	}
-	switch verdict {
-	case fence.Stale:
-		log.Warn("stale request dropped")
-		return o, false
-	case fence.Duplicate:
-		log.Info("request heard again, acknowledged and not run again")
-	case fence.Accept:
-		log.Info("request accepted", "function", req.Function)
-	}
-	if verdict == fence.Accept && atOnce(req.Function) {
-		o.ack = time.AfterFunc(ackDelay, func() { p.acknowledge(req) })
-	} else {
-		p.acknowledge(req)
+	p.log.Info(said[verdict], "jid", req.JID, "epoch", req.Epoch, "user", req.User, "function", req.Function)
+	switch jid, epoch := req.JID, req.Epoch; {
+	case verdict == fence.Stale:
+	case verdict == fence.Accept && atOnce(req.Function):
+		o.ack = time.AfterFunc(ackDelay, func() { p.acknowledge(jid, epoch) })
+	default:
+		p.acknowledge(jid, epoch)
 	}
 	return o, verdict == fence.Accept
 }
 
-func (p *Peel) acknowledge(r wire.Request) {
-	p.publish(wire.AckOf(r.JID, p.wire), wire.Ack{JID: r.JID, Peel: p.o.ID, Epoch: r.Epoch, Time: time.Now(), V: wire.Version})
+// said is what the log says of a request.
+var said = map[fence.Verdict]string{
+	fence.Accept:    "request accepted",
+	fence.Duplicate: "request heard again, acknowledged and not run again",
+	fence.Stale:     "stale request dropped",
+}
+
+func (p *Peel) acknowledge(jid wire.JID, epoch uint64) {
+	p.publish(wire.AckOf(jid, p.wire), wire.Ack{JID: jid, Peel: p.o.ID, Epoch: epoch, Time: time.Now(), V: wire.Version})
 }
 
 // execute runs a flight, unless somebody has ended it, and sends what it gave.

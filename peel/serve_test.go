@@ -4,7 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 // TestAReturnThatComesAtOnceIsTheAcknowledgement also holds what is acknowledged by itself: what runs longer than a
@@ -53,4 +56,27 @@ func (b *bench) answersTo(jid wire.JID) (acks, returns int) {
 			}
 		}
 	}
+}
+
+func TestAPeelWhoseFactsAreToldHearsRequests(t *testing.T) {
+	run(t, func(b *bench) {
+		request, err := canon.Marshal(wire.Request{JID: wire.NewJID(), Function: "test.ping", Epoch: 1, V: wire.Version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.nc.Subscribe(wire.AllFacts, func(*nats.Msg) {
+			if err := b.nc.Publish(wire.Cmd(id.Wire()), request); err != nil {
+				t.Error(err)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		b.start()
+		if r := b.returned(); !r.Success {
+			t.Errorf("%+v", r)
+		}
+	})
 }

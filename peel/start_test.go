@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,13 +31,39 @@ func TestTheScheduleDoesNotWaitForTheBus(t *testing.T) {
 		b.reported()
 		b.stop()
 		s := silence{make(chan struct{}, 100)}
-		silent := func(o *nats.Options) error { o.InProcessServer, o.CustomDialer = nil, s; return nil }
+		silent := func(o *nats.Options) error {
+			o.InProcessServer, o.CustomDialer, o.SkipHostLookup = nil, s, true // the process's resolver would belong to the bubble
+			return nil
+		}
 		b.options = func(o *peel.Options) { o.Connect = append(o.Connect, silent) }
 		b.start()
 		<-s.tried
 		synctest.Wait()
 		if files, err := os.ReadDir(filepath.Join(b.dir, "outbox")); err != nil || len(files) != 1 {
 			t.Errorf("the entry of the snapshot has not run while the bus is tried: %v, %v", files, err)
+		}
+	})
+}
+
+func TestASecondProcessOfADirectoryIsRefusedAndLosesNothingOfTheFirst(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.give(1, "schedule:\n  beat: {module: test.ping, interval: 1m, return_job: true}\n")
+		b.reported()
+		synctest.Wait() // the outbox holds a file in which nothing waits
+		b.bus.Stop(t)
+		if _, err := peel.New(peel.Options{ID: id, DataDir: b.dir, URL: b.bus.URL()}); err == nil || !strings.Contains(err.Error(), "another process uses") {
+			t.Errorf("a second process: %v", err)
+		}
+		outage := time.Now()
+		time.Sleep(10*time.Minute + 30*time.Second)
+		b.stop()
+		b.bus.Start(t)
+		time.Sleep(time.Second)
+		b.drain()
+		b.start()
+		if r := b.reported(); r.Nominal.After(outage.Add(time.Minute)) {
+			t.Errorf("the first report after the restart is of %v, the outage began at %v", r.Nominal, outage)
 		}
 	})
 }

@@ -224,11 +224,12 @@ func TestCancelStopsTheWholeProcessGroup(t *testing.T) {
 	drain(t, rest)
 }
 
+// TestACommandMayTidyUpWhenItsTimeIsOver gives it the time that it needs to be ready.
 func TestACommandMayTidyUpWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
-	result, rest := start(t, t.Context(), args{"timeout": "300ms", "command": `exec 3>"$F"; trap 'echo tidy; exit 0' TERM; echo ready >&3; while :; do sleep 0.01; done`})
+	result, rest := start(t, t.Context(), args{"timeout": "5s", "command": `exec 3>"$F"; trap 'echo tidy; exit 0' TERM; echo ready >&3; while :; do sleep 0.01; done`})
 	got := <-result
-	if got.Success || got.Error != "timed out after 300ms" || data(got, "timed_out") != true || data(got, "code") != int64(0) || data(got, "stdout") != "tidy\n" {
+	if got.Success || got.Error != "timed out after 5s" || data(got, "timed_out") != true || data(got, "code") != int64(0) || data(got, "stdout") != "tidy\n" {
 		t.Errorf("%+v", got)
 	}
 	drain(t, rest)
@@ -288,8 +289,12 @@ func TestAProcessThatEscapedTheGroupHoldsNothingUp(t *testing.T) {
 
 func TestADaemonThatLetsGoOfItsOutputLivesOn(t *testing.T) {
 	t.Parallel()
-	back := fifo(t)
-	result, rest := start(t, t.Context(), args{"command": fmt.Sprintf(`exec 3>"$F"; (exec >/dev/null 2>&1; read x <%s; echo "still here, $x" >&3) & echo ready >&3`, back)})
+	end, back := fifo(t), fifo(t)
+	daemon := fmt.Sprintf(`exec >/dev/null 2>&1; echo ready >&3; read x <%s; echo "still here, $x" >&3`, back)
+	result, rest := start(t, t.Context(), args{"command": fmt.Sprintf(`exec 3>"$F"; (%s) & read x <%s`, daemon, end)})
+	if err := os.WriteFile(end, []byte("end\n"), 0); err != nil {
+		t.Fatal(err)
+	}
 	if got := <-result; !got.Success || data(got, "output_held") != nil {
 		t.Errorf("%+v", got)
 	}

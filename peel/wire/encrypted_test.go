@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -45,7 +46,7 @@ func TestABusElsewhereHasToEncrypt(t *testing.T) {
 	}
 	here := nats.SetCustomDialer(dialer(func(network, _ string) (net.Conn, error) { return net.Dial(network, l.Addr().String()) }))
 	for host, refused := range map[string]bool{"127.0.0.1": false, "localhost": false, "bus.example.com": true, "192.0.2.1": true, "[2001:db8::1]": true} {
-		nc, err := nats.Connect("nats://"+net.JoinHostPort(strings.Trim(host, "[]"), port), here, wire.Encrypted())
+		nc, err := nats.Connect("nats://"+net.JoinHostPort(strings.Trim(host, "[]"), port), here, wire.Encrypted(), nats.Timeout(time.Minute))
 		if nc != nil {
 			nc.Close()
 		}

@@ -151,6 +151,11 @@ type ScheduledResult struct {
 	V        int       `json:"v"`
 }
 
+// Return is the report in the form in which peels return what was dispatched to them.
+func (r *ScheduledResult) Return() *Return {
+	return &Return{JID: r.JID, Peel: r.Peel, Result: r.Result, Finished: r.Finished, V: r.V}
+}
+
 // Facts is what a peel knows of its host, published at connect and when it changes.
 type Facts struct {
 	Peel  target.PeelID  `json:"peel_id"`
