@@ -155,6 +155,29 @@ func TestALongLogIsReadInPieces(t *testing.T) {
 	})
 }
 
+// TestReadersLeaveNothingBehind counts the consumers of the stream, of which the server allows 1,000.
+func TestReadersLeaveNothingBehind(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		l := open(t, b)
+		for range 10 {
+			l.Write(t.Context(), audit.Entry{Action: "job.dispatch"}.Ended(nil, false))
+		}
+		for i := range 1100 { // as who follows the log does, once a second
+			if _, err := l.List(t.Context(), audit.Query{After: 1, Limit: 1 + i%20}); err != nil {
+				t.Fatalf("the reading %d: %v", i, err)
+			}
+		}
+		synctest.Wait()
+		stream, err := b.JetStream(t).Stream(t.Context(), natsd.StreamAudit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := stream.CachedInfo().State.Consumers; left != 0 {
+			t.Errorf("%d are left", left)
+		}
+	})
+}
+
 func TestRefusalsDoNotPushOutThePast(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		l := open(t, b)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
@@ -38,6 +39,7 @@ const (
 	pageDefault = 50
 	pageMost    = 500
 	lookAt      = 2000 // entries that are read for one page
+	readAtOnce  = 256
 	readWait    = 5 * time.Second
 )
 
@@ -76,7 +78,7 @@ func (l *Log) list(ctx context.Context, q Query) (*Page, error) {
 		first := max(q.After+1, state.FirstSeq)
 		last := min(state.LastSeq, first+lookAt-1)
 		page := &Page{Entries: []Entry{}, Next: max(q.After, last)}
-		err := l.read(ctx, first, last, func(e Entry) bool {
+		err := read(ctx, s, first, last, func(e Entry) bool {
 			if q.matches(&e) {
 				page.Entries = append(page.Entries, e)
 			}
@@ -95,7 +97,7 @@ func (l *Log) list(ctx context.Context, q Query) (*Page, error) {
 	}
 	first := max(state.FirstSeq, last-min(last, lookAt)+1)
 	page := &Page{Entries: []Entry{}, Next: first, More: first > state.FirstSeq}
-	err = l.read(ctx, first, last, func(e Entry) bool {
+	err = read(ctx, s, first, last, func(e Entry) bool {
 		if q.matches(&e) {
 			page.Entries = append(page.Entries, e)
 		}
@@ -110,42 +112,27 @@ func (l *Log) list(ctx context.Context, q Query) (*Page, error) {
 }
 
 // read calls take for the entries with these places, in their order, until it returns false.
-func (l *Log) read(ctx context.Context, first, last uint64, take func(Entry) bool) error {
+func read(ctx context.Context, s jetstream.Stream, first, last uint64, take func(Entry) bool) error {
 	if first > last {
 		return nil
 	}
-	c, err := l.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first,
-	})
-	if err != nil {
-		return err
-	}
-	messages, err := c.Messages(jetstream.PullMaxMessages(256))
-	if err != nil {
-		return err
-	}
-	defer messages.Stop()
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
-	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			return err
-		}
-		meta, err := m.Metadata()
-		if err != nil {
-			return err
-		}
+	var unreadable error
+	err := bucket.Drain(ctx, s, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first, MaxRequestBatch: readAtOnce,
+	}, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) {
 		seq := meta.Sequence.Stream
 		if seq > last {
-			return nil
+			return false
 		}
 		var e Entry
 		if err := canon.Unmarshal(m.Data(), &e); err != nil {
-			return errors.Join(fmt.Errorf("entry %d", seq), err)
+			unreadable = fmt.Errorf("entry %d: %w", seq, err)
+			return false
 		}
-		if e.Seq = seq; !take(e) || seq == last || meta.NumPending == 0 {
-			return nil
-		}
-	}
+		e.Seq = seq
+		return take(e) && seq < last
+	})
+	return errors.Join(err, unreadable)
 }

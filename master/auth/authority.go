@@ -36,6 +36,7 @@ type Authority struct {
 	users *Users
 	peels records[Enrolled]
 	joins records[joinRecord]
+	sites records[Site] // that were revoked
 
 	generations records[generation]
 
@@ -58,6 +59,9 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	}
 	a := &Authority{o: o, wake: make(chan struct{}, 1), users: users, told: map[Role]bool{}, news: o.Keys.Untold(), strangers: rate.NewLimiter(rate.Every(strangerEvery), strangersAtOnce)}
 	if a.peels, err = openRecords[Enrolled](ctx, o.JetStream, enrollBucket, peelPrefix, "the peel"); err != nil {
+		return nil, err
+	}
+	if a.sites, err = openRecords[Site](ctx, o.JetStream, enrollBucket, sitePrefix, "the site"); err != nil {
 		return nil, err
 	}
 	if a.generations, err = openRecords[generation](ctx, o.JetStream, enrollBucket, generationKey, "the rotation of the keys"); err != nil {
@@ -155,7 +159,9 @@ func (a *Authority) ends(ctx context.Context) (map[Role]map[string]End, error) {
 	for _, e := range peels {
 		maps.Copy(ends[RolePeel], e.Ended)
 	}
-	return ends, nil
+	sites, err := a.revokedSites(ctx)
+	maps.Copy(ends[RoleSite.account()], sites)
+	return ends, err
 }
 
 func endsOf(keys []UserKey, at time.Time) map[string]End {

@@ -157,7 +157,7 @@ func (a *Authority) Enroll(ctx context.Context, q EnrollRequest) (token string, 
 	case r.Public != q.Public && (r.State == Accepted || r.State == Pending):
 		a.noteRival(ctx, q)
 		return "", &r, fmt.Errorf("%w, %s: zester enroll reject or revoke makes room", ErrConflict, r.State)
-	case r.Public != q.Public:
+	case r.Public != q.Public && r.Ended[q.Public] == (End{}):
 		return a.enrollAgain(ctx, q)
 	case r.State == Accepted:
 		return a.issuePeel(ctx, &r)
@@ -208,9 +208,10 @@ func (a *Authority) register(q EnrollRequest) error {
 	return fmt.Errorf("%w: %w", ErrConflict, err)
 }
 
-// admit lets a peel in that waits and has a join token.
+// admit lets a peel in that waits and has a join token. With one that was turned away or cut off before it waits on, however
+// often it asks: whoever had the host may have the token.
 func (a *Authority) admit(ctx context.Context, q EnrollRequest, r *Enrolled) (string, *Enrolled, error) {
-	if q.Token == "" {
+	if q.Token == "" || len(r.History) > 1 {
 		return "", r, ErrPending
 	}
 	by, err := a.redeem(ctx, q)
@@ -327,7 +328,7 @@ func (a *Authority) Approve(ctx context.Context, id target.PeelID, public, by st
 	return e, err
 }
 
-// Reject turns away a peel that waits. Its key stays turned away.
+// Reject turns away a peel that waits. Its key stays turned away until another has asked for the peel; then it waits again.
 func (a *Authority) Reject(ctx context.Context, id target.PeelID, by string) (*Enrolled, error) {
 	return a.end(ctx, id, Rejected, Pending, by)
 }

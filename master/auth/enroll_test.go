@@ -232,6 +232,8 @@ func TestAKnownPeelIsNeverReplacedByAnotherKey(t *testing.T) {
 		}
 		owner.ask(t, a, token, auth.ErrNotWanted)
 		thief.ask(t, a, "", auth.ErrPending)
+		thief.ask(t, a, token, auth.ErrPending)
+		thief.ask(t, a, token, auth.ErrPending)
 		if _, err := a.Approve(t.Context(), "a.b", thief.public, "ann"); err != nil {
 			t.Fatal(err)
 		}
@@ -241,6 +243,10 @@ func TestAKnownPeelIsNeverReplacedByAnotherKey(t *testing.T) {
 		if _, _, err := owner.connect(t, b, jwt); err == nil {
 			t.Error("the revoked key is let in")
 		}
+		if _, err := a.RevokePeel(t.Context(), "a.b", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		owner.ask(t, a, "", auth.ErrNotWanted) // not even to wait
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -64,12 +65,30 @@ func issueFile(role Role, name string) string {
 
 const personFile = "user"
 
-func register(dir, name string, entry Issue, again bool) error {
+// lockRegister makes the directory and lets one process at a time change what is in it, so that no key is forgotten: it
+// could not be revoked.
+func lockRegister(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return func() { _ = d.Close() }, nil
+}
+
+func register(dir, name string, entry Issue, again bool) error {
+	unlock, err := lockRegister(dir)
+	if err != nil {
 		return err
 	}
+	defer unlock()
 	path := filepath.Join(dir, issueFile(entry.Role, name))
-	err := createJSON(path, entry)
+	err = createJSON(path, entry)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -122,13 +141,21 @@ func writeIssue(path string, entry Issue) error {
 	return renameio.WriteFile(path, data, 0o600)
 }
 
-// closeIssue enters that a name was revoked, so that nothing is issued for it any more.
+// closeIssue enters that a name was revoked, so that nothing is issued for it any more. Keys that were entered meanwhile stay,
+// to be revoked with the others.
 func closeIssue(dir string, u *User) error {
 	dir = filepath.Join(dir, registerDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	unlock, err := lockRegister(dir)
+	if err != nil {
 		return err
 	}
-	return writeIssue(filepath.Join(dir, issueFile(u.Role, u.Name)), Issue{Role: u.Role, ID: u.Name, Keys: u.Keys, Revoked: u.Revoked})
+	defer unlock()
+	path := filepath.Join(dir, issueFile(u.Role, u.Name))
+	known, err := readIssue(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return writeIssue(path, Issue{Role: u.Role, ID: u.Name, Keys: united(u.Keys, known.Keys), Revoked: u.Revoked})
 }
 
 // withIssued adds to users those that are in the register alone, and the keys that are there alone.

@@ -1,8 +1,11 @@
 package auth_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -83,6 +86,41 @@ func TestOfManyAtOnceOneIsRegistered(t *testing.T) {
 	all.Wait()
 	if n := first.Load(); n != 1 {
 		t.Errorf("%d were registered", n)
+	}
+}
+
+// A key that is not in the register could not be revoked.
+func TestOfManyThatIssueAgainNoKeyIsForgotten(t *testing.T) {
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	keys := map[string]bool{}
+	for i := range 20 {
+		public := fmt.Sprintf("key-%d", i)
+		keys[public] = true
+		all.Go(func() {
+			more := auth.Issue{Role: auth.RoleOperator, ID: "ada", Keys: []auth.UserKey{{Public: public, Issued: time.Now()}}}
+			if _, err := auth.Register(dir, more, true); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if err := auth.CloseIssue(dir, &auth.User{Name: "ada", Role: auth.RoleOperator, Revoked: time.Now()}); err != nil { // who knew of none of them
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "issued", "user.ada.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var known auth.Issue
+	if err := json.Unmarshal(data, &known); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range known.Keys {
+		delete(keys, k.Public)
+	}
+	if len(keys) > 0 {
+		t.Errorf("not in the register: %v", keys)
 	}
 }
 

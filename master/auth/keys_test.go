@@ -313,7 +313,7 @@ func TestCONNECTOfTheLongestNameIsSmall(t *testing.T) {
 	b := natstest.Listen(t)
 	name := strings.Repeat("n", target.MaxIDLength)
 	var d recordingDialer
-	nc, err := nats.Connect(b.URL(), append(b.Options(auth.RolePeel, name), nats.SetCustomDialer(&d))...)
+	nc, err := nats.Connect(b.URL(), append(b.Options(auth.RolePeel, name), nats.SetCustomDialer(&d), nats.Timeout(time.Minute))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
@@ -291,7 +292,7 @@ func notViolation(t *testing.T, name string) nats.ErrHandler {
 func (p *party) allows(t *testing.T, try func() error) bool {
 	t.Helper()
 	before := p.LastError()
-	if err := errors.Join(try(), p.Flush()); err != nil {
+	if err := errors.Join(try(), p.FlushTimeout(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return p.LastError() == before

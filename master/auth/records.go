@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
@@ -103,31 +103,17 @@ func (b *records[T]) change(ctx context.Context, name string, f func(*T) error) 
 
 // list returns all records, by their keys' order in the bucket.
 func (b *records[T]) list(ctx context.Context) ([]T, error) {
-	watch, err := b.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	all := []T{}
+	err := bucket.Read(ctx, b.kv, b.prefix+">", func(entry jetstream.KeyValueEntry) error {
+		var r T
+		if err := canon.Unmarshal(entry.Value(), &r); err != nil {
+			return fmt.Errorf("cannot read %s %s: %w", b.noun, entry.Key(), err)
+		}
+		all = append(all, r)
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list %ss: %w", b.noun, err)
 	}
-	defer func() { _ = watch.Stop() }()
-	all := []T{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("cannot list %ss: %w", b.noun, ctx.Err())
-		case entry, ok := <-watch.Updates():
-			if !ok {
-				return nil, fmt.Errorf("cannot list %ss: the bus ended the reading", b.noun)
-			}
-			if entry == nil {
-				return all, nil
-			}
-			if !strings.HasPrefix(entry.Key(), b.prefix) {
-				continue
-			}
-			var r T
-			if err := canon.Unmarshal(entry.Value(), &r); err != nil {
-				return nil, fmt.Errorf("cannot read %s %s: %w", b.noun, entry.Key(), err)
-			}
-			all = append(all, r)
-		}
-	}
+	return all, nil
 }

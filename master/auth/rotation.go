@@ -141,7 +141,11 @@ func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, e
 			names = append(names, string(u.Role)+" "+u.Name)
 		}
 	}
-	for _, r := range []Role{RolePeel, RoleMaster} {
+	ended, err := a.revokedSites(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range []Role{RolePeel, RoleMaster, RoleSite} {
 		files, err := filepath.Glob(filepath.Join(a.o.Keys.dir, registerDir, string(r)+".*.json"))
 		if err != nil {
 			return nil, err
@@ -151,6 +155,7 @@ func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, e
 			if err != nil {
 				return nil, err
 			}
+			entry.Keys = slices.DeleteFunc(entry.Keys, func(k UserKey) bool { _, revoked := ended[k.Public]; return revoked })
 			if old(entry.Keys, at) && (r != RolePeel || !known[entry.ID]) {
 				names = append(names, string(r)+" "+entry.ID)
 			}

@@ -1,9 +1,13 @@
 package auth_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -83,6 +87,115 @@ func TestASiteSpeaksAndHearsForItsPeelsAlone(t *testing.T) {
 		}
 		if want := 2*10 + 5*2; allowed != want {
 			t.Errorf("%d subjects are allowed, want %d", allowed, want)
+		}
+	})
+}
+
+// makeSite makes a credential as zester auth issue does, and returns it with its public key.
+func makeSite(t *testing.T, k *auth.Keys, name string) (creds []byte, public string) {
+	t.Helper()
+	key, err := auth.MakeKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public = key.Public()
+	issue := auth.Issue{Role: auth.RoleSite, ID: name, Keys: []auth.UserKey{{Public: public, Issued: time.Now()}}}
+	if _, err := auth.Register(k.Dir(), issue, true); err != nil {
+		t.Fatal(err)
+	}
+	token, err := k.IssueSite(name, public, []target.PeelID{"peel-a"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err = key.Creds(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return creds, public
+}
+
+func TestARevokedSiteIsCutOffAtOnceAndForGood(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		for _, name := range []string{"berlin", "../berlin", ""} {
+			if _, err := a.RevokeSite(t.Context(), name, "ann"); !errors.Is(err, auth.ErrNoSite) {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+		creds, public := makeSite(t, b.Keys, "berlin")
+		other, _ := makeSite(t, b.Keys, "bonn")
+		peel := newHost(t, "peel-a") // whose site it is
+		jwt := peel.ask(t, a, joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: time.Hour}), nil)
+		_, lost, err := join(t, b, "berlin", nats.UserCredentialBytes(creds))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stays, _, err := join(t, b, "bonn", nats.UserCredentialBytes(other))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			s, err := a.RevokeSite(t.Context(), "berlin", "ann")
+			if err != nil || s.RevokedBy != "ann" || len(s.Keys) != 1 || s.Keys[0].Public != public {
+				t.Fatal(s, err)
+			}
+		}
+		synctest.Wait()
+		select {
+		case <-lost:
+		default:
+			t.Error("the connection goes on")
+		}
+		if !stays.IsConnected() {
+			t.Error("another site's connection was cut, too")
+		}
+		in := func(when string, creds []byte, want bool) {
+			t.Helper()
+			nc, _, err := join(t, b, "berlin", nats.UserCredentialBytes(creds))
+			if (err == nil) != want {
+				t.Errorf("%s: %v", when, err)
+			}
+			if err == nil {
+				nc.Close()
+			}
+		}
+		in("a moment later", creds, false)
+		b.Keys = open(t, b.Keys.Dir())
+		b.Restart(t)
+		in("by a server of another process", creds, false)
+		in("the other", other, true)
+		if _, _, err := peel.connect(t, b, jwt); err != nil {
+			t.Error("the peel by itself:", err)
+		}
+		again, _ := makeSite(t, b.Keys, "berlin")
+		in("with another credential", again, true)
+		if _, err := authority(t, b).RevokeSite(t.Context(), "berlin", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		in("that was revoked, too", again, false)
+		in("the first one still", creds, false)
+	})
+}
+
+// A site whose credential would end with the former keys is told, as peels and people are.
+func TestKeysAreNotRetiredWhileASiteNeedsThem(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		makeSite(t, b.Keys, "berlin")
+		makeSite(t, b.Keys, "bonn")
+		time.Sleep(time.Minute)
+		if _, err := a.RotateKeys(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.RevokeSite(t.Context(), "bonn", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.RetireKeys(t.Context(), false); !errors.Is(err, auth.ErrBehind) || !strings.HasSuffix(err.Error(), ": 1, of site berlin") {
+			t.Errorf("the former are retired: %v", err)
+		}
+		makeSite(t, b.Keys, "berlin")
+		if _, err := a.RetireKeys(t.Context(), false); err != nil {
+			t.Error(err)
 		}
 	})
 }

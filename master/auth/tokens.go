@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
@@ -231,34 +232,23 @@ func (t *Tokens) change(ctx context.Context, name string, f func(*record, time.T
 
 // List returns all tokens by name, those that have ended included.
 func (t *Tokens) List(ctx context.Context) ([]Token, error) {
-	watch, err := t.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	tokens, used := []Token{}, map[string]time.Time{}
+	err := bucket.Read(ctx, t.kv, jetstream.AllKeys, func(entry jetstream.KeyValueEntry) error {
+		if name, isUse := strings.CutPrefix(entry.Key(), usedPrefix); isUse {
+			used[name], _ = time.Parse(time.RFC3339, string(entry.Value()))
+			return nil
+		}
+		var r record
+		if err := canon.Unmarshal(entry.Value(), &r); err != nil {
+			return fmt.Errorf("cannot read the token %s: %w", entry.Key(), err)
+		}
+		tokens = append(tokens, r.Token)
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the tokens: %w", err)
 	}
-	defer func() { _ = watch.Stop() }()
-	tokens, used := []Token{}, map[string]time.Time{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("cannot list the tokens: %w", ctx.Err())
-		case entry, ok := <-watch.Updates():
-			if !ok {
-				return nil, errors.New("cannot list the tokens: the bus ended the reading")
-			}
-			if entry == nil {
-				return listed(tokens, used), nil
-			}
-			if name, isUse := strings.CutPrefix(entry.Key(), usedPrefix); isUse {
-				used[name], _ = time.Parse(time.RFC3339, string(entry.Value()))
-				continue
-			}
-			var r record
-			if err := canon.Unmarshal(entry.Value(), &r); err != nil {
-				return nil, fmt.Errorf("cannot read the token %s: %w", entry.Key(), err)
-			}
-			tokens = append(tokens, r.Token)
-		}
-	}
+	return listed(tokens, used), nil
 }
 
 func listed(tokens []Token, used map[string]time.Time) []Token {

@@ -197,6 +197,7 @@ func TestAPeelThatComesBackIsSentTheRequest(t *testing.T) {
 		s.master("m1")
 		here := s.peel("here", pong)
 		here.appears()
+		time.Sleep(time.Second) // until the master has heard it, or it were one that is back
 		spec := ask(func(j *job.Spec) { j.Timeout, j.WhenOnline = 20*time.Second, time.Hour }, "here", "later", "never")
 		j := s.dispatch(spec)
 		if until := time.Until(j.Deadline); until < time.Hour {
@@ -222,6 +223,45 @@ func TestAPeelThatComesBackIsSentTheRequest(t *testing.T) {
 		}
 		if r := later.requests(); len(r) != 1 || r[0].Epoch != j.RequestEpoch {
 			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestAPeelThatComesBackSoonHasTheWholeTimeout is about one that is back before those that were there have had theirs.
+func TestAPeelThatComesBackSoonHasTheWholeTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		spec := ask(func(j *job.Spec) { j.Timeout, j.WhenOnline = 20*time.Second, time.Hour }, "soon")
+		s.dispatch(spec)
+		time.Sleep(15 * time.Second)
+		soon := s.peel("soon", func(p *peel, r wire.Request) {
+			p.ack(r)
+			time.Sleep(15 * time.Second)
+			p.result(r, wire.Result{Success: true})
+		})
+		soon.appears()
+		time.Sleep(20 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Complete || len(soon.requests()) != 1 {
+			t.Errorf("%s after %d requests", j.Status, len(soon.requests()))
+		}
+	})
+}
+
+// TestAPeelThatComesAndGoesIsSentTheRequestAgainOnceAfterItsLastTime holds that what is waited for grows with the targets
+// alone.
+func TestAPeelThatComesAndGoesIsSentTheRequestAgainOnceAfterItsLastTime(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		silent := s.peel("silent", nil)
+		s.dispatch(ask(func(j *job.Spec) { j.Timeout, j.WhenOnline = 20*time.Second, time.Hour }, "silent"))
+		const times = 30
+		for range times {
+			silent.appears()
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		if n := len(silent.requests()); n != 1+times+1 {
+			t.Errorf("%d requests, want one at first, one each time and one again", n)
 		}
 	})
 }

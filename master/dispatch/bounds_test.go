@@ -31,7 +31,8 @@ func TestAPeelThatFloodsTheStreamStopsNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		d, _ := s.master("m1")
 		events, returns := s.shrink("job-events", 1<<20), s.shrink("KV_job-returns", 1<<20)
-		mad, p := s.peel("mad", nil), s.peel("a", pong)
+		mad := s.peel("mad", nil)
+		p := s.peel("a", func(p *peel, r wire.Request) { p.result(r, wire.Result{Success: true}) }) // an ack could be heard after the end
 		for i := range 30 {
 			jid := wire.NewJID()
 			mad.publish(wire.ReturnOf(jid, "mad"), wire.Return{JID: jid, Peel: "mad", Result: wire.Result{Data: make([]byte, 100<<10)}})

@@ -80,7 +80,7 @@ func TestCancelWhileAJobRuns(t *testing.T) {
 		if err != nil || j.Cancel == nil || j.Cancel.By != "bob" {
 			t.Fatalf("%+v, %v", j, err)
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(time.Second)
 		got := s.record(spec.JID)
 		if got.Status != job.Canceled || got.ReturnCount != 2 || got.SuccessCount != 1 || got.Cancel.By != "bob" || s.active(spec.JID) {
 			t.Errorf("%+v", got)

@@ -49,7 +49,8 @@ func TestAJobRunsAndIsRecorded(t *testing.T) {
 			t.Error("a job that has ended is in the index")
 		}
 		events := s.events(spec.JID)
-		if events[0] != wire.DispatchOf(spec.JID) || events[len(events)-1] != wire.StatusOf(spec.JID) || len(events) != 6 {
+		// The bus keeps a return after it has handed it to the master, so one may stand behind the end.
+		if len(events) != 6 || events[0] != wire.DispatchOf(spec.JID) || !slices.Contains(events[4:], wire.StatusOf(spec.JID)) {
 			t.Errorf("events: %v", events)
 		}
 		if st := d.Stats(); st.Dispatched != 1 || st.Stored != 2 || st.Ended[job.Failed] != 1 || st.Resent+st.Forged+st.Repeated != 0 {

@@ -87,6 +87,9 @@ func TestAFailedChangeToRunningPublishesNothingAndARetryOnce(t *testing.T) {
 				t.Error(err)
 			}
 		})
+		if err == nil {
+			err = s.js.Conn().Flush()
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -109,23 +111,22 @@ func (d *Dispatcher) sendMore(ctx context.Context, w *watch) (ours bool) {
 	return true
 }
 
-// sendToThoseBack sends the request to targets that were away and have connected.
+// sendToThoseBack sends the request to targets that were away and have connected. They have the whole timeout from now, so
+// the wave that they were in waits for them no longer.
 func (d *Dispatcher) sendToThoseBack(ctx context.Context, w *watch) {
 	w.mu.Lock()
-	back := w.back
-	w.back = nil
+	back := slices.Collect(maps.Keys(w.back))
+	clear(w.back)
 	w.mu.Unlock()
 	if len(back) == 0 || w.patience.IsZero() {
 		return
 	}
-	var places []int
-	for _, sender := range back {
-		if place, _, err := w.tally.place(sender); err == nil {
-			places = append(places, place)
-		}
+	places := append(w.tally.at(away, back), w.tally.at(silent, back)...)
+	if len(places) == 0 {
+		return
 	}
-	if places = append(w.tally.at(away, places), w.tally.at(silent, places)...); len(places) > 0 {
-		d.log.Info("job sent to targets that are back", "jid", w.jid, "peels", len(places), "peel", w.record.Targets[places[0]])
-		d.launch(ctx, w, places, time.Now().Add(w.spec.Timeout))
-	}
+	slices.Sort(places)
+	w.leave(places)
+	d.log.Info("job sent to targets that are back", "jid", w.jid, "peels", len(places), "peel", w.record.Targets[places[0]])
+	d.launch(ctx, w, places, time.Now().Add(w.spec.Timeout))
 }

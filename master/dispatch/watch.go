@@ -38,7 +38,7 @@ type watch struct {
 	err   error
 
 	mu   sync.Mutex
-	back []string // wire IDs of targets that have connected
+	back map[int]bool // places of targets that have connected
 
 	plan // of the goroutine that watches
 }
@@ -67,7 +67,7 @@ type wave struct {
 func newWatch(spec job.Spec, user string) *watch {
 	return &watch{
 		jid: spec.JID, spec: spec, user: user, tally: newTally(),
-		asked: make(chan struct{}, 1), begun: make(chan struct{}),
+		asked: make(chan struct{}, 1), begun: make(chan struct{}), back: map[int]bool{},
 	}
 }
 
@@ -91,13 +91,25 @@ func (w *watch) cancel() {
 
 // appeared notes that a peel, which may be a target, has connected.
 func (w *watch) appeared(sender string) {
-	if _, _, err := w.tally.place(sender); err != nil {
+	place, _, err := w.tally.place(sender)
+	if err != nil {
 		return
 	}
 	w.mu.Lock()
-	w.back = append(w.back, sender)
+	w.back[place] = true
 	w.mu.Unlock()
 	w.tally.signal()
+}
+
+// leave takes the targets at places, which are sorted, out of the waves that they were sent the request in.
+func (w *watch) leave(places []int) {
+	for _, v := range w.waves {
+		v.places = slices.DeleteFunc(v.places, func(place int) bool {
+			_, found := slices.BinarySearch(places, place)
+			return found
+		})
+	}
+	w.waves = slices.DeleteFunc(w.waves, func(v *wave) bool { return len(v.places) == 0 })
 }
 
 // wakeAt is when there is something to do, at the latest. It is asked after every return, so it allocates nothing.

@@ -2,9 +2,7 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -186,7 +184,7 @@ func (w *writer) acknowledged(msg *nats.Msg) {
 	if err != nil {
 		return
 	}
-	err = answer(msg)
+	err = job.Kept(msg)
 	w.mu.Lock()
 	f, known := w.flying[token]
 	if known {
@@ -204,31 +202,4 @@ func (w *writer) acknowledged(msg *nats.Msg) {
 		f.stored()
 	}
 	w.signal()
-}
-
-// answer reads what a stream says to a message that it was to store.
-func answer(msg *nats.Msg) error {
-	if msg.Header.Get("Status") != "" {
-		return errors.New("no stream takes it")
-	}
-	var a struct {
-		Sequence uint64 `json:"seq"`
-		Error    *struct {
-			Code        int    `json:"err_code"`
-			Description string `json:"description"`
-		} `json:"error"`
-	}
-	if err := json.Unmarshal(msg.Data, &a); err != nil {
-		return fmt.Errorf("the answer is not one of a stream: %w", err)
-	}
-	if a.Error != nil && job.StoredBefore(a.Error.Code) {
-		return nil
-	}
-	if a.Error != nil {
-		return errors.New(a.Error.Description)
-	}
-	if a.Sequence == 0 {
-		return errors.New("the answer names no place in the stream")
-	}
-	return nil
 }

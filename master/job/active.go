@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -61,30 +62,19 @@ func (s *Store) Deactivate(ctx context.Context, jid wire.JID) error {
 
 // ListActive reads the index. Its cost is that of the jobs that run, whatever the bucket holds besides.
 func (s *Store) ListActive(ctx context.Context) ([]Active, error) {
-	watch, err := patiently(ctx, func() (jetstream.KeyWatcher, error) {
-		return s.jobs.Watch(ctx, activePrefix+"*", jetstream.IgnoreDeletes())
+	all, err := patiently(ctx, func() (all []Active, err error) {
+		err = bucket.Read(ctx, s.jobs, activePrefix+"*", func(entry jetstream.KeyValueEntry) error {
+			a := Active{}
+			if err := canon.Unmarshal(entry.Value(), &a); err != nil || string(a.JID) != strings.TrimPrefix(entry.Key(), activePrefix) {
+				return fmt.Errorf("cannot read %s: %w", entry.Key(), err)
+			}
+			all = append(all, a)
+			return nil
+		})
+		return all, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the index of active jobs: %w", err)
 	}
-	defer func() { _ = watch.Stop() }()
-	var all []Active
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("cannot read the index of active jobs: %w", ctx.Err())
-		case entry, ok := <-watch.Updates():
-			if !ok {
-				return nil, fmt.Errorf("cannot read the index of active jobs: the bus ended the reading")
-			}
-			if entry == nil {
-				return all, nil
-			}
-			a := Active{}
-			if err := canon.Unmarshal(entry.Value(), &a); err != nil || string(a.JID) != strings.TrimPrefix(entry.Key(), activePrefix) {
-				return nil, fmt.Errorf("cannot read %s of the index of active jobs: %w", entry.Key(), err)
-			}
-			all = append(all, a)
-		}
-	}
+	return all, nil
 }

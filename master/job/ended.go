@@ -159,7 +159,7 @@ func readAnswer(m *nats.Msg) (exists bool, err error) {
 	switch err := json.Unmarshal(m.Data, &answer); {
 	case err != nil:
 		return false, fmt.Errorf("the answer is not one of a stream: %w", err)
-	case answer.Error != nil && StoredBefore(int(answer.Error.ErrorCode)):
+	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
 		return true, nil
 	case answer.Error != nil:
 		return false, answer.Error

@@ -9,14 +9,13 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-const (
-	replayAtOnce = 64          // messages on their way from the stream
-	replayAbsent = time.Minute // after which the server forgets a replay that nobody reads
-)
+// replayAtOnce is how many messages are on their way from the stream.
+const replayAtOnce = 64
 
 // Record puts a step in a job's life into the stream: its dispatch, the wish to cancel it, its end. Each is there once,
 // whoever else records it again; peels and people hear it every time.
@@ -45,8 +44,7 @@ func (s *Store) Replay(ctx context.Context, jid wire.JID, heard func(*nats.Msg))
 
 func (s *Store) replay(ctx context.Context, jid wire.JID, heard func(*nats.Msg)) error {
 	c := jetstream.ConsumerConfig{
-		FilterSubjects: []string{wire.AckOf(jid, "*"), wire.ReturnOf(jid, "*")}, AckPolicy: jetstream.AckNonePolicy,
-		MemoryStorage: true, Replicas: 1, InactiveThreshold: replayAbsent,
+		FilterSubjects: []string{wire.AckOf(jid, "*"), wire.ReturnOf(jid, "*")}, MaxRequestBatch: replayAtOnce,
 	}
 	// The dispatch of a job is recorded before its requests are sent, so nothing is to be found before it.
 	first, err := s.events.GetLastMsgForSubject(ctx, wire.DispatchOf(jid))
@@ -56,43 +54,8 @@ func (s *Store) replay(ctx context.Context, jid wire.JID, heard func(*nats.Msg))
 	case !errors.Is(err, jetstream.ErrMsgNotFound):
 		return err
 	}
-	return drain(ctx, s.events, c, replayAtOnce, func(m jetstream.Msg, _ *jetstream.MsgMetadata) {
+	return bucket.Drain(ctx, s.events, c, func(m jetstream.Msg, _ *jetstream.MsgMetadata) (more bool) {
 		heard(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
+		return true
 	})
-}
-
-// drain calls got for all that a consumer has to give, which is then deleted.
-func drain(ctx context.Context, stream jetstream.Stream, c jetstream.ConsumerConfig, atOnce int, got func(jetstream.Msg, *jetstream.MsgMetadata)) error {
-	consumer, err := stream.CreateConsumer(ctx, c)
-	if err != nil {
-		return err
-	}
-	name := consumer.CachedInfo().Name
-	defer func() {
-		if ctx.Err() == nil {
-			_ = stream.DeleteConsumer(ctx, name) // else the server forgets it
-		}
-	}()
-	if consumer.CachedInfo().NumPending == 0 {
-		return nil
-	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(atOnce))
-	if err != nil {
-		return err
-	}
-	defer messages.Stop()
-	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			return err
-		}
-		meta, err := m.Metadata()
-		if err != nil {
-			return err
-		}
-		got(m, meta)
-		if meta.NumPending == 0 {
-			return nil
-		}
-	}
 }

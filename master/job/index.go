@@ -12,6 +12,7 @@ import (
 	"github.com/segmentio/ksuid"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -108,9 +109,8 @@ func (x *index) current(info *jetstream.StreamInfo) bool {
 func (x *index) read(ctx context.Context) error {
 	x.mu.Lock()
 	c := jetstream.ConsumerConfig{
-		FilterSubject: recordPrefix + "*", HeadersOnly: true, AckPolicy: jetstream.AckNonePolicy,
+		FilterSubject: recordPrefix + "*", HeadersOnly: true, MaxRequestBatch: indexAtOnce,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: x.next,
-		MemoryStorage: true, Replicas: 1, InactiveThreshold: replayAbsent,
 	}
 	x.mu.Unlock()
 	if c.OptStartSeq == 1 {
@@ -121,10 +121,11 @@ func (x *index) read(ctx context.Context) error {
 		return err
 	}
 	var read []indexed
-	err = drain(ctx, x.stream, c, indexAtOnce, func(m jetstream.Msg, meta *jetstream.MsgMetadata) {
+	err = bucket.Drain(ctx, x.stream, c, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) {
 		if id, err := ksuid.Parse(strings.TrimPrefix(m.Subject(), recordPrefix)); err == nil {
 			read = append(read, indexed{id, meta.Sequence.Stream})
 		}
+		return true
 	})
 	if err != nil {
 		return err

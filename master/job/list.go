@@ -37,13 +37,14 @@ const (
 	defaultLimit = 50
 	maxLimit     = 500
 	maxLooked    = 2000      // records that are read for one page
+	maxTargets   = 500_000   // targets that are read for one page, beside those in the records
 	maxListed    = 384 << 10 // estimated bytes of a page
 	listBatch    = 64
 )
 
 // List reads a page of jobs, newest first by ID. It reads only the records that the page needs, and not more than a
-// bounded number of them. Jobs come without arguments, and with their targets only where
-// these are a handful.
+// bounded number of them and of the targets that are stored beside them. Jobs come without arguments, and with their
+// targets only where these are a handful.
 func (s *Store) List(ctx context.Context, q Query) (*Page, error) {
 	keys, err := s.index.older(ctx, q.Before, maxLooked+1)
 	if err != nil {
@@ -54,14 +55,14 @@ func (s *Store) List(ctx context.Context, q Query) (*Page, error) {
 		limit = defaultLimit
 	}
 	limit = min(limit, maxLimit)
-	page, looked, size := &Page{}, 0, 0
+	page, looked, size, read := &Page{}, 0, 0, 0
 	for batch := range slices.Chunk(keys, listBatch) {
 		jobs, err := s.readJobs(ctx, batch)
 		if err != nil {
 			return nil, fmt.Errorf("cannot list jobs: %w", err)
 		}
 		for i, j := range jobs {
-			if len(page.Jobs) == limit || looked == maxLooked || size > maxListed {
+			if len(page.Jobs) == limit || looked == maxLooked || size > maxListed || read >= maxTargets {
 				page.More = true
 				return page, nil
 			}
@@ -70,7 +71,7 @@ func (s *Store) List(ctx context.Context, q Query) (*Page, error) {
 			if j == nil {
 				continue
 			}
-			if ok, err := s.selects(ctx, &q, j); err != nil {
+			if ok, err := s.selects(ctx, &q, j, &read); err != nil {
 				return nil, fmt.Errorf("cannot list jobs: %w", err)
 			} else if ok {
 				listed := listing(j)
@@ -123,7 +124,8 @@ func (s *Store) readJobs(ctx context.Context, jids []wire.JID) ([]*Job, error) {
 	return jobs, g.Wait()
 }
 
-func (s *Store) selects(ctx context.Context, q *Query, j *Job) (bool, error) {
+// selects adds to read how many targets it had to read.
+func (s *Store) selects(ctx context.Context, q *Query, j *Job, read *int) (bool, error) {
 	if q.Function != "" && j.Function != q.Function ||
 		q.User != "" && j.User != q.User ||
 		q.Status != "" && j.Status != q.Status ||
@@ -140,6 +142,7 @@ func (s *Store) selects(ctx context.Context, q *Query, j *Job) (bool, error) {
 		if targets, err = s.readTargets(ctx, j); err != nil {
 			return false, err
 		}
+		*read += len(targets)
 	}
 	_, found := slices.BinarySearch(targets, q.Target)
 	return found, nil

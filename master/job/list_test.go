@@ -165,3 +165,21 @@ func TestAListKnowsWhatWasWrittenSinceAndWhatIsGone(t *testing.T) {
 		want(4, jobs...)
 	})
 }
+
+// TestAPageByTargetReadsABoundedNumberOfTargets holds that such a page has its time, too, where all jobs are of the whole
+// fleet, and that the pages together lose nothing.
+func TestAPageByTargetReadsABoundedNumberOfTargets(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		wanted := create(t, s, claim("wanted"))
+		time.Sleep(time.Second)
+		all := fleet(50_000)
+		for range 12 {
+			create(t, s, claim(all...))
+			time.Sleep(time.Second)
+		}
+		found, lengths := pages(t, s, job.Query{Target: "wanted"})
+		if len(found) != 1 || found[0].JID != wanted.JID || len(lengths) < 2 {
+			t.Errorf("%d jobs on pages of %v", len(found), lengths)
+		}
+	})
+}

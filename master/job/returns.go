@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -53,26 +54,15 @@ func DecodeReturn(msg *nats.Msg, id target.PeelID) (wire.Return, error) {
 
 // Stored calls heard for every return of a job that is in the bucket.
 func (s *Store) Stored(ctx context.Context, jid wire.JID, heard func(*nats.Msg)) error {
-	watch, err := s.returns.Watch(ctx, string(jid)+".*", jetstream.IgnoreDeletes())
+	err := bucket.Read(ctx, s.returns, string(jid)+".*", func(entry jetstream.KeyValueEntry) error {
+		_, peel, _ := strings.Cut(entry.Key(), ".")
+		heard(&nats.Msg{Subject: wire.ReturnOf(jid, peel), Data: entry.Value()})
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("cannot read the returns of job %s: %w", jid, err)
 	}
-	defer func() { _ = watch.Stop() }()
-	for {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("cannot read the returns of job %s: %w", jid, ctx.Err())
-		case entry, ok := <-watch.Updates():
-			if !ok {
-				return fmt.Errorf("cannot read the returns of job %s: the bus ended the reading", jid)
-			}
-			if entry == nil {
-				return nil
-			}
-			_, peel, _ := strings.Cut(entry.Key(), ".")
-			heard(&nats.Msg{Subject: wire.ReturnOf(jid, peel), Data: entry.Value()})
-		}
-	}
+	return nil
 }
 
 // Count says how a job stands by the returns that are in the bucket.
@@ -99,14 +89,17 @@ func (s *Store) Count(ctx context.Context, j *Job) (End, error) {
 }
 
 // ReturnMessage is the message that stores what a peel returned for a job, for who waits for the acknowledgement of
-// the bucket's stream himself. The first one stays; [StoredBefore] tells that from the answer to another.
+// the bucket's stream himself. The first one stays; [Kept] reads the acknowledgement.
 func ReturnMessage(jid wire.JID, peel target.PeelID, data []byte) *nats.Msg {
 	return create(returnSubject(jid, peel), data)
 }
 
-// StoredBefore reports whether the error code in a stream's answer says that a return of the peel is in the bucket
-// already. One that is on its way there does not count: it may still be lost.
-func StoredBefore(code int) bool { return code == int(jetstream.JSErrCodeStreamWrongLastSequence) }
+// Kept returns nil if the answer of a stream to a [ReturnMessage] says that a return of the peel is in the bucket, this one
+// or one from before. One that is on its way there does not count: it may still be lost.
+func Kept(answer *nats.Msg) error {
+	_, err := readAnswer(answer)
+	return err
+}
 
 func returnSubject(jid wire.JID, peel target.PeelID) string {
 	return "$KV." + returnsBucket + "." + returnKey(jid, peel)

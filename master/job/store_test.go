@@ -445,8 +445,11 @@ func TestWhatAFormerOwnerStoresAfterTheEndIsLate(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			put(t, js, wire.Return{JID: j.JID, Peel: "b", Result: wire.Result{Success: true}, V: wire.Version})
-			_, err := js.PublishMsg(t.Context(), job.ReturnMessage(j.JID, "a", []byte("again")))
-			if e, ok := errors.AsType[*jetstream.APIError](err); !ok || !job.StoredBefore(int(e.ErrorCode)) {
+			answer, err := js.Conn().RequestMsg(job.ReturnMessage(j.JID, "a", []byte("again")), time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := job.Kept(answer); err != nil {
 				t.Errorf("a return that is there: %v", err)
 			}
 			all := rows(t, s, j.JID)

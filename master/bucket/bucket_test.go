@@ -1,0 +1,98 @@
+package bucket_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+)
+
+func made(t *testing.T, b *natstest.Bus) jetstream.KeyValue {
+	t.Helper()
+	kv, err := b.JetStream(t).CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "things", History: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kv
+}
+
+func put(t *testing.T, kv jetstream.KeyValue, key, value string) {
+	t.Helper()
+	if _, err := kv.PutString(t.Context(), key, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheNewestValuesOfMatchingKeysAreRead(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		kv := made(t, b)
+		for i := range 600 {
+			put(t, kv, fmt.Sprintf("a.%03d", i), "old")
+		}
+		put(t, kv, "b.1", "of another kind")
+		put(t, kv, "a.007", "new")
+		if err := kv.Delete(t.Context(), "a.008"); err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]string{}
+		if err := bucket.Read(t.Context(), kv, "a.*", func(e jetstream.KeyValueEntry) error {
+			found[e.Key()] = string(e.Value())
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if len(found) != 599 || found["a.007"] != "new" || found["a.008"] != "" {
+			t.Errorf("%d keys, a.007 is %q, a.008 is %q", len(found), found["a.007"], found["a.008"])
+		}
+		if err := bucket.Read(t.Context(), kv, "none.*", func(jetstream.KeyValueEntry) error { return errors.New("called") }); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What the client began for a reading would fail the bubble, were it left behind.
+func TestAReadingThatEndsEarlyLeavesNothingBehind(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		kv := made(t, b)
+		for i := range 600 { // more than the client gives before one is taken
+			put(t, kv, fmt.Sprintf("a.%03d", i), "new")
+		}
+		enough := errors.New("enough")
+		if err := bucket.Read(t.Context(), kv, "a.*", func(jetstream.KeyValueEntry) error {
+			synctest.Wait()
+			return enough
+		}); err != enough {
+			t.Errorf("the error of who reads is %v", err)
+		}
+	})
+}
+
+func TestAReadingOfWhichTheRestIsPurgedEndsWithAnError(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		kv := made(t, b)
+		value := strings.Repeat("x", 64<<10)
+		for i := range 1000 { // more than is sent to who does not read
+			put(t, kv, fmt.Sprintf("a.%03d", i), value)
+		}
+		stream, err := b.JetStream(t).Stream(t.Context(), "KV_things")
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := 0
+		err = bucket.Read(t.Context(), kv, "a.*", func(jetstream.KeyValueEntry) error {
+			if read++; read > 1 {
+				return nil
+			}
+			return stream.Purge(t.Context())
+		})
+		if err == nil || read == 1000 {
+			t.Errorf("%d values were read, and then: %v", read, err)
+		}
+	})
+}
