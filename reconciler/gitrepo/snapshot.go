@@ -77,7 +77,6 @@ type dir struct {
 	count   int        // of everything below
 	height  int        // of directories below
 	longest int        // bytes of the longest path below
-	odd     bool       // something below deserves a warning
 }
 
 type dirEntry struct {
@@ -138,7 +137,6 @@ func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
 			return nil, b.refuse(UnsafePath, path, "has the name %q twice", name)
 		}
 	}
-	d.odd = d.odd || len(caseClashes(d)) > 0
 	b.built[h] = d
 	return b.fits(d, path, depth)
 }
@@ -150,7 +148,6 @@ func (b *builder) add(d *dir, e entry, path string, depth int) error {
 	}
 	out := dirEntry{name: e.name, mode: e.mode, hash: e.hash}
 	d.longest = max(d.longest, len(e.name))
-	d.odd = d.odd || oddity(out) != ""
 	if e.mode.IsDir() {
 		sub, err := b.build(e.hash, join(path, e.name), depth+1)
 		if err != nil {
@@ -160,7 +157,6 @@ func (b *builder) add(d *dir, e entry, path string, depth int) error {
 		d.count = add(d.count, sub.count)
 		d.height = max(d.height, sub.height+1)
 		d.longest = max(d.longest, len(e.name)+1+sub.longest)
-		d.odd = d.odd || sub.odd
 	}
 	d.entries = append(d.entries, out)
 	return nil
@@ -268,51 +264,3 @@ func isSymlink(m fs.FileMode) bool { return m&fs.ModeSymlink != 0 }
 
 // isBlob reports whether an entry names content of this repository.
 func isBlob(m fs.FileMode) bool { return m.IsRegular() || isSymlink(m) }
-
-// caseClashes lists the names of a directory that differ only in case.
-func caseClashes(d *dir) []string {
-	first := map[string]bool{}
-	var clashes []string
-	for _, e := range d.entries {
-		folded := strings.ToLower(e.name)
-		if first[folded] {
-			clashes = append(clashes, e.name)
-		}
-		first[folded] = true
-	}
-	return clashes
-}
-
-// Warning is something in a revision that is allowed and probably not meant.
-type Warning struct {
-	Path string // as bytes; quote it before showing it
-	Msg  string
-}
-
-const maxWarnings = 50
-
-// Warnings lists symbolic links, submodules, names that are not UTF-8 and
-// names that differ only in case, by path, at most 50 of them.
-func (t *Tree) Warnings() []Warning {
-	var out []Warning
-	var visit func(d *dir, path string)
-	visit = func(d *dir, path string) {
-		if !d.odd {
-			return
-		}
-		for _, e := range d.entries {
-			if why := oddity(e); why != "" {
-				out = append(out, Warning{join(path, e.name), why})
-			}
-			if len(out) < maxWarnings && e.sub != nil {
-				visit(e.sub, join(path, e.name))
-			}
-		}
-		for _, name := range caseClashes(d) {
-			out = append(out, Warning{join(path, name), "differs from another name only in case"})
-		}
-	}
-	visit(t.root, "")
-	slices.SortStableFunc(out, func(a, b Warning) int { return strings.Compare(a.Path, b.Path) })
-	return out[:min(len(out), maxWarnings)]
-}

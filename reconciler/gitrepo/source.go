@@ -103,7 +103,11 @@ func noBranch(a address, branch plumbing.ReferenceName, refs []string) *Error {
 		branch.Short(), strings.Join(names, ", "), more)
 }
 
-// uploadPack asks a server for what the store lacks, in one round.
+// errHungUp is of a server that has answered and hung up before go-git could tell it, as the last thing, that the request is
+// over. For go-git that is a failure, and the answer is lost.
+var errHungUp = errors.New("the server has hung up before the request was over")
+
+// uploadPack asks a server for what the store lacks, in one round. Where the error is errHungUp, asking again helps.
 func uploadPack(ctx context.Context, a address, sess transport.UploadPackSession, f fetch) error {
 	refs, err := advertised(ctx, a, sess)
 	if err != nil {
@@ -130,6 +134,9 @@ func uploadPack(ctx context.Context, a address, sess transport.UploadPackSession
 		req.Haves = append(req.Haves, plumbing.Hash(h))
 	}
 	res, err := sess.UploadPack(ctx, req)
+	if err != nil && err.Error() == "closing input: EOF" {
+		return errHungUp
+	}
 	if errors.Is(err, transport.ErrEmptyUploadPackRequest) {
 		err = io.ErrUnexpectedEOF
 	}

@@ -37,10 +37,19 @@ func (s *sshSource) resolve(ctx context.Context, branch plumbing.ReferenceName) 
 	return tip, err
 }
 
+// fetchTries is how often a server is asked that hangs up too early for go-git.
+const fetchTries = 3
+
 func (s *sshSource) fetch(ctx context.Context, f fetch) error {
-	return s.session(ctx, func(sess transport.UploadPackSession) error {
-		return uploadPack(ctx, s.address, sess, f)
-	})
+	for range fetchTries {
+		err := s.session(ctx, func(sess transport.UploadPackSession) error {
+			return uploadPack(ctx, s.address, sess, f)
+		})
+		if !errors.Is(err, errHungUp) {
+			return err
+		}
+	}
+	return classify(ctx, s.address, errHungUp)
 }
 
 // session runs do in one ssh connection, which is closed when ctx ends.

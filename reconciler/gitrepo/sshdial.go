@@ -26,16 +26,17 @@ var dials = struct {
 // sessionDialer opens the connection of one session.
 type sessionDialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-func init() {
-	proxy.RegisterDialerType(dialScheme, func(u *url.URL, _ proxy.Dialer) (proxy.Dialer, error) {
-		dials.Lock()
-		defer dials.Unlock()
-		d, ok := dials.byID[u.Host]
-		if !ok {
-			return nil, fmt.Errorf("cannot dial for session %q: it has ended", u.Host)
-		}
-		return d, nil
-	})
+func init() { proxy.RegisterDialerType(dialScheme, dialerOf) }
+
+// dialerOf finds the dialer of a session by the proxy URL that it was given.
+func dialerOf(u *url.URL, _ proxy.Dialer) (proxy.Dialer, error) {
+	dials.Lock()
+	defer dials.Unlock()
+	d, ok := dials.byID[u.Host]
+	if !ok {
+		return nil, fmt.Errorf("cannot dial for session %q: it has ended", u.Host)
+	}
+	return d, nil
 }
 
 // bindDial returns a proxy URL whose connections live no longer than ctx and

@@ -87,13 +87,6 @@ func TestSymlinksSubmodulesAndBadModesAreListedAndNeverRead(t *testing.T) {
 			t.Errorf("below %s: %v", name, err)
 		}
 	}
-	var warned []string
-	for _, w := range s.Tree.Warnings() {
-		warned = append(warned, w.Path)
-	}
-	if !slices.Equal(warned, []string{"link", "mode", "sub"}) {
-		t.Errorf("warnings for %q", warned)
-	}
 }
 
 func TestNamesThatAreNotUTF8AreListedAndCannotBeOpened(t *testing.T) {
@@ -108,17 +101,6 @@ func TestNamesThatAreNotUTF8AreListedAndCannotBeOpened(t *testing.T) {
 	}
 	if _, err := s.Tree.Open("caf\xe9"); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("open: %v", err)
-	}
-	if got := s.Tree.Warnings(); len(got) != 1 {
-		t.Errorf("warnings are %v", got)
-	}
-}
-
-func TestNamesThatDifferOnlyInCaseAreWarnedOf(t *testing.T) {
-	w := newWork(t, files("d/Web.yaml", "1", "d/web.yaml", "2"))
-	s, _ := follow(t, openRepo(t, Options{URL: w.Dir()}))
-	if got := s.Tree.Warnings(); len(got) != 1 || got[0].Path != "d/web.yaml" {
-		t.Errorf("warnings are %v", got)
 	}
 }
 
