@@ -60,12 +60,7 @@ func (b *board) put(c status.Condition) {
 	b.sync.Conditions[i] = c
 }
 
-func cut(text string) string {
-	if len(text) <= status.MaxMessage {
-		return text
-	}
-	return strings.ToValidUTF8(text[:status.MaxMessage-len("…")], "") + "…"
-}
+func cut(text string) string { return limit(text, status.MaxMessage) }
 
 // clear marks conditions that are up as false.
 func (b *board) clear(types ...status.Type) {

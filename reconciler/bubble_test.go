@@ -137,6 +137,19 @@ func (b *bench) after(d time.Duration) {
 	synctest.Wait()
 }
 
+// inTerm calls f in the loop of the reconciler, whose state nobody else may look at.
+func (b *bench) inTerm(f func(t *term)) {
+	a := &ask{done: make(chan error, 1), do: func(context.Context) error { f(b.term); return nil }}
+	b.term.asks <- a
+	<-a.done
+}
+
+// failures is how many attempts in a row have failed.
+func (b *bench) failures() (n int) {
+	b.inTerm(func(t *term) { n = t.failures })
+	return n
+}
+
 // beat is the heartbeats of all peels that are not away.
 func (b *bench) beat(ctx context.Context) {
 	for tick := time.NewTicker(30 * time.Second); ; {

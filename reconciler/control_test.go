@@ -24,7 +24,7 @@ func (s *site) refused(verb string, question any) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	msg, err := s.ops.Request(wire.API("sync", verb, "op"), data, 20*time.Second)
+	msg, err := s.ops.Request(wire.API("sync", verb, "op"), data, time.Minute)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestFactsThatChangeDoNotAskForTheBranch(t *testing.T) {
 	var before, after status.Sync
 	s.ask("status", nil, &before)
 	s.peel("web-01", target.Facts{"os": "debian"})
-	msg, err := sub.NextMsg(10 * time.Second)
+	msg, err := sub.NextMsg(time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

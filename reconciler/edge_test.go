@@ -153,7 +153,9 @@ func TestAPublishThatWasCutOffIsFinished(t *testing.T) {
 					t.Errorf("%d of %d were written: %s has %s of %s", done, len(ids), id, b.entries(id), doc.Commit)
 				}
 			}
-			if out := b.status(); out.LastGood.Commit != c || !b.term.last.Done || out.Counts.Applied != len(ids) {
+			var told bool
+			b.inTerm(func(t *term) { told = t.last.Done })
+			if out := b.status(); out.LastGood.Commit != c || !told || out.Counts.Applied != len(ids) {
 				t.Errorf("%+v", out)
 			}
 		})
@@ -204,4 +206,40 @@ func TestAPeelThatRunsSomethingElseIsGivenItsSettingsOnceMore(t *testing.T) {
 			t.Errorf("%d writes in an hour for a peel that never applies them", got)
 		}
 	})
+}
+
+// The link comes back without a new connection, at which the peel would ask for its settings itself.
+func TestAPeelWhoseLinkWasCutDuringACommitComesToRunIt(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		cut     time.Duration
+		offline int
+	}{
+		{"for less than it takes to be offline", time.Minute, 0},
+		{"until it was offline", 10 * time.Minute, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, siteFiles(), func(b *bench) {
+				b.peel("web-01", nil)
+				b.peel("web-02", nil)
+				b.start()
+				b.alter(away, "web-01")
+				b.commit("x", map[string]string{"settings/web.yaml": xForW})
+				b.now()
+				b.after(c.cut)
+				if out := b.status(); out.Counts != (status.Counts{Peels: 2, Applied: 1, Offline: c.offline, Pending: 1 - c.offline}) {
+					b.t.Errorf("while it is cut: %+v", out.Counts)
+				}
+				b.alter(func(p *actor) { p.away, p.takes = false, true }, "web-01")
+				back := time.Now()
+				for b.status().Counts.Applied < 2 && time.Since(back) < 10*time.Minute {
+					b.after(time.Second)
+				}
+				b.t.Logf("it runs them %v after the link is back", time.Since(back))
+				if took := time.Since(back); took > 4*time.Minute || b.entries("web-01") != "abcdx" {
+					b.t.Errorf("web-01 has %s, %v after the link is back", b.entries("web-01"), took)
+				}
+			})
+		})
+	}
 }

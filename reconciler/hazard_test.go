@@ -235,6 +235,36 @@ func TestACorruptCacheIsFetchedAgain(t *testing.T) {
 	})
 }
 
+// The commit and its directories can be read, so that nothing but a look at the file itself finds the damage.
+func TestADamagedFileOfTheCacheIsFetchedAgainWithoutANewCommit(t *testing.T) {
+	inBubble(t, siteFiles(), func(b *bench) {
+		b.peel("web-01", nil)
+		store := b.t.TempDir()
+		b.startIn(store)
+		first := b.status().LastGood.Commit
+		b.stop()
+		packs, err := filepath.Glob(filepath.Join(store, "*.git", "objects", "pack", "*.pack"))
+		if err != nil || len(packs) != 1 {
+			b.t.Fatalf("%q, %v", packs, err)
+		}
+		pack, err := os.ReadFile(packs[0])
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		pack[20] ^= 0xff        // within the first object, which is a file: what needs others comes after them
+		_ = os.Remove(packs[0]) // it is read-only
+		if err := os.WriteFile(packs[0], pack, 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+		b.startIn(store)
+		b.peel("web-02", nil)
+		b.after(5 * time.Minute)
+		if out := b.status(); out.LastGood.Commit != first || out.Is(status.FetchFailed) || b.entries("web-02") != "abcdw" {
+			b.t.Errorf("web-02 has %s, %+v", b.entries("web-02"), out)
+		}
+	})
+}
+
 func TestTwoCommitsInQuickSuccessionAreOneAttemptAndBothAreRemembered(t *testing.T) {
 	inHazard(t, func(b *bench, _ settings.Commit) {
 		var commits []settings.Commit

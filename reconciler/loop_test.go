@@ -59,15 +59,15 @@ func TestABranchThatCannotBeReadIsTriedLessAndLess(t *testing.T) {
 		if c := conditionOf(out, status.FetchFailed); !c.Status || c.Reason != string(gitrepo.NotFound) || !out.Is(status.Ready) || out.Is(status.Stalled) {
 			t.Errorf("%+v", out)
 		}
-		if n := b.term.failures; n < 15 || n > 100 {
+		if n := b.failures(); n < 15 || n > 100 {
 			t.Errorf("%d attempts in an hour", n)
 		}
 		if err := os.Rename(hidden, b.dir); err != nil {
 			b.t.Fatal(err)
 		}
 		b.after(5*time.Minute + 2*time.Second)
-		if out := b.status(); out.Is(status.FetchFailed) || b.term.failures != 0 {
-			t.Errorf("%d failures, %+v", b.term.failures, out)
+		if out, n := b.status(), b.failures(); out.Is(status.FetchFailed) || n != 0 {
+			t.Errorf("%d failures, %+v", n, out)
 		}
 	})
 }
@@ -108,7 +108,8 @@ func TestABurstOfFactsIsAFewReconciles(t *testing.T) {
 	inBubble(t, siteFiles(), func(b *bench) {
 		b.peel("web-00", nil)
 		b.start()
-		began := b.term.last.Generation
+		var began uint64
+		b.inTerm(func(t *term) { began = t.last.Generation })
 		generations := map[uint64]bool{}
 		for i := range 100 {
 			id := target.PeelID(fmt.Sprintf("web-%03d", i))

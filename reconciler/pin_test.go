@@ -202,6 +202,44 @@ func TestTheNewestRevisionsAreStored(t *testing.T) {
 	})
 }
 
+// A master that dies while it stores a revision leaves parts of it, which nobody finds by a manifest.
+func TestWhatIsStoredOfARevisionThatWasCutOffIsRemoved(t *testing.T) {
+	inBubble(t, siteFiles(), func(b *bench) {
+		b.peel("web-01", nil)
+		b.start()
+		var other settings.Commit
+		parts := func() (n int) {
+			for i := range 2 {
+				if _, err := b.term.vault.kv.Get(b.t.Context(), chunkKey(other, i)); err == nil {
+					n++
+				}
+			}
+			return n
+		}
+		for _, c := range []struct {
+			commit byte
+			age    time.Duration
+			left   int
+		}{{'1', time.Second, 2}, {'2', 5 * time.Minute, 0}} {
+			other = settings.Commit(strings.Repeat(string(c.commit), 40))
+			for i := range 2 {
+				if _, err := b.term.vault.kv.Put(b.t.Context(), chunkKey(other, i), []byte("half")); err != nil {
+					b.t.Fatal(err)
+				}
+			}
+			b.after(c.age)
+			stored := b.commit("next", map[string]string{"settings/web.yaml": fmt.Sprintf("schedule:\n  w: {module: test.ping, interval: %vh}\n", c.commit)})
+			b.now()
+			if n := parts(); n != c.left {
+				b.t.Errorf("%d parts are left after %v, want %d", n, c.age, c.left)
+			}
+			if s, err := b.term.vault.open(b.t.Context(), stored); err != nil || s == nil {
+				b.t.Errorf("a whole revision cannot be opened: %v, %v", s, err)
+			}
+		}
+	})
+}
+
 // What is packed of a revision compiles as the revision does.
 func TestAPackedRevisionHoldsWhatIsCompiled(t *testing.T) {
 	files := siteFiles()

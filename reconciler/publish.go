@@ -261,18 +261,19 @@ func (t *term) deliver(ctx context.Context, r record, portions ...portion) (writ
 	return writes, nil
 }
 
-// publishGroups lets every master know the repo's node groups, once a term and when they change.
-func (t *term) publishGroups(ctx context.Context, words map[string][]string) error {
-	if t.groups != nil && maps.EqualFunc(t.groups, words, slices.Equal) {
+// publishGroups lets every master know the repo's node groups, when they change.
+func (t *term) publishGroups(ctx context.Context, words settings.Words) error {
+	if maps.EqualFunc(t.groups, words, slices.Equal) {
 		return nil
 	}
-	if err := settings.PublishGroups(ctx, t.rollout, words); err != nil {
+	revision, err := settings.PublishGroups(ctx, t.rollout, words, t.groupsAt)
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		err = fmt.Errorf("%w: %w", errOvertaken, err)
+	}
+	if err != nil {
 		return err
 	}
-	t.groups = maps.Clone(words)
-	if t.groups == nil {
-		t.groups = map[string][]string{}
-	}
+	t.groups, t.groupsAt = maps.Clone(words), revision
 	return nil
 }
 

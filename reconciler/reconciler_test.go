@@ -97,7 +97,7 @@ func (s *site) publish(id target.PeelID, subject string, v any) {
 	}
 	nc := s.bus.Conn(s.t, auth.RolePeel, id.Wire())
 	defer nc.Close()
-	if _, err := nc.Request(subject, data, 5*time.Second); err != nil {
+	if _, err := nc.Request(subject, data, time.Minute); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -135,7 +135,7 @@ func (s *site) ask(verb string, question, answer any) {
 		s.t.Fatal(err)
 	}
 	for {
-		msg, err := s.ops.Request(wire.API("sync", verb, "op"), data, 20*time.Second)
+		msg, err := s.ops.Request(wire.API("sync", verb, "op"), data, time.Minute)
 		starting := errors.Is(err, nats.ErrNoResponders) || err == nil && msg.Header.Get("Nats-Service-Error-Code") == "503"
 		if starting && s.t.Context().Err() == nil {
 			continue
@@ -386,7 +386,7 @@ func TestAChangedFactRetargetsWithoutACommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.peel("db-01", target.Facts{"os": "debian"})
-	msg, err := sub.NextMsg(10 * time.Second)
+	msg, err := sub.NextMsg(time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -606,7 +606,7 @@ func TestACommitToALocalRepoIsSeenAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	head := s.commit("x", map[string]string{"settings/web.yaml": "schedule:\n  x: {module: test.ping, interval: 30m}\n"})
-	msg, err := sub.NextMsg(20 * time.Second)
+	msg, err := sub.NextMsg(time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 	}
 	this := &source{snapshot.Commit, snapshot.Tree}
 	if len(p.Waves) > 0 && t.last.Commit != "" && string(t.last.Commit) != head.String() {
-		if err := t.recallIfUnknown(ctx); err != nil {
+		if err := t.recall(ctx); err != nil {
 			return err
 		}
 		if t.good != nil {
@@ -178,10 +178,8 @@ func (t *term) noteAncestry(head gitrepo.Hash) error {
 
 // retarget brings the revision in force to peels that are new or whose facts have changed since it was published.
 func (t *term) retarget(ctx context.Context) error {
-	if t.good == nil {
-		if err := t.recall(ctx); err != nil || t.good == nil {
-			return err
-		}
+	if err := t.recall(ctx); err != nil || t.good == nil {
+		return err
 	}
 	p, err := t.sealable(t.compiler.Retarget(t.good.Tree, t.fleet.Index()))
 	if err != nil {
@@ -196,9 +194,9 @@ func (t *term) retarget(ctx context.Context) error {
 	return nil
 }
 
-// recall opens the revision that an earlier term left in force, if it can be had.
+// recall opens the revision that an earlier term left in force, if it can be had and is not open.
 func (t *term) recall(ctx context.Context) error {
-	if t.last.Commit == "" {
+	if t.good != nil || t.last.Commit == "" {
 		return nil
 	}
 	s, err := t.sourceOf(ctx, t.last.Commit)
@@ -209,13 +207,6 @@ func (t *term) recall(ctx context.Context) error {
 	t.board.serves(s.Commit, t.last)
 	t.keep(s)
 	return nil
-}
-
-func (t *term) recallIfUnknown(ctx context.Context) error {
-	if t.good != nil {
-		return nil
-	}
-	return t.recall(ctx)
 }
 
 // sourceOf opens a revision: from this master's store of the repo, or from what is stored on the bus. It returns nil if

@@ -125,7 +125,7 @@ func (t *term) endRolling() {
 // be had: then nothing is written.
 func (t *term) compile(ctx context.Context) (bool, error) {
 	r := t.last.Rollout
-	if err := t.recallIfUnknown(ctx); err != nil || t.good == nil {
+	if err := t.recall(ctx); err != nil || t.good == nil {
 		return false, err
 	}
 	if t.rolling == nil {

@@ -30,7 +30,7 @@ const (
 	maxStored       = 20 // revisions, besides those in use
 	maxPacked       = 16 << 20
 	chunkBytes      = 512 << 10
-	vaultWait       = 30 * time.Second // for one revision
+	vaultWait       = 30 * time.Second // for one revision, or the list of all
 )
 
 // A source is a revision with its files, read from the repo or from what is stored. It is immutable.
@@ -61,13 +61,14 @@ type vault struct {
 
 // list returns what is stored, the newest first.
 func (v vault) list(ctx context.Context) ([]manifest, error) {
-	keys, err := v.kv.ListKeysFiltered(ctx, "*")
+	ctx, cancel := context.WithTimeout(ctx, vaultWait)
+	defer cancel()
+	keys, err := v.keys(ctx, "*")
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the stored revisions: %w", err)
+		return nil, err
 	}
-	defer func() { _ = keys.Stop() }()
 	var all []manifest
-	for key := range keys.Keys() {
+	for _, key := range keys {
 		m, err := v.manifest(ctx, settings.Commit(key))
 		if err != nil {
 			return nil, err
@@ -77,7 +78,23 @@ func (v vault) list(ctx context.Context) ([]manifest, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b manifest) int { return cmp.Or(b.Stored.Compare(a.Stored), cmp.Compare(a.Commit, b.Commit)) })
-	return all, ctx.Err()
+	return all, nil
+}
+
+// keys needs a ctx with a limit: the end never comes where one is purged while it is read.
+func (v vault) keys(ctx context.Context, like string) (all []string, err error) {
+	keys, err := v.kv.ListKeysFiltered(ctx, like)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the stored revisions: %w", err)
+	}
+	defer func() { _ = keys.Stop() }()
+	for key := range keys.Keys() {
+		all = append(all, key)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("cannot list the stored revisions: %w", err)
+	}
+	return all, nil
 }
 
 // manifest returns nil if the revision is not stored.
@@ -172,22 +189,51 @@ func (v vault) prune(ctx context.Context, keep []settings.Commit) error {
 	if err != nil {
 		return err
 	}
+	gone, err := v.cutOff(ctx, all)
+	if err != nil {
+		return err
+	}
+	for _, m := range all[min(len(all), maxStored):] {
+		if !slices.Contains(keep, m.Commit) {
+			gone = append(gone, m.Commit)
+		}
+	}
 	stream, err := v.js.Stream(ctx, "KV_"+revisionsBucket)
 	if err != nil {
 		return fmt.Errorf("cannot remove old revisions: %w", err)
 	}
-	for _, m := range all[min(len(all), maxStored):] {
-		if slices.Contains(keep, m.Commit) {
-			continue
-		}
-		key := "$KV." + revisionsBucket + "." + string(m.Commit)
+	for _, commit := range gone {
+		key := "$KV." + revisionsBucket + "." + string(commit)
 		for _, subject := range []string{key, key + ".*"} {
 			if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
-				return fmt.Errorf("cannot remove stored revision %s: %w", m.Commit.Short(), err)
+				return fmt.Errorf("cannot remove stored revision %s: %w", commit.Short(), err)
 			}
 		}
 	}
 	return nil
+}
+
+// cutOff are revisions of which parts are stored and none of the manifests is, and nobody is still at it: put has had its
+// time twice over, as clocks differ.
+func (v vault) cutOff(ctx context.Context, whole []manifest) (commits []settings.Commit, err error) {
+	keys, err := v.keys(ctx, "*.0")
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		commit := settings.Commit(strings.TrimSuffix(key, ".0"))
+		if slices.ContainsFunc(whole, func(m manifest) bool { return m.Commit == commit }) {
+			continue
+		}
+		first, err := v.kv.Get(ctx, key)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read stored revision %s: %w", commit.Short(), err)
+		}
+		if time.Since(first.Created()) > 2*vaultWait {
+			commits = append(commits, commit)
+		}
+	}
+	return commits, nil
 }
 
 // errTooMuch says that a revision takes more room than one may.

@@ -26,7 +26,6 @@ type term struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	rollout  jetstream.KeyValue
-	groups   map[string][]string // the node groups that this term has published, nil before
 	store    *settings.Store
 	fleet    *feed.Feed
 	board    *board
@@ -68,6 +67,8 @@ type ledger struct {
 	displaced int                               // times that a peel's document took the place of another's
 	last      record
 	revision  uint64 // of the record
+	groups    settings.Words
+	groupsAt  uint64 // revision of groups
 }
 
 // serve is a term: from what is stored it goes on until ctx ends or another leads.
@@ -142,6 +143,9 @@ func (t *term) load(ctx context.Context) (err error) {
 		return err
 	}
 	if t.heads, err = t.store.Load(ctx); err != nil {
+		return err
+	}
+	if t.groups, t.groupsAt, err = settings.LoadWords(ctx, t.rollout); err != nil && t.groupsAt == 0 {
 		return err
 	}
 	t.board.remember(t.last.History)
@@ -277,7 +281,10 @@ func (t *term) reconcile(ctx context.Context) error {
 	if err == nil || isConflict(err) || ctx.Err() != nil {
 		return err
 	}
-	if _, ok := errors.AsType[*gitrepo.Error](err); ok {
+	if e, ok := errors.AsType[*gitrepo.Error](err); ok {
+		if e.Reason == gitrepo.StoreDamaged {
+			t.head = gitrepo.Hash{} // has it fetched again, which mends the store
+		}
 		t.fail(err)
 		return errors.Join(err, t.retargetIfStale(ctx))
 	}

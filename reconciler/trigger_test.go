@@ -1,7 +1,6 @@
 package reconciler
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -111,10 +110,7 @@ func TestNobodyPassesOverARemoteThatAsksToBeLeftAlone(t *testing.T) {
 		b.peel("web-01", nil)
 		b.start()
 		r := b.another()
-		b.term.asks <- &ask{done: make(chan error, 1), do: func(context.Context) error {
-			b.term.notBefore = time.Now().Add(time.Minute)
-			return nil
-		}}
+		b.inTerm(func(t *term) { t.notBefore = time.Now().Add(time.Minute) })
 		b.after(time.Second)
 		read := b.status().Read
 		b.commit("x", map[string]string{"settings/web.yaml": xForW})

@@ -109,7 +109,7 @@ func (a *app) lint(dir string, flags lintFlags) error {
 	out := linted{Version: 1, Errors: []finding{}, Warnings: []finding{}}
 	if !isRefused {
 		refused = compiled.Mistakes
-		out.Warnings = findings(lint.All(compiled, lint.Options{From: time.Now(), Static: static}))
+		out.Warnings = findings(lint.New(lint.Options{From: time.Now(), Static: static}).All(compiled))
 	}
 	if refused != nil {
 		out.Errors = findings(refused.Errors)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -94,6 +95,7 @@ func (a *app) planCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.VarP(&f.form, "output", "o", "print as `FORM`: text, markdown, json, yaml or name (of the peels that change)")
+	flags.Lookup("output").DefValue = "text"
 	flags.StringVar(&f.repo, "repo", ".", "the config repo is in `DIR`, which may be below the top of a repository")
 	flags.StringVar(&f.base, "base", "HEAD", "compare with `REVISION`")
 	flags.StringVar(&f.head, "head", "", "compare `REVISION` (default: the working tree)")
@@ -120,16 +122,18 @@ func (a *app) plan(ctx context.Context, f planFlags) (err error) {
 			return err
 		}
 	}
-	fleet, err := a.fleet(ctx, f.facts)
-	if err != nil {
-		return err
-	}
 	c, err := gitrepo.OpenCheckout(f.repo)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	p := planning{checkout: c, compiler: plan.NewCompiler(), fleet: fleet, dir: f.repo, o: o}
+	p := planning{checkout: c, compiler: plan.NewCompiler(), dir: f.repo, o: o}
+	var reading errgroup.Group
+	reading.Go(func() (err error) { p.fleet, err = a.fleet(ctx, f.facts); return err })
+	p.readAhead(f.base)
+	if err := reading.Wait(); err != nil {
+		return err
+	}
 	r, err := p.review(f.base, f.head)
 	if err != nil {
 		return err
@@ -137,7 +141,7 @@ func (a *app) plan(ctx context.Context, f planFlags) (err error) {
 	if f.facts == "" {
 		p.compareFleet(a.inForce(ctx))
 	}
-	if fleet.Len() == 0 {
+	if p.fleet.Len() == 0 {
 		p.note("there are no peels for which anything could change")
 	}
 	for _, note := range p.notes {
@@ -212,6 +216,17 @@ type planning struct {
 
 func (p *planning) note(format string, args ...any) {
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
+}
+
+// readAhead reads the files of the base while the fleet is read. What cannot be read then is told when it is needed.
+func (p *planning) readAhead(base string) {
+	at, err := p.checkout.Revision(base)
+	if err != nil {
+		return
+	}
+	if snapshot, err := p.checkout.Snapshot(at); err == nil {
+		_ = p.compiler.Read(snapshot.Tree)
+	}
 }
 
 // basesTried is how many commits before a base that does not compile are tried.

@@ -57,8 +57,12 @@ func (s *system) master(name string) (stop func()) {
 		s.t.Fatal(err)
 	}
 	rollout, err := js.KeyValue(s.t.Context(), "rollout")
+	var before uint64 // what another master has published
 	if err == nil {
-		err = settings.PublishGroups(s.t.Context(), rollout, map[string][]string{"front": {"web-*"}})
+		_, before, err = settings.LoadWords(s.t.Context(), rollout)
+	}
+	if err == nil {
+		_, err = settings.PublishGroups(s.t.Context(), rollout, settings.Words{"front": {"web-*"}}, before)
 	}
 	if err != nil {
 		s.t.Fatal(err)

@@ -6,25 +6,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// MaxAuthor is the length in bytes of an origin's author for which the limit of a document is checked. A longer one
-// may make a document of a compiled plan too large to be written.
-const MaxAuthor = 512
-
 const maxWarnings = 50
-
-// longestKey is as long as any.
-var longestKey = settings.Key(strings.Repeat("X", settings.KeySize))
 
 // A Compiler makes plans. It remembers what the last two revisions used. It is not safe for concurrent use.
 type Compiler struct {
@@ -35,15 +23,6 @@ type Compiler struct {
 
 	identified bool // ring is to be used
 	ring       *sops.Ring
-}
-
-// compilation is what became of a signature.
-type compilation struct {
-	files  []*file
-	policy *file      // zester.yaml, whose calendars are in result; nil if there is none
-	result *Effective // nil if there are errors
-	reason Reason
-	errs   strictyaml.Errors
 }
 
 // NewCompiler returns a compiler that has seen nothing yet.
@@ -67,14 +46,30 @@ func (c *Compiler) Retarget(tree fs.FS, fleet *target.Index) (*Plan, error) {
 	return c.pass(tree, fleet, true)
 }
 
-func (c *Compiler) pass(tree fs.FS, fleet *target.Index, isolate bool) (*Plan, error) {
-	p := pass{Compiler: c, fleet: fleet, plan: &Plan{}, warnings: map[Warning]bool{}}
+// Read reads the files of a revision ahead of [Compiler.Compile], while the fleet is not known yet. What is wrong with
+// them is left to Compile; an error is one about reading the tree.
+func (c *Compiler) Read(tree fs.FS) error {
+	_, _, err := c.begin(tree, nil)
+	return err
+}
+
+// begin reads the files of a revision, as pass.read returns them.
+func (c *Compiler) begin(tree fs.FS, fleet *target.Index) (*pass, []*file, error) {
+	p := &pass{Compiler: c, fleet: fleet, plan: &Plan{}, warnings: map[Warning]bool{}}
 	p.reader = reader{tree: tree, before: []map[string]*dir{c.dirs[0], c.dirs[1]}, now: map[string]*dir{}}
 	sources, err := p.read()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.dirs = [2]map[string]*dir{p.reader.now, c.dirs[0]}
+	return p, sources, nil
+}
+
+func (c *Compiler) pass(tree fs.FS, fleet *target.Index, isolate bool) (*Plan, error) {
+	p, sources, err := c.begin(tree, fleet)
+	if err != nil {
+		return nil, err
+	}
 	complete := p.resolve(sources)
 	if complete {
 		p.compile()
@@ -135,14 +130,27 @@ func (p *pass) read() ([]*file, error) {
 	}
 	p.files = make(map[string]*file, len(all.all))
 	p.plan.files = p.files
+	folded := make(map[string]string, len(all.all))
 	for _, f := range all.all {
 		p.files[f.path] = f
 		p.problems.add(f.reason, f.errs...)
-		if len(f.errs) == 0 && !nameable(f.path) {
-			p.warn(strictyaml.Pos{File: f.path}, "no reference can name this file: its path holds other characters than letters, digits, - and _")
-		}
+		p.odd(f, folded)
 	}
 	return sources, nil
+}
+
+// odd warns of a settings file that is not what it seems to be. folded are the paths of the others, in lower case.
+func (p *pass) odd(f *file, folded map[string]string) {
+	at, lower := strictyaml.Pos{File: f.path}, strings.ToLower(f.path)
+	switch other, clash := folded[lower]; {
+	case f.odd != "":
+		p.warn(at, "it %s", f.odd)
+	case clash:
+		p.warn(at, "its path differs from %s only in case", other)
+	case len(f.errs) == 0 && !nameable(f.path):
+		p.warn(at, "no reference can name this file: its path holds other characters than letters, digits, - and _")
+	}
+	folded[lower] = f.path
 }
 
 // withoutTop tells a revision that has lost its top file from one that is empty altogether: the latter says that
@@ -209,183 +217,6 @@ func (p *pass) missing(ref string) string {
 	}
 	slices.Sort(near)
 	return fmt.Sprintf("%s has no file: there is no %s%s", ref, name, strictyaml.Suggest(ref, near))
-}
-
-// compile gives each peel the result of its signature.
-func (p *pass) compile() {
-	a, now := p.assign(), map[string]compilation{}
-	results, mistakes := make([]*Effective, len(a.signatures)), make([]strictyaml.Error, len(a.signatures))
-	for i, s := range a.signatures {
-		results[i], mistakes[i] = p.signature(s, now)
-	}
-	p.give(a, results, mistakes)
-	p.compiled = [2]map[string]compilation{now, p.compiled[0]}
-	for _, w := range a.warnings {
-		p.warnings[w] = true
-	}
-}
-
-func (p *pass) behind(peel target.PeelID, mistake strictyaml.Error) {
-	if p.plan.Behind == nil {
-		p.plan.Behind = map[target.PeelID]strictyaml.Error{}
-	}
-	p.plan.Behind[peel] = mistake
-}
-
-// signature returns what the peels of a signature run, nil and the first mistake if that has errors.
-func (p *pass) signature(s top.Signature, now map[string]compilation) (*Effective, strictyaml.Error) {
-	files := make([]*file, len(s.Refs))
-	for i, ref := range s.Refs {
-		f := p.files[settingsPath(ref)]
-		switch { // each is an error by itself, and known
-		case f == nil || f.odd != "":
-			return nil, strictyaml.Error{Pos: p.places[ref], Msg: ref + " has no file that can be used"}
-		case len(f.errs) > 0:
-			return nil, f.errs[0]
-		}
-		files[i] = f
-	}
-	key := strings.Join(s.Refs, " ")
-	c, ok := p.compiled[0][key]
-	policy := p.rules.sources[0]
-	if !ok || !slices.Equal(c.files, files) || c.policy != policy {
-		c, ok = p.compiled[1][key]
-	}
-	if !ok || !slices.Equal(c.files, files) || c.policy != policy {
-		c = p.evaluate(s, files)
-		c.policy = policy
-	}
-	if c.result != nil {
-		now[key] = c
-	}
-	p.problems.add(c.reason, c.errs...)
-	if c.result == nil {
-		return nil, c.errs[0]
-	}
-	return c.result, strictyaml.Error{}
-}
-
-// evaluate merges the files of a signature and checks what comes out.
-func (p *pass) evaluate(s top.Signature, files []*file) compilation {
-	c := compilation{files: files}
-	node := &strictyaml.Node{Kind: strictyaml.Map}
-	for _, f := range files {
-		node = merge(node, f.node)
-	}
-	e := &Effective{Refs: s.Refs, files: files, Entries: map[string]strictyaml.Pos{}, Schedule: schedule.Set{}}
-	if section := p.expand(node); section != nil {
-		if err := e.parse(section); err != nil {
-			c.reason, c.errs = Invalid, asErrors(settingsDir, err)
-			return c
-		}
-	}
-	err := e.encode(node)
-	if err == nil {
-		err = e.fits(s.Peels[0])
-	}
-	if err != nil {
-		c.reason = TooLarge
-		c.errs = strictyaml.Errors{{Pos: p.places[s.Refs[len(s.Refs)-1]], Msg: fmt.Sprintf("%v; they come from %s", err, strings.Join(paths(files), ", "))}}
-		return c
-	}
-	c.result = e
-	return c
-}
-
-// expand returns the schedule of merged settings, nil if they have none, after it has put the days of the repo's
-// calendars in place of their names.
-func (p *pass) expand(merged *strictyaml.Node) *strictyaml.Node {
-	i := slices.IndexFunc(merged.Map, func(pair strictyaml.Pair) bool { return pair.Key == "schedule" })
-	if i < 0 {
-		return nil
-	}
-	section := &merged.Map[i].Value
-	if len(p.rules.calendars) > 0 {
-		*section = p.rules.calendars.Expand(*section)
-	}
-	return *section
-}
-
-// parse reads the merged schedule. An entry that one file alone makes is parsed once for all signatures.
-func (e *Effective) parse(section *strictyaml.Node) error {
-	sources := make(map[string]*file, len(e.files))
-	for _, f := range e.files {
-		sources[f.path] = f
-	}
-	own := func(p strictyaml.Pair) *file { // the file that p is taken from as it is
-		if f := sources[p.KeyPos.File]; f != nil && f.entries[p.Key].Value == p.Value {
-			return f
-		}
-		return nil
-	}
-	rest := strictyaml.Node{Kind: section.Kind, Pos: section.Pos}
-	for _, p := range section.Map {
-		e.Entries[p.Key] = p.KeyPos
-		if f := own(p); f != nil && f.parsed[p.Key] != nil && len(section.Map) <= schedule.MaxEntries {
-			e.Schedule[p.Key] = f.parsed[p.Key]
-		} else {
-			rest.Map = append(rest.Map, p)
-		}
-	}
-	set, err := schedule.ParseEntries(&rest)
-	if err != nil {
-		return err
-	}
-	maps.Copy(e.Schedule, set)
-	if err := e.Schedule.Check(section); err != nil {
-		return err
-	}
-	for _, p := range rest.Map {
-		if f := own(p); f != nil {
-			f.parsed[p.Key] = set[p.Key]
-		}
-	}
-	return nil
-}
-
-// encode makes the bytes of merged settings, and those with the secrets if there are any.
-func (e *Effective) encode(merged *strictyaml.Node) (err error) {
-	if e.Settings, err = canon.Marshal(merged.Any()); err != nil {
-		return err
-	}
-	e.Digest = settings.DigestOf(e.Settings)
-	if e.secret = merged.FirstSecret(); e.secret != nil {
-		e.plain, err = canon.Marshal(merged.Reveal())
-	}
-	return err
-}
-
-func paths(files []*file) []string {
-	out := make([]string, len(files))
-	for i, f := range files {
-		out[i] = f.path
-	}
-	return out
-}
-
-// fits checks that a document stays within its limit, whatever its origins will be.
-func (e *Effective) fits(peel target.PeelID) error {
-	longest := 0
-	for _, f := range e.files {
-		longest = max(longest, len(f.path))
-	}
-	if len(e.Settings)+len(e.plain)+len(e.Entries)*(longest+2*MaxAuthor) < settings.MaxDocument/2 {
-		return nil
-	}
-	origin := settings.Origin{
-		File: strings.Repeat("x", longest), Line: 1 << 30, Author: strings.Repeat("x", MaxAuthor),
-		Commit: settings.Commit(strings.Repeat("x", 40)), Time: time.Unix(1<<40, 1),
-	}
-	origins := make(map[string]settings.Origin, len(e.Entries))
-	for name := range e.Entries {
-		origins[name] = origin
-	}
-	doc := e.Document(peel, origin.Commit, 1<<60, origins)
-	if e.secret != nil {
-		doc.Sealed = &settings.Sealed{To: longestKey, From: longestKey, Box: make([]byte, len(e.plain)+settings.SealOverhead)}
-	}
-	_, err := doc.Encode()
-	return err
 }
 
 func (p *pass) warn(at strictyaml.Pos, format string, args ...any) {

@@ -126,9 +126,30 @@ func TestFilesThatAreNotFilesAreNamed(t *testing.T) {
 			t.Errorf("%s: %s: %v", c.name, e.Reason, e)
 		}
 	}
-	m := maps.Clone(good)
-	m["settings/unused.yaml"] = link
-	compile(t, plan.NewCompiler(), m, fleet("web-01"))
+}
+
+// What nothing uses is left alone, and told.
+func TestFilesThatAreOddAreWarnedOf(t *testing.T) {
+	m := tree("-- top.yaml --\nbase: {'*': [a]}\n-- settings/a.yaml --\na: 1\n-- settings/A.yaml --\na: 2\n-- settings/b c.yaml --\nb: 1\n-- settings/notes.txt --\nx\n")
+	m["settings/link.yaml"] = &fstest.MapFile{Data: []byte("../../etc/passwd"), Mode: fs.ModeSymlink | 0o777}
+	m["settings/shared"] = &fstest.MapFile{Data: []byte("../../shared"), Mode: fs.ModeSymlink | 0o777}
+	m["settings/module"] = &fstest.MapFile{Mode: fs.ModeIrregular}
+	m["settings/caf\xe9.yaml"] = &fstest.MapFile{Data: []byte("c: 1\n")}
+	var got []string
+	for _, w := range compile(t, plan.NewCompiler(), m, fleet("web-01")).Warnings {
+		got = append(got, w.String())
+	}
+	want := []string{
+		"settings/a.yaml: its path differs from settings/A.yaml only in case",
+		"settings/b c.yaml: no reference can name this file: its path holds other characters than letters, digits, - and _",
+		"settings/caf\uFFFD.yaml: it has a name that is not UTF-8, which no reference can hold",
+		"settings/link.yaml: it is a symbolic link, which is not followed",
+		"settings/module: it is a submodule or of an unknown mode, which is not looked into",
+		"settings/shared: it is a symbolic link, which is not followed",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
 }
 
 func TestLimitsAreThoseOfWhatTravels(t *testing.T) {
@@ -337,6 +358,22 @@ func TestWhatDidNotChangeIsNotReadAgain(t *testing.T) {
 	peels.Put("web-09", target.Facts{"os": "ubuntu"})
 	if p := compile(t, c, back, peels); *back.reads != 0 || p.Peels["web-09"] != first.Peels["web-01"] {
 		t.Error("a peel with the same files does not share")
+	}
+}
+
+func TestWhatIsReadAheadIsNotReadAgain(t *testing.T) {
+	c := plan.NewCompiler()
+	m, peels := withHashes(tree(layered)), fleet("db-01", "web-01 os=ubuntu")
+	if err := c.Read(m); err != nil {
+		t.Fatal(err)
+	}
+	read := *m.reads
+	p, want := compile(t, c, m, peels), compile(t, plan.NewCompiler(), tree(layered), peels)
+	if read != 10 || *m.reads != read || p.Peels["web-01"].Digest != want.Peels["web-01"].Digest {
+		t.Errorf("read %d files ahead and %d later", read, *m.reads-read)
+	}
+	if err := c.Read(tree("-- top.yaml --\nbase: [\n")); err != nil {
+		t.Errorf("a mistake is told before anybody compiles: %v", err)
 	}
 }
 

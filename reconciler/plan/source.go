@@ -96,7 +96,11 @@ func (r *reader) walk(name string, sum any, load func(*file, []byte)) (*dir, err
 	r.now[name] = d
 	for _, e := range entries {
 		below := name + "/" + e.Name()
-		if !e.IsDir() && !isYAML(below) || !fs.ValidPath(below) {
+		switch {
+		case e.Type().IsRegular() && !isYAML(below):
+			continue
+		case !fs.ValidPath(below):
+			d.all = append(d.all, &file{path: strings.ToValidUTF8(below, "\uFFFD"), odd: "has a name that is not UTF-8, which no reference can hold"})
 			continue
 		}
 		info, err := e.Info()

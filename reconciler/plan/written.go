@@ -101,13 +101,10 @@ func (e *Effective) values(name string) []*strictyaml.Node {
 // with each file, with the rules, and with entries that no other file could complete. The plan has no Peels, and
 // [Plan.Written] lists the entries that can be read so.
 func (c *Compiler) Check(tree fs.FS) (*Plan, error) {
-	p := pass{Compiler: c, fleet: target.NewIndex(), plan: &Plan{}, warnings: map[Warning]bool{}}
-	p.reader = reader{tree: tree, before: []map[string]*dir{c.dirs[0], c.dirs[1]}, now: map[string]*dir{}}
-	sources, err := p.read()
+	p, sources, err := c.begin(tree, target.NewIndex())
 	if err != nil {
 		return nil, err
 	}
-	c.dirs = [2]map[string]*dir{p.reader.now, c.dirs[0]}
 	if p.resolve(sources) {
 		p.gather()
 	}

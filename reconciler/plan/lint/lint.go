@@ -36,42 +36,70 @@ type Options struct {
 	Static map[string]strictyaml.Pos
 }
 
+// A Linter looks once at what revisions share that one compiler has read. It is not safe for concurrent use.
+type Linter struct {
+	o       Options
+	keys    map[string]key
+	files   map[*strictyaml.Node]strictyaml.Errors
+	entries map[place]strictyaml.Errors
+}
+
+// place is an entry as it is on so many peels.
+type place struct {
+	entry *schedule.Entry
+	pos   strictyaml.Pos
+	peels int
+}
+
+// New returns a linter that has seen nothing yet.
+func New(o Options) *Linter {
+	return &Linter{o: o, keys: map[string]key{}, files: map[*strictyaml.Node]strictyaml.Errors{}, entries: map[place]strictyaml.Errors{}}
+}
+
 // All returns all warnings about a revision, those of the compiler first.
-func All(p *plan.Plan, o Options) strictyaml.Errors {
+func (l *Linter) All(p *plan.Plan) strictyaml.Errors {
 	var all strictyaml.Errors
 	for _, w := range p.Warnings {
 		all = append(all, strictyaml.Error{Pos: w.Pos, Msg: w.Msg})
 	}
-	all = append(all, Secrets(p.PlainFiles())...)
-	return append(all, Check(p.Written(), o)...)
+	all = append(all, l.Secrets(p.PlainFiles())...)
+	return append(all, l.Check(p.Written())...)
 }
 
 // Check returns the warnings about entries that are enabled, by position.
-func Check(entries []*plan.Written, o Options) strictyaml.Errors {
+func (l *Linter) Check(entries []*plan.Written) strictyaml.Errors {
 	var found strictyaml.Errors
 	for _, w := range entries {
-		l := linter{Options: o, Written: w}
-		l.shadow()
-		if w.Entry.Enabled {
-			l.function()
-			l.herd()
-			l.timing()
+		at := place{w.Entry, w.Pos, w.Peels}
+		if _, seen := l.entries[at]; !seen {
+			l.entries[at] = check(w, l.o)
 		}
-		found = append(found, l.found...)
+		found = append(found, l.entries[at]...)
 	}
 	slices.SortStableFunc(found, func(a, b strictyaml.Error) int { return a.Pos.Compare(b.Pos) })
 	return slices.Compact(found)
 }
 
-// linter looks at one entry.
-type linter struct {
+func check(w *plan.Written, o Options) strictyaml.Errors {
+	l := look{Options: o, Written: w}
+	l.shadow()
+	if w.Entry.Enabled {
+		l.function()
+		l.herd()
+		l.timing()
+	}
+	return l.found
+}
+
+// A look is at one entry.
+type look struct {
 	Options
 	*plan.Written
 	found strictyaml.Errors
 }
 
 // warn is about one of several names that a field may have, or about the entry.
-func (l *linter) warn(fields []string, format string, args ...any) {
+func (l *look) warn(fields []string, format string, args ...any) {
 	at, path := l.Pos, "schedule."+l.Entry.Name
 	for _, name := range fields {
 		if pos, ok := l.Field(name); ok {
@@ -85,7 +113,7 @@ func (l *linter) warn(fields []string, format string, args ...any) {
 // timings are the names of fields that say when.
 var timings = []string{"cron", "when", "schedule", "interval", "every", "at", "after"}
 
-func (l *linter) shadow() {
+func (l *look) shadow() {
 	at, there := l.Static[l.Entry.Name]
 	switch {
 	case there && l.Entry.Enabled:
@@ -96,7 +124,7 @@ func (l *linter) shadow() {
 }
 
 // function looks the module and its arguments up in the catalogue of what peels can run.
-func (l *linter) function() {
+func (l *look) function() {
 	f, ok := wire.LookupFunction(l.Entry.Module)
 	if !ok {
 		var names []string
@@ -112,7 +140,7 @@ func (l *linter) function() {
 	}
 }
 
-func (l *linter) herd() {
+func (l *look) herd() {
 	t, err := l.Entry.Timing(time.UTC)
 	if err != nil || t.FollowsRuns() || l.Peels < herd || l.Entry.Splay.Max > 0 || !clocked(l.Entry) || l.Entry.Clock.After > 0 {
 		return
@@ -126,7 +154,7 @@ func clocked(e *schedule.Entry) bool {
 	return c.Interval != schedule.Interval{} || len(c.Cron) > 0 || len(c.At) > 0 || c.After > 0
 }
 
-func (l *linter) timing() {
+func (l *look) timing() {
 	e := l.Entry
 	if !clocked(e) {
 		return
@@ -152,7 +180,7 @@ func (l *linter) timing() {
 }
 
 // splay holds the splay against the shortest time between two fires.
-func (l *linter) splay() {
+func (l *look) splay() {
 	splay := l.Entry.Splay.Max
 	if splay == 0 {
 		return
@@ -165,7 +193,7 @@ func (l *linter) splay() {
 }
 
 // period is the shortest time between fires as the clock on the wall shows them, 0 if there are no two.
-func (l *linter) period() time.Duration {
+func (l *look) period() time.Duration {
 	t := l.onTheWall(l.Entry.Clock)
 	if t.FollowsRuns() {
 		next, _ := t.Next(l.From)
@@ -187,7 +215,7 @@ func (l *linter) period() time.Duration {
 }
 
 // onTheWall is a timing in a zone whose clock never changes.
-func (l *linter) onTheWall(c schedule.Clock) schedule.Timing {
+func (l *look) onTheWall(c schedule.Clock) schedule.Timing {
 	e := *l.Entry
 	e.Clock = c
 	e.Clock.Zone = ""
@@ -199,7 +227,7 @@ func (l *linter) onTheWall(c schedule.Clock) schedule.Timing {
 var usual = []string{"Europe/Berlin", "Europe/London", "America/New_York"}
 
 // changes looks for fires in an hour that the clock jumps over or shows twice, unless the entry says what then.
-func (l *linter) changes() {
+func (l *look) changes() {
 	clock := l.Entry.Clock
 	clock.Cron = slices.Clone(clock.Cron)
 	for i := len(clock.Cron) - 1; i >= 0; i-- {
@@ -232,7 +260,7 @@ func (l *linter) changes() {
 	}
 }
 
-func (l *linter) zones() []*time.Location {
+func (l *look) zones() []*time.Location {
 	switch name := l.Entry.Clock.Zone; {
 	case name != "":
 		if zone, err := schedule.Zone(name); err == nil {

@@ -38,7 +38,7 @@ func warnings(t testing.TB, text string, peels int, o lint.Options) []string {
 	}
 	o.From = from
 	lines := []string{}
-	for _, e := range lint.Check(p.Written(), o) {
+	for _, e := range lint.New(o).Check(p.Written()) {
 		lines = append(lines, strings.TrimPrefix(e.Error(), "settings/a.yaml:"))
 	}
 	return lines
@@ -154,9 +154,43 @@ func TestAnEntryCountsOnAllPeelsThatHaveIt(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	found := lint.Check(p.Written(), lint.Options{From: from})
+	found := lint.New(lint.Options{From: from}).Check(p.Written())
 	if len(found) != 1 || found[0].Path != "schedule.herd.cron" {
 		t.Errorf("%v", found)
+	}
+}
+
+// What a linter remembers of one revision is not taken for what another says.
+func TestALinterThatHasSeenAnotherRevisionSaysTheSame(t *testing.T) {
+	const shared = "schedule: {s: {module: test.ping, interval: 5m, splay: 5m}, herd: {module: test.ping, cron: '0 4 * * *'}}\ntoken: hunter2\n"
+	compiler, linter := plan.NewCompiler(), lint.New(lint.Options{From: from})
+	for _, c := range []struct {
+		name, text   string
+		peels, found int
+	}{
+		{"the first", "password: hunter2\n", 9, 3},
+		{"another file", "password: hunter3\nsecret: hunter4\nschedule: {n: {module: test.pong, interval: 1h}}\n", 9, 5},
+		{"a file mended", "password: env:DB\n", 9, 2},
+		{"more peels", "password: env:DB\n", 10, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fleet := target.NewIndex()
+			for i := range c.peels {
+				fleet.Put(target.PeelID(fmt.Sprintf("web-%02d", i)), target.Facts{})
+			}
+			p, err := compiler.Compile(fstest.MapFS{
+				"top.yaml":        {Data: []byte("base: {'*': [a, b]}")},
+				"settings/a.yaml": {Data: []byte(shared)},
+				"settings/b.yaml": {Data: []byte(c.text)},
+			}, fleet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, want := linter.All(p), lint.New(lint.Options{From: from}).All(p)
+			if got.Error() != want.Error() || len(got) != c.found {
+				t.Errorf("%v, want %v", got, want)
+			}
+		})
 	}
 }
 
@@ -199,7 +233,7 @@ func BenchmarkLint(b *testing.B) {
 				if n := len(p.Written()); n != 5000 {
 					b.Fatal(n)
 				}
-				lint.Check(p.Written(), lint.Options{From: from})
+				lint.New(lint.Options{From: from}).Check(p.Written())
 			}
 		})
 	}

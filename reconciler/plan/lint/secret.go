@@ -10,8 +10,12 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// shortest is the length in characters below which the name of a value makes no secret of it.
-const shortest = 6
+const (
+	// shortest is the length in characters below which the name of a value makes no secret of it.
+	shortest = 6
+	// shapeless is the length in bytes below which no text has one of the shapes.
+	shapeless = 15
+)
 
 // shapes are those of secrets that are known wherever they stand.
 var shapes = []struct {
@@ -68,16 +72,39 @@ func namingOf(key string) naming {
 
 // Secrets returns the warnings about values that look like secrets in plain text, in the order of files. What they say
 // holds no value, and no key that is a secret.
-func Secrets(files []*strictyaml.Node) strictyaml.Errors {
-	var s search
+func (l *Linter) Secrets(files []*strictyaml.Node) strictyaml.Errors {
+	var found strictyaml.Errors
 	for _, f := range files {
-		s.node(f, "", plain)
+		if _, seen := l.files[f]; !seen {
+			s := search{keys: l.keys}
+			s.node(f, "", plain)
+			l.files[f] = s.found
+		}
+		found = append(found, l.files[f]...)
 	}
-	return s.found
+	return found
 }
 
-// search collects what is found in documents.
-type search struct{ found strictyaml.Errors }
+// search collects what is found in a document.
+type search struct {
+	found strictyaml.Errors
+	keys  map[string]key // that were met, here or elsewhere
+}
+
+// key is what a key says of itself and of its value.
+type key struct {
+	looks string // as looksLike
+	as    naming
+}
+
+func (s *search) key(text string) key {
+	k, met := s.keys[text]
+	if !met {
+		k = key{looksLike(text, false), namingOf(text)}
+		s.keys[text] = k
+	}
+	return k
+}
 
 func (s *search) warn(at strictyaml.Pos, path, what string) {
 	s.found = append(s.found, strictyaml.Error{Pos: at, Path: path, Msg: "it looks like " + what + " in plain text; encrypt it with sops"})
@@ -105,21 +132,20 @@ func (s *search) node(n *strictyaml.Node, path string, as naming) {
 }
 
 func (s *search) pair(p strictyaml.Pair, path string, in naming) {
-	key, what := p.Key, looksLike(p.Key, false)
-	if what != "" {
-		key = sops.Shown
+	k, name := s.key(p.Key), p.Key
+	if k.looks != "" {
+		name = sops.Shown
 	}
 	if path != "" {
-		key = path + "." + key
+		name = path + "." + name
 	}
-	if what != "" {
-		s.warn(p.KeyPos, key, what)
+	if k.looks != "" {
+		s.warn(p.KeyPos, name, k.looks)
 	}
-	as := namingOf(p.Key)
-	if as == plain && in == secrets {
-		as = inherited
+	if k.as == plain && in == secrets {
+		k.as = inherited
 	}
-	s.node(p.Value, key, as)
+	s.node(p.Value, name, k.as)
 }
 
 // looksLike says what kind of secret a text seems to be, by its shape or, where it is named one, by being no reference;
@@ -127,7 +153,7 @@ func (s *search) pair(p strictyaml.Pair, path string, in naming) {
 func looksLike(text string, named bool) string {
 	text = strings.TrimSpace(text)
 	for _, s := range shapes {
-		if s.text.MatchString(text) {
+		if len(text) >= shapeless && s.text.MatchString(text) {
 			return s.name
 		}
 	}

@@ -74,6 +74,7 @@ func TestSecretsInPlainText(t *testing.T) {
 		{"GitHub", "a: ghp_" + of(36), "a.yaml:1:4: a", "a token of GitHub"},
 		{"GitHub, fine-grained", "a: github_pat_" + of(30), "a.yaml:1:4: a", "a token of GitHub"},
 		{"GitLab", "a: glpat-" + of(20), "a.yaml:1:4: a", "a token of GitLab"},
+		{"the shortest of all", "a: xoxb-" + of(10), "a.yaml:1:4: a", "a token of Slack"},
 		{"Slack", "a: xoxb-" + of(12), "a.yaml:1:4: a", "a token of Slack"},
 		{"Stripe", "a: sk_live_" + of(24), "a.yaml:1:4: a", "a key of Stripe"},
 		{"Google", "a: AIza" + of(35), "a.yaml:1:4: a", "a key of Google"},
@@ -97,7 +98,7 @@ func TestSecretsInPlainText(t *testing.T) {
 			if c.what != "" {
 				want = c.at + ": it looks like " + c.what + " in plain text; encrypt it with sops"
 			}
-			if got := lint.Secrets([]*strictyaml.Node{doc}).Error(); got != want {
+			if got := lint.New(lint.Options{}).Secrets([]*strictyaml.Node{doc}).Error(); got != want {
 				t.Errorf("%q, want %q", got, want)
 			}
 		})
@@ -118,7 +119,7 @@ func TestFilesThatAreSearchedForSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	var files []string
-	for _, e := range lint.All(p, lint.Options{From: from}) {
+	for _, e := range lint.New(lint.Options{From: from}).All(p) {
 		files = append(files, e.Pos.File)
 		if strings.Contains(e.Error(), "hunter2") {
 			t.Errorf("the secret is in %q", e.Error())

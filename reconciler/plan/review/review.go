@@ -139,11 +139,10 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 		Touched: []target.PeelID{}, Changes: []Change{}, Settings: []Setting{}, Warnings: []string{},
 		Totals: Totals{Before: d.Counts.Before, Added: d.Counts.Added, Changed: d.Counts.Changed, Removed: d.Counts.Removed},
 	}
-	var warned [2]strictyaml.Errors
+	var before, after strictyaml.Errors
 	var lints sync.WaitGroup
-	asked := o
-	lints.Go(func() { warned[0] = asked.warnings(base) })
-	lints.Go(func() { warned[1] = asked.warnings(head) })
+	linter := lint.New(lint.Options{From: o.From, Zone: o.Zone, Static: o.Static})
+	lints.Go(func() { before, after = linter.All(base), linter.All(head) })
 	defer lints.Wait()
 	if o.Zone == nil {
 		o.Zone = time.Local
@@ -165,7 +164,7 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 		return nil, err
 	}
 	lints.Wait()
-	r.warn(warned[0], warned[1])
+	r.warn(before, after)
 	return r, nil
 }
 
@@ -178,11 +177,6 @@ func kept(base, head *plan.Plan) *plan.Plan {
 		}
 	}
 	return all
-}
-
-// warnings are those of the compiler and of the linter about one side.
-func (o Options) warnings(p *plan.Plan) strictyaml.Errors {
-	return lint.All(p, lint.Options{From: o.From, Zone: o.Zone, Static: o.Static})
 }
 
 // warn lists the warnings of the head, the new ones first. One that has only moved within its file is not new.
