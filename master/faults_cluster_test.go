@@ -57,12 +57,10 @@ func (s *site) clusterPeels(c *natstest.Cluster) []target.PeelID {
 	s.t.Helper()
 	told := make(chan *nats.Msg, clusterPeels)
 	sub, err := s.js.Conn().ChanSubscribe(wire.AllFacts, told)
-	if err == nil {
-		err = s.js.Conn().Flush()
-	}
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	c.Spread(s.js.Conn())
 	defer func() { _ = sub.Unsubscribe() }()
 	var ids []target.PeelID
 	for i := range clusterPeels {
@@ -121,6 +119,7 @@ var losses = []struct {
 // through runs a job to its end, which has to be a success, and waits for what happened meanwhile.
 func (s *site) through(c *natstest.Cluster, ids []target.PeelID, meanwhile *sync.WaitGroup) {
 	s.t.Helper()
+	c.Spread(s.js.Conn())
 	spec := nap(200*time.Millisecond, ids...)
 	s.insist(spec)
 	meanwhile.Wait()
@@ -141,7 +140,7 @@ func TestStreamsChangeTheirLeadersDuringAJob(t *testing.T) {
 			s.at(loss.at, func() {
 				go func() {
 					defer lost.Done()
-					if _, err := s.js.Conn().Request("$JS.API.STREAM.LEADER.STEPDOWN."+loss.stream, nil, 5*time.Second); err != nil {
+					if _, err := s.js.Conn().Request("$JS.API.STREAM.LEADER.STEPDOWN."+loss.stream, nil, time.Minute); err != nil {
 						t.Error(err)
 					}
 				}()

@@ -222,34 +222,33 @@ func (b *begun) of(jid wire.JID) map[target.PeelID]int {
 type listener struct {
 	begun *begun
 	peel  target.PeelID
-	jid   wire.JID
 }
 
 func (l listener) Enabled(context.Context, slog.Level) bool { return true }
 func (l listener) WithGroup(string) slog.Handler            { return l }
 
-func (l listener) WithAttrs(attrs []slog.Attr) slog.Handler {
-	for _, a := range attrs {
-		if a.Key == "jid" {
-			l.jid = wire.JID(a.Value.String())
-		}
-	}
-	return l
-}
+func (l listener) WithAttrs([]slog.Attr) slog.Handler { return l }
 
 func (l listener) Handle(_ context.Context, r slog.Record) error {
 	if r.Message != "request accepted" {
 		return nil
 	}
+	var jid wire.JID
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "jid" {
+			jid = wire.JID(a.Value.String())
+		}
+		return true
+	})
 	l.begun.mu.Lock()
 	defer l.begun.mu.Unlock()
 	if l.begun.times == nil {
 		l.begun.times = map[wire.JID]map[target.PeelID]int{}
 	}
-	if l.begun.times[l.jid] == nil {
-		l.begun.times[l.jid] = map[target.PeelID]int{}
+	if l.begun.times[jid] == nil {
+		l.begun.times[jid] = map[target.PeelID]int{}
 	}
-	l.begun.times[l.jid][l.peel]++
+	l.begun.times[jid][l.peel]++
 	return nil
 }
 
@@ -296,7 +295,7 @@ func (s *site) process(run func(context.Context) error) *process {
 
 // master starts a master and waits until it is ready. It may have the name of one that has ended. If it ends by itself
 // it is started again, as its unit would be.
-func (s *site) master(name string) *process {
+func (s *site) master(name string, change ...func(*master.Options)) *process {
 	s.t.Helper()
 	l, ready := newLine(s.bus), make(chan struct{}, 1)
 	var conn atomic.Pointer[nats.Conn]
@@ -314,6 +313,9 @@ func (s *site) master(name string) *process {
 			default:
 			}
 		},
+	}
+	for _, f := range change {
+		f(&o)
 	}
 	p := s.process(func(ctx context.Context) error {
 		for ; ctx.Err() == nil; time.Sleep(time.Second) {

@@ -44,6 +44,10 @@ const (
 	askAgain = 5 * time.Millisecond
 )
 
+// openLimit is how long the bus may take to open what a master works with. It is busy while a large fleet comes back, and
+// a master that gave up then would take an embedded one with it, and have all come back once more.
+const openLimit = time.Minute
+
 // A Service runs beside the master's own, on its connection and its view of the fleet, until ctx ends.
 // It is how the reconciler joins a master without either package knowing the other.
 type Service func(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) error
@@ -60,10 +64,13 @@ type Options struct {
 	Connect  []nats.Option
 	Replicas int           // of buckets and streams; 0: 1
 	Audit    time.Duration // how long the audit log is kept; 0: [natsd.AuditRetention]
-	REST     REST
-	Services []Service
-	Ready    func(Info) // called once, when what people ask of masters is answered; Services may still be starting
-	Log      *slog.Logger
+	// AckWindow is how long a target may be silent before it gets its request again, once: 0 means
+	// [dispatch.DefaultAckWindow], a negative one that it does not.
+	AckWindow time.Duration
+	REST      REST
+	Services  []Service
+	Ready     func(Info) // called once, when what people ask of masters is answered; Services may still be starting
+	Log       *slog.Logger
 }
 
 // REST says where programs ask a master over HTTP. The zero value is nowhere.
@@ -260,22 +267,24 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
-	if err := natsd.Provision(ctx, js, m.o.Replicas); err != nil {
+	opening, opened := context.WithTimeout(ctx, openLimit)
+	defer opened()
+	if err := natsd.Provision(opening, js, m.o.Replicas); err != nil {
 		return err
 	}
-	if err := natsd.ProvisionAudit(ctx, js, m.o.Replicas, m.o.Audit); err != nil {
+	if err := natsd.ProvisionAudit(opening, js, m.o.Replicas, m.o.Audit); err != nil {
 		return err
 	}
 	record := audit.Open(js, m.log)
-	store, err := job.NewStore(ctx, js)
+	store, err := job.NewStore(opening, js)
 	if err != nil {
 		return err
 	}
-	tokens, err := auth.OpenTokens(ctx, js)
+	tokens, err := auth.OpenTokens(opening, js)
 	if err != nil {
 		return err
 	}
-	users, err := auth.OpenUsers(ctx, js)
+	users, err := auth.OpenUsers(opening, js)
 	if err != nil {
 		return err
 	}
@@ -285,7 +294,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 			return announce()
 		}
 	}
-	authority, err := m.issuing(ctx, js, trust)
+	authority, err := m.issuing(opening, js, trust)
 	if err != nil {
 		return err
 	}
@@ -293,7 +302,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	var server *api.Server
 	guard := share.NewGuard(js, natsd.StreamJobEvents, m.log)
 	dispatcher, err := dispatch.New(dispatch.Options{
-		Conn: nc, Store: store, Owner: m.o.ID, Heard: guard.Heard, Audit: record, Log: m.log,
+		Conn: nc, Store: store, Owner: m.o.ID, AckWindow: m.o.AckWindow, Heard: guard.Heard, Audit: record, Log: m.log,
 		Allow: func(ctx context.Context, from auth.Asker, spec *job.Spec) error {
 			if wire.AsksForSecrets(spec.Args) {
 				if err := users.AllowSecrets(ctx, from); err != nil {

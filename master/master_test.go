@@ -1,9 +1,11 @@
 package master_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -65,12 +67,28 @@ func TestAMasterThatIsReadyAnswers(t *testing.T) {
 	})
 }
 
+// A lateBus takes a moment for all that it says. So what needs no bus has happened before.
+type lateBus struct{ *natstest.Bus }
+
+func (b lateBus) InProcessConn() (net.Conn, error) {
+	c, err := b.Bus.InProcessConn()
+	return lateConn{c}, err
+}
+
+type lateConn struct{ net.Conn }
+
+func (c lateConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	time.Sleep(time.Millisecond)
+	return n, err
+}
+
 func TestAMasterWhoseServiceCannotBeginIsNeverReady(t *testing.T) {
 	dir := t.TempDir()
 	broken := errors.New("no such repo")
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		m, err := master.New(master.Options{
-			ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(auth.RoleMaster, "m1"),
+			ID: "m1", DataDir: dir, NATS: b.URL(), Connect: append(b.Options(auth.RoleMaster, "m1"), nats.InProcessServer(lateBus{b})),
 			Services: []master.Service{func(context.Context, *nats.Conn, *feed.Feed) error { return broken }},
 			Ready:    func(master.Info) { t.Error("ready") },
 		})
@@ -79,6 +97,51 @@ func TestAMasterWhoseServiceCannotBeginIsNeverReady(t *testing.T) {
 		}
 		if err := m.Run(t.Context()); !errors.Is(err, broken) {
 			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+// A slowBus keeps the first answers of its streams to itself for a while.
+type slowBus struct {
+	*natstest.Bus
+	answers int
+}
+
+func (b *slowBus) InProcessConn() (net.Conn, error) {
+	c, err := b.Bus.InProcessConn()
+	return &slowConn{c, b}, err
+}
+
+type slowConn struct {
+	net.Conn
+	bus *slowBus
+}
+
+func (c *slowConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if bytes.Contains(p[:n], []byte("io.nats.jetstream.api")) && c.bus.answers > 0 {
+		c.bus.answers--
+		time.Sleep(8 * time.Second)
+	}
+	return n, err
+}
+
+func TestAMasterStartsOnABusThatIsBusy(t *testing.T) {
+	dir := t.TempDir()
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		slow := &slowBus{b, 5}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ready := false
+		m, err := master.New(master.Options{
+			ID: "m1", DataDir: dir, NATS: b.URL(), Connect: append(b.Options(auth.RoleMaster, "m1"), nats.InProcessServer(slow)),
+			Ready: func(master.Info) { ready = true; cancel() },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Run(ctx); !ready || slow.answers > 0 {
+			t.Errorf("ready: %v, %d answers were not slow, %v", ready, slow.answers, err)
 		}
 	})
 }
@@ -175,4 +238,25 @@ func TestTheAuditLogIsKeptForAsLongAsIsConfigured(t *testing.T) {
 			t.Errorf("%d entries are older than two hours", n)
 		}
 	})
+}
+
+func TestASilentTargetIsAskedAgainAsIsConfigured(t *testing.T) {
+	for window, want := range map[time.Duration]int{0: 2, -1: 1} {
+		atSite(t, func(t *testing.T, s *site) {
+			s.master("m1", func(o *master.Options) { o.AckWindow = window })
+			nc := s.bus.Conn(t, auth.RolePeel, "silent")
+			requests, err := nc.SubscribeSync(wire.Cmd("silent"))
+			if err == nil {
+				err = nc.Flush()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.insist(ping("silent"))
+			time.Sleep(20 * time.Second)
+			if n, _, err := requests.Pending(); n != want || err != nil {
+				t.Errorf("with a window of %v: %d requests, %v", window, n, err)
+			}
+		})
+	}
 }

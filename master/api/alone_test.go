@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/nats-io/nats.go"
 
@@ -65,6 +66,7 @@ func TestAllFactsAreReadHoweverManyAndWhateverTheirHeaders(t *testing.T) {
 		if err := nc.Flush(); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // until all is stored
 		got, err := s.client(auth.RoleOperator, "alice").ResolveAlone(t.Context(), "p-* and not G@i:7")
 		if err != nil || len(got.Peels) != peels-1 {
 			t.Errorf("%d peels, %v", len(got.Peels), err)

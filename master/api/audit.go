@@ -26,6 +26,8 @@ func act[Q, A any](s *Server, action string, f func(ctx context.Context, from au
 			e.Target = about.Name
 		case UserName:
 			e.Target = about.Name
+		case SiteName:
+			e.Target = about.Name
 		case EnrollName:
 			e.Target = string(about.ID)
 		case RotateRequest:

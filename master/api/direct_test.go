@@ -18,7 +18,7 @@ import (
 func (s *system) answers(id target.PeelID) {
 	s.t.Helper()
 	nc := s.bus.Conn(s.t, auth.RolePeel, id.Wire())
-	if _, err := nc.Subscribe(wire.Direct(id.Wire(), "*"), func(msg *nats.Msg) {
+	_, err := nc.Subscribe(wire.Direct(id.Wire(), "*"), func(msg *nats.Msg) {
 		r, user, err := wire.DecodeDirect(msg)
 		if err != nil {
 			s.t.Error(err)
@@ -40,7 +40,11 @@ func (s *system) answers(id target.PeelID) {
 		if err != nil {
 			s.t.Error(err)
 		}
-	}); err != nil {
+	})
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
 		s.t.Fatal(err)
 	}
 }

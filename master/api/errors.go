@@ -58,7 +58,7 @@ func connectError(url string, err error) error {
 		return fail(CodeDenied, err, "the bus at %s refuses the credential", url)
 	}
 	if errors.Is(err, nats.ErrSecureConnWanted) {
-		return fail(CodeUnreachable, nil, "the bus at %s is on another host and does not encrypt, so it is not used", url)
+		return fail(CodeUnreachable, nil, "the bus at %s does not encrypt, so it is not used; only one on this host, over nats://, may do without", url)
 	}
 	return fail(CodeUnreachable, err, "cannot reach the bus at %s", url)
 }

@@ -34,10 +34,23 @@ func WriteRunInfo(dir string, info RunInfo) error {
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", runFile, err)
 	}
-	if err := renameio.WriteFile(filepath.Join(dir, runFile), append(data, '\n'), 0o600); err != nil {
+	if err := writeSecret(filepath.Join(dir, runFile), append(data, '\n')); err != nil {
 		return fmt.Errorf("cannot write %s: %w", runFile, err)
 	}
 	return nil
+}
+
+// writeSecret leaves a file of mode 0600, whatever the mode of the one was that it replaces.
+func writeSecret(path string, data []byte) error {
+	f, err := renameio.TempFile(filepath.Dir(path), path)
+	if err != nil {
+		return err
+	}
+	defer f.Cleanup()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.CloseAtomicallyReplace()
 }
 
 // ReadRunInfo reads run.json in a data directory. The error is [fs.ErrNotExist] if there is none; a file that others

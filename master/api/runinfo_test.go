@@ -17,12 +17,18 @@ func TestRunInfoIsForItsOwnerAlone(t *testing.T) {
 		t.Errorf("none yet: %v", err)
 	}
 	want := api.RunInfo{URL: "nats://127.0.0.1:4222", Creds: "secret", PID: os.Getpid()}
+	path := filepath.Join(dir, "run.json")
 	for range 2 {
 		if err := api.WriteRunInfo(dir, want); err != nil {
 			t.Fatal(err)
 		}
+		if err := os.Chmod(path, 0o644); err != nil { // which the next one does not keep
+			t.Fatal(err)
+		}
 	}
-	path := filepath.Join(dir, "run.json")
+	if err := api.WriteRunInfo(dir, want); err != nil {
+		t.Fatal(err)
+	}
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}

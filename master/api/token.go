@@ -69,7 +69,7 @@ func credentialCode(err error) Code {
 		return CodeForbidden
 	case errors.Is(err, auth.ErrTokenInvalid), errors.Is(err, auth.ErrUserInvalid):
 		return CodeInvalid
-	case errors.Is(err, auth.ErrNoToken), errors.Is(err, auth.ErrNoUser), errors.Is(err, auth.ErrNoPeel):
+	case errors.Is(err, auth.ErrNoToken), errors.Is(err, auth.ErrNoUser), errors.Is(err, auth.ErrNoPeel), errors.Is(err, auth.ErrNoSite):
 		return CodeNotFound
 	case errors.Is(err, auth.ErrTokenExists), errors.Is(err, auth.ErrUserExists), errors.Is(err, auth.ErrConflict), errors.Is(err, auth.ErrNotWanted),
 		errors.Is(err, auth.ErrFormer), errors.Is(err, auth.ErrCutShort), errors.Is(err, auth.ErrNoFormer), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):

@@ -17,6 +17,11 @@ type UserName struct {
 	Name string `json:"name"`
 }
 
+// SiteName names a site.
+type SiteName struct {
+	Name string `json:"name"`
+}
+
 // UserAdded is a person and the JWT that was signed for his key.
 type UserAdded struct {
 	User auth.User `json:"user"`
@@ -28,6 +33,7 @@ func (s *Server) userEndpoints() map[string]endpoint {
 		"user-list":   {wire.API("user", "list", "*"), handleFrom(s, s.userList)},
 		"user-add":    {wire.API("user", "add", "*"), act(s, "user.add", s.userAdd)},
 		"user-revoke": {wire.API("user", "revoke", "*"), act(s, "user.revoke", s.userRevoke)},
+		"site-revoke": {wire.API("site", "revoke", "*"), act(s, "site.revoke", s.siteRevoke)},
 	}
 }
 
@@ -54,6 +60,14 @@ func (s *Server) userRevoke(ctx context.Context, from auth.Asker, q UserName) (*
 		s.log.Info("user revoked", "user", u.Name, "role", u.Role, "by", from.User)
 	}
 	return u, err
+}
+
+func (s *Server) siteRevoke(ctx context.Context, from auth.Asker, q SiteName) (*auth.Site, error) {
+	site, err := s.o.Authority.RevokeSite(ctx, q.Name, from.User)
+	if err == nil {
+		s.log.Info("site revoked", "site", site.Name, "by", from.User)
+	}
+	return site, err
 }
 
 // UserList returns all people who have a credential, by name.
@@ -84,4 +98,9 @@ func (c *Client) UserAdd(ctx context.Context, q auth.UserRequest) (creds []byte,
 // UserRevoke ends all credentials of a person for good and has the bus cut the connections that use them.
 func (c *Client) UserRevoke(ctx context.Context, name string) (*auth.User, error) {
 	return call[auth.User](ctx, c, wire.API("user", "revoke", c.user), UserName{name})
+}
+
+// SiteRevoke ends all credentials of a site that were made so far and has the bus cut the connections that use them.
+func (c *Client) SiteRevoke(ctx context.Context, name string) (*auth.Site, error) {
+	return call[auth.Site](ctx, c, wire.API("site", "revoke", c.user), SiteName{name})
 }

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -53,6 +55,40 @@ func TestWhoWatchesLaterSeesEveryReturnOnce(t *testing.T) {
 		defer f.Close()
 		_, _, _, err = collect(t.Context(), f)
 		wantCode(t, err, api.CodeNotFound)
+	})
+}
+
+// TestAScheduledJobHasEndedForWhoWatchesIt is about records that are final from the beginning.
+func TestAScheduledJobHasEndedForWhoWatchesIt(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		j := &job.Job{
+			Spec: job.Spec{
+				JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"p0"},
+				Metadata: map[string]string{job.MetaSource: job.SourceSchedule},
+			},
+			TargetCount: 1,
+		}
+		j.Finish(job.End{Targets: 1, Returned: 1, Succeeded: 1}, time.Now())
+		returned, err := canon.Marshal(wire.Return{JID: j.JID, Peel: "p0", Result: wire.Result{Success: true}, V: wire.Version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s.store.CreateEnded(ctx, []job.Ended{{Job: j, Return: returned}}, func(_ int, e error) { err = e })
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := s.client(auth.RoleOperator, "alice").Watch(j.JID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		returns, _, ended, err := collect(ctx, f)
+		if err != nil || !slices.Equal(returns, j.Targets) || ended == nil || ended.Status != job.Complete {
+			t.Errorf("%v, %+v, %v", returns, ended, err)
+		}
 	})
 }
 

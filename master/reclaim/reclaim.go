@@ -42,6 +42,7 @@ const (
 	scanEvery  = 20 * time.Second
 	deadMisses = 2 // looks in a row
 	askLimit   = 5 * time.Second
+	openLimit  = time.Minute // for a bus to which a large fleet comes back
 
 	// sameClock is how far apart clocks may be that count as one: a heartbeat and a write take their time.
 	sameClock = time.Second
@@ -89,8 +90,10 @@ func New(o Options) (*Scanner, error) {
 // Run beats and looks until ctx ends, and then returns nil. An error means that it could not begin.
 func (s *Scanner) Run(ctx context.Context) error {
 	s.started = time.Now()
+	opening, opened := context.WithTimeout(ctx, openLimit)
+	defer opened()
 	var err error
-	if s.beats, err = s.o.JetStream.KeyValue(ctx, bucket); err != nil {
+	if s.beats, err = s.o.JetStream.KeyValue(opening, bucket); err != nil {
 		return fmt.Errorf("cannot watch over other masters: %w", err)
 	}
 	released := make(chan *nats.Msg, 1)

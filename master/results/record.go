@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -42,9 +43,9 @@ func read(m jetstream.Msg, now time.Time) (job.Ended, error) {
 	if err != nil {
 		return job.Ended{}, err
 	}
-	data, err := returned(&r)
+	data, err := canon.Marshal(r.Return())
 	if err != nil {
-		return job.Ended{}, err
+		return job.Ended{}, &refusalError{undecodable, err}
 	}
 	return job.Ended{Job: record(&r, now), Return: data}, nil
 }
@@ -93,8 +94,11 @@ func record(r *wire.ScheduledResult, now time.Time) *job.Job {
 	if j.Created.IsZero() {
 		j.Created = now
 	}
-	if j.User == "" {
+	switch {
+	case j.User == "":
 		j.User = localUser
+	case !strings.Contains(j.User, " <"): // no author that Git has, but perhaps one who has a credential
+		j.User += " <>"
 	}
 	end := job.End{Targets: 1, Returned: 1}
 	if r.Success {
@@ -123,13 +127,4 @@ func stamp(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339Nano)
-}
-
-// returned is the return of a report, in the form in which peels return what was dispatched to them.
-func returned(r *wire.ScheduledResult) ([]byte, error) {
-	data, err := canon.Marshal(wire.Return{JID: r.JID, Peel: r.Peel, Result: r.Result, Finished: r.Finished, V: r.V})
-	if err != nil {
-		return nil, &refusalError{undecodable, err}
-	}
-	return data, nil
 }

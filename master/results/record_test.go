@@ -35,7 +35,7 @@ func FuzzReport(f *testing.F) {
 		if !j.Scheduled() || !j.Status.Final() || j.JID != jid || len(j.Targets) != 1 || j.Targets[0] != "p" || j.User == "" {
 			t.Errorf("%+v", j)
 		}
-		ret, err := returned(&r)
+		ret, err := canon.Marshal(r.Return())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -251,17 +251,19 @@ func (c *Consumer) again(m jetstream.Msg, why error) error {
 }
 
 // admit refuses a report for whose record or return there is no room that its peel has a right to. Where that cannot be
-// found out there is, and one that was admitted before stays so.
+// found out there is, and one that was admitted before stays so, and is not accounted for again.
 func (c *Consumer) admit(ctx context.Context, m jetstream.Msg) error {
+	if meta, err := m.Metadata(); err != nil || meta.NumDelivered > 1 {
+		return nil
+	}
 	c.o.Heard(m.Subject(), len(m.Data()))
 	for _, room := range c.rooms {
-		if room.Within(wire.Sender(m.Subject()), len(m.Data())) {
+		within := func() bool { return room.Within(wire.Sender(m.Subject()), len(m.Data())) }
+		if within() {
 			continue
 		}
-		if meta, err := m.Metadata(); err != nil || meta.NumDelivered > 1 {
-			continue
-		}
-		if crowded, _ := room.Crowded(ctx); crowded {
+		// The first question is how much the room holds.
+		if crowded, _ := room.Crowded(ctx); crowded && !within() {
 			return &refusalError{surplus, errors.New("the peel has used up its share of what is kept of jobs, and there is little room left")}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,7 +49,7 @@ func bubble(t *testing.T, f func(t *testing.T, s *system)) {
 }
 
 // consumer starts a master's consumer, which ends with the test if stop is not called.
-func (s *system) consumer(name string) (c *results.Consumer, stop func()) {
+func (s *system) consumer(name string, change ...func(*results.Options)) (c *results.Consumer, stop func()) {
 	s.t.Helper()
 	js, err := jetstream.New(s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1)))
 	if err != nil {
@@ -58,7 +59,11 @@ func (s *system) consumer(name string) (c *results.Consumer, stop func()) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c = results.New(results.Options{JetStream: js, Store: store, Log: s.log})
+	o := results.Options{JetStream: js, Store: store, Log: s.log}
+	for _, change := range change {
+		change(&o)
+	}
+	c = results.New(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
@@ -208,6 +213,21 @@ func TestReportsWaitWhileNoMasterLives(t *testing.T) {
 			t.Errorf("record %v, return %v", j, ret)
 		}
 	})
+}
+
+// A peel says itself who wrote the entry. Whatever it says, that is nobody who has a credential or a token.
+func TestARunIsNoUsersJob(t *testing.T) {
+	for _, author := range []string{"ada", "local", "token:ci"} {
+		bubble(t, func(t *testing.T, s *system) {
+			s.consumer("m1")
+			r := report(func(r *wire.ScheduledResult) { r.Author = author })
+			s.report(r)
+			time.Sleep(time.Minute)
+			if j, _ := s.find(r.JID); j == nil || j.User != author+" <>" {
+				t.Errorf("of %s: %+v", author, j)
+			}
+		})
+	}
 }
 
 func TestWhatIsNotThePeelsOwnIsRefused(t *testing.T) {
@@ -545,6 +565,63 @@ func TestAPeelThatReportsWithoutEndPushesOutNobody(t *testing.T) {
 		}
 		if said := s.said.String(); strings.Count(said, "\n") > 2 || !strings.Contains(said, "reason=surplus") {
 			t.Errorf("logged %.2000s", said)
+		}
+	})
+}
+
+// TestAMasterThatStartsRefusesNobodyInACrowdedBucket is about the first reports that it hears, when it does not know yet how
+// much the bucket holds.
+func TestAMasterThatStartsRefusesNobodyInACrowdedBucket(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		for _, name := range []string{"KV_jobs", "KV_job-returns"} {
+			stream, err := s.js.Stream(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := stream.CachedInfo().Config
+			config.MaxMsgs = 160
+			if _, err := s.js.UpdateStream(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+			for range 100 {
+				if _, err := s.js.Publish(t.Context(), "$KV."+strings.TrimPrefix(name, "KV_")+"."+string(wire.NewJID())+".x", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		c, _ := s.consumer("m1")
+		for range 5 { // of the ten that are its share
+			r := report(nil)
+			s.report(r)
+			if j, ret := s.find(r.JID); j == nil || ret == nil {
+				t.Errorf("the record is %v, the return %v; %+v", j, ret, c.Stats())
+			}
+		}
+	})
+}
+
+// TestAReportThatComesAgainIsAccountedForOnce holds that trouble with storage uses up nobody's share.
+func TestAReportThatComesAgainIsAccountedForOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		var heard atomic.Int32
+		c, _ := s.consumer("m1", func(o *results.Options) { o.Heard = func(string, int) { heard.Add(1) } })
+		stream, err := s.js.Stream(t.Context(), "KV_jobs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := stream.CachedInfo().Config
+		for _, most := range []int32{1, config.MaxMsgSize} {
+			config.MaxMsgSize = most
+			if _, err := s.js.UpdateStream(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+			if most == 1 {
+				s.report(report(nil))
+			}
+			time.Sleep(10 * time.Minute)
+		}
+		if st := c.Stats(); st.Stored != 1 || st.Retried < 5 || heard.Load() != 1 {
+			t.Errorf("accounted for %d times; %+v", heard.Load(), st)
 		}
 	})
 }

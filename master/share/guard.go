@@ -40,15 +40,19 @@ func NewGuard(js jetstream.JetStream, stream string, log *slog.Logger) *Guard {
 	}
 }
 
-// Heard accounts for a message that its sender, the last token of the subject, has put into the stream. It never waits.
+// Heard accounts for a message that its sender, the last token of the subject, has put into the stream. It never waits:
+// the first message has [Guard.Run] ask for the size of the stream, and nobody is beyond his share before that is known.
 func (g *Guard) Heard(subject string, bytes int) {
 	peel := wire.Sender(subject)
-	if g.room.Within(peel, len(subject)+bytes) {
+	within, known := g.room.account(peel, len(subject)+bytes)
+	if within {
 		return
 	}
-	g.mu.Lock()
-	g.over[peel] = struct{}{}
-	g.mu.Unlock()
+	if known {
+		g.mu.Lock()
+		g.over[peel] = struct{}{}
+		g.mu.Unlock()
+	}
 	select {
 	case g.woken <- struct{}{}:
 	default:

@@ -54,10 +54,16 @@ func NewRoom(js jetstream.JetStream, stream string) *Room {
 // Within accounts for a message of a peel and reports whether it is within the peel's share. One that is not is not
 // accounted for. Nothing is within the share of a stream whose size is not known yet: [Room.Crowded] finds it out.
 func (r *Room) Within(peel string, bytes int) bool {
+	within, _ := r.account(peel, bytes)
+	return within
+}
+
+// account is Within, and reports whether the size of the stream is known.
+func (r *Room) account(peel string, bytes int) (within, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.messages == 0 {
-		return false
+		return false, false
 	}
 	now := time.Now()
 	if now.Sub(r.swept) > time.Hour {
@@ -69,10 +75,10 @@ func (r *Room) Within(peel string, bytes int) bool {
 		full = now
 	}
 	if full = full.Add(r.cost(bytes)); full.Sub(now) > again {
-		return false
+		return false, true
 	}
 	r.full[peel] = full
-	return true
+	return true, true
 }
 
 // cost is how long it takes until a peel has again what a message takes of its share; r.mu is held.

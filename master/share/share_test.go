@@ -2,6 +2,7 @@ package share_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -41,6 +42,9 @@ func guarded(t *testing.T, f func(t *testing.T, b *natstest.Bus, stream jetstrea
 			if _, err := js.Conn().Subscribe(subject, func(m *nats.Msg) { g.Heard(m.Subject, len(m.Data)) }); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if err := js.Conn().Flush(); err != nil {
+			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -97,6 +101,35 @@ func TestAPeelThatFloodsTheStreamPushesOutNobody(t *testing.T) {
 		}
 		if lines := strings.Count(said.String(), "surplus of a peel removed"); g.Removed() == 0 || lines < 1 || lines > 3 || !strings.Contains(said.String(), "peel=mad stream=job-events") {
 			t.Errorf("removed %d times, logged %s", g.Removed(), said)
+		}
+	})
+}
+
+// TestAGuardThatStartsTakesNothingFromThoseWithinTheirShare is about what it hears before it knows the size of the stream.
+func TestAGuardThatStartsTakesNothingFromThoseWithinTheirShare(t *testing.T) {
+	guarded(t, func(t *testing.T, b *natstest.Bus, stream jetstream.Stream, _ *share.Guard, _ *strings.Builder) {
+		for i := range 3 { // each within its share
+			peel := fmt.Sprintf("p%d", i)
+			say(t, b.Conn(t, auth.RolePeel, peel), peel, 15)
+		}
+		config := stream.CachedInfo().Config
+		config.MaxBytes = 640 << 10 // so that it is more than half full
+		if _, err := b.JetStream(t).UpdateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		said := &strings.Builder{}
+		later := share.NewGuard(b.JetStream(t), natsd.StreamJobEvents, slog.New(slog.NewTextHandler(said, nil)))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- later.Run(ctx) }()
+		later.Heard(wire.AckOf(wire.NewJID(), "p0"), 100)
+		time.Sleep(5 * time.Second)
+		if n := later.Removed(); n != 0 {
+			t.Errorf("removed %d times, logged %s", n, said)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -77,7 +77,8 @@ func (r *routes) accountEnroll(req *http.Request, q *auth.EnrollRequest, e *auth
 	if errors.Is(err, auth.ErrPending) {
 		entry.Result, entry.Reason = audit.Done, err.Error()
 	} else {
-		entry = entry.Ended(err, enrollStatus(err) != http.StatusServiceUnavailable)
+		// Of refusals the log keeps a few: strangers must not push the past out of it.
+		entry = entry.Ended(err, errors.Is(err, auth.ErrEnrollFull) || enrollStatus(err) != http.StatusServiceUnavailable)
 	}
 	r.Audit.Write(req.Context(), entry)
 }

@@ -44,7 +44,7 @@ func (r *routes) eventsOperation() huma.Operation {
 	op := r.operation("GET", "/jobs/{jid}/events", eventsID, "Follow a job until it ends", eitherScope, 404)
 	op.Description = `Server-sent events, from the beginning of the job or after Last-Event-ID, without gaps, on any master. The data is JSON: of ` +
 		"`dispatched`, `cancel` and `status` the job without targets and arguments, of `ack` the name of the peel, of `return` the target with what it returned, " +
-		"each target once. `status` is the last event. An answer of 204 says that nothing comes after Last-Event-ID."
+		"each target once. `status` is the last event; of what a peel ran by its schedule there are `return` and `status` alone. An answer of 204 says that nothing comes after Last-Event-ID."
 	op.Responses = map[string]*huma.Response{
 		"200": {Description: "The events", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}},
 		"204": {Description: "The job has ended, and there are no more events"},
@@ -69,7 +69,8 @@ func (r *routes) jobEvents(ctx context.Context, in *eventsInput) (*huma.StreamRe
 	if e.until, err = r.lastEvent(ctx, in.JID); err != nil {
 		return nil, unavailable(err)
 	}
-	if j.Status.Final() && e.until <= in.Last && in.Last > 0 {
+	e.still = j.Status.Final() && e.until == 0
+	if j.Status.Final() && in.Last > 0 && in.Last == e.endID() {
 		return &huma.StreamResponse{Body: func(c huma.Context) { c.SetStatus(http.StatusNoContent) }}, nil
 	}
 	name := tokenOf(ctx).Name
@@ -89,20 +90,23 @@ func (r *routes) jobEvents(ctx context.Context, in *eventsInput) (*huma.StreamRe
 	}}, nil
 }
 
-// lastEvent is the number of the newest message about a job, 0 if none is kept.
+// lastEvent is the number of the message about the end of a job, of the newest about it if there is none such, 0 if none
+// is kept.
 func (r *routes) lastEvent(ctx context.Context, jid wire.JID) (uint64, error) {
 	stream, err := r.JetStream.Stream(ctx, eventsStream)
 	if err != nil {
 		return 0, fmt.Errorf("cannot read the events of job %s: %w", jid, err)
 	}
-	msg, err := stream.GetLastMsgForSubject(ctx, wire.AllOf(jid))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return 0, nil
+	for _, subject := range []string{wire.StatusOf(jid), wire.AllOf(jid)} {
+		msg, err := stream.GetLastMsgForSubject(ctx, subject)
+		if err == nil {
+			return msg.Sequence, nil
+		}
+		if !errors.Is(err, jetstream.ErrMsgNotFound) {
+			return 0, fmt.Errorf("cannot read the events of job %s: %w", jid, err)
+		}
 	}
-	if err != nil {
-		return 0, fmt.Errorf("cannot read the events of job %s: %w", jid, err)
-	}
-	return msg.Sequence, nil
+	return 0, nil
 }
 
 // events is one stream to one asker. What each target has said already is learned anew from the beginning of the job,
@@ -115,10 +119,13 @@ type events struct {
 	control *http.ResponseController
 
 	after uint64 // what was seen before
-	until uint64 // what was there when the job was read
+	until uint64 // its last event, once it has ended
 	seen  uint64 // what was read
 	open  map[string]target.PeelID
 	acked map[string]bool
+
+	looked uint64 // what was read when the record was looked at
+	still  bool   // nothing was read from one look to the next
 }
 
 var errStreamEnded = errors.New("the stream has said all")
@@ -128,8 +135,7 @@ func (e *events) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	consumer, err := e.r.JetStream.OrderedConsumer(ctx, eventsStream, jetstream.OrderedConsumerConfig{
-		FilterSubjects:    []string{wire.DispatchOf(e.job.JID), wire.CancelOf(e.job.JID), wire.StatusOf(e.job.JID), wire.AckOf(e.job.JID, "*"), wire.ReturnOf(e.job.JID, "*")},
-		InactiveThreshold: forgotten,
+		FilterSubjects: []string{wire.AllOf(e.job.JID)}, InactiveThreshold: forgotten,
 	})
 	if err != nil {
 		return err
@@ -199,37 +205,47 @@ func (e *events) admitted(ctx context.Context) error {
 	return err
 }
 
-// look reads the record again, unless it was final.
+// look reads the record again, unless it was final, and which event is the last, for the bus may have dropped the one
+// that was.
 func (e *events) look(ctx context.Context) error {
-	if e.job.Status.Final() {
-		return nil
-	}
-	j, err := e.r.Store.Get(ctx, e.job.JID)
-	if errors.Is(err, job.ErrNotFound) {
-		return err
-	}
-	if err != nil || !j.Status.Final() {
-		return nil
+	j := e.job
+	if !j.Status.Final() {
+		var err error
+		if j, err = e.r.Store.Get(ctx, e.job.JID); errors.Is(err, job.ErrNotFound) {
+			return err
+		}
+		if err != nil || !j.Status.Final() {
+			return nil
+		}
 	}
 	last, err := e.r.lastEvent(ctx, e.job.JID)
 	if err == nil {
 		e.job, e.until = j, last
 	}
+	e.still, e.looked = e.seen == e.looked, e.seen
 	return nil
 }
 
-// endIfOver tells the end by the record if all that is kept was read and the message about the end was not among it.
+// endIfOver tells the end by the record once all that is kept was read. The last returns may stand behind the message
+// about the end, because the bus hands a return to the master before it keeps it: they are waited for, unless the bus
+// does not have them.
 func (e *events) endIfOver() error {
 	if !e.job.Status.Final() || e.seen < e.until {
 		return nil
 	}
-	if err := e.send(max(e.until, e.after), "status", e.job.Summary()); err != nil {
+	if missing := len(e.open) > e.job.TargetCount-e.job.ReturnCount; missing && !e.still {
+		return nil
+	}
+	if err := e.send(e.endID(), "status", e.job.Summary()); err != nil {
 		return err
 	}
 	return errStreamEnded
 }
 
-// message passes on a message that counts and was not seen before.
+// endID is the ID of the event about the end, whatever stands behind it.
+func (e *events) endID() uint64 { return max(e.until, 1) }
+
+// message passes on a message that counts and was not seen before, except the end, which comes last.
 func (e *events) message(m jetstream.Msg) error {
 	meta, err := m.Metadata()
 	if err != nil {
@@ -237,16 +253,14 @@ func (e *events) message(m jetstream.Msg) error {
 	}
 	e.seen = meta.Sequence.Stream
 	name, data := e.event(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
+	if j, ok := data.(job.Job); ok && name == "status" && j.Status.Final() {
+		e.job, e.until = &j, max(e.until, e.seen)
+		return nil
+	}
 	if name == "" || e.seen <= e.after {
 		return nil
 	}
-	if err := e.send(e.seen, name, data); err != nil {
-		return err
-	}
-	if j, ok := data.(job.Job); ok && name == "status" && j.Status.Final() {
-		return errStreamEnded
-	}
-	return nil
+	return e.send(e.seen, name, data)
 }
 
 // event reads a message. It has no name if it does not count: from a stranger, forged, or not the first of its kind.
@@ -271,12 +285,26 @@ func (e *events) event(msg *nats.Msg) (name string, data any) {
 		e.acked[sender] = true
 		return "ack", map[string]target.PeelID{"peel": id}
 	}
-	ret, err := wire.DecodeReturn(msg)
-	if err != nil || ret.Peel != id || len(msg.Data) > job.MaxReturn {
+	ret, ok := e.returned(msg)
+	if !ok || ret.Peel != id || len(msg.Data) > job.MaxReturn {
 		return "", nil
 	}
 	delete(e.open, sender)
-	return "return", job.Row{Peel: id, State: job.StateOf(job.Running, &ret), Return: &ret}
+	return "return", job.Row{Peel: id, State: job.StateOf(job.Running, ret), Return: ret}
+}
+
+// returned reads what a target returned: of a scheduled job by its report, of others by its return.
+func (e *events) returned(msg *nats.Msg) (*wire.Return, bool) {
+	reported := msg.Subject == wire.ScheduledOf(e.job.JID, wire.Sender(msg.Subject))
+	if reported != e.job.Scheduled() {
+		return nil, false
+	}
+	if reported {
+		r, err := wire.DecodeScheduled(msg)
+		return r.Return(), err == nil
+	}
+	r, err := wire.DecodeReturn(msg)
+	return &r, err == nil
 }
 
 // record reads what a master said.

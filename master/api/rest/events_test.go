@@ -135,26 +135,31 @@ func TestEventsGoOnWithoutGapsOrRepetition(t *testing.T) {
 		admin := s.admin()
 		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping"})
 		time.Sleep(5 * time.Second)
-		events, _, _ := s.follow(admin, jid, "")
-		var whole []event
-		for e := range events {
-			whole = append(whole, e)
-		}
-		if len(whole) != 12 {
-			t.Fatalf("%d events: %v", len(whole), whole)
-		}
-		for i := range whole[:len(whole)-1] {
-			events, status, _ := s.follow(admin, jid, whole[i].id)
-			var rest []event
-			for e := range events {
-				rest = append(rest, e)
-			}
-			if status != 200 || !slices.Equal(rest, whole[i+1:]) {
-				t.Errorf("after event %d: %d, %v, want %v", i, status, rest, whole[i+1:])
-			}
-			time.Sleep(time.Second)
+		if whole := s.broken(admin, jid); len(whole) != 12 {
+			t.Errorf("%d events: %v", len(whole), whole)
 		}
 	})
+}
+
+// broken follows a job that has ended to its last event, and again from after each of the others, where the same comes.
+func (s *system) broken(token string, jid wire.JID) (whole []event) {
+	s.t.Helper()
+	events, _, _ := s.follow(token, jid, "")
+	for e := range events {
+		whole = append(whole, e)
+	}
+	for i := range max(0, len(whole)-1) {
+		events, status, _ := s.follow(token, jid, whole[i].id)
+		var rest []event
+		for e := range events {
+			rest = append(rest, e)
+		}
+		if status != 200 || !slices.Equal(rest, whole[i+1:]) {
+			s.t.Errorf("after event %d: %d, %q, want %q", i, status, rest, whole[i+1:])
+		}
+		time.Sleep(time.Second) // for the stream to be closed, a token has few
+	}
+	return whole
 }
 
 // TestEventsGoOnOverARestartOfTheBus holds that a stream that is open then tells the end, too.
@@ -220,6 +225,101 @@ func TestTheEndIsToldByTheRecordWhereItsMessageIsLost(t *testing.T) {
 		events, _, _ := s.follow(admin, jid, "")
 		names, last := all(events)
 		if len(names) != 4 || names[3] != "status complete" {
+			t.Errorf("%q", names)
+		}
+		if _, status, _ := s.follow(admin, jid, last); status != http.StatusNoContent {
+			t.Errorf("after the last event: %d", status)
+		}
+	})
+}
+
+// TestTheEndIsTheLastEvent is about a return that is kept behind the message about the end: the bus hands returns to a
+// master before it keeps them.
+func TestTheEndIsTheLastEvent(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, echo("web-01"))
+		db := s.peel("db-01", nil, echo("db-01"))
+		admin := s.admin()
+		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping"})
+		time.Sleep(5 * time.Second)
+		stream, err := s.js.Stream(t.Context(), "job-events")
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := stream.GetLastMsgForSubject(t.Context(), wire.ReturnOf(jid, "db-01"))
+		if err == nil {
+			err = stream.DeleteMsg(t.Context(), said.Sequence)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		events, _, _ := s.follow(admin, jid, "")
+		if names, _ := all(events); len(names) != 5 || names[4] != "status complete" || time.Since(began) > 10*time.Second {
+			t.Errorf("where the bus has lost a return: %q after %v", names, time.Since(began))
+		}
+
+		if err := db.Publish(said.Subject, said.Data); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		whole := s.broken(admin, jid)
+		if len(whole) != 6 || whole[4].String() != "return db-01" || whole[5].String() != "status complete" {
+			t.Fatalf("%q", whole)
+		}
+		if _, status, _ := s.follow(admin, jid, whole[5].id); status != http.StatusNoContent {
+			t.Errorf("after the last event: %d", status)
+		}
+	})
+}
+
+// TestEventsOfAScheduledJobEnd is about records that a peel's report has made: they are final from the beginning, and
+// nobody tells their end.
+func TestEventsOfAScheduledJobEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		nc := s.peel("web-01", nil, nil)
+		admin, jid := s.admin(), wire.NewJID()
+		for _, said := range []string{"first", "again"} { // only the first makes a record
+			returns(nc, "web-01", wire.Request{JID: jid}, "not by the schedule")
+			say(nc, wire.ScheduledOf(jid, "web-01"), wire.ScheduledResult{
+				JID: jid, Peel: "web-01", Entry: "sync", Function: "cmd.run", Trigger: wire.TriggerTimer,
+				Result: wire.Result{Success: true, Data: said}, V: wire.Version,
+			})
+			synctest.Wait()
+		}
+		events, status, stop := s.follow(admin, jid, "")
+		time.AfterFunc(time.Minute, stop)
+		var whole []event
+		for e := range events {
+			whole = append(whole, e)
+		}
+		if status != 200 || len(whole) != 2 || whole[0].String() != "return web-01" || !strings.Contains(whole[0].data, `"first"`) || whole[1].String() != "status complete" {
+			t.Fatalf("%d, %+v", status, whole)
+		}
+		events, status, stop = s.follow(admin, jid, whole[0].id)
+		time.AfterFunc(time.Minute, stop)
+		if names, _ := all(events); status != 200 || !slices.Equal(names, []string{"status complete"}) {
+			t.Errorf("after the first event: %d, %q", status, names)
+		}
+		if _, status, _ := s.follow(admin, jid, whole[1].id); status != http.StatusNoContent {
+			t.Errorf("after the last event: %d", status)
+		}
+	})
+}
+
+// TestWhatComesLateIsNoEvent holds that the status is the last event, whatever peels say after it.
+func TestWhatComesLateIsNoEvent(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		asked := make(chan wire.Request, 1)
+		nc := s.peel("web-01", nil, func(_ *nats.Conn, r wire.Request) { asked <- r })
+		admin := s.admin()
+		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "1s"})
+		time.Sleep(5 * time.Second)
+		returns(nc, "web-01", <-asked, "late")
+		synctest.Wait()
+		events, _, _ := s.follow(admin, jid, "")
+		names, last := all(events)
+		if !slices.Equal(names, []string{"dispatched claimed", "status timeout"}) {
 			t.Errorf("%q", names)
 		}
 		if _, status, _ := s.follow(admin, jid, last); status != http.StatusNoContent {

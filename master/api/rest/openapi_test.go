@@ -157,7 +157,7 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 	}
 	events := jobPath + "/events"
 	check("GET", events, s.ask(reader, "GET", at(events, ended), nil))
-	check("GET", events, s.resumed(reader, ended))
+	check("GET", events, s.resumed(reader, ended, s.lastEvent(reader, ended)))
 	check("GET", events, s.ask(reader, "GET", at(events, wire.NewJID()), nil))
 	cancel := jobPath + "/cancel"
 	check("POST", cancel, s.ask(admin, "POST", at(cancel, running), nil))
@@ -233,8 +233,14 @@ func (s *system) otherType(token string) answer {
 	return s.request("POST", "/api/v1/jobs", token, map[string]string{"Content-Type": "application/xml"}, strings.NewReader("<job/>"))
 }
 
-func (s *system) resumed(token string, jid wire.JID) answer {
-	return s.request("GET", "/api/v1/jobs/"+string(jid)+"/events", token, map[string]string{"Last-Event-ID": "999999"}, nil)
+func (s *system) lastEvent(token string, jid wire.JID) (id string) {
+	events, _, _ := s.follow(token, jid, "")
+	_, id = all(events)
+	return id
+}
+
+func (s *system) resumed(token string, jid wire.JID, last string) answer {
+	return s.request("GET", "/api/v1/jobs/"+string(jid)+"/events", token, map[string]string{"Last-Event-ID": last}, nil)
 }
 
 // differs tells where a value is not what a schema says.

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-c01c3da5/zester/master/api/rest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -107,7 +109,11 @@ func TestReadyFollowsTheBusAndItsStreams(t *testing.T) {
 // TestMetricsCountWhatHappened also holds that each metric of the list is there from the beginning.
 func TestMetricsCountWhatHappened(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		web := s.peel("web-01", nil, echo("web-01"))
+		web := s.peel("web-01", nil, func(nc *nats.Conn, r wire.Request) {
+			ack(nc, "web-01", r)
+			time.Sleep(10 * time.Millisecond) // or the return overtakes it, and nobody watches the job any more
+			returns(nc, "web-01", r, "x")
+		})
 		s.peel("web-02", nil, nil)
 		admin := s.admin()
 		value := func(name string) string {
@@ -124,7 +130,7 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 			value(name)
 		}
 		s.dispatch(admin, object{"target": "web-01", "function": "test.ping"})
-		s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "30s"})
+		s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "29s"})
 		say(web, wire.Fact("web-01"), wire.Facts{Peel: "web-02"})
 		unasked := wire.NewJID()
 		say(web, wire.ReturnOf(unasked, "web-01"), wire.Return{JID: unasked, Peel: "web-01"})
