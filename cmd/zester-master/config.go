@@ -40,6 +40,8 @@ type Config struct {
 	Notify   []Place       `yaml:"notify"`          // who is told what becomes of revisions
 	LogLevel slog.Level    `yaml:"log_level"`       // debug, info, warn or error; read again on SIGHUP
 	Audit    time.Duration `yaml:"audit_retention"` // how long the audit log is kept
+	// AckWindow is how long a target may be silent before it gets its request again, once; 0: it does not.
+	AckWindow time.Duration `yaml:"ack_window"`
 	// Identities are files of age identities, which open the secrets of the repo.
 	Identities []string `yaml:"identities"`
 }
@@ -51,8 +53,11 @@ type REST struct {
 	Key    string `yaml:"key"`    // file with its key
 }
 
+// leastAckWindow is twice what a peel that hears a request may take to say so.
+const leastAckWindow = time.Second
+
 func defaults() daemon.Config {
-	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", Poll: 30 * time.Second, Listen: "127.0.0.1:4222", Replicas: 1, Audit: 400 * 24 * time.Hour}
+	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", Poll: 30 * time.Second, Listen: "127.0.0.1:4222", Replicas: 1, Audit: 400 * 24 * time.Hour, AckWindow: 5 * time.Second}
 }
 
 // Level is the least level that is logged.
@@ -82,6 +87,7 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.Verify.SSH, "verify-ssh", c.Verify.SSH, "take commits alone that are signed by the allowed signers in `FILE`")
 	fs.StringVar(&c.Verify.OpenPGP, "verify-openpgp", c.Verify.OpenPGP, "take commits alone that are signed by the OpenPGP keys in `FILE`")
 	daemon.DurationVar(fs, &c.Audit, "audit-retention", "keep the audit log for `TIME`")
+	daemon.DurationVar(fs, &c.AckWindow, "ack-window", "send a request again to targets that are silent for `TIME`; 0: do not")
 	fs.StringVar(&c.REST.Listen, "rest-listen", c.REST.Listen, "serve REST on `HOST:PORT`")
 	fs.StringVar(&c.REST.Cert, "rest-cert", c.REST.Cert, "show the certificate in `FILE` there")
 	fs.StringVar(&c.REST.Key, "rest-key", c.REST.Key, "read the certificate's key from `FILE`")
@@ -91,11 +97,17 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 // Prepare checks the configuration as a whole.
 func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	o := master.Options{
-		DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas, Audit: c.Audit,
+		DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas, Audit: c.Audit, AckWindow: c.AckWindow,
 		REST: master.REST{Listen: c.REST.Listen, Cert: c.REST.Cert, Key: c.REST.Key}, Log: log,
 	}
 	if c.Audit < 24*time.Hour {
 		return d, fmt.Errorf("cannot keep the audit log for %v: 1d is the least", c.Audit)
+	}
+	switch {
+	case c.AckWindow == 0:
+		o.AckWindow = -1
+	case c.AckWindow < leastAckWindow:
+		return d, fmt.Errorf("cannot send requests again after %v: %v is the least, or 0 for not at all", c.AckWindow, leastAckWindow)
 	}
 	if err := c.bus(&o); err != nil {
 		return d, err

@@ -116,6 +116,7 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 			c.Repo, c.Notify = ".", []Place{p, p}
 		}, "twice"},
 		{"audit log of an hour", func(c *Config) { c.Audit = time.Hour }, "1d is the least"},
+		{"window of half a second", func(c *Config) { c.AckWindow = time.Second / 2 }, "1s is the least"},
 		{"no data directory", func(c *Config) { c.DataDir = "" }, "data directory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,14 +100,17 @@ func TestADaemonObeysSignals(t *testing.T) {
 	s := newSite(t, examples.Fleet())
 	systemd := supervise(t)
 	s.env = []string{systemd.env()}
-	config := func(rest string) { s.write("master.yaml", "data_dir: master\nrepo: fleet\nlisten: 127.0.0.1:0\n"+rest) }
+	address := reserve(t)
+	config := func(rest string) {
+		s.write("master.yaml", fmt.Sprintf("data_dir: master\nrepo: fleet\nlisten: %s\n%s", address, rest))
+	}
 	config("log_level: error\n")
 	master := s.daemon("zester-master", "--config", "master.yaml")
 
 	if got := systemd.hear(); got != "READY=1" {
 		t.Fatalf("the first message is %q", got)
 	}
-	answers(t, s.client())
+	s.answers(s.client())
 
 	config("log_level: info\n")
 	master.signal(syscall.SIGHUP)
@@ -141,14 +143,13 @@ func TestADaemonObeysSignals(t *testing.T) {
 		t.Errorf("the command line ended with %d", code)
 	}
 
-	s.restart(systemd, master, peel)
+	s.restart(systemd, address, master, peel)
 }
 
 // answers asks all services of a master at once; nothing may have to be asked twice.
-func answers(t *testing.T, c *api.Client) {
+func (s *site) answers(c *api.Client) {
+	t, ctx := s.t, s.ctx()
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
 	if _, err := c.Resolve(ctx, "*"); err != nil {
 		t.Error(err)
 	}
@@ -172,8 +173,8 @@ func answers(t *testing.T, c *api.Client) {
 func (s *site) settled() {
 	s.t.Helper()
 	c := s.client()
-	for {
-		status, err := c.SyncNow(s.t.Context())
+	for ctx := s.ctx(); ; {
+		status, err := c.SyncNow(ctx)
 		if err != nil && api.CodeOf(err) != api.CodeUnavailable {
 			s.t.Fatal(err)
 		}
@@ -187,7 +188,7 @@ func (s *site) settled() {
 func (s *site) interrupt(systemd *supervisor, peel *process) (asked *process) {
 	s.t.Helper()
 	pipe := arrange(s.t)
-	asked = s.daemon("zester", "--data-dir", s.path("master"), "web-01", "cmd.run", fmt.Sprintf("command=exec > %s; echo runs; sleep 600", pipe))
+	asked = s.daemon("zester", "--data-dir", s.path("master"), "--timeout", patience.String(), "web-01", "cmd.run", fmt.Sprintf("command=exec > %s; echo runs; sleep 600", pipe))
 	running := pipe.wait(s.t)
 	if _, ok := running.says(); !ok {
 		s.t.Fatal("the command does not run")
@@ -203,9 +204,9 @@ func (s *site) interrupt(systemd *supervisor, peel *process) (asked *process) {
 }
 
 // restart stops the master and starts it again: the fleet goes on, and nothing is written for it.
-func (s *site) restart(systemd *supervisor, master, peel *process) {
+func (s *site) restart(systemd *supervisor, address string, master, peel *process) {
 	s.t.Helper()
-	url, before := s.url(), s.written()
+	before := s.written()
 	master.stop()
 	if got := systemd.hear(); got != "STOPPING=1" {
 		s.t.Errorf("the last message is %q", got)
@@ -214,13 +215,13 @@ func (s *site) restart(systemd *supervisor, master, peel *process) {
 		s.t.Errorf("run.json after the end: %v", err)
 	}
 	peel.waitFor("bus is away")
-	_, port, _ := strings.Cut(strings.TrimPrefix(url, "nats://"), ":")
-	s.daemon("zester-master", "--data-dir", "master", "--repo", "fleet", "--listen", "127.0.0.1:"+port)
+	s.daemon("zester-master", "--data-dir", "master", "--repo", "fleet", "--listen", address)
 	if got := systemd.hear(); got != "READY=1" {
 		s.t.Fatalf("the first message is %q", got)
 	}
 	peel.waitFor("bus is back")
 	s.settled()
+	s.awaitPeel(s.client())
 	if out := s.zester(0, "web-01", "test.ping"); !strings.Contains(out, "web-01") {
 		s.t.Error(out)
 	}
@@ -232,16 +233,20 @@ func (s *site) restart(systemd *supervisor, master, peel *process) {
 func TestAPeelThatStartsBeforeItsMasterRunsWhatItHad(t *testing.T) {
 	pipe := arrange(t)
 	s := newSite(t, fleet(pipe))
-	start := []string{"zester-master", "--data-dir", "master", "--repo", "fleet", "--listen", "127.0.0.1:0"}
+	start := []string{"zester-master", "--data-dir", "master", "--repo", "fleet", "--listen", reserve(t)}
 	master := s.daemon(start...)
 	master.waitFor("master is ready")
-	url := s.url()
-	args := []string{"zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", url, "--creds", s.issue(auth.RolePeel, "web-01")}
+	args := []string{"zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(auth.RolePeel, "web-01")}
 	peel := s.daemon(args...)
-	if _, ok := pipe.wait(t).says(); !ok {
+	told := pipe.wait(t)
+	if _, ok := told.says(); !ok {
 		t.Fatal("the command says nothing")
 	}
+	if line, more := told.says(); more {
+		t.Fatalf("the command says %q as well", line)
+	}
 	s.settled()
+	s.runs("look", 1)
 	peel.stop()
 	master.stop()
 
@@ -253,7 +258,6 @@ func TestAPeelThatStartsBeforeItsMasterRunsWhatItHad(t *testing.T) {
 	}
 	peel.waitFor("waiting for the bus", "connection refused")
 
-	start[len(start)-1] = strings.TrimPrefix(url, "nats://")
 	s.daemon(start...).waitFor("master is ready")
 	peel.waitFor("settings applied", commit, `"started":1`, `"stopped":2`)
 	s.settled()
@@ -266,26 +270,31 @@ func TestAPeelThatStartsBeforeItsMasterRunsWhatItHad(t *testing.T) {
 func (s *site) stale(entry string) (n int) {
 	s.t.Helper()
 	c := s.client()
-	for {
-		page, err := c.JobList(s.t.Context(), job.Query{Schedule: entry})
+	for _, j := range s.runs(entry, 2) {
+		if s.staleness(c, j.JID) {
+			n++
+		}
+	}
+	return n
+}
+
+// runs waits until so many runs of an entry are on record.
+func (s *site) runs(entry string, n int) []job.Job {
+	s.t.Helper()
+	for c, ctx := s.client(), s.ctx(); ; {
+		page, err := c.JobList(ctx, job.Query{Schedule: entry})
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if len(page.Jobs) < 2 {
-			continue // the second is on its way
+		if len(page.Jobs) >= n {
+			return page.Jobs
 		}
-		for _, j := range page.Jobs {
-			if s.staleness(c, j.JID) {
-				n++
-			}
-		}
-		return n
 	}
 }
 
 func (s *site) staleness(c *api.Client, jid wire.JID) bool {
 	s.t.Helper()
-	for row, err := range c.Rows(s.t.Context(), jid) {
+	for row, err := range c.Rows(s.ctx(), jid) {
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -27,11 +27,14 @@ func TestAMasterThatSleepsLongerThanItsHeartbeatEndsNothingTwice(t *testing.T) {
 	c := s.client()
 	s.awaitPeel(c)
 
+	s.write("hold", "")
 	asked := s.hangOn(c, "m1")
 	m1.signal(syscall.SIGSTOP)
 	m1.stopped()
 	s.endBeat("m1")
-	s.write("go", "")
+	if err := os.Remove(s.path("hold")); err != nil {
+		t.Fatal(err)
+	}
 	victim := string(asked[len(asked)-1])
 	bus.waitFor("job reclaimed", victim, `"from":"m1"`)
 	bus.waitFor("job ended", victim, `"status":"complete"`)
@@ -40,12 +43,15 @@ func TestAMasterThatSleepsLongerThanItsHeartbeatEndsNothingTwice(t *testing.T) {
 	for s.dispatch(c, "web-01", "test.ping").Owner != "m1" { // it works again
 	}
 
-	j, err := c.JobShow(t.Context(), asked[len(asked)-1])
+	j, err := c.JobShow(s.ctx(), asked[len(asked)-1])
 	if err != nil || j.Owner != "bus" || j.Status != job.Complete || j.ReclaimCount != 1 || j.ReturnCount != 1 {
 		t.Errorf("%+v, %v", j, err)
 	}
 	if m1.wrote(`"msg":"job ended","master":"m1","jid":"` + victim) {
 		t.Error("both masters have ended the job")
+	}
+	for _, jid := range asked {
+		s.final(c, jid)
 	}
 	ran, err := os.ReadFile(s.path("marks"))
 	if err != nil {
@@ -58,14 +64,14 @@ func TestAMasterThatSleepsLongerThanItsHeartbeatEndsNothingTwice(t *testing.T) {
 	}
 }
 
-// hangOn asks for commands that wait for the file go, until one of them is a master's; that is the last.
+// hangOn asks for commands that go on while the file hold is there, until one of them is a master's; that is the last.
 func (s *site) hangOn(c *api.Client, master string) (asked []wire.JID) {
 	s.t.Helper()
 	for range 60 {
 		jid := wire.NewJID()
-		j, err := c.Dispatch(s.t.Context(), job.Spec{
+		j, err := c.Dispatch(s.ctx(), job.Spec{
 			JID: jid, Function: "cmd.run", Targets: []target.PeelID{"web-01"}, TargetExpr: "web-01", Timeout: 2 * patience,
-			Args: map[string]any{"command": fmt.Sprintf("echo %s >> %s; until [ -e %s ]; do sleep 0.1; done", jid, s.path("marks"), s.path("go"))},
+			Args: map[string]any{"command": fmt.Sprintf("echo %s >> %s; while [ -e %s ]; do sleep 0.1; done", jid, s.path("marks"), s.path("hold"))},
 		})
 		if err != nil {
 			s.t.Fatal(err)
@@ -76,6 +82,20 @@ func (s *site) hangOn(c *api.Client, master string) (asked []wire.JID) {
 	}
 	s.t.Fatalf("none of %d jobs came to %s", len(asked), master)
 	return nil
+}
+
+// final returns when a job has ended.
+func (s *site) final(c *api.Client, jid wire.JID) {
+	s.t.Helper()
+	for ctx := s.ctx(); ; {
+		j, err := c.JobShow(ctx, jid)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if j.Status.Final() {
+			return
+		}
+	}
 }
 
 // endBeat has the heartbeat of a master end now, as it would within 15 s.

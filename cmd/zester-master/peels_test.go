@@ -3,7 +3,9 @@ package main_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +18,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
+
+// unanswered is the time for a job whose peel never answers: the test lasts as long, and a peel has to be killed and back
+// within it.
+const unanswered = 15 * time.Second
 
 // A stage is a site with one peel, whose requests the test hears.
 type stage struct {
@@ -51,8 +57,8 @@ func (s *stage) start() {
 // awaitPeel returns when masters know web-01.
 func (s *site) awaitPeel(c *api.Client) {
 	s.t.Helper()
-	for {
-		r, err := c.Resolve(s.t.Context(), "web-01")
+	for ctx := s.ctx(); ; {
+		r, err := c.Resolve(ctx, "web-01")
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -69,15 +75,19 @@ func (s *stage) kill() {
 	s.peel.end()
 }
 
-// stopped waits until a process has got SIGSTOP.
+// stopped waits until SIGSTOP has reached each thread of a process: one that runs goes on for a while.
 func (p *process) stopped() {
 	p.t.Helper()
+	threads := fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid)
 	for limit := time.Now().Add(patience); ; runtime.Gosched() {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-		if err != nil || time.Now().After(limit) {
-			p.t.Fatalf("%s is not stopped: %s, %v", p.name, stat, err)
+		files, err := filepath.Glob(threads)
+		if err != nil || len(files) == 0 || time.Now().After(limit) {
+			p.t.Fatalf("%s is not stopped: %q, %v", p.name, files, err)
 		}
-		if strings.Contains(string(stat), ") T ") {
+		if !slices.ContainsFunc(files, func(name string) bool {
+			stat, err := os.ReadFile(name)
+			return err != nil || !strings.Contains(string(stat), ") T ")
+		}) {
 			return
 		}
 	}
@@ -142,11 +152,11 @@ func (s *stage) ended(asked *process, request *nats.Msg, code int, status string
 func TestAPeelThatIsKilledAfterItsFenceAndBeforeTheWorkDoesNotRunItLater(t *testing.T) {
 	s := newStage(t)
 	pipe := arrange(t)
-	hanging, _ := s.ask(fmt.Sprintf("echo runs > %s; sleep 600", pipe), 4*time.Second)
+	hanging, _ := s.ask(fmt.Sprintf("echo runs > %[1]s; while [ -e %[1]s ]; do sleep 0.1; done", pipe), unanswered)
 	if _, ok := pipe.wait(t).says(); !ok {
 		t.Fatal("the command does not run")
 	}
-	asked, request := s.ask("echo ran >> "+s.marks, 4*time.Second)
+	asked, request := s.ask("echo ran >> "+s.marks, unanswered)
 	s.peel.waitFor("request accepted", string(jidOf(t, request))) // and waits for the worker
 	s.kill()
 	s.start()
@@ -160,9 +170,20 @@ func TestAPeelThatIsKilledAfterItsFenceAndBeforeTheWorkDoesNotRunItLater(t *test
 
 func TestAPeelThatIsKilledBetweenTheWorkAndItsReturnDoesNotRunItAgain(t *testing.T) {
 	s := newStage(t)
-	// The command stops its peel, so that nobody reads what it came to.
-	asked, request := s.ask(fmt.Sprintf("echo ran >> %s; kill -STOP $PPID", s.marks), 4*time.Second)
+	pipe := arrange(t)
+	asked, request := s.ask(fmt.Sprintf("exec 3> %[1]s; echo runs >&3; while [ -e %[1]s ]; do sleep 0.1; done; echo ran >> %[2]s", pipe, s.marks), unanswered)
+	command := pipe.wait(t)
+	if _, ok := command.says(); !ok {
+		t.Fatal("the command does not run")
+	}
+	s.peel.signal(syscall.SIGSTOP)
 	s.peel.stopped()
+	if err := os.Remove(string(pipe)); err != nil {
+		t.Fatal(err)
+	}
+	if line, ok := command.says(); ok {
+		t.Fatalf("the command says %q and does not end", line)
+	}
 	s.kill()
 	s.start()
 	s.again(request)

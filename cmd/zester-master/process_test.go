@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -18,8 +19,9 @@ import (
 	"time"
 )
 
-// patience is how long anything may take before the test gives up and shows what the processes wrote.
-const patience = time.Minute
+// patience is how long anything may take before the test gives up and shows what the processes wrote. A take-over takes
+// 40 s of it.
+const patience = 2 * time.Minute
 
 var builds struct {
 	once sync.Once
@@ -27,7 +29,12 @@ var builds struct {
 	err  error
 }
 
+// TestMain runs more tests at once than there are processors, unless -parallel says otherwise: they wait for processes
+// more than they compute.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	if builds.dir != "" {
 		_ = os.RemoveAll(builds.dir)
@@ -207,6 +214,27 @@ func (p *process) stop() {
 	if code := p.end(); code != 0 {
 		p.t.Errorf("%s ended with %d", p.name, code)
 	}
+}
+
+// reserve has the kernel choose an address that nobody else is given while the test runs, also where a master has ended
+// that listened there. A socket that is bound and does not listen keeps it from being chosen again, and not from being
+// listened at by who allows that, as servers do.
+func reserve(t *testing.T) (address string) {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	err = errors.Join(
+		syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1),
+		syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
+	)
+	name, e := syscall.Getsockname(fd)
+	if err := errors.Join(err, e); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 }
 
 // A supervisor hears what processes tell systemd.

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"path"
@@ -99,6 +100,13 @@ func (s *site) url() string {
 	return info.URL
 }
 
+// ctx ends when something has taken too long.
+func (s *site) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	s.t.Cleanup(cancel)
+	return ctx
+}
+
 // client asks the master in the folder master.
 func (s *site) client() *api.Client {
 	s.t.Helper()
@@ -118,12 +126,13 @@ func (s *site) client() *api.Client {
 func (s *site) streams() jetstream.JetStream {
 	s.t.Helper()
 	const name = "observer"
-	nc, err := nats.Connect(s.url(), nats.UserCredentials(s.issue(auth.RoleMaster, name)), nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)))
+	creds := nats.UserCredentials(s.issue(auth.RoleMaster, name))
+	nc, err := nats.Connect(s.url(), creds, nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)), nats.Timeout(patience))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -143,7 +152,7 @@ func (s *site) written() uint64 {
 // dispatch runs a function on a peel and returns the job as it was accepted.
 func (s *site) dispatch(c *api.Client, peel target.PeelID, function string) *job.Job {
 	s.t.Helper()
-	j, err := c.Dispatch(s.t.Context(), job.Spec{
+	j, err := c.Dispatch(s.ctx(), job.Spec{
 		JID: wire.NewJID(), Function: function, Targets: []target.PeelID{peel}, TargetExpr: string(peel), Timeout: patience,
 	})
 	if err != nil {
