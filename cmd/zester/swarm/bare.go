@@ -26,8 +26,11 @@ type baseline struct {
 	plain                       storm   // 0: not measured
 	restart                     float64 // s
 	ask, askCPU, askPeelCPU     float64 // s, ms a peel for the bus and who asks, ms a peel for the peels
+	kept                        float64 // s, as ask, with each answer stored twice and acknowledged to both sides
 	all, few, one               float64 // s, for documents to every peel, to 1 % of them, and to one
-	puts                        float64 // 1/s
+	reported                    float64 // s, as all, with each answer stored and acknowledged
+	puts, taken                 float64 // 1/s, the second of what waits in a stream, stored twice
+	idle                        float64 // % of a core, with heartbeats; 0: not measured
 }
 
 // A bus is the bare one: a server without a master.
@@ -102,13 +105,15 @@ func (s *bus) start(ctx context.Context, port int) (err error) {
 
 // listen counts what the peels say.
 func (s *bus) listen() error {
-	for _, subject := range []string{bareHello, bareReturn, bareApplied} {
-		sub, err := s.nc.Subscribe(subject+"*", func(m *nats.Msg) {
-			s.heard <- m.Subject
-			if m.Reply != "" {
-				_ = m.Respond(nil)
-			}
-		})
+	heard := func(m *nats.Msg) { s.heard <- m.Subject }
+	for subject, f := range map[string]nats.MsgHandler{
+		bareReturn + "*": heard, bareApplied + "*": heard, wire.ReturnOf(bareJID, "*"): s.keep, wire.AllApplied: heard, bareBeat + "*": func(*nats.Msg) {},
+		bareHello + "*": func(m *nats.Msg) {
+			heard(m)
+			_ = m.Respond(nil)
+		},
+	} {
+		sub, err := s.nc.Subscribe(subject, f)
 		if err != nil {
 			return err
 		}
@@ -160,51 +165,78 @@ func (s *bus) measure(ctx context.Context, b *baseline) (err error) {
 	if err = s.ask(ctx, b); err != nil {
 		return err
 	}
-	if b.all, err = s.give(ctx, 1); err != nil {
+	if b.kept, err = s.command(ctx, bareKeep); err != nil {
 		return err
 	}
-	if b.few, err = s.give(ctx, 100); err != nil {
+	document := make([]byte, 700)
+	if b.all, err = s.give(ctx, 1, document); err != nil {
 		return err
 	}
-	if b.one, err = s.give(ctx, s.r.o.Peels); err != nil {
+	if b.few, err = s.give(ctx, 100, document); err != nil {
+		return err
+	}
+	if b.one, err = s.give(ctx, s.r.o.Peels, document); err != nil {
+		return err
+	}
+	if b.reported, err = s.give(ctx, 1, slices.Concat(bareKept, document)); err != nil {
 		return err
 	}
 	if b.puts, err = s.put(ctx); err != nil {
 		return err
 	}
-	if s.srv != nil {
-		b.restart, err = s.restart(ctx)
+	if b.taken, err = s.take(ctx); err != nil {
+		return err
 	}
+	if s.srv == nil {
+		return nil
+	}
+	if s.r.o.Idle > 0 {
+		if b.idle, err = s.r.idle(ctx); err != nil {
+			return err
+		}
+	}
+	b.restart, err = s.restart(ctx)
 	return err
 }
 
-// ask sends a command to every peel and waits for all answers: the median of the rounds, and the processor time.
-func (s *bus) ask(ctx context.Context, b *baseline) error {
-	command := make([]byte, 300)
-	var took []float64
+// ask commands every peel, and takes the processor time too.
+func (s *bus) ask(ctx context.Context, b *baseline) (err error) {
 	used, peels := cpuTime(), s.r.timeOfPeels()
-	for range s.r.o.Rounds {
-		began := time.Now()
-		for i := range s.r.o.Peels {
-			if err := s.nc.Publish(bareCmd+string(peelID(i)), command); err != nil {
-				return err
-			}
-		}
-		if err := s.wait(ctx, s.r.o.Peels); err != nil {
-			return err
-		}
-		took = append(took, time.Since(began).Seconds())
+	if b.ask, err = s.command(ctx, bareCmd); err != nil {
+		return err
 	}
-	b.ask, b.askPeelCPU = median(took), perPeel(s.r.timeOfPeels()-peels, s.r.o)
+	b.askPeelCPU = perPeel(s.r.timeOfPeels()-peels, s.r.o)
 	if s.srv != nil { // else its processor time is not known
 		b.askCPU = perPeel(cpuTime()-used, s.r.o)
 	}
 	return nil
 }
 
+// command says something to every peel and waits until each has answered and all that was stored of it is acknowledged:
+// the median of the rounds.
+func (s *bus) command(ctx context.Context, subject string) (float64, error) {
+	command := make([]byte, 300)
+	var took []float64
+	for range s.r.o.Rounds {
+		began := time.Now()
+		for i := range s.r.o.Peels {
+			if err := s.nc.Publish(subject+string(peelID(i)), command); err != nil {
+				return 0, err
+			}
+		}
+		if err := s.wait(ctx, s.r.o.Peels); err != nil {
+			return 0, err
+		}
+		if err := s.stored(ctx); err != nil {
+			return 0, err
+		}
+		took = append(took, time.Since(began).Seconds())
+	}
+	return median(took), nil
+}
+
 // give stores a document for each step-th peel, as fast as the bus takes them, and waits until all have heard theirs.
-func (s *bus) give(ctx context.Context, step int) (float64, error) {
-	document := make([]byte, 700)
+func (s *bus) give(ctx context.Context, step int, document []byte) (float64, error) {
 	var took []float64
 	for range s.r.o.Rounds {
 		began, n := time.Now(), 0
@@ -231,10 +263,8 @@ func (s *bus) put(ctx context.Context) (float64, error) {
 			return 0, err
 		}
 	}
-	select {
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	case <-s.js.PublishAsyncComplete():
+	if err := s.stored(ctx); err != nil {
+		return 0, err
 	}
 	return float64(s.r.o.Peels) / time.Since(began).Seconds(), nil
 }

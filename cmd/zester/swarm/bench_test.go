@@ -27,7 +27,11 @@ func BenchmarkSwarm(b *testing.B) {
 			b.Fatalf("cannot measure a fleet of %q peels: %v", size, err)
 		}
 		b.Run("peels="+size, func(b *testing.B) {
-			o := Options{Peels: peels, TLS: true, Idle: 10 * time.Second, Worker: workers(b), Programs: *built}
+			idle := 10 * time.Second
+			if peels >= 10000 {
+				idle = 2 * time.Minute // how often connections are pinged: all of them then, if they came together
+			}
+			o := Options{Peels: peels, TLS: true, Idle: idle, Worker: workers(b), Programs: *built}
 			var report *Report
 			for b.Loop() {
 				if report, err = Run(b.Context(), o); err != nil {

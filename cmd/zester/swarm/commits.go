@@ -72,6 +72,7 @@ func (f *fleet) commits(ctx context.Context, b baseline) error {
 		return err
 	}
 	f.r.figure("commit that changes every peel: applied", "s", all.seconds, b.all)
+	f.r.figure("the bare bus, each report stored and acknowledged", "s", b.reported, b.all)
 	for _, racks := range []int{50, 1000} {
 		if racks > f.r.o.Peels {
 			continue

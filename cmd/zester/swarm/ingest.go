@@ -30,7 +30,7 @@ func (f *fleet) ingest(ctx context.Context, b baseline) error {
 		return err
 	}
 	defer nc.Close()
-	n := min(max(10*f.r.o.Peels, fewReports), manyReports)
+	n := reportsOf(f.r.o.Peels)
 	messages, err := reports(n)
 	if err != nil {
 		return err
@@ -45,9 +45,13 @@ func (f *fleet) ingest(ctx context.Context, b baseline) error {
 		return err
 	}
 	f.r.figure("results that wait: in records", "1/s", float64(n)/time.Since(began).Seconds(), b.puts)
+	f.r.figure("the bare bus, each taken from the stream and stored twice", "1/s", b.taken, b.puts)
 	f.r.figure("processor time of "+f.r.side()+" for one", "ms", (cpuTime()-cpu).Seconds()*1000/float64(n), 0)
 	return nil
 }
+
+// reportsOf is how many reports are sent for a fleet of so many peels.
+func reportsOf(peels int) int { return min(max(10*peels, fewReports), manyReports) }
 
 // speak connects as a peel.
 func (f *fleet) speak(id target.PeelID) (*nats.Conn, error) {

@@ -3,6 +3,7 @@ package swarm
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -32,9 +33,11 @@ func (f *fleet) measure(ctx context.Context, b baseline) error {
 		return err
 	}
 	if f.r.o.Idle > 0 {
-		if err := f.idle(ctx); err != nil {
+		idle, err := f.r.idle(ctx)
+		if err != nil {
 			return err
 		}
+		f.r.figure("processor of idle "+f.r.side(), "%", idle, b.idle)
 	}
 	if f.r.o.External == nil {
 		back, err := f.restart(ctx)
@@ -129,6 +132,7 @@ func (f *fleet) pings(ctx context.Context, b baseline) error {
 	f.r.figure("test.ping of all: 99 % have returned", "s", median(most), 0)
 	f.r.figure("test.ping of all: last return", "s", median(last), b.ask)
 	f.r.figure("test.ping of all: ended, every return stored", "s", median(ended), b.ask)
+	f.r.figure("the bare bus, each return stored and acknowledged", "s", b.kept, b.ask)
 	f.r.figure("processor time of client, "+f.r.side()+" for a target", "ms", perPeel(used, f.r.o), b.askCPU)
 	f.r.figure("processor time of client, "+f.r.side()+" to read its row", "ms", perPeel(reading, f.r.o), 0)
 	f.r.figure("processor time of a simulated peel for it", "ms", perPeel(f.r.timeOfPeels()-peels, f.r.o), b.askPeelCPU)
@@ -153,14 +157,20 @@ func (f *fleet) outputs(ctx context.Context) error {
 	return nil
 }
 
-// results lets a scheduled run be due on all peels in the same second, and counts how fast the records come.
+// results lets a scheduled run be due on all peels in the same second, and counts how fast the records come. Where the
+// second has come before all peels know of it, a later one is tried, as another entry: the guard stops what changes many.
 func (f *fleet) results(ctx context.Context, b baseline) error {
-	at := time.Now().Add(3*time.Second + time.Duration(f.r.o.Peels)*time.Millisecond).Truncate(time.Second)
-	probe := fmt.Sprintf("  probe: {at: %s, module: test.ping, return_job: true}\n", at.UTC().Format(time.RFC3339))
-	if err := f.settle(ctx, "A run on every peel at once", content{probe: probe}); err != nil {
-		return err
+	var at time.Time
+	var probes strings.Builder
+	var before int64
+	for ahead := 3*time.Second + time.Duration(f.r.o.Peels)*time.Millisecond; !time.Now().Before(at); ahead *= 2 {
+		at = time.Now().Add(ahead).Truncate(time.Second)
+		fmt.Fprintf(&probes, "  probe-%.0f: {at: %s, module: test.ping, return_job: true}\n", ahead.Seconds(), at.UTC().Format(time.RFC3339))
+		if err := f.settle(ctx, "A run on every peel at once", content{probe: probes.String()}); err != nil {
+			return err
+		}
+		before = f.messages(ctx, "KV_"+natsd.BucketJobReturns)
 	}
-	before := f.messages(ctx, "KV_"+natsd.BucketJobReturns)
 	if err := f.until(ctx, "results", before+int64(f.r.o.Peels), func() int64 { return f.messages(ctx, "KV_"+natsd.BucketJobReturns) }); err != nil {
 		return err
 	}
@@ -168,22 +178,21 @@ func (f *fleet) results(ctx context.Context, b baseline) error {
 	return nil
 }
 
-// idle takes the processor time of a master and bus of which nobody wants anything.
-func (f *fleet) idle(ctx context.Context) error {
+// idle is how much of a core this process takes while nobody wants anything, in percent. What was done before has left
+// garbage; that is not part of it.
+func (r *run) idle(ctx context.Context) (float64, error) {
+	runtime.GC()
 	before := cpuTime()
-	if err := f.pause(ctx); err != nil {
-		return err
-	}
-	f.r.figure("processor of idle "+f.r.side(), "%", 100*(cpuTime()-before).Seconds()/f.r.o.Idle.Seconds(), 0)
-	return nil
+	err := r.pause(ctx)
+	return 100 * (cpuTime() - before).Seconds() / r.o.Idle.Seconds(), err
 }
 
 // pause waits for as long as what is idle is watched.
-func (f *fleet) pause(ctx context.Context) error {
+func (r *run) pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(f.r.o.Idle):
+	case <-time.After(r.o.Idle):
 		return nil
 	}
 }

@@ -37,24 +37,14 @@ func (f *fleet) soak(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.offMinute(ctx); err != nil {
-		return err
-	}
-	if err := f.settle(ctx, "No more runs\n\nZester-Allow: delete>30%", content{}); err != nil {
-		return err
-	}
-	minutes := int64(time.Now().Truncate(time.Minute).Sub(began.Truncate(time.Minute)) / time.Minute)
-	due := minutes * int64(f.r.o.Peels)
-	kept := func() int64 { return f.messages(ctx, "KV_"+natsd.BucketJobReturns) - before - w.stored }
-	late, cancel := context.WithTimeout(ctx, soakLast)
-	defer cancel()
-	if err := f.until(late, "runs of the schedule", due, kept); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	due, kept, err := f.runs(ctx, began, func() int64 { return f.messages(ctx, "KV_"+natsd.BucketJobReturns) - before - w.stored })
+	if err != nil {
 		return err
 	}
 	f.r.figure("dispatched to peels", "", float64(w.asked), 0)
 	f.r.figure("returns lost", "", float64(w.asked-w.stored), 0)
 	f.r.figure("scheduled runs due", "", float64(due), 0)
-	f.r.figure("scheduled runs lost, or kept twice if negative", "", float64(due-kept()), 0)
+	f.r.figure("scheduled runs lost, or kept twice if negative", "", float64(due-kept), 0)
 	f.r.figure("commits that every peel has applied", "", float64(w.commits), 0)
 	f.r.figure("restarts of master and bus", "", float64(w.restarts), 0)
 	return f.growth(ctx, w.quarter)
@@ -107,13 +97,32 @@ func (f *fleet) toil(ctx context.Context) (w work, err error) {
 	return w, err
 }
 
-// offMinute waits until no full minute is near, at which the entry would be due while it comes or goes.
+// runs waits until all runs that were due since a moment are kept, and returns how many were due and are kept. While it
+// waits more may come due.
+func (f *fleet) runs(ctx context.Context, began time.Time, count func() int64) (due, kept int64, err error) {
+	late, cancel := context.WithTimeout(ctx, soakLast)
+	defer cancel()
+	for {
+		minute := time.Now().Truncate(time.Minute)
+		due = int64(minute.Sub(began.Truncate(time.Minute))/time.Minute) * int64(f.r.o.Peels)
+		err = f.until(late, "runs of the schedule", due, count)
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return 0, 0, err
+		}
+		kept = count()
+		if err != nil || time.Now().Truncate(time.Minute).Equal(minute) {
+			return due, kept, nil
+		}
+	}
+}
+
+// offMinute waits until no full minute is near, at which the entry would be due while it comes.
 func (f *fleet) offMinute(ctx context.Context) error {
 	now := time.Now()
-	if second := now.Sub(now.Truncate(time.Minute)); second > 10*time.Second && second < 40*time.Second {
-		return nil
+	if next := now.Truncate(time.Minute).Add(time.Minute); next.Sub(now) < 20*time.Second {
+		return pauseUntil(ctx, next)
 	}
-	return pauseUntil(ctx, now.Add(20*time.Second).Truncate(time.Minute).Add(11*time.Second))
+	return nil
 }
 
 func pauseUntil(ctx context.Context, t time.Time) error {

@@ -3,7 +3,8 @@
 //
 // Every figure stands beside the same traffic on the bare bus, in the same run and on the same machine: connections that
 // know nothing of jobs and settings, a sender that counts answers, nothing recorded. What lies between the two is the
-// price of records, fences, acknowledgements and digests.
+// price of records, fences, acknowledgements and digests. How much of that is the bus's own say two rows in which the bare
+// bus stores what was answered, as the streams and buckets of the fleet do, and acknowledges it.
 //
 // The master, its bus and whoever asks it are this process, the peels are others, so that the processor time of the two
 // sides can be told apart. The state of the peels lies in memory where the system has a file system for that.

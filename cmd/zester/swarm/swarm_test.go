@@ -77,7 +77,7 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"bare connections with credentials and TLS, beside none", "processor time of the bus for one, beside none", "every peel connected and current", "test.ping of all: ended, every return stored", "processor time of a simulated peel for it", "results of scheduled runs in records", "results that wait: in records", "restart of the server: every peel back",
+		"bare connections with credentials and TLS, beside none", "processor time of the bus for one, beside none", "every peel connected and current", "test.ping of all: ended, every return stored", "processor time of a simulated peel for it", "the bare bus, each return stored and acknowledged", "the bare bus, each report stored and acknowledged", "results of scheduled runs in records", "results that wait: in records", "the bare bus, each taken from the stream and stored twice", "restart of the server: every peel back",
 	} {
 		if f := figure(report, want); f.Value == 0 || f.Bare == 0 {
 			t.Errorf("%s: nothing of the bare bus stands beside it", want)
@@ -162,7 +162,7 @@ func TestARefusalOfTheBusFailsTheRun(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		nc, err := nats.Connect(info.URL, nats.UserCredentialBytes([]byte(info.Creds)), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		nc, err := nats.Connect(info.URL, nats.UserCredentialBytes([]byte(info.Creds)), nats.Timeout(patience), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 		if err != nil {
 			t.Error(err)
 			return

@@ -27,12 +27,19 @@ import (
 // jitter spreads the connections that come back after an outage, as that of peels does.
 const jitter = 2 * time.Second
 
+// beatEvery is how often a peel shows that it lives.
+const beatEvery = 30 * time.Second
+
 // dialsAtOnce is how many bare connections of a process are being made.
 const dialsAtOnce = 16
 
-// Subjects of the bare bus. No stream keeps them.
+// Subjects of the bare bus. No stream keeps them. What is answered to bareKeep goes where peels return what they did for a
+// job of that ID, and what is answered to a document that begins with bareKept where they report on their settings.
 const (
 	bareCmd     = "zester.bare.cmd."
+	bareKeep    = "zester.bare.keep."
+	bareBeat    = "zester.bare.beat."
+	bareJID     = wire.JID("000000000000000000000000000")
 	bareReturn  = "zester.bare.return."
 	bareApplied = "zester.bare.applied."
 	bareHello   = "zester.bare.hello."
@@ -184,11 +191,25 @@ func (o orders) connections(ctx context.Context, keys *auth.Keys) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	<-ctx.Done()
+	o.beat(ctx, conns)
 	for _, nc := range conns {
 		nc.Close()
 	}
 	return refused.err()
+}
+
+// beat lets each connection be heard as often as a peel is, until ctx ends.
+func (o orders) beat(ctx context.Context, conns []*nats.Conn) {
+	next := time.NewTicker(beatEvery / time.Duration(len(conns)))
+	defer next.Stop()
+	for i := 0; ; i = (i + 1) % len(conns) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+			_ = conns[i].Publish(bareBeat+string(peelID(o.From+i)), nil)
+		}
+	}
 }
 
 func (o orders) dial(ctx context.Context, keys *auth.Keys, name string, failed nats.ErrHandler) (*nats.Conn, error) {
@@ -221,14 +242,28 @@ func (o orders) dial(ctx context.Context, keys *auth.Keys, name string, failed n
 	if err != nil {
 		return nil, err
 	}
-	for subject, reply := range map[string]string{bareCmd + name: bareReturn + name, wire.Settings(name): bareApplied + name} {
-		if _, err := nc.Subscribe(subject, func(*nats.Msg) { _ = nc.Publish(reply, answer) }); err != nil {
+	inbox := nc.NewInbox()
+	for subject, f := range map[string]nats.MsgHandler{
+		bareCmd + name:  func(*nats.Msg) { _ = nc.Publish(bareReturn+name, answer) },
+		bareKeep + name: func(*nats.Msg) { _ = nc.PublishRequest(wire.ReturnOf(bareJID, name), inbox, answer) },
+		wire.Settings(name): func(m *nats.Msg) {
+			if bytes.HasPrefix(m.Data, bareKept) {
+				_ = nc.PublishRequest(wire.SettingsApplied(name), inbox, answer)
+			} else {
+				_ = nc.Publish(bareApplied+name, answer)
+			}
+		},
+		inbox: func(*nats.Msg) {},
+	} {
+		if _, err := nc.Subscribe(subject, f); err != nil {
 			return nil, err
 		}
 	}
 	hello(nc)
 	return nc, nc.Flush()
 }
+
+var bareKept = []byte("kept")
 
 // answer is about as long as the return of test.ping.
 var answer = bytes.Repeat([]byte("x"), 160)
