@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"path"
@@ -19,7 +20,12 @@ var builds struct {
 	err  error
 }
 
+// TestMain runs more tests at once than there are processors, unless -parallel says otherwise: they wait for processes
+// more than they compute.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	if builds.dir != "" {
 		_ = os.RemoveAll(builds.dir)

@@ -129,6 +129,9 @@ func (a *app) showEntry(e *audit.Entry) error {
 		return encode(a.out, e, "", "")
 	case formYAML:
 		return encodeYAML(a.out, []*audit.Entry{e})
+	case formName:
+		_, err := fmt.Fprintln(a.out, e.Seq)
+		return err
 	}
 	_, err := fmt.Fprintln(a.out, plain(strings.Join(auditRow(e), "  ")))
 	return err
@@ -136,10 +139,12 @@ func (a *app) showEntry(e *audit.Entry) error {
 
 func (a *app) showAudit(entries []audit.Entry) error {
 	t := table{header: []string{"TIME", "USER", "FROM", "ACTION", "ABOUT", "PEELS", "RESULT", "WHY"}}
+	names := make([]string, len(entries))
 	for i := range entries {
 		t.add(auditRow(&entries[i])...)
+		names[i] = strconv.FormatUint(entries[i].Seq, 10)
 	}
-	return a.show(entries, t)
+	return a.print(entries, names, func() error { return a.printTable(t) })
 }
 
 func auditRow(e *audit.Entry) []string {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -34,16 +36,24 @@ the peels of --peels to the bus: it may say and hear what they may. For other pe
 			for _, p := range peels {
 				c.peels = append(c.peels, target.PeelID(p))
 			}
+			if file == "" {
+				creds, err := a.issue(c)
+				if err == nil {
+					_, err = a.out.Write(creds)
+				}
+				return err
+			}
+			out, err := beginCredential(file)
+			if err != nil {
+				return err
+			}
+			defer out.Cleanup()
 			creds, err := a.issue(c)
 			if err != nil {
 				return err
 			}
-			if file == "" {
-				_, err := a.out.Write(creds)
+			if err := endCredential(out, creds); err != nil {
 				return err
-			}
-			if err := renameio.WriteFile(file, creds, 0o600); err != nil {
-				return fmt.Errorf("cannot write the credential: %w", err)
 			}
 			fmt.Fprintf(a.errOut, "credential of %s %s is in %s\n", args[0], args[1], file)
 			return nil
@@ -53,7 +63,36 @@ the peels of --peels to the bus: it may say and hear what they may. For other pe
 	issue.Flags().StringSliceVar(&peels, "peels", nil, "the `PEELS` of a site")
 	issue.Flags().StringVar(&file, "out", "", "write to `FILE`")
 	issue.Flags().BoolVar(&c.again, "again", false, "make one although the name has one")
-	return group("auth", "Make and end credentials", issue, a.exportCommand(), a.rotateCommand(), a.retireCommand(), a.userCommand())
+	return group("auth", "Make and end credentials", issue, a.revokeSiteCommand(), a.exportCommand(), a.rotateCommand(), a.retireCommand(), a.userCommand())
+}
+
+func (a *app) revokeSiteCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke site <name>",
+		Short: "End the credentials of a site, and the connections of its server",
+		Long: `revoke ends the credentials of a site that were made so far, and cuts the connections of its server: the peels behind it are
+away until it shows another one, of zester auth issue site --again. Their own credentials stay what they are. A master
+that has the keys does it, in whose data directory zester auth issue site has made the credential.
+
+People are revoked by zester auth user revoke, peels by zester enroll revoke, and masters by zester auth rotate keys and
+zester auth retire keys.`,
+		Args: words("word site", "name of the site"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] != string(auth.RoleSite) {
+				return usageError("cannot revoke a %s here, but a site", args[0])
+			}
+			return a.withClient(func(client *api.Client) error {
+				s, err := client.SiteRevoke(cmd.Context(), args[1])
+				if err != nil {
+					return hinted(err, api.CodeNotFound, "a master knows those that zester auth issue site has made in its data directory")
+				}
+				return a.print(s, []string{s.Name}, func() error {
+					fmt.Fprintf(a.errOut, "site %s is revoked\n", s.Name)
+					return nil
+				})
+			})
+		},
+	}
 }
 
 func (a *app) exportCommand() *cobra.Command {
@@ -138,7 +177,12 @@ func (a *app) issue(c credential) ([]byte, error) {
 	if c.ttl > 0 {
 		entry.Expires = entry.Issued.Add(c.ttl)
 	}
-	name, err := auth.Register(dir, auth.Issue{Role: c.role, ID: c.id, Keys: []auth.UserKey{entry}}, c.again)
+	// What cannot be signed takes no name.
+	token, err := c.sign(keys, entry.Public)
+	if err != nil {
+		return nil, err
+	}
+	_, err = auth.Register(dir, auth.Issue{Role: c.role, ID: c.id, Keys: []auth.UserKey{entry}}, c.again)
 	switch {
 	case errors.Is(err, auth.ErrIssued):
 		return nil, &failure{code: exitFailed, err: err, hint: "--again makes another one; both are valid until they end"}
@@ -147,16 +191,42 @@ func (a *app) issue(c credential) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	}
-	var token string
-	if c.role == auth.RoleSite {
-		token, err = keys.IssueSite(name, entry.Public, c.peels, c.ttl)
-	} else {
-		token, err = keys.Issue(c.role, name, entry.Public, c.ttl)
+	return key.Creds(token)
+}
+
+// sign returns the JWT for a public key.
+func (c credential) sign(keys *auth.Keys, public string) (string, error) {
+	switch c.role {
+	case auth.RoleSite:
+		return keys.IssueSite(c.id, public, c.peels, c.ttl)
+	case auth.RolePeel:
+		return keys.Issue(c.role, target.PeelID(c.id).Wire(), public, c.ttl)
+	}
+	return keys.Issue(c.role, c.id, public, c.ttl)
+}
+
+// beginCredential makes the file that is to hold a credential, so that one that cannot be written takes no name. It appears
+// under its path with endCredential, and then with mode 0600, whatever was there.
+func beginCredential(path string) (*renameio.PendingFile, error) {
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, usageError("cannot write the credential to %s: it is no plain file; without --out it is printed", path)
+	}
+	f, err := renameio.TempFile(filepath.Dir(path), path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write the credential: %w", err)
+	}
+	return f, nil
+}
+
+func endCredential(f *renameio.PendingFile, creds []byte) error {
+	_, err := f.Write(creds)
+	if err == nil {
+		err = f.CloseAtomicallyReplace()
 	}
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("cannot write the credential: %w", err)
 	}
-	return key.Creds(token)
+	return nil
 }
 
 func (c credential) check() error {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -40,12 +39,17 @@ makes no tokens and users, and does not steer what Git brings to the fleet.
 				file = args[0] + ".creds"
 			}
 			return a.withClient(func(client *api.Client) error {
-				creds, u, err := client.UserAdd(cmd.Context(), q)
+				out, err := beginCredential(file)
 				if err != nil {
 					return err
 				}
-				if err := renameio.WriteFile(file, creds, 0o600); err != nil {
-					return fmt.Errorf("cannot write the credential: %w", err)
+				defer out.Cleanup()
+				creds, u, err := client.UserAdd(cmd.Context(), q)
+				if err != nil {
+					return hinted(err, api.CodeConflict, "--again makes another credential for one who was not revoked; else choose another name")
+				}
+				if err := endCredential(out, creds); err != nil {
+					return err
 				}
 				return a.print(u, []string{u.Name}, func() error {
 					fmt.Fprintf(a.errOut, "credential of %s %s is in %s\n", u.Role, u.Name, file)

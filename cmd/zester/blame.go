@@ -31,7 +31,7 @@ func (a *app) blameCommand() *cobra.Command {
 			return a.withClient(func(client *api.Client) error {
 				b, err := client.Blame(cmd.Context(), id, args[1])
 				if err != nil {
-					return err
+					return hinted(err, api.CodeNotFound, "zester schedule list "+args[0]+" shows its entries")
 				}
 				return a.showBlame(b)
 			})

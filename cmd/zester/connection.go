@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -72,6 +73,9 @@ func (a *app) bus() (api.ClientOptions, error) {
 		return api.ClientOptions{}, err
 	}
 	if c.url != "" {
+		if strings.HasPrefix(c.url, "http") {
+			return api.ClientOptions{}, usageError("cannot ask %s: the bus is at nats://HOST:PORT or tls://HOST:PORT, and http is for programs with a token", c.url)
+		}
 		if c.creds == "" {
 			return api.ClientOptions{}, usageError("cannot ask %s without --creds: the file with your credential", c.url)
 		}
@@ -135,6 +139,16 @@ func (a *app) awaitClient(ctx context.Context, line *progress) (*api.Client, err
 const lookAgain = 100 * time.Millisecond
 
 const hintCredential = "zester auth issue makes credentials, on the host that holds the keys"
+
+// hinted says what to do about an error of that code.
+func hinted(err error, code api.Code, hint string) error {
+	if api.CodeOf(err) != code {
+		return err
+	}
+	f := failureOf(err)
+	f.hint = hint
+	return f
+}
 
 // failureOf chooses the exit code of an error, and says what to do about it where that can be known.
 func failureOf(err error) *failure {

@@ -54,7 +54,7 @@ func TestAnInterruptedDemoLeavesNothing(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
 	p := start(t, []string{"TMPDIR=" + temp}, "demo")
-	p.await(`^== wait for a scheduled run`)
+	p.await(`^== bring the first revision`)
 	p.interrupt()
 	if code := p.code(); code != exitInterrupted {
 		t.Errorf("ended with %d", code)

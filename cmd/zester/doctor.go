@@ -166,6 +166,9 @@ func (d *doctor) ownKeys(dataDir string) {
 			return err
 		}
 		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a file that has got its name meanwhile
+		}
 		if err == nil && info.Mode().Perm()&0o077 != 0 && !strings.HasSuffix(path, ".pem") {
 			open = append(open, path)
 		}

@@ -3,11 +3,14 @@ package main
 import (
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
@@ -46,6 +49,43 @@ func TestTheDoctorJudges(t *testing.T) {
 		}
 		if len(d.Findings) != 1 || d.Findings[0].State != c.want {
 			t.Errorf("%s: %+v", what, d.Findings)
+		}
+	}
+}
+
+// Whoever makes a credential writes a file beside its name first.
+func TestTheDoctorLooksAtKeysWhileFilesComeAndGo(t *testing.T) {
+	dir := t.TempDir()
+	keys, err := auth.Open(auth.Dir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writer errgroup.Group
+	done := make(chan struct{})
+	defer func() {
+		close(done)
+		if err := writer.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	writer.Go(func() error {
+		for {
+			select {
+			case <-done:
+				return nil
+			default:
+			}
+			name := filepath.Join(keys.Dir(), ".new")
+			if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Remove(name)); err != nil {
+				return err
+			}
+		}
+	})
+	for range 500 {
+		d := doctor{}
+		d.ownKeys(dir)
+		if len(d.Findings) != 1 || d.Findings[0].State != sound {
+			t.Fatalf("%+v", d.Findings)
 		}
 	}
 }

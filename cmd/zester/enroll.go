@@ -145,6 +145,9 @@ master's rest. It carries the hash of the authority by which the host knows the 
 for as many hosts as --uses says.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if q.Peel == "" {
+				return usageError("say which hosts it lets in: --peel 'web-*'")
+			}
 			if q.Name == "" {
 				q.Name = strings.ToLower(rand.Text()[:8])
 			}

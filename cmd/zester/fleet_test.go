@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -35,6 +36,9 @@ type fleet struct {
 	rest       master.REST  // of the master
 	log        *slog.Logger // of both
 }
+
+// patience is how long tests wait for what is to come.
+const patience = time.Minute
 
 var ada = gitrepo.Author{Name: "Ada", Email: "ada@example.com"}
 
@@ -148,29 +152,34 @@ func (f *fleet) startPeel(ctx context.Context, g *errgroup.Group, id target.Peel
 // settle waits until so many peels run what Git says.
 func (f *fleet) settle(ctx context.Context, peels string) error {
 	var out, errOut bytes.Buffer
-	if code := run(ctx, []string{"--data-dir", f.dir, "sync", "wait", "--peels", peels, "--timeout", "20s"}, &out, &errOut); code != exitOK {
+	if code := run(ctx, []string{"--data-dir", f.dir, "sync", "wait", "--peels", peels, "--timeout", patience.String()}, &out, &errOut); code != exitOK {
 		return fmt.Errorf("sync wait ended with %d: %s%s", code, &out, &errOut)
 	}
 	return nil
 }
 
-// awaitRuns waits until the runs with which the schedules of both web peels begin are recorded.
+// awaitRuns waits until the runs with which the schedules of both web peels begin are over and recorded.
 func (f *fleet) awaitRuns(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	return errors.Join(
+		f.until(ctx, "(?s)^\\S+\n\\S+\n$", "job", "list", "--schedule", "hello", "-o", "name"),
+		f.until(ctx, `(?s)"runs": 1\b.*"runs": 1\b`, "schedule", "list", "web-*", "-o", "json"))
+}
+
+// until runs a command until it succeeds and prints what matches.
+func (f *fleet) until(ctx context.Context, pattern string, args ...string) error {
+	want := regexp.MustCompile(pattern)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		var out, errOut bytes.Buffer
-		code := run(ctx, []string{"--data-dir", f.dir, "job", "list", "--schedule", "hello", "-o", "name"}, &out, &errOut)
-		if code != exitOK {
-			return fmt.Errorf("job list ended with %d: %s", code, &errOut)
-		}
-		if bytes.Count(out.Bytes(), []byte("\n")) == 2 {
+		code := run(ctx, append([]string{"--data-dir", f.dir}, args...), &out, &errOut)
+		if code == exitOK && want.Match(out.Bytes()) {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no runs were recorded: %w", ctx.Err())
-		case <-time.After(10 * time.Millisecond):
+			return fmt.Errorf("nothing matches %s, zester %v ended with %d: %s%s", pattern, args, code, &out, &errOut)
+		case <-time.After(lookAgain):
 		}
 	}
 }

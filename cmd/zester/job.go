@@ -102,11 +102,7 @@ func (a *app) onJob(use, short, long string, do func(context.Context, *api.Clien
 				return usageError("%w", err)
 			}
 			return a.withClient(func(client *api.Client) error {
-				err := do(cmd.Context(), client, jid)
-				if api.CodeOf(err) == api.CodeNotFound {
-					return &failure{code: exitFailed, err: err, hint: "zester job list shows the jobs of the last 7 days"}
-				}
-				return err
+				return hinted(do(cmd.Context(), client, jid), api.CodeNotFound, "zester job list shows the jobs of the last 7 days")
 			})
 		},
 	}

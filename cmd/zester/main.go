@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -104,12 +105,16 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
-	a := &app{out: out, errOut: errOut, output: formTable}
+	stdout := &sink{Writer: out}
+	a := &app{out: stdout, errOut: errOut, output: formTable}
 	root := a.root()
 	root.SetArgs(args)
-	root.SetOut(out)
+	root.SetOut(stdout)
 	root.SetErr(errOut)
 	cmd, err := root.ExecuteContextC(ctx)
+	if f, _ := errors.AsType[*failure](err); stdout.err != nil && (err == nil || f != nil && f.err == nil) {
+		err = fmt.Errorf("cannot print all of it: %w", stdout.err)
+	}
 	return a.exit(cmd, err)
 }
 
@@ -125,13 +130,27 @@ func (a *app) exit(cmd *cobra.Command, err error) int {
 	if f.err != nil {
 		fmt.Fprintln(a.errOut, "zester:", plain(f.err.Error()))
 	}
-	if f.hint == "" && f.code == exitUsage {
+	switch {
+	case f.hint != "":
+	case f.code == exitUsage:
 		f.hint = cmd.CommandPath() + " --help shows how it is used"
+	case api.CodeOf(err) == api.CodeNotFound:
+		f.hint = lister(cmd) + " shows all"
 	}
 	if f.hint != "" {
 		fmt.Fprintln(a.errOut, "hint:", f.hint)
 	}
 	return f.code
+}
+
+// lister is the command that lists what cmd did not find one of.
+func lister(cmd *cobra.Command) string {
+	for _, c := range cmd.Parent().Commands() {
+		if c.Name() == "list" {
+			return c.CommandPath()
+		}
+	}
+	return "zester peel list"
 }
 
 func (a *app) root() *cobra.Command {
@@ -144,7 +163,9 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		RunE:          a.dispatch,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{code: exitUsage, err: flagError(err)} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &failure{code: exitUsage, err: flagError(cmd, err)}
+	})
 	flags := root.PersistentFlags()
 	flags.VarP(&a.output, "output", "o", "print as `FORM`: table, wide, json, jsonl, yaml or name")
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "print tables without their first line")
@@ -169,11 +190,32 @@ func (a *app) root() *cobra.Command {
 		a.swarmCommand(),
 		a.versionCommand(),
 	)
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Args = helpArgs
+		}
+	}
 	return root
 }
 
-// flagError says what a flag takes, where the parser speaks of its own functions.
-func flagError(err error) error {
+// helpArgs refuses the help of what is no command.
+func helpArgs(help *cobra.Command, args []string) error {
+	found, rest, err := help.Root().Find(args)
+	if err == nil && len(rest) > 0 && found.HasSubCommands() {
+		return needsCommand(found, rest)
+	}
+	return err
+}
+
+// flagError says what a flag takes, where the parser speaks of its own functions, and which one may be meant.
+func flagError(cmd *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() == "" {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		near := strictyaml.Suggest(unknown.GetSpecifiedName(), names)
+		return fmt.Errorf("%w%s", err, strings.Replace(near, `"`, `"--`, 1))
+	}
 	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return err

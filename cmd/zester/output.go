@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -40,6 +41,21 @@ func (f *form) Set(s string) error {
 	return errors.New("there is table, wide, json, jsonl, yaml and name")
 }
 
+// A sink keeps the first error of what it writes to, so that what was cut short is not taken for all of it. That a reader
+// has gone is none: it has what it wanted.
+type sink struct {
+	io.Writer
+	err error
+}
+
+func (c *sink) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	if c.err == nil && !errors.Is(err, syscall.EPIPE) {
+		c.err = err
+	}
+	return n, err
+}
+
 // print prints an answer in the form that was asked for: as people calls for, v as data, or the names alone.
 func (a *app) print(v any, names []string, people func() error) error {
 	switch a.output {
@@ -64,15 +80,17 @@ func (a *app) show(v any, t table) error {
 	for i, row := range t.rows {
 		names[i] = row[0]
 	}
-	return a.print(v, names, func() error {
-		if a.noHeaders {
-			t.header = nil
-		}
-		if a.output == formWide {
-			return t.print(a.out, 0)
-		}
-		return t.print(a.out, width(a.out))
-	})
+	return a.print(v, names, func() error { return a.printTable(t) })
+}
+
+func (a *app) printTable(t table) error {
+	if a.noHeaders {
+		t.header = nil
+	}
+	if a.output == formWide {
+		return t.print(a.out, 0)
+	}
+	return t.print(a.out, width(a.out))
 }
 
 func encodeJSON(w io.Writer, v any) error { return encode(w, v, "", "  ") }
@@ -134,7 +152,10 @@ func encodeYAML(w io.Writer, v any) error {
 	blockStyle(&doc)
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
-	return errors.Join(enc.Encode(&doc), enc.Close())
+	if err := enc.Encode(&doc); err != nil {
+		return err
+	}
+	return enc.Close()
 }
 
 // blockStyle undoes the flow style and the quotes that come from reading JSON; the encoder puts back what is needed,

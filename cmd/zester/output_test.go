@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode"
 	"unicode/utf8"
@@ -104,4 +105,26 @@ func FuzzData(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A full disk is what says no here.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestWhatCannotBePrintedIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	for _, args := range []string{
+		"help", "version", "schedule next --cron @daily", "peel list", "peel list -o name", "peel facts", "sync status", "sync peels -o json",
+		"target eval web-* -o name", "web-01 test.ping", "web-01 test.ping -o name", "job list -o jsonl", "audit list --limit 1",
+	} {
+		var errOut bytes.Buffer
+		if code := run(t.Context(), append([]string{"--data-dir", f.dir}, strings.Fields(args)...), full{}, &errOut); code != exitFailed {
+			t.Errorf("zester %s ended with %d", args, code)
+		}
+		if said := errOut.String(); strings.Count(said, "no space left on device") != 1 {
+			t.Errorf("zester %s said:\n%s", args, said)
+		}
+	}
 }

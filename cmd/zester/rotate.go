@@ -18,7 +18,7 @@ listeners. The former stay valid until zester auth retire, so nobody is locked o
 themselves, in a day; whoever else has a credential of zester auth issue or zester auth user add needs another one
 (--again). Other masters with a copy of the keys need the new ones: copy the folder auth of the data directory. What was
 interrupted locks nobody out either, and is completed by doing it again.`,
-		Args: words("what"),
+		Args: words("word keys or ca"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.rotation(cmd, api.RotateRequest{What: api.Rotatable(args[0])}, (*api.Client).Rotate, "made anew; the former stay valid until zester auth retire "+args[0])
 		},
@@ -32,7 +32,7 @@ func (a *app) retireCommand() *cobra.Command {
 		Short: "End the former signing keys, or the former authority",
 		Long: `retire ends what zester auth rotate has left valid. Former keys whose credentials are in use are refused, with the names of
 who has them, unless it gets --force. Of the former authority nobody can say who knows no other: wait two days.`,
-		Args: words("what"),
+		Args: words("word keys or ca"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.What = api.Rotatable(args[0])
 			return a.rotation(cmd, q, (*api.Client).Retire, "the former are at their end")

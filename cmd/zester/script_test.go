@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -44,6 +45,7 @@ var commands = map[string]command{
 		}
 		ts.Setenv(args[0], match[1])
 	},
+	"until": until,
 	// env-from-stdout NAME: sets a variable to what the last command printed
 	"env-from-stdout": func(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
@@ -64,6 +66,20 @@ func exit(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("%s ended with %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// until runs a command until it succeeds and prints what matches: until '^3 of 3' zester sync wait.
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	want := regexp.MustCompile("(?m)" + args[0])
+	for giveUp := time.Now().Add(patience); ; <-time.After(lookAgain) {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil && want.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(giveUp) {
+			ts.Fatalf("nothing matches %s after %s, the last time %v:\n%s", args[0], patience, err, ts.ReadFile("stdout"))
+		}
 	}
 }
 
@@ -89,7 +105,8 @@ func TestFleetScripts(t *testing.T) {
 	})
 }
 
-// TestSyncScripts runs what commits, each script with a fleet of its own.
+// TestSyncScripts runs what commits or revokes, each script with a fleet of its own: while the bus takes in that a
+// credential has ended, what others of its account ask and answer may be lost.
 func TestSyncScripts(t *testing.T) {
 	t.Parallel()
 	type key struct{}

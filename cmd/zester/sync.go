@@ -170,6 +170,15 @@ func countLine(c status.Counts) string {
 	return strings.Join(parts, ", ")
 }
 
+// wants says how far the goal is.
+func (g goal) wants(c status.Counts) string {
+	line := countLine(c)
+	if c.Peels < g.peels {
+		line += fmt.Sprintf(", of %d that are to be there", g.peels)
+	}
+	return line
+}
+
 func (a *app) syncPeelsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "peels",
@@ -297,11 +306,11 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, line *progres
 				line.clear()
 				return cmp.Or(a.showReached(s), failure)
 			}
-			parts := append([]string{countLine(s.Counts)}, troubles(s)...)
+			parts := append([]string{g.wants(s.Counts)}, troubles(s)...)
 			if s.Rollout != nil {
 				parts = append(parts, rolloutLine(s.Rollout))
 			}
-			line.show("%s %s: %s", bar(s.Counts.Applied, s.Counts.Peels), s.LastGood.Commit.Short(), strings.Join(parts, "; "))
+			line.show("%s %s: %s", bar(s.Counts.Applied, max(s.Counts.Peels, g.peels)), s.LastGood.Commit.Short(), strings.Join(parts, "; "))
 			ask = (*api.Client).SyncStatus
 		case api.CodeOf(err) == api.CodeUnavailable:
 			line.show("%s", err)
@@ -332,7 +341,7 @@ func (g goal) late(s *status.Sync) error {
 	switch {
 	case s.LastGood.Commit == "":
 	case is(s.LastGood.Commit):
-		f.err = fmt.Errorf("%w: %s", f.err, countLine(s.Counts))
+		f.err = fmt.Errorf("%w: %s", f.err, g.wants(s.Counts))
 	case suspended >= 0:
 		f.err = fmt.Errorf("%w: %s", f.err, trouble(s.Conditions[suspended]))
 	case !is(s.LastAttempted) && !is(s.Observed):

@@ -13,6 +13,9 @@ import (
 
 // width is how many characters a line of the terminal w holds, 0 if w is none.
 func width(w io.Writer) int {
+	if c, ok := w.(*sink); ok {
+		w = c.Writer
+	}
 	if f, ok := w.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
 			return columns

@@ -39,7 +39,7 @@ everything. --limit-target and --limit-function narrow what dispatch may run.`,
 			return a.withClient(func(client *api.Client) error {
 				text, t, err := client.TokenCreate(cmd.Context(), q)
 				if err != nil {
-					return err
+					return hinted(err, api.CodeConflict, "zester token rotate gives one that was not revoked another text; else choose another name")
 				}
 				return a.printSecret(text, t)
 			})
