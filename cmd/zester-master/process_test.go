@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
 // patience is how long anything may take before the test gives up and shows what the processes wrote. A take-over takes
@@ -216,25 +218,10 @@ func (p *process) stop() {
 	}
 }
 
-// reserve has the kernel choose an address that nobody else is given while the test runs, also where a master has ended
-// that listened there. A socket that is bound and does not listen keeps it from being chosen again, and not from being
-// listened at by who allows that, as servers do.
+// reserve chooses an address at which a master can listen, also after another that did has ended.
 func reserve(t *testing.T) (address string) {
 	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Close(fd) })
-	err = errors.Join(
-		syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1),
-		syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
-	)
-	name, e := syscall.Getsockname(fd)
-	if err := errors.Join(err, e); err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
+	return fmt.Sprintf("127.0.0.1:%d", natstest.Reserve(t, 1)[0])
 }
 
 // A supervisor hears what processes tell systemd.

@@ -48,7 +48,7 @@ func ListenCluster(t testing.TB) *Cluster {
 	}
 	c := &Cluster{Keys: keys, t: t}
 	t.Cleanup(c.end)
-	ports := reserve(t, 2*members)
+	ports := Reserve(t, 2*members)
 	var routes []*url.URL
 	for _, port := range ports[:members] {
 		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", port)})
@@ -86,9 +86,9 @@ func (c *Cluster) options(name, dir string) *server.Options {
 	}
 }
 
-// reserve has the kernel choose ports that nobody else is given while t runs. A socket that is bound and does not
-// listen keeps a port from being chosen again, and not from being listened to by who allows that, as the server does.
-func reserve(t testing.TB, n int) []int {
+// Reserve has the kernel choose ports of loopback that nobody else is given while t runs. A socket that is bound and does
+// not listen keeps a port from being chosen again, and not from being listened to by who allows that, as servers do.
+func Reserve(t testing.TB, n int) []int {
 	t.Helper()
 	ports := make([]int, n)
 	for i := range ports {

@@ -3,8 +3,9 @@
 //
 // In a [Bubble] time is fake, so what waits takes no time: expiries, heartbeats, retention, reconnects. The server
 // then has no sockets. [Listen] is for what needs them, and [ListenCluster] for what a cluster does when it loses a
-// server. Connections made here close when the test ends, and inside the bubble. A refused publish or subscription fails the test, because to the code under test it would look like
-// silence; give an error handler of your own to try what is refused.
+// server. Connections made here close when the test ends, and inside the bubble. A refused publish or subscription fails
+// the test, because to the code under test it would look like silence; give an error handler of your own to try what is
+// refused.
 package natstest
 
 import (
@@ -159,7 +160,7 @@ func dropTimers() {
 // Listen runs a bus in real time, on loopback and a port that the kernel chose.
 func Listen(t testing.TB) *Bus {
 	t.Helper()
-	return start(t, t.TempDir(), natsd.Options{Port: reserve(t, 1)[0]})
+	return start(t, t.TempDir(), natsd.Options{Port: Reserve(t, 1)[0]})
 }
 
 func start(t testing.TB, dir string, opts natsd.Options) *Bus {
@@ -199,10 +200,26 @@ func (b *Bus) Start(t testing.TB) {
 	if err := srv.Start(); err != nil {
 		t.Fatal(err)
 	}
+	b.ask(t, srv)
 	b.srv = srv
 	if !b.opts.DontListen {
 		b.url = srv.URL()
 		b.opts.Port = portOf(t, b.url)
+	}
+}
+
+// ask is the first to ask a server something. Where two are that at once, one may never be answered: the server subscribes
+// to the answers of its API with the first request, and does not have the second wait for that. In a bubble that is for ever
+// where the client waits with a lock held, such as for the messages of a KV watch.
+func (b *Bus) ask(t testing.TB, srv *natsd.Server) {
+	t.Helper()
+	nc, err := nats.Connect("", append(dialOptions(t, b.Keys, auth.RoleMaster, "natstest", b.refused), srv.InProcess())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if _, err := nc.Request("$JS.API.INFO", nil, settleWait); err != nil {
+		t.Fatal(err)
 	}
 }
 
