@@ -78,7 +78,7 @@ func (l *Log) list(ctx context.Context, q Query) (*Page, error) {
 		first := max(q.After+1, state.FirstSeq)
 		last := min(state.LastSeq, first+lookAt-1)
 		page := &Page{Entries: []Entry{}, Next: max(q.After, last)}
-		err := read(ctx, s, first, last, func(e Entry) bool {
+		err := l.read(ctx, first, last, func(e Entry) bool {
 			if q.matches(&e) {
 				page.Entries = append(page.Entries, e)
 			}
@@ -97,7 +97,7 @@ func (l *Log) list(ctx context.Context, q Query) (*Page, error) {
 	}
 	first := max(state.FirstSeq, last-min(last, lookAt)+1)
 	page := &Page{Entries: []Entry{}, Next: first, More: first > state.FirstSeq}
-	err = read(ctx, s, first, last, func(e Entry) bool {
+	err = l.read(ctx, first, last, func(e Entry) bool {
 		if q.matches(&e) {
 			page.Entries = append(page.Entries, e)
 		}
@@ -112,14 +112,14 @@ func (l *Log) list(ctx context.Context, q Query) (*Page, error) {
 }
 
 // read calls take for the entries with these places, in their order, until it returns false.
-func read(ctx context.Context, s jetstream.Stream, first, last uint64, take func(Entry) bool) error {
+func (l *Log) read(ctx context.Context, first, last uint64, take func(Entry) bool) error {
 	if first > last {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
 	var unreadable error
-	err := bucket.Drain(ctx, s, jetstream.ConsumerConfig{
+	err := bucket.Drain(ctx, l.js, stream, jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first, MaxRequestBatch: readAtOnce,
 	}, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) {
 		seq := meta.Sequence.Stream

@@ -18,7 +18,9 @@ var (
 
 // records are a bucket of one kind of record, under keys below a prefix. They are read from the bucket's leader.
 type records[T any] struct {
+	js     jetstream.JetStream
 	kv     jetstream.KeyValue
+	bucket string
 	prefix string
 	noun   string // for errors: "the user"
 }
@@ -28,7 +30,7 @@ func openRecords[T any](ctx context.Context, js jetstream.JetStream, bucket, pre
 	if err != nil {
 		return records[T]{}, fmt.Errorf("cannot open the bucket %s: %w", bucket, err)
 	}
-	return records[T]{kv: kv, prefix: prefix, noun: noun}, nil
+	return records[T]{js: js, kv: kv, bucket: bucket, prefix: prefix, noun: noun}, nil
 }
 
 // get returns a record and its revision, or errAbsent.
@@ -104,10 +106,10 @@ func (b *records[T]) change(ctx context.Context, name string, f func(*T) error) 
 // list returns all records, by their keys' order in the bucket.
 func (b *records[T]) list(ctx context.Context) ([]T, error) {
 	all := []T{}
-	err := bucket.Read(ctx, b.kv, b.prefix+">", func(entry jetstream.KeyValueEntry) error {
+	err := bucket.Read(ctx, b.js, b.bucket, b.prefix+">", func(key string, value []byte) error {
 		var r T
-		if err := canon.Unmarshal(entry.Value(), &r); err != nil {
-			return fmt.Errorf("cannot read %s %s: %w", b.noun, entry.Key(), err)
+		if err := canon.Unmarshal(value, &r); err != nil {
+			return fmt.Errorf("cannot read %s %s: %w", b.noun, key, err)
 		}
 		all = append(all, r)
 		return nil

@@ -40,6 +40,7 @@ const (
 // that a change holds on every master within half a second; a bucket that cannot be read opens nothing. Methods may be
 // called from several goroutines.
 type Tokens struct {
+	js jetstream.JetStream
 	kv jetstream.KeyValue
 
 	mu    sync.Mutex
@@ -66,7 +67,7 @@ func OpenTokens(ctx context.Context, js jetstream.JetStream) (*Tokens, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the bucket %s: %w", tokensBucket, err)
 	}
-	return &Tokens{kv: kv, known: map[string]reading{}, used: map[string]time.Time{}}, nil
+	return &Tokens{js: js, kv: kv, known: map[string]reading{}, used: map[string]time.Time{}}, nil
 }
 
 // Authenticate returns the token of which a bearer gave the text. The error is [ErrTokenUnknown] or [ErrTokenEnded], or
@@ -233,14 +234,14 @@ func (t *Tokens) change(ctx context.Context, name string, f func(*record, time.T
 // List returns all tokens by name, those that have ended included.
 func (t *Tokens) List(ctx context.Context) ([]Token, error) {
 	tokens, used := []Token{}, map[string]time.Time{}
-	err := bucket.Read(ctx, t.kv, jetstream.AllKeys, func(entry jetstream.KeyValueEntry) error {
-		if name, isUse := strings.CutPrefix(entry.Key(), usedPrefix); isUse {
-			used[name], _ = time.Parse(time.RFC3339, string(entry.Value()))
+	err := bucket.Read(ctx, t.js, tokensBucket, jetstream.AllKeys, func(key string, value []byte) error {
+		if name, isUse := strings.CutPrefix(key, usedPrefix); isUse {
+			used[name], _ = time.Parse(time.RFC3339, string(value))
 			return nil
 		}
 		var r record
-		if err := canon.Unmarshal(entry.Value(), &r); err != nil {
-			return fmt.Errorf("cannot read the token %s: %w", entry.Key(), err)
+		if err := canon.Unmarshal(value, &r); err != nil {
+			return fmt.Errorf("cannot read the token %s: %w", key, err)
 		}
 		tokens = append(tokens, r.Token)
 		return nil

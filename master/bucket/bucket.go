@@ -1,88 +1,63 @@
 // Package bucket reads what a KV bucket or a stream holds, once, and leaves nothing behind on the server.
 //
-// The client tells the end of the reading of a bucket by how many values there were at its start. That many never come where one is
-// purged in between, so a reading in which nothing comes for a while is an error: nobody takes a part for the whole, and
-// nobody waits for ever.
+// The end of a reading is told by the message after which nothing waits. It never comes where that is removed meanwhile, so a
+// reading in which nothing comes for a while is an error: nobody takes a part for the whole, and nobody waits for ever.
 package bucket
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// silence is how long the next value may take.
-const silence = 5 * time.Second
+// atOnce is how many values are on their way from a bucket. Of returns each may have half a MiB.
+const atOnce = 64
 
-// Read calls got for the newest value of each key that matches, a subject with wildcards, in the order in which they were
-// stored. Deleted keys are left out. It ends with the first error of got, which it returns as it is. What it says to
-// errors of its own is for the caller to complete with what was read.
-func Read(ctx context.Context, kv jetstream.KeyValue, keys string, got func(jetstream.KeyValueEntry) error) error {
-	watch, err := kv.Watch(ctx, keys, jetstream.IgnoreDeletes())
-	if err != nil {
-		return err
-	}
-	defer release(watch)
-	quiet := time.NewTimer(silence)
-	defer quiet.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-quiet.C:
-			return fmt.Errorf("nothing came for %v: read it again", silence)
-		case entry, ok := <-watch.Updates():
-			if !ok {
-				return errors.New("the bus ended the reading")
-			}
-			if entry == nil {
-				return nil
-			}
-			if err := got(entry); err != nil {
-				return err
-			}
-			quiet.Reset(silence)
+// operationHeader has the value in which a key was deleted, as the client writes it. The server has a header of its own,
+// [jetstream.MarkerReasonHeader], for a value that has expired.
+const operationHeader = "KV-Operation"
+
+// Read calls got for the newest value of each key of a KV bucket that matches, a subject with wildcards, in the order in
+// which they were stored. Deleted keys are left out. It ends with the first error of got, which it returns as it is. What it
+// says to errors of its own is for the caller to complete with what was read.
+func Read(ctx context.Context, js jetstream.JetStream, name, keys string, got func(key string, value []byte) error) error {
+	prefix := "$KV." + name + "."
+	var failed error
+	err := Drain(ctx, js, "KV_"+name, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubject: prefix + keys, MaxRequestBatch: atOnce,
+	}, func(m jetstream.Msg, _ *jetstream.MsgMetadata) (more bool) {
+		if h := m.Headers(); h.Get(operationHeader) == "" && h.Get(jetstream.MarkerReasonHeader) == "" {
+			failed = got(strings.TrimPrefix(m.Subject(), prefix), m.Data())
 		}
+		return failed == nil
+	})
+	if failed != nil {
+		return failed
 	}
+	return err
 }
 
-// release takes what the client has left to give, without which it would wait for ever to give it. A watch that ended as it
-// began does not say so.
-func release(watch jetstream.KeyWatcher) {
-	_ = watch.Stop()
-	quiet := time.NewTimer(silence)
-	defer quiet.Stop()
-	for {
-		select {
-		case <-quiet.C:
-			return
-		case _, ok := <-watch.Updates():
-			if !ok {
-				return
-			}
-		}
-	}
-}
-
-// forgotten is when the server gives up a reading whose reader is gone.
-const forgotten = time.Minute
+const (
+	silence   = 5 * time.Second // how long the next message may take
+	forgotten = time.Minute     // when the server gives up a reading whose reader is gone
+)
 
 // Drain calls got for the messages of a stream that a consumer gives, until it has no more or got returns false. Of c it
-// takes what is to be read, and as MaxRequestBatch how many messages may be on their way. Ctx bounds it: a message that is
-// removed meanwhile may be waited for in vain.
-func Drain(ctx context.Context, stream jetstream.Stream, c jetstream.ConsumerConfig, got func(jetstream.Msg, *jetstream.MsgMetadata) (more bool)) error {
+// takes what is to be read, and as MaxRequestBatch how many messages may be on their way.
+func Drain(ctx context.Context, js jetstream.JetStream, stream string, c jetstream.ConsumerConfig, got func(jetstream.Msg, *jetstream.MsgMetadata) (more bool)) error {
 	c.AckPolicy, c.MemoryStorage, c.Replicas, c.InactiveThreshold = jetstream.AckNonePolicy, true, 1, forgotten
-	consumer, err := stream.CreateConsumer(ctx, c)
+	consumer, err := js.CreateConsumer(ctx, stream, c)
 	if err != nil {
 		return err
 	}
 	name := consumer.CachedInfo().Name
 	defer func() {
 		if ctx.Err() == nil {
-			_ = stream.DeleteConsumer(ctx, name) // else the server forgets it
+			_ = js.DeleteConsumer(ctx, stream, name) // else the server forgets it
 		}
 	}()
 	if consumer.CachedInfo().NumPending == 0 {
@@ -93,11 +68,17 @@ func Drain(ctx context.Context, stream jetstream.Stream, c jetstream.ConsumerCon
 		return err
 	}
 	defer messages.Stop()
+	quiet := time.AfterFunc(silence, messages.Stop)
+	defer quiet.Stop()
 	for {
 		m, err := messages.Next(jetstream.NextContext(ctx))
+		if errors.Is(err, jetstream.ErrMsgIteratorClosed) && !errors.Is(err, jetstream.ErrConnectionClosed) {
+			return fmt.Errorf("nothing came for %v: read it again", silence)
+		}
 		if err != nil {
 			return err
 		}
+		quiet.Reset(silence)
 		meta, err := m.Metadata()
 		if err != nil {
 			return err

@@ -7,15 +7,16 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
-func made(t *testing.T, b *natstest.Bus) jetstream.KeyValue {
+func made(t *testing.T, js jetstream.JetStream) jetstream.KeyValue {
 	t.Helper()
-	kv, err := b.JetStream(t).CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "things", History: 5})
+	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "things", History: 5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,26 +32,31 @@ func put(t *testing.T, kv jetstream.KeyValue, key, value string) {
 
 func TestTheNewestValuesOfMatchingKeysAreRead(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		kv := made(t, b)
+		js := b.JetStream(t)
+		kv := made(t, js)
 		for i := range 600 {
 			put(t, kv, fmt.Sprintf("a.%03d", i), "old")
 		}
 		put(t, kv, "b.1", "of another kind")
 		put(t, kv, "a.007", "new")
-		if err := kv.Delete(t.Context(), "a.008"); err != nil {
+		if err := errors.Join(kv.Delete(t.Context(), "a.008"), kv.Purge(t.Context(), "a.009")); err != nil {
+			t.Fatal(err)
+		}
+		expired := &nats.Msg{Subject: "$KV.things.a.010", Header: nats.Header{"Nats-Marker-Reason": {"MaxAge"}}}
+		if _, err := js.PublishMsg(t.Context(), expired); err != nil {
 			t.Fatal(err)
 		}
 		found := map[string]string{}
-		if err := bucket.Read(t.Context(), kv, "a.*", func(e jetstream.KeyValueEntry) error {
-			found[e.Key()] = string(e.Value())
+		if err := bucket.Read(t.Context(), js, "things", "a.*", func(key string, value []byte) error {
+			found[key] = string(value)
 			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if len(found) != 599 || found["a.007"] != "new" || found["a.008"] != "" {
+		if len(found) != 597 || found["a.007"] != "new" || found["a.008"] != "" {
 			t.Errorf("%d keys, a.007 is %q, a.008 is %q", len(found), found["a.007"], found["a.008"])
 		}
-		if err := bucket.Read(t.Context(), kv, "none.*", func(jetstream.KeyValueEntry) error { return errors.New("called") }); err != nil {
+		if err := bucket.Read(t.Context(), js, "things", "none.*", func(string, []byte) error { return errors.New("called") }); err != nil {
 			t.Error(err)
 		}
 	})
@@ -59,12 +65,13 @@ func TestTheNewestValuesOfMatchingKeysAreRead(t *testing.T) {
 // What the client began for a reading would fail the bubble, were it left behind.
 func TestAReadingThatEndsEarlyLeavesNothingBehind(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		kv := made(t, b)
+		js := b.JetStream(t)
+		kv := made(t, js)
 		for i := range 600 { // more than the client gives before one is taken
 			put(t, kv, fmt.Sprintf("a.%03d", i), "new")
 		}
 		enough := errors.New("enough")
-		if err := bucket.Read(t.Context(), kv, "a.*", func(jetstream.KeyValueEntry) error {
+		if err := bucket.Read(t.Context(), js, "things", "a.*", func(string, []byte) error {
 			synctest.Wait()
 			return enough
 		}); err != enough {
@@ -75,17 +82,18 @@ func TestAReadingThatEndsEarlyLeavesNothingBehind(t *testing.T) {
 
 func TestAReadingOfWhichTheRestIsPurgedEndsWithAnError(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		kv := made(t, b)
+		js := b.JetStream(t)
+		kv := made(t, js)
 		value := strings.Repeat("x", 64<<10)
 		for i := range 1000 { // more than is sent to who does not read
 			put(t, kv, fmt.Sprintf("a.%03d", i), value)
 		}
-		stream, err := b.JetStream(t).Stream(t.Context(), "KV_things")
+		stream, err := js.Stream(t.Context(), "KV_things")
 		if err != nil {
 			t.Fatal(err)
 		}
 		read := 0
-		err = bucket.Read(t.Context(), kv, "a.*", func(jetstream.KeyValueEntry) error {
+		err = bucket.Read(t.Context(), js, "things", "a.*", func(string, []byte) error {
 			if read++; read > 1 {
 				return nil
 			}

@@ -63,10 +63,10 @@ func (s *Store) Deactivate(ctx context.Context, jid wire.JID) error {
 // ListActive reads the index. Its cost is that of the jobs that run, whatever the bucket holds besides.
 func (s *Store) ListActive(ctx context.Context) ([]Active, error) {
 	all, err := patiently(ctx, func() (all []Active, err error) {
-		err = bucket.Read(ctx, s.jobs, activePrefix+"*", func(entry jetstream.KeyValueEntry) error {
+		err = bucket.Read(ctx, s.js, jobsBucket, activePrefix+"*", func(key string, value []byte) error {
 			a := Active{}
-			if err := canon.Unmarshal(entry.Value(), &a); err != nil || string(a.JID) != strings.TrimPrefix(entry.Key(), activePrefix) {
-				return fmt.Errorf("cannot read %s: %w", entry.Key(), err)
+			if err := canon.Unmarshal(value, &a); err != nil || string(a.JID) != strings.TrimPrefix(key, activePrefix) {
+				return fmt.Errorf("cannot read %s: %w", key, err)
 			}
 			all = append(all, a)
 			return nil

@@ -54,7 +54,7 @@ func (s *Store) replay(ctx context.Context, jid wire.JID, heard func(*nats.Msg))
 	case !errors.Is(err, jetstream.ErrMsgNotFound):
 		return err
 	}
-	return bucket.Drain(ctx, s.events, c, func(m jetstream.Msg, _ *jetstream.MsgMetadata) (more bool) {
+	return bucket.Drain(ctx, s.js, eventsStream, c, func(m jetstream.Msg, _ *jetstream.MsgMetadata) (more bool) {
 		heard(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
 		return true
 	})

@@ -25,6 +25,7 @@ const (
 // bucket when it is asked, from where it has read to: the first time costs a few seconds for a million records, each
 // later one what was written since. It takes 32 bytes a record.
 type index struct {
+	js      jetstream.JetStream
 	stream  jetstream.Stream   // of the bucket jobs
 	reading singleflight.Group // who asks at the same time waits for one reading
 
@@ -121,7 +122,7 @@ func (x *index) read(ctx context.Context) error {
 		return err
 	}
 	var read []indexed
-	err = bucket.Drain(ctx, x.stream, c, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) {
+	err = bucket.Drain(ctx, x.js, "KV_"+jobsBucket, c, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) {
 		if id, err := ksuid.Parse(strings.TrimPrefix(m.Subject(), recordPrefix)); err == nil {
 			read = append(read, indexed{id, meta.Sequence.Stream})
 		}

@@ -54,9 +54,9 @@ func DecodeReturn(msg *nats.Msg, id target.PeelID) (wire.Return, error) {
 
 // Stored calls heard for every return of a job that is in the bucket.
 func (s *Store) Stored(ctx context.Context, jid wire.JID, heard func(*nats.Msg)) error {
-	err := bucket.Read(ctx, s.returns, string(jid)+".*", func(entry jetstream.KeyValueEntry) error {
-		_, peel, _ := strings.Cut(entry.Key(), ".")
-		heard(&nats.Msg{Subject: wire.ReturnOf(jid, peel), Data: entry.Value()})
+	err := bucket.Read(ctx, s.js, returnsBucket, string(jid)+".*", func(key string, value []byte) error {
+		_, peel, _ := strings.Cut(key, ".")
+		heard(&nats.Msg{Subject: wire.ReturnOf(jid, peel), Data: value})
 		return nil
 	})
 	if err != nil {

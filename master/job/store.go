@@ -73,7 +73,7 @@ func NewStore(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the stream %s: %w", eventsStream, err)
 	}
-	return &Store{jobs: jobs, returns: returns, events: events, js: js, index: index{stream: stream}}, nil
+	return &Store{jobs: jobs, returns: returns, events: events, js: js, index: index{js: js, stream: stream}}, nil
 }
 
 // Create writes a new record and sets j.Revision. If the ID is taken the error is [ErrExists]. After any other error
