@@ -27,7 +27,8 @@ import (
 
 const (
 	revisionsBucket = "revisions"
-	maxStored       = 20 // revisions, besides those in use
+	keyPrefix       = "$KV." + revisionsBucket + "." // of the subjects of its stream
+	maxStored       = 20                             // revisions, besides those in use
 	maxPacked       = 16 << 20
 	chunkBytes      = 512 << 10
 	vaultWait       = 30 * time.Second // for one revision, or the list of all
@@ -55,8 +56,8 @@ type manifest struct {
 // A vault keeps the files of the newest revisions on the bus, so that they serve when the repo cannot be read: to any
 // master, also one that has never read it.
 type vault struct {
-	kv jetstream.KeyValue
-	js jetstream.JetStream
+	kv     jetstream.KeyValue
+	stream jetstream.Stream // of kv
 }
 
 // list returns what is stored, the newest first.
@@ -81,18 +82,14 @@ func (v vault) list(ctx context.Context) ([]manifest, error) {
 	return all, nil
 }
 
-// keys needs a ctx with a limit: the end never comes where one is purged while it is read.
+// keys are what the bucket holds that matches, a subject with wildcards.
 func (v vault) keys(ctx context.Context, like string) (all []string, err error) {
-	keys, err := v.kv.ListKeysFiltered(ctx, like)
+	info, err := v.stream.Info(ctx, jetstream.WithSubjectFilter(keyPrefix+like))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the stored revisions: %w", err)
 	}
-	defer func() { _ = keys.Stop() }()
-	for key := range keys.Keys() {
-		all = append(all, key)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("cannot list the stored revisions: %w", err)
+	for subject := range info.State.Subjects {
+		all = append(all, strings.TrimPrefix(subject, keyPrefix))
 	}
 	return all, nil
 }
@@ -198,14 +195,10 @@ func (v vault) prune(ctx context.Context, keep []settings.Commit) error {
 			gone = append(gone, m.Commit)
 		}
 	}
-	stream, err := v.js.Stream(ctx, "KV_"+revisionsBucket)
-	if err != nil {
-		return fmt.Errorf("cannot remove old revisions: %w", err)
-	}
 	for _, commit := range gone {
-		key := "$KV." + revisionsBucket + "." + string(commit)
+		key := keyPrefix + string(commit)
 		for _, subject := range []string{key, key + ".*"} {
-			if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+			if err := v.stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
 				return fmt.Errorf("cannot remove stored revision %s: %w", commit.Short(), err)
 			}
 		}

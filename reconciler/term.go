@@ -92,8 +92,11 @@ func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.Je
 	if t.rollout, err = js.KeyValue(ctx, rolloutBucket); err != nil {
 		return nil, fmt.Errorf("cannot open the bucket %s: %w", rolloutBucket, err)
 	}
-	t.vault.js = js
-	if t.vault.kv, err = js.KeyValue(ctx, revisionsBucket); err != nil {
+	t.vault.kv, err = js.KeyValue(ctx, revisionsBucket)
+	if err == nil {
+		t.vault.stream, err = js.Stream(ctx, "KV_"+revisionsBucket)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("cannot open the bucket %s: %w", revisionsBucket, err)
 	}
 	if t.repo, err = gitrepo.Open(r.o.Repo); err != nil {
