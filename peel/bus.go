@@ -82,14 +82,8 @@ func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 type news struct{ facts, applied bool }
 
 // announce keeps the masters informed: facts and the applied report after every connect, the report again when it
-// changes, and a heartbeat. What the stream does not confirm is sent again. Whoever knows a peel by its facts may ask it at
-// once, so they wait until it listens.
-func (p *Peel) announce(ctx context.Context, nc *nats.Conn, listening <-chan struct{}) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-listening:
-	}
+// changes, and a heartbeat. What the stream does not confirm is sent again.
+func (p *Peel) announce(ctx context.Context, nc *nats.Conn) error {
 	connected := nc.StatusChanged(nats.CONNECTED)
 	defer nc.RemoveStatusListener(connected)
 	twin, err := nc.Subscribe(wire.Heartbeat(p.wire), p.hearTwin())

@@ -154,12 +154,15 @@ func (p *Peel) talk(ctx context.Context, after uint64) error {
 	}
 	defer nc.Close()
 	p.bus.Store(nc)
+	requests, err := p.listen(nc) // first, as whoever knows a peel by its facts may ask it at once
+	if err != nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	watch := settings.NewWatch(settings.WatchOptions{Conn: nc, Peel: p.o.ID, After: after, Log: p.log})
 	g.Go(func() error { return watch.Run(ctx, p.hear) })
-	listening := make(chan struct{})
-	g.Go(func() error { return p.serve(ctx, nc, listening) })
-	g.Go(func() error { return p.announce(ctx, nc, listening) })
+	g.Go(func() error { p.serve(ctx, requests); return nil })
+	g.Go(func() error { return p.announce(ctx, nc) })
 	g.Go(func() error {
 		if err := p.outbox.Run(ctx, p.send); ctx.Err() == nil {
 			return err

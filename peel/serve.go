@@ -34,29 +34,33 @@ type order struct {
 	ack   *time.Timer // sends the acknowledgement, unless a return comes first; nil if it was sent
 }
 
-// serve hears requests until ctx ends, then waits for those that run. Read-only functions run at once; those that
-// change the host wait in a queue for one of the workers. What changes the peel's own schedule has a queue of its own,
-// so that an entry can be paused behind a command that hangs. It closes listening when it has subscribed.
-func (p *Peel) serve(ctx context.Context, nc *nats.Conn, listening chan<- struct{}) error {
-	heard := make(chan *nats.Msg, 4*queueLength)
-	asked := make(chan *nats.Msg, queueLength) // apart, so that people cannot crowd out masters
-	for subject, channel := range map[string]chan *nats.Msg{wire.Cmd(p.wire): heard, wire.AllCancels: heard, wire.Direct(p.wire, "*"): asked} {
-		sub, err := nc.ChanSubscribe(subject, channel)
-		if err != nil {
-			return fmt.Errorf("cannot listen for requests: %w", err)
+// requests are what was heard and not looked at yet: apart, so that people cannot crowd out masters.
+type requests struct{ masters, people chan *nats.Msg }
+
+// listen hears requests from now on, until the connection is closed.
+func (p *Peel) listen(nc *nats.Conn) (requests, error) {
+	r := requests{make(chan *nats.Msg, 4*queueLength), make(chan *nats.Msg, queueLength)}
+	for subject, heard := range map[string]chan *nats.Msg{wire.Cmd(p.wire): r.masters, wire.AllCancels: r.masters, wire.Direct(p.wire, "*"): r.people} {
+		if _, err := nc.ChanSubscribe(subject, heard); err != nil {
+			return r, fmt.Errorf("cannot listen for requests: %w", err)
 		}
-		defer sub.Unsubscribe()
 	}
-	close(listening)
+	return r, nil
+}
+
+// serve does what is requested until ctx ends, then waits for what runs. Read-only functions run at once; those that
+// change the host wait in a queue for one of the workers. What changes the peel's own schedule has a queue of its own,
+// so that an entry can be paused behind a command that hangs.
+func (p *Peel) serve(ctx context.Context, r requests) {
 	w := p.hire(ctx)
 	defer w.dismiss()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case msg := <-asked:
+			return
+		case msg := <-r.people:
 			p.question(msg, w)
-		case msg := <-heard:
+		case msg := <-r.masters:
 			if msg.Subject != wire.Cmd(p.wire) {
 				p.cancel(msg)
 			} else if o, ok := p.admit(msg); ok {
