@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,17 +49,21 @@ func startMaster(t *testing.T, o master.Options) (stop func()) {
 	return stop
 }
 
-// A daemon is a process whose log is read line by line.
+// A daemon is a process whose log is read line by line. A test that fails shows all of it.
 type daemon struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	log  *bufio.Scanner
-	seen strings.Builder
+	t     *testing.T
+	cmd   *exec.Cmd
+	ended chan struct{} // the log has ended
+	news  chan struct{} // holds a token after something was written
+
+	mu     sync.Mutex
+	log    []string
+	looked int // lines that await has looked at
 }
 
 func startDaemon(t *testing.T, program string, args ...string) *daemon {
 	t.Helper()
-	d := &daemon{t: t, cmd: exec.Command(program, args...)}
+	d := &daemon{t: t, cmd: exec.Command(program, args...), ended: make(chan struct{}), news: make(chan struct{}, 1)}
 	log, err := d.cmd.StderrPipe()
 	if err == nil {
 		err = d.cmd.Start()
@@ -65,24 +71,63 @@ func startDaemon(t *testing.T, program string, args ...string) *daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.log = bufio.NewScanner(log)
-	t.Cleanup(func() { _ = d.cmd.Process.Kill() })
+	go d.read(log)
+	t.Cleanup(func() {
+		_ = d.cmd.Process.Kill()
+		if <-d.ended; t.Failed() {
+			t.Logf("%s %s:\n%s", filepath.Base(program), strings.Join(args, " "), d.written())
+		}
+	})
 	return d
 }
 
-// await reads the log until a line matches, for a minute at most.
-func (d *daemon) await(pattern string) {
-	d.t.Helper()
-	late := time.AfterFunc(time.Minute, func() { _ = d.cmd.Process.Kill() })
-	defer late.Stop()
-	re := regexp.MustCompile(pattern)
-	for d.log.Scan() {
-		d.seen.WriteString(d.log.Text() + "\n")
-		if re.MatchString(d.log.Text()) {
-			return
+func (d *daemon) read(log io.Reader) {
+	defer close(d.ended)
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		d.mu.Lock()
+		d.log = append(d.log, lines.Text())
+		d.mu.Unlock()
+		select {
+		case d.news <- struct{}{}:
+		default:
 		}
 	}
-	d.t.Fatalf("nothing like %s in:\n%s", pattern, &d.seen)
+}
+
+// await looks at the log until a line matches, for a minute at most, and goes on behind that line the next time.
+func (d *daemon) await(pattern string) {
+	d.t.Helper()
+	re := regexp.MustCompile(pattern)
+	late := time.After(time.Minute)
+	for ended := false; !d.saw(re); {
+		if ended {
+			d.t.Fatalf("%s has ended, and wrote nothing like %s", filepath.Base(d.cmd.Path), pattern)
+		}
+		select {
+		case <-d.news:
+		case <-d.ended:
+			ended = true
+		case <-late:
+			d.t.Fatalf("%s wrote nothing like %s", filepath.Base(d.cmd.Path), pattern)
+		}
+	}
+}
+
+func (d *daemon) saw(re *regexp.Regexp) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.looked < len(d.log) {
+		if d.looked++; re.MatchString(d.log[d.looked-1]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *daemon) written() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Join(d.log, "\n")
 }
 
 func (d *daemon) stop() {
@@ -90,11 +135,9 @@ func (d *daemon) stop() {
 	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
 		d.t.Fatal(err)
 	}
-	for d.log.Scan() {
-		d.seen.WriteString(d.log.Text() + "\n")
-	}
+	<-d.ended
 	if err := d.cmd.Wait(); err != nil {
-		d.t.Fatalf("%v\n%s", err, &d.seen)
+		d.t.Fatalf("%s: %v", filepath.Base(d.cmd.Path), err)
 	}
 }
 

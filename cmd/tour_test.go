@@ -1,16 +1,15 @@
 package cmd_test
 
 import (
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
 // TestTheTourRunsAsPrinted types README's tour into a shell, in a directory and on a port of the test's own.
@@ -51,21 +50,8 @@ func TestTheTourRunsAsPrinted(t *testing.T) {
 	}
 }
 
-// ports were returned by freePort.
-var ports sync.Map
-
-// freePort returns a port that nobody listens on, and that no test has: below those that kernels give to whoever asks
-// for any, for a connection as well.
+// freePort returns a port of loopback that nobody else is given while the test runs.
 func freePort(t *testing.T) string {
 	t.Helper()
-	for {
-		port := strconv.Itoa(10_000 + rand.N(20_000))
-		if _, taken := ports.LoadOrStore(port, true); taken {
-			continue
-		}
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			_ = l.Close()
-			return port
-		}
-	}
+	return strconv.Itoa(natstest.Reserve(t, 1)[0])
 }
