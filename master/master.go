@@ -44,6 +44,12 @@ const (
 	askAgain = 5 * time.Millisecond
 )
 
+// What holds unless the options say otherwise.
+const (
+	DefaultAudit     = natsd.AuditRetention
+	DefaultAckWindow = dispatch.DefaultAckWindow
+)
+
 // openLimit is how long the bus may take to open what a master works with. It is busy while a large fleet comes back, and
 // a master that gave up then would take an embedded one with it, and have all come back once more.
 const openLimit = time.Minute
@@ -63,9 +69,9 @@ type Options struct {
 	NATS     string   // URL of an external server; empty: the embedded one
 	Connect  []nats.Option
 	Replicas int           // of buckets and streams; 0: 1
-	Audit    time.Duration // how long the audit log is kept; 0: [natsd.AuditRetention]
+	Audit    time.Duration // how long the audit log is kept; 0: [DefaultAudit]
 	// AckWindow is how long a target may be silent before it gets its request again, once: 0 means
-	// [dispatch.DefaultAckWindow], a negative one that it does not.
+	// [DefaultAckWindow], a negative one that it does not.
 	AckWindow time.Duration
 	REST      REST
 	Services  []Service

@@ -57,7 +57,7 @@ type REST struct {
 const leastAckWindow = time.Second
 
 func defaults() daemon.Config {
-	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", Poll: 30 * time.Second, Listen: "127.0.0.1:4222", Replicas: 1, Audit: 400 * 24 * time.Hour, AckWindow: 5 * time.Second}
+	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", Poll: 30 * time.Second, Listen: "127.0.0.1:4222", Replicas: 1, Audit: master.DefaultAudit, AckWindow: master.DefaultAckWindow}
 }
 
 // Level is the least level that is logged.
