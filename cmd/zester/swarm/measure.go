@@ -162,15 +162,17 @@ func (f *fleet) outputs(ctx context.Context) error {
 func (f *fleet) results(ctx context.Context, b baseline) error {
 	var at time.Time
 	var probes strings.Builder
-	var before int64
 	for ahead := 3*time.Second + time.Duration(f.r.o.Peels)*time.Millisecond; !time.Now().Before(at); ahead *= 2 {
 		at = time.Now().Add(ahead).Truncate(time.Second)
 		fmt.Fprintf(&probes, "  probe-%.0f: {at: %s, module: test.ping, return_job: true}\n", ahead.Seconds(), at.UTC().Format(time.RFC3339))
 		if err := f.settle(ctx, "A run on every peel at once", content{probe: probes.String()}); err != nil {
 			return err
 		}
-		before = f.messages(ctx, "KV_"+natsd.BucketJobReturns)
 	}
+	if err := pauseUntil(ctx, at.Add(-time.Second/2)); err != nil { // so that what an earlier one gave is there
+		return err
+	}
+	before := f.messages(ctx, "KV_"+natsd.BucketJobReturns)
 	if err := f.until(ctx, "results", before+int64(f.r.o.Peels), func() int64 { return f.messages(ctx, "KV_"+natsd.BucketJobReturns) }); err != nil {
 		return err
 	}
@@ -183,16 +185,6 @@ func (f *fleet) results(ctx context.Context, b baseline) error {
 func (r *run) idle(ctx context.Context) (float64, error) {
 	runtime.GC()
 	before := cpuTime()
-	err := r.pause(ctx)
+	err := pauseUntil(ctx, time.Now().Add(r.o.Idle))
 	return 100 * (cpuTime() - before).Seconds() / r.o.Idle.Seconds(), err
-}
-
-// pause waits for as long as what is idle is watched.
-func (r *run) pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(r.o.Idle):
-		return nil
-	}
 }

@@ -74,7 +74,7 @@ func (f *fleet) idlePeel(ctx context.Context) (err error) {
 		return fmt.Errorf("zester-peel has not applied its settings: %w", err)
 	}
 	woken := wakeUps(cmd.Process.Pid)
-	if err := f.r.pause(ctx); err != nil {
+	if err := pauseUntil(ctx, time.Now().Add(f.r.o.Idle)); err != nil {
 		return err
 	}
 	woken = wakeUps(cmd.Process.Pid) - woken
