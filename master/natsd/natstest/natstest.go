@@ -188,12 +188,13 @@ func start(t testing.TB, dir string, opts natsd.Options) *Bus {
 func (b *Bus) Start(t testing.TB) {
 	t.Helper()
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.srv != nil {
+	b.opts.Trust = natsd.Trust(b.Keys.Trust())
+	opts, runs := b.opts, b.srv != nil
+	b.mu.Unlock()
+	if runs {
 		t.Fatal("the bus runs already")
 	}
-	b.opts.Trust = natsd.Trust(b.Keys.Trust())
-	srv, err := natsd.New(b.opts)
+	srv, err := natsd.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,6 +202,8 @@ func (b *Bus) Start(t testing.TB) {
 		t.Fatal(err)
 	}
 	b.ask(t, srv)
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.srv = srv
 	if !b.opts.DontListen {
 		b.url = srv.URL()
