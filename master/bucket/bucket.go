@@ -72,13 +72,13 @@ func Drain(ctx context.Context, js jetstream.JetStream, stream string, c jetstre
 	defer quiet.Stop()
 	for {
 		m, err := messages.Next(jetstream.NextContext(ctx))
+		quiet.Stop()
 		if errors.Is(err, jetstream.ErrMsgIteratorClosed) && !errors.Is(err, jetstream.ErrConnectionClosed) {
 			return fmt.Errorf("nothing came for %v: read it again", silence)
 		}
 		if err != nil {
 			return err
 		}
-		quiet.Reset(silence)
 		meta, err := m.Metadata()
 		if err != nil {
 			return err
@@ -86,5 +86,6 @@ func Drain(ctx context.Context, js jetstream.JetStream, stream string, c jetstre
 		if !got(m, meta) || meta.NumPending == 0 {
 			return nil
 		}
+		quiet.Reset(silence)
 	}
 }

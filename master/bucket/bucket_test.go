@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -100,6 +101,25 @@ func TestAReadingOfWhichTheRestIsPurgedEndsWithAnError(t *testing.T) {
 			return stream.Purge(t.Context())
 		})
 		if err == nil || read == 1000 {
+			t.Errorf("%d values were read, and then: %v", read, err)
+		}
+	})
+}
+
+func TestWhoTakesTimeForAValueMissesNone(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		kv := made(t, js)
+		for i := range 200 { // more than are on their way at once
+			put(t, kv, fmt.Sprintf("a.%03d", i), "new")
+		}
+		read := 0
+		if err := bucket.Read(t.Context(), js, "things", "a.*", func(string, []byte) error {
+			if read++; read < 4 {
+				time.Sleep(10 * time.Second)
+			}
+			return nil
+		}); err != nil || read != 200 {
 			t.Errorf("%d values were read, and then: %v", read, err)
 		}
 	})
