@@ -1,7 +1,7 @@
 // Package bucket reads what a KV bucket or a stream holds, once, and leaves nothing behind on the server.
 //
-// The end of a reading is told by the message after which nothing waits. It never comes where that is removed meanwhile, so a
-// reading in which nothing comes for a while is an error: nobody takes a part for the whole, and nobody waits for ever.
+// Nobody takes a part for the whole, and nobody waits for ever: where nothing comes for a while, the reading is over if the
+// rest was removed meanwhile, which the server knows, and else it is an error.
 package bucket
 
 import (
@@ -42,7 +42,7 @@ func Read(ctx context.Context, js jetstream.JetStream, name, keys string, got fu
 }
 
 const (
-	silence   = 5 * time.Second // how long the next message may take
+	silence   = 5 * time.Second // how long messages that were asked for may take
 	forgotten = time.Minute     // when the server gives up a reading whose reader is gone
 )
 
@@ -60,32 +60,52 @@ func Drain(ctx context.Context, js jetstream.JetStream, stream string, c jetstre
 			_ = js.DeleteConsumer(ctx, stream, name) // else the server forgets it
 		}
 	}()
-	if consumer.CachedInfo().NumPending == 0 {
-		return nil
+	r := reading{consumer: consumer, pending: consumer.CachedInfo().NumPending, got: got}
+	for r.pending > 0 {
+		if err := r.fetch(ctx, int(min(r.pending, uint64(c.MaxRequestBatch)))); err != nil {
+			return err
+		}
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(c.MaxRequestBatch))
+	return nil
+}
+
+type reading struct {
+	consumer jetstream.Consumer
+	pending  uint64 // messages that are to come, at most
+	got      func(jetstream.Msg, *jetstream.MsgMetadata) (more bool)
+}
+
+// fetch takes the next n messages, or what came of them.
+func (r *reading) fetch(ctx context.Context, n int) error {
+	quiet, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	batch, err := r.consumer.Fetch(n, jetstream.FetchContext(quiet))
 	if err != nil {
 		return err
 	}
-	defer messages.Stop()
-	quiet := time.AfterFunc(silence, messages.Stop)
-	defer quiet.Stop()
-	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
-		quiet.Stop()
-		if errors.Is(err, jetstream.ErrMsgIteratorClosed) && !errors.Is(err, jetstream.ErrConnectionClosed) {
-			return fmt.Errorf("nothing came for %v: read it again", silence)
-		}
-		if err != nil {
-			return err
-		}
+	came := false
+	for m := range batch.Messages() {
 		meta, err := m.Metadata()
 		if err != nil {
 			return err
 		}
-		if !got(m, meta) || meta.NumPending == 0 {
+		if came, r.pending = true, meta.NumPending; !r.got(m, meta) {
+			r.pending = 0
 			return nil
 		}
-		quiet.Reset(silence)
 	}
+	if came {
+		return nil
+	}
+	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	info, err := r.consumer.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if r.pending = info.NumPending; r.pending > 0 {
+		return fmt.Errorf("nothing came for %v, and %d are to come: read it again", silence, r.pending)
+	}
+	return nil
 }
