@@ -515,18 +515,24 @@ func TestWhatLiesReadyWhenAMasterStopsIsGivenBack(t *testing.T) {
 	})
 }
 
+// shrink gives a stream smaller limits.
+func (s *system) shrink(name string, change func(*jetstream.StreamConfig)) {
+	s.t.Helper()
+	stream, err := s.js.Stream(s.t.Context(), name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	config := stream.CachedInfo().Config
+	change(&config)
+	if _, err := s.js.UpdateStream(s.t.Context(), config); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func TestAPeelThatReportsWithoutEndPushesOutNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		for _, name := range []string{"KV_jobs", "KV_job-returns"} {
-			stream, err := s.js.Stream(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			config := stream.CachedInfo().Config
-			config.MaxBytes = 1 << 20
-			if _, err := s.js.UpdateStream(t.Context(), config); err != nil {
-				t.Fatal(err)
-			}
+			s.shrink(name, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 })
 		}
 		c, _ := s.consumer("m1")
 		var jids []wire.JID
@@ -574,15 +580,7 @@ func TestAPeelThatReportsWithoutEndPushesOutNobody(t *testing.T) {
 func TestAMasterThatStartsRefusesNobodyInACrowdedBucket(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		for _, name := range []string{"KV_jobs", "KV_job-returns"} {
-			stream, err := s.js.Stream(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			config := stream.CachedInfo().Config
-			config.MaxMsgs = 160
-			if _, err := s.js.UpdateStream(t.Context(), config); err != nil {
-				t.Fatal(err)
-			}
+			s.shrink(name, func(c *jetstream.StreamConfig) { c.MaxMsgs = 160 })
 			for range 100 {
 				if _, err := s.js.Publish(t.Context(), "$KV."+strings.TrimPrefix(name, "KV_")+"."+string(wire.NewJID())+".x", nil); err != nil {
 					t.Fatal(err)
