@@ -107,7 +107,8 @@ func (p *Peel) open() (err error) {
 	}
 	if err == nil {
 		p.sched, err = scheduler.New(scheduler.Options{
-			Peel: string(p.o.ID), Zone: p.o.Zone, Exec: p.runEntry, Able: able, StateFile: p.path("schedule"), Log: p.o.Log,
+			Peel: string(p.o.ID), Zone: p.o.Zone, StateFile: p.path("schedule"), Log: p.o.Log,
+			Exec: p.runEntry, Report: p.reportRun, Source: p.sourceOf, Able: able,
 		})
 	}
 	if err != nil {

@@ -10,23 +10,11 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// runEntry is what the scheduler calls when an entry runs. It leaves the report of an entry with return_job to the
-// scheduler, which knows what attempt is the last.
-func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) scheduler.Outcome {
-	origin := p.originOf(f.Name) // before the run: a reload during it must not change who made it run
-	result := p.call(ctx, f.Entry.Module, module.Call{Args: f.Entry.CallArgs()})
-	out := scheduler.Outcome{Success: result.Success, Error: result.Error}
-	want := f.Entry.ReturnJob
-	if want == schedule.ReturnAlways || want == schedule.ReturnFailures && !result.Success {
-		out.Report = func(why string) string {
-			result.Error = why
-			return p.reportRun(f, result, origin)
-		}
-	}
-	return out
+// runEntry calls the function of an entry for the scheduler.
+func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) wire.Result {
+	return p.call(ctx, f.Entry.Module, module.Call{Args: f.Entry.CallArgs()})
 }
 
 // call runs a function and returns what it gave without the secrets of the settings, those that came or went meanwhile
@@ -40,31 +28,36 @@ func (p *Peel) call(ctx context.Context, name string, c module.Call) wire.Result
 	return result
 }
 
-// reportRun puts the report of a run into the outbox and returns its job, empty if it could not be stored.
-func (p *Peel) reportRun(f scheduler.Fire, result wire.Result, o settings.Origin) string {
-	r := p.scheduledResult(f, result, o)
+// reportRun puts the report of a run into the outbox and reports whether it is stored.
+func (p *Peel) reportRun(f scheduler.Fire, result wire.Result) bool {
+	r := p.scheduledResult(f, result)
 	data, err := fitRun(&r, room(wire.MaxMessage))
 	if err == nil {
 		err = p.owe(outbox.Item{MsgID: string(r.JID), Subject: wire.ScheduledOf(r.JID, p.wire), Payload: data})
 	}
 	if err != nil {
 		p.log.Error("report of a run not stored", "entry", f.Name, "err", err)
-		return ""
 	}
-	return string(r.JID)
+	return err == nil
 }
 
-func (p *Peel) scheduledResult(f scheduler.Fire, result wire.Result, o settings.Origin) wire.ScheduledResult {
-	r := wire.ScheduledResult{
-		JID: wire.NewJID(), Peel: p.o.ID, Entry: f.Name, Trigger: wire.Trigger(f.Trigger),
+func (p *Peel) scheduledResult(f scheduler.Fire, result wire.Result) wire.ScheduledResult {
+	return wire.ScheduledResult{
+		JID: f.JID, Peel: p.o.ID, Entry: f.Name, Trigger: wire.Trigger(f.Trigger),
 		Function: f.Entry.Module, Args: f.Entry.Args, Result: result,
 		Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Finished: time.Now(), Late: f.Late,
-		Commit: string(o.Commit), Author: cut(o.Author), V: wire.Version,
+		Commit: f.Source.Commit, Origin: f.Source.File, Author: f.Source.Author, V: wire.Version,
 	}
+}
+
+// sourceOf is originOf as reports have it.
+func (p *Peel) sourceOf(entry string) scheduler.Source {
+	o := p.originOf(entry)
+	s := scheduler.Source{Commit: string(o.Commit), Author: cut(o.Author)}
 	if o.File != "" {
-		r.Origin = cut(fmt.Sprintf("%s:%d", o.File, o.Line))
+		s.File = cut(fmt.Sprintf("%s:%d", o.File, o.Line))
 	}
-	return r
+	return s
 }
 
 // originOf is where an entry of the settings in force comes from; zero for one of the configuration.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -37,7 +38,7 @@ func large(b *testing.B) schedule.Set {
 
 func idle(b *testing.B) *scheduler.Scheduler {
 	s, err := scheduler.New(scheduler.Options{
-		Exec: func(context.Context, scheduler.Fire) scheduler.Outcome { return scheduler.Outcome{Success: true} },
+		Exec: func(context.Context, scheduler.Fire) wire.Result { return wire.Result{Success: true} },
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -124,9 +125,9 @@ func BenchmarkFire(b *testing.B) {
 	set := parse(b, text.String())
 	var runs sync.WaitGroup
 	var forward atomic.Int64
-	s, err := scheduler.New(scheduler.Options{Exec: func(context.Context, scheduler.Fire) scheduler.Outcome {
+	s, err := scheduler.New(scheduler.Options{Exec: func(context.Context, scheduler.Fire) wire.Result {
 		runs.Done()
-		return scheduler.Outcome{Success: true}
+		return wire.Result{Success: true}
 	}})
 	if err != nil {
 		b.Fatal(err)

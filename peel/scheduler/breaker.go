@@ -98,10 +98,10 @@ func (o *owner) breakOn(r *run) {
 		threshold = e.spec.Failures.Breaker.Threshold
 	}
 	switch {
-	case r.outcome.Success && state != BreakerClosed:
+	case r.result.Success && state != BreakerClosed:
 		e.Breaker.close(e.Ended, "a run succeeded")
 		o.s.log.Info("breaker is closed", "entry", e.name)
-	case r.outcome.Success:
+	case r.result.Success:
 	case r.probes && state == BreakerHalfOpen:
 		e.Breaker.change(BreakerOpen, e.Ended, "the probe failed")
 		o.s.log.Warn("breaker is open again", "entry", e.name, "err", e.Error)

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-func failure() scheduler.Outcome { return scheduler.Outcome{Error: "no"} }
+func failure() wire.Result { return wire.Result{Error: "no"} }
 
 // answer is how runs of an entry end from now on.
-func (h *host) answer(name string, f func() scheduler.Outcome) {
+func (h *host) answer(name string, f func() wire.Result) {
 	synctest.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,7 +147,7 @@ func TestSuccessBetweenFailuresStartsTheirCountAnew(t *testing.T) {
 		h := start(t, scheduler.Options{})
 		defer h.shut()
 		n := 0
-		h.answer("e", func() scheduler.Outcome { n++; return scheduler.Outcome{Success: n%3 == 0} })
+		h.answer("e", func() wire.Result { n++; return wire.Result{Success: n%3 == 0} })
 		h.apply(one(t, "interval: 1m, pause_after_errors: 3, breaker: {threshold: 3, reset_after: 1h}"))
 		time.Sleep(time.Hour)
 		if e := h.entry("e"); len(h.runs("e")) != 60 || e.BreakerState != scheduler.BreakerClosed {
@@ -160,15 +161,13 @@ func TestRunThatFailsIsTriedAgainAfterTheBackoff(t *testing.T) {
 		h := start(t, scheduler.Options{})
 		defer h.shut()
 		h.takes["e"] = 10 * time.Second
-		reports := 0
-		h.answer("e", func() scheduler.Outcome {
-			return scheduler.Outcome{Error: "no", Report: func(string) string { reports++; return "job" }}
-		})
-		h.apply(one(t, "interval: 10m, timeout: 30s, retry: {attempts: 2, backoff: 20s}"))
+		h.answer("e", failure)
+		h.apply(one(t, "interval: 10m, return_job: true, timeout: 30s, retry: {attempts: 2, backoff: 20s}"))
 		time.Sleep(11*time.Minute + 10*time.Second)
 		e := h.entry("e")
-		if e.Runs != 1 || e.FailuresInRow != 1 || reports != 1 || e.Job != "" || len(e.Last) != 1 || e.Last[0].Job != "job" {
-			t.Errorf("%d reports, %+v", reports, e)
+		reports := h.reported()
+		if e.Runs != 1 || e.FailuresInRow != 1 || len(reports) != 1 || e.Job != "" || len(e.Last) != 1 || e.Last[0].Job != string(reports[0].JID) {
+			t.Errorf("%v reported, %+v", reports, e)
 		}
 		for i, f := range h.all() {
 			if f.Attempt != i+1 || len(h.all()) != 3 {
@@ -192,16 +191,13 @@ func TestRunIsNotTriedAgainOnceItsEntryIsGoneOrThePeelStops(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := start(t, scheduler.Options{})
-				reports := 0
-				h.answer("e", func() scheduler.Outcome {
-					return scheduler.Outcome{Error: "no", Report: func(string) string { reports++; return "" }}
-				})
-				h.apply(one(t, "interval: 1m, retry: {attempts: 3, backoff: 1h}"))
+				h.answer("e", failure)
+				h.apply(one(t, "interval: 1m, return_job: true, retry: {attempts: 3, backoff: 1h}"))
 				time.Sleep(2 * time.Minute)
 				end(h)
 				synctest.Wait()
-				if reports != 1 {
-					t.Errorf("%d reports", reports)
+				if n := len(h.reported()); n != 1 {
+					t.Errorf("%d reports", n)
 				}
 				h.shut()
 				if took := time.Since(h.begin); took != 2*time.Minute {

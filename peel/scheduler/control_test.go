@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 func (h *host) must(err error) {
@@ -244,19 +245,19 @@ func TestLastTenRunsAreRemembered(t *testing.T) {
 		defer h.shut()
 		h.takes["e"] = time.Second
 		n := 0
-		h.answer("e", func() scheduler.Outcome {
+		h.answer("e", func() wire.Result {
 			n++
-			return scheduler.Outcome{Success: n%2 == 0, Error: "odd", Report: func(string) string { return "job" }}
+			return wire.Result{Success: n%2 == 0, Error: "odd"}
 		})
-		h.apply(one(t, "interval: 59s"))
+		h.apply(one(t, "interval: 59s, return_job: true"))
 		time.Sleep(20 * time.Minute)
 		e := h.entry("e")
-		if len(e.Last) != 10 || e.Job != "job" {
+		if len(e.Last) != 10 || e.Job == "" || e.Job != e.Last[9].Job {
 			t.Fatalf("%+v", e)
 		}
 		for i, p := range e.Last {
 			if want := h.begin.Add(time.Duration(i+11) * time.Minute); !p.Ended.Equal(want) || p.Ended.Sub(p.Started) != time.Second ||
-				p.Success != (i%2 == 1) || (p.Error == "odd") == p.Success || p.Job != "job" || p.Trigger != scheduler.TriggerTimer {
+				p.Success != (i%2 == 1) || (p.Error == "odd") == p.Success || p.Job != string(h.fire(i+10).JID) || p.Trigger != scheduler.TriggerTimer {
 				t.Errorf("%d: %+v", i, p)
 			}
 		}

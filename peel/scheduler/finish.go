@@ -16,7 +16,10 @@ func (o *owner) finish(r *run) {
 	e.runs, o.runs = slices.DeleteFunc(e.runs, same), slices.DeleteFunc(o.runs, same)
 	o.dirty = true
 	e.record(r)
-	if !r.outcome.Success {
+	if r.reports {
+		o.reporting++
+	}
+	if !r.result.Success {
 		o.s.log.Warn("run failed", "entry", e.name, "err", e.Error)
 	}
 	o.breakOn(r)
@@ -38,6 +41,20 @@ func (o *owner) finish(r *run) {
 	o.plan(e, r.ended)
 }
 
+// onReported notes the job of a run whose report is stored.
+func (o *owner) onReported(r *run) {
+	o.reporting--
+	i := slices.IndexFunc(r.e.Last, func(p Past) bool { return p.Run == r.fire.JID })
+	if i < 0 || !r.stored {
+		return
+	}
+	past := &r.e.Last[i]
+	past.Job, o.dirty = string(r.fire.JID), true
+	if past.Success && past.Ended.Equal(r.e.Succeeded) {
+		r.e.Job = past.Job
+	}
+}
+
 // failing tells whether so many runs in a row have failed that the entry is paused. What ends that, a changed entry
 // or a resume, starts the count anew.
 func (e *entry) failing() bool {
@@ -53,13 +70,13 @@ func (e *entry) record(r *run) {
 	e.Runs++
 	e.TimingRuns += r.counts()
 	e.Error = ""
-	if !r.outcome.Success {
-		e.Error = strings.ToValidUTF8(r.outcome.Error[:min(len(r.outcome.Error), maxError)], "")
+	if !r.result.Success {
+		e.Error = strings.ToValidUTF8(r.result.Error[:min(len(r.result.Error), maxError)], "")
 	}
 	e.remember(r)
 	switch {
-	case r.outcome.Success:
-		e.Succeeded, e.Job, e.FailuresInRow = e.Ended, r.job, 0
+	case r.result.Success:
+		e.Succeeded, e.Job, e.FailuresInRow = e.Ended, "", 0
 	case r.yields:
 		e.Failures++
 	default:

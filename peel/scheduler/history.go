@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // History is what is remembered of an entry, by its name. Times are zero for what has not happened.
@@ -57,13 +59,14 @@ type Waiting struct {
 
 // A Past is one run that has ended.
 type Past struct {
+	Run     wire.JID  `json:"run,omitempty"`
 	Trigger Trigger   `json:"trigger"`
 	Nominal time.Time `json:"nominal"`
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
 	Success bool      `json:"success"`
 	Error   string    `json:"error,omitempty"`
-	Job     string    `json:"job,omitempty"`
+	Job     string    `json:"job,omitempty"` // Run, once its report is stored
 }
 
 // maxPast is how many runs of an entry are remembered one by one.
@@ -74,8 +77,8 @@ func (e *entry) remember(r *run) {
 		e.Last = slices.Delete(e.Last, 0, len(e.Last)-maxPast+1)
 	}
 	e.Last = append(e.Last, Past{
-		Trigger: r.fire.Trigger, Nominal: r.fire.Nominal, Started: r.fire.Started, Ended: e.Ended,
-		Success: r.outcome.Success, Error: e.Error, Job: r.job,
+		Run: r.fire.JID, Trigger: r.fire.Trigger, Nominal: r.fire.Nominal, Started: r.fire.Started, Ended: e.Ended,
+		Success: r.result.Success, Error: e.Error,
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -24,10 +25,12 @@ type host struct {
 	stop  context.CancelFunc
 
 	mu      sync.Mutex
-	takes   map[string]time.Duration            // how long runs of an entry take
-	linger  time.Duration                       // how long canceled runs take to end
-	results map[string]func() scheduler.Outcome // of an entry; success if absent
+	takes   map[string]time.Duration      // how long runs of an entry take
+	linger  time.Duration                 // how long canceled runs take to end
+	results map[string]func() wire.Result // of an entry; success if absent
 	fires   []scheduler.Fire
+	reports []scheduler.Fire
+	store   func(scheduler.Fire) bool // stores a report; nil: all are stored
 	running map[string]int
 }
 
@@ -41,9 +44,9 @@ func startWith(t testing.TB, o scheduler.Options, prepare func(*scheduler.Schedu
 	t.Helper()
 	h := &host{
 		t: t, begin: time.Now(), ended: make(chan error, 1), takes: map[string]time.Duration{},
-		results: map[string]func() scheduler.Outcome{}, running: map[string]int{},
+		results: map[string]func() wire.Result{}, running: map[string]int{},
 	}
-	o.Peel, o.Exec = "web-01", h.exec
+	o.Peel, o.Exec, o.Report = "web-01", h.exec, h.report
 	s, err := scheduler.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +68,7 @@ func (h *host) shut() {
 	}
 }
 
-func (h *host) exec(ctx context.Context, f scheduler.Fire) scheduler.Outcome {
+func (h *host) exec(ctx context.Context, f scheduler.Fire) wire.Result {
 	h.mu.Lock()
 	h.fires = append(h.fires, f)
 	h.running[f.Name]++
@@ -81,13 +84,29 @@ func (h *host) exec(ctx context.Context, f scheduler.Fire) scheduler.Outcome {
 		case <-time.After(takes):
 		case <-ctx.Done():
 			time.Sleep(h.linger)
-			return scheduler.Outcome{Error: "signal: killed"}
+			return wire.Result{Error: "signal: killed"}
 		}
 	}
 	if result != nil {
 		return result()
 	}
-	return scheduler.Outcome{Success: true}
+	return wire.Result{Success: true}
+}
+
+func (h *host) report(f scheduler.Fire, _ wire.Result) bool {
+	h.mu.Lock()
+	h.reports = append(h.reports, f)
+	store := h.store
+	h.mu.Unlock()
+	return store == nil || store(f)
+}
+
+// reported are the fires that have been reported, once nothing moves any more.
+func (h *host) reported() []scheduler.Fire {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.reports)
 }
 
 // parse reads entries as a settings file has them under the key schedule.

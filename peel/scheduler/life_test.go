@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // expectExhausted checks that an entry never runs again, and the words for why.
@@ -140,7 +141,7 @@ func TestDeleteAfterRunEndsTheEntryAndItsRunIsTriedAgainFirst(t *testing.T) {
 		h := start(t, scheduler.Options{})
 		defer h.shut()
 		tries := 0
-		h.results["e"] = func() scheduler.Outcome { tries++; return scheduler.Outcome{Success: tries == 3, Error: "no"} }
+		h.results["e"] = func() wire.Result { tries++; return wire.Result{Success: tries == 3, Error: "no"} }
 		h.apply(one(t, "interval: 1m, delete_after_run: true, retry: {attempts: 5, backoff: 10m}"))
 		time.Sleep(15 * time.Minute) // a retry is pending
 		if e := h.entry("e"); e.State != scheduler.StateExhausted || e.Running != 1 {

@@ -18,7 +18,7 @@ func (o *owner) fireDependents(r *run) {
 	for _, e := range o.needed[r.e.name] {
 		switch {
 		case !e.active() || e.lived() || !e.mayFire(r.ended.wall):
-		case !met(e.spec.Needs, r.outcome.Success):
+		case !met(e.spec.Needs, r.result.Success):
 			o.skip(e, skipped{NeedsUnmet, r.ended.wall.In(o.s.o.Zone), 1})
 		case e.next.trigger == TriggerNeeds || e.next.splaying(r.ended):
 			o.skip(e, skipped{Superseded, o.time(e.next, e.next.nominal), 1})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 func TestEntryRunsWhenTheOneThatItNeedsHasEndedSo(t *testing.T) {
@@ -14,7 +15,7 @@ func TestEntryRunsWhenTheOneThatItNeedsHasEndedSo(t *testing.T) {
 		defer h.shut()
 		h.takes["dump"] = 10 * time.Minute
 		n := 0
-		h.answer("dump", func() scheduler.Outcome { n++; return scheduler.Outcome{Success: n == 1} })
+		h.answer("dump", func() wire.Result { n++; return wire.Result{Success: n == 1} })
 		h.apply(parse(t, `
         dump: {module: test.ping, cron: "0 */2 * * *"}
         upload: {module: test.ping, needs: {entry: dump}}

@@ -31,6 +31,8 @@ type owner struct {
 	madeUp  time.Duration       // when all fires made up so far would have started, were they apart
 	needed  map[string][]*entry // who fires when an entry ends
 
+	reporting int // runs that have ended and whose report is being stored
+
 	dirty  bool          // the state file is behind
 	saving bool          // it is being written
 	saveAt time.Duration // not to be written before
@@ -229,12 +231,15 @@ func (o *owner) stop() error {
 		for _, r := range o.runs {
 			r.cancel(errors.New("canceled: the peel stops"))
 		}
-		o.drain(cancelGrace)
 	}
+	o.drain(cancelGrace)
 	close(o.s.gone)
 	var stuck error
 	if len(o.runs) > 0 {
 		stuck = fmt.Errorf("cannot end the runs of %s: they do not heed their cancellation", strings.Join(o.busy(), ", "))
+	}
+	if o.reporting > 0 {
+		o.s.log.Error("reports of runs are lost, they could not be stored before the peel stopped", "reports", o.reporting)
 	}
 	if o.saving {
 		<-o.saved
@@ -242,13 +247,15 @@ func (o *owner) stop() error {
 	return errors.Join(stuck, store(o.s.o.StateFile, o.histories()))
 }
 
-// drain finishes runs until none is in flight or d has passed.
+// drain finishes runs until none is in flight and all reports are stored, or d has passed.
 func (o *owner) drain(d time.Duration) {
 	enough := time.After(d)
-	for len(o.runs) > 0 {
+	for len(o.runs)+o.reporting > 0 {
 		select {
 		case r := <-o.s.ended:
 			o.finish(r)
+		case r := <-o.s.reported:
+			o.onReported(r)
 		case <-enough:
 			return
 		}

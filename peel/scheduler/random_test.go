@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // The untouched entries must run as they would if nobody ever reloaded, whatever happens to the others.
@@ -121,7 +122,7 @@ func TestRandomOrdersAndSettingsKeepTheLimitOfAGroup(t *testing.T) {
 				ran := 0
 				for range 50 {
 					for _, name := range []string{"a", "b", "c"} {
-						h.answer(name, func() scheduler.Outcome { return scheduler.Outcome{Success: seed%3 > 0} })
+						h.answer(name, func() wire.Result { return wire.Result{Success: seed%3 > 0} })
 						h.mu.Lock()
 						h.takes[name] = time.Duration(r.Int64N(int64(20 * time.Minute)))
 						h.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -174,7 +175,7 @@ func TestRemovedEntryEndsItsRunAndFiresNoMore(t *testing.T) {
 		defer h.shut()
 		h.takes["e"] = 5 * time.Minute
 		done := make(chan struct{})
-		h.results["e"] = func() scheduler.Outcome { close(done); return scheduler.Outcome{Success: true} }
+		h.results["e"] = func() wire.Result { close(done); return wire.Result{Success: true} }
 		h.apply(one(t, "interval: 1m"))
 		time.Sleep(time.Minute)
 		h.apply(schedule.Set{})

@@ -3,11 +3,13 @@ package scheduler
 import (
 	"context"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // attempts calls Exec until it succeeds, as often as the entry wants. The run keeps its slot in between. A run that
 // was canceled, and one of an entry that was changed, removed or paused meanwhile, is not tried again.
-func (s *Scheduler) attempts(ctx context.Context, r *run) Outcome {
+func (s *Scheduler) attempts(ctx context.Context, r *run) wire.Result {
 	f := r.fire
 	retry := f.Entry.Failures.Retry
 	for f.Attempt = 1; ; f.Attempt++ {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
@@ -47,8 +48,9 @@ type run struct {
 	yields  bool   // it was canceled for the next run
 	cancel  context.CancelCauseFunc
 	over    chan struct{} // closed when it must not be tried again
-	outcome Outcome
-	job     string
+	result  wire.Result
+	reports bool // a report follows its end
+	stored  bool // its report is stored
 	ended   instant
 }
 
@@ -189,6 +191,7 @@ func (o *owner) skip(e *entry, s skipped) {
 func (o *owner) start(e *entry, f Fire) {
 	f.Fired = earlier(f.Fired, f.Started) // the wall clock may have been set back while the fire waited
 	f.Nominal = earlier(f.Nominal, f.Fired)
+	f.JID, f.Source = wire.NewJID(), o.source(e)
 	r := &run{e: e, fire: f, timing: e.TimingHash, over: make(chan struct{})}
 	if limit := e.spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit {
 		r.fire.Late = true
@@ -206,25 +209,58 @@ func (o *owner) start(e *entry, f Fire) {
 	go o.s.carryOut(ctx, r)
 }
 
-// carryOut is the goroutine of a run. The owner counts it until it has heard its end.
+// source returns where the entry's definition comes from.
+func (o *owner) source(e *entry) Source {
+	if o.s.o.Source == nil {
+		return Source{}
+	}
+	return o.s.o.Source(e.name)
+}
+
+// carryOut is the goroutine of a run.
 func (s *Scheduler) carryOut(ctx context.Context, r *run) {
-	r.outcome = Outcome{Error: "the run ended without a result"} // for an Exec that ends its goroutine
+	r.result = wire.Result{Error: "the run ended without a result"} // for an Exec that ends its goroutine
 	defer func() {
 		r.cancel(nil)
 		r.ended = s.now()
-		select {
-		case s.ended <- r:
-		case <-s.gone:
-		}
+		s.conclude(r)
 	}()
-	r.outcome = s.attempts(ctx, r)
-	if r.outcome.Report != nil {
-		r.job = r.outcome.Report(r.outcome.Error)
+	r.result = s.attempts(ctx, r)
+}
+
+// maxReports bounds how many reports are stored at a time, and so the results that are held in memory.
+const maxReports = 64
+
+// conclude tells the owner that a run has ended, and then stores its report. Beside [maxReports] others the report is
+// stored first, so that runs whose reports nothing takes do not pile up.
+func (s *Scheduler) conclude(r *run) {
+	if s.o.Report == nil || !r.fire.Entry.ReturnJob.Wants(r.result.Success) {
+		s.hand(s.ended, r)
+		return
+	}
+	r.reports = true
+	select {
+	case s.reports <- struct{}{}:
+		s.hand(s.ended, r)
+		r.stored = s.o.Report(r.fire, r.result)
+		<-s.reports
+	default:
+		r.stored = s.o.Report(r.fire, r.result)
+		s.hand(s.ended, r)
+	}
+	s.hand(s.reported, r)
+}
+
+// hand gives a run to the owner, unless the owner has stopped waiting.
+func (s *Scheduler) hand(to chan<- *run, r *run) {
+	select {
+	case to <- r:
+	case <-s.gone:
 	}
 }
 
 // exec calls Exec within the entry's timeout. A panic is a failure.
-func (s *Scheduler) exec(ctx context.Context, f Fire) (out Outcome) {
+func (s *Scheduler) exec(ctx context.Context, f Fire) (out wire.Result) {
 	if limit := f.Entry.Timeout; limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s", limit))
@@ -232,7 +268,7 @@ func (s *Scheduler) exec(ctx context.Context, f Fire) (out Outcome) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			out = Outcome{Error: fmt.Sprintf("panic: %v", p)}
+			out = wire.Result{Error: fmt.Sprintf("panic: %v", p)}
 			s.log.Error("run panicked", "entry", f.Name, "err", p, "stack", string(debug.Stack()))
 		}
 	}()

@@ -41,6 +41,9 @@
 // reported. Failures in a row open the entry's breaker, which lets a single probe through after a while, and pause
 // the entry. A run that is canceled for the next one is a failure, but none in a row.
 //
+// The end of a run frees its slot, and its report is stored after that: an interval does not wait for a slow disk or bus.
+// At most 64 reports are stored at a time; a run that ends beside so many keeps its slot until its own is stored.
+//
 // # Reload
 //
 // [Scheduler.Apply] replaces the whole set and acts on the difference: an entry that is equal keeps its next fire to
@@ -62,6 +65,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -72,7 +76,14 @@ type Options struct {
 	// Exec runs an entry and returns when the run has ended. It is called on a goroutine of its own, several at a
 	// time. The context ends at the entry's timeout and when the peel stops; [context.Cause] says which, in words
 	// for the report. Exec must then return soon: the run counts towards maxrunning until it does.
-	Exec func(context.Context, Fire) Outcome
+	Exec func(context.Context, Fire) wire.Result
+	// Report, if not nil, stores the report of a run that has ended, where return_job asks for one, and returns whether
+	// it is stored. It gets the result of the last attempt. It is called on the goroutine of the run and may take its
+	// time: the run has left its slot, and the entry's next interval has begun.
+	Report func(Fire, wire.Result) (stored bool)
+	// Source, if not nil, returns where the present definition of an entry comes from. It is called on the goroutine of
+	// Run, when a run of the entry starts.
+	Source func(entry string) Source
 	// Able, if not nil, says why this host cannot run an entry, such as that it does not have the function. The entry is
 	// listed as paused_invalid then, and the others go on. It is called on the goroutine of Run.
 	Able func(*schedule.Entry) error
@@ -95,9 +106,18 @@ const (
 	triggerResume Trigger = "resume" // no fire but the end of a pause
 )
 
+// A Source says where an entry comes from. All are empty for an entry of peel.yaml.
+type Source struct {
+	Commit string // that last changed the entry
+	File   string // file:line at that commit
+	Author string // of that commit
+}
+
 // A Fire is one run of an entry. Times are of the wall clock, and Nominal ≤ Fired ≤ Started.
 type Fire struct {
+	JID     wire.JID        // names the run, in the peel's history and as the job that reports it
 	Entry   *schedule.Entry // as it was when the run started
+	Source  Source          // of Entry
 	Name    string
 	Trigger Trigger
 	Nominal time.Time // when the timing said
@@ -106,16 +126,6 @@ type Fire struct {
 	Late    bool // it started later after Nominal than the entry wants
 	Attempt int  // 1, and more where a run that failed is tried again
 	held    bool // it waited for the windows to open
-}
-
-// An Outcome is how an attempt to run ended.
-type Outcome struct {
-	Success bool
-	Error   string // kept with the entry, cut to 1,024 bytes
-	// Report, if not nil, is called on the goroutine of the run when no other attempt follows, with Error as it is
-	// after what ended the run, such as its timeout, was added. It returns the job that the run is reported as, which
-	// is kept with the entry, or nothing.
-	Report func(err string) (job string)
 }
 
 // A Scheduler runs the entries of one schedule. Its methods are safe for concurrent use.
@@ -127,6 +137,8 @@ type Scheduler struct {
 	begun    atomic.Bool
 	commands chan func(*owner)
 	ended    chan *run
+	reported chan *run     // whose report was stored, or could not be
+	reports  chan struct{} // one slot for each report that is being stored
 	stopping chan struct{} // closed when no command is taken any more
 	gone     chan struct{} // closed when nobody waits for runs any more
 }
@@ -149,6 +161,7 @@ func New(o Options) (*Scheduler, error) {
 	s := &Scheduler{
 		o: o, log: o.Log.With("peel", o.Peel), now: newClock(),
 		commands: make(chan func(*owner)), ended: make(chan *run),
+		reported: make(chan *run), reports: make(chan struct{}, maxReports),
 		stopping: make(chan struct{}), gone: make(chan struct{}),
 	}
 	var err error
@@ -182,6 +195,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			command(o)
 		case r := <-s.ended:
 			o.finish(r)
+		case r := <-s.reported:
+			o.onReported(r)
 		case err := <-o.saved:
 			o.afterSave(err)
 		case <-timer.C:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -91,7 +92,7 @@ func TestFailingRunKeepsTheRhythm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, scheduler.Options{})
 		defer h.shut()
-		h.results["e"] = func() scheduler.Outcome { return scheduler.Outcome{Error: "exit status 1"} }
+		h.results["e"] = func() wire.Result { return wire.Result{Error: "exit status 1"} }
 		h.apply(one(t, "interval: 1m"))
 		time.Sleep(2 * time.Minute)
 		h.expectRuns("e", time.Minute, 2*time.Minute)
@@ -114,7 +115,7 @@ func TestPanicIsAFailureAndFreesTheSlot(t *testing.T) {
 		var j journal
 		h := start(t, scheduler.Options{Log: j.logger()})
 		defer h.shut()
-		h.results["e"] = func() scheduler.Outcome { panic("boom") }
+		h.results["e"] = func() wire.Result { panic("boom") }
 		h.apply(one(t, "interval: 1m"))
 		time.Sleep(2 * time.Minute)
 		h.expectRuns("e", time.Minute, 2*time.Minute)
@@ -131,9 +132,9 @@ func TestExecThatEndsItsGoroutineFreesTheSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, scheduler.Options{})
 		defer h.shut()
-		h.results["e"] = func() scheduler.Outcome {
+		h.results["e"] = func() wire.Result {
 			runtime.Goexit()
-			return scheduler.Outcome{Success: true}
+			return wire.Result{Success: true}
 		}
 		h.apply(one(t, "interval: 1m"))
 		time.Sleep(2 * time.Minute)
@@ -235,7 +236,7 @@ func TestRunTwiceIsRefused(t *testing.T) {
 func TestApplyWaitsForRunAndIsRefusedAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := scheduler.New(scheduler.Options{
-			Exec: func(context.Context, scheduler.Fire) scheduler.Outcome { return scheduler.Outcome{Success: true} },
+			Exec: func(context.Context, scheduler.Fire) wire.Result { return wire.Result{Success: true} },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -314,7 +315,7 @@ func TestStopDoesNotWaitForeverAndNamesWhatDidNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, scheduler.Options{})
 		release := make(chan struct{})
-		h.results["e"] = func() scheduler.Outcome { <-release; return scheduler.Outcome{} }
+		h.results["e"] = func() wire.Result { <-release; return wire.Result{} }
 		h.apply(one(t, "interval: 1m"))
 		time.Sleep(time.Minute)
 		synctest.Wait()

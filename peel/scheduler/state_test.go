@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -21,7 +22,7 @@ func TestHistorySurvivesARestart(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "state")
 		h := start(t, scheduler.Options{StateFile: file})
 		h.takes["e"] = 90 * time.Second
-		h.results["e"] = func() scheduler.Outcome { return scheduler.Outcome{Error: "no"} }
+		h.results["e"] = func() wire.Result { return wire.Result{Error: "no"} }
 		h.apply(one(t, "interval: 1m"))
 		time.Sleep(3 * time.Minute)
 		before := h.entry("e")
@@ -201,7 +202,7 @@ func TestStateFileThatCannotBeUnderstoodIsMovedAside(t *testing.T) {
 func TestStateFileThatCannotBeReadIsAnError(t *testing.T) {
 	_, err := scheduler.New(scheduler.Options{
 		StateFile: t.TempDir(), // a directory
-		Exec:      func(context.Context, scheduler.Fire) scheduler.Outcome { return scheduler.Outcome{} },
+		Exec:      func(context.Context, scheduler.Fire) wire.Result { return wire.Result{} },
 	})
 	if err == nil || !strings.HasPrefix(err.Error(), "cannot read the scheduler's state: ") {
 		t.Error(err)
@@ -260,7 +261,7 @@ func TestLongErrorIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, scheduler.Options{})
 		defer h.shut()
-		h.results["e"] = func() scheduler.Outcome { return scheduler.Outcome{Error: "x" + strings.Repeat("é", 1<<20)} }
+		h.results["e"] = func() wire.Result { return wire.Result{Error: "x" + strings.Repeat("é", 1<<20)} }
 		h.apply(one(t, "interval: 1m"))
 		time.Sleep(time.Minute)
 		if e := h.entry("e"); len(e.Error) != 1023 || strings.ContainsRune(e.Error, '�') {

@@ -102,6 +102,11 @@ const (
 	ReturnFailures ReturnJob = "failures"
 )
 
+// Wants reports whether a run that has ended so is reported.
+func (r ReturnJob) Wants(success bool) bool {
+	return r == ReturnAlways || r == ReturnFailures && !success
+}
+
 // Overlap bounds how many runs of an entry there are at once. The entries of a set that name the same
 // Group share the bound, and agree on MaxRunning and IfRunning.
 type Overlap struct {
