@@ -56,25 +56,29 @@ type CA struct {
 	former *x509.Certificate
 }
 
-// OpenCA reads the certificate authority in dir, or makes it if neither of its files is there. A key that others
-// than its owner may use is refused.
+// OpenCA reads the certificate authority in dir, or makes it if dir holds no certificate yet: that of an earlier version
+// that was interrupted between its key and its certificate is made again, because nobody has seen it. A key that others
+// than its owner may use is refused, and so is a certificate without its key.
 func OpenCA(dir string) (*CA, error) {
 	c := &CA{dir: dir}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the directory of the certificate authority: %w", err)
 	}
-	_, missing := os.Stat(c.File())
-	_, keyMissing := os.Stat(c.keyFile())
-	if errors.Is(missing, fs.ErrNotExist) && errors.Is(keyMissing, fs.ErrNotExist) {
+	err := c.load()
+	if errors.Is(err, errNoCertificate) {
 		if err := c.create(); err != nil {
 			return nil, fmt.Errorf("cannot make the certificate authority in %s: %w", dir, err)
 		}
+		return c, nil
 	}
-	if err := c.load(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("cannot use the certificate authority in %s: %w", dir, err)
 	}
 	return c, nil
 }
+
+// errNoCertificate: neither file of the authority holds a certificate.
+var errNoCertificate = errors.New("there is no certificate")
 
 // File is where the certificates are by which others check what the CA has signed. It is no secret.
 func (c *CA) File() string { return filepath.Join(c.dir, caFile) }
@@ -116,15 +120,7 @@ func (c *CA) create() error {
 	if err != nil {
 		return err
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	// The certificate comes last: with it the pair is whole.
-	if err := writePEM(c.keyFile(), "PRIVATE KEY", secret, 0o600); err != nil {
-		return err
-	}
-	return writePEM(c.File(), "CERTIFICATE", cert.Raw, 0o644)
+	return c.become(&CA{dir: c.dir, key: key, cert: cert})
 }
 
 // newRoot makes a key and the certificate that it signs for itself.
@@ -207,41 +203,42 @@ func (c *CA) become(next *CA) error {
 	return nil
 }
 
-func writePEM(path, kind string, der []byte, mode fs.FileMode) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := pem.Encode(f, &pem.Block{Type: kind, Bytes: der}); err != nil {
-		return err
-	}
-	return f.Sync()
-}
-
 func (c *CA) load() error {
-	info, err := os.Stat(c.keyFile())
-	if err != nil {
-		return err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s is open to others (mode %04o), want 0600", c.keyFile(), info.Mode().Perm())
-	}
-	text, err := os.ReadFile(c.keyFile())
+	text, err := c.readKey()
 	if err != nil {
 		return err
 	}
 	certs, whole, err := readCertificates(text)
-	if err == nil && !whole { // it was never rotated
+	if err == nil && !whole { // an earlier version made it
 		var public []byte
-		if public, err = os.ReadFile(c.File()); err == nil {
+		if public, err = os.ReadFile(c.File()); err == nil || errors.Is(err, fs.ErrNotExist) {
 			certs, _, err = readCertificates(public)
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case len(certs) == 0:
+		return errNoCertificate
+	case text == nil:
+		return fmt.Errorf("%s is lost, and %s trusts it: bring it back from a backup", c.keyFile(), c.File())
 	}
 	return c.use(text, certs, whole)
+}
+
+// readKey returns the text of the key's file, nil if there is none.
+func (c *CA) readKey() ([]byte, error) {
+	info, err := os.Stat(c.keyFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s is open to others (mode %04o), want 0600", c.keyFile(), info.Mode().Perm())
+	}
+	return os.ReadFile(c.keyFile())
 }
 
 // readCertificates reads all certificates in a text, and whether there is one.

@@ -1,8 +1,10 @@
 package auth_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"net"
 	"os"
 	"path/filepath"
@@ -102,5 +104,54 @@ func TestAnAuthorityWhoseKeyOthersMayReadOrThatIsNotWholeIsRefused(t *testing.T)
 	}
 	if _, err := auth.OpenCA(dir); err == nil {
 		t.Error("a lost key is made anew: everybody who trusts the old one would be locked out")
+	}
+}
+
+// What a cut leaves is what was written before it. Earlier versions wrote the key, and then the certificate.
+func TestAnAuthorityWhoseMakingWasCutShortOpensAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tls")
+	openCA(t, dir)
+	whole, err := os.ReadFile(filepath.Join(dir, "ca.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(whole)
+	bare := pem.EncodeToMemory(block)
+	for name, left := range map[string]struct{ key, crt []byte }{
+		"the new key alone":                    {whole, nil},
+		"the new key and half a certificate":   {whole, public[:len(public)/2]},
+		"an old key alone":                     {bare, nil},
+		"half an old key":                      {bare[:len(bare)/2], nil},
+		"an empty file":                        {[]byte{}, nil},
+		"an old key and half its certificate":  {bare, public[:len(public)/2]},
+		"an old key and an empty certificate":  {bare, []byte{}},
+		"an old key and its whole certificate": {bare, public},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, text := range map[string][]byte{"ca.key": left.key, "ca.crt": left.crt} {
+				if text == nil {
+					continue
+				}
+				if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ca := openCA(t, dir)
+			if _, err := handshake(t, ca, ca.Config(), &tls.Config{ServerName: "localhost"}); err != nil {
+				t.Error(err)
+			}
+			if again := openCA(t, dir); again.Pin() != ca.Pin() {
+				t.Error("opened again, it is another authority")
+			}
+			same := bytes.Equal(ca.Bundle(), public)
+			if want := bytes.Equal(left.key, whole) || bytes.Equal(left.crt, public); same != want {
+				t.Errorf("it is the authority of before the cut: %v, want %v", same, want)
+			}
+		})
 	}
 }
