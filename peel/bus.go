@@ -96,6 +96,7 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) error {
 	again := time.NewTimer(0)
 	defer again.Stop()
 	open := news{facts: true, applied: true}
+	instance := []byte(wire.NewInstance())
 	for {
 		select {
 		case <-ctx.Done():
@@ -107,7 +108,7 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) error {
 			open.applied = true
 		case <-again.C:
 		case <-beat.C:
-			if err := nc.Publish(wire.Heartbeat(p.wire), nil); err != nil {
+			if err := nc.Publish(wire.Heartbeat(p.wire), instance); err != nil {
 				p.log.Debug("heartbeat not sent", "err", err)
 			}
 			beat.Reset(heartbeatEvery*9/10 + rand.N(heartbeatEvery/5))

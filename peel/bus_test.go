@@ -117,15 +117,17 @@ func TestAPeelIsHeardEveryHalfMinute(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		sub := b.listen(wire.AllHeartbeats)
-		last, shortest, longest := time.Now(), time.Hour, time.Duration(0)
+		last, shortest, longest, process := time.Now(), time.Hour, time.Duration(0), ""
 		for i := range 100 {
 			msg, err := sub.NextMsg(time.Minute)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if msg.Subject != wire.Heartbeat(id.Wire()) || len(msg.Data) > 0 {
-				t.Errorf("%s: %q", msg.Subject, msg.Data)
+			instance, ok := wire.DecodeHeartbeat(msg)
+			if msg.Subject != wire.Heartbeat(id.Wire()) || !ok || len(instance) < 20 || i > 0 && instance != process {
+				t.Errorf("%s: %q of %q", msg.Subject, msg.Data, process)
 			}
+			process = instance
 			if now := time.Now(); i > 0 {
 				shortest, longest = min(shortest, now.Sub(last)), max(longest, now.Sub(last))
 			}

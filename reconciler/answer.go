@@ -19,6 +19,8 @@ import (
 const (
 	pageOfPeels   = 500
 	answersAtOnce = 64 // questions; one more is refused
+	// duplicatesShown bounds the peels that the status names as duplicates.
+	duplicatesShown = 20
 	// askLimit is how long sync.now waits for the attempt that it asked for.
 	askLimit = 2 * time.Minute
 )
@@ -98,6 +100,8 @@ func about(question []byte) string {
 func (t *term) status() status.Sync {
 	s := t.board.read()
 	s.Counts = t.progress.counts()
+	s.Duplicates = t.fleet.Duplicates()
+	s.Duplicates = s.Duplicates[:min(len(s.Duplicates), duplicatesShown)]
 	return s
 }
 

@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 func TestAnEmptyRepoRemovesNothing(t *testing.T) {
@@ -242,4 +244,20 @@ func TestAPeelWhoseLinkWasCutDuringACommitComesToRunIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestTheStatusNamesPeelsWhoseIDTwoProcessesShare(t *testing.T) {
+	inBubble(t, siteFiles(), func(b *bench) {
+		b.peel("web.1", nil)
+		b.start()
+		for _, process := range []string{"AAAA", "BBBB", "AAAA"} {
+			if err := b.peels["web.1"].nc.Publish(wire.Heartbeat("web_1"), []byte(process)); err != nil {
+				b.t.Fatal(err)
+			}
+			b.after(time.Second)
+		}
+		if got := b.status().Duplicates; !slices.Equal(got, []target.PeelID{"web.1"}) {
+			b.t.Errorf("duplicates are %v", got)
+		}
+	})
 }

@@ -263,11 +263,22 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 		d.found("peels", broken, "", "%v", err)
 		return
 	}
-	away := 0
+	d.peels(peels)
+}
+
+// peels judges whether all peels are there, and each once.
+func (d *doctor) peels(peels []api.Peel) {
+	away, duplicates := 0, []string{}
 	for _, p := range peels {
 		if !p.Online {
 			away++
 		}
+		if p.Duplicate {
+			duplicates = append(duplicates, string(p.ID))
+		}
+	}
+	if len(duplicates) > 0 {
+		d.found("peel IDs", broken, "give one of the two hosts an ID of its own: both run what masters send", "two processes are connected as %s", strings.Join(duplicates, ", "))
 	}
 	if away > 0 {
 		d.found("peels", warning, "zester peel list shows which", "%d of %d are offline", away, len(peels))

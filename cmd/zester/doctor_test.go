@@ -39,6 +39,8 @@ func TestTheDoctorJudges(t *testing.T) {
 		"stream near its count":     {func(d *doctor) { d.stream(&api.Stream{Messages: 80, MaxMessages: 100}) }, warning},
 		"stream near its size":      {func(d *doctor) { d.stream(&api.Stream{Bytes: 80, MaxBytes: 100, MaxMessages: 5}) }, warning},
 		"copies behind":             {func(d *doctor) { d.stream(&api.Stream{Copies: 3, Behind: 1}) }, broken},
+		"all peels are there":       {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}}) }, sound},
+		"a peel is away":            {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}, {ID: "b"}}) }, warning},
 		"a credential that is none": {func(d *doctor) { d.credential([]byte("x")) }, broken},
 		"an authority that is none": {func(d *doctor) { d.authorities(os.DevNull) }, broken},
 	} {
@@ -116,5 +118,13 @@ func TestTheDoctorFindsKeysThatOthersMayUse(t *testing.T) {
 	}
 	if f := look(); f.State != broken || !strings.Contains(f.Detail, files[0]) || !strings.Contains(f.Next, "chmod") {
 		t.Errorf("%+v", f)
+	}
+}
+
+func TestTwoHostsUnderOnePeelIDAreNamedByTheDoctor(t *testing.T) {
+	d := doctor{}
+	d.peels([]api.Peel{{ID: "web-01", Online: true, Duplicate: true}, {ID: "web-02", Online: true}})
+	if f := d.Findings[0]; f.State != broken || f.Detail != "two processes are connected as web-01" || f.Next == "" {
+		t.Errorf("%+v", d.Findings)
 	}
 }

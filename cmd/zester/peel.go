@@ -25,7 +25,11 @@ func (a *app) peelCommand() *cobra.Command {
 			}
 			t := table{header: []string{"PEEL", "ONLINE", "LAST SEEN"}}
 			for _, p := range peels {
-				t.add(string(p.ID), yesNo(p.Online), clock(p.LastSeen))
+				online := yesNo(p.Online)
+				if p.Duplicate {
+					online += ", two processes"
+				}
+				t.add(string(p.ID), online, clock(p.LastSeen))
 			}
 			return a.show(peels, t)
 		},

@@ -109,6 +109,9 @@ func (a *app) describeSync(s *status.Sync) {
 		line("rollout", rolloutLine(s.Rollout))
 	}
 	line("peels", countLine(s.Counts))
+	for _, id := range s.Duplicates {
+		line("duplicate", fmt.Sprintf("two processes are connected as %s: give one of them an ID of its own", id))
+	}
 	for _, c := range s.Conditions {
 		if c.Status && c.Type != status.Ready && c.Type != status.RolloutProgressing || c.Reason == "WaveFailed" || c.Type == status.SourceVerified {
 			line(string(c.Type), trouble(c))

@@ -2,11 +2,13 @@ package main
 
 import (
 	"io"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 func TestWhenWaitingForTheFleetEnds(t *testing.T) {
@@ -79,5 +81,13 @@ func TestWaitingTooLongSaysWhatWasMissing(t *testing.T) {
 		if err := test.goal.late(&test.sync); err.Error() != test.want {
 			t.Errorf("%+v, %+v: %q, want %q", test.goal, test.sync, err, test.want)
 		}
+	}
+}
+
+func TestPeelsWhoseIDTwoProcessesShareAreShown(t *testing.T) {
+	var out strings.Builder
+	(&app{out: &out}).describeSync(&status.Sync{Duplicates: []target.PeelID{"web-01"}})
+	if !strings.Contains(out.String(), "duplicate:  two processes are connected as web-01: ") {
+		t.Error(out.String())
 	}
 }

@@ -69,6 +69,8 @@ type Peel struct {
 	ID       target.PeelID `json:"id"`
 	Online   bool          `json:"online"`             // heard in the last 90 s
 	LastSeen time.Time     `json:"last_seen,omitzero"` // zero: never since the master that answers began
+	// Duplicate: two processes are connected under this ID, and both run each request.
+	Duplicate bool `json:"duplicate,omitempty"`
 	// Facts are what the peel tells of its host. A list leaves them out.
 	Facts target.Facts `json:"facts,omitempty"`
 }

@@ -390,7 +390,7 @@ func (s *Server) jobActive(ctx context.Context, _ struct{}) (*ActiveJobs, error)
 
 func (s *Server) peel(id target.PeelID) Peel {
 	seen, online := s.o.Fleet.Presence(id)
-	return Peel{ID: id, Online: online, LastSeen: seen}
+	return Peel{ID: id, Online: online, LastSeen: seen, Duplicate: s.o.Fleet.Duplicate(id)}
 }
 
 func (s *Server) peelShow(_ context.Context, q PeelRequest) (*Peel, error) {

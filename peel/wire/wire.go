@@ -12,6 +12,7 @@
 package wire
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -211,13 +212,28 @@ func Decode(msg *nats.Msg, v any) error {
 	return nil
 }
 
-// IsHeartbeat tells a heartbeat, which is empty but for what the server adds between accounts, from the server's
-// answers: anybody may direct those to any subject, but they have a payload or headers of their own.
-func IsHeartbeat(msg *nats.Msg) bool {
+// maxInstance is the longest name of a peel's process, in bytes.
+const maxInstance = 32
+
+// NewInstance makes up a name for a process of a peel, the payload of its heartbeats.
+func NewInstance() string { return rand.Text() }
+
+// DecodeHeartbeat returns the name of the process that sent a heartbeat, empty from a peel of an earlier version. It
+// reports false for what is no heartbeat: anybody may direct the server's answers to any subject, but they have headers, or
+// a payload that is no name.
+func DecodeHeartbeat(msg *nats.Msg) (instance string, ok bool) {
 	for name := range msg.Header {
 		if name != "Nats-Request-Info" {
-			return false
+			return "", false
 		}
 	}
-	return len(msg.Data) == 0
+	for _, b := range msg.Data {
+		if (b < 'A' || b > 'Z') && (b < '2' || b > '7') {
+			return "", false
+		}
+	}
+	return string(msg.Data), len(msg.Data) <= maxInstance
 }
+
+// IsHeartbeat reports whether a message is a heartbeat, see [DecodeHeartbeat].
+func IsHeartbeat(msg *nats.Msg) bool { _, ok := DecodeHeartbeat(msg); return ok }

@@ -105,6 +105,9 @@ func FuzzDecode(f *testing.F) {
 		if a, err := wire.DecodeDirectAnswer(msg, "p"); err == nil && a.Peel != "p" {
 			t.Errorf("%+v accepted of p", a)
 		}
+		if instance, ok := wire.DecodeHeartbeat(msg); ok && (len(instance) > 32 || strings.ContainsAny(instance, "{ \n")) {
+			t.Errorf("%q accepted as a heartbeat", data)
+		}
 		_, _ = wire.DecodeRequest(msg)
 		_, _ = wire.DecodeAck(msg)
 		_, _ = wire.DecodeScheduled(msg)

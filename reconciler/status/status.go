@@ -84,6 +84,8 @@ type Sync struct {
 	Errors        []string        `json:"errors,omitempty"`   // of the revision last attempted: file:line:column: entry: message
 	Warnings      []string        `json:"warnings,omitempty"` // of the revision in force
 	Counts        Counts          `json:"counts"`
+	// Duplicates are peels whose ID two processes share, at most 20.
+	Duplicates []target.PeelID `json:"duplicates,omitempty"`
 }
 
 // Rollout is how far a revision is with its waves. The numbers are of the peels that it changes and has reached.

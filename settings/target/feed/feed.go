@@ -17,7 +17,11 @@
 // that was heard last is in the index, and the log names both.
 //
 // A peel is online while heartbeats or facts of it arrive. Heartbeats are not
-// stored: after a start the first ones are up to half a minute away.
+// stored: after a start the first ones are up to half a minute away. Each
+// carries a name that the peel's process made up when it started, so that two
+// processes under one ID are found ([Feed.Duplicate]) about a minute after both
+// run. Two copies of one process, as of a virtual machine that was cloned while
+// it ran, look like one.
 package feed
 
 import (
@@ -49,25 +53,27 @@ type Feed struct {
 	refused  atomic.Uint64
 	refusals *wire.Refusals
 
-	mu       sync.Mutex
-	heard    map[string]time.Time     // by wire ID
-	ids      map[string]target.PeelID // whose facts are in the index, by wire ID
-	keys     map[string]string        // that these peels told, by wire ID
-	watchers map[chan struct{}]struct{}
+	mu        sync.Mutex
+	heard     map[string]time.Time     // by wire ID
+	instances map[string]*instances    // by wire ID
+	ids       map[string]target.PeelID // whose facts are in the index, by wire ID
+	keys      map[string]string        // that these peels told, by wire ID
+	watchers  map[chan struct{}]struct{}
 }
 
 // New makes a feed with an empty index; Run fills it.
 func New(nc *nats.Conn, log *slog.Logger) *Feed {
 	return &Feed{
-		nc:       nc,
-		log:      log,
-		refusals: wire.NewRefusals(log),
-		index:    target.NewIndex(),
-		ready:    make(chan struct{}),
-		heard:    map[string]time.Time{},
-		ids:      map[string]target.PeelID{},
-		keys:     map[string]string{},
-		watchers: map[chan struct{}]struct{}{},
+		nc:        nc,
+		log:       log,
+		refusals:  wire.NewRefusals(log),
+		index:     target.NewIndex(),
+		ready:     make(chan struct{}),
+		heard:     map[string]time.Time{},
+		instances: map[string]*instances{},
+		ids:       map[string]target.PeelID{},
+		keys:      map[string]string{},
+		watchers:  map[chan struct{}]struct{}{},
 	}
 }
 
@@ -157,13 +163,29 @@ func (f *Feed) listen(ctx context.Context, sub *nats.Subscription) {
 		msg, err := sub.NextMsgWithContext(ctx)
 		switch {
 		case err == nil:
-			if wire.IsHeartbeat(msg) {
-				f.hear(wire.Sender(msg.Subject), time.Now())
+			if instance, ok := wire.DecodeHeartbeat(msg); ok {
+				f.onHeartbeat(wire.Sender(msg.Subject), instance, time.Now())
 			}
 		case errors.Is(err, nats.ErrSlowConsumer):
 		default:
 			return
 		}
+	}
+}
+
+// onHeartbeat records that a peel lives, and logs when two processes begin to share its ID.
+func (f *Feed) onHeartbeat(wireID, instance string, at time.Time) {
+	f.hear(wireID, at)
+	f.mu.Lock()
+	i := f.instances[wireID]
+	if i == nil {
+		i = &instances{}
+		f.instances[wireID] = i
+	}
+	duplicate := i.onHeartbeat(instance, at)
+	f.mu.Unlock()
+	if duplicate {
+		f.log.Error("two processes are connected under one peel ID, and both run what masters send: give one of them an ID of its own", "peel", wireID)
 	}
 }
 
@@ -213,6 +235,7 @@ func (f *Feed) forgetStrangers() {
 	for w, at := range f.heard {
 		if _, ok := f.ids[w]; !ok && time.Since(at) >= OfflineAfter {
 			delete(f.heard, w)
+			delete(f.instances, w)
 		}
 	}
 }

@@ -1,0 +1,72 @@
+package feed
+
+import (
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	// rememberedInstances is how many processes of one peel are told apart.
+	rememberedInstances = 4
+	// duplicateFor is how long a peel counts as a duplicate after its processes were last seen to alternate.
+	duplicateFor = 2 * OfflineAfter
+)
+
+// instances are the processes that sent heartbeats under one peel ID, the newest last. A peel that restarts becomes a new
+// process and never the old one again: where an earlier process sends another heartbeat, two share the ID.
+type instances struct {
+	recent     []string
+	alternated time.Time // when an earlier process was last heard again
+}
+
+// onHeartbeat reports whether the heartbeat shows for the first time in duplicateFor that two processes share the ID.
+func (i *instances) onHeartbeat(instance string, at time.Time) bool {
+	was := slices.Index(i.recent, instance)
+	if was >= 0 && was == len(i.recent)-1 {
+		return false
+	}
+	if was >= 0 {
+		i.recent = append(slices.Delete(i.recent, was, was+1), instance)
+		first := !i.duplicate(at)
+		i.alternated = at
+		return first
+	}
+	if len(i.recent) == rememberedInstances {
+		i.recent = slices.Delete(i.recent, 0, 1)
+	}
+	i.recent = append(i.recent, instance)
+	return false
+}
+
+func (i *instances) duplicate(now time.Time) bool {
+	return !i.alternated.IsZero() && now.Sub(i.alternated) < duplicateFor
+}
+
+// Duplicate reports whether two processes have sent heartbeats under the ID of a peel in the last minutes. Masters cannot
+// tell them apart: both run each request.
+func (f *Feed) Duplicate(id target.PeelID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.duplicateLocked(id, time.Now())
+}
+
+func (f *Feed) duplicateLocked(id target.PeelID, now time.Time) bool {
+	i := f.instances[id.Wire()]
+	return i != nil && f.ids[id.Wire()] == id && i.duplicate(now)
+}
+
+// Duplicates returns the peels whose ID two processes share, sorted.
+func (f *Feed) Duplicates() (ids []target.PeelID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	for _, id := range f.ids {
+		if f.duplicateLocked(id, now) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

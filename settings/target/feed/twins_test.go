@@ -1,0 +1,89 @@
+package feed
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// beat sends a heartbeat of one process of a peel.
+func (t *fleet) beat(w, instance string) {
+	t.Helper()
+	t.say(w, &nats.Msg{Subject: wire.Heartbeat(w), Data: []byte(instance)})
+}
+
+func TestTwoProcessesUnderOneIDAreADuplicateWhileBothLive(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		t.facts("web.1", nil)
+		t.facts("db", nil)
+		f, stop := t.start()
+		for _, process := range []string{"AAAA", "BBBB"} { // the peel was restarted
+			t.beat("web_1", process)
+			t.beat("db", process)
+			time.Sleep(30 * time.Second)
+		}
+		if f.Duplicate("web.1") || len(f.Duplicates()) > 0 {
+			t.Error("a peel that was restarted is a duplicate")
+		}
+		for range 10 {
+			t.beat("db", "BBBB")
+			t.beat("web_1", "AAAA")
+			time.Sleep(15 * time.Second)
+			t.beat("web_1", "BBBB")
+			time.Sleep(15 * time.Second)
+		}
+		if got := f.Duplicates(); len(got) != 1 || got[0] != "web.1" || !f.Duplicate("web.1") || f.Duplicate("web_1") || f.Duplicate("db") {
+			t.Errorf("duplicates are %v", got)
+		}
+		for range 12 { // one was stopped
+			t.beat("web_1", "BBBB")
+			time.Sleep(30 * time.Second)
+		}
+		if got := f.Duplicates(); len(got) > 0 {
+			t.Errorf("one process is left, and duplicates are %v", got)
+		}
+		stop()
+		if logs := t.logs.String(); strings.Count(logs, "two processes are connected") != 1 || !strings.Contains(logs, "peel=web_1") {
+			t.Errorf("logged:\n%s", logs)
+		}
+	})
+}
+
+func TestAPeelOfAnEarlierVersionIsAProcessToo(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		t.facts("a", nil)
+		f, _ := t.start()
+		for _, process := range []string{"", "AAAA", ""} {
+			t.beat("a", process)
+		}
+		if !f.Duplicate("a") {
+			t.Error("not found")
+		}
+	})
+}
+
+func TestProcessesThatRestartForEverTakeBoundedMemory(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		f, _ := t.start()
+		for i := range 100 {
+			t.beat("stranger", strings.Repeat("A", 1+i%32))
+			t.beat(fmt.Sprint("s", i), "AAAA")
+		}
+		if n := len(f.instances["stranger"].recent); n > rememberedInstances {
+			t.Errorf("%d processes are remembered", n)
+		}
+		time.Sleep(OfflineAfter + 2*checkEvery)
+		synctest.Wait()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if len(f.instances) > 0 {
+			t.Errorf("%d peels without facts are remembered for ever", len(f.instances))
+		}
+	})
+}
