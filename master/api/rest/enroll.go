@@ -37,7 +37,7 @@ func (r *routes) enroll() http.HandlerFunc {
 			problem(w, http.StatusNotFound, "this master has no keys, and enrolls nobody; ask another")
 			return
 		}
-		if !joins.of(source(req)).Allow() {
+		if !joins.of(source(req.RemoteAddr)).Allow() {
 			w.Header().Set("Retry-After", "10")
 			problem(w, http.StatusTooManyRequests, "too many requests to be enrolled came from your address")
 			return

@@ -21,7 +21,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 )
 
-// How often one may ask. Guesses are wrong tokens from one address, which for IPv6 is a network of 64 bits.
+// How many requests are answered. Guesses are unknown tokens from one address, which for IPv6 is a network of 64 bits; past
+// the limit they are refused with 429.
 const (
 	requestsPerSecond = 20
 	requestsAtOnce    = 40
@@ -52,27 +53,14 @@ type denial struct {
 	header http.Header // nil: none
 }
 
-// admit returns the token of a request that has one of the scopes.
+// admit returns the token of a request that has one of the scopes. The token is checked before anything is limited, so that
+// wrong tokens never lock out a valid one from the same address.
 func (g *guard) admit(r *http.Request, scopes []auth.Scope) (*auth.Token, *denial) {
-	from := source(r)
-	guesses := g.guesses.of(from)
-	if guesses.Tokens() < 1 {
-		return nil, &denial{http.StatusTooManyRequests, "too many wrong tokens came from your address", retryAfter(int(guessEvery / time.Second))}
-	}
 	text, given := bearer(r)
 	token, err := g.tokens.Authenticate(r.Context(), text)
 	switch {
 	case errors.Is(err, auth.ErrTokenUnknown), errors.Is(err, auth.ErrTokenEnded):
-		challenge := http.Header{"Www-Authenticate": {`Bearer realm="zester"`}}
-		if !given {
-			return nil, &denial{http.StatusUnauthorized, "this needs one bearer token in the header Authorization", challenge}
-		}
-		if errors.Is(err, auth.ErrTokenUnknown) { // who has a token that ended does not guess
-			guesses.Allow()
-		}
-		g.log.Warn("token refused", "request", requestOf(r.Context()), "from", r.RemoteAddr, "path", r.URL.Path, "err", err)
-		challenge.Set("Www-Authenticate", `Bearer realm="zester", error="invalid_token"`)
-		return nil, &denial{http.StatusUnauthorized, err.Error(), challenge}
+		return nil, g.refuse(r, given, err)
 	case err != nil:
 		g.log.Warn("token not read", "request", requestOf(r.Context()), "err", err)
 		return nil, &denial{http.StatusServiceUnavailable, "tokens cannot be checked just now", retryAfter(1)}
@@ -85,6 +73,20 @@ func (g *guard) admit(r *http.Request, scopes []auth.Scope) (*auth.Token, *denia
 		return nil, &denial{http.StatusForbidden, "the token has not the scope " + anyOf(scopes), nil}
 	}
 	return token, nil
+}
+
+// refuse denies a request that has no valid token. A wrong token takes one of the guesses of its address; with none left
+// the answer is 429, and the log gets no line, so that guessing costs one hash and one read. A token that has ended, or
+// a request without one, is no guess.
+func (g *guard) refuse(r *http.Request, given bool, err error) *denial {
+	if !given {
+		return &denial{http.StatusUnauthorized, "this needs one bearer token in the header Authorization", http.Header{"Www-Authenticate": {`Bearer realm="zester"`}}}
+	}
+	if errors.Is(err, auth.ErrTokenUnknown) && !g.guesses.of(source(r.RemoteAddr)).Allow() {
+		return &denial{http.StatusTooManyRequests, "the token is not known, and too many unknown tokens came from your address", retryAfter(int(guessEvery / time.Second))}
+	}
+	g.log.Warn("token refused", "request", requestOf(r.Context()), "from", r.RemoteAddr, "path", r.URL.Path, "err", err)
+	return &denial{http.StatusUnauthorized, err.Error(), http.Header{"Www-Authenticate": {`Bearer realm="zester", error="invalid_token"`}}}
 }
 
 func anyOf(scopes []auth.Scope) string {
@@ -108,9 +110,10 @@ func bearer(r *http.Request) (text string, given bool) {
 	return text, true
 }
 
-// source is the network that a request comes from. Headers in which proxies write another one are anybody's to write.
-func source(r *http.Request) netip.Prefix {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+// source returns the network that a remote address HOST:PORT belongs to: 32 bits of IPv4 or 64 bits of IPv6. Headers in
+// which proxies name another address are not read, because anybody can write them.
+func source(remote string) netip.Prefix {
+	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
 		return netip.Prefix{}
 	}
