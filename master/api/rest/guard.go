@@ -143,6 +143,7 @@ func (g *guard) middleware(ctx huma.Context, next func(huma.Context)) {
 		denied.write(w)
 		return
 	}
+	trust(ctx.Context(), w)
 	ctx = huma.WithValue(ctx, tokenKey{}, token)
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		ctx = huma.WithValue(ctx, sourceKey{}, host)
@@ -162,6 +163,7 @@ func (g *guard) protect(scope auth.Scope, h http.Handler) http.Handler {
 			denied.write(w)
 			return
 		}
+		trust(r.Context(), w)
 		h.ServeHTTP(w, r)
 	})
 }

@@ -46,6 +46,7 @@ type system struct {
 	backend rest.Backend
 	log     lines
 	client  *http.Client
+	pipes   *pipes
 	from    string // the address that connections come from
 	stop    func() // ends the HTTP server
 }
@@ -116,6 +117,7 @@ func (s *system) serve() {
 func (s *system) run(server *rest.Server) {
 	s.t.Helper()
 	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	s.pipes = l
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, l) }()

@@ -7,7 +7,8 @@
 // before a job is dispatched the limits of its token are held against the function and every single target. The user of a job is "token:<name>", whatever the request says. Tokens are read again all the time, also
 // while events are streamed, so that one that was revoked opens nothing a second later.
 //
-// Everything that comes in is bounded: headers, bodies, times, requests of a token, streams of events, connections.
+// Everything that comes in is bounded: headers, bodies, times, requests of a token, streams of events, connections in all
+// and from one address. A connection on which no valid token came has shorter times, and makes room for a new one.
 // Whatever goes wrong is answered with a problem of RFC 9457, and every answer names the ID under which the request is
 // in the log. [Server.Document] is made from the handlers' types.
 //
@@ -26,7 +27,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/net/netutil"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
@@ -41,15 +41,18 @@ import (
 
 // Limits of what comes in.
 const (
-	maxConnections = 1024
-	maxHeader      = 16 << 10 // bytes
-	maxBody        = 1 << 20  // bytes
-	headerTime     = 5 * time.Second
-	bodyTime       = 5 * time.Second
-	answerTime     = 30 * time.Second // to work on a request that is no stream
-	writeTime      = 60 * time.Second
-	idleTime       = 2 * time.Minute
-	stopGrace      = 5 * time.Second
+	maxConnections     = 1024
+	maxConnectionsEach = 128      // of one address
+	maxHeader          = 16 << 10 // bytes
+	maxBody            = 1 << 20  // bytes
+	headerTime         = 5 * time.Second
+	bodyTime           = 5 * time.Second
+	untestedReadTime   = headerTime + bodyTime // for a whole request, until its token is found valid
+	untestedIdleTime   = 5 * time.Second       // between requests, until one of them has a valid token
+	answerTime         = 30 * time.Second      // to work on a request that is no stream
+	writeTime          = 60 * time.Second
+	idleTime           = 2 * time.Minute
+	stopGrace          = 5 * time.Second
 )
 
 // Options say where a Server listens.
@@ -127,17 +130,20 @@ func (s *Server) Run(ctx context.Context) error {
 
 // Serve is Run with a listener, which it closes.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	bounds := newConnections(maxConnections, maxConnectionsEach, s.log)
 	srv := &http.Server{
 		Handler:           http.HandlerFunc(s.serve),
 		ReadHeaderTimeout: headerTime,
-		ReadTimeout:       answerTime,
+		ReadTimeout:       untestedReadTime,
 		WriteTimeout:      writeTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		TLSConfig:         s.o.TLS,
+		ConnState:         bounds.onState,
+		ConnContext:       withConnection,
 	}
-	l = netutil.LimitListener(l, maxConnections)
+	l = bounds.listen(l)
 	ended := make(chan error, 1)
 	go func() {
 		if s.o.TLS != nil {
