@@ -24,8 +24,9 @@ const (
 	eventsID     = "job-events"
 	eventsStream = "job-events"
 
-	maxStreams  = 100 // at once
-	streamsEach = 10  // of them of one token
+	maxStreams     = 100 // at once
+	tokenStreams   = 10  // of them with one token
+	addressStreams = 50  // of them from one address
 
 	streamWrite = 10 * time.Second // for one event to leave
 	streamBytes = 4 << 20          // of events that wait here
@@ -73,12 +74,13 @@ func (r *routes) jobEvents(ctx context.Context, in *eventsInput) (*huma.StreamRe
 	if j.Status.Final() && in.Last > 0 && in.Last == e.endID() {
 		return &huma.StreamResponse{Body: func(c huma.Context) { c.SetStatus(http.StatusNoContent) }}, nil
 	}
-	name := tokenOf(ctx).Name
-	if !r.streams.enter(name) {
-		return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests("too many streams of events are open"), retryAfter(10))
+	slots := []slot{{tokenOf(ctx).Name, tokenStreams}, {source(remoteOf(ctx)), addressStreams}}
+	if !r.streams.enter(slots...) {
+		return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests(fmt.Sprintf(
+			"too many streams of events are open: %d are the most with one token, %d from one address, %d in all", tokenStreams, addressStreams, maxStreams)), retryAfter(10))
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
-		defer r.streams.leave(name)
+		defer r.streams.leave(slots...)
 		e.request, e.w = humago.Unwrap(c)
 		e.control = http.NewResponseController(e.w)
 		_ = e.control.SetReadDeadline(time.Time{})

@@ -377,6 +377,32 @@ func TestStreamsOfATokenAreCounted(t *testing.T) {
 	})
 }
 
+// TestStreamsOfAnAddressAreCounted has one host with ten tokens leave streams for others.
+func TestStreamsOfAnAddressAreCounted(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, nil)
+		admin := s.admin()
+		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "10m"})
+		opened := 0
+		for i := range 10 {
+			reader := s.token(auth.TokenRequest{Name: fmt.Sprintf("reader%d", i), Scopes: []auth.Scope{auth.ScopeRead}})
+			for range 10 {
+				if _, status, _ := s.follow(reader, jid, ""); status == 200 {
+					opened++
+				}
+			}
+		}
+		if opened != 50 {
+			t.Errorf("10 tokens of one address have %d of 100 streams", opened)
+		}
+		s.from = "192.0.2.2:40000"
+		s.client.CloseIdleConnections()
+		if _, status, _ := s.follow(admin, jid, ""); status != 200 {
+			t.Errorf("from another address: %d", status)
+		}
+	})
+}
+
 // TestStreamsLeaveNothingBehind counts the consumers of the stream, of which the server allows 1,000.
 func TestStreamsLeaveNothingBehind(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {

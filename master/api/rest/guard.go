@@ -145,9 +145,7 @@ func (g *guard) middleware(ctx huma.Context, next func(huma.Context)) {
 	}
 	trust(ctx.Context(), w)
 	ctx = huma.WithValue(ctx, tokenKey{}, token)
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		ctx = huma.WithValue(ctx, sourceKey{}, host)
-	}
+	ctx = huma.WithValue(ctx, remoteKey{}, r.RemoteAddr)
 	if ctx.Operation().OperationID != eventsID {
 		limited, cancel := context.WithTimeout(ctx.Context(), answerTime)
 		defer cancel()
@@ -175,14 +173,20 @@ func (d *denial) write(w http.ResponseWriter) {
 
 type (
 	tokenKey   struct{}
-	sourceKey  struct{}
+	remoteKey  struct{}
 	requestKey struct{}
 )
 
-// askerOf is of whom a request is that was admitted.
+// askerOf returns the caller of a request that was admitted.
 func askerOf(ctx context.Context) auth.Asker {
-	from, _ := ctx.Value(sourceKey{}).(string)
-	return auth.Asker{User: tokenOf(ctx).User(), From: from}
+	host, _, _ := net.SplitHostPort(remoteOf(ctx))
+	return auth.Asker{User: tokenOf(ctx).User(), From: host}
+}
+
+// remoteOf returns the HOST:PORT that an admitted request came from.
+func remoteOf(ctx context.Context) string {
+	remote, _ := ctx.Value(remoteKey{}).(string)
+	return remote
 }
 
 // tokenOf is the token of a request that was admitted.

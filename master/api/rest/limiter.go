@@ -40,36 +40,50 @@ func (l *limiter[K]) of(key K) *rate.Limiter {
 	return bucket
 }
 
-// A counter bounds how much goes on at once, in all and for each key.
+// A counter bounds how many things go on at once, in all and for each of the keys that they count for.
 type counter struct {
-	most, each int
+	all int
 
 	mu    sync.Mutex
-	all   int
-	byKey map[string]int
+	total int
+	byKey map[any]int
 }
 
-func newCounter(most, each int) *counter {
-	return &counter{most: most, each: each, byKey: map[string]int{}}
+// A slot is a key and how many things may go on at once for it.
+type slot struct {
+	key  any // comparable; of a type of its own for each kind of key
+	most int
 }
 
-// enter reports whether one more may go on for a key, which then has to leave.
-func (c *counter) enter(key string) bool {
+func newCounter(all int) *counter { return &counter{all: all, byKey: map[any]int{}} }
+
+// enter counts one more thing for all the keys, which then has to leave. It reports false, and counts nothing, if that is
+// more than is allowed in all or for one of the keys.
+func (c *counter) enter(slots ...slot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.all >= c.most || c.byKey[key] >= c.each {
+	if c.total >= c.all {
 		return false
 	}
-	c.all++
-	c.byKey[key]++
+	for _, s := range slots {
+		if c.byKey[s.key] >= s.most {
+			return false
+		}
+	}
+	c.total++
+	for _, s := range slots {
+		c.byKey[s.key]++
+	}
 	return true
 }
 
-func (c *counter) leave(key string) {
+func (c *counter) leave(slots ...slot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all--
-	if c.byKey[key]--; c.byKey[key] == 0 {
-		delete(c.byKey, key)
+	c.total--
+	for _, s := range slots {
+		if c.byKey[s.key]--; c.byKey[s.key] == 0 {
+			delete(c.byKey, s.key)
+		}
 	}
 }

@@ -25,24 +25,27 @@ func TestALimiterKeepsTheKeysThatCameLast(t *testing.T) {
 	}
 }
 
-func TestACounterCountsInAllAndEach(t *testing.T) {
-	c := newCounter(3, 2)
+func TestACounterCountsInAllAndForEachKey(t *testing.T) {
+	type address int
+	c := newCounter(4)
+	slots := func(token string, from address) []slot { return []slot{{token, 2}, {from, 3}} }
 	for i, step := range []struct {
-		key  string
-		want bool
-	}{{"a", true}, {"a", true}, {"a", false}, {"b", true}, {"b", false}, {"c", false}} {
-		if got := c.enter(step.key); got != step.want {
+		token string
+		from  address
+		want  bool
+	}{{"a", 1, true}, {"a", 1, true}, {"a", 2, false}, {"b", 1, true}, {"c", 1, false}, {"c", 2, true}, {"d", 3, false}} {
+		if got := c.enter(slots(step.token, step.from)...); got != step.want {
 			t.Errorf("step %d: %v", i, got)
 		}
 	}
-	c.leave("a")
-	if !c.enter("c") {
+	c.leave(slots("a", 1)...)
+	if !c.enter(slots("d", 1)...) {
 		t.Error("no place after one has left")
 	}
-	for _, key := range []string{"a", "b", "c"} {
-		c.leave(key)
+	for token, from := range map[string]address{"a": 1, "b": 1, "c": 2, "d": 1} {
+		c.leave(slots(token, from)...)
 	}
-	if len(c.byKey) != 0 || c.all != 0 {
+	if len(c.byKey) != 0 || c.total != 0 {
 		t.Errorf("%v are left", c.byKey)
 	}
 }

@@ -35,7 +35,7 @@ func (s *Server) open(b Backend) http.Handler {
 
 // enter gives mux all that there is.
 func (s *Server) enter(b Backend, mux humago.Mux) {
-	r := &routes{Backend: b, s: s, guard: newGuard(b.Tokens, s.log), streams: newCounter(maxStreams, streamsEach)}
+	r := &routes{Backend: b, s: s, guard: newGuard(b.Tokens, s.log), streams: newCounter(maxStreams)}
 	doc := r.register(mux)
 	mux.HandleFunc("GET "+base+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
