@@ -168,7 +168,7 @@ func TestAJobIsDispatchedFollowedAndShown(t *testing.T) {
 		}
 		s.peel("quiet", nil, nil)
 		c := s.client(auth.RoleOperator, "alice")
-		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Args: map[string]any{"n": 1}, Targets: append(ids, "quiet"), TargetExpr: "*", Timeout: 10 * time.Second}
+		spec := job.Spec{JID: wire.NewJID(), Function: "test.echo", Args: map[string]any{"text": "a"}, Targets: append(ids, "quiet"), TargetExpr: "*", Timeout: 10 * time.Second}
 		f, err := c.Follow(spec.JID, spec.Targets)
 		if err != nil {
 			t.Fatal(err)
@@ -182,7 +182,7 @@ func TestAJobIsDispatchedFollowedAndShown(t *testing.T) {
 			t.Errorf("%v, %+v, %v", returns, ended, err)
 		}
 		j, err := c.JobShow(t.Context(), spec.JID)
-		if err != nil || j.Args["n"] != int64(1) || len(j.Targets) != 3 || j.Status != job.Partial {
+		if err != nil || j.Args["text"] != "a" || len(j.Targets) != 3 || j.Status != job.Partial {
 			t.Errorf("%+v, %v", j, err)
 		}
 		var states []job.RowState

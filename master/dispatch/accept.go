@@ -18,6 +18,11 @@ func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, e
 		d.counts.refused.Add(1)
 		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
+	// Masters are upgraded before peels, so that no peel has a function that this catalogue lacks.
+	if err := wire.CheckCall(r.spec.Function, r.spec.StateID, r.spec.Args); err != nil {
+		d.counts.refused.Add(1)
+		return nil, nil, fmt.Errorf("%w: cannot run job %q: %w", ErrInvalid, r.spec.JID, err)
+	}
 	if err := d.allow(ctx, &r); err != nil {
 		d.counts.refused.Add(1)
 		d.log.Warn("job refused", "jid", r.spec.JID, "user", r.user, "function", r.spec.Function, "targets", len(r.spec.Targets), "err", err)

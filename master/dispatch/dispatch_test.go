@@ -27,14 +27,14 @@ func TestAJobRunsAndIsRecorded(t *testing.T) {
 			p.result(r, wire.Result{Error: "disk full"})
 		})
 		spec := ask(func(j *job.Spec) {
-			j.Function, j.StateID, j.Args = "cmd.run", "uptime", map[string]any{"n": int64(3)}
+			j.Function, j.StateID, j.Args = "cmd.run", "uptime", map[string]any{"max_output": int64(3)}
 		}, "web.01", "db-01")
 		j := s.dispatch(spec)
 		if j.Status != job.Running || j.User != "alice" || j.Owner != "m1" || j.Targets != nil || j.TargetCount != 2 {
 			t.Errorf("answered with %+v", j)
 		}
 		r := web.requests()[0]
-		if r.Function != "cmd.run" || r.ID != "uptime" || r.Args["n"] != int64(3) || r.Epoch != j.Epoch || r.V != wire.Version {
+		if r.Function != "cmd.run" || r.ID != "uptime" || r.Args["max_output"] != int64(3) || r.Epoch != j.Epoch || r.V != wire.Version {
 			t.Errorf("asked the peel for %+v", r)
 		}
 		if got := s.record(spec.JID); got.Status != job.Running || !s.active(spec.JID) {

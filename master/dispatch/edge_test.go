@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -136,7 +137,7 @@ func TestAHundredJobsAtOnceShareTheirPeels(t *testing.T) {
 		specs := make([]job.Spec, jobs)
 		var asked sync.WaitGroup
 		for i := range specs {
-			specs[i] = ask(func(j *job.Spec) { j.Function = "test.sleep" }, targets...)
+			specs[i] = ask(func(j *job.Spec) { j.Function, j.StateID = "test.sleep", "30s" }, targets...)
 			asked.Go(func() {
 				if _, err := d.Submit(t.Context(), specs[i], "alice"); err != nil {
 					t.Error(err)
@@ -194,6 +195,34 @@ func TestWhoAsksAgainLearnsOfAnEndThatNobodyTold(t *testing.T) {
 		}
 		if n := s.terminalEvents(spec.JID); n != 1 || s.active(spec.JID) {
 			t.Errorf("%d terminal events, indexed %v", n, s.active(spec.JID))
+		}
+	})
+}
+
+func TestACallThatNoPeelCouldRunIsNoJob(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.master("m1")
+		web := s.peel("web-01", pong)
+		for want, change := range map[string]func(*job.Spec){
+			`no such function "test.pnig"; did you mean "test.ping"?`: func(j *job.Spec) { j.Function = "test.pnig" },
+			`argument comand: unknown; did you mean "command"?`: func(j *job.Spec) {
+				j.Function, j.Args = "cmd.run", map[string]any{"comand": "true"}
+			},
+			"argument command is given twice": func(j *job.Spec) {
+				j.Function, j.StateID, j.Args = "cmd.run", "true", map[string]any{"command": "true"}
+			},
+			"argument text is missing": func(j *job.Spec) { j.Function = "test.echo" },
+		} {
+			spec := ask(change, "web-01")
+			if _, err := d.Submit(t.Context(), spec, "alice"); !errors.Is(err, dispatch.ErrInvalid) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+			if _, err := s.store.Get(t.Context(), spec.JID); !errors.Is(err, job.ErrNotFound) {
+				t.Errorf("%s: there is a record: %v", want, err)
+			}
+		}
+		if n := len(web.requests()); n > 0 {
+			t.Errorf("the peel was asked %d times", n)
 		}
 	})
 }

@@ -367,7 +367,7 @@ func TestStatusEventTellsTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.master("m1")
 		s.peel("a", pong)
-		spec := ask(func(j *job.Spec) { j.Args = map[string]any{"secret": "x"} }, "a")
+		spec := ask(func(j *job.Spec) { j.Function, j.Args = "test.echo", map[string]any{"text": "secret"} }, "a")
 		sub, err := s.alice.SubscribeSync(wire.StatusOf(spec.JID))
 		if err == nil {
 			err = s.alice.Flush()

@@ -2,8 +2,6 @@ package module
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -13,7 +11,7 @@ import (
 // one under its name.
 func check(name string, call Call) (map[string]any, error) {
 	f, _ := wire.LookupFunction(name)
-	given, err := place(f, call)
+	given, err := f.Arguments(call.ID, call.Args)
 	if err != nil {
 		return nil, err
 	}
@@ -26,23 +24,6 @@ func check(name string, call Call) (map[string]any, error) {
 			args[key] = strictyaml.FromValue(key, value).Any()
 		}
 	}
-	return args, nil
-}
-
-// place gives the positional argument its name.
-func place(f wire.Function, call Call) (map[string]any, error) {
-	if call.ID == "" {
-		return call.Args, nil
-	}
-	i := slices.IndexFunc(f.Params, func(p wire.Param) bool { return p.Positional })
-	if i < 0 {
-		return nil, fmt.Errorf("%s: takes no argument without a name, but was given %q", f.Name, call.ID)
-	}
-	if _, ok := call.Args[f.Params[i].Name]; ok {
-		return nil, fmt.Errorf("%s: argument %s is given twice", f.Name, f.Params[i].Name)
-	}
-	args := map[string]any{f.Params[i].Name: call.ID}
-	maps.Copy(args, call.Args)
 	return args, nil
 }
 

@@ -10,6 +10,42 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
+// CheckCall reports why a peel of this version would refuse a call: there is no such function, or its arguments are
+// wrong. id is the positional argument, empty if there is none. Masters and people's tools call it before they ask a
+// peel.
+func CheckCall(function, id string, args map[string]any) error {
+	f, ok := LookupFunction(function)
+	if !ok {
+		names := make([]string, len(functions))
+		for i, f := range functions {
+			names[i] = f.Name
+		}
+		return fmt.Errorf("no such function %.100q%s", function, strictyaml.Suggest(function, names))
+	}
+	args, err := f.Arguments(id, args)
+	if err != nil {
+		return err
+	}
+	return f.Check(args)
+}
+
+// Arguments returns args together with the positional argument under the name of its parameter. args is not changed.
+func (f Function) Arguments(id string, args map[string]any) (map[string]any, error) {
+	if id == "" {
+		return args, nil
+	}
+	i := slices.IndexFunc(f.Params, func(p Param) bool { return p.Positional })
+	if i < 0 {
+		return nil, fmt.Errorf("%s: takes no argument without a name, but was given %q", f.Name, id)
+	}
+	if _, ok := args[f.Params[i].Name]; ok {
+		return nil, fmt.Errorf("%s: argument %s is given twice", f.Name, f.Params[i].Name)
+	}
+	all := map[string]any{f.Params[i].Name: id}
+	maps.Copy(all, args)
+	return all, nil
+}
+
 // Check compares arguments by name with the parameters. A null is an argument that is not given. The error names
 // function and argument of all that is wrong at once, and is a [strictyaml.Errors].
 func (f Function) Check(args map[string]any) error {

@@ -137,7 +137,7 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 	s.peel("web-02", nil, func(nc *nats.Conn, r wire.Request) { ack(nc, "web-02", r) })
 	admin, reader := s.admin(), s.reader()
 	runner := s.token(auth.TokenRequest{Name: "runner", Scopes: []auth.Scope{run}})
-	ended := s.dispatch(admin, object{"target": "web-01", "function": "test.ping", "args": object{"n": 1}})
+	ended := s.dispatch(admin, object{"target": "web-01", "function": "test.echo", "args": object{"text": "a"}})
 	running := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "1h"})
 	time.Sleep(5 * time.Second)
 	at := func(path string, jid wire.JID) string {

@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -33,7 +34,7 @@ func TestAJobFromItsDispatchToItsReturns(t *testing.T) {
 		refused(t, a, 422, "body.user")
 		a = s.ask(ci, "POST", "/api/v1/jobs", object{
 			"target": "web*", "function": "cmd.run", "state_id": "x", "timeout": "90s", "metadata": object{"ticket": "42"}, "expect": 2,
-			"args": object{"n": 3, "f": 1.5, "deep": []any{object{"m": -7}}, "text": "3"},
+			"args": object{"max_output": 3, "env": object{"A": "b"}, "argv": []any{"x", "-y"}, "stdin": "3"},
 		})
 		j := want[job.Job](t, a, http.StatusAccepted)
 		if j.User != "token:ci" || j.TargetCount != 2 || j.Timeout != 90*time.Second || j.TargetExpr != "web*" || j.Metadata["ticket"] != "42" {
@@ -52,7 +53,7 @@ func TestAJobFromItsDispatchToItsReturns(t *testing.T) {
 			t.Fatalf("%+v", page)
 		}
 		got := fmt.Sprint(page.Rows[0].Return.Data)
-		if got != "map[args:map[deep:[map[m:-7]] f:1.5 n:3 text:3] function:cmd.run id:x]" {
+		if got != "map[args:map[argv:[x -y] env:map[A:b] max_output:3 stdin:3] function:cmd.run id:x]" {
 			t.Errorf("it ran with %s", got)
 		}
 	})
@@ -63,9 +64,17 @@ func TestNumbersReachThePeelAsTheyWereWritten(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		heard := make(chan map[string]any, 1)
 		s.peel("web-01", nil, func(_ *nats.Conn, r wire.Request) { heard <- r.Args })
-		want[job.Job](t, s.ask(s.admin(), "POST", "/api/v1/jobs",
-			`{"target":"*","function":"test.echo","args":{"i":3,"f":3.0,"e":1e2,"max":9223372036854775807,"over":9223372036854775808,"list":[1,2.5]}}`), 202)
-		args := <-heard
+		body := `{"target":"*","function":"cmd.run","args":{"command":"x","max_output":%s}}`
+		admin := s.admin()
+		want[job.Job](t, s.ask(admin, "POST", "/api/v1/jobs", fmt.Sprintf(body, "3")), 202)
+		if n := (<-heard)["max_output"]; n != int64(3) {
+			t.Errorf("3 is %T %[1]v", n)
+		}
+		refused(t, s.ask(admin, "POST", "/api/v1/jobs", fmt.Sprintf(body, "3.0")), 422, "argument max_output: must be a whole number")
+		var args rest.Arguments
+		if err := json.Unmarshal([]byte(`{"i":3,"f":3.0,"e":1e2,"max":9223372036854775807,"over":9223372036854775808,"list":[1,2.5]}`), &args); err != nil {
+			t.Fatal(err)
+		}
 		want := map[string]any{"i": int64(3), "f": 3.0, "e": 100.0, "max": int64(9223372036854775807), "over": 9223372036854775808.0, "list": []any{int64(1), 2.5}}
 		for name, value := range want {
 			if fmt.Sprintf("%T %v", args[name], args[name]) != fmt.Sprintf("%T %v", value, value) {
@@ -90,7 +99,7 @@ func TestTheSameRequestRunsOnce(t *testing.T) {
 		if runs != 1 {
 			t.Errorf("it ran %d times", runs)
 		}
-		request["function"] = "test.pong"
+		request["function"] = "facts.items"
 		refused(t, s.ask(admin, "POST", "/api/v1/jobs", request), 409, "another job")
 	})
 }
@@ -120,6 +129,9 @@ func TestWhatCannotBeDispatched(t *testing.T) {
 			{object{"target": "nobody", "function": "test.ping"}, 422, "the target matches no peel"},
 			{object{"target": "*", "function": "test.ping", "expect": 2}, 409, "selects 1 peels, 2 were expected"},
 			{object{"target": "*", "function": "test"}, 422, "module.function"},
+			{object{"target": "*", "function": "test.pnig"}, 422, "did you mean"},
+			{object{"target": "*", "function": "cmd.run", "args": object{"comand": "true"}}, 422, "argument comand: unknown; did you mean"},
+			{object{"target": "*", "function": "test.ping", "state_id": "web-01"}, 422, "takes no argument without a name"},
 			{object{"target": "*", "function": "test.ping", "jid": strings.Repeat("!", 27)}, 422, "job ID"},
 			{object{"target": "*", "function": "test.ping", "timeout": "5"}, 422, "5"},
 			{object{"target": "*", "function": "test.ping", "timeout": "1ms"}, 422, "1ms"},
