@@ -18,7 +18,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -56,6 +55,9 @@ func (a *app) dispatch(cmd *cobra.Command, words []string) error {
 		return err
 	}
 	return a.withClient(func(client *api.Client) error {
+		if err := refusePeelBehind(cmd.Context(), client, words, a.dispatching.direct); err != nil {
+			return err
+		}
 		peels, err := a.meant(cmd.Context(), client, spec.TargetExpr)
 		if err != nil {
 			return err
@@ -79,27 +81,6 @@ func (a *app) meant(ctx context.Context, client *api.Client, expr string) ([]tar
 		return ids, nil
 	}
 	return a.resolve(ctx, client, expr)
-}
-
-// spec reads what was typed, all but the peels that are meant. Whether there is such a function is for the peels to
-// say, which may be newer than this program.
-func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
-	spec := job.Spec{JID: wire.NewJID(), TargetExpr: words[0], Timeout: a.dispatching.timeout}
-	if _, known := wire.LookupFunction(words[0]); known {
-		spec.TargetExpr = "*"
-	} else if words = words[1:]; len(words) == 0 {
-		return spec, usageError("there is no function to run on %q%s", spec.TargetExpr, strictyaml.Suggest(spec.TargetExpr, firstWords(cmd)))
-	}
-	if spec.Function = words[0]; !strings.Contains(spec.Function, ".") {
-		return spec, usageError("cannot run %q on %q: a function is module.function%s",
-			spec.Function, spec.TargetExpr, strictyaml.Suggest(spec.TargetExpr, commandNames(cmd)))
-	}
-	if err := a.dispatching.check(cmd.Flags().Changed); err != nil {
-		return spec, err
-	}
-	var err error
-	spec.StateID, spec.Args, err = parseArguments(words[1:])
-	return spec, err
 }
 
 // fill puts into a job what the flags say of it.
@@ -157,7 +138,11 @@ func (a *app) resolve(ctx context.Context, client *api.Client, expr string) ([]t
 	}
 	a.warnUnknown(resolved.Unknown)
 	if len(resolved.Peels) == 0 {
-		return nil, &failure{code: exitNoTarget, err: fmt.Errorf("no peel matches %q", expr), hint: "zester peel list shows all peels"}
+		hint := "zester peel list shows all peels"
+		if isFile(expr) {
+			hint = "it is a file of this directory: quote a pattern, as in '*', so that the shell leaves it alone"
+		}
+		return nil, &failure{code: exitNoTarget, err: fmt.Errorf("no peel matches %q", expr), hint: hint}
 	}
 	if n := len(resolved.Offline); n > 0 {
 		fmt.Fprintf(a.errOut, "%d of %s offline: %s\n", n, count(len(resolved.Peels), "peel"), some(resolved.Offline))
@@ -200,15 +185,22 @@ func some(ids []target.PeelID) string {
 	return list
 }
 
-// manyPeels is from how many peels on a person is asked first.
-const manyPeels = 500
+// From so many peels on a person is asked first.
+const (
+	manyPeels   = 10  // of a function that changes hosts
+	manyReaders = 500 // of one that only reads
+)
 
 // confirm asks before a job on many peels, where somebody is there to answer.
 func (a *app) confirm(spec *job.Spec) error {
-	if a.dispatching.yes || len(spec.Targets) <= manyPeels || !term.IsTerminal(int(os.Stdin.Fd())) || width(a.errOut) == 0 {
+	many := manyPeels
+	if f, _ := wire.LookupFunction(spec.Function); f.ReadOnly {
+		many = manyReaders
+	}
+	if a.dispatching.yes || len(spec.Targets) < many || !term.IsTerminal(int(os.Stdin.Fd())) || width(a.errOut) == 0 {
 		return nil
 	}
-	fmt.Fprintf(a.errOut, "run %s on %s? [y/N] ", plain(spec.Function), count(len(spec.Targets), "peel"))
+	fmt.Fprintf(a.errOut, "run %s on %s: %s? [y/N] ", plain(spec.Function), count(len(spec.Targets), "peel"), some(spec.Targets))
 	answer, err := bufio.NewReader(io.LimitReader(os.Stdin, 64)).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil
@@ -245,7 +237,7 @@ func (a *app) runJob(ctx context.Context, client *api.Client, spec job.Spec) err
 	if _, err := client.Dispatch(ctx, spec); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.errOut, "job %s on %s\n", spec.JID, count(len(spec.Targets), "peel"))
+	fmt.Fprintf(a.errOut, "job %s on %s: %s\n", spec.JID, count(len(spec.Targets), "peel"), some(spec.Targets))
 	return a.follow(ctx, client, follower, newReport(a, spec.JID, spec.Function, len(spec.Targets)))
 }
 

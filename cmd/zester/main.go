@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -39,7 +40,8 @@ const manual = `zester runs a function on the peels that a target expression sel
 
   zester 'web-*' cmd.run command=uptime
   zester 'G@os:debian and not db-*' test.ping
-  zester test.ping                            every peel
+  zester test.ping                            every peel, for functions that only read
+  zester '*' cmd.run command=uptime           every peel
 
 Arguments: key=value is text, a number, true or false; key='"3"' is the text 3; key:='[1, 2]' is YAML; key=@FILE is
 what the file holds. A word that is none of these is the job's ID argument.
@@ -90,6 +92,7 @@ type app struct {
 	noHeaders   bool
 	connect     connection
 	dispatching dispatching
+	typed       []string // all words and flags
 }
 
 func main() {
@@ -106,7 +109,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	stdout := &sink{Writer: out}
-	a := &app{out: stdout, errOut: errOut, output: formTable}
+	a := &app{out: stdout, errOut: errOut, output: formTable, typed: args}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -164,7 +167,7 @@ func (a *app) root() *cobra.Command {
 		RunE:          a.dispatch,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &failure{code: exitUsage, err: flagError(cmd, err)}
+		return &failure{code: exitUsage, err: flagError(cmd, err), hint: a.flagHint(cmd, err)}
 	})
 	flags := root.PersistentFlags()
 	flags.VarP(&a.output, "output", "o", "print as `FORM`: table, wide, json, jsonl, yaml or name")
@@ -210,11 +213,8 @@ func helpArgs(help *cobra.Command, args []string) error {
 
 // flagError says what a flag takes, where the parser speaks of its own functions, and which one may be meant.
 func flagError(cmd *cobra.Command, err error) error {
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() == "" {
-		var names []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		near := strictyaml.Suggest(unknown.GetSpecifiedName(), names)
-		return fmt.Errorf("%w%s", err, strings.Replace(near, `"`, `"--`, 1))
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		return fmt.Errorf("%w%s", err, nearFlag(cmd, unknown))
 	}
 	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
@@ -227,6 +227,27 @@ func flagError(cmd *cobra.Command, err error) error {
 		return err
 	}
 	return fmt.Errorf("cannot use %q for --%s: it is %s", bad.GetValue(), bad.GetFlag().Name, takes)
+}
+
+// nearFlag names the flag that an unknown one is probably a slip of.
+func nearFlag(cmd *cobra.Command, unknown *pflag.NotExistError) string {
+	if unknown.GetSpecifiedShortnames() != "" {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return strings.Replace(strictyaml.Suggest(unknown.GetSpecifiedName(), names), `"`, `"--`, 1)
+}
+
+// flagHint is for a command to run on peels that was not quoted: its flags are taken for those of zester.
+func (a *app) flagHint(cmd *cobra.Command, err error) string {
+	unknown, _ := errors.AsType[*pflag.NotExistError](err)
+	i := slices.Index(a.typed, "cmd.run")
+	if unknown == nil || cmd.HasParent() || i < 0 || i+1 == len(a.typed) || nearFlag(cmd, unknown) != "" {
+		return ""
+	}
+	words := append(slices.Clone(a.typed[:i+1]), strings.Join(a.typed[i+1:], " "))
+	return "quote the command, so that its flags are not taken for those of zester: " + commandLine(words)
 }
 
 // group is a command that only holds others.

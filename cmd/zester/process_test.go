@@ -95,7 +95,7 @@ func TestAnInterruptedJobGoesOn(t *testing.T) {
 	f := newFleet(t)
 	env := []string{"ZESTER_DATA_DIR=" + f.dir}
 	p := startAside(t, env, "web-01", "cmd.run", "command=read x < "+fifo(t))
-	jid := p.await(`^job (\S+) on 1 peel$`)
+	jid := p.await(`^job (\S+) on 1 peel: \S+$`)
 	p.interrupt()
 	if code := p.code(); code != exitInterrupted {
 		t.Errorf("ended with %d", code)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 )
@@ -93,11 +94,13 @@ zester '<target>' ` + c.function + `.`,
 
 // callSchedule dispatches a function of the schedule. The target is never read as anything else.
 func (a *app) callSchedule(cmd *cobra.Command, target, function string, args map[string]any) error {
-	spec, err := a.spec(cmd, []string{"*", function})
-	if err != nil {
+	if err := a.dispatching.check(cmd.Flags().Changed); err != nil {
 		return err
 	}
-	spec.TargetExpr, spec.Args = target, args
+	spec := job.Spec{JID: wire.NewJID(), TargetExpr: target, Function: function, Args: args, Timeout: a.dispatching.timeout}
+	if err := a.checkCall(&spec); err != nil {
+		return err
+	}
 	client, err := a.client()
 	if err != nil {
 		return err

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,7 +12,10 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 func TestATerminalShowsProgressAndTablesThatFit(t *testing.T) {
@@ -31,7 +36,7 @@ func TestATerminalShowsProgressAndTablesThatFit(t *testing.T) {
 		return strings.ReplaceAll(shown.String(), "\r\n", "\n")
 	}
 	line := regexp.QuoteMeta("\r\x1b[K")
-	want := regexp.MustCompile(`^job \S+ on 1 peel\n` + line + `0 of 1 peel returned, 0 failed, 1 silent` + `(?:` + line + `0 of 1 peel returned, 0 failed, 0 silent)?` +
+	want := regexp.MustCompile(`^job \S+ on 1 peel: web-01\n` + line + `0 of 1 peel returned, 0 failed, 1 silent` + `(?:` + line + `0 of 1 peel returned, 0 failed, 0 silent)?` +
 		line + `web-01:\n    true\n` + line + `1 of 1 peel returned, 0 failed, 0 silent` + line + `$`)
 	if got := typed("web-01", "test.ping"); !want.MatchString(got) {
 		t.Errorf("a dispatch shows %q", got)
@@ -84,4 +89,53 @@ func terminal(t *testing.T, columns uint16) (main, side *os.File) {
 		t.Fatal(err)
 	}
 	return main, side
+}
+
+func TestAPersonIsAskedBeforeTenPeels(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t) // four peels are known
+	ctx, stop := context.WithCancel(t.Context())
+	g, ctx := errgroup.WithContext(ctx)
+	defer func() {
+		stop()
+		_ = g.Wait() // ends with stop
+	}()
+	for i := range 6 {
+		if _, err := f.startPeel(ctx, g, target.PeelID(fmt.Sprintf("app-%d", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.until(ctx, `(?s)^(\S+\n){10}$`, "peel", "list", "-o", "name"); err != nil {
+		t.Fatal(err)
+	}
+	typed := func(answer string, args ...string) (string, int) {
+		main, side := terminal(t, 200)
+		cmd := exec.Command("zester", args...)
+		cmd.Env = append(os.Environ(), "ZESTER_DATA_DIR="+f.dir)
+		cmd.Stdin, cmd.Stderr = side, side
+		if _, err := main.WriteString(answer + "\n"); err != nil {
+			t.Fatal(err)
+		}
+		err := cmd.Run()
+		side.Close()
+		var shown bytes.Buffer
+		_, _ = shown.ReadFrom(main) // ends with an error when nobody holds the other side any more
+		var ended *exec.ExitError
+		if err != nil && !errors.As(err, &ended) {
+			t.Fatal(err)
+		}
+		return shown.String(), cmd.ProcessState.ExitCode()
+	}
+	shown, code := typed("n", "*", "cmd.run", "exit 9", "--timeout", "1s")
+	if !strings.Contains(shown, "run cmd.run on 10 peels: app-0, app-1, app-2, app-3, app-4 and 5 more? [y/N]") || code != exitCanceled {
+		t.Errorf("ended with %d, shows %q", code, shown)
+	}
+	if shown, code := typed("y", "*", "cmd.run", "true", "--async"); !strings.Contains(shown, "[y/N]") || code != exitOK {
+		t.Errorf("answered with y, ended with %d, shows %q", code, shown)
+	}
+	for _, args := range [][]string{{"app-*", "cmd.run", "true"}, {"*", "test.ping", "--async"}, {"*", "cmd.run", "true", "--yes", "--async"}} {
+		if shown, _ := typed("n", args...); strings.Contains(shown, "[y/N]") {
+			t.Errorf("%v shows %q", args, shown)
+		}
+	}
 }

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// spec reads the words of a dispatch. Functions and arguments that the catalogue does not have are refused here, before
+// any peel is asked. The targets are not resolved yet.
+func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
+	spec := job.Spec{JID: wire.NewJID(), TargetExpr: words[0], Timeout: a.dispatching.timeout}
+	if err := refuseFileNames(words); err != nil {
+		return spec, err
+	}
+	if f, known := wire.LookupFunction(words[0]); known {
+		if !f.ReadOnly {
+			return spec, noTarget(words)
+		}
+		if err := refuseExpressionBehind(words); err != nil {
+			return spec, err
+		}
+		spec.TargetExpr = "*"
+	} else if words = words[1:]; len(words) == 0 {
+		return spec, usageError("there is no function to run on %q%s", spec.TargetExpr, strictyaml.Suggest(spec.TargetExpr, firstWords(cmd)))
+	}
+	if spec.Function = words[0]; !strings.Contains(spec.Function, ".") {
+		return spec, usageError("cannot run %q on %q: a function is module.function%s",
+			spec.Function, spec.TargetExpr, strictyaml.Suggest(spec.TargetExpr, firstWords(cmd)))
+	}
+	if err := a.dispatching.check(cmd.Flags().Changed); err != nil {
+		return spec, err
+	}
+	var err error
+	if spec.StateID, spec.Args, err = parseArguments(words[1:]); err != nil {
+		return spec, err
+	}
+	return spec, a.checkCall(&spec)
+}
+
+// checkCall holds a call against the catalogue, with the arguments that flags add to it.
+func (a *app) checkCall(spec *job.Spec) error {
+	args := spec.Args
+	if a.dispatching.test {
+		args = withPair(args, "test", any(true))
+	}
+	err := wire.CheckCall(spec.Function, spec.StateID, args)
+	if err == nil {
+		return nil
+	}
+	refused := &failure{code: exitUsage, err: err}
+	f, known := wire.LookupFunction(spec.Function)
+	if !known {
+		refused.hint = "zester '*' sys.list_functions prints what peels can run; a function that is newer than this zester needs a newer one"
+		return refused
+	}
+	refused.hint = fmt.Sprintf("zester '*' sys.doc %s prints its arguments", spec.Function)
+	for _, p := range f.Params {
+		switch value := args[p.Name].(type) {
+		case int64, float64, bool:
+			if p.Type == wire.String {
+				refused.hint = fmt.Sprintf(`%s='"%v"' is the text %[2]v`, p.Name, value)
+			}
+		}
+	}
+	return refused
+}
+
+// noTarget refuses a function that changes hosts and has no target before it.
+func noTarget(words []string) error {
+	f := &failure{code: exitUsage, err: fmt.Errorf("no target for %s: it changes hosts, so the target is never left out", words[0])}
+	swapped := slices.Clone(words)
+	if len(words) > 2 && couldBeTarget(words[1]) {
+		swapped[0], swapped[1] = words[1], words[0]
+		f.hint = fmt.Sprintf("did you mean %s? Every peel is '*'", commandLine(swapped))
+	} else {
+		f.hint = fmt.Sprintf("%s runs it on every peel", commandLine(slices.Insert(swapped, 0, "*")))
+	}
+	return f
+}
+
+// refusePeelBehind refuses a function without a target where the word behind it is the ID of a peel: zester test.echo
+// web-01 was hardly meant to print web-01 on every peel.
+func refusePeelBehind(ctx context.Context, client *api.Client, words []string, direct bool) error {
+	if !behind(words) {
+		return nil
+	}
+	if _, err := target.ParsePeelID(words[1]); err != nil {
+		return nil
+	}
+	resolved, err := client.Resolve(ctx, "L@"+words[1])
+	switch {
+	case direct && api.CodeOf(err) == api.CodeUnavailable:
+		return nil // there is no master to ask
+	case err != nil:
+		return err
+	case len(resolved.Peels) == 0:
+		return nil
+	}
+	return targetBehind(words, "the ID of a peel")
+}
+
+// behind reports whether a function comes first and a word without a name is behind it.
+func behind(words []string) bool {
+	_, first := wire.LookupFunction(words[0])
+	return first && len(words) > 1 && !argument.MatchString(words[1])
+}
+
+// refuseExpressionBehind is refusePeelBehind for what no peel need be asked about.
+func refuseExpressionBehind(words []string) error {
+	if !behind(words) {
+		return nil
+	}
+	f, _ := wire.LookupFunction(words[0])
+	takesWord := slices.ContainsFunc(f.Params, func(p wire.Param) bool { return p.Positional })
+	switch {
+	case isExpression(words[1]):
+		return targetBehind(words, "a target")
+	case !takesWord && couldBeTarget(words[1]):
+		return targetBehind(words, "no argument of it")
+	}
+	return nil
+}
+
+func targetBehind(words []string, what string) error {
+	swapped := slices.Clone(words)
+	swapped[0], swapped[1] = words[1], words[0]
+	f := &failure{code: exitUsage, err: fmt.Errorf("%q behind %s is %s: nothing was run", words[1], words[0], what)}
+	f.hint = fmt.Sprintf("did you mean %s? For every peel write %s", commandLine(swapped), commandLine(slices.Insert(slices.Clone(words), 0, "*")))
+	return f
+}
+
+// targetForm matches the beginning of a term such as G@os:debian.
+var targetForm = regexp.MustCompile(`^[A-Z][^\s]?@`)
+
+// isExpression reports whether a word is a target expression and cannot be one ID or plain text.
+func isExpression(word string) bool {
+	if !strings.ContainsAny(word, "*?[( ") && !targetForm.MatchString(word) {
+		return false
+	}
+	_, err := target.Parse(word, target.Options{})
+	return err == nil
+}
+
+func couldBeTarget(word string) bool {
+	_, err := target.ParsePeelID(word)
+	return err == nil || isExpression(word)
+}
+
+// refuseFileNames refuses words that a shell made of a * without quotes.
+func refuseFileNames(words []string) error {
+	function := slices.IndexFunc(words, func(w string) bool { _, known := wire.LookupFunction(w); return known })
+	if function < 2 || slices.ContainsFunc(words[:function], func(w string) bool { return !isFile(w) }) {
+		return nil
+	}
+	return &failure{
+		code: exitUsage, err: fmt.Errorf("%q, %q and other words before %s are files of this directory: the shell put them in place of a pattern",
+			words[0], words[1], words[function]),
+		hint: fmt.Sprintf("quote the target: %s", commandLine(append([]string{"*"}, words[function:]...))),
+	}
+}
+
+func isFile(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+var needsNoQuotes = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
+
+// commandLine is a dispatch as it is typed into a shell.
+func commandLine(words []string) string {
+	typed := []string{"zester"}
+	for _, w := range words {
+		if !needsNoQuotes.MatchString(w) {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		typed = append(typed, w)
+	}
+	return strings.Join(typed, " ")
+}
