@@ -28,6 +28,9 @@ func TestPeelsOfASiteComeThroughALeafNode(t *testing.T) {
 	if out := s.z.must("Web.01", "test.echo", "hello"); !strings.Contains(out, "hello") {
 		t.Errorf("the job says %s", out)
 	}
+	if out := s.z.must("--creds", s.creds("direct", "dan"), "Web.01", "test.echo", "hello", "--direct"); !strings.Contains(out, "hello") {
+		t.Errorf("asked directly, the peel says %s", out)
+	}
 	// The hub goes away. The peel is still connected to the server of its site, runs its schedule, and keeps what it owes.
 	hub.stop()
 	away := time.Now()

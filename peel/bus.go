@@ -47,7 +47,6 @@ func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectBufSize(-1),
 		nats.SyncQueueLen(settingsQueue),
-		nats.NoEcho(), // what is heard of one's own is another's
 		nats.CustomReconnectDelay(w.pause),
 		nats.ConnectHandler(func(nc *nats.Conn) {
 			l.use(true)
@@ -83,14 +82,9 @@ type news struct{ facts, applied bool }
 
 // announce keeps the masters informed: facts and the applied report after every connect, the report again when it
 // changes, and a heartbeat. What the stream does not confirm is sent again.
-func (p *Peel) announce(ctx context.Context, nc *nats.Conn) error {
+func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 	connected := nc.StatusChanged(nats.CONNECTED)
 	defer nc.RemoveStatusListener(connected)
-	twin, err := nc.Subscribe(wire.Heartbeat(p.wire), p.hearTwin())
-	if err != nil {
-		return fmt.Errorf("cannot listen for others of this name: %w", err)
-	}
-	defer twin.Unsubscribe()
 	beat := time.NewTimer(rand.N(heartbeatEvery))
 	defer beat.Stop()
 	again := time.NewTimer(0)
@@ -100,7 +94,7 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-connected:
 			p.outbox.Kick()
 			open = news{facts: true, applied: true}
@@ -115,21 +109,6 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) error {
 		}
 		if nc.IsConnected() && !p.tell(ctx, &open) {
 			again.Reset(acknowledgement/2 + rand.N(acknowledgement))
-		}
-	}
-}
-
-// twinEvery is how often it is said that another uses the name.
-const twinEvery = 10 * time.Minute
-
-// hearTwin complains about a heartbeat that is not the peel's own: each request is then run by both, and the masters
-// take the return that comes first. The other complains as well, so both can be found.
-func (p *Peel) hearTwin() nats.MsgHandler {
-	var said time.Time
-	return func(msg *nats.Msg) {
-		if now := time.Now(); wire.IsHeartbeat(msg) && (said.IsZero() || now.Sub(said) >= twinEvery) {
-			said = now
-			p.log.Error("another process is connected under this peel's ID: both run what masters send; give one of them an ID of its own")
 		}
 	}
 }

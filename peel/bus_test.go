@@ -253,33 +253,6 @@ func TestFilesAreTheirOwnersAlone(t *testing.T) {
 	})
 }
 
-func TestAnotherOfTheSameNameIsSaid(t *testing.T) {
-	run(t, func(b *bench) {
-		b.start()
-		time.Sleep(time.Hour)
-		const complaint = "another process is connected under this peel's ID"
-		if strings.Contains(b.log.String(), complaint) {
-			t.Fatal("it complains about itself")
-		}
-		first := b.stop
-		b.dir = filepath.Join(b.dir, "twin")
-		b.start()
-		for range 2 {
-			time.Sleep(time.Minute)
-			if n := strings.Count(b.log.String(), complaint); n != 2 {
-				t.Fatalf("%d complaints of two peels:\n%s", n, b.log.String())
-			}
-		}
-		second := b.stop
-		first()
-		b.stop = second
-		time.Sleep(time.Hour)
-		if n := strings.Count(b.log.String(), complaint); n != 2 {
-			t.Errorf("%d complaints of two peels of which one has gone", n)
-		}
-	})
-}
-
 func TestWhatTheDiskDoesNotTakeIsSentAtOnce(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()

@@ -12,7 +12,7 @@ import (
 // sent once, and a record of it would push one of a job out.
 func (p *Peel) question(msg *nats.Msg, c *crew) {
 	req, user, err := wire.DecodeDirect(msg)
-	if err != nil || msg.Reply == "" {
+	if err != nil {
 		p.log.Warn("direct request dropped", "subject", msg.Subject, "err", err)
 		return
 	}

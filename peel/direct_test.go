@@ -28,10 +28,10 @@ func (b *bench) direct(nc *nats.Conn, r wire.DirectRequest) func() wire.DirectAn
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	inbox := nc.NewRespInbox()
-	sub, err := nc.SubscribeSync(inbox)
+	answer := wire.AnswerOf("dan", string(wire.NewJID()), id.Wire())
+	sub, err := nc.SubscribeSync(answer)
 	if err == nil {
-		err = nc.PublishRequest(wire.Direct(id.Wire(), "dan"), inbox, data)
+		err = nc.PublishRequest(wire.Direct(id.Wire(), "dan"), answer, data)
 	}
 	if err == nil {
 		err = nc.Flush()

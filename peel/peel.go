@@ -163,7 +163,7 @@ func (p *Peel) talk(ctx context.Context, after uint64) error {
 	watch := settings.NewWatch(settings.WatchOptions{Conn: nc, Peel: p.o.ID, After: after, Log: p.log})
 	g.Go(func() error { return watch.Run(ctx, p.hear) })
 	g.Go(func() error { p.serve(ctx, requests); return nil })
-	g.Go(func() error { return p.announce(ctx, nc) })
+	g.Go(func() error { p.announce(ctx, nc); return nil })
 	g.Go(func() error {
 		if err := p.outbox.Run(ctx, p.send); ctx.Err() == nil {
 			return err

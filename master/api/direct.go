@@ -32,7 +32,7 @@ func (c *Client) Direct(ctx context.Context, id target.PeelID, q wire.DirectRequ
 		return nil, fail(CodeInvalid, nil, "cannot ask %s: the request takes %d bytes, the bus carries %d", id, len(data), limit)
 	}
 	subject := wire.Direct(id.Wire(), c.user)
-	msg, err := c.request(ctx, subject, data)
+	msg, err := c.requestDirect(ctx, id, data)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return nil, fail(CodeUnavailable, ErrNotConnected, "cannot ask %s", id)
@@ -46,4 +46,27 @@ func (c *Client) Direct(ctx context.Context, id target.PeelID, q wire.DirectRequ
 		return nil, fail(CodeUnavailable, err, "cannot read the answer of %s", id)
 	}
 	return &a.Result, nil
+}
+
+// requestDirect sends a direct request and waits for the answer on a subject made for it. Where nothing listens, the error
+// is [nats.ErrNoResponders]; where the credential may not ask directly, it wraps [nats.ErrPermissionViolation].
+func (c *Client) requestDirect(ctx context.Context, id target.PeelID, data []byte) (*nats.Msg, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	subject, answer := wire.Direct(id.Wire(), c.user), wire.AnswerOf(c.user, string(wire.NewJID()), id.Wire())
+	defer c.denials.watch(subject, cancel)()
+	defer c.denials.watch(answer, cancel)()
+	sub, err := c.nc.SubscribeSync(answer)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails where the connection is closed, which ends the subscription as well
+	if err := c.nc.PublishRequest(subject, answer, data); err != nil {
+		return nil, err
+	}
+	msg, err := sub.NextMsgWithContext(ctx)
+	if cause := context.Cause(ctx); errors.Is(cause, nats.ErrPermissionViolation) {
+		return nil, cause
+	}
+	return msg, err
 }

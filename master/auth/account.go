@@ -84,16 +84,13 @@ func scope(r Role, signer string) *jwt.UserScope {
 	scope.Role = string(r)
 	scope.Template.Pub.Allow.Add(grants.Publish...)
 	scope.Template.Sub.Allow.Add(grants.Subscribe...)
-	if grants.Answer > 0 {
-		scope.Template.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: grants.Answer}
-	}
 	scope.Template.Pub.Deny.Add(grants.Except...)
 	return scope
 }
 
-// exports are what the other accounts may send to a role's and hear from it. The masters take requests in, and peels
-// those that people send them directly; what came in so is not passed on by the server, so roles that hear each other
-// do it without a detour.
+// exports are the subjects that other accounts may publish to a role's account and hear from it. Requests to masters are
+// services: the server routes the answer back to the account of the request. Everything else is a stream, direct
+// requests to peels and their answers included.
 func exports(r Role) jwt.Exports {
 	var in, out []jwt.Subject
 	for _, other := range roles {
@@ -103,11 +100,8 @@ func exports(r Role) jwt.Exports {
 	var e jwt.Exports
 	for _, s := range widest(in) {
 		x := &jwt.Export{Name: string(s), Subject: s, Type: jwt.Service}
-		switch {
-		case s == factsGet:
+		if s == factsGet {
 			x.ResponseType = jwt.ResponseTypeStream
-		case isDirect(s):
-			x.ResponseThreshold = wire.MaxDirect
 		}
 		e.Add(x)
 	}
@@ -132,26 +126,30 @@ func (k *Keys) imports(r Role) jwt.Imports {
 	return i
 }
 
-// between are the subjects on which a role is heard by another, in another account. The masters hear by services.
+// between returns the subjects on which one role hears another, in another account. Masters hear by services, and take no
+// part in direct requests.
 func between(speaker, listener Role) []jwt.Subject {
 	if speaker == listener || listener == RoleMaster {
 		return nil
 	}
 	said := said(speaker)
 	return slices.DeleteFunc(streams(listener), func(s jwt.Subject) bool {
-		return !slices.ContainsFunc(said, func(p jwt.Subject) bool { return covers(p, s) })
+		return speaker == RoleMaster && isDirect(s) || !slices.ContainsFunc(said, func(p jwt.Subject) bool { return covers(p, s) })
 	})
 }
 
-// services are what a role asks another, in another account: peels what is direct, the masters everything else.
+// services returns the subjects on which a role sends requests to masters, which are in another account.
 func services(asker, asked Role) []jwt.Subject {
-	if asker == asked || asked != RolePeel && asked != RoleMaster {
+	if asker == asked || asked != RoleMaster {
 		return nil
 	}
-	return slices.DeleteFunc(said(asker), func(s jwt.Subject) bool { return isDirect(s) != (asked == RolePeel) || asker == RoleMaster })
+	return slices.DeleteFunc(said(asker), isDirect)
 }
 
-func isDirect(s jwt.Subject) bool { return s.IsContainedIn(jwt.Subject(wire.Direct("*", "*"))) }
+// isDirect reports whether a subject carries direct requests to peels, or the answers to them.
+func isDirect(s jwt.Subject) bool {
+	return s.IsContainedIn(jwt.Subject(wire.Direct("*", "*"))) || s.IsContainedIn(jwt.Subject(wire.AnswerOf("*", "*", "*")))
+}
 
 // said is what a role publishes, whatever its users' names.
 func said(r Role) []jwt.Subject { return slices.Clone(published()[r]) }
@@ -165,12 +163,12 @@ var published = sync.OnceValue(func() map[Role][]jwt.Subject {
 	return all
 })
 
-// streams leave out what can be answered: inboxes, because answers come back by the service that was asked, and what is
-// asked directly. What a role says itself it hears in its own account.
+// streams returns the subjects that a role hears from other accounts. Inboxes are left out: answers come back by the
+// service that the request went to. So are subjects that the role itself publishes: it hears them in its own account.
 func streams(r Role) []jwt.Subject {
 	inbox, own := r.Inbox(self), said(r)
 	heard := slices.DeleteFunc(Permissions(r).Subscribe, func(s string) bool { return strings.HasPrefix(s, inbox) })
-	return slices.DeleteFunc(anyName(heard), func(s jwt.Subject) bool { return isDirect(s) || slices.Contains(own, s) })
+	return slices.DeleteFunc(anyName(heard), func(s jwt.Subject) bool { return slices.Contains(own, s) })
 }
 
 func anyName(grants []string) []jwt.Subject {

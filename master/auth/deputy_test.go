@@ -3,6 +3,7 @@ package auth_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,7 +73,7 @@ func aims(ack string) []string {
 		"$KV.settings.peel-b", "$KV.jobs." + string(jid), "$KV.job-returns." + string(jid) + ".peel-b", "$KV.leases.reconciler",
 		wire.Cmd("peel-b"), wire.Settings("peel-b"), wire.CancelOf(jid), wire.StatusOf(jid), wire.DispatchOf(jid),
 		wire.Direct("peel-b", "ann"), wire.Direct("peel-b", "bob"),
-		wire.Dispatch("ann"), "_INBOX.peel-b.x", "_INBOX_MASTER.m1.x", "_R_.x.y",
+		wire.AnswerOf("bob", "1", "peel-b"), wire.Dispatch("ann"), "_INBOX.peel-b.x", "_INBOX_MASTER.m1.x", "_R_.x.y",
 	}
 	for _, of := range senderSubjects() {
 		aims = append(aims, of("peel-b"), of("peel-a"))
@@ -100,7 +101,7 @@ func stage(t *testing.T, b *natstest.Bus) (js jetstream.JetStream, results jetst
 	if err != nil {
 		t.Fatal(err)
 	}
-	help := b.Conn(t, auth.RolePeel, "peel-a")
+	help := connect(t, b, auth.RolePeel, "peel-a") // which tries to answer anywhere
 	if _, err := help.Subscribe(wire.Direct("peel-a", "*"), func(m *nats.Msg) { _ = m.Respond(question(t)) }); err != nil {
 		t.Fatal(err)
 	}
@@ -140,15 +141,26 @@ func TestNobodyHarmsOthersThroughAnswersAimedAtThem(t *testing.T) {
 				for _, subject := range []string{wire.Cmd("peel-b"), wire.Settings("peel-b"), wire.CancelOf("*"), wire.Direct("peel-b", "ann"), wire.Direct("peel-b", "bob"), "_INBOX.peel-b.>"} {
 					ears = append(ears, listen(t, victim.Conn, subject))
 				}
-				if _, err := victim.Subscribe(wire.Direct("peel-b", "dan"), func(m *nats.Msg) { _ = m.Respond(question(t)) }); err != nil {
+				if _, err := victim.Subscribe(wire.Direct("peel-b", "dan"), func(m *nats.Msg) {
+					if _, _, err := wire.DecodeDirect(m); err == nil { // as peels do
+						_ = m.Respond(question(t))
+					}
+				}); err != nil {
 					t.Fatal(err)
 				}
 				master := listen(t, js.Conn(), "zester.job.>")
 				operator := listen(t, b.Conn(t, auth.RoleOperator, "bob"), wire.ReturnOf("*", "*"))
 				before := state(t, js)
 				attacker := connect(t, b, role, actors[role])
+				answers := listen(t, b.Conn(t, auth.RoleDirect, "bob"), wire.AnswerOf("bob", "*", "*"))
 				for _, aim := range aims(ack) {
+					if role == auth.RoleDirect && wire.Sender(aim) == "peel-a" {
+						continue // the peel that helps may speak for itself
+					}
 					for _, r := range requests {
+						if strings.HasPrefix(r.subject, "zester.direct.") {
+							r.body = string(question(t))
+						}
 						attacker.allows(t, func() error { return attacker.PublishRequest(r.subject, aim, []byte(r.body)) })
 					}
 				}
@@ -170,6 +182,11 @@ func TestNobodyHarmsOthersThroughAnswersAimedAtThem(t *testing.T) {
 				for _, m := range heard(t, operator) {
 					if _, err := wire.DecodeReturn(m); err == nil {
 						t.Errorf("%s: %q passes for a return", m.Subject, m.Data)
+					}
+				}
+				for _, m := range heard(t, answers) {
+					if _, err := wire.DecodeDirectAnswer(m, "peel-b"); err == nil {
+						t.Errorf("%s: %q passes for an answer of peel-b", m.Subject, m.Data)
 					}
 				}
 				for _, ear := range ears {

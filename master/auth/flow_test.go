@@ -284,47 +284,34 @@ func TestSettingsOfAnIDWithTheSameWireFormAreRefused(t *testing.T) {
 	})
 }
 
-func TestAPeelAnswersWhoAsksItDirectlyOnceAndNobodyElse(t *testing.T) {
+func TestAPeelAnswersADirectRequestOnItsOwnSubjectAlone(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		peel := connect(t, b, auth.RolePeel, "peel-a")
-		questions := listen(t, peel.Conn, wire.Direct("peel-a", "*"))
+		requests := listen(t, peel.Conn, wire.Direct("peel-a", "*"))
 		dan := b.Conn(t, auth.RoleDirect, "dan")
-		answers := listen(t, dan, "_INBOX_USER.dan.x")
-		if err := dan.PublishRequest(wire.Direct("peel-a", "dan"), "_INBOX_USER.dan.x", []byte("?")); err != nil {
-			t.Fatal(err)
-		}
-		asked := heard(t, questions)
-		if len(asked) != 1 || asked[0].Subject != wire.Direct("peel-a", "dan") {
-			t.Fatalf("%v", asked)
-		}
-		if !peel.allowsPublish(t, asked[0].Reply) || peel.allowsPublish(t, asked[0].Reply) {
-			t.Error("it may answer not once")
+		answer := wire.AnswerOf("dan", "1", "peel-a")
+		answers := listen(t, dan, answer)
+		for _, reply := range []string{answer, wire.AnswerOf("dan", "1", "peel-b"), "_INBOX_USER.dan.x", wire.Cmd("peel-b"), wire.Fact("peel-b")} {
+			if err := dan.PublishRequest(wire.Direct("peel-a", "dan"), reply, []byte("?")); err != nil {
+				t.Fatal(err)
+			}
+			got := heard(t, requests)
+			if len(got) != 1 || got[0].Reply != reply {
+				t.Fatalf("reply %s: %v", reply, got)
+			}
+			if allowed := peel.allowsPublish(t, got[0].Reply); allowed != (reply == answer) {
+				t.Errorf("reply %s: the peel may answer there: %v", reply, allowed)
+			}
 		}
 		if got := heard(t, answers); len(got) != 1 || string(got[0].Data) != "probe" {
 			t.Errorf("%d answers", len(got))
 		}
-		if _, err := dan.Request(wire.Direct("peel-b", "dan"), nil, time.Second); !errors.Is(err, nats.ErrNoResponders) {
-			t.Errorf("a peel that is away: %v", err)
-		}
-	})
-}
-
-func TestAnAnswerToADirectQuestionHasTenMinutes(t *testing.T) {
-	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		peel := b.Conn(t, auth.RolePeel, "peel-a")
-		questions := listen(t, peel, wire.Direct("peel-a", "*"))
-		dan := b.Conn(t, auth.RoleDirect, "dan")
-		answers := listen(t, dan, "_INBOX_USER.dan.x")
-		if err := dan.PublishRequest(wire.Direct("peel-a", "dan"), "_INBOX_USER.dan.x", nil); err != nil {
+		absent := listen(t, dan, wire.AnswerOf("dan", "2", "peel-b"))
+		if err := dan.PublishRequest(wire.Direct("peel-b", "dan"), absent.Subject, nil); err != nil {
 			t.Fatal(err)
 		}
-		asked := heard(t, questions)
-		time.Sleep(wire.MaxDirect - time.Minute)
-		if err := asked[0].Respond(nil); err != nil {
-			t.Fatal(err)
-		}
-		if got := heard(t, answers); len(got) != 1 {
-			t.Errorf("%d answers", len(got))
+		if _, err := absent.NextMsg(time.Second); !errors.Is(err, nats.ErrNoResponders) {
+			t.Errorf("a peel that is not connected: %v", err)
 		}
 	})
 }

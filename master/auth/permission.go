@@ -1,9 +1,6 @@
 package auth
 
 import (
-	"slices"
-	"time"
-
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -18,8 +15,8 @@ const (
 	RoleLimited  Role = "limited"  // an operator with [Limits]: dispatches within them, cancels its own jobs, and reads
 	RoleAuditor  Role = "auditor"  // reads
 	RoleMaster   Role = "master"   // masters and the reconciler
-	// RoleSite is of a server at a site that brings the peels of the site to the bus as a leaf node. Its credential names
-	// them, is valid in their account, and lets it say and hear what they may but what is direct, and nothing else.
+	// RoleSite is a server at a site that connects the peels of the site to the bus as a leaf node. Its credential names
+	// the peels, is valid in their account, and grants what they may publish and subscribe to, nothing else.
 	RoleSite Role = "site"
 )
 
@@ -49,13 +46,13 @@ const (
 // readVerbs are the verbs of the API that change nothing, whatever the noun.
 var readVerbs = []string{"list", "show", "status", "active", "returns", "history", "peels", "diff", "explain"}
 
-// Grants are the subjects that a role may use. What is not granted is refused by the server, and both lists of
-// every role are non-empty: to NATS an empty list would mean everything.
+// Grants are the subjects that a role may use. The server refuses all others. Both lists of every role are non-empty,
+// because to NATS an empty list means everything. No role may publish to the reply subject of a message it receives
+// ("allow_responses" in NATS): whoever can have a message sent to itself with a reply of its choice could then publish
+// anywhere.
 type Grants struct {
 	Publish, Subscribe []string
-	// Answer is how long something heard may be answered, once, wherever its sender wants the answer; 0: it may not.
-	Answer time.Duration
-	Except []string // what may not be published although Publish covers it
+	Except             []string // subjects that may not be published although Publish covers them
 }
 
 // Permissions returns what a role may do, with "{{name()}}" where the name in the credential goes, and "{{tag(peel)}}" for each peel of a site. It is the only
@@ -65,12 +62,13 @@ func Permissions(r Role) Grants {
 	case RolePeel:
 		return peelGrants(self)
 	case RoleSite:
-		return siteGrants()
+		return peelGrants(ofSite)
 	case RoleOperator:
 		return operatorGrants(r)
 	case RoleDirect:
 		g := operatorGrants(r)
 		g.Publish = append(g.Publish, wire.Direct("*", self))
+		g.Subscribe = append(g.Subscribe, wire.AnswerOf(self, "*", "*"))
 		return g
 	case RoleLimited:
 		return limitedGrants()
@@ -92,25 +90,16 @@ func peelGrants(peel string) Grants {
 			wire.Heartbeat(peel),
 			wire.SettingsApplied(peel),
 			wire.SettingsGet(peel),
+			wire.AnswerOf("*", "*", peel),
 		},
 		Subscribe: []string{
 			wire.Cmd(peel),
 			wire.Settings(peel),
 			wire.CancelOf("*"),
 			wire.Direct(peel, "*"),
-			wire.Heartbeat(peel), // of another who uses the name
 			RolePeel.Inbox(peel) + ".>",
 		},
-		Answer: wire.MaxDirect,
 	}
-}
-
-// siteGrants leave out what is asked directly: a leaf node is not let answer where it was asked.
-func siteGrants() Grants {
-	g := peelGrants(ofSite)
-	g.Answer = 0
-	g.Subscribe = slices.DeleteFunc(g.Subscribe, func(s string) bool { return s == wire.Direct(ofSite, "*") })
-	return g
 }
 
 func operatorGrants(r Role) Grants {

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// MaxSitePeels is how many peels a credential of a site names. A server makes at most 4,096 permissions from a credential,
-// and a peel has seven to publish.
+// MaxSitePeels bounds the peels that a credential of a site names. A server makes at most 4,096 permissions of each kind
+// from a credential, and a peel has eight subjects to publish on.
 const MaxSitePeels = 500
 
 // maxSiteToken is how long a JWT of a site may be, in bytes: servers take 64 KiB from a leaf node before they know it.

@@ -11,8 +11,7 @@ type roles = []auth.Role
 
 var (
 	nobody   = roles{}
-	peels    = roles{auth.RolePeel}
-	hosts    = roles{auth.RolePeel, auth.RoleSite}       // a site speaks and hears for its peels, but is not asked directly
+	hosts    = roles{auth.RolePeel, auth.RoleSite}       // a site speaks and hears for its peels
 	chiefs   = roles{auth.RoleOperator, auth.RoleDirect} // who dispatch without limits
 	doers    = roles{auth.RoleOperator, auth.RoleDirect, auth.RoleLimited}
 	readers  = roles{auth.RoleOperator, auth.RoleDirect, auth.RoleLimited, auth.RoleAuditor}
@@ -43,7 +42,7 @@ func only(subject string) func(wire.JID, string) string {
 var subjects = map[string][]kind{
 	"Cmd":             {{of: named(wire.Cmd), own: hosts}},
 	"Fact":            {{of: named(wire.Fact), speak: hosts}},
-	"Heartbeat":       {{of: named(wire.Heartbeat), speak: hosts, own: hosts}},
+	"Heartbeat":       {{of: named(wire.Heartbeat), speak: hosts}},
 	"Settings":        {{of: named(wire.Settings), own: hosts}},
 	"SettingsApplied": {{of: named(wire.SettingsApplied), speak: hosts}},
 	"SettingsKey":     {{of: named(wire.SettingsKey)}},
@@ -62,9 +61,14 @@ var subjects = map[string][]kind{
 	"Resolve":         {{of: named(wire.Resolve), speak: doers}},
 	"API":             {{of: named(func(name string) string { return wire.API("nothing", "such", name) }), speak: chiefs}},
 	"Direct": {
-		{of: named(func(name string) string { return wire.Direct("peel-a", name) }), speak: directly, all: peels}, // peel-a is the peel that tries
+		{of: named(func(name string) string { return wire.Direct("peel-a", name) }), speak: directly, all: roles{auth.RolePeel}}, // peel-a is the peel that tries
 		{of: named(func(name string) string { return wire.Direct("other", name) }), speak: directly},
-		{of: named(func(name string) string { return wire.Direct(name, "other") }), own: peels},
+		{of: named(func(name string) string { return wire.Direct(name, "other") }), own: hosts},
+	},
+	"AnswerOf": {
+		{of: named(func(name string) string { return wire.AnswerOf("other", "id", name) }), speak: hosts},
+		{of: named(func(name string) string { return wire.AnswerOf("dan", "id", name) }), speak: hosts, all: directly}, // dan is the person who tries
+		{of: named(func(name string) string { return wire.AnswerOf(name, "id", "other") }), own: directly},
 	},
 
 	"AllFacts":      {{of: only(wire.AllFacts)}},

@@ -11,11 +11,16 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// MaxDirect is how long the answer to a direct request may take: so long the bus keeps its way open.
+// MaxDirect bounds how long a caller may wait for the answer to a direct request.
 const MaxDirect = 10 * time.Minute
 
-// Direct is where a person asks one peel without a master. Its own grant covers it; peel and user may be "*".
+// Direct is the subject on which a person sends a request to one peel without a master. Peel and user may be "*".
 func Direct(peel, user string) string { return "zester.direct." + peel + "." + user }
+
+// AnswerOf is the subject on which a peel answers one direct request of a person. The client of the person chooses the
+// id, a single token, and sends the subject as the request's reply. All three may be "*". The prefix is fixed, so that a
+// peel needs no permission to publish to reply subjects that others choose.
+func AnswerOf(user, id, peel string) string { return "zester.answer." + user + "." + id + "." + peel }
 
 // A DirectRequest asks one peel to run a function now. There is no job: nothing is recorded but the peel's log, nothing
 // is sent again, and the answer goes to the asker alone.
@@ -34,8 +39,9 @@ type DirectAnswer struct {
 	V int `json:"v"`
 }
 
-// DecodeDirect reads what a person asks a peel, and who that is: the last token of the subject, which the server lets
-// nobody else use. The version is the peel's to judge: it can answer.
+// DecodeDirect decodes a direct request and returns it with the person who sent it: the last token of the subject, under
+// which the server lets nobody else publish. It refuses a request whose reply is not a subject of [AnswerOf] for this
+// person and peel. The caller checks the version, because it can answer.
 func DecodeDirect(msg *nats.Msg) (r DirectRequest, user string, err error) {
 	if err := Decode(msg, &r); err != nil {
 		return r, "", err
@@ -44,6 +50,8 @@ func DecodeDirect(msg *nats.Msg) (r DirectRequest, user string, err error) {
 	switch {
 	case len(tokens) != 4 || msg.Subject != Direct(tokens[2], tokens[3]):
 		err = fmt.Errorf("cannot read %s: not a subject of direct requests", msg.Subject)
+	case !isAnswerOf(msg.Reply, tokens[3], tokens[2]):
+		err = fmt.Errorf("cannot accept %s: its reply is %q, want %s", msg.Subject, msg.Reply, AnswerOf(tokens[3], "ID", tokens[2]))
 	case r.Function == "":
 		err = fmt.Errorf("cannot read %s: it names no function", msg.Subject)
 	case r.TimeLeft <= 0 || r.TimeLeft > MaxDirect:
@@ -54,8 +62,13 @@ func DecodeDirect(msg *nats.Msg) (r DirectRequest, user string, err error) {
 	return r, user, err
 }
 
-// DecodeDirectAnswer reads the answer of a peel. That no other peel can have sent it is the work of the bus, which
-// made the subject for this answer alone.
+func isAnswerOf(reply, user, peel string) bool {
+	tokens := strings.Split(reply, ".")
+	return len(tokens) == 5 && tokens[3] != "" && reply == AnswerOf(user, tokens[3], peel)
+}
+
+// DecodeDirectAnswer decodes the answer of a peel, which came on a subject of [AnswerOf]: the server lets no other peel
+// publish there. A peel that names another in the answer is refused with [ErrForged].
 func DecodeDirectAnswer(msg *nats.Msg, peel target.PeelID) (DirectAnswer, error) {
 	var a DirectAnswer
 	err := Decode(msg, &a)
