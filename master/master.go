@@ -98,6 +98,7 @@ type Master struct {
 	o   Options
 	log *slog.Logger
 	ca  func() (*auth.CA, error) // the one authority of all listeners
+	id  *identity                // set by Run
 }
 
 // New checks the options. It starts nothing.
@@ -126,6 +127,11 @@ func (m *Master) Run(ctx context.Context) error {
 	if err := os.MkdirAll(m.o.DataDir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the data directory: %w", err)
 	}
+	var err error
+	if m.id, err = newIdentity(m.o.DataDir); err != nil {
+		return err
+	}
+	defer m.id.end()
 	if m.o.REST.Listen == "" {
 		return m.run(ctx, func(rest.Backend) {})
 	}
@@ -305,10 +311,11 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 		return err
 	}
 	fleet := feed.New(nc, m.log)
+	owner := reclaim.OwnerOf(m.o.ID, m.id.run)
 	var server *api.Server
 	guard := share.NewGuard(js, natsd.StreamJobEvents, m.log)
 	dispatcher, err := dispatch.New(dispatch.Options{
-		Conn: nc, Store: store, Owner: m.o.ID, AckWindow: m.o.AckWindow, Heard: guard.Heard, Audit: record, Log: m.log,
+		Conn: nc, Store: store, Owner: owner, AckWindow: m.o.AckWindow, Heard: guard.Heard, Audit: record, Log: m.log,
 		Allow: func(ctx context.Context, from auth.Asker, spec *job.Spec) error {
 			if wire.AsksForSecrets(spec.Args) {
 				if err := users.AllowSecrets(ctx, from); err != nil {
@@ -321,8 +328,13 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
-	scanner, err := reclaim.New(reclaim.Options{JetStream: js, Store: store, Dispatcher: dispatcher, Owner: m.o.ID, Log: m.log})
+	scanner, err := reclaim.New(reclaim.Options{
+		JetStream: js, Store: store, Dispatcher: dispatcher, Owner: owner, Earlier: reclaim.OwnerOf(m.o.ID, m.id.earlier), Log: m.log,
+	})
 	if err != nil {
+		return err
+	}
+	if err := scanner.Enter(ctx); err != nil {
 		return err
 	}
 	consumer := results.New(results.Options{JetStream: js, Store: store, Heard: guard.Heard, Log: m.log})

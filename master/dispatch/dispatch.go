@@ -84,7 +84,7 @@ var (
 type Options struct {
 	Conn  *nats.Conn // of a master, with a reconnect buffer of -1
 	Store *job.Store
-	Owner string // names this master in the records; unique among those that run
+	Owner string // this run of the master in the records; no other run has the same
 	// AckWindow is how long a target may be silent before it gets its request once more: 0 means
 	// [DefaultAckWindow], a negative one that it does not.
 	AckWindow time.Duration

@@ -470,3 +470,30 @@ func TestAReturnThatAnotherMasterStoredFirstIsNotReplaced(t *testing.T) {
 		}
 	})
 }
+
+// A watch follows a job under one epoch. That the owner is the same does not make the job its own: it may have been
+// taken over, released and taken back meanwhile.
+func TestAWatchLetsGoOfAJobThatItsOwnMasterTookBackUnderAHigherEpoch(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.master("m1")
+		p := s.peel("a", func(p *peel, r wire.Request) {
+			p.ack(r)
+			time.Sleep(5 * time.Second)
+			p.result(r, wire.Result{Success: true})
+		})
+		spec := ask(nil, "a")
+		s.dispatch(spec)
+		taken := s.record(spec.JID)
+		taken.Epoch, taken.Updated = taken.Revision+1, time.Now()
+		if err := s.store.Update(t.Context(), taken); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if len(p.requests()) != 1 || d.Watches(spec.JID) {
+			t.Fatalf("%d requests, watched %v", len(p.requests()), d.Watches(spec.JID))
+		}
+		if j := s.record(spec.JID); j.Status != job.Running || j.Epoch != taken.Epoch || d.Stats().Fenced != 1 {
+			t.Errorf("a watch of an earlier epoch ended the job as %s, fenced %d times", j.Status, d.Stats().Fenced)
+		}
+	})
+}

@@ -47,6 +47,9 @@ func (s *system) whole(name string, at func(step string, kill func())) *whole {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	if err := scanner.Enter(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cut := func() { nc.Close(); cancel() }
 	if at != nil {

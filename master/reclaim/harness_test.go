@@ -2,6 +2,8 @@ package reclaim_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,6 +28,7 @@ type system struct {
 	bus   *natstest.Bus
 	js    jetstream.JetStream
 	store *job.Store
+	runs  map[string]int // of masters, by name
 }
 
 func bubble(t *testing.T, f func(t *testing.T, s *system)) {
@@ -36,18 +39,33 @@ func bubble(t *testing.T, f func(t *testing.T, s *system)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(t, &system{t: t, bus: b, js: js, store: store})
+		f(t, &system{t: t, bus: b, js: js, store: store, runs: map[string]int{}})
 	})
 }
 
 // master is a dispatcher and a scanner.
 type master struct {
 	*dispatch.Dispatcher
-	nc   *nats.Conn
-	stop func() // in peace
+	owner string
+	ended error // of the scanner; valid after stop
+	nc    *nats.Conn
+	stop  func() // in peace
 }
 
+// master starts a run of a master, which knows what the last one of its name has left, and waits until it has the name.
 func (s *system) master(name string) *master {
+	s.t.Helper()
+	s.runs[name]++
+	n := s.runs[name]
+	m, err := s.enter(name, fmt.Sprint(n), fmt.Sprint(n-1))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return m
+}
+
+// enter starts a run of a master. Its error is the one of Enter.
+func (s *system) enter(name, run, earlier string) (*master, error) {
 	s.t.Helper()
 	nc := s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1))
 	js, err := jetstream.New(nc)
@@ -58,27 +76,40 @@ func (s *system) master(name string) *master {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	d, err := dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: name})
+	m := &master{owner: reclaim.OwnerOf(name, run), nc: nc}
+	if m.Dispatcher, err = dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: m.owner}); err != nil {
+		s.t.Fatal(err)
+	}
+	scanner, err := reclaim.New(reclaim.Options{
+		JetStream: js, Store: store, Dispatcher: m.Dispatcher, Owner: m.owner, Earlier: reclaim.OwnerOf(name, earlier),
+	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	scanner, err := reclaim.New(reclaim.Options{JetStream: js, Store: store, Dispatcher: d, Owner: name})
-	if err != nil {
-		s.t.Fatal(err)
+	if err := scanner.Enter(s.t.Context()); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	for _, run := range []func(context.Context) error{d.Run, scanner.Run} {
-		running.Go(func() {
-			if err := run(ctx); err != nil {
-				s.t.Errorf("%s ended with %v", name, err)
-			}
-		})
-	}
-	m := &master{Dispatcher: d, nc: nc, stop: sync.OnceFunc(func() { cancel(); running.Wait() })}
-	s.t.Cleanup(m.stop)
+	running.Go(func() {
+		if err := m.Dispatcher.Run(ctx); err != nil {
+			s.t.Errorf("the dispatcher of %s ended with %v", name, err)
+		}
+	})
+	running.Go(func() {
+		if m.ended = scanner.Run(ctx); m.ended != nil {
+			cancel()
+		}
+	})
+	m.stop = sync.OnceFunc(func() { cancel(); running.Wait() })
+	s.t.Cleanup(func() {
+		m.stop()
+		if m.ended != nil && !errors.Is(m.ended, reclaim.ErrNameTaken) {
+			s.t.Errorf("the scanner of %s ended with %v", name, m.ended)
+		}
+	})
 	synctest.Wait()
-	return m
+	return m, nil
 }
 
 // kill cuts a master off at once and for ever, as the end of its process would.

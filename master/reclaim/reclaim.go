@@ -1,12 +1,16 @@
 // Package reclaim takes over the jobs of masters that have stopped or died.
 //
-// Every master writes a heartbeat every 5 s into the bucket masters, where it lives for 15 s, and looks every 20 s at
-// the owners of all jobs in the index of active jobs. An owner without a heartbeat in two looks in a row is dead. What
-// cannot be read proves nothing: such a look ends with nothing changed, as one does that does not find the heartbeat
-// of the very master that looks. So a job whose owner died is taken over within 55 s.
+// The owner of a job is one run of a master: its name and an ID that no other run has. Every master writes a heartbeat
+// every 5 s into the bucket masters, where it lives for 15 s under the master's name and says which run has the name. It
+// is written on the condition that no other run has it, so of two processes with one name the second does not start
+// ([Scanner.Enter]), and one that lost its name while it could not renew it ends.
 //
-// A job that its owner has released, when it stopped in peace, is taken over at once; so is one that is owned by the
-// name of the master that looks and is not watched by it, because that was an earlier run of the same master.
+// Every master looks every 20 s at the owners of all jobs in the index of active jobs. An owner without a heartbeat in
+// two looks in a row is dead. What cannot be read proves nothing: such a look ends with nothing changed, and so does one
+// that does not find this run's own heartbeat. So a job whose owner died is taken over within 55 s.
+//
+// A job that its owner has released, when it stopped in peace, is taken over at once; so is one of an earlier run of this
+// master, because that run has ended.
 //
 // Taking over is one conditional write of the record, which raises the job's epoch: of several masters one succeeds,
 // and the former owner, should it come back, fails from then on. A job that has been taken from dead owners more than
@@ -28,6 +32,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -57,13 +62,15 @@ type Options struct {
 	JetStream  jetstream.JetStream // on the connection of a master
 	Store      *job.Store
 	Dispatcher *dispatch.Dispatcher // which runs as long as the scanner does
-	Owner      string               // names this master in the records, as it does for the dispatcher
+	Owner      string               // this run of the master, as for the dispatcher: see [OwnerOf]
+	Earlier    string               // the owner that the last run on the same data directory was; empty: it is not known
 	Log        *slog.Logger         // nil: nothing is logged
 }
 
 // A Scanner is one master's part in taking jobs over. Make it with [New] and call Run once.
 type Scanner struct {
 	o      Options
+	name   string // of this master, under which its heartbeat is
 	log    *slog.Logger
 	beats  jetstream.KeyValue
 	misses map[string]int // looks in a row that found no heartbeat, by owner
@@ -79,23 +86,18 @@ func (s *Scanner) Reclaimed() uint64 { return s.reclaimed.Load() }
 // New checks the options. It starts nothing.
 func New(o Options) (*Scanner, error) {
 	if o.JetStream == nil || o.Store == nil || o.Dispatcher == nil || o.Owner == "" {
-		return nil, errors.New("cannot take jobs over without a connection, a store, a dispatcher and the name of the master")
+		return nil, errors.New("cannot take jobs over without a connection, a store, a dispatcher and the owner")
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Scanner{o: o, log: o.Log, misses: map[string]int{}}, nil
+	return &Scanner{o: o, name: nameOf(o.Owner), log: o.Log, misses: map[string]int{}}, nil
 }
 
-// Run beats and looks until ctx ends, and then returns nil. An error means that it could not begin.
+// Run beats and looks until ctx ends, and then returns nil. It needs [Scanner.Enter]. An error means that it could not
+// begin, or that another run has the name now.
 func (s *Scanner) Run(ctx context.Context) error {
 	s.started = time.Now()
-	opening, opened := context.WithTimeout(ctx, openLimit)
-	defer opened()
-	var err error
-	if s.beats, err = s.o.JetStream.KeyValue(opening, bucket); err != nil {
-		return fmt.Errorf("cannot watch over other masters: %w", err)
-	}
 	released := make(chan *nats.Msg, 1)
 	sub, err := s.o.JetStream.Conn().Subscribe(dispatch.Released, func(msg *nats.Msg) {
 		select {
@@ -107,48 +109,43 @@ func (s *Scanner) Run(ctx context.Context) error {
 		return fmt.Errorf("cannot watch over other masters: %w", err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-
-	beating := make(chan struct{})
-	go func() { defer close(beating); s.beat(ctx) }()
-	defer func() { <-beating }()
-	s.scan(ctx, false) // for what an earlier run of this master has left
-	tick := time.NewTicker(scanEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			s.scan(ctx, true)
-		case <-released:
-			s.scan(ctx, false)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.beat(ctx) })
+	g.Go(func() error {
+		s.scan(ctx, false) // for what an earlier run of this master has left
+		tick := time.NewTicker(scanEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+				s.scan(ctx, true)
+			case <-released:
+				s.scan(ctx, false)
+			}
 		}
-	}
+	})
+	return g.Wait()
 }
 
-// beat shows that this master lives, until ctx ends. The last beat is left to end by itself: jobs that could not be
-// released are then found as those of a master that died.
-func (s *Scanner) beat(ctx context.Context) {
+// beat renews the heartbeat until ctx ends. The error is [ErrNameTaken]. The last heartbeat is left to end by itself: jobs
+// that could not be released are then found as those of a master that died.
+func (s *Scanner) beat(ctx context.Context) error {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
 	for {
-		if err := s.beatOnce(ctx); err != nil && ctx.Err() == nil {
+		_, err := s.hold(ctx)
+		if errors.Is(err, ErrNameTaken) {
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
 			s.log.Warn("heartbeat not written", "err", err)
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-tick.C:
 		}
 	}
-}
-
-func (s *Scanner) beatOnce(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
-	now, err := time.Now().MarshalText()
-	if err == nil {
-		_, err = s.beats.Put(ctx, s.o.Owner, now)
-	}
-	return err
 }

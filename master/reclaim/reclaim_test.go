@@ -30,7 +30,7 @@ func TestJobsOfADeadMasterAreTakenOverInTime(t *testing.T) {
 			t.Errorf("taken over after %v, before the owner was missed twice", took)
 		}
 		time.Sleep(3 * time.Second)
-		if j := s.record(spec.JID); j.Owner != "m2" || j.ReclaimCount != 1 || j.Epoch <= began.Epoch || j.RequestEpoch != began.Epoch {
+		if j := s.record(spec.JID); j.Owner != "m2/1" || j.ReclaimCount != 1 || j.Epoch <= began.Epoch || j.RequestEpoch != began.Epoch {
 			t.Errorf("taken over as %+v", j)
 		}
 		time.Sleep(time.Minute)
@@ -55,7 +55,7 @@ func TestReturnsWhileNobodyWatchesAreFound(t *testing.T) {
 		m1.kill()
 		s.master("m2")
 		time.Sleep(2 * time.Minute)
-		if j := s.ended(spec.JID, job.Complete); j.ReturnCount != 3 || j.Owner != "m2" {
+		if j := s.ended(spec.JID, job.Complete); j.ReturnCount != 3 || j.Owner != "m2/1" {
 			t.Errorf("%+v", j)
 		}
 		for _, id := range spec.Targets {
@@ -88,7 +88,7 @@ func TestATakenOverJobHasOnlyTheTimeThatIsLeft(t *testing.T) {
 		m1.kill()
 		s.master("m2")
 		time.Sleep(time.Until(j.Deadline) - time.Second)
-		if j := s.record(spec.JID); j.Status != job.Running || j.Owner != "m2" {
+		if j := s.record(spec.JID); j.Status != job.Running || j.Owner != "m2/1" {
 			t.Errorf("before the deadline: %+v", j)
 		}
 		time.Sleep(3 * time.Second)
@@ -129,7 +129,7 @@ func TestACleanStopHandsJobsOverAtOnce(t *testing.T) {
 		m1.stop()
 		time.Sleep(time.Second)
 		for _, jid := range jids {
-			if j := s.record(jid); j.Owner != "m2" || j.ReclaimCount != 0 || !m2.Watches(jid) {
+			if j := s.record(jid); j.Owner != "m2/1" || j.ReclaimCount != 0 || !m2.Watches(jid) {
 				t.Errorf("%+v", j)
 			}
 		}
@@ -213,7 +213,7 @@ func TestOneMissedLookProvesNothing(t *testing.T) {
 			}
 			time.Sleep(40 * time.Second)
 		}
-		if j := s.record(spec.JID); j.Owner != "m1" || m2.Watches(spec.JID) {
+		if j := s.record(spec.JID); j.Owner != "m1/1" || m2.Watches(spec.JID) {
 			t.Errorf("%+v", j)
 		}
 		time.Sleep(time.Minute)
@@ -244,7 +244,7 @@ func TestHeartbeatsThatCannotBeReadProveNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(90 * time.Second)
-			if j := s.record(spec.JID); j.Owner != "m1" || m2.Watches(spec.JID) {
+			if j := s.record(spec.JID); j.Owner != "m1/1" || m2.Watches(spec.JID) {
 				t.Errorf("%+v", j)
 			}
 		}
@@ -325,7 +325,7 @@ func TestATakenOverJobHasTheTimeThatIsLeftWhateverItsOwnersClockSaid(t *testing.
 				}
 				s.master("m2")
 				time.Sleep(time.Until(until) - 2*time.Second)
-				if j := s.record(spec.JID); j.Status != job.Running || j.Owner != "m2" {
+				if j := s.record(spec.JID); j.Status != job.Running || j.Owner != "m2/1" {
 					t.Errorf("before the deadline: %+v", j)
 				}
 				time.Sleep(5 * time.Second)
@@ -342,12 +342,12 @@ func TestAnIndexThatNamesAnOwnerOfThePastIsCorrected(t *testing.T) {
 		spec := ask(10*time.Minute, "a")
 		s.submit(m1, spec)
 		stale := s.record(spec.JID)
-		stale.Owner = "m0"
+		stale.Owner = "m0/1"
 		if err := s.store.Activate(t.Context(), stale); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(bound)
-		if m2.Watches(spec.JID) || s.record(spec.JID).Owner != "m1" {
+		if m2.Watches(spec.JID) || s.record(spec.JID).Owner != "m1/1" {
 			t.Error("a live owner's job was taken over")
 		}
 		m1.kill()
@@ -363,7 +363,7 @@ func TestAnIndexThatNamesAnOwnerOfThePastIsCorrected(t *testing.T) {
 func TestAnEntryWithoutARecordGoesAway(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		jid := wire.NewJID()
-		if err := s.store.Activate(t.Context(), &job.Job{Spec: job.Spec{JID: jid}, Owner: "m0"}); err != nil {
+		if err := s.store.Activate(t.Context(), &job.Job{Spec: job.Spec{JID: jid}, Owner: "m0/1"}); err != nil {
 			t.Fatal(err)
 		}
 		s.master("m1")
@@ -383,7 +383,7 @@ func TestAnEntryIsKeptWhileItsRecordMayBeOnItsWay(t *testing.T) {
 		if err := spec.Normalize(time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		j := job.FromDispatch(spec, "alice", "m0", time.Now())
+		j := job.FromDispatch(spec, "alice", "m0/1", time.Now())
 		if err := s.store.Enlist(t.Context(), j); err != nil {
 			t.Fatal(err)
 		}

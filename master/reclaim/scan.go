@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-c01c3da5/zester/master/job"
 )
 
@@ -33,7 +31,7 @@ func (s *Scanner) scan(ctx context.Context, counts bool) {
 	}
 }
 
-// orphaned says whether nobody watches a job, as far as the index tells.
+// orphaned reports whether nobody watches a job, by its entry in the index.
 func (s *Scanner) orphaned(a job.Active, dead map[string]bool) bool {
 	switch a.Owner {
 	case "":
@@ -44,55 +42,45 @@ func (s *Scanner) orphaned(a job.Active, dead map[string]bool) bool {
 	return dead[a.Owner]
 }
 
-// dead are the owners of active jobs that have been missed often enough. An error leaves everything as it was.
+// dead returns the owners of active jobs that have ended: earlier runs of this master and, in a look that counts, those
+// that have been missed often enough. An error leaves everything as it was.
 func (s *Scanner) dead(ctx context.Context, active []job.Active, counts bool) (map[string]bool, error) {
-	if !counts {
+	others, dead := map[string]bool{}, map[string]bool{}
+	for _, a := range active {
+		switch {
+		case a.Owner == "" || a.Owner == s.o.Owner:
+		case nameOf(a.Owner) == s.name:
+			dead[a.Owner] = true
+		default:
+			others[a.Owner] = true
+		}
+	}
+	if !counts && len(dead) == 0 {
 		return nil, nil
 	}
-	lives := map[string]bool{}
-	owners := []string{s.o.Owner}
-	for _, a := range active {
-		owners = append(owners, a.Owner)
+	held, err := s.lives(ctx, s.o.Owner)
+	if err != nil {
+		return nil, err
 	}
-	for _, owner := range owners {
-		if _, known := lives[owner]; known || owner == "" {
-			continue
-		}
-		beats, err := s.beatsStill(ctx, owner)
+	if !held {
+		return nil, fmt.Errorf("the heartbeat of this master is not there")
+	}
+	if !counts {
+		return dead, nil
+	}
+	misses := map[string]int{}
+	for owner := range others {
+		lives, err := s.lives(ctx, owner)
 		if err != nil {
 			return nil, err
 		}
-		lives[owner] = beats
-	}
-	if !lives[s.o.Owner] {
-		return nil, fmt.Errorf("the heartbeat of this master is not there")
-	}
-	misses, dead := map[string]int{}, map[string]bool{}
-	for owner, beats := range lives {
-		if !beats {
+		if !lives {
 			misses[owner] = s.misses[owner] + 1
 			dead[owner] = misses[owner] >= deadMisses
 		}
 	}
 	s.misses = misses
 	return dead, nil
-}
-
-func (s *Scanner) beatsStill(ctx context.Context, owner string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
-	beat, err := s.beats.Get(ctx, owner)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("heartbeat of %s: %w", owner, err)
-	}
-	var sent time.Time
-	if owner == s.o.Owner && sent.UnmarshalText(beat.Value()) == nil {
-		s.ahead = sent.Sub(beat.Created())
-	}
-	return true, nil
 }
 
 // reclaim makes this master the owner of a job whose owner, by the index, does not watch it, and continues the job. If
@@ -163,7 +151,7 @@ func (s *Scanner) fail(ctx context.Context, j *job.Job) error {
 	if err != nil {
 		return err
 	}
-	end.Reason = fmt.Sprintf("its masters died %d times, the last was %s", j.ReclaimCount+1, j.Owner)
+	end.Reason = fmt.Sprintf("its masters died %d times, the last was %s", j.ReclaimCount+1, nameOf(j.Owner))
 	j.Finish(end, time.Now())
 	if err := s.o.Store.Update(ctx, j); err != nil {
 		if errors.Is(err, job.ErrConflict) {
