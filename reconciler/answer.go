@@ -67,6 +67,10 @@ var orders = map[string]bool{"now": true, "approve": true, "pause": true, "resum
 // respond answers one request.
 func (t *term) respond(ctx context.Context, req micro.Request, verb string, handle func(context.Context, micro.Request) (any, error)) {
 	answer, err := handle(ctx, req)
+	named := about(req.Data())
+	if a, ok := answer.(approved); ok {
+		answer, named = a.status, a.about
+	}
 	var data []byte
 	if err == nil {
 		data, err = canon.Marshal(answer)
@@ -77,8 +81,7 @@ func (t *term) respond(ctx context.Context, req micro.Request, verb string, hand
 		code = "409"
 	}
 	if orders[verb] && t.r.o.Steered != nil {
-		o := Order{Subject: req.Subject(), Header: nats.Header(req.Headers()), Verb: verb, Err: err, Refused: refused}
-		o.About = about(req.Data())
+		o := Order{Subject: req.Subject(), Header: nats.Header(req.Headers()), Verb: verb, About: named, Err: err, Refused: refused}
 		t.r.o.Steered(ctx, t.nc, o)
 	}
 	if err := wire.Answer(t.nc, req, data, code, err); err != nil {
@@ -115,20 +118,20 @@ func (t *term) now(ctx context.Context, _ micro.Request) (any, error) {
 }
 
 // do has the loop do what is asked and try what follows from it, and returns what that came to.
-func (t *term) do(ctx context.Context, a *ask) (any, error) {
+func (t *term) do(ctx context.Context, a *ask) (status.Sync, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	a.done = make(chan error, 1)
 	select {
 	case t.asks <- a:
 	case <-ctx.Done():
-		return nil, errHandover
+		return status.Sync{}, errHandover
 	}
 	select {
 	case err := <-a.done:
 		return t.status(), err
 	case <-ctx.Done():
-		return nil, errHandover
+		return status.Sync{}, errHandover
 	}
 }
 

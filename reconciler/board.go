@@ -110,6 +110,14 @@ func (b *board) block(w *blocked) {
 	b.sync.Blocked = w.Hash
 }
 
+// unblock shows that no revision waits for approval.
+func (b *board) unblock() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down(status.GuardBlocked)
+	b.sync.Blocked = ""
+}
+
 // suspend shows whether new commits wait, and for what.
 func (b *board) suspend(r *record) {
 	b.mu.Lock()

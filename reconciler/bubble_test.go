@@ -44,6 +44,7 @@ type bench struct {
 	keys gitrepo.Trust // that heads have to be signed by
 
 	identities []string // files
+	history    History
 	notify     []*notify.Place
 
 	mu    sync.Mutex
@@ -95,7 +96,7 @@ func (b *bench) startIn(store string) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	log := slog.New(slog.DiscardHandler)
-	r, err := New(Options{Repo: gitrepo.Options{URL: b.dir, Dir: store, Verify: b.keys}, Owner: "m1", Poll: b.poll, Identities: b.identities, Notify: b.notify, Log: log})
+	r, err := New(Options{Repo: gitrepo.Options{URL: b.dir, Dir: store, Verify: b.keys}, Owner: "m1", Poll: b.poll, Identities: b.identities, History: b.history, Notify: b.notify, Log: log})
 	if err != nil {
 		b.t.Fatal(err)
 	}

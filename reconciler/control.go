@@ -9,8 +9,6 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
-	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 // A refusal says why what a person asked for is not done; asking again does not help.
@@ -22,32 +20,6 @@ func (r *refusal) Error() string { return r.reason }
 func asker(req micro.Request) string {
 	subject := req.Subject()
 	return subject[strings.LastIndexByte(subject, '.')+1:]
-}
-
-// approve lets the revision that the guard has stopped go out, if its plan is still the one that was looked at.
-func (t *term) approve(ctx context.Context, req micro.Request) (any, error) {
-	var q status.ApproveRequest
-	if err := canon.Unmarshal(req.Data(), &q); err != nil {
-		return nil, &refusal{err.Error()}
-	}
-	if len(q.Hash) < status.MinHash {
-		return nil, &refusal{fmt.Sprintf("cannot approve plan %q: name %d digits of its hash at least", q.Hash, status.MinHash)}
-	}
-	return t.do(ctx, &ask{do: func(ctx context.Context) error {
-		r := t.last
-		switch {
-		case r.Blocked == nil:
-			return &refusal{fmt.Sprintf("cannot approve plan %.64s: no revision waits for approval", q.Hash)}
-		case !strings.HasPrefix(r.Blocked.Hash, q.Hash):
-			return &refusal{fmt.Sprintf("cannot approve plan %.64s: the one that waits is %s", q.Hash, r.Blocked.Hash)}
-		}
-		r.Approved = &approval{Hash: r.Blocked.Hash, By: asker(req), Time: time.Now()}
-		r = r.by(r.Blocked.Commit, asker(req))
-		r.Blocked = nil
-		t.tried = gitrepo.Hash{}
-		t.r.log.Info("plan approved", "plan", r.Approved.Hash, "by", r.Approved.By)
-		return t.writeRecord(ctx, r)
-	}})
 }
 
 // pause keeps new commits from the fleet. Peels that are new or change are served from the revision in force.

@@ -103,7 +103,11 @@ func TestAnotherURLBeginsWithTheLastGoodRevision(t *testing.T) {
 			t.Errorf("web-02 has %s, %+v", b.entries("web-02"), out)
 		}
 		c := b.commit("mended", map[string]string{"top.yaml": "base:\n  '*': [common]\n"})
-		if out := b.now(); out.LastGood.Commit != c || b.entries("web-01") != "abcd" {
+		out := b.now()
+		if out.Blocked == "" || b.entries("web-01") != "abcdw" {
+			t.Errorf("another repo goes out by itself: web-01 has %s, %+v", b.entries("web-01"), out)
+		}
+		if out = b.told("approve", status.ApproveRequest{Hash: out.Blocked}); out.LastGood.Commit != c || b.entries("web-01") != "abcd" {
 			t.Errorf("web-01 has %s, %+v", b.entries("web-01"), out)
 		}
 	})
@@ -114,6 +118,7 @@ func TestAnotherURLBeginsWithTheLastGoodRevision(t *testing.T) {
 func TestAPublishThatWasCutOffIsFinished(t *testing.T) {
 	for done := range 4 {
 		inBubble(t, siteFiles(), func(b *bench) {
+			b.history = HistoryAllow
 			ids := webs(3)
 			slices.Sort(ids)
 			for _, id := range ids {

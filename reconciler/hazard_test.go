@@ -146,6 +146,9 @@ func TestWhatARevisionMayHold(t *testing.T) {
 
 func TestARebaseIsFollowedAndWritesWhatItChanges(t *testing.T) {
 	inHazard(t, func(b *bench, first settings.Commit) {
+		b.stop()
+		b.history = HistoryAllow
+		b.start()
 		b.put("settings/web.yaml", []byte(xForW))
 		b.gitCommit()
 		b.now()

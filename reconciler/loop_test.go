@@ -196,6 +196,7 @@ func TestACommitOfTheFutureAndAClockThatGoesBackChangeNoOrder(t *testing.T) {
 
 func TestABranchThatIsDeletedAndMadeAgainIsFollowed(t *testing.T) {
 	inBubble(t, siteFiles(), func(b *bench) {
+		b.history = HistoryAllow
 		b.peel("web-01", nil)
 		b.start()
 		first := b.status().LastGood.Commit
@@ -222,8 +223,9 @@ func TestABranchThatIsDeletedAndMadeAgainIsFollowed(t *testing.T) {
 }
 
 // 30 commits are taken back at once, as a force push does.
-func TestAForcePushThatRewindsIsFollowed(t *testing.T) {
+func TestAForcePushThatRewindsIsFollowedWhereThatIsAllowed(t *testing.T) {
 	inBubble(t, siteFiles(), func(b *bench) {
+		b.history = HistoryAllow
 		b.peel("web-01", nil)
 		b.start()
 		first := b.status().LastGood.Commit

@@ -53,7 +53,7 @@ func (t *term) pin(ctx context.Context, req micro.Request) (any, error) {
 			r = t.note(r, s.Commit, status.OutcomeProgressing, "").by(commit, asker(req))
 		}
 		r.Pinned = &pin{Commit: commit, By: asker(req), Time: time.Now(), UntilNewer: q.UntilNewer, Head: t.newest()}
-		r.Blocked = nil
+		r = r.spent()
 		t.r.log.Info("revision pinned", "commit", commit, "by", r.Pinned.By)
 		if err := t.writeRecord(ctx, r); err != nil {
 			return err

@@ -35,7 +35,7 @@ type record struct {
 	Since      time.Time       `json:"since,omitzero"` // when Commit was put in force
 
 	Blocked   *blocked  `json:"blocked,omitempty"`   // the newest revision, if the guard has stopped it
-	Approved  *approval `json:"approved,omitempty"`  // the last that was given
+	Approved  *approval `json:"approved,omitempty"`  // nil once its plan has gone out or the branch has moved on
 	Suspended *approval `json:"suspended,omitempty"` // who has, nil while new commits are followed
 
 	Rollout *rollout  `json:"rollout,omitempty"` // the revision that goes out in waves; Commit stays in force meanwhile
@@ -50,14 +50,16 @@ type blocked struct {
 	Commit settings.Commit `json:"commit"`
 	Hash   string          `json:"hash"` // of the plan
 	Reason string          `json:"reason"`
-	Kind   string          `json:"kind,omitempty"` // the reason of the condition; empty: TooManyChanges
+	Kind   string          `json:"kind,omitempty"` // reason of the condition; empty: TooManyChanges
 }
 
-// An approval says who did something, from the credential, and when.
+// An approval says who did something, from the credential, and when. One that lets a plan go out names its revision and
+// its hash.
 type approval struct {
-	Hash string    `json:"hash,omitempty"` // of the plan
-	By   string    `json:"by"`
-	Time time.Time `json:"time"`
+	Commit settings.Commit `json:"commit,omitempty"`
+	Hash   string          `json:"hash,omitempty"` // of the plan
+	By     string          `json:"by"`
+	Time   time.Time       `json:"time"`
 }
 
 // letThrough reports whether a revision was judged before: its writes may be half done.
@@ -70,8 +72,7 @@ func (t *term) inForce(c gitrepo.Commit, done bool) record {
 	r, commit := t.last, settings.Commit(c.Hash.String())
 	if r.Commit != commit {
 		r.Since = time.Now()
-		r.Blocked = nil
-		r = t.note(r, c, status.OutcomeProgressing, "")
+		r = t.note(r.spent(), c, status.OutcomeProgressing, "")
 	}
 	if last := len(r.History) - 1; done && last >= 0 && r.History[last].Outcome == status.OutcomeProgressing {
 		r = t.note(r, c, status.OutcomeApplied, "")

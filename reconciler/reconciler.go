@@ -53,6 +53,7 @@ type Options struct {
 	// Identities are files of age identities that decrypt the repo's secrets. They are read again at every look at the
 	// branch, so that keys are rotated without a restart.
 	Identities []string
+	History    History         // empty: HistoryApprove
 	Notify     []*notify.Place // are told what becomes of revisions
 	// Steered is told what people have ordered, before they have the answer; nil: nobody is.
 	Steered func(ctx context.Context, nc *nats.Conn, order Order)
@@ -64,7 +65,7 @@ type Order struct {
 	Subject string      // whose last token is who asked
 	Header  nats.Header // of the request
 	Verb    string      // of sync: now, approve, pause, resume, pin, unpin or remove
-	About   string      // the plan, the revision or the peel that was named
+	About   string      // the plan, the revision or the peel that was named; of an approval that was given, plan and revision
 	Err     error       // why it was not done; nil: it was
 	Refused bool        // Err is for good: asking again does not help
 }
@@ -86,6 +87,11 @@ func New(o Options) (*Reconciler, error) {
 	}
 	if o.Owner == "" {
 		return nil, errors.New("cannot run a reconciler without the name of its master")
+	}
+	switch o.History {
+	case "", HistoryForbid, HistoryApprove, HistoryAllow:
+	default:
+		return nil, errors.Join(fmt.Errorf("cannot use history: %.64q: it is forbid, approve or allow", o.History), repo.Close())
 	}
 	if o.Poll == 0 {
 		o.Poll = 30 * time.Second

@@ -43,6 +43,7 @@ type site struct {
 
 	asked   int // times, by now
 	steered func(context.Context, *nats.Conn, reconciler.Order)
+	history reconciler.History
 }
 
 func newSite(t *testing.T, files fstest.MapFS) *site {
@@ -61,7 +62,7 @@ func (s *site) start() {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	log := slog.New(slog.DiscardHandler)
-	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: s.dir, Dir: filepath.Join(s.t.TempDir(), "store")}, Owner: "m1", Poll: time.Hour, Steered: s.steered, Log: log})
+	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: s.dir, Dir: filepath.Join(s.t.TempDir(), "store")}, Owner: "m1", Poll: time.Hour, Steered: s.steered, History: s.history, Log: log})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -479,8 +480,9 @@ func TestReportsSayHowFarPeelsAre(t *testing.T) {
 	}
 }
 
-func TestARewoundBranchIsFollowedAndShown(t *testing.T) {
+func TestARewoundBranchIsFollowedAndShownWhereThatIsAllowed(t *testing.T) {
 	s := newSite(t, fleetFiles())
+	s.history = reconciler.HistoryAllow
 	s.peel("web-01", nil)
 	s.start()
 	first := s.settled(1)
@@ -566,6 +568,7 @@ func TestAWriteOfAnotherLeaderIsNeverOverwrittenBlindly(t *testing.T) {
 
 func TestTheSameContentOnAnotherHistoryWritesNothing(t *testing.T) {
 	s := newSite(t, fleetFiles())
+	s.history = reconciler.HistoryAllow
 	s.peel("web-01", nil)
 	s.start()
 	s.settled(1)

@@ -22,19 +22,11 @@ func (t *term) refuse(ctx context.Context, head gitrepo.Hash, err error) error {
 		for _, e := range bad.Errors {
 			messages = append(messages, e.Error())
 		}
-	} else if guard, ok := errors.AsType[*plan.BlockedError](err); ok {
-		r := t.note(t.last, t.commitInfo(head), status.OutcomeBlocked, guard.Reason)
-		r.Blocked = &blocked{Commit: c.ObservedRevision, Hash: guard.Hash, Reason: guard.Reason}
-		if errors.Is(err, errRewritten) {
-			r.Blocked.Kind = string(status.HistoryRewritten)
-		}
-		if err := t.writeRecord(ctx, r); err != nil {
-			return err
-		}
-		t.tried = head
-		t.board.block(r.Blocked)
-		t.r.log.Error("revision waits for approval", "commit", head, "plan", guard.Hash, "reason", guard.Reason)
-		return nil
+	} else if stop, ok := errors.AsType[*stop](err); ok {
+		return t.block(ctx, head, stop)
+	} else if errors.Is(err, errForbidden) {
+		c.Type, c.Reason = status.GuardBlocked, "HistoryForbidden"
+		messages = []string{err.Error()}
 	} else if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason.Stalled() {
 		c.Type, c.Reason = status.CompileFailed, string(e.Reason)
 		messages = []string{err.Error()}
@@ -53,6 +45,22 @@ func (t *term) refuse(ctx context.Context, head gitrepo.Hash, err error) error {
 	t.tried = head
 	t.board.refuse(c, messages)
 	t.r.log.Error("revision refused, the last good one stays in force", "commit", head, "reason", c.Reason, "err", err)
+	return nil
+}
+
+// block shows that a revision waits for approval, and remembers that it was tried.
+func (t *term) block(ctx context.Context, head gitrepo.Hash, s *stop) error {
+	next := blocked{Commit: settings.Commit(head.String()), Hash: s.hash, Reason: s.reason, Kind: s.kind}
+	if before := t.last.Blocked; before == nil || *before != next {
+		r := t.note(t.last.spent(), t.commitInfo(head), status.OutcomeBlocked, s.reason)
+		r.Blocked = &next
+		if err := t.writeRecord(ctx, r); err != nil {
+			return err
+		}
+		t.r.log.Error("revision waits for approval", "commit", head, "plan", s.hash, "reason", s.reason)
+	}
+	t.tried = head
+	t.board.block(&next)
 	return nil
 }
 
@@ -117,46 +125,12 @@ func (t *term) enforce(ctx context.Context, p *plan.Plan, s *source) error {
 	return nil
 }
 
-// guard refuses a revision that would change more of what is published than is likely to be meant, unless somebody has
-// approved just this change or its commit says that it is meant.
-func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit) error {
-	if t.last.letThrough(settings.Commit(c.Hash.String())) {
-		return nil // it was let through before, and its writes may be half done
-	}
-	difference, err := plan.Diff(t.base(ctx), p)
-	if err != nil {
-		return err
-	}
-	if err = t.guardHistory(c.Hash, difference); err == nil {
-		err = difference.Guard()
-	}
-	stop, ok := errors.AsType[*plan.BlockedError](err)
-	switch {
-	case !ok:
-		return err
-	case t.last.Approved != nil && t.last.Approved.Hash == stop.Hash:
-		t.r.log.Info("approved plan goes out", "commit", c.Hash, "plan", stop.Hash, "by", t.last.Approved.By)
-		return nil
-	case !stop.Nothing && !errors.Is(err, errRewritten) && plan.AllowsItself(c.Message):
-		t.r.log.Info("revision allows itself to change much", "commit", c.Hash, "plan", stop.Hash)
-		return nil
-	}
-	return err
-}
-
 // noteAncestry shows when the branch has moved to a commit that does not come after the last good one.
 func (t *term) noteAncestry(head gitrepo.Hash) error {
 	if t.last.Commit == "" || string(t.last.Commit) == head.String() {
 		return nil
 	}
-	before, err := gitrepo.ParseHash(string(t.last.Commit))
-	if err != nil {
-		return nil
-	}
-	after, err := t.repo.IsAncestor(before, head)
-	if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason == gitrepo.RevisionNotFound {
-		err = nil // this master has never fetched it
-	}
+	after, err := t.descends(head, t.last.Commit)
 	if err != nil {
 		return err
 	}
@@ -165,8 +139,10 @@ func (t *term) noteAncestry(head gitrepo.Hash) error {
 		return nil
 	}
 	reason := "ForcePushed"
-	if back, err := t.repo.IsAncestor(head, before); err == nil && back {
-		reason = "Rewound"
+	if before, err := gitrepo.ParseHash(string(t.last.Commit)); err == nil {
+		if back, err := t.repo.IsAncestor(head, before); err == nil && back {
+			reason = "Rewound"
+		}
 	}
 	t.board.set(status.Condition{
 		Type: status.HistoryRewritten, Status: true, Reason: reason,

@@ -87,8 +87,7 @@ func (t *term) begin(ctx context.Context, s *source) error {
 		if err != nil {
 			return fmt.Errorf("cannot begin a rollout: %w", err)
 		}
-		next := t.note(t.last, s.Commit, status.OutcomeProgressing, "")
-		next.Blocked = nil
+		next := t.note(t.last.spent(), s.Commit, status.OutcomeProgressing, "")
 		next.Rollout = &rollout{Commit: commit, Sequence: sequence, Known: t.progress.known(maxKnown), Started: time.Now()}
 		if err := t.writeRecord(ctx, next); err != nil {
 			return err

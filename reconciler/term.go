@@ -53,6 +53,8 @@ type term struct {
 	tried      gitrepo.Hash // the newest commit that was judged, whether it is good or not
 	distrusted gitrepo.Hash // the head, if its signature was refused: the keys may change
 	stale      bool         // the fleet may lack what the revision in force says
+	planned    planBase     // what the plan of the revision that waits for approval was made for
+	fleetMoves uint64       // how often the fleet has changed
 	waits      waits        // for peels to run what they were given
 
 	failures  int       // attempts in a row
@@ -260,8 +262,11 @@ func (t *term) fetch(ctx context.Context) error {
 // reconcile brings the fleet to the newest revision at hand that is good, and the one in force to peels that are new or
 // have changed. It asks nothing of the remote, so that facts may change as often as they like.
 func (t *term) reconcile(ctx context.Context) error {
-	var err error
-	if err := t.unpinIfNewer(ctx); err != nil {
+	err := t.unpinIfNewer(ctx)
+	if err == nil {
+		err = t.endApproval(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	t.board.suspend(&t.last)
@@ -269,7 +274,7 @@ func (t *term) reconcile(ctx context.Context) error {
 	case t.last.Pinned != nil:
 		err = t.hold(ctx, t.last.Pinned.Commit)
 	case t.head.IsZero() || t.head == t.tried || t.skip(t.head):
-	case b != nil && b.Commit == settings.Commit(t.head.String()):
+	case b != nil: // planAgain looks at it
 		t.board.block(b)
 		t.tried = t.head
 	case t.last.Suspended == nil || t.last.Commit == settings.Commit(t.head.String()):
@@ -280,6 +285,9 @@ func (t *term) reconcile(ctx context.Context) error {
 	}
 	if err == nil && t.last.Rollout != nil {
 		err = t.roll(ctx)
+	}
+	if err == nil {
+		err = t.planAgain(ctx)
 	}
 	if err == nil || isConflict(err) || ctx.Err() != nil {
 		return err

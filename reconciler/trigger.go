@@ -118,6 +118,7 @@ func (t *term) reports() <-chan struct{} {
 // otherFleet has a revision that was refused judged again, as what a revision gives depends on the fleet.
 func (t *term) otherFleet() {
 	t.stale = true
+	t.fleetMoves++
 	if t.good == nil || t.tried != t.good.Commit.Hash {
 		t.tried = gitrepo.Hash{}
 	}

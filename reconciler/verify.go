@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 )
@@ -44,37 +43,69 @@ func (t *term) trustAgain(head gitrepo.Hash) {
 	}
 }
 
-// errRewritten is of a signed revision that somebody has to approve because it does not come after the one in force.
-var errRewritten = errors.New("history was rewritten")
+// History says what happens when the branch moves to a commit that does not descend from the last revision that went to
+// the fleet.
+type History string
 
-// A rewrite is a *plan.BlockedError for the sake of errRewritten.
-type rewrite struct{ *plan.BlockedError }
+// The policies. Whoever can force-push could also commit, so the policy is the master's own configuration and never the
+// repo's.
+const (
+	HistoryForbid  History = "forbid"  // the revision is refused, and cannot be approved
+	HistoryApprove History = "approve" // the revision waits for approval; the default
+	HistoryAllow   History = "allow"   // the revision is judged as any other
+)
 
-func (r rewrite) Is(err error) bool { return err == errRewritten }
+// errForbidden: the branch was moved to a commit that does not descend from the last revision, which is forbidden.
+var errForbidden = errors.New("this master has history: forbid; the branch has to be put back, or zester sync pin chooses a revision")
 
-func (r rewrite) Unwrap() error { return r.BlockedError }
-
-// guardHistory stops a branch that goes elsewhere where commits have to be signed: whoever can move it but cannot sign
-// could bring back any revision that was signed once.
-func (t *term) guardHistory(head gitrepo.Hash, d *plan.Difference) error {
-	if !t.repo.Signed() || t.last.Commit == "" {
-		return nil
+// rewritten says how the history of the branch was rewritten, if it was and that matters. Its error refuses the revision.
+func (t *term) rewritten(head gitrepo.Hash) (how string, err error) {
+	if t.r.o.History == HistoryAllow {
+		return "", nil
 	}
-	last, err := gitrepo.ParseHash(string(t.last.Commit))
+	for _, last := range t.last.sent() {
+		after, err := t.descends(head, last)
+		if err != nil {
+			return "", err
+		}
+		if after {
+			continue
+		}
+		how = fmt.Sprintf("the branch moved from %s to %s, which does not descend from it", last.Short(), settings.Commit(head.String()).Short())
+		if t.r.o.History == HistoryForbid {
+			return "", fmt.Errorf("%s: %w", how, errForbidden)
+		}
+		return how, nil
+	}
+	return "", nil
+}
+
+// descends reports whether head descends from a revision that this master may never have fetched.
+func (t *term) descends(head gitrepo.Hash, from settings.Commit) (bool, error) {
+	before, err := gitrepo.ParseHash(string(from))
 	if err != nil {
-		return err
+		return false, err
 	}
-	after, err := t.repo.IsAncestor(last, head)
+	after, err := t.repo.IsAncestor(before, head)
 	if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason == gitrepo.RevisionNotFound {
-		err = nil // the whole history of head is at hand, and it is not in there
+		return false, nil // the whole history of head is in the store, and from is not part of it
 	}
-	if err != nil || after {
-		return err
+	return after, err
+}
+
+// sent are the revisions that peels have: the one in force, and the one that goes out in waves.
+func (r *record) sent() (all []settings.Commit) {
+	if r.Commit != "" {
+		all = append(all, r.Commit)
 	}
-	sum := sha256.Sum256([]byte(last.String() + " " + head.String() + " " + d.Hash))
-	return rewrite{&plan.BlockedError{
-		Hash: hex.EncodeToString(sum[:]),
-		Reason: fmt.Sprintf("the branch moved from %s to %s, which does not come after it; where commits have to be signed, going back needs approval",
-			t.last.Commit.Short(), settings.Commit(head.String()).Short()),
-	}}
+	if r.Rollout != nil {
+		all = append(all, r.Rollout.Commit)
+	}
+	return all
+}
+
+// hashOfRewrite names a plan together with the revision that the branch left.
+func hashOfRewrite(from, to settings.Commit, plan string) string {
+	sum := sha256.Sum256([]byte(string(from) + " " + string(to) + " " + plan))
+	return hex.EncodeToString(sum[:])
 }

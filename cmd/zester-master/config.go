@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/reconciler"
 )
 
 // Config is master.yaml. Every field that is no list can be given as a flag or a variable too.
@@ -36,6 +37,7 @@ type Config struct {
 	REST     REST          `yaml:"rest"`            // where programs ask over HTTP
 	Git      Git           `yaml:"git"`             // what it takes to reach the repo
 	Verify   Verify        `yaml:"verify"`          // by whose keys commits have to be signed
+	History  string        `yaml:"history"`         // forbid, approve or allow a branch that moves to a commit which does not descend from the last
 	Hooks    []Hook        `yaml:"hooks"`           // where forges say that the branch moved
 	Notify   []Place       `yaml:"notify"`          // who is told what becomes of revisions
 	LogLevel slog.Level    `yaml:"log_level"`       // debug, info, warn or error; read again on SIGHUP
@@ -57,7 +59,7 @@ type REST struct {
 const leastAckWindow = time.Second
 
 func defaults() daemon.Config {
-	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", Poll: 30 * time.Second, Listen: "127.0.0.1:4222", Replicas: 1, Audit: master.DefaultAudit, AckWindow: master.DefaultAckWindow}
+	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", History: string(reconciler.HistoryApprove), Poll: 30 * time.Second, Listen: "127.0.0.1:4222", Replicas: 1, Audit: master.DefaultAudit, AckWindow: master.DefaultAckWindow}
 }
 
 // Level is the least level that is logged.
@@ -86,6 +88,7 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.Git.KnownHosts, "git-known-hosts", c.Git.KnownHosts, "trust the ssh hosts in `FILE`")
 	fs.StringVar(&c.Verify.SSH, "verify-ssh", c.Verify.SSH, "take commits alone that are signed by the allowed signers in `FILE`")
 	fs.StringVar(&c.Verify.OpenPGP, "verify-openpgp", c.Verify.OpenPGP, "take commits alone that are signed by the OpenPGP keys in `FILE`")
+	fs.StringVar(&c.History, "history", c.History, "`POLICY` for a branch that is rewritten: forbid, approve or allow")
 	daemon.DurationVar(fs, &c.Audit, "audit-retention", "keep the audit log for `TIME`")
 	daemon.DurationVar(fs, &c.AckWindow, "ack-window", "send a request again to targets that are silent for `TIME`; 0: do not")
 	fs.StringVar(&c.REST.Listen, "rest-listen", c.REST.Listen, "serve REST on `HOST:PORT`")

@@ -100,6 +100,7 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		{"certificate without an address", func(c *Config) { c.REST.Cert, c.REST.Key = "/nowhere/cert", "/nowhere/key" }, "without an address"},
 		{"certificate that is not there", func(c *Config) { c.REST = REST{"127.0.0.1:0", "/nowhere/cert", "/nowhere/key"} }, "/nowhere/cert"},
 		{"password over http", func(c *Config) { c.Repo, c.Git.Password = "http://forge.example/fleet", "f" }, "use https"},
+		{"policy of history", func(c *Config) { c.Repo, c.History = ".", "sometimes" }, `"sometimes"`},
 		{"keys that are not there", func(c *Config) { c.Repo, c.Verify.SSH = ".", "/nowhere/keys" }, "/nowhere/keys"},
 		{"webhook without a repo", func(c *Config) { c.Hooks = []Hook{{Name: "fleet"}} }, "without repo"},
 		{"webhook of nobody", func(c *Config) { c.Repo, c.Hooks = ".", []Hook{{Name: "fleet", Provider: "sourceforge"}} }, `"sourceforge"`},

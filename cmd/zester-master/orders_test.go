@@ -41,7 +41,7 @@ func TestOrdersAboutTheRepoAreInTheAuditLog(t *testing.T) {
 	order(1, "pause")
 	order(0, "resume")
 	order(1, "resume")
-	s.commit(map[string]string{"settings/all.yaml": entries(2)})
+	second := s.commit(map[string]string{"settings/all.yaml": entries(2)})
 	order(1, "now") // what it found waits
 	hash := regexp.MustCompile(`zester sync approve ([0-9a-f]{64})`).FindStringSubmatch(order(0, "status"))
 	if hash == nil {
@@ -51,12 +51,12 @@ func TestOrdersAboutTheRepoAreInTheAuditLog(t *testing.T) {
 	order(1, "approve", hash[1])
 	order(0, "pin", first)
 	order(1, "pin", "0123456789")
-	order(0, "unpin")
+	order(1, "unpin") // what the newest commit changes waits once more
 
 	got, want := map[string]int{}, map[string]int{
 		"sync.now  done":   1,
 		"sync.unpin  done": 1, "sync.pause  done": 1, "sync.pause  refused": 1, "sync.resume  done": 1, "sync.resume  refused": 1,
-		"sync.approve " + hash[1] + " done": 1, "sync.approve " + hash[1] + " refused": 1, "sync.pin " + first + " done": 1, "sync.pin 0123456789 refused": 1,
+		"sync.approve " + hash[1] + " of " + second + " done": 1, "sync.approve " + hash[1] + " refused": 1, "sync.pin " + first + " done": 1, "sync.pin 0123456789 refused": 1,
 	}
 	c := s.client()
 	page, err := c.AuditList(s.ctx(), audit.Query{User: "mia"})

@@ -73,7 +73,7 @@ func (c *Config) sync(o *master.Options) error {
 			URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"),
 			Access: gitrepo.Access(c.Git), Verify: gitrepo.Trust(c.Verify), Log: o.Log,
 		},
-		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, Notify: places, Log: o.Log,
+		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: reconciler.History(c.History), Notify: places, Log: o.Log,
 		Steered: (&recorder{log: o.Log}).record,
 	})
 	if err != nil {

@@ -138,6 +138,21 @@ func TestACredentialOfAFileGoesToItsServerAlone(t *testing.T) {
 	}
 }
 
+func TestARedirectFromHTTPSToHTTPIsRefused(t *testing.T) {
+	var followed atomic.Bool
+	plain := served(t, newWork(t, files("a", "1")), func(http.ResponseWriter, *http.Request) bool { followed.Store(true); return false })
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		http.Redirect(w, req, plain+"/info/refs?"+req.URL.RawQuery, http.StatusMovedPermanently)
+	}))
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	ca := fileWith(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+	_, err := openRepo(t, Options{URL: s.URL + "/x", Access: Access{CA: ca}}).Resolve(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "redirect from https to http") || followed.Load() {
+		t.Errorf("followed: %v, %v", followed.Load(), err)
+	}
+}
+
 // encrypted is a Git server with TLS, and its certificate in PEM.
 func encrypted(t *testing.T, w *Work) (url, ca string) {
 	t.Helper()

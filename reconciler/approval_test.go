@@ -1,0 +1,212 @@
+package reconciler
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+)
+
+const emptyTop = "base: {}\n"
+
+// wiped has a commit wait that leaves nothing of three peels' settings.
+func (b *bench) wiped() status.Sync {
+	b.t.Helper()
+	b.commit("nothing is left", map[string]string{"top.yaml": emptyTop})
+	out := b.now()
+	if out.Blocked == "" || b.entries("web-00") != "abcdw" {
+		b.t.Fatalf("web-00 has %s, %+v", b.entries("web-00"), out)
+	}
+	return out
+}
+
+// restored brings back what wiped took.
+func (b *bench) restored() {
+	b.t.Helper()
+	b.commit("back again", map[string]string{"top.yaml": string(siteFiles()["top.yaml"].Data)})
+	if b.now(); b.entries("web-00") != "abcdw" {
+		b.t.Fatalf("web-00 has %s", b.entries("web-00"))
+	}
+}
+
+func threeWebs(t *testing.T, f func(b *bench)) {
+	t.Helper()
+	inBubble(t, siteFiles(), func(b *bench) {
+		for _, id := range webs(3) {
+			b.peel(id, nil)
+		}
+		b.start()
+		f(b)
+	})
+}
+
+func TestAnApprovalLetsOneChangeOut(t *testing.T) {
+	threeWebs(t, func(b *bench) {
+		first := b.wiped()
+		b.told("approve", status.ApproveRequest{Hash: first.Blocked})
+		if b.entries("web-00") != "" {
+			t.Fatalf("approved, and web-00 has %s", b.entries("web-00"))
+		}
+		b.inTerm(func(tm *term) {
+			if tm.last.Approved != nil {
+				t.Errorf("the approval that was used is kept: %+v", tm.last.Approved)
+			}
+		})
+		b.restored()
+		second := b.wiped()
+		if second.Blocked != first.Blocked {
+			t.Errorf("the same change of the same peels is plan %s, then %s", first.Blocked, second.Blocked)
+		}
+		b.stop()
+		b.start()
+		b.now()
+		if b.entries("web-00") != "abcdw" {
+			t.Errorf("in the next term web-00 has %s", b.entries("web-00"))
+		}
+		var h status.History
+		if why := b.ask("history", nil, &h); why != "" {
+			t.Fatal(why)
+		}
+		var by []string
+		for _, a := range h.Attempts {
+			by = append(by, string(a.Outcome)+" "+a.By)
+		}
+		if want := []string{"blocked ", "applied ", "applied op", "applied "}; !slices.Equal(by, want) {
+			t.Errorf("history has %q, want %q", by, want)
+		}
+	})
+}
+
+func TestAnApprovalEndsWhenTheBranchMovesOn(t *testing.T) {
+	threeWebs(t, func(b *bench) {
+		waits := b.wiped()
+		b.told("pause", nil)
+		b.told("approve", status.ApproveRequest{Hash: waits.Blocked})
+		b.commit("back again", map[string]string{"top.yaml": string(siteFiles()["top.yaml"].Data)})
+		b.now()
+		b.commit("nothing is left, again", map[string]string{"top.yaml": emptyTop})
+		b.now()
+		if out := b.told("resume", nil); out.Blocked == "" || b.entries("web-00") != "abcdw" {
+			t.Errorf("web-00 has %s, %+v", b.entries("web-00"), out)
+		}
+	})
+}
+
+func TestAnApprovalIsKeptByTheNextTermUntilItIsUsed(t *testing.T) {
+	threeWebs(t, func(b *bench) {
+		waits := b.wiped()
+		b.told("pause", nil)
+		if out := b.told("approve", status.ApproveRequest{Hash: waits.Blocked}); out.Blocked != "" || out.Is(status.GuardBlocked) || b.entries("web-00") != "abcdw" {
+			t.Errorf("paused: web-00 has %s, %+v", b.entries("web-00"), out)
+		}
+		b.stop()
+		b.start()
+		b.now()
+		if out := b.told("resume", nil); out.Blocked != "" || b.entries("web-00") != "" {
+			t.Errorf("web-00 has %s, %+v", b.entries("web-00"), out)
+		}
+	})
+}
+
+func TestAPinEndsAnApproval(t *testing.T) {
+	threeWebs(t, func(b *bench) {
+		waits := b.wiped()
+		b.told("pause", nil)
+		b.told("approve", status.ApproveRequest{Hash: waits.Blocked})
+		b.told("pin", status.PinRequest{Revision: string(waits.LastGood.Commit)})
+		b.told("resume", nil)
+		if out := b.told("unpin", nil); out.Blocked == "" || b.entries("web-00") != "abcdw" {
+			t.Errorf("web-00 has %s, %+v", b.entries("web-00"), out)
+		}
+	})
+}
+
+// TestAPlanThatWaitsIsMadeAgainWhenTheFleetChanges also holds that the next term does so.
+func TestAPlanThatWaitsIsMadeAgainWhenTheFleetChanges(t *testing.T) {
+	threeWebs(t, func(b *bench) {
+		seen := b.wiped().Blocked
+		for i, change := range []func(){
+			func() { b.peel("web-98", nil) },
+			func() { b.stop(); b.peel("web-99", nil); b.start() },
+		} {
+			change()
+			b.after(2 * settleMost)
+			now := b.status().Blocked
+			if now == "" || now == seen {
+				t.Errorf("%d: the plan is %s after %s", i, now, seen)
+			}
+			if why := b.ask("approve", status.ApproveRequest{Hash: seen}, nil); !strings.Contains(why, now) || b.entries("web-00") != "abcdw" {
+				t.Errorf("%d: the plan of before: %q", i, why)
+			}
+			seen = now
+		}
+		if b.told("approve", status.ApproveRequest{Hash: seen}); b.entries("web-99") != "" {
+			t.Errorf("web-99 has %s", b.entries("web-99"))
+		}
+	})
+}
+
+func TestWhatMayBeApproved(t *testing.T) {
+	waits := record{Blocked: &blocked{Commit: "aaaa1111", Hash: strings.Repeat("f", 64)}}
+	for _, c := range []struct {
+		name   string
+		r      record
+		digits string
+		head   string
+		want   string // empty: it may
+	}{
+		{"all digits", waits, waits.Blocked.Hash, "aaaa1111", ""},
+		{"some digits", waits, "ffffffff", "aaaa1111", ""},
+		{"too few digits", waits, "fffffff", "aaaa1111", "8 digits"},
+		{"no digits", waits, "", "aaaa1111", "8 digits"},
+		{"another plan", waits, "ffffffff0", "aaaa1111", waits.Blocked.Hash},
+		{"nothing waits", record{}, "ffffffff", "aaaa1111", "no revision waits"},
+		{"the branch is elsewhere", waits, "ffffffff", "bbbb2222", "moved from aaaa1111 to bbbb2222"},
+		{"the branch was not read", waits, "ffffffff", "", "not read the branch"},
+	} {
+		err := c.r.mayApprove(c.digits, settings.Commit(c.head))
+		_, refused := errors.AsType[*refusal](err)
+		if (err == nil) != (c.want == "") || err != nil && (!refused || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestWhatHoldsARevisionBack(t *testing.T) {
+	large, all := &plan.BlockedError{Reason: "large"}, &plan.BlockedError{Reason: "all", Nothing: true}
+	approved := func(commit, hash string) record {
+		return record{Approved: &approval{Commit: settings.Commit(commit), Hash: hash}}
+	}
+	waits := record{Blocked: &blocked{Commit: "head", Hash: "before", Reason: "large then", Kind: "Kind"}}
+	for _, c := range []struct {
+		name string
+		r    record
+		j    judgement
+		want string // the reason; empty: it goes out
+	}{
+		{"small", record{}, judgement{hash: "h"}, ""},
+		{"large", record{}, judgement{hash: "h", guard: large}, "large"},
+		{"large and says so", record{}, judgement{hash: "h", guard: large, allowed: true}, ""},
+		{"all and says so", record{}, judgement{hash: "h", guard: all, allowed: true}, "all"},
+		{"approved", approved("head", "h"), judgement{hash: "h", guard: all}, ""},
+		{"another plan approved", approved("head", "other"), judgement{hash: "h", guard: all}, "all"},
+		{"another revision approved", approved("other", "h"), judgement{hash: "h", guard: all}, "all"},
+		{"approved without a revision", approved("", "h"), judgement{hash: "h", guard: all}, "all"},
+		{"rewritten", record{}, judgement{hash: "h", rewritten: "moved"}, "moved"},
+		{"rewritten and says so", record{}, judgement{hash: "h", rewritten: "moved", guard: large, allowed: true}, "moved"},
+		{"rewritten and approved", approved("head", "h"), judgement{hash: "h", rewritten: "moved", guard: all}, ""},
+		{"small by now", waits, judgement{hash: "h"}, "large then"},
+		{"waited and says so", waits, judgement{hash: "h", guard: large, allowed: true}, "large"},
+		{"another waited", record{Blocked: &blocked{Commit: "other"}}, judgement{hash: "h"}, ""},
+	} {
+		err := c.r.decide("head", c.j)
+		held, ok := errors.AsType[*stop](err)
+		if (err == nil) != (c.want == "") || err != nil && (!ok || held.reason != c.want || held.hash != "h") {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
