@@ -1,12 +1,16 @@
 package rest
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
@@ -29,7 +33,8 @@ type Enrolled struct {
 }
 
 // enroll answers hosts that ask for a credential. They have no token of the API: what they have is judged by the
-// authority.
+// authority. A page in a browser on such a host cannot ask: browsers send JSON to another site only with its consent, and a
+// name of the page's own that points to the listener is none of the listener's names.
 func (r *routes) enroll() http.HandlerFunc {
 	joins := newLimiter[netip.Prefix](joinsPerSecond, joinsAtOnce)
 	return func(w http.ResponseWriter, req *http.Request) {
@@ -40,6 +45,14 @@ func (r *routes) enroll() http.HandlerFunc {
 		if !joins.of(source(req.RemoteAddr)).Allow() {
 			w.Header().Set("Retry-After", "10")
 			problem(w, http.StatusTooManyRequests, "too many requests to be enrolled came from your address")
+			return
+		}
+		if kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+			problem(w, http.StatusUnsupportedMediaType, fmt.Sprintf("the request is %.100q, want Content-Type: application/json", req.Header.Get("Content-Type")))
+			return
+		}
+		if !isListener(r.s.o.TLS, req.Host) {
+			problem(w, http.StatusMisdirectedRequest, fmt.Sprintf("this listener is not %.100q: use a name or an address of its certificate", req.Host))
 			return
 		}
 		text, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxEnroll))
@@ -66,6 +79,20 @@ func (r *routes) enroll() http.HandlerFunc {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(Enrolled{JWT: token, Expires: e.Expires, CA: string(r.Authority.Roots())})
 	}
+}
+
+// isListener reports whether a Host header has a name or an address of the listener: one that its certificate is for.
+func isListener(c *tls.Config, header string) bool {
+	host, _, err := net.SplitHostPort(header)
+	if err != nil {
+		host = strings.Trim(header, "[]") // without a port
+	}
+	if c == nil {
+		ip := net.ParseIP(host)
+		return host == "localhost" || ip != nil && ip.IsLoopback()
+	}
+	shown, err := c.GetCertificate(&tls.ClientHelloInfo{ServerName: host})
+	return err == nil && shown.Leaf.VerifyHostname(host) == nil
 }
 
 // accountEnroll keeps account of hosts that were let in or turned away. One that waits asks all the time.

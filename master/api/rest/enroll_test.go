@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-c01c3da5/zester/master/api/rest"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -44,7 +45,7 @@ func TestAFloodOfStrangersIsLeftOutOfTheAuditLog(t *testing.T) {
 		s.serve()
 		answers := map[int]int{}
 		for i := range 180 {
-			resp, err := s.client.Post("http://master/api/v1/enroll", "application/json", strings.NewReader(enrollment(t, target.PeelID(fmt.Sprintf("h%d", i)))))
+			resp, err := s.client.Post("http://localhost/api/v1/enroll", "application/json", strings.NewReader(enrollment(t, target.PeelID(fmt.Sprintf("h%d", i)))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,4 +74,67 @@ func TestAFloodOfStrangersIsLeftOutOfTheAuditLog(t *testing.T) {
 			t.Errorf("%d who wait and %d who were turned away are in the log", waiting, away)
 		}
 	})
+}
+
+// A page in a browser on the master's host may send what a form sends, or reach the listener under a name of its own.
+func TestAPageInABrowserEnrollsNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.stop()
+		authority, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{Keys: s.bus.Keys, JetStream: s.js, Update: s.bus.Update})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.backend.Authority, s.backend.Audit = authority, audit.Open(s.js, quiet)
+		s.serve()
+		for i, q := range []struct {
+			kind, host string
+			want       int
+		}{
+			{"application/json", "localhost", 202},
+			{"application/json; charset=utf-8", "localhost:8440", 202},
+			{"application/json", "127.0.0.1:8440", 202},
+			{"application/json", "[::1]:8440", 202},
+			{"text/plain", "localhost", 415},
+			{"application/x-www-form-urlencoded", "localhost", 415},
+			{"multipart/form-data; boundary=x", "localhost", 415},
+			{"", "localhost", 415},
+			{"text/plain; application/json", "localhost", 415},
+			{"application/json", "page.example", 421},
+			{"application/json", "page.example:8440", 421},
+			{"application/json", "localhost.page.example", 421},
+			{"application/json", "192.0.2.77", 421},
+		} {
+			id := target.PeelID(fmt.Sprint("h", i))
+			req, err := http.NewRequestWithContext(t.Context(), "POST", "http://localhost/api/v1/enroll", strings.NewReader(enrollment(t, id)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = q.host
+			if q.kind != "" {
+				req.Header.Set("Content-Type", q.kind)
+			}
+			if a := s.do(req); a.status != q.want {
+				t.Errorf("%q for %s: %d %s", q.kind, q.host, a.status, a.body)
+			}
+		}
+		if all, err := authority.Peels(t.Context()); err != nil || len(all) != 4 {
+			t.Errorf("%d peels wait, want 4, %v", len(all), err)
+		}
+	})
+}
+
+func TestTheListenersNamesAreThoseOfItsCertificate(t *testing.T) {
+	ca, err := auth.OpenCA(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := ca.Config("bus.example.com", "192.0.2.7")
+	for header, want := range map[string]bool{
+		"bus.example.com": true, "bus.example.com:8440": true, "BUS.example.com": true, "192.0.2.7:8440": true, "localhost": true, "[::1]:1": true,
+		"example.com": false, "x.bus.example.com": false, "192.0.2.8": false, "": false, ":8440": false,
+	} {
+		if got := rest.IsListener(config, header); got != want {
+			t.Errorf("%q: %v", header, got)
+		}
+	}
 }
