@@ -3,7 +3,6 @@ package cmd_test
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -31,10 +30,10 @@ func TestTheProgramsSectionRunsAsPrinted(t *testing.T) {
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {
 		script.WriteString(block[1])
 	}
-	dir := filepath.Join(t.TempDir(), "rest")
-	typed := strings.NewReplacer("/tmp/zester-rest", dir, "18440", freePort(t), "18222", freePort(t)).Replace(script.String())
+	dir := t.TempDir()
+	typed := strings.NewReplacer("18440", freePort(t), "18222", freePort(t)).Replace(script.String())
 	bash := exec.CommandContext(t.Context(), "bash", "-e", "-c", typed)
-	bash.Dir = ".."
+	bash.Dir, bash.Env = "..", append(os.Environ(), "TMPDIR="+dir)
 	out, err := bash.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -47,7 +46,7 @@ func TestTheProgramsSectionRunsAsPrinted(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("the section leaves %s behind: %v", dir, err)
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("the section leaves %v behind: %v", left, err)
 	}
 }

@@ -3,7 +3,6 @@ package cmd_test
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -29,10 +28,10 @@ func TestTheTourRunsAsPrinted(t *testing.T) {
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(tour, -1) {
 		script.WriteString(block[1])
 	}
-	dir := filepath.Join(t.TempDir(), "tour")
-	typed := strings.NewReplacer("/tmp/zester-tour", dir, "14222", freePort(t), "14440", freePort(t)).Replace(script.String())
+	dir := t.TempDir()
+	typed := strings.NewReplacer("14222", freePort(t), "14440", freePort(t)).Replace(script.String())
 	bash := exec.CommandContext(t.Context(), "bash", "-e", "-c", typed)
-	bash.Dir = ".."
+	bash.Dir, bash.Env = "..", append(os.Environ(), "TMPDIR="+dir)
 	out, err := bash.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -45,8 +44,8 @@ func TestTheTourRunsAsPrinted(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("the tour leaves %s behind: %v", dir, err)
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("the tour leaves %v behind: %v", left, err)
 	}
 }
 
