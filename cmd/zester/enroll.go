@@ -1,13 +1,19 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
@@ -97,18 +103,53 @@ func (a *app) enrollApproveCommand() *cobra.Command {
 		Use:   "approve <peel>",
 		Short: "Accept a peel that waits",
 		Long: `approve accepts the key with which a peel waits. Whoever has that key is the peel from then on: compare it with what the
-host says in its log, best with --key.`,
+host says in its log. Without --key it shows the key and asks, and refuses where nobody is there to answer.`,
 		Args: words("peel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(client *api.Client) error {
+				if key == "" {
+					var err error
+					if key, err = a.pendingKey(cmd.Context(), client, args[0]); err != nil {
+						return err
+					}
+				}
 				e, err := client.EnrollApprove(cmd.Context(), api.EnrollName{ID: target.PeelID(args[0]), Public: key})
 				return a.enrollDone(e, err)
 			})
 		},
 	}
-	cmd.Flags().StringVar(&key, "key", "", "accept no other than the `KEY`")
+	cmd.Flags().StringVar(&key, "key", "", "accept this `KEY`, which the host's log shows, and no other")
 	return cmd
 }
+
+// pendingKey returns the key with which a peel waits, after a person has agreed to it.
+func (a *app) pendingKey(ctx context.Context, client *api.Client, id string) (string, error) {
+	peels, err := client.EnrollList(ctx)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(peels, func(e auth.Enrolled) bool { return string(e.ID) == id && e.State == auth.Pending })
+	if i < 0 {
+		return "", &failure{code: exitFailed, err: fmt.Errorf("no peel %q waits for approval", id), hint: "zester enroll list --state pending shows those that do"}
+	}
+	e := peels[i]
+	hint := fmt.Sprintf("compare the key with the one in the log of the host, then: zester enroll approve %s --key %s", e.ID, e.Public)
+	if !a.asksPeople() {
+		return "", &failure{code: exitUsage, err: fmt.Errorf("cannot approve %s without --key: nobody is there to compare the key", e.ID), hint: hint}
+	}
+	fmt.Fprintf(a.errOut, "%s waits with the key %s, from %s. Does the log of the host show this key? [y/N] ", e.ID, e.Public, or(e.From, "an unknown address"))
+	answer, err := bufio.NewReader(io.LimitReader(os.Stdin, 64)).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+		return e.Public, nil
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	return "", &failure{code: exitCanceled, err: errors.New("nothing was approved"), hint: hint}
+}
+
+// asksPeople reports whether somebody is at the terminal to answer a question.
+func (a *app) asksPeople() bool { return term.IsTerminal(int(os.Stdin.Fd())) && width(a.errOut) > 0 }
 
 // enrollEndCommand is for what takes a peel out.
 func (a *app) enrollEndCommand(name, short string, end func(*api.Client, context.Context, api.EnrollName) (*auth.Enrolled, error)) *cobra.Command {

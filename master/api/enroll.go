@@ -13,7 +13,7 @@ type EnrolledAnswer struct {
 	Peels []auth.Enrolled `json:"peels"`
 }
 
-// EnrollName names a peel; with a key that one alone is meant.
+// EnrollName names a peel; to approve it takes the key that waits as well.
 type EnrollName struct {
 	ID     target.PeelID `json:"id"`
 	Public string        `json:"public,omitempty"`

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -45,8 +47,8 @@ const (
 // An EnrollState is how far a peel is with being one of the fleet.
 type EnrollState string
 
-// The states. A peel that was rejected or revoked can ask again with another key, and is then pending, whatever token it
-// has.
+// The states. A peel that was rejected or revoked can ask again with another key, and is then pending. A join token spares
+// it that only where no host has had a credential under its ID.
 const (
 	Pending  EnrollState = "pending"
 	Accepted EnrollState = "accepted"
@@ -154,6 +156,8 @@ func (a *Authority) Enroll(ctx context.Context, q EnrollRequest) (token string, 
 		return "", nil, err
 	case r.ID != q.ID:
 		return "", nil, fmt.Errorf("%w: on the bus it would be %s", ErrConflict, r.ID)
+	case r.Public != q.Public && r.unused():
+		return a.enrollInstead(ctx, q, &r)
 	case r.Public != q.Public && (r.State == Accepted || r.State == Pending):
 		a.noteRival(ctx, q)
 		return "", &r, fmt.Errorf("%w, %s: zester enroll reject or revoke makes room", ErrConflict, r.State)
@@ -178,7 +182,7 @@ func (a *Authority) enrollNew(ctx context.Context, q EnrollRequest) (string, *En
 	}
 	r := Enrolled{ID: q.ID, Public: q.Public, From: q.From}
 	r.step(Pending, "host")
-	if err := a.register(q); err != nil {
+	if err := a.vacant(q, ""); err != nil {
 		return "", nil, err
 	}
 	if err := a.peels.create(ctx, q.ID.Wire(), r); errors.Is(err, errPresent) {
@@ -189,34 +193,85 @@ func (a *Authority) enrollNew(ctx context.Context, q EnrollRequest) (string, *En
 	return a.admit(ctx, q, &r)
 }
 
-// register enters the peel beside the keys; that it was the same request before, of which something later went wrong, is
-// no conflict.
-func (a *Authority) register(q EnrollRequest) error {
-	now := time.Now().UTC()
-	key := UserKey{Public: q.Public, Issued: now, Expires: now.Add(PeelLife)}
-	_, err := Register(a.o.Keys.dir, Issue{Role: RolePeel, ID: string(q.ID), Keys: []UserKey{key}}, false)
-	if !errors.Is(err, ErrIssued) && !errors.Is(err, ErrTaken) {
-		return err
-	}
-	known, unread := issued(a.o.Keys.dir, q.ID)
-	if unread != nil {
-		return unread
-	}
-	if slices.ContainsFunc(known, func(k UserKey) bool { return k.Public == q.Public }) {
+// vacant refuses an ID whose credential was made beside the keys, with [ErrConflict], and one that is such a peel on the
+// bus. Earlier versions entered there every key that asked: asked is one that has no credential.
+func (a *Authority) vacant(q EnrollRequest, asked string) error {
+	known, err := readIssue(filepath.Join(a.o.Keys.dir, registerDir, issueFile(RolePeel, q.ID.Wire())))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
+	case err != nil:
+		return err
+	case known.ID != string(q.ID):
+		return fmt.Errorf("%w: %w: %s", ErrConflict, ErrTaken, known.ID)
+	case slices.ContainsFunc(known.Keys, func(k UserKey) bool { return k.Public != q.Public && k.Public != asked }):
+		return fmt.Errorf("%w: %w", ErrConflict, ErrIssued)
 	}
-	return fmt.Errorf("%w: %w", ErrConflict, err)
+	return nil
 }
 
-// admit lets a peel in that waits and has a join token. With one that was turned away or cut off before it waits on, however
-// often it asks: whoever had the host may have the token.
+// register enters the key of a peel beside the keys before it has a credential.
+func (a *Authority) register(id target.PeelID, public string) error {
+	now := time.Now().UTC()
+	key := UserKey{Public: public, Issued: now, Expires: now.Add(PeelLife)}
+	_, err := Register(a.o.Keys.dir, Issue{Role: RolePeel, ID: string(id), Keys: []UserKey{key}}, true)
+	if errors.Is(err, ErrTaken) {
+		err = fmt.Errorf("%w: %w", ErrConflict, err)
+	}
+	return err
+}
+
+// admit lets a peel in that waits and has a join token. Where a host has had a credential under the ID before, it waits
+// on, however often it asks: whoever had that host may have the token.
 func (a *Authority) admit(ctx context.Context, q EnrollRequest, r *Enrolled) (string, *Enrolled, error) {
-	if q.Token == "" || len(r.History) > 1 {
+	if q.Token == "" || !r.unused() {
 		return "", r, ErrPending
 	}
 	by, err := a.redeem(ctx, q)
 	if err != nil {
 		return "", r, err
+	}
+	return a.accept(ctx, q.ID, q.Public, by)
+}
+
+// unused reports whether no host has had a credential under this ID: it was only asked for, and perhaps rejected.
+func (e *Enrolled) unused() bool {
+	decided := slices.ContainsFunc(e.History, func(s EnrollStep) bool { return s.State == Accepted || s.State == Revoked })
+	return (e.State == Pending || e.State == Rejected) && !decided && e.Expires.IsZero() && len(e.Ended) == 0
+}
+
+// enrollInstead is for another key than the one that waits for an ID, or was rejected, where nobody has had the ID yet. A
+// join token that is valid takes the place of the other key, which had none, or it would not wait; the other is then the
+// rival that people see. Without such a token a key that waits is a conflict, and one that was rejected makes room.
+func (a *Authority) enrollInstead(ctx context.Context, q EnrollRequest, seen *Enrolled) (string, *Enrolled, error) {
+	switch err := a.redeemable(ctx, q); {
+	case err == nil:
+	case !errors.Is(err, ErrJoinUnknown) && !errors.Is(err, ErrJoinPeel):
+		return "", nil, err
+	case seen.State == Pending:
+		a.noteRival(ctx, q)
+		return "", seen, fmt.Errorf("%w, %s: zester enroll reject makes room", ErrConflict, seen.State)
+	default:
+		return a.enrollAgain(ctx, q)
+	}
+	if err := a.vacant(q, seen.Public); err != nil {
+		return "", nil, err
+	}
+	r, err := a.peels.change(ctx, q.ID.Wire(), func(r *Enrolled) error {
+		if r.Public != seen.Public || !r.unused() {
+			return fmt.Errorf("%w, %s: it asked at the same moment", ErrConflict, r.State)
+		}
+		r.Rival = &EnrollRival{Public: r.Public, From: r.From, Time: r.History[len(r.History)-1].Time}
+		r.Public, r.From = q.Public, q.From
+		r.step(Pending, "host")
+		return nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	by, err := a.redeem(ctx, q)
+	if err != nil {
+		return "", &r, err
 	}
 	return a.accept(ctx, q.ID, q.Public, by)
 }
@@ -273,17 +328,17 @@ func (a *Authority) noteRival(ctx context.Context, q EnrollRequest) {
 }
 
 // accept makes a pending peel one of the fleet and issues its credential. Of a peel that waits with another key than is
-// meant nothing is changed; "" is any.
+// meant nothing is changed.
 func (a *Authority) accept(ctx context.Context, id target.PeelID, public, by string) (string, *Enrolled, error) {
 	r, err := a.changePeel(ctx, id, func(r *Enrolled) error {
 		switch {
 		case r.ID != id || r.State != Pending:
 			return fmt.Errorf("%w: %s is %s", ErrConflict, r.ID, r.State)
-		case public != "" && r.Public != public:
+		case r.Public != public:
 			return fmt.Errorf("%w: %s waits with the key %s", ErrConflict, id, r.Public)
 		}
 		r.step(Accepted, by)
-		return nil
+		return a.register(id, public)
 	})
 	if err != nil {
 		return "", nil, err
@@ -322,7 +377,7 @@ func (a *Authority) Peels(ctx context.Context) ([]Enrolled, error) {
 	return all, err
 }
 
-// Approve accepts a peel that waits. With a key it has to be the one that waits; "" is any.
+// Approve accepts a peel that waits with a key.
 func (a *Authority) Approve(ctx context.Context, id target.PeelID, public, by string) (*Enrolled, error) {
 	_, e, err := a.accept(ctx, id, public, by)
 	return e, err

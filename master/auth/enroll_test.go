@@ -457,3 +457,59 @@ func FuzzEnrollRequest(f *testing.F) {
 		}
 	})
 }
+
+func TestATokenTakesThePlaceOfARequestWithoutOne(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		token := joinToken(t, a, auth.JoinRequest{Name: "web", Peel: "web-*", Uses: 3, TTL: 24 * time.Hour})
+		other := joinToken(t, a, auth.JoinRequest{Name: "db", Peel: "db-*", Uses: 3, TTL: 24 * time.Hour})
+		stranger, host, thief := newHost(t, "web-07"), newHost(t, "web-07"), newHost(t, "web-07")
+		stranger.ask(t, a, "", auth.ErrPending)
+		host.ask(t, a, "", auth.ErrConflict)
+		host.ask(t, a, other, auth.ErrConflict)
+		host.ask(t, a, "zr_web_0123456789", auth.ErrConflict)
+		jwt := host.ask(t, a, token, nil)
+		if _, _, err := host.connect(t, b, jwt); err != nil {
+			t.Error(err)
+		}
+		if e := enrolled(t, a, "web-07"); e.Public != host.public || e.State != auth.Accepted || e.Rival == nil || e.Rival.Public != stranger.public {
+			t.Errorf("%+v", e)
+		}
+		stranger.ask(t, a, "", auth.ErrConflict)
+		thief.ask(t, a, token, auth.ErrConflict)
+		if used, err := a.JoinTokens(t.Context()); err != nil || used[1].Used != 1 || used[0].Used != 0 {
+			t.Errorf("%+v, %v", used, err)
+		}
+
+		// After a request was rejected the token lets in another key, not the rejected one.
+		stranger, host = newHost(t, "web-08"), newHost(t, "web-08")
+		stranger.ask(t, a, "", auth.ErrPending)
+		if _, err := a.Reject(t.Context(), "web-08", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		stranger.ask(t, a, token, auth.ErrNotWanted)
+		host.ask(t, a, token, nil)
+
+		// A peel that was revoked waits for a person, whatever it has.
+		if _, err := a.RevokePeel(t.Context(), "web-08", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		again := newHost(t, "web-08")
+		again.ask(t, a, token, auth.ErrPending)
+		thief = newHost(t, "web-08")
+		thief.ask(t, a, token, auth.ErrConflict)
+	})
+}
+
+func TestARequestDoesNotTakeAnID(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 3, TTL: 24 * time.Hour})
+		newHost(t, "db-01").ask(t, a, "", auth.ErrPending)
+		owner := newHost(t, "db-01")
+		if _, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: auth.RolePeel, ID: "db-01", Keys: []auth.UserKey{{Public: owner.public}}}, false); err != nil {
+			t.Errorf("no credential can be made beside the keys: %v", err)
+		}
+		newHost(t, "db-01").ask(t, a, token, auth.ErrConflict) // it has one now
+	})
+}
