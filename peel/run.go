@@ -14,18 +14,16 @@ import (
 
 // runEntry calls the function of an entry for the scheduler.
 func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) wire.Result {
-	return p.call(ctx, f.Entry.Module, module.Call{Args: f.Entry.CallArgs()})
+	args := f.Entry.CallArgs()
+	return p.call(ctx, f.Entry.Module, module.Call{Args: args}, maskOfArgs(f.Entry.Args, args))
 }
 
-// call runs a function and returns what it gave without the secrets of the settings, those that came or went meanwhile
-// included.
-func (p *Peel) call(ctx context.Context, name string, c module.Call) wire.Result {
+// call runs a function and returns its result without secrets: those of the call itself, and those that were in the
+// settings when it began or when it ended.
+func (p *Peel) call(ctx context.Context, name string, c module.Call, own *mask) wire.Result {
 	before := p.current.Load().mask
-	result := before.result(p.registry.Call(ctx, name, c))
-	if after := p.current.Load().mask; after != before {
-		result = after.result(result)
-	}
-	return result
+	result := p.registry.Call(ctx, name, c)
+	return before.with(own).with(p.current.Load().mask).result(result)
 }
 
 // reportRun puts the report of a run into the outbox and reports whether it is stored.

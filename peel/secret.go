@@ -90,18 +90,21 @@ func (k *key) open(doc *settings.Document) (*strictyaml.Node, error) {
 const shortestMasked = 6
 
 // A mask puts what stands for secrets in their place, wherever a text holds one as it is. The nil mask changes nothing.
-type mask struct{ words *strings.Replacer }
+type mask struct {
+	secrets []secret
+	words   *strings.Replacer
+}
+
+// A secret is a text and what is shown in its place.
+type secret struct{ plain, shown string }
 
 // maskOf finds the secrets below n.
 func maskOf(n *strictyaml.Node) *mask {
-	type word struct{ secret, shown string }
-	var all []word
+	var all []secret
 	var find func(*strictyaml.Node)
 	find = func(n *strictyaml.Node) {
 		if n.Secret != nil {
-			if secret := strings.TrimSpace(fmt.Sprint(n.Secret)); len(secret) >= shortestMasked {
-				all = append(all, word{secret, fmt.Sprint(n.Value)})
-			}
+			all = append(all, secret{fmt.Sprint(n.Secret), fmt.Sprint(n.Value)})
 		}
 		for _, e := range n.List {
 			find(e)
@@ -110,16 +113,67 @@ func maskOf(n *strictyaml.Node) *mask {
 			find(p.Value)
 		}
 	}
-	if find(n); len(all) == 0 {
+	find(n)
+	return newMask(all)
+}
+
+// maskOfArgs finds the secrets of a call: shown are its arguments with what stands for each secret.
+func maskOfArgs(shown, args any) *mask {
+	var all []secret
+	var find func(shown, arg any)
+	find = func(shown, arg any) {
+		switch arg := arg.(type) {
+		case map[string]any:
+			shown, _ := shown.(map[string]any)
+			for k, v := range arg {
+				find(shown[k], v)
+			}
+		case []any:
+			shown, _ := shown.([]any)
+			for i, v := range arg[:min(len(arg), len(shown))] {
+				find(shown[i], v)
+			}
+		default:
+			if shown != arg {
+				all = append(all, secret{fmt.Sprint(arg), fmt.Sprint(shown)})
+			}
+		}
+	}
+	find(shown, args)
+	return newMask(all)
+}
+
+// newMask returns the mask of these secrets, nil if none of them is long enough.
+func newMask(all []secret) *mask {
+	m := &mask{}
+	for _, s := range all {
+		if s.plain = strings.TrimSpace(s.plain); len(s.plain) >= shortestMasked {
+			m.secrets = append(m.secrets, s)
+		}
+	}
+	if len(m.secrets) == 0 {
 		return nil
 	}
 	// Of two that begin at one place the replacer takes the first.
-	slices.SortStableFunc(all, func(a, b word) int { return cmp.Compare(len(b.secret), len(a.secret)) })
+	slices.SortStableFunc(m.secrets, func(a, b secret) int { return cmp.Compare(len(b.plain), len(a.plain)) })
 	var pairs []string
-	for _, w := range all {
-		pairs = append(pairs, w.secret, w.shown)
+	for _, s := range m.secrets {
+		pairs = append(pairs, s.plain, s.shown)
 	}
-	return &mask{strings.NewReplacer(pairs...)}
+	m.words = strings.NewReplacer(pairs...)
+	return m
+}
+
+// with returns the mask of the secrets of both. One after the other would not do: a secret may be part of another.
+func (m *mask) with(other *mask) *mask {
+	if m == nil || other == nil || m == other {
+		return cmp.Or(m, other)
+	}
+	added := slices.DeleteFunc(slices.Clone(other.secrets), func(s secret) bool { return slices.Contains(m.secrets, s) })
+	if len(added) == 0 {
+		return m
+	}
+	return newMask(slices.Concat(m.secrets, added))
 }
 
 // result returns r without secrets.

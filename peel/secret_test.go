@@ -148,6 +148,24 @@ func TestAFunctionHasTheSecretAndNobodyElse(t *testing.T) {
 	})
 }
 
+func TestRunThatWaitedHasTheSecretOfTheNewestSettingsAndShowsNone(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		const yaml = `schedule:
+  beat: {module: test.echo, args: {text: "it is SECRET"}, cron: "* * * * *", if_running: queue, group: g, return_job: true}
+  hold: {module: test.sleep, args: {duration: 90s}, interval: 24h, run_on_start: true, if_running: queue, group: g}
+`
+		b.giveSecret(1, yaml, "hunter2-hunter2", b.key())
+		time.Sleep(70 * time.Second) // hold runs, and the fire of minute 1 waits for it
+		b.giveSecret(2, strings.Replace(yaml, "it is", "now it is", 1), "hunter3", b.key())
+		time.Sleep(2 * time.Minute)
+		r := b.reported()
+		if text := fmt.Sprint(r); strings.Contains(text, "hunter") || !strings.Contains(text, "now it is "+shown) || r.Nominal.Minute() != 1 {
+			t.Errorf("it reports %s", text)
+		}
+	})
+}
+
 func TestTheSnapshotOfSealedSettingsIsOpenedWithoutTheBus(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()

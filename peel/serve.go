@@ -197,7 +197,7 @@ func (p *Peel) execute(ctx context.Context, f *flight) {
 	case !f.until.IsZero() && time.Now().After(f.until):
 		result = rejection("the job's deadline passed before the work could start")
 	default:
-		result = p.call(work, f.Function, module.Call{ID: f.ID, Args: f.Args, User: f.User})
+		result = p.call(work, f.Function, module.Call{ID: f.ID, Args: f.Args, User: f.User}, nil)
 		if !result.Success && errors.Is(context.Cause(work), errCanceled) {
 			result = canceled(result)
 		}

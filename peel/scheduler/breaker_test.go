@@ -185,7 +185,8 @@ func TestRunIsNotTriedAgainOnceItsEntryIsGoneOrThePeelStops(t *testing.T) {
 	for name, end := range map[string]func(*host){
 		"removed":  func(h *host) { h.apply(nil) },
 		"disabled": func(h *host) { h.apply(one(h.t, "interval: 1m, enabled: false")) },
-		"changed":  func(h *host) { h.apply(one(h.t, "interval: 1m, args: {a: 1}, enabled: false")) },
+		"changed":  func(h *host) { h.apply(one(h.t, "interval: 1m, return_job: true, retry: {attempts: 3, backoff: 1h}, args: {a: 1}")) },
+		"retimed":  func(h *host) { h.apply(one(h.t, "interval: 5m, return_job: true, retry: {attempts: 3, backoff: 1h}")) },
 		"stop":     func(h *host) { h.stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,6 +205,30 @@ func TestRunIsNotTriedAgainOnceItsEntryIsGoneOrThePeelStops(t *testing.T) {
 					t.Errorf("ended after %v", took)
 				}
 			})
+		})
+	}
+}
+
+func TestRunWithoutBackoffIsNotTriedAgainOnceItsEntryIsGone(t *testing.T) {
+	for range 50 { // of two events that wait a select takes either
+		synctest.Test(t, func(t *testing.T) {
+			h := start(t, scheduler.Options{})
+			defer h.shut()
+			gone, n := make(chan struct{}), 0
+			h.answer("e", func() wire.Result {
+				if n++; n == 3 {
+					<-gone
+				}
+				return failure()
+			})
+			h.apply(one(t, "interval: 1m, retry: {attempts: 100, backoff: 0}"))
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			h.apply(nil)
+			close(gone)
+			if n := len(h.all()); n != 3 {
+				t.Fatalf("%d attempts, the entry was removed during the third", n)
+			}
 		})
 	}
 }

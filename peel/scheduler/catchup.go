@@ -112,7 +112,7 @@ func (o *owner) makeUp(now instant, limit int) (started int) {
 			continue
 		}
 		f := Fire{
-			Entry: e.spec, Name: e.name, Trigger: TriggerCatchUp, Nominal: e.Owed[0],
+			Name: e.name, Trigger: TriggerCatchUp, Nominal: e.Owed[0],
 			Fired: now.wall.In(o.s.o.Zone), Started: now.wall.In(o.s.o.Zone),
 		}
 		why := o.refusal(e, f, now)

@@ -90,7 +90,7 @@ func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 		now := o.s.now()
 		o.finishEnded()
 		at := now.wall.In(o.s.o.Zone)
-		f := Fire{Entry: e.spec, Name: name, Trigger: TriggerManual, Nominal: at, Fired: at, Started: at}
+		f := Fire{Name: name, Trigger: TriggerManual, Nominal: at, Fired: at, Started: at}
 		if !o.enter(e, f, now) && !o.waitsFor(e, f) {
 			return ErrBusy
 		}

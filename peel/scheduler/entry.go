@@ -255,6 +255,7 @@ func (o *owner) remove(e *entry, now instant) {
 // retime gives an active entry a new timing, which counts from what was: what is due by it is due now, once. Only
 // a fire that no timing made, that of run_on_start, stays ahead; its splay is drawn anew.
 func (o *owner) retime(e *entry, spec *schedule.Entry, now instant) {
+	e.giveUp()
 	was, trigger := e.active(), e.next.trigger
 	if trigger == TriggerTimer && e.next.splaying(now) {
 		o.skip(e, skipped{Superseded, o.time(e.next, e.next.nominal), 1})
@@ -282,6 +283,7 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now instant) {
 // swap gives the entry other fields, for its next fire. The timer stays; a new splay is drawn unless the old one has
 // begun, and a fire that windows hold follows them.
 func (o *owner) swap(e *entry, spec *schedule.Entry, now instant) {
+	e.giveUp()
 	was, old, next := e.active(), e.spec, e.next
 	opened, _ := e.timing.Opens(now.wall)
 	o.adopt(e, spec, now)

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// A wait is a fire that waits for the end of another run.
+// A wait is a fire that waits for the end of another run. It has no definition of its entry: the newest runs.
 type wait struct {
 	e    *entry
 	fire Fire
@@ -78,7 +78,7 @@ func (o *owner) awaitAgain(e *entry, now instant) {
 	if was == nil {
 		return
 	}
-	f := Fire{Entry: e.spec, Name: e.name, Trigger: was.Trigger, Nominal: was.Nominal, Fired: was.Fired, held: was.Held}
+	f := Fire{Name: e.name, Trigger: was.Trigger, Nominal: was.Nominal, Fired: was.Fired, held: was.Held}
 	from := now.up - min(max(0, now.wall.Sub(was.Since)), longAgo)
 	o.waiting = append(o.waiting, wait{e, f, from})
 	slices.SortStableFunc(o.waiting, func(a, b wait) int { return cmp.Compare(a.from, b.from) })

@@ -184,6 +184,29 @@ func TestRunOfAnEntryThatLeftItsGroupCountsForBoth(t *testing.T) {
 	})
 }
 
+func TestFireThatWaitsRunsWhatItsEntryIsThen(t *testing.T) {
+	for name, c := range map[string]string{
+		"other arguments": `cron: "* * * * *", if_running: queue, args: {n: 2}`,
+		"another timing":  `cron: "*/2 * * * *", if_running: queue, args: {n: 2}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := start(t, scheduler.Options{Zone: time.UTC})
+				defer h.shut()
+				h.takes["e"] = 10 * time.Minute
+				h.apply(one(t, `cron: "* * * * *", if_running: queue, args: {n: 1}`))
+				time.Sleep(2*time.Minute + time.Second) // the fire of minute 2 waits
+				h.apply(one(t, c))
+				time.Sleep(9 * time.Minute)
+				h.expectRuns("e", time.Minute, 11*time.Minute)
+				if first, second := h.fire(0).Entry.Args["n"], h.fire(1).Entry.Args["n"]; first != int64(1) || second != int64(2) {
+					t.Errorf("it ran with %v and, after the reload, with %v", first, second)
+				}
+			})
+		})
+	}
+}
+
 func TestFireThatWaitsGoesWithItsEntry(t *testing.T) {
 	for name, c := range map[string]struct {
 		reload string

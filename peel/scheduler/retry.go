@@ -27,11 +27,15 @@ func backOff(ctx context.Context, over <-chan struct{}, d time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return ctx.Err() == nil
 	case <-over:
 	case <-ctx.Done():
 	}
-	return false
+	select { // several may have happened at once
+	case <-over:
+		return false
+	default:
+		return ctx.Err() == nil
+	}
 }
 
 // giveUp keeps the entry's runs in flight from being tried again.

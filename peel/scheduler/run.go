@@ -62,7 +62,7 @@ func (o *owner) fire(e *entry, now instant) bool {
 		o.resume(e, now, "its time was over")
 		return false
 	}
-	f := Fire{Entry: e.spec, Name: e.name, Trigger: p.trigger, Started: now.wall.In(o.s.o.Zone), held: p.held}
+	f := Fire{Name: e.name, Trigger: p.trigger, Started: now.wall.In(o.s.o.Zone), held: p.held}
 	f.Nominal = earlier(o.time(p, p.nominal), f.Started)
 	run := true
 	if e.timing.FollowsRuns() {
@@ -188,10 +188,11 @@ func (o *owner) skip(e *entry, s skipped) {
 	o.s.log.Info("fire skipped", "entry", e.name, "reason", s.reason, "nominal", s.nominal, "fires", s.n)
 }
 
+// start runs what the entry is now, however long the fire has waited.
 func (o *owner) start(e *entry, f Fire) {
 	f.Fired = earlier(f.Fired, f.Started) // the wall clock may have been set back while the fire waited
 	f.Nominal = earlier(f.Nominal, f.Fired)
-	f.JID, f.Source = wire.NewJID(), o.source(e)
+	f.JID, f.Entry, f.Source = wire.NewJID(), e.spec, o.source(e)
 	r := &run{e: e, fire: f, timing: e.TimingHash, over: make(chan struct{})}
 	if limit := e.spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit {
 		r.fire.Late = true
