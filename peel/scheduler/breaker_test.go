@@ -185,9 +185,11 @@ func TestRunIsNotTriedAgainOnceItsEntryIsGoneOrThePeelStops(t *testing.T) {
 	for name, end := range map[string]func(*host){
 		"removed":  func(h *host) { h.apply(nil) },
 		"disabled": func(h *host) { h.apply(one(h.t, "interval: 1m, enabled: false")) },
-		"changed":  func(h *host) { h.apply(one(h.t, "interval: 1m, return_job: true, retry: {attempts: 3, backoff: 1h}, args: {a: 1}")) },
-		"retimed":  func(h *host) { h.apply(one(h.t, "interval: 5m, return_job: true, retry: {attempts: 3, backoff: 1h}")) },
-		"stop":     func(h *host) { h.stop() },
+		"changed": func(h *host) {
+			h.apply(one(h.t, "interval: 1m, return_job: true, retry: {attempts: 3, backoff: 1h}, args: {a: 1}"))
+		},
+		"retimed": func(h *host) { h.apply(one(h.t, "interval: 5m, return_job: true, retry: {attempts: 3, backoff: 1h}")) },
+		"stop":    func(h *host) { h.stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -35,21 +35,32 @@ func (o *owner) catchUp(e *entry, now instant) {
 	o.owe(e, from, now)
 }
 
-// owe makes the entry owe the fires of (from, now] as well, as far as catch_up wants them. It tells whether it owes any.
-func (o *owner) owe(e *entry, from time.Time, now instant) bool {
-	n := 0
+// catchUpLimit is how many missed fires the entry may owe.
+func (e *entry) catchUpLimit() int {
 	switch e.spec.Missed.CatchUp {
 	case schedule.CatchUpRunOnce:
-		n = 1
+		return 1
 	case schedule.CatchUpRunAll:
-		n = e.spec.Missed.CatchUpMax
+		return e.spec.Missed.CatchUpMax
 	}
-	if n == 0 {
-		e.Owed = nil
-		return false
+	return 0
+}
+
+// limitOwed drops the oldest missed fires beyond what catch_up allows.
+func (o *owner) limitOwed(e *entry) {
+	if n := len(e.Owed) - e.catchUpLimit(); n > 0 {
+		e.Owed, o.dirty = slices.Delete(e.Owed, 0, n), true
+		o.s.log.Info("missed fires are not made up, by catch_up", "entry", e.name, "fires", n)
 	}
-	owed := slices.Concat(e.Owed, o.missed(e, from, now.wall, n))
-	e.Owed = owed[max(0, len(owed)-n):]
+}
+
+// owe makes the entry owe the fires of (from, now] as well, as far as catch_up wants them. It reports whether the entry
+// owes any.
+func (o *owner) owe(e *entry, from time.Time, now instant) bool {
+	if n := e.catchUpLimit(); n > 0 {
+		e.Owed = append(e.Owed, o.missed(e, from, now.wall, n)...)
+	}
+	o.limitOwed(e)
 	if len(e.Owed) == 0 {
 		return false
 	}

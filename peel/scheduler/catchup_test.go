@@ -270,6 +270,54 @@ func TestRestartBeforeAllMissedFiresAreMadeUpOwesTheOthers(t *testing.T) {
 	})
 }
 
+func TestReloadLimitsTheMissedFiresThatWait(t *testing.T) {
+	const minutely = `cron: "* * * * *", catch_up: `
+	for name, c := range map[string]struct {
+		reload string
+		more   int // runs that the reload leaves
+	}{
+		"skip":         {minutely + "skip", 0},
+		"run_once":     {minutely + "run_once", 1},
+		"catch_up_max": {minutely + "run_all, catch_up_max: 3", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				before := one(t, minutely+"run_all")
+				h := down(t, before, time.Minute, 3*time.Hour, before)
+				defer h.shut()
+				time.Sleep(31 * time.Second) // at 0, 5, … 30 s
+				h.expectRuns("e", 0, 5*time.Second, 10*time.Second, 15*time.Second, 20*time.Second, 25*time.Second, 30*time.Second)
+				h.apply(one(t, c.reload))
+				time.Sleep(28 * time.Second)
+				if n := len(h.runs("e")) - 7; n != c.more {
+					t.Errorf("%d runs after the reload, want %d", n, c.more)
+				}
+			})
+		})
+	}
+}
+
+func TestOfFiresMissedInTwoOutagesTheNewestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		set := one(t, `cron: "0 * * * *", splay: {min: 10m, max: 20m}, catch_up: run_all, catch_up_max: 3`)
+		var h *host
+		for _, off := range []time.Duration{9 * time.Hour, 2 * time.Hour, 0} {
+			h = start(t, o)
+			h.apply(set)
+			time.Sleep(15 * time.Second) // too short for a run
+			h.entry("e")
+			if off > 0 {
+				h.shut()
+				time.Sleep(off + 30*time.Minute)
+			}
+		}
+		defer h.shut()
+		time.Sleep(25 * time.Minute)
+		h.expectNominal("e", "01 10:00", "01 11:00", "01 12:00") // of those from 01:00 on
+	})
+}
+
 func TestFireThatIsSeenALittleLateRunsWithoutAnyDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c tamper

@@ -151,6 +151,7 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
 		}
 	}
 	e.spec, e.invalid, e.Left, e.TimingHash = spec, "", time.Time{}, timing
+	o.limitOwed(e)
 	if spec.Failures.Breaker.Threshold == 0 {
 		e.Breaker.close(now.wall, "the entry has no breaker any more")
 	}
