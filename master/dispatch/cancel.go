@@ -20,7 +20,7 @@ func (d *Dispatcher) Cancel(ctx context.Context, jid wire.JID, user string) (*jo
 		err = job.ErrNotFound
 	}
 	if j != nil {
-		e := d.o.Store.Record(ctx, wire.CancelOf(jid), "cancel", j)
+		e := d.o.Store.RecordCancel(ctx, jid)
 		switch {
 		case e != nil && err == nil && j.Status.Final():
 			err = e

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"errors"
+	"reflect"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -145,6 +147,40 @@ func TestACancelStopsWhatAJobThatTimedOutHasLeftRunning(t *testing.T) {
 		}
 		if after := s.record(spec.JID); after.Revision != before.Revision || s.terminalEvents(spec.JID) != 1 {
 			t.Errorf("the record of a job that has ended has changed: %+v", after)
+		}
+	})
+}
+
+// Every peel receives the cancels of all jobs.
+func TestACancelTellsPeelsTheJobIDAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.master("m1")
+		s.peel("a", func(p *peel, r wire.Request) { p.ack(r) })
+		other := s.peel("b", nil)
+		cancels, err := other.nc.SubscribeSync(wire.CancelOf("*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := ask(func(j *job.Spec) { j.TargetExpr = "L@a" }, "a")
+		s.dispatch(spec)
+		if _, err := d.Cancel(t.Context(), spec.JID, "alice"); err != nil {
+			t.Fatal(err)
+		}
+		msg, err := cancels.NextMsg(time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]any
+		if err := canon.Unmarshal(msg.Data, &fields); err != nil {
+			t.Fatal(err)
+		}
+		delete(fields, "timestamp")
+		if want := map[string]any{"jid": string(spec.JID), "type": "cancel", "v": int64(wire.Version)}; !reflect.DeepEqual(fields, want) {
+			t.Errorf("%#v, want %#v", fields, want)
+		}
+		time.Sleep(time.Minute)
+		if j := s.record(spec.JID); j.Status != job.Canceled || j.Cancel.By != "alice" {
+			t.Errorf("%+v", j)
 		}
 	})
 }

@@ -281,7 +281,7 @@ func (d *Dispatcher) look(ctx context.Context, w *watch) (ours bool) {
 func (d *Dispatcher) stop(ctx context.Context, w *watch) {
 	w.stopAt, w.patience = time.Now().Add(cancelGrace), time.Time{}
 	w.tally.halt()
-	d.complain(w.jid, d.o.Store.Record(ctx, wire.CancelOf(w.jid), "cancel", w.record))
+	d.complain(w.jid, d.o.Store.RecordCancel(ctx, w.jid))
 }
 
 // lost notes that a job is not watched from here any more.

@@ -17,18 +17,28 @@ import (
 // replayAtOnce is how many messages are on their way from the stream.
 const replayAtOnce = 64
 
-// Record puts a step in a job's life into the stream: its dispatch, the wish to cancel it, its end. Each is there once,
-// whoever else records it again; peels and people hear it every time.
+// Record publishes a step in a job's life to the stream: its dispatch or its end, with the job's summary. The stream keeps
+// the first of each; subscribers get all.
 func (s *Store) Record(ctx context.Context, subject, kind string, j *Job) error {
-	data, err := canon.Marshal(wire.Event{JID: j.JID, Type: kind, Data: j.Summary(), Time: time.Now(), V: wire.Version})
+	return s.record(ctx, subject, wire.Event{JID: j.JID, Type: kind, Data: j.Summary()})
+}
+
+// RecordCancel is [Store.Record] for the order to stop a job. All peels receive it, so it carries the JID and no summary.
+func (s *Store) RecordCancel(ctx context.Context, jid wire.JID) error {
+	return s.record(ctx, wire.CancelOf(jid), wire.Event{JID: jid, Type: "cancel"})
+}
+
+func (s *Store) record(ctx context.Context, subject string, e wire.Event) error {
+	e.Time, e.V = time.Now(), wire.Version
+	data, err := canon.Marshal(e)
 	if err == nil {
 		_, err = s.js.Publish(ctx, subject, data, jetstream.WithExpectLastSequencePerSubject(0))
 	}
-	if e, ok := errors.AsType[*jetstream.APIError](err); ok && e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
 		return nil // it is there; that another is on its way is a code of its own
 	}
 	if err != nil {
-		return fmt.Errorf("cannot record the event %s of job %s: %w", kind, j.JID, err)
+		return fmt.Errorf("cannot record the event %s of job %s: %w", e.Type, e.JID, err)
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func (e *events) pass(ctx context.Context, messages <-chan jetstream.Msg, closed
 		case <-closed:
 			return errors.New("the bus ended the reading")
 		case m := <-messages:
-			err = e.message(m)
+			err = e.message(ctx, m)
 		case <-check.C:
 			err = e.admitted(ctx)
 		case <-look.C:
@@ -247,8 +247,8 @@ func (e *events) endIfOver() error {
 // endID is the ID of the event about the end, whatever stands behind it.
 func (e *events) endID() uint64 { return max(e.until, 1) }
 
-// message passes on a message that counts and was not seen before, except the end, which comes last.
-func (e *events) message(m jetstream.Msg) error {
+// message sends on a message that counts and was not seen before, except the end, which comes last.
+func (e *events) message(ctx context.Context, m jetstream.Msg) error {
 	meta, err := m.Metadata()
 	if err != nil {
 		return nil
@@ -262,6 +262,13 @@ func (e *events) message(m jetstream.Msg) error {
 	if name == "" || e.seen <= e.after {
 		return nil
 	}
+	if name == "cancel" {
+		j, err := e.r.Store.Get(ctx, e.job.JID)
+		if err != nil {
+			return err
+		}
+		data = j.Summary()
+	}
 	return e.send(e.seen, name, data)
 }
 
@@ -271,7 +278,10 @@ func (e *events) event(msg *nats.Msg) (name string, data any) {
 	case wire.DispatchOf(e.job.JID):
 		return e.record("dispatched", msg)
 	case wire.CancelOf(e.job.JID):
-		return e.record("cancel", msg)
+		if _, err := wire.DecodeCancel(msg); err != nil {
+			return "", nil
+		}
+		return "cancel", nil // message adds the record: every peel hears a cancel, so it carries the JID alone
 	case wire.StatusOf(e.job.JID):
 		return e.record("status", msg)
 	}

@@ -120,6 +120,30 @@ func TestEventsTellAJobToItsEnd(t *testing.T) {
 	})
 }
 
+func TestACancelEventShowsThePersonWhoAskedForIt(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, func(nc *nats.Conn, r wire.Request) { ack(nc, "web-01", r) })
+		admin := s.admin()
+		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping"})
+		synctest.Wait()
+		events, _, _ := s.follow(admin, jid, "")
+		if a := s.ask(admin, "POST", "/api/v1/jobs/"+string(jid)+"/cancel", nil); a.status != 202 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		for e := range events {
+			var j job.Job
+			if e.name != "cancel" {
+				continue
+			}
+			if err := json.Unmarshal([]byte(e.data), &j); err != nil || j.JID != jid || j.Cancel == nil || j.Cancel.By != "token:admin" {
+				t.Errorf("%s: %v", e.data, err)
+			}
+			return
+		}
+		t.Error("no cancel event")
+	})
+}
+
 // TestEventsGoOnWithoutGapsOrRepetition breaks the stream after each of its events in turn.
 func TestEventsGoOnWithoutGapsOrRepetition(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
