@@ -83,6 +83,7 @@ func (s *system) master(name string) {
 	fleet := feed.New(nc, quiet)
 	scanner, err := reclaim.New(reclaim.Options{JetStream: s.js, Store: store, Dispatcher: dispatcher, Owner: name})
 	must(err)
+	must(scanner.Enter(s.t.Context()))
 	consumer := results.New(results.Options{JetStream: s.js, Store: store})
 	s.backend = rest.Backend{
 		JetStream: s.js, Store: store, Tokens: s.tokens, Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet,
