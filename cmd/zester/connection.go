@@ -140,9 +140,9 @@ const lookAgain = 100 * time.Millisecond
 
 const hintCredential = "zester auth issue makes credentials, on the host that holds the keys"
 
-// hinted says what to do about an error of that code.
+// hinted says what to do about an error of that code, unless the error says it already.
 func hinted(err error, code api.Code, hint string) error {
-	if api.CodeOf(err) != code {
+	if known, _ := errors.AsType[*failure](err); api.CodeOf(err) != code || known != nil && known.hint != "" {
 		return err
 	}
 	f := failureOf(err)

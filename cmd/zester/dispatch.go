@@ -55,24 +55,32 @@ func (a *app) dispatch(cmd *cobra.Command, words []string) error {
 		return err
 	}
 	return a.withClient(func(client *api.Client) error {
-		if err := refusePeelBehind(cmd.Context(), client, words, a.dispatching.direct); err != nil {
-			return err
-		}
-		peels, err := a.meant(cmd.Context(), client, spec.TargetExpr)
-		if err != nil {
-			return err
-		}
-		if spec.Targets, err = a.dispatching.choose(peels, cmd.Flags().Changed("seed")); err != nil {
-			return err
-		}
-		if a.dispatching.dryRun {
-			return a.showSelection(spec.TargetExpr, spec.Targets)
-		}
-		if a.dispatching.direct {
-			return a.runDirect(cmd.Context(), client, spec)
-		}
-		return a.runJob(cmd.Context(), client, spec)
+		return hinted(a.dispatchTo(cmd, client, words, spec), api.CodeDenied, hintOperator)
 	})
+}
+
+// hintOperator is for a credential that may not run functions.
+const hintOperator = "running functions needs the credential of an operator, an auditor only reads: zester auth user add NAME makes one"
+
+// dispatchTo resolves the target of a job and runs it.
+func (a *app) dispatchTo(cmd *cobra.Command, client *api.Client, words []string, spec job.Spec) error {
+	if err := refusePeelBehind(cmd.Context(), client, words, a.dispatching.direct); err != nil {
+		return err
+	}
+	peels, err := a.meant(cmd.Context(), client, spec.TargetExpr)
+	if err != nil {
+		return err
+	}
+	if spec.Targets, err = a.dispatching.choose(peels, cmd.Flags().Changed("seed")); err != nil {
+		return err
+	}
+	if a.dispatching.dryRun {
+		return a.showSelection(spec.TargetExpr, spec.Targets)
+	}
+	if a.dispatching.direct {
+		return a.runDirect(cmd.Context(), client, spec)
+	}
+	return a.runJob(cmd.Context(), client, spec)
 }
 
 // meant are the peels of an expression. Those that are named one by one need no master to be asked directly.

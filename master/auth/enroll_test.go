@@ -114,7 +114,11 @@ func TestAJoinTokenLetsInAsManyOfItsPeelsAsItSaysUntilItEnds(t *testing.T) {
 			t.Error(err)
 		}
 		newHost(t, "web-02").ask(t, a, token, nil)
-		third.ask(t, a, token, auth.ErrJoinUnknown)
+		third.ask(t, a, token, auth.ErrJoinEnded)
+		_, _, err := a.Enroll(t.Context(), third.request(token))
+		if want := "none of its uses is left, 2 were taken; zester enroll token create makes another"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a token that is used up: %v, want %s", err, want)
+		}
 		second.ask(t, a, "", auth.ErrPending)
 		tokens, err := a.JoinTokens(t.Context())
 		if err != nil || len(tokens) != 1 || tokens[0].Uses != 0 || tokens[0].Used != 2 || tokens[0].CreatedBy != "ann" {
@@ -128,9 +132,9 @@ func TestAJoinTokenLetsInAsManyOfItsPeelsAsItSaysUntilItEnds(t *testing.T) {
 		if _, err := a.EndJoinToken(t.Context(), "ended"); err != nil {
 			t.Error(err)
 		}
-		newHost(t, "x").ask(t, a, ended, auth.ErrJoinUnknown)
+		newHost(t, "x").ask(t, a, ended, auth.ErrJoinEnded)
 		time.Sleep(time.Minute)
-		newHost(t, "x").ask(t, a, short, auth.ErrJoinUnknown)
+		newHost(t, "x").ask(t, a, short, auth.ErrJoinEnded)
 	})
 }
 
@@ -151,7 +155,7 @@ func TestHostsThatJoinAtOnceUseATokenUpExactly(t *testing.T) {
 				switch {
 				case err == nil:
 					let++
-				case errors.Is(err, auth.ErrJoinUnknown):
+				case errors.Is(err, auth.ErrJoinEnded):
 					refused++
 				default:
 					t.Error(err)

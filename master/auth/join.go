@@ -16,7 +16,8 @@ import (
 
 // What is wrong with a join token.
 var (
-	ErrJoinUnknown = errors.New("the join token is not known, has ended or is used up")
+	ErrJoinUnknown = errors.New("the join token is not known")
+	ErrJoinEnded   = errors.New("the join token lets no more hosts in")
 	ErrJoinPeel    = errors.New("the join token is not for this peel")
 )
 
@@ -146,12 +147,19 @@ func (a *Authority) redeemable(ctx context.Context, q EnrollRequest) error {
 	return r.admits(q.ID, hash)
 }
 
+// otherWays is what the person who sets up a host can do without its join token.
+const otherWays = "zester enroll token create makes another, and a host without a token waits for zester enroll approve"
+
 // admits tells a stranger nothing of a token whose text he does not have.
 func (r *joinRecord) admits(id target.PeelID, hash Hash) error {
 	now := time.Now()
 	switch {
-	case !(&secrets{Hash: r.Hash}).opens(hash, now) || r.Uses < 1 || !now.Before(r.Expires):
+	case !(&secrets{Hash: r.Hash}).opens(hash, now):
 		return ErrJoinUnknown
+	case r.Uses < 1:
+		return fmt.Errorf("%w: none of its uses is left, %d were taken; %s", ErrJoinEnded, r.Used, otherWays)
+	case !now.Before(r.Expires):
+		return fmt.Errorf("%w: it ended at %s; %s", ErrJoinEnded, r.Expires.UTC().Format(time.RFC3339), otherWays)
 	case !matchGlob(r.Peel, string(id)):
 		return fmt.Errorf("%w: it is for %s", ErrJoinPeel, r.Peel)
 	}

@@ -65,6 +65,8 @@ func (n *Node) Mismatch(want string) string {
 		}
 	case want == String.String() && (n.Kind == Int || n.Kind == Float || n.Kind == Bool):
 		msg += "; put it in quotes"
+	case want == String.String() && n.Kind == Map && len(n.Map) == 1 && n.Map[0].Value.Kind != Map && n.Map[0].Value.Kind != List:
+		msg += `; put it in quotes if the ": " belongs to the text`
 	case strings.HasPrefix(want, "a duration") && (n.Kind == Int || n.Kind == Float):
 		msg += fmt.Sprintf("; write %vs for seconds, %vm for minutes", n.Value, n.Value)
 	case (want == Int.String() || want == Float.String()) && isString:

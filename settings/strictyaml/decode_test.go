@@ -157,9 +157,10 @@ func TestParseDuration(t *testing.T) {
 }
 
 func TestSuggestNamesTheNearestKnownName(t *testing.T) {
-	known := []string{"interval", "module", "splay", "cron", "maxrunning", "at"}
+	known := []string{"interval", "module", "splay", "cron", "maxrunning", "at", "command", "cwd"}
 	for name, want := range map[string]string{
 		"intervall": "interval", "Module": "module", "modul": "module", "slpay": "splay", "corn": "cron", "max_running": "maxrunning",
+		"cmd": "command", "cdw": "cwd", "max": "maxrunning", "cm": "",
 		"timezone": "", "x": "", "": "", strings.Repeat("interval", 100): "",
 	} {
 		got := Suggest(name, known)

@@ -53,7 +53,11 @@ func (e Errors) Err() error {
 }
 
 // Suggest returns `; did you mean "x"?` for the known name that name is most probably a slip of, or "".
+// It prefers the only name that name is an abbreviation of: "cmd" is "command", not "cwd".
 func Suggest(name string, known []string) string {
+	if full := abbreviated(name, known); full != "" {
+		return fmt.Sprintf("; did you mean %q?", full)
+	}
 	best, distance := "", min(3, len(name)/3+1)
 	if len(name) > 64 {
 		return ""
@@ -67,6 +71,35 @@ func Suggest(name string, known []string) string {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// abbreviated returns the only known name that begins with the same letter as short and holds all of its letters in their
+// order, or "".
+func abbreviated(short string, known []string) (full string) {
+	const least = 3 // letters
+	if len(short) < least || len(short) > 64 {
+		return ""
+	}
+	for _, k := range known {
+		if !strings.EqualFold(k[:min(1, len(k))], short[:1]) || len(k) <= len(short) || !inOrder(strings.ToLower(short), strings.ToLower(k)) {
+			continue
+		}
+		if full != "" {
+			return ""
+		}
+		full = k
+	}
+	return full
+}
+
+// inOrder reports whether text holds all bytes of part in their order.
+func inOrder(part, text string) bool {
+	for i := range len(text) {
+		if part != "" && text[i] == part[0] {
+			part = part[1:]
+		}
+	}
+	return part == ""
 }
 
 // edits counts insertions, deletions, replacements and swaps of neighbours between a and b.

@@ -17,6 +17,9 @@ var linePrefix = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?`)
 // rightly where its scanner fails. Where its parser fails it names the line before the start of the
 // collection, which may be far above: then the error is the last line without which the text parses.
 func syntaxError(file string, data []byte, err error) Error {
+	if line := conflictLine(data); line > 0 {
+		return Error{Pos: Pos{File: file, Line: line, Column: 1}, Msg: "a merge conflict is not resolved: keep one side and remove the lines that begin with <<<<<<<, ======= and >>>>>>>"}
+	}
 	m := linePrefix.FindStringSubmatch(err.Error())
 	msg := strings.TrimPrefix(err.Error(), m[0])
 	line, _ := strconv.Atoi(m[1])
@@ -40,6 +43,21 @@ func syntaxError(file string, data []byte, err error) Error {
 	return Error{Pos: Pos{File: file, Line: line, Column: indent + 1}, Msg: msg + mend(msg, text)}
 }
 
+// conflictMarker is a line by which Git marks where a merge conflict begins or ends.
+var conflictMarker = regexp.MustCompile(`(?m)^(<{7}|>{7})( |$)`)
+
+// conflictLine is the number of the first such line, 0 if there is none.
+func conflictLine(data []byte) int {
+	at := conflictMarker.FindIndex(data)
+	if at == nil {
+		return 0
+	}
+	return 1 + bytes.Count(data[:at[0]], []byte("\n"))
+}
+
+// colonValue is a key with a value that holds another colon and has no quotes.
+var colonValue = regexp.MustCompile(`^\s*(?:- )?([\w.-]+):\s+([^'"\s\[{|>&*!][^\n]*: .*)$`)
+
 // mend names the slip behind a message that says little to who made it.
 func mend(msg string, line []byte) string {
 	switch {
@@ -51,6 +69,10 @@ func mend(msg string, line []byte) string {
 		return "; quote a value that begins with *"
 	case strings.Contains(msg, "cannot start any token"):
 		return "; quote a value that begins with @, % or `"
+	case strings.Contains(msg, "mapping values are not allowed") && colonValue.Match(line):
+		// The value itself is not repeated: it may be a secret.
+		key := colonValue.FindSubmatch(line)[1]
+		return "; check the indentation, or put the value of " + string(key) + " in quotes: it holds \": \""
 	case strings.Contains(msg, "mapping values are not allowed"):
 		return "; check the indentation, or quote a value that holds \": \""
 	}

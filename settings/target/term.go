@@ -275,6 +275,10 @@ func (p *parser) fact(t token, f form, body string) (node, *wordError) {
 	if bad != nil {
 		return nil, bad
 	}
+	if key, value, found := strings.Cut(body, "="); found && len(words) == 1 && !t.quoted {
+		hint := fmt.Sprintf("write %c@%s%c%s; a key that holds = needs quotes", f.letter, key, f.delimiter, value)
+		return nil, &wordError{f.length + len(key), "= is not between a key and its value", hint}
+	}
 	if len(words) == 2 && words[1] == "" && !t.quoted {
 		return nil, &wordError{f.length + len(body), "the value is missing", fmt.Sprintf("%c@%s asks whether it is there, '' is the empty value", f.letter, words[0])}
 	}

@@ -90,6 +90,9 @@ func (r *reader) document(doc *strictyaml.Node) {
 			r.fail(env.KeyPos, "", "the environment has no name")
 		case env.Value.Kind == strictyaml.Map:
 			r.environment(env)
+		case env.Value.Kind == strictyaml.List:
+			r.fail(env.Value.Pos, env.Key, env.Value.Mismatch("a map of targets")+
+				fmt.Sprintf("; if %q is a target, write base: on a line above all targets and indent them", env.Key))
 		case env.Value.Kind != strictyaml.Null:
 			r.fail(env.Value.Pos, env.Key, env.Value.Mismatch("a map of targets"))
 		}

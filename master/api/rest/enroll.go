@@ -116,7 +116,7 @@ func enrollStatus(err error) int {
 		return http.StatusAccepted
 	case errors.Is(err, auth.ErrEnrollInvalid):
 		return http.StatusUnprocessableEntity
-	case errors.Is(err, auth.ErrJoinUnknown):
+	case errors.Is(err, auth.ErrJoinUnknown), errors.Is(err, auth.ErrJoinEnded):
 		return http.StatusUnauthorized
 	case errors.Is(err, auth.ErrJoinPeel), errors.Is(err, auth.ErrNotWanted):
 		return http.StatusForbidden

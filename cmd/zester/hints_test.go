@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCommonMistakesAreAnsweredWithWhatToDo shows, for each mistake, what is printed and with which code it ends.
+func TestCommonMistakesAreAnsweredWithWhatToDo(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	dir := t.TempDir()
+	if err := f.credentials(dir); err != nil {
+		t.Fatal(err)
+	}
+	repo := func(name string, files map[string]string) string {
+		files["settings/all.yaml"] += "\n"
+		if files["top.yaml"] == "" {
+			files["top.yaml"] = "base:\n  '*': [all]\n"
+		}
+		for path, text := range files {
+			path = filepath.Join(dir, name, path)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return filepath.Join(dir, name)
+	}
+	auditor := []string{"--url", f.url, "--creds", filepath.Join(dir, "auditor.creds")}
+	local := []string{"--data-dir", f.dir}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string // in what is printed
+	}{
+		"an auditor dispatches": {
+			append(auditor, "web-01", "cmd.run", "uptime"), exitDenied,
+			"hint: running functions needs the credential of an operator, an auditor only reads: zester auth user add NAME makes one\n",
+		},
+		"an abbreviated argument": {
+			append(local, "web-01", "cmd.run", "cmd=uptime"), exitUsage,
+			`zester: cmd.run: argument cmd: unknown; did you mean "command"?` + "\n",
+		},
+		"a fact with =": {
+			append(local, "G@role=web", "test.ping"), exitFailed,
+			"column 7: = is not between a key and its value (write G@role:web; a key that holds = needs quotes)\n",
+		},
+		"a * without quotes": { // the shell makes the names of files of it
+			append(local, "hints_test.go", "main.go", "cmd.run", "uptime"), exitUsage,
+			"hint: quote the target: zester '*' cmd.run uptime\n",
+		},
+		"flags of a command without quotes": {
+			append(local, "web-01", "cmd.run", "uptime", "-p"), exitUsage,
+			"hint: quote the command, so that its flags are not taken for those of zester: zester --data-dir " + f.dir + " web-01 cmd.run 'uptime -p'\n",
+		},
+		"a colon in a value": {
+			[]string{"lint", repo("colon", map[string]string{"settings/all.yaml": "schedule:\n  x:\n    command: echo a: b"})},
+			exitFailed,
+			"settings/all.yaml:3:5: mapping values are not allowed in this context; check the indentation, or put the value of command in quotes: it holds \": \"\n",
+		},
+		"a colon in an element of a list": {
+			append(local, "web-01", "cmd.run", "argv:=[echo, a: b]"), exitUsage,
+			"argument argv: [1]: must be a string, not a map; put it in quotes if the \": \" belongs to the text\n",
+		},
+		"a merge conflict": {
+			[]string{"lint", repo("conflict", map[string]string{"settings/all.yaml": "a: 1\n<<<<<<< HEAD\nb: 1\n=======\nb: 2\n>>>>>>> theirs"})},
+			exitFailed,
+			"settings/all.yaml:2:1: a merge conflict is not resolved: keep one side and remove the lines that begin with <<<<<<<, ======= and >>>>>>>\n",
+		},
+		"a top file without an environment": {
+			[]string{"lint", repo("top", map[string]string{"top.yaml": "'web-*':\n  - all\n"})},
+			exitFailed,
+			`top.yaml:2:3: web-*: must be a map of targets, not a list; if "web-*" is a target, write base: on a line above all targets and indent them` + "\n",
+		},
+	} {
+		var out, errOut bytes.Buffer
+		if code := run(t.Context(), c.args, &out, &errOut); code != c.code || !strings.Contains(out.String()+errOut.String(), c.want) {
+			t.Errorf("%s: ended with %d, want %d, and shows\n%s%s\nwithout %q", name, code, c.code, &out, &errOut, c.want)
+		}
+	}
+}
