@@ -75,8 +75,9 @@ func (b *records[T]) put(ctx context.Context, r T) error {
 	return nil
 }
 
-// changeTries bounds how often a change is made anew because somebody else made one.
-const changeTries = 20
+// changeTries bounds how often a change is repeated because somebody else made another first. It is large, so that others
+// who change a record all the time do not keep it from being revoked.
+const changeTries = 500
 
 // change makes a change to a record, on the condition that nobody else does at the same time; f is then called again with
 // what the other has left.

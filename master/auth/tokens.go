@@ -40,8 +40,7 @@ const (
 // that a change holds on every master within half a second; a bucket that cannot be read opens nothing. Methods may be
 // called from several goroutines.
 type Tokens struct {
-	js jetstream.JetStream
-	kv jetstream.KeyValue
+	all records[record]
 
 	mu    sync.Mutex
 	known map[string]reading   // by name; none that the bucket does not hold
@@ -57,17 +56,12 @@ type reading struct {
 type record struct {
 	Token
 	Secrets secrets `json:"secrets"`
-
-	revision uint64
 }
 
 // OpenTokens opens the bucket, which has to exist.
 func OpenTokens(ctx context.Context, js jetstream.JetStream) (*Tokens, error) {
-	kv, err := js.KeyValue(ctx, tokensBucket)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the bucket %s: %w", tokensBucket, err)
-	}
-	return &Tokens{js: js, kv: kv, known: map[string]reading{}, used: map[string]time.Time{}}, nil
+	all, err := openRecords[record](ctx, js, tokensBucket, "", "the token")
+	return &Tokens{all: all, known: map[string]reading{}, used: map[string]time.Time{}}, err
 }
 
 // Authenticate returns the token of which a bearer gave the text. The error is [ErrTokenUnknown] or [ErrTokenEnded], or
@@ -111,21 +105,16 @@ func (t *Tokens) recent(ctx context.Context, name string, now time.Time) (record
 	return r, nil
 }
 
-func (t *Tokens) read(ctx context.Context, name string) (r record, err error) {
-	entry, err := t.kv.Get(ctx, name)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return r, fmt.Errorf("%w: %s", ErrNoToken, name)
+func (t *Tokens) read(ctx context.Context, name string) (record, error) {
+	r, _, err := t.all.get(ctx, name)
+	switch {
+	case errors.Is(err, errAbsent):
+		return record{}, fmt.Errorf("%w: %s", ErrNoToken, name)
+	case err != nil:
+		return record{}, err
+	case r.Name != name:
+		return record{}, fmt.Errorf("cannot read the token %s: the record is of %q", name, r.Name)
 	}
-	if err == nil {
-		err = canon.Unmarshal(entry.Value(), &r)
-	}
-	if err == nil && r.Name != name {
-		err = fmt.Errorf("the record is of %q", r.Name)
-	}
-	if err != nil {
-		return record{}, fmt.Errorf("cannot read the token %s: %w", name, err)
-	}
-	r.revision = entry.Revision()
 	return r, nil
 }
 
@@ -140,7 +129,7 @@ func (t *Tokens) mark(ctx context.Context, name string, now time.Time) {
 	if recent {
 		return
 	}
-	if _, err := t.kv.Put(ctx, usedPrefix+name, []byte(now.UTC().Format(time.RFC3339))); err != nil {
+	if _, err := t.all.kv.Put(ctx, usedPrefix+name, []byte(now.UTC().Format(time.RFC3339))); err != nil {
 		t.mu.Lock()
 		delete(t.used, name)
 		t.mu.Unlock()
@@ -165,15 +154,10 @@ func (t *Tokens) Create(ctx context.Context, q TokenRequest, by string) (*Token,
 		Token:   Token{Name: q.Name, Scopes: q.Scopes, Limits: q.Limits, Created: now, CreatedBy: by, Expires: q.expires(now)},
 		Secrets: secrets{Hash: q.Hash},
 	}
-	data, err := canon.Marshal(r)
-	if err == nil {
-		_, err = t.kv.Create(ctx, q.Name, data)
-	}
-	if errors.Is(err, jetstream.ErrKeyExists) {
+	if err := t.all.create(ctx, q.Name, r); errors.Is(err, errPresent) {
 		return nil, fmt.Errorf("%w: %s", ErrTokenExists, q.Name)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot store the token %s: %w", q.Name, err)
+	} else if err != nil {
+		return nil, err
 	}
 	return &r.Token, nil
 }
@@ -209,21 +193,19 @@ func (t *Tokens) Revoke(ctx context.Context, name, by string) (*Token, error) {
 	})
 }
 
-// change makes a change to a record, on the condition that nobody else does.
+// change makes a change to a record. If somebody else changes it at the same time, f is called again with the newer record.
 func (t *Tokens) change(ctx context.Context, name string, f func(*record, time.Time) error) (*Token, error) {
-	r, err := t.read(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if err := f(&r, time.Now().UTC()); err != nil {
-		return nil, err
-	}
-	data, err := canon.Marshal(r)
-	if err == nil {
-		_, err = t.kv.Update(ctx, name, data, r.revision)
+	r, err := t.all.change(ctx, name, func(r *record) error {
+		if r.Name != name {
+			return fmt.Errorf("%w: %s", ErrNoToken, name)
+		}
+		return f(r, time.Now().UTC())
+	})
+	if errors.Is(err, errAbsent) {
+		return nil, fmt.Errorf("%w: %s", ErrNoToken, name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot store the token %s: %w", name, err)
+		return nil, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -234,7 +216,7 @@ func (t *Tokens) change(ctx context.Context, name string, f func(*record, time.T
 // List returns all tokens by name, those that have ended included.
 func (t *Tokens) List(ctx context.Context) ([]Token, error) {
 	tokens, used := []Token{}, map[string]time.Time{}
-	err := bucket.Read(ctx, t.js, tokensBucket, jetstream.AllKeys, func(key string, value []byte) error {
+	err := bucket.Read(ctx, t.all.js, tokensBucket, jetstream.AllKeys, func(key string, value []byte) error {
 		if name, isUse := strings.CutPrefix(key, usedPrefix); isUse {
 			used[name], _ = time.Parse(time.RFC3339, string(value))
 			return nil
