@@ -111,6 +111,7 @@ type Dispatcher struct {
 	mu      sync.Mutex
 	watches map[wire.JID]*watch // jobs that are being dispatched or watched here
 	patient map[wire.JID]*watch // those of them whose targets may come later
+	stopped bool                // no further request is taken: nobody would answer it
 }
 
 // request is what a person asks for, and where the answer goes.
@@ -223,7 +224,11 @@ func Entry(spec *job.Spec, err error) audit.Entry {
 	return e.Ended(err, errors.Is(err, auth.ErrNotAllowed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrTaken))
 }
 
+// refuseWaiting refuses the requests that wait, and has enqueue refuse those that come later.
 func (d *Dispatcher) refuseWaiting() {
+	d.mu.Lock()
+	d.stopped = true
+	d.mu.Unlock()
 	for {
 		select {
 		case r := <-d.requests:
@@ -324,10 +329,22 @@ func (d *Dispatcher) Submit(ctx context.Context, spec job.Spec, user string) (*j
 
 // enqueue puts a request into the queue, or refuses it.
 func (d *Dispatcher) enqueue(r request) {
+	if err := d.tryEnqueue(r); err != nil {
+		r.answer(nil, err)
+	}
+}
+
+func (d *Dispatcher) tryEnqueue(r request) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped {
+		return stopping(r.spec.JID)
+	}
 	select {
 	case d.requests <- r:
+		return nil
 	default:
-		r.answer(nil, fmt.Errorf("cannot run job %s: %w", r.spec.JID, ErrBusy))
+		return fmt.Errorf("cannot run job %s: %w", r.spec.JID, ErrBusy)
 	}
 }
 

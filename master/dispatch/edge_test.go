@@ -226,3 +226,26 @@ func TestACallThatNoPeelCouldRunIsNoJob(t *testing.T) {
 		}
 	})
 }
+
+// TestASubmitAfterTheEndIsAnswered submits while the dispatcher stops and after it has stopped.
+func TestASubmitAfterTheEndIsAnswered(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d, stop := s.master("m1")
+		var submitting sync.WaitGroup
+		for i := range 200 {
+			submitting.Go(func() {
+				time.Sleep(time.Duration(i) * 20 * time.Millisecond) // the stop takes up to 2 s of them
+				j, err := d.Submit(t.Context(), ask(nil, "a"), "alice")
+				if (j == nil) == (err == nil) {
+					t.Errorf("%v, %v", j, err)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		stop()
+		submitting.Wait()
+		if _, err := d.Submit(t.Context(), ask(nil, "a"), "alice"); err == nil || !strings.Contains(err.Error(), "is stopping, ask again") {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
