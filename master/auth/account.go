@@ -85,6 +85,9 @@ func scope(r Role, signer string) *jwt.UserScope {
 	scope.Template.Pub.Allow.Add(grants.Publish...)
 	scope.Template.Sub.Allow.Add(grants.Subscribe...)
 	scope.Template.Pub.Deny.Add(grants.Except...)
+	if grants.Subscriptions > 0 {
+		scope.Template.Limits.Subs = grants.Subscriptions
+	}
 	return scope
 }
 

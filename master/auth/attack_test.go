@@ -3,17 +3,22 @@ package auth_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -149,4 +154,35 @@ func (l live) credsFile(t *testing.T, role auth.Role, name string) string {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// A subscription takes memory of the server, whatever its subject.
+func TestNoRoleFillsTheServerWithSubscriptions(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		for role, name := range actors {
+			if role == auth.RoleMaster || role == auth.RoleSite {
+				continue
+			}
+			var exceeded int
+			nc := b.Conn(t, role, name, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+				if !errors.Is(err, nats.ErrMaxSubscriptionsExceeded) {
+					t.Errorf("%s: %v", name, err)
+				}
+				exceeded++
+			}))
+			const tried = 5000
+			for n := range tried {
+				if _, err := nc.Subscribe(fmt.Sprintf("%s.%d", role.Inbox(name), n), func(*nats.Msg) {}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := nc.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if limit := int(auth.Permissions(role).Subscriptions); limit == 0 || tried-exceeded != limit {
+				t.Errorf("%s: %d of %d subscriptions were taken, the limit is %d", role, tried-exceeded, tried, limit)
+			}
+		}
+	})
 }

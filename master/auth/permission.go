@@ -53,7 +53,15 @@ var readVerbs = []string{"list", "show", "status", "active", "returns", "history
 type Grants struct {
 	Publish, Subscribe []string
 	Except             []string // subjects that may not be published although Publish covers them
+	// Subscriptions bounds how many subscriptions a connection may have at a time, 0: no limit. Each takes the server about
+	// 1 KiB of memory.
+	Subscriptions int64
 }
+
+const (
+	peelSubscriptions   = 32 // a peel has five, and one for answers
+	personSubscriptions = 1024
+)
 
 // Permissions returns what a role may do, with "{{name()}}" where the name in the credential goes, and "{{tag(peel)}}" for each peel of a site. It is the only
 // such table: the signing keys' templates and what passes between accounts are made from it. A Role that is none of the constants gets nothing.
@@ -62,7 +70,7 @@ func Permissions(r Role) Grants {
 	case RolePeel:
 		return peelGrants(self)
 	case RoleSite:
-		return peelGrants(ofSite)
+		return siteGrants()
 	case RoleOperator:
 		return operatorGrants(r)
 	case RoleDirect:
@@ -99,7 +107,14 @@ func peelGrants(peel string) Grants {
 			wire.Direct(peel, "*"),
 			RolePeel.Inbox(peel) + ".>",
 		},
+		Subscriptions: peelSubscriptions,
 	}
+}
+
+func siteGrants() Grants {
+	g := peelGrants(ofSite)
+	g.Subscriptions = MaxSitePeels * peelSubscriptions
+	return g
 }
 
 func operatorGrants(r Role) Grants {
@@ -117,6 +132,7 @@ func operatorGrants(r Role) Grants {
 			wire.StatusOf("*"),
 			r.Inbox(self) + ".>",
 		},
+		Subscriptions: personSubscriptions,
 	}
 }
 
@@ -124,15 +140,16 @@ func operatorGrants(r Role) Grants {
 const factsGet = "$JS.API.DIRECT.GET.facts"
 
 func auditorGrants() Grants {
-	return Grants{Publish: reads(), Subscribe: []string{RoleAuditor.Inbox(self) + ".>"}}
+	return Grants{Publish: reads(), Subscribe: []string{RoleAuditor.Inbox(self) + ".>"}, Subscriptions: personSubscriptions}
 }
 
 // limitedGrants leave out all that changes more than a job: what it could be widened by, such as a token, and what is
 // for the whole fleet.
 func limitedGrants() Grants {
 	return Grants{
-		Publish:   append(reads(), wire.Dispatch(self), wire.Resolve(self), wire.API("job", "cancel", self)),
-		Subscribe: operatorGrants(RoleLimited).Subscribe,
+		Publish:       append(reads(), wire.Dispatch(self), wire.Resolve(self), wire.API("job", "cancel", self)),
+		Subscribe:     operatorGrants(RoleLimited).Subscribe,
+		Subscriptions: personSubscriptions,
 	}
 }
 
