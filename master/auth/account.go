@@ -1,6 +1,9 @@
 package auth
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -90,6 +93,19 @@ func scope(r Role, signer string) *jwt.UserScope {
 	}
 	return scope
 }
+
+// grantsDigest identifies what this version grants: the templates of all roles, and what passes between their accounts.
+var grantsDigest = sync.OnceValue(func() string {
+	h := sha256.New()
+	table := json.NewEncoder(h)
+	for _, r := range append(slices.Clone(roles), RoleSite) {
+		_ = table.Encode(scope(r, "").Template) // a hash takes everything
+	}
+	for _, r := range roles {
+		_ = table.Encode(exports(r))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+})
 
 // exports are the subjects that other accounts may publish to a role's account and hear from it. Requests to masters are
 // services: the server routes the answer back to the account of the request. Everything else is a stream, direct

@@ -23,10 +23,11 @@ type Rotation struct {
 	Former     map[Role]string `json:"former,omitempty"` // public keys that are accepted still
 }
 
-// noted is what rotationFile holds.
+// noted is the content of rotationFile.
 type noted struct {
 	Rotation
-	Untold bool `json:"untold,omitempty"` // servers may not have heard of it
+	Untold bool   `json:"untold,omitempty"` // servers may not have the accounts of this rotation
+	Grants string `json:"grants,omitempty"` // the last [grantsDigest] that servers were given, unless Untold
 }
 
 // ErrCutShort is of keys of which only some were rotated when it was interrupted.
@@ -102,9 +103,10 @@ func (k *Keys) Retire() error {
 }
 
 // note makes a rotation durable of which servers have not heard.
-func (k *Keys) note(next Rotation) error { return k.write(noted{next, true}) }
+func (k *Keys) note(next Rotation) error { return k.write(noted{Rotation: next, Untold: true}) }
 
 func (k *Keys) write(next noted) error {
+	next.Grants = grantsDigest()
 	data, err := json.Marshal(next)
 	if err == nil {
 		err = renameio.WriteFile(filepath.Join(k.dir, rotationFile), data, 0o600)
@@ -115,7 +117,8 @@ func (k *Keys) write(next noted) error {
 	return err
 }
 
-// Untold reports whether servers may not have heard of the last change of the signing keys.
+// Untold reports whether servers may not have the accounts of the last change of the signing keys, or of the table of
+// permissions: a server elsewhere keeps the accounts of the version that it was given, with what was granted then.
 func (k *Keys) Untold() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

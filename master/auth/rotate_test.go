@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -153,6 +154,45 @@ func TestARotatedAuthorityIsTheSameAfterARestart(t *testing.T) {
 	if openCA(t, dir).Pin() != ca.Pin() || len(again.Bundle()) >= len(ca.Bundle()) {
 		t.Error("the former is still there")
 	}
+}
+
+// A server elsewhere keeps the accounts that an earlier version gave it, and their permissions.
+func TestServersGetThePermissionsOfANewVersionOnce(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		file := filepath.Join(b.Keys.Dir(), "rotation.json")
+		start := func() (updated int) {
+			a, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{Keys: open(t, b.Keys.Dir()), JetStream: b.JetStream(t), Update: func(context.Context, string) error {
+				updated++
+				return nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- a.Run(ctx) }()
+			time.Sleep(time.Second)
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			return updated
+		}
+		if n := start(); n != 0 {
+			t.Errorf("keys of this version: %d accounts were updated", n)
+		}
+		for name, former := range map[string]string{"a version that noted nothing": "{}", "another version": `{"generation":3,"grants":"00"}`} {
+			if err := os.WriteFile(file, []byte(former), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if n := start(); n != 6 {
+				t.Errorf("%s: %d accounts were updated, want 6", name, n)
+			}
+			if n := start(); n != 0 {
+				t.Errorf("%s, the second start: %d accounts were updated", name, n)
+			}
+		}
+	})
 }
 
 // A master may die after it has written new keys, or the end of the former, and before it has told servers and others.

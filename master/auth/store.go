@@ -107,6 +107,9 @@ func create(dir string) error {
 			return err
 		}
 	}
+	if err := (&Keys{dir: tmp}).write(noted{}); err != nil {
+		return err
+	}
 	if err := syncDir(tmp); err != nil {
 		return err
 	}
@@ -194,7 +197,7 @@ func load(dir string) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.rotation, k.untold = last.Rotation, last.Untold
+	k.rotation, k.untold = last.Rotation, last.Untold || last.Grants != grantsDigest()
 	if k.trust, err = k.sign(operator, system); err != nil {
 		return nil, err
 	}

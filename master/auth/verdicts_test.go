@@ -80,7 +80,8 @@ var subjects = map[string][]kind{
 	"AllCancels":    {{of: only(wire.AllCancels), all: hosts}},
 	"BranchMoved":   {{of: only(wire.BranchMoved)}},
 
-	"Sender": nil, // names no subject, but a party
+	"Sender":      nil, // names a sender, no subject
+	"NewInstance": nil, // names a run of a peel, no subject
 }
 
 func answersOf(inbox func(string) string) func(wire.JID, string) string {
