@@ -91,6 +91,7 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 	defer again.Stop()
 	open := news{facts: true, applied: true}
 	instance := []byte(wire.NewInstance())
+	dropped := p.outbox.Dropped()
 	for {
 		select {
 		case <-ctx.Done():
@@ -106,6 +107,9 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 				p.log.Debug("heartbeat not sent", "err", err)
 			}
 			beat.Reset(heartbeatEvery*9/10 + rand.N(heartbeatEvery/5))
+			if n := p.outbox.Dropped(); n != dropped {
+				dropped, open.applied = n, true
+			}
 		}
 		if nc.IsConnected() && !p.tell(ctx, &open) {
 			again.Reset(acknowledgement/2 + rand.N(acknowledgement))

@@ -263,7 +263,7 @@ func TestWhatTheDiskDoesNotTakeIsSentAtOnce(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		synctest.Wait()
-		if !strings.Contains(b.log.String(), "message sent, though it could not be stored") {
+		if !strings.Contains(b.log.String(), "messages are held in memory, the disk does not take them") {
 			t.Error(b.log.String())
 		}
 	})

@@ -141,14 +141,19 @@ func (p *Peel) run(ctx context.Context) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return p.sched.Run(ctx) })
+	scheduled := make(chan struct{})
+	g.Go(func() error {
+		defer close(scheduled)
+		return p.sched.Run(ctx)
+	})
 	after := p.start(ctx) // before the bus is tried: an address that does not answer takes its time
-	g.Go(func() error { return p.talk(ctx, after) })
+	g.Go(func() error { return p.talk(ctx, after, scheduled) })
 	return g.Wait()
 }
 
-// talk connects and then hears, answers and reports until ctx ends. After is the generation of the snapshot.
-func (p *Peel) talk(ctx context.Context, after uint64) error {
+// talk connects, takes settings and requests until ctx ends, and sends reports until scheduled is closed as well: no run
+// is in flight then. After is the generation of the snapshot.
+func (p *Peel) talk(ctx context.Context, after uint64, scheduled <-chan struct{}) error {
 	nc, err := p.connect(ctx)
 	if err != nil {
 		return err
@@ -159,16 +164,24 @@ func (p *Peel) talk(ctx context.Context, after uint64) error {
 	if err != nil {
 		return err
 	}
+	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_ = p.outbox.Run(sending, p.send) // ends by stop alone
+	}()
 	g, ctx := errgroup.WithContext(ctx)
 	watch := settings.NewWatch(settings.WatchOptions{Conn: nc, Peel: p.o.ID, After: after, Log: p.log})
 	g.Go(func() error { return watch.Run(ctx, p.hear) })
 	g.Go(func() error { p.serve(ctx, requests); return nil })
 	g.Go(func() error { p.announce(ctx, nc); return nil })
-	g.Go(func() error {
-		if err := p.outbox.Run(ctx, p.send); ctx.Err() == nil {
-			return err
-		}
-		return nil // what waits is sent by the next process
-	})
-	return g.Wait()
+	err = g.Wait()
+	requests.close()
+	if err == nil {
+		<-scheduled
+	}
+	stop()
+	<-sent
+	p.outbox.SendHeld(context.WithoutCancel(ctx), p.send) // the others are sent by the next process
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,7 +163,7 @@ func (p *Peel) report() {
 func (p *Peel) applied() wire.Applied {
 	now := p.current.Load()
 	a := wire.Applied{
-		Peel: p.o.ID, Errors: now.errors, Stale: now.stale, Time: time.Now(), V: wire.Version,
+		Peel: p.o.ID, Errors: slices.Concat(now.errors[:min(len(now.errors), wire.MaxReported-maxTroubles)], p.troubles()), Stale: now.stale, Time: time.Now(), V: wire.Version,
 		Started: len(now.changes.Added), Stopped: len(now.changes.Removed), Kept: len(now.changes.Kept),
 		Changed: len(now.changes.Retimed) + len(now.changes.Swapped),
 	}
@@ -170,6 +171,17 @@ func (p *Peel) applied() wire.Applied {
 		a.Commit, a.Generation, a.Digest = string(now.doc.Commit), now.doc.Generation, string(now.doc.Digest)
 	}
 	return a
+}
+
+// maxTroubles is how many errors [Peel.troubles] returns at most.
+const maxTroubles = 1
+
+// troubles are errors of the host that have nothing to do with what the settings say.
+func (p *Peel) troubles() (errs []string) {
+	if n := p.outbox.Dropped(); n > 0 {
+		errs = append(errs, fmt.Sprintf("%d reports and returns were dropped since the peel started: see its log", n))
+	}
+	return errs
 }
 
 func (p *Peel) loadSnapshot() (*settings.Document, error) {

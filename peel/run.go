@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/module"
-	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -31,7 +30,7 @@ func (p *Peel) reportRun(f scheduler.Fire, result wire.Result) bool {
 	r := p.scheduledResult(f, result)
 	data, err := fitRun(&r, room(wire.MaxMessage))
 	if err == nil {
-		err = p.owe(outbox.Item{MsgID: string(r.JID), Subject: wire.ScheduledOf(r.JID, p.wire), Payload: data})
+		_, err = p.outbox.Put(string(r.JID), wire.ScheduledOf(r.JID, p.wire), data)
 	}
 	if err != nil {
 		p.log.Error("report of a run not stored", "entry", f.Name, "err", err)

@@ -119,8 +119,11 @@ func TestSlotIsFreeAgainWhereTheReportOfARunCannotBeStored(t *testing.T) {
 		}
 		b.bus.Start(t)
 		time.Sleep(time.Minute / 2)
-		if e := b.entry("beat"); e["runs"] != int64(3) || e["running"] != int64(0) || e["skips"] != nil || e["job"] != nil {
+		if e := b.entry("beat"); e["runs"] != int64(3) || e["running"] != int64(0) || e["skips"] != nil || e["job"] == nil {
 			t.Errorf("%v", e)
+		}
+		for range 3 {
+			b.reported() // from memory
 		}
 	})
 }

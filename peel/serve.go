@@ -12,7 +12,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/fence"
 	"github.com/seed-c01c3da5/zester/peel/module"
-	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -34,18 +33,30 @@ type order struct {
 	ack   *time.Timer // sends the acknowledgement, unless a return comes first; nil if it was sent
 }
 
-// requests are what was heard and not looked at yet: apart, so that people cannot crowd out masters.
-type requests struct{ masters, people chan *nats.Msg }
+// requests are messages that were received and not looked at yet: apart, so that people cannot crowd out masters.
+type requests struct {
+	masters, people chan *nats.Msg
+	subscriptions   []*nats.Subscription
+}
 
-// listen hears requests from now on, until the connection is closed.
+// listen receives requests from now on, until they are closed.
 func (p *Peel) listen(nc *nats.Conn) (requests, error) {
-	r := requests{make(chan *nats.Msg, 4*queueLength), make(chan *nats.Msg, queueLength)}
-	for subject, heard := range map[string]chan *nats.Msg{wire.Cmd(p.wire): r.masters, wire.AllCancels: r.masters, wire.Direct(p.wire, "*"): r.people} {
-		if _, err := nc.ChanSubscribe(subject, heard); err != nil {
+	r := requests{masters: make(chan *nats.Msg, 4*queueLength), people: make(chan *nats.Msg, queueLength)}
+	for subject, to := range map[string]chan *nats.Msg{wire.Cmd(p.wire): r.masters, wire.AllCancels: r.masters, wire.Direct(p.wire, "*"): r.people} {
+		sub, err := nc.ChanSubscribe(subject, to)
+		if err != nil {
 			return r, fmt.Errorf("cannot listen for requests: %w", err)
 		}
+		r.subscriptions = append(r.subscriptions, sub)
 	}
 	return r, nil
+}
+
+// close ends the subscriptions: the connection stays, to send reports.
+func (r *requests) close() {
+	for _, sub := range r.subscriptions {
+		_ = sub.Unsubscribe() // fails on a closed connection only
+	}
 }
 
 // serve does what is requested until ctx ends, then waits for what runs. Read-only functions run at once; those that
@@ -221,8 +232,8 @@ func refusal(format string, args ...any) wire.Result {
 	return wire.Result{Error: fmt.Sprintf(format, args...)}
 }
 
-// reply hands a job's result to the outbox, which sends it until the stream has acknowledged it. Who asked directly is
-// answered at once.
+// reply puts a job's result into the outbox, which sends it until the stream has acknowledged it. A direct request is
+// answered at once. Neither waits for the bus: the worker is free for the next request.
 func (p *Peel) reply(o order, result wire.Result) {
 	if o.asked != nil {
 		p.respond(o, result)
@@ -230,28 +241,15 @@ func (p *Peel) reply(o order, result wire.Result) {
 	}
 	r := wire.Return{JID: o.JID, Peel: p.o.ID, Result: result, Epoch: o.Epoch, Finished: time.Now(), V: wire.Version}
 	data, err := fitReturn(&r, room(wire.MaxMessage))
-	next := p.outbox.Len() == 0 // it has not to wait for what was to be sent before
+	next := p.outbox.Len() == 0 // no other message is sent before it
 	if err == nil {
-		err = p.owe(outbox.Item{MsgID: string(o.JID) + "." + p.wire, Subject: wire.ReturnOf(o.JID, p.wire), Payload: data})
+		_, err = p.outbox.Put(string(o.JID)+"."+p.wire, wire.ReturnOf(o.JID, p.wire), data)
 	}
 	if err != nil {
 		p.log.Error("return not stored", "jid", o.JID, "err", err)
 	} else if next && o.ack != nil {
 		o.ack.Stop()
 	}
-}
-
-// owe puts a message into the outbox. What the disk does not take is sent here and now, once.
-func (p *Peel) owe(item outbox.Item) error {
-	err := p.outbox.Put(item.MsgID, item.Subject, item.Payload)
-	if err == nil || p.bus.Load() == nil {
-		return err
-	}
-	if sent := p.send(context.Background(), item); sent != nil {
-		return errors.Join(err, sent)
-	}
-	p.log.Warn("message sent, though it could not be stored", "msg", item.MsgID, "err", err)
-	return nil
 }
 
 // publish sends what may be lost.

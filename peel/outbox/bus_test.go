@@ -50,7 +50,7 @@ func TestResultsReachTheStreamOnceThroughOutageAndRestart(t *testing.T) {
 			for range 3 {
 				jid := wire.NewJID()
 				put = append(put, jid)
-				if err := o.Put(string(jid), wire.ScheduledOf(jid, "web-01"), []byte(jid)); err != nil {
+				if _, err := o.Put(string(jid), wire.ScheduledOf(jid, "web-01"), []byte(jid)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -1,14 +1,20 @@
-// Package outbox keeps what a peel owes the bus until the bus has acknowledged it.
+// Package outbox keeps what a peel has to send until the bus has acknowledged it.
 //
-// [Outbox.Put] returns when the message is on the disk; [Outbox.Run] sends the messages one after the other, oldest
-// first, and deletes each after its acknowledgement. A message that cannot be sent stays, across restarts, and holds
-// back those behind it, so the order in which puts ended is the order of sending. Every message is sent at least
-// once: a crash between acknowledgement and deletion sends it again. The receiving stream recognises a report by its
-// message ID, and readers know every message by the job of which it speaks.
+// [Outbox.Put] stores a message on the disk and never waits for the bus; [Outbox.Run] sends the messages one after the
+// other, oldest first, and deletes each after its acknowledgement. A message that cannot be sent stays, across
+// restarts, and holds back those behind it, so the order in which puts ended is the order of sending. Every message is
+// sent at least once: a crash between acknowledgement and deletion sends it again. The receiving stream recognises a
+// report by its message ID, and readers know every message by the job that it names.
 //
 // The outbox is bounded by [MaxItems] and [MaxBytes]. When it is full the oldest messages are dropped, counted by
-// [Outbox.Dropped] and logged; so is a message that the bus will never take ([ErrRefused]) or the disk gives back
-// damaged.
+// [Outbox.Dropped] and logged; so is a message that the bus will never take ([ErrRefused]) or that is damaged on the
+// disk. A message that cannot be read for another reason, such as a lack of file descriptors, is tried again.
+//
+// # A disk that takes nothing
+//
+// While the disk refuses a write, messages are held in memory, up to [MaxHeldItems] and [MaxHeldBytes]; beyond that the
+// oldest of them are dropped, counted and logged. Held messages are sent as all others. They are written before the next
+// message, after each failed attempt to send, and at [Outbox.Close]: until then a crash loses them.
 //
 // # Files
 //
@@ -24,18 +30,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
 const (
-	// MaxItems is how many messages an outbox holds.
+	// MaxItems is how many messages the disk holds.
 	MaxItems = 10_000
 	// MaxBytes is how long their records are at most, in bytes.
 	MaxBytes = 64 << 20
+
+	// MaxHeldItems is how many messages are held in memory while the disk takes none.
+	MaxHeldItems = 1_000
+	// MaxHeldBytes is how long their records are at most, in bytes.
+	MaxHeldBytes = 4 << 20
 
 	firstWait = time.Second
 	longWait  = 30 * time.Second
@@ -60,31 +74,33 @@ type Outbox struct {
 	filled chan struct{} // one slot: something was put
 	kicked chan struct{} // one slot: try now
 
-	disk  sync.Mutex // taken before mu
-	files files
+	disk    sync.Mutex // taken before mu
+	files   files
+	failing bool // the last write failed, which is logged once
 
 	mu      sync.Mutex
-	waiting []*entry // oldest first
-	bytes   int64    // of waiting and of what is being written
-	writing int      // puts that have their room and are not yet in waiting
+	waiting []*entry // oldest first: those on the disk, then those held in memory
+	stored  int      // how many of waiting are on the disk
+	bytes   int64    // of the records on the disk
+	held    int64    // bytes of the records held in memory
 	next    *batch   // of puts that are written next; nil: none
 	dropped uint64
-	held    int // bytes of payload in the items of waiting, at most [freshBytes]
+	cached  int // bytes of payload in the items of messages on the disk, at most [freshBytes]
 }
 
 // An entry is a message.
 type entry struct {
-	segment *segment
+	segment *segment // nil: held in memory
 	place
-	item *Item // nil: it is read again
+	item *Item // nil: it is read from the disk
+	gone bool  // it has left the list
 }
 
 // A batch is written and flushed together, by the first who put something into it.
 type batch struct {
 	entries []*entry
-	records [][]byte
-	done    chan struct{} // closed when err is set
-	err     error
+	done    chan struct{} // closed when stored is set
+	stored  bool          // they are on the disk, else in memory
 }
 
 // Open reads the directory, which is made with mode 0700 if it does not exist. Only one process may use it at a time.
@@ -127,17 +143,22 @@ func (o *Outbox) load(s *segment) error {
 		o.waiting = append(o.waiting, &entry{segment: s, place: p})
 		o.bytes += p.size
 	}
+	o.stored = len(o.waiting)
 	if s.left = len(c.waiting); s.left == 0 {
 		_ = os.Remove(path) // it is tried again next time
 	}
 	return nil
 }
 
-// Close releases the file that is written. Nothing is put or sent afterwards.
+// Close writes what is held in memory, if the disk takes it, and releases the file. Nothing is put or sent afterwards.
 func (o *Outbox) Close() {
+	o.persist()
 	o.disk.Lock()
 	defer o.disk.Unlock()
 	o.files.leave()
+	if n := o.Held(); n > 0 {
+		o.log.Error("messages are lost: the disk did not take them and they were not sent", "messages", n)
+	}
 }
 
 // Len is how many messages wait.
@@ -147,6 +168,13 @@ func (o *Outbox) Len() int {
 	return len(o.waiting)
 }
 
+// Held is how many messages are in memory alone.
+func (o *Outbox) Held() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.waiting) - o.stored
+}
+
 // Dropped is how many messages were given up since Open.
 func (o *Outbox) Dropped() uint64 {
 	o.mu.Lock()
@@ -154,110 +182,21 @@ func (o *Outbox) Dropped() uint64 {
 	return o.dropped
 }
 
-// Put stores a message and returns when it is on the disk. Message ID and subject must be free of blanks and line
-// breaks, and the payload must not be changed afterwards. After an error the message is not in the outbox.
-func (o *Outbox) Put(msgID, subject string, payload []byte) error {
-	item := &Item{msgID, subject, payload}
-	record, err := encode(*item)
-	if err == nil {
-		e := &entry{place: place{size: int64(len(record))}, item: item}
-		for _, old := range o.reserve(e.size) {
-			o.giveUp(old, errors.New("the outbox is full"))
-		}
-		err = o.write(e, record)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot store message %q: %w", msgID, err)
-	}
-	signal(o.filled)
-	return nil
-}
-
-// reserve makes room for a record and returns the entries that had to leave for it.
-func (o *Outbox) reserve(size int64) (full []*entry) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.writing++
-	o.bytes += size
-	for len(o.waiting) > 0 && (o.bytes > MaxBytes || len(o.waiting)+o.writing > MaxItems) {
-		full = append(full, o.waiting[0])
-		o.take(o.waiting[0])
-	}
-	return full
-}
-
-// write returns when an entry waits, or could not be stored.
-func (o *Outbox) write(e *entry, record []byte) error {
-	o.mu.Lock()
-	b, first := o.next, o.next == nil
-	if first {
-		b = &batch{done: make(chan struct{})}
-		o.next = b
-	}
-	b.entries, b.records = append(b.entries, e), append(b.records, record)
-	o.mu.Unlock()
-	if first {
-		o.commit(b)
-	}
-	<-b.done
-	return b.err
-}
-
-// commit writes a batch when what is being written is on the disk, until when others may join it.
-func (o *Outbox) commit(b *batch) {
-	o.disk.Lock()
-	defer o.disk.Unlock()
-	o.mu.Lock()
-	o.next = nil
-	o.mu.Unlock()
-	segment, places, err := o.files.append(b.records)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i, e := range b.entries {
-		o.writing--
-		if err != nil {
-			o.bytes -= e.size
-			continue
-		}
-		e.segment, e.place = segment, places[i]
-		segment.left++
-		o.waiting = append(o.waiting, e)
-		o.hold(e)
-	}
-	b.err = err
-	close(b.done)
-}
-
-// take removes an entry from the list and reports whether it was there. o.mu is held.
-func (o *Outbox) take(e *entry) bool {
-	if len(o.waiting) == 0 || o.waiting[0] != e { // only the oldest is ever taken: this one is gone
-		return false
-	}
-	o.waiting[0] = nil
-	o.waiting = o.waiting[1:]
-	o.bytes -= e.size
-	e.segment.left--
-	if e.item != nil {
-		o.held -= len(e.item.Payload)
-	}
-	return true
-}
-
-// hold lets an entry keep its message in memory if there is room. o.mu is held.
-func (o *Outbox) hold(e *entry) {
-	if o.held+len(e.item.Payload) > freshBytes {
-		e.item = nil
-		return
-	}
-	o.held += len(e.item.Payload)
-}
-
 // item is the message of an entry, from the disk if it is not in memory.
 func (o *Outbox) item(e *entry) (Item, error) {
-	if e.item != nil {
-		return *e.item, nil
+	o.mu.Lock()
+	item := e.item
+	o.mu.Unlock()
+	if item != nil {
+		return *item, nil
 	}
 	return o.files.read(e.segment, e.place)
+}
+
+// isLost reports whether an error says that a message cannot be read from the disk at any time, as opposed to a lack of
+// something that comes back.
+func isLost(err error) bool {
+	return errors.Is(err, errDamaged) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EIO)
 }
 
 // Kick ends the wait after a failure: the bus is back.
@@ -292,6 +231,7 @@ func (o *Outbox) Run(ctx context.Context, publish func(context.Context, Item) er
 		if ctx.Err() != nil {
 			break
 		}
+		o.persist()
 		if failures == 0 {
 			o.log.Info("outbox waits", "messages", o.Len(), "err", err)
 		}
@@ -300,6 +240,16 @@ func (o *Outbox) Run(ctx context.Context, publish func(context.Context, Item) er
 		}
 	}
 	return ctx.Err()
+}
+
+// SendHeld sends the messages that wait as long as some of them are in memory alone, each once. It ends at the first
+// failure. It is called when Run has ended.
+func (o *Outbox) SendHeld(ctx context.Context, publish func(context.Context, Item) error) {
+	for o.persist(); o.Held() > 0; {
+		if err := o.send(ctx, o.oldest(), publish); err != nil {
+			return
+		}
+	}
 }
 
 // oldest is nil if nothing waits.
@@ -315,9 +265,12 @@ func (o *Outbox) oldest() *entry {
 // send tries one entry. An error means that it waits; else it has left the outbox.
 func (o *Outbox) send(ctx context.Context, e *entry, publish func(context.Context, Item) error) error {
 	item, err := o.item(e)
-	if err != nil {
+	if isLost(err) {
 		o.leave(e, err)
 		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read a message: %w", err)
 	}
 	err = publish(ctx, item)
 	if err != nil && !errors.Is(err, ErrRefused) {
@@ -330,7 +283,7 @@ func (o *Outbox) send(ctx context.Context, e *entry, publish func(context.Contex
 // leave takes an entry out: sent, or given up because of err. One that was dropped while it was sent is gone already.
 func (o *Outbox) leave(e *entry, err error) {
 	o.mu.Lock()
-	there := o.take(e)
+	there := o.takeLocked(e)
 	o.mu.Unlock()
 	switch {
 	case there && err == nil:
@@ -350,11 +303,14 @@ func (o *Outbox) giveUp(e *entry, why error) {
 	o.remove(e)
 }
 
-// remove says on the disk that an entry has left the list. One of which that cannot be said is sent again after a
-// restart and recognised by its message ID.
+// remove marks on the disk that an entry has left the list. An entry that cannot be marked is sent again after a restart
+// and recognised by its message ID.
 func (o *Outbox) remove(e *entry) {
 	o.disk.Lock()
 	defer o.disk.Unlock()
+	if e.segment == nil {
+		return // it was never written
+	}
 	o.mu.Lock()
 	left := e.segment.left
 	o.mu.Unlock()

@@ -28,24 +28,29 @@ func (s salt) sum(numbers []byte) uint32 {
 	return crc32.Update(crc32.Checksum(binary.BigEndian.AppendUint32(nil, uint32(s)), castagnoli), castagnoli, numbers)
 }
 
-// encode gives a record that waits, but for what the salt decides.
-func encode(i Item) ([]byte, error) {
+// check returns the length of an item's record, or why it cannot have one.
+func (i *Item) check() (size int64, err error) {
 	if i.MsgID == "" || i.Subject == "" || strings.ContainsAny(i.MsgID+i.Subject, " \n") {
-		return nil, fmt.Errorf("%q and %q cannot be message ID and subject", i.MsgID, i.Subject)
+		return 0, fmt.Errorf("%q and %q cannot be message ID and subject", i.MsgID, i.Subject)
 	}
+	if size = int64(headSize + len(i.MsgID) + 1 + len(i.Subject) + 1 + len(i.Payload)); size > MaxBytes {
+		return 0, fmt.Errorf("%d bytes, the limit is %d", size, MaxBytes)
+	}
+	return size, nil
+}
+
+// encode returns the record of an item that was checked and waits. The salt completes it.
+func (i *Item) encode() []byte {
 	data := make([]byte, headSize, headSize+len(i.MsgID)+1+len(i.Subject)+1+len(i.Payload))
 	data = append(data, i.MsgID...)
 	data = append(data, ' ')
 	data = append(data, i.Subject...)
 	data = append(data, '\n')
 	data = append(data, i.Payload...)
-	if len(data) > MaxBytes {
-		return nil, fmt.Errorf("%d bytes, the limit is %d", len(data), MaxBytes)
-	}
 	body := data[headSize:]
 	binary.BigEndian.PutUint32(data[1:], uint32(len(body)))
 	binary.BigEndian.PutUint32(data[5:], crc32.Checksum(body, castagnoli))
-	return data, nil
+	return data
 }
 
 // seal makes an encoded record one of the file with the salt.

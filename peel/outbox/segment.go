@@ -49,9 +49,9 @@ type files struct {
 
 func (f *files) path(s *segment) string { return filepath.Join(f.dir, s.name()) }
 
-// append returns the place of each record when they are on the disk, all in the same segment. After an error none of
-// them is there.
-func (f *files) append(records [][]byte) (*segment, []place, error) {
+// append returns the place of each entry's record when they are on the disk, all in the same segment. After an error none
+// of them is there.
+func (f *files) append(entries []*entry) (*segment, []place, error) {
 	if f.end >= fullSize {
 		f.leave()
 	}
@@ -61,7 +61,7 @@ func (f *files) append(records [][]byte) (*segment, []place, error) {
 			return nil, nil, err
 		}
 	}
-	places, end, err := f.write(records)
+	places, end, err := f.write(entries)
 	if err == nil && begins {
 		err = f.flush()
 	}
@@ -82,9 +82,10 @@ func (f *files) begin() error {
 	return nil
 }
 
-func (f *files) write(records [][]byte) (places []place, end int64, err error) {
+func (f *files) write(entries []*entry) (places []place, end int64, err error) {
 	end = f.end
-	for _, r := range records {
+	for _, e := range entries {
+		r := e.item.encode()
 		f.current.salt.seal(r)
 		if _, err := f.file.WriteAt(r, end); err != nil {
 			return nil, 0, err

@@ -1,0 +1,160 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Put takes a message and returns when it is on the disk, or held in memory because the disk refused it. It reports
+// whether the message is on the disk. Message ID and subject must be free of blanks and line breaks, else the message
+// is not taken. The payload must not be changed afterwards.
+func (o *Outbox) Put(msgID, subject string, payload []byte) (stored bool, err error) {
+	item := &Item{msgID, subject, payload}
+	size, err := item.check()
+	if err != nil {
+		return false, fmt.Errorf("cannot store message %q: %w", msgID, err)
+	}
+	stored = o.write(&entry{place: place{size: size}, item: item})
+	signal(o.filled)
+	return stored, nil
+}
+
+// write returns when an entry waits, and reports whether it is on the disk.
+func (o *Outbox) write(e *entry) (stored bool) {
+	o.mu.Lock()
+	b, first := o.next, o.next == nil
+	if first {
+		b = &batch{done: make(chan struct{})}
+		o.next = b
+	}
+	b.entries = append(b.entries, e)
+	o.mu.Unlock()
+	if first {
+		o.commit(b)
+	}
+	<-b.done
+	return b.stored
+}
+
+// persist writes what is held in memory, if the disk takes it now.
+func (o *Outbox) persist() {
+	if o.Held() > 0 {
+		o.commit(&batch{done: make(chan struct{})})
+	}
+}
+
+// commit writes a batch, and before it what is held in memory, when the write under way has ended. Until then others may
+// join the batch. What has to leave for the batch leaves after it was written.
+func (o *Outbox) commit(b *batch) {
+	full, why := o.commitBatch(b)
+	for _, e := range full {
+		o.giveUp(e, why)
+	}
+}
+
+func (o *Outbox) commitBatch(b *batch) (full []*entry, why error) {
+	o.disk.Lock()
+	defer o.disk.Unlock()
+	o.mu.Lock()
+	if o.next == b {
+		o.next = nil
+	}
+	all := slices.Concat(o.waiting[o.stored:], b.entries)
+	o.mu.Unlock()
+	segment, places, err := o.files.append(all)
+	o.logWrite(len(all)-len(b.entries), err)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	defer close(b.done)
+	o.waiting = append(o.waiting, b.entries...)
+	if err != nil {
+		for _, e := range b.entries {
+			o.held += e.size
+		}
+		return o.trimHeldLocked(), fmt.Errorf("the disk does not take it, and too much is in memory: %w", err)
+	}
+	b.stored = true
+	for i, e := range all {
+		o.storedLocked(e, segment, places[i], i < len(all)-len(b.entries))
+	}
+	return o.trimStoredLocked(), errors.New("the outbox is full")
+}
+
+// logWrite logs the first failure of the disk and its end.
+func (o *Outbox) logWrite(held int, err error) {
+	if err != nil && !o.failing {
+		o.log.Warn("messages are held in memory, the disk does not take them", "err", err)
+	}
+	if err == nil && held > 0 {
+		o.log.Info("messages that were held in memory are on the disk", "messages", held)
+	}
+	o.failing = err != nil
+}
+
+// storedLocked records where an entry is on the disk. One that was sent from memory meanwhile is marked there by
+// [Outbox.remove], which waits for the disk.
+func (o *Outbox) storedLocked(e *entry, s *segment, p place, wasHeld bool) {
+	e.segment, e.place = s, p
+	if e.gone {
+		return
+	}
+	if wasHeld {
+		o.held -= e.size
+	}
+	s.left++
+	o.stored++
+	o.bytes += e.size
+	o.cacheLocked(e)
+}
+
+// trimStoredLocked takes out the oldest entries, until those on the disk are within the limits.
+func (o *Outbox) trimStoredLocked() (full []*entry) {
+	for o.stored > 0 && (o.bytes > MaxBytes || o.stored > MaxItems) {
+		full = append(full, o.waiting[0])
+		o.takeLocked(o.waiting[0])
+	}
+	return full
+}
+
+// trimHeldLocked takes out the oldest entries of those in memory, until these are within the limits.
+func (o *Outbox) trimHeldLocked() (full []*entry) {
+	for o.held > MaxHeldBytes || len(o.waiting)-o.stored > MaxHeldItems {
+		e := o.waiting[o.stored]
+		full = append(full, e)
+		o.waiting = slices.Delete(o.waiting, o.stored, o.stored+1)
+		o.held -= e.size
+		e.gone = true
+	}
+	return full
+}
+
+// takeLocked removes an entry from the list and reports whether it was there: it is the oldest, or gone.
+func (o *Outbox) takeLocked(e *entry) bool {
+	if e.gone {
+		return false
+	}
+	e.gone = true
+	o.waiting[0] = nil
+	o.waiting = o.waiting[1:]
+	if e.segment == nil {
+		o.held -= e.size
+		return true
+	}
+	o.stored--
+	o.bytes -= e.size
+	e.segment.left--
+	if e.item != nil {
+		o.cached -= len(e.item.Payload)
+	}
+	return true
+}
+
+// cacheLocked lets an entry on the disk keep its message in memory if there is room.
+func (o *Outbox) cacheLocked(e *entry) {
+	if o.cached+len(e.item.Payload) > freshBytes {
+		e.item = nil
+		return
+	}
+	o.cached += len(e.item.Payload)
+}
