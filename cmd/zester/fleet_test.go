@@ -32,9 +32,10 @@ type fleet struct {
 	keys *auth.Keys
 	stop func() error // ends it all; returns when it has ended
 
-	identities []string     // of the reconciler
-	rest       master.REST  // of the master
-	log        *slog.Logger // of both
+	repo       gitrepo.Options // what the reconciler follows; without a URL: work
+	identities []string        // of the reconciler
+	rest       master.REST     // of the master
+	log        *slog.Logger    // of both
 }
 
 // patience is how long tests wait for what is to come.
@@ -105,7 +106,12 @@ func (f *fleet) populate(ctx context.Context, g *errgroup.Group) error {
 }
 
 func (f *fleet) startMaster(ctx context.Context, g *errgroup.Group) error {
-	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: f.work.Dir(), Dir: filepath.Join(f.dir, "repo")}, Owner: "test", Identities: f.identities})
+	repo := f.repo
+	if repo.URL == "" {
+		repo.URL = f.work.Dir()
+	}
+	repo.Dir = filepath.Join(f.dir, "repo")
+	r, err := reconciler.New(reconciler.Options{Repo: repo, Owner: "test", Identities: f.identities})
 	if err != nil {
 		return err
 	}

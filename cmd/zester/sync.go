@@ -1,20 +1,13 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
-	"github.com/seed-c01c3da5/zester/settings"
 )
 
 func (a *app) syncCommand() *cobra.Command {
@@ -173,15 +166,6 @@ func countLine(c status.Counts) string {
 	return strings.Join(parts, ", ")
 }
 
-// wants says how far the goal is.
-func (g goal) wants(c status.Counts) string {
-	line := countLine(c)
-	if c.Peels < g.peels {
-		line += fmt.Sprintf(", of %d that are to be there", g.peels)
-	}
-	return line
-}
-
 func (a *app) syncPeelsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "peels",
@@ -250,117 +234,6 @@ the outcome. A stored revision can be pinned.`,
 	}
 }
 
-// A goal is what `sync wait` waits for.
-type goal struct {
-	revision string // a commit or the beginning of its hash; empty: where the branch is
-	peels    int    // that many at least
-	timeout  time.Duration
-}
-
-func (a *app) syncWaitCommand() *cobra.Command {
-	var g goal
-	cmd := &cobra.Command{
-		Use:   "wait",
-		Short: "Wait until every peel that is online runs the newest revision",
-		Long: `wait ends with 0 when every peel has applied the revision, with 2 when a peel could not use it, with 3 when the
-time is over or a peel that lacks it is offline, and with 1 when the revision is refused, was taken back by a wave that
-failed, or cannot be had. While a revision is pinned that one is waited for. A master that has not started yet is waited for too. The time includes that of all waves.`,
-		Args: words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !hashBeginning.MatchString(g.revision) {
-				return usageError("cannot wait for revision %q: it is not a commit's hash, nor the beginning of one", g.revision)
-			}
-			if g.timeout <= 0 || g.peels < 0 {
-				return usageError("cannot wait for %s and %d peels: neither may be negative", g.timeout, g.peels)
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), g.timeout)
-			defer cancel()
-			line := newProgress(a.errOut)
-			defer line.clear()
-			client, err := a.awaitClient(ctx, line)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			return a.waitForSync(ctx, client, line, g)
-		},
-	}
-	cmd.Flags().DurationVar(&g.timeout, "timeout", 5*time.Minute, "wait this long at most")
-	cmd.Flags().IntVar(&g.peels, "peels", 0, "wait until there are `N` peels at least")
-	cmd.Flags().StringVar(&g.revision, "revision", "", "wait for the `COMMIT`, or the beginning of its hash (default: where the branch is)")
-	return cmd
-}
-
-// lookAgainMost is how often a long wait asks, as every question costs the master a look at all peels.
-const lookAgainMost = time.Second
-
-var hashBeginning = regexp.MustCompile(`^([0-9a-f]{4,64})?$`)
-
-// waitForSync first has the branch asked, so that a commit made just before is the one that is waited for. That nobody
-// answers is waited out: another master may be about to take over.
-func (a *app) waitForSync(ctx context.Context, client *api.Client, line *progress, g goal) error {
-	ask, last := (*api.Client).SyncNow, &status.Sync{}
-	for pause := lookAgain; ; pause = min(pause*3/2, lookAgainMost) {
-		s, err := ask(client, ctx)
-		switch {
-		case err == nil:
-			last = s
-			if done, failure := g.reached(s); done {
-				line.clear()
-				return cmp.Or(a.showReached(s), failure)
-			}
-			parts := append([]string{g.wants(s.Counts)}, troubles(s)...)
-			if s.Rollout != nil {
-				parts = append(parts, rolloutLine(s.Rollout))
-			}
-			line.show("%s %s: %s", bar(s.Counts.Applied, max(s.Counts.Peels, g.peels)), s.LastGood.Commit.Short(), strings.Join(parts, "; "))
-			ask = (*api.Client).SyncStatus
-		case api.CodeOf(err) == api.CodeUnavailable:
-			line.show("%s", err)
-		default:
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return ctx.Err()
-			}
-			return g.late(last)
-		case <-time.After(pause):
-		}
-	}
-}
-
-// late says what was missing when the time was over.
-func (g goal) late(s *status.Sync) error {
-	f := &failure{
-		code: exitSomeSilent, err: fmt.Errorf("not every peel runs the revision after %s", g.timeout),
-		hint: "zester sync status and zester sync peels show why",
-	}
-	is := func(c settings.Commit) bool {
-		return strings.HasPrefix(string(c), cmp.Or(g.revision, string(s.Observed)))
-	}
-	suspended := slices.IndexFunc(s.Conditions, func(c status.Condition) bool { return c.Type == status.Suspended && c.Status })
-	switch {
-	case s.LastGood.Commit == "":
-	case is(s.LastGood.Commit):
-		f.err = fmt.Errorf("%w: %s", f.err, g.wants(s.Counts))
-	case suspended >= 0:
-		f.err = fmt.Errorf("%w: %s", f.err, trouble(s.Conditions[suspended]))
-	case !is(s.LastAttempted) && !is(s.Observed):
-		f.err = fmt.Errorf("revision %s is neither in force nor the newest of %s, which is %s", g.revision, s.Branch, s.Observed.Short())
-		f.hint = "zester sync history shows what became of it"
-	}
-	return f
-}
-
-func (a *app) showReached(s *status.Sync) error {
-	return a.print(s, []string{string(s.LastGood.Commit)}, func() error {
-		_, err := fmt.Fprintf(a.out, "%s: %s\n", s.LastGood.Commit.Short(), countLine(s.Counts))
-		return err
-	})
-}
-
 // held says why the newest commit is not brought to the fleet, and what may be done.
 func held(s *status.Sync) *failure {
 	word, hint := "is refused", ""
@@ -378,29 +251,4 @@ func held(s *status.Sync) *failure {
 // refused reports whether the newest commit is not brought to the fleet.
 func refused(s *status.Sync) bool {
 	return s.Is(status.CompileFailed) || s.Is(status.GuardBlocked) || s.RolledBack() || s.Distrusted()
-}
-
-// reached reports whether nothing more is to be waited for, and the failure if that is not what was wanted.
-func (g goal) reached(s *status.Sync) (bool, error) {
-	known := g.revision != "" || !s.Is(status.FetchFailed) // which commit is meant
-	wanted := cmp.Or(g.revision, string(s.Observed))
-	if s.Pinned != nil && g.revision == "" {
-		known, wanted = true, string(s.Pinned.Commit)
-	}
-	inForce := known && s.LastGood.Commit != "" && strings.HasPrefix(string(s.LastGood.Commit), wanted)
-	switch {
-	case !inForce && refused(s) && strings.HasPrefix(string(s.LastAttempted), wanted):
-		return true, held(s)
-	case !inForce && s.Is(status.Stalled):
-		return true, &failure{code: exitFailed, err: fmt.Errorf("cannot read the branch: %s", strings.Join(troubles(s), "; "))}
-	case !inForce || s.Counts.Pending > 0 || s.Counts.Peels < g.peels:
-		return false, nil
-	case s.Counts.Failed > 0 && s.Counts.Offline > 0:
-		return true, &failure{code: exitBoth}
-	case s.Counts.Failed > 0:
-		return true, &failure{code: exitSomeFailed}
-	case s.Counts.Offline > 0:
-		return true, &failure{code: exitSomeSilent}
-	}
-	return true, nil
 }

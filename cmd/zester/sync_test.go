@@ -1,11 +1,23 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -62,25 +74,105 @@ func TestWhenWaitingForTheFleetEnds(t *testing.T) {
 	}
 }
 
-func TestWaitingTooLongSaysWhatWasMissing(t *testing.T) {
+func TestAWaitSaysWhatIsMissing(t *testing.T) {
 	good, counts := status.Revision{Commit: "aaaa1111"}, status.Counts{Peels: 3, Applied: 2, Pending: 1}
 	paused := []status.Condition{{Type: status.Suspended, Status: true, Reason: "Paused", Message: "by ada"}}
+	away := []status.Condition{{Type: status.FetchFailed, Status: true, Reason: "Unreachable", Message: "no route"}}
 	for _, test := range []struct {
 		goal goal
 		sync status.Sync
 		want string
 	}{
-		{goal{}, status.Sync{}, "not every peel runs the revision after 1s"},
-		{goal{}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: counts}, "not every peel runs the revision after 1s: 2 of 3 applied, 1 pending"},
-		{goal{}, status.Sync{Observed: "bbbb2222", LastGood: good, Counts: counts}, "not every peel runs the revision after 1s"},
-		{goal{}, status.Sync{Observed: "bbbb2222", LastGood: good, Conditions: paused}, "not every peel runs the revision after 1s: Paused by ada"},
-		{goal{revision: "bbbb"}, status.Sync{Observed: "bbbb2222", LastGood: good}, "not every peel runs the revision after 1s"},
+		{goal{}, status.Sync{}, "no revision is in force yet"},
+		{goal{}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: counts}, "aaaa1111 is in force, 2 of 3 applied, 1 pending"},
+		{goal{peels: 5}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: counts}, "aaaa1111 is in force, 2 of 3 applied, 1 pending, of 5 that are to be there"},
+		{goal{}, status.Sync{Observed: "bbbb2222", LastGood: good, Counts: counts}, "bbbb2222 is not in force yet"},
+		{goal{}, status.Sync{Observed: "bbbb2222", LastGood: good, Conditions: paused}, "bbbb2222 is not in force yet; Paused by ada"},
+		{goal{}, status.Sync{LastGood: good, Conditions: away}, "the branch cannot be read, aaaa1111 is in force; Unreachable no route"},
+		{goal{}, status.Sync{Conditions: away}, "no revision is in force yet; Unreachable no route"},
+		{goal{revision: "bbbb"}, status.Sync{Observed: "bbbb2222", LastGood: good}, "bbbb is not in force yet"},
 		{goal{revision: "cccc"}, status.Sync{Branch: "main", Observed: "bbbb2222", LastGood: good}, "revision cccc is neither in force nor the newest of main, which is bbbb2222"},
 	} {
-		test.goal.timeout = time.Second
-		if err := test.goal.late(&test.sync); err.Error() != test.want {
-			t.Errorf("%+v, %+v: %q, want %q", test.goal, test.sync, err, test.want)
+		if got := test.goal.missing(&test.sync); got != test.want {
+			t.Errorf("%+v, %+v: %q, want %q", test.goal, test.sync, got, test.want)
 		}
+	}
+}
+
+func TestTheBarOfAWaitIsOfTheRevisionThatIsWaitedFor(t *testing.T) {
+	s := status.Sync{Observed: "bbbb2222", LastGood: status.Revision{Commit: "aaaa1111"}, Counts: status.Counts{Peels: 3, Applied: 3}}
+	for want, g := range map[string]goal{"  0%": {}, " 0%": {revision: "cccc"}, " 100%": {revision: "aaaa"}, " 60%": {revision: "aaaa", peels: 5}} {
+		if got := g.bar(&s); !strings.HasSuffix(got, want) {
+			t.Errorf("%+v: %s, want %s", g, got, want)
+		}
+	}
+}
+
+func TestAWaitWithoutATerminalPrintsWhatHoldsItUpNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		began := time.Now()
+		w := &waiting{line: newProgress(&out), began: began}
+		for time.Since(began) < 2*time.Minute {
+			text := "none"
+			if time.Since(began) > 7*time.Second {
+				text = "one"
+			}
+			before := out.Len()
+			w.show("[####]", text)
+			if out.Len() > before {
+				fmt.Fprintln(&out, time.Since(began))
+			}
+			time.Sleep(time.Second)
+		}
+		if want := "waiting: none\n5s\nwaiting: one\n10s\nwaiting: one\n1m10s\n"; out.String() != want {
+			t.Errorf("it prints\n%s, want\n%s", &out, want)
+		}
+	})
+}
+
+func TestAWaitEndsAtOnceWhereTheRepoCannotBeRead(t *testing.T) {
+	t.Parallel()
+	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+	}))
+	t.Cleanup(locked.Close)
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }))
+	t.Cleanup(page.Close)
+	work, err := gitrepo.Init(filepath.Join(t.TempDir(), "repo"), os.DirFS("testdata/repo"), "The beginning", ada)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		repo gitrepo.Options
+		want string
+	}{
+		"a branch that is not there":    {gitrepo.Options{URL: work.Dir(), Branch: "mian"}, "hint: push the branch, or name another"},
+		"a directory that is not there": {gitrepo.Options{URL: filepath.Join(work.Dir(), "none")}, "hint: is the address right?"},
+		"no Git":                        {gitrepo.Options{URL: page.URL}, "hint: is the address right?"},
+		"no credential":                 {gitrepo.Options{URL: locked.URL}, "hint: give the master a credential"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &fleet{dir: filepath.Join(t.TempDir(), "master"), repo: c.repo}
+			ctx, stop := context.WithCancel(t.Context())
+			g, ctx := errgroup.WithContext(ctx)
+			defer func() {
+				stop()
+				if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			}()
+			if err := f.startMaster(ctx, g); err != nil {
+				t.Fatal(err)
+			}
+			var out, errOut bytes.Buffer
+			code := run(ctx, []string{"--data-dir", f.dir, "sync", "wait", "--timeout", patience.String()}, &out, &errOut)
+			if code != exitFailed || out.Len() > 0 || !strings.HasPrefix(errOut.String(), "zester: cannot read the branch: ") || !strings.Contains(errOut.String(), c.want) {
+				t.Errorf("ended with %d and shows %s%s, want %q", code, &out, &errOut, c.want)
+			}
+		})
 	}
 }
 
