@@ -99,6 +99,7 @@ type Master struct {
 	log *slog.Logger
 	ca  func() (*auth.CA, error) // the one authority of all listeners
 	id  *identity                // set by Run
+	bus *ownBus                  // set by Run; nil: the server is elsewhere
 }
 
 // New checks the options. It starts nothing.
@@ -167,19 +168,20 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 		if err != nil {
 			return err
 		}
-		defer bus.Shutdown()
-		url, info.URL = embedded, bus.URL()
+		m.bus = bus
+		defer bus.end()
+		url, info.URL = embedded, bus.url
 		own, err := m.own(keys)
 		if err != nil {
 			return err
 		}
-		opts = append([]nats.Option{own, bus.InProcess()}, opts...)
+		opts = append([]nats.Option{own, nats.InProcessServer(bus)}, opts...)
 		announce := func() error { return m.announce(keys, ca, info.URL) }
 		if err := announce(); err != nil {
 			return err
 		}
 		defer m.forget()
-		trust = issuer{keys, func(_ context.Context, account string) error { return bus.Update(account) }, announce}
+		trust = issuer{keys, func(_ context.Context, account string) error { return bus.update(account) }, announce}
 	}
 	nc, err := m.connect(ctx, url, opts)
 	if err != nil {
@@ -204,20 +206,6 @@ func (m *Master) authority() (*auth.CA, error) {
 		return m.ca()
 	}
 	return nil, nil
-}
-
-func (m *Master) startBus(keys *auth.Keys, ca *auth.CA) (*natsd.Server, error) {
-	o := natsd.Options{
-		Dir: filepath.Join(m.o.DataDir, "bus"), Host: m.o.Host, Port: m.o.Port, Trust: natsd.Trust(keys.Trust()), Log: m.log,
-	}
-	if ca != nil {
-		o.TLS = ca.Config(append(m.o.Names, m.o.Host)...)
-	}
-	bus, err := natsd.New(o)
-	if err != nil {
-		return nil, err
-	}
-	return bus, bus.Start()
 }
 
 // announce writes run.json, by which the command line on this host finds the bus.
@@ -344,6 +332,9 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return fleet.Run(ctx) })
+	if m.bus != nil {
+		g.Go(func() error { m.followConnections(ctx, fleet); return nil })
+	}
 	if err := fleet.WaitReady(ctx); err != nil {
 		return errors.Join(err, g.Wait())
 	}

@@ -148,15 +148,15 @@ func (p *progress) compare(id target.PeelID, since time.Time) {
 }
 
 // state says how far a peel is that is to run something; p.mu is held.
-func (p *progress) state(id target.PeelID, online bool) status.State {
+func (p *progress) state(id target.PeelID) status.State {
 	lacks, lacking := p.lacking[id]
 	_, behind := p.behind[id]
 	switch {
 	case !lacking:
 		return status.Applied
-	case behind || lacks.failed && online:
+	case behind || lacks.failed && p.reachable(id):
 		return status.Failed
-	case !online:
+	case !p.reachable(id):
 		return status.Offline
 	}
 	return status.Pending
@@ -288,8 +288,7 @@ func (p *progress) trouble() string {
 	defer p.mu.Unlock()
 	var first status.Peel
 	for id := range p.lacking {
-		_, online := p.fleet.Presence(id)
-		if state := p.state(id, online); (state == status.Failed || state == status.Pending) && (first.Peel == "" || id < first.Peel) {
+		if state := p.state(id); (state == status.Failed || state == status.Pending) && (first.Peel == "" || id < first.Peel) {
 			first = status.Peel{Peel: id, State: state}
 		}
 	}
@@ -306,8 +305,7 @@ func (p *progress) count() (c status.Counts) {
 	}
 	c.Peels, c.Applied = len(p.wanted), len(p.wanted)-len(p.lacking)
 	for id := range p.lacking {
-		_, online := p.fleet.Presence(id)
-		switch p.state(id, online) {
+		switch p.state(id) {
 		case status.Failed:
 			c.Failed++
 		case status.Offline:
@@ -318,6 +316,12 @@ func (p *progress) count() (c status.Counts) {
 	}
 	p.counted, p.last = time.Now(), c
 	return c
+}
+
+// reachable reports whether a peel is online, or may be: a master that has just begun does not know it yet.
+func (p *progress) reachable(id target.PeelID) bool {
+	_, online := p.fleet.Presence(id)
+	return online || p.fleet.Unknown(id)
 }
 
 // peel joins what is wanted with what is reported; p.mu is held.
@@ -336,7 +340,7 @@ func (p *progress) peel(id target.PeelID) status.Peel {
 		s.State = status.Decommissioned
 		return s
 	}
-	s.State, s.Since = p.state(id, online), p.lacking[id].since
+	s.State, s.Since = p.state(id), p.lacking[id].since
 	if mistake, ok := p.behind[id]; ok {
 		s.Errors = append(slices.Clone(s.Errors), mistake.Error())
 	}
@@ -349,7 +353,7 @@ func (p *progress) pending() map[target.PeelID]settings.Digest {
 	defer p.mu.Unlock()
 	peels := map[target.PeelID]settings.Digest{}
 	for id := range p.lacking {
-		if _, online := p.fleet.Presence(id); p.state(id, online) == status.Pending {
+		if p.state(id) == status.Pending {
 			peels[id] = p.wanted[id]
 		}
 	}

@@ -268,9 +268,12 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 
 // peels judges whether all peels are there, and each once.
 func (d *doctor) peels(peels []api.Peel) {
-	away, duplicates := 0, []string{}
+	away, unheard, duplicates := 0, 0, []string{}
 	for _, p := range peels {
-		if !p.Online {
+		switch {
+		case p.Unknown:
+			unheard++
+		case !p.Online:
 			away++
 		}
 		if p.Duplicate {
@@ -282,6 +285,10 @@ func (d *doctor) peels(peels []api.Peel) {
 	}
 	if away > 0 {
 		d.found("peels", warning, "zester peel list shows which", "%d of %d are offline", away, len(peels))
+		return
+	}
+	if unheard > 0 {
+		d.found("peels", sound, "", "%d of %d are online; the master has begun to listen and has not heard the others yet", len(peels)-unheard, len(peels))
 		return
 	}
 	d.found("peels", sound, "", "all %d are online", len(peels))

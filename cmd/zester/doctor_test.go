@@ -40,6 +40,7 @@ func TestTheDoctorJudges(t *testing.T) {
 		"stream near its size":      {func(d *doctor) { d.stream(&api.Stream{Bytes: 80, MaxBytes: 100, MaxMessages: 5}) }, warning},
 		"copies behind":             {func(d *doctor) { d.stream(&api.Stream{Copies: 3, Behind: 1}) }, broken},
 		"all peels are there":       {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}}) }, sound},
+		"a peel is not heard yet":   {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}, {ID: "b", Unknown: true}}) }, sound},
 		"a peel is away":            {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}, {ID: "b"}}) }, warning},
 		"a credential that is none": {func(d *doctor) { d.credential([]byte("x")) }, broken},
 		"an authority that is none": {func(d *doctor) { d.authorities(os.DevNull) }, broken},

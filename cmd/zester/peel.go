@@ -26,6 +26,9 @@ func (a *app) peelCommand() *cobra.Command {
 			t := table{header: []string{"PEEL", "ONLINE", "LAST SEEN"}}
 			for _, p := range peels {
 				online := yesNo(p.Online)
+				if p.Unknown {
+					online = "unknown"
+				}
 				if p.Duplicate {
 					online += ", two processes"
 				}

@@ -259,7 +259,7 @@ func (s *Server) Resolve(ctx context.Context, q ResolveRequest) (*Resolved, erro
 	a := &Resolved{Total: len(ids)}
 	a.Peels, a.More = page(ids, q.After, resolvedInPage)
 	for _, id := range a.Peels {
-		if _, online := s.o.Fleet.Presence(id); !online {
+		if _, online := s.o.Fleet.Presence(id); !online && !s.o.Fleet.Unknown(id) {
 			a.Offline = append(a.Offline, id)
 		}
 	}
@@ -390,7 +390,7 @@ func (s *Server) jobActive(ctx context.Context, _ struct{}) (*ActiveJobs, error)
 
 func (s *Server) peel(id target.PeelID) Peel {
 	seen, online := s.o.Fleet.Presence(id)
-	return Peel{ID: id, Online: online, LastSeen: seen, Duplicate: s.o.Fleet.Duplicate(id)}
+	return Peel{ID: id, Online: online, Unknown: s.o.Fleet.Unknown(id), LastSeen: seen, Duplicate: s.o.Fleet.Duplicate(id)}
 }
 
 func (s *Server) peelShow(_ context.Context, q PeelRequest) (*Peel, error) {

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,7 +23,6 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -46,9 +46,9 @@ type Options struct {
 	Dir        string // of the store, made if it is missing; a second server on it is refused
 	Host       string // default 127.0.0.1
 	Port       int    // 0: one that the kernel chooses
-	DontListen bool   // no sockets: connections are made with InProcess alone
+	DontListen bool   // no sockets: connections are made with InProcessConn alone
 	Trust      Trust
-	TLS        *tls.Config // with which it listens; nil: unencrypted. InProcess connections need none
+	TLS        *tls.Config // with which it listens; nil: unencrypted. connections of this process need none
 	MaxPayload int         // of a message, in bytes; 0: [wire.MaxMessage]
 	Log        *slog.Logger
 }
@@ -171,9 +171,9 @@ func (s *Server) URL() string {
 	return s.srv.ClientURL()
 }
 
-// InProcess, once the server has started, connects a client of this process without a socket; the URL that is dialled is then ignored. Such a
-// connection authenticates as any other.
-func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s.srv) }
+// InProcessConn connects a client of this process without a socket, once the server has started: pass the server to
+// [nats.InProcessServer]; the URL that is dialled is then ignored. Such a connection authenticates as any other.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.srv.InProcessConn() }
 
 // Update replaces the JWT of an account. Connections whose credentials it revokes are cut at once, the others stay.
 func (s *Server) Update(token string) error {

@@ -89,7 +89,7 @@ func (s *bus) start(ctx context.Context, port int) (err error) {
 		if err := s.serve(port); err != nil {
 			return err
 		}
-		s.url, way = s.srv.URL(), append(way, s.srv.InProcess())
+		s.url, way = s.srv.URL(), append(way, nats.InProcessServer(s.srv))
 	}
 	if s.nc, err = dial(s.url, s.caFile(), s.r.keys("bare"), "swarm", way...); err != nil {
 		return err

@@ -37,7 +37,7 @@ func (r *run) plain(ctx context.Context) (c storm, err error) {
 	}
 	defer srv.Shutdown()
 	s := &bus{r: r, srv: srv, url: srv.URL(), heard: make(chan string, 2*r.o.Peels)}
-	if s.nc, err = nats.Connect(s.url, srv.InProcess()); err != nil {
+	if s.nc, err = nats.Connect(s.url, nats.InProcessServer(srv)); err != nil {
 		return c, err
 	}
 	defer s.nc.Close()

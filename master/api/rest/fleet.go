@@ -45,7 +45,7 @@ type targetsInput struct {
 type TargetsPage struct {
 	Peels   []target.PeelID `json:"peels"`
 	Total   int             `json:"total" doc:"On all pages."`
-	Offline []target.PeelID `json:"offline,omitempty" doc:"Those on this page that have not been heard for 90 s."`
+	Offline []target.PeelID `json:"offline,omitempty" doc:"Those on this page that are known to be offline."`
 	Unknown []target.PeelID `json:"unknown,omitempty" doc:"Named by L@, but no peel of this ID has ever told its facts; on the first page."`
 	Next    target.PeelID   `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
 }

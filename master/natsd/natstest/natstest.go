@@ -216,7 +216,7 @@ func (b *Bus) Start(t testing.TB) {
 // where the client waits with a lock held, such as for the messages of a KV watch.
 func (b *Bus) ask(t testing.TB, srv *natsd.Server) {
 	t.Helper()
-	nc, err := nats.Connect("", append(dialOptions(t, b.Keys, auth.RoleMaster, "natstest", b.refused), srv.InProcess())...)
+	nc, err := nats.Connect("", append(dialOptions(t, b.Keys, auth.RoleMaster, "natstest", b.refused), nats.InProcessServer(srv))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,11 +315,7 @@ func (b *Bus) InProcessConn() (net.Conn, error) {
 	if srv == nil {
 		return nil, errors.New("the bus is stopped")
 	}
-	var o nats.Options
-	if err := srv.InProcess()(&o); err != nil {
-		return nil, err
-	}
-	c, err := o.InProcessServer.InProcessConn()
+	c, err := srv.InProcessConn()
 	if err != nil {
 		return nil, err
 	}

@@ -39,10 +39,6 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// OfflineAfter is how long a peel counts as online after it was heard: three
-// of its heartbeats.
-const OfflineAfter = 90 * time.Second
-
 // Feed is the live picture of a fleet. Its methods are safe for concurrent
 // use.
 type Feed struct {
@@ -54,7 +50,9 @@ type Feed struct {
 	refusals *wire.Refusals
 
 	mu        sync.Mutex
+	since     time.Time                // when it began to hear heartbeats, the last time the bus came back
 	heard     map[string]time.Time     // by wire ID
+	left      map[string]time.Time     // when the last connection of a peel ended, by wire ID
 	instances map[string]*instances    // by wire ID
 	ids       map[string]target.PeelID // whose facts are in the index, by wire ID
 	keys      map[string]string        // that these peels told, by wire ID
@@ -70,6 +68,7 @@ func New(nc *nats.Conn, log *slog.Logger) *Feed {
 		index:     target.NewIndex(),
 		ready:     make(chan struct{}),
 		heard:     map[string]time.Time{},
+		left:      map[string]time.Time{},
 		instances: map[string]*instances{},
 		ids:       map[string]target.PeelID{},
 		keys:      map[string]string{},
@@ -94,19 +93,6 @@ func (f *Feed) WaitReady(ctx context.Context) error {
 
 // Refused is the number of messages that were refused since New.
 func (f *Feed) Refused() uint64 { return f.refused.Load() }
-
-// Presence says when the peel was last heard, zero for never, and whether it
-// is online.
-func (f *Feed) Presence(id target.PeelID) (lastSeen time.Time, online bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	w := id.Wire()
-	if known, ok := f.ids[w]; ok && known != id {
-		return time.Time{}, false
-	}
-	lastSeen = f.heard[w]
-	return lastSeen, !lastSeen.IsZero() && time.Since(lastSeen) < OfflineAfter
-}
 
 // Key is the public key that a peel of the index told with its facts, to seal
 // its secrets to; empty if it told none.
@@ -147,6 +133,7 @@ func (f *Feed) Run(ctx context.Context) error {
 		return fmt.Errorf("cannot follow the heartbeats of the fleet: %w", err)
 	}
 	defer func() { _ = heartbeats.Unsubscribe() }()
+	f.listens(time.Now())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -189,14 +176,6 @@ func (f *Feed) onHeartbeat(wireID, instance string, at time.Time) {
 	}
 }
 
-func (f *Feed) hear(wireID string, at time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if at.After(f.heard[wireID]) {
-		f.heard[wireID] = at
-	}
-}
-
 // put brings the facts of a peel into the index.
 func (f *Feed) put(wireID string, facts wire.Facts) {
 	f.mu.Lock()
@@ -224,19 +203,6 @@ func (f *Feed) remove(wireID string) {
 	f.mu.Unlock()
 	if f.index.Remove(id) {
 		f.changed()
-	}
-}
-
-// forgetStrangers drops what was heard, too long ago to matter, from peels
-// without facts.
-func (f *Feed) forgetStrangers() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for w, at := range f.heard {
-		if _, ok := f.ids[w]; !ok && time.Since(at) >= OfflineAfter {
-			delete(f.heard, w)
-			delete(f.instances, w)
-		}
 	}
 }
 

@@ -73,6 +73,7 @@ func (r *reader) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-connected:
+			r.feed.listens(time.Now())
 		case <-time.After(wait):
 		}
 		wait = min(2*wait, retryAtLast)
@@ -140,6 +141,7 @@ func (r *reader) loop(ctx context.Context, stream jetstream.Stream, ev events) e
 		case err := <-ev.errs:
 			return fmt.Errorf("cannot read stream %s: %w", streamName, err)
 		case <-ev.connected:
+			r.feed.listens(time.Now())
 			return errReadOn
 		case <-check.C:
 			if err := r.check(ctx, stream); err != nil {

@@ -1,0 +1,103 @@
+package master
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+)
+
+// An ownBus is the embedded server of a master, which can be started again while the master runs. Connections find the
+// server that runs now.
+type ownBus struct {
+	keys *auth.Keys
+	url  string
+	opts natsd.Options // with the port that was chosen at the first start
+
+	mu  sync.Mutex
+	srv *natsd.Server // nil while none runs
+}
+
+func (m *Master) startBus(keys *auth.Keys, ca *auth.CA) (*ownBus, error) {
+	o := natsd.Options{
+		Dir: filepath.Join(m.o.DataDir, "bus"), Host: m.o.Host, Port: m.o.Port, Trust: natsd.Trust(keys.Trust()), Log: m.log,
+	}
+	if ca != nil {
+		o.TLS = ca.Config(append(m.o.Names, m.o.Host)...)
+	}
+	b := &ownBus{keys: keys, opts: o}
+	if err := b.start(); err != nil {
+		return nil, err
+	}
+	b.url = b.srv.URL()
+	u, err := url.Parse(b.url)
+	if err == nil {
+		b.opts.Port, err = strconv.Atoi(u.Port())
+	}
+	if err != nil {
+		b.end()
+		return nil, fmt.Errorf("cannot start the bus: its URL %q: %w", b.url, err)
+	}
+	return b, nil
+}
+
+// start runs a server. Callers do not hold mu.
+func (b *ownBus) start() error {
+	o := b.opts
+	o.Trust = natsd.Trust(b.keys.Trust())
+	srv, err := natsd.New(o)
+	if err == nil {
+		err = srv.Start()
+	}
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.srv = srv
+	return nil
+}
+
+// end stops the server if one runs.
+func (b *ownBus) end() {
+	b.mu.Lock()
+	srv := b.srv
+	b.srv = nil
+	b.mu.Unlock()
+	if srv != nil {
+		srv.Shutdown()
+	}
+}
+
+// running returns the server that runs now.
+func (b *ownBus) running() (*natsd.Server, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.srv == nil {
+		return nil, errors.New("the bus is being started again")
+	}
+	return b.srv, nil
+}
+
+func (b *ownBus) update(account string) error {
+	srv, err := b.running()
+	if err != nil {
+		return err
+	}
+	return srv.Update(account)
+}
+
+// InProcessConn connects to the server that runs now, without a socket.
+func (b *ownBus) InProcessConn() (net.Conn, error) {
+	srv, err := b.running()
+	if err != nil {
+		return nil, err
+	}
+	return srv.InProcessConn()
+}

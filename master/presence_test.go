@@ -1,0 +1,173 @@
+package master_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+// ownSite is a master with its embedded server, in real time.
+type ownSite struct {
+	t   *testing.T
+	dir string
+
+	keys  *auth.Keys
+	url   string
+	m     *master.Master
+	fleet *feed.Feed
+	nc    *nats.Conn // the master's
+	stop  func()
+}
+
+// own starts a master with an embedded server.
+func own(t *testing.T, dir string, change ...func(*master.Options)) *ownSite {
+	t.Helper()
+	s := &ownSite{t: t, dir: dir}
+	ready := make(chan master.Info, 1)
+	o := master.Options{
+		ID: "own", DataDir: dir, Ready: func(i master.Info) { ready <- i },
+		Services: []master.Service{func(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) error {
+			s.fleet, s.nc = fleet, nc
+			<-ctx.Done()
+			return nil
+		}},
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	var err error
+	if s.m, err = master.New(o); err != nil {
+		t.Fatal(err)
+	}
+	s.stop = s.run(func(ctx context.Context) error {
+		return s.m.Run(ctx)
+	})
+	select {
+	case info := <-ready:
+		s.url = info.URL
+	case <-t.Context().Done():
+		t.Fatal("the master is not ready")
+	}
+	if s.keys, err = auth.Open(auth.Dir(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// run starts something that ends with the test or when stop is called.
+func (s *ownSite) run(f func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			s.t.Errorf("ended with %v", err)
+		}
+	})
+	s.t.Cleanup(stop)
+	return stop
+}
+
+// peel starts a peel and returns its public key and what ends it.
+func (s *ownSite) peel(id target.PeelID) (public string, stop func()) {
+	s.t.Helper()
+	key, err := auth.MakeKey()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	public = key.Public()
+	token, err := s.keys.Issue(auth.RolePeel, id.Wire(), public, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	creds, err := key.Creds(token)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	p, err := peel.New(peel.Options{
+		ID: id, DataDir: s.t.TempDir(), URL: s.url, Simulated: true, Zone: time.UTC, Connect: []nats.Option{nats.UserCredentialBytes(creds)},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return public, s.run(p.Run)
+}
+
+// until waits for something to come about.
+func (s *ownSite) until(what string, f func() bool) {
+	s.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-tick.C:
+		case <-s.t.Context().Done():
+			s.t.Fatalf("not %s", what)
+		}
+	}
+}
+
+func (s *ownSite) online(id target.PeelID) bool {
+	_, online := s.fleet.Presence(id)
+	return online
+}
+
+// heardLately reports whether a peel was heard so recently that its heartbeats alone would make it online.
+func (s *ownSite) heardLately(id target.PeelID) bool {
+	seen, _ := s.fleet.Presence(id)
+	return time.Since(seen) < feed.OfflineAfter
+}
+
+func TestAPeelThatTheServerDisconnectsIsOfflineAtOnce(t *testing.T) {
+	s := own(t, t.TempDir())
+	_, stop := s.peel("web-01")
+	s.peel("web-02")
+	s.until("online", func() bool { return s.online("web-01") && s.online("web-02") })
+	stop()
+	s.until("offline", func() bool { return !s.online("web-01") })
+	if !s.heardLately("web-01") || s.fleet.Unknown("web-01") || !s.online("web-02") {
+		t.Errorf("offline by its heartbeats %v, unknown %v; the other is online %v", !s.heardLately("web-01"), s.fleet.Unknown("web-01"), s.online("web-02"))
+	}
+	public, _ := s.peel("web-01")
+	s.until("online again", func() bool { return s.online("web-01") })
+
+	// A connection of another role under the name of a peel is none of the peel's.
+	creds, err := s.keys.Creds(auth.RoleOperator, "web-01", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(s.url, nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(wire.UserInbox("web-01")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+
+	account, _, err := s.keys.Revoke(auth.RolePeel, map[string]auth.End{public: {}})
+	if err == nil {
+		err = s.m.UpdateAccount(account)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.until("offline after its credential was revoked", func() bool { return !s.online("web-01") })
+	if !s.heardLately("web-01") || !s.online("web-02") {
+		t.Errorf("offline by its heartbeats %v, the other is online %v", !s.heardLately("web-01"), s.online("web-02"))
+	}
+
+	s.stop()
+	if again := own(t, s.dir); !again.fleet.Unknown("web-03") {
+		t.Error("a master that has just begun knows that a peel is offline")
+	}
+}
