@@ -62,6 +62,12 @@ func dropZero(m map[string]any) {
 	maps.DeleteFunc(m, func(_ string, v any) bool {
 		inner, isMap := v.(map[string]any)
 		at, isTime := v.(time.Time)
+		list, _ := v.([]any)
+		for _, e := range list {
+			if m, ok := e.(map[string]any); ok {
+				dropZero(m)
+			}
+		}
 		dropZero(inner)
 		return isTime && at.IsZero() || isMap && len(inner) == 0
 	})

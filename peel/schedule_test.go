@@ -128,6 +128,42 @@ func TestSlotIsFreeAgainWhereTheReportOfARunCannotBeStored(t *testing.T) {
 	})
 }
 
+func TestRunThatAKillCutsOffIsReportedAsInterrupted(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.give(1, `schedule:
+  beat: {module: test.sleep, args: {duration: 1h}, interval: 1m, splay: {min: 5s, max: 6s}, return_job: true}
+`)
+		begin := time.Now()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		killed := t.TempDir()
+		err := os.CopyFS(killed, os.DirFS(b.dir))
+		if err == nil {
+			err = os.Chmod(filepath.Join(killed, "key"), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.bus.Stop(t)
+		b.stop()
+		b.dir = killed
+		b.bus.Start(t)
+		time.Sleep(time.Second) // until the master is connected
+		b.start()
+		r := b.reported()
+		if r.Outcome != wire.Interrupted || r.Success || !strings.HasPrefix(r.Error, "interrupted: ") || r.Function != "test.sleep" || r.Args["duration"] != "1h" ||
+			!r.Nominal.Equal(begin.Add(time.Minute)) || r.Fired.Sub(r.Nominal) < 5*time.Second || r.Started.Before(r.Fired) || r.Commit == "" {
+			t.Errorf("%+v", r)
+		}
+		history, _ := b.call("schedule.history", map[string]any{"entry": "beat"}).Data.(map[string]any)
+		last, _ := history["last"].([]any)
+		if past, _ := last[0].(map[string]any); past["interrupted"] != true || past["job"] != string(r.JID) || past["ended"] != nil || history["interrupted"] != int64(1) {
+			t.Errorf("%v", history)
+		}
+	})
+}
+
 func TestEntriesArePausedResumedSkippedAndRunByHand(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()

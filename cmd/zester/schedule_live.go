@@ -146,6 +146,7 @@ type entryView struct {
 	Running       int               `json:"running"`
 	Runs          uint64            `json:"runs"`
 	Failures      uint64            `json:"failures"`
+	Interrupted   uint64            `json:"interrupted"`
 	Skips         map[string]uint64 `json:"skips"`
 	Error         string            `json:"error"`
 	BreakerState  string            `json:"breaker_state"`
@@ -164,6 +165,20 @@ type pastView struct {
 	Error   string    `json:"error"`
 	Job     string    `json:"job"`
 	Success bool      `json:"success"`
+
+	Interrupted bool `json:"interrupted"`
+}
+
+// result is how the run ended, and how long it took.
+func (p *pastView) result() (text, took string) {
+	took = p.Ended.Sub(p.Started).Round(time.Millisecond).String()
+	switch {
+	case p.Success:
+		return "ok", took
+	case p.Interrupted:
+		return p.Error, "-"
+	}
+	return "failed: " + p.Error, took
 }
 
 // state is the state in a few words.
@@ -237,17 +252,17 @@ func viewHistory(data []byte) (string, error) {
 		{"next:", when(e.NextFire)},
 		{"runs:", fmt.Sprintf("%d, %d of them failed, the last %d in a row", e.Runs, e.Failures, e.FailuresInRow)},
 	}}
+	if e.Interrupted > 0 {
+		facts.add("interrupted:", count(int(e.Interrupted), "run")+" during which the peel died")
+	}
 	for _, reason := range slices.Sorted(maps.Keys(e.Skips)) {
 		facts.add("skipped:", fmt.Sprintf("%d, %s", e.Skips[reason], reason))
 	}
 	facts.add("from:", e.from())
 	list := table{header: []string{"STARTED", "TRIGGER", "NOMINAL", "TOOK", "RESULT", "JOB"}}
 	for _, p := range slices.Backward(e.Last) {
-		result := "ok"
-		if !p.Success {
-			result = "failed: " + p.Error
-		}
-		list.add(when(p.Started), p.Trigger, when(p.Nominal), p.Ended.Sub(p.Started).Round(time.Millisecond).String(), result, p.Job)
+		result, took := p.result()
+		list.add(when(p.Started), p.Trigger, when(p.Nominal), took, result, p.Job)
 	}
 	return joined(facts, list)
 }

@@ -53,17 +53,23 @@ const longAgo = 100 * 366 * 24 * time.Hour
 
 // remembered is an entry that the state file has and the schedule not yet.
 func remembered(name string, h History, now instant) *entry {
-	last := h.Ended
-	if h.Started.After(last) {
-		last = h.Started
-	}
-	e := &entry{name: name, History: h, anchor: now.up}
-	if !last.IsZero() {
-		e.anchor -= min(max(0, now.wall.Sub(last)), longAgo)
-	}
+	e := &entry{name: name, History: h}
+	e.count(now)
 	e.Breaker.forgetProbe()
 	e.Breaker.setBack(now.wall)
 	return e
+}
+
+// count has the entry's interval count from its last run, or from now.
+func (e *entry) count(now instant) {
+	last := e.Ended
+	if e.Started.After(last) {
+		last = e.Started
+	}
+	e.anchor = now.up
+	if !last.IsZero() {
+		e.anchor -= min(max(0, now.wall.Sub(last)), longAgo)
+	}
 }
 
 // active tells whether timers and triggers make the entry run.

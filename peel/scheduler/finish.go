@@ -3,7 +3,9 @@ package scheduler
 import (
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -18,6 +20,8 @@ func (o *owner) finish(r *run) {
 	e.record(r)
 	if r.reports {
 		o.reporting++
+	} else {
+		o.settle(r)
 	}
 	if !r.result.Success {
 		o.s.log.Warn("run failed", "entry", e.name, "err", e.Error)
@@ -44,6 +48,7 @@ func (o *owner) finish(r *run) {
 // onReported notes the job of a run whose report is stored.
 func (o *owner) onReported(r *run) {
 	o.reporting--
+	o.settle(r)
 	i := slices.IndexFunc(r.e.Last, func(p Past) bool { return p.Run == r.fire.JID })
 	if i < 0 || !r.stored {
 		return
@@ -55,6 +60,17 @@ func (o *owner) onReported(r *run) {
 	}
 }
 
+func cutError(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxError)], "")
+}
+
+// settle has the record of a run removed, once the state file has its end.
+func (o *owner) settle(r *run) {
+	if r.file != "" {
+		o.settled, o.dirty = append(o.settled, r.file), true
+	}
+}
+
 // failing tells whether so many runs in a row have failed that the entry is paused. What ends that, a changed entry
 // or a resume, starts the count anew.
 func (e *entry) failing() bool {
@@ -62,19 +78,27 @@ func (e *entry) failing() bool {
 	return limit > 0 && e.FailuresInRow >= uint64(limit)
 }
 
+// record makes a run part of the entry's history. One that was interrupted has no time of its end, and is neither a
+// success of the entry's command nor a failure.
 func (e *entry) record(r *run) {
-	e.Ended = r.ended.wall.In(r.fire.Started.Location())
-	if e.Ended.Before(r.fire.Started) { // the wall clock was set back
-		e.Ended = r.fire.Started
+	var ended time.Time
+	if r.result.Outcome != wire.Interrupted {
+		ended = r.ended.wall.In(r.fire.Started.Location())
+		if ended.Before(r.fire.Started) { // the wall clock was set back
+			ended = r.fire.Started
+		}
+		e.Ended = ended
 	}
 	e.Runs++
 	e.TimingRuns += r.counts()
 	e.Error = ""
 	if !r.result.Success {
-		e.Error = strings.ToValidUTF8(r.result.Error[:min(len(r.result.Error), maxError)], "")
+		e.Error = cutError(r.result.Error)
 	}
-	e.remember(r)
+	e.remember(r, ended)
 	switch {
+	case r.result.Outcome == wire.Interrupted:
+		e.Interrupted++
 	case r.result.Success:
 		e.Succeeded, e.Job, e.FailuresInRow = e.Ended, "", 0
 	case r.yields:

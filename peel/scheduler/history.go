@@ -41,11 +41,12 @@ type Identity struct {
 // Counts are numbers of runs and fires.
 type Counts struct {
 	TimingRuns    uint64            `json:"timing_runs,omitempty"` // since TimingSeen, without those that somebody asked for
-	Runs          uint64            `json:"runs"`                  // that ended
+	Runs          uint64            `json:"runs"`                  // that ended or were interrupted
 	Failures      uint64            `json:"failures"`
-	FailuresInRow uint64            `json:"failures_in_row"` // without those canceled for the next run
-	Late          uint64            `json:"late,omitempty"`  // runs that started later than the entry wants
-	Skips         map[Reason]uint64 `json:"skips,omitempty"` // fires that did not run
+	FailuresInRow uint64            `json:"failures_in_row"`       // without those canceled for the next run
+	Interrupted   uint64            `json:"interrupted,omitempty"` // runs during which the peel died, neither successes nor failures
+	Late          uint64            `json:"late,omitempty"`        // runs that started later than the entry wants
+	Skips         map[Reason]uint64 `json:"skips,omitempty"`       // fires that did not run
 }
 
 // Waiting is a fire that if_running has wait for the end of a run.
@@ -63,22 +64,24 @@ type Past struct {
 	Trigger Trigger   `json:"trigger"`
 	Nominal time.Time `json:"nominal"`
 	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended"`
+	Ended   time.Time `json:"ended,omitzero"` // zero if it was interrupted
 	Success bool      `json:"success"`
-	Error   string    `json:"error,omitempty"`
-	Job     string    `json:"job,omitempty"` // Run, once its report is stored
+	// Interrupted marks a run during which the peel died: it is not known how far the run came.
+	Interrupted bool   `json:"interrupted,omitempty"`
+	Error       string `json:"error,omitempty"`
+	Job         string `json:"job,omitempty"` // Run, once its report is stored
 }
 
 // maxPast is how many runs of an entry are remembered one by one.
 const maxPast = 10
 
-func (e *entry) remember(r *run) {
+func (e *entry) remember(r *run, ended time.Time) {
 	if len(e.Last) >= maxPast {
 		e.Last = slices.Delete(e.Last, 0, len(e.Last)-maxPast+1)
 	}
 	e.Last = append(e.Last, Past{
-		Run: r.fire.JID, Trigger: r.fire.Trigger, Nominal: r.fire.Nominal, Started: r.fire.Started, Ended: e.Ended,
-		Success: r.result.Success, Error: e.Error,
+		Run: r.fire.JID, Trigger: r.fire.Trigger, Nominal: r.fire.Nominal, Started: r.fire.Started, Ended: ended,
+		Success: r.result.Success, Interrupted: r.result.Outcome == wire.Interrupted, Error: e.Error,
 	})
 }
 

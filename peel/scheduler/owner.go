@@ -31,7 +31,10 @@ type owner struct {
 	madeUp  time.Duration       // when all fires made up so far would have started, were they apart
 	needed  map[string][]*entry // who fires when an entry ends
 
-	reporting int // runs that have ended and whose report is being stored
+	reporting  int      // runs that have ended and whose report is being stored
+	unreported []*run   // runs of the process before that are to be reported
+	settled    []string // records of runs that the next state file makes needless
+	removing   []string // those that the state file being written makes needless
 
 	dirty  bool          // the state file is behind
 	saving bool          // it is being written
@@ -45,7 +48,11 @@ func newOwner(s *Scheduler) *owner {
 	for name, h := range s.loaded {
 		o.entries[name] = remembered(name, h, now)
 	}
-	s.loaded = nil
+	for _, b := range s.left {
+		o.takeOver(b, now)
+	}
+	o.dirty = len(s.left) > 0
+	s.loaded, s.left = nil, nil
 	return o
 }
 
@@ -194,6 +201,9 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 	o.set = set
 	o.tie()
 	o.forget()
+	if len(o.unreported) > 0 {
+		o.reportOlder()
+	}
 	o.dirty = o.dirty || len(changes.Kept) < len(set) || len(changes.Removed) > 0
 	o.s.log.Info("schedule applied", "added", len(changes.Added), "removed", len(changes.Removed),
 		"retimed", len(changes.Retimed), "swapped", len(changes.Swapped), "kept", len(changes.Kept))
@@ -239,12 +249,12 @@ func (o *owner) stop() error {
 		stuck = fmt.Errorf("cannot end the runs of %s: they do not heed their cancellation", strings.Join(o.busy(), ", "))
 	}
 	if o.reporting > 0 {
-		o.s.log.Error("reports of runs are lost, they could not be stored before the peel stopped", "reports", o.reporting)
+		o.s.log.Warn("reports of runs are not stored yet; the next process reports those runs, without their output", "reports", o.reporting)
 	}
 	if o.saving {
-		<-o.saved
+		o.afterSave(<-o.saved)
 	}
-	return errors.Join(stuck, store(o.s.o.StateFile, o.histories()))
+	return errors.Join(stuck, store(o.s.o.StateFile, o.histories(), o.settled))
 }
 
 // drain finishes runs until none is in flight and all reports are stored, or d has passed.

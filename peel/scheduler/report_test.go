@@ -65,7 +65,7 @@ func TestStopWaitsForTheReportOfARun(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		h.shut()
-		if !stored || j.count("reports of runs are lost") != 0 {
+		if !stored || j.count("not stored yet") != 0 {
 			t.Error("it did not wait")
 		}
 	})

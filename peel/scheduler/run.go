@@ -43,7 +43,9 @@ type skipped struct {
 type run struct {
 	e       *entry
 	fire    Fire
-	timing  string // of the entry when it started
+	hash    string // of the entry when it started
+	timing  string // of the entry's timing then
+	file    string // has its record; empty if there is none
 	probes  bool   // the entry's breaker waits for its end
 	yields  bool   // it was canceled for the next run
 	cancel  context.CancelCauseFunc
@@ -193,7 +195,7 @@ func (o *owner) start(e *entry, f Fire) {
 	f.Fired = earlier(f.Fired, f.Started) // the wall clock may have been set back while the fire waited
 	f.Nominal = earlier(f.Nominal, f.Fired)
 	f.JID, f.Entry, f.Source = wire.NewJID(), e.spec, o.source(e)
-	r := &run{e: e, fire: f, timing: e.TimingHash, over: make(chan struct{})}
+	r := &run{e: e, fire: f, hash: e.Hash, timing: e.TimingHash, over: make(chan struct{})}
 	if limit := e.spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit {
 		r.fire.Late = true
 		e.Late++
@@ -226,6 +228,7 @@ func (s *Scheduler) carryOut(ctx context.Context, r *run) {
 		r.ended = s.now()
 		s.conclude(r)
 	}()
+	s.recordBegin(r)
 	r.result = s.attempts(ctx, r)
 }
 
@@ -235,6 +238,7 @@ const maxReports = 64
 // conclude tells the owner that a run has ended, and then stores its report. Beside [maxReports] others the report is
 // stored first, so that runs whose reports nothing takes do not pile up.
 func (s *Scheduler) conclude(r *run) {
+	s.recordEnd(r, r.end())
 	if s.o.Report == nil || !r.fire.Entry.ReturnJob.Wants(r.result.Success) {
 		s.hand(s.ended, r)
 		return
@@ -243,13 +247,27 @@ func (s *Scheduler) conclude(r *run) {
 	select {
 	case s.reports <- struct{}{}:
 		s.hand(s.ended, r)
-		r.stored = s.o.Report(r.fire, r.result)
+		s.store(r)
 		<-s.reports
 	default:
-		r.stored = s.o.Report(r.fire, r.result)
+		s.store(r)
 		s.hand(s.ended, r)
 	}
 	s.hand(s.reported, r)
+}
+
+// store has the report of a run stored.
+func (s *Scheduler) store(r *run) {
+	if r.stored = s.o.Report(r.fire, r.result); r.stored {
+		end := r.end()
+		end.Reported = true
+		s.recordEnd(r, end)
+	}
+}
+
+// end is how the run ended, for its record.
+func (r *run) end() runEnd {
+	return runEnd{Ended: r.ended.wall, Success: r.result.Success, Error: cutError(r.result.Error)}
 }
 
 // hand gives a run to the owner, unless the owner has stopped waiting.

@@ -53,8 +53,14 @@
 //
 // # State
 //
-// The state file is replaced at most once a second, always as a whole. A crash loses the history of the last second
-// and nothing else.
+// The state file is replaced at most once a second, always as a whole.
+//
+// Each run has a record of its own, on the disk before the run begins: a file in the directory "<state file>.runs",
+// removed when the state file has the run's end and its report is stored. A process that finds such a record takes the
+// run over: one without an end was interrupted, is kept in the history as that, and is reported as a failed job where
+// return_job asks for failures. It counts towards max_runs, as it may have done its work, and neither as a success nor as
+// a failure of the entry. So every run that began leaves a trace; a crash loses the fires that did not run in its
+// last second.
 package scheduler
 
 import (
@@ -87,7 +93,8 @@ type Options struct {
 	// Able, if not nil, says why this host cannot run an entry, such as that it does not have the function. The entry is
 	// listed as paused_invalid then, and the others go on. It is called on the goroutine of Run.
 	Able func(*schedule.Entry) error
-	// StateFile is where the entries' history is kept, with mode 0600. Empty: it is forgotten with the process.
+	// StateFile is where the entries' history is kept, with mode 0600, beside the directory of what runs. Empty: it is
+	// forgotten with the process.
 	StateFile string
 	Log       *slog.Logger // nil: silent
 }
@@ -134,6 +141,7 @@ type Scheduler struct {
 	log      *slog.Logger
 	now      func() instant
 	loaded   map[string]History
+	left     []begun // runs that the process before did not see through
 	begun    atomic.Bool
 	commands chan func(*owner)
 	ended    chan *run
@@ -141,6 +149,8 @@ type Scheduler struct {
 	reports  chan struct{} // one slot for each report that is being stored
 	stopping chan struct{} // closed when no command is taken any more
 	gone     chan struct{} // closed when nobody waits for runs any more
+
+	unrecorded atomic.Bool // the last run began without a record on disk
 }
 
 // ErrStopped is the answer of a scheduler whose Run has ended or is about to.
@@ -165,8 +175,13 @@ func New(o Options) (*Scheduler, error) {
 		stopping: make(chan struct{}), gone: make(chan struct{}),
 	}
 	var err error
-	s.loaded, err = load(o.StateFile, s.log)
-	return s, err
+	if s.loaded, err = load(o.StateFile, s.log); err != nil {
+		return nil, err
+	}
+	if s.left, err = s.loadBegun(); err != nil {
+		return nil, fmt.Errorf("cannot read the records of runs: %w", err)
+	}
+	return s, nil
 }
 
 // Time that runs in flight have when the scheduler stops: to end by themselves, then to end once canceled.

@@ -116,14 +116,18 @@ func load(path string, log *slog.Logger) (map[string]History, error) {
 	return nil, nil
 }
 
-// store replaces the state file: a crash leaves the old one or the new one.
-func store(path string, entries map[string]History) error {
+// store replaces the state file: a crash leaves the old one or the new one. Then it removes the records of runs that the
+// new one makes needless.
+func store(path string, entries map[string]History, settled []string) error {
 	if path == "" {
 		return nil
 	}
 	data, err := json.Marshal(stateFile{V: stateVersion, Entries: entries})
 	if err == nil {
 		err = replace(path, data)
+	}
+	if err == nil {
+		err = removeBegun(settled)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot store the scheduler's state: %w", err)
@@ -169,14 +173,17 @@ func (o *owner) save(now instant) {
 		return
 	}
 	o.saving, o.saveAt = true, now.up+saveEvery
-	histories := o.histories()
-	go func() { o.saved <- store(o.s.o.StateFile, histories) }()
+	histories, settled := o.histories(), o.settled
+	o.removing, o.settled = settled, nil
+	go func() { o.saved <- store(o.s.o.StateFile, histories, settled) }()
 }
 
 func (o *owner) afterSave(err error) {
 	o.saving = false
+	defer func() { o.removing = nil }()
 	if err != nil {
 		o.dirty, o.saveAt = true, o.saveAt+saveAgain
+		o.settled = append(o.removing, o.settled...)
 		o.s.log.Error("history of runs is in memory only", "err", err)
 	}
 }
@@ -185,7 +192,7 @@ func (o *owner) afterSave(err error) {
 func (o *owner) histories() map[string]History {
 	out := make(map[string]History, len(o.entries))
 	for name, e := range o.entries {
-		if !e.Seen.IsZero() || e.Paused != nil {
+		if !e.Seen.IsZero() || e.Paused != nil || len(e.Last) > 0 {
 			out[name] = e.clone()
 		}
 	}

@@ -94,10 +94,11 @@ type Ack struct {
 // An Outcome says why a function did not run to its end; it is empty where it did.
 type Outcome string
 
-// The outcomes. Neither is ever a success.
+// The outcomes. None is ever a success.
 const (
-	Rejected Outcome = "rejected" // the work was not started
-	Canceled Outcome = "canceled" // the work was stopped because the job was canceled
+	Rejected    Outcome = "rejected"    // the work was not started
+	Canceled    Outcome = "canceled"    // the work was stopped because the job was canceled
+	Interrupted Outcome = "interrupted" // the peel died while the work ran: how far it came is not known
 )
 
 // A Result is what running a function gave.

@@ -1,0 +1,282 @@
+package scheduler_test
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// crash returns what a process would find that starts now, were this one killed.
+func crash(t *testing.T, o scheduler.Options) scheduler.Options {
+	t.Helper()
+	synctest.Wait()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Dir(o.StateFile))); err != nil {
+		t.Fatal(err)
+	}
+	o.StateFile = filepath.Join(dir, filepath.Base(o.StateFile))
+	return o
+}
+
+// records are the files of runs that are not seen through.
+func records(t *testing.T, o scheduler.Options) []string {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(o.StateFile+".runs", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+const interrupted = "interrupted: the peel was killed or its host went down while it ran"
+
+func TestRunThatAKillCutsOffIsRecordedAndReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		set := parse(t, `
+        e: {module: test.ping, args: {a: 1}, cron: "5 * * * *", splay: {min: 1m, max: 61s}, return_job: true}
+        failing: {module: test.ping, interval: 4m, return_job: failures, breaker: {threshold: 1, reset_after: 1h}}
+        silent: {module: test.ping, interval: 7m}
+        changed: {module: test.ping, interval: 7m, args: {a: 1}, return_job: true}`)
+		first := start(t, o)
+		first.takes = map[string]time.Duration{"e": time.Hour, "silent": time.Hour, "changed": time.Hour}
+		first.answer("failing", failure)
+		first.apply(set)
+		time.Sleep(7 * time.Minute) // silent and changed have just begun
+		crashed := crash(t, o)
+		first.stop()
+		first.shut()
+
+		h := start(t, crashed)
+		h.apply(set)
+		if e := h.entry("e"); e.Interrupted != 1 || e.Runs != 1 || e.Failures != 0 || e.FailuresInRow != 0 || e.Error != interrupted || !e.Ended.IsZero() {
+			t.Errorf("%+v", e)
+		}
+		for _, name := range []string{"e", "silent", "changed"} {
+			if e := h.entry(name); len(e.Last) != 1 || !e.Last[0].Interrupted || e.Last[0].Error != interrupted || !e.Last[0].Ended.IsZero() {
+				t.Errorf("%s: %+v", name, e.Last)
+			}
+		}
+		reports := map[string]scheduler.Fire{}
+		for _, f := range h.reported() {
+			reports[f.Name] = f
+		}
+		if len(h.reported()) != 2 || len(reports) != 2 {
+			t.Fatalf("reported: %+v", h.reported())
+		}
+		begin := first.begin
+		for _, run := range first.all() {
+			if f := reports[run.Name]; run.Name == "e" && (f.JID != run.JID || f.Entry.Args["a"] != int64(1) || h.entry("e").Last[0].Job != string(f.JID) ||
+				!f.Nominal.Equal(begin.Add(5*time.Minute)) || f.Fired.Before(begin.Add(6*time.Minute)) || !f.Started.Equal(run.Started)) {
+				t.Errorf("%+v is reported as %+v", run, f)
+			}
+		}
+		if e := h.entry("failing"); e.Runs != 1 || e.Interrupted != 0 || e.BreakerState != scheduler.BreakerOpen {
+			t.Errorf("%+v", e)
+		}
+		time.Sleep(2 * time.Second)
+		if left := records(t, crashed); len(left) != 0 {
+			t.Errorf("left on disk: %v", left)
+		}
+		again := crash(t, crashed)
+		h.shut()
+		h = start(t, again)
+		defer h.shut()
+		h.apply(set)
+		if e := h.entry("e"); len(h.reported()) != 0 || e.Interrupted != 1 || len(e.Last) != 1 {
+			t.Errorf("the second start reports %v, %+v", h.reported(), e)
+		}
+	})
+}
+
+func TestInterruptedRunOfAnEntryThatChangedIsReportedWithoutItsArguments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state")}
+		h := start(t, o)
+		h.takes["e"] = time.Hour
+		h.apply(one(t, "interval: 1m, args: {a: 1}, return_job: true"))
+		time.Sleep(time.Minute)
+		crashed := crash(t, o)
+		h.stop()
+		h.shut()
+		h = start(t, crashed)
+		defer h.shut()
+		h.apply(one(t, "interval: 1m, args: {a: 2}, return_job: true"))
+		if r := h.reported(); len(r) != 1 || r[0].Entry.Module != "test.ping" || r[0].Entry.Args != nil {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestRunThatEndedInTheLastSecondBeforeAKillIsNotInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state")}
+		h := start(t, o)
+		h.takes["e"] = 500 * time.Millisecond
+		set := one(t, "interval: 1m, return_job: true, max_runs: 1")
+		h.store = func(scheduler.Fire) bool { time.Sleep(10 * time.Second); return true }
+		h.apply(set)
+		time.Sleep(time.Minute + 600*time.Millisecond) // the state file has the start and not the end
+		crashed := crash(t, o)
+		h.stop()
+		h.shut()
+		h = start(t, crashed)
+		h.apply(set)
+		if e := h.entry("e"); e.Runs != 1 || e.Interrupted != 0 || e.State != scheduler.StateExhausted || !e.Last[0].Success || e.Last[0].Ended.Sub(e.Last[0].Started) != 500*time.Millisecond {
+			t.Errorf("%+v", e)
+		}
+		if len(h.reported()) != 1 {
+			t.Error("its report, which was not stored, is lost")
+		}
+		crashed = crash(t, crashed)
+		h.shut()
+		h = start(t, crashed)
+		defer h.shut()
+		h.apply(set)
+		if len(h.reported()) != 0 {
+			t.Error("it is reported twice")
+		}
+	})
+}
+
+func TestInterruptedRunCountsTowardsMaxRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state")}
+		set := one(t, "interval: 1m, max_runs: 1")
+		h := start(t, o)
+		h.takes["e"] = time.Hour
+		h.apply(set)
+		time.Sleep(time.Minute)
+		crashed := crash(t, o)
+		h.stop()
+		h.shut()
+		h = start(t, crashed)
+		defer h.shut()
+		h.apply(set)
+		time.Sleep(time.Hour)
+		h.expectRuns("e")
+		if e := h.entry("e"); e.State != scheduler.StateExhausted {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestStopLeavesNoRecordOfARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state")}
+		h := start(t, o)
+		h.takes["e"] = 8 * time.Second
+		h.apply(one(t, "interval: 1m"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := len(records(t, o)); n != 1 {
+			t.Errorf("%d records of a run in flight", n)
+		}
+		h.shut()
+		if left := records(t, o); len(left) != 0 {
+			t.Errorf("left on disk: %v", left)
+		}
+	})
+}
+
+func TestRecordsOfRunsThatCannotBeReadAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Log: j.logger()}
+		dir := o.StateFile + ".runs"
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{
+			"a.json": "", "b.json": "{}\n", "c.json.new": `{"jid`, "d.json": `{"jid": "37dGm9ITVD7PoboCZWzKYKpKcvi"}` + "\n", "e": "x",
+		} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h := start(t, o)
+		defer h.shut()
+		h.apply(one(t, "interval: 1m"))
+		if left := records(t, o); len(left) != 0 || j.count("record of a run cannot be read") != 3 || j.count("interrupted") != 0 {
+			t.Errorf("left on disk: %v\n%s", left, j.lines)
+		}
+	})
+}
+
+// childEnv names the state file of the process that TestKilledProcessLeavesATrace kills.
+const childEnv = "ZESTER_TEST_SCHEDULER_STATE"
+
+// runChild runs an entry without end, and says when its function is called.
+func runChild(stateFile string) {
+	s, err := scheduler.New(scheduler.Options{StateFile: stateFile, Exec: func(context.Context, scheduler.Fire) wire.Result {
+		_, _ = os.Stdout.WriteString("called\n")
+		select {}
+	}})
+	if err != nil {
+		panic(err)
+	}
+	go func() { _ = s.Run(context.Background()) }()
+	node, err := strictyaml.Parse("schedule.yaml", []byte("e: {module: test.ping, interval: 1000h}"))
+	if err != nil {
+		panic(err)
+	}
+	set, err := schedule.ParseSet(node)
+	if err == nil {
+		_, err = s.Apply(context.Background(), set)
+	}
+	if err == nil {
+		err = s.Start(context.Background(), "e", "")
+	}
+	if err != nil {
+		panic(err)
+	}
+	select {}
+}
+
+func TestKilledProcessLeavesATrace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state")
+	for n := 1; n <= 3; n++ {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), childEnv+"="+file)
+		out, err := child.StdoutPipe()
+		if err == nil {
+			err = child.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(out).ReadString('\n')
+		_ = child.Process.Kill()
+		_ = child.Wait()
+		if err != nil || line != "called\n" {
+			t.Fatalf("the child says %q, %v", line, err)
+		}
+		h := start(t, scheduler.Options{StateFile: file})
+		h.apply(one(t, "interval: 1000h"))
+		list, err := h.State(t.Context())
+		if err != nil || len(list) != 1 || list[0].Interrupted != uint64(n) || list[0].Runs != uint64(n) || len(list[0].Last) != n || !list[0].Last[n-1].Interrupted {
+			t.Errorf("after %d kills: %+v, %v", n, list, err)
+		}
+		h.shut()
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add([]byte(`{"jid":"37dGm9ITVD7PoboCZWzKYKpKcvi","entry":"e"}` + "\n" + `{"ended":"2026-01-01T00:00:00Z"}` + "\n" + `{"ended`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		entry, ended, err := scheduler.ParseRecord(data)
+		if err != nil && (entry != "" || !ended.IsZero()) {
+			t.Errorf("a record that cannot be read is of %q", entry)
+		}
+	})
+}
