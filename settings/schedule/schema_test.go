@@ -45,6 +45,10 @@ func schemas() map[string]*Schema {
 				},
 			}},
 			"on_error": {Type: "string", Enum: []string{"refuse", "isolate"}},
+			"calendars": {
+				Type: []string{"object", "null"}, Names: &Schema{Pattern: "."},
+				Additional: anyOf(text, numbers(0, 7), &Schema{Type: "array", Items: anyOf(text, numbers(0, 7)), MaxItems: maxElements}),
+			},
 		}},
 	}
 	titles := map[string]string{
@@ -156,9 +160,14 @@ func TestTopAndPolicySchemasAgreeWithTheirParsers(t *testing.T) {
 		"waves: [{name: a, peels: 1.5}]", "waves: [{name: a, peels: 1, soak: 0}]", "waves: [{name: a, peels: 1, soak: 5}]", "waves: [{name: a, peels: 1, soak: -5m}]",
 		"waves: [{name: a, peels: 1, max_failures: -1}]", "waves: [{name: a, peels: 1, speed: 1}]",
 		"unknown: 1", "on_error: isolate", "on_error: refuse", "on_error: go on", "on_error: [isolate]", "on_error: ~", "nodegroups: {'': x}",
+		"calendars: {holidays: [2026-12-25, 2026-12-26]}", "calendars: {x: mon}", "calendars: {x: [mon, 6]}", "calendars: {x: 2026-12-24/2026-12-31}", "calendars: ~",
+		"calendars: []", "calendars: {x: {}}", "calendars: {x: [true]}", "calendars: {x: [[mon]]}", "calendars: {'': mon}",
 	} {
 		n := node(t, "f", text)
-		_, err := top.ParsePolicy(n)
+		policy, err := top.ParsePolicy(n)
+		if err == nil && policy.Calendars != nil {
+			_, err = ParseCalendars(policy.Calendars)
+		}
 		if got := list["zester.json"].allows(n); got != (err == nil) {
 			t.Errorf("zester.yaml %s: the schema takes it: %v, the parser says %v", text, got, err)
 		}

@@ -78,6 +78,14 @@ func readWaves(n *strictyaml.Node) ([]Wave, strictyaml.Errors) {
 	return waves, errs
 }
 
+// waveKeys are all keys of a wave.
+type waveKeys struct {
+	Name        string           `yaml:"name"`
+	Peels       *strictyaml.Node `yaml:"peels"`
+	Soak        time.Duration    `yaml:"soak"`
+	MaxFailures int              `yaml:"max_failures"`
+}
+
 func readWave(n *strictyaml.Node, path string) (w Wave, errs strictyaml.Errors) {
 	refuse := func(at *strictyaml.Node, key, msg string) {
 		if at == nil {
@@ -89,12 +97,7 @@ func readWave(n *strictyaml.Node, path string) (w Wave, errs strictyaml.Errors) 
 		refuse(n, "", n.Mismatch("a map with name and peels"))
 		return w, errs
 	}
-	var keys struct {
-		Name        string           `yaml:"name"`
-		Peels       *strictyaml.Node `yaml:"peels"`
-		Soak        time.Duration    `yaml:"soak"`
-		MaxFailures int              `yaml:"max_failures"`
-	}
+	var keys waveKeys
 	if bad, ok := strictyaml.Decode(n, &keys).(strictyaml.Errors); ok {
 		for _, e := range bad {
 			e.Path = path + "." + e.Path

@@ -1,0 +1,125 @@
+package cmd_test
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestSchemasHaveTheKeysOfTheirParsers compares the published schema of each file with fixed keys with the struct that
+// the file is decoded into. The keys of entries are compared in package schedule, from which their schema is written.
+func TestSchemasHaveTheKeysOfTheirParsers(t *testing.T) {
+	for _, c := range []struct {
+		schema string
+		within []string // keys in the schema, "[]" for the elements of a list
+		dir    string
+		typ    string
+		gone   []string // keys that the parser knows in order to refuse them
+	}{
+		{schema: "zester.json", dir: "settings/top", typ: "policyKeys", gone: []string{"limits"}},
+		{schema: "zester.json", within: []string{"waves", "[]"}, dir: "settings/top", typ: "waveKeys"},
+		{schema: "master.json", dir: "cmd/zester-master", typ: "Config"},
+		{schema: "peel.json", dir: "cmd/zester-peel", typ: "Config"},
+	} {
+		data, err := os.ReadFile(filepath.Join("..", "examples", "schema", c.schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var schema map[string]any
+		if err := json.Unmarshal(data, &schema); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range c.within {
+			schema = below(schema, key)
+		}
+		structs := structsOf(t, filepath.Join("..", c.dir))
+		compareKeys(t, c.schema, schema, structs, c.typ, c.gone)
+	}
+}
+
+// below is the schema of a key, or of the elements of a list.
+func below(schema map[string]any, key string) map[string]any {
+	if key == "[]" {
+		items, _ := schema["items"].(map[string]any)
+		return items
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	found, _ := properties[key].(map[string]any)
+	return found
+}
+
+func compareKeys(t *testing.T, at string, schema map[string]any, structs map[string]*ast.StructType, typ string, gone []string) {
+	t.Helper()
+	s := structs[typ]
+	if s == nil {
+		t.Errorf("%s: there is no struct %s", at, typ)
+		return
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	known := map[string]bool{}
+	for _, f := range s.Fields.List {
+		if f.Tag == nil {
+			continue
+		}
+		key := reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("yaml")
+		known[key] = true
+		sub, published := properties[key].(map[string]any)
+		switch kind := f.Type.(type) {
+		case *ast.Ident:
+			if structs[kind.Name] != nil {
+				compareKeys(t, at+" "+key, sub, structs, kind.Name, nil)
+			}
+		case *ast.ArrayType:
+			if element, ok := kind.Elt.(*ast.Ident); ok && structs[element.Name] != nil {
+				compareKeys(t, at+" "+key, below(sub, "[]"), structs, element.Name, nil)
+			}
+		}
+		if published == slices.Contains(gone, key) {
+			t.Errorf("%s: the parser has the key %s, the schema has it: %v", at, key, published)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(properties)) {
+		if !known[key] {
+			t.Errorf("%s: the schema has the key %s, which the parser refuses", at, key)
+		}
+	}
+	if schema["additionalProperties"] != false {
+		t.Errorf("%s: the schema takes keys that it does not name", at)
+	}
+}
+
+// structsOf are the struct types of the package in a directory.
+func structsOf(t *testing.T, dir string) map[string]*ast.StructType {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	structs := map[string]*ast.StructType{}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if s, ok := spec.Type.(*ast.StructType); ok {
+					structs[spec.Name.Name] = s
+				}
+			}
+			return true
+		})
+	}
+	return structs
+}
