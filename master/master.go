@@ -32,6 +32,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/results"
 	"github.com/seed-c01c3da5/zester/master/share"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
@@ -304,14 +305,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	guard := share.NewGuard(js, natsd.StreamJobEvents, m.log)
 	dispatcher, err := dispatch.New(dispatch.Options{
 		Conn: nc, Store: store, Owner: owner, AckWindow: m.o.AckWindow, Heard: guard.Heard, Audit: record, Log: m.log,
-		Allow: func(ctx context.Context, from auth.Asker, spec *job.Spec) error {
-			if wire.AsksForSecrets(spec.Args) {
-				if err := users.AllowSecrets(ctx, from); err != nil {
-					return err
-				}
-			}
-			return users.Allow(ctx, from, spec.Function, spec.Targets, server.Select)
-		},
+		Allow: judge{users, tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) { return server.Select(ctx, expr) }}.allow,
 	})
 	if err != nil {
 		return err
@@ -327,7 +321,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	}
 	consumer := results.New(results.Options{JetStream: js, Store: store, Heard: guard.Heard, Log: m.log})
 	server = api.NewServer(api.ServerOptions{
-		JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Authority: authority, Audit: record, Fleet: fleet,
+		JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Users: users, Authority: authority, Audit: record, Fleet: fleet,
 		Log: m.log,
 	})
 	g, ctx := errgroup.WithContext(ctx)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 func (a *app) userCommand() *cobra.Command {
@@ -98,21 +99,43 @@ func or(text, empty string) string {
 }
 
 func (a *app) userRevokeCommand() *cobra.Command {
-	return &cobra.Command{
+	var keep bool
+	cmd := &cobra.Command{
 		Use:   "revoke <name>",
-		Short: "End all credentials of a person for good, and the connections that use them",
-		Args:  words("name"),
+		Short: "Revoke a person, and what the person made",
+		Long: `revoke ends all credentials of a person for good, cuts the connections that use them, and cancels the open jobs.
+
+It also ends what the person made, and prints each: tokens, also those that the person rotated last, join tokens, other
+users with all that these made, and credentials for users whom somebody else made. --keep prints them and leaves them.`,
+		Args: words("name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(client *api.Client) error {
-				u, err := client.UserRevoke(cmd.Context(), args[0])
+				r, err := client.UserRevoke(cmd.Context(), api.RevokeRequest{Name: args[0], Keep: keep})
 				if err != nil {
-					return err
+					return hinted(err, api.CodeConflict, "--keep leaves what the person made, your own credential included")
 				}
-				return a.print(u, []string{u.Name}, func() error {
-					fmt.Fprintf(a.errOut, "%s %s is revoked\n", u.Role, u.Name)
+				return a.print(r, []string{r.Name}, func() error {
+					fmt.Fprintf(a.errOut, "%s %s is revoked\n", r.Role, r.Name)
+					became := "is revoked too"
+					if r.Kept {
+						became = "stays in force"
+					}
+					for _, m := range r.Made {
+						fmt.Fprintf(a.errOut, "the %s %s, made by %s, %s\n", m.Kind, m.Name, m.By, became)
+					}
+					a.printCanceled(r.Jobs)
 					return nil
 				})
 			})
 		},
+	}
+	cmd.Flags().BoolVar(&keep, "keep", false, "leave in force what the person made")
+	return cmd
+}
+
+// printCanceled prints the jobs that a revocation canceled.
+func (a *app) printCanceled(jobs []wire.JID) {
+	for _, jid := range jobs {
+		fmt.Fprintf(a.errOut, "job %s is canceled\n", jid)
 	}
 }

@@ -190,7 +190,7 @@ func (a *app) describe(j *job.Job) {
 	line("reason", j.Metadata[metaReason])
 	line("retry of", j.Metadata[metaRetryOf])
 	if j.Cancel != nil {
-		line("canceled", fmt.Sprintf("by %s, %s", j.Cancel.By, when(j.Cancel.Time)))
+		line("canceled", strings.TrimSuffix(fmt.Sprintf("by %s, %s: %s", j.Cancel.By, when(j.Cancel.Time), j.Cancel.Reason), ": "))
 	}
 	for _, key := range []string{job.MetaSchedule, job.MetaTrigger, job.MetaCommit, job.MetaFile, job.MetaAuthor, job.MetaNominal, job.MetaFailedReason} {
 		line(strings.ReplaceAll(key, "_", " "), j.Metadata[key])

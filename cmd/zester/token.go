@@ -88,6 +88,7 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 				}
 				return a.print(t, []string{t.Name}, func() error {
 					fmt.Fprintf(a.errOut, "token %s is revoked\n", t.Name)
+					a.printCanceled(t.Jobs)
 					return nil
 				})
 			})

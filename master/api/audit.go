@@ -24,7 +24,7 @@ func act[Q, A any](s *Server, action string, f func(ctx context.Context, from au
 			e.Target = about.Name
 		case auth.UserRequest:
 			e.Target = about.Name
-		case UserName:
+		case RevokeRequest:
 			e.Target = about.Name
 		case SiteName:
 			e.Target = about.Name

@@ -53,6 +53,9 @@ func (s *Server) enrollEndpoints() map[string]endpoint {
 		})},
 		"join-create": {wire.API("join", "create", "*"), act(s, "join.create", func(ctx context.Context, from auth.Asker, q auth.JoinRequest) (*JoinAdded, error) {
 			t, pin, err := a.AddJoinToken(ctx, q, from.User)
+			if err == nil {
+				err = s.ifNotRevoked(ctx, from, func() error { return s.end(ctx, from, Made{MadeJoinToken, q.Name, from.User}) })
+			}
 			if err != nil {
 				return nil, err
 			}

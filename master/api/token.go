@@ -41,6 +41,9 @@ func (s *Server) tokenCreate(ctx context.Context, from auth.Asker, q auth.TokenR
 	}
 	t, err := s.o.Tokens.Create(ctx, q, from.User)
 	if err == nil {
+		err = s.ifNotRevoked(ctx, from, func() error { return s.end(ctx, from, Made{MadeToken, q.Name, from.User}) })
+	}
+	if err == nil {
 		s.log.Info("token created", "token", t.Name, "user", from.User, "scopes", t.Scopes, "target", t.Limits.Target, "functions", t.Limits.Functions, "ends", t.Expires)
 	}
 	return t, err
@@ -49,15 +52,10 @@ func (s *Server) tokenCreate(ctx context.Context, from auth.Asker, q auth.TokenR
 func (s *Server) tokenRotate(ctx context.Context, from auth.Asker, q auth.TokenRequest) (*auth.Token, error) {
 	t, err := s.o.Tokens.Rotate(ctx, q, from.User)
 	if err == nil {
-		s.log.Info("token rotated", "token", t.Name, "user", from.User, "grace", q.Grace, "ends", t.Expires)
+		err = s.ifNotRevoked(ctx, from, func() error { return s.end(ctx, from, Made{MadeToken, q.Name, from.User}) })
 	}
-	return t, err
-}
-
-func (s *Server) tokenRevoke(ctx context.Context, from auth.Asker, q TokenName) (*auth.Token, error) {
-	t, err := s.o.Tokens.Revoke(ctx, q.Name, from.User)
 	if err == nil {
-		s.log.Info("token revoked", "token", t.Name, "user", from.User)
+		s.log.Info("token rotated", "token", t.Name, "user", from.User, "grace", q.Grace, "ends", t.Expires)
 	}
 	return t, err
 }
@@ -71,7 +69,7 @@ func credentialCode(err error) Code {
 		return CodeInvalid
 	case errors.Is(err, auth.ErrNoToken), errors.Is(err, auth.ErrNoUser), errors.Is(err, auth.ErrNoPeel), errors.Is(err, auth.ErrNoSite):
 		return CodeNotFound
-	case errors.Is(err, auth.ErrTokenExists), errors.Is(err, auth.ErrUserExists), errors.Is(err, auth.ErrConflict), errors.Is(err, auth.ErrNotWanted),
+	case errors.Is(err, errRevokesCaller), errors.Is(err, auth.ErrTokenExists), errors.Is(err, auth.ErrUserExists), errors.Is(err, auth.ErrConflict), errors.Is(err, auth.ErrNotWanted),
 		errors.Is(err, auth.ErrFormer), errors.Is(err, auth.ErrCutShort), errors.Is(err, auth.ErrNoFormer), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):
 		return CodeConflict
 	}
@@ -104,9 +102,4 @@ func (c *Client) tokenSecret(ctx context.Context, verb string, q auth.TokenReque
 		return "", nil, err
 	}
 	return text, t, nil
-}
-
-// TokenRevoke ends a token for good, within a second on every master.
-func (c *Client) TokenRevoke(ctx context.Context, name string) (*auth.Token, error) {
-	return call[auth.Token](ctx, c, wire.API("token", "revoke", c.user), TokenName{name})
 }

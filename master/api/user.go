@@ -12,11 +12,6 @@ type UsersAnswer struct {
 	Users []auth.User `json:"users"`
 }
 
-// UserName names a person.
-type UserName struct {
-	Name string `json:"name"`
-}
-
 // SiteName names a site.
 type SiteName struct {
 	Name string `json:"name"`
@@ -47,19 +42,18 @@ func (s *Server) userAdd(ctx context.Context, from auth.Asker, q auth.UserReques
 		return nil, err
 	}
 	token, u, err := s.o.Authority.AddUser(ctx, q, from.User)
+	if err == nil {
+		made := Made{MadeUser, q.Name, from.User}
+		if q.Again {
+			made.Kind = MadeCredential
+		}
+		err = s.ifNotRevoked(ctx, from, func() error { return s.end(ctx, from, made) })
+	}
 	if err != nil {
 		return nil, err
 	}
 	s.log.Info("credential made", "user", u.Name, "role", u.Role, "by", from.User, "target", u.Limits.Target, "functions", u.Limits.Functions, "ends", u.Expires())
 	return &UserAdded{*u, token}, nil
-}
-
-func (s *Server) userRevoke(ctx context.Context, from auth.Asker, q UserName) (*auth.User, error) {
-	u, err := s.o.Authority.RevokeUser(ctx, q.Name, from.User)
-	if err == nil {
-		s.log.Info("user revoked", "user", u.Name, "role", u.Role, "by", from.User)
-	}
-	return u, err
 }
 
 func (s *Server) siteRevoke(ctx context.Context, from auth.Asker, q SiteName) (*auth.Site, error) {
@@ -93,11 +87,6 @@ func (c *Client) UserAdd(ctx context.Context, q auth.UserRequest) (creds []byte,
 	}
 	creds, err = key.Creds(a.JWT)
 	return creds, &a.User, err
-}
-
-// UserRevoke ends all credentials of a person for good and has the bus cut the connections that use them.
-func (c *Client) UserRevoke(ctx context.Context, name string) (*auth.User, error) {
-	return call[auth.User](ctx, c, wire.API("user", "revoke", c.user), UserName{name})
 }
 
 // SiteRevoke ends all credentials of a site that were made so far and has the bus cut the connections that use them.

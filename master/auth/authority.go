@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -155,6 +156,7 @@ func (a *Authority) ends(ctx context.Context) (map[Role]map[string]End, error) {
 		if !u.Revoked.IsZero() {
 			maps.Copy(ends[u.Role], endsOf(u.Keys, u.Revoked))
 		}
+		maps.Copy(ends[u.Role], u.Ended)
 	}
 	for _, e := range peels {
 		maps.Copy(ends[RolePeel], e.Ended)
@@ -179,7 +181,7 @@ func (a *Authority) AddUser(ctx context.Context, q UserRequest, by string) (toke
 		return "", nil, fmt.Errorf("%w: %w", ErrUserInvalid, err)
 	}
 	now := time.Now().UTC()
-	key := UserKey{Public: q.Public, Issued: now}
+	key := UserKey{Public: q.Public, Issued: now, By: by}
 	if q.TTL > 0 {
 		key.Expires = now.Add(q.TTL)
 	}
@@ -233,7 +235,8 @@ func (a *Authority) Users(ctx context.Context) ([]User, error) {
 }
 
 // RevokeUser ends all credentials of a person for good: the bus cuts the connections that use them, and the name is never
-// given again. Revoking again changes nothing.
+// given again. Revoking again changes nothing. With an error the user is returned too if it is revoked, but the bus may
+// not know.
 func (a *Authority) RevokeUser(ctx context.Context, name, by string) (*User, error) {
 	if err := checkName(RoleOperator, name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoUser, err)
@@ -256,9 +259,34 @@ func (a *Authority) RevokeUser(ctx context.Context, name, by string) (*User, err
 		return nil, err
 	}
 	if err := errors.Join(closeIssue(a.o.Keys.dir, u), a.sync(ctx)); err != nil {
-		return nil, fmt.Errorf("%s is revoked, and dispatches nothing; its connections may last for some time: %w", name, err)
+		return u, fmt.Errorf("%s is revoked, and dispatches nothing; its connections may last for some time: %w", name, err)
 	}
 	return u, nil
+}
+
+// RevokeKeys ends those credentials of a person that somebody else asked for, and leaves the others.
+func (a *Authority) RevokeKeys(ctx context.Context, name, by string) error {
+	_, err := a.users.all.change(ctx, name, func(u *User) error {
+		now := time.Now().UTC()
+		u.Keys = slices.DeleteFunc(u.Keys, func(k UserKey) bool {
+			if k.By != by {
+				return false
+			}
+			if u.Ended == nil {
+				u.Ended = map[string]End{}
+			}
+			u.Ended[k.Public] = End{At: now, Expires: k.Expires}
+			return true
+		})
+		return nil
+	})
+	if errors.Is(err, errAbsent) {
+		return fmt.Errorf("%w: %s", ErrNoUser, name)
+	}
+	if err != nil {
+		return err
+	}
+	return a.sync(ctx)
 }
 
 func (a *Authority) find(ctx context.Context, name string) (*User, error) {

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -39,7 +40,8 @@ func (l Limits) Check() error {
 }
 
 // Allow returns [ErrNotAllowed] with the reason if a function on targets is not within the limits. Both lists are sorted;
-// within are the peels that l.Target selects at this moment, and do not matter where there is no such limit.
+// within are the peels that l.Target selects at this moment, and do not matter where there is no such limit. If only some
+// of the targets are outside, the error is an [OutsideError].
 func (l Limits) Allow(function string, targets, within []target.PeelID) error {
 	matches := func(glob string) bool { ok, _ := path.Match(glob, function); return ok }
 	if len(l.Functions) > 0 && !slices.ContainsFunc(l.Functions, matches) {
@@ -48,17 +50,46 @@ func (l Limits) Allow(function string, targets, within []target.PeelID) error {
 	if l.Target == "" {
 		return nil
 	}
-	outside := 0
-	var first target.PeelID
+	var outside []target.PeelID
 	for _, id := range targets {
 		if _, ok := slices.BinarySearch(within, id); !ok {
-			if outside++; outside == 1 {
-				first = id
-			}
+			outside = append(outside, id)
 		}
 	}
-	if outside > 0 {
-		return fmt.Errorf("%w: %d of %d targets, the first of them %s, are not selected by %q", ErrNotAllowed, outside, len(targets), first, l.Target)
+	if len(outside) > 0 {
+		return &OutsideError{limit: l.Target, targets: len(targets), outside: outside}
 	}
 	return nil
+}
+
+// allow is Allow for the credential of somebody, with the target of the limits evaluated by selects.
+func (l Limits) allow(ctx context.Context, who, function string, targets []target.PeelID, selects func(ctx context.Context, expr string) ([]target.PeelID, error)) error {
+	var within []target.PeelID
+	if l.Target != "" {
+		var err error
+		if within, err = selects(ctx, l.Target); err != nil {
+			return fmt.Errorf("the limits of %s cannot be checked: %w", who, err)
+		}
+	}
+	return l.Allow(function, targets, within)
+}
+
+// An OutsideError is an [ErrNotAllowed] for a function that is within the limits on targets of which some are not.
+type OutsideError struct {
+	limit   string
+	targets int
+	outside []target.PeelID // sorted
+}
+
+func (e *OutsideError) Error() string {
+	return fmt.Sprintf("%v: %d of %d targets, the first of them %s, are not selected by %q", ErrNotAllowed, len(e.outside), e.targets, e.outside[0], e.limit)
+}
+
+// Is makes it an [ErrNotAllowed].
+func (e *OutsideError) Is(err error) bool { return err == ErrNotAllowed }
+
+// Has reports whether a target is outside the limits.
+func (e *OutsideError) Has(id target.PeelID) bool {
+	_, found := slices.BinarySearch(e.outside, id)
+	return found
 }

@@ -37,8 +37,14 @@ type Token struct {
 	LastUsed  time.Time `json:"last_used,omitzero"` // to ten minutes; zero: never
 }
 
-// User is the name under which the bearer's jobs are recorded. No credential of the bus can have such a name.
-func (t *Token) User() string { return "token:" + t.Name }
+// tokenUser begins the user names of tokens. No credential of the bus can have such a name.
+const tokenUser = "token:"
+
+// User is the name under which the bearer's jobs are recorded.
+func (t *Token) User() string { return tokenUser + t.Name }
+
+// TokenName returns the name of the token whose jobs a user name stands for; ok is false for the names of people.
+func TokenName(user string) (name string, ok bool) { return strings.CutPrefix(user, tokenUser) }
 
 // Has reports whether the token gives a scope.
 func (t *Token) Has(s Scope) bool {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // What is wrong with a token. The first two are all that a bearer learns.
@@ -84,6 +85,26 @@ func (t *Tokens) Authenticate(ctx context.Context, text string) (*Token, error) 
 	}
 	t.mark(ctx, name, now)
 	return &r.Token, nil
+}
+
+// Allow returns [ErrNotAllowed] with the reason if the bearer of a token may not dispatch a function to targets, which are
+// sorted, or may do so no longer. That the token has expired is no reason: the request was made before. selects evaluates
+// the target of a limit.
+func (t *Tokens) Allow(ctx context.Context, name, function string, targets []target.PeelID, selects func(ctx context.Context, expr string) ([]target.PeelID, error)) error {
+	r, err := t.recent(ctx, name, time.Now())
+	switch {
+	case errors.Is(err, ErrNoToken):
+		return fmt.Errorf("%w: %w", ErrNotAllowed, err)
+	case err != nil:
+		return err
+	case !r.Revoked.IsZero():
+		return fmt.Errorf("%w: the token %s was revoked", ErrNotAllowed, name)
+	case !r.Has(ScopeDispatch):
+		return fmt.Errorf("%w: the token %s lacks the scope %s", ErrNotAllowed, name, ScopeDispatch)
+	case r.Has(ScopeAdmin):
+		return nil
+	}
+	return r.Limits.allow(ctx, "the token "+name, function, targets, selects)
 }
 
 // recent is a record that is at most fresh old, and zero with [ErrNoToken] if there is none.

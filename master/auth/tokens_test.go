@@ -371,6 +371,45 @@ func TestARevocationWinsOverRotations(t *testing.T) {
 	})
 }
 
+// TestATokenIsJudgedByNameAsItIsNow is about requests that are sent after the one that had the token's text.
+func TestATokenIsJudgedByNameAsItIsNow(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		all := tokens(t, b)
+		limits := auth.Limits{Target: "web-*", Functions: []string{"test.*"}}
+		create(t, all, auth.TokenRequest{Name: "ci", Scopes: []auth.Scope{auth.ScopeDispatch}, Limits: limits, TTL: time.Hour})
+		create(t, all, auth.TokenRequest{Name: "admin", Scopes: []auth.Scope{auth.ScopeAdmin}})
+		create(t, all, read("reader"))
+		allow := func(name, function string, targets ...target.PeelID) error {
+			return all.Allow(t.Context(), name, function, targets, func(context.Context, string) ([]target.PeelID, error) {
+				return []target.PeelID{"web-01"}, nil
+			})
+		}
+		for _, refused := range []error{
+			allow("nobody", "test.ping", "web-01"), allow("reader", "test.ping", "web-01"), allow("ci", "cmd.run", "web-01"), allow("ci", "test.ping", "db-01", "web-01"),
+		} {
+			if !errors.Is(refused, auth.ErrNotAllowed) {
+				t.Errorf("%v", refused)
+			}
+		}
+		if outside, ok := errors.AsType[*auth.OutsideError](allow("ci", "test.ping", "db-01", "web-01")); !ok || !outside.Has("db-01") || outside.Has("web-01") {
+			t.Errorf("%v", outside)
+		}
+		if err := errors.Join(allow("ci", "test.ping", "web-01"), allow("admin", "cmd.run", "db-01")); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Hour) // its requests were made before it expired
+		if err := allow("ci", "test.ping", "web-01"); err != nil {
+			t.Error(err)
+		}
+		if _, err := all.Revoke(t.Context(), "ci", "bob"); err != nil {
+			t.Fatal(err)
+		}
+		if err := allow("ci", "test.ping", "web-01"); !errors.Is(err, auth.ErrNotAllowed) || !strings.Contains(err.Error(), "the token ci was revoked") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 func TestLimits(t *testing.T) {
 	web := []target.PeelID{"web-01", "web-02", "web-03"}
 	for _, c := range []struct {

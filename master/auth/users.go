@@ -29,15 +29,17 @@ const LocalUser = "local"
 
 // A User is a person with a credential of the bus.
 type User struct {
-	Name      string    `json:"name"`
-	Role      Role      `json:"role"` // RoleOperator, RoleDirect, RoleLimited or RoleAuditor
-	Limits    Limits    `json:"limits,omitzero"`
-	Secrets   bool      `json:"secrets,omitempty"` // may have peels show secrets of their settings
-	Keys      []UserKey `json:"keys,omitempty"`
-	Created   time.Time `json:"created"`
-	CreatedBy string    `json:"created_by"`
-	Revoked   time.Time `json:"revoked,omitzero"` // zero: it is not
-	RevokedBy string    `json:"revoked_by,omitempty"`
+	Name    string    `json:"name"`
+	Role    Role      `json:"role"` // RoleOperator, RoleDirect, RoleLimited or RoleAuditor
+	Limits  Limits    `json:"limits,omitzero"`
+	Secrets bool      `json:"secrets,omitempty"` // may have peels show secrets of their settings
+	Keys    []UserKey `json:"keys,omitempty"`
+	// Ended are keys that were revoked although the user was not, because whoever had them made was.
+	Ended     map[string]End `json:"ended,omitempty"`
+	Created   time.Time      `json:"created"`
+	CreatedBy string         `json:"created_by"`
+	Revoked   time.Time      `json:"revoked,omitzero"` // zero: it is not
+	RevokedBy string         `json:"revoked_by,omitempty"`
 }
 
 // A UserKey is a key for which a credential was made.
@@ -45,6 +47,12 @@ type UserKey struct {
 	Public  string    `json:"public"`
 	Issued  time.Time `json:"issued"`
 	Expires time.Time `json:"expires,omitzero"` // zero: it does not
+	By      string    `json:"by,omitempty"`     // who asked for it; "" where it was made beside the masters' keys
+}
+
+// HasKeyBy reports whether somebody asked for one of the user's credentials.
+func (u *User) HasKeyBy(by string) bool {
+	return slices.ContainsFunc(u.Keys, func(k UserKey) bool { return k.By == by })
 }
 
 // Expires is when the last credential of the user ends; zero: never.
@@ -151,13 +159,22 @@ func (u *Users) Allow(ctx context.Context, a Asker, function string, targets []t
 	case !user.Revoked.IsZero():
 		return fmt.Errorf("%w: %s was revoked", ErrNotAllowed, a.User)
 	}
-	var within []target.PeelID
-	if user.Limits.Target != "" {
-		if within, err = selects(ctx, user.Limits.Target); err != nil {
-			return fmt.Errorf("the limits of %s cannot be checked: %w", a.User, err)
-		}
+	return user.Limits.allow(ctx, a.User, function, targets, selects)
+}
+
+// CheckNotRevoked returns [ErrNotAllowed] if a person was revoked. It reads the bucket, so that it sees a revocation that
+// ended before it was called.
+func (u *Users) CheckNotRevoked(ctx context.Context, name string) error {
+	user, _, err := u.all.get(ctx, name)
+	switch {
+	case errors.Is(err, errAbsent):
+		return nil // a credential that was made beside the keys
+	case err != nil:
+		return err
+	case !user.Revoked.IsZero():
+		return fmt.Errorf("%w: %s was revoked", ErrNotAllowed, name)
 	}
-	return user.Limits.Allow(function, targets, within)
+	return nil
 }
 
 // AllowSecrets returns [ErrNotAllowed] if an asker was not given the permission to see secrets. It is given with

@@ -15,7 +15,12 @@ import (
 // its returns, whose peels may still be at work, only these are told; its record stays as it is. The error is
 // [job.ErrNotFound], [ErrEnded] or [ErrCanceled] where there is nothing to cancel.
 func (d *Dispatcher) Cancel(ctx context.Context, jid wire.JID, user string) (*job.Job, error) {
-	j, err := d.markCanceled(ctx, jid, user)
+	return d.CancelBecause(ctx, jid, user, "")
+}
+
+// CancelBecause is Cancel with a reason for the record.
+func (d *Dispatcher) CancelBecause(ctx context.Context, jid wire.JID, user, reason string) (*job.Job, error) {
+	j, err := d.markCanceled(ctx, jid, job.Cancel{By: user, Reason: reason})
 	if errors.Is(err, job.ErrNotFound) {
 		err = job.ErrNotFound
 	}
@@ -41,7 +46,7 @@ func (d *Dispatcher) Cancel(ctx context.Context, jid wire.JID, user string) (*jo
 
 // markCanceled writes the wish into the record, unless that is final. The job comes with an error, too, if there are peels
 // that may not have heard of it the first time.
-func (d *Dispatcher) markCanceled(ctx context.Context, jid wire.JID, user string) (*job.Job, error) {
+func (d *Dispatcher) markCanceled(ctx context.Context, jid wire.JID, wish job.Cancel) (*job.Job, error) {
 	for {
 		j, err := d.o.Store.Get(ctx, jid)
 		switch {
@@ -56,8 +61,8 @@ func (d *Dispatcher) markCanceled(ctx context.Context, jid wire.JID, user string
 		case j.Cancel != nil:
 			return j, fmt.Errorf("%w: %s asked for it at %s", ErrCanceled, j.Cancel.By, j.Cancel.Time.UTC().Format(time.RFC3339))
 		}
-		now := time.Now()
-		j.Cancel, j.Updated = &job.Cancel{By: user, Time: now}, now
+		wish.Time = time.Now()
+		j.Cancel, j.Updated = &wish, wish.Time
 		switch err = d.o.Store.Update(ctx, j); {
 		case err == nil:
 			return j, nil

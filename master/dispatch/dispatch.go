@@ -26,6 +26,10 @@
 // [job.Spec.WhenOnline] a target that is away is sent the request when it tells its facts, as peels do when they
 // connect, and has the whole timeout from then.
 //
+// Before any request after the first ones the job's user is judged again: after a batch, to a target that is back, once
+// more to a silent one, by a master that took the job over. If he may not run the job any longer it is canceled; while he
+// cannot be judged nothing is sent.
+//
 // Whoever cancels a job has the wish recorded first, so that it holds for every later owner. From then on no further
 // target is sent the request; the job ends when all that were have returned, or after ten seconds.
 //
@@ -88,7 +92,9 @@ type Options struct {
 	// AckWindow is how long a target may be silent before it gets its request once more: 0 means
 	// [DefaultAckWindow], a negative one that it does not.
 	AckWindow time.Duration
-	// Allow judges what comes over the bus; its error is [auth.ErrNotAllowed] where that is not allowed. Nil: everything is.
+	// Allow authorizes what comes over the bus; its error is [auth.ErrNotAllowed] where that is not allowed. It is called
+	// again, with the name of the job's user alone and the targets in question, before targets are sent a request that is
+	// not the first: whoever was revoked since has nothing sent. If nil, everything is allowed.
 	Allow func(ctx context.Context, from auth.Asker, spec *job.Spec) error
 	// Heard is told of every acknowledgement and return, its subject and size, whoever watches the job. Nil: nobody is.
 	Heard func(subject string, bytes int)

@@ -31,6 +31,7 @@ type system struct {
 	store *job.Store
 	alice *nats.Conn
 	hook  func(step string) // of masters that are started while it is set
+	peels map[target.PeelID]*peel
 }
 
 func bubble(t *testing.T, f func(t *testing.T, s *system)) {
@@ -123,7 +124,19 @@ func (s *system) peel(id target.PeelID, on func(p *peel, r wire.Request)) *peel 
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	if s.peels == nil {
+		s.peels = map[target.PeelID]*peel{}
+	}
+	s.peels[id] = p
 	return p
+}
+
+// sent returns how many requests a peel has; one that was not started has none.
+func (s *system) sent(id target.PeelID) int {
+	if p := s.peels[id]; p != nil {
+		return len(p.requests())
+	}
+	return 0
 }
 
 func (p *peel) requests() []wire.Request {

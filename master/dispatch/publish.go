@@ -83,7 +83,12 @@ func (d *Dispatcher) sendMore(ctx context.Context, w *watch) (ours bool) {
 	if free <= 0 {
 		return true
 	}
-	to, now := min(w.next+free, len(w.record.Targets)), time.Now()
+	to := min(w.next+free, len(w.record.Targets))
+	places, v := d.judgeLate(ctx, w, sequence(w.next, to))
+	if v != permitted {
+		return true
+	}
+	now := time.Now()
 	until := now.Add(w.spec.Timeout)
 	switch d.amend(ctx, w, func(j *job.Job) {
 		j.Published, j.Sent, j.Updated = to, now, now
@@ -100,11 +105,10 @@ func (d *Dispatcher) sendMore(ctx context.Context, w *watch) (ours bool) {
 	if w.record.Cancel != nil {
 		d.stop(ctx, w)
 	}
-	from := w.next
 	w.next = to
 	if w.stopAt.IsZero() {
 		d.at(stepBatchWritten)
-		d.launch(ctx, w, sequence(from, to), until)
+		d.launch(ctx, w, places, until)
 		return true
 	}
 	// They were announced and are not sent: what the record says of them is only that they might have been.
@@ -122,6 +126,14 @@ func (d *Dispatcher) sendToThoseBack(ctx context.Context, w *watch) {
 		return
 	}
 	places := append(w.tally.at(away, back), w.tally.at(silent, back)...)
+	places, v := d.judgeLate(ctx, w, places)
+	if v == undecided {
+		w.mu.Lock()
+		for _, place := range back {
+			w.back[place] = true
+		}
+		w.mu.Unlock()
+	}
 	if len(places) == 0 {
 		return
 	}

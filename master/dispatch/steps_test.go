@@ -28,7 +28,7 @@ type whole struct {
 }
 
 // whole starts a master; at, which may be nil, is called at each step with what kills it.
-func (s *system) whole(name string, at func(step string, kill func())) *whole {
+func (s *system) whole(name string, at func(step string, kill func()), change ...func(*dispatch.Options)) *whole {
 	s.t.Helper()
 	nc := s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1))
 	js, err := jetstream.New(nc)
@@ -39,7 +39,11 @@ func (s *system) whole(name string, at func(step string, kill func())) *whole {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	d, err := dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: name})
+	o := dispatch.Options{Conn: nc, Store: store, Owner: name}
+	for _, c := range change {
+		c(&o)
+	}
+	d, err := dispatch.New(o)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -64,6 +65,15 @@ func (d *Dispatcher) beginAgain(ctx context.Context, w *watch) error {
 		d.log.Warn("job was not dispatched before its deadline", "jid", w.jid)
 		w.endCanceled()
 		return nil
+	}
+	err := d.judge(ctx, w.user, &w.record.Spec)
+	if errors.Is(err, auth.ErrNotAllowed) {
+		if err = d.cancelRefused(ctx, w.jid, err); err == nil {
+			w.record, err = d.o.Store.Get(ctx, w.jid) // with the wish, by which begin ends it
+		}
+	}
+	if err != nil {
+		return err
 	}
 	return d.begin(ctx, w, w.record, min(left, w.record.Timeout))
 }

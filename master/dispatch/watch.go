@@ -52,6 +52,7 @@ type plan struct {
 	stopAt   time.Time // when a canceled job ends; zero: it is not canceled
 	stopped  bool      // that time has come; what was heard is being stored
 	replayAt time.Time // when the stream is read again; zero: it need not be
+	judgeAt  time.Time // when the job's user is judged again, after that could not be done; zero: it need not be
 	indexed  bool
 	drops    uint64 // reconnects of the bus that were made up for
 }
@@ -114,7 +115,7 @@ func (w *watch) leave(places []int) {
 
 // wakeAt is when there is something to do, at the latest. It is asked after every return, so it allocates nothing.
 func (w *watch) wakeAt() (first time.Time) {
-	first = sooner(w.patience, w.replayAt)
+	first = sooner(sooner(w.patience, w.replayAt), w.judgeAt)
 	if !w.stopped {
 		first = sooner(first, w.stopAt)
 	}
@@ -181,6 +182,10 @@ func (d *Dispatcher) due(ctx context.Context, w *watch, now time.Time) {
 		w.replayAt = time.Time{}
 		d.replay(ctx, w)
 	}
+	if passed(w.judgeAt, now) {
+		w.judgeAt = time.Time{}
+		w.tally.signal() // has what waits for the judgement tried again
+	}
 	over := false
 	for _, v := range w.waves {
 		if passed(v.at, now) && now.Before(v.until) {
@@ -241,8 +246,13 @@ func (d *Dispatcher) lookAtSilent(ctx context.Context, w *watch, v *wave, now ti
 		}
 		return
 	}
+	quiet, judged := d.judgeLate(ctx, w, w.tally.at(silent, v.places))
+	if judged == undecided {
+		v.at = now.Add(judgeAgain)
+		return
+	}
 	v.resent = true
-	if quiet := w.tally.at(silent, v.places); len(quiet) > 0 {
+	if len(quiet) > 0 {
 		v.at = now.Add(d.o.AckWindow)
 		d.counts.resent.Add(uint64(len(quiet)))
 		d.log.Warn("job sent again to silent targets", "jid", w.jid, "peels", len(quiet), "peel", w.record.Targets[quiet[0]])

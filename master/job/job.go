@@ -135,10 +135,11 @@ type Job struct {
 	Written time.Time `json:"-"`
 }
 
-// A Cancel is a person's wish that a job stop.
+// A Cancel is the wish that a job stop.
 type Cancel struct {
-	By   string    `json:"by"` // from the credential that asked
-	Time time.Time `json:"time"`
+	By     string    `json:"by"` // the user that asked for it, or "master NAME"
+	Time   time.Time `json:"time"`
+	Reason string    `json:"reason,omitempty"` // "" where a person asked for it
 }
 
 // Finish turns the record into the final one of a job that ended so, at a moment of the owner's clock.

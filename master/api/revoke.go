@@ -1,0 +1,247 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// RevokeRequest asks for the end of a person's credentials.
+type RevokeRequest struct {
+	Name string `json:"name"`
+	Keep bool   `json:"keep,omitempty"` // leave in force what the person made
+}
+
+// Revoked is a person who was revoked, and what that ended.
+type Revoked struct {
+	auth.User
+	// Made are the tokens, join tokens, users and credentials that the person made, and those that these users made. They
+	// have ended, unless Kept says that they were left in force.
+	Made []Made     `json:"made,omitempty"`
+	Kept bool       `json:"kept,omitempty"`
+	Jobs []wire.JID `json:"jobs,omitempty"` // open jobs that were canceled
+}
+
+// TokenRevoked is a bearer token that was revoked, and what that ended.
+type TokenRevoked struct {
+	auth.Token
+	Jobs []wire.JID `json:"jobs,omitempty"` // open jobs that were canceled
+}
+
+// Made is something that a person made.
+type Made struct {
+	Kind MadeKind `json:"kind"`
+	Name string   `json:"name"`
+	By   string   `json:"by"`
+}
+
+// A MadeKind is what a person can make that gives power to its holder.
+type MadeKind string
+
+// The kinds.
+const (
+	MadeToken      MadeKind = "token"
+	MadeJoinToken  MadeKind = "join token"
+	MadeUser       MadeKind = "user"
+	MadeCredential MadeKind = "credential" // one more for a user whom somebody else made
+)
+
+// userRevoke ends a person's credentials, then what the person made, then the open jobs of all of them. Each step may be
+// repeated: revoking again does what an earlier try left undone.
+func (s *Server) userRevoke(ctx context.Context, from auth.Asker, q RevokeRequest) (*Revoked, error) {
+	made, err := s.madeBy(ctx, q.Name)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range made {
+		if !q.Keep && from.User != q.Name && m.Kind == MadeUser && m.Name == from.User {
+			return nil, fmt.Errorf("%w: revoking %s would revoke %s too, whom %s made; keep what %s made, or have somebody else revoke", errRevokesCaller, q.Name, from.User, m.By, q.Name)
+		}
+	}
+	u, errBus := s.o.Authority.RevokeUser(ctx, q.Name, from.User)
+	if u == nil {
+		return nil, errBus
+	}
+	s.log.Info("user revoked", "user", u.Name, "role", u.Role, "by", from.User)
+	r := &Revoked{User: *u, Made: made, Kept: q.Keep}
+	users := map[string]bool{u.Name: true}
+	if !q.Keep {
+		r.Made, err = s.endMade(ctx, from, u.Name)
+	}
+	for _, m := range r.Made {
+		switch {
+		case r.Kept:
+		case m.Kind == MadeUser:
+			users[m.Name] = true
+		case m.Kind == MadeToken:
+			users[(&auth.Token{Name: m.Name}).User()] = true
+		}
+	}
+	jobs, errJobs := s.cancelJobs(ctx, from, users, "its user was revoked")
+	r.Jobs = jobs
+	if err := errors.Join(errBus, err, errJobs); err != nil {
+		return nil, fmt.Errorf("%s is revoked, but not everything that had to end with it; revoke again: %w", u.Name, err)
+	}
+	return r, nil
+}
+
+const maxRevokeRounds = 10
+
+// errRevokesCaller: the caller would end its own credential without having asked for that.
+var errRevokesCaller = errors.New("not revoked")
+
+// endMade ends what a revoked person made. Something may have been on its way when the person was revoked, so it looks
+// until nothing is left.
+func (s *Server) endMade(ctx context.Context, from auth.Asker, name string) (ended []Made, err error) {
+	for range maxRevokeRounds {
+		made, err := s.madeBy(ctx, name)
+		if err != nil || len(made) == 0 {
+			return ended, err
+		}
+		for _, m := range made {
+			if err := s.end(ctx, from, m); err != nil {
+				return ended, fmt.Errorf("cannot end the %s %s: %w", m.Kind, m.Name, err)
+			}
+			ended = append(ended, m)
+		}
+	}
+	return ended, fmt.Errorf("more was made by %s all the time", name)
+}
+
+// end ends one thing that somebody made, and enters that into the audit log.
+func (s *Server) end(ctx context.Context, from auth.Asker, m Made) (err error) {
+	action := "user.revoke"
+	switch m.Kind {
+	case MadeToken:
+		action = "token.revoke"
+		_, err = s.o.Tokens.Revoke(ctx, m.Name, from.User)
+	case MadeJoinToken:
+		action = "join.revoke"
+		_, err = s.o.Authority.EndJoinToken(ctx, m.Name)
+	case MadeUser:
+		_, err = s.o.Authority.RevokeUser(ctx, m.Name, from.User)
+	case MadeCredential:
+		err = s.o.Authority.RevokeKeys(ctx, m.Name, m.By)
+	}
+	s.log.Info("ended with its maker", "kind", m.Kind, "name", m.Name, "made_by", m.By, "by", from.User, "err", err)
+	s.o.Audit.Write(ctx, audit.Entry{Action: action, Target: m.Name}.Ended(err, false).By(from))
+	return err
+}
+
+// madeBy returns what a person made that is in force, and what the users among it made.
+func (s *Server) madeBy(ctx context.Context, name string) (made []Made, err error) {
+	tokens, err := s.o.Tokens.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	joins, err := s.o.Authority.JoinTokens(ctx)
+	if err != nil {
+		return nil, err
+	}
+	users, err := s.o.Authority.Users(ctx)
+	if err != nil {
+		return nil, err
+	}
+	makers := map[string]bool{name: true}
+	for queue := []string{name}; len(queue) > 0; queue = queue[1:] {
+		by := queue[0]
+		for _, u := range users {
+			switch {
+			case u.CreatedBy == by && !makers[u.Name]:
+				makers[u.Name] = true
+				queue = append(queue, u.Name)
+				if u.Revoked.IsZero() {
+					made = append(made, Made{MadeUser, u.Name, by})
+				}
+			case u.CreatedBy != by && u.Name != by && u.Revoked.IsZero() && u.HasKeyBy(by):
+				made = append(made, Made{MadeCredential, u.Name, by})
+			}
+		}
+		for _, t := range tokens {
+			if t.Revoked.IsZero() && (t.CreatedBy == by || t.RotatedBy == by) {
+				made = append(made, Made{MadeToken, t.Name, by})
+			}
+		}
+		for _, t := range joins {
+			if t.Uses > 0 && t.CreatedBy == by && time.Now().Before(t.Expires) {
+				made = append(made, Made{MadeJoinToken, t.Name, by})
+			}
+		}
+	}
+	return made, nil
+}
+
+// cancelJobs cancels the open jobs of some users.
+func (s *Server) cancelJobs(ctx context.Context, from auth.Asker, users map[string]bool, reason string) (canceled []wire.JID, err error) {
+	active, err := s.o.Store.ListActive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var failed []error
+	for _, a := range active {
+		j, err := s.o.Store.Get(ctx, a.JID)
+		if errors.Is(err, job.ErrNotFound) {
+			continue // its record is not written yet; before its requests are sent late its user is judged again
+		}
+		if err == nil && (!users[j.User] || j.Status.Final()) {
+			continue
+		}
+		if err == nil {
+			_, err = s.o.Dispatch.CancelBecause(ctx, a.JID, from.User, reason)
+		}
+		switch {
+		case errors.Is(err, dispatch.ErrEnded), errors.Is(err, dispatch.ErrCanceled):
+			continue
+		case err != nil:
+			failed = append(failed, err)
+		default:
+			canceled = append(canceled, a.JID)
+		}
+		s.o.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: a.JID}.Ended(err, false).By(from))
+	}
+	return canceled, errors.Join(failed...)
+}
+
+func (s *Server) tokenRevoke(ctx context.Context, from auth.Asker, q TokenName) (*TokenRevoked, error) {
+	t, err := s.o.Tokens.Revoke(ctx, q.Name, from.User)
+	if err != nil {
+		return nil, err
+	}
+	s.log.Info("token revoked", "token", t.Name, "user", from.User)
+	jobs, err := s.cancelJobs(ctx, from, map[string]bool{t.User(): true}, "its token was revoked")
+	if err != nil {
+		return nil, fmt.Errorf("the token %s is revoked, but not all of its jobs are canceled; revoke again: %w", t.Name, err)
+	}
+	return &TokenRevoked{*t, jobs}, nil
+}
+
+// ifNotRevoked calls undo if the caller, who has just made something, was revoked meanwhile. Whoever revokes the caller
+// looks for what the caller made after that, so one of the two finds it.
+func (s *Server) ifNotRevoked(ctx context.Context, from auth.Asker, undo func() error) error {
+	if s.o.Users == nil {
+		return nil
+	}
+	err := s.o.Users.CheckNotRevoked(ctx, from.User)
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, undo())
+}
+
+// UserRevoke ends all credentials of a person for good, has the bus cut the connections that use them, cancels the open
+// jobs and, unless q.Keep is set, ends what the person made.
+func (c *Client) UserRevoke(ctx context.Context, q RevokeRequest) (*Revoked, error) {
+	return call[Revoked](ctx, c, wire.API("user", "revoke", c.user), q)
+}
+
+// TokenRevoke ends a token for good, within a second on every master, and cancels its open jobs.
+func (c *Client) TokenRevoke(ctx context.Context, name string) (*TokenRevoked, error) {
+	return call[TokenRevoked](ctx, c, wire.API("token", "revoke", c.user), TokenName{name})
+}

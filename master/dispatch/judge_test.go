@@ -1,0 +1,179 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A decision is what Allow of all masters of a test answers.
+type decision struct{ err atomic.Pointer[error] }
+
+func (d *decision) set(err error) { d.err.Store(&err) }
+
+// allows makes a master ask the decision.
+func (d *decision) allows(o *dispatch.Options) {
+	o.Allow = func(_ context.Context, from auth.Asker, _ *job.Spec) error {
+		if from.User != "alice" {
+			return fmt.Errorf("asked about %q", from.User)
+		}
+		if err := d.err.Load(); err != nil {
+			return *err
+		}
+		return nil
+	}
+}
+
+var errRevoked = fmt.Errorf("%w: alice was revoked", auth.ErrNotAllowed)
+
+// lateSends are the ways in which a request is sent after the first ones. Each begins a job of alice for the peel "late"
+// and returns what has the request sent to it, and how many requests it may have had before.
+var lateSends = map[string]func(t *testing.T, s *system, d *decision) (spec job.Spec, send func(), before int){
+	"to a target that is back": func(_ *testing.T, s *system, d *decision) (job.Spec, func(), int) {
+		s.master("m1", d.allows)
+		spec := ask(func(j *job.Spec) { j.WhenOnline = time.Hour }, "late")
+		s.dispatch(spec)
+		time.Sleep(time.Minute)
+		return spec, func() { s.peel("late", pong).appears() }, 0
+	},
+	"to the next of a batch": func(_ *testing.T, s *system, d *decision) (job.Spec, func(), int) {
+		s.master("m1", d.allows)
+		var first atomic.Pointer[func()]
+		s.peel("first", func(p *peel, r wire.Request) {
+			p.ack(r)
+			done := func() { p.result(r, wire.Result{Success: true}) }
+			first.Store(&done)
+		})
+		s.peel("late", pong)
+		spec := ask(func(j *job.Spec) { j.Batch = &job.Batch{Size: 1} }, "first", "late")
+		s.dispatch(spec)
+		time.Sleep(10 * time.Second)
+		return spec, func() { (*first.Load())() }, 0
+	},
+	"again to a silent target": func(_ *testing.T, s *system, d *decision) (job.Spec, func(), int) {
+		s.master("m1", d.allows)
+		s.peel("late", nil)
+		spec := ask(nil, "late")
+		s.dispatch(spec)
+		synctest.Wait()
+		return spec, func() {}, 1
+	},
+	"by another master, of a claim":          takenOver(dispatch.Steps[1]),
+	"by another master, of a job that runs":  takenOver(dispatch.Steps[3]),
+	"by the same master, after it restarted": restarted,
+}
+
+// takenOver has a master die at a step before it sends anything, and another master start.
+func takenOver(step string) func(t *testing.T, s *system, d *decision) (job.Spec, func(), int) {
+	return func(t *testing.T, s *system, d *decision) (job.Spec, func(), int) {
+		s.peel("late", pong)
+		died := make(chan struct{})
+		m1 := s.whole("m1", func(at string, kill func()) {
+			if at == step {
+				kill()
+				close(died)
+			}
+		}, d.allows)
+		spec := ask(func(j *job.Spec) { j.Timeout = 10 * time.Minute }, "late")
+		go func() { _, _ = m1.Submit(t.Context(), spec, "alice") }()
+		<-died
+		m1.stop()
+		return spec, func() { s.whole("m2", nil, d.allows) }, 0
+	}
+}
+
+func restarted(_ *testing.T, s *system, d *decision) (job.Spec, func(), int) {
+	m1 := s.whole("m1", nil, d.allows)
+	spec := ask(func(j *job.Spec) { j.WhenOnline = time.Hour }, "late")
+	s.dispatch(spec)
+	time.Sleep(time.Minute)
+	m1.stop()
+	return spec, func() {
+		s.whole("m1", nil, d.allows)
+		s.peel("late", pong).appears()
+	}, 0
+}
+
+// TestWhoWasRevokedHasNothingSentLate revokes the user of a job before each late send.
+func TestWhoWasRevokedHasNothingSentLate(t *testing.T) {
+	for name, begin := range lateSends {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *system) {
+				var d decision
+				spec, send, before := begin(t, s, &d)
+				d.set(errRevoked)
+				send()
+				time.Sleep(5 * time.Minute)
+				if n := s.sent("late"); n != before {
+					t.Errorf("it has %d requests, %d before the revocation", n, before)
+				}
+				j := s.record(spec.JID)
+				if j.Status != job.Canceled || j.Cancel == nil || !strings.HasPrefix(j.Cancel.By, "master m") || !strings.Contains(j.Cancel.Reason, "alice was revoked") {
+					t.Errorf("%s, %+v", j.Status, j.Cancel)
+				}
+			})
+		})
+	}
+}
+
+// TestWhileNobodyCanJudgeNothingIsSentLate has the judgement fail for a while and then allow the job.
+func TestWhileNobodyCanJudgeNothingIsSentLate(t *testing.T) {
+	for name, begin := range lateSends {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *system) {
+				var d decision
+				spec, send, before := begin(t, s, &d)
+				d.set(errors.New("the bucket does not answer"))
+				send()
+				time.Sleep(25 * time.Second)
+				if n := s.sent("late"); n != before {
+					t.Errorf("it has %d requests, %d before", n, before)
+				}
+				d.set(nil)
+				time.Sleep(5 * time.Minute)
+				if n := s.sent("late"); n == before {
+					t.Error("it has no request, although its user may run the job")
+				}
+				if j := s.record(spec.JID); j.Cancel != nil {
+					t.Errorf("%+v", j.Cancel)
+				}
+			})
+		})
+	}
+}
+
+// TestATargetThatLeftTheLimitsIsGivenUpAlone narrows what the user may select while a batch runs.
+func TestATargetThatLeftTheLimitsIsGivenUpAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		limits, within := auth.Limits{Target: "p*"}, []target.PeelID{"p00", "p01", "p02", "p03", "p04"}
+		s.master("m1", func(o *dispatch.Options) {
+			o.Allow = func(_ context.Context, _ auth.Asker, spec *job.Spec) error {
+				return limits.Allow(spec.Function, spec.Targets, within)
+			}
+		})
+		tm := s.team(5, ok)
+		spec := ask(func(j *job.Spec) { j.Batch = &job.Batch{Size: 2} }, tm.ids...)
+		s.dispatch(spec)
+		within = []target.PeelID{"p00", "p01", "p02", "p04"}
+		time.Sleep(time.Minute)
+		slices.Sort(tm.ran)
+		if !slices.Equal(tm.ran, within) {
+			t.Errorf("%v ran", tm.ran)
+		}
+		if j := s.record(spec.JID); j.Status != job.Partial || j.ReturnCount != 4 {
+			t.Errorf("%s with %d returns, %+v", j.Status, j.ReturnCount, j.Cancel)
+		}
+	})
+}
