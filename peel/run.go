@@ -20,9 +20,10 @@ func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) wire.Result {
 // call runs a function and returns its result without secrets: those of the call itself, and those that were in the
 // settings when it began or when it ended.
 func (p *Peel) call(ctx context.Context, name string, c module.Call, own *mask) wire.Result {
-	before := p.current.Load().mask
+	m := own.with(p.current.Load().mask)
+	c.Secrets = m.list() // their parts must not be left where output is cut
 	result := p.registry.Call(ctx, name, c)
-	return before.with(own).with(p.current.Load().mask).result(result)
+	return m.with(p.current.Load().mask).result(result)
 }
 
 // reportRun puts the report of a run into the outbox and reports whether it is stored.

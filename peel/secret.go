@@ -12,6 +12,7 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -91,20 +92,17 @@ const shortestMasked = 6
 
 // A mask puts what stands for secrets in their place, wherever a text holds one as it is. The nil mask changes nothing.
 type mask struct {
-	secrets []secret
+	secrets []module.Secret
 	words   *strings.Replacer
 }
 
-// A secret is a text and what is shown in its place.
-type secret struct{ plain, shown string }
-
 // maskOf finds the secrets below n.
 func maskOf(n *strictyaml.Node) *mask {
-	var all []secret
+	var all []module.Secret
 	var find func(*strictyaml.Node)
 	find = func(n *strictyaml.Node) {
 		if n.Secret != nil {
-			all = append(all, secret{fmt.Sprint(n.Secret), fmt.Sprint(n.Value)})
+			all = append(all, module.Secret{Plain: fmt.Sprint(n.Secret), Shown: fmt.Sprint(n.Value)})
 		}
 		for _, e := range n.List {
 			find(e)
@@ -119,7 +117,7 @@ func maskOf(n *strictyaml.Node) *mask {
 
 // maskOfArgs finds the secrets of a call: shown are its arguments with what stands for each secret.
 func maskOfArgs(shown, args any) *mask {
-	var all []secret
+	var all []module.Secret
 	var find func(shown, arg any)
 	find = func(shown, arg any) {
 		switch arg := arg.(type) {
@@ -135,7 +133,7 @@ func maskOfArgs(shown, args any) *mask {
 			}
 		default:
 			if shown != arg {
-				all = append(all, secret{fmt.Sprint(arg), fmt.Sprint(shown)})
+				all = append(all, module.Secret{Plain: fmt.Sprint(arg), Shown: fmt.Sprint(shown)})
 			}
 		}
 	}
@@ -144,10 +142,10 @@ func maskOfArgs(shown, args any) *mask {
 }
 
 // newMask returns the mask of these secrets, nil if none of them is long enough.
-func newMask(all []secret) *mask {
+func newMask(all []module.Secret) *mask {
 	m := &mask{}
 	for _, s := range all {
-		if s.plain = strings.TrimSpace(s.plain); len(s.plain) >= shortestMasked {
+		if s.Plain = strings.TrimSpace(s.Plain); len(s.Plain) >= shortestMasked {
 			m.secrets = append(m.secrets, s)
 		}
 	}
@@ -155,10 +153,10 @@ func newMask(all []secret) *mask {
 		return nil
 	}
 	// Of two that begin at one place the replacer takes the first.
-	slices.SortStableFunc(m.secrets, func(a, b secret) int { return cmp.Compare(len(b.plain), len(a.plain)) })
+	slices.SortStableFunc(m.secrets, func(a, b module.Secret) int { return cmp.Compare(len(b.Plain), len(a.Plain)) })
 	var pairs []string
 	for _, s := range m.secrets {
-		pairs = append(pairs, s.plain, s.shown)
+		pairs = append(pairs, s.Plain, s.Shown)
 	}
 	m.words = strings.NewReplacer(pairs...)
 	return m
@@ -169,11 +167,19 @@ func (m *mask) with(other *mask) *mask {
 	if m == nil || other == nil || m == other {
 		return cmp.Or(m, other)
 	}
-	added := slices.DeleteFunc(slices.Clone(other.secrets), func(s secret) bool { return slices.Contains(m.secrets, s) })
+	added := slices.DeleteFunc(slices.Clone(other.secrets), func(s module.Secret) bool { return slices.Contains(m.secrets, s) })
 	if len(added) == 0 {
 		return m
 	}
 	return newMask(slices.Concat(m.secrets, added))
+}
+
+// list returns the secrets, the longest first.
+func (m *mask) list() []module.Secret {
+	if m == nil {
+		return nil
+	}
+	return m.secrets
 }
 
 // result returns r without secrets.

@@ -3,6 +3,8 @@ package peel_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"os"
@@ -309,6 +311,29 @@ func TestSecretsAreShownToThePersonWhoAskedAlone(t *testing.T) {
 		b.stop()
 		if file := holds(t, b.dir, "hunter2"); file != "" || strings.Contains(b.log.String(), "hunter2") {
 			t.Errorf("%q or the log holds the secret", file)
+		}
+	})
+}
+
+// A cut leaves no part of a secret, and the digest says nothing about it.
+func TestOutputIsMaskedBeforeItIsCut(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		const secret = "hunter2-hunter2-hunter2"
+		b.giveSecret(1, "password: SECRET\n", secret, b.key())
+		command := "printf 'hunter2-'; sleep 0.1; printf 'hunter2-hunter2 and more'; printf 'x hunter2-hunter2-hunter2' >&2"
+		for size := int64(1); size < 40; size += 13 {
+			r := b.call("cmd.run", map[string]any{"command": command, "max_output": size})
+			m := r.Data.(map[string]any)
+			out := []byte(shown + " and more")
+			want := strings.ToValidUTF8(string(out[:min(int(size), len(out))]), "")
+			sum := sha256.Sum256(out)
+			if m["stdout"] != want || strings.Contains(fmt.Sprint(r), "hunter") {
+				t.Errorf("cut at %d: %+v", size, m)
+			}
+			if digest := m["stdout_sha256"]; int(size) < len(out) && digest != hex.EncodeToString(sum[:]) {
+				t.Errorf("cut at %d: the digest is %v", size, digest)
+			}
 		}
 	})
 }

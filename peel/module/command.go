@@ -47,11 +47,11 @@ type commandData struct {
 	Signal          string `json:"signal,omitempty"` // that ended it, such as "SIGKILL"
 	Stdout          any    `json:"stdout"`           // a string, or bytes if it is not valid UTF-8
 	Stderr          any    `json:"stderr"`
-	StdoutBytes     int64  `json:"stdout_bytes"` // written in all
+	StdoutBytes     int64  `json:"stdout_bytes"` // written in all, with secrets masked
 	StderrBytes     int64  `json:"stderr_bytes"`
 	StdoutTruncated bool   `json:"stdout_truncated,omitempty"` // only the first max_output bytes are here
 	StderrTruncated bool   `json:"stderr_truncated,omitempty"`
-	StdoutSHA256    string `json:"stdout_sha256,omitempty"` // of all that was written, if truncated
+	StdoutSHA256    string `json:"stdout_sha256,omitempty"` // of all that was written, with secrets masked, if truncated
 	StderrSHA256    string `json:"stderr_sha256,omitempty"`
 	TimedOut        bool   `json:"timed_out,omitempty"`
 	Canceled        bool   `json:"canceled,omitempty"`
@@ -74,6 +74,7 @@ func runCommand(ctx context.Context, call Call) wire.Result {
 	if ctx.Err() != nil {
 		return failure("canceled before the command started: %v", context.Cause(ctx))
 	}
+	c.secrets = call.Secrets
 	end, err := c.run(ctx)
 	if err != nil {
 		return failure("cannot run %s: %v", c.argv[0], err)

@@ -41,6 +41,9 @@ type Call struct {
 	Args map[string]any
 	// User is who asked, from the credential; empty for a run of the peel's own schedule.
 	User string
+	// Secrets are masked in the output of commands before it is cut and digested, of two that begin at the same byte the
+	// first. The rest of a result is for the caller to mask.
+	Secrets []Secret
 }
 
 // A Func does the work of one function. It returns soon after ctx ends. It need not set Duration.
@@ -94,7 +97,7 @@ func (r *Registry) Call(ctx context.Context, name string, call Call) wire.Result
 		return failure("%v", err)
 	}
 	start := time.Now()
-	result := guarded(ctx, name, f, Call{Args: args, User: call.User})
+	result := guarded(ctx, name, f, Call{Args: args, User: call.User, Secrets: call.Secrets})
 	result.Duration = time.Since(start)
 	data, err := canon.Normalize(result.Data)
 	if err != nil {

@@ -8,6 +8,7 @@ type command struct {
 	identity  *identity // nil: the peel's own
 	stdin     string
 	maxOutput int // bytes kept of each stream
+	secrets   []Secret
 }
 
 // An identity is whom to run as.

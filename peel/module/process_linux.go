@@ -81,7 +81,7 @@ func (c *command) start() (*process, error) {
 		return nil, err
 	}
 	go p.watch()
-	go p.read()
+	go p.read(c.secrets)
 	return p, nil
 }
 
@@ -93,11 +93,16 @@ func (p *process) watch() {
 }
 
 // read takes in the output until its end, or until finish closes the pipes.
-func (p *process) read() {
+func (p *process) read(secrets []Secret) {
 	defer close(p.drained)
 	var both sync.WaitGroup
-	both.Go(func() { _, _ = io.Copy(&p.stdout, p.readers[0]) })
-	both.Go(func() { _, _ = io.Copy(&p.stderr, p.readers[1]) })
+	for i, to := range []*capture{&p.stdout, &p.stderr} {
+		both.Go(func() {
+			masked := newMasker(to, secrets)
+			_, _ = io.Copy(masked, p.readers[i])
+			_ = masked.Close() // a capture takes everything
+		})
+	}
 	both.Wait()
 }
 

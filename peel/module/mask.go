@@ -1,0 +1,80 @@
+package module
+
+import "io"
+
+// A Secret is a text that must not leave the peel, and what is shown in its place. Plain is not empty.
+type Secret struct{ Plain, Shown string }
+
+// A masker copies a stream and shows secrets by what stands for them, also those that come in several writes. It keeps
+// back bytes that may begin a secret, until more comes or Close says that the stream has ended.
+type masker struct {
+	to      io.Writer
+	secrets []Secret // of two that begin at the same byte the first counts
+	begins  [256]bool
+	pending []byte
+}
+
+func newMasker(to io.Writer, secrets []Secret) *masker {
+	m := &masker{to: to, secrets: secrets}
+	for _, s := range secrets {
+		m.begins[s.Plain[0]] = true
+	}
+	return m
+}
+
+// Write takes all of p.
+func (m *masker) Write(p []byte) (int, error) {
+	if len(m.secrets) == 0 {
+		return m.to.Write(p)
+	}
+	m.pending = append(m.pending, p...)
+	return len(p), m.pass(false)
+}
+
+// Close passes on what was kept back.
+func (m *masker) Close() error { return m.pass(true) }
+
+func (m *masker) pass(ended bool) error {
+	rest := m.pending
+	for len(rest) > 0 {
+		n := m.plain(rest)
+		shown := rest[:n]
+		if n == 0 {
+			if n, shown = m.match(rest, ended); n == 0 {
+				break
+			}
+		}
+		if _, err := m.to.Write(shown); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	m.pending = append(m.pending[:0], rest...)
+	return nil
+}
+
+// plain returns how many bytes at the beginning of b begin no secret.
+func (m *masker) plain(b []byte) int {
+	for n, c := range b {
+		if m.begins[c] {
+			return n
+		}
+	}
+	return len(b)
+}
+
+// match returns how many bytes at the beginning of b are a secret, or else one byte, and what is shown for them. It
+// returns 0 if that is not known before more comes.
+func (m *masker) match(b []byte, ended bool) (n int, shown []byte) {
+	for _, s := range m.secrets {
+		length := min(len(b), len(s.Plain))
+		switch {
+		case string(b[:length]) != s.Plain[:length]:
+		case length == len(s.Plain):
+			return length, []byte(s.Shown)
+		case !ended:
+			return 0, nil
+		}
+	}
+	return 1, b[:1]
+}
