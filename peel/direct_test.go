@@ -147,3 +147,59 @@ func TestWhatIsNoDirectRequestIsDroppedOrRefusedByName(t *testing.T) {
 		}
 	})
 }
+
+// Requests that people send directly take no room of those that masters send, and the other way round.
+func TestDirectRequestsAndThoseOfMastersHaveBoundsOfTheirOwn(t *testing.T) {
+	long := map[string]any{"duration": "5m"}
+	command := map[string]any{"command": "true"}
+	t.Run("people fill theirs", func(t *testing.T) {
+		run(t, func(b *bench) {
+			b.start()
+			dan := b.bus.Conn(b.t, auth.RoleDirect, "dan")
+			for range 64 {
+				b.direct(dan, wire.DirectRequest{Function: "test.sleep", Args: long})
+				synctest.Wait()
+			}
+			if a := b.direct(dan, wire.DirectRequest{Function: "test.ping"})(); a.Outcome != wire.Rejected {
+				t.Errorf("the 65th of people: %+v", a)
+			}
+			if r := b.call("test.ping", nil); !r.Success {
+				t.Errorf("test.ping of a master: %+v", r)
+			}
+		})
+	})
+	t.Run("people fill the queue", func(t *testing.T) {
+		run(t, func(b *bench) {
+			b.start()
+			dan := b.bus.Conn(b.t, auth.RoleDirect, "dan")
+			hanging := b.hang()
+			for range 64 {
+				b.direct(dan, wire.DirectRequest{Function: "cmd.run", Args: command})
+			}
+			if a := b.direct(dan, wire.DirectRequest{Function: "cmd.run", Args: command})(); a.Outcome != wire.Rejected {
+				t.Errorf("the 65th of people: %+v", a)
+			}
+			last := b.ask(wire.Request{Function: "cmd.run", Args: command, Epoch: 1})
+			b.cancel(hanging)
+			b.canceled(hanging)
+			if r := b.returned(); r.JID != last.JID || !r.Success {
+				t.Errorf("cmd.run of a master: %+v", r)
+			}
+		})
+	})
+	t.Run("masters fill theirs", func(t *testing.T) {
+		run(t, func(b *bench) {
+			b.start()
+			dan := b.bus.Conn(b.t, auth.RoleDirect, "dan")
+			for range 64 {
+				b.ask(wire.Request{Function: "test.sleep", Args: long, Epoch: 1})
+			}
+			if r := b.call("test.ping", nil); r.Outcome != wire.Rejected {
+				t.Errorf("the 65th of masters: %+v", r)
+			}
+			if a := b.direct(dan, wire.DirectRequest{Function: "test.ping"})(); !a.Success {
+				t.Errorf("%+v", a)
+			}
+		})
+	})
+}

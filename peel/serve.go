@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	queueLength  = 64 // requests that wait for a worker
-	readersLimit = 64 // read-only requests that run at once
+	queueLength  = 64 // requests of masters that wait for a worker, and as many that people sent directly
+	readersLimit = 64 // read-only requests that run at once, the same way
 
 	// ackDelay is how long the acknowledgement of a request that runs at once waits for its return, which says more.
 	// Each costs the masters about as much as the other.
@@ -83,48 +83,79 @@ func (p *Peel) serve(ctx context.Context, r requests) {
 
 // A crew runs what was accepted.
 type crew struct {
+	workers errgroup.Group
+	masters lane
+	people  lane
+	run     func(*flight)
+}
+
+// A lane bounds the requests of masters, or those that people send directly: neither can take the room of the other.
+type lane struct {
 	readers   errgroup.Group
-	workers   errgroup.Group
-	queue     chan *flight // of what changes the host
-	schedules chan *flight // of what changes the schedule
-	run       func(*flight)
+	queue     chan *flight // of requests that change the host
+	schedules chan *flight // of requests that change the schedule
+}
+
+func (l *lane) open() {
+	l.queue, l.schedules = make(chan *flight, queueLength), make(chan *flight, queueLength)
+	l.readers.SetLimit(readersLimit)
 }
 
 func (p *Peel) hire(ctx context.Context) *crew {
-	c := &crew{queue: make(chan *flight, queueLength), schedules: make(chan *flight, queueLength)}
-	c.run = func(f *flight) { p.execute(ctx, f) }
-	c.readers.SetLimit(readersLimit)
-	work := func(queue <-chan *flight) {
-		c.workers.Go(func() error {
-			for f := range queue {
-				c.run(f)
-			}
-			return nil
-		})
-	}
-	work(c.schedules)
+	c := &crew{run: func(f *flight) { p.execute(ctx, f) }}
+	c.masters.open()
+	c.people.open()
+	c.workers.Go(func() error { c.work(c.masters.schedules, c.people.schedules); return nil })
 	for range max(1, p.o.Workers) {
-		work(c.queue)
+		c.workers.Go(func() error { c.work(c.masters.queue, c.people.queue); return nil })
 	}
 	return c
 }
 
+// work runs what is queued until both queues are closed. Where both hold something they take turns at random.
+func (c *crew) work(masters, people <-chan *flight) {
+	for masters != nil || people != nil {
+		var f *flight
+		var open bool
+		select {
+		case f, open = <-masters:
+			if !open {
+				masters = nil
+			}
+		case f, open = <-people:
+			if !open {
+				people = nil
+			}
+		}
+		if open {
+			c.run(f)
+		}
+	}
+}
+
 // dismiss waits for what runs.
 func (c *crew) dismiss() {
-	close(c.queue)
-	close(c.schedules)
+	for _, l := range []*lane{&c.masters, &c.people} {
+		close(l.queue)
+		close(l.schedules)
+	}
 	_ = c.workers.Wait()
-	_ = c.readers.Wait()
+	_ = c.masters.readers.Wait()
+	_ = c.people.readers.Wait()
 }
 
 // take starts or queues a flight; false if there is no room for it.
 func (c *crew) take(f *flight) bool {
-	queue := c.queue
+	l := &c.masters
+	if f.asked != nil {
+		l = &c.people
+	}
+	queue := l.queue
 	switch {
 	case atOnce(f.Function):
-		return c.readers.TryGo(func() error { c.run(f); return nil })
+		return l.readers.TryGo(func() error { c.run(f); return nil })
 	case strings.HasPrefix(f.Function, "schedule."):
-		queue = c.schedules
+		queue = l.schedules
 	}
 	select {
 	case queue <- f:
