@@ -2,7 +2,6 @@ package peel
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/module"
@@ -44,18 +43,15 @@ func (p *Peel) scheduledResult(f scheduler.Fire, result wire.Result) wire.Schedu
 		JID: f.JID, Peel: p.o.ID, Entry: f.Name, Trigger: wire.Trigger(f.Trigger),
 		Function: f.Entry.Module, Args: f.Entry.Args, Result: result,
 		Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Finished: time.Now(), Late: f.Late,
-		Commit: f.Source.Commit, Origin: f.Source.File, Author: f.Source.Author, V: wire.Version,
+		Commit: f.Source.Commit, Origin: f.Source.File, Author: f.Source.Author, Proof: f.Source.Proof, V: wire.Version,
 	}
 }
 
 // sourceOf is originOf as reports have it.
 func (p *Peel) sourceOf(entry string) scheduler.Source {
 	o := p.originOf(entry)
-	s := scheduler.Source{Commit: string(o.Commit), Author: cut(o.Author)}
-	if o.File != "" {
-		s.File = cut(fmt.Sprintf("%s:%d", o.File, o.Line))
-	}
-	return s
+	c := o.Claim()
+	return scheduler.Source{Commit: c.Commit, File: c.File, Author: c.Author, Proof: o.Proof}
 }
 
 // originOf is where an entry of the settings in force comes from; zero for one of the configuration.

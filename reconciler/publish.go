@@ -198,9 +198,10 @@ type portion struct {
 
 // due are the peels of which the bucket holds something else, or something that they can no longer open, in order.
 func (t *term) due(p portion) (peels []target.PeelID) {
+	prover := t.proofKey.ID()
 	look := func(id target.PeelID, e *plan.Effective) {
 		_, secret := e.Secret()
-		if t.given[id] != e.Digest || secret && t.heads.Of(id).SealedTo != t.sealedTo(id, e) {
+		if t.given[id] != e.Digest || t.heads.Of(id).ProvenBy != prover || secret && t.heads.Of(id).SealedTo != t.sealedTo(id, e) {
 			peels = append(peels, id)
 		}
 	}
@@ -251,7 +252,7 @@ func (t *term) deliver(ctx context.Context, r record, portions ...portion) (writ
 		for peel, revision := range revisions {
 			t.holds(settings.Held{
 				Peel: peel, Digest: p.peels[peel].Digest, Commit: p.commit, Generation: generation, Revision: revision,
-				SealedTo: w.sealed[peel],
+				SealedTo: w.sealed[peel], ProvenBy: t.proofKey.ID(),
 			})
 		}
 		writes += len(revisions)
@@ -294,6 +295,7 @@ func (w *documents) writes(peels []target.PeelID) iter.Seq[settings.Write] {
 		for _, id := range peels {
 			e := w.part.peels[id]
 			doc := e.Document(id, w.part.commit, w.generation, w.origins[e])
+			doc.ProveOrigins(&w.proofKey)
 			if to := w.sealedTo(id, e); to != "" {
 				if w.failed = e.Seal(doc, w.r.sealer, to); w.failed != nil {
 					return

@@ -26,6 +26,7 @@ type term struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	rollout  jetstream.KeyValue
+	proofKey settings.ProofKey // of the origins in documents
 	store    *settings.Store
 	fleet    *feed.Feed
 	board    *board
@@ -145,6 +146,9 @@ func (r *Reconciler) branch() string {
 // load reads what earlier terms have left.
 func (t *term) load(ctx context.Context) (err error) {
 	if t.last, t.revision, err = readRecord(ctx, t.rollout); err != nil {
+		return err
+	}
+	if t.proofKey, err = settings.LoadProofKey(ctx, t.rollout); err != nil {
 		return err
 	}
 	if t.heads, err = t.store.Load(ctx); err != nil {

@@ -42,9 +42,10 @@ type Digest string
 type Origin struct {
 	File   string    `json:"file"`
 	Line   int       `json:"line"`
-	Commit Commit    `json:"commit"` // the commit that last changed the entry
-	Author string    `json:"author"` // of that commit, "Name <email>"
-	Time   time.Time `json:"time"`   // of that commit, by its author's clock
+	Commit Commit    `json:"commit"`          // the commit that last changed the entry
+	Author string    `json:"author"`          // of that commit, "Name <email>"
+	Time   time.Time `json:"time"`            // of that commit, by its author's clock
+	Proof  string    `json:"proof,omitempty"` // see [ProofKey]
 }
 
 // A Document is what one peel is to run.
@@ -54,9 +55,10 @@ type Document struct {
 	Commit     Commit            `json:"commit"`     // the revision of the write
 	Generation uint64            `json:"generation"` // grows with every write: max(last + 1, wall clock in ms)
 	Digest     Digest            `json:"digest"`
-	Settings   canon.Raw         `json:"settings"`          // a canonical map, with what stands for secrets in place of them
-	Sealed     *Sealed           `json:"sealed,omitempty"`  // the settings with their secrets, if there are any
-	Origins    map[string]Origin `json:"origins,omitempty"` // by schedule entry
+	Settings   canon.Raw         `json:"settings"`            // a canonical map, with what stands for secrets in place of them
+	Sealed     *Sealed           `json:"sealed,omitempty"`    // the settings with their secrets, if there are any
+	Origins    map[string]Origin `json:"origins,omitempty"`   // by schedule entry
+	ProvenBy   string            `json:"proven_by,omitempty"` // the ID of the [ProofKey] that made the origins' proofs; empty: they have none
 }
 
 // DigestOf returns the digest of canonical settings.

@@ -28,7 +28,8 @@ type Held struct {
 	// Revision is the stream's sequence of the key's last write, a deletion included: what the next write of the
 	// key has to name. 0 if the key was never written.
 	Revision uint64
-	SealedTo Key // empty if the document holds no secrets
+	SealedTo Key    // empty if the document holds no secrets
+	ProvenBy string // the ID of the [ProofKey] that made the document's proofs
 	// Err says why the stored bytes are no document of this peel; they may be replaced.
 	Err error
 }
@@ -156,6 +157,7 @@ func head(token string, header nats.Header, data []byte, revision uint64) Held {
 	}
 	return Held{
 		Peel: d.Peel, Digest: d.Digest, Commit: d.Commit, Generation: d.Generation, Revision: revision, SealedTo: d.SealedTo(),
+		ProvenBy: d.ProvenBy,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -38,7 +39,7 @@ func (e *refusalError) Unwrap() error { return e.err }
 const maxText = 512
 
 // read makes the job of a report and its return; its errors are refusals. Now is the master's clock.
-func read(m jetstream.Msg, now time.Time) (job.Ended, error) {
+func read(m jetstream.Msg, now time.Time, key *settings.ProofKey) (job.Ended, error) {
 	r, err := decode(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}, now)
 	if err != nil {
 		return job.Ended{}, err
@@ -47,7 +48,7 @@ func read(m jetstream.Msg, now time.Time) (job.Ended, error) {
 	if err != nil {
 		return job.Ended{}, &refusalError{undecodable, err}
 	}
-	return job.Ended{Job: record(&r, now), Return: data}, nil
+	return job.Ended{Job: record(&r, now, provenBy(key, &r)), Return: data}, nil
 }
 
 // decode reads a report; its errors are refusals.
@@ -60,7 +61,7 @@ func decode(msg *nats.Msg, now time.Time) (wire.ScheduledResult, error) {
 		return r, &refusalError{undecodable, err}
 	}
 	for _, word := range [...]struct{ name, text string }{
-		{"entry", r.Entry}, {"function", r.Function}, {"trigger", string(r.Trigger)}, {"commit", r.Commit}, {"origin", r.Origin}, {"author", r.Author},
+		{"entry", r.Entry}, {"function", r.Function}, {"trigger", string(r.Trigger)}, {"commit", r.Commit}, {"origin", r.Origin}, {"author", r.Author}, {"proof", r.Proof},
 	} {
 		if len(word.text) > maxText {
 			return r, &refusalError{undecodable, fmt.Errorf("its %s takes %d bytes, the limit is %d", word.name, len(word.text), maxText)}
@@ -77,11 +78,23 @@ func decode(msg *nats.Msg, now time.Time) (wire.ScheduledResult, error) {
 	return r, nil
 }
 
-// localUser is the user of what an entry of the peel's own configuration did.
-const localUser = "peel.yaml"
+const (
+	localUser    = "peel.yaml"  // the user of what an entry of the peel's own configuration did
+	unprovenUser = "(unproven)" // the user where a report names an origin without a proof of it
+)
 
-// record is the job that a report stands for. Who wrote the entry is its user.
-func record(r *wire.ScheduledResult, now time.Time) *job.Job {
+// provenBy reports whether the origin that a report names is the one that the document of its peel had.
+func provenBy(key *settings.ProofKey, r *wire.ScheduledResult) bool {
+	return key.Proves(r.Proof, r.Peel, r.Entry, settings.Claim{Commit: r.Commit, File: r.Origin, Author: r.Author})
+}
+
+// record returns the job of a report. Its user is the author of the entry, if that is proven; else the record has no
+// commit, file and author.
+func record(r *wire.ScheduledResult, now time.Time, proven bool) *job.Job {
+	claimed := r.Commit != "" || r.Origin != "" || r.Author != ""
+	if !proven {
+		r.Commit, r.Origin, r.Author = "", "", ""
+	}
 	metadata := make(map[string]string, 10)
 	metadata[job.MetaSource], metadata[job.MetaSchedule] = job.SourceSchedule, r.Entry
 	j := &job.Job{
@@ -95,6 +108,8 @@ func record(r *wire.ScheduledResult, now time.Time) *job.Job {
 		j.Created = now
 	}
 	switch {
+	case claimed && !proven:
+		j.User = unprovenUser
 	case j.User == "":
 		j.User = localUser
 	case !strings.Contains(j.User, " <"): // no author that Git has, but perhaps one who has a credential

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
@@ -31,7 +32,7 @@ func FuzzReport(f *testing.F) {
 		if err != nil {
 			return
 		}
-		j := record(&r, now)
+		j := record(&r, now, provenBy(&settings.ProofKey{}, &r))
 		if !j.Scheduled() || !j.Status.Final() || j.JID != jid || len(j.Targets) != 1 || j.Targets[0] != "p" || j.User == "" {
 			t.Errorf("%+v", j)
 		}

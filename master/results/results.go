@@ -28,6 +28,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/share"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 )
 
 const (
@@ -126,6 +127,10 @@ func (c *Consumer) consume(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot use the consumer %s: %w", consumerName, err)
 	}
+	key, err := c.proofKey(ctx)
+	if err != nil {
+		return err
+	}
 	piles, ended := make(chan pile, 1), make(chan error, 1)
 	stopping, stop := context.WithCancel(ctx)
 	defer stop()
@@ -140,7 +145,7 @@ func (c *Consumer) consume(ctx context.Context) error {
 	}
 	var workers sync.WaitGroup
 	for range atOnce {
-		workers.Go(func() { c.work(stopping, piles) })
+		workers.Go(func() { c.work(stopping, piles, &key) })
 	}
 	select {
 	case <-ctx.Done():
@@ -160,7 +165,7 @@ func (c *Consumer) consume(ctx context.Context) error {
 }
 
 // work handles reports until ctx ends, those that it has begun with to their end.
-func (c *Consumer) work(ctx context.Context, piles <-chan pile) {
+func (c *Consumer) work(ctx context.Context, piles <-chan pile, key *settings.ProofKey) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -170,9 +175,19 @@ func (c *Consumer) work(ctx context.Context, piles <-chan pile) {
 				p.giveBack()
 				return
 			}
-			c.handle(context.WithoutCancel(ctx), p.reports)
+			c.handle(context.WithoutCancel(ctx), p.reports, key)
 		}
 	}
+}
+
+func (c *Consumer) proofKey(ctx context.Context) (settings.ProofKey, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	rollout, err := c.o.JetStream.KeyValue(ctx, "rollout")
+	if err != nil {
+		return settings.ProofKey{}, fmt.Errorf("cannot read the key that proves origins: %w", err)
+	}
+	return settings.LoadProofKey(ctx, rollout)
 }
 
 func (c *Consumer) consumer(ctx context.Context) (jetstream.Consumer, error) {
@@ -189,7 +204,7 @@ func (c *Consumer) consumer(ctx context.Context) (jetstream.Consumer, error) {
 }
 
 // handle brings deliveries to their ends: acknowledged, refused for good, or to come again.
-func (c *Consumer) handle(ctx context.Context, reports []jetstream.Msg) {
+func (c *Consumer) handle(ctx context.Context, reports []jetstream.Msg, key *settings.ProofKey) {
 	now := time.Now()
 	ends := make([]job.Ended, 0, len(reports))
 	good := make([]jetstream.Msg, 0, len(reports))
@@ -198,7 +213,7 @@ func (c *Consumer) handle(ctx context.Context, reports []jetstream.Msg) {
 			c.answer(m, err)
 			continue
 		}
-		end, err := read(m, now)
+		end, err := read(m, now, key)
 		if err != nil {
 			c.answer(m, err)
 			continue

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/master/results"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -108,6 +109,30 @@ func (s *system) publish(nc *nats.Conn, subject string, v any) {
 	}
 }
 
+func claim(r *wire.ScheduledResult) settings.Claim {
+	return settings.Claim{Commit: r.Commit, File: r.Origin, Author: r.Author}
+}
+
+func (s *system) proofKey() settings.ProofKey {
+	s.t.Helper()
+	rollout, err := s.js.KeyValue(s.t.Context(), "rollout")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	key, err := settings.LoadProofKey(s.t.Context(), rollout)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return key
+}
+
+// proven returns the report with the proof that the peel's document has for its entry.
+func (s *system) proven(r wire.ScheduledResult) wire.ScheduledResult {
+	key := s.proofKey()
+	r.Proof = key.Prove(r.Peel, r.Entry, claim(&r))
+	return r
+}
+
 func (s *system) report(r wire.ScheduledResult) {
 	s.t.Helper()
 	s.publish(s.web, wire.ScheduledOf(r.JID, "web_01"), r)
@@ -156,7 +181,7 @@ func (s *system) refuse(bucket string, refuse bool) {
 func TestAScheduledRunBecomesAJob(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		c, _ := s.consumer("m1")
-		r := report(nil)
+		r := s.proven(report(nil))
 		s.report(r)
 		j, ret := s.find(r.JID)
 		if j == nil || ret == nil {
@@ -215,16 +240,47 @@ func TestReportsWaitWhileNoMasterLives(t *testing.T) {
 	})
 }
 
-// A peel says itself who wrote the entry. Whatever it says, that is nobody who has a credential or a token.
+// A document names the author as Git has it. Whatever that is, it is nobody who has a credential or a token.
 func TestARunIsNoUsersJob(t *testing.T) {
 	for _, author := range []string{"ada", "local", "token:ci"} {
 		bubble(t, func(t *testing.T, s *system) {
 			s.consumer("m1")
-			r := report(func(r *wire.ScheduledResult) { r.Author = author })
+			r := s.proven(report(func(r *wire.ScheduledResult) { r.Author = author }))
 			s.report(r)
 			time.Sleep(time.Minute)
 			if j, _ := s.find(r.JID); j == nil || j.User != author+" <>" {
 				t.Errorf("of %s: %+v", author, j)
+			}
+		})
+	}
+}
+
+func TestAnOriginIsShownOnlyWithTheProofThatThePeelWasGiven(t *testing.T) {
+	other := settings.ProofKey{1}
+	for name, forge := range map[string]func(key *settings.ProofKey, r *wire.ScheduledResult){
+		"no proof":                func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Proof = "" },
+		"another key":             func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Proof = other.Prove(r.Peel, r.Entry, claim(r)) },
+		"another peel's proof":    func(k *settings.ProofKey, r *wire.ScheduledResult) { r.Proof = k.Prove("db-01", r.Entry, claim(r)) },
+		"another entry's proof":   func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Entry = "backup" },
+		"another author":          func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Author = "Mallory <m@example.org>" },
+		"another commit":          func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Commit = "fedcba9876543210" },
+		"another file":            func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Origin = "web/other.yaml:7" },
+		"texts that run together": func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Commit, r.Origin = r.Commit+"w", r.Origin[1:] },
+	} {
+		bubble(t, func(t *testing.T, s *system) {
+			s.consumer("m1")
+			key := s.proofKey()
+			r := s.proven(report(nil))
+			forge(&key, &r)
+			s.report(r)
+			j, _ := s.find(r.JID)
+			if j == nil || j.User != "(unproven)" {
+				t.Fatalf("%s: %+v", name, j)
+			}
+			for _, k := range []string{job.MetaCommit, job.MetaFile, job.MetaAuthor} {
+				if j.Metadata[k] != "" {
+					t.Errorf("%s: the record has the %s %q", name, k, j.Metadata[k])
+				}
 			}
 		})
 	}

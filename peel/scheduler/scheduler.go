@@ -118,6 +118,7 @@ type Source struct {
 	Commit string // that last changed the entry
 	File   string // file:line at that commit
 	Author string // of that commit
+	Proof  string // of all this, by the masters
 }
 
 // A Fire is one run of an entry. Times are of the wall clock, and Nominal ≤ Fired ≤ Started.

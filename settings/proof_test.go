@@ -1,0 +1,57 @@
+package settings_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/settings"
+)
+
+func TestDocumentProvesTheClaimsOfItsOrigins(t *testing.T) {
+	key := settings.ProofKey{1}
+	shared := map[string]settings.Origin{
+		"short": {File: "a.yaml", Line: 3, Commit: "c", Author: "Ada <ada@example.org>"},
+		"long":  {File: strings.Repeat("ü", 600), Line: 3, Commit: "c", Author: strings.Repeat("x", 600)},
+		"zero":  {},
+	}
+	d := settings.Document{Peel: "web-01", Origins: shared}
+	d.ProveOrigins(&key)
+	for entry, o := range d.Origins {
+		c := o.Claim()
+		if !key.Proves(o.Proof, "web-01", entry, c) || key.Proves(o.Proof, "web-02", entry, c) {
+			t.Errorf("%s: %+v", entry, o)
+		}
+		if len(c.File) > settings.MaxClaim || len(c.Author) > settings.MaxClaim {
+			t.Errorf("%s: a text of the claim has more than %d bytes", entry, settings.MaxClaim)
+		}
+		if shared[entry].Proof != "" {
+			t.Errorf("%s: the map that peels share was changed", entry)
+		}
+	}
+	if other := (settings.ProofKey{2}); d.ProvenBy != key.ID() || d.ProvenBy == other.ID() {
+		t.Errorf("proven by %q", d.ProvenBy)
+	}
+}
+
+func TestTheProofKeyIsMadeOnce(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		rollout, err := b.JetStream(t).KeyValue(t.Context(), "rollout")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := settings.LoadProofKey(t.Context(), rollout)
+		if err != nil || first == (settings.ProofKey{}) {
+			t.Fatal(err)
+		}
+		if again, err := settings.LoadProofKey(t.Context(), rollout); err != nil || again != first {
+			t.Errorf("another key, %v", err)
+		}
+		if _, err := rollout.Put(t.Context(), "origin.key", []byte("short")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := settings.LoadProofKey(t.Context(), rollout); err == nil {
+			t.Error("a damaged key is taken")
+		}
+	})
+}
