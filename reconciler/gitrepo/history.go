@@ -66,6 +66,9 @@ func (r *Repo) link(h Hash) (link, error) {
 	if len(r.cache.links) >= maxLinks {
 		clear(r.cache.links)
 	}
+	if c.size > maxCommit {
+		r.log.Warn("the text of a commit is cut: it is long", "commit", h, "bytes", c.size, "author", c.Author)
+	}
 	l := link{c.tree, c.Parents}
 	r.cache.links[h] = l
 	return l, nil

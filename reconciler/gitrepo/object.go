@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ type Commit struct {
 	Message string
 
 	tree Hash
+	size int64 // of the object in bytes
 }
 
 // Subject is the first line of the message, at most 200 bytes.
@@ -39,6 +41,23 @@ const (
 	maxName       = 200
 	maxCommitText = 16 << 10
 )
+
+// withoutText is the beginning of a commit object whose rest was not read: its
+// header as far as it says what the commit is, and no message.
+func withoutText(data []byte) []byte {
+	if end := bytes.Index(data, []byte("\n\n")); end >= 0 {
+		return data // the message is cut
+	}
+	at := bytes.Index(data, []byte("\ncommitter "))
+	if at < 0 {
+		return data // which does not parse
+	}
+	line := bytes.IndexByte(data[at+1:], '\n')
+	if line < 0 {
+		return data
+	}
+	return append(slices.Clone(data[:at+1+line]), "\n\n"...) // without headers that may be as long as they like
+}
 
 // parseCommit reads a commit object whose hash was checked.
 func parseCommit(h Hash, data []byte) (Commit, error) {
@@ -116,11 +135,16 @@ func entryMode(octal string) fs.FileMode {
 
 // commit reads a commit of the store.
 func (s *store) commit(h Hash) (Commit, error) {
-	data, err := s.read(plumbing.CommitObject, h, maxCommit)
+	data, size, err := s.begin(plumbing.CommitObject, h, maxCommit)
 	if err != nil {
 		return Commit{}, err
 	}
-	return parseCommit(h, data)
+	if size > int64(len(data)) {
+		data = withoutText(data)
+	}
+	c, err := parseCommit(h, data)
+	c.size = size
+	return c, err
 }
 
 // tree reads one tree of the store.

@@ -19,7 +19,8 @@ import (
 
 const (
 	maxBlob   = 1 << 20  // bytes of a file that is read
-	maxCommit = 1 << 20  // bytes of a commit object
+	maxCommit = 1 << 20  // bytes of a commit object that are held; what comes after is text
+	maxHashed = 64 << 20 // bytes of an object of which only the beginning is held, for its hash to be checked
 	maxTree   = 16 << 20 // bytes of one tree object
 
 	// Objects above this size are never held in memory as a whole.
@@ -173,6 +174,45 @@ func (s *store) read(t plumbing.ObjectType, h Hash, limit int64) (data []byte, e
 		return nil
 	})
 	return data, err
+}
+
+// begin returns the first bytes of an object, at most so many, and its size. It
+// checks type and hash; the hash of an object over maxHashed was checked when
+// it was fetched, and is not again.
+func (s *store) begin(t plumbing.ObjectType, h Hash, most int64) (data []byte, size int64, err error) {
+	err = s.guarded(t.String()+" "+h.String(), func(st *filesystem.Storage) error {
+		o, err := st.EncodedObject(plumbing.AnyObject, plumbing.Hash(h))
+		if err != nil {
+			return missing(err)
+		}
+		if o.Type() != t {
+			return fmt.Errorf("it is a %s", o.Type())
+		}
+		size = o.Size()
+		data, err = first(o, h, most)
+		return err
+	})
+	return data, size, err
+}
+
+// first reads the first bytes of an object, and the rest for its hash alone.
+func first(o plumbing.EncodedObject, h Hash, most int64) (data []byte, err error) {
+	r, err := o.Reader()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	sum := plumbing.NewHasher(o.Type(), o.Size())
+	if data, err = io.ReadAll(io.LimitReader(io.TeeReader(r, sum), most)); err != nil || o.Size() > maxHashed {
+		return data, err
+	}
+	if _, err = io.Copy(sum, io.LimitReader(r, maxHashed)); err != nil {
+		return nil, err
+	}
+	if got := sum.Sum(); got != plumbing.Hash(h) {
+		return nil, fmt.Errorf("content has the hash %s", got)
+	}
+	return data, nil
 }
 
 func content(o plumbing.EncodedObject, limit int64) (data []byte, err error) {
