@@ -180,8 +180,16 @@ func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit) error 
 	if err != nil {
 		return err
 	}
-	j := judgement{hash: difference.Hash, allowed: plan.AllowsItself(c.Message)}
-	j.guard, _ = errors.AsType[*plan.BlockedError](difference.Guard())
+	j := judgement{hash: difference.Hash}
+	extent := difference
+	if base, ok := t.beforeRollout(ctx); ok {
+		if extent, err = plan.Diff(base, p); err != nil {
+			return err
+		}
+	}
+	if guard, ok := errors.AsType[*plan.BlockedError](extent.Guard(p.Limits.Stricter(t.last.limits()))); ok {
+		j.guard, j.allowed = guard, guard.AllowedBy(c.Message)
+	}
 	if j.rewritten, err = t.rewritten(c.Hash); err != nil {
 		return err
 	}
@@ -195,4 +203,16 @@ func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit) error 
 		t.r.log.Info("revision is let through the guard", "commit", commit, "plan", j.hash, "approved", t.last.Approved)
 	}
 	return nil
+}
+
+// beforeRollout returns what peels had before the rollout under way; ok is false if there is none, or if its revisions
+// cannot be had. The guard compares with that: to take back what only the first wave has is no loss for the fleet.
+func (t *term) beforeRollout(ctx context.Context) (base plan.Base, ok bool) {
+	if t.last.Rollout == nil {
+		return base, false
+	}
+	if ready, err := t.compile(ctx); err != nil || !ready {
+		return base, false
+	}
+	return t.rolling.base.Base(), true
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -208,5 +209,47 @@ func TestWhatHoldsARevisionBack(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && (!ok || held.reason != c.want || held.hash != "h") {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
+	}
+}
+
+// limitsFiles is a site whose zester.yaml has limits.
+func limitsFiles(limits string) fstest.MapFS {
+	files := siteFiles()
+	files["zester.yaml"] = text("limits: " + limits + "\n")
+	return files
+}
+
+// TestTheStricterLimitsCount has a commit relax the limits and need that, and one that only relaxes them.
+func TestTheStricterLimitsCount(t *testing.T) {
+	const less = "schedule:\n  a: {module: test.ping, interval: 1h}\n"
+	const off = "limits: {change: off, remove: off, peels: off}\n"
+	for _, c := range []struct {
+		name    string
+		limits  string
+		commits []map[string]string
+		waits   bool
+	}{
+		{"relaxed by the commit itself", "{}", []map[string]string{{"zester.yaml": off, "settings/common.yaml": less}}, true},
+		{"relaxed by the commit before", "{}", []map[string]string{{"zester.yaml": off}, {"settings/common.yaml": less}}, false},
+		{"off", "{change: off, remove: off, peels: off}", []map[string]string{{"settings/common.yaml": less}}, false},
+		{"made stricter by the commit itself", "{change: off, remove: off, peels: off}", []map[string]string{{"zester.yaml": "limits: {remove: 0%}\n", "settings/common.yaml": less}}, true},
+		{"without limits by the commit itself", "{change: off, remove: off, peels: off}", []map[string]string{{"zester.yaml": "", "settings/common.yaml": less}}, true},
+	} {
+		inBubble(t, limitsFiles(c.limits), func(b *bench) {
+			for _, id := range webs(3) {
+				b.peel(id, nil)
+			}
+			b.start()
+			for _, changes := range c.commits {
+				b.commit("a change", changes)
+				b.now()
+				b.stop()
+				b.start() // the limits are known to the next term too
+				b.now()
+			}
+			if out := b.status(); out.Is(status.GuardBlocked) != c.waits || (b.entries("web-00") == "aw") == c.waits {
+				t.Errorf("%s: web-00 has %s, %+v", c.name, b.entries("web-00"), out)
+			}
+		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 const (
@@ -33,6 +34,8 @@ type record struct {
 	Owner      string          `json:"owner"`
 	Time       time.Time       `json:"time"`
 	Since      time.Time       `json:"since,omitzero"` // when Commit was put in force
+
+	Limits *top.Limits `json:"limits,omitempty"` // of Commit, nil for the default
 
 	Blocked   *blocked  `json:"blocked,omitempty"`   // the newest revision, if the guard has stopped it
 	Approved  *approval `json:"approved,omitempty"`  // nil once its plan has gone out or the branch has moved on
@@ -62,13 +65,21 @@ type approval struct {
 	Time   time.Time       `json:"time"`
 }
 
+// limits are those of the revision in force.
+func (r *record) limits() top.Limits {
+	if r.Limits == nil {
+		return top.DefaultLimits
+	}
+	return *r.Limits
+}
+
 // letThrough reports whether a revision was judged before: its writes may be half done.
 func (r *record) letThrough(commit settings.Commit) bool {
 	return r.Commit == commit || r.Rollout != nil && r.Rollout.Commit == commit
 }
 
 // inForce returns the record for a revision that is given to the whole fleet.
-func (t *term) inForce(c gitrepo.Commit, done bool) record {
+func (t *term) inForce(c gitrepo.Commit, limits top.Limits, done bool) record {
 	r, commit := t.last, settings.Commit(c.Hash.String())
 	if r.Commit != commit {
 		r.Since = time.Now()
@@ -77,7 +88,7 @@ func (t *term) inForce(c gitrepo.Commit, done bool) record {
 	if last := len(r.History) - 1; done && last >= 0 && r.History[last].Outcome == status.OutcomeProgressing {
 		r = t.note(r, c, status.OutcomeApplied, "")
 	}
-	r.Commit, r.Done, r.Rollout = commit, done, nil
+	r.Commit, r.Done, r.Rollout, r.Limits = commit, done, nil, &limits
 	return r
 }
 
@@ -179,14 +190,14 @@ func (t *term) publish(ctx context.Context, p *plan.Plan, s *source) (int, error
 		return 0, err
 	}
 	displaced := t.displaced
-	writes, err := t.deliver(ctx, t.inForce(s.Commit, false), portion{commit, p.Peels, p})
+	writes, err := t.deliver(ctx, t.inForce(s.Commit, p.Limits, false), portion{commit, p.Peels, p})
 	if err == nil && t.displaced == displaced {
 		t.settled = p
 	}
 	if err != nil || t.last.Commit == commit && t.last.Done && t.last.Rollout == nil {
 		return writes, err
 	}
-	return writes, t.writeRecord(ctx, t.inForce(s.Commit, true))
+	return writes, t.writeRecord(ctx, t.inForce(s.Commit, p.Limits, true))
 }
 
 // A portion is what some peels are to run by one revision.

@@ -416,7 +416,7 @@ func TestAPeelThatNothingMatchesGetsAnEmptyDocument(t *testing.T) {
 	}
 	s.start()
 	s.settled(5)
-	s.commit("all but web-01", map[string]string{"top.yaml": "base:\n  'not web-01': [common]\n"})
+	s.commit("all but web-01\n\nZester-Allow: remove", map[string]string{"top.yaml": "base:\n  'not web-01': [common]\n"})
 	if out := s.now(); out.Is(status.GuardBlocked) {
 		t.Fatalf("%+v", out)
 	}

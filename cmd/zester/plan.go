@@ -41,7 +41,7 @@ be found and replaced. -o json is:
    "errors": ["path:line:column: …", …], "refused": true,     only of a head that is wrong
    "peels": …,                      of the fleet
    "touched": [peel, …], "emptied": [peel, …], "behind": [peel, …],
-   "hash": …, "blocked": …,         what zester sync approve takes, and why it is needed
+   "hash": …, "blocked": …, "release": …,   what zester sync approve takes, why it is needed, and what else lets it out
    "totals": {"before": …, "added": …, "changed": …, "removed": …, "timers_reset": …, "runs_at_once": …},
    "changes": [{"peels": […], "entry": …, "action": "add" or "change" or "remove",
                 "fields": {NAME: {"before": …, "after": …}, …}, "resets_timer": …,
@@ -343,7 +343,7 @@ func (p *planning) head(name string) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.o.Head, p.o.Allowed = revision(name, snapshot.Commit), plan.AllowsItself(snapshot.Commit.Message)
+	p.o.Head, p.o.Message = revision(name, snapshot.Commit), snapshot.Commit.Message
 	p.compareHistory(name, at)
 	return p.compile(snapshot.Tree)
 }

@@ -38,7 +38,7 @@ func (a *app) planText(r *review.Review) {
 		fmt.Fprintln(a.out, plain(fact))
 	}
 	if r.Blocked != "" {
-		fmt.Fprintf(a.out, "blocked: %s\n  %s\n", plain(r.Blocked), r.Release())
+		fmt.Fprintf(a.out, "blocked: %s\n  %s\n", plain(r.Blocked), r.Release)
 	}
 	for _, w := range r.Warnings[:r.NewWarnings] {
 		fmt.Fprintln(a.out, "warning:", plain(w))

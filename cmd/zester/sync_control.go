@@ -15,7 +15,8 @@ func (a *app) syncApproveCommand() *cobra.Command {
 		Short: "Let a revision go out that changes more than a guard lets through",
 		Long: `approve names the plan that waits by its hash, of which 8 digits are enough; sync status shows it. The hash stands for
 just that change of just those peels: when peels come or go before, the plan is another one and waits again. A commit
-whose message ends with the line "Zester-Allow: delete>30%" needs no approval, unless it would leave nothing at all.`,
+whose message ends with the line that zester plan shows, such as "Zester-Allow: remove", needs no approval, unless it
+would leave nothing at all.`,
 		Args: words("hash of the plan"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncApprove(ctx, args[0]) })

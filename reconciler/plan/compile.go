@@ -194,7 +194,7 @@ func (p *pass) resolve(sources []*file) (complete bool) {
 		}
 	}
 	p.plan.TopEmpty = len(p.rules.top.Rules) == 0
-	p.plan.Groups, p.plan.Waves = p.rules.groups, p.rules.waves
+	p.plan.Groups, p.plan.Waves, p.plan.Limits = p.rules.groups, p.rules.waves, p.rules.limits
 	return len(p.rules.errs) == 0
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -61,6 +60,7 @@ type Difference struct {
 	// Hash names the change: the peels, what they had and what they get. It is 64 hex digits.
 	Hash string
 
+	extent   extent
 	emptied  bool // peels had settings before, and now none has any
 	topEmpty bool
 }
@@ -81,29 +81,41 @@ func Diff(base Base, p *Plan) (*Difference, error) {
 		peelsOf[g.Old] += len(g.Peels)
 	}
 	had, has := false, false
-	before, known := map[settings.Digest]schedule.Set{}, base.effectives()
+	before, known := map[settings.Digest]content{}, base.effectives()
 	for old, peels := range peelsOf {
-		set, err := base.schedule(old, cmp.Or(effective[old], known[old]))
+		c, err := base.content(old, cmp.Or(effective[old], known[old]))
 		if err != nil {
 			return nil, err
 		}
-		before[old] = set
-		d.Counts.Before += peels * len(set)
+		before[old] = c
+		d.Counts.Before += peels * len(c.entries)
+		if c.size() > 0 {
+			d.extent.before += peels * c.size()
+			d.extent.peels += peels
+		}
 		had = had || old != "" && old != noSettings
 	}
 	for digest := range effective {
 		has = has || digest != noSettings
 	}
 	d.emptied, d.topEmpty = had && !has, had && p.TopEmpty
+	gone := map[string]bool{}
 	for _, g := range sorted(changed) {
-		g.Entries = schedule.Diff(before[g.Old], effective[g.New].Schedule)
+		after, err := effective[g.New].content()
+		if err != nil {
+			return nil, err
+		}
+		g.Entries = schedule.Diff(before[g.Old].entries, after.entries)
+		for _, key := range d.extent.measure(g, before[g.Old], after) {
+			gone[key] = true
+		}
 		d.Counts.Added += len(g.Peels) * len(g.Entries.Added)
 		d.Counts.Changed += len(g.Peels) * (len(g.Entries.Retimed) + len(g.Entries.Swapped))
 		d.Counts.Removed += len(g.Peels) * len(g.Entries.Removed)
 		d.Groups = append(d.Groups, *g)
 	}
 	d.Hash = d.hash()
-	return d, nil
+	return d, d.extent.leave(gone, effective)
 }
 
 // change is what peels had and what they get.
@@ -182,19 +194,9 @@ func sorted(changed map[change]*Group) []*Group {
 // noSettings is the digest of a peel that nothing matches.
 var noSettings = settings.DigestOf(canon.Raw{0x80})
 
-// schedule returns the entries that a digest of the base stands for. Entries that this build cannot read are there
-// under their names, and equal none.
-func (b Base) schedule(digest settings.Digest, known *Effective) (schedule.Set, error) {
-	switch {
-	case digest == "":
-		return nil, nil
-	case known != nil:
-		return known.Schedule, nil
-	}
-	raw, err := b.Settings(digest)
-	if err != nil {
-		return nil, err
-	}
+// scheduleOf returns the entries of published settings. Entries that this build cannot read are there under their names,
+// and equal none.
+func scheduleOf(digest settings.Digest, raw canon.Raw) (schedule.Set, error) {
 	var values map[string]any
 	if err := canon.Unmarshal(raw, &values); err != nil {
 		return nil, fmt.Errorf("cannot read the settings of digest %s: %w", digest, err)
@@ -231,47 +233,4 @@ func (d *Difference) Writes() int {
 		n += len(g.Peels)
 	}
 	return n
-}
-
-// Limits of a change that goes out without being approved.
-const (
-	guardShare = 0.30 // of the entries of all peels may change or go
-	guardLeast = 10   // where there are so many of them
-)
-
-// A BlockedError is a change that is not to go out by itself.
-type BlockedError struct {
-	Hash   string // of the Difference
-	Reason string
-	// Nothing tells that no settings would be left, which no commit may allow itself.
-	Nothing bool
-}
-
-func (e *BlockedError) Error() string { return e.Reason }
-
-// Guard returns a [*BlockedError] if the change is one that is rarely meant: more than 30 % of all (peel, entry) pairs
-// change or go where there are 10 at least, or no peel of those that had settings keeps any, or the top file is empty.
-func (d *Difference) Guard() error {
-	touched := d.Counts.Changed + d.Counts.Removed
-	var reason string
-	switch {
-	case d.topEmpty:
-		reason = "the top file is empty: every peel would lose its settings"
-	case d.emptied:
-		reason = "nothing matches any peel: every peel would lose its settings"
-	case d.Counts.Before >= guardLeast && float64(touched) > guardShare*float64(d.Counts.Before):
-		reason = fmt.Sprintf("%d of %d schedule entries over all peels would change (%d) or go (%d), more than %d %%",
-			touched, d.Counts.Before, d.Counts.Changed, d.Counts.Removed, int(100*guardShare))
-	default:
-		return nil
-	}
-	return &BlockedError{Hash: d.Hash, Reason: reason, Nothing: d.topEmpty || d.emptied}
-}
-
-// AllowsItself reports whether the message of a commit lets a change out that [Difference.Guard] would hold back: its
-// last paragraph, which is not the first, has the line "Zester-Allow: delete>30%".
-func AllowsItself(message string) bool {
-	paragraphs := strings.Split(strings.TrimSpace(strings.ReplaceAll(message, "\r\n", "\n")), "\n\n")
-	last := paragraphs[len(paragraphs)-1]
-	return len(paragraphs) > 1 && slices.Contains(strings.Split(last, "\n"), "Zester-Allow: delete>30%")
 }

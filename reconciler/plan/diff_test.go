@@ -12,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 const shop = `
@@ -185,8 +186,7 @@ func TestHashOfADifferenceIsThatOfTheChangeItself(t *testing.T) {
 }
 
 func TestGuardBlocksWhatIsRarelyMeant(t *testing.T) {
-	many := []string{"db-01", "db-02", "db-03", "db-04", "db-05", "db-06", "db-07", "web-01", "web-02", "web-03"}
-	few := []string{"web-01", "web-02"}
+	many := []string{"db-01", "db-02", "db-03", "db-04", "db-05", "db-06", "db-07", "web-01", "web-02", "web-03"} // with 43 settings
 	for _, c := range []struct {
 		name  string
 		peels []string
@@ -194,19 +194,26 @@ func TestGuardBlocksWhatIsRarelyMeant(t *testing.T) {
 		want  string // in the reason, "" if it goes out
 	}{
 		{"nothing", many, "", ""},
-		{"9 of 33 pairs, 27 %", many, "-- settings/web.yaml --\nschedule: {a: null, b: null, w: {module: test.ping, interval: 3h}}\n", ""},
-		{"12 of 33 pairs, 36 %", many, "-- settings/web.yaml --\nschedule: {a: null, b: null, c: {interval: 3h}}\n", "12 of 33 schedule entries over all peels would change (3) or go (9), more than 30 %"},
-		{"additions only", many, "-- settings/web.yaml --\nschedule: {w: {module: test.ping, interval: 1h}, x: {module: test.ping, interval: 1h}, y: {module: test.ping, interval: 1h}, z: {module: test.ping, interval: 1h}}\n", ""},
-		{"settings without entries", many, "-- settings/common.yaml --\nnote: other\nschedule: {a: {module: test.ping, interval: 1h}, b: {module: test.ping, interval: 1h}, c: {module: test.ping, interval: 1h}}\n", ""},
-		{"half of 8 pairs", few, "-- settings/web.yaml --\nschedule: {w: {module: test.ping, interval: 3h}, a: null}\n", ""},
-		{"empty top file", few, "-- top.yaml --\n#\n", "the top file is empty"},
-		{"top file that matches nothing", few, "-- top.yaml --\nbase: {'nobody': [common]}\n", "nothing matches any peel"},
-		{"one peel left", few, "-- top.yaml --\nbase: {'web-01': [common, web]}\n", ""},
+		{"an entry that changes on a group", many, "-- settings/web.yaml --\nschedule: {a: null, w: {module: test.ping, interval: 3h}}\n", ""},
+		{"two that go from a group", many, "-- settings/web.yaml --\nschedule: {a: null, b: null, w: {module: test.ping, interval: 1h}}\n", "6 of 43 settings over all peels would go with nothing in their place, more than remove: 10%"},
+		{"an entry that leaves its last peel", many, "-- settings/web.yaml --\nschedule: {}\n", "no peel would have schedule.w any longer"},
+		{"a value that leaves its last peel", many, strings.Replace(common, "note: common\n", "", 1), "no peel would have note any longer"},
+		{"a value in the place of another", many, strings.Replace(common, "note: common\n", "note: other\n", 1), ""},
+		{"most values", many, strings.ReplaceAll(common, "1h", "2h"), "30 of 43 settings over all peels would change or go, more than change: 50%"},
+		{"an entry with another name", many, "-- settings/web.yaml --\nschedule: {x: {module: test.ping, interval: 2h}}\n", ""},
+		{"an entry with another name and function", many, "-- settings/web.yaml --\nschedule: {x: {module: cmd.run, args: {command: x}, interval: 2h}}\n", ""},
+		{"a value of another key", many, strings.Replace(common, "note: common\n", "notes: common\n", 1), "no peel would have note any longer"},
+		{"additions only", many, "-- settings/web.yaml --\nport: 80\nschedule: {w: {module: test.ping, interval: 1h}, x: {module: test.ping, interval: 1h}, y: {module: test.ping, interval: 1h}, z: {module: test.ping, interval: 1h}}\n", ""},
+		{"everything of one peel", many, "-- top.yaml --\nbase: {'not web-03': [common], 'web-*': [web]}\n" + "-- settings/web.yaml --\nschedule: {w: null}\n", "would go from web-03"},
+		{"a peel that nothing matches", many, "-- top.yaml --\nbase: {'not db-07': [common], 'web-*': [web]}\n", "would go from db-07"},
+		{"a small fleet", []string{"web-01"}, "-- settings/web.yaml --\nschedule: {a: null}\n", ""},
+		{"empty top file", []string{"web-01"}, "-- top.yaml --\n#\n", "the top file is empty"},
+		{"top file that matches nothing", []string{"web-01"}, "-- top.yaml --\nbase: {'nobody': [common]}\n", "nothing matches any peel"},
 	} {
 		s := begin(t, c.peels...)
 		base := s.compile(tree(shop)).Base()
 		d := s.diff(base, s.compile(edit(tree(shop), c.edit)))
-		err := d.Guard()
+		err := d.Guard(top.DefaultLimits)
 		blocked, ok := errors.AsType[*plan.BlockedError](err)
 		switch {
 		case (c.want != "") != ok:
@@ -217,11 +224,122 @@ func TestGuardBlocksWhatIsRarelyMeant(t *testing.T) {
 	}
 }
 
+// common is the file of shop for all peels.
+var common = "-- settings/common.yaml --\n" + strings.SplitN(strings.SplitN(shop, "-- settings/common.yaml --\n", 2)[1], "-- ", 2)[0]
+
+// entriesOf makes a settings file with entries of those names.
+func entriesOf(names ...string) string {
+	text := "-- settings/all.yaml --\nschedule:\n"
+	for _, name := range names {
+		text += "  " + name + ": {module: cmd.run, args: {command: run " + name + "}, interval: 1h}\n"
+	}
+	return text
+}
+
+// TestAnOrdinaryReplacementGoesOutAndTheLossOfAllBackupsWaits has the two changes that the guard once took for each other.
+func TestAnOrdinaryReplacementGoesOutAndTheLossOfAllBackupsWaits(t *testing.T) {
+	var before, after []string
+	for i := range 19 {
+		before = append(before, fmt.Sprint("e", i))
+		after = append(after, fmt.Sprint("e", i))
+		if i < 9 {
+			after[i] = fmt.Sprint("renamed", i)
+		}
+	}
+	const rules = "-- top.yaml --\nbase: {'*': [all], 'db-*': [db]}\n-- settings/db.yaml --\n"
+	const backups = "schedule: {nightly: {module: cmd.run, args: {command: backup}, interval: 1h}, weekly: {module: cmd.run, args: {command: backup}, interval: 1h}}\n"
+	for _, c := range []struct {
+		name          string
+		peels         []string
+		before, after string
+		want          string
+	}{
+		{"9 of 19 entries under other names", []string{"web-01"}, rules + "{}\n" + entriesOf(before...), rules + "{}\n" + entriesOf(after...), ""},
+		{"all backups, 4 of 15 entries", []string{"db-01", "db-02", "web-01"}, rules + backups + entriesOf(before[:3]...) + "", rules + "{}\n" + entriesOf(before[:3]...), "no peel would have schedule.nightly, schedule.weekly any longer"},
+	} {
+		s := begin(t, c.peels...)
+		base := s.compile(tree(c.before)).Base()
+		err := s.diff(base, s.compile(tree(c.after))).Guard(top.DefaultLimits)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// TestLimitsHoldAboveThemAndNotAtThem changes so many of 20 entries on one peel, or takes them from it.
+func TestLimitsHoldAboveThemAndNotAtThem(t *testing.T) {
+	names := make([]string, 20)
+	for i := range names {
+		names[i] = fmt.Sprintf("e%02d", i)
+	}
+	const rules = "-- top.yaml --\nbase: {'*': [all], 'a': [more]}\n-- settings/more.yaml --\n"
+	off := top.Limits{Change: top.Off, Remove: top.Off, Peels: top.Off}
+	for _, c := range []struct {
+		name   string
+		limits top.Limits
+		n      int // of 40 settings, on one of two peels
+		edit   func(name string) string
+		holds  []string
+	}{
+		{"changed, at the limit", top.Limits{Change: 30, Remove: top.Off, Peels: top.Off}, 12, retimed, nil},
+		{"changed, above it", top.Limits{Change: 30, Remove: top.Off, Peels: top.Off}, 13, retimed, []string{"change"}},
+		{"removed, at the limit", top.Limits{Change: top.Off, Remove: 10, Peels: top.Off}, 4, removed, nil},
+		{"removed, above it", top.Limits{Change: top.Off, Remove: 10, Peels: top.Off}, 5, removed, []string{"remove"}},
+		{"peels, at the limit", top.Limits{Change: top.Off, Remove: top.Off, Peels: 50}, 1, removed, nil},
+		{"peels, above it", top.Limits{Change: top.Off, Remove: top.Off, Peels: 49}, 1, removed, []string{"peels"}},
+		{"none may change", top.Limits{Remove: top.Off, Peels: top.Off}, 1, retimed, []string{"change"}},
+		{"over all of them", top.Limits{}, 1, removed, []string{"change", "remove", "peels"}},
+		{"everything of one peel, off", off, 20, removed, nil},
+	} {
+		s := begin(t, "a", "b")
+		m := tree(rules + "{}\n" + entriesOf(names...))
+		base := s.compile(m).Base()
+		over := "schedule:\n"
+		for _, name := range names[:c.n] {
+			over += "  " + name + ": " + c.edit(name) + "\n"
+		}
+		err := s.diff(base, s.compile(edit(m, "-- settings/more.yaml --\n"+over))).Guard(c.limits)
+		blocked, _ := errors.AsType[*plan.BlockedError](err)
+		if blocked == nil {
+			blocked = &plan.BlockedError{}
+		}
+		if !slices.Equal(blocked.Limits, c.holds) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.holds)
+		}
+	}
+}
+
+func retimed(string) string { return "{interval: 5h}" }
+
+func removed(string) string { return "null" }
+
+func TestATrailerNamesTheLimitsThatItAllows(t *testing.T) {
+	blocked := &plan.BlockedError{Limits: []string{"change", "remove"}}
+	for message, want := range map[string]bool{
+		"x\n\n" + blocked.Trailer():                                 true,
+		"x\n\ny\n\nZester-Allow: remove,change, peels\n":            true,
+		"x\r\n\r\nZester-Allow: remove\r\nZester-Allow: change\r\n": true,
+		"x\n\nZester-Allow: remove":                                 false,
+		"x\n\nZester-Allow: delete>30%":                             false,
+		"x\n\nZester-Allow: change, remove\n\nmore":                 false,
+		"Zester-Allow: change, remove":                              false,
+		"x\n\n  Zester-Allow: change, remove":                       false,
+		"":                                                          false,
+	} {
+		if got := blocked.AllowedBy(message); got != want {
+			t.Errorf("%q: %v", message, got)
+		}
+	}
+	if all := (&plan.BlockedError{Nothing: true}); all.AllowedBy("x\n\nZester-Allow: change, remove, peels") {
+		t.Error("a commit allows itself to leave nothing")
+	}
+}
+
 func TestFirstRevisionIsNeverBlocked(t *testing.T) {
 	for name, m := range map[string]fstest.MapFS{"full": tree(shop), "empty": tree("-- top.yaml --\n")} {
 		s := begin(t, "web-01", "web-02", "db-01")
 		d := s.diff(plan.Base{}, s.compile(m))
-		if err := d.Guard(); err != nil || d.Writes() != 3 {
+		if err := d.Guard(top.Limits{}); err != nil || d.Writes() != 3 {
 			t.Errorf("%s: %v, %d writes", name, err, d.Writes())
 		}
 	}

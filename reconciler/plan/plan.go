@@ -15,7 +15,7 @@
 // for a secret, so they change with it and tell nothing of it.
 //
 // [Diff] compares a plan with what the peels were given before, and its [Difference.Guard] refuses what is rarely
-// meant: a commit that touches a large part of all entries, or leaves nothing. A [Blamer] follows the history of
+// meant: a commit that is over the limits of zester.yaml, takes a setting from its last peel, or leaves nothing. A [Blamer] follows the history of
 // entries.
 //
 // Results are deterministic: the same tree and facts give the same bytes, the same errors in the same order and the
@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -53,6 +54,8 @@ type Plan struct {
 	Groups map[string][]string
 	// Waves are the steps in which the revision wants to go out.
 	Waves []top.Wave
+	// Limits are what the revision says it may change at once. Those of the revision before it count too.
+	Limits top.Limits
 
 	loose []*Written       // of Check
 	files map[string]*file // of the settings directory, by path
@@ -82,6 +85,8 @@ type Effective struct {
 	Schedule schedule.Set
 	// Entries says where each entry of Schedule stands: its key in the last file that says anything about it.
 	Entries map[string]strictyaml.Pos
+
+	decoded atomic.Pointer[content] // of Settings, nil until it is needed
 
 	files  []*file          // one for each of Refs
 	secret *strictyaml.Node // one of Settings, nil if there is none

@@ -12,6 +12,7 @@ type rules struct {
 	top     *top.File // of the files that can be read
 	groups  map[string][]string
 	waves   []top.Wave
+	limits  top.Limits
 	isolate bool // on_error: isolate
 
 	calendars schedule.Calendars
@@ -22,7 +23,7 @@ type rules struct {
 // readRules reads zester.yaml, the first of sources and nil if there is none, and the top files. Where zester.yaml
 // cannot be read the rules, which may use its node groups, are not read either.
 func readRules(sources []*file) rules {
-	r := rules{sources: sources, top: &top.File{}, reason: Invalid}
+	r := rules{sources: sources, top: &top.File{}, reason: Invalid, limits: top.DefaultLimits}
 	var docs []*strictyaml.Node // nil in place of what cannot be read
 	for _, f := range sources {
 		if f == nil {
@@ -64,7 +65,7 @@ func readRules(sources []*file) rules {
 		return r
 	}
 	r.top, r.groups, r.isolate = file, policy.Words, policy.Isolate
-	r.waves = policy.Waves
+	r.waves, r.limits = policy.Waves, policy.Limits
 	return r
 }
 

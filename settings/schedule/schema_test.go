@@ -23,6 +23,7 @@ func schemas() map[string]*Schema {
 	layer := LayerSchema()
 	entry := layer.Additional.(*Schema)
 	text := &Schema{Type: "string"}
+	limit := matching(`^(((0|[1-9][0-9]?|100) ?%)|off)$`)
 	reference := &Schema{Type: "string", Pattern: `^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`, MaxLength: 255}
 	list := map[string]*Schema{
 		"entry.json":    entry,
@@ -43,6 +44,9 @@ func schemas() map[string]*Schema {
 					"soak":         anyOf(durations, zero),
 					"max_failures": {Type: "integer", Minimum: new(int)},
 				},
+			}},
+			"limits": {Type: []string{"object", "null"}, Additional: false, Properties: map[string]*Schema{
+				"change": limit, "remove": limit, "peels": limit,
 			}},
 			"on_error": {Type: "string", Enum: []string{"refuse", "isolate"}},
 			"calendars": {
@@ -159,6 +163,8 @@ func TestTopAndPolicySchemasAgreeWithTheirParsers(t *testing.T) {
 		"waves: [{name: a b, peels: 1}]", "waves: [{name: a}]", "waves: [{peels: 1}]", "waves: [{name: a, peels: 0}]", "waves: [{name: a, peels: 101%}]",
 		"waves: [{name: a, peels: 1.5}]", "waves: [{name: a, peels: 1, soak: 0}]", "waves: [{name: a, peels: 1, soak: 5}]", "waves: [{name: a, peels: 1, soak: -5m}]",
 		"waves: [{name: a, peels: 1, max_failures: -1}]", "waves: [{name: a, peels: 1, speed: 1}]",
+		"limits: ~", "limits: {}", "limits: []", "limits: {change: 0%}", "limits: {change: 100 %, remove: off, peels: 1%}", "limits: {change: 101%}",
+		"limits: {change: -1%}", "limits: {change: 30}", "limits: {change: 1.5%}", "limits: {peel: 1%}", "limits: {peels: ''}", "limits: {remove: ~}", "limits: {remove: 00%}",
 		"unknown: 1", "on_error: isolate", "on_error: refuse", "on_error: go on", "on_error: [isolate]", "on_error: ~", "nodegroups: {'': x}",
 		"calendars: {holidays: [2026-12-25, 2026-12-26]}", "calendars: {x: mon}", "calendars: {x: [mon, 6]}", "calendars: {x: 2026-12-24/2026-12-31}", "calendars: ~",
 		"calendars: []", "calendars: {x: {}}", "calendars: {x: [true]}", "calendars: {x: [[mon]]}", "calendars: {'': mon}",

@@ -24,6 +24,8 @@ type Policy struct {
 	Isolate bool
 	// Waves are the steps in which a revision goes out, none where it goes to all peels at once.
 	Waves []Wave
+	// Limits are [DefaultLimits] where the repo names none.
+	Limits Limits
 }
 
 // policyKeys are all keys of zester.yaml.
@@ -36,25 +38,21 @@ type policyKeys struct {
 }
 
 // ParsePolicy reads zester.yaml; doc is nil where the repo has none. All
-// mistakes are reported, as a strictyaml.Errors. A key that this build does
-// not obey yet is refused rather than ignored.
+// mistakes are reported, as a strictyaml.Errors.
 func ParsePolicy(doc *strictyaml.Node) (*Policy, error) {
 	var keys policyKeys
 	if doc == nil {
-		return &Policy{}, nil
+		return &Policy{Limits: DefaultLimits}, nil
 	}
 	if err := strictyaml.Decode(doc, &keys); err != nil {
 		return nil, err
 	}
 	var errs strictyaml.Errors
-	for _, p := range doc.Map {
-		if p.Key == "limits" {
-			errs = append(errs, strictyaml.Error{Pos: p.KeyPos, Path: p.Key, Msg: "is not supported yet"})
-		}
-	}
 	isolate, bad := onError(keys.OnError)
 	errs = append(errs, bad...)
 	waves, bad := readWaves(keys.Waves)
+	errs = append(errs, bad...)
+	limits, bad := readLimits(keys.Limits)
 	errs = append(errs, bad...)
 	defs, more := readGroups(keys.Nodegroups)
 	groups, unreadable := target.ParseGroups(defs.words)
@@ -64,7 +62,7 @@ func ParsePolicy(doc *strictyaml.Node) (*Policy, error) {
 	if err := append(errs, more...).Err(); err != nil {
 		return nil, err
 	}
-	return &Policy{Groups: groups, Words: defs.words, Calendars: keys.Calendars, Isolate: isolate, Waves: waves}, nil
+	return &Policy{Groups: groups, Words: defs.words, Calendars: keys.Calendars, Isolate: isolate, Waves: waves, Limits: limits}, nil
 }
 
 // onError reads the word under on_error; n may be nil.

@@ -24,7 +24,7 @@ func (r *Review) Markdown() string {
 	fmt.Fprintf(&b, "%s\n### zester plan: %s\n\n", Marker, r.Radius())
 	fmt.Fprintf(&b, "%s → %s\n\n", r.Base.markdown(), r.Head.markdown())
 	if r.Blocked != "" {
-		fmt.Fprintf(&b, "> **Blocked:** %s\n> %s\n\n", escape(r.Blocked), escape(r.Release()))
+		fmt.Fprintf(&b, "> **Blocked:** %s\n> %s\n\n", escape(r.Blocked), escape(r.Release))
 	}
 	for _, fact := range r.Facts() {
 		fmt.Fprintf(&b, "- %s\n", escape(fact))

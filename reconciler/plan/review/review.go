@@ -36,7 +36,7 @@ type Options struct {
 	Zone *time.Location
 	// Static are the entries of a peel.yaml, with their places: the head is warned of those that it takes the place of.
 	Static  map[string]strictyaml.Pos
-	Allowed bool // the head allows itself what a guard would hold back, with a trailer
+	Message string // of the head's commit, whose trailer may allow what the guard would hold back
 }
 
 // A Revision is one of the two sides.
@@ -64,6 +64,7 @@ type Review struct {
 	// Hash names the change as zester sync approve does, if the base is what the fleet has.
 	Hash     string    `json:"hash"`
 	Blocked  string    `json:"blocked,omitempty"` // why a guard holds the change back
+	Release  string    `json:"release,omitempty"` // how it can be let out all the same
 	Totals   Totals    `json:"totals"`
 	Changes  []Change  `json:"changes"`  // by entry
 	Settings []Setting `json:"settings"` // by key
@@ -150,8 +151,8 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 	if head.Mistakes != nil {
 		r.Errors, r.Behind = Errors(head.Mistakes), slices.Sorted(maps.Keys(head.Behind))
 	}
-	if stop, ok := errors.AsType[*plan.BlockedError](d.Guard()); ok && (stop.Nothing || !o.Allowed) {
-		r.Blocked = stop.Reason
+	if stop, ok := errors.AsType[*plan.BlockedError](d.Guard(head.Limits.Stricter(base.Limits))); ok && !stop.AllowedBy(o.Message) {
+		r.Blocked, r.Release = stop.Reason, release(stop)
 	}
 	c := comparison{Options: o, review: r, changes: map[string]*Change{}, settings: map[string]*Setting{}}
 	for _, g := range d.Groups {

@@ -135,14 +135,14 @@ func TestPeelsThatLoseEverythingAreNamed(t *testing.T) {
 	base := tree("settings/all.yaml", "a: 1\n", "settings/few.yaml", backup)
 	head := tree("settings/all.yaml", "a: 1\n", "settings/few.yaml", "{}\n")
 	r := compare(t, peels(20), base, head)
-	if len(r.Emptied) != 10 || r.Totals.Removed != 20 || !strings.Contains(r.Blocked, "20 of 20") || r.Changes[0].Origin != "settings/few.yaml:2" {
+	if len(r.Emptied) != 10 || r.Totals.Removed != 20 || !strings.Contains(r.Blocked, "20 of 40 settings over all peels would go") || r.Changes[0].Origin != "settings/few.yaml:2" {
 		t.Errorf("%+v", r)
 	}
-	if !strings.Contains(r.Release(), "Zester-Allow") {
-		t.Error(r.Release())
+	if !strings.Contains(r.Release, "the line Zester-Allow: remove at") {
+		t.Error(r.Release)
 	}
 	c := plan.NewCompiler()
-	allowed, err := review.Make(compile(t, c, base, peels(20)), compile(t, c, head, peels(20)), review.Options{From: merge, Zone: time.UTC, Allowed: true})
+	allowed, err := review.Make(compile(t, c, base, peels(20)), compile(t, c, head, peels(20)), review.Options{From: merge, Zone: time.UTC, Message: "Away\n\nZester-Allow: remove\n"})
 	if err != nil || allowed.Blocked != "" {
 		t.Errorf("%v, blocked: %s", err, allowed.Blocked)
 	}

@@ -2,8 +2,8 @@ package review
 
 import (
 	"fmt"
-	"strings"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 )
 
@@ -64,10 +64,11 @@ func (w *Worst) String() string {
 	return fmt.Sprintf("%s with %s", w.At.Format("15:04 MST"), forecast.Number(w.Runs))
 }
 
-// Release says how a change that a guard holds back can go out.
-func (r *Review) Release() string {
-	if len(r.Touched) == r.Peels && strings.Contains(r.Blocked, "every peel") {
-		return "zester sync approve " + r.Hash + " lets it out after the merge"
+// release says how a change that a guard holds back can go out.
+func release(stop *plan.BlockedError) string {
+	approve := "zester sync approve " + stop.Hash + " after the merge lets it out"
+	if stop.Nothing {
+		return approve
 	}
-	return "the line Zester-Allow: delete>30% at the end of the commit's message, or zester sync approve " + r.Hash + " after the merge, lets it out"
+	return "the line " + stop.Trailer() + " at the end of the commit's message, or " + approve
 }

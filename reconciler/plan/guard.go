@@ -1,0 +1,266 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
+)
+
+const (
+	guardLeast = 10 // settings that a fleet has at least before its limits count
+	namedMost  = 5  // settings or peels that a reason names
+)
+
+// An extent is how much of what a fleet has a change touches. A setting is a schedule entry or one value beside the
+// schedule, counted on each peel that has it.
+type extent struct {
+	before  int // settings of the base
+	changed int // of them; one with another in its place counts here
+	removed int // of them, with nothing in their place
+	peels   int // that have a setting at the base
+	losing  int // of them, those with a setting that is removed
+	last    []string
+	bare    []target.PeelID // of them, those that keep no setting, or no entry of their schedule
+}
+
+// content is what one document sets.
+type content struct {
+	entries schedule.Set
+	values  map[string]string // beside the schedule, encoded, by the keys from the top with dots between them
+}
+
+func (c content) size() int { return len(c.entries) + len(c.values) }
+
+// values returns what settings hold beside the schedule. Maps are gone into; a list, and a map without keys, is one value.
+func values(raw canon.Raw) (map[string]string, error) {
+	var all map[string]any
+	if err := canon.Unmarshal(raw, &all); err != nil {
+		return nil, err
+	}
+	delete(all, "schedule")
+	out := map[string]string{}
+	return out, flatten("", all, out)
+}
+
+func flatten(above string, in map[string]any, out map[string]string) error {
+	for key, value := range in {
+		if inner, ok := value.(map[string]any); ok && len(inner) > 0 {
+			if err := flatten(above+key+".", inner, out); err != nil {
+				return err
+			}
+			continue
+		}
+		encoded, err := canon.Marshal(value)
+		if err != nil {
+			return err
+		}
+		out[above+key] = string(encoded)
+	}
+	return nil
+}
+
+// content decodes what e sets, once.
+func (e *Effective) content() (content, error) {
+	if known := e.decoded.Load(); known != nil {
+		return *known, nil
+	}
+	all, err := values(e.Settings)
+	if err != nil {
+		return content{}, fmt.Errorf("cannot read the settings of %s: %w", strings.Join(e.Refs, ", "), err)
+	}
+	c := content{e.Schedule, all}
+	e.decoded.Store(&c)
+	return c, nil
+}
+
+// content returns what a digest of the base stands for, known if that is not nil.
+func (b Base) content(digest settings.Digest, known *Effective) (c content, err error) {
+	switch {
+	case digest == "":
+		return content{}, nil
+	case known != nil:
+		return known.content()
+	}
+	raw, err := b.Settings(digest)
+	if err != nil {
+		return content{}, err
+	}
+	if c.entries, err = scheduleOf(digest, raw); err != nil {
+		return content{}, err
+	}
+	c.values, err = values(raw)
+	return c, err
+}
+
+// measure adds what a group of peels had and what becomes of it. It returns the settings that go with nothing in their
+// place.
+func (x *extent) measure(g *Group, before, after content) (gone []string) {
+	removed := map[string][]string{} // by their first key: one may take the place of another below the same
+	added := map[string]int{"schedule": len(g.Entries.Added)}
+	for _, name := range g.Entries.Removed {
+		removed["schedule"] = append(removed["schedule"], "schedule."+name)
+	}
+	changed := len(g.Entries.Retimed) + len(g.Entries.Swapped)
+	for key, value := range before.values {
+		other, there := after.values[key]
+		switch {
+		case !there:
+			removed[section(key)] = append(removed[section(key)], key)
+		case other != value:
+			changed++
+		}
+	}
+	for key := range after.values {
+		if _, there := before.values[key]; !there {
+			added[section(key)]++
+		}
+	}
+	lost := 0
+	for kind, keys := range removed {
+		replaced := min(len(keys), added[kind])
+		changed += replaced
+		if replaced < len(keys) {
+			lost += len(keys) - replaced
+			gone = append(gone, keys...)
+		}
+	}
+	x.changed += len(g.Peels) * changed
+	x.removed += len(g.Peels) * lost
+	if lost > 0 {
+		x.losing += len(g.Peels)
+	}
+	if before.size() > 0 && after.size() == 0 || len(before.entries) > 0 && len(after.entries) == 0 {
+		x.bare = append(x.bare, g.Peels...)
+	}
+	return gone
+}
+
+// section is the first key of a path.
+func section(key string) string {
+	first, _, _ := strings.Cut(key, ".")
+	return first
+}
+
+// leave notes which settings no peel has after the change.
+func (x *extent) leave(gone map[string]bool, after map[settings.Digest]*Effective) error {
+	for _, e := range after {
+		if len(gone) == 0 {
+			break
+		}
+		c, err := e.content()
+		if err != nil {
+			return err
+		}
+		for key := range gone {
+			name, isEntry := strings.CutPrefix(key, "schedule.")
+			if _, has := c.values[key]; has && !isEntry || isEntry && c.entries[name] != nil {
+				delete(gone, key)
+			}
+		}
+	}
+	x.last = slices.Sorted(maps.Keys(gone))
+	slices.Sort(x.bare)
+	return nil
+}
+
+// A BlockedError is a change that is not to go out by itself.
+type BlockedError struct {
+	Hash   string // of the Difference
+	Reason string
+	Limits []string // names of those that the change is over, as zester.yaml and a trailer have them
+	// Nothing: no settings at all would be left, which no commit may allow itself.
+	Nothing bool
+}
+
+func (e *BlockedError) Error() string { return e.Reason }
+
+// Guard returns a [*BlockedError] if the change is one that is rarely meant: no peel of those that had settings keeps any,
+// or the top file is empty, or, where the fleet has ten settings or more, it is over one of the limits, takes a setting
+// from its last peel or takes everything from a peel. The last two count unless the limit remove is off.
+func (d *Difference) Guard(limits top.Limits) error {
+	switch {
+	case d.topEmpty:
+		return &BlockedError{Hash: d.Hash, Reason: "the top file is empty: every peel would lose its settings", Nothing: true}
+	case d.emptied:
+		return &BlockedError{Hash: d.Hash, Reason: "nothing matches any peel: every peel would lose its settings", Nothing: true}
+	}
+	reasons, names := d.extent.over(limits)
+	if len(reasons) == 0 {
+		return nil
+	}
+	return &BlockedError{Hash: d.Hash, Reason: strings.Join(reasons, "; "), Limits: names}
+}
+
+// over says which limits a change is over, and by what.
+func (x *extent) over(limits top.Limits) (reasons, names []string) {
+	if x.before < guardLeast {
+		return nil, nil
+	}
+	add := func(name, format string, args ...any) {
+		reasons = append(reasons, fmt.Sprintf(format, args...))
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if touched := x.changed + x.removed; limits.Change.Exceeded(touched, x.before) {
+		add("change", "%d of %d settings over all peels would change or go, more than change: %s", touched, x.before, limits.Change)
+	}
+	if limits.Remove != top.Off {
+		if limits.Remove.Exceeded(x.removed, x.before) {
+			add("remove", "%d of %d settings over all peels would go with nothing in their place, more than remove: %s", x.removed, x.before, limits.Remove)
+		}
+		if len(x.last) > 0 {
+			add("remove", "no peel would have %s any longer", named(x.last))
+		}
+		if len(x.bare) > 0 {
+			add("remove", "all settings or all schedule entries would go from %s", named(x.bare))
+		}
+	}
+	if limits.Peels.Exceeded(x.losing, x.peels) {
+		add("peels", "%d of %d peels would lose a setting with nothing in its place, more than peels: %s", x.losing, x.peels, limits.Peels)
+	}
+	return reasons, names
+}
+
+// named lists the first of some names and says how many more there are.
+func named[T ~string](all []T) string {
+	words := make([]string, 0, namedMost)
+	for _, one := range all[:min(namedMost, len(all))] {
+		words = append(words, string(one))
+	}
+	text := strings.Join(words, ", ")
+	if more := len(all) - namedMost; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// Trailer is the line by which the message of a commit lets a change out that is over limits.
+func (e *BlockedError) Trailer() string { return trailer + strings.Join(e.Limits, ", ") }
+
+const trailer = "Zester-Allow: "
+
+// AllowedBy reports whether the message of a commit names all limits that the change is over, in its last paragraph,
+// which is not the first: "Zester-Allow: change, remove".
+func (e *BlockedError) AllowedBy(message string) bool {
+	paragraphs := strings.Split(strings.TrimSpace(strings.ReplaceAll(message, "\r\n", "\n")), "\n\n")
+	if len(paragraphs) < 2 || e.Nothing {
+		return false
+	}
+	allowed := map[string]bool{}
+	for line := range strings.SplitSeq(paragraphs[len(paragraphs)-1], "\n") {
+		if names, ok := strings.CutPrefix(line, trailer); ok {
+			for name := range strings.SplitSeq(names, ",") {
+				allowed[strings.TrimSpace(name)] = true
+			}
+		}
+	}
+	return !slices.ContainsFunc(e.Limits, func(name string) bool { return !allowed[name] })
+}
