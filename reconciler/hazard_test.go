@@ -95,6 +95,8 @@ func TestWhatARevisionMayNotHoldIsRefusedByName(t *testing.T) {
 		{"pointer of LFS", func(b *bench) { b.put("settings/web.yaml", []byte(pointer)) }, plan.LFSPointer, "settings/web.yaml:1:1: it is a pointer of Git LFS"},
 		{"file over 1 MiB", func(b *bench) { b.put("settings/web.yaml", bytes.Repeat([]byte("# long\n"), 150_000)) }, plan.TooLarge, "settings/web.yaml: 1050000 bytes"},
 		{"content that is not UTF-8", func(b *bench) { b.put("settings/web.yaml", []byte("caf\xe9: 1\n")) }, plan.Invalid, "settings/web.yaml:1:"},
+		{"backslash in a name of a settings file", func(b *bench) { b.put(`settings/a\b.yaml`, nil) }, plan.Invalid, `settings/a\b.yaml: the name "a\\b.yaml" has a backslash`},
+		{"policy of another name", func(b *bench) { b.put("zester.yml", nil) }, plan.Invalid, "zester.yml: it is not read"},
 		{"NUL", func(b *bench) { b.put("settings/web.yaml", []byte("a: \"\x00\"\n")) }, plan.Invalid, "settings/web.yaml:1:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -110,10 +112,12 @@ func TestWhatARevisionMayNotHoldIsRefusedByName(t *testing.T) {
 				if !out.Is(status.Ready) || out.LastGood.Commit != first || b.writes() != writes || b.entries("web-01") != "abcdw" {
 					b.t.Errorf("%s is not in force as it was: %+v", first.Short(), out)
 				}
-				if err := os.RemoveAll(filepath.Join(b.dir, "settings/web.yaml")); err != nil { // a submodule is a directory
-					b.t.Fatal(err)
+				for _, name := range []string{"settings/web.yaml", `settings/a\b.yaml`, "zester.yml"} {
+					if err := os.RemoveAll(filepath.Join(b.dir, name)); err != nil { // a submodule is a directory
+						b.t.Fatal(err)
+					}
+					b.git("rm", "-q", "--cached", "--ignore-unmatch", name)
 				}
-				b.git("rm", "-q", "--cached", "--ignore-unmatch", "settings/web.yaml")
 				b.git("commit", "-q", "--allow-empty", "-m", "without it")
 			})
 		})
@@ -128,6 +132,7 @@ func TestWhatARevisionMayHold(t *testing.T) {
 		{"lines that end with CR LF", func(b *bench) { b.put("settings/web.yaml", []byte(strings.ReplaceAll(xForW, "\n", "\r\n"))) }},
 		{"byte order mark", func(b *bench) { b.put("settings/web.yaml", []byte("\ufeff"+xForW)) }},
 		{"name that is not UTF-8", func(b *bench) { b.put("docs-caf\xe9.txt", []byte("x")) }},
+		{"names outside of the configuration that no other system has", func(b *bench) { b.put("docs-Icon\r", []byte("x")); b.put(`docs\a`, []byte("x")) }},
 		{"link out of the tree that nothing uses", func(b *bench) { b.link("/etc/passwd", "settings/unused.yaml") }},
 		{"large file that nothing uses", func(b *bench) { b.put("image.bin", make([]byte, 8<<20)) }},
 	} {

@@ -22,8 +22,8 @@ directory with top.yaml, by default this one. Each error and warning is a line:
   settings/web/nginx.yaml:7:12: warning: schedule.hello.splay: 1h0m0s is not below the 30m0s between two fires
 
 An error is what a master refuses the revision for, and ends lint with 1. A warning is allowed and probably not meant:
-an entry that never fires, a splay as long as the time between two fires, a fire where clocks change, a function or
-argument that no peel has, or a secret in plain text.
+a settings file that no target uses, an entry that never fires, a splay as long as the time between two fires, a fire
+where clocks change, a function or argument that no peel has, or a secret in plain text.
 
 What looks like a secret is a value of the shape of a private key or a known kind of token, and one under a name such as
 password, token or api_key that has six characters or more and is no reference (a path, file:/…, ${…}). Files that are

@@ -212,7 +212,8 @@ func (b *builder) refuse(reason Reason, path, format string, args ...any) *Error
 
 // unsafeName says why a name refuses the revision, or "". Git itself never
 // writes such names; who crafted them wants to leave the directory of a reader
-// that is less careful.
+// that is less careful. Names that a working tree can have are for the reader
+// of the tree to judge, so that it judges both alike.
 func unsafeName(name string) string {
 	switch {
 	case name == "":
@@ -221,10 +222,8 @@ func unsafeName(name string) string {
 		return "is not a name"
 	case strings.EqualFold(name, ".git"):
 		return "belongs to Git"
-	case strings.ContainsAny(name, "/\\"):
+	case strings.Contains(name, "/"):
 		return "has a slash"
-	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return "has a control character"
 	default:
 		return ""
 	}

@@ -21,7 +21,7 @@ func TestUnsafeNamesRefuseTheRevision(t *testing.T) {
 	blob := blobOf(t, s, "ok")
 	good := line("100644", "ok", blob)
 	for _, name := range []string{
-		"..", ".", "", ".git", ".GIT", "a/b", "/etc", "a\nb", `a\b`, "a\x01b", "a\x7f",
+		"..", ".", "", ".git", ".GIT", "a/b", "/etc",
 	} {
 		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
 			h := crafted(t, w, good+line("100644", name, blob))

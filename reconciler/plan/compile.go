@@ -124,6 +124,9 @@ func (p *pass) read() ([]*file, error) {
 	for _, name := range slices.Sorted(maps.Keys(more.files)) {
 		sources = append(sources, more.files[name])
 	}
+	if err := p.names(more); err != nil {
+		return nil, err
+	}
 	all, err := p.reader.dir(settingsDir, p.loadSettings)
 	if err != nil {
 		return nil, err
@@ -163,12 +166,8 @@ func (p *pass) withoutTop() error {
 	if len(entries) == 0 {
 		return nil
 	}
-	msg := "there is no top file"
-	if i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "top.yml" || strings.EqualFold(e.Name(), topFile) }); i >= 0 {
-		msg += "; rename " + entries[i].Name() + " to " + topFile
-	}
 	p.lost = true
-	p.problems.add(TopMissing, strictyaml.Error{Pos: strictyaml.Pos{File: topFile}, Msg: msg})
+	p.problems.add(TopMissing, strictyaml.Error{Pos: strictyaml.Pos{File: topFile}, Msg: "there is no top file"})
 	return nil
 }
 
@@ -192,6 +191,9 @@ func (p *pass) resolve(sources []*file) (complete bool) {
 				p.problems.add(Invalid, strictyaml.Error{Pos: ref.Pos, Msg: fmt.Sprintf("cannot use %s: %s %s", ref.Name, f.path, f.odd)})
 			}
 		}
+	}
+	if len(p.rules.errs) == 0 {
+		p.unused()
 	}
 	p.plan.TopEmpty = len(p.rules.top.Rules) == 0
 	p.plan.Groups, p.plan.Waves, p.plan.Limits = p.rules.groups, p.rules.waves, p.rules.limits

@@ -140,6 +140,7 @@ func TestFilesThatAreOddAreWarnedOf(t *testing.T) {
 		got = append(got, w.String())
 	}
 	want := []string{
+		"settings/A.yaml: no target uses this file",
 		"settings/a.yaml: its path differs from settings/A.yaml only in case",
 		"settings/b c.yaml: no reference can name this file: its path holds other characters than letters, digits, - and _",
 		"settings/caf\uFFFD.yaml: it has a name that is not UTF-8, which no reference can hold",
@@ -149,6 +150,59 @@ func TestFilesThatAreOddAreWarnedOf(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestNothingThatLooksLikeConfigurationIsIgnored has the same verdict of zester lint, which checks, and of a master, which
+// compiles.
+func TestNothingThatLooksLikeConfigurationIsIgnored(t *testing.T) {
+	link := &fstest.MapFile{Data: []byte("elsewhere"), Mode: fs.ModeSymlink | 0o777}
+	for name, c := range map[string]struct {
+		file *fstest.MapFile
+		want string // of the error, empty if there is none
+	}{
+		"zester.yml":            {nil, "zester.yml: it is not read: its name has to be zester.yaml"},
+		"Zester.yaml":           {nil, "Zester.yaml: it is not read: its name has to be zester.yaml"},
+		"ZESTER.YML":            {nil, "ZESTER.YML: it is not read: its name has to be zester.yaml"},
+		"zester.yaml\r":         {nil, "zester.yaml\uFFFD: \"zester.yaml\\r\" is not read: its name has to be zester.yaml"},
+		"zester.yaml ":          {nil, "zester.yaml : it is not read: its name has to be zester.yaml"},
+		"top.yml":               {nil, "top.yml: it is not read: its name has to be top.yaml"},
+		"Top.d/x.yaml":          {nil, "Top.d: it is not read: its name has to be top.d"},
+		"Settings/x.yaml":       {nil, "Settings: it is not read: its name has to be settings"},
+		"top.d":                 {nil, "top.d: it is not read: it has to be a directory"},
+		"top.d/":                {link, "top.d: it is not read: it has to be a directory"},
+		"top.d/x.yaml":          {link, "top.d/x.yaml: it is a symbolic link"},
+		"top.d/x.yml":           {nil, "top.d/x.yml: settings end in .yaml"},
+		"top.d/team/x.yaml":     {nil, "top.d/team/x.yaml: it is not read: the files of top.d have to be in it"},
+		"top.d/team/README":     {nil, ""},
+		"settings/x.yml":        {nil, "settings/x.yml: settings end in .yaml"},
+		"settings/d/x.YAML":     {nil, "settings/d/x.YAML: settings end in .yaml"},
+		`settings/a\b.yaml`:     {nil, `settings/a\b.yaml: the name "a\\b.yaml" has a backslash`},
+		"settings/Icon\r":       {nil, "settings/Icon\uFFFD: the name \"Icon\\r\" has a control character"},
+		"settings/a\nb/x.yaml":  {nil, "settings/a\uFFFDb: the name \"a\\nb\" has a control character"},
+		"docs/Icon\r":           {nil, ""},
+		`docs/a\b`:              {nil, ""},
+		"docs/zester.yml":       {nil, ""},
+		"stop.yaml":             {nil, ""},
+		"settings/unused.yaml":  {nil, ""},
+		"settings/unused/x.txt": {nil, ""},
+	} {
+		m := tree("-- top.yaml --\nbase: {'*': [a]}\n-- settings/a.yaml --\na: 1\n")
+		if c.file == nil {
+			c.file = &fstest.MapFile{Data: []byte("{}\n")}
+		}
+		m[strings.TrimSuffix(name, "/")] = c.file
+		_, compiled := plan.NewCompiler().Compile(m, fleet("web-01"))
+		checked, err := plan.NewCompiler().Check(m)
+		if fmt.Sprint(compiled) != fmt.Sprint(err) {
+			t.Errorf("%q: a master says %v, lint %v", name, compiled, err)
+		}
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", name, err, c.want)
+		}
+		if name == "settings/unused.yaml" && (len(checked.Warnings) != 1 || checked.Warnings[0].String() != name+": no target uses this file") {
+			t.Errorf("%q: %v", name, checked.Warnings)
+		}
 	}
 }
 

@@ -96,7 +96,12 @@ func (r *reader) walk(name string, sum any, load func(*file, []byte)) (*dir, err
 	r.now[name] = d
 	for _, e := range entries {
 		below := name + "/" + e.Name()
-		switch {
+		switch why := unsafe(e.Name()); {
+		case why != "":
+			whole := strictyaml.Pos{File: shown(below)}
+			f := (&file{path: below}).refuse(Invalid, whole, fmt.Sprintf("the name %q has %s", e.Name(), why))
+			d.files[e.Name()], d.all = f, append(d.all, f)
+			continue
 		case e.Type().IsRegular() && !isYAML(below):
 			continue
 		case !fs.ValidPath(below):
