@@ -95,7 +95,11 @@ func (p *Peel) apply(ctx context.Context, next *inForce) {
 	next.errors = append(next.errors, unable[:min(len(unable), wire.MaxReported-len(next.errors))]...)
 	next.schedule = set
 	p.current.Store(next) // first, because a run that begins at once tells what it runs by
-	changes, err := p.sched.Apply(ctx, schedule.Merge(p.o.Schedule, set))
+	apply := p.sched.Apply
+	if was.doc == nil { // the process has what it starts with: a snapshot, or the first document
+		apply = p.sched.Begin
+	}
+	changes, err := apply(ctx, schedule.Merge(p.o.Schedule, set))
 	if err != nil {
 		return // the peel is shutting down
 	}

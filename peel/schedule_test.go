@@ -164,6 +164,29 @@ func TestRunThatAKillCutsOffIsReportedAsInterrupted(t *testing.T) {
 	})
 }
 
+func TestRunOnStartFiresByTheFirstSettingsOfAProcessAlone(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		const one = "schedule:\n  beat: {module: test.ping, interval: 10h, run_on_start: true, splay: 1h, return_job: true}\n"
+		const two = one + "  more: {module: test.ping, interval: 10h, run_on_start: true, return_job: true}\n"
+		b.give(1, one)
+		if r := b.reported(); r.Entry != "beat" || r.Trigger != wire.TriggerStart || !r.Fired.Equal(r.Nominal) {
+			t.Errorf("%+v", r)
+		}
+		b.give(2, two)
+		time.Sleep(time.Hour)
+		if e := b.entry("more"); e["runs"] != int64(0) {
+			t.Errorf("a commit made it run: %v", e)
+		}
+		b.stop()
+		b.start() // from its snapshot
+		ran := []string{b.reported().Entry, b.reported().Entry}
+		if slices.Sort(ran); !slices.Equal(ran, []string{"beat", "more"}) {
+			t.Errorf("at its start it runs %v", ran)
+		}
+	})
+}
+
 func TestEntriesArePausedResumedSkippedAndRunByHand(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()

@@ -92,10 +92,12 @@ func (e *entry) disarm() {
 	e.next = pending{}
 }
 
-// arm sets the entry's next fire; nominal is a time of its clock.
+// arm sets the entry's next fire; nominal is a time of its clock. Only run_on_start has no splay.
 func (o *owner) arm(e *entry, t Trigger, nominal int64) {
-	p := pending{trigger: t, onWall: !e.timing.FollowsRuns(), nominal: nominal}
-	p.at = nominal + int64(o.draw(e, o.time(p, nominal)))
+	p := pending{trigger: t, onWall: !e.timing.FollowsRuns(), nominal: nominal, at: nominal}
+	if t != TriggerStart {
+		p.at += int64(o.draw(e, o.time(p, nominal)))
+	}
 	o.lay(e, p)
 }
 
@@ -207,7 +209,7 @@ func (o *owner) activate(e *entry, now instant) {
 	if e.timing.FollowsRuns() {
 		e.keepRhythm(now)
 	}
-	if first && e.spec.RunOnStart && e.mayFire(now.wall) && !e.lived() {
+	if first && o.begins && e.spec.RunOnStart && e.mayFire(now.wall) && !e.lived() {
 		o.arm(e, TriggerStart, e.clock(now))
 		return
 	}
@@ -260,7 +262,7 @@ func (o *owner) remove(e *entry, now instant) {
 }
 
 // retime gives an active entry a new timing, which counts from what was: what is due by it is due now, once. Only
-// a fire that no timing made, that of run_on_start, stays ahead; its splay is drawn anew.
+// a fire that no timing made, that of run_on_start, stays ahead.
 func (o *owner) retime(e *entry, spec *schedule.Entry, now instant) {
 	e.giveUp()
 	was, trigger := e.active(), e.next.trigger

@@ -23,6 +23,7 @@ type host struct {
 	begin time.Time
 	ended chan error
 	stop  context.CancelFunc
+	began bool
 
 	mu      sync.Mutex
 	takes   map[string]time.Duration      // how long runs of an entry take
@@ -129,9 +130,14 @@ func one(t testing.TB, fields string) schedule.Set {
 	return parse(t, "e: {module: test.ping, "+fields+"}")
 }
 
+// apply makes set the schedule; the first is what the process starts with.
 func (h *host) apply(set schedule.Set) schedule.Changes {
 	h.t.Helper()
-	changes, err := h.Apply(h.t.Context(), set)
+	apply := h.Apply
+	if !h.began {
+		apply, h.began = h.Begin, true
+	}
+	changes, err := apply(h.t.Context(), set)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -36,6 +36,7 @@ type owner struct {
 	settled    []string // records of runs that the next state file makes needless
 	removing   []string // those that the state file being written makes needless
 
+	begins bool          // entries that become active fire their run_on_start
 	dirty  bool          // the state file is behind
 	saving bool          // it is being written
 	saveAt time.Duration // not to be written before
@@ -170,6 +171,13 @@ func (o *owner) time(p pending, key int64) time.Time {
 // wallAt is an elapsed time on the wall clock.
 func (o *owner) wallAt(up time.Duration) time.Time {
 	return o.base.wall.Add(up - o.base.up).In(o.s.o.Zone)
+}
+
+// begin is apply for what the process starts with.
+func (o *owner) begin(set schedule.Set) schedule.Changes {
+	o.begins = true
+	defer func() { o.begins = false }()
+	return o.apply(set)
 }
 
 // apply makes set the schedule. Entries that are equal stay the very same.

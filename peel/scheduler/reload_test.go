@@ -138,12 +138,12 @@ func TestNewTimingKeepsTheRunOnStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, scheduler.Options{})
 		defer h.shut()
-		h.apply(one(t, "interval: 1000h, splay: 100h, run_on_start: true"))
-		h.apply(one(t, `cron: "0 0 1 1 *", splay: 1h, run_on_start: true`))
+		const window = `run_on_start: true, only_between: "01:00-02:00", outside: defer`
+		h.apply(one(t, "interval: 1000h, timezone: UTC, "+window))
+		time.Sleep(time.Minute)
+		h.apply(one(t, `cron: "0 0 1 1 *", timezone: UTC, `+window))
 		time.Sleep(time.Hour)
-		if runs := h.runs("e"); len(runs) != 1 {
-			t.Errorf("runs %v", runs)
-		}
+		h.expectRuns("e", time.Hour)
 	})
 }
 
@@ -262,6 +262,34 @@ func TestRunOnStartIsNotRepeatedByReloads(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		h.expectRuns("e", 0)
+	})
+}
+
+func TestRunOnStartDoesNotFireByAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		h.apply(parse(t, `
+        off: {module: test.ping, interval: 1h, run_on_start: true, enabled: false}
+        later: {module: test.ping, interval: 1h}`))
+		h.apply(parse(t, `
+        off: {module: test.ping, interval: 1h, run_on_start: true}
+        later: {module: test.ping, interval: 1h, run_on_start: true}
+        added: {module: test.ping, interval: 1h, run_on_start: true, outside: defer}`))
+		time.Sleep(time.Hour - 1)
+		if n := len(h.all()); n != 0 {
+			t.Errorf("%d runs", n)
+		}
+		if err := h.Pause(t.Context(), "added", scheduler.Order{}); err != nil {
+			t.Error(err)
+		}
+		if err := h.Resume(t.Context(), "added", ""); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if n := len(h.all()); n != 0 {
+			t.Errorf("%d runs after a pause", n)
+		}
 	})
 }
 

@@ -47,7 +47,8 @@
 // # Reload
 //
 // [Scheduler.Apply] replaces the whole set and acts on the difference: an entry that is equal keeps its next fire to
-// the nanosecond, also in the middle of its splay. It starts nothing, and it never waits for a run. What an entry
+// the nanosecond, also in the middle of its splay. It starts nothing, run_on_start included, and it never waits for a run:
+// run_on_start is for [Scheduler.Begin], which takes what the process starts with. What an entry
 // has done is remembered by its name, across reloads, removal and restarts; runs in flight count towards maxrunning
 // all that time. An entry that changes is forgiven its failures in a row; one whose timing changes starts a new life.
 //
@@ -105,7 +106,7 @@ type Trigger string
 // The triggers.
 const (
 	TriggerTimer   Trigger = "timer"
-	TriggerStart   Trigger = "start"    // run_on_start
+	TriggerStart   Trigger = "start"    // run_on_start, without splay
 	TriggerCatchUp Trigger = "catch_up" // it was missed at its time
 	TriggerManual  Trigger = "manual"   // somebody asked for it
 	TriggerNeeds   Trigger = "needs"    // another entry's run ended
@@ -221,13 +222,23 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 }
 
+// Begin is [Scheduler.Apply] for a schedule that the process starts with: entries with run_on_start that were not active
+// in this process before are due when it returns.
+func (s *Scheduler) Begin(ctx context.Context, set schedule.Set) (schedule.Changes, error) {
+	return s.apply(ctx, set, (*owner).begin)
+}
+
 // Apply makes set the schedule and says what that changed. The set may be changed afterwards, its entries may not.
-// It waits until Run is there to take it, and for nothing else; it starts no run, but an entry that is active for
-// the first time in this process and has run_on_start is due when Apply returns. An entry that this host is not
-// able to run, or whose zone it does not know, is listed as paused_invalid, and the others go on. The error is [ErrStopped] or that of ctx.
+// It waits until Run is there to take it, and for nothing else, and it starts no run. An entry that this host is not
+// able to run, or whose zone it does not know, is listed as paused_invalid, and the others go on. The error is [ErrStopped]
+// or that of ctx.
 func (s *Scheduler) Apply(ctx context.Context, set schedule.Set) (schedule.Changes, error) {
+	return s.apply(ctx, set, (*owner).apply)
+}
+
+func (s *Scheduler) apply(ctx context.Context, set schedule.Set, do func(*owner, schedule.Set) schedule.Changes) (schedule.Changes, error) {
 	var changes schedule.Changes
-	err := s.do(ctx, func(o *owner) { changes = o.apply(set) })
+	err := s.do(ctx, func(o *owner) { changes = do(o, set) })
 	if err != nil {
 		return schedule.Changes{}, fmt.Errorf("cannot apply a schedule of %d entries: %w", len(set), err)
 	}

@@ -102,41 +102,26 @@ func TestSplayAboveTheCronGapIsClampedAndOrderKept(t *testing.T) {
 	})
 }
 
-func TestRunOnStartFiresOnceWithSplay(t *testing.T) {
+func TestRunOnStartFiresOnceWithoutSplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, scheduler.Options{})
 		defer h.shut()
 		h.apply(parse(t, `
-        e: {module: test.ping, interval: 1h, run_on_start: true, splay: 10m}
+        e: {module: test.ping, interval: 1h, run_on_start: true, splay: {min: 10m, max: 11m}}
         f: {module: test.ping, cron: "0 * * * *", run_on_start: true}
         g: {module: test.ping, interval: 1h, run_on_start: true, enabled: false}`))
+		h.expectRuns("e", 0)
 		h.expectRuns("f", 0)
-		time.Sleep(10 * time.Minute)
-		runs := h.runs("e")
-		if len(runs) != 1 || runs[0] >= 10*time.Minute {
-			t.Fatalf("runs %v", runs)
-		}
-		if f := h.fire(0); f.Name != "f" || f.Trigger != scheduler.TriggerStart {
+		if f := h.fire(0); f.Trigger != scheduler.TriggerStart || !f.Fired.Equal(f.Nominal) {
 			t.Errorf("%+v", f)
 		}
-		if next := h.entry("e").NextNominal; !next.Equal(h.begin.Add(runs[0] + time.Hour)) {
+		if next := h.entry("e").NextNominal; !next.Equal(h.begin.Add(time.Hour)) {
 			t.Errorf("the interval after the first run ends at %v", next)
 		}
-		time.Sleep(59 * time.Minute)
+		time.Sleep(69 * time.Minute)
+		h.expectRuns("e", 0)
 		h.expectRuns("f", 0, time.Hour)
 		h.expectRuns("g")
-	})
-}
-
-func TestRunOnStartOfACronEntryKeepsItsSplayBelowTheFirstNominalTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := start(t, scheduler.Options{})
-		defer h.shut()
-		h.apply(one(t, `cron: "* * * * *", splay: 24h, run_on_start: true`))
-		time.Sleep(time.Minute - 1)
-		if runs := h.runs("e"); len(runs) != 1 {
-			t.Errorf("runs %v before the first minute ended", runs)
-		}
 	})
 }
 

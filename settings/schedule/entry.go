@@ -19,7 +19,7 @@ type Entry struct {
 	Splay Splay
 	// Timeout ends a run; 0 is no limit.
 	Timeout time.Duration
-	// RunOnStart asks for one more run when the entry is first active in a process.
+	// RunOnStart asks for one more run, without splay, when the peel's process starts.
 	RunOnStart bool
 	ReturnJob  ReturnJob
 	// Enabled is false for an entry that is kept but does not run. Such an entry may lack a module and a

@@ -81,7 +81,7 @@ type Totals struct {
 	Changed     int `json:"changed"`
 	Removed     int `json:"removed"`
 	TimersReset int `json:"timers_reset"` // of those changed: the next fire is computed anew
-	RunsAtOnce  int `json:"runs_at_once"` // of those added: with run_on_start
+	RunsAtOnce  int `json:"runs_at_once"` // always 0, as no commit starts a run; readers of version 1 expect it
 }
 
 // Action is what becomes of an entry.
@@ -274,11 +274,6 @@ func (c *comparison) group(old, new *plan.Effective, g plan.Group) error {
 	for _, name := range slices.Concat(g.Entries.Added, g.Entries.Retimed, g.Entries.Swapped, g.Entries.Removed) {
 		if err := c.entry(name, before, after, g.Peels); err != nil {
 			return err
-		}
-	}
-	for _, name := range g.Entries.Added {
-		if e := after.set[name]; e.RunOnStart && e.Enabled {
-			r.Totals.RunsAtOnce += len(g.Peels)
 		}
 	}
 	c.keys("", before.values, after.values, g.Peels)

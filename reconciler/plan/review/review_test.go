@@ -71,7 +71,7 @@ func TestWhatAChangeDoes(t *testing.T) {
 	if len(r.Touched) != 20 || r.Peels != 20 || r.Hash == "" || r.Blocked == "" {
 		t.Errorf("%+v", r)
 	}
-	want := review.Totals{Before: 40, Added: 10, Changed: 40, TimersReset: 20, RunsAtOnce: 10}
+	want := review.Totals{Before: 40, Added: 10, Changed: 40, TimersReset: 20}
 	if r.Totals != want {
 		t.Errorf("totals %+v, want %+v", r.Totals, want)
 	}

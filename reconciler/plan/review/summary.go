@@ -49,8 +49,8 @@ func (r *Review) extent() []string {
 	t := r.Totals
 	return []string{
 		"peels: " + join(who) + more,
-		fmt.Sprintf("entries: %d added, %d changed, %d removed of %d; %d timers start anew, %d run at once",
-			t.Added, t.Changed, t.Removed, t.Before, t.TimersReset, t.RunsAtOnce),
+		fmt.Sprintf("entries: %d added, %d changed, %d removed of %d; %d timers start anew",
+			t.Added, t.Changed, t.Removed, t.Before, t.TimersReset),
 		fmt.Sprintf("runs in a day: %s → %s", forecast.Number(r.Load.Before.Runs), forecast.Number(r.Load.After.Runs)),
 		fmt.Sprintf("worst minute: %s → %s", r.Load.Before.Worst, r.Load.After.Worst),
 	}
