@@ -92,7 +92,7 @@ func TestHundredChangesOfABreakerAreRemembered(t *testing.T) {
 		h := start(t, scheduler.Options{})
 		defer h.shut()
 		h.answer("e", failure)
-		h.apply(one(t, "interval: 1m, pause_after_errors: 0, breaker: {threshold: 1, reset_after: 1m}"))
+		h.apply(one(t, "interval: 1m, breaker: {threshold: 1, reset_after: 1m}"))
 		time.Sleep(5 * time.Hour)
 		if states, at := h.changes("e"); len(states) != 100 || at[99] < 298*time.Minute {
 			t.Errorf("%d changes, the last at %v", len(states), at[len(at)-1])
@@ -106,7 +106,7 @@ func TestTenFailuresInARowPauseTheEntryUntilItChanges(t *testing.T) {
 		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Log: j.logger()}
 		h := start(t, o)
 		h.answer("e", failure)
-		h.apply(one(t, "interval: 1m"))
+		h.apply(one(t, "interval: 1m, pause_after_errors: 10"))
 		time.Sleep(time.Hour)
 		if e := h.entry("e"); len(h.runs("e")) != 10 || e.State != scheduler.StateFailing || e.Why != "10 runs in a row failed" || !e.NextFire.IsZero() {
 			t.Errorf("%d runs, %+v", len(h.runs("e")), e)
@@ -117,10 +117,10 @@ func TestTenFailuresInARowPauseTheEntryUntilItChanges(t *testing.T) {
 		h.shut()
 		h = start(t, o)
 		defer h.shut()
-		h.apply(one(t, "interval: 1m"))
+		h.apply(one(t, "interval: 1m, pause_after_errors: 10"))
 		time.Sleep(time.Hour)
 		h.expectRuns("e")
-		h.apply(one(t, "interval: 1m, args: {a: 1}"))
+		h.apply(one(t, "interval: 1m, pause_after_errors: 10, args: {a: 1}"))
 		if e := h.entry("e"); e.State != scheduler.StateActive || e.FailuresInRow != 0 {
 			t.Errorf("%+v", e)
 		}
@@ -129,31 +129,44 @@ func TestTenFailuresInARowPauseTheEntryUntilItChanges(t *testing.T) {
 	})
 }
 
-func TestPauseAfterErrorsCanBeOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := start(t, scheduler.Options{})
-		defer h.shut()
-		h.answer("e", failure)
-		h.apply(one(t, "interval: 1m, pause_after_errors: 0"))
-		time.Sleep(time.Hour)
-		if n := len(h.runs("e")); n != 60 {
-			t.Errorf("%d runs", n)
-		}
-	})
+func TestFailuresDoNotPauseAnEntryUnlessItAsksForThat(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields string
+		runs   int // in three hours
+	}{
+		"by default":   {"interval: 1m", 180},
+		"with 0":       {"interval: 1m, pause_after_errors: 0", 180},
+		"by a breaker": {"interval: 1m, breaker: {threshold: 3, reset_after: 10m}", 3 + 17},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := start(t, scheduler.Options{})
+				defer h.shut()
+				h.answer("e", failure)
+				h.apply(one(t, c.fields))
+				time.Sleep(3 * time.Hour)
+				if e := h.entry("e"); len(h.runs("e")) != c.runs || e.State != scheduler.StateActive {
+					t.Errorf("%d runs, %s", len(h.runs("e")), e.State)
+				}
+			})
+		})
+	}
 }
 
 func TestSuccessBetweenFailuresStartsTheirCountAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := start(t, scheduler.Options{})
-		defer h.shut()
-		n := 0
-		h.answer("e", func() wire.Result { n++; return wire.Result{Success: n%3 == 0} })
-		h.apply(one(t, "interval: 1m, pause_after_errors: 3, breaker: {threshold: 3, reset_after: 1h}"))
-		time.Sleep(time.Hour)
-		if e := h.entry("e"); len(h.runs("e")) != 60 || e.BreakerState != scheduler.BreakerClosed {
-			t.Errorf("%d runs, %s", len(h.runs("e")), e.BreakerState)
-		}
-	})
+	for _, limit := range []string{"pause_after_errors: 3", "breaker: {threshold: 3, reset_after: 1h}"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := start(t, scheduler.Options{})
+			defer h.shut()
+			n := 0
+			h.answer("e", func() wire.Result { n++; return wire.Result{Success: n%3 == 0} })
+			h.apply(one(t, "interval: 1m, "+limit))
+			time.Sleep(time.Hour)
+			if e := h.entry("e"); len(h.runs("e")) != 60 || e.BreakerState != scheduler.BreakerClosed {
+				t.Errorf("%s: %d runs, %s", limit, len(h.runs("e")), e.BreakerState)
+			}
+		})
+	}
 }
 
 func TestRunThatFailsIsTriedAgainAfterTheBackoff(t *testing.T) {

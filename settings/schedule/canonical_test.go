@@ -33,7 +33,7 @@ func TestSpellingsOfAllFieldsMakeNoDifference(t *testing.T) {
 		{"{module: cmd.run, interval: 1h, splay: {max: 5m}}", "{module: cmd.run, interval: 1h, splay: 5m}"},
 		{"{module: cmd.run, interval: 1h, blackout: [2026-12-24, 2026-12-20]}", "{module: cmd.run, interval: 1h, blackout: [2026-12-20, 2026-12-24]}"},
 		{"{module: cmd.run, interval: 1h}", "{module: cmd.run, interval: 1h, interval_from: end, splay_mode: random, outside: skip, if_running: skip, " +
-			"catch_up: skip, catch_up_max: 100, start_deadline: 3h, pause_after_errors: 10}"},
+			"catch_up: skip, catch_up_max: 100, start_deadline: 3h, pause_after_errors: 0}"},
 	} {
 		a, b := entry(t, pair[0]), entry(t, pair[1])
 		if string(a.Canonical()) != string(b.Canonical()) || !a.TimingEqual(b) {
@@ -52,7 +52,7 @@ func TestEveryFieldMakesADifference(t *testing.T) {
 		"not_before: '2026-01-01T00:00:00Z'": false, "until: '2026-01-01T00:00:00Z'": false, "max_runs: 1": false, "delete_after_run: true": false,
 		"if_running: queue": false, "group: g": false, "catch_up: run_once": false, "catch_up_max: 5": false, "start_deadline: 1h": false,
 		"late_after: 1m": false, "retry: {attempts: 1, backoff: 0}": false, "breaker: {threshold: 1, reset_after: 1m}": false,
-		"pause_after_errors: 0": false, "return_job: failures": false, "needs: {entry: y}": false, "needs: {entry: y, on: done}": false,
+		"pause_after_errors: 10": false, "return_job: failures": false, "needs: {entry: y}": false, "needs: {entry: y, on: done}": false,
 	} {
 		e := entry(t, "{module: cmd.run, interval: 1h, "+text+"}")
 		b := string(e.Canonical())

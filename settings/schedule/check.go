@@ -34,6 +34,9 @@ func (p *parser) complete(at strictyaml.Pos) {
 	if pair, ok := p.at["until"]; ok && !e.Life.NotBefore.Before(e.Life.Until) {
 		p.refuse(pair.Value.Pos, "until is not after not_before")
 	}
+	if pair, ok := p.at["pause_after_errors"]; ok && e.Failures.PauseAfter > 0 && e.Failures.Breaker.Threshold > 0 {
+		p.refuse(pair.KeyPos, "pause_after_errors would end the probes of the breaker (%s); leave one of them out", p.at["breaker"].KeyPos)
+	}
 	if e.Needs.Entry == e.Name {
 		p.refuse(p.at["needs"].Value.Pos, "an entry cannot need itself")
 	}

@@ -170,7 +170,7 @@ const (
 type Failures struct {
 	Retry      Retry
 	Breaker    Breaker
-	PauseAfter int // failures in a row
+	PauseAfter int // failures in a row until the entry is paused; 0 never pauses it, and so it is beside a Breaker
 }
 
 // Retry repeats a run that failed: up to Attempts more times, after Backoff each.

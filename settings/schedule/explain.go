@@ -206,11 +206,7 @@ func (f Failures) explain() []string {
 	if f.Breaker.Threshold > 0 {
 		parts = append(parts, "stopped for "+span(f.Breaker.ResetAfter)+" by "+count(f.Breaker.Threshold, "failure")+" in a row")
 	}
-	switch f.PauseAfter {
-	case newEntry("").Failures.PauseAfter:
-	case 0:
-		parts = append(parts, "never paused by failures")
-	default:
+	if f.PauseAfter > 0 {
 		parts = append(parts, "paused by "+count(f.PauseAfter, "failure")+" in a row")
 	}
 	return parts

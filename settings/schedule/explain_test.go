@@ -35,8 +35,8 @@ func TestEntriesInEnglish(t *testing.T) {
 		"interval: 1h, if_running: cancel":                                                             "every hour from the end of the run before, at most one at a time, then the one before is cancelled",
 		"interval: 1h, if_running: allow":                                                              "every hour from the end of the run before, however many run",
 		"interval: 1h, catch_up: run_all, start_deadline: 0, late_after: 1m":                           "every hour from the end of the run before, at most one at a time, made up to 100 times where times were missed, started up to 0 seconds late, marked late after 1 minute",
-		"interval: 1h, catch_up: run_once, retry: {attempts: 2, backoff: 5s}, breaker: {threshold: 3, reset_after: 1h}, pause_after_errors: 0, return_job: true": "every hour from the end of the run before, at most one at a time, " +
-			"made up once where times were missed, tried again up to 2 times after 5 seconds, stopped for 1 hour by 3 failures in a row, never paused by failures, reported as a job",
+		"interval: 1h, catch_up: run_once, retry: {attempts: 2, backoff: 5s}, breaker: {threshold: 3, reset_after: 1h}, return_job: true": "every hour from the end of the run before, at most one at a time, " +
+			"made up once where times were missed, tried again up to 2 times after 5 seconds, stopped for 1 hour by 3 failures in a row, reported as a job",
 		"interval: 1h, pause_after_errors: 5, enabled: false": "disabled: every hour from the end of the run before, at most one at a time, paused by 5 failures in a row",
 	} {
 		if got := entry(t, "{module: cmd.run, "+text+"}").Explain(); got != want {

@@ -134,7 +134,6 @@ func newEntry(name string) *Entry {
 		Overlap:   Overlap{MaxRunning: 1, IfRunning: IfRunningSkip},
 		Windows:   Windows{Outside: OutsideSkip},
 		Missed:    Missed{CatchUp: CatchUpSkip, CatchUpMax: 100, StartDeadline: 3 * time.Hour},
-		Failures:  Failures{PauseAfter: 10},
 		Needs:     Needs{On: NeedsSuccess},
 	}
 }

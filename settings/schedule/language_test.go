@@ -50,7 +50,7 @@ func TestEveryFieldIsRead(t *testing.T) {
 		"late_after: 30s":                          func(e *Entry) { e.Missed.LateAfter = 30 * time.Second },
 		"retry: {attempts: 3, backoff: 10s}":       func(e *Entry) { e.Failures.Retry = Retry{3, 10 * time.Second} },
 		"breaker: {threshold: 3, reset_after: 5m}": func(e *Entry) { e.Failures.Breaker = Breaker{3, 5 * time.Minute} },
-		"pause_after_errors: 0":                    func(e *Entry) { e.Failures.PauseAfter = 0 },
+		"pause_after_errors: 10":                   func(e *Entry) { e.Failures.PauseAfter = 10 },
 		"return_job: failures":                     func(e *Entry) { e.ReturnJob = ReturnFailures },
 		"needs: {entry: backup}":                   func(e *Entry) { e.Needs = Needs{"backup", NeedsSuccess} },
 		"needs: {entry: backup, on: done}":         func(e *Entry) { e.Needs = Needs{"backup", NeedsDone} },
