@@ -60,7 +60,7 @@ func TestTheExamplesRunAsTheyStand(t *testing.T) {
 			t.Errorf("%s is not in the schedule:\n%s", entry, out)
 		}
 	}
-	if out := s.zester(0, "job", "list"); !strings.Contains(out, "cmd.run") || !strings.Contains(out, "schedule.list") {
+	if out := s.zester(0, "job", "list", "--all"); !strings.Contains(out, "cmd.run") || !strings.Contains(out, "schedule.list") {
 		t.Errorf("job list:\n%s", out)
 	}
 

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,14 +30,18 @@ func (a *app) jobListCommand() *cobra.Command {
 	var q job.Query
 	var limit int
 	var status string
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List jobs, newest first: those that people asked for, and runs of schedules with return_job",
-		Args:  words(),
+		Long: `list leaves out what people asked for that only reads, such as schedule list and sync diff, unless --all or --function
+is given. On a narrow terminal the IDs of jobs are shortened; the beginning of an ID is taken wherever one is.`,
+		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if q.Status = job.Status(status); status != "" && !q.Status.Known() {
 				return usageError("no job has the status %q: there is %s", status, statuses)
 			}
+			q.NoReads = !all && q.Function == ""
 			if limit < 1 {
 				return usageError("cannot list %d jobs: --limit is 1 or more", limit)
 			}
@@ -54,6 +60,8 @@ func (a *app) jobListCommand() *cobra.Command {
 	flags.StringVar((*string)(&q.Target), "target", "", "only jobs that ran on the `PEEL`")
 	flags.StringVar(&q.Schedule, "schedule", "", "only runs of the schedule `ENTRY`")
 	flags.StringVar(&q.Commit, "commit", "", "only runs of entries that the `COMMIT` last changed")
+	flags.BoolVar(&q.Asked, "asked", false, "only what somebody asked for, no runs of schedules")
+	flags.BoolVar(&all, "all", false, "also what only reads")
 	flags.IntVar(&limit, "limit", 20, "list `N` jobs at most")
 	return cmd
 }
@@ -76,12 +84,50 @@ func (a *app) listJobs(cmd *cobra.Command, client *api.Client, q job.Query, limi
 }
 
 func (a *app) showJobs(jobs []job.Job) error {
-	t := table{header: []string{"JID", "CREATED", "FUNCTION", "TARGET", "STATUS", "OK", "USER", "ENTRY"}}
-	for _, j := range jobs {
-		t.add(string(j.JID), clock(j.Created), j.Function, targetOf(&j), string(j.Status),
-			fmt.Sprintf("%d/%d", j.SuccessCount, j.TargetCount), j.User, j.Metadata[job.MetaSchedule])
+	return a.show(jobs, jobsTable(jobs, a.output == formWide))
+}
+
+// shortJID is how many characters of an ID are shown where there is no room. Six of them are the second of the job.
+const shortJID = 9
+
+// jobsTable has columns of their own for runs of schedules where there are any.
+func jobsTable(jobs []job.Job, wide bool) table {
+	t := table{header: []string{"JID", "CREATED", "FUNCTION", "TARGET", "STATUS", "OK", "USER"}, whole: []int{1, 4}, short: shortJID}
+	scheduled := slices.ContainsFunc(jobs, func(j job.Job) bool { return j.Scheduled() })
+	if scheduled {
+		t.header = append(t.header, "ENTRY")
 	}
-	return a.show(jobs, t)
+	if wide {
+		t.header = append(t.header, "OWNER", "UPDATED", "TOOK", "RETURNED", "REASON")
+	}
+	for _, j := range jobs {
+		cells := []string{string(j.JID), clock(j.Created), j.Function, targetOf(&j), string(j.Status), fmt.Sprintf("%d/%d", j.SuccessCount, j.TargetCount), j.User}
+		if scheduled {
+			cells = append(cells, cmp.Or(j.Metadata[job.MetaSchedule], "-"))
+		}
+		if wide {
+			cells = append(cells, cmp.Or(j.Owner, "-"), clock(j.Updated), cmp.Or(took(&j), "-"), fmt.Sprintf("%d/%d", j.ReturnCount, j.TargetCount),
+				cmp.Or(j.Metadata[metaReason], "-"))
+		}
+		t.add(cells...)
+	}
+	return t
+}
+
+// took is how long a job lasted that has ended, empty for one that has not. Of a run of a schedule it is the run.
+func took(j *job.Job) string {
+	if !j.Status.Final() {
+		return ""
+	}
+	if j.Scheduled() {
+		begun, err := time.Parse(time.RFC3339Nano, j.Metadata[job.MetaStarted])
+		ended, badEnd := time.Parse(time.RFC3339Nano, j.Metadata[job.MetaFinished])
+		if err != nil || badEnd != nil {
+			return ""
+		}
+		return ended.Sub(begun).Round(time.Millisecond).String()
+	}
+	return j.Updated.Sub(j.Created).Round(time.Millisecond).String()
 }
 
 // targetOf is what a list shows as the target: what was asked for, or the one peel.
@@ -97,12 +143,15 @@ func (a *app) onJob(use, short, long string, do func(context.Context, *api.Clien
 	return &cobra.Command{
 		Use: use + " <jid>", Short: short, Long: long, Args: words("job ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			jid, err := wire.ParseJID(args[0])
-			if err != nil {
-				return usageError("%w", err)
+			if err := checkJobWord(args[0]); err != nil {
+				return err
 			}
 			return a.withClient(func(client *api.Client) error {
-				return hinted(do(cmd.Context(), client, jid), api.CodeNotFound, "zester job list shows the jobs of the last 7 days")
+				jid, err := findJob(cmd.Context(), client, args[0])
+				if err == nil {
+					err = do(cmd.Context(), client, jid)
+				}
+				return hinted(err, api.CodeNotFound, "zester job list --all shows the jobs of the last 7 days")
 			})
 		},
 	}
@@ -185,8 +234,15 @@ func (a *app) describe(j *job.Job) {
 	}
 	line("target", targetOf(j))
 	line("status", string(j.Status))
+	line("targets", fmt.Sprintf("%d, %d returned, %d succeeded", j.TargetCount, j.ReturnCount, j.SuccessCount))
 	line("user", j.User)
+	line("owner", j.Owner)
 	line("created", when(j.Created))
+	line("updated", when(j.Updated))
+	if !j.Status.Final() {
+		line("deadline", when(j.Deadline))
+	}
+	line("took", took(j))
 	line("reason", j.Metadata[metaReason])
 	line("retry of", j.Metadata[metaRetryOf])
 	if j.Cancel != nil {

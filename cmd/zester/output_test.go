@@ -6,10 +6,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/seed-c01c3da5/zester/master/job"
 )
 
 func TestATableFitsTheTerminal(t *testing.T) {
@@ -126,5 +129,28 @@ func TestWhatCannotBePrintedIsNoSuccess(t *testing.T) {
 		if said := errOut.String(); strings.Count(said, "no space left on device") != 1 {
 			t.Errorf("zester %s said:\n%s", args, said)
 		}
+	}
+}
+
+func TestTimesAndStatusOfJobsSurviveOnEightyColumns(t *testing.T) {
+	created := time.Date(2020, 1, 2, 3, 4, 5, 0, time.Local)
+	j := job.Job{Status: job.Canceled, Created: created, User: "operator-with-a-name", TargetCount: 12345}
+	j.JID, j.Function, j.TargetExpr = "3MSR6mQUmZMKIsPhEiWO1ynYOra", "schedule.history", "G@os:debian and not L@web-01,web-02"
+	j.Metadata = map[string]string{job.MetaSource: job.SourceSchedule, job.MetaSchedule: "nightly-backup"}
+	var b strings.Builder
+	if err := jobsTable([]job.Job{j}, false).print(&b, 80); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := len([]rune(line)) - 1; n > 80 {
+			t.Errorf("%q takes %d columns", line, n)
+		}
+	}
+	if want := "3MSR6mQUm  2020-01-02 03:04:05  "; !strings.Contains(b.String(), want) || !strings.Contains(b.String(), "  canceled  ") {
+		t.Errorf("it shows\n%s", &b)
+	}
+	b.Reset()
+	if err := jobsTable([]job.Job{j}, false).print(&b, 0); err != nil || !strings.Contains(b.String(), string(j.JID)) || strings.Contains(b.String(), "…") {
+		t.Errorf("without a terminal it shows\n%s", &b)
 	}
 }

@@ -71,14 +71,16 @@ func (p *progress) clear() {
 type table struct {
 	header []string
 	rows   [][]string
+	whole  []int // columns after the first that are not cut
+	short  int   // where the table does not fit, the first column is cut to so many characters; 0: never
 }
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
 const columnGap = 2
 
-// print prints the table, nothing if it has no rows. On a terminal it fits the width by cutting the widest columns;
-// the first is never cut, for it holds the names that people copy.
+// print prints the table, nothing if it has no rows. On a terminal it fits the width by cutting the widest columns.
+// The first holds the names that people copy: it is cut only where the table says so.
 func (t table) print(w io.Writer, width int) error {
 	if len(t.rows) == 0 {
 		return nil
@@ -96,7 +98,7 @@ func (t table) print(w io.Writer, width int) error {
 		}
 	}
 	if width > 0 {
-		fit(widths, width)
+		t.fit(widths, width)
 	}
 	var b strings.Builder
 	for _, line := range lines {
@@ -109,24 +111,35 @@ func (t table) print(w io.Writer, width int) error {
 func layOut(cells []string, widths []int) string {
 	var b strings.Builder
 	for i, cell := range cells {
+		if i == 0 { // the beginning of a name is a name, and needs no mark
+			cell = string([]rune(cell)[:min(widths[0], utf8.RuneCountInString(cell))])
+		}
 		fmt.Fprintf(&b, "%-*s", widths[i]+columnGap, cut(cell, widths[i]))
 	}
 	return b.String()
 }
 
-// fit narrows the widest of the columns after the first until a line fits, but none below what can still be read.
-func fit(widths []int, line int) {
+// fit narrows the widest of the columns that may be cut until a line fits, but none below what can still be read.
+func (t table) fit(widths []int, line int) {
 	const least = 6
 	total := columnGap * (len(widths) - 1)
 	for _, w := range widths {
 		total += w
 	}
-	for ; total > line && len(widths) > 1; total-- {
-		widest := slices.Max(widths[1:])
-		if widest <= least {
+	if total > line && t.short > 0 && widths[0] > t.short {
+		total, widths[0] = total-widths[0]+t.short, t.short
+	}
+	for ; total > line; total-- {
+		widest := 0
+		for i := 1; i < len(widths); i++ {
+			if !slices.Contains(t.whole, i) && widths[i] > least && (widest == 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest == 0 {
 			return
 		}
-		widths[1+slices.Index(widths[1:], widest)]--
+		widths[widest]--
 	}
 }
 

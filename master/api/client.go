@@ -67,6 +67,9 @@ func Connect(o ClientOptions) (*Client, error) {
 	return &Client{nc: nc, user: claims.Name, denials: d}, nil
 }
 
+// User is the name in the credential, under which the client's jobs are recorded.
+func (c *Client) User() string { return c.user }
+
 // Close ends the connection.
 func (c *Client) Close() { c.nc.Close() }
 

@@ -183,3 +183,60 @@ func TestAPageByTargetReadsABoundedNumberOfTargets(t *testing.T) {
 		}
 	})
 }
+
+func TestAListLeavesOutReadsAndRunsOfSchedulesWhereThatIsAsked(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		s, err := job.NewStore(t.Context(), b.JetStream(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := map[string]string{} // by JID
+		for name, change := range map[string]func(*job.Job){
+			"changes": func(j *job.Job) { j.Function = "cmd.run" },
+			"reads":   func(j *job.Job) { j.Function = "schedule.list" },
+			"newer":   func(j *job.Job) { j.Function = "newer.function" },
+			"scheduled": func(j *job.Job) {
+				j.Function, j.Metadata = "cmd.run", map[string]string{job.MetaSource: job.SourceSchedule}
+			},
+			"scheduled, reads": func(j *job.Job) {
+				j.Function, j.Metadata = "test.ping", map[string]string{job.MetaSource: job.SourceSchedule}
+			},
+		} {
+			j := claim("a")
+			change(j)
+			if err := s.Create(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+			names[string(j.JID)] = name
+		}
+		for _, c := range []struct {
+			q    job.Query
+			want string
+		}{
+			{job.Query{}, "changes; newer; reads; scheduled; scheduled, reads"},
+			{job.Query{NoReads: true}, "changes; newer; scheduled; scheduled, reads"},
+			{job.Query{Asked: true}, "changes; newer; reads"},
+			{job.Query{Asked: true, NoReads: true}, "changes; newer"},
+		} {
+			// Pages of one hold all that is selected, and none that is not, also where the newest are left out.
+			var got []string
+			for q := c.q; ; {
+				q.Limit = 1
+				page, err := s.List(t.Context(), q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, j := range page.Jobs {
+					got = append(got, names[string(j.JID)])
+				}
+				if q.Before = page.Next; !page.More {
+					break
+				}
+			}
+			slices.Sort(got)
+			if list := strings.Join(got, "; "); list != c.want {
+				t.Errorf("%+v lists %s, want %s", c.q, list, c.want)
+			}
+		}
+	})
+}

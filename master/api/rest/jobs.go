@@ -193,6 +193,8 @@ type listInput struct {
 	Target   target.PeelID `query:"target" maxLength:"128" doc:"A peel that the job ran on."`
 	Schedule string        `query:"schedule" maxLength:"256" doc:"Name of the schedule entry that made it."`
 	Commit   string        `query:"commit" maxLength:"64" doc:"The commit that last changed the entry, or the beginning of its hash."`
+	Asked    bool          `query:"asked" doc:"Only what somebody asked for, no runs of schedules."`
+	NoReads  bool          `query:"no_reads" doc:"Leave out what somebody asked for that only reads, such as schedule.list."`
 }
 
 // JobsPage is some jobs, newest first.
@@ -206,7 +208,7 @@ type listOutput struct{ Body JobsPage }
 func (r *routes) listJobs(ctx context.Context, in *listInput) (*listOutput, error) {
 	page, err := r.Questions.JobList(ctx, job.Query{
 		Function: in.Function, User: in.User, Status: in.Status, Target: in.Target, Schedule: in.Schedule, Commit: in.Commit,
-		Before: in.Cursor, Limit: in.Limit,
+		Asked: in.Asked, NoReads: in.NoReads, Before: in.Cursor, Limit: in.Limit,
 	})
 	if err != nil {
 		return nil, answerError(err)

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// lastJob is the word for the newest job that the caller asked for.
+const lastJob = "last"
+
+// A job is named by its ID, by at least minJID characters of its beginning, or by [lastJob].
+const (
+	lengthJID = 27
+	minJID    = 4
+)
+
+var jidBeginning = regexp.MustCompile(`^[0-9A-Za-z]+$`)
+
+// checkJobWord refuses what names no job before anything is asked.
+func checkJobWord(word string) error {
+	if word == lastJob || jidBeginning.MatchString(word) && len(word) >= minJID && len(word) < lengthJID {
+		return nil
+	}
+	if _, err := wire.ParseJID(word); err != nil {
+		return usageError("%w; a job is named by its ID, by %d or more characters of its beginning, or by %q", err, minJID, lastJob)
+	}
+	return nil
+}
+
+// findJob returns the ID of the job that a word names.
+func findJob(ctx context.Context, client *api.Client, word string) (wire.JID, error) {
+	switch {
+	case word == lastJob:
+		return findLast(ctx, client)
+	case len(word) == lengthJID:
+		return wire.JID(word), nil
+	}
+	// IDs sort as text, so the jobs that begin with the word are the newest before the last ID that could.
+	before, err := wire.ParseJID(word + strings.Repeat("z", lengthJID-len(word)))
+	if err != nil {
+		return "", noJob(word)
+	}
+	page, err := client.JobList(ctx, job.Query{Before: before, Limit: 2})
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, j := range page.Jobs {
+		if strings.HasPrefix(string(j.JID), word) {
+			found = append(found, string(j.JID))
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", noJob(word)
+	case 1:
+		return wire.JID(found[0]), nil
+	}
+	return "", &failure{
+		code: exitFailed, err: fmt.Errorf("several jobs begin with %s: %s", word, strings.Join(found, ", ")), hint: "type more of the ID",
+	}
+}
+
+func noJob(word string) error {
+	return &api.Error{Code: api.CodeNotFound, Msg: fmt.Sprintf("no such job: no ID begins with %s", word)}
+}
+
+// maxPages bounds the search for the caller's newest job: a page is up to 2,000 jobs.
+const maxPages = 20
+
+func findLast(ctx context.Context, client *api.Client) (wire.JID, error) {
+	q := job.Query{User: client.User(), Asked: true, Limit: 1}
+	for range maxPages {
+		page, err := client.JobList(ctx, q)
+		switch {
+		case err != nil:
+			return "", err
+		case len(page.Jobs) > 0:
+			return page.Jobs[0].JID, nil
+		case !page.More:
+			return "", &api.Error{Code: api.CodeNotFound, Msg: fmt.Sprintf("no such job: %s has asked for none", client.User())}
+		}
+		q.Before = page.Next
+	}
+	return "", &failure{code: exitFailed, err: errors.New("none of the newest jobs is yours"), hint: "zester job list --user " + client.User() + " looks at all"}
+}
