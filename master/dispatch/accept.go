@@ -36,8 +36,8 @@ func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, e
 	j, watching, err := d.dispatch(ctx, w, &r)
 	if err != nil {
 		d.counts.refused.Add(1)
+		err = d.notDispatched(ctx, w, err)
 		d.log.Warn("job not dispatched", "jid", r.spec.JID, "user", r.user, "err", err)
-		err = fmt.Errorf("cannot run job %s: %w", r.spec.JID, err)
 	}
 	if !watching {
 		d.forget(w)
@@ -47,6 +47,31 @@ func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, e
 		return nil, w.job, err
 	}
 	return w, w.job, nil
+}
+
+// withdrawLimit is how long the caller waits for the withdrawal of a claim that could not be dispatched.
+const withdrawLimit = 3 * time.Second
+
+// notDispatched returns the error for a job that was not dispatched. It says that the job does not run only if that is
+// certain: the claim was withdrawn, so that no master ever takes it up. Else it is an [ErrUnknown].
+func (d *Dispatcher) notDispatched(ctx context.Context, w *watch, failed error) error {
+	if errors.Is(failed, ErrTaken) {
+		return fmt.Errorf("cannot run job %s: %w", w.jid, failed)
+	}
+	if w.claim == nil {
+		return unknown(w.jid, failed)
+	}
+	ctx, cancel := context.WithTimeout(ctx, withdrawLimit)
+	defer cancel()
+	if err := d.o.Store.Withdraw(ctx, w.claim); err != nil {
+		d.log.Warn("claim not withdrawn", "jid", w.jid, "err", err)
+		return unknown(w.jid, failed)
+	}
+	return fmt.Errorf("cannot run job %s: %w", w.jid, failed)
+}
+
+func unknown(jid wire.JID, cause error) error {
+	return fmt.Errorf("%w, look at job %s or repeat the request under the same ID: %w", ErrUnknown, jid, cause)
 }
 
 // allow judges who asks. That a program may ask for a job says nothing about secrets.
@@ -81,15 +106,15 @@ func (w *watch) join(ctx context.Context, r *request) (*job.Job, error) {
 	}
 	select {
 	case <-ctx.Done():
-		return nil, stopping(w.jid)
+		return nil, unknown(w.jid, errStopping)
 	case <-w.begun:
 		return w.job, w.err
 	}
 }
 
-func stopping(jid wire.JID) error {
-	return fmt.Errorf("cannot run job %s: this master is stopping, ask again", jid)
-}
+var errStopping = errors.New("this master is stopping, ask again")
+
+func stopping(jid wire.JID) error { return fmt.Errorf("cannot run job %s: %w", jid, errStopping) }
 
 // dispatch takes the steps that the package comment lists. It reports whether the job is to be watched now.
 func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job.Job, watching bool, err error) {
@@ -100,10 +125,13 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 		w.indexed = true
 	}
 	d.at(stepIndexed)
+	w.claim = j
 	err = d.o.Store.Create(ctx, j)
 	if errors.Is(err, job.ErrExists) {
 		var known bool
-		if j, known, err = d.resume(ctx, r); known {
+		j, known, err = d.resume(ctx, r)
+		w.claim = j
+		if known {
 			if j.Status.Final() { // its owner may have died before he had told
 				d.complain(j.JID, d.conclude(ctx, j))
 			}

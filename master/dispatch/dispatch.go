@@ -9,9 +9,10 @@
 //  3. the record is changed to running, on the condition that nobody has changed it;
 //  4. only then the request is published to each target.
 //
-// So a record that says claimed was never sent to anybody. Whoever asks again for the same job under the same ID
-// takes such a claim up where it was left, and gets the job as it is in every other case; another job under an ID
-// that is taken is refused.
+// So a record that says claimed was never sent to anybody. A claim that cannot be dispatched is withdrawn before the caller
+// is told so, and its ID is free again; if that fails too, the caller is told that the outcome is not known
+// ([ErrUnknown]). Whoever asks again for the same job under the same ID takes a claim that is left up where it was left,
+// and gets the job as it is in every other case; another job under an ID that is taken is refused.
 //
 // From before the first request is published until the job ends it is watched. Who sent an acknowledgement or a
 // return is read from its subject alone, and only the first return of each target counts. A return is in the bucket
@@ -76,6 +77,8 @@ var (
 	// ErrElsewhere is of a job that another master has claimed and not dispatched yet: asking again helps.
 	ErrElsewhere = errors.New("another master is about to dispatch the job")
 	ErrBusy      = errors.New("too many requests are waiting")
+	// ErrUnknown is of a job that may run: it could be neither dispatched nor withdrawn.
+	ErrUnknown = errors.New("whether the job runs is not known")
 )
 
 // What a cancel is refused for, beside [job.ErrNotFound].
@@ -329,7 +332,7 @@ func (d *Dispatcher) Submit(ctx context.Context, spec job.Spec, user string) (*j
 	case a := <-answers:
 		return a.job, a.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("cannot tell whether job %s is running: %w", spec.JID, ctx.Err())
+		return nil, unknown(spec.JID, ctx.Err())
 	}
 }
 

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -58,8 +59,8 @@ func TestAClaimWasNeverPublished(t *testing.T) {
 		}
 		_, err = s.request(s.alice, "alice", spec)
 		wantCode(t, err, "503")
-		if j := s.record(spec.JID); j.Status != job.Claimed || len(p.requests()) != 0 {
-			t.Errorf("without the event the job is %s and the peel has %d requests", j.Status, len(p.requests()))
+		if _, err := s.store.Get(t.Context(), spec.JID); !errors.Is(err, job.ErrNotFound) || len(p.requests()) != 0 {
+			t.Errorf("without the event the claim is not withdrawn: %v, the peel has %d requests", err, len(p.requests()))
 		}
 		if err := natsd.Provision(t.Context(), s.js, 1); err != nil {
 			t.Fatal(err)

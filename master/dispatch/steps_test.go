@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -233,8 +234,12 @@ func TestNobodyStartsAClaimThatWasReportedAsFailed(t *testing.T) {
 			t.Errorf("the peel has %d requests", n)
 		}
 		time.Sleep(40 * time.Second)
-		if j := s.record(spec.JID); j.Status != job.Timeout || s.active(spec.JID) || len(p.requests()) != 0 {
-			t.Errorf("%+v, indexed %v", j, s.active(spec.JID))
+		m.stop()
+		s.whole("m1", nil)
+		s.whole("m2", nil)
+		time.Sleep(2 * time.Hour)
+		if _, err := s.store.Get(t.Context(), spec.JID); !errors.Is(err, job.ErrNotFound) || s.active(spec.JID) || len(p.requests()) != 0 {
+			t.Errorf("%v, indexed %v, %d requests", err, s.active(spec.JID), len(p.requests()))
 		}
 	})
 }

@@ -46,6 +46,7 @@ type watch struct {
 // plan is what is still to be done for a job.
 type plan struct {
 	record   *job.Job  // as it was read or written last
+	claim    *job.Job  // of this master, before it is dispatched; nil if the record is not known to be one
 	waves    []*wave   // that are not over
 	next     int       // the first target that was not sent the request
 	patience time.Time // until when targets that are away are waited for; zero: not at all
