@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
@@ -136,6 +137,10 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 				d.complain(j.JID, d.conclude(ctx, j))
 			}
 			return j, false, nil
+		}
+		if err == nil && !slices.Equal(j.Targets, r.spec.Targets) {
+			r.spec.Targets = j.Targets // of the first request, which this one repeats
+			err = d.allow(ctx, r)
 		}
 	}
 	if err != nil {

@@ -178,11 +178,22 @@ func sameBatch(a, b *Batch) bool {
 	return *a == *b
 }
 
-// SameIntent reports whether two normalised specs ask for the same: a repeated request, not another job under an ID
-// that is taken.
+// ownMetadata is the metadata without what masters have added.
+func (s *Spec) ownMetadata() map[string]string {
+	own := maps.Clone(s.Metadata)
+	maps.DeleteFunc(own, func(key, _ string) bool { return reservedMetadata[key] })
+	return own
+}
+
+// SameIntent reports whether two normalised specs are the same request, repeated, and not another job under an ID that is
+// taken. Targets that an expression selected are not compared, because the fleet may have changed in between; those of the
+// first request count.
 func (s *Spec) SameIntent(o *Spec) bool {
 	if s.JID != o.JID || s.Function != o.Function || s.StateID != o.StateID || s.TargetExpr != o.TargetExpr ||
-		s.Timeout != o.Timeout || s.WhenOnline != o.WhenOnline || !sameBatch(s.Batch, o.Batch) || !slices.Equal(s.Targets, o.Targets) || !maps.Equal(s.Metadata, o.Metadata) {
+		s.Timeout != o.Timeout || s.WhenOnline != o.WhenOnline || !sameBatch(s.Batch, o.Batch) || !maps.Equal(s.ownMetadata(), o.ownMetadata()) {
+		return false
+	}
+	if s.TargetExpr == "" && !slices.Equal(s.Targets, o.Targets) {
 		return false
 	}
 	a, errA := canon.Marshal(s.Args)

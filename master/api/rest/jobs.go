@@ -26,7 +26,7 @@ import (
 
 // NewJob is what a program asks to be run.
 type NewJob struct {
-	JID        wire.JID          `json:"jid,omitempty" minLength:"27" maxLength:"27" doc:"ID of the job, made by the caller (a KSUID). The same request under the same ID runs once."`
+	JID        wire.JID          `json:"jid,omitempty" minLength:"27" maxLength:"27" doc:"ID of the job, made by the caller (a KSUID). The same request under the same ID returns the job of the first, whose target is not resolved again; a different request is refused with 409."`
 	Target     string            `json:"target" minLength:"1" maxLength:"65536" example:"web-* and G@os:debian" doc:"Expression that selects the peels."`
 	Function   string            `json:"function" minLength:"3" maxLength:"300" example:"cmd.run"`
 	Args       Arguments         `json:"args,omitempty" doc:"Arguments by name."`
@@ -105,14 +105,17 @@ func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchO
 	if err != nil {
 		return nil, huma.Error422UnprocessableEntity(sentence(err))
 	}
-	if spec.Targets, err = r.Questions.Select(ctx, in.Body.Target); err != nil {
-		return nil, answerError(err)
+	if in.Body.JID != "" {
+		if j, err := r.repeated(ctx, &spec); err != nil {
+			return nil, err
+		} else if j != nil {
+			return accepted(j), nil
+		}
 	}
-	switch n := len(spec.Targets); {
-	case n == 0:
-		return nil, huma.Error422UnprocessableEntity("the target matches no peel")
-	case in.Body.Expect != 0 && n != in.Body.Expect:
-		return nil, huma.Error409Conflict(fmt.Sprintf("the target selects %d peels, %d were expected", n, in.Body.Expect))
+	if len(spec.Targets) == 0 {
+		if err := r.selectTargets(ctx, &in.Body, &spec); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.allow(ctx, token, &spec); err != nil {
 		return nil, err
@@ -123,7 +126,51 @@ func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchO
 		return nil, dispatchError(err)
 	}
 	r.s.log.Info("job accepted over REST", "jid", j.JID, "user", j.User, "function", j.Function, "targets", j.TargetCount, "request", requestOf(ctx))
-	return &dispatchOutput{Location: base + "/jobs/" + string(j.JID), Body: j.Summary()}, nil
+	return accepted(j), nil
+}
+
+func accepted(j *job.Job) *dispatchOutput {
+	return &dispatchOutput{Location: base + "/jobs/" + string(j.JID), Body: j.Summary()}
+}
+
+// selectTargets resolves the target of a new job.
+func (r *routes) selectTargets(ctx context.Context, n *NewJob, spec *job.Spec) (err error) {
+	if spec.Targets, err = r.Questions.Select(ctx, n.Target); err != nil {
+		return answerError(err)
+	}
+	switch found := len(spec.Targets); {
+	case found == 0:
+		return huma.Error422UnprocessableEntity("the target matches no peel")
+	case n.Expect != 0 && found != n.Expect:
+		return huma.Error409Conflict(fmt.Sprintf("the target selects %d peels, %d were expected", found, n.Expect))
+	}
+	return nil
+}
+
+// repeated returns the job that an earlier request under the same ID made. The target is not resolved again: the fleet may
+// have changed. The job is nil if there is none, and if it was never dispatched; spec then gets the targets of the earlier
+// request. A different request under the ID, or another's, is a conflict.
+func (r *routes) repeated(ctx context.Context, spec *job.Spec) (*job.Job, error) {
+	j, err := r.Store.Get(ctx, spec.JID)
+	if errors.Is(err, job.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	same := *spec
+	same.Targets = j.Targets
+	if err := same.Normalize(time.Now()); err != nil {
+		return nil, huma.Error422UnprocessableEntity(sentence(err))
+	}
+	if j.User != tokenOf(ctx).User() || !j.SameIntent(&same) {
+		return nil, dispatchError(fmt.Errorf("cannot run job %s: %w", spec.JID, dispatch.ErrTaken))
+	}
+	if j.Status != job.Claimed {
+		return j, nil
+	}
+	spec.Targets = j.Targets
+	return nil, nil
 }
 
 // spec is what is asked for, before its target is resolved.

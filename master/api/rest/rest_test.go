@@ -3,9 +3,11 @@ package rest_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -345,5 +347,46 @@ func TestWhatDoesNotExistIsAProblemToo(t *testing.T) {
 			t.Errorf("Allow is %q", a.header.Get("Allow"))
 		}
 		refused(t, s.ask(s.reader(), "GET", "/api/v1/jobs/short", nil), 422, "path.jid")
+	})
+}
+
+// TestAJobOfTheCallersOwnIDMayBeAskedForAgain repeats a request while the fleet changes.
+func TestAJobOfTheCallersOwnIDMayBeAskedForAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		var ran atomic.Int32
+		join := func(id target.PeelID) {
+			s.peel(id, nil, func(nc *nats.Conn, r wire.Request) { ran.Add(1); echo(id)(nc, r) })
+		}
+		join("web-01")
+		ci := s.token(auth.TokenRequest{Name: "ci", Scopes: []auth.Scope{auth.ScopeDispatch}})
+		jid := wire.NewJID()
+		request := func(change object) object {
+			o := object{"jid": jid, "target": "web-*", "function": "test.ping", "expect": 1, "metadata": object{"build": "7"}}
+			maps.Copy(o, change)
+			return o
+		}
+		first := want[job.Job](t, s.ask(ci, "POST", "/api/v1/jobs", request(nil)), 202)
+		join("web-02") // it matches, and is no target of the first
+		for range 2 {
+			a := s.ask(ci, "POST", "/api/v1/jobs", request(nil))
+			if j := want[job.Job](t, a, 202); j.JID != jid || j.TargetCount != 1 || !j.Created.Equal(first.Created) || a.header.Get("Location") != "/api/v1/jobs/"+string(jid) {
+				t.Errorf("%+v", j)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		for name, change := range map[string]object{
+			"another target": {"target": "web-01"}, "another function": {"function": "test.version"}, "arguments": {"function": "test.echo", "args": object{"text": "x"}},
+			"another timeout": {"timeout": "61s"}, "metadata": {"metadata": object{"build": "8"}}, "a batch": {"batch": object{"size": 1}}, "when online": {"when_online": "1h"},
+		} {
+			a := s.ask(ci, "POST", "/api/v1/jobs", request(change))
+			if a.status != 409 {
+				t.Errorf("%s: %d %s", name, a.status, a.body)
+			}
+		}
+		refused(t, s.ask(s.admin(), "POST", "/api/v1/jobs", request(nil)), 409, "belongs to another job")
+		synctest.Wait()
+		if n := ran.Load(); n != 1 {
+			t.Errorf("it ran %d times", n)
+		}
 	})
 }
