@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 )
 
 // TestPeelsOfASiteComeThroughALeafNode has two processes of nats-server with the configurations that zester prints: the
@@ -21,6 +24,10 @@ func TestPeelsOfASiteComeThroughALeafNode(t *testing.T) {
 	s := newLeafSite(t)
 	hub := s.server("hub.conf")
 	site := s.server("site.conf") // which may reach the hub before it says that it is ready
+	if nc, err := nats.Connect("tls://"+s.hub, nats.UserCredentials(s.creds("site", "bonn", "--peels", "Web.01")), nats.RootCAs(s.cert)); !errors.Is(err, nats.ErrAuthorization) {
+		nc.Close()
+		t.Errorf("the hub lets in a client with the credential of the site: %v", err)
+	}
 	m := startDaemon(t, s.bin+"zester-master", "--data-dir", s.dir+"/master", "--nats", "tls://"+s.hub, "--ca", s.cert, "--creds", s.creds("master", "m1"), "--repo", s.dir+"/fleet")
 	m.await(`master is ready`)
 	peel := s.peel("Web.01")

@@ -79,6 +79,10 @@ func (k *Keys) claims(r Role) (*jwt.AccountClaims, error) {
 
 func accountName(r Role) string { return strings.ToUpper(string(r)) }
 
+// siteConnections are how a credential of [RoleSite] may be used: whoever takes it from the server of a site cannot go on
+// with it as an ordinary client. Tests of what it may say and hear are such clients.
+var siteConnections = jwt.StringList{jwt.ConnectionTypeLeafnode}
+
 // scope is what a signing key of a role gives whom it signs.
 func scope(r Role, signer string) *jwt.UserScope {
 	grants := Permissions(r)
@@ -90,6 +94,9 @@ func scope(r Role, signer string) *jwt.UserScope {
 	scope.Template.Pub.Deny.Add(grants.Except...)
 	if grants.Subscriptions > 0 {
 		scope.Template.Limits.Subs = grants.Subscriptions
+	}
+	if r == RoleSite {
+		scope.Template.AllowedConnectionTypes = siteConnections
 	}
 	return scope
 }

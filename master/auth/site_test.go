@@ -36,6 +36,7 @@ func siteCreds(t *testing.T, k *auth.Keys, peels ...target.PeelID) []byte {
 
 // A server of a site that is in bad hands is the peels of the site, and nobody else.
 func TestASiteSpeaksAndHearsForItsPeelsAlone(t *testing.T) {
+	auth.LetSitesBeClients(t)
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		creds := siteCreds(t, b.Keys, "peel-a", "Web.01")
 		nc, err := nats.Connect("", nats.InProcessServer(b), nats.UserCredentialBytes(creds), nats.ErrorHandler(notViolation(t, "berlin")))
@@ -115,6 +116,7 @@ func makeSite(t *testing.T, k *auth.Keys, name string) (creds []byte, public str
 }
 
 func TestARevokedSiteIsCutOffAtOnceAndForGood(t *testing.T) {
+	auth.LetSitesBeClients(t)
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
 		for _, name := range []string{"berlin", "../berlin", ""} {
@@ -202,6 +204,7 @@ func TestKeysAreNotRetiredWhileASiteNeedsThem(t *testing.T) {
 
 // What is signed for sites ends as what is signed for everybody.
 func TestACredentialOfASiteEndsWithTheKeysThatSignedIt(t *testing.T) {
+	auth.LetSitesBeClients(t)
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		creds := siteCreds(t, b.Keys, "peel-a")
 		in := func() bool {
@@ -245,4 +248,18 @@ func TestASiteHasPeelsAndNotTooMany(t *testing.T) {
 			t.Errorf("a credential for %d peels: %.20q", len(peels), peels)
 		}
 	}
+}
+
+func TestTheCredentialOfASiteIsNoClients(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		creds, _ := makeSite(t, b.Keys, "berlin")
+		if _, _, err := join(t, b, "berlin", nats.UserCredentialBytes(creds)); err == nil {
+			t.Error("a client with it is let in")
+		}
+		peel := newHost(t, "peel-a")
+		jwt := peel.ask(t, authority(t, b), joinToken(t, authority(t, b), auth.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour}), nil)
+		if _, _, err := peel.connect(t, b, jwt); err != nil {
+			t.Errorf("a peel of the same account: %v", err)
+		}
+	})
 }
