@@ -90,7 +90,7 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 	again := time.NewTimer(0)
 	defer again.Stop()
 	open := news{facts: true, applied: true}
-	instance := []byte(wire.NewInstance())
+	instance := wire.NewInstance()
 	dropped := p.outbox.Dropped()
 	for {
 		select {
@@ -101,6 +101,7 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 			open = news{facts: true, applied: true}
 		case <-p.reports:
 			open.applied = true
+			open.facts = p.retell.Swap(false) || open.facts
 		case <-again.C:
 		case <-beat.C:
 			if err := nc.Publish(wire.Heartbeat(p.wire), instance); err != nil {
@@ -120,7 +121,7 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 // tell sends what is open and reports whether the stream has confirmed all of it.
 func (p *Peel) tell(ctx context.Context, open *news) bool {
 	if open.facts {
-		data, err := wire.Facts{Peel: p.o.ID, Facts: p.facts, Key: p.key.public, V: wire.Version}.Encode()
+		data, err := wire.Facts{Peel: p.o.ID, Facts: p.facts, Key: p.key.public, Proof: p.prove(), V: wire.Version}.Encode()
 		if err != nil {
 			p.log.Error("facts not sent, masters would refuse them; those that they have stay in force: make facts in peel.yaml fewer or shorter", "err", err)
 		}
@@ -134,6 +135,19 @@ func (p *Peel) tell(ctx context.Context, open *news) bool {
 		open.applied = err == nil && !p.confirmed(ctx, wire.SettingsApplied(p.wire), data)
 	}
 	return !open.facts && !open.applied
+}
+
+// prove signs the peel's sealing key with the nkey of its credential; nil where it has none.
+func (p *Peel) prove() []byte {
+	sign := p.bus.Load().Opts.SignatureCB
+	if sign == nil {
+		return nil
+	}
+	proof, err := sign(wire.KeyProof(p.o.ID, p.key.public))
+	if err != nil {
+		p.log.Error("sealing key not signed, masters may refuse it", "err", err)
+	}
+	return proof
 }
 
 // confirmed is true where there is no use in sending again, as well.

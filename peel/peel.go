@@ -67,6 +67,7 @@ type Peel struct {
 	facts    target.Facts
 	current  atomic.Pointer[inForce]
 	reports  chan struct{} // one slot: the report in current is to be sent
+	retell   atomic.Bool   // the facts are to be sent with the next report: masters have another key
 	bus      atomic.Pointer[nats.Conn]
 }
 
@@ -140,6 +141,7 @@ func (p *Peel) run(ctx context.Context) error {
 	if err := p.collect(ctx); err != nil {
 		return err
 	}
+	p.log.Info("secrets are sealed to the key of this peel", "key", p.key.public)
 	g, ctx := errgroup.WithContext(ctx)
 	scheduled := make(chan struct{})
 	g.Go(func() error {

@@ -129,6 +129,9 @@ func (p *Peel) confirm() {
 // refuse keeps what is in force and reports why a newer document is not.
 func (p *Peel) refuse(err error) {
 	p.log.Error("settings refused", "err", err)
+	if errors.Is(err, settings.ErrOtherKey) {
+		p.retell.Store(true)
+	}
 	kept := *p.current.Load()
 	kept.errors = messages(err)
 	p.current.Store(&kept)

@@ -15,6 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -225,6 +228,60 @@ func TestSettingsSealedToAnotherAreReportedAndNotUsed(t *testing.T) {
 		b.giveSecret(2, secretSchedule, "hunter2", b.key())
 		if a := b.lastApplied(); a.Generation != 2 || len(a.Errors) != 0 {
 			t.Errorf("%+v", a)
+		}
+	})
+}
+
+func TestThePeelSignsItsSealingKeyAndSaysItAgainWhereMastersKnowAnother(t *testing.T) {
+	run(t, func(b *bench) {
+		pair, err := nkeys.CreateUser()
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, err := pair.PublicKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		jwt, err := b.bus.Keys.Issue(auth.RolePeel, id.Wire(), public, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.options = func(o *peel.Options) {
+			o.Connect = append(o.Connect, nats.UserJWT(func() (string, error) { return jwt, nil }, pair.Sign))
+		}
+		facts := b.listen(wire.Fact(id.Wire()))
+		told := func() (f wire.Facts) {
+			t.Helper()
+			msg, err := facts.NextMsg(time.Minute)
+			if err == nil {
+				f, err = wire.DecodeFacts(msg)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		}
+		b.start()
+		first := told()
+		if first.Signer([]string{public}) != public {
+			t.Errorf("its own nkey has not signed %+v", first)
+		}
+		other := first
+		other.Peel = "web.02"
+		if other.Signer([]string{public}) != "" {
+			t.Error("the signature is good for another peel")
+		}
+		curve, err := nkeys.CreateCurveKeys()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stranger, err := curve.PublicKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.giveSecret(1, secretSchedule, "hunter2", settings.Key(stranger))
+		if again := told(); again.Key != first.Key || again.Signer([]string{public}) != public {
+			t.Errorf("it says %+v", again)
 		}
 	})
 }

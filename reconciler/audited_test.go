@@ -44,6 +44,10 @@ func TestWhatPeopleDoIsInTheAuditLog(t *testing.T) {
 			{"token.create", "ci", 0, audit.Refused, func(ctx context.Context, c *api.Client) error { _, _, err := c.TokenCreate(ctx, q); return err }},
 			{"token.rotate", "ci", 0, audit.Done, func(ctx context.Context, c *api.Client) error { _, _, err := c.TokenRotate(ctx, q); return err }},
 			{"token.revoke", "ci", 0, audit.Done, func(ctx context.Context, c *api.Client) error { _, err := c.TokenRevoke(ctx, "ci"); return err }},
+			{"peel.rekey", "host-1", 0, audit.Refused, func(ctx context.Context, c *api.Client) error {
+				_, err := c.PeelRekey(ctx, api.PeelKey{Peel: "host-1", Key: "X"})
+				return err
+			}},
 		} {
 			began := time.Now().UTC()
 			if err := did.do(t.Context(), s.client); (err == nil) != (did.result == audit.Done) {

@@ -49,6 +49,9 @@ func (t *term) remove(ctx context.Context, req micro.Request) (any, error) {
 		if err := t.purge(ctx, "applied", wire.SettingsApplied(id.Wire())); err != nil {
 			return err
 		}
+		if err := t.fleet.Unbind(ctx, id); err != nil {
+			return err
+		}
 		t.progress.forget(id)
 		t.stale = true
 		t.r.log.Info("peel removed", "peel", id, "by", asker(req), "force", q.Force)

@@ -41,7 +41,11 @@ func (t *term) sealable(p *plan.Plan, err error) (*plan.Plan, error) {
 	}
 	behind := map[target.PeelID]strictyaml.Error{}
 	for id, at := range p.Secrets() {
-		if t.fleet.Key(id) == "" {
+		switch {
+		case t.fleet.Key(id) != "":
+		case t.fleet.PendingKey(id) != "":
+			behind[id] = strictyaml.Error{Pos: at, Msg: "the peel's credential has not signed the key to seal its secrets to; upgrade zester-peel there, or compare the key and approve it: zester peel rekey " + string(id)}
+		default:
 			behind[id] = strictyaml.Error{Pos: at, Msg: "the peel has told no key to seal its secrets to; upgrade zester-peel there"}
 		}
 	}

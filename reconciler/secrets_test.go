@@ -109,7 +109,7 @@ func TestSecretsGoSealedToThePeelsThatTellAKey(t *testing.T) {
 	})
 }
 
-func TestAPeelWithANewKeyIsGivenItsSecretsAnew(t *testing.T) {
+func TestAPeelWithANewKeyIsGivenItsSecretsAgainOnceAPersonAgrees(t *testing.T) {
 	w := sopstest.New(t)
 	inBubble(t, secretSite(w, "correct-horse"), func(b *bench) {
 		b.identities = []string{w.Identities}
@@ -123,6 +123,13 @@ func TestAPeelWithANewKeyIsGivenItsSecretsAnew(t *testing.T) {
 
 		pair, public := keeper(b.t)
 		b.tellKey("db-01", public)
+		if b.document("db-01").Generation != before.Generation || b.document("db-01").Sealed.To != before.Sealed.To {
+			b.t.Error("secrets are sealed to a key that nobody has approved")
+		}
+		if err := b.term.fleet.ApproveKey(b.t.Context(), "db-01", public, "ann"); err != nil {
+			b.t.Fatal(err)
+		}
+		b.after(3 * time.Second)
 		after := b.document("db-01")
 		if b.password("db-01", pair) != "correct-horse" || after.Generation <= before.Generation || after.Digest != before.Digest {
 			b.t.Errorf("%+v\nthen %+v", before, after)

@@ -16,6 +16,9 @@ type Key string
 // KeySize is the length of a [Key] in bytes.
 const KeySize = 56
 
+// ErrOtherKey is of a document that is sealed to another key than the peel's.
+var ErrOtherKey = errors.New("masters know another key of this peel")
+
 // SealOverhead is how many bytes a box is longer than the settings in it, at most.
 const SealOverhead = 512
 
@@ -94,7 +97,7 @@ func (d *Document) open(opener nkeys.KeyPair) (canon.Raw, error) {
 		return nil, err
 	}
 	if string(d.Sealed.To) != own {
-		return nil, fmt.Errorf("they are sealed to the key %.60s, and this peel's is %s", d.Sealed.To, own)
+		return nil, fmt.Errorf("%w: they are sealed to the key %.60s, and this peel's is %s", ErrOtherKey, d.Sealed.To, own)
 	}
 	data, err := opener.Open(d.Sealed.Box, string(d.Sealed.From))
 	if err != nil {

@@ -268,7 +268,7 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 
 // peels judges whether all peels are there, and each once.
 func (d *doctor) peels(peels []api.Peel) {
-	away, unheard, duplicates := 0, 0, []string{}
+	away, unheard, duplicates, rekeyed := 0, 0, []string{}, []string{}
 	for _, p := range peels {
 		switch {
 		case p.Unknown:
@@ -276,12 +276,18 @@ func (d *doctor) peels(peels []api.Peel) {
 		case !p.Online:
 			away++
 		}
+		if p.PendingKey != "" {
+			rekeyed = append(rekeyed, string(p.ID))
+		}
 		if p.Duplicate {
 			duplicates = append(duplicates, string(p.ID))
 		}
 	}
 	if len(duplicates) > 0 {
 		d.found("peel IDs", broken, "give one of the two hosts an ID of its own: both run what masters send", "two processes are connected as %s", strings.Join(duplicates, ", "))
+	}
+	if len(rekeyed) > 0 {
+		d.found("sealing keys", warning, "compare the key with the one in the host's log: zester peel rekey", "another key than the bound one is told by %s", strings.Join(rekeyed, ", "))
 	}
 	if away > 0 {
 		d.found("peels", warning, "zester peel list shows which", "%d of %d are offline", away, len(peels))

@@ -125,6 +125,10 @@ func TestTheDoctorFindsKeysThatOthersMayUse(t *testing.T) {
 func TestTwoHostsUnderOnePeelIDAreNamedByTheDoctor(t *testing.T) {
 	d := doctor{}
 	d.peels([]api.Peel{{ID: "web-01", Online: true, Duplicate: true}, {ID: "web-02", Online: true}})
+	d.peels([]api.Peel{{ID: "web-03", Online: true, PendingKey: "X"}})
+	if f := d.Findings[2]; f.State != warning || f.Detail != "another key than the bound one is told by web-03" {
+		t.Errorf("%+v", d.Findings)
+	}
 	if f := d.Findings[0]; f.State != broken || f.Detail != "two processes are connected as web-01" || f.Next == "" {
 		t.Errorf("%+v", d.Findings)
 	}

@@ -133,23 +133,26 @@ func (a *app) pendingKey(ctx context.Context, client *api.Client, id string) (st
 		return "", &failure{code: exitFailed, err: fmt.Errorf("no peel %q waits for approval", id), hint: "zester enroll list --state pending shows those that do"}
 	}
 	e := peels[i]
-	hint := fmt.Sprintf("compare the key with the one in the log of the host, then: zester enroll approve %s --key %s", e.ID, e.Public)
-	if !a.asksPeople() {
-		return "", &failure{code: exitUsage, err: fmt.Errorf("cannot approve %s without --key: nobody is there to compare the key", e.ID), hint: hint}
-	}
-	fmt.Fprintf(a.errOut, "%s waits with the key %s, from %s. Does the log of the host show this key? [y/N] ", e.ID, e.Public, or(e.From, "an unknown address"))
-	answer, err := bufio.NewReader(io.LimitReader(os.Stdin, 64)).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
-		return e.Public, nil
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", err
-	}
-	return "", &failure{code: exitCanceled, err: errors.New("nothing was approved"), hint: hint}
+	what := fmt.Sprintf("%s waits with the key %s, from %s.", e.ID, e.Public, or(e.From, "an unknown address"))
+	return e.Public, a.compareKey(what, fmt.Sprintf("zester enroll approve %s --key %s", e.ID, e.Public))
 }
 
-// asksPeople reports whether somebody is at the terminal to answer a question.
-func (a *app) asksPeople() bool { return term.IsTerminal(int(os.Stdin.Fd())) && width(a.errOut) > 0 }
+// compareKey asks a person whether the host has the key that what describes. Command names the key, for who is not asked.
+func (a *app) compareKey(what, command string) error {
+	hint := "compare the key with the one in the log of the host, then: " + command
+	if !term.IsTerminal(int(os.Stdin.Fd())) || width(a.errOut) == 0 {
+		return &failure{code: exitUsage, err: errors.New("cannot approve a key without --key: nobody is there to compare it"), hint: hint}
+	}
+	fmt.Fprintf(a.errOut, "%s Does the log of the host show this key? [y/N] ", what)
+	answer, err := bufio.NewReader(io.LimitReader(os.Stdin, 64)).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+		return nil
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return &failure{code: exitCanceled, err: errors.New("nothing was approved"), hint: hint}
+}
 
 // enrollEndCommand is for what takes a peel out.
 func (a *app) enrollEndCommand(name, short string, end func(*api.Client, context.Context, api.EnrollName) (*auth.Enrolled, error)) *cobra.Command {

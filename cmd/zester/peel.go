@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -32,6 +34,9 @@ func (a *app) peelCommand() *cobra.Command {
 				if p.Duplicate {
 					online += ", two processes"
 				}
+				if p.PendingKey != "" {
+					online += ", another key"
+				}
 				t.add(string(p.ID), online, clock(p.LastSeen))
 			}
 			return a.show(peels, t)
@@ -59,7 +64,50 @@ func (a *app) peelCommand() *cobra.Command {
 			return a.print(peel, []string{string(peel.ID)}, func() error { return encodeYAML(a.out, peel) })
 		},
 	}
-	return group("peel", "See the peels of the fleet, and remove those that are gone", list, show, a.peelFactsCommand(), a.peelRemoveCommand())
+	return group("peel", "See the peels of the fleet, and remove those that are gone", list, show, a.peelFactsCommand(), a.peelRekeyCommand(), a.peelRemoveCommand())
+}
+
+func (a *app) peelRekeyCommand() *cobra.Command {
+	var key string
+	cmd := &cobra.Command{
+		Use:   "rekey <peel>",
+		Short: "Seal the secrets of a peel to the key that it has now",
+		Long: `rekey approves another sealing key of a peel, as of a host that has lost its data directory and kept its credential.
+Whoever has the key reads the secrets of the peel from then on: compare it with what the host says in its log. Without
+--key it shows the key and asks, and refuses where nobody is there to answer.`,
+		Args: words("ID of a peel"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := target.ParsePeelID(args[0])
+			if err != nil {
+				return usageError("%w", err)
+			}
+			return a.withClient(func(client *api.Client) error {
+				if key == "" {
+					peel, err := client.Peel(cmd.Context(), id)
+					if err != nil {
+						return err
+					}
+					if key = peel.PendingKey; key == "" {
+						return &failure{code: exitFailed, err: fmt.Errorf("%s waits with no other sealing key", id), hint: "zester peel list shows those that do"}
+					}
+					what := fmt.Sprintf("%s has the sealing key %s, and its secrets are sealed to %s.", id, key, or(peel.Key, "none yet"))
+					if err := a.compareKey(what, fmt.Sprintf("zester peel rekey %s --key %s", id, key)); err != nil {
+						return err
+					}
+				}
+				peel, err := client.PeelRekey(cmd.Context(), api.PeelKey{Peel: id, Key: key})
+				if err != nil {
+					return err
+				}
+				return a.print(peel, []string{string(id)}, func() error {
+					fmt.Fprintf(a.errOut, "the secrets of %s are sealed to %s from now on\n", id, peel.Key)
+					return nil
+				})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&key, "key", "", "approve this sealing `KEY`, which the host's log shows, and no other")
+	return cmd
 }
 
 func (a *app) peelRemoveCommand() *cobra.Command {

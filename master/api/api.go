@@ -71,7 +71,10 @@ type Peel struct {
 	Unknown  bool          `json:"unknown,omitempty"`  // not heard yet by a master that began to listen less than 35 s ago
 	LastSeen time.Time     `json:"last_seen,omitzero"` // zero: never since the master that answers began
 	// Duplicate: two processes are connected under this ID, and both run each request.
-	Duplicate bool `json:"duplicate,omitempty"`
+	Duplicate bool   `json:"duplicate,omitempty"`
+	Key       string `json:"sealing_key,omitempty"` // to which its secrets are sealed
+	// PendingKey is another sealing key, which the peel's newest facts carry; it waits for zester peel rekey.
+	PendingKey string `json:"pending_sealing_key,omitempty"`
 	// Facts are what the peel tells of its host. A list leaves them out.
 	Facts target.Facts `json:"facts,omitempty"`
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
+	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
@@ -472,5 +473,44 @@ func TestTargetsAreResolvedFromSettings(t *testing.T) {
 		expect("web-01", "web-02")
 		give("web-01", 2, 8)
 		expect("web-02")
+	})
+}
+
+func TestAnotherSealingKeyOfAPeelIsApprovedByAnOperator(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		nc := s.peel("web-01", nil, nil)
+		keys := make([]string, 2)
+		for i := range keys {
+			pair, err := nkeys.CreateCurveKeys()
+			if err == nil {
+				keys[i], err = pair.PublicKey()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := canon.Marshal(wire.Facts{Peel: "web-01", Key: keys[i], V: wire.Version})
+			if err == nil {
+				_, err = nc.Request(wire.Fact("web-01"), data, time.Second)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		c := s.client(auth.RoleOperator, "ada")
+		p, err := c.Peel(t.Context(), "web-01")
+		if err != nil || p.Key != keys[0] || p.PendingKey != keys[1] {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		_, err = s.client(auth.RoleAuditor, "eve").PeelRekey(t.Context(), api.PeelKey{Peel: "web-01", Key: keys[1]})
+		wantCode(t, err, api.CodeDenied)
+		_, err = c.PeelRekey(t.Context(), api.PeelKey{Peel: "web-01", Key: keys[0]})
+		wantCode(t, err, api.CodeConflict)
+		_, err = c.PeelRekey(t.Context(), api.PeelKey{Peel: "gone", Key: keys[1]})
+		wantCode(t, err, api.CodeNotFound)
+		if p, err = c.PeelRekey(t.Context(), api.PeelKey{Peel: "web-01", Key: keys[1]}); err != nil || p.Key != keys[1] || p.PendingKey != "" {
+			t.Errorf("%+v, %v", p, err)
+		}
 	})
 }

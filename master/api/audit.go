@@ -30,6 +30,8 @@ func act[Q, A any](s *Server, action string, f func(ctx context.Context, from au
 			e.Target = about.Name
 		case EnrollName:
 			e.Target = string(about.ID)
+		case PeelKey:
+			e.Target = string(about.Peel)
 		case RotateRequest:
 			e.Target = string(about.What)
 		case auth.JoinRequest:

@@ -101,6 +101,7 @@ func (s *Server) Run(ctx context.Context) error {
 		"job-cancel":     {wire.API("job", "cancel", "*"), act(s, "job.cancel", s.jobCancel)},
 		"peel-list":      {wire.API("peel", "list", "*"), handle(s, s.PeelList)},
 		"peel-show":      {wire.API("peel", "show", "*"), handle(s, s.peelShow)},
+		"peel-rekey":     {wire.API("peel", "rekey", "*"), act(s, "peel.rekey", s.rekey)},
 		"master-show":    {wire.API("master", "show", "*"), handle(s, s.health)},
 		"entry-show":     {wire.API("entry", "show", "*"), handle(s, s.entryShow)},
 		"token-list":     {wire.API("token", "list", "*"), handleFrom(s, s.tokenList)},
@@ -226,7 +227,7 @@ func AnswerCode(err error) Code {
 	if code := credentialCode(err); code != "" {
 		return code
 	}
-	if errors.Is(err, dispatch.ErrEnded) || errors.Is(err, dispatch.ErrCanceled) {
+	if errors.Is(err, dispatch.ErrEnded) || errors.Is(err, dispatch.ErrCanceled) || errors.Is(err, feed.ErrNoKey) {
 		return CodeConflict
 	}
 	if errors.Is(err, job.ErrNotFound) || isAbsent(err) {
@@ -391,7 +392,10 @@ func (s *Server) jobActive(ctx context.Context, _ struct{}) (*ActiveJobs, error)
 
 func (s *Server) peel(id target.PeelID) Peel {
 	seen, online := s.o.Fleet.Presence(id)
-	return Peel{ID: id, Online: online, Unknown: s.o.Fleet.Unknown(id), LastSeen: seen, Duplicate: s.o.Fleet.Duplicate(id)}
+	return Peel{
+		ID: id, Online: online, Unknown: s.o.Fleet.Unknown(id), LastSeen: seen, Duplicate: s.o.Fleet.Duplicate(id),
+		Key: s.o.Fleet.Key(id), PendingKey: s.o.Fleet.PendingKey(id),
+	}
 }
 
 func (s *Server) peelShow(_ context.Context, q PeelRequest) (*Peel, error) {

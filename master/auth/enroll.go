@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -196,13 +194,11 @@ func (a *Authority) enrollNew(ctx context.Context, q EnrollRequest) (string, *En
 // vacant refuses an ID whose credential was made beside the keys, with [ErrConflict], and one that is such a peel on the
 // bus. Earlier versions entered there every key that asked: asked is one that has no credential.
 func (a *Authority) vacant(q EnrollRequest, asked string) error {
-	known, err := readIssue(filepath.Join(a.o.Keys.dir, registerDir, issueFile(RolePeel, q.ID.Wire())))
+	known, err := issuedAs(a.o.Keys.dir, q.ID.Wire())
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
 	case err != nil:
 		return err
-	case known.ID != string(q.ID):
+	case len(known.Keys) > 0 && known.ID != string(q.ID):
 		return fmt.Errorf("%w: %w: %s", ErrConflict, ErrTaken, known.ID)
 	case slices.ContainsFunc(known.Keys, func(k UserKey) bool { return k.Public != q.Public && k.Public != asked }):
 		return fmt.Errorf("%w: %w", ErrConflict, ErrIssued)

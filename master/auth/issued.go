@@ -112,14 +112,20 @@ func register(dir, name string, entry Issue, again bool) error {
 
 // issued are the keys for which credentials of a peel were made in this directory.
 func issued(dir string, id target.PeelID) ([]UserKey, error) {
-	known, err := readIssue(filepath.Join(dir, registerDir, issueFile(RolePeel, id.Wire())))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil || known.ID != string(id):
+	known, err := issuedAs(dir, id.Wire())
+	if err != nil || known.ID != string(id) {
 		return nil, err
 	}
 	return known.Keys, nil
+}
+
+// issuedAs is the entry of a peel by its name on the bus, zero if there is none.
+func issuedAs(dir, wireID string) (Issue, error) {
+	known, err := readIssue(filepath.Join(dir, registerDir, issueFile(RolePeel, wireID)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Issue{}, nil
+	}
+	return known, err
 }
 
 func readIssue(path string) (known Issue, err error) {

@@ -32,6 +32,7 @@ import (
 // and tries on it as every role all that the bus says there is: each subject, bucket and stream, each call of the
 // streams' API and each that masters serve.
 func TestEveryRoleMayDoExactlyItsShare(t *testing.T) {
+	auth.LetSitesBeClients(t)
 	t.Run("embedded", func(t *testing.T) {
 		dir := t.TempDir()
 		l := live{keys: open(t, auth.Dir(dir)), dir: dir}

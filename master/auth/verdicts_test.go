@@ -80,8 +80,7 @@ var subjects = map[string][]kind{
 	"AllCancels":    {{of: only(wire.AllCancels), all: hosts}},
 	"BranchMoved":   {{of: only(wire.BranchMoved)}},
 
-	"Sender":      nil, // names a sender, no subject
-	"NewInstance": nil, // names a run of a peel, no subject
+	"Sender": nil, // names a sender, no subject
 }
 
 func answersOf(inbox func(string) string) func(wire.JID, string) string {
@@ -133,6 +132,7 @@ var stores = map[string]map[string]roles{
 	"KV_revisions":   {},
 	"KV_users":       {},
 	"KV_enroll":      {},
+	"KV_identities":  {},
 	"KV_tokens":      {},
 	"job-events":     {},
 	"facts":          {"DIRECT.GET.facts": {auth.RoleOperator, auth.RoleDirect, auth.RoleMaster}},
@@ -146,7 +146,7 @@ var calls = map[string]roles{
 	"zester.api.target.explain": readers,
 	"zester.api.job.list":       readers, "zester.api.job.show": readers, "zester.api.job.returns": readers, "zester.api.job.active": readers,
 	"zester.api.job.cancel": doers, // masters let who has limits cancel his own alone
-	"zester.api.peel.list":  readers, "zester.api.peel.show": readers,
+	"zester.api.peel.list":  readers, "zester.api.peel.show": readers, "zester.api.peel.rekey": chiefs,
 	"zester.api.master.show": readers, "zester.api.entry.show": readers, "zester.api.audit.list": readers,
 	"zester.api.token.list": readers, "zester.api.token.create": chiefs, "zester.api.token.rotate": chiefs, "zester.api.token.revoke": chiefs,
 	"zester.api.user.list": readers, "zester.api.user.add": chiefs, "zester.api.user.revoke": chiefs,

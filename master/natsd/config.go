@@ -28,6 +28,7 @@ func configs() []jetstream.StreamConfig {
 		bucket(BucketRevisions, 1, 0),
 		bucket(BucketUsers, 1, 0),
 		bucket(BucketEnroll, 1, 0),
+		bucket(BucketIdentities, 1, 0),
 		bucket(BucketTokens, 1, 0),
 		events,
 		lastPerSubject(StreamFacts, wire.AllFacts),

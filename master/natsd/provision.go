@@ -20,6 +20,7 @@ const (
 	BucketRevisions  = "revisions"   // commit: a revision that can be pinned; <commit>.<n>: a part of its files
 	BucketUsers      = "users"       // name: a person, with what limits, and whether revoked
 	BucketEnroll     = "enroll"      // peel.<peel>: how far it is with being one of the fleet; join.<token>: a join token
+	BucketIdentities = "identities"  // peel: its ID, and the key to which its secrets are sealed
 	BucketTokens     = "tokens"      // token of the REST API; used.<token>: when it was used
 )
 

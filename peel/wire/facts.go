@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // Limits of one peel's facts.
@@ -16,6 +17,25 @@ const (
 	MaxFactsDepth = 16
 	MaxFactName   = 256 // bytes
 )
+
+// KeyProof is what a peel signs to show that a sealing key is its own. Its first byte is in no UTF-8 text: a server has its
+// clients sign a text that it chooses when they connect, and so could have a peel sign anything else.
+func KeyProof(peel target.PeelID, key string) []byte {
+	return []byte("\xffzester sealing key 1\n" + string(peel) + "\n" + key + "\n")
+}
+
+// Signer returns which of the public nkeys has signed the sealing key in the facts; empty: none.
+func (f Facts) Signer(keys []string) string {
+	for _, public := range keys {
+		if key, err := nkeys.FromPublicKey(public); err == nil && key.Verify(KeyProof(f.Peel, f.Key), f.Proof) == nil {
+			return public
+		}
+	}
+	return ""
+}
+
+// proofSize is the length of a signature by an nkey in bytes.
+const proofSize = 64
 
 // keySize is the length of a public key in its text form.
 const keySize = 56
@@ -54,6 +74,9 @@ func (f Facts) check(size int) error {
 	}
 	if f.Key != "" && (len(f.Key) != keySize || !nkeys.IsValidPublicCurveKey(f.Key)) {
 		return fmt.Errorf("%.60q is no public X25519 key", f.Key)
+	}
+	if len(f.Proof) != 0 && len(f.Proof) != proofSize {
+		return fmt.Errorf("the proof of the sealing key has %d bytes, want %d", len(f.Proof), proofSize)
 	}
 	values := MaxFacts
 	return measure(f.Facts, MaxFactsDepth, &values)

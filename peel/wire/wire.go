@@ -164,7 +164,9 @@ type Facts struct {
 	Peel  target.PeelID  `json:"peel_id"`
 	Facts map[string]any `json:"facts"`
 	Key   string         `json:"key,omitempty"` // the public X25519 key to which its secrets are sealed, "X…"
-	V     int            `json:"v"`
+	// Proof is [KeyProof] signed with the nkey of the peel's credential; empty from a peel of an earlier version.
+	Proof []byte `json:"proof,omitempty"`
+	V     int    `json:"v"`
 }
 
 // Applied is a peel's report on the settings it runs.
@@ -218,7 +220,7 @@ func Decode(msg *nats.Msg, v any) error {
 const maxInstance = 32
 
 // NewInstance makes up a name for a process of a peel, the payload of its heartbeats.
-func NewInstance() string { return rand.Text() }
+func NewInstance() []byte { return []byte(rand.Text()) }
 
 // DecodeHeartbeat returns the name of the process that sent a heartbeat, empty from a peel of an earlier version. It
 // reports false for what is no heartbeat: anybody may direct the server's answers to any subject, but they have headers, or

@@ -1,12 +1,14 @@
 package wire_test
 
 import (
+	"encoding/json"
 	"errors"
 	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -122,4 +124,16 @@ func TestAHostWithoutAClockMakesOldJIDs(t *testing.T) {
 			t.Errorf("the JID is of %v", at)
 		}
 	})
+}
+
+// A server has clients sign a text of JSON that it chooses.
+func TestNoServerCanHaveAPeelSignAnotherSealingKey(t *testing.T) {
+	proof := wire.KeyProof("web-01", "X")
+	var info struct{ Nonce string }
+	if err := json.Unmarshal([]byte(`{"nonce":"`+strings.ReplaceAll(string(proof), "\n", `\n`)+`"}`), &info); err == nil && info.Nonce == string(proof) {
+		t.Error("a nonce can be the proof")
+	}
+	if utf8.Valid(proof) {
+		t.Error("the proof is a text")
+	}
 }

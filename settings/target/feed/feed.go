@@ -13,8 +13,10 @@
 // A message that contradicts its subject, that is no facts, or that is beyond
 // the limits is refused and counted, and changes nothing; the peel's earlier facts stay
 // in force until the next start. The log hears of it at most once a minute for
-// each peel. Two IDs that have one form on the bus are one peel to it: the one
-// that was heard last is in the index, and the log names both.
+// each peel. Two IDs that have one form on the bus are one peel to it: the facts
+// of the one that is registered count, or of the first where none is, and those
+// of the other are refused. Which peel has a name, and which key its secrets are
+// sealed to, is in the bucket identities ([Binding]).
 //
 // A peel is online while heartbeats or facts of it arrive. Heartbeats are not
 // stored: after a start the first ones are up to half a minute away. Each
@@ -48,6 +50,7 @@ type Feed struct {
 	ready    chan struct{} // closed when the stream was read once
 	refused  atomic.Uint64
 	refusals *wire.Refusals
+	lookup   func(ctx context.Context, wireID string) (Registration, error)
 
 	mu        sync.Mutex
 	since     time.Time                // when it began to hear heartbeats, the last time the bus came back
@@ -55,7 +58,7 @@ type Feed struct {
 	left      map[string]time.Time     // when the last connection of a peel ended, by wire ID
 	instances map[string]*instances    // by wire ID
 	ids       map[string]target.PeelID // whose facts are in the index, by wire ID
-	keys      map[string]string        // that these peels told, by wire ID
+	bound     bindings
 	watchers  map[chan struct{}]struct{}
 }
 
@@ -71,7 +74,8 @@ func New(nc *nats.Conn, log *slog.Logger) *Feed {
 		left:      map[string]time.Time{},
 		instances: map[string]*instances{},
 		ids:       map[string]target.PeelID{},
-		keys:      map[string]string{},
+		bound:     bindings{known: map[string]bound{}, told: map[string]string{}},
+		lookup:    func(context.Context, string) (Registration, error) { return Registration{}, nil },
 		watchers:  map[chan struct{}]struct{}{},
 	}
 }
@@ -93,17 +97,6 @@ func (f *Feed) WaitReady(ctx context.Context) error {
 
 // Refused is the number of messages that were refused since New.
 func (f *Feed) Refused() uint64 { return f.refused.Load() }
-
-// Key is the public key that a peel of the index told with its facts, to seal
-// its secrets to; empty if it told none.
-func (f *Feed) Key(id target.PeelID) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.ids[id.Wire()] != id {
-		return ""
-	}
-	return f.keys[id.Wire()]
-}
 
 // Watch returns a channel that receives after the index or a key changed, once for any
 // number of changes that nobody has looked at yet. It ends with ctx and is not
@@ -181,14 +174,16 @@ func (f *Feed) put(wireID string, facts wire.Facts) {
 	f.mu.Lock()
 	was, renamed := f.ids[wireID]
 	f.ids[wireID] = facts.Peel
-	rekeyed := f.keys[wireID] != facts.Key
-	f.keys[wireID] = facts.Key
+	changed := f.bound.told[wireID] != facts.Key
+	f.bound.told[wireID] = facts.Key
+	pending := facts.Key != "" && facts.Key != f.bound.known[wireID].Key
 	f.mu.Unlock()
-	renamed = renamed && was != facts.Peel
-	if renamed {
-		f.refusals.Warn(wireID, "two peels are one on the bus, or one was renamed", "peel", facts.Peel, "before", was)
+	if pending {
+		f.refusals.Warn(wireID+" key", "the sealing key of a peel is not the bound one, or is not signed: its secrets are not sealed to it", "peel", facts.Peel, "key", facts.Key)
 	}
-	changed := renamed && f.index.Remove(was) || rekeyed
+	if renamed && was != facts.Peel { // the other was removed, or was never registered
+		changed = f.index.Remove(was) || changed
+	}
 	if f.index.Put(facts.Peel, facts.Facts) || changed {
 		f.changed()
 	}
@@ -199,7 +194,7 @@ func (f *Feed) remove(wireID string) {
 	f.mu.Lock()
 	id := f.ids[wireID]
 	delete(f.ids, wireID)
-	delete(f.keys, wireID)
+	delete(f.bound.told, wireID)
 	f.mu.Unlock()
 	if f.index.Remove(id) {
 		f.changed()

@@ -18,6 +18,7 @@ const (
 	checkEvery   = 10 * time.Second
 	pulse        = 5 * time.Second // of an idle consumer
 	askTimeout   = 5 * time.Second
+	readTimeout  = time.Minute // of all bindings
 	retryAtFirst = 250 * time.Millisecond
 	retryAtLast  = 10 * time.Second
 	// idleConsumer is how long the server keeps a consumer that was left.
@@ -134,7 +135,7 @@ func (r *reader) loop(ctx context.Context, stream jetstream.Stream, ev events) e
 		case <-ctx.Done():
 			return ctx.Err()
 		case m := <-ev.msgs:
-			if err := r.message(m, number); err != nil {
+			if err := r.message(ctx, m, number); err != nil {
 				return err
 			}
 			number++
@@ -155,6 +156,9 @@ func (r *reader) loop(ctx context.Context, stream jetstream.Stream, ev events) e
 // open looks the stream up and returns its last sequence. It begins a new pass
 // where next does not count in this stream.
 func (r *reader) open(ctx context.Context) (jetstream.Stream, uint64, error) {
+	if err := r.feed.refreshBindings(ctx); err != nil {
+		return nil, 0, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	stream, err := r.js.Stream(ctx, streamName)
@@ -200,7 +204,7 @@ func (r *reader) consumer(ctx context.Context, stream jetstream.Stream) (jetstre
 }
 
 // message takes the consumer's message of that number, counted from 1.
-func (r *reader) message(m jetstream.Msg, number uint64) error {
+func (r *reader) message(ctx context.Context, m jetstream.Msg, number uint64) error {
 	meta, err := m.Metadata()
 	if err != nil {
 		return fmt.Errorf("cannot read stream %s: %w", streamName, err)
@@ -208,9 +212,14 @@ func (r *reader) message(m jetstream.Msg, number uint64) error {
 	if meta.Sequence.Consumer != number {
 		return fmt.Errorf("cannot read stream %s: message %d of the consumer is missing", streamName, number)
 	}
-	r.next = meta.Sequence.Stream + 1
 	w := wire.Sender(m.Subject())
 	facts, err := wire.DecodeFacts(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
+	if err == nil {
+		if err = r.feed.admit(ctx, facts); err != nil && !errors.Is(err, ErrRefused) {
+			return err // it is read again
+		}
+	}
+	r.next = meta.Sequence.Stream + 1
 	if err != nil {
 		r.feed.refused.Add(1)
 		r.feed.refusals.Warn(w, "facts refused", "peel", w, "err", err)
@@ -254,6 +263,9 @@ func (r *reader) caughtUp() {
 // check compares what was read with what the stream says of itself. Its error
 // means that another consumer must read on.
 func (r *reader) check(ctx context.Context, stream jetstream.Stream) error {
+	if err := r.feed.refreshBindings(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	info, err := stream.Info(ctx)

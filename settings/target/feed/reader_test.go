@@ -64,7 +64,7 @@ func TestAMissingMessageIsNoticed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = r.message(m, 1)
+			err = r.message(t.Context(), m, 1)
 			if meta, _ := m.Metadata(); (err == nil) != (meta.Sequence.Consumer == 1) {
 				t.Errorf("message %d taken as the first: %v", meta.Sequence.Consumer, err)
 			}

@@ -36,6 +36,12 @@ func bubble(t *testing.T, f func(t *fleet)) {
 // start runs a feed until the test ends or stop is called.
 func (t *fleet) start() (f *Feed, stop func()) {
 	f = New(t.bus.Conn(t, auth.RoleMaster, "m1"), slog.New(slog.NewTextHandler(t.logs, nil)))
+	return f, t.run(f)
+}
+
+// run runs a feed until the test ends or stop is called, and returns when it is ready.
+func (t *fleet) run(f *Feed) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()
@@ -48,7 +54,7 @@ func (t *fleet) start() (f *Feed, stop func()) {
 	}
 	t.Cleanup(func() { stop() })
 	t.ready(f)
-	return f, stop
+	return stop
 }
 
 var closed = func() chan error { c := make(chan error); close(c); return c }()

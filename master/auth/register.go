@@ -1,0 +1,79 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A Registration is what masters know of a peel from issuing its credentials. The zero value: nothing.
+type Registration struct {
+	ID     target.PeelID
+	Keys   []string // public nkeys of its credentials, the newest last
+	Ended  []string // public nkeys that were revoked
+	Sealed string   // the key to which its settings are sealed; empty: they hold no secrets, or there are none
+}
+
+// A PeelRegister looks up who peels are. Its methods may be called from several goroutines.
+type PeelRegister struct {
+	peels records[Enrolled]
+	store *settings.Store
+	dir   string
+}
+
+// OpenPeelRegister opens the bucket of enrolled peels, which has to exist. Dir is where the keys of the masters are, empty
+// for a master without them: it does not know peels whose credentials were made beside the keys, before their revocation.
+func OpenPeelRegister(ctx context.Context, js jetstream.JetStream, dir string) (*PeelRegister, error) {
+	peels, err := openRecords[Enrolled](ctx, js, enrollBucket, peelPrefix, "the peel")
+	return &PeelRegister{peels, settings.NewStore(js), dir}, err
+}
+
+// Lookup returns the peel that has a name on the bus.
+func (p *PeelRegister) Lookup(ctx context.Context, wireID string) (r Registration, err error) {
+	e, _, err := p.peels.get(ctx, wireID)
+	if err != nil && !errors.Is(err, errAbsent) {
+		return r, err
+	}
+	if e.State == Accepted || len(e.Ended) > 0 { // others only ask
+		r.ID = e.ID
+	}
+	for public := range e.Ended {
+		r.Ended = append(r.Ended, public)
+	}
+	if p.dir != "" {
+		known, err := issuedAs(p.dir, wireID)
+		if err != nil {
+			return r, err
+		}
+		if r.ID == "" && !e.asks(known.Keys) {
+			r.ID = target.PeelID(known.ID)
+		}
+		for _, k := range known.Keys {
+			if r.ID == target.PeelID(known.ID) && !slices.Contains(r.Ended, k.Public) {
+				r.Keys = append(r.Keys, k.Public)
+			}
+		}
+	}
+	if e.State == Accepted && !slices.Contains(r.Keys, e.Public) {
+		r.Keys = append(r.Keys, e.Public)
+	}
+	if r.ID == "" {
+		return Registration{}, nil
+	}
+	doc, _, err := p.store.Get(ctx, r.ID)
+	if err == nil && doc != nil && doc.Sealed != nil {
+		r.Sealed = string(doc.Sealed.To)
+	}
+	return r, err
+}
+
+// asks reports whether all keys are those of a request that nobody has accepted: earlier versions entered them beside the
+// keys of the masters.
+func (e *Enrolled) asks(keys []UserKey) bool {
+	return !slices.ContainsFunc(keys, func(k UserKey) bool { return k.Public != e.Public }) && e.State != Accepted
+}

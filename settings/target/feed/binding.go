@@ -1,0 +1,304 @@
+package feed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// bindingBucket holds a [Binding] for each peel, by wire ID.
+const bindingBucket = "identities"
+
+// bindTries bounds how often a binding is made again because another master made one at the same moment.
+const bindTries = 20
+
+// A Binding says which peel a name on the bus belongs to, and which key its secrets are sealed to.
+type Binding struct {
+	ID  target.PeelID `json:"id"`
+	Key string        `json:"key,omitempty"` // public X25519 key; empty: none yet
+	// Identity is the public nkey that the peel's credential had when Key was bound; empty: masters did not know it.
+	Identity string    `json:"identity,omitempty"`
+	By       string    `json:"by"` // the user who approved Key; "peel": its nkey signed it; "first use"; "settings"
+	Since    time.Time `json:"since"`
+}
+
+// A Registration is what masters know of the peel behind a name on the bus from issuing its credentials. The zero value:
+// nothing, as where credentials are issued elsewhere.
+type Registration struct {
+	ID    target.PeelID
+	Keys  []string // public nkeys of its credentials, the newest last; none: all were revoked
+	Ended []string // public nkeys that were revoked
+	// Sealed is the key to which its settings are sealed at present; empty: they hold no secrets, or there are none.
+	Sealed string
+}
+
+// Why a sealing key is not approved, or facts are not taken.
+var (
+	ErrRefused = errors.New("not accepted")
+	ErrNoKey   = errors.New("the peel does not wait with this sealing key")
+)
+
+// UseRegister has facts checked against what masters know of peels; without it nothing is known. It is called before Run.
+func (f *Feed) UseRegister(lookup func(ctx context.Context, wireID string) (Registration, error)) {
+	f.lookup = lookup
+}
+
+// bound is a binding as the bucket holds it.
+type bound struct {
+	Binding
+	revision uint64 // 0: it is not in the bucket
+}
+
+// bindings are what the bucket holds, as it was read last, and what peels tell.
+type bindings struct {
+	told  map[string]string // the sealing keys in the newest facts, by wire ID
+	known map[string]bound  // by wire ID
+	made  time.Time         // when the bucket was made
+	at    uint64            // the revision up to which it was read
+}
+
+// Key returns the key to which secrets of a peel are sealed; empty if there is none yet. The key that its facts carry is
+// bound when the peel's nkey has signed it, and the first one where masters do not know the nkey. From then on only a
+// person changes it ([Feed.ApproveKey]), or the host is enrolled again with another nkey, which takes a person as well.
+func (f *Feed) Key(id target.PeelID) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b := f.bound.known[id.Wire()]; b.ID == id {
+		return b.Key
+	}
+	return ""
+}
+
+// PendingKey returns the key that the peel's newest facts carry, where that is not the bound one.
+func (f *Feed) PendingKey(id target.PeelID) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := id.Wire()
+	if told := f.bound.told[w]; f.ids[w] == id && told != f.bound.known[w].Key {
+		return told
+	}
+	return ""
+}
+
+// admit checks a peel's facts against its registration and binds its key. [ErrRefused]: the facts are not those of the
+// peel that has the name. Other errors are of the store, and leave it open.
+func (f *Feed) admit(ctx context.Context, facts wire.Facts) error {
+	w := facts.Peel.Wire()
+	for range bindTries {
+		f.mu.Lock()
+		now := f.bound.known[w]
+		f.mu.Unlock()
+		if now.ID == facts.Peel && (facts.Key == "" || facts.Key == now.Key) {
+			return nil
+		}
+		next, err := f.judge(ctx, now.Binding, facts)
+		if err != nil {
+			return err
+		}
+		if next == now.Binding {
+			return nil
+		}
+		if err = f.bind(ctx, w, now.revision, next); !errors.Is(err, jetstream.ErrKeyExists) {
+			return err
+		}
+		if err := f.refreshBindings(ctx); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("cannot bind the key of %s: masters change it all the time", facts.Peel)
+}
+
+// judge returns the binding that facts lead to.
+func (f *Feed) judge(ctx context.Context, now Binding, facts wire.Facts) (Binding, error) {
+	r, err := f.lookup(ctx, facts.Peel.Wire())
+	if err != nil {
+		return now, fmt.Errorf("cannot look up the peel %s: %w", facts.Peel, err)
+	}
+	registered := r.ID
+	if registered == "" {
+		registered = now.ID
+	}
+	if registered != "" && registered != facts.Peel {
+		return now, fmt.Errorf("%w: the facts are of %s, and the peel of this name on the bus is %s", ErrRefused, facts.Peel, registered)
+	}
+	if now.ID != facts.Peel {
+		now = Binding{ID: facts.Peel, By: "first use", Since: time.Now().UTC()} // an earlier one was of a peel that is not registered
+	}
+	next := Binding{ID: facts.Peel, Key: facts.Key, Since: time.Now().UTC()}
+	if len(r.Keys) > 0 {
+		next.Identity = r.Keys[len(r.Keys)-1]
+	}
+	if signer := facts.Signer(r.Keys); signer != "" {
+		next.Identity, next.By = signer, "peel"
+	}
+	again := next.By == "peel" && now.Identity != "" && next.Identity != now.Identity && slices.Contains(r.Ended, now.Identity)
+	switch {
+	case facts.Key == "" || facts.Key == now.Key:
+		return now, nil
+	case now.Key != "" && !again:
+		return now, nil // it waits for a person
+	case next.By != "":
+	case r.ID == "":
+		next.By = "first use"
+	case facts.Key == r.Sealed:
+		next.By = "settings" // the peel is of a version that signs nothing, and the key was in use before
+	default:
+		return now, nil
+	}
+	return next, nil
+}
+
+// bind stores a binding that was read at a revision; [jetstream.ErrKeyExists]: it was changed since.
+func (f *Feed) bind(ctx context.Context, w string, revision uint64, next Binding) error {
+	kv, err := f.bindings(ctx)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	if revision == 0 {
+		revision, err = kv.Create(ctx, w, data)
+	} else {
+		revision, err = kv.Update(ctx, w, data, revision)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot store the identity of %s: %w", next.ID, err)
+	}
+	f.mu.Lock()
+	before := f.bound.known[w].Key
+	f.bound.known[w] = bound{next, revision}
+	f.mu.Unlock()
+	if before != "" {
+		f.log.Info("sealing key of a peel changed", "peel", next.ID, "key", next.Key, "before", before, "by", next.By)
+	}
+	return nil
+}
+
+// ApproveKey binds the key that a peel's facts carry at present, for a person who has compared it with the host's.
+func (f *Feed) ApproveKey(ctx context.Context, id target.PeelID, key, by string) error {
+	if err := f.refreshBindings(ctx); err != nil {
+		return err
+	}
+	if pending := f.PendingKey(id); pending == "" || pending != key {
+		return fmt.Errorf("%w: %s", ErrNoKey, id)
+	}
+	r, err := f.lookup(ctx, id.Wire())
+	if err != nil {
+		return err
+	}
+	next := Binding{ID: id, Key: key, By: by, Since: time.Now().UTC()}
+	if len(r.Keys) > 0 {
+		next.Identity = r.Keys[len(r.Keys)-1]
+	}
+	f.mu.Lock()
+	revision := f.bound.known[id.Wire()].revision
+	f.mu.Unlock()
+	err = f.bind(ctx, id.Wire(), revision, next)
+	f.changed()
+	return err
+}
+
+// Unbind forgets to which peel a name on the bus belongs, and its key, for a person who removes the peel.
+func (f *Feed) Unbind(ctx context.Context, id target.PeelID) error {
+	kv, err := f.bindings(ctx)
+	if err == nil {
+		err = kv.Delete(ctx, id.Wire())
+	}
+	if err != nil {
+		return fmt.Errorf("cannot remove the identity of %s: %w", id, err)
+	}
+	return f.refreshBindings(ctx)
+}
+
+func (f *Feed) bindings(ctx context.Context) (jetstream.KeyValue, error) {
+	js, err := jetstream.New(f.nc)
+	if err != nil {
+		return nil, err
+	}
+	kv, err := js.KeyValue(ctx, bindingBucket)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the bucket %s: %w", bindingBucket, err)
+	}
+	return kv, nil
+}
+
+// refreshBindings reads what has changed in the bucket.
+func (f *Feed) refreshBindings(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	if err := f.readBindings(ctx); err != nil {
+		return fmt.Errorf("cannot read the bucket %s: %w", bindingBucket, err)
+	}
+	return nil
+}
+
+func (f *Feed) readBindings(ctx context.Context) error {
+	kv, err := f.bindings(ctx)
+	if err != nil {
+		return err
+	}
+	status, err := kv.Status(ctx)
+	if err != nil {
+		return err
+	}
+	info := status.(*jetstream.KeyValueBucketStatus).StreamInfo()
+	f.mu.Lock()
+	if !info.Created.Equal(f.bound.made) || info.State.LastSeq < f.bound.at {
+		f.bound.known, f.bound.made, f.bound.at = map[string]bound{}, info.Created, 0 // it was made again
+	}
+	from := f.bound.at + 1
+	f.mu.Unlock()
+	if info.State.LastSeq < from {
+		return nil
+	}
+	watcher, err := kv.WatchAll(ctx, jetstream.ResumeFromRevision(from))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = watcher.Stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case e, ok := <-watcher.Updates():
+			if !ok {
+				return errors.New("the reading was cut short")
+			}
+			if e == nil {
+				f.changed()
+				return nil
+			}
+			if err := f.takeBinding(e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (f *Feed) takeBinding(e jetstream.KeyValueEntry) error {
+	b := bound{revision: e.Revision()}
+	if e.Operation() == jetstream.KeyValuePut {
+		if err := json.Unmarshal(e.Value(), &b.Binding); err != nil {
+			return fmt.Errorf("%s: %w", e.Key(), err)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.bound.at = max(f.bound.at, e.Revision())
+	if b.ID == "" {
+		delete(f.bound.known, e.Key())
+	} else if b.revision >= f.bound.known[e.Key()].revision {
+		f.bound.known[e.Key()] = b
+	}
+	return nil
+}

@@ -1,0 +1,319 @@
+package feed
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A host has an nkey and a sealing key, as a peel makes them.
+type host struct {
+	id     target.PeelID
+	pair   nkeys.KeyPair
+	public string
+	key    string // for sealing
+}
+
+func (t *fleet) host(id target.PeelID) *host {
+	t.Helper()
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &host{id, pair, public, t.sealingKey()}
+}
+
+func (t *fleet) sealingKey() string {
+	t.Helper()
+	pair, err := nkeys.CreateCurveKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return public
+}
+
+// facts are signed with the host's nkey.
+func (h *host) facts(t *fleet) wire.Facts {
+	t.Helper()
+	proof, err := h.pair.Sign(wire.KeyProof(h.id, h.key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wire.Facts{Peel: h.id, Key: h.key, Proof: proof, V: wire.Version}
+}
+
+// publish sends facts as whoever may use the peel's name on the bus, such as the server of its site.
+func (t *fleet) publish(f wire.Facts) {
+	t.Helper()
+	t.say(f.Peel.Wire(), message(t, f.Peel.Wire(), f))
+}
+
+// master starts a feed with the register of a master that has the keys.
+func (t *fleet) master() (f *Feed, stop func()) {
+	t.Helper()
+	register, err := auth.OpenPeelRegister(t.Context(), t.js, t.bus.Keys.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f = New(t.bus.Conn(t, auth.RoleMaster, "m1"), slog.New(slog.NewTextHandler(t.logs, nil)))
+	f.UseRegister(func(ctx context.Context, w string) (Registration, error) {
+		r, err := register.Lookup(ctx, w)
+		return Registration(r), err
+	})
+	return f, t.run(f)
+}
+
+func (t *fleet) authority() *auth.Authority {
+	t.Helper()
+	a, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{Keys: t.bus.Keys, JetStream: t.js, Update: t.bus.Update})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// enroll has a person approve the host.
+func (t *fleet) enroll(h *host) {
+	t.Helper()
+	proof, err := h.pair.Sign(auth.EnrollProof(h.id, h.public))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := t.authority()
+	q := auth.EnrollRequest{ID: h.id, Public: h.public, Proof: base64.RawURLEncoding.EncodeToString(proof)}
+	if _, _, err := a.Enroll(t.Context(), q); !errors.Is(err, auth.ErrPending) {
+		t.Fatal(err)
+	}
+	if _, err := a.Approve(t.Context(), h.id, h.public, "ann"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// issue enters a credential that was made beside the keys.
+func (t *fleet) issue(h *host, again bool) {
+	t.Helper()
+	entry := auth.Issue{Role: auth.RolePeel, ID: string(h.id), Keys: []auth.UserKey{{Public: h.public, Issued: time.Now()}}}
+	if _, err := auth.Register(t.bus.Keys.Dir(), entry, again); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (t *fleet) wantKey(f *Feed, id target.PeelID, key, pending string) {
+	t.Helper()
+	synctest.Wait()
+	if got := f.Key(id); got != key {
+		t.Errorf("the key of %s is %.9q, want %.9q", id, got, key)
+	}
+	if got := f.PendingKey(id); got != pending {
+		t.Errorf("%s waits with %.9q, want %.9q", id, got, pending)
+	}
+}
+
+func TestFactsUnderAnotherIDThanTheRegisteredOneAreRefused(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		enrolled, issued := t.host("x_db_prod"), t.host("y_db_prod")
+		t.enroll(enrolled)
+		t.issue(issued, false)
+		t.facts("x.db.prod", nil) // also if they were the first
+		f, stop := t.master()
+		t.facts("y.db.prod", nil)
+		t.want(f)
+		t.publish(enrolled.facts(t))
+		t.publish(issued.facts(t))
+		t.want(f, "x_db_prod", "y_db_prod")
+		t.facts("x.db.prod", nil)
+		t.facts("y.db.prod", nil)
+		t.want(f, "x_db_prod", "y_db_prod")
+		stop()
+		f, _ = t.master()
+		t.want(f)
+	})
+}
+
+func TestWhoUsesAPeelsNameDoesNotReplaceItsSealingKey(t *testing.T) {
+	for name, register := range map[string]func(t *fleet, h *host){
+		"enrolled": func(t *fleet, h *host) { t.enroll(h) },
+		"issued":   func(t *fleet, h *host) { t.issue(h, false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *fleet) {
+				h, thief, other := t.host("db.01"), t.host("db.01"), t.host("web-01")
+				register(t, h)
+				register(t, other)
+				f, stop := t.master()
+				unsigned := wire.Facts{Peel: "db.01", Key: thief.key, V: wire.Version}
+				borrowed := other.facts(t)
+				borrowed.Peel = "db.01"
+				mixed := h.facts(t)
+				mixed.Key = thief.key
+				forgeries := []wire.Facts{unsigned, thief.facts(t), borrowed, mixed}
+				for _, forged := range forgeries {
+					t.publish(forged)
+					t.wantKey(f, "db.01", "", forged.Key)
+				}
+				t.publish(h.facts(t))
+				t.wantKey(f, "db.01", h.key, "")
+				for _, forged := range forgeries {
+					t.publish(forged)
+					t.wantKey(f, "db.01", h.key, forged.Key)
+				}
+				stop()
+				f, _ = t.master()
+				t.wantKey(f, "db.01", h.key, mixed.Key)
+				t.publish(h.facts(t))
+				t.wantKey(f, "db.01", h.key, "")
+			})
+		})
+	}
+}
+
+func TestANewSealingKeyWaitsForAPerson(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		h := t.host("db-01")
+		t.enroll(h)
+		here, _ := t.master()
+		there, _ := t.master()
+		t.publish(h.facts(t))
+		t.wantKey(here, "db-01", h.key, "")
+		old := h.key
+		h.key = t.sealingKey() // its data directory was lost, its credential was not
+		t.publish(h.facts(t))
+		t.wantKey(here, "db-01", old, h.key)
+		for _, wrong := range []string{"", old, t.sealingKey()} {
+			if err := here.ApproveKey(t.Context(), "db-01", wrong, "ann"); !errors.Is(err, ErrNoKey) {
+				t.Errorf("%.9q is approved: %v", wrong, err)
+			}
+		}
+		changes := there.Watch(t.Context())
+		select { // what was before
+		case <-changes:
+		default:
+		}
+		if err := here.ApproveKey(t.Context(), "db-01", h.key, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		t.wantKey(here, "db-01", h.key, "")
+		<-changes
+		t.wantKey(there, "db-01", h.key, "")
+		if err := there.ApproveKey(t.Context(), "db-01", h.key, "ann"); !errors.Is(err, ErrNoKey) {
+			t.Errorf("approved twice: %v", err)
+		}
+	})
+}
+
+func TestAHostThatIsEnrolledAgainBringsItsSealingKey(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		h := t.host("db-01")
+		t.enroll(h)
+		f, _ := t.master()
+		t.publish(h.facts(t))
+		again := t.host("db-01")
+		t.publish(again.facts(t))
+		t.wantKey(f, "db-01", h.key, again.key) // not before a person has agreed
+		if _, err := t.authority().RevokePeel(t.Context(), "db-01", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		t.publish(again.facts(t))
+		t.wantKey(f, "db-01", h.key, again.key)
+		t.enroll(again)
+		t.publish(h.facts(t)) // by whoever may still use the name
+		t.publish(again.facts(t))
+		t.wantKey(f, "db-01", again.key, "")
+		t.publish(h.facts(t))
+		t.wantKey(f, "db-01", again.key, h.key)
+	})
+}
+
+func TestAnotherCredentialKeepsTheSealingKey(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		h, again := t.host("db-01"), t.host("db-01")
+		t.issue(h, false)
+		f, _ := t.master()
+		t.publish(h.facts(t))
+		t.issue(again, true)
+		key := again.key
+		again.key = h.key
+		t.publish(again.facts(t))
+		t.wantKey(f, "db-01", h.key, "")
+		again.key = key // and the host was set up again
+		t.publish(again.facts(t))
+		t.wantKey(f, "db-01", h.key, key)
+		if err := f.ApproveKey(t.Context(), "db-01", key, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		t.wantKey(f, "db-01", key, "")
+	})
+}
+
+// Peels of earlier versions sign nothing.
+func TestKeysOfBeforeAreBoundWhenTheyWereInUse(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		used, unused, foreign := t.host("used.1"), t.host("unused-1"), t.host("foreign-1")
+		t.enroll(used)
+		t.enroll(unused)
+		for _, h := range []*host{used, unused, foreign} {
+			facts := h.facts(t)
+			facts.Proof = nil
+			t.publish(facts)
+		}
+		t.sealTo(used)
+		f, stop := t.master()
+		t.wantKey(f, "used.1", used.key, "")
+		t.wantKey(f, "unused-1", "", unused.key)
+		t.wantKey(f, "foreign-1", foreign.key, "") // masters do not know its nkey: the first key counts
+		t.publish(unused.facts(t))                 // it was upgraded
+		t.wantKey(f, "unused-1", unused.key, "")
+		for _, h := range []*host{used, unused, foreign} {
+			before := h.key
+			h.key = t.sealingKey()
+			t.publish(h.facts(t))
+			t.wantKey(f, h.id, before, h.key)
+		}
+		stop()
+		f, _ = t.master()
+		if f.Key("foreign-1") == "" || f.Key("foreign-1") == foreign.key {
+			t.Error("the first key counts only until the next start")
+		}
+	})
+}
+
+// sealTo stores a document of the peel that is sealed to its key.
+func (t *fleet) sealTo(h *host) {
+	t.Helper()
+	raw, err := canon.Marshal(map[string]any{"password": "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := settings.Document{V: settings.Version, Peel: h.id, Commit: "c0ffee", Generation: 1, Digest: settings.DigestOf(raw), Settings: raw}
+	sealer, err := settings.NewSealer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sealer.Seal(&doc, raw, settings.Key(h.key)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := settings.NewStore(t.js).Publish(t.Context(), slices.Values([]settings.Write{{Document: &doc}})); err != nil {
+		t.Fatal(err)
+	}
+}
