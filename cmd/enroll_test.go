@@ -197,7 +197,7 @@ func TestAHostJoinsByATokenAloneAndIsRevoked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := master.Options{ID: "m1", DataDir: dir + "/master", Port: port, TLS: true, REST: master.REST{Listen: "127.0.0.1:" + web}}
+	o := master.Options{ID: "m1", DataDir: dir + "/master", Port: port, REST: master.REST{Listen: "127.0.0.1:" + web}}
 	stop := startMaster(t, o)
 	z := cli{t, bin + "zester", []string{"ZESTER_DATA_DIR=" + dir + "/master"}}
 	token := z.must("enroll", "token", "create", "--peel", "web-*", "--ttl", "1h")

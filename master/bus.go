@@ -26,10 +26,8 @@ type ownBus struct {
 
 func (m *Master) startBus(keys *auth.Keys, ca *auth.CA) (*ownBus, error) {
 	o := natsd.Options{
-		Dir: filepath.Join(m.o.DataDir, "bus"), Host: m.o.Host, Port: m.o.Port, Trust: natsd.Trust(keys.Trust()), Log: m.log,
-	}
-	if ca != nil {
-		o.TLS = ca.Config(append(m.o.Names, m.o.Host)...)
+		Dir: filepath.Join(m.o.DataDir, "bus"), Host: m.o.Host, Port: m.o.Port, Trust: natsd.Trust(keys.Trust()),
+		TLS: ca.Config(append(m.o.Names, m.o.Host)...), Log: m.log,
 	}
 	b := &ownBus{keys: keys, opts: o}
 	if err := b.start(); err != nil {

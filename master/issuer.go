@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"time"
 
@@ -51,7 +50,7 @@ func (m *Master) updateExternal(ctx context.Context, keys *auth.Keys, account st
 	if err != nil {
 		return err
 	}
-	opts := append(append([]nats.Option{}, m.o.Connect...),
+	opts := append(append([]nats.Option{wire.CheckedBy(m.o.CA)}, m.o.Connect...),
 		nats.UserCredentialBytes(creds), nats.Name("master "+m.o.ID+" issuer"), nats.NoReconnect(), nats.CustomInboxPrefix(nats.InboxPrefix[:len(nats.InboxPrefix)-1]), wire.Encrypted())
 	nc, err := nats.Connect(m.o.NATS, opts...)
 	if err != nil {
@@ -84,8 +83,8 @@ func (m *Master) issuing(ctx context.Context, js jetstream.JetStream, i issuer) 
 		return nil, nil
 	}
 	o := auth.AuthorityOptions{Keys: i.keys, JetStream: js, Update: i.update, Rotated: i.rotated, Log: m.log}
-	host, _, err := net.SplitHostPort(m.o.REST.Listen)
-	if err == nil && m.o.REST.Cert == "" && m.encrypts(host) {
+	if m.o.REST.Listen != "" && m.o.REST.Cert == "" {
+		var err error
 		if o.CA, err = m.ca(); err != nil {
 			return nil, err
 		}

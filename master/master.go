@@ -65,9 +65,9 @@ type Options struct {
 	DataDir  string   // keys, the embedded server's store and run.json; made with mode 0700
 	Host     string   // where the embedded server listens; empty: 127.0.0.1
 	Port     int      // of the embedded server; 0: the kernel chooses
-	TLS      bool     // also on loopback; elsewhere the embedded server always encrypts, by the data directory's authority
 	Names    []string // by which peels on other hosts reach the embedded server, beside the host's own
 	NATS     string   // URL of an external server; empty: the embedded one
+	CA       string   // file with the certificates by which the external server is checked, see [wire.CheckedBy]
 	Connect  []nats.Option
 	Replicas int           // of buckets and streams; 0: 1
 	Audit    time.Duration // how long the audit log is kept; 0: [DefaultAudit]
@@ -83,8 +83,7 @@ type Options struct {
 // REST says where programs ask a master over HTTP. The zero value is nowhere.
 type REST struct {
 	Listen string // HOST:PORT
-	// Cert and Key are files. Without them the certificate is signed by the data directory's authority, and on loopback
-	// there is none.
+	// Cert and Key are files. Without them the certificate is signed by the data directory's authority.
 	Cert, Key string
 	Hooks     http.Handler // answers /hooks/{name} once the bus is reached; nil: there are none
 }
@@ -161,7 +160,7 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 		if err != nil {
 			return err
 		}
-		ca, err := m.authority()
+		ca, err := m.ca()
 		if err != nil {
 			return err
 		}
@@ -201,25 +200,17 @@ func (m *Master) own(keys *auth.Keys) (nats.Option, error) {
 	return nats.UserJWT(func() (string, error) { return keys.Issue(auth.RoleMaster, m.o.ID, key.Public(), 0) }, key.Sign), nil
 }
 
-// authority returns what signs the certificate of the embedded server, nil if that does not encrypt.
-func (m *Master) authority() (*auth.CA, error) {
-	if m.o.Host != "" && m.encrypts(m.o.Host) || m.o.TLS {
-		return m.ca()
-	}
-	return nil, nil
-}
-
 // announce writes run.json, by which the command line on this host finds the bus.
 func (m *Master) announce(keys *auth.Keys, ca *auth.CA, url string) error {
 	creds, err := keys.Creds(auth.RoleOperator, auth.LocalUser, 0)
 	if err != nil {
 		return err
 	}
-	info := api.RunInfo{URL: url, Creds: string(creds), PID: os.Getpid()}
-	if ca != nil {
-		info.CA = ca.File()
+	file, err := filepath.Abs(ca.File())
+	if err != nil {
+		return fmt.Errorf("cannot tell where the certificates of the bus are: %w", err)
 	}
-	return api.WriteRunInfo(m.o.DataDir, info)
+	return api.WriteRunInfo(m.o.DataDir, api.RunInfo{URL: url, CA: file, Creds: string(creds), PID: os.Getpid()})
 }
 
 func (m *Master) forget() {
@@ -243,6 +234,7 @@ func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*
 		}),
 		nats.ReconnectHandler(func(*nats.Conn) { m.log.Info("bus is back") }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { m.log.Warn("bus", "err", err) }),
+		wire.CheckedBy(m.o.CA),
 	}, opts...)
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		nc, err := nats.Connect(url, append(opts, wire.Encrypted())...)

@@ -3,6 +3,11 @@ package master_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,10 +47,10 @@ func run(t *testing.T, o master.Options) api.RunInfo {
 	return info
 }
 
-func TestTheBusEncryptsWhereOthersCanReachIt(t *testing.T) {
+func TestTheBusSpeaksTLSAlone(t *testing.T) {
 	for name, o := range map[string]master.Options{
-		"every address": {Host: "0.0.0.0"},
-		"as asked":      {Host: "127.0.0.1", TLS: true, Names: []string{"bus.example.com"}},
+		"loopback":      {},
+		"every address": {Host: "0.0.0.0", Names: []string{"bus.example.com"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			info := run(t, o)
@@ -57,17 +62,39 @@ func TestTheBusEncryptsWhereOthersCanReachIt(t *testing.T) {
 			if _, err := c.Peels(t.Context(), ""); err != nil {
 				t.Error(err)
 			}
+			if !filepath.IsAbs(info.CA) {
+				t.Errorf("run.json names %s, which is found from one directory alone", info.CA)
+			}
 			if nc, err := nats.Connect(info.URL, nats.UserCredentialBytes([]byte(info.Creds))); err == nil {
 				nc.Close()
 				t.Error("it accepts a client that does not know its authority")
+			}
+			greeting := greetInTheClear(t, info.URL)
+			if !strings.Contains(greeting, `"tls_required":true`) || strings.Contains(greeting, "PONG") {
+				t.Errorf("without TLS the server says %q", greeting)
 			}
 		})
 	}
 }
 
-func TestTheBusOfOneHostNeedsNoCertificates(t *testing.T) {
-	info := run(t, master.Options{})
-	if info.CA != "" {
-		t.Errorf("an authority was made: %s", info.CA)
+// greetInTheClear returns all that the server says to a client that does not begin TLS.
+func greetInTheClear(t *testing.T, server string) string {
+	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
 	}
+	c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", u.Port()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write([]byte("CONNECT {\"verbose\":true}\r\nPING\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	said, _ := io.ReadAll(c) // the server ends it by a reset
+	return string(said)
 }

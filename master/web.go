@@ -34,28 +34,23 @@ func (m *Master) checkREST() error {
 	return err
 }
 
-// web is the REST server. Where it is given no certificate and others can reach it, the authority in the data directory
-// signs one.
+// web is the REST server. If it is given no certificate, the authority in the data directory signs one.
 func (m *Master) web() (*rest.Server, error) {
 	o := rest.Options{Listen: m.o.REST.Listen, Hooks: m.o.REST.Hooks, Log: m.log}
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case m.o.REST.Cert != "":
+	if m.o.REST.Cert != "" {
 		if o.TLS, err = rest.Certificate(m.o.REST.Cert, m.o.REST.Key, m.log); err != nil {
 			return nil, err
 		}
-	case m.encrypts(host):
-		ca, err := m.ca()
-		if err != nil {
-			return nil, err
-		}
-		o.TLS = ca.Config(append(m.o.Names, host)...)
+		return rest.New(o)
 	}
+	ca, err := m.ca()
+	if err != nil {
+		return nil, err
+	}
+	o.TLS = ca.Config(append(m.o.Names, host)...)
 	return rest.New(o)
 }
-
-// encrypts reports whether a listener on this host's address needs a certificate.
-func (m *Master) encrypts(host string) bool { return m.o.TLS || !rest.Loopback(host) }

@@ -66,6 +66,7 @@ func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 			p.log.Info("bus is back", "url", nc.ConnectedUrlRedacted())
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { w.trouble(err) }),
+		wire.CheckedBy(p.o.CA),
 	}, p.o.Connect...)
 	nc, err := nats.Connect(p.o.URL, append(opts, wire.Encrypted())...)
 	if err != nil {

@@ -42,7 +42,8 @@ type Options struct {
 	ID       target.PeelID
 	DataDir  string         // key, snapshot, fence, outbox and scheduler state; made with mode 0700
 	URL      string         // of the bus; several are separated by commas
-	Connect  []nats.Option  // credentials and TLS
+	CA       string         // file with the certificates by which the bus is checked, see [wire.CheckedBy]
+	Connect  []nats.Option  // the credential, and what else a connection needs
 	Schedule schedule.Set   // static entries; settings win by name
 	Facts    target.Facts   // static facts; they win over those of the host
 	Zone     *time.Location // for entries without a time zone; nil: the host's

@@ -39,7 +39,7 @@ func TestAPeelThatIsRefusedFromTheStartKnowsItAtItsSecondTry(t *testing.T) {
 	sign := func() (string, error) { return elsewhere.Issue(auth.RolePeel, id.Wire(), key.Public(), 0) }
 	log := make(lines, 100)
 	p, err := peel.New(peel.Options{
-		ID: id, DataDir: t.TempDir(), URL: bus.URL(), Log: slog.New(slog.NewTextHandler(log, nil)),
+		ID: id, DataDir: t.TempDir(), URL: bus.URL(), CA: bus.CA(), Log: slog.New(slog.NewTextHandler(log, nil)),
 		Connect: []nats.Option{nats.UserJWT(sign, key.Sign)},
 	})
 	if err != nil {

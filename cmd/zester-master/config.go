@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -32,7 +33,7 @@ type Config struct {
 	Names    string        `yaml:"names"`           // by which other hosts reach the embedded server, separated by commas
 	NATS     string        `yaml:"nats"`            // URL of an external server to use in place of the embedded one
 	Creds    string        `yaml:"creds"`           // file with this master's credential for the external server
-	CA       string        `yaml:"ca"`              // file with the certificates that sign the external server's; empty: the system's
+	CA       string        `yaml:"ca"`              // file with the certificates that sign the external server's; empty: those in creds, else the system's
 	Replicas int           `yaml:"replicas"`        // of every bucket and stream on an external cluster
 	REST     REST          `yaml:"rest"`            // where programs ask over HTTP
 	Git      Git           `yaml:"git"`             // what it takes to reach the repo
@@ -144,9 +145,7 @@ func (c *Config) bus(o *master.Options) error {
 			return errors.New("cannot use an external server without creds: the file with this master's credential")
 		}
 		o.Connect = append(o.Connect, nats.UserCredentials(c.Creds))
-		if c.CA != "" {
-			o.Connect = append(o.Connect, nats.RootCAs(c.CA))
-		}
+		o.CA = cmp.Or(c.CA, c.Creds)
 		return nil
 	}
 	if c.Replicas > 1 {

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
 const (
@@ -42,6 +43,7 @@ type forge struct {
 
 	mu    sync.Mutex
 	hook  string              // where it posts
+	web   *http.Client        // with which it posts
 	told  map[string][]string // by commit, state: description
 	heard chan struct{}
 }
@@ -103,7 +105,7 @@ func (f *forge) status(w http.ResponseWriter, r *http.Request) {
 // post tells the master of a push. The commit in it is made up, since nobody is to believe it.
 func (f *forge) post() {
 	f.mu.Lock()
-	hook := f.hook
+	hook, web := f.hook, f.web
 	f.mu.Unlock()
 	if hook == "" {
 		return
@@ -121,7 +123,7 @@ func (f *forge) post() {
 		"Content-Type": {"application/json"}, "X-Github-Event": {"push"}, "X-Github-Delivery": {fmt.Sprint(time.Now().UnixNano())},
 		"X-Hub-Signature-256": {"sha256=" + hex.EncodeToString(mac.Sum(nil))},
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := web.Do(req)
 	if err != nil {
 		f.t.Error(err)
 		return
@@ -218,7 +220,7 @@ notify: [{name: forge, provider: github, token: token}]
 	master.waitFor("master is ready")
 	d.forge.mu.Lock()
 	defer d.forge.mu.Unlock()
-	d.forge.hook = "http://" + address[1] + "/hooks/fleet"
+	d.forge.hook, d.forge.web = "https://"+address[1]+"/hooks/fleet", natstest.HTTPS(d.t, d.path("master/tls/ca.crt"))
 	return master
 }
 

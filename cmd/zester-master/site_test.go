@@ -114,7 +114,7 @@ func (s *site) client() *api.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c, err := api.Connect(api.ClientOptions{URL: info.URL, Creds: []byte(info.Creds)})
+	c, err := api.Connect(api.ClientOptions{URL: info.URL, Creds: []byte(info.Creds), CA: info.CA})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -126,8 +126,8 @@ func (s *site) client() *api.Client {
 func (s *site) streams() jetstream.JetStream {
 	s.t.Helper()
 	const name = "observer"
-	creds := nats.UserCredentials(s.issue(auth.RoleMaster, name))
-	nc, err := nats.Connect(s.url(), creds, nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)), nats.Timeout(patience))
+	creds := s.issue(auth.RoleMaster, name)
+	nc, err := nats.Connect(s.url(), nats.UserCredentials(creds), wire.CheckedBy(creds), nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)), nats.Timeout(patience))
 	if err != nil {
 		s.t.Fatal(err)
 	}

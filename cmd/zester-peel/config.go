@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
@@ -33,7 +31,7 @@ type Config struct {
 	URL      string           `yaml:"url"`               // of the bus; several are separated by commas
 	Creds    string           `yaml:"creds"`             // file with the peel's credential, read at every connect
 	Join     string           `yaml:"join"`              // [TOKEN@]HOST:PORT of a master that makes the credential; empty: creds has it
-	CA       string           `yaml:"ca"`                // file with the certificates that sign the bus's; empty: the system's
+	CA       string           `yaml:"ca"`                // file with the certificates that sign the bus's; empty: those that came with the credential, else the system's
 	Timezone string           `yaml:"schedule_timezone"` // IANA zone for entries that name none; empty: the host's
 	Workers  int              `yaml:"workers"`           // how many requests that change the host run at once
 	LogLevel slog.Level       `yaml:"log_level"`         // debug, info, warn or error; read again on SIGHUP
@@ -42,7 +40,7 @@ type Config struct {
 }
 
 func defaults() daemon.Config {
-	return &Config{DataDir: daemon.DataDir(), URL: nats.DefaultURL, Workers: 1}
+	return &Config{DataDir: daemon.DataDir(), URL: "tls://127.0.0.1:4222", Workers: 1}
 }
 
 // Level is the least level that is logged.
@@ -115,10 +113,13 @@ func (c *Config) options() (o peel.Options, err error) {
 	if c.Creds != "" {
 		o.Connect = append(o.Connect, credential(c.Creds))
 	}
-	if enroll.Pins(c.Join) && c.CA == "" {
-		o.Connect = append(o.Connect, pinned(filepath.Join(c.DataDir, enroll.CAFile)))
-	} else if c.CA != "" {
-		o.Connect = append(o.Connect, nats.RootCAs(c.CA))
+	switch {
+	case c.CA != "":
+		o.CA = c.CA
+	case enroll.Pins(c.Join):
+		o.CA = filepath.Join(c.DataDir, enroll.CAFile) // not there before the first answer of a master
+	default:
+		o.CA = c.Creds
 	}
 	return o, nil
 }
@@ -160,26 +161,6 @@ func (c *Config) name() (target.PeelID, error) {
 		err = fmt.Errorf("cannot run as peel %q with the credential of %q", id, held)
 	}
 	return id, err
-}
-
-// pinned checks the bus by certificates that are not there before the first answer of a master, and change with later
-// ones.
-func pinned(file string) nats.Option {
-	return func(o *nats.Options) error {
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13}
-		o.RootCAsCB = func() (*x509.CertPool, error) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return nil, err
-			}
-			pool := x509.NewCertPool()
-			if !pool.AppendCertsFromPEM(text) {
-				return nil, fmt.Errorf("cannot check the bus: %s holds no certificate", file)
-			}
-			return pool, nil
-		}
-		return nil
-	}
 }
 
 // credential has the file read at every connect: a new one needs no restart, and one that is not there yet is waited

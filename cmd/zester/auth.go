@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,6 +27,9 @@ func (a *app) authCommand() *cobra.Command {
 		Long: `issue makes a key and a credential for one peel, person or master, signed with the keys in the data directory
 of a master, and prints it or writes it to a file of mode 0600. Whoever holds the credential speaks under its name. A
 second one for the same name, whose first is lost or about to end, needs --again; the first stays valid until its end.
+
+A credential carries the certificates by which its holder checks the bus: those in the file of --ca, or else those of
+the embedded bus in the data directory. With such a credential zester, zester-peel and zester-master need no --ca.
 
 An operator dispatches and reads, an auditor reads. The role direct is an operator who may also ask peels without a
 master, by --direct: that leaves no record but the log of the peel. A site is a leaf node, a server of NATS that brings
@@ -182,6 +186,10 @@ func (a *app) issue(c credential) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	roots, err := a.connect.authority()
+	if err != nil {
+		return nil, err
+	}
 	_, err = auth.Register(dir, auth.Issue{Role: c.role, ID: c.id, Keys: []auth.UserKey{entry}}, c.again)
 	switch {
 	case errors.Is(err, auth.ErrIssued):
@@ -191,7 +199,38 @@ func (a *app) issue(c credential) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	}
-	return key.Creds(token)
+	creds, err := key.Creds(token)
+	return append(creds, roots...), err
+}
+
+// authority returns the certificates by which the holder of a new credential checks the bus: those of --ca, or those of
+// the embedded bus in the data directory. There are none for another bus.
+func (c *connection) authority() ([]byte, error) {
+	file := c.ca
+	if file == "" {
+		if _, err := os.Stat(filepath.Join(c.dataDir, "bus")); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		file = filepath.Join(c.dataDir, "tls", "ca.crt")
+	}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) && c.ca == "" {
+		return nil, nil // the embedded bus was never started by this version
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the certificates of the bus: %w", err)
+	}
+	return certificates(text), nil
+}
+
+// certificates returns the certificates of a text in PEM, and nothing else of it.
+func certificates(text []byte) (certs []byte) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			certs = append(certs, pem.EncodeToMemory(block)...)
+		}
+	}
+	return certs
 }
 
 // sign returns the JWT for a public key.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,8 @@ func (a *app) userAddCommand() *cobra.Command {
 		Use:   "add <name>",
 		Short: "Make a credential for a person and write it to a file",
 		Long: `add makes a key in this process and has a master sign it: the masters never see it. The credential is written to a file
-of mode 0600, for --creds or zester context add. A name is never given twice, also after it was revoked; --again makes
+of mode 0600, for --creds or zester context add, with the certificates by which this zester has checked the bus, so that
+the person needs no --ca. A name is never given twice, also after it was revoked; --again makes
 another credential for one who has one, with the role and the limits of then.
 
 The role operator dispatches and reads, direct may also ask peels without a master, auditor reads. --limit-target and --limit-function narrow an operator: what is
@@ -45,11 +47,15 @@ makes no tokens and users, and does not steer what Git brings to the fleet.
 					return err
 				}
 				defer out.Cleanup()
+				roots, err := a.authority()
+				if err != nil {
+					return err
+				}
 				creds, u, err := client.UserAdd(cmd.Context(), q)
 				if err != nil {
 					return hinted(err, api.CodeConflict, "--again makes another credential for one who was not revoked; else choose another name")
 				}
-				if err := endCredential(out, creds); err != nil {
+				if err := endCredential(out, append(creds, roots...)); err != nil {
 					return err
 				}
 				return a.print(u, []string{u.Name}, func() error {
@@ -68,6 +74,19 @@ makes no tokens and users, and does not steer what Git brings to the fleet.
 	f.StringVar(&file, "out", "", "write to `FILE` (default: the name and .creds)")
 	f.BoolVar(&q.Again, "again", false, "make one although the name has one")
 	return cmd
+}
+
+// authority returns the certificates by which the bus was checked, those of the system excepted.
+func (a *app) authority() ([]byte, error) {
+	bus, err := a.bus()
+	if err != nil || bus.CA == "" {
+		return certificates(bus.Creds), err
+	}
+	text, err := os.ReadFile(bus.CA)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the certificates of the bus: %w", err)
+	}
+	return certificates(text), nil
 }
 
 func (a *app) userListCommand() *cobra.Command {

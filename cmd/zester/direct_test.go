@@ -20,7 +20,7 @@ import (
 func TestPeelsAreFoundAndAskedWhileNoMasterLives(t *testing.T) {
 	t.Parallel()
 	bus := natstest.Listen(t)
-	f := &fleet{dir: t.TempDir(), url: bus.URL(), keys: bus.Keys}
+	f := &fleet{dir: t.TempDir(), url: bus.URL(), ca: bus.CA(), keys: bus.Keys}
 	ctx, stop := context.WithCancel(t.Context())
 	g, ctx := errgroup.WithContext(ctx)
 	defer func() {
@@ -42,7 +42,7 @@ func TestPeelsAreFoundAndAskedWhileNoMasterLives(t *testing.T) {
 	if err := os.WriteFile(file, creds, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	client, err := api.Connect(api.ClientOptions{URL: f.url, Creds: creds})
+	client, err := api.Connect(api.ClientOptions{URL: f.url, Creds: creds, CA: f.ca})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestPeelsAreFoundAndAskedWhileNoMasterLives(t *testing.T) {
 		known = len(all.Peels)
 	}
 	var out, errOut bytes.Buffer
-	code := run(t.Context(), []string{"--url", f.url, "--creds", file, "web-* and G@kernel:linux", "test.echo", "hello", "--direct", "--group"}, &out, &errOut)
+	code := run(t.Context(), []string{"--url", f.url, "--creds", file, "--ca", f.ca, "web-* and G@kernel:linux", "test.echo", "hello", "--direct", "--group"}, &out, &errOut)
 	if code != exitOK || out.String() != "2 peels: web-01, web-02\n    hello\n" || !strings.HasPrefix(errOut.String(), "no master answers: ") {
 		t.Errorf("%d, %q, %q", code, &out, &errOut)
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 )
 
 // A diagnosis is what one check came to.
@@ -128,7 +126,7 @@ func (d *doctor) examine(ctx context.Context) {
 		d.secret("credential file", c.creds)
 	}
 	d.credential(bus.Creds)
-	d.authorities(bus.CA)
+	d.authorities(bus)
 	began := time.Now()
 	client, err := api.Connect(bus)
 	if err != nil {
@@ -139,8 +137,6 @@ func (d *doctor) examine(ctx context.Context) {
 	d.found("bus", sound, "", "answers after %s", time.Since(began).Round(time.Millisecond))
 	if shown := client.Certificate(); shown != nil {
 		d.dates("certificate of the bus", shown, "restart the master: it makes a new one, unless you gave it yours")
-	} else if u, err := url.Parse(bus.URL); err != nil || !gitrepo.Loopback(u.Host) {
-		d.found("certificate of the bus", broken, "give the server a certificate: zester auth export --help", "the connection is not encrypted")
 	}
 	d.master(ctx, client)
 }
@@ -198,28 +194,31 @@ func (d *doctor) credential(creds []byte) {
 	d.ending("credential", "is that of "+user, ends, hintCredential)
 }
 
-// authorities checks the certificates by which the bus is known.
-func (d *doctor) authorities(file string) {
-	if file == "" {
-		return
+const hintAuthority = "copy tls/ca.crt from the data directory of a master"
+
+// authorities checks the certificates by which the bus is known: those of --ca or of run.json, else those that the
+// credential carries.
+func (d *doctor) authorities(bus api.ClientOptions) {
+	file, text, some := bus.CA, bus.Creds, bus.CA == ""
+	if file != "" {
+		var err error
+		if text, err = os.ReadFile(file); err != nil {
+			d.found("authority", broken, hintAuthority, "%v", err)
+			return
+		}
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		d.found("authority", broken, "copy ca.pem from a master", "%v", err)
-		return
-	}
-	some := false
+	text = certificates(text)
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			d.found("authority", broken, "copy ca.pem from a master", "%s: %v", file, err)
+			d.found("authority", broken, hintAuthority, "%s: %v", file, err)
 			return
 		}
 		some = true
-		d.dates("authority", c, "zester auth rotate ca, and copy ca.pem from a master")
+		d.dates("authority", c, "zester auth rotate ca, and then "+hintAuthority)
 	}
 	if !some {
-		d.found("authority", broken, "copy ca.pem from a master", "%s holds no certificate", file)
+		d.found("authority", broken, hintAuthority, "%s holds no certificate", file)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestTheDoctorJudges(t *testing.T) {
 		"a peel is not heard yet":   {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}, {ID: "b", Unknown: true}}) }, sound},
 		"a peel is away":            {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}, {ID: "b"}}) }, warning},
 		"a credential that is none": {func(d *doctor) { d.credential([]byte("x")) }, broken},
-		"an authority that is none": {func(d *doctor) { d.authorities(os.DevNull) }, broken},
+		"an authority that is none": {func(d *doctor) { d.authorities(api.ClientOptions{CA: os.DevNull}) }, broken},
 	} {
 		d := doctor{now: now}
 		c.look(&d)

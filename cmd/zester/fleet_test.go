@@ -28,6 +28,7 @@ import (
 type fleet struct {
 	dir  string // the master's data directory
 	url  string
+	ca   string // file with the certificate of the bus's authority
 	work *gitrepo.Work
 	keys *auth.Keys
 	stop func() error // ends it all; returns when it has ended
@@ -128,7 +129,7 @@ func (f *fleet) startMaster(ctx context.Context, g *errgroup.Group) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case info := <-ready:
-		f.url = info.URL
+		f.url, f.ca = info.URL, filepath.Join(f.dir, "tls", "ca.crt")
 	}
 	f.keys, err = auth.Open(auth.Dir(f.dir))
 	return err
@@ -141,7 +142,7 @@ func (f *fleet) startPeel(ctx context.Context, g *errgroup.Group, id target.Peel
 		return nil, err
 	}
 	p, err := peel.New(peel.Options{
-		ID: id, DataDir: filepath.Join(f.dir, "peels", string(id)), URL: f.url,
+		ID: id, DataDir: filepath.Join(f.dir, "peels", string(id)), URL: f.url, CA: f.ca,
 		Connect: []nats.Option{nats.UserCredentialBytes(creds)}, Facts: target.Facts{"rack": "r7"},
 	})
 	if err != nil {
@@ -209,8 +210,12 @@ func (f *fleet) credentials(dir string) error {
 	if err != nil {
 		return err
 	}
+	ca, err := os.ReadFile(f.ca)
+	if err != nil {
+		return err
+	}
 	return errors.Join(
-		os.WriteFile(filepath.Join(dir, "auditor.creds"), auditor, 0o600),
-		os.WriteFile(filepath.Join(dir, "direct.creds"), direct, 0o600),
-		os.WriteFile(filepath.Join(dir, "stranger.creds"), stranger, 0o600))
+		os.WriteFile(filepath.Join(dir, "auditor.creds"), append(auditor, ca...), 0o600),
+		os.WriteFile(filepath.Join(dir, "direct.creds"), append(direct, ca...), 0o600),
+		os.WriteFile(filepath.Join(dir, "stranger.creds"), append(stranger, ca...), 0o600))
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/settings/sops/sopstest"
 )
@@ -100,7 +101,7 @@ func TestNoCommandAndNoRouteTellsASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := commandsSay(ctx, t, f, jid)
-	said += routesSay(ctx, t, f, "http://"+<-at, jid)
+	said += routesSay(ctx, t, f, "https://"+<-at, jid)
 	for _, secret := range secrets {
 		if i := strings.Index(said, secret); i >= 0 {
 			t.Errorf("a secret is told: %.300s", said[max(0, i-200):])
@@ -180,6 +181,7 @@ func routesSay(ctx context.Context, t *testing.T, f *fleet, url, jid string) str
 	if code := run(ctx, []string{"--data-dir", f.dir, "token", "create", "looker", "--scope", "admin", "-o", "name"}, &out, &errOut); code != exitOK {
 		t.Fatalf("token create ended with %d: %s", code, &errOut)
 	}
+	client := natstest.HTTPS(t, f.ca)
 	for _, path := range []string{
 		"/metrics", "/api/v1/jobs", "/api/v1/jobs/" + jid, "/api/v1/jobs/" + jid + "/returns", "/api/v1/jobs/" + awaitJob(ctx, t, f, "--function", "settings.items") + "/events",
 		"/api/v1/peels", "/api/v1/targets?expr=*", "/readyz", "/api/v1/openapi.json",
@@ -189,7 +191,7 @@ func routesSay(ctx context.Context, t *testing.T, f *fleet, url, jid string) str
 			t.Fatal(err)
 		}
 		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(out.String()))
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,6 @@ import (
 
 func (a *app) swarmCommand() *cobra.Command {
 	var o swarm.Options
-	var plain bool
 	var url string
 	cmd := &cobra.Command{
 		Use:   "swarm",
@@ -36,7 +35,7 @@ for the audit, which nobody can delete.`,
 			if err != nil {
 				return err
 			}
-			o.TLS, o.Worker, o.Programs = !plain, []string{exe, "swarm", "peels"}, filepath.Dir(exe)
+			o.Worker, o.Programs = []string{exe, "swarm", "peels"}, filepath.Dir(exe)
 			if url != "" {
 				o.External = &swarm.External{URL: url, CA: a.connect.ca, Keys: auth.Dir(a.connect.dataDir)}
 			}
@@ -54,7 +53,6 @@ for the audit, which nobody can delete.`,
 	flags.StringVar(&url, "connect", "", "measure the bus at `URL`, which nobody uses yet, with the keys in --data-dir and the certificates in --ca")
 	flags.IntVar(&o.Procs, "procs", 0, "in `N` processes (default: one for every 2500)")
 	flags.IntVar(&o.Rounds, "rounds", 5, "measure each dispatch and commit `N` times and take the median")
-	flags.BoolVar(&plain, "no-tls", false, "do not encrypt, as on loopback")
 	flags.DurationVar(&o.Idle, "idle", 10*time.Second, "watch the idle master for `TIME`")
 	flags.DurationVar(&o.Soak, "soak", 0, "instead let the fleet work for `TIME`, with commits, dispatches, schedules and restarts, and count what is lost")
 	cmd.AddCommand(&cobra.Command{

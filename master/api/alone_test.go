@@ -95,7 +95,7 @@ func BenchmarkResolveAlone(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := api.Connect(api.ClientOptions{URL: bus.URL(), Creds: creds})
+	c, err := api.Connect(api.ClientOptions{URL: bus.URL(), Creds: creds, CA: bus.CA()})
 	if err != nil {
 		b.Fatal(err)
 	}

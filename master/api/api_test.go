@@ -285,7 +285,7 @@ func TestACredentialThatTheBusDoesNotKnowIsDenied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: creds})
+	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: creds, CA: b.CA()})
 	wantCode(t, err, api.CodeDenied)
 	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: []byte("nonsense")})
 	wantCode(t, err, api.CodeDenied)
@@ -294,7 +294,7 @@ func TestACredentialThatTheBusDoesNotKnowIsDenied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: own})
+	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: own, CA: b.CA()})
 	wantCode(t, err, api.CodeUnreachable)
 }
 

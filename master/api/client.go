@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"iter"
 	"time"
@@ -29,7 +30,7 @@ const (
 type ClientOptions struct {
 	URL   string
 	Creds []byte // what a .creds file holds; the name in it is the user's
-	CA    string // file with the certificates that the bus's own is checked against; empty: those of the system
+	CA    string // file with the certificates by which the bus is checked; empty: those in Creds, else those of the system
 	// Connect are further options of the connection.
 	Connect []nats.Option
 }
@@ -50,9 +51,12 @@ func Connect(o ClientOptions) (*Client, error) {
 	}
 	d := newDenials()
 	opts := []nats.Option{nats.Name("zester"), nats.Timeout(connectWait), nats.MaxReconnects(-1)}
-	if o.CA != "" {
-		opts = append(opts, nats.RootCAs(o.CA))
+	roots, err := wire.Roots(o.Creds)
+	if err != nil {
+		return nil, fail(CodeDenied, err, "cannot use the credential")
 	}
+	carried := func(n *nats.Options) error { n.TLSConfig = &tls.Config{RootCAs: roots}; return nil }
+	opts = append(opts, carried, wire.CheckedBy(o.CA))
 	opts = append(opts, o.Connect...)
 	opts = append(opts,
 		nats.UserCredentialBytes(o.Creds),

@@ -51,7 +51,7 @@ func TestEveryRoleMayDoExactlyItsShare(t *testing.T) {
 	})
 }
 
-// live is a bus in real time, and the keys that it trusts.
+// live is a bus in real time, and the keys that it trusts. Its certificate is signed by the authority below dir.
 type live struct {
 	keys     *auth.Keys
 	dir, url string
@@ -65,7 +65,8 @@ func startServer(t *testing.T, trust auth.Trust, dir string) (url string) {
 	if out, err := exec.CommandContext(t.Context(), "go", "run", "-exec", "cp", "github.com/nats-io/nats-server/v2", program).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	text, err := auth.NATSConf{Trust: trust, Listen: "127.0.0.1:-1", Dir: dir + "/nats"}.Text()
+	cert, key, _ := natstest.Certify(t, dir)
+	text, err := auth.NATSConf{Trust: trust, Listen: "127.0.0.1:-1", Dir: dir + "/nats", Cert: cert, Key: key}.Text()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func startServer(t *testing.T, trust auth.Trust, dir string) (url string) {
 		address := regexp.MustCompile(`Listening for client connections on (\S+)`)
 		for lines := bufio.NewScanner(log); lines.Scan(); {
 			if m := address.FindStringSubmatch(lines.Text()); m != nil {
-				url = "nats://" + m[1]
+				url = "tls://" + m[1]
 			}
 			if strings.Contains(lines.Text(), "Server is ready") {
 				ready <- url
@@ -175,10 +176,12 @@ func (l live) options(t *testing.T, role auth.Role, name string) []nats.Option {
 		t.Fatal(err)
 	}
 	return []nats.Option{
-		nats.Name(name), nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(inbox),
+		nats.Name(name), nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(inbox), l.roots(),
 		nats.ErrorHandler(notViolation(t, name)), nats.SyncQueueLen(256), nats.Timeout(time.Minute),
 	}
 }
+
+func (l live) roots() nats.Option { return wire.CheckedBy(l.dir + "/tls/ca.crt") }
 
 func (l live) connect(t *testing.T, role auth.Role, name string) *party {
 	t.Helper()
@@ -273,7 +276,7 @@ func (l live) listening(t *testing.T, s *system) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(l.url, nats.UserCredentialBytes(creds), nats.Timeout(time.Minute))
+	nc, err := nats.Connect(l.url, nats.UserCredentialBytes(creds), l.roots(), nats.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +337,7 @@ func TestWithoutACredentialOfThisBusNobodyConnects(t *testing.T) {
 		"a password":             nats.UserInfo("zester", "zester"),
 		"another bus's operator": nats.UserCredentialBytes(stranger),
 	} {
-		nc, err := nats.Connect(b.URL(), opt, nats.Timeout(time.Minute))
+		nc, err := nats.Connect(b.URL(), opt, nats.RootCAs(b.CA()), nats.Timeout(time.Minute))
 		if !errors.Is(err, nats.ErrAuthorization) {
 			t.Errorf("%s: %v", what, err)
 		}

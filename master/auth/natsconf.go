@@ -19,7 +19,7 @@ type NATSConf struct {
 	Trust     Trust
 	Listen    string // HOST:PORT
 	Dir       string // of its store, and of the JWTs of accounts, as they are after revocations
-	Cert, Key string // files; both are needed where others than its own host reach it
+	Cert, Key string // files
 	// LeafNodes is the HOST:PORT on which servers of sites are heard; empty: none.
 	LeafNodes string
 	// Hub makes it the server of a site, without streams: a leaf node. Nil: it is no such server.
@@ -64,27 +64,21 @@ func (c NATSConf) Text() (string, error) {
 	return b.String() + c.leafNodes(), nil
 }
 
-// check refuses an address that others can reach without encryption. Empty: nothing is heard there.
+// check refuses a server without TLS: nobody would use it. Empty: nothing is heard there.
 func (c NATSConf) check(listen string) error {
 	if listen == "" && c.Listen != "" {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(listen); err != nil {
 		return fmt.Errorf("cannot print a configuration for %q: want HOST:PORT: %w", listen, err)
 	}
-	ip := net.ParseIP(host)
-	local := host == "localhost" || ip != nil && ip.IsLoopback()
-	if (c.Cert == "") != (c.Key == "") || c.Cert == "" && !local {
-		return errors.New("cannot print a configuration without a certificate and its key: other hosts can reach the server")
+	if c.Cert == "" || c.Key == "" {
+		return errors.New("cannot print a configuration without a certificate and its key: nobody uses a bus that does not encrypt")
 	}
 	return nil
 }
 
 func (c NATSConf) tls() string {
-	if c.Cert == "" {
-		return ""
-	}
 	return fmt.Sprintf("tls { cert_file: %q, key_file: %q, min_version: \"1.3\", timeout: 30 }\n", c.Cert, c.Key)
 }
 

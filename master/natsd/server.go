@@ -2,8 +2,8 @@
 // on any server, embedded or not.
 //
 // The embedded server knows one operator and its accounts, loaded from [Trust], and refuses everybody without a
-// credential signed in that chain. It stores in one directory, listens on loopback unless told otherwise, and logs
-// to the program's logger. Nothing else in zester imports the server's code.
+// credential signed in that chain. It stores in one directory, listens by TLS alone, on loopback unless told otherwise,
+// and logs to the program's logger. Nothing else in zester imports the server's code.
 //
 // [Provision] creates what is missing and updates what differs. It never deletes a stream: data outlives versions.
 package natsd
@@ -48,7 +48,7 @@ type Options struct {
 	Port       int    // 0: one that the kernel chooses
 	DontListen bool   // no sockets: connections are made with InProcessConn alone
 	Trust      Trust
-	TLS        *tls.Config // with which it listens; nil: unencrypted. connections of this process need none
+	TLS        *tls.Config // with which it listens; needed unless DontListen is set. connections of this process use none
 	MaxPayload int         // of a message, in bytes; 0: [wire.MaxMessage]
 	Log        *slog.Logger
 }
@@ -63,10 +63,13 @@ type Server struct {
 	lock *os.File
 }
 
-// New checks the options. Errors name what is wrong with the trust.
+// New checks the options. Errors name what is wrong with them.
 func New(o Options) (*Server, error) {
 	if o.Dir == "" {
 		return nil, errors.New("cannot set up the bus: no directory for its store")
+	}
+	if o.TLS == nil && !o.DontListen {
+		return nil, errors.New("cannot set up the bus: no certificate to listen with")
 	}
 	opts := &server.Options{
 		Host:                   o.Host,

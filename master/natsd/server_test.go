@@ -3,6 +3,7 @@ package natsd_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net/url"
@@ -27,8 +28,15 @@ func options(t *testing.T) natsd.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return natsd.Options{Dir: t.TempDir(), Trust: natsd.Trust(keys.Trust()), Log: slog.New(slog.DiscardHandler)}
+	ca, err := auth.OpenCA(filepath.Join(t.TempDir(), "tls"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return natsd.Options{Dir: t.TempDir(), Trust: natsd.Trust(keys.Trust()), TLS: ca.Config(), Log: slog.New(slog.DiscardHandler)}
 }
+
+// anyCertificate has a client take whatever certificate the server shows.
+func anyCertificate() nats.Option { return nats.Secure(&tls.Config{InsecureSkipVerify: true}) }
 
 func run(t *testing.T, o natsd.Options) *natsd.Server {
 	t.Helper()
@@ -44,7 +52,7 @@ func run(t *testing.T, o natsd.Options) *natsd.Server {
 }
 
 func TestItListensOnLoopbackUnlessTold(t *testing.T) {
-	if url := run(t, options(t)).URL(); !strings.HasPrefix(url, "nats://127.0.0.1:") {
+	if url := run(t, options(t)).URL(); !strings.HasPrefix(url, "tls://127.0.0.1:") {
 		t.Errorf("listens on %s", url)
 	}
 }
@@ -110,6 +118,7 @@ func TestNewRefusesWhatItCannotTrust(t *testing.T) {
 		spoil func(o *natsd.Options)
 		want  string
 	}{
+		"no certificate":     {func(o *natsd.Options) { o.TLS = nil }, "no certificate"},
 		"no directory":       {func(o *natsd.Options) { o.Dir = "" }, "no directory"},
 		"no trust":           {func(o *natsd.Options) { o.Trust = natsd.Trust{} }, "operator's JWT"},
 		"no system account":  {func(o *natsd.Options) { o.Trust.SystemAccount = "" }, "system account"},
@@ -136,7 +145,7 @@ func TestARefusedConnectionIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20 {
-		if nc, err := nats.Connect(s.URL()); err == nil {
+		if nc, err := nats.Connect(s.URL(), anyCertificate()); err == nil {
 			nc.Close()
 			t.Error("connected without a credential")
 		}
@@ -160,7 +169,7 @@ func TestARefusedMessageIsLoggedAndKnownAsSuch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(s.URL(), nats.UserCredentialBytes(creds), nats.Timeout(time.Minute), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	nc, err := nats.Connect(s.URL(), nats.UserCredentialBytes(creds), anyCertificate(), nats.Timeout(time.Minute), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,8 @@
 // are refused, not mended: who could read them may have.
 //
 // A host knows the master by the pin in its join token, which is the hash of the authority that signs the masters'
-// certificates, or by the certificates that it was given. Nothing is asked in the clear but on loopback. Until it is
-// accepted it asks every ten seconds. Every day it has the credential renewed, which brings the master's certificates as
+// certificates, or by the certificates that it was given. Nothing is asked in the clear, on loopback neither: any user of
+// the host can listen on a port that the master has left. Until it is accepted it asks every ten seconds. Every day it has the credential renewed, which brings the master's certificates as
 // well, so that a master whose authority was rotated stays known.
 package enroll
 
@@ -94,12 +94,7 @@ func New(o Options) (*Joiner, error) {
 		token, pin = strings.Join(parts[:3], "."), parts[3]
 	}
 	j.token, j.pins = token, pin != ""
-	ip := net.ParseIP(host)
-	scheme := "https"
-	if pin == "" && o.CA == "" && (host == "localhost" || ip != nil && ip.IsLoopback()) {
-		scheme = "http"
-	}
-	j.url = scheme + "://" + address + "/api/v1/enroll"
+	j.url = "https://" + address + "/api/v1/enroll"
 	config, err := j.tls(pin, host)
 	if err != nil {
 		return nil, err

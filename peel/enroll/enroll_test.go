@@ -230,7 +230,7 @@ func TestACredentialIsRenewedEveryDay(t *testing.T) {
 			s.life = want.life
 			synctest.Test(t, func(t *testing.T) {
 				j := joiner(t, dir, "127.0.0.1:1")
-				j.client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: s.pipe}
+				j.client.Transport = &http.Transport{DisableKeepAlives: true, DialTLSContext: s.pipe}
 				s.down.Store(true)
 				ctx, cancel := context.WithCancel(t.Context())
 				fresh := 0
@@ -258,6 +258,7 @@ func TestACredentialIsRenewedEveryDay(t *testing.T) {
 	}
 }
 
+// pipe is in place of a connection with TLS, which no test in fake time needs.
 func (s *site) pipe(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	go func() { _ = (&http.Server{Handler: s}).Serve(&once{conn: server}) }()

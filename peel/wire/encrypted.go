@@ -1,35 +1,77 @@
 package wire
 
 import (
+	"bytes"
 	"crypto/tls"
-	"net"
-	"net/url"
-	"slices"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 )
 
-// Encrypted refuses a bus that is not on this host and does not speak TLS: whoever can speak for the bus commands the
-// host. It has to be the last option. A bus in this process needs no network.
+// Encrypted makes a connection use TLS 1.3 and refuses a server without it, on loopback as elsewhere: any user of this
+// host can listen on a port that the bus has left, and whoever speaks for the bus commands the host. A server that is
+// refused is sent nothing. Encrypted has to be the last option. A connection to a server in this process needs no TLS.
 func Encrypted() nats.Option {
 	return func(o *nats.Options) error {
-		if o.InProcessServer != nil || !slices.ContainsFunc(o.Servers, elsewhere) {
+		if o.InProcessServer != nil {
 			return nil
+		}
+		for _, server := range o.Servers {
+			if scheme, _, found := strings.Cut(server, "://"); found && scheme != "tls" && scheme != "nats" {
+				return fmt.Errorf("cannot use the bus at %s: want tls://HOST:PORT", server)
+			}
 		}
 		o.Secure = true
 		if o.TLSConfig == nil {
-			o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13}
+			o.TLSConfig = &tls.Config{}
 		}
+		o.TLSConfig.MinVersion = max(o.TLSConfig.MinVersion, tls.VersionTLS13)
 		return nil
 	}
 }
 
-// elsewhere reports whether a URL is that of another host. Names are not looked up.
-func elsewhere(server string) bool {
-	u, err := url.Parse(server)
-	if err != nil {
-		return true
+// What a file with a credential in the form of NATS holds, and one with a certificate in PEM.
+const (
+	credentialMark  = "-----BEGIN NATS USER JWT-----"
+	certificateMark = "-----BEGIN CERTIFICATE-----"
+)
+
+// Roots returns the certificates of authorities in a text: PEM blocks, between which there may be others. If there are
+// none it returns nil for a credential, whose holder checks the bus by the certificates of the system, and for any other
+// text an error.
+func Roots(text []byte) (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	switch {
+	case pool.AppendCertsFromPEM(text):
+		return pool, nil
+	case bytes.Contains(text, []byte(credentialMark)) && !bytes.Contains(text, []byte(certificateMark)):
+		return nil, nil
 	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
+	return nil, errors.New("it holds no certificate that can be read")
+}
+
+// CheckedBy has the server's certificate checked by the [Roots] in a file, which is read at every connection. An empty
+// name means the certificates of the system.
+func CheckedBy(file string) nats.Option {
+	return func(o *nats.Options) error {
+		if file == "" {
+			return nil
+		}
+		o.RootCAsCB = func() (*x509.CertPool, error) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, fmt.Errorf("cannot check the bus's certificate: %w", err)
+			}
+			pool, err := Roots(text)
+			if err != nil {
+				return nil, fmt.Errorf("cannot check the bus's certificate by %s: %w", file, err)
+			}
+			return pool, nil
+		}
+		return nil
+	}
 }

@@ -182,7 +182,7 @@ func (s *stage) startMaster(ctx context.Context, cast *errgroup.Group) error {
 	if err != nil {
 		return err
 	}
-	s.client, err = api.Connect(api.ClientOptions{URL: run.URL, Creds: []byte(run.Creds)})
+	s.client, err = api.Connect(api.ClientOptions{URL: run.URL, Creds: []byte(run.Creds), CA: run.CA})
 	return err
 }
 
@@ -201,8 +201,8 @@ func (s *stage) startPeels(ctx context.Context, cast *errgroup.Group) error {
 			return err
 		}
 		p, err := peel.New(peel.Options{
-			ID: id, DataDir: s.path("peels/" + string(id)), URL: run.URL, Connect: []nats.Option{nats.UserCredentialBytes(creds)},
-			Facts: s.facts(id), Log: slog.New(s.o.Log),
+			ID: id, DataDir: s.path("peels/" + string(id)), URL: run.URL, CA: run.CA,
+			Connect: []nats.Option{nats.UserCredentialBytes(creds)}, Facts: s.facts(id), Log: slog.New(s.o.Log),
 		})
 		if err != nil {
 			return err

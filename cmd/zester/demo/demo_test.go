@@ -128,7 +128,7 @@ func TestARefusalInTheDemoIsSeen(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		nc, err := nats.Connect(info.URL, nats.UserCredentialBytes([]byte(info.Creds)), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		nc, err := nats.Connect(info.URL, nats.UserCredentialBytes([]byte(info.Creds)), nats.RootCAs(info.CA), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 		if err != nil {
 			t.Error(err)
 			return
@@ -165,7 +165,7 @@ func TestTheDemoKeepsItsPromises(t *testing.T) {
 	const timed = `^   done in [\d.]+m?s$`
 	expect(t, text,
 		`^== make the config repo$`, timed,
-		`^== start the bus, a master and the reconciler$`, `^   listening on nats://127\.0\.0\.1:\d+, credentials required$`, timed,
+		`^== start the bus, a master and the reconciler$`, `^   listening on tls://127\.0\.0\.1:\d+, credentials required$`, timed,
 		`^== start the peels, each with its own credential: web-01, web-02, db-01$`, timed,
 		`^== bring the first revision to the fleet$`, `^   revision [0-9a-f]{8} "The fleet as it is" by Ada Demo <ada@example.com>$`, `^   3 of 3 peels applied$`, timed,
 		`settings\.get schedule$`,

@@ -36,7 +36,7 @@ type baseline struct {
 // A bus is the bare one: a server without a master.
 type bus struct {
 	r     *run
-	ca    *auth.CA      // nil: no TLS, or external
+	ca    *auth.CA      // nil: external
 	srv   *natsd.Server // nil: external
 	url   string
 	nc    *nats.Conn
@@ -47,7 +47,7 @@ type bus struct {
 func (r *run) bare(ctx context.Context, b *baseline) (err error) {
 	r.say("the bare bus: %d connections, %d processes", r.o.Peels, r.o.Procs)
 	s := &bus{r: r, heard: make(chan string, 2*r.o.Peels)}
-	if r.o.TLS && r.o.External == nil {
+	if r.o.External == nil {
 		if s.ca, err = auth.OpenCA(r.path("bare/tls")); err != nil {
 			return err
 		}
@@ -129,9 +129,8 @@ func (s *bus) serve(port int) error {
 	if err != nil {
 		return err
 	}
-	o := natsd.Options{Dir: s.r.path("bare/bus"), Port: port, Trust: natsd.Trust(keys.Trust()), Log: slog.New(s.r.o.Log)}
-	if s.ca != nil {
-		o.TLS = s.ca.Config()
+	o := natsd.Options{
+		Dir: s.r.path("bare/bus"), Port: port, Trust: natsd.Trust(keys.Trust()), TLS: s.ca.Config(), Log: slog.New(s.r.o.Log),
 	}
 	if s.srv, err = natsd.New(o); err != nil {
 		return err

@@ -31,7 +31,7 @@ func BenchmarkSwarm(b *testing.B) {
 			if peels >= 10000 {
 				idle = 2 * time.Minute // how often connections are pinged: all of them then, if they came together
 			}
-			o := Options{Peels: peels, TLS: true, Idle: idle, Worker: workers(b), Programs: *built}
+			o := Options{Peels: peels, Idle: idle, Worker: workers(b), Programs: *built}
 			var report *Report
 			for b.Loop() {
 				if report, err = Run(b.Context(), o); err != nil {

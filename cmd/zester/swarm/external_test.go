@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,11 @@ func serveBus(keys, dir string) error {
 	if err != nil {
 		return err
 	}
-	srv, err := natsd.New(natsd.Options{Dir: dir, Trust: natsd.Trust(k.Trust()), Log: slog.New(slog.DiscardHandler)})
+	ca, err := auth.OpenCA(filepath.Join(keys, "tls"))
+	if err != nil {
+		return err
+	}
+	srv, err := natsd.New(natsd.Options{Dir: dir, Trust: natsd.Trust(k.Trust()), TLS: ca.Config(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -68,7 +73,7 @@ func external(t *testing.T) *External {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.URL = strings.TrimSpace(url)
+	e.URL, e.CA = strings.TrimSpace(url), filepath.Join(e.Keys, "tls", "ca.crt")
 	return e
 }
 

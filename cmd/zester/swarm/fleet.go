@@ -89,7 +89,7 @@ func (f *fleet) start(ctx context.Context) error {
 	}
 	ready := make(chan struct{})
 	o := master.Options{
-		ID: "swarm", DataDir: f.r.path("master"), Port: f.port, TLS: f.r.o.TLS, Log: log,
+		ID: "swarm", DataDir: f.r.path("master"), Port: f.port, Log: log,
 		Services: []master.Service{rec.Run}, Ready: func(master.Info) { close(ready) },
 	}
 	if e := f.r.o.External; e != nil {

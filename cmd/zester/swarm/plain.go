@@ -53,10 +53,6 @@ func (r *run) storms(b baseline) {
 	if b.plain.took == 0 {
 		return
 	}
-	checked := "with credentials"
-	if r.o.TLS {
-		checked += " and TLS"
-	}
-	r.figure("bare connections "+checked+", beside none", "s", b.connect, b.plain.took)
+	r.figure("bare connections with credentials and TLS, beside none", "s", b.connect, b.plain.took)
 	r.figure("processor time of the bus for one, beside none", "ms", b.connectCPU, b.plain.cpu)
 }

@@ -23,7 +23,6 @@ type Report struct {
 	Peels   int      `json:"peels"`
 	Procs   int      `json:"procs"`
 	Rounds  int      `json:"rounds"`
-	TLS     bool     `json:"tls"`           // of a bus that the swarm has started
 	Bus     string   `json:"bus,omitempty"` // URL of one that somebody else runs
 	Figures []Figure `json:"figures"`
 }
@@ -31,11 +30,8 @@ type Report struct {
 // Markdown writes the report as people read it: what was run and where, and a table that is one in a terminal too.
 func (r *Report) Markdown(w io.Writer) error {
 	bus := "TLS"
-	switch {
-	case r.Bus != "":
+	if r.Bus != "" {
 		bus = "the bus at " + r.Bus
-	case !r.TLS:
-		bus = "no TLS"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d peels in %d processes, a credential each, %s, median of %d; %s\n\n", r.Peels, r.Procs, bus, r.Rounds, r.Machine)

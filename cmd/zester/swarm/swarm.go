@@ -36,7 +36,6 @@ type Options struct {
 	Peels    int
 	Procs    int           // that the peels share; 0: one for every 2500
 	Rounds   int           // of each dispatch and commit; 0: 5
-	TLS      bool          // the bus encrypts, as it does beyond loopback
 	External *External     // the bus; nil: one that the swarm starts
 	Idle     time.Duration // how long the idle master is watched, and an idle peel; 0: not at all
 	Worker   []string      // program and arguments that call [Work]
@@ -90,7 +89,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	r := &run{o: o, dir: dir, fail: fail, refused: refused, report: &Report{Version: 1, Machine: machine, Peels: o.Peels, Procs: o.Procs, Rounds: o.Rounds, TLS: o.TLS}}
+	r := &run{o: o, dir: dir, fail: fail, refused: refused, report: &Report{Version: 1, Machine: machine, Peels: o.Peels, Procs: o.Procs, Rounds: o.Rounds}}
 	return r.report, r.measure(ctx)
 }
 

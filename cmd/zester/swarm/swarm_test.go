@@ -62,7 +62,7 @@ func workers(t testing.TB) []string {
 
 func TestEveryFigureOfASmallFleet(t *testing.T) {
 	t.Parallel()
-	o := Options{Peels: 20, Procs: 3, Rounds: 1, TLS: true, Idle: time.Millisecond, Worker: workers(t), Programs: programs(t), Out: t.Output()}
+	o := Options{Peels: 20, Procs: 3, Rounds: 1, Idle: time.Millisecond, Worker: workers(t), Programs: programs(t), Out: t.Output()}
 	report, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestARefusalOfTheBusFailsTheRun(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		nc, err := nats.Connect(info.URL, nats.UserCredentialBytes([]byte(info.Creds)), nats.Timeout(patience), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		nc, err := nats.Connect(info.URL, nats.UserCredentialBytes([]byte(info.Creds)), nats.RootCAs(info.CA), nats.Timeout(patience), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 		if err != nil {
 			t.Error(err)
 			return

@@ -87,10 +87,6 @@ func isListener(c *tls.Config, header string) bool {
 	if err != nil {
 		host = strings.Trim(header, "[]") // without a port
 	}
-	if c == nil {
-		ip := net.ParseIP(host)
-		return host == "localhost" || ip != nil && ip.IsLoopback()
-	}
 	shown, err := c.GetCertificate(&tls.ClientHelloInfo{ServerName: host})
 	return err == nil && shown.Leaf.VerifyHostname(host) == nil
 }

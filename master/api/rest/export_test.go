@@ -1,6 +1,10 @@
 package rest
 
-import "net/http"
+import (
+	"context"
+	"net"
+	"net/http"
+)
 
 // Patterns are those of all routes of a server.
 func (s *Server) Patterns(b Backend) []string {
@@ -19,3 +23,8 @@ func (n *noted) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
 // IsListener is for the names of a certificate.
 var IsListener = isListener
+
+// ServePlain is Serve without TLS, for pipes in fake time: the end of a TLS connection waits for a reader.
+func (s *Server) ServePlain(ctx context.Context, l net.Listener) error {
+	return s.serveBy(ctx, l, (*http.Server).Serve)
+}

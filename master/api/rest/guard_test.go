@@ -69,7 +69,7 @@ func (r route) pattern() string {
 // TestEveryRouteIsDecided has no route come without a decision who may use it, which the deny matrix tries.
 func TestEveryRouteIsDecided(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		server, err := rest.New(rest.Options{Listen: "127.0.0.1:0", Hooks: http.NotFoundHandler()})
+		server, err := rest.New(rest.Options{Listen: "127.0.0.1:0", TLS: certificate(t), Hooks: http.NotFoundHandler()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package rest_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -104,10 +105,20 @@ func (s *system) master(name string) {
 	synctest.Wait()
 }
 
+// certificate is that of a master's own authority.
+func certificate(t *testing.T) *tls.Config {
+	t.Helper()
+	ca, err := auth.OpenCA(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca.Config()
+}
+
 // serve has the master asked over pipes.
 func (s *system) serve() {
 	s.t.Helper()
-	server, err := rest.New(rest.Options{Listen: "127.0.0.1:0", Log: slog.New(slog.NewJSONHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	server, err := rest.New(rest.Options{Listen: "127.0.0.1:0", TLS: certificate(s.t), Log: slog.New(slog.NewJSONHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -121,7 +132,7 @@ func (s *system) run(server *rest.Server) {
 	s.pipes = l
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(ctx, l) }()
+	go func() { ended <- server.ServePlain(ctx, l) }()
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return l.dial(s.from) }}
 	s.client = &http.Client{Transport: transport}
 	s.stop = sync.OnceFunc(func() {

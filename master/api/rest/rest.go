@@ -12,7 +12,8 @@
 // Whatever goes wrong is answered with a problem of RFC 9457, and every answer names the ID under which the request is
 // in the log. [Server.Document] is made from the handlers' types.
 //
-// The listener speaks TLS 1.3. Without a certificate [New] accepts loopback alone.
+// The listener speaks TLS 1.3, on loopback as elsewhere: any user of a host can listen on a port that the master has
+// left, and would be sent tokens.
 package rest
 
 import (
@@ -58,7 +59,7 @@ const (
 // Options say where a Server listens.
 type Options struct {
 	Listen string       // HOST:PORT; port 0: one that the kernel chooses
-	TLS    *tls.Config  // nil: unencrypted
+	TLS    *tls.Config  // has a certificate
 	Hooks  http.Handler // answers /hooks/{name}; nil: there are none
 	Log    *slog.Logger // nil: nothing is logged
 }
@@ -88,15 +89,15 @@ type Server struct {
 
 // New checks the options. It starts nothing.
 func New(o Options) (*Server, error) {
-	host, port, err := net.SplitHostPort(o.Listen)
+	_, port, err := net.SplitHostPort(o.Listen)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve REST on %q: want HOST:PORT: %w", o.Listen, err)
 	}
-	if o.TLS == nil && !Loopback(host) {
-		return nil, fmt.Errorf("cannot serve REST on %q without a certificate: other hosts can reach it, and tokens would cross the network in the clear", o.Listen)
+	if o.TLS == nil {
+		return nil, fmt.Errorf("cannot serve REST on %q without a certificate", o.Listen)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -104,12 +105,6 @@ func New(o Options) (*Server, error) {
 	s := &Server{o: o, log: o.Log, stop: make(chan struct{})}
 	s.answer(closed())
 	return s, nil
-}
-
-// Loopback reports whether only this host can reach an address. An empty one is all addresses.
-func Loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Open has requests answered from a backend from now on.
@@ -124,12 +119,16 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot serve REST: %w", err)
 	}
-	s.log.Info("REST is served", "listen", l.Addr().String(), "tls", s.o.TLS != nil)
+	s.log.Info("REST is served", "listen", l.Addr().String())
 	return s.Serve(ctx, l)
 }
 
-// Serve is Run with a listener, which it closes.
+// Serve is Run with a listener of TCP, which it closes.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	return s.serveBy(ctx, l, func(srv *http.Server, l net.Listener) error { return srv.ServeTLS(l, "", "") })
+}
+
+func (s *Server) serveBy(ctx context.Context, l net.Listener, serve func(*http.Server, net.Listener) error) error {
 	bounds := newConnections(maxConnections, maxConnectionsEach, s.log)
 	srv := &http.Server{
 		Handler:           http.HandlerFunc(s.serve),
@@ -145,13 +144,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	l = bounds.listen(l)
 	ended := make(chan error, 1)
-	go func() {
-		if s.o.TLS != nil {
-			ended <- srv.ServeTLS(l, "", "")
-		} else {
-			ended <- srv.Serve(l)
-		}
-	}()
+	go func() { ended <- serve(srv, l) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("cannot serve REST: %w", err)

@@ -26,11 +26,12 @@ const members = 3
 // settleWait is how long a bus may take to make its streams, and a cluster to find its leaders.
 const settleWait = 30 * time.Second
 
-// A Cluster is three servers that share all streams, in real time and on loopback.
+// A Cluster is three servers that share all streams, in real time and on loopback. Clients reach them by TLS.
 type Cluster struct {
 	Keys *auth.Keys
 
 	t    testing.TB
+	ca   *auth.CA
 	opts [members]*server.Options
 
 	mu      sync.Mutex
@@ -46,7 +47,7 @@ func ListenCluster(t testing.TB) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{Keys: keys, t: t}
+	c := &Cluster{Keys: keys, t: t, ca: openCA(t, dir)}
 	t.Cleanup(c.end)
 	ports := Reserve(t, 2*members)
 	var routes []*url.URL
@@ -80,6 +81,7 @@ func (c *Cluster) options(name, dir string) *server.Options {
 	}
 	return &server.Options{
 		ServerName: name, Host: "127.0.0.1", NoSigs: true, NoLog: true,
+		TLS: true, TLSConfig: c.ca.Config(), TLSTimeout: settleWait.Seconds(),
 		JetStream: true, StoreDir: dir, DisableJetStreamBanner: true,
 		Cluster:          server.ClusterOpts{Name: "natstest", Host: "127.0.0.1"},
 		TrustedOperators: []*jwt.OperatorClaims{operator}, SystemAccount: trust.SystemAccount, AccountResolver: resolver,
@@ -245,7 +247,7 @@ func (c *Cluster) Spread(nc *nats.Conn) {
 		if !c.runs(i) {
 			continue
 		}
-		there, err := nats.Connect(fmt.Sprintf("nats://127.0.0.1:%d", o.Port), append(c.Options(auth.RoleMaster, "natstest"), nats.Timeout(settleWait))...)
+		there, err := nats.Connect(fmt.Sprintf("tls://127.0.0.1:%d", o.Port), append(c.Options(auth.RoleMaster, "natstest"), nats.Timeout(settleWait))...)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -271,7 +273,7 @@ func (c *Cluster) Spread(nc *nats.Conn) {
 func (c *Cluster) URL() string {
 	var all []string
 	for _, o := range c.opts {
-		all = append(all, fmt.Sprintf("nats://127.0.0.1:%d", o.Port))
+		all = append(all, fmt.Sprintf("tls://127.0.0.1:%d", o.Port))
 	}
 	return strings.Join(all, ",")
 }
@@ -279,7 +281,7 @@ func (c *Cluster) URL() string {
 // Options are what a component needs to dial the cluster, as those of a [Bus].
 func (c *Cluster) Options(role auth.Role, name string) []nats.Option {
 	c.t.Helper()
-	return dialOptions(c.t, c.Keys, role, name, c.refused)
+	return append(dialOptions(c.t, c.Keys, role, name, c.refused), nats.RootCAs(c.ca.File()))
 }
 
 func (c *Cluster) refused(nc *nats.Conn, _ *nats.Subscription, err error) {

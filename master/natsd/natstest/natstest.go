@@ -38,6 +38,7 @@ type Bus struct {
 
 	t    testing.TB
 	opts natsd.Options
+	ca   *auth.CA // signs the certificate of a bus with sockets; nil in a bubble
 
 	mu    sync.Mutex
 	srv   *natsd.Server // nil while stopped
@@ -157,7 +158,8 @@ func dropTimers() {
 	}
 }
 
-// Listen runs a bus in real time, on loopback and a port that the kernel chose.
+// Listen runs a bus in real time, on loopback and a port that the kernel chose. It speaks TLS, with a certificate of
+// the authority in [Bus.CA].
 func Listen(t testing.TB) *Bus {
 	t.Helper()
 	return start(t, t.TempDir(), natsd.Options{Port: Reserve(t, 1)[0]})
@@ -173,6 +175,10 @@ func start(t testing.TB, dir string, opts natsd.Options) *Bus {
 	opts.Trust = natsd.Trust(keys.Trust())
 	opts.Log = slog.New(slog.DiscardHandler)
 	b := &Bus{Keys: keys, t: t, opts: opts, url: "nats://in-process.invalid"}
+	if !opts.DontListen {
+		b.ca = openCA(t, dir)
+		b.opts.TLS = b.ca.Config()
+	}
 	t.Cleanup(b.end)
 	b.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), settleWait)
@@ -297,6 +303,9 @@ func (b *Bus) end() {
 	b.ended = true
 }
 
+// CA is the file with the certificate of the authority of a bus with sockets.
+func (b *Bus) CA() string { return b.ca.File() }
+
 // Dir is where the server keeps its streams.
 func (b *Bus) Dir() string { return b.opts.Dir }
 
@@ -334,9 +343,9 @@ func (b *Bus) Options(role auth.Role, name string) []nats.Option {
 	b.t.Helper()
 	opts := dialOptions(b.t, b.Keys, role, name, b.refused)
 	if b.opts.DontListen {
-		opts = append(opts, nats.InProcessServer(b))
+		return append(opts, nats.InProcessServer(b))
 	}
-	return opts
+	return append(opts, nats.RootCAs(b.CA()))
 }
 
 func (b *Bus) refused(nc *nats.Conn, _ *nats.Subscription, err error) {
