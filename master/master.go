@@ -229,11 +229,11 @@ func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*
 		nats.ReconnectWait(250 * time.Millisecond),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil { // else the master itself has left
-				m.log.Warn("bus is away", "err", err)
+				m.log.Warn("bus is away", wire.LogError(err, m.o.CA)...)
 			}
 		}),
 		nats.ReconnectHandler(func(*nats.Conn) { m.log.Info("bus is back") }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { m.log.Warn("bus", "err", err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { m.log.Warn("bus", wire.LogError(err, m.o.CA)...) }),
 		wire.CheckedBy(m.o.CA),
 	}, opts...)
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
@@ -241,11 +241,11 @@ func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*
 		if err == nil {
 			return nc, nil
 		}
-		err = fmt.Errorf("cannot reach the bus at %s: %w", url, err)
+		err = wire.Explain(fmt.Errorf("cannot reach the bus at %s: %w", url, err), m.o.CA)
 		if errors.Is(err, nats.ErrAuthorization) {
 			return nil, err
 		}
-		m.log.Warn("waiting for the bus", "err", err)
+		m.log.Warn("waiting for the bus", wire.LogError(err, m.o.CA)...)
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()

@@ -36,7 +36,7 @@ const (
 func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 	l := &line{}
 	context.AfterFunc(ctx, l.drop)
-	w := newWelcome(p.log)
+	w := newWelcome(p.o.CA, p.log)
 	opts := append([]nats.Option{
 		nats.Name(string(p.o.ID)),
 		nats.CustomInboxPrefix(wire.Inbox(p.wire)),
@@ -57,7 +57,7 @@ func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			l.use(false)
 			if err != nil { // else the peel itself has left
-				p.log.Warn("bus is away", "err", err)
+				p.log.Warn("bus is away", wire.LogError(err, p.o.CA)...)
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
@@ -70,11 +70,9 @@ func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 	}, p.o.Connect...)
 	nc, err := nats.Connect(p.o.URL, append(opts, wire.Encrypted())...)
 	if err != nil {
-		return nil, fmt.Errorf("cannot use the bus at %s: %w", p.o.URL, err)
+		return nil, wire.Explain(fmt.Errorf("cannot use the bus at %s: %w", p.o.URL, err), p.o.CA)
 	}
-	if !nc.IsConnected() {
-		w.first.Store(nc)
-	}
+	w.conn.Store(nc)
 	return nc, nil
 }
 
@@ -193,7 +191,7 @@ func (p *Peel) request(ctx context.Context, msg *nats.Msg) error {
 	defer cancel()
 	reply, err := p.bus.Load().RequestMsgWithContext(ctx, msg)
 	if err != nil {
-		return fmt.Errorf("cannot publish %s: %w", msg.Subject, err)
+		return wire.Explain(fmt.Errorf("cannot publish %s: %w", msg.Subject, err), p.o.CA)
 	}
 	var ack struct {
 		Stream string `json:"stream"`

@@ -18,19 +18,20 @@ const longestPause = 30 * time.Second // but for jitter
 
 // A welcome is how a peel's connection is received. Methods may be called from several goroutines.
 type welcome struct {
-	log     *slog.Logger
-	refused atomic.Int64 // in a row
+	checkedBy string // file with the certificates by which servers are checked
+	log       *slog.Logger
+	refused   atomic.Int64 // in a row
 
 	mu       sync.Mutex
 	troubles *wire.Refusals // by what they are
 	reason   string         // why no server could be reached
 
-	// first is the connection until it stands for the first time: before that the client keeps refusals to itself.
-	first atomic.Pointer[nats.Conn]
+	conn  atomic.Pointer[nats.Conn] // nil before the first attempt to connect has ended
+	stood atomic.Bool               // whether the connection has been made; before, the client tells no handler of refusals
 }
 
-func newWelcome(log *slog.Logger) *welcome {
-	return &welcome{log: log, troubles: wire.NewRefusals(log)}
+func newWelcome(checkedBy string, log *slog.Logger) *welcome {
+	return &welcome{checkedBy: checkedBy, log: log, troubles: wire.NewRefusals(log)}
 }
 
 // trouble logs what is wrong with the connection, the same once a minute: a credential is refused at every attempt.
@@ -40,7 +41,7 @@ func (w *welcome) trouble(err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.troubles.Warn(err.Error(), "bus", "err", err)
+	w.troubles.Warn(err.Error(), "bus", wire.LogError(err, w.checkedBy)...)
 }
 
 func unwelcome(err error) bool {
@@ -55,22 +56,25 @@ func (w *welcome) away(err error) {
 	defer w.mu.Unlock()
 	if reason := err.Error(); reason != w.reason && !errors.Is(err, context.Canceled) {
 		w.reason, w.troubles = reason, wire.NewRefusals(w.log)
-		w.log.Warn("waiting for the bus", "err", err)
+		w.log.Warn("waiting for the bus", wire.LogError(err, w.checkedBy)...)
 	}
 }
 
 // back is called when the connection stands, and when it stands again.
 func (w *welcome) back() {
 	w.refused.Store(0)
-	w.first.Store(nil)
+	w.stood.Store(true)
 }
 
 // pause is how long to wait after all servers were tried: little, at random, where they are away, because everybody
 // waits for them; more and more where they refuse the credential, which the next second will hardly mend.
 func (w *welcome) pause(int) time.Duration {
-	if nc := w.first.Load(); nc != nil {
-		if err := nc.LastError(); unwelcome(err) {
+	if nc := w.conn.Load(); nc != nil {
+		switch err := nc.LastError(); {
+		case unwelcome(err) && !w.stood.Load():
 			w.trouble(err)
+		case wire.IsImpostor(err):
+			w.away(err)
 		}
 	}
 	pause := time.Second << min(max(w.refused.Load()-1, 0), 10)

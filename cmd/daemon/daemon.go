@@ -23,6 +23,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/lmittmann/tint"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // Exit codes. That for wrong usage is the one of sysexits.h.
@@ -149,6 +151,9 @@ func (p *program) fail(err error) int {
 	if _, ok := errors.AsType[*usageError](err); ok {
 		fmt.Fprintf(p.errOut, "hint: %s --help shows the flags\n", p.name)
 		return exitUsage
+	}
+	if bus, ok := errors.AsType[*wire.BusError](err); ok && bus.Hint != "" {
+		fmt.Fprintln(p.errOut, "hint:", bus.Hint)
 	}
 	return exitFailed
 }

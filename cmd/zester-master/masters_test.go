@@ -98,8 +98,8 @@ func TestACredentialOfAnotherBusIsRefused(t *testing.T) {
 	other.daemon("zester-master", "--data-dir", "master", "--listen", "127.0.0.1:0").waitFor("master is ready")
 	creds := other.issue(auth.RoleMaster, "m2")
 	if out, errOut, code := (command{dir: s.dir, args: []string{
-		"zester-master", "--nats", s.url(), "--creds", creds, "--data-dir", "m2",
-	}}).run(t); code != 1 || !strings.Contains(errOut, "Authorization Violation") {
+		"zester-master", "--nats", s.url(), "--creds", creds, "--ca", "master/tls/ca.crt", "--data-dir", "m2",
+	}}).run(t); code != 1 || !strings.Contains(errOut, "refuses the credential (authorization violation)") || !strings.Contains(errOut, "hint: ") {
 		t.Errorf("exit code %d\n%s%s", code, out, errOut)
 	}
 	if out, errOut, code := (command{dir: s.dir, args: []string{

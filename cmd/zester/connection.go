@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // A connection says which bus to ask, and as whom.
@@ -74,7 +75,7 @@ func (a *app) bus() (api.ClientOptions, error) {
 	}
 	if c.url != "" {
 		if strings.HasPrefix(c.url, "http") {
-			return api.ClientOptions{}, usageError("cannot ask %s: the bus is at nats://HOST:PORT or tls://HOST:PORT, and http is for programs with a token", c.url)
+			return api.ClientOptions{}, usageError("cannot ask %s: the bus is at tls://HOST:PORT, and http is for programs with a token", c.url)
 		}
 		if c.creds == "" {
 			return api.ClientOptions{}, usageError("cannot ask %s without --creds: the file with your credential", c.url)
@@ -162,6 +163,9 @@ func failureOf(err error) *failure {
 		f.code, f.hint = exitDenied, "zester auth user list shows within which limits operators are"
 	case api.CodeOf(err) == api.CodeUnreachable:
 		f.hint = "is the master running? --url and --data-dir say where it is looked for"
+	}
+	if bus, ok := errors.AsType[*wire.BusError](err); ok && bus.Hint != "" {
+		f.hint = bus.Hint
 	}
 	return f
 }

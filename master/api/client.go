@@ -66,7 +66,7 @@ func Connect(o ClientOptions) (*Client, error) {
 		wire.Encrypted())
 	nc, err := nats.Connect(o.URL, opts...)
 	if err != nil {
-		return nil, connectError(o.URL, err)
+		return nil, connectError(o, err)
 	}
 	return &Client{nc: nc, user: claims.Name, denials: d}, nil
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // A Code says what kind of trouble an error is.
@@ -51,16 +54,29 @@ func fail(code Code, err error, format string, args ...any) *Error {
 	return &Error{Code: code, Msg: msg, Err: err}
 }
 
-// connectError tells a refused credential from a bus that is not there.
-func connectError(url string, err error) error {
+// connectError tells a refused credential from a bus that is not there, or not the one that is meant.
+func connectError(o ClientOptions, err error) error {
 	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
 		errors.Is(err, nats.ErrAccountAuthExpired) {
-		return fail(CodeDenied, err, "the bus at %s refuses the credential", url)
+		return refusedCredential(o, err)
 	}
-	if errors.Is(err, nats.ErrSecureConnWanted) {
-		return fail(CodeUnreachable, nil, "the bus at %s does not encrypt, so it is not used; only one on this host, over nats://, may do without", url)
+	checkedBy := o.CA
+	if roots, e := wire.Roots(o.Creds); checkedBy == "" && e == nil && roots != nil {
+		checkedBy = "the credential"
 	}
-	return fail(CodeUnreachable, err, "cannot reach the bus at %s", url)
+	return fail(CodeUnreachable, wire.Explain(err, checkedBy), "cannot reach the bus at %s", o.URL)
+}
+
+// refusedCredential says when the credential ended, if it has: the bus does not tell why it refuses one.
+func refusedCredential(o ClientOptions, err error) error {
+	name, ends, unread := CredentialEnds(o.Creds)
+	if unread != nil || ends.IsZero() || ends.After(time.Now()) {
+		return fail(CodeDenied, wire.Explain(err, ""), "cannot use the bus at %s as %s", o.URL, name)
+	}
+	return fail(CodeDenied, &wire.BusError{
+		What: "it ended at " + ends.UTC().Format(time.RFC3339), Err: err,
+		Hint: fmt.Sprintf("have another made: zester auth user add %s --again, or on the host that holds the keys zester auth issue <role> %[1]s --again", name),
+	}, "the bus at %s refuses the credential of %s", o.URL, name)
 }
 
 // requestError is about a request that got no answer.
@@ -71,11 +87,11 @@ func requestError(subject string, err error) error {
 	case errors.Is(err, nats.ErrPermissionViolation):
 		return fail(CodeDenied, nil, "the credential does not allow %s", subject)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return fail(CodeUnavailable, err, "no master answered %s in time", subject)
+		return fail(CodeUnavailable, nil, "no master answered %s in time", subject)
 	case errors.Is(err, context.Canceled):
 		return err
 	}
-	return fail(CodeUnreachable, err, "cannot ask %s", subject)
+	return fail(CodeUnreachable, wire.Explain(err, ""), "cannot ask %s", subject)
 }
 
 // answerError is what a service answered in place of what was asked for.

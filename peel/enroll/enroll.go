@@ -34,6 +34,7 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -212,7 +213,7 @@ func (j *Joiner) Run(ctx context.Context, fresh func()) error {
 				fresh()
 			case ctx.Err() == nil && err.Error() != last:
 				last = err.Error()
-				j.o.Log.Warn("no new credential", "err", err)
+				j.o.Log.Warn("no new credential", wire.LogError(err, j.checkedBy())...)
 			}
 		}
 		select {
@@ -221,6 +222,14 @@ func (j *Joiner) Run(ctx context.Context, fresh func()) error {
 		case <-time.After(min(wait, lookEvery)):
 		}
 	}
+}
+
+// checkedBy returns the file with the certificates by which the master is checked, empty for those of the system.
+func (j *Joiner) checkedBy() string {
+	if j.pins {
+		return j.path(CAFile)
+	}
+	return j.o.CA
 }
 
 // due is how long the credential need not be renewed: until it is a day old, or two thirds of its life are over.

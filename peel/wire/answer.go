@@ -26,7 +26,7 @@ func Answer(nc *nats.Conn, req micro.Request, data []byte, code string, err erro
 	}
 	if err != nil {
 		answer.Data = nil
-		text := err.Error()
+		text := Explain(err, "").Error()
 		answer.Header.Set(micro.ErrorHeader, text[:min(len(text), maxAnswerError, int(limit/2))])
 		answer.Header.Set(micro.ErrorCodeHeader, code)
 	}

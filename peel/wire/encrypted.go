@@ -54,6 +54,14 @@ func Roots(text []byte) (*x509.CertPool, error) {
 	return nil, errors.New("it holds no certificate that can be read")
 }
 
+var errUnchecked = errors.New("cannot check the bus's certificate")
+
+// IsImpostor reports whether err says that what listens at the address of the bus cannot be taken for the bus: it does
+// not use TLS, shows no certificate that is trusted, or is no server of NATS. The client of the bus tells no handler.
+func IsImpostor(err error) bool {
+	return errors.Is(err, nats.ErrSecureConnWanted) || errors.Is(err, nats.ErrTLS) || errors.Is(err, errUnchecked) || errors.Is(err, nats.ErrNoInfoReceived)
+}
+
 // CheckedBy has the server's certificate checked by the [Roots] in a file, which is read at every connection. An empty
 // name means the certificates of the system.
 func CheckedBy(file string) nats.Option {
@@ -64,11 +72,11 @@ func CheckedBy(file string) nats.Option {
 		o.RootCAsCB = func() (*x509.CertPool, error) {
 			text, err := os.ReadFile(file)
 			if err != nil {
-				return nil, fmt.Errorf("cannot check the bus's certificate: %w", err)
+				return nil, fmt.Errorf("%w: %w", errUnchecked, err)
 			}
 			pool, err := Roots(text)
 			if err != nil {
-				return nil, fmt.Errorf("cannot check the bus's certificate by %s: %w", file, err)
+				return nil, fmt.Errorf("%w by %s: %w", errUnchecked, file, err)
 			}
 			return pool, nil
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 const base = "/api/v1"
@@ -175,5 +176,5 @@ func unavailable(err error) error {
 
 func retryAfter(seconds int) http.Header { return http.Header{"Retry-After": {strconv.Itoa(seconds)}} }
 
-// sentence is an error's text on one line.
-func sentence(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+// sentence is an error's text on one line, in plain words.
+func sentence(err error) string { return strings.ReplaceAll(wire.Explain(err, "").Error(), "\n", "; ") }
