@@ -24,8 +24,7 @@ func (e *BusError) Error() string { return e.What }
 // Unwrap returns the error as it was.
 func (e *BusError) Unwrap() error { return e.Err }
 
-// explanations are the errors of the bus client that people meet. The text of err, wherever it stands in an error's own,
-// is replaced.
+// explanations are the errors of the bus client that people meet.
 var explanations = []struct {
 	err        error
 	text, hint string
@@ -79,7 +78,7 @@ func Explain(err error, checkedBy string) error {
 	}
 	for _, e := range explanations {
 		if errors.Is(err, e.err) {
-			return &BusError{What: strings.ReplaceAll(text, e.err.Error(), e.text), Hint: e.hint, Err: err}
+			return &BusError{What: replaced(text, e.err.Error(), e.text), Hint: e.hint, Err: err}
 		}
 	}
 	return err
@@ -112,6 +111,15 @@ func explainTLS(err error, checkedBy string) (what, hint string) {
 		return "no TLS 1.3 with the server: " + detail, ""
 	}
 	return "", ""
+}
+
+// replaced returns a text with new in place of old, in whatever case the server has said that, or from where the client's
+// own words begin.
+func replaced(text, old, new string) string {
+	if i := strings.Index(strings.ToLower(text), strings.ToLower(old)); i >= 0 {
+		return text[:i] + new + text[i+len(old):]
+	}
+	return before(text, "nats: ") + new
 }
 
 // before returns the beginning of a text, up to the first of the marks.

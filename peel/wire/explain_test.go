@@ -16,6 +16,15 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
+// said is an error of the client in the server's words.
+type said struct {
+	text string
+	is   error
+}
+
+func (s said) Error() string { return s.text }
+func (s said) Unwrap() error { return s.is }
+
 // TestErrorsOfTheBusAreInPlainWords has each as it comes: wrapped by who asked, and by TLS.
 func TestErrorsOfTheBusAreInPlainWords(t *testing.T) {
 	unknown := &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
@@ -39,6 +48,9 @@ func TestErrorsOfTheBusAreInPlainWords(t *testing.T) {
 		{nats.ErrTimeout, "", "no answer in time", "running and reachable"},
 		{context.DeadlineExceeded, "", "no answer in time", "running and reachable"},
 		{nats.ErrAuthorization, "", "the bus refuses the credential (authorization violation)", "--again"},
+		{said{"nats: Authorization Violation", nats.ErrAuthorization}, "", "the bus refuses the credential (authorization violation)", "--again"},
+		{said{"nats: user gone", nats.ErrAuthRevoked}, "", "the credential was revoked", "--again"},
+		{fmt.Errorf("%w: for Publish to \"x\"", nats.ErrPermissionViolation), "", "the credential does not allow it: for Publish to \"x\"", "--again"},
 		{nats.ErrAuthExpired, "", "the credential has ended", "--again"},
 		{nats.ErrAuthRevoked, "", "the credential was revoked", "--again"},
 		{nats.ErrAccountAuthExpired, "", "the account of the credential has ended", "auth export"},
