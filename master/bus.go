@@ -3,6 +3,7 @@ package master
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -98,4 +99,28 @@ func (b *ownBus) InProcessConn() (net.Conn, error) {
 		return nil, err
 	}
 	return srv.InProcessConn()
+}
+
+// room returns an error unless the streams are stored and the disk has room for more. It starts the server again if a
+// stream is stuck and there is room.
+func (b *ownBus) room(log *slog.Logger) error {
+	srv, err := b.running()
+	if err != nil { // the last try failed
+		return b.start()
+	}
+	free, err := srv.Free()
+	if err != nil {
+		return err
+	}
+	if free < reserve {
+		return fmt.Errorf("the disk of %s has %d MiB free, which is less than %d MiB: make room there, and the master works again by itself",
+			b.opts.Dir, free>>20, uint64(reserve)>>20)
+	}
+	stuck := srv.Stuck()
+	if stuck == "" {
+		return nil
+	}
+	log.Warn("bus is started again, because a stream has stored nothing since its disk was full", "dir", b.opts.Dir, "free_mib", free>>20, "err", stuck)
+	b.end()
+	return b.start()
 }

@@ -298,7 +298,9 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	owner := reclaim.OwnerOf(m.o.ID, m.id.run)
 	var server *api.Server
 	guard := share.NewGuard(js, natsd.StreamJobEvents, m.log)
+	stored := &storage{js: js, bus: m.bus, key: m.o.ID, log: m.log}
 	dispatcher, err := dispatch.New(dispatch.Options{
+		Room: stored.room,
 		Conn: nc, Store: store, Owner: owner, AckWindow: m.o.AckWindow, Heard: guard.Heard, Audit: record, Log: m.log,
 		Allow: judge{users, tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) { return server.Select(ctx, expr) }}.allow,
 	})
@@ -317,9 +319,10 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	consumer := results.New(results.Options{JetStream: js, Store: store, Heard: guard.Heard, Log: m.log})
 	server = api.NewServer(api.ServerOptions{
 		JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Users: users, Authority: authority, Audit: record, Fleet: fleet,
-		Log: m.log,
+		Stored: stored.Err, Log: m.log,
 	})
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { stored.run(ctx); return nil })
 	g.Go(func() error { return fleet.Run(ctx) })
 	if m.bus != nil {
 		g.Go(func() error { m.followConnections(ctx, fleet); return nil })
@@ -337,7 +340,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	g.Go(func() error { return server.Run(ctx) })
 	open(rest.Backend{
 		JetStream: js, Store: store, Tokens: tokens, Authority: authority, Audit: record, Questions: server,
-		Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet, Guard: guard,
+		Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet, Guard: guard, Stored: stored.Err,
 	})
 	for _, service := range m.o.Services {
 		g.Go(func() error { return service(ctx, nc, fleet) })

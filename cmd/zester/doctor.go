@@ -253,6 +253,9 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 	}
 	d.found("master", sound, "", "answers after %s", took.Round(time.Millisecond))
 	d.clock(h.Time.Sub(asked.Add(took/2)), took/2)
+	if h.Storage != "" {
+		d.found("storage", broken, "make room on the disk of the bus; a server of your own has to be restarted after that", "%s", h.Storage)
+	}
 	for i := range h.Streams {
 		d.stream(&h.Streams[i])
 	}

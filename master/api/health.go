@@ -16,6 +16,7 @@ import (
 type Health struct {
 	Time    time.Time `json:"time"` // by the clock of its host
 	Streams []Stream  `json:"streams"`
+	Storage string    `json:"storage,omitempty"` // why the bus stores nothing now; empty: it does
 }
 
 // A Stream is how full one of the bus is. At a limit the oldest messages make room.
@@ -43,6 +44,11 @@ func (s *Stream) Full() float64 {
 
 func (s *Server) health(ctx context.Context, _ struct{}) (*Health, error) {
 	h := &Health{}
+	if s.o.Stored != nil {
+		if err := s.o.Stored(); err != nil {
+			h.Storage = err.Error()
+		}
+	}
 	lister := s.o.JetStream.ListStreams(ctx)
 	for info := range lister.Info() {
 		one := Stream{

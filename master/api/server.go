@@ -49,6 +49,7 @@ type ServerOptions struct {
 	Authority *auth.Authority      // nil on a master without keys, which leaves what needs them to others
 	Audit     *audit.Log           // nil: nothing is kept, and nobody can read it
 	Fleet     *feed.Feed           // which runs and is ready
+	Stored    func() error         // why the bus stores nothing now; nil: it is not watched
 	Log       *slog.Logger         // nil: nothing is logged
 }
 

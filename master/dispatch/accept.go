@@ -29,6 +29,10 @@ func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, e
 		d.log.Warn("job refused", "jid", r.spec.JID, "user", r.user, "function", r.spec.Function, "targets", len(r.spec.Targets), "err", err)
 		return nil, nil, fmt.Errorf("cannot run job %s: %w", r.spec.JID, err)
 	}
+	if err := d.o.Room(); err != nil {
+		d.counts.refused.Add(1)
+		return nil, nil, fmt.Errorf("cannot run job %s: %w", r.spec.JID, err)
+	}
 	w, first := d.enter(newWatch(r.spec, r.user))
 	if !first {
 		j, err := w.join(ctx, &r)

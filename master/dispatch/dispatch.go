@@ -99,6 +99,8 @@ type Options struct {
 	// again, with the name of the job's user alone and the targets in question, before targets are sent a request that is
 	// not the first: whoever was revoked since has nothing sent. If nil, everything is allowed.
 	Allow func(ctx context.Context, from auth.Asker, spec *job.Spec) error
+	// Room returns why the bus stores nothing now: no job begins then. If nil, there is always room.
+	Room func() error
 	// Heard is told of every acknowledgement and return, its subject and size, whoever watches the job. Nil: nobody is.
 	Heard func(subject string, bytes int)
 	Audit *audit.Log   // gets what comes over the bus; nil: nothing is kept
@@ -141,6 +143,9 @@ func New(o Options) (*Dispatcher, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Room == nil {
+		o.Room = func() error { return nil }
 	}
 	if o.Heard == nil {
 		o.Heard = func(string, int) {}

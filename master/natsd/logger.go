@@ -26,6 +26,7 @@ type logger struct {
 
 	mu    sync.Mutex
 	first string // of the fatal ones
+	stuck string // why a stream stores nothing more, see [Server.Stuck]
 }
 
 func newLogger(log *slog.Logger) *logger { return &logger{log: log, refusals: wire.NewRefusals(log)} }
@@ -41,6 +42,15 @@ func (l *logger) Errorf(format string, v ...any) {
 		if strings.Contains(text, what) {
 			l.refusals.Warn(hostOf(text)+" "+what, text)
 			return
+		}
+	}
+	for _, what := range []string{"Critical write error", "resource limits exceeded for server"} {
+		if strings.Contains(text, what) {
+			l.mu.Lock()
+			if l.stuck == "" {
+				l.stuck = strings.TrimPrefix(text, "bus: ")
+			}
+			l.mu.Unlock()
 		}
 	}
 	l.log.Error(text)

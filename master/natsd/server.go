@@ -198,6 +198,24 @@ func (s *Server) Update(token string) error {
 	return nil
 }
 
+// Stuck returns the server's words about a stream that stores nothing more, empty if there is none. A stream whose file
+// could not be written refuses every later message, and one that met the limit for all streams does so as well, also
+// when the disk has room again: only another run of the server opens them again.
+func (s *Server) Stuck() string {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	return s.log.stuck
+}
+
+// Free returns how many bytes the disk of the store has free.
+func (s *Server) Free() (uint64, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(s.opts.StoreDir, &fs); err != nil {
+		return 0, fmt.Errorf("cannot tell how much room %s has: %w", s.opts.StoreDir, err)
+	}
+	return fs.Bavail * uint64(fs.Bsize), nil
+}
+
 // Shutdown ends a server that has started: it closes all connections and the store, and returns when nothing runs.
 func (s *Server) Shutdown() {
 	s.srv.Shutdown()

@@ -20,17 +20,18 @@ const resultsConsumer = "schedule-results"
 
 var readyStreams = []string{"KV_jobs", "KV_job-returns", "KV_tokens", eventsStream, "facts"}
 
-// readiness says whether the master can do its work: the bus answers, the streams are there and have a leader, and so
+// readiness says whether the master can do its work: the bus answers and stores, the streams are there and have a leader, and so
 // has the consumer of scheduled results.
 type readiness struct {
-	js jetstream.JetStream
+	js     jetstream.JetStream
+	stored func() error
 
 	mu  sync.Mutex
 	at  time.Time
 	err error // of then
 }
 
-func newReadiness(b Backend) *readiness { return &readiness{js: b.JetStream} }
+func newReadiness(b Backend) *readiness { return &readiness{js: b.JetStream, stored: b.Stored} }
 
 func (r *readiness) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err := r.ready(req.Context()); err != nil {
@@ -56,6 +57,11 @@ func (r *readiness) ask(ctx context.Context) error {
 	defer cancel()
 	if !r.js.Conn().IsConnected() {
 		return fmt.Errorf("the bus is away: %v", r.js.Conn().Status())
+	}
+	if r.stored != nil {
+		if err := r.stored(); err != nil {
+			return err
+		}
 	}
 	for _, name := range readyStreams {
 		if _, err := r.js.Stream(ctx, name); err != nil {

@@ -77,6 +77,7 @@ type Backend struct {
 	Scanner    *reclaim.Scanner
 	Fleet      *feed.Feed
 	Guard      *share.Guard
+	Stored     func() error // why the bus stores nothing now; nil: it is not watched
 }
 
 // A Server answers over HTTP. Make it with [New] and call Run once. Until Open is called it only says that it is alive.
