@@ -172,6 +172,9 @@ func (p *Peel) send(ctx context.Context, item outbox.Item) error {
 		msg.Header = nats.Header{nats.MsgIdHdr: {item.MsgID}}
 	}
 	err := p.request(ctx, msg)
+	if err == nil {
+		p.finishReturn(msg)
+	}
 	if !errors.Is(err, nats.ErrMaxPayload) {
 		return err
 	}
@@ -183,6 +186,18 @@ func (p *Peel) send(ctx context.Context, item outbox.Item) error {
 	p.log.Warn("message cut, the bus carries less", "msg", item.MsgID, "bytes", len(item.Payload), "max_payload", limit)
 	msg.Data = short
 	return p.request(ctx, msg)
+}
+
+// finishReturn records that a return is stored by the masters, which matters for one that was in memory alone.
+func (p *Peel) finishReturn(msg *nats.Msg) {
+	if isReport(msg.Subject) {
+		return
+	}
+	if jid, _, err := wire.JobSubject(msg.Subject); err == nil && p.fence.IsUnfinished(jid) {
+		if r, err := wire.DecodeReturn(msg); err == nil {
+			p.finish(jid, r.Epoch)
+		}
+	}
 }
 
 // request publishes to a stream and waits until it says that it has stored the message.

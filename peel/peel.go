@@ -149,6 +149,7 @@ func (p *Peel) run(ctx context.Context) error {
 		defer close(scheduled)
 		return p.sched.Run(ctx)
 	})
+	p.returnInterrupted()
 	after := p.start(ctx) // before the bus is tried: an address that does not answer takes its time
 	g.Go(func() error { return p.talk(ctx, after, scheduled) })
 	return g.Wait()

@@ -240,8 +240,12 @@ func (p *Peel) execute(ctx context.Context, f *flight) {
 		result = rejection("the job's deadline passed before the work could start")
 	default:
 		result = p.call(work, f.Function, module.Call{ID: f.ID, Args: f.Args, User: f.User}, nil)
-		if !result.Success && errors.Is(context.Cause(work), errCanceled) {
+		switch {
+		case result.Success:
+		case errors.Is(context.Cause(work), errCanceled):
 			result = canceled(result)
+		case ctx.Err() != nil:
+			result.Outcome, result.Error = wire.Interrupted, "the peel was stopped"
 		}
 	}
 	if p.flights.land(f) {
@@ -272,14 +276,35 @@ func (p *Peel) reply(o order, result wire.Result) {
 	}
 	r := wire.Return{JID: o.JID, Peel: p.o.ID, Result: result, Epoch: o.Epoch, Finished: time.Now(), V: wire.Version}
 	data, err := fitReturn(&r, room(wire.MaxMessage))
-	next := p.outbox.Len() == 0 // no other message is sent before it
+	next, stored := p.outbox.Len() == 0, false // whether no other message is sent before it, and it is on the disk
 	if err == nil {
-		_, err = p.outbox.Put(string(o.JID)+"."+p.wire, wire.ReturnOf(o.JID, p.wire), data)
+		stored, err = p.outbox.Put(string(o.JID)+"."+p.wire, wire.ReturnOf(o.JID, p.wire), data)
+	}
+	if stored {
+		p.finish(o.JID, o.Epoch)
 	}
 	if err != nil {
 		p.log.Error("return not stored", "jid", o.JID, "err", err)
 	} else if next && o.ack != nil {
 		o.ack.Stop()
+	}
+}
+
+// finish records that a job has a result that is stored.
+func (p *Peel) finish(jid wire.JID, epoch uint64) {
+	if err := p.fence.Finish(jid, epoch); err != nil {
+		p.log.Warn("a job may be reported as interrupted after its return, which masters ignore", "jid", jid, "err", err)
+	}
+}
+
+// returnInterrupted returns the jobs that the end of the process before has cut off. A job whose return waits in the outbox
+// already is returned twice: masters keep the first.
+func (p *Peel) returnInterrupted() {
+	for _, a := range p.fence.Unfinished() {
+		p.log.Warn("job was interrupted", "jid", a.JID, "epoch", a.Epoch)
+		p.reply(order{Request: wire.Request{JID: a.JID, Epoch: a.Epoch}}, wire.Result{
+			Outcome: wire.Interrupted, Error: "interrupted: the peel or its host died before the job had a result",
+		})
 	}
 }
 

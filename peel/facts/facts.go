@@ -19,6 +19,7 @@
 //	ipv4, ipv6      addresses, sorted, loopback and link-local ones excepted
 //	virtual         hypervisor or container engine as gopsutil names it: "kvm", "docker"; "physical" for none
 //	machine_id      /etc/machine-id, which survives a change of the name
+//	zester_version  of the peel's program, as "zester version" prints it: "v1.2.0"; "(devel)" for one without
 package facts
 
 import (
@@ -28,6 +29,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -62,6 +64,9 @@ func Collect(ctx context.Context, static target.Facts) (target.Facts, error) {
 	set("kernel_release", release)
 	set("virtual", virtual(ctx))
 	set("machine_id", firstLine("/etc/machine-id"))
+	if info, ok := debug.ReadBuildInfo(); ok {
+		set("zester_version", info.Main.Version)
+	}
 	if m, err := mem.VirtualMemoryWithContext(ctx); err == nil {
 		f["mem_mb"] = int64(m.Total >> 20)
 	}

@@ -24,7 +24,7 @@ func collect(t testing.TB, static target.Facts) target.Facts {
 
 func TestTheHostIsDescribed(t *testing.T) {
 	f := collect(t, nil)
-	want := []string{"os", "os_family", "kernel", "arch", "cpus", "hostname", "fqdn", "ipv4", "ipv6"}
+	want := []string{"os", "os_family", "kernel", "arch", "cpus", "hostname", "fqdn", "ipv4", "ipv6", "zester_version"}
 	if runtime.GOOS == "linux" {
 		want = append(want, "kernel_release", "mem_mb", "virtual")
 	}

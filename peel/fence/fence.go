@@ -6,6 +6,9 @@
 // only when the record is on the disk, so whatever runs was recorded before. A crash between the two loses a run,
 // which the master sees as a missing return; it never doubles one.
 //
+// The fence also knows which admitted jobs have no result yet: [Fence.Finish] records that a result is stored, and
+// [Fence.Unfinished] lists the others, which a crash has cut off.
+//
 // The record is the newest [Capacity] jobs by the time of their last admission; older ones fall out, in the same
 // order before and after a restart.
 //
@@ -13,7 +16,8 @@
 //
 // A header, then slots of equal size for twice the capacity: job, kind, number, checksum, or zeros where nothing was
 // written yet. The file has its full length from the start, so one that was cut short is told from one that is young.
-// An admission writes the next slot and flushes; a full file is written anew beside the old one and renamed over it.
+// An admission writes the next slot and flushes; the end of a job writes one and does not flush, because a job that is
+// listed as unfinished by mistake has its result on the way already. A full file is written anew beside the old one and renamed over it.
 // An unreadable slot at the very end of the used ones was being written when the peel or the host died: its job was
 // not admitted, and the next admission takes the slot. Anything else that cannot be read is damage: records of
 // admitted jobs are lost.
@@ -65,8 +69,9 @@ type Fence struct {
 	mu     sync.Mutex
 	table  *table
 	epochs map[wire.JID]uint64
-	order  []wire.JID // by last admission, oldest first
-	floor  time.Time  // unknown jobs made before are refused; zero: none
+	order  []wire.JID            // by last admission, oldest first
+	open   map[wire.JID]struct{} // those without a result
+	floor  time.Time             // unknown jobs made before are refused; zero: none
 }
 
 // Open reads the fence in the file, which is made if it does not exist, with mode 0600. It fails if another process
@@ -80,6 +85,7 @@ func Open(path string) (*Fence, error) {
 		table:  t,
 		epochs: make(map[wire.JID]uint64, min(len(found.records), Capacity+1)),
 		order:  make([]wire.JID, 0, len(found.records)),
+		open:   map[wire.JID]struct{}{},
 	}
 	for _, r := range found.records {
 		f.apply(r)
@@ -123,21 +129,63 @@ func (f *Fence) Admit(jid wire.JID, epoch uint64) (Verdict, error) {
 	case !ok && !f.floor.IsZero() && jid.Time().Before(f.floor.Add(Skew)):
 		return Refuse, fmt.Errorf("cannot admit job %s: %w after it was made, so it may have run already", jid, ErrDamaged)
 	}
-	r := record{kind: admission, jid: jid, number: epoch}
-	if err := f.store(r); err != nil {
+	r := record{kind: unfinished, jid: jid, number: epoch}
+	if err := f.store(r, false); err != nil {
 		return Refuse, fmt.Errorf("cannot admit job %s: %w", jid, err)
 	}
 	f.apply(r)
 	return Accept, nil
 }
 
-func (f *Fence) store(r record) error {
+// An Admission is a job that was admitted at an epoch.
+type Admission struct {
+	JID   wire.JID
+	Epoch uint64
+}
+
+// Unfinished returns the admitted jobs without a result, in the order of their admission. When Open has returned, these
+// are jobs that the end of the process before has cut off, and perhaps some whose result was stored just before.
+func (f *Fence) Unfinished() (all []Admission) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, jid := range f.order {
+		if _, ok := f.open[jid]; ok {
+			all = append(all, Admission{jid, f.epochs[jid]})
+		}
+	}
+	return all
+}
+
+// IsUnfinished reports whether a job was admitted and has no result.
+func (f *Fence) IsUnfinished(jid wire.JID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, ok := f.open[jid]
+	return ok
+}
+
+// Finish records that the result of a job, admitted at that epoch, is stored. Without such a job it does nothing.
+func (f *Fence) Finish(jid wire.JID, epoch uint64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.open[jid]; !ok || f.epochs[jid] != epoch {
+		return nil
+	}
+	r := record{kind: admission, jid: jid, number: epoch}
+	if err := f.store(r, true); err != nil {
+		return fmt.Errorf("cannot record the end of job %s: %w", jid, err)
+	}
+	f.apply(r)
+	return nil
+}
+
+func (f *Fence) store(r record, mayBeLost bool) error {
 	if f.table.full() {
 		if err := f.table.replace(f.records()); err != nil {
 			return err
 		}
 	}
-	return f.table.append(r)
+	return f.table.append(r, mayBeLost)
 }
 
 // apply takes a record into memory. What Open reads and what Admit writes pass through here in the same order, so a
@@ -147,7 +195,16 @@ func (f *Fence) apply(r record) {
 		f.floor = time.Unix(int64(r.number), 0)
 		return
 	}
-	if _, ok := f.epochs[r.jid]; ok {
+	epoch, known := f.epochs[r.jid]
+	if r.kind == unfinished {
+		f.open[r.jid] = struct{}{}
+	} else {
+		delete(f.open, r.jid)
+		if known && epoch == r.number {
+			return // the end of a job leaves its place in the order
+		}
+	}
+	if known {
 		i := slices.Index(f.order, r.jid)
 		f.order = slices.Delete(f.order, i, i+1)
 	}
@@ -155,6 +212,7 @@ func (f *Fence) apply(r record) {
 	f.order = append(f.order, r.jid)
 	if len(f.order) > Capacity {
 		delete(f.epochs, f.order[0])
+		delete(f.open, f.order[0])
 		f.order = f.order[1:]
 	}
 }
@@ -166,7 +224,11 @@ func (f *Fence) records() []record {
 		records = append(records, floorRecord(f.floor))
 	}
 	for _, jid := range f.order {
-		records = append(records, record{kind: admission, jid: jid, number: f.epochs[jid]})
+		r := record{kind: admission, jid: jid, number: f.epochs[jid]}
+		if _, ok := f.open[jid]; ok {
+			r.kind = unfinished
+		}
+		records = append(records, r)
 	}
 	return records
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -400,4 +401,58 @@ func write(t testing.TB, name string, data []byte) {
 	if err := os.WriteFile(name, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestJobsWithoutAResultAreKnownAfterACrash(t *testing.T) {
+	name := path(t)
+	before := jids(3)
+	written(t, name, before) // by a version that did not record results
+	f := open(t, name)
+	a, b, c := wire.NewJID(), wire.NewJID(), wire.NewJID()
+	admit(t, f, a, 1, Accept)
+	admit(t, f, b, 1, Accept)
+	admit(t, f, c, 4, Accept)
+	for _, end := range []Admission{{a, 1}, {b, 7}, {c, 3}, {before[0], 1}, {wire.NewJID(), 1}} {
+		if err := f.Finish(end.JID, end.Epoch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if got := f.Unfinished(); !slices.Equal(got, []Admission{{b, 1}, {c, 4}}) || f.IsUnfinished(a) || !f.IsUnfinished(b) {
+			t.Errorf("%v", got)
+		}
+		admit(t, f, a, 1, Duplicate)
+		admit(t, f, c, 4, Duplicate)
+		f = reopen(t, f)
+	}
+	admit(t, f, b, 2, Accept) // a master took the job over
+	if err := errors.Join(f.Finish(b, 1), f.Finish(c, 4)); err != nil {
+		t.Fatal(err)
+	}
+	for range slots { // the file is written anew
+		if err := f.store(record{kind: admission, jid: before[1], number: 1}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := reopen(t, f).Unfinished(); !slices.Equal(got, []Admission{{b, 2}}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// An admission that was not flushed does not count: /dev/null takes every write and no flush.
+func TestAnAdmissionIsFlushed(t *testing.T) {
+	f := open(t, path(t))
+	file := f.table.file
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	f.table.file = null
+	jid := wire.NewJID()
+	if got, err := f.Admit(jid, 1); got != Refuse || err == nil {
+		t.Errorf("verdict %d, %v", got, err)
+	}
+	f.table.file = file
+	admit(t, f, jid, 1, Accept)
 }

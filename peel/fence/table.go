@@ -24,8 +24,9 @@ const (
 
 // The kinds of records.
 const (
-	admission = 'a' // number is the epoch
-	boundary  = 'f' // number is the floor, a Unix time in seconds; there is no job
+	unfinished = 'u' // an admission, number is the epoch; no result of the job is stored
+	admission  = 'a' // the same, and nothing is known to be missing
+	boundary   = 'f' // number is the floor, a Unix time in seconds; there is no job
 )
 
 type record struct {
@@ -52,10 +53,11 @@ func decode(slot [slotSize]byte) (record, bool) {
 	if crc32.Checksum(slot[:slotSize-4], castagnoli) != binary.BigEndian.Uint32(slot[slotSize-4:]) {
 		return r, false
 	}
-	if r.kind == admission {
-		r.jid = wire.JID(slot[:jidSize])
+	if r.kind == boundary {
+		return r, true
 	}
-	return r, r.kind == admission || r.kind == boundary
+	r.jid = wire.JID(slot[:jidSize])
+	return r, r.kind == admission || r.kind == unfinished
 }
 
 // content is what a file holds.
@@ -147,8 +149,8 @@ func (t *table) aside() string { return t.path + ".damaged" }
 
 func (t *table) full() bool { return t.used == slots }
 
-// append writes a record and returns when the disk has it. What a failure leaves in the slot the next one overwrites.
-func (t *table) append(r record) error {
+// append writes a record and returns when the disk has it, unless the record may be lost with the host. What a failure leaves in the slot the next one overwrites.
+func (t *table) append(r record, mayBeLost bool) error {
 	if err := t.settle(); err != nil {
 		return err
 	}
@@ -156,8 +158,10 @@ func (t *table) append(r record) error {
 	if _, err := t.file.WriteAt(slot[:], int64(len(header)+t.used*slotSize)); err != nil {
 		return err
 	}
-	if err := t.file.Sync(); err != nil {
-		return err
+	if !mayBeLost {
+		if err := t.file.Sync(); err != nil {
+			return err
+		}
 	}
 	t.used++
 	return nil

@@ -308,7 +308,7 @@ func TestStopCancelsALongRunAndStartsNothingMore(t *testing.T) {
 		h = start(t, scheduler.Options{StateFile: file})
 		defer h.shut()
 		h.apply(one(t, "interval: 1m"))
-		if e := h.entry("e"); e.Error != "canceled: the peel stops: signal: killed" || e.Failures != 1 {
+		if e := h.entry("e"); e.Error != "the peel was stopped: signal: killed" || e.Failures != 1 {
 			t.Errorf("%+v", e)
 		}
 	})

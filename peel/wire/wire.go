@@ -98,7 +98,7 @@ type Outcome string
 const (
 	Rejected    Outcome = "rejected"    // the work was not started
 	Canceled    Outcome = "canceled"    // the work was stopped because the job was canceled
-	Interrupted Outcome = "interrupted" // the peel died while the work ran: how far it came is not known
+	Interrupted Outcome = "interrupted" // the peel stopped or died while the work ran: how far it came is not known
 )
 
 // A Result is what running a function gave.
