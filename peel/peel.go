@@ -65,6 +65,7 @@ type Peel struct {
 	outbox   *outbox.Outbox
 	sched    *scheduler.Scheduler
 	key      *key
+	snapshot *snapshot
 	facts    target.Facts
 	current  atomic.Pointer[inForce]
 	reports  chan struct{} // one slot: the report in current is to be sent
@@ -87,6 +88,7 @@ func New(o Options) (*Peel, error) {
 		return nil, fmt.Errorf("cannot make the data directory: %w", err)
 	}
 	p := &Peel{o: o, log: o.Log.With("peel", o.ID), wire: o.ID.Wire(), registry: module.New(), flights: newFlights(), reports: make(chan struct{}, 1)}
+	p.snapshot = newSnapshot(p.path("settings"))
 	p.current.Store(&inForce{})
 	p.addFunctions()
 	if o.Simulated {
@@ -149,6 +151,7 @@ func (p *Peel) run(ctx context.Context) error {
 		defer close(scheduled)
 		return p.sched.Run(ctx)
 	})
+	g.Go(func() error { p.keepSnapshot(ctx); return nil })
 	p.returnInterrupted()
 	after := p.start(ctx) // before the bus is tried: an address that does not answer takes its time
 	g.Go(func() error { return p.talk(ctx, after, scheduled) })

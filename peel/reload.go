@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/google/renameio/v2"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -32,7 +28,7 @@ type inForce struct {
 
 // start applies the snapshot, or the static entries alone where there is none, and returns the snapshot's generation.
 func (p *Peel) start(ctx context.Context) (generation uint64) {
-	doc, err := p.loadSnapshot()
+	doc, err := p.snapshot.load(p)
 	if err != nil {
 		p.log.Warn("snapshot ignored", "err", err)
 	}
@@ -60,15 +56,15 @@ func (p *Peel) hear(ctx context.Context, u settings.Update) {
 	case u.Missing:
 		p.log.Warn("the bus has no settings for this peel, it goes on with what it has")
 	case u.Document == nil:
-		p.confirm()
+		p.confirm(u.Confirmed)
 	default:
 		values, err := p.key.open(u.Document)
 		if err != nil {
 			p.refuse(err)
 			return
 		}
-		if err := p.storeSnapshot(u.Document); err != nil {
-			p.log.Error("settings run from memory only", "commit", u.Document.Commit, "err", err)
+		if err := p.snapshot.store(u.Document); err != nil {
+			p.log.Error("settings not stored", "commit", u.Document.Commit, "err", err)
 		}
 		p.apply(ctx, &inForce{doc: u.Document, values: values})
 	}
@@ -114,10 +110,11 @@ func (p *Peel) apply(ctx context.Context, next *inForce) {
 	p.report()
 }
 
-// confirm marks what is in force as the newest that the bus has.
-func (p *Peel) confirm() {
+// confirm marks what is in force as the newest that the bus has, if it is of that generation: a newer document may have
+// been refused.
+func (p *Peel) confirm(generation uint64) {
 	now := p.current.Load()
-	if !now.stale {
+	if !now.stale || now.doc.Generation != generation {
 		return
 	}
 	fresh := *now
@@ -181,36 +178,15 @@ func (p *Peel) applied() wire.Applied {
 }
 
 // maxTroubles is how many errors [Peel.troubles] returns at most.
-const maxTroubles = 1
+const maxTroubles = 2
 
 // troubles are errors of the host that have nothing to do with what the settings say.
 func (p *Peel) troubles() (errs []string) {
 	if n := p.outbox.Dropped(); n > 0 {
 		errs = append(errs, fmt.Sprintf("%d reports and returns were dropped since the peel started: see its log", n))
 	}
+	if err := p.snapshot.trouble(); err != nil {
+		errs = append(errs, cut(err.Error()))
+	}
 	return errs
-}
-
-func (p *Peel) loadSnapshot() (*settings.Document, error) {
-	data, err := os.ReadFile(p.path("settings"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return settings.Decode(data, p.o.ID)
-}
-
-// storeSnapshot replaces the snapshot: a crash leaves the old one or the new one.
-func (p *Peel) storeSnapshot(doc *settings.Document) error {
-	data, err := doc.Encode()
-	if err != nil {
-		return err
-	}
-	// Without a directory for the new file renameio tries, each time, whether the system's would do.
-	if err := renameio.WriteFile(p.path("settings"), data, 0o600, renameio.WithTempDir(p.o.DataDir)); err != nil {
-		return fmt.Errorf("cannot store the snapshot: %w", err)
-	}
-	return nil
 }

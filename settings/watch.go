@@ -20,12 +20,14 @@ const (
 	getLastGap  = 10 * time.Second
 )
 
-// An Update is what [Watch.Run] tells. Exactly one of these holds: Document is set; Refused is set; Missing is true;
-// or all are zero, which says that the bus confirmed the newest document that is known already.
+// An Update is what [Watch.Run] delivers. Exactly one field is set.
 type Update struct {
 	Document *Document // of a higher generation than any before
 	Refused  error     // a document came that cannot be used; what was in force stays
 	Missing  bool      // the bus holds no document for this peel
+	// Confirmed is the generation of the newest document on the bus, which is the newest delivered, or [WatchOptions].After.
+	// Its receiver may have refused it.
+	Confirmed uint64
 }
 
 // WatchOptions say whose documents to watch. All but After are required.
@@ -172,7 +174,7 @@ func (w *Watch) offer(msg *nats.Msg, asked bool) {
 		w.generation, w.document, w.others = d.Generation, d, nil
 		wake(w.news)
 	case asked && d.Generation == w.generation:
-		w.queue(Update{})
+		w.queue(Update{Confirmed: d.Generation})
 	case d.Generation < w.generation:
 		w.o.Log.Warn("dropped older settings", "peel", w.o.Peel, "commit", d.Commit, "generation", d.Generation, "have", w.generation)
 	}
