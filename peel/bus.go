@@ -18,6 +18,7 @@ import (
 
 const (
 	heartbeatEvery  = 30 * time.Second // ± 10 %
+	factsEvery      = 10 * time.Minute // ± 10 %: when facts are collected again
 	acknowledgement = 5 * time.Second  // how long the stream may take to confirm what it stored
 
 	// settingsQueue is how many documents may have come that the watch has not looked at. If there are more it asks for
@@ -79,7 +80,7 @@ func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 // news is what the peel has to tell the masters and they have not confirmed yet.
 type news struct{ facts, applied bool }
 
-// announce keeps the masters informed: facts and the applied report after every connect, the report again when it
+// announce keeps the masters informed: facts and the applied report after every connect, each again when it
 // changes, and a heartbeat. What the stream does not confirm is sent again.
 func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 	connected := nc.StatusChanged(nats.CONNECTED)
@@ -88,6 +89,8 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 	defer beat.Stop()
 	again := time.NewTimer(0)
 	defer again.Stop()
+	collect := time.NewTimer(aboutEvery(factsEvery))
+	defer collect.Stop()
 	open := news{facts: true, applied: true}
 	instance := wire.NewInstance()
 	dropped := p.outbox.Dropped()
@@ -97,16 +100,22 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 			return
 		case <-connected:
 			p.outbox.Kick()
+			_, _ = p.collect(ctx) // fails only at the end of ctx
 			open = news{facts: true, applied: true}
 		case <-p.reports:
 			open.applied = true
 			open.facts = p.retell.Swap(false) || open.facts
 		case <-again.C:
+		case <-collect.C:
+			if changed, _ := p.collect(ctx); changed {
+				open.facts = true
+			}
+			collect.Reset(aboutEvery(factsEvery))
 		case <-beat.C:
 			if err := nc.Publish(wire.Heartbeat(p.wire), instance); err != nil {
 				p.log.Debug("heartbeat not sent", "err", err)
 			}
-			beat.Reset(heartbeatEvery*9/10 + rand.N(heartbeatEvery/5))
+			beat.Reset(aboutEvery(heartbeatEvery))
 			if n := p.outbox.Dropped(); n != dropped {
 				dropped, open.applied = n, true
 			}
@@ -117,10 +126,13 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 	}
 }
 
+// aboutEvery is d ± 10 %, at random: a fleet does not do the same thing at the same time.
+func aboutEvery(d time.Duration) time.Duration { return d*9/10 + rand.N(d/5) }
+
 // tell sends what is open and reports whether the stream has confirmed all of it.
 func (p *Peel) tell(ctx context.Context, open *news) bool {
 	if open.facts {
-		data, err := wire.Facts{Peel: p.o.ID, Facts: p.facts, Key: p.key.public, Proof: p.prove(), V: wire.Version}.Encode()
+		data, err := wire.Facts{Peel: p.o.ID, Facts: *p.facts.Load(), Key: p.key.public, Proof: p.prove(), V: wire.Version}.Encode()
 		if err != nil {
 			p.log.Error("facts not sent, masters would refuse them; those that they have stay in force: make facts in peel.yaml fewer or shorter", "err", err)
 		}

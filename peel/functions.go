@@ -77,11 +77,11 @@ func (now *inForce) lookup(path string) *strictyaml.Node {
 	return value
 }
 
-func (p *Peel) factsItems(context.Context, module.Call) wire.Result { return answer(p.facts) }
+func (p *Peel) factsItems(context.Context, module.Call) wire.Result { return answer(*p.facts.Load()) }
 
 func (p *Peel) factsGet(_ context.Context, call module.Call) wire.Result {
 	key, _ := call.Args["key"].(string)
-	value, ok := lookup(p.facts, key)
+	value, ok := lookup(*p.facts.Load(), key)
 	if !ok {
 		return refusal("no fact %q", key)
 	}

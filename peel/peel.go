@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -66,7 +67,7 @@ type Peel struct {
 	sched    *scheduler.Scheduler
 	key      *key
 	snapshot *snapshot
-	facts    target.Facts
+	facts    atomic.Pointer[target.Facts] // as they were collected last
 	current  atomic.Pointer[inForce]
 	reports  chan struct{} // one slot: the report in current is to be sent
 	retell   atomic.Bool   // the facts are to be sent with the next report: masters have another key
@@ -131,17 +132,20 @@ func (p *Peel) Run(ctx context.Context) error {
 	return errors.Join(err, p.fence.Close())
 }
 
-func (p *Peel) collect(ctx context.Context) (err error) {
-	if p.o.Simulated {
-		p.facts = p.o.Facts
-		return nil
+// collect learns the host's facts and reports whether they have changed.
+func (p *Peel) collect(ctx context.Context) (changed bool, err error) {
+	now := p.o.Facts
+	if !p.o.Simulated {
+		if now, err = facts.Collect(ctx, p.o.Facts); err != nil {
+			return false, err
+		}
 	}
-	p.facts, err = facts.Collect(ctx, p.o.Facts)
-	return err
+	before := p.facts.Swap(&now)
+	return before == nil || !reflect.DeepEqual(*before, now), nil
 }
 
 func (p *Peel) run(ctx context.Context) error {
-	if err := p.collect(ctx); err != nil {
+	if _, err := p.collect(ctx); err != nil {
 		return err
 	}
 	p.log.Info("secrets are sealed to the key of this peel", "key", p.key.public)
