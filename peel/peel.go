@@ -69,8 +69,9 @@ type Peel struct {
 	snapshot *snapshot
 	facts    atomic.Pointer[target.Facts] // as they were collected last
 	current  atomic.Pointer[inForce]
-	reports  chan struct{} // one slot: the report in current is to be sent
-	retell   atomic.Bool   // the facts are to be sent with the next report: masters have another key
+	reports  chan struct{}            // one slot: the applied report is to be sent
+	retell   atomic.Bool              // the facts are to be sent with the next report: masters have another key
+	paused   atomic.Pointer[[]string] // entries that are paused_errors
 	bus      atomic.Pointer[nats.Conn]
 }
 
@@ -113,7 +114,7 @@ func (p *Peel) open() (err error) {
 	if err == nil {
 		p.sched, err = scheduler.New(scheduler.Options{
 			Peel: string(p.o.ID), Zone: p.o.Zone, StateFile: p.path("schedule"), Log: p.o.Log,
-			Exec: p.runEntry, Report: p.reportRun, Source: p.sourceOf, Able: able,
+			Exec: p.runEntry, Report: p.reportRun, Source: p.sourceOf, Able: able, PausedErrors: p.onPausedErrors,
 		})
 	}
 	if err != nil {

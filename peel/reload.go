@@ -163,6 +163,13 @@ func (p *Peel) report() {
 	}
 }
 
+// onPausedErrors reports the entries that failures have paused.
+func (p *Peel) onPausedErrors(entries []string) {
+	entries = entries[:min(len(entries), wire.MaxReported)]
+	p.paused.Store(&entries)
+	p.report()
+}
+
 // applied is the report on what is in force.
 func (p *Peel) applied() wire.Applied {
 	now := p.current.Load()
@@ -170,6 +177,9 @@ func (p *Peel) applied() wire.Applied {
 		Peel: p.o.ID, Errors: slices.Concat(now.errors[:min(len(now.errors), wire.MaxReported-maxTroubles)], p.troubles()), Stale: now.stale, Time: time.Now(), V: wire.Version,
 		Started: len(now.changes.Added), Stopped: len(now.changes.Removed), Kept: len(now.changes.Kept),
 		Changed: len(now.changes.Retimed) + len(now.changes.Swapped),
+	}
+	if paused := p.paused.Load(); paused != nil {
+		a.PausedErrors = *paused
 	}
 	if now.doc != nil {
 		a.Commit, a.Generation, a.Digest = string(now.doc.Commit), now.doc.Generation, string(now.doc.Digest)

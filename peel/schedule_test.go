@@ -187,6 +187,38 @@ func TestRunOnStartFiresByTheFirstSettingsOfAProcessAlone(t *testing.T) {
 	})
 }
 
+func TestEntriesThatFailuresHavePausedAreReported(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.give(1, "schedule:\n  beat: {module: test.fail, interval: 1m, pause_after_errors: 2}\n  other: {module: test.fail, interval: 1m}\n")
+		reported := func(want ...string) {
+			b.t.Helper()
+			synctest.Wait()
+			if a := b.lastApplied(); !slices.Equal(a.PausedErrors, want) {
+				b.t.Errorf("reported as paused: %q, want %q", a.PausedErrors, want)
+			}
+		}
+		time.Sleep(90 * time.Second)
+		reported()
+		time.Sleep(time.Minute)
+		reported("beat")
+		b.stop()
+		b.start()
+		time.Sleep(time.Second)
+		reported("beat") // from the state file
+		b.call("schedule.resume", map[string]any{"entry": "beat"})
+		reported()
+		time.Sleep(2 * time.Minute)
+		reported("beat")
+		b.give(2, "schedule:\n  beat: {module: test.fail, interval: 1m, pause_after_errors: 3}\n")
+		reported()
+		time.Sleep(3 * time.Minute)
+		reported("beat")
+		b.give(3, "schedule: {}\n")
+		reported()
+	})
+}
+
 func TestEntriesArePausedResumedSkippedAndRunByHand(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()

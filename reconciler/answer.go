@@ -21,6 +21,8 @@ const (
 	answersAtOnce = 64 // questions; one more is refused
 	// duplicatesShown bounds the peels that the status names as duplicates.
 	duplicatesShown = 20
+	// pausedShown bounds the peels that the status names for entries that failures have paused.
+	pausedShown = 20
 	// askLimit is how long sync.now waits for the attempt that it asked for.
 	askLimit = 2 * time.Minute
 )
@@ -103,6 +105,7 @@ func about(question []byte) string {
 func (t *term) status() status.Sync {
 	s := t.board.read()
 	s.Counts = t.progress.counts()
+	s.PausedErrors = t.progress.pausedErrors(pausedShown)
 	s.Duplicates = t.fleet.Duplicates()
 	s.Duplicates = s.Duplicates[:min(len(s.Duplicates), duplicatesShown)]
 	return s

@@ -264,6 +264,19 @@ func (p *progress) known(most int) []string {
 	return all[:min(most, len(all))]
 }
 
+// pausedErrors are the peels that run something and have entries that failures have paused, by their IDs, at most so many.
+func (p *progress) pausedErrors(most int) (list []status.PausedEntries) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.reports {
+		if _, wanted := p.wanted[r.Peel]; wanted && len(r.PausedErrors) > 0 {
+			list = append(list, status.PausedEntries{Peel: r.Peel, Entries: r.PausedErrors})
+		}
+	}
+	slices.SortFunc(list, func(a, b status.PausedEntries) int { return strings.Compare(string(a.Peel), string(b.Peel)) })
+	return list[:min(len(list), most)]
+}
+
 // counts are over all peels that are to run something.
 func (p *progress) counts() (c status.Counts) {
 	p.mu.Lock()
@@ -333,7 +346,7 @@ func (p *progress) peel(id target.PeelID) status.Peel {
 	_, online := p.fleet.Presence(id)
 	s := status.Peel{
 		Peel: id, Online: online, Commit: settings.Commit(report.Commit), Generation: report.Generation,
-		Digest: settings.Digest(report.Digest), Wanted: p.wanted[id], Errors: report.Errors, Stale: report.Stale,
+		Digest: settings.Digest(report.Digest), Wanted: p.wanted[id], Errors: report.Errors, PausedErrors: report.PausedErrors, Stale: report.Stale,
 		Started: report.Started, Stopped: report.Stopped, Changed: report.Changed, Kept: report.Kept, Reported: report.Time,
 	}
 	if _, wanted := p.wanted[id]; !wanted {

@@ -337,4 +337,8 @@ func (d *doctor) settings(ctx context.Context, client *api.Client) {
 		return
 	}
 	d.found("settings", sound, "", "%s: %s", s.LastGood.Commit.Short(), countLine(s.Counts))
+	for _, p := range s.PausedErrors {
+		d.found("entries", warning, fmt.Sprintf("zester schedule history %s %s, then zester schedule resume %s %s",
+			p.Peel, p.Entries[0], p.Peel, p.Entries[0]), "%s", pausedLine(p))
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,6 +103,9 @@ func (a *app) describeSync(s *status.Sync) {
 		line("rollout", rolloutLine(s.Rollout))
 	}
 	line("peels", countLine(s.Counts))
+	for _, p := range s.PausedErrors {
+		line("paused", pausedLine(p))
+	}
 	for _, id := range s.Duplicates {
 		line("duplicate", fmt.Sprintf("two processes are connected as %s: give one of them an ID of its own", id))
 	}
@@ -116,6 +120,11 @@ func (a *app) describeSync(s *status.Sync) {
 	for _, w := range s.Warnings {
 		fmt.Fprintln(a.out, "  warning: "+plain(w))
 	}
+}
+
+// pausedLine names entries that failures have paused.
+func pausedLine(p status.PausedEntries) string {
+	return fmt.Sprintf("%s on %s, by failures in a row (paused_errors)", strings.Join(p.Entries, ", "), p.Peel)
 }
 
 // rolloutLine says how far a rollout is.
@@ -166,6 +175,14 @@ func countLine(c status.Counts) string {
 	return strings.Join(parts, ", ")
 }
 
+// pausedTexts say of each entry that failures have paused it.
+func pausedTexts(entries []string) (texts []string) {
+	for _, name := range entries {
+		texts = append(texts, "entry "+name+" is paused by failures in a row")
+	}
+	return texts
+}
+
 func (a *app) syncPeelsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "peels",
@@ -195,8 +212,11 @@ are still kept, is decommissioned: zester peel remove takes them away.`,
 				if p.Stale {
 					state += ", stale"
 				}
+				if n := len(p.PausedErrors); n > 0 {
+					state += fmt.Sprintf(", %d paused_errors", n)
+				}
 				t.add(string(p.Peel), state, yesNo(p.Online), p.Commit.Short(), lag,
-					fmt.Sprintf("+%d ~%d -%d =%d", p.Started, p.Changed, p.Stopped, p.Kept), strings.Join(p.Errors, "; "))
+					fmt.Sprintf("+%d ~%d -%d =%d", p.Started, p.Changed, p.Stopped, p.Kept), strings.Join(slices.Concat(p.Errors, pausedTexts(p.PausedErrors)), "; "))
 			}
 			return a.show(peels, t)
 		},

@@ -30,6 +30,7 @@ func (s *Scheduler) Pause(ctx context.Context, name string, order Order) error {
 		order.At = now.wall
 		e.Paused = &order
 		o.halt(e, Paused, now)
+		o.notePaused(e)
 		o.s.log.Info("entry is paused", "entry", name, "by", order.By, "why", order.Reason, "until", order.Until)
 		return nil
 	})
@@ -47,6 +48,7 @@ func (s *Scheduler) Resume(ctx context.Context, name, by string) error {
 func (o *owner) resume(e *entry, now instant, by string) {
 	was := e.active()
 	e.Paused, e.Skip, e.FailuresInRow = nil, nil, 0
+	o.notePaused(e)
 	if !was {
 		o.activate(e, now)
 	}

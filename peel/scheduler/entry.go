@@ -174,6 +174,7 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
 		e.invalid = err.Error()
 		o.s.log.Error("entry cannot run", "entry", e.name, "err", err)
 	}
+	o.notePaused(e)
 }
 
 // setTiming gives the entry the arithmetic of what the schedule says.
@@ -259,6 +260,7 @@ func (o *owner) remove(e *entry, now instant) {
 	o.halt(e, Removed, now)
 	e.disarm()
 	e.spec, e.Left = nil, now.wall
+	o.notePaused(e)
 }
 
 // retime gives an active entry a new timing, which counts from what was: what is due by it is due now, once. Only

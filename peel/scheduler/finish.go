@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ func (o *owner) finish(r *run) {
 	if !r.result.Success {
 		o.s.log.Warn("run failed", "entry", e.name, "err", e.Error)
 	}
+	o.notePaused(e)
 	o.breakOn(r)
 	o.fireDependents(r)
 	if was && !e.active() {
@@ -43,6 +45,28 @@ func (o *owner) finish(r *run) {
 		o.skip(e, skipped{Superseded, o.time(e.next, e.next.nominal), 1})
 	}
 	o.plan(e, r.ended)
+}
+
+// notePaused keeps the list of entries that are paused_errors. It follows every change of an entry's state.
+func (o *owner) notePaused(e *entry) {
+	paused := e.spec != nil && e.spec.Enabled && e.invalid == "" && e.Paused == nil && e.failing()
+	if paused == o.pausedErrors[e.name] {
+		return
+	}
+	o.pausedChanged = true
+	if paused {
+		o.pausedErrors[e.name] = true
+	} else {
+		delete(o.pausedErrors, e.name)
+	}
+}
+
+// tellPaused calls Options.PausedErrors if the list has changed.
+func (o *owner) tellPaused() {
+	if o.pausedChanged && o.s.o.PausedErrors != nil {
+		o.s.o.PausedErrors(slices.Sorted(maps.Keys(o.pausedErrors)))
+	}
+	o.pausedChanged = false
 }
 
 // onReported notes the job of a run whose report is stored.

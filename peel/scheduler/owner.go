@@ -31,6 +31,9 @@ type owner struct {
 	madeUp  time.Duration       // when all fires made up so far would have started, were they apart
 	needed  map[string][]*entry // who fires when an entry ends
 
+	pausedErrors  map[string]bool // entries that are paused_errors
+	pausedChanged bool            // and Options.PausedErrors has not been called
+
 	reporting  int      // runs that have ended and whose report is being stored
 	unreported []*run   // runs of the process before that are to be reported
 	settled    []string // records of runs that the next state file makes needless
@@ -45,7 +48,7 @@ type owner struct {
 
 func newOwner(s *Scheduler) *owner {
 	now := s.now()
-	o := &owner{s: s, base: now, entries: make(map[string]*entry, len(s.loaded)), saved: make(chan error, 1)}
+	o := &owner{s: s, base: now, entries: make(map[string]*entry, len(s.loaded)), saved: make(chan error, 1), pausedErrors: map[string]bool{}}
 	for name, h := range s.loaded {
 		o.entries[name] = remembered(name, h, now)
 	}
@@ -72,6 +75,7 @@ func (o *owner) wake() time.Duration {
 		}
 	}
 	o.makeUp(now, maxStarts-starts)
+	o.tellPaused()
 	o.save(now)
 	return o.idle(now)
 }

@@ -94,6 +94,9 @@ type Options struct {
 	// Able, if not nil, says why this host cannot run an entry, such as that it does not have the function. The entry is
 	// listed as paused_invalid then, and the others go on. It is called on the goroutine of Run.
 	Able func(*schedule.Entry) error
+	// PausedErrors, if not nil, gets the names of the entries that are paused_errors, sorted, whenever they change. It is
+	// called on the goroutine of Run.
+	PausedErrors func(entries []string)
 	// StateFile is where the entries' history is kept, with mode 0600, beside the directory of what runs. Empty: it is
 	// forgotten with the process.
 	StateFile string

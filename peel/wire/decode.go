@@ -67,10 +67,16 @@ func DecodeApplied(msg *nats.Msg) (Applied, error) {
 	if err == nil && (len(a.Errors) > MaxReported || slices.ContainsFunc(a.Errors, func(e string) bool { return len(e) > MaxErrorText })) {
 		err = fmt.Errorf("cannot accept %s: more than %d errors, or one of more than %d bytes", msg.Subject, MaxReported, MaxErrorText)
 	}
+	if err == nil && (len(a.PausedErrors) > MaxReported || slices.ContainsFunc(a.PausedErrors, func(e string) bool { return len(e) > maxEntryName })) {
+		err = fmt.Errorf("cannot accept %s: more than %d paused entries, or a name of more than %d bytes", msg.Subject, MaxReported, maxEntryName)
+	}
 	return a, err
 }
 
-// Limits of the errors in an [Applied].
+// maxEntryName is how long the name of a schedule entry may be, in bytes.
+const maxEntryName = 128
+
+// Limits of the lists in an [Applied].
 const (
 	MaxReported  = 50
 	MaxErrorText = 512 // bytes

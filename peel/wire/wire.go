@@ -180,9 +180,12 @@ type Applied struct {
 	Changed    int           `json:"changed"`
 	Kept       int           `json:"kept"`
 	Errors     []string      `json:"errors,omitempty"` // entries that could not be used, or why a newer document was refused
-	Stale      bool          `json:"stale,omitempty"`  // runs on its snapshot: the bus has not confirmed it since start
-	Time       time.Time     `json:"time"`
-	V          int           `json:"v"`
+	// PausedErrors are entries that are paused_errors: they failed too often in a row. At most MaxReported are named.
+	PausedErrors []string `json:"paused_errors,omitempty"`
+
+	Stale bool      `json:"stale,omitempty"` // runs on its snapshot: the bus has not confirmed it since start
+	Time  time.Time `json:"time"`
+	V     int       `json:"v"`
 }
 
 // An Event is one step in a job's life, kept by the stream job-events.

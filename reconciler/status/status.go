@@ -84,8 +84,16 @@ type Sync struct {
 	Errors        []string        `json:"errors,omitempty"`   // of the revision last attempted: file:line:column: entry: message
 	Warnings      []string        `json:"warnings,omitempty"` // of the revision in force
 	Counts        Counts          `json:"counts"`
+	// PausedErrors are peels with entries that failures have paused, at most 20.
+	PausedErrors []PausedEntries `json:"paused_errors,omitempty"`
 	// Duplicates are peels whose ID two processes share, at most 20.
 	Duplicates []target.PeelID `json:"duplicates,omitempty"`
+}
+
+// PausedEntries are the schedule entries of one peel that are paused_errors.
+type PausedEntries struct {
+	Peel    target.PeelID `json:"peel"`
+	Entries []string      `json:"entries"`
 }
 
 // Rollout is how far a revision is with its waves. The numbers are of the peels that it changes and has reached.
@@ -189,9 +197,12 @@ type Peel struct {
 	Changed    int             `json:"changed"`
 	Kept       int             `json:"kept"`
 	Errors     []string        `json:"errors,omitempty"`
-	Stale      bool            `json:"stale,omitempty"` // it runs a snapshot that the bus has not confirmed
-	Reported   time.Time       `json:"reported,omitzero"`
-	Since      time.Time       `json:"behind_since,omitzero"` // when it was given what it does not run yet
+	// PausedErrors are schedule entries that failed too often in a row and do not run until somebody resumes or changes them.
+	PausedErrors []string `json:"paused_errors,omitempty"`
+
+	Stale    bool      `json:"stale,omitempty"` // it runs a snapshot that the bus has not confirmed
+	Reported time.Time `json:"reported,omitzero"`
+	Since    time.Time `json:"behind_since,omitzero"` // when it was given what it does not run yet
 }
 
 // MinHash is how many digits of a plan's hash name it at least.
