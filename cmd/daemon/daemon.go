@@ -147,6 +147,7 @@ func (p *program) end(err error) int {
 }
 
 func (p *program) fail(err error) int {
+	err = wire.Explain(err, "")
 	fmt.Fprintln(p.errOut, "zester:", err)
 	if _, ok := errors.AsType[*usageError](err); ok {
 		fmt.Fprintf(p.errOut, "hint: %s --help shows the flags\n", p.name)
@@ -169,10 +170,18 @@ func notify(log *slog.Logger, state string) {
 func (p *program) logger() *slog.Logger {
 	if f, ok := p.errOut.(*os.File); ok {
 		if st, err := f.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 {
-			return slog.New(tint.NewTextHandler(f, &tint.Options{Level: &p.level, NoColor: os.Getenv("NO_COLOR") != ""}))
+			return slog.New(tint.NewTextHandler(f, &tint.Options{Level: &p.level, ReplaceAttr: explain, NoColor: os.Getenv("NO_COLOR") != ""}))
 		}
 	}
-	return slog.New(slog.NewJSONHandler(p.errOut, &slog.HandlerOptions{Level: &p.level}))
+	return slog.New(slog.NewJSONHandler(p.errOut, &slog.HandlerOptions{Level: &p.level, ReplaceAttr: explain}))
+}
+
+// explain puts errors of the bus into plain words, wherever they are logged.
+func explain(_ []string, a slog.Attr) slog.Attr {
+	if err, ok := a.Value.Any().(error); ok {
+		a.Value = slog.AnyValue(wire.Explain(err, ""))
+	}
+	return a
 }
 
 // DataDir is where a daemon keeps its files unless told: /var/lib/zester for root, else the user's state directory

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 )
 
 // invoke runs a program with the sample's configuration and returns what it wrote.
@@ -110,5 +113,16 @@ func TestFilesLieInTheStateDirectory(t *testing.T) {
 		if got := DataDir(); got != c.want {
 			t.Errorf("with %+v: %s", c, got)
 		}
+	}
+}
+
+func TestErrorsOfTheBusAreToldInPlainWords(t *testing.T) {
+	var errOut bytes.Buffer
+	p := program{name: "zester-sample", errOut: &errOut}
+	p.logger().Warn("heartbeat not written", "err", fmt.Errorf("heartbeat of m1: %w", nats.ErrReconnectBufExceeded))
+	code := p.fail(fmt.Errorf("cannot open the streams: %w", nats.ErrConnectionClosed))
+	if code != exitFailed || !strings.Contains(errOut.String(), `"err":"heartbeat of m1: the bus is away"`) ||
+		!strings.Contains(errOut.String(), "\nzester: cannot open the streams: the connection to the bus is closed\nhint: is its server") {
+		t.Errorf("%d: %s", code, &errOut)
 	}
 }
