@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -33,6 +34,10 @@ const (
 	// checked. The server's default of 2 s sends them away, and they come again.
 	authTimeout = 30 * time.Second
 )
+
+// hintPort is for a server that finds another on its port.
+const hintPort = "if that is another master's bus, use it in place of one of your own: zester-master --nats URL --creds FILE; " +
+	"else choose another port with --listen"
 
 // Trust is what credentials are checked against. It holds no secret.
 type Trust struct {
@@ -148,7 +153,11 @@ func (s *Server) Start() error {
 	}
 	if reason != "" {
 		s.Shutdown()
-		return fmt.Errorf("cannot start the bus in %s: %s", s.opts.StoreDir, reason)
+		err := fmt.Errorf("cannot start the bus in %s: %s", s.opts.StoreDir, reason)
+		if strings.Contains(reason, syscall.EADDRINUSE.Error()) {
+			return &wire.BusError{What: err.Error(), Hint: hintPort, Err: err}
+		}
+		return err
 	}
 	return nil
 }

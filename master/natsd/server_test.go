@@ -20,6 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 func options(t *testing.T) natsd.Options {
@@ -78,7 +79,8 @@ func TestAPortInUseIsAnErrorThatNamesIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(); err == nil || !strings.Contains(err.Error(), u.Port()) {
+	err = s.Start()
+	if e, ok := errors.AsType[*wire.BusError](err); !ok || !strings.Contains(err.Error(), u.Port()) || !strings.Contains(e.Hint, "--nats URL") {
 		t.Errorf("got %v", err)
 	}
 	o.Port = 0

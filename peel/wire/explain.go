@@ -60,7 +60,8 @@ const (
 		"a server of your own needs a certificate: zester auth export --help"
 	hintCredential = "it may have ended, been revoked, or be that of another bus; make another on a host with the keys: " +
 		"zester auth issue … --again, for a person zester auth user add … --again"
-	hintAway      = "is its server, the zester-master or nats-server, running and reachable? What failed can be repeated when it is back"
+	hintAway = "is its server running and reachable? An embedded bus is away whenever its zester-master is: for two masters run " +
+		"nats-server, see zester-master --nats. What failed can be repeated when the bus is back"
 	hintAuthority = "--ca FILE names the certificates of the right authority, tls/ca.crt in the data directory of the master; " +
 		"if they are the right ones, another program has the master's port"
 )
