@@ -61,7 +61,7 @@ the noun too. Functions of the schedule are dispatched as all others are.`,
 	f := cmd.Flags()
 	f.StringVar(&q.User, "user", "", "only what the `USER` did")
 	f.StringVar(&q.Action, "action", "", "only the `ACTION`, or all of a noun")
-	f.StringVar(&q.Target, "target", "", "only targets that contain the `TEXT`")
+	f.StringVar(&q.Target, "target", "", "only targets that contain the `TEXT`, or peels of that name")
 	f.StringVar((*string)(&q.Result), "result", "", "only what was `RESULT`: done, refused or failed")
 	f.DurationVar(&since, "since", 0, "only of the last `TIME`, such as 12h")
 	f.IntVar(&limit, "limit", 50, "list `N` entries at most")
@@ -138,7 +138,7 @@ func (a *app) showEntry(e *audit.Entry) error {
 }
 
 func (a *app) showAudit(entries []audit.Entry) error {
-	t := table{header: []string{"TIME", "USER", "FROM", "ACTION", "ABOUT", "PEELS", "RESULT", "WHY"}}
+	t := table{header: []string{"TIME", "USER", "FROM", "ACTION", "ABOUT", "PEELS", "RESULT", "JOB", "WHY"}}
 	names := make([]string, len(entries))
 	for i := range entries {
 		t.add(auditRow(&entries[i])...)
@@ -148,9 +148,9 @@ func (a *app) showAudit(entries []audit.Entry) error {
 }
 
 func auditRow(e *audit.Entry) []string {
-	about := strings.TrimSpace(e.Function + " " + e.Target)
-	if about == "" {
-		about = string(e.JID)
+	about := e.Target
+	if e.Function != "" {
+		about = strings.TrimSpace(e.Function+" "+e.Args) + " on " + peelsOf(e)
 	}
 	peels := "-"
 	if e.Count > 0 {
@@ -160,5 +160,17 @@ func auditRow(e *audit.Entry) []string {
 	if e.LeftOut > 0 {
 		why = strings.TrimSpace(why + " (" + count(e.LeftOut, "refusal") + " before it left out)")
 	}
-	return []string{when(e.Time), e.User, or(e.From, "-"), e.Action, or(about, "-"), peels, string(e.Result), why}
+	return []string{when(e.Time), e.User, or(e.From, "-"), e.Action, or(about, "-"), peels, string(e.Result), or(string(e.JID), "-"), why}
+}
+
+// peelsOf names the peels of an entry, which holds the first of them; an entry without any has its target expression.
+func peelsOf(e *audit.Entry) string {
+	if len(e.Peels) == 0 {
+		return e.Target
+	}
+	names := strings.Join(e.Peels, ", ")
+	if more := e.Count - len(e.Peels); more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return names
 }

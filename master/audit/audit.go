@@ -15,6 +15,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,11 +49,15 @@ type Entry struct {
 	Action   string    `json:"action"`           // noun.verb, such as job.dispatch
 	Target   string    `json:"target,omitempty"` // a target expression, or the name of what it is about
 	Function string    `json:"function,omitempty"`
+	Args     string    `json:"args,omitempty"` // of the function, as NAME=JSON; cut off where long, secrets hidden
 	JID      wire.JID  `json:"jid,omitempty"`
 	Count    int       `json:"count,omitempty"` // peels
-	Result   Result    `json:"result"`
-	Reason   string    `json:"reason,omitempty"`   // why it was not done
-	LeftOut  int       `json:"left_out,omitempty"` // refusals of the user before this entry that were not kept
+	Peels    []string  `json:"peels,omitempty"` // the first of them
+	// PeelsHash is the SHA-256, in hex, of the IDs of all of them, sorted, each with a newline after it.
+	PeelsHash string `json:"peels_hash,omitempty"`
+	Result    Result `json:"result"`
+	Reason    string `json:"reason,omitempty"`   // why it was not done
+	LeftOut   int    `json:"left_out,omitempty"` // refusals of the user before this entry that were not kept
 }
 
 // By fills in of whom a request is, as the bus vouches for it.
@@ -78,7 +83,9 @@ const (
 	subjects = "zester.audit."
 	stream   = "audit"
 
-	maxText     = 512 // bytes of a target or a reason
+	maxText     = 512     // bytes of a target or a reason
+	maxArgs     = 4 << 10 // bytes
+	maxPeels    = 5
 	keepAtOnce  = 20
 	keepEvery   = time.Second
 	maxRefusers = 1024
@@ -112,10 +119,10 @@ func (l *Log) Write(ctx context.Context, e Entry) {
 		return
 	}
 	e.Time = time.Now().UTC()
-	e.Target, e.Reason, e.Function, e.JID = shortened(e.Target), shortened(e.Reason), shortened(e.Function), wire.JID(shortened(string(e.JID)))
+	e.bound()
 	if err := l.store(ctx, &e); err != nil {
 		l.log.Error("audit entry not stored", "user", e.User, "role", e.Role, "from", e.From, "action", e.Action, "target", e.Target,
-			"function", e.Function, "jid", e.JID, "count", e.Count, "result", e.Result, "reason", e.Reason, "err", err)
+			"function", e.Function, "args", e.Args, "jid", e.JID, "count", e.Count, "peels", e.Peels, "peels_hash", e.PeelsHash, "result", e.Result, "reason", e.Reason, "err", err)
 	}
 }
 
@@ -142,9 +149,22 @@ func (l *Log) keeps(e *Entry) bool {
 	return true
 }
 
-func shortened(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText-3] + "…"
+// bound limits an entry to less than 8 KiB.
+func (e *Entry) bound() {
+	for _, text := range []*string{&e.Target, &e.Reason, &e.Function, &e.PeelsHash, (*string)(&e.JID)} {
+		*text = Bounded(*text, maxText)
+	}
+	e.Args = Bounded(e.Args, maxArgs)
+	e.Peels = slices.Clone(e.Peels[:min(len(e.Peels), maxPeels)])
+	for i := range e.Peels {
+		e.Peels[i] = Bounded(e.Peels[i], maxText/4)
+	}
+}
+
+// Bounded cuts a text off at so many bytes, shows that by "…", and makes it valid UTF-8.
+func Bounded(s string, most int) string {
+	if len(s) > most {
+		s = s[:most-3] + "…"
 	}
 	return strings.ToValidUTF8(s, "?")
 }

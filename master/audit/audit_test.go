@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -57,7 +58,7 @@ func TestEntriesAreListedAsTheyWereWritten(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		got.Seq, got.Time = 0, written.Time
-		if got != written {
+		if !reflect.DeepEqual(got, written) {
 			t.Errorf("%+v\n%+v", got, written)
 		}
 	})

@@ -22,7 +22,7 @@ type Query struct {
 	Limit  int       `json:"limit,omitempty"`  // entries; 0: 50, 500 at most
 	User   string    `json:"user,omitempty"`
 	Action string    `json:"action,omitempty"` // or its noun
-	Target string    `json:"target,omitempty"` // part of it
+	Target string    `json:"target,omitempty"` // part of it, or one of the peels that the entry names
 	Result Result    `json:"result,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 	Until  time.Time `json:"until,omitzero"`
@@ -54,7 +54,7 @@ func (q *Query) matches(e *Entry) bool {
 	noun, _, _ := strings.Cut(e.Action, ".")
 	return (q.User == "" || e.User == q.User) &&
 		(q.Action == "" || e.Action == q.Action || noun == q.Action) &&
-		strings.Contains(e.Target, q.Target) &&
+		(strings.Contains(e.Target, q.Target) || slices.Contains(e.Peels, q.Target)) &&
 		(q.Result == "" || e.Result == q.Result) &&
 		(q.Since.IsZero() || !e.Time.Before(q.Since)) && (q.Until.IsZero() || e.Time.Before(q.Until))
 }

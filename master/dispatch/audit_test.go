@@ -2,15 +2,21 @@ package dispatch_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // journal is what a master logs, a line an entry.
@@ -40,6 +46,50 @@ func (j *journal) entries(t *testing.T, message string) (found []map[string]any)
 		}
 	}
 	return found
+}
+
+// TestTheAuditLogSaysWhatRanWhere dispatches under a target expression that says something else.
+func TestTheAuditLogSaysWhatRanWhere(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		log := audit.Open(s.js, slog.New(slog.DiscardHandler))
+		s.master("m1", func(o *dispatch.Options) { o.Audit = log })
+		entry := func(spec job.Spec) audit.Entry {
+			t.Helper()
+			if _, err := s.request(s.alice, "alice", spec); err != nil {
+				t.Fatal(err)
+			}
+			page, err := log.List(t.Context(), audit.Query{Limit: 1})
+			if err != nil || len(page.Entries) != 1 {
+				t.Fatal(page, err)
+			}
+			return page.Entries[0]
+		}
+		spec := ask(func(j *job.Spec) {
+			j.Function, j.TargetExpr = "cmd.run", "L@test-host"
+			j.Args = map[string]any{"command": "id -u > x", "env": map[string]any{"KEY": "hunter2"}, "stdin": "hunter3"}
+		}, "web-01", "db-01")
+		e := entry(spec)
+		if e.JID != spec.JID || e.Count != 2 || !slices.Equal(e.Peels, []string{"db-01", "web-01"}) || e.Target != "L@test-host" ||
+			e.PeelsHash != fmt.Sprintf("%x", sha256.Sum256([]byte("db-01\nweb-01\n"))) {
+			t.Errorf("%+v", e)
+		}
+		if want := `command="id -u > x" env={"KEY":"•••"} stdin="•••"`; e.Args != want {
+			t.Errorf("arguments %s, want %s", e.Args, want)
+		}
+
+		var many []target.PeelID
+		for i := range 1000 {
+			many = append(many, target.PeelID(fmt.Sprintf("%s%04d", strings.Repeat("p", 100), i)))
+		}
+		e = entry(ask(func(j *job.Spec) {
+			j.Function, j.TargetExpr = "cmd.run", strings.Repeat("p", 60_000)+"*"
+			j.Args = map[string]any{"argv": []any{"echo", strings.Repeat("x", 400_000)}, "cwd": "/srv"}
+		}, many...))
+		data, err := json.Marshal(e)
+		if err != nil || len(data) > 8<<10 || e.Count != 1000 || len(e.Peels) != 5 || !strings.HasSuffix(e.Args, `… cwd="/srv"`) {
+			t.Errorf("%d bytes, %d peels named, %v", len(data), len(e.Peels), err)
+		}
+	})
 }
 
 func TestTheLogAndTheRecordsAgreeOnWhoAskedForWhat(t *testing.T) {

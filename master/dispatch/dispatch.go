@@ -229,15 +229,6 @@ func (d *Dispatcher) account(ctx context.Context, r *request, err error) {
 	}
 }
 
-// Entry is what the audit log tells of a dispatch that came to err.
-func Entry(spec *job.Spec, err error) audit.Entry {
-	e := audit.Entry{Action: "job.dispatch", Target: spec.TargetExpr, Function: spec.Function, JID: spec.JID, Count: len(spec.Targets)}
-	if wire.AsksForSecrets(spec.Args) {
-		e.Action = "secrets.show"
-	}
-	return e.Ended(err, errors.Is(err, auth.ErrNotAllowed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrTaken))
-}
-
 // refuseWaiting refuses the requests that wait, and has enqueue refuse those that come later.
 func (d *Dispatcher) refuseWaiting() {
 	d.mu.Lock()

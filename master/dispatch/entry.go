@@ -1,0 +1,100 @@
+package dispatch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+const (
+	entryPeels = 5    // names of targets in an audit entry
+	entryValue = 1024 // bytes of one argument in an audit entry
+	hidden     = "•••"
+)
+
+// Entry is what the audit log says about a dispatch that came to err: on which peels, by their resolved names, what was
+// to be run, with its arguments, and as which job.
+func Entry(spec *job.Spec, err error) audit.Entry {
+	e := audit.Entry{
+		Action: "job.dispatch", Target: spec.TargetExpr, Function: spec.Function, Args: entryArgs(spec), JID: spec.JID, Count: len(spec.Targets),
+	}
+	if wire.AsksForSecrets(spec.Args) {
+		e.Action = "secrets.show"
+	}
+	if len(spec.Targets) > 0 {
+		hash := sha256.New()
+		for i, id := range slices.Sorted(slices.Values(spec.Targets)) {
+			if i < entryPeels {
+				e.Peels = append(e.Peels, string(id))
+			}
+			fmt.Fprintf(hash, "%s\n", id)
+		}
+		e.PeelsHash = hex.EncodeToString(hash.Sum(nil))
+	}
+	return e.Ended(err, errors.Is(err, auth.ErrNotAllowed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrTaken))
+}
+
+// entryArgs writes the arguments of a job as NAME=JSON. Each is cut off at a bound of its own, so that none pushes out the
+// others, and what is likely to be secret is hidden.
+func entryArgs(spec *job.Spec) string {
+	args := maps.Clone(spec.Args)
+	if args == nil {
+		args = map[string]any{}
+	}
+	if spec.StateID != "" {
+		args["id"] = spec.StateID
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		var text strings.Builder
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(redacted(name, args[name])); err != nil {
+			text.WriteString("?")
+		}
+		parts = append(parts, audit.Bounded(name, 100)+"="+audit.Bounded(strings.TrimSpace(text.String()), entryValue))
+	}
+	return strings.Join(parts, " ")
+}
+
+// secretNames are parts of the names of arguments whose values are hidden.
+var secretNames = []string{"password", "passwd", "passphrase", "secret", "token", "credential", "private_key", "api_key", "apikey"}
+
+// redacted hides what may be secret in an argument: the values of environment variables, whose names stay, what a command
+// reads, and whatever is named like a secret, also in maps.
+func redacted(name string, value any) any {
+	lower := strings.ToLower(name)
+	if name == "stdin" || slices.ContainsFunc(secretNames, func(s string) bool { return strings.Contains(lower, s) }) {
+		return hidden
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		shown := make(map[string]any, len(value))
+		for key, v := range value {
+			if shown[key] = redacted(key, v); name == "env" {
+				shown[key] = hidden
+			}
+		}
+		return shown
+	case []any:
+		shown := make([]any, len(value))
+		for i, v := range value {
+			shown[i] = redacted(name, v)
+		}
+		return shown
+	}
+	if name == "env" {
+		return hidden
+	}
+	return value
+}
