@@ -14,6 +14,11 @@ var (
 	jobSeconds   = describe("job_duration_seconds", "How long jobs took that this master saw to their end.")
 	reclaims     = describe("orphans_reclaimed_total", "Jobs that this master took over from others.")
 	unreachables = describe("dispatch_unreachable_total", "Targets that stayed silent after their request was sent again.")
+	refusedJobs  = describe("dispatch_refused_total", "Requests for a job that made none.")
+	resent       = describe("dispatch_resent_total", "Requests that were sent again because their target was silent.")
+	stored       = describe("dispatch_returns_stored_total", "Returns that this master stored.")
+	retried      = describe("dispatch_retried_total", "Writes about jobs that this master tried again.")
+	fenced       = describe("dispatch_fenced_total", "Jobs that this master let go because another had taken them over.")
 	resultsTotal = describe("schedule_results_total", "Reports of scheduled runs, by what became of them.", "result")
 	factsRefused = describe("facts_refused_total", "Facts of peels that were not taken, because they are beyond the limits, unreadable or speak for another.")
 	dropped      = describe("replies_dropped_total", "Acks and returns that this master did not count, by why.", "reason")
@@ -43,6 +48,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstHistogram(jobSeconds, s.Took.Count, s.Took.Sum.Seconds(), s.Took.Upto)
 	count(unreachables, s.Unreachable)
+	count(refusedJobs, s.Refused)
+	count(resent, s.Resent)
+	count(stored, s.Stored)
+	count(retried, s.Retried)
+	count(fenced, s.Fenced)
 	count(reclaims, c.b.Scanner.Reclaimed())
 	r := c.b.Results.Stats()
 	for result, n := range map[string]uint64{

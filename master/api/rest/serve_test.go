@@ -23,6 +23,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/api/rest"
+	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -131,8 +132,13 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		unasked := wire.NewJID()
 		say(web, wire.ReturnOf(unasked, "web-01"), wire.Return{JID: unasked, Peel: "web-01"})
 		say(web, wire.ScheduledOf(unasked, "web-01"), wire.ScheduledResult{})
+		if _, err := s.backend.Dispatcher.Submit(t.Context(), job.Spec{JID: "none"}, "admin"); err == nil {
+			t.Error("a job without a JID was accepted")
+		}
 		time.Sleep(time.Minute)
 		for name, want := range map[string]string{
+			`zester_dispatch_resent_total`: "1", `zester_dispatch_returns_stored_total`: "2", `zester_dispatch_refused_total`: "1",
+			`zester_dispatch_retried_total`: "0", `zester_dispatch_fenced_total`: "0",
 			`zester_facts_refused_total`: "1", `zester_replies_dropped_total{reason="unwatched"}`: "1", `zester_replies_dropped_total{reason="late"}`: "0",
 			`zester_schedule_results_total{result="undecodable"}`: "1", `zester_schedule_results_total{result="surplus"}`: "0", `zester_surplus_removed_total`: "0",
 			`zester_jobs_total{status="complete"}`: "1", `zester_jobs_total{status="partial"}`: "1", `zester_jobs_total{status="timeout"}`: "0",
