@@ -41,7 +41,7 @@ const (
 	clockWarning  = 2 * time.Second
 	clockBroken   = time.Minute
 	nearlyFull    = 0.8
-	doctorTimeout = 15 * time.Second
+	doctorTimeout = 45 * time.Second // of which a change of leaders may take 20 s
 )
 
 // A doctor looks at an installation from where a person works, and goes on as far as it can.

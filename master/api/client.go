@@ -5,9 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"iter"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -22,6 +26,10 @@ const (
 	syncWait     = 150 * time.Second // for an attempt to fetch, compile and publish
 	unheardWait  = 4 * time.Second
 	unheardAgain = 200 * time.Millisecond
+	repeatAfter  = 3 * time.Second        // without an answer, a question that changes nothing is asked again
+	repeatEvery  = 500 * time.Millisecond // and then so often, because the server gives it to any of the masters
+	repeats      = 12
+	leaderWait   = 20 * time.Second // the lease of a leader that died ends after 15 s, and others look every 5 s
 	dispatchTry  = 3
 	dispatchWait = 300 * time.Millisecond
 )
@@ -120,16 +128,64 @@ func (c *Client) ask(ctx context.Context, subject string, data []byte) (*nats.Ms
 	}
 }
 
-// request is nats.Conn's, except that it ends as soon as the bus refuses the subject.
+// repeatable are the verbs of questions that change nothing, and dispatch, which cannot run a job twice.
+var repeatable = []string{
+	"dispatch", "resolve", "explain", "list", "show", "active", "returns", "status", "history", "peels", "diff",
+}
+
+// request is nats.Conn's, except that it ends as soon as the bus refuses the subject, and that it asks again where no
+// answer comes and that does no harm: the master that has the question may have died or be frozen.
 func (c *Client) request(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer c.denials.watch(subject, cancel)()
-	msg, err := c.nc.RequestWithContext(ctx, subject, data)
+	most := 0
+	if tokens := strings.Split(subject, "."); slices.Contains(repeatable, tokens[len(tokens)-2]) {
+		most = repeats
+	}
+	msg, err := c.requestAgain(ctx, subject, data, most)
 	if cause := context.Cause(ctx); errors.Is(cause, nats.ErrPermissionViolation) {
 		return nil, cause
 	}
 	return msg, err
+}
+
+// requestAgain repeats a request up to most times and returns the first answer. That a master cannot answer just now is
+// the answer only when all have said so.
+func (c *Client) requestAgain(ctx context.Context, subject string, data []byte, most int) (*nats.Msg, error) {
+	type answer struct {
+		msg *nats.Msg
+		err error
+	}
+	answers, open := make(chan answer, most+1), 0
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ask := func() {
+		open++
+		asking.Go(func() {
+			msg, err := c.nc.RequestWithContext(ctx, subject, data)
+			answers <- answer{msg, err}
+		})
+	}
+	ask()
+	again := time.NewTimer(repeatAfter)
+	defer again.Stop()
+	for {
+		select {
+		case a := <-answers:
+			open--
+			if open == 0 || a.err == nil && a.msg.Header.Get(micro.ErrorCodeHeader) != string(CodeUnavailable) {
+				return a.msg, a.err
+			}
+		case <-again.C:
+			if most--; most >= 0 {
+				ask()
+				again.Reset(repeatEvery)
+			}
+		}
+	}
 }
 
 // Resolve asks which peels an expression selects, all of them.
@@ -322,11 +378,20 @@ func (c *Client) SyncPeels(ctx context.Context) ([]status.Peel, error) {
 	}
 }
 
+// syncing asks the settings service. Where none answers because a leader has just died, it waits for the next.
 func syncing[A any](ctx context.Context, c *Client, verb string, question any) (*A, error) {
 	subject := wire.API("sync", verb, c.user)
-	a, err := call[A](ctx, c, subject, question)
-	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeUnavailable && e.Msg == requestError(subject, nats.ErrNoResponders).Error() {
-		return nil, fail(CodeUnavailable, nil, "no settings service answers: no master runs with a config repo")
+	for giveUp := time.Now().Add(leaderWait); ; {
+		a, err := call[A](ctx, c, subject, question)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeUnavailable || e.Msg != requestError(subject, nats.ErrNoResponders).Error() {
+			return a, err
+		}
+		h, err := c.Health(ctx)
+		switch {
+		case err == nil && !h.Led:
+			return nil, fail(CodeUnavailable, nil, "no settings service answers: no master runs with a config repo")
+		case err != nil || time.Now().After(giveUp):
+			return nil, fail(CodeUnavailable, nil, "no settings service answers: no master leads just now, ask again in %s", leaderWait)
+		}
 	}
-	return a, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -16,6 +17,7 @@ import (
 type Health struct {
 	Time    time.Time `json:"time"` // by the clock of its host
 	Streams []Stream  `json:"streams"`
+	Led     bool      `json:"led,omitempty"`     // a master leads the settings service, or did until a moment ago
 	Storage string    `json:"storage,omitempty"` // why the bus stores nothing now; empty: it does
 }
 
@@ -49,6 +51,11 @@ func (s *Server) health(ctx context.Context, _ struct{}) (*Health, error) {
 			h.Storage = err.Error()
 		}
 	}
+	led, err := s.led(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h.Led = led
 	lister := s.o.JetStream.ListStreams(ctx)
 	for info := range lister.Info() {
 		one := Stream{
@@ -69,6 +76,22 @@ func (s *Server) health(ctx context.Context, _ struct{}) (*Health, error) {
 	}
 	h.Time = time.Now()
 	return h, nil
+}
+
+// led reports whether a master holds the lease of the reconciler, or held it in the last moments: the bucket keeps the
+// mark of a lease that has ended for 15 s.
+func (s *Server) led(ctx context.Context) (bool, error) {
+	leases, err := s.o.JetStream.Stream(ctx, "KV_leases")
+	if err == nil {
+		_, err = leases.GetLastMsgForSubject(ctx, "$KV.leases.reconciler")
+	}
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot read who leads: %w", err)
+	}
+	return true, nil
 }
 
 // Health asks a master about its clock and its streams.
