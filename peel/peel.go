@@ -17,9 +17,7 @@ package peel
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"reflect"
 	"sync/atomic"
@@ -34,6 +32,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/private"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -86,8 +85,8 @@ func New(o Options) (*Peel, error) {
 	if o.Zone == nil {
 		o.Zone = time.Local
 	}
-	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make the data directory: %w", err)
+	if err := private.Make(o.DataDir); err != nil {
+		return nil, err
 	}
 	p := &Peel{o: o, log: o.Log.With("peel", o.ID), wire: o.ID.Wire(), registry: module.New(), flights: newFlights(), reports: make(chan struct{}, 1)}
 	p.snapshot = newSnapshot(p.path("settings"))

@@ -67,3 +67,25 @@ func TestASecondProcessOfADirectoryIsRefusedAndLosesNothingOfTheFirst(t *testing
 		}
 	})
 }
+
+func TestAPeelTakesOverAnEmptyDirectoryAndRefusesOneThatOthersCanReplace(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "peel")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o := peel.Options{ID: id, DataDir: dir, Simulated: true}
+	if _, err := peel.New(o); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("it has the mode %v, %v", info.Mode(), err)
+	}
+	shared := t.TempDir()
+	if err := os.Chmod(shared, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	o.DataDir = filepath.Join(shared, "peel")
+	if _, err := peel.New(o); err == nil || !strings.Contains(err.Error(), "chmod go-w "+shared) {
+		t.Errorf("below a directory of everybody: %v", err)
+	}
+}

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
 // The files of a certificate authority, and how long what it makes is valid.
@@ -61,8 +63,8 @@ type CA struct {
 // than its owner may use is refused, and so is a certificate without its key.
 func OpenCA(dir string) (*CA, error) {
 	c := &CA{dir: dir}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make the directory of the certificate authority: %w", err)
+	if err := private.Make(dir); err != nil {
+		return nil, err
 	}
 	err := c.load()
 	if errors.Is(err, errNoCertificate) {

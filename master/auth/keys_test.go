@@ -331,3 +331,22 @@ func TestCONNECTOfTheLongestNameIsSmall(t *testing.T) {
 		t.Errorf("CONNECT has %d bytes, want at most half of the limit", len(line))
 	}
 }
+
+func TestKeysBelowADirectoryThatOthersMayReplaceAreRefused(t *testing.T) {
+	shared := t.TempDir()
+	dir := auth.Dir(filepath.Join(shared, "master"))
+	if _, err := auth.Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(shared, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{dir, filepath.Join(shared, "other")} {
+		if _, err := auth.Open(dir); err == nil || !strings.Contains(err.Error(), "chmod go-w "+shared) {
+			t.Errorf("keys in %s: %v", dir, err)
+		}
+		if _, err := auth.OpenCA(dir); err == nil || !strings.Contains(err.Error(), "chmod go-w "+shared) {
+			t.Errorf("an authority in %s: %v", dir, err)
+		}
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
 // The files of a key directory, one seed each.
@@ -26,8 +28,11 @@ func Dir(dataDir string) string { return filepath.Join(dataDir, "auth") }
 
 // Open reads the keys in dir, or makes them if dir is empty or not there. They appear all at once or not at all,
 // and when two processes make them the first wins for both. It refuses a directory or file that others than its
-// owner may use, and a set with a key missing: a new one would lock out whoever the old one signed.
+// owner may use, a path that others may change, and a set with a key missing: a new one would lock out whoever the old one signed.
 func Open(dir string) (*Keys, error) {
+	if err := private.Check(dir); err != nil {
+		return nil, err
+	}
 	names, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot open the keys: %w", err)

@@ -35,6 +35,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/private"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -165,14 +166,14 @@ func Private(path string) error {
 		return err
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
-		return fmt.Errorf("cannot use %s: it is open to others (mode %04o); what is in it may be known: make it 0600, or 0700 for a directory, or enroll anew", path, perm)
+		return fmt.Errorf("cannot use %s: it is open to others (mode %04o): run chmod go= %s, or if others may have read what is in it, remove that and enroll again", path, perm, path)
 	}
 	return nil
 }
 
 func (j *Joiner) openKey() error {
-	if err := os.MkdirAll(j.o.DataDir, 0o700); err != nil {
-		return fmt.Errorf("cannot make the data directory: %w", err)
+	if err := private.Make(j.o.DataDir); err != nil {
+		return err
 	}
 	for _, path := range []string{j.o.DataDir, j.path(keyFile), j.path(CredsFile)} {
 		if err := Private(path); err != nil {

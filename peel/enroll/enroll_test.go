@@ -278,3 +278,20 @@ func (l *once) Accept() (net.Conn, error) {
 }
 func (l *once) Close() error   { return nil }
 func (l *once) Addr() net.Addr { return &net.UnixAddr{} }
+
+func TestADirectoryThatOthersMayReadIsTakenOverWhileItIsEmpty(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "peel")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{ID: "web-01", DataDir: dir, Join: "127.0.0.1:1", Log: slog.New(slog.DiscardHandler)}
+	if _, err := New(o); err != nil {
+		t.Fatalf("an empty one: %v", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(o); err == nil || !strings.Contains(err.Error(), "run chmod go= "+dir) {
+		t.Errorf("one with a key: %v", err)
+	}
+}
