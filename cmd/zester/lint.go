@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,9 +22,10 @@ directory with top.yaml, by default this one. Each error and warning is a line:
   settings/web/nginx.yaml:4:5: schedule.hello.intervall: unknown field; did you mean "interval"?
   settings/web/nginx.yaml:7:12: warning: schedule.hello.splay: 1h0m0s is not below the 30m0s between two fires
 
-An error is what a master refuses the revision for, and ends lint with 1. A warning is allowed and probably not meant:
-a settings file that no target uses, an entry that never fires, a splay as long as the time between two fires, a fire
-where clocks change, a function or argument that no peel has, or a secret in plain text.
+An error ends lint with 1. It is what a master refuses the revision for, or a function or argument of an entry that
+this version knows not to exist. A warning is allowed and probably not meant: a settings file that no target uses, an
+entry that never fires, a splay as long as the time between two fires, a fire where clocks change, a function of a module
+that this version does not know, or a secret in plain text. With --strict all warnings are errors.
 
 What looks like a secret is a value of the shape of a private key or a known kind of token, and one under a name such as
 password, token or api_key that has six characters or more and is no reference (a path, file:/…, ${…}). Files that are
@@ -41,7 +43,10 @@ ten peels or more start at the same moment. Without it, an entry that stands in 
    "warnings": [the same]}`
 
 // lintFlags are what lint is asked for.
-type lintFlags struct{ facts, peelConfig string }
+type lintFlags struct {
+	facts, peelConfig string
+	strict            bool
+}
 
 func (a *app) lintCommand() *cobra.Command {
 	var f lintFlags
@@ -58,6 +63,7 @@ func (a *app) lintCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error { return a.lint(append(args, ".")[0], f) },
 	}
 	cmd.Flags().StringVar(&f.facts, "facts", "", "read the peels and their facts from `FILE`")
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "make warnings errors")
 	cmd.Flags().StringVar(&f.peelConfig, "peel-config", "", "compare with the entries of the peel.yaml in `FILE`")
 	return cmd
 }
@@ -106,18 +112,24 @@ func (a *app) lint(dir string, flags lintFlags) error {
 	if err != nil && !isRefused {
 		return err
 	}
-	out := linted{Version: 1, Errors: []finding{}, Warnings: []finding{}}
+	var warnings, errs strictyaml.Errors
 	if !isRefused {
 		refused = compiled.Mistakes
-		out.Warnings = findings(lint.New(lint.Options{From: time.Now(), Static: static}).All(compiled))
+		linter := lint.New(lint.Options{From: time.Now(), Static: static})
+		warnings, errs = linter.All(compiled), linter.Unknown(compiled.Written())
 	}
+	if flags.strict {
+		errs = slices.Clone(warnings)
+	}
+	warnings = slices.DeleteFunc(warnings, func(e strictyaml.Error) bool { return slices.Contains(errs, e) })
 	if refused != nil {
-		out.Errors = findings(refused.Errors)
+		errs = slices.Concat(refused.Errors, errs)
 	}
+	out := linted{Version: 1, Errors: findings(errs), Warnings: findings(warnings)}
 	if err := a.showLint(out, refused); err != nil {
 		return err
 	}
-	if refused != nil {
+	if len(errs) > 0 {
 		return &failure{code: exitFailed}
 	}
 	return nil

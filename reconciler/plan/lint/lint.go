@@ -80,6 +80,24 @@ func (l *Linter) Check(entries []*plan.Written) strictyaml.Errors {
 	return slices.Compact(found)
 }
 
+// Unknown returns those of the findings of Check that the catalogue of functions is sure of: an argument that a function
+// does not take, and a function that is a slip of another or is missing in a module that the catalogue has. A function of
+// another module may be one of a newer peel.
+func (l *Linter) Unknown(entries []*plan.Written) strictyaml.Errors {
+	var found strictyaml.Errors
+	for _, w := range entries {
+		if !w.Entry.Enabled {
+			continue
+		}
+		l := look{Options: l.o, Written: w}
+		if l.function() {
+			found = append(found, l.found...)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b strictyaml.Error) int { return a.Pos.Compare(b.Pos) })
+	return slices.Compact(found)
+}
+
 func check(w *plan.Written, o Options) strictyaml.Errors {
 	l := look{Options: o, Written: w}
 	l.shadow()
@@ -123,21 +141,26 @@ func (l *look) shadow() {
 	}
 }
 
-// function looks the module and its arguments up in the catalogue of what peels can run.
-func (l *look) function() {
+// function looks the module and its arguments up in the catalogue of what peels can run. It reports whether no peel of
+// another version is likely to run it either.
+func (l *look) function() (sure bool) {
 	f, ok := wire.LookupFunction(l.Entry.Module)
 	if !ok {
 		var names []string
+		module, _, _ := strings.Cut(l.Entry.Module, ".")
 		for _, f := range wire.Functions() {
 			names = append(names, f.Name)
+			sure = sure || strings.HasPrefix(f.Name, module+".")
 		}
-		l.warn([]string{"module", "command", "prompt"}, "no peel has the function %s%s", l.Entry.Module, strictyaml.Suggest(l.Entry.Module, names))
-		return
+		near := strictyaml.Suggest(l.Entry.Module, names)
+		l.warn([]string{"module", "command", "prompt"}, "no peel has the function %s%s", l.Entry.Module, near)
+		return sure || near != ""
 	}
 	errs, _ := f.Check(l.Entry.Args).(strictyaml.Errors)
 	for _, e := range errs {
 		l.warn([]string{"args", "payload"}, "%s", e.Error())
 	}
+	return true
 }
 
 func (l *look) herd() {
