@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +65,7 @@ func (a *app) peelCommand() *cobra.Command {
 			return a.print(peel, []string{string(peel.ID)}, func() error { return encodeYAML(a.out, peel) })
 		},
 	}
-	return group("peel", "See the peels of the fleet, and remove those that are gone", list, show, a.peelFactsCommand(), a.peelRekeyCommand(), a.peelRemoveCommand())
+	return group("peel", "See the peels of the fleet, and remove those that are gone", list, show, a.peelFactsCommand(), a.peelRekeyCommand(), a.peelRemoveCommand(), a.peelDecommissionCommand())
 }
 
 func (a *app) peelRekeyCommand() *cobra.Command {
@@ -116,8 +117,8 @@ func (a *app) peelRemoveCommand() *cobra.Command {
 		Use:   "remove <peel>",
 		Short: "Remove what is kept of a peel that is gone",
 		Long: `remove takes away the facts, the settings and the last report of a peel, so that it counts nowhere any more. Its
-jobs stay as long as all others. It does not take away its credential: a peel that comes back is a peel again. One that
-is online is refused, unless --force is given; it is back when it tells its facts the next time. It needs a master that
+jobs stay as long as all others. It does not take away its credential: a peel that comes back is a peel again, and zester
+peel decommission is for one that is not to come back. One that is online is refused, unless --force is given; it is back when it tells its facts the next time. It needs a master that
 follows a repo.`,
 		Args: words("ID of a peel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -125,11 +126,21 @@ follows a repo.`,
 			if err != nil {
 				return usageError("%w", err)
 			}
-			return a.withClient(func(client *api.Client) error { return client.RemovePeel(cmd.Context(), id, force) })
+			return a.withClient(func(client *api.Client) error { return removeHinted(id, client.RemovePeel(cmd.Context(), id, force)) })
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also if it is online")
 	return cmd
+}
+
+// removeHinted says how a peel that is online is removed.
+func removeHinted(id target.PeelID, err error) error {
+	if err == nil || !strings.Contains(err.Error(), "it is online") {
+		return err
+	}
+	f := failureOf(err)
+	f.hint = fmt.Sprintf("zester peel remove %s --force removes it until it tells its facts again, zester peel decommission %[1]s for good", id)
+	return f
 }
 
 func yesNo(b bool) string {
