@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -27,11 +28,15 @@ type peelConnection struct {
 	JWT string `json:"jwt"`
 }
 
-// presence counts the connections of each peel to the embedded server.
+// maxConnections bounds the connections of one peel to the embedded server. A peel has one, and for some minutes a second
+// where the server has not noticed the end of the first.
+const maxConnections = 4
+
+// presence knows the connections of each peel to the embedded server.
 type presence struct {
-	fleet  *feed.Feed
-	peels  map[uint64]string // wire IDs by the server's number of the connection
-	counts map[string]int    // of connections by wire ID
+	fleet       *feed.Feed
+	peels       map[uint64]string   // wire IDs by the server's number of the connection
+	connections map[string][]uint64 // by wire ID, the oldest first
 }
 
 // followConnections tells the feed which peels are connected to the embedded server, until ctx ends. Peels that reach it
@@ -71,7 +76,7 @@ func (m *Master) followOnce(ctx context.Context, fleet *feed.Feed) error {
 	if err := events.SetPendingLimits(-1, -1); err != nil {
 		return err
 	}
-	p := presence{fleet: fleet, peels: map[uint64]string{}, counts: map[string]int{}}
+	p := presence{fleet: fleet, peels: map[uint64]string{}, connections: map[string][]uint64{}}
 	if err := p.readAll(nc, account); err != nil {
 		return err
 	}
@@ -91,7 +96,9 @@ func (m *Master) followOnce(ctx context.Context, fleet *feed.Feed) error {
 		}
 		switch msg.Subject {
 		case connected:
-			p.add(event.Client.ID, event.Client.JWT)
+			if err := p.add(nc, event.Client.ID, event.Client.JWT); err != nil {
+				return err
+			}
 		case gone:
 			p.remove(event.Client.ID)
 		}
@@ -115,7 +122,9 @@ func (p *presence) readAll(nc *nats.Conn, account string) error {
 			return fmt.Errorf("cannot list the connections of peels: %w", err)
 		}
 		for _, c := range answer.Data.Connections {
-			p.add(c.CID, c.JWT)
+			if err := p.add(nc, c.CID, c.JWT); err != nil {
+				return err
+			}
 		}
 		if len(answer.Data.Connections) < connectionsIn {
 			return nil
@@ -123,14 +132,21 @@ func (p *presence) readAll(nc *nats.Conn, account string) error {
 	}
 }
 
-func (p *presence) add(connection uint64, token string) {
+// add records a connection. Where its peel has too many the server is told to end the oldest.
+func (p *presence) add(nc *nats.Conn, connection uint64, token string) error {
 	peel, ok := auth.PeelOf(token)
 	if _, known := p.peels[connection]; !ok || known {
-		return
+		return nil
 	}
 	p.peels[connection] = peel
-	p.counts[peel]++
+	p.connections[peel] = append(p.connections[peel], connection)
 	p.fleet.Connected(peel)
+	if len(p.connections[peel]) <= maxConnections {
+		return nil
+	}
+	oldest := p.connections[peel][0]
+	p.remove(oldest)
+	return nc.PublishRequest("$SYS.REQ.SERVER."+nc.ConnectedServerId()+".KICK", nc.NewInbox(), fmt.Appendf(nil, `{"cid":%d}`, oldest)) // without a reply it is ignored
 }
 
 func (p *presence) remove(connection uint64) {
@@ -139,8 +155,9 @@ func (p *presence) remove(connection uint64) {
 		return
 	}
 	delete(p.peels, connection)
-	if p.counts[peel]--; p.counts[peel] == 0 {
-		delete(p.counts, peel)
+	left := slices.DeleteFunc(p.connections[peel], func(c uint64) bool { return c == connection })
+	if p.connections[peel] = left; len(left) == 0 {
+		delete(p.connections, peel)
 		p.fleet.Disconnected(peel)
 	}
 }

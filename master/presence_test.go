@@ -3,6 +3,7 @@ package master_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ type ownSite struct {
 
 	keys  *auth.Keys
 	url   string
+	ca    string // the file of the authority of the server's certificate
 	m     *master.Master
 	fleet *feed.Feed
 	nc    *nats.Conn // the master's
@@ -55,7 +57,7 @@ func own(t *testing.T, dir string, change ...func(*master.Options)) *ownSite {
 	})
 	select {
 	case info := <-ready:
-		s.url = info.URL
+		s.url, s.ca = info.URL, filepath.Join(dir, "tls", "ca.crt")
 	case <-t.Context().Done():
 		t.Fatal("the master is not ready")
 	}
@@ -97,7 +99,7 @@ func (s *ownSite) peel(id target.PeelID) (public string, stop func()) {
 		s.t.Fatal(err)
 	}
 	p, err := peel.New(peel.Options{
-		ID: id, DataDir: s.t.TempDir(), URL: s.url, Simulated: true, Zone: time.UTC, Connect: []nats.Option{nats.UserCredentialBytes(creds)},
+		ID: id, DataDir: s.t.TempDir(), URL: s.url, Simulated: true, Zone: time.UTC, Connect: []nats.Option{nats.UserCredentialBytes(creds), nats.RootCAs(s.ca)},
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -108,13 +110,14 @@ func (s *ownSite) peel(id target.PeelID) (public string, stop func()) {
 // until waits for something to come about.
 func (s *ownSite) until(what string, f func() bool) {
 	s.t.Helper()
+	limit := time.After(time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !f() {
 		select {
 		case <-tick.C:
-		case <-s.t.Context().Done():
-			s.t.Fatalf("not %s", what)
+		case <-limit:
+			s.t.Fatalf("not %s after a minute", what)
 		}
 	}
 }
@@ -148,7 +151,7 @@ func TestAPeelThatTheServerDisconnectsIsOfflineAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(s.url, nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(wire.UserInbox("web-01")))
+	nc, err := nats.Connect(s.url, nats.UserCredentialBytes(creds), nats.RootCAs(s.ca), nats.CustomInboxPrefix(wire.UserInbox("web-01")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,4 +173,45 @@ func TestAPeelThatTheServerDisconnectsIsOfflineAtOnce(t *testing.T) {
 	if again := own(t, s.dir); !again.fleet.Unknown("web-03") {
 		t.Error("a master that has just begun knows that a peel is offline")
 	}
+}
+
+// Else one peel's credential takes all connections of the server.
+func TestAPeelHasFewConnections(t *testing.T) {
+	s := own(t, t.TempDir())
+	key, err := auth.MakeKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := s.keys.Issue(auth.RolePeel, "greedy", key.Public(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err := key.Creds(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stop := s.peel("web-01")
+	defer stop()
+	var all []*nats.Conn
+	for range 40 {
+		nc, err := nats.Connect(s.url, nats.UserCredentialBytes(creds), nats.RootCAs(s.ca), nats.NoReconnect(), nats.Timeout(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		all = append(all, nc)
+	}
+	open := func() (n int) {
+		for _, nc := range all {
+			if !nc.IsClosed() {
+				n++
+			}
+		}
+		return n
+	}
+	s.until("4 connections left", func() bool { return open() == 4 })
+	if !all[39].IsConnected() || !all[36].IsConnected() {
+		t.Error("the newest connections were ended")
+	}
+	s.until("online", func() bool { _, online := s.fleet.Presence("web-01"); return online })
 }

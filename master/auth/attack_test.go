@@ -99,7 +99,7 @@ func (l live) attack(t *testing.T, program string) {
 		plan := struct {
 			URL, Creds, CA         string
 			Listen, Requests, Aims []string
-		}{URL: l.url, Creds: l.credsFile(t, role, name), Listen: own(g.Subscribe)}
+		}{URL: l.url, CA: l.dir + "/tls/ca.crt", Creds: l.credsFile(t, role, name), Listen: own(g.Subscribe)}
 		for _, subject := range append(slices.Clone(granted), plan.Listen...) { // what it hears as well: its own echo
 			plan.Requests = append(plan.Requests, strings.NewReplacer("*", string(jid), ">", "x").Replace(subject))
 		}
