@@ -38,6 +38,7 @@ type Authority struct {
 	peels records[Enrolled]
 	joins records[joinRecord]
 	sites records[Site] // that were revoked
+	fleet summary       // of peels
 
 	generations records[generation]
 
@@ -58,7 +59,7 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Authority{o: o, wake: make(chan struct{}, 1), users: users, told: map[Role]bool{}, news: o.Keys.Untold(), strangers: rate.NewLimiter(rate.Every(strangerEvery), strangersAtOnce)}
+	a := &Authority{o: o, fleet: summary{js: o.JetStream}, wake: make(chan struct{}, 1), users: users, told: map[Role]bool{}, news: o.Keys.Untold(), strangers: rate.NewLimiter(rate.Every(strangerEvery), strangersAtOnce)}
 	if a.peels, err = openRecords[Enrolled](ctx, o.JetStream, enrollBucket, peelPrefix, "the peel"); err != nil {
 		return nil, err
 	}
@@ -144,10 +145,6 @@ func (a *Authority) ends(ctx context.Context) (map[Role]map[string]End, error) {
 	if err != nil {
 		return nil, err
 	}
-	peels, err := a.peels.list(ctx)
-	if err != nil {
-		return nil, err
-	}
 	ends := map[Role]map[string]End{}
 	for _, role := range roles {
 		ends[role] = map[string]End{}
@@ -158,8 +155,8 @@ func (a *Authority) ends(ctx context.Context) (map[Role]map[string]End, error) {
 		}
 		maps.Copy(ends[u.Role], u.Ended)
 	}
-	for _, e := range peels {
-		maps.Copy(ends[RolePeel], e.Ended)
+	if err := a.fleet.read(ctx, func() { maps.Copy(ends[RolePeel], a.fleet.ended) }); err != nil {
+		return nil, err
 	}
 	sites, err := a.revokedSites(ctx)
 	maps.Copy(ends[RoleSite.account()], sites)

@@ -293,15 +293,9 @@ func (a *Authority) room(ctx context.Context) error {
 	if !a.strangers.Allow() {
 		return ErrEnrollFull
 	}
-	all, err := a.peels.list(ctx)
-	if err != nil {
-		return err
-	}
 	waiting := 0
-	for _, e := range all {
-		if e.State == Pending {
-			waiting++
-		}
+	if err := a.fleet.read(ctx, func() { waiting = len(a.fleet.pending) }); err != nil {
+		return err
 	}
 	if waiting >= maxPending {
 		return ErrEnrollFull

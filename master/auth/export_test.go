@@ -1,6 +1,11 @@
 package auth
 
-import "testing"
+import (
+	"context"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
 
 func (q *EnrollRequest) Check() error { return q.check() }
 
@@ -11,4 +16,15 @@ func LetSitesBeClients(t *testing.T) {
 	was := siteConnections
 	siteConnections = nil
 	t.Cleanup(func() { siteConnections = was })
+}
+
+// A Summary is a summary of the records of peels.
+type Summary struct{ s summary }
+
+func NewSummary(js jetstream.JetStream) *Summary { return &Summary{summary{js: js}} }
+
+// Look returns how many keys were ended and how many peels wait.
+func (s *Summary) Look(ctx context.Context) (ended, pending int, err error) {
+	err = s.s.read(ctx, func() { ended, pending = len(s.s.ended), len(s.s.pending) })
+	return ended, pending, err
 }

@@ -1,0 +1,79 @@
+package auth_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+func TestTheRecordsOfPeelsAreReadOnceEach(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		const peels = 300
+		js := b.JetStream(t)
+		s := auth.NewSummary(js)
+		kv, err := js.KeyValue(t.Context(), natsd.BucketEnroll)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := func(i int, e auth.Enrolled) {
+			t.Helper()
+			data, err := canon.Marshal(e)
+			if err == nil {
+				_, err = kv.Put(t.Context(), fmt.Sprintf("peel.p%d", i), data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		look := func(ended, pending int) (messages uint64) {
+			t.Helper()
+			synctest.Wait()
+			before := js.Conn().Stats().InMsgs
+			gotEnded, gotPending, err := s.Look(context.WithoutCancel(t.Context()))
+			if err != nil || gotEnded != ended || gotPending != pending {
+				t.Errorf("%d keys ended and %d peels wait (%v), want %d and %d", gotEnded, gotPending, err, ended, pending)
+			}
+			return js.Conn().Stats().InMsgs - before
+		}
+		for i := range peels {
+			put(i, auth.Enrolled{State: auth.Accepted})
+		}
+		first := look(0, 0)
+		second := look(0, 0)
+		t.Logf("%d peels: the first look took %d messages, the second %d", peels, first, second)
+		if first < peels || second > 3 {
+			t.Errorf("%d peels: the first look took %d messages, the second %d", peels, first, second)
+		}
+		put(7, auth.Enrolled{State: auth.Revoked, Ended: map[string]auth.End{"U1": {}}})
+		put(8, auth.Enrolled{State: auth.Pending})
+		put(9, auth.Enrolled{State: auth.Pending})
+		if n := look(1, 2); n > 10 {
+			t.Errorf("three changes took %d messages", n)
+		}
+		if err := kv.Delete(t.Context(), "peel.p9"); err != nil {
+			t.Fatal(err)
+		}
+		look(1, 1)
+		put(8, auth.Enrolled{State: auth.Accepted})
+		look(1, 0)
+		stream, err := js.Stream(t.Context(), "KV_enroll")
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := stream.CachedInfo().Config
+		if err := js.DeleteStream(t.Context(), config.Name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.CreateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		put(8, auth.Enrolled{State: auth.Pending})
+		look(0, 1)
+	})
+}
