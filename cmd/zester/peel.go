@@ -22,23 +22,16 @@ func (a *app) peelCommand() *cobra.Command {
 				return err
 			}
 			defer client.Close()
+			if a.output == formWide {
+				return a.listPeelsWide(cmd.Context(), client, expr)
+			}
 			peels, err := client.Peels(cmd.Context(), expr)
 			if err != nil {
 				return err
 			}
 			t := table{header: []string{"PEEL", "ONLINE", "LAST SEEN"}}
 			for _, p := range peels {
-				online := yesNo(p.Online)
-				if p.Unknown {
-					online = "unknown"
-				}
-				if p.Duplicate {
-					online += ", two processes"
-				}
-				if p.PendingKey != "" {
-					online += ", another key"
-				}
-				t.add(string(p.ID), online, clock(p.LastSeen))
+				t.add(string(p.ID), presence(&p), clock(p.LastSeen))
 			}
 			return a.show(peels, t)
 		},
@@ -171,7 +164,7 @@ It is YAML, or with -o json the same as JSON. Kept in the config repo, it tells 
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClient(func(client *api.Client) error {
-				peels, err := client.PeelsWithFacts(cmd.Context())
+				peels, err := client.PeelsWithFacts(cmd.Context(), "")
 				if err != nil {
 					return err
 				}

@@ -179,7 +179,7 @@ func (a *app) fleet(ctx context.Context, file string) (*target.Index, error) {
 		return nil, err
 	}
 	defer client.Close()
-	peels, err := client.PeelsWithFacts(ctx)
+	peels, err := client.PeelsWithFacts(ctx, "")
 	if err != nil {
 		return nil, err
 	}

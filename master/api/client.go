@@ -275,9 +275,9 @@ func (c *Client) Peels(ctx context.Context, expr string) ([]Peel, error) {
 	return c.peels(ctx, PeelsRequest{Target: expr})
 }
 
-// PeelsWithFacts returns all peels with their facts: some KiB each.
-func (c *Client) PeelsWithFacts(ctx context.Context) ([]Peel, error) {
-	return c.peels(ctx, PeelsRequest{Facts: true})
+// PeelsWithFacts is Peels with the facts of each: some KiB a peel.
+func (c *Client) PeelsWithFacts(ctx context.Context, expr string) ([]Peel, error) {
+	return c.peels(ctx, PeelsRequest{Target: expr, Facts: true})
 }
 
 func (c *Client) peels(ctx context.Context, q PeelsRequest) ([]Peel, error) {

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// presence says whether a peel is there, and what is odd about it.
+func presence(p *api.Peel) string {
+	online := yesNo(p.Online)
+	if p.Unknown {
+		online = "unknown"
+	}
+	if p.Duplicate {
+		online += ", two processes"
+	}
+	if p.PendingKey != "" {
+		online += ", another key"
+	}
+	return online
+}
+
+// listPeelsWide adds what the facts of each peel say, and the commit that it runs where a master follows a repo. AGE is
+// how long ago the peel was heard.
+func (a *app) listPeelsWide(ctx context.Context, client *api.Client, expr string) error {
+	peels, err := client.PeelsWithFacts(ctx, expr)
+	if err != nil {
+		return err
+	}
+	commits := map[target.PeelID]settings.Commit{}
+	states, err := client.SyncPeels(ctx)
+	if err != nil && api.CodeOf(err) != api.CodeUnavailable {
+		return err
+	}
+	for _, s := range states {
+		commits[s.Peel] = s.Commit
+	}
+	t := table{header: []string{"PEEL", "ONLINE", "LAST SEEN", "AGE", "VERSION", "OS", "ADDRESS", "COMMIT"}}
+	for _, p := range peels {
+		since := "-"
+		if !p.LastSeen.IsZero() {
+			since = age(time.Since(p.LastSeen))
+		}
+		t.add(string(p.ID), presence(&p), clock(p.LastSeen), since, cmp.Or(factText(p.Facts, "zester_version"), "-"),
+			cmp.Or(strings.TrimSpace(factText(p.Facts, "os")+" "+factText(p.Facts, "os_version")), "-"),
+			cmp.Or(factText(p.Facts, "ipv4"), factText(p.Facts, "ipv6"), "-"), cmp.Or(commits[p.ID].Short(), "-"))
+	}
+	return a.printTable(t)
+}
+
+// factText is a fact as text, the first element of a list; empty if there is none.
+func factText(facts target.Facts, name string) string {
+	v := facts[name]
+	if list, ok := v.([]any); ok {
+		if len(list) == 0 {
+			return ""
+		}
+		v = list[0]
+	}
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
