@@ -111,7 +111,7 @@ func (f *forge) post() {
 		return
 	}
 	body := fmt.Appendf(nil, `{"ref": "refs/heads/main", "before": "%040d", "after": "%040[1]d", "deleted": false,`+
-		`"repository": {"full_name": "ops/fleet", "html_url": %q, "clone_url": %q}}`, 1, strings.TrimSuffix(f.url, ".git"), f.url)
+		`"repository": {"full_name": "ops/fleet", "html_url": %q, "clone_url": %q}}`, time.Now().UnixNano(), strings.TrimSuffix(f.url, ".git"), f.url)
 	mac := hmac.New(sha256.New, []byte(hookSecret))
 	mac.Write(body)
 	req, err := http.NewRequest(http.MethodPost, hook, bytes.NewReader(body))

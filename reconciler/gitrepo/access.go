@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -118,9 +119,10 @@ func (x Access) authorization() (header string, secrets []string, err error) {
 	return "Basic " + pair, []string{password, pair}, nil
 }
 
-// ReadSecret returns the one line of a file with a credential.
+// ReadSecret returns the one line of a file with a credential, which other
+// users may not read.
 func ReadSecret(file string) (string, error) {
-	data, err := readLimited(file, maxSecret)
+	data, err := readPrivate(file)
 	text := strings.TrimRight(string(data), "\r\n")
 	switch {
 	case err != nil:
@@ -132,6 +134,18 @@ func ReadSecret(file string) (string, error) {
 		return text, nil
 	}
 	return "", fmt.Errorf("cannot read the credential in %s: %w", file, err)
+}
+
+// readPrivate reads a file that holds a secret. Its group may read it: systemd
+// hands credentials to a service so.
+func readPrivate(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err == nil {
+		if perm := info.Mode().Perm(); perm&0o027 != 0 {
+			return nil, fmt.Errorf("its mode is %#o, so that others can read or change it; run chmod 600 %s", perm, file)
+		}
+	}
+	return readLimited(file, maxSecret) // whose error names what is wrong with it
 }
 
 // A way is how requests travel: the transport, for the certificates that it

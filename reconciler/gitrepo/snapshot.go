@@ -229,7 +229,9 @@ func unsafeName(name string) string {
 	}
 }
 
-// validPath is fs.ValidPath, and without anything that unsafeName refuses.
+// validPath is fs.ValidPath, without anything that unsafeName refuses, and
+// without backslashes and control characters, which no configured path and no
+// settings file has.
 func validPath(path string) bool {
 	if path == "." {
 		return true
@@ -238,7 +240,7 @@ func validPath(path string) bool {
 		return false
 	}
 	for name := range strings.SplitSeq(path, "/") {
-		if unsafeName(name) != "" {
+		if unsafeName(name) != "" || strings.ContainsFunc(name, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }) {
 			return false
 		}
 	}

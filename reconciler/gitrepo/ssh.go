@@ -96,7 +96,7 @@ func (s *sshSource) auth(ep *transport.Endpoint) (gitssh.AuthMethod, error) {
 		agent.HostKeyCallbackHelper, err = s.hosts(ep)
 		return agent, err
 	}
-	data, err := readLimited(s.access.SSHKey, maxSecret)
+	data, err := readPrivate(s.access.SSHKey)
 	if err != nil {
 		return nil, errorf(CredentialsUnreadable, s.address.display, "cannot read the ssh key in %s: %v", s.access.SSHKey, err)
 	}

@@ -8,45 +8,48 @@ import (
 
 const (
 	replayWindow = 10 * time.Minute
-	maxSeen      = 10_000
+	maxSeen      = 20_000 // two for each delivery
 	maxSources   = 10_000
 	perMinute    = 1_200
 )
 
-// seen remembers deliveries for ten minutes, the newest 10,000 at most.
+// seen remembers the IDs and bodies of deliveries for ten minutes, the newest 20,000 at most.
 type seen struct {
 	mu    sync.Mutex
 	at    map[string]time.Time
 	order []string
 }
 
-// before reports whether a hook had this delivery already, and remembers it.
-func (s *seen) before(hook, id string, now time.Time) bool {
-	key := hook + "\x00" + id
+// before reports whether one of the keys was seen already, and remembers all of them.
+func (s *seen) before(now time.Time, keys ...string) (known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.order) > 0 && (len(s.order) >= maxSeen || now.Sub(s.at[s.order[0]]) >= replayWindow) {
+	for len(s.order) > 0 && (len(s.order)+len(keys) > maxSeen || now.Sub(s.at[s.order[0]]) >= replayWindow) {
 		delete(s.at, s.order[0])
 		s.order = s.order[1:]
-	}
-	if _, ok := s.at[key]; ok {
-		return true
 	}
 	if s.at == nil {
 		s.at = map[string]time.Time{}
 	}
-	s.at[key] = now
-	s.order = append(s.order, key)
-	return false
+	for _, key := range keys {
+		if _, ok := s.at[key]; ok {
+			known = true
+			continue
+		}
+		s.at[key] = now
+		s.order = append(s.order, key)
+	}
+	return known
 }
 
 // forget has a delivery count as new if it comes again.
-func (s *seen) forget(hook, id string) {
-	key := hook + "\x00" + id
+func (s *seen) forget(keys ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.at, key)
-	s.order = slices.DeleteFunc(s.order, func(k string) bool { return k == key })
+	for _, key := range keys {
+		delete(s.at, key)
+	}
+	s.order = slices.DeleteFunc(s.order, func(k string) bool { return slices.Contains(keys, k) })
 }
 
 // sources counts requests by address in whole minutes.

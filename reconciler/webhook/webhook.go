@@ -7,15 +7,17 @@
 // A request is refused in this order, before anything in it is parsed: its source asks too often (429), there is no such
 // hook (404), it is not JSON (415), it is over 1 MiB (413), its signature does not hold (401). A payload of another
 // repository is answered as if there were no hook. Whatever else is authentic gets 202 at once; events, branches and tags
-// that nobody follows, and deliveries that were seen in the last ten minutes, have no effect. 503 means that a secret
+// that nobody follows, and deliveries whose ID or whose body came in the last ten minutes, have no effect. 503 means that a secret
 // cannot be read or the bus is away; forges that send again are heard then, and what they do not send the next poll finds.
 //
 // Secrets come from files that are read for each request, so that a new secret needs no restart; all that are listed
-// hold, so that the old and the new one overlap. Delivery IDs are signed by GitLab's signing tokens alone: with the other
-// forges whoever has recorded a request can send it again under a new ID, and gains one listing of references.
+// hold, so that the old and the new one overlap. Files that other users can read are refused. Delivery IDs are signed by
+// GitLab's signing tokens alone, so bodies are remembered too: whoever has recorded a request can have the branch listed
+// once in ten minutes with it.
 package webhook
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -23,14 +25,15 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 )
 
 const (
 	maxBody   = 1 << 20
-	maxSecret = 4 << 10
+	minSecret = 16 // bytes
 	clockSkew = 5 * time.Minute
 )
 
@@ -159,11 +162,13 @@ func (h *Handler) deliver(hook Hook, d delivery) int {
 	if !p.of(hook.Repo) {
 		return http.StatusNotFound
 	}
-	if h.seen.before(hook.Name, p.id, time.Now()) || !p.moves(hook.Branch) {
+	digest := sha256.Sum256(d.body)
+	keys := []string{hook.Name + " id " + p.id, hook.Name + " body " + string(digest[:])}
+	if h.seen.before(time.Now(), keys...) || !p.moves(hook.Branch) {
 		return http.StatusAccepted
 	}
 	if err := h.trigger(); err != nil {
-		h.seen.forget(hook.Name, p.id)
+		h.seen.forget(keys...)
 		h.log.Error("webhook not passed on", "hook", hook.Name, "delivery", p.id, "err", err)
 		return http.StatusServiceUnavailable
 	}
@@ -190,18 +195,9 @@ func (h Hook) secrets() ([][]byte, error) {
 }
 
 func readSecret(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read a webhook's secret: %w", err)
+	s, err := gitrepo.ReadSecret(file)
+	if err == nil && len(s) < minSecret {
+		err = fmt.Errorf("cannot use the secret in %s: it has %d bytes, at least %d are needed", file, len(s), minSecret)
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
-	if err != nil {
-		return nil, fmt.Errorf("cannot read a webhook's secret: %w", err)
-	}
-	s := strings.TrimRight(string(b), "\r\n")
-	if len(s) < 16 || len(s) > maxSecret {
-		return nil, fmt.Errorf("cannot use the secret in %s: want 16 to %d bytes", file, maxSecret)
-	}
-	return []byte(s), nil
+	return []byte(s), err
 }

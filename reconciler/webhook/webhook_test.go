@@ -30,6 +30,11 @@ const (
 		"repository":{"clone_url":"https://forge.example/ops/fleet.git"}}`
 )
 
+// pushOf is the body of one of many pushes.
+func pushOf(n int) string {
+	return strings.Replace(pushed, strings.Repeat("f", 40), fmt.Sprintf("%040x", n), 1)
+}
+
 // desk is a handler and how often it asked for the branch.
 type desk struct {
 	*webhook.Handler
@@ -220,7 +225,8 @@ func TestASecretIsReplacedWithoutARestart(t *testing.T) {
 	if err := os.Remove(d.files[0]); err != nil {
 		t.Fatal(err)
 	}
-	d.want(t, "one file gone", d.post(pushed, github(another, pushed, "3")), 202, 2)
+	other := pushOf(3)
+	d.want(t, "one file gone", d.post(other, github(another, other, "3")), 202, 2)
 	write(t, d.files[1], "")
 	d.want(t, "an empty secret signs nothing", d.post(pushed, github("", pushed, "4")), 503, 2)
 }
@@ -235,11 +241,13 @@ func TestTimeBoundsReplaysSignaturesAndSources(t *testing.T) {
 		d.want(t, "then forgotten", d.post(pushed, github(secret, pushed, "1")), 202, 2)
 		time.Sleep(time.Minute)
 		for i := range 1200 {
-			d.want(t, "in a burst", d.post(pushed, github(secret, pushed, "b"+strconv.Itoa(i))), 202, 3+i)
+			body := pushOf(i)
+			d.want(t, "in a burst", d.post(body, github(secret, body, "b"+strconv.Itoa(i))), 202, 3+i)
 		}
-		d.want(t, "too often", d.post(pushed, github(secret, pushed, "c")), 429, 1202)
+		last := pushOf(1200)
+		d.want(t, "too often", d.post(last, github(secret, last, "c")), 429, 1202)
 		time.Sleep(time.Minute)
-		d.want(t, "a minute later", d.post(pushed, github(secret, pushed, "c")), 202, 1203)
+		d.want(t, "a minute later", d.post(last, github(secret, last, "c")), 202, 1203)
 
 		for _, off := range []time.Duration{-6 * time.Minute, -4 * time.Minute, 4 * time.Minute, 6 * time.Minute} {
 			d := newDesk(t, webhook.GitLab, repo)
@@ -294,4 +302,34 @@ func TestAHookThatCannotBePassedOnIsSentAgain(t *testing.T) {
 	d.away = nil
 	d.want(t, "sent again", d.post(pushed, github(secret, pushed, "1")), http.StatusAccepted, 2)
 	d.want(t, "sent once more", d.post(pushed, github(secret, pushed, "1")), http.StatusAccepted, 2)
+}
+
+// TestACapturedBodyIsNotHeardAgain sends it under new IDs, which no forge but GitLab signs.
+func TestACapturedBodyIsNotHeardAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, webhook.GitHub, repo)
+		d.want(t, "at first", d.post(pushed, github(secret, pushed, "1")), http.StatusAccepted, 1)
+		for i := range 100 {
+			d.post(pushed, github(secret, pushed, strconv.Itoa(2+i)))
+		}
+		d.want(t, "under other IDs", d.post(pushed, github(secret, pushed, "x")), http.StatusAccepted, 1)
+		other := strings.Replace(pushed, "ffff", "eeee", 1)
+		d.want(t, "another body", d.post(other, github(secret, other, "y")), http.StatusAccepted, 2)
+		time.Sleep(11 * time.Minute)
+		d.want(t, "when the window has passed", d.post(pushed, github(secret, pushed, "z")), http.StatusAccepted, 3)
+	})
+}
+
+func TestASecretThatOthersCanReadIsRefused(t *testing.T) {
+	d := newDesk(t, webhook.GitHub, repo)
+	for _, file := range d.files {
+		if err := os.Chmod(file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.want(t, "mode 0644", d.post(pushed, github(secret, pushed, "1")), http.StatusServiceUnavailable, 0)
+	if err := os.Chmod(d.files[0], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.want(t, "mode 0600", d.post(pushed, github(secret, pushed, "1")), http.StatusAccepted, 1)
 }
