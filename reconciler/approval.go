@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/signature"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -171,7 +172,7 @@ func (t *term) approve(ctx context.Context, req micro.Request) (any, error) {
 
 // guard refuses a revision that changes more than is likely to be meant, or that rewrites history, unless somebody has
 // approved just this plan or the commit says that it is meant.
-func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit) error {
+func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit, who signature.Signer) error {
 	commit := settings.Commit(c.Hash.String())
 	if t.last.letThrough(commit) {
 		return nil // it was let through before, and its writes may be half done
@@ -189,6 +190,10 @@ func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit) error 
 	}
 	if guard, ok := errors.AsType[*plan.BlockedError](extent.Guard(p.Limits.Stricter(t.last.limits()))); ok {
 		j.guard, j.allowed = guard, guard.AllowedBy(c.Message)
+		if j.allowed && !t.mayAllow(who) {
+			j.allowed = false
+			guard.Reason += fmt.Sprintf("; the line %s does not count, as verify.allow of the master does not name its signer, %s", guard.Trailer(), who.Principal)
+		}
 	}
 	if j.rewritten, err = t.rewritten(c.Hash); err != nil {
 		return err

@@ -45,6 +45,7 @@ type bench struct {
 
 	identities []string // files
 	history    History
+	mayAllow   []string
 	notify     []*notify.Place
 
 	mu    sync.Mutex
@@ -96,7 +97,7 @@ func (b *bench) startIn(store string) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	log := slog.New(slog.DiscardHandler)
-	r, err := New(Options{Repo: gitrepo.Options{URL: b.dir, Dir: store, Verify: b.keys}, Owner: "m1", Poll: b.poll, Identities: b.identities, History: b.history, Notify: b.notify, Log: log})
+	r, err := New(Options{Repo: gitrepo.Options{URL: b.dir, Dir: store, Verify: b.keys}, Owner: "m1", Poll: b.poll, Identities: b.identities, History: b.history, MayAllow: b.mayAllow, Notify: b.notify, Log: log})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -53,8 +53,11 @@ type Options struct {
 	// Identities are files of age identities that decrypt the repo's secrets. They are read again at every look at the
 	// branch, so that keys are rotated without a restart.
 	Identities []string
-	History    History         // empty: HistoryApprove
-	Notify     []*notify.Place // are told what becomes of revisions
+	History    History // empty: HistoryApprove
+	// MayAllow are the signers, by principal or fingerprint, whose line Zester-Allow lets a large change out where commits
+	// have to be signed; empty: all that may sign.
+	MayAllow []string
+	Notify   []*notify.Place // are told what becomes of revisions
 	// Steered is told what people have ordered, before they have the answer; nil: nobody is.
 	Steered func(ctx context.Context, nc *nats.Conn, order Order)
 	Log     *slog.Logger
@@ -92,6 +95,9 @@ func New(o Options) (*Reconciler, error) {
 	case "", HistoryForbid, HistoryApprove, HistoryAllow:
 	default:
 		return nil, errors.Join(fmt.Errorf("cannot use history: %.64q: it is forbid, approve or allow", o.History), repo.Close())
+	}
+	if len(o.MayAllow) > 0 && o.Repo.Verify == (gitrepo.Trust{}) {
+		return nil, errors.Join(errors.New("cannot say who may allow a large change where commits need not be signed: verify has no keys"), repo.Close())
 	}
 	if o.Poll == 0 {
 		o.Poll = 30 * time.Second

@@ -71,7 +71,8 @@ func isConflict(err error) bool {
 
 // advance compiles a commit and makes it the one in force if it is good.
 func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
-	if err := t.verify(head); err != nil {
+	who, err := t.verify(head)
+	if err != nil {
 		return t.refuse(ctx, head, err)
 	}
 	snapshot, err := t.repo.Snapshot(head)
@@ -86,7 +87,7 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 	if err != nil {
 		return t.refuse(ctx, head, err)
 	}
-	if err := t.guard(ctx, p, snapshot.Commit); err != nil {
+	if err := t.guard(ctx, p, snapshot.Commit, who); err != nil {
 		return t.refuse(ctx, head, err)
 	}
 	if err := t.noteAncestry(head); err != nil {

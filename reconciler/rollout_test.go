@@ -417,3 +417,32 @@ func TestPeelsThatStayBehindAreCountedInARollout(t *testing.T) {
 		}
 	})
 }
+
+// TestAReportOfAnEarlierWaveFailsNoLaterOne: the newest report before the second wave begins has a new error, which the
+// first wave was allowed. Only what comes after the beginning of a wave counts against it.
+func TestAReportOfAnEarlierWaveFailsNoLaterOne(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, soak: 10m, max_failures: 1}, {name: second, peels: 2, soak: 10m}]", func(r *rollingBench) {
+		r.next()
+		r.after(time.Minute)
+		r.applies(r.ids[0], "settings: schedule.x: new")
+		r.alter(silent, r.ids[1]) // so that no report comes after that one
+		r.after(10 * time.Minute)
+		if out := r.at(2, waveWaits); out.Rollout.Failed != 0 {
+			r.t.Errorf("%+v", out.Rollout)
+		}
+	})
+}
+
+// TestAPeelKeepsTheRevisionWhenFewerAreOnline: the second wave is counted in fewer peels than the first, and reaches no
+// fewer.
+func TestAPeelKeepsTheRevisionWhenFewerAreOnline(t *testing.T) {
+	inWaves(t, "[{name: first, peels: 50%, soak: 10m}, {name: second, peels: 50%, soak: 10m}]", func(r *rollingBench) {
+		r.next()
+		r.after(time.Minute)
+		r.reached(0, 1)
+		r.alter(away, r.ids[1], r.ids[2], r.ids[3])
+		r.after(10 * time.Minute)
+		r.at(2, waveSoaks)
+		r.reached(0, 1)
+	})
+}

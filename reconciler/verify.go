@@ -5,32 +5,41 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/signature"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
 // verify shows who has signed a revision that is to go to the fleet. Its error refuses the revision, but one that is with
 // the fleet already stays there: it was accepted by the keys of its time.
-func (t *term) verify(head gitrepo.Hash) error {
+func (t *term) verify(head gitrepo.Hash) (who signature.Signer, err error) {
 	if !t.repo.Signed() {
-		return nil
+		return who, nil
 	}
 	commit := settings.Commit(head.String())
 	c := status.Condition{Type: status.SourceVerified, ObservedRevision: commit}
-	who, err := t.repo.Verify(head, time.Now())
+	who, err = t.repo.Verify(head, time.Now())
 	switch e, _ := errors.AsType[*gitrepo.Error](err); {
 	case err == nil:
 		c.Status, c.Reason, c.Message = true, "Signed", fmt.Sprintf("by %s with the key %s", who.Principal, who.Fingerprint)
 	case t.last.letThrough(commit) && e != nil:
 		c.Reason, c.Message = string(e.Reason), err.Error()+"; it stays in force, as it was accepted before"
 	default:
-		return err
+		return who, err
 	}
 	t.board.set(c)
-	return nil
+	return who, nil
+}
+
+// mayAllow reports whether the line Zester-Allow of a commit counts: where commits have to be signed, that of signers
+// who may, all if none are named.
+func (t *term) mayAllow(who signature.Signer) bool {
+	names := t.r.o.MayAllow
+	return !t.repo.Signed() || len(names) == 0 || slices.Contains(names, who.Principal) || slices.Contains(names, who.Fingerprint)
 }
 
 // trustAgain has a head that was refused for its signature judged again when the keys have come to accept it.

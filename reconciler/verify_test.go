@@ -248,3 +248,32 @@ func TestASignedBranchDoesNotGoBackByItself(t *testing.T) {
 		}
 	})
 }
+
+// TestALineThatAllowsCountsOfSignersThatMay has two who may sign, of whom one may allow.
+func TestALineThatAllowsCountsOfSignersThatMay(t *testing.T) {
+	inBubble(t, siteFiles(), func(b *bench) {
+		s := newSigners(t)
+		s.allow("alice", "mallory")
+		b.keys.SSH, b.mayAllow = s.allowed, []string{s.fingerprint("alice")}
+		for _, id := range webs(3) {
+			b.peel(id, nil)
+		}
+		good := s.commit(b.dir, xForW, s.ssh("alice")...)
+		b.start()
+		b.verified(good, "Signed", s.fingerprint("alice"))
+		for _, c := range []struct {
+			who   string
+			waits bool
+		}{{"mallory", true}, {"alice", false}} {
+			s.commit(b.dir, "schedule: {}\n", s.ssh(c.who)...)
+			s.run(b.dir, "git", append(s.ssh(c.who), "commit", "-q", "--amend", "--allow-empty", "-m", "meant", "-m", "Zester-Allow: change, remove, peels")...)
+			out := b.now()
+			if out.Is(status.GuardBlocked) != c.waits || (b.entries("web-00") == "abcdx") != c.waits {
+				t.Errorf("%s: web-00 has %s, %+v", c.who, b.entries("web-00"), out)
+			}
+			if c.waits && !strings.Contains(condition(out, status.GuardBlocked).Message, "does not name its signer") {
+				t.Errorf("%s: %+v", c.who, out)
+			}
+		}
+	})
+}

@@ -28,8 +28,9 @@ type Git struct {
 
 // Verify is the part of master.yaml about signed commits. Its flags are --verify-ssh and --verify-openpgp.
 type Verify struct {
-	SSH     string `yaml:"ssh"`     // file of allowed signers; empty: no SSH key may sign
-	OpenPGP string `yaml:"openpgp"` // file of armored public keys; empty: no OpenPGP key may
+	SSH     string   `yaml:"ssh"`     // file of allowed signers; empty: no SSH key may sign
+	OpenPGP string   `yaml:"openpgp"` // file of armored public keys; empty: no OpenPGP key may
+	Allow   []string `yaml:"allow"`   // signers whose line Zester-Allow counts; empty: all
 }
 
 // Hook is one address that a forge posts to, /hooks/NAME where REST is served.
@@ -71,9 +72,9 @@ func (c *Config) sync(o *master.Options) error {
 	r, err := reconciler.New(reconciler.Options{
 		Repo: gitrepo.Options{
 			URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"),
-			Access: gitrepo.Access(c.Git), Verify: gitrepo.Trust(c.Verify), Log: o.Log,
+			Access: gitrepo.Access(c.Git), Verify: gitrepo.Trust{SSH: c.Verify.SSH, OpenPGP: c.Verify.OpenPGP}, Log: o.Log,
 		},
-		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: reconciler.History(c.History), Notify: places, Log: o.Log,
+		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: reconciler.History(c.History), MayAllow: c.Verify.Allow, Notify: places, Log: o.Log,
 		Steered: (&recorder{log: o.Log}).record,
 	})
 	if err != nil {

@@ -154,13 +154,14 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 	if stop, ok := errors.AsType[*plan.BlockedError](d.Guard(head.Limits.Stricter(base.Limits))); ok && !stop.AllowedBy(o.Message) {
 		r.Blocked, r.Release = stop.Reason, release(stop)
 	}
-	c := comparison{Options: o, review: r, changes: map[string]*Change{}, settings: map[string]*Setting{}}
+	c := comparison{Options: o, review: r, changes: map[string]*Change{}, settings: map[string]*Setting{}, exposed: map[string][]target.PeelID{}}
 	for _, g := range d.Groups {
 		if err := c.group(base.Peels[g.Peels[0]], head.Peels[g.Peels[0]], g); err != nil {
 			return nil, err
 		}
 	}
 	c.finish()
+	r.Warnings = append(r.Warnings, c.exposures()...)
 	if r.Load, err = loadOf(base, kept(base, head), o); err != nil {
 		return nil, err
 	}
@@ -225,6 +226,7 @@ type comparison struct {
 	review   *Review
 	changes  map[string]*Change
 	settings map[string]*Setting
+	exposed  map[string][]target.PeelID // what happens to secrets, by warning
 }
 
 // A side is what the peels of a group run on one side.
@@ -277,6 +279,7 @@ func (c *comparison) group(old, new *plan.Effective, g plan.Group) error {
 		}
 	}
 	c.keys("", before.values, after.values, g.Peels)
+	c.expose(before, after, g.Peels)
 	return nil
 }
 
