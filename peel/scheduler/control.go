@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
 // An Order is what somebody wants of an entry for a while, whatever its settings say.
@@ -105,7 +107,8 @@ func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 const maxNext = 100
 
 // Next returns the next n nominal times, 100 at the most, at which an entry may run, as if no run took time and none
-// were asked for: those when its windows are shut are left out. There are none for an entry that is not active.
+// were asked for: those when its windows are shut are left out, or replaced by the time when they open where the entry
+// wants that. There are none for an entry that is not active.
 func (s *Scheduler) Next(ctx context.Context, name string, n int) (fires []time.Time, err error) {
 	err = s.command(ctx, "foresee", name, func(o *owner, e *entry) error {
 		if e.active() && e.next.trigger != "" {
@@ -116,9 +119,10 @@ func (s *Scheduler) Next(ctx context.Context, name string, n int) (fires []time.
 	return fires, err
 }
 
-// maxShut bounds how many nominal times in a row may be outside the windows before the search ends.
-const maxShut = 10_000
+// maxShut bounds how often in a row the windows may shut before the next nominal time, until the search ends.
+const maxShut = 1000
 
+// ahead are the next n times at which the entry may run, without splay.
 func (o *owner) ahead(e *entry, n int) []time.Time {
 	var list []time.Time
 	at, ok := o.time(e.next, e.next.nominal), true
@@ -126,17 +130,38 @@ func (o *owner) ahead(e *entry, n int) []time.Time {
 		list, at = append(list, o.time(e.next, e.next.at)), o.s.now().wall
 		at, ok = e.timing.Next(at)
 	}
-	for shut := 0; ok && shut < maxShut && len(list) < n; at, ok = e.timing.Next(at) {
-		switch {
-		case !e.mayFire(at):
-			return list
-		case e.closed(at) != "":
-			shut++
-		default:
+	for shut := 0; ok && shut < maxShut && len(list) < n && e.mayFire(at); {
+		if e.closed(at) == "" {
 			list, shut = append(list, at.In(o.s.o.Zone)), 0
+			at, ok = e.timing.Next(at)
+			continue
+		}
+		shut++
+		opens, opensEver := e.timing.Opens(at)
+		switch {
+		case !opensEver:
+			ok = false
+		case e.spec.Windows.Outside == schedule.OutsideDefer:
+			if e.mayFire(opens) {
+				list = append(list, opens.In(o.s.o.Zone))
+			}
+			at, ok = e.timing.Next(opens)
+		default:
+			at, ok = e.firstFrom(at, opens)
 		}
 	}
 	return list[:min(len(list), max(n, 0))]
+}
+
+// firstFrom is the first nominal time not before from, of those that follow at.
+func (e *entry) firstFrom(at, from time.Time) (time.Time, bool) {
+	switch period := e.spec.Clock.Interval.Duration; {
+	case !e.timing.FollowsRuns():
+		return e.timing.Next(from.Add(-1))
+	case period > 0:
+		return at.Add((from.Sub(at) + period - 1) / period * period), true
+	}
+	return e.timing.Next(at)
 }
 
 // command carries something out on an entry of the schedule; what tells errors what that was.

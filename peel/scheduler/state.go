@@ -33,8 +33,8 @@ type EntryState struct {
 	Why    string `json:"why,omitempty"` // of a state that is no choice of the schedule's author
 	Module string `json:"module"`
 	Timing string `json:"timing"` // "interval 1h30m", "cron 0 */4 * * * in Europe/London"
-	// NextNominal is the time by the timing, NextFire adds the splay that was drawn. Both are zero when no fire is
-	// ahead.
+	// NextNominal is the time by the timing, NextFire adds the splay that was drawn. Where the windows are shut at that
+	// time both are the next time at which the entry may run. Both are zero if there is none.
 	NextNominal time.Time `json:"next_nominal,omitzero"`
 	NextFire    time.Time `json:"next_fire,omitzero"`
 	Running     int       `json:"running"` // runs in flight
@@ -54,11 +54,23 @@ func (o *owner) state() []EntryState {
 		}
 		s.State, s.Why = e.state(now)
 		if e.active() && e.next.trigger != "" {
-			s.NextNominal, s.NextFire = o.time(e.next, e.next.nominal), o.time(e.next, e.next.at)
+			s.NextNominal, s.NextFire = o.nextRun(e)
 		}
 		list = append(list, s)
 	}
 	return list
+}
+
+// nextRun is when the entry, which has a fire ahead, may run next.
+func (o *owner) nextRun(e *entry) (nominal, fire time.Time) {
+	nominal, fire = o.time(e.next, e.next.nominal), o.time(e.next, e.next.at)
+	if e.next.held || e.next.trigger != TriggerTimer || e.closed(nominal) == "" {
+		return nominal, fire
+	}
+	for _, at := range o.ahead(e, 1) {
+		return at, at
+	}
+	return time.Time{}, time.Time{}
 }
 
 // state is the word for what the entry is up to, and why.

@@ -200,3 +200,45 @@ func TestHeldFireIsDroppedWhenWindowsNoLongerDefer(t *testing.T) {
 		h.expectRuns("e")
 	})
 }
+
+func TestStateAndNextShowWhenAnEntryMayRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields string
+		want   []string // hours and minutes of the next runs; none: never
+	}{
+		"cron outside its hours":     {`cron: "0 8,21,23 * * *", only_between: "20:00-22:00"`, []string{"01 21:00", "02 21:00"}},
+		"seconds until next year":    {`interval: 1s, not_on: "2000-01-01/2000-12-31"`, nil},
+		"an interval in its rhythm":  {`interval: 7h, only_between: "20:00-22:00"`, []string{"01 21:00", "06 20:00"}},
+		"deferred to the opening":    {`cron: "0 8,9 * * *", only_between: "20:00-22:00", outside: defer`, []string{"01 20:00", "02 20:00"}},
+		"open at its time":           {`cron: "0 8,21 * * *", not_on: "2000-01-02"`, []string{"01 08:00", "01 21:00"}},
+		"windows that do not open":   {`cron: "0 8 * * *", until: "2000-01-05T00:00:00Z", only_on: "2000-01-05"`, nil},
+		"a minute in another season": {`cron: "* * * * *", only_on: "2000-07-01/2000-07-02"`, []string{"01 00:00", "01 00:01"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := start(t, scheduler.Options{Zone: time.UTC})
+				defer h.shut()
+				h.apply(one(t, c.fields))
+				fires, err := h.Next(t.Context(), "e", 2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, at := range fires {
+					got = append(got, at.Format("02 15:04"))
+				}
+				if name == "seconds until next year" {
+					if len(fires) != 2 || !fires[0].Equal(time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)) {
+						t.Errorf("next %v", fires)
+					}
+				} else if !slices.Equal(got, c.want) {
+					t.Errorf("next %v, want %v", got, c.want)
+				}
+				e := h.entry("e")
+				if len(fires) == 0 && !e.NextFire.IsZero() || len(fires) > 0 && (!e.NextFire.Equal(fires[0]) || !e.NextNominal.Equal(fires[0])) {
+					t.Errorf("the state shows %v, %v", e.NextNominal, e.NextFire)
+				}
+			})
+		})
+	}
+}
