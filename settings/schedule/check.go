@@ -37,6 +37,9 @@ func (p *parser) complete(at strictyaml.Pos) {
 	if pair, ok := p.at["pause_after_errors"]; ok && e.Failures.PauseAfter > 0 && e.Failures.Breaker.Threshold > 0 {
 		p.refuse(pair.KeyPos, "pause_after_errors would end the probes of the breaker (%s); leave one of them out", p.at["breaker"].KeyPos)
 	}
+	if pair, ok := p.at["not_on"]; ok && e.Windows.shut() {
+		p.refuse(pair.KeyPos, "not_on leaves no day on which the entry may run; write enabled: false to keep it from running")
+	}
 	if e.Needs.Entry == e.Name {
 		p.refuse(p.at["needs"].Value.Pos, "an entry cannot need itself")
 	}
@@ -51,6 +54,15 @@ func (p *parser) goesWith(there bool, name, other string) {
 
 func (c Clock) none() bool {
 	return c.Interval == Interval{} && len(c.Cron) == 0 && len(c.At) == 0 && c.After == 0
+}
+
+// shut reports whether the weekdays alone leave no day.
+func (w Windows) shut() bool {
+	on := w.Rules.On
+	if on.Empty() {
+		on.Weekdays = 1<<7 - 1
+	}
+	return len(on.Dates)+len(on.Times)+len(on.Calendars) == 0 && on.Weekdays&^w.Rules.NotOn.Weekdays == 0
 }
 
 // shortest is the least that an interval can last.

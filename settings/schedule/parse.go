@@ -188,6 +188,10 @@ func (p *parser) read(pair strictyaml.Pair) {
 	p.field = pair.Key
 	f := fieldOf[pair.Key]
 	if f == nil {
+		if hint := foreign(pair); hint != "" {
+			p.refuse(pair.KeyPos, "unknown field; %s", hint)
+			return
+		}
 		p.refuse(pair.KeyPos, "unknown field%s", strictyaml.Suggest(pair.Key, names(fields)))
 		return
 	}

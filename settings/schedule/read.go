@@ -123,7 +123,7 @@ func (p *parser) when(n *strictyaml.Node) {
 	}
 	t, err := phrase.Parse(s)
 	if err != nil {
-		p.refuse(n.Pos, "when %.80q: %v", s, err)
+		p.refuse(n.Pos, "when %.80q: %v%s", s, err, once(s))
 		return
 	}
 	p.entry.Clock.When = s
@@ -217,7 +217,11 @@ func (p *parser) returnJob(n *strictyaml.Node) {
 		return
 	}
 	b, ok := n.Value.(bool)
-	switch {
+	switch word, _ := n.Value.(string); {
+	case word == "always":
+		p.refuse(n.Pos, "always is written as true")
+	case word == "never":
+		p.refuse(n.Pos, "never is written as false")
 	case !ok:
 		p.refuse(n.Pos, "%s", n.Mismatch(strictyaml.Bool.String()))
 	case b:
