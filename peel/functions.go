@@ -11,7 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// revision says which document an answer was read from.
+// revision says which document of the peel an answer was read from; the value may be older than its commit.
 type revision struct {
 	Commit     settings.Commit `json:"commit,omitempty"`
 	Generation uint64          `json:"generation"`

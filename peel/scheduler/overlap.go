@@ -84,7 +84,7 @@ func (o *owner) awaitAgain(e *entry, now instant) {
 	slices.SortStableFunc(o.waiting, func(a, b wait) int { return cmp.Compare(a.from, b.from) })
 }
 
-var errYields = errors.New("canceled: the next run takes its place")
+var errYields = errors.New("the next run takes its place")
 
 // release starts fires whose wait is over, the oldest first, and returns how many. What may keep a fire from running
 // is asked once more.

@@ -111,7 +111,7 @@ func TestCancelEndsTheRunWaitsForItsEndAndStarts(t *testing.T) {
 		time.Sleep(16 * time.Minute)
 		h.expectRuns("e", 5*time.Minute, 10*time.Minute+3*time.Second, 15*time.Minute+3*time.Second)
 		e := h.entry("e")
-		if e.Error != "canceled: the next run takes its place: signal: killed" || e.FailuresInRow != 0 || e.Failures != 2 {
+		if e.Error != "the next run takes its place: signal: killed" || e.FailuresInRow != 0 || e.Failures != 2 {
 			t.Errorf("%q, %d failures, %d in a row", e.Error, e.Failures, e.FailuresInRow)
 		}
 		if h.inFlight("e") != 1 {

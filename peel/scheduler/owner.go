@@ -181,8 +181,14 @@ func (o *owner) wallAt(up time.Duration) time.Time {
 func (o *owner) begin(set schedule.Set) schedule.Changes {
 	o.begins = true
 	defer func() { o.begins = false }()
-	return o.apply(set)
+	changes := o.apply(set)
+	names := slices.Sorted(maps.Keys(set))
+	o.s.log.Info("schedule begins", "entries", len(names), "names", strings.Join(names[:min(len(names), maxNamed)], " "))
+	return changes
 }
+
+// maxNamed is how many entries the log names at the start.
+const maxNamed = 100
 
 // apply makes set the schedule. Entries that are equal stay the very same.
 func (o *owner) apply(set schedule.Set) schedule.Changes {

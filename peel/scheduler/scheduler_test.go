@@ -172,6 +172,19 @@ func TestMonthlyIntervalFollowsTheCalendar(t *testing.T) {
 	})
 }
 
+func TestLogNamesTheEntriesAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		h := start(t, scheduler.Options{Log: j.logger()})
+		defer h.shut()
+		h.apply(parse(t, "backup: {module: test.ping, interval: 1m}\ncheck: {module: test.ping, interval: 1m}"))
+		h.apply(nil)
+		if j.count("schedule begins", "entries=2", `names="backup check"`) != 1 || j.count("schedule begins") != 1 {
+			t.Errorf("%s", j.lines)
+		}
+	})
+}
+
 func TestFireTimesAreInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, scheduler.Options{})

@@ -96,13 +96,13 @@ var functions = []Function{
 		Params: []Param{scheduleEntry, scheduleReason, {Name: "for", Type: Duration, Doc: "do run it if it comes later than this; default: whenever it comes"}},
 	},
 	{
-		Name: "settings.get", ReadOnly: true, Doc: "One value of the settings in force, with the commit that they come from.",
+		Name: "settings.get", ReadOnly: true, Doc: "One value of the settings in force, and the commit of the peel's document, which need not have changed the value.",
 		Params: []Param{
 			{Name: "key", Type: String, Required: true, Positional: true, Doc: "name of the value; keys of a path are separated by colons"},
 			{Name: SecretsTo, Type: String, Doc: "public X25519 key to which the value is sealed with its secrets; --show-secrets makes one"},
 		},
 	},
-	{Name: "settings.items", ReadOnly: true, Doc: "All settings in force, with the commit that they come from."},
+	{Name: "settings.items", ReadOnly: true, Doc: "All settings in force, and the commit of the peel's document."},
 	{
 		Name: "sys.doc", ReadOnly: true, Doc: "What functions do and the arguments that they take.",
 		Params: []Param{{Name: "function", Type: String, Positional: true, Doc: "name of a function, or a module such as cmd; default: all"}},
