@@ -419,6 +419,7 @@ func TestStreamsOfAnAddressAreCounted(t *testing.T) {
 		if opened != 50 {
 			t.Errorf("10 tokens of one address have %d of 100 streams", opened)
 		}
+		synctest.Wait() // until the connections of the refused requests are idle
 		s.from = "192.0.2.2:40000"
 		s.client.CloseIdleConnections()
 		if _, status, _ := s.follow(admin, jid, ""); status != 200 {

@@ -350,6 +350,34 @@ func TestWhatDoesNotExistIsAProblemToo(t *testing.T) {
 	})
 }
 
+// TestDurationsAreGivenBackAsTheyAreTaken asks the answers of all routes about a job, and the document.
+func TestDurationsAreGivenBackAsTheyAreTaken(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, echo("web-01"))
+		admin := s.admin()
+		a := s.ask(admin, "POST", "/api/v1/jobs", object{"target": "*", "function": "test.ping", "timeout": "90s", "when_online": "1h"})
+		jid := want[job.Job](t, a, 202).JID
+		time.Sleep(2 * time.Second)
+		answers := []string{string(a.body)}
+		for _, path := range []string{"", "/returns", "/events"} {
+			answers = append(answers, string(s.ask(admin, "GET", "/api/v1/jobs/"+string(jid)+path, nil).body))
+		}
+		answers = append(answers, string(s.ask(admin, "GET", "/api/v1/jobs", nil).body))
+		for _, body := range answers {
+			if !strings.Contains(body, `"timeout":"1m30s"`) || !strings.Contains(body, `"when_online":"1h"`) || strings.Contains(body, "0000000") {
+				t.Errorf("durations are not as they were asked for in %s", body)
+			}
+		}
+		if body := answers[2]; !strings.Contains(body, `"duration":"`) {
+			t.Errorf("the return's duration is no text in %s", body)
+		}
+		a = s.ask(admin, "POST", "/api/v1/jobs", object{"target": "*", "function": "test.ping"})
+		if !strings.Contains(string(a.body), `"timeout":"1m"`) || strings.Contains(string(a.body), "when_online") {
+			t.Errorf("%s", a.body)
+		}
+	})
+}
+
 // TestAJobOfTheCallersOwnIDMayBeAskedForAgain repeats a request while the fleet changes.
 func TestAJobOfTheCallersOwnIDMayBeAskedForAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {

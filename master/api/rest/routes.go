@@ -133,8 +133,18 @@ func (r *routes) operation(method, path, id, summary string, scopes []auth.Scope
 	return op
 }
 
+// textDurations are the fields whose types marshal a duration as text, by schema.
+var textDurations = map[string][]string{"Job": {"timeout", "when_online"}, "Return": {"duration"}}
+
 // document encodes the description. That something went wrong inside is no part of it.
 func document(o *huma.OpenAPI) []byte {
+	schemas := o.Components.Schemas.Map()
+	for name, fields := range textDurations {
+		for _, field := range fields {
+			old := schemas[name].Properties[field]
+			schemas[name].Properties[field] = &huma.Schema{Type: huma.TypeString, Description: old.Description, Examples: []any{"1m30s"}}
+		}
+	}
 	for path := range maps.Values(o.Paths) {
 		for _, op := range []*huma.Operation{path.Get, path.Post} {
 			if op != nil {

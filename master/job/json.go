@@ -1,0 +1,32 @@
+package job
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// MarshalJSON writes durations as text, in the form in which they are asked for. MessagePack, in which records are stored
+// and travel on the bus, keeps the numbers.
+func (j Job) MarshalJSON() ([]byte, error) {
+	type plain Job
+	return json.Marshal(struct {
+		plain
+		Timeout    wire.TextDuration `json:"timeout"`
+		WhenOnline wire.TextDuration `json:"when_online,omitzero"`
+	}{plain(j), wire.TextDuration(j.Timeout), wire.TextDuration(j.WhenOnline)})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (j *Job) UnmarshalJSON(data []byte) error {
+	type plain Job
+	v := struct {
+		*plain
+		Timeout    wire.TextDuration `json:"timeout"`
+		WhenOnline wire.TextDuration `json:"when_online"`
+	}{plain: (*plain)(j)}
+	err := json.Unmarshal(data, &v)
+	j.Timeout, j.WhenOnline = time.Duration(v.Timeout), time.Duration(v.WhenOnline)
+	return err
+}

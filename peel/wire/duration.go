@@ -1,0 +1,57 @@
+package wire
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// FormatDuration writes a duration in the form in which people and programs write one: 90s is 1m30s, 60s is 1m.
+func FormatDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// A TextDuration is a duration that is text in JSON, as written by [FormatDuration].
+type TextDuration time.Duration
+
+// MarshalText is part of [encoding.TextMarshaler].
+func (d TextDuration) MarshalText() ([]byte, error) {
+	return []byte(FormatDuration(time.Duration(d))), nil
+}
+
+// UnmarshalText is part of [encoding.TextUnmarshaler].
+func (d *TextDuration) UnmarshalText(text []byte) error {
+	parsed, err := strictyaml.ParseDuration(string(text))
+	*d = TextDuration(parsed)
+	return err
+}
+
+// MarshalJSON writes the duration as text. MessagePack, in which returns travel and are stored, keeps the number.
+func (r Return) MarshalJSON() ([]byte, error) {
+	type plain Return
+	return json.Marshal(struct {
+		plain
+		Duration TextDuration `json:"duration"`
+	}{plain(r), TextDuration(r.Duration)})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (r *Return) UnmarshalJSON(data []byte) error {
+	type plain Return
+	v := struct {
+		*plain
+		Duration TextDuration `json:"duration"`
+	}{plain: (*plain)(r)}
+	err := json.Unmarshal(data, &v)
+	r.Duration = time.Duration(v.Duration)
+	return err
+}
