@@ -111,7 +111,7 @@ func enrollStatus(err error) int {
 	case errors.Is(err, auth.ErrPending):
 		return http.StatusAccepted
 	case errors.Is(err, auth.ErrEnrollInvalid):
-		return http.StatusUnprocessableEntity
+		return http.StatusBadRequest
 	case errors.Is(err, auth.ErrJoinUnknown), errors.Is(err, auth.ErrJoinEnded):
 		return http.StatusUnauthorized
 	case errors.Is(err, auth.ErrJoinPeel), errors.Is(err, auth.ErrNotWanted):

@@ -103,7 +103,7 @@ func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchO
 	token := tokenOf(ctx)
 	spec, err := in.Body.spec()
 	if err != nil {
-		return nil, huma.Error422UnprocessableEntity(sentence(err))
+		return nil, huma.Error400BadRequest(sentence(err))
 	}
 	if in.Body.JID != "" {
 		if j, err := r.repeated(ctx, &spec); err != nil {
@@ -140,7 +140,7 @@ func (r *routes) selectTargets(ctx context.Context, n *NewJob, spec *job.Spec) (
 	}
 	switch found := len(spec.Targets); {
 	case found == 0:
-		return huma.Error422UnprocessableEntity("the target matches no peel")
+		return huma.Error400BadRequest("the target matches no peel")
 	case n.Expect != 0 && found != n.Expect:
 		return huma.Error409Conflict(fmt.Sprintf("the target selects %d peels, %d were expected", found, n.Expect))
 	}
@@ -161,7 +161,7 @@ func (r *routes) repeated(ctx context.Context, spec *job.Spec) (*job.Job, error)
 	same := *spec
 	same.Targets = j.Targets
 	if err := same.Normalize(time.Now()); err != nil {
-		return nil, huma.Error422UnprocessableEntity(sentence(err))
+		return nil, huma.Error400BadRequest(sentence(err))
 	}
 	if j.User != tokenOf(ctx).User() || !j.SameIntent(&same) {
 		return nil, dispatchError(fmt.Errorf("cannot run job %s: %w", spec.JID, dispatch.ErrTaken))
@@ -222,7 +222,7 @@ func (r *routes) allow(ctx context.Context, token *auth.Token, spec *job.Spec) e
 func dispatchError(err error) error {
 	switch {
 	case errors.Is(err, dispatch.ErrInvalid):
-		return huma.Error422UnprocessableEntity(sentence(err))
+		return huma.Error400BadRequest(sentence(err))
 	case errors.Is(err, auth.ErrNotAllowed):
 		return huma.Error403Forbidden(sentence(err))
 	case errors.Is(err, dispatch.ErrTaken):

@@ -33,7 +33,7 @@ func TestAJobFromItsDispatchToItsReturns(t *testing.T) {
 			"target": "web*", "function": "cmd.run", "state_id": "x", "timeout": "90s", "metadata": object{"ticket": "42"},
 			"args": object{"n": 3, "f": 1.5, "big": 1e3, "deep": []any{object{"m": -7}}, "text": "3"}, "user": nil,
 		})
-		refused(t, a, 422, "body.user")
+		refused(t, a, 400, "body.user")
 		a = s.ask(ci, "POST", "/api/v1/jobs", object{
 			"target": "web*", "function": "cmd.run", "state_id": "x", "timeout": "90s", "metadata": object{"ticket": "42"}, "expect": 2,
 			"args": object{"max_output": 3, "env": object{"A": "b"}, "argv": []any{"x", "-y"}, "stdin": "3"},
@@ -72,7 +72,7 @@ func TestNumbersReachThePeelAsTheyWereWritten(t *testing.T) {
 		if n := (<-heard)["max_output"]; n != int64(3) {
 			t.Errorf("3 is %T %[1]v", n)
 		}
-		refused(t, s.ask(admin, "POST", "/api/v1/jobs", fmt.Sprintf(body, "3.0")), 422, "argument max_output: must be a whole number")
+		refused(t, s.ask(admin, "POST", "/api/v1/jobs", fmt.Sprintf(body, "3.0")), 400, "argument max_output: must be a whole number")
 		var args rest.Arguments
 		if err := json.Unmarshal([]byte(`{"i":3,"f":3.0,"e":1e2,"max":9223372036854775807,"over":9223372036854775808,"list":[1,2.5]}`), &args); err != nil {
 			t.Fatal(err)
@@ -120,30 +120,30 @@ func TestWhatCannotBeDispatched(t *testing.T) {
 			{nil, 400, "request body is required"},
 			{"", 400, "required"},
 			{"{", 400, "unexpected end"},
-			{"[]", 422, "expected object"},
+			{"[]", 400, "expected object"},
 			{`{"target":"*","function":"test.ping"} {}`, 400, "invalid character"},
-			{object{"function": "test.ping"}, 422, "target"},
-			{object{"target": "*"}, 422, "function"},
-			{object{"target": "", "function": "test.ping"}, 422, "body.target"},
-			{object{"target": "*", "function": "test.ping", "targets": []string{"web-01"}}, 422, "body.targets"},
-			{object{"target": "web-* and", "function": "test.ping"}, 422, "column"},
-			{object{"target": "N@nobody", "function": "test.ping"}, 422, "nobody"},
-			{object{"target": "nobody", "function": "test.ping"}, 422, "the target matches no peel"},
+			{object{"function": "test.ping"}, 400, "target"},
+			{object{"target": "*"}, 400, "function"},
+			{object{"target": "", "function": "test.ping"}, 400, "body.target"},
+			{object{"target": "*", "function": "test.ping", "targets": []string{"web-01"}}, 400, "body.targets"},
+			{object{"target": "web-* and", "function": "test.ping"}, 400, "column"},
+			{object{"target": "N@nobody", "function": "test.ping"}, 400, "nobody"},
+			{object{"target": "nobody", "function": "test.ping"}, 400, "the target matches no peel"},
 			{object{"target": "*", "function": "test.ping", "expect": 2}, 409, "selects 1 peels, 2 were expected"},
-			{object{"target": "*", "function": "test"}, 422, "module.function"},
-			{object{"target": "*", "function": "test.pnig"}, 422, "did you mean"},
-			{object{"target": "*", "function": "cmd.run", "args": object{"comand": "true"}}, 422, "argument comand: unknown; did you mean"},
-			{object{"target": "*", "function": "test.ping", "state_id": "web-01"}, 422, "takes no argument without a name"},
-			{object{"target": "*", "function": "test.ping", "jid": strings.Repeat("!", 27)}, 422, "job ID"},
-			{object{"target": "*", "function": "test.ping", "timeout": "5"}, 422, "5"},
-			{object{"target": "*", "function": "test.ping", "timeout": "1ms"}, 422, "1ms"},
-			{object{"target": "*", "function": "test.ping", "timeout": "0s"}, 422, "0s"},
-			{object{"target": "*", "function": "test.ping", "when_online": "0s"}, 422, "0s"},
-			{object{"target": "*", "function": "test.ping", "batch": object{"size": 0}}, 422, "batches of 0"},
-			{object{"target": "*", "function": "test.ping", "metadata": object{"source": "schedule"}}, 422, "for masters to write"},
-			{`{"target":"*","function":"test.ping","args":{"n":` + nested + `}}`, 422, "nest"},
+			{object{"target": "*", "function": "test"}, 400, "module.function"},
+			{object{"target": "*", "function": "test.pnig"}, 400, "did you mean"},
+			{object{"target": "*", "function": "cmd.run", "args": object{"comand": "true"}}, 400, "argument comand: unknown; did you mean"},
+			{object{"target": "*", "function": "test.ping", "state_id": "web-01"}, 400, "takes no argument without a name"},
+			{object{"target": "*", "function": "test.ping", "jid": strings.Repeat("!", 27)}, 400, "job ID"},
+			{object{"target": "*", "function": "test.ping", "timeout": "5"}, 400, "5"},
+			{object{"target": "*", "function": "test.ping", "timeout": "1ms"}, 400, "1ms"},
+			{object{"target": "*", "function": "test.ping", "timeout": "0s"}, 400, "0s"},
+			{object{"target": "*", "function": "test.ping", "when_online": "0s"}, 400, "0s"},
+			{object{"target": "*", "function": "test.ping", "batch": object{"size": 0}}, 400, "batches of 0"},
+			{object{"target": "*", "function": "test.ping", "metadata": object{"source": "schedule"}}, 400, "for masters to write"},
+			{`{"target":"*","function":"test.ping","args":{"n":` + nested + `}}`, 400, "nest"},
 			{`{"target":"*","function":"test.ping","args":{"n":1e999}}`, 400, "1e999"},
-			{object{"target": "*", "function": "test.ping", "args": object{"text": strings.Repeat("a", 600<<10)}}, 422, "arguments"},
+			{object{"target": "*", "function": "test.ping", "args": object{"text": strings.Repeat("a", 600<<10)}}, 400, "arguments"},
 			{object{"target": "*", "function": "test.ping", "args": object{"text": strings.Repeat("a", 1<<20)}}, 413, "too large"},
 		} {
 			a := s.ask(admin, "POST", "/api/v1/jobs", c.body)
@@ -245,7 +245,7 @@ func TestJobsAreListedInPagesAndFiltered(t *testing.T) {
 			}
 		}
 		for _, query := range []string{"status=done", "limit=0", "limit=501", "limit=x", "nonsense=1", "cursor=nonsense"} {
-			refused(t, s.ask(admin, "GET", "/api/v1/jobs?"+query, nil), 422, strings.Split(query, "=")[0])
+			refused(t, s.ask(admin, "GET", "/api/v1/jobs?"+query, nil), 400, strings.Split(query, "=")[0])
 		}
 	})
 }
@@ -330,9 +330,9 @@ func TestPeelsAndTargets(t *testing.T) {
 		if got := want[rest.TargetsPage](t, none, 200); got.Total != 0 || !strings.Contains(string(none.body), `"peels":[]`) {
 			t.Errorf("%s", none.body)
 		}
-		refused(t, s.ask(reader, "GET", "/api/v1/targets", nil), 422, "expr")
-		refused(t, s.ask(reader, "GET", "/api/v1/targets?expr=and", nil), 422, "column")
-		refused(t, s.ask(reader, "GET", "/api/v1/peels?target=(", nil), 422, "column")
+		refused(t, s.ask(reader, "GET", "/api/v1/targets", nil), 400, "expr")
+		refused(t, s.ask(reader, "GET", "/api/v1/targets?expr=and", nil), 400, "column")
+		refused(t, s.ask(reader, "GET", "/api/v1/peels?target=(", nil), 400, "column")
 	})
 }
 
@@ -346,7 +346,7 @@ func TestWhatDoesNotExistIsAProblemToo(t *testing.T) {
 		if a.header.Get("Allow") != "GET, HEAD, POST" {
 			t.Errorf("Allow is %q", a.header.Get("Allow"))
 		}
-		refused(t, s.ask(s.reader(), "GET", "/api/v1/jobs/short", nil), 422, "path.jid")
+		refused(t, s.ask(s.reader(), "GET", "/api/v1/jobs/short", nil), 400, "path.jid")
 	})
 }
 

@@ -99,7 +99,7 @@ func (r *routes) register(mux humago.Mux) []byte {
 	a := humago.New(mux, config)
 	a.UseMiddleware(r.guard.middleware)
 	huma.Register(a, r.operation("POST", "/jobs", "dispatch-job", "Run a function on the peels that a target selects",
-		dispatchScope, 400, 408, 409, 413, 415), r.dispatchJob)
+		dispatchScope, 408, 409, 413, 415), r.dispatchJob)
 	huma.Register(a, r.operation("GET", "/jobs", "list-jobs", "List jobs, newest first", readScope), r.listJobs)
 	huma.Register(a, r.operation("GET", "/jobs/{jid}", "show-job", "Show a job", eitherScope, 404), r.showJob)
 	huma.Register(a, r.operation("GET", "/jobs/{jid}/returns", "job-returns", "List the targets of a job with what they returned",
@@ -122,7 +122,7 @@ var (
 func (r *routes) operation(method, path, id, summary string, scopes []auth.Scope, problems ...int) huma.Operation {
 	op := huma.Operation{
 		Method: method, Path: base + path, OperationID: id, Summary: summary, MaxBodyBytes: maxBody, BodyReadTimeout: bodyTime,
-		Errors: append([]int{401, 403, 422, 429, 503}, problems...),
+		Errors: append([]int{400, 401, 403, 429, 503}, problems...),
 	}
 	for _, scope := range append(slices.Clone(scopes), auth.ScopeAdmin) {
 		op.Security = append(op.Security, map[string][]string{"token": {string(scope)}})
@@ -149,6 +149,7 @@ func document(o *huma.OpenAPI) []byte {
 		for _, op := range []*huma.Operation{path.Get, path.Post} {
 			if op != nil {
 				delete(op.Responses, "500")
+				delete(op.Responses, "422") // see init
 			}
 		}
 	}
@@ -157,6 +158,18 @@ func document(o *huma.OpenAPI) []byte {
 		panic(err) // it is made of types of this package
 	}
 	return doc
+}
+
+// A request that makes no sense is answered with 400, whether its text, its form or its meaning is wrong; huma uses 422
+// for some of that.
+func init() {
+	newError := huma.NewError
+	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
+		if status == http.StatusUnprocessableEntity {
+			status = http.StatusBadRequest
+		}
+		return newError(status, msg, errs...)
+	}
 }
 
 // problem writes an answer of RFC 9457.
@@ -177,7 +190,7 @@ func answerError(err error) error {
 	case code == api.CodeNotFound:
 		return huma.Error404NotFound(sentence(err))
 	}
-	return huma.Error422UnprocessableEntity(sentence(err))
+	return huma.Error400BadRequest(sentence(err))
 }
 
 func unavailable(err error) error {
