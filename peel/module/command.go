@@ -158,13 +158,14 @@ func existing(dir string) string {
 	return dir
 }
 
-// inherited is the peel's own environment, without what speaks to the peel alone: its configuration, and the
-// sockets and timers of its service manager.
+// passedOn are the variables of the peel that commands get, beside those whose names begin with LC_. The peel's own may
+// hold secrets, which a command, perhaps of a lesser user, has not been given.
+var passedOn = []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ"}
+
 func inherited() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return slices.ContainsFunc([]string{"ZESTER_", "NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_"}, func(prefix string) bool {
-			return strings.HasPrefix(v, prefix)
-		})
+		name, _, _ := strings.Cut(v, "=")
+		return !slices.Contains(passedOn, name) && !strings.HasPrefix(name, "LC_")
 	})
 }
 

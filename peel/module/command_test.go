@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -105,10 +106,12 @@ func TestArgumentsArriveVerbatim(t *testing.T) {
 func TestACommandHasItsOwnSurroundings(t *testing.T) {
 	t.Setenv("ZESTER_SECRET", "s")
 	t.Setenv("NOTIFY_SOCKET", "/run/x")
-	t.Setenv("KEPT", "kept")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
+	t.Setenv("LC_TIME", "C")
+	t.Setenv("KEPT", "not")
 	dir := t.TempDir()
 	for want, a := range map[string]args{
-		"kept--":                 {"command": `printf %s "$KEPT-$ZESTER_SECRET-$NOTIFY_SOCKET"`},
+		"C---":                   {"command": `printf %s "$LC_TIME-$KEPT-$ZESTER_SECRET-$NOTIFY_SOCKET"`},
 		"given":                  {"command": `printf %s "$KEPT"`, "env": args{"KEPT": "given"}},
 		dir + "\n":               {"command": "pwd -P", "cwd": dir},
 		os.Getenv("HOME") + "\n": {"command": "pwd"},
@@ -123,6 +126,46 @@ func TestACommandHasItsOwnSurroundings(t *testing.T) {
 	leader := run(t, args{"command": `read -r _ _ _ _ pgrp _ </proc/$$/stat; echo $(($$ == pgrp))`})
 	if data(leader, "stdout") != "1\n" {
 		t.Errorf("not the leader of its process group: %+v", leader)
+	}
+}
+
+func TestACommandGetsTheVariablesOfTheListAndNoDescriptors(t *testing.T) {
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
+	t.Setenv("LC_TIME", "C")
+	fd, err := syscall.Open("/etc/passwd", syscall.O_RDONLY, 0) // without close-on-exec, as a parent may have left it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	users := []string{""}
+	if os.Getuid() == 0 {
+		users = append(users, "nobody")
+	}
+	for _, user := range users {
+		a := args{"argv": []any{"sh", "-c", "env; ls /proc/self/fd"}, "env": args{"GIVEN": "1"}}
+		if user != "" {
+			a["user"] = user
+		}
+		got := run(t, a)
+		var names, descriptors []string
+		for line := range strings.Lines(fmt.Sprint(data(got, "stdout"))) {
+			if name, _, isVariable := strings.Cut(strings.TrimSpace(line), "="); isVariable {
+				names = append(names, name)
+			} else {
+				descriptors = append(descriptors, name)
+			}
+		}
+		for _, name := range names {
+			if !slices.Contains([]string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "LC_TIME", "GIVEN", "PWD", "OLDPWD", "SHLVL", "_"}, name) && !strings.HasPrefix(name, "LC_") {
+				t.Errorf("as %q: it gets the variable %s", user, name)
+			}
+		}
+		if !slices.Contains(names, "LC_TIME") || !slices.Contains(names, "GIVEN") || !slices.Contains(names, "PATH") {
+			t.Errorf("as %q: it gets only %v", user, names)
+		}
+		if !slices.Equal(descriptors, []string{"0", "1", "2", "3"}) { // 3 is that of ls
+			t.Errorf("as %q: it gets the descriptors %v", user, descriptors)
+		}
 	}
 }
 
@@ -215,7 +258,7 @@ func drain(t *testing.T, r io.Reader) string {
 func TestCancelStopsTheWholeProcessGroup(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	result, rest := start(t, ctx, args{"command": `exec 3>"$F"; sleep 1000 & (sleep 1000; true) & echo partial; echo ready >&3; wait`})
+	result, rest := start(t, ctx, args{"command": `exec 3>"$F"; sleep 8 & (sleep 8; true) & echo partial; echo ready >&3; wait`})
 	cancel(errors.New("alice said so"))
 	got := <-result
 	if got.Success || got.Error != "canceled: alice said so" || data(got, "canceled") != true || data(got, "stdout") != "partial\n" {
@@ -238,7 +281,7 @@ func TestACommandMayTidyUpWhenItsTimeIsOver(t *testing.T) {
 func TestWhoIgnoresTheSignalIsKilled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	result, rest := start(t, ctx, args{"command": `exec 3>"$F"; trap '' TERM; echo ready >&3; while :; do sleep 1; done`})
+	result, rest := start(t, ctx, args{"command": `exec 3>"$F"; trap '' TERM; echo ready >&3; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1; done`}) // ends by itself after the grace
 	cancel()
 	if got := <-result; got.Error != "canceled" || data(got, "signal") != "SIGKILL" || data(got, "code") != int64(-1) {
 		t.Errorf("%+v", got)
@@ -249,21 +292,25 @@ func TestWhoIgnoresTheSignalIsKilled(t *testing.T) {
 func TestALeaderThatObeysDoesNotSaveItsGroup(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	result, rest := start(t, ctx, args{"command": `exec 3>"$F"; (trap '' TERM; exec >/dev/null 2>&1; echo ready >&3; while :; do sleep 1; done) & wait`})
+	result, rest := start(t, ctx, args{"command": `exec 3>"$F"; (trap '' TERM; exec >/dev/null 2>&1; echo ready >&3; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1; done; echo outlived >&3) & wait`})
 	cancel()
 	if got := <-result; got.Error != "canceled" || data(got, "signal") != "SIGTERM" {
 		t.Errorf("%+v", got)
 	}
-	drain(t, rest)
+	if said := drain(t, rest); said != "" {
+		t.Errorf("the group was left alone: %q", said)
+	}
 }
 
 func TestAProcessLeftBehindThatHoldsTheOutputIsKilled(t *testing.T) {
 	t.Parallel()
-	result, rest := start(t, t.Context(), args{"command": `exec 3>"$F"; sleep 1000 & echo kept; echo ready >&3`})
+	result, rest := start(t, t.Context(), args{"command": `exec 3>"$F"; (sleep 8; echo outlived >&3) & echo kept; echo ready >&3`})
 	if got := <-result; !got.Success || data(got, "stdout") != "kept\n" || data(got, "output_held") != true {
 		t.Errorf("%+v", got)
 	}
-	drain(t, rest)
+	if said := drain(t, rest); said != "" {
+		t.Errorf("what it left behind was not killed: %q", said)
+	}
 }
 
 func TestAProcessThatEscapedTheGroupHoldsNothingUp(t *testing.T) {

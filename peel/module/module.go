@@ -6,7 +6,8 @@
 // included, comes back as a failed result; a call always returns one, and its data is made of the plain values that
 // package canon decodes, so that a result looks the same to the peel, on the wire and in a record.
 //
-// cmd.run is the function that can do damage. Each command is the leader of a process group of its own; when its
+// cmd.run is the function that can do damage. A command gets none of the peel's descriptors, and of its environment PATH,
+// HOME, USER, LOGNAME, LANG, LANGUAGE, LC_* and TZ alone, beside what the call gives it. Each command is the leader of a process group of its own; when its
 // time is over or the call is canceled, the group gets SIGTERM, after [Grace] SIGKILL. The leader stays unreaped
 // until the group has had its last signal, so that no signal can hit a stranger with a recycled number. Output is
 // read to its end however long it is, but only the first bytes are kept: a gigabyte costs no memory, and a command

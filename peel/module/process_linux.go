@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -75,6 +77,9 @@ func (c *command) start() (*process, error) {
 	defer stderrEnd.Close()
 	p.readers = [2]*os.File{stdout, stderr}
 	p.cmd.Stdout, p.cmd.Stderr = stdoutEnd, stderrEnd
+	if err := closeOnExec(); err != nil {
+		return nil, errors.Join(err, stdout.Close(), stderr.Close())
+	}
 	if err := p.cmd.Start(); err != nil {
 		stdout.Close()
 		stderr.Close()
@@ -83,6 +88,24 @@ func (c *command) start() (*process, error) {
 	go p.watch()
 	go p.read(c.secrets)
 	return p, nil
+}
+
+// closeOnExec keeps commands from getting descriptors that the peel was started with. Its own have the flag already.
+func closeOnExec() error {
+	err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	if err == nil {
+		return nil
+	}
+	open, err := os.ReadDir("/proc/self/fd") // a kernel before 5.11
+	if err != nil {
+		return fmt.Errorf("cannot close the peel's descriptors for the command: %w", err)
+	}
+	for _, entry := range open {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
 }
 
 // watch waits for the leader's end without reaping it: until then its process group keeps its number.

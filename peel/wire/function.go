@@ -51,7 +51,7 @@ var functions = []Function{
 			{Name: "argv", Type: Strings, Doc: "program and arguments, run without a shell, instead of command"},
 			{Name: "shell", Type: String, Doc: "program that runs command as `SHELL -c COMMAND`; default /bin/sh"},
 			{Name: "timeout", Type: Duration, Doc: "after this long the process group gets SIGTERM and, 5 s later, SIGKILL; default: no limit"},
-			{Name: "env", Type: StringMap, Doc: "environment variables, added to those of the peel"},
+			{Name: "env", Type: StringMap, Doc: "environment variables, added to PATH, HOME, USER, LOGNAME, LANG, LANGUAGE, LC_* and TZ; no others are passed on"},
 			{Name: "cwd", Type: String, Doc: "directory to run in, an absolute path; default: the user's home, else /"},
 			{Name: "user", Type: String, Doc: "name or number of the user to run as; default: the peel's"},
 			{Name: "stdin", Type: String, Doc: "standard input; default: empty"},
