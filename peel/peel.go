@@ -17,7 +17,9 @@ package peel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"reflect"
 	"sync/atomic"
@@ -85,6 +87,9 @@ func New(o Options) (*Peel, error) {
 	if o.Zone == nil {
 		o.Zone = time.Local
 	}
+	if err := refuseMasterDir(o.DataDir); err != nil {
+		return nil, err
+	}
 	if err := private.Make(o.DataDir); err != nil {
 		return nil, err
 	}
@@ -96,6 +101,19 @@ func New(o Options) (*Peel, error) {
 		p.registry.Drop("cmd.run")
 	}
 	return p, p.open()
+}
+
+// ErrMasterDir marks the refusal of a data directory that is a master's.
+var ErrMasterDir = errors.New("it holds a master's files, and a peel needs a directory of its own")
+
+// refuseMasterDir keeps a peel out of a directory with the keys or the streams of a master.
+func refuseMasterDir(dir string) error {
+	for _, name := range []string{"auth", "bus"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return fmt.Errorf("cannot keep the peel's files in %s, which has %s: %w", dir, name, ErrMasterDir)
+		}
+	}
+	return nil
 }
 
 // open opens the peel's files. The fence goes first: it is locked until Run ends, and a second process that opened the

@@ -89,3 +89,19 @@ func TestAPeelTakesOverAnEmptyDirectoryAndRefusesOneThatOthersCanReplace(t *test
 		t.Errorf("below a directory of everybody: %v", err)
 	}
 }
+
+func TestADirectoryOfAMasterIsRefused(t *testing.T) {
+	for _, name := range []string{"auth", "bus"} {
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		_, err := peel.New(peel.Options{ID: id, DataDir: dir, Simulated: true})
+		if !errors.Is(err, peel.ErrMasterDir) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+			t.Errorf("%s: it has made files: %v, %v", name, left, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,43 @@ type usageError struct{ err error }
 func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
+
+// A ValueError is about the value of one field of the configuration, by the name of its flag. The operator is told where the
+// value comes from.
+type ValueError struct {
+	Flag string
+	Err  error
+}
+
+func (e *ValueError) Error() string { return e.Err.Error() }
+
+func (e *ValueError) Unwrap() error { return e.Err }
+
+// source says where the value of a flag comes from.
+func (p *program) source(name string) string {
+	fs, path := flags(p.defaults(), new(bool))
+	_ = fs.Parse(p.args) // they were parsed before
+	given := false
+	fs.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if given {
+		return "the flag --" + name
+	}
+	if _, ok := os.LookupEnv(variable(name)); ok {
+		return "the variable " + variable(name)
+	}
+	file := cmp.Or(*path, os.Getenv(variable("config")))
+	if data, err := os.ReadFile(file); err == nil {
+		if node, err := strictyaml.Parse(file, data); err == nil && node.Get(strings.ReplaceAll(name, "-", "_")) != nil {
+			return "the file " + file
+		}
+	}
+	return "the default"
+}
+
+// variable is the environment variable that stands for a flag.
+func variable(name string) string {
+	return "ZESTER_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
 
 // load fills cfg, which holds the defaults, from the file that --config (or ZESTER_CONFIG) names, from the
 // environment and from args. The error is [flag.ErrHelp] when help is asked for, and a *usageError for wrong flags.
@@ -64,7 +102,7 @@ func (p *program) help() {
 func scan(fs *flag.FlagSet, args []string) error {
 	var errs []error
 	fs.VisitAll(func(f *flag.Flag) {
-		env := "ZESTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		env := variable(f.Name)
 		if v, ok := os.LookupEnv(env); ok {
 			if err := fs.Set(f.Name, v); err != nil {
 				errs = append(errs, fmt.Errorf("cannot use %s=%q: %w", env, v, err))

@@ -149,6 +149,9 @@ func (p *program) end(err error) int {
 func (p *program) fail(err error) int {
 	err = wire.Explain(err, "")
 	fmt.Fprintln(p.errOut, "zester:", err)
+	if e, ok := errors.AsType[*ValueError](err); ok {
+		fmt.Fprintf(p.errOut, "hint: the value comes from %s; --%s sets another\n", p.source(e.Flag), e.Flag)
+	}
 	if _, ok := errors.AsType[*usageError](err); ok {
 		fmt.Fprintf(p.errOut, "hint: %s --help shows the flags\n", p.name)
 		return exitUsage

@@ -126,3 +126,33 @@ func TestErrorsOfTheBusAreToldInPlainWords(t *testing.T) {
 		t.Errorf("%d: %s", code, &errOut)
 	}
 }
+
+func TestAnErrorAboutAValueSaysWhereItComesFrom(t *testing.T) {
+	file := write(t, "repo: file\n")
+	other := write(t, "replicas: 3\n")
+	for _, c := range []struct {
+		args []string
+		env  map[string]string
+		want string
+	}{
+		{nil, nil, "the default"},
+		{[]string{"--repo=x"}, map[string]string{"ZESTER_REPO": "y"}, "the flag --repo"},
+		{[]string{"--config", file}, map[string]string{"ZESTER_REPO": "y"}, "the variable ZESTER_REPO"},
+		{[]string{"--config", file}, nil, "the file " + file},
+		{nil, map[string]string{"ZESTER_CONFIG": file}, "the file " + file},
+		{[]string{"--config", other}, nil, "the default"},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			for name, value := range c.env {
+				t.Setenv(name, value)
+			}
+			run := func(context.Context, func()) error {
+				return &ValueError{Flag: "repo", Err: errors.New("it is a bad one")}
+			}
+			code, _, errOut := invoke(t, run, c.args...)
+			if want := "zester: it is a bad one\nhint: the value comes from " + c.want + "; --repo sets another\n"; code != 1 || !strings.HasSuffix(errOut, want) {
+				t.Errorf("%d, %q", code, errOut)
+			}
+		})
+	}
+}

@@ -40,7 +40,20 @@ type Config struct {
 }
 
 func defaults() daemon.Config {
-	return &Config{DataDir: daemon.DataDir(), URL: "tls://127.0.0.1:4222", Workers: 1}
+	return &Config{DataDir: dataDir(daemon.DataDir()), URL: "tls://127.0.0.1:4222", Workers: 1}
+}
+
+// dataDir is the default: beside a master's on the same host. A peel that kept its files where the master's default is, as
+// versions before did, stays there.
+func dataDir(master string) string {
+	has := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(master, name))
+		return err == nil
+	}
+	if has("fence") && !has("auth") && !has("bus") {
+		return master
+	}
+	return master + "-peel"
 }
 
 // Level is the least level that is logged.
@@ -73,6 +86,9 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	d.Name = "peel " + string(o.ID)
 	d.Run = func(ctx context.Context, ready func()) error {
 		p, err := peel.New(o)
+		if errors.Is(err, peel.ErrMasterDir) {
+			return &daemon.ValueError{Flag: "data-dir", Err: err}
+		}
 		if err != nil {
 			return err
 		}

@@ -179,3 +179,24 @@ func TestTheUnitStartsThisProgram(t *testing.T) {
 		t.Errorf("configuration %s, data directory %s", *config, c.DataDir)
 	}
 }
+
+func TestAPeelHasADirectoryOfItsOwn(t *testing.T) {
+	for files, want := range map[string]string{
+		"":                "-peel",
+		"fence":           "", // of a version that kept them there
+		"auth":            "-peel",
+		"auth,bus,fence":  "-peel",
+		"bus,fence":       "-peel",
+		"something,other": "-peel",
+	} {
+		dir := filepath.Join(t.TempDir(), "zester")
+		for name := range strings.SplitSeq(files, ",") {
+			if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := dataDir(dir); got != dir+want {
+			t.Errorf("beside %q: %s", files, got)
+		}
+	}
+}
