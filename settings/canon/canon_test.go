@@ -210,3 +210,17 @@ func BenchmarkNormalizeScalar(b *testing.B) {
 		}
 	}
 }
+
+func TestListsNestAsDeepAsTheLimitAndNoDeeper(t *testing.T) {
+	const limit = 64 // a part of the protocol: peels of another version hold to it as well
+	for _, depth := range []int{1, limit, limit + 1} {
+		lists := append(bytes.Repeat([]byte{0x91}, depth-1), 0x91, 0xc0) // a list of one value, and nil in the innermost
+		maps := append(bytes.Repeat([]byte{0x81, 0xa1, 'k'}, depth), 0xc0)
+		for name, data := range map[string][]byte{"lists": lists, "maps": maps} {
+			var v any
+			if err := canon.Unmarshal(data, &v); (err == nil) != (depth <= limit) {
+				t.Errorf("%d %s: %v", depth, name, err)
+			}
+		}
+	}
+}
