@@ -5,8 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -118,4 +121,32 @@ func TestTenThousandTargets(t *testing.T) {
 			t.Errorf("the record takes %d bytes, %v", len(e.Value()), err)
 		}
 	})
+}
+
+func TestTheBytesOfReturnsInFlightAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		const size, peels = 480 << 10, 200
+		ids := make([]target.PeelID, peels)
+		for i := range ids {
+			ids[i] = target.PeelID(fmt.Sprint("p", i))
+		}
+		jid := wire.NewJID()
+		nc := s.bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))
+		left := dispatch.LeftWaiting(t, nc, jid, ids, make([]byte, size))
+		if sent := peels - left; sent*size < dispatch.BytesAtOnce || (sent-1)*size >= dispatch.BytesAtOnce {
+			t.Errorf("%d returns of %d bytes were sent at once, %d bytes may be in flight", sent, size, dispatch.BytesAtOnce)
+		}
+		if returns := s.stored(jid); returns != peels {
+			t.Errorf("%d of %d returns are stored", returns, peels)
+		}
+	})
+}
+
+// stored is how many returns of a job the bucket has.
+func (s *system) stored(jid wire.JID) (returns int) {
+	s.t.Helper()
+	if err := s.store.Stored(s.t.Context(), jid, func(*nats.Msg) { returns++ }); err != nil {
+		s.t.Fatal(err)
+	}
+	return returns
 }

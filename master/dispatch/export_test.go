@@ -45,3 +45,27 @@ func StoreReturns(b *testing.B, nc *nats.Conn, jid wire.JID, peels []target.Peel
 		b.Fatalf("%d of %d returns are stored", stored, len(peels))
 	}
 }
+
+// LeftWaiting hands so many returns of one size to a writer, has it send once, and returns how many it kept back.
+func LeftWaiting(t *testing.T, nc *nats.Conn, jid wire.JID, peels []target.PeelID, data []byte) int {
+	t.Helper()
+	w := newWriter(nc, &counters{}, slog.New(slog.DiscardHandler))
+	deaf, err := w.listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf()
+	for _, id := range peels {
+		w.put(write{jid: jid, peel: id, data: data, stored: func() {}})
+	}
+	w.send()
+	w.mu.Lock()
+	left := len(w.queue)
+	w.mu.Unlock()
+	w.close()
+	w.run(t.Context())
+	return left
+}
+
+// BytesAtOnce is how many bytes of returns may be in flight.
+const BytesAtOnce = bytesAtOnce

@@ -40,6 +40,32 @@ func TestAReturnThatItsMasterDidNotHearCounts(t *testing.T) {
 	}
 }
 
+// The master reads records every 15 s and reads the stream then if the bus was away. Here the canceled job ends before that.
+func TestACanceledJobCountsTheReturnThatItsMasterDidNotHear(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		nc := s.bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1), nats.ReconnectWait(5*time.Second))
+		d, _ := s.masterOn(nc, "m1")
+		p := s.peel("a", func(p *peel, r wire.Request) { p.ack(r) })
+		spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, "a")
+		s.dispatch(spec)
+		time.Sleep(16 * time.Second)
+		if _, err := d.Cancel(t.Context(), spec.JID, "alice"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		s.bus.Restart(t)
+		time.Sleep(3 * time.Second)
+		if nc.IsConnected() {
+			t.Fatal("the master is back too early")
+		}
+		p.result(p.requests()[0], wire.Result{Success: true})
+		time.Sleep(9 * time.Second) // the job ends 10 s after the cancel, at 26 s
+		if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != 1 {
+			t.Errorf("%s with %d returns", j.Status, j.ReturnCount)
+		}
+	})
+}
+
 func TestTheBusMayRestartAtEveryMoment(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.whole("m1", nil)
