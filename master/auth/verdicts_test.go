@@ -97,6 +97,7 @@ var beyond = []kind{
 	{of: only("zester.>")},
 	{of: only("zester.job.>")},
 	{of: only("zester.api.>")},
+	{of: only(wire.API("*", "*", "*"))}, // where the server itself listens for each account that imports it
 	{of: named(func(name string) string { return "zester.*." + name })},
 	{of: only("$KV.>")},
 	{of: only("$JS.>")},
