@@ -75,15 +75,24 @@ func noJob(word string) error {
 // maxPages bounds the search for the caller's newest job: a page is up to 2,000 jobs.
 const maxPages = 20
 
+// sameSecond is how many of the newest jobs are compared: IDs of one second are in no order.
+const sameSecond = 50
+
 func findLast(ctx context.Context, client *api.Client) (wire.JID, error) {
-	q := job.Query{User: client.User(), Asked: true, Limit: 1}
+	q := job.Query{User: client.User(), Asked: true, Limit: sameSecond}
 	for range maxPages {
 		page, err := client.JobList(ctx, q)
 		switch {
 		case err != nil:
 			return "", err
 		case len(page.Jobs) > 0:
-			return page.Jobs[0].JID, nil
+			last := page.Jobs[0]
+			for _, j := range page.Jobs {
+				if j.JID.Time().Equal(last.JID.Time()) && j.Created.After(last.Created) {
+					last = j
+				}
+			}
+			return last.JID, nil
 		case !page.More:
 			return "", &api.Error{Code: api.CodeNotFound, Msg: fmt.Sprintf("no such job: %s has asked for none", client.User())}
 		}

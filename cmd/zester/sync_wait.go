@@ -79,6 +79,7 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, w *waiting, g
 			last = g.missing(s)
 			w.show(g.bar(s), last)
 			ask = (*api.Client).SyncStatus
+		case ctx.Err() != nil: // the end of the wait cut the question off
 		case api.CodeOf(err) == api.CodeUnavailable:
 			last = err.Error()
 			w.show("", last)
