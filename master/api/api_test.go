@@ -287,6 +287,20 @@ func TestACredentialThatTheBusDoesNotKnowIsDenied(t *testing.T) {
 	}
 	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: creds, CA: b.CA()})
 	wantCode(t, err, api.CodeDenied)
+	brief, err := other.Keys.Creds(auth.RoleOperator, "bob", time.Nanosecond) // it ends with the second that is over
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: brief, CA: b.CA()})
+	wantCode(t, err, api.CodeDenied)
+	if e, ok := errors.AsType[*wire.BusError](err); !ok || !strings.Contains(err.Error(), "the credential of bob: it ended at 20") || !strings.Contains(e.Hint, "auth user add bob --again") {
+		t.Errorf("of a credential that has ended it is said: %v, %+v", err, e)
+	}
+	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: creds, CA: other.CA()})
+	wantCode(t, err, api.CodeUnreachable)
+	if e, ok := errors.AsType[*wire.BusError](err); !ok || !strings.Contains(err.Error(), "not signed by an authority in "+other.CA()) || !strings.Contains(e.Hint, "--ca FILE") {
+		t.Errorf("of another authority it is said: %v, %+v", err, e)
+	}
 	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: []byte("nonsense")})
 	wantCode(t, err, api.CodeDenied)
 	b.Stop(t)

@@ -14,7 +14,9 @@ import (
 
 // Encrypted makes a connection use TLS 1.3 and refuses a server without it, on loopback as elsewhere: any user of this
 // host can listen on a port that the bus has left, and whoever speaks for the bus commands the host. A server that is
-// refused is sent nothing. Encrypted has to be the last option. A connection to a server in this process needs no TLS.
+// refused is sent nothing, and what it says of further servers is not used: that comes before TLS, and a long list of
+// them would keep a peel from the right one for hours. So all servers of a cluster have to be in the URL. Encrypted has
+// to be the last option. A connection to a server in this process needs no TLS.
 func Encrypted() nats.Option {
 	return func(o *nats.Options) error {
 		if o.InProcessServer != nil {
@@ -25,7 +27,7 @@ func Encrypted() nats.Option {
 				return fmt.Errorf("cannot use the bus at %s: want tls://HOST:PORT", server)
 			}
 		}
-		o.Secure = true
+		o.Secure, o.IgnoreDiscoveredServers = true, true
 		if o.TLSConfig == nil {
 			o.TLSConfig = &tls.Config{}
 		}
@@ -48,10 +50,15 @@ func Roots(text []byte) (*x509.CertPool, error) {
 	switch {
 	case pool.AppendCertsFromPEM(text):
 		return pool, nil
-	case bytes.Contains(text, []byte(credentialMark)) && !bytes.Contains(text, []byte(certificateMark)):
+	case isCredentialAlone(text):
 		return nil, nil
 	}
 	return nil, errors.New("it holds no certificate that can be read")
+}
+
+// isCredentialAlone reports whether a text is a credential without certificates.
+func isCredentialAlone(text []byte) bool {
+	return bytes.Contains(text, []byte(credentialMark)) && !bytes.Contains(text, []byte(certificateMark))
 }
 
 var errUnchecked = errors.New("cannot check the bus's certificate")

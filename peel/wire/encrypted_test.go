@@ -32,15 +32,17 @@ func plainServer(t *testing.T) (address string, heard func() string) {
 	var mu sync.Mutex
 	var sent strings.Builder
 	var open sync.WaitGroup
+	ended := make(chan struct{})
 	open.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			_, _ = c.Write([]byte("INFO {\"server_id\":\"x\",\"max_payload\":1024}\r\n"))
+			_, _ = c.Write([]byte("INFO {\"server_id\":\"x\",\"max_payload\":1024,\"connect_urls\":[\"192.0.2.9:4222\"]}\r\n"))
 			open.Go(func() {
 				defer c.Close()
+				go func() { <-ended; _ = c.Close() }() // the client leaves a server that it refuses without a word
 				buf := make([]byte, 4096)
 				for {
 					n, err := c.Read(buf)
@@ -57,7 +59,7 @@ func plainServer(t *testing.T) (address string, heard func() string) {
 			})
 		}
 	})
-	t.Cleanup(func() { _ = l.Close(); open.Wait() })
+	t.Cleanup(func() { close(ended); _ = l.Close(); open.Wait() })
 	return l.Addr().String(), func() string {
 		mu.Lock()
 		defer mu.Unlock()
@@ -98,6 +100,30 @@ func TestABusHasToEncrypt(t *testing.T) {
 type dialer func(network, address string) (net.Conn, error)
 
 func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
+
+// What a server says before TLS leads nobody elsewhere.
+func TestAServerThatIsRefusedNamesNoOthers(t *testing.T) {
+	address, _ := plainServer(t)
+	refused := make(chan struct{}, 1)
+	nc, err := nats.Connect("tls://"+address, nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), wire.Encrypted(), nats.Timeout(time.Minute),
+		nats.CustomReconnectDelay(func(int) time.Duration {
+			select {
+			case refused <- struct{}{}:
+			default:
+			}
+			return time.Millisecond
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	for range 3 {
+		<-refused
+	}
+	if known := nc.Servers(); len(known) != 1 {
+		t.Errorf("it would go to %v", known)
+	}
+}
 
 func TestTLSIsNeverOlderThan13(t *testing.T) {
 	o := nats.Options{TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}}

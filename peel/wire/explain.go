@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -87,7 +88,7 @@ func Explain(err error, checkedBy string) error {
 
 // explainTLS returns nothing for what is no error of TLS.
 func explainTLS(err error, checkedBy string) (what, hint string) {
-	if checkedBy == "" {
+	if text, err := os.ReadFile(checkedBy); checkedBy == "" || err == nil && isCredentialAlone(text) {
 		checkedBy = "this system's certificates"
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -89,6 +91,13 @@ func TestErrorsOfTheBusAreInPlainWords(t *testing.T) {
 		if logged := wire.LogError(fmt.Errorf("cannot ask: %w", tc.err), tc.checkedBy); fmt.Sprint(logged[1]) != err.Error() || (len(logged) == 4) != (e.Hint != "") {
 			t.Errorf("logged as %v", logged)
 		}
+	}
+	alone := filepath.Join(t.TempDir(), "alone.creds")
+	if err := os.WriteFile(alone, []byte("-----BEGIN NATS USER JWT-----\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := wire.Explain(unknown, alone); !strings.Contains(err.Error(), "this system's certificates") {
+		t.Errorf("by a credential without certificates: %v", err)
 	}
 	if mine := errors.New("mine"); wire.Explain(mine, "") != mine || wire.Explain(nil, "") != nil {
 		t.Error("an error of somebody else is changed")
