@@ -29,7 +29,8 @@ that this version does not know, or a secret in plain text. With --strict all wa
 
 What looks like a secret is a value of the shape of a private key or a known kind of token, and one under a name such as
 password, token or api_key that has six characters or more and is no reference (a path, file:/…, ${…}). Files that are
-encrypted with sops are not searched. The value is not printed.
+encrypted with sops are not searched, and not checked for having been tampered with, which takes an identity: a warning names each, also
+with --strict. The value of what looks like a secret is not printed.
 
 Which files meet on a peel depends on its facts. With --facts, the file of peels that target eval --file reads, the
 settings of each peel are checked as a whole, and there are warnings of targets that match nobody and of entries that
@@ -122,6 +123,9 @@ func (a *app) lint(dir string, flags lintFlags) error {
 		errs = slices.Clone(warnings)
 	}
 	warnings = slices.DeleteFunc(warnings, func(e strictyaml.Error) bool { return slices.Contains(errs, e) })
+	if !isRefused { // also with --strict, as nobody can mend it
+		warnings = append(warnings, lint.Unchecked(compiled)...)
+	}
 	if refused != nil {
 		errs = slices.Concat(refused.Errors, errs)
 	}

@@ -44,6 +44,8 @@ type file struct {
 	odd string
 	// encrypted tells that it is a file of SOPS.
 	encrypted bool
+	// unchecked: it is encrypted, and there was no identity to check it with.
+	unchecked bool
 }
 
 func (f *file) refuse(reason Reason, at strictyaml.Pos, msg string) *file {
@@ -272,6 +274,7 @@ func byName(section *strictyaml.Node) map[string]strictyaml.Pair {
 // decrypt puts the secrets of a file in their place, with an identity if the compiler has been given any.
 func (c *Compiler) decrypt(f *file) bool {
 	open := sops.Veil
+	f.unchecked = !c.identified
 	if c.identified {
 		open = func(doc *strictyaml.Node) (*strictyaml.Node, error) { return sops.Decrypt(doc, c.ring) }
 	}

@@ -70,6 +70,18 @@ func (p *Plan) PlainFiles() []*strictyaml.Node {
 	return all
 }
 
+// UncheckedFiles returns the paths of the encrypted settings files whose MAC was not checked, as the compiler was given no
+// identity, in order.
+func (p *Plan) UncheckedFiles() []string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(p.files)) {
+		if p.files[name].unchecked {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
 func sortWritten(all []*Written) {
 	slices.SortFunc(all, func(a, b *Written) int {
 		if c := a.Pos.Compare(b.Pos); c != 0 {

@@ -218,6 +218,7 @@ func TestAFileThatWasTamperedWithIsRefused(t *testing.T) {
 		{"value of another place", value("text:"), value("unicode:"), "default.yaml:2:7: text: cannot decrypt it"},
 		{"value in plain text", value("number:"), "42", "default.yaml:3:9: number: it is not encrypted"},
 		{"type", strings.TrimSpace(line(t, text, "number:")), strings.TrimSuffix(strings.TrimSpace(line(t, text, "number:")), "int]") + "bool]", "number: its plain value is no bool"},
+		{"key of a secret", "number:", "numbers:", "numbers: cannot decrypt it"},
 		{"value that is not secret", "below: shown too", "below: shown two", "the mac does not match"},
 		{"value removed", line(t, text, "hex:"), "", "the mac does not match"},
 		{"order", line(t, text, "number:") + line(t, text, "negative:"), line(t, text, "negative:") + line(t, text, "number:"), "the mac does not match"},
@@ -249,6 +250,23 @@ func TestAFileThatWasTamperedWithIsRefused(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTheMACCoversNoPlainKeys holds what SECURITY.md says of the format: it covers values one after the other, and of the
+// keys those above an encrypted value.
+func TestTheMACCoversNoPlainKeys(t *testing.T) {
+	text := read(t, "default.yaml")
+	for name, changed := range map[string]string{
+		"renamed": strings.Replace(text, "public_unencrypted: shown", "renamed_unencrypted: shown", 1),
+		"split":   strings.Replace(text, "public_unencrypted: shown", "public_unencrypted: sho\n    more_unencrypted: wn", 1),
+	} {
+		if changed == text {
+			t.Fatalf("%s: the file is as it was", name)
+		}
+		if _, err := sops.Decrypt(parse(t, name, changed), ring(t, "first.txt")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

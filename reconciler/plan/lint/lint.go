@@ -66,6 +66,15 @@ func (l *Linter) All(p *plan.Plan) strictyaml.Errors {
 	return append(all, l.Check(p.Written())...)
 }
 
+// Unchecked says which encrypted files could not be checked for want of an identity. That is no fault of the revision.
+func Unchecked(p *plan.Plan) strictyaml.Errors {
+	var all strictyaml.Errors
+	for _, name := range p.UncheckedFiles() {
+		all = append(all, strictyaml.Error{Pos: strictyaml.Pos{File: name}, Msg: "its mac was not checked, because there is no identity here; a master checks it"})
+	}
+	return all
+}
+
 // Check returns the warnings about entries that are enabled, by position.
 func (l *Linter) Check(entries []*plan.Written) strictyaml.Errors {
 	var found strictyaml.Errors

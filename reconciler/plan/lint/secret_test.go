@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/lint"
+	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/sops/sopstest"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -127,5 +128,33 @@ func TestFilesThatAreSearchedForSecrets(t *testing.T) {
 	}
 	if got := strings.Join(files, " "); got != "settings/plain.yaml settings/unused.yaml" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestLintSaysWhatItCannotCheck has one file of sops, once without an identity and once with it.
+func TestLintSaysWhatItCannotCheck(t *testing.T) {
+	w := sopstest.New(t)
+	tree := fstest.MapFS{
+		"top.yaml":             {Data: []byte("base: {'*': [sealed, plain]}")},
+		"settings/sealed.yaml": {Data: []byte(w.Encrypt("password", "password: hunter2-sealed\n"))},
+		"settings/plain.yaml":  {Data: []byte("a: 1\n")},
+	}
+	ring, err := sops.ReadRing(w.Identities)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blind, seeing := plan.NewCompiler(), plan.NewCompiler()
+	seeing.UseRing(ring)
+	for c, want := range map[*plan.Compiler]string{
+		blind:  "settings/sealed.yaml: its mac was not checked, because there is no identity here; a master checks it",
+		seeing: "",
+	} {
+		p, err := c.Check(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := lint.Unchecked(p).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
