@@ -11,7 +11,7 @@ import (
 // and travel on the bus, keeps the numbers.
 func (j Job) MarshalJSON() ([]byte, error) {
 	type plain Job
-	return json.Marshal(struct {
+	return wire.Unescaped(struct {
 		plain
 		Timeout    wire.TextDuration `json:"timeout"`
 		WhenOnline wire.TextDuration `json:"when_online,omitzero"`

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"time"
@@ -35,10 +36,19 @@ func (d *TextDuration) UnmarshalText(text []byte) error {
 	return err
 }
 
+// Unescaped encodes a value as JSON for a MarshalJSON method: whether HTML is escaped is left to the caller's encoder.
+func Unescaped(v any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return text.Bytes(), err
+}
+
 // MarshalJSON writes the duration as text. MessagePack, in which returns travel and are stored, keeps the number.
 func (r Return) MarshalJSON() ([]byte, error) {
 	type plain Return
-	return json.Marshal(struct {
+	return Unescaped(struct {
 		plain
 		Duration TextDuration `json:"duration"`
 	}{plain(r), TextDuration(r.Duration)})

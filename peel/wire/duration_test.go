@@ -24,7 +24,7 @@ func TestDurationsAreWrittenAsTheyAreRead(t *testing.T) {
 }
 
 func TestTheDurationOfAReturnIsTextInJSON(t *testing.T) {
-	r := wire.Return{JID: "x", Peel: "web-01", Result: wire.Result{Success: true, Data: "y", Duration: 1234567 * time.Microsecond}, Epoch: 7}
+	r := wire.Return{JID: "x", Peel: "web-01", Result: wire.Result{Success: true, Data: "<y>", Duration: 1234567 * time.Microsecond}, Epoch: 7}
 	data, err := json.Marshal(&r)
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestTheDurationOfAReturnIsTextInJSON(t *testing.T) {
 		t.Errorf("%s, %v", data, err)
 	}
 	var back wire.Return
-	if err := json.Unmarshal(data, &back); err != nil || back.Duration != r.Duration || back.Data != "y" || back.Epoch != 7 {
+	if err := json.Unmarshal(data, &back); err != nil || back.Duration != r.Duration || back.Data != "<y>" || back.Epoch != 7 {
 		t.Errorf("%+v, %v", back, err)
 	}
 }
