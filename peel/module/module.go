@@ -13,7 +13,8 @@
 // read to its end however long it is, but only the first bytes are kept: a gigabyte costs no memory, and a command
 // never dies of a pipe that nobody reads. A process that the command left behind and that still holds the output
 // gets [Linger] to finish, then its group is killed and the call returns; a daemon that is to live on must let go of
-// its output. When the peel dies, the kernel kills the command. What a command puts into a session of its own (setsid) is no
+// its output. When the peel dies, the kernel kills the leader alone: the
+// other processes of the group live on, unless the peel runs as a systemd unit, which ends whole. What a command puts into a session of its own (setsid) is no
 // longer in its group, and outlives both its timeout and the call; where that must not be, the command is to be started by
 // systemd-run, whose units end whole.
 package module
