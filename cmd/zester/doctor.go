@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // A diagnosis is what one check came to.
@@ -270,7 +271,8 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 
 // peels judges whether all peels are there, and each once.
 func (d *doctor) peels(peels []api.Peel) {
-	away, unheard, duplicates, rekeyed := 0, 0, []string{}, []string{}
+	away, unheard := 0, 0
+	var duplicates, rekeyed, unsigned []target.PeelID
 	for _, p := range peels {
 		switch {
 		case p.Unknown:
@@ -278,18 +280,24 @@ func (d *doctor) peels(peels []api.Peel) {
 		case !p.Online:
 			away++
 		}
-		if p.PendingKey != "" {
-			rekeyed = append(rekeyed, string(p.ID))
+		switch {
+		case p.PendingKey != "" && p.Key == "":
+			unsigned = append(unsigned, p.ID)
+		case p.PendingKey != "":
+			rekeyed = append(rekeyed, p.ID)
 		}
 		if p.Duplicate {
-			duplicates = append(duplicates, string(p.ID))
+			duplicates = append(duplicates, p.ID)
 		}
 	}
 	if len(duplicates) > 0 {
-		d.found("peel IDs", broken, "give one of the two hosts an ID of its own: both run what masters send", "two processes are connected as %s", strings.Join(duplicates, ", "))
+		d.found("peel IDs", broken, "give one of the two hosts an ID of its own: both run what masters send", "two processes are connected as %s", some(duplicates))
 	}
 	if len(rekeyed) > 0 {
-		d.found("sealing keys", warning, "compare the key with the one in the host's log: zester peel rekey", "another key than the bound one is told by %s", strings.Join(rekeyed, ", "))
+		d.found("sealing keys", warning, "compare the key with the one in the host's log: zester peel rekey", "secrets stay sealed to the former key of %s, which has another one now", some(rekeyed))
+	}
+	if len(unsigned) > 0 {
+		d.found("sealing keys", warning, "upgrade zester-peel there", "no secrets can be sealed to %s, whose credential has not signed its key", some(unsigned))
 	}
 	if away > 0 {
 		d.found("peels", warning, "zester peel list shows which", "%d of %d are offline", away, len(peels))

@@ -125,8 +125,11 @@ func TestTheDoctorFindsKeysThatOthersMayUse(t *testing.T) {
 func TestTwoHostsUnderOnePeelIDAreNamedByTheDoctor(t *testing.T) {
 	d := doctor{}
 	d.peels([]api.Peel{{ID: "web-01", Online: true, Duplicate: true}, {ID: "web-02", Online: true}})
-	d.peels([]api.Peel{{ID: "web-03", Online: true, PendingKey: "X"}})
-	if f := d.Findings[2]; f.State != warning || f.Detail != "another key than the bound one is told by web-03" {
+	d.peels([]api.Peel{{ID: "web-03", Online: true, Key: "X1", PendingKey: "X2"}, {ID: "web-04", Online: true, PendingKey: "X3"}})
+	if f := d.Findings[2]; f.State != warning || f.Detail != "secrets stay sealed to the former key of web-03, which has another one now" {
+		t.Errorf("%+v", d.Findings)
+	}
+	if f := d.Findings[3]; f.State != warning || f.Next != "upgrade zester-peel there" || !strings.Contains(f.Detail, "web-04") {
 		t.Errorf("%+v", d.Findings)
 	}
 	if f := d.Findings[0]; f.State != broken || f.Detail != "two processes are connected as web-01" || f.Next == "" {

@@ -66,9 +66,10 @@ func (a *app) peelRekeyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rekey <peel>",
 		Short: "Seal the secrets of a peel to the key that it has now",
-		Long: `rekey approves another sealing key of a peel, as of a host that has lost its data directory and kept its credential.
-Whoever has the key reads the secrets of the peel from then on: compare it with what the host says in its log. Without
---key it shows the key and asks, and refuses where nobody is there to answer.`,
+		Long: `rekey approves a sealing key that waits: another one than before, as of a host that has lost its data directory and kept
+its credential, or one that the peel's credential has not signed. Whoever has the key reads the secrets of the peel from
+then on: compare it with what the host says in its log. Without --key it shows the key and asks, and refuses where nobody
+is there to answer.`,
 		Args: words("ID of a peel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := target.ParsePeelID(args[0])

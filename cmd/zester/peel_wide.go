@@ -21,7 +21,10 @@ func presence(p *api.Peel) string {
 	if p.Duplicate {
 		online += ", two processes"
 	}
-	if p.PendingKey != "" {
+	switch {
+	case p.PendingKey != "" && p.Key == "":
+		online += ", key not signed"
+	case p.PendingKey != "":
 		online += ", another key"
 	}
 	return online

@@ -94,6 +94,6 @@ type PeelRequest struct {
 // Lengths of pages, so that with IDs of the greatest length a page stays under 512 KiB.
 const (
 	resolvedInPage = 1500 // a peel may be in it twice
-	peelsInPage    = 2000
+	peelsInPage    = 1200
 	activeAtMost   = 200
 )
