@@ -60,10 +60,10 @@ func fill(t *testing.T, path string) {
 // ready waits until /readyz answers with a status and returns how long that took.
 func (s *site) ready(address string, status int) time.Duration {
 	s.t.Helper()
-	began, tick := time.Now(), time.NewTicker(100*time.Millisecond)
+	began, tick, web := time.Now(), time.NewTicker(100*time.Millisecond), natstest.HTTPS(s.t, s.path("master/tls/ca.crt"))
 	defer tick.Stop()
 	for ctx := s.ctx(); ; {
-		resp, err := http.Get("http://" + address + "/readyz")
+		resp, err := web.Get("https://" + address + "/readyz")
 		if err == nil {
 			_ = resp.Body.Close()
 			if resp.StatusCode == status {
