@@ -2,6 +2,8 @@ package master
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -27,4 +29,17 @@ func (j judge) allow(ctx context.Context, from auth.Asker, spec *job.Spec) error
 		}
 	}
 	return j.users.Allow(ctx, from, spec.Function, spec.Targets, j.selects)
+}
+
+// readable returns those of the peels whose settings a caller may read: an auditor those of all, others of the peels on
+// which they may run settings.get. The error is [auth.ErrNotAllowed] for callers who may run it nowhere.
+func (j judge) readable(ctx context.Context, from auth.Asker, peels []target.PeelID) ([]target.PeelID, error) {
+	if from.Role == auth.RoleAuditor {
+		return peels, nil
+	}
+	err := j.allow(ctx, from, &job.Spec{Function: "settings.get", Targets: peels})
+	if outside, ok := errors.AsType[*auth.OutsideError](err); ok {
+		return slices.DeleteFunc(slices.Clone(peels), outside.Has), nil
+	}
+	return peels, err
 }

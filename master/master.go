@@ -299,10 +299,11 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	var server *api.Server
 	guard := share.NewGuard(js, natsd.StreamJobEvents, m.log)
 	stored := &storage{js: js, bus: m.bus, key: m.o.ID, log: m.log}
+	judge := judge{users, tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) { return server.Select(ctx, expr) }}
 	dispatcher, err := dispatch.New(dispatch.Options{
 		Room: stored.room,
 		Conn: nc, Store: store, Owner: owner, AckWindow: m.o.AckWindow, Heard: guard.Heard, Audit: record, Log: m.log,
-		Allow: judge{users, tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) { return server.Select(ctx, expr) }}.allow,
+		Allow: judge.allow,
 	})
 	if err != nil {
 		return err
@@ -319,7 +320,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	consumer := results.New(results.Options{JetStream: js, Store: store, Heard: guard.Heard, Log: m.log})
 	server = api.NewServer(api.ServerOptions{
 		JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Users: users, Authority: authority, Audit: record, Fleet: fleet,
-		Stored: stored.Err, Log: m.log,
+		Stored: stored.Err, Readable: judge.readable, Log: m.log,
 	})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { stored.run(ctx); return nil })

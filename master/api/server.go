@@ -50,7 +50,10 @@ type ServerOptions struct {
 	Audit     *audit.Log           // nil: nothing is kept, and nobody can read it
 	Fleet     *feed.Feed           // which runs and is ready
 	Stored    func() error         // why the bus stores nothing now; nil: it is not watched
-	Log       *slog.Logger         // nil: nothing is logged
+	// Readable returns those of the peels whose settings a caller may read, or [auth.ErrNotAllowed]; nil: all are. Whoever
+	// may select by a setting can find out its value by trying.
+	Readable func(ctx context.Context, from auth.Asker, peels []target.PeelID) ([]target.PeelID, error)
+	Log      *slog.Logger // nil: nothing is logged
 }
 
 // A Server answers what people ask about targets, jobs and peels. Make it with [NewServer] and call Run once. The methods
@@ -93,14 +96,14 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("cannot serve the API: %w", err)
 	}
 	endpoints := map[string]endpoint{
-		"target-resolve": {wire.AllResolves, handle(s, s.Resolve)},
-		"target-explain": {wire.API("target", "explain", "*"), handle(s, s.explain)},
+		"target-resolve": {wire.AllResolves, handleFrom(s, s.Resolve)},
+		"target-explain": {wire.API("target", "explain", "*"), handleFrom(s, s.explain)},
 		"job-list":       {wire.API("job", "list", "*"), handle(s, s.JobList)},
 		"job-show":       {wire.API("job", "show", "*"), handle(s, s.JobShow)},
 		"job-returns":    {wire.API("job", "returns", "*"), handle(s, s.JobReturns)},
 		"job-active":     {wire.API("job", "active", "*"), handle(s, s.jobActive)},
 		"job-cancel":     {wire.API("job", "cancel", "*"), act(s, "job.cancel", s.jobCancel)},
-		"peel-list":      {wire.API("peel", "list", "*"), handle(s, s.PeelList)},
+		"peel-list":      {wire.API("peel", "list", "*"), handleFrom(s, s.PeelList)},
 		"peel-show":      {wire.API("peel", "show", "*"), handle(s, s.peelShow)},
 		"peel-rekey":     {wire.API("peel", "rekey", "*"), act(s, "peel.rekey", s.rekey)},
 		"master-show":    {wire.API("master", "show", "*"), handle(s, s.health)},
@@ -253,9 +256,27 @@ func (s *Server) Select(ctx context.Context, expr string) ([]target.PeelID, erro
 	return ids, err
 }
 
-// Resolve returns a page of the peels that an expression selects.
-func (s *Server) Resolve(ctx context.Context, q ResolveRequest) (*Resolved, error) {
-	e, ids, err := s.targets.selected(ctx, q.Expr)
+// SelectFor returns the peels that an expression selects for a caller, sorted: where it asks for settings, only those
+// whose settings the caller may read.
+func (s *Server) SelectFor(ctx context.Context, from auth.Asker, expr string) ([]target.PeelID, error) {
+	_, ids, err := s.selectFor(ctx, from, expr)
+	return ids, err
+}
+
+func (s *Server) selectFor(ctx context.Context, from auth.Asker, expr string) (*target.Expr, []target.PeelID, error) {
+	e, ids, err := s.targets.selected(ctx, expr)
+	if err != nil || s.o.Readable == nil || !e.UsesSettings() {
+		return e, ids, err
+	}
+	if ids, err = s.o.Readable(ctx, from, ids); err != nil {
+		return nil, nil, fmt.Errorf("cannot select by settings (I@, J@): %w", err)
+	}
+	return e, ids, nil
+}
+
+// Resolve returns a page of the peels that an expression selects for a caller, as [Server.SelectFor] does.
+func (s *Server) Resolve(ctx context.Context, from auth.Asker, q ResolveRequest) (*Resolved, error) {
+	e, ids, err := s.selectFor(ctx, from, q.Expr)
 	if err != nil {
 		return nil, err
 	}
@@ -277,10 +298,20 @@ func (s *Server) Resolve(ctx context.Context, q ResolveRequest) (*Resolved, erro
 	return a, nil
 }
 
-func (s *Server) explain(ctx context.Context, q ExplainRequest) (*Explained, error) {
+func (s *Server) explain(ctx context.Context, from auth.Asker, q ExplainRequest) (*Explained, error) {
 	e, err := s.targets.parse(ctx, q.Expr)
 	if err != nil {
 		return nil, err
+	}
+	if e.UsesSettings() && s.o.Readable != nil {
+		all := s.targets.index.IDs() // the explanation counts over the whole fleet
+		readable, err := s.o.Readable(ctx, from, all)
+		if err == nil && len(readable) < len(all) {
+			err = fmt.Errorf("%w: it counts peels whose settings are outside the limits of %s", auth.ErrNotAllowed, from.User)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot explain an expression over settings (I@, J@): %w", err)
+		}
 	}
 	explanation, err := s.targets.index.Explain(e)
 	if err != nil {
@@ -319,12 +350,12 @@ func (s *Server) JobReturns(ctx context.Context, q JobRequest) (*job.RowsPage, e
 // factsInPage is how many bytes of facts a page of peels may pass.
 const factsInPage = wire.MaxMessage / 2
 
-// PeelList returns a page of peels.
-func (s *Server) PeelList(ctx context.Context, q PeelsRequest) (*PeelsPage, error) {
+// PeelList returns a page of peels, selected as by [Server.SelectFor].
+func (s *Server) PeelList(ctx context.Context, from auth.Asker, q PeelsRequest) (*PeelsPage, error) {
 	ids := s.o.Fleet.Index().IDs()
 	if strings.TrimSpace(q.Target) != "" {
 		var err error
-		if _, ids, err = s.targets.selected(ctx, q.Target); err != nil {
+		if _, ids, err = s.selectFor(ctx, from, q.Target); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"slices"
+
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -143,15 +145,18 @@ func auditorGrants() Grants {
 	return Grants{Publish: reads(), Subscribe: []string{RoleAuditor.Inbox(self) + ".>"}, Subscriptions: personSubscriptions}
 }
 
-// limitedGrants leave out all that changes more than a job: what it could be widened by, such as a token, and what is
-// for the whole fleet.
+// limitedGrants leave out the settings of any peel, and every verb that changes more than a job: what could widen the
+// limits, such as a token, and what concerns the whole fleet.
 func limitedGrants() Grants {
 	return Grants{
-		Publish:       append(reads(), wire.Dispatch(self), wire.Resolve(self), wire.API("job", "cancel", self)),
+		Publish:       append(slices.DeleteFunc(reads(), showsSettings), wire.Dispatch(self), wire.Resolve(self), wire.API("job", "cancel", self)),
 		Subscribe:     operatorGrants(RoleLimited).Subscribe,
 		Subscriptions: personSubscriptions,
 	}
 }
+
+// showsSettings reports whether a subject answers with the settings of any peel, which limits do not narrow.
+func showsSettings(subject string) bool { return subject == wire.API("*", "diff", self) }
 
 func reads() (subjects []string) {
 	for _, verb := range readVerbs {

@@ -135,7 +135,7 @@ func accepted(j *job.Job) *dispatchOutput {
 
 // selectTargets resolves the target of a new job.
 func (r *routes) selectTargets(ctx context.Context, n *NewJob, spec *job.Spec) (err error) {
-	if spec.Targets, err = r.Questions.Select(ctx, n.Target); err != nil {
+	if spec.Targets, err = r.Questions.SelectFor(ctx, askerOf(ctx), n.Target); err != nil {
 		return answerError(err)
 	}
 	switch found := len(spec.Targets); {

@@ -1,0 +1,102 @@
+package master_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// limited connects as an operator with limits, made by an authority as a master with keys makes it.
+func (s *site) limited(name string, limits auth.Limits) *api.Client {
+	s.t.Helper()
+	a, err := auth.NewAuthority(s.t.Context(), auth.AuthorityOptions{Keys: s.bus.Keys, JetStream: s.js, Update: s.bus.Update})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	key, err := auth.MakeKey()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	role := auth.RoleOperator
+	if limits.Target != "" || len(limits.Functions) > 0 {
+		role = auth.RoleLimited
+	}
+	token, _, err := a.AddUser(s.t.Context(), auth.UserRequest{Name: name, Role: auth.RoleOperator, Limits: limits, Public: key.Public()}, "alice")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	creds, err := key.Creds(token)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := api.Connect(api.ClientOptions{URL: s.bus.URL(), Creds: creds, Connect: []nats.Option{
+		nats.InProcessServer(s.bus), nats.CustomInboxPrefix(role.Inbox(name)),
+	}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(c.Close)
+	return c
+}
+
+// give publishes settings for a peel.
+func (s *site) give(id target.PeelID, values map[string]any) {
+	s.t.Helper()
+	raw, err := canon.Marshal(values)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	doc := &settings.Document{V: settings.OpenVersion, Peel: id, Generation: 1, Digest: settings.DigestOf(raw), Settings: raw}
+	if _, err := settings.NewStore(s.js).Publish(s.t.Context(), slices.Values([]settings.Write{{Document: doc}})); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A caller who may select by a setting finds out its value by trying, so the limits for settings.get hold for I@ and J@.
+func TestTargetsDoNotShowSettingsOutsideTheLimitsOfACaller(t *testing.T) {
+	atSite(t, func(t *testing.T, s *site) {
+		s.master("m1")
+		s.peels("web-01", "db-01")
+		for _, id := range []target.PeelID{"web-01", "db-01"} {
+			s.give(id, map[string]any{"pin": 42})
+		}
+		within := s.limited("lee", auth.Limits{Target: "web-*"})
+		never := s.limited("kim", auth.Limits{Functions: []string{"test.*"}})
+		for n := range 100 {
+			for _, expr := range []string{fmt.Sprintf("I@pin:%d", n), fmt.Sprintf("db-01 and not I@pin:%d", n)} {
+				r, err := within.Resolve(t.Context(), expr)
+				if err != nil || slices.Contains(r.Peels, "db-01") {
+					t.Fatalf("%s: lee learns of db-01: %+v, %v", expr, r, err)
+				}
+				peels, err := within.Peels(t.Context(), expr)
+				if err != nil || slices.ContainsFunc(peels, func(p api.Peel) bool { return p.ID == "db-01" }) {
+					t.Fatalf("%s: lee learns of db-01: %+v, %v", expr, peels, err)
+				}
+			}
+		}
+		if r, err := within.Resolve(t.Context(), "I@pin:42"); err != nil || !slices.Equal(r.Peels, []target.PeelID{"web-01"}) {
+			t.Errorf("lee within the limits: %+v, %v", r, err)
+		}
+		if r, err := within.Resolve(t.Context(), "*"); err != nil || len(r.Peels) != 2 {
+			t.Errorf("without settings: %+v, %v", r, err)
+		}
+		if _, err := within.Explain(t.Context(), "I@pin:42"); api.CodeOf(err) != api.CodeForbidden {
+			t.Errorf("lee has it explained: %v, %v", api.CodeOf(err), err)
+		}
+		if _, err := never.Resolve(t.Context(), "I@pin:42"); api.CodeOf(err) != api.CodeForbidden {
+			t.Errorf("kim, who may not run settings.get: %v", err)
+		}
+		bob := s.people("bob")
+		if r, err := bob.Resolve(t.Context(), "I@pin:42"); err != nil || len(r.Peels) != 2 {
+			t.Errorf("bob, without limits: %+v, %v", r, err)
+		}
+	})
+}
