@@ -28,9 +28,11 @@ entry that never fires, a splay as long as the time between two fires, a fire wh
 that this version does not know, or a secret in plain text. With --strict all warnings are errors.
 
 What looks like a secret is a value of the shape of a private key or a known kind of token, and one under a name such as
-password, token or api_key that has six characters or more and is no reference (a path, file:/…, ${…}). Files that are
-encrypted with sops are not searched, and not checked for having been tampered with, which takes an identity: a warning names each, also
-with --strict. The value of what looks like a secret is not printed.
+password, token or api_key that has six characters or more and is no reference (a path, file:/…, ${…}). The value of
+what looks like a secret is not printed.
+
+Files that are encrypted with sops are not searched. Their MAC, which covers their values, is not checked either, because
+that takes an identity: a warning names each such file, with --strict too.
 
 Which files meet on a peel depends on its facts. With --facts, the file of peels that target eval --file reads, the
 settings of each peel are checked as a whole, and there are warnings of targets that match nobody and of entries that

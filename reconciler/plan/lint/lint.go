@@ -70,7 +70,7 @@ func (l *Linter) All(p *plan.Plan) strictyaml.Errors {
 func Unchecked(p *plan.Plan) strictyaml.Errors {
 	var all strictyaml.Errors
 	for _, name := range p.UncheckedFiles() {
-		all = append(all, strictyaml.Error{Pos: strictyaml.Pos{File: name}, Msg: "its mac was not checked, because there is no identity here; a master checks it"})
+		all = append(all, strictyaml.Error{Pos: strictyaml.Pos{File: name}, Msg: "the MAC was not checked, because there is no identity here; a master checks it"})
 	}
 	return all
 }

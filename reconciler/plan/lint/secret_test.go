@@ -146,7 +146,7 @@ func TestLintSaysWhatItCannotCheck(t *testing.T) {
 	blind, seeing := plan.NewCompiler(), plan.NewCompiler()
 	seeing.UseRing(ring)
 	for c, want := range map[*plan.Compiler]string{
-		blind:  "settings/sealed.yaml: its mac was not checked, because there is no identity here; a master checks it",
+		blind:  "settings/sealed.yaml: the MAC was not checked, because there is no identity here; a master checks it",
 		seeing: "",
 	} {
 		p, err := c.Check(tree)
