@@ -125,6 +125,11 @@ func (p *Peel) open() (err error) {
 	if damage := p.fence.Damage(); damage != nil {
 		p.log.Error("jobs of before are refused", "err", damage)
 	}
+	groups, err := module.OpenGroups(p.path("groups"), p.log) // before an interrupted command can run again
+	if err != nil {
+		return errors.Join(err, p.fence.Close())
+	}
+	p.registry.Record(groups)
 	if p.key, err = openKey(p.path("key")); err == nil {
 		p.outbox, err = outbox.Open(p.path("outbox"), p.log)
 	}

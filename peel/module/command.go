@@ -59,7 +59,7 @@ type commandData struct {
 }
 
 // runCommand is cmd.run.
-func runCommand(ctx context.Context, call Call) wire.Result {
+func (r *Registry) runCommand(ctx context.Context, call Call) wire.Result {
 	var args commandArgs
 	decode(call.Args, &args)
 	c, err := args.prepare()
@@ -74,7 +74,7 @@ func runCommand(ctx context.Context, call Call) wire.Result {
 	if ctx.Err() != nil {
 		return failure("canceled before the command started: %v", context.Cause(ctx))
 	}
-	c.secrets = call.Secrets
+	c.secrets, c.groups = call.Secrets, r.groups
 	end, err := c.run(ctx)
 	if err != nil {
 		return failure("cannot run %s: %v", c.argv[0], err)

@@ -13,10 +13,11 @@
 // read to its end however long it is, but only the first bytes are kept: a gigabyte costs no memory, and a command
 // never dies of a pipe that nobody reads. A process that the command left behind and that still holds the output
 // gets [Linger] to finish, then its group is killed and the call returns; a daemon that is to live on must let go of
-// its output. When the peel dies, the kernel kills the leader alone: the
-// other processes of the group live on, unless the peel runs as a systemd unit, which ends whole. What a command puts into a session of its own (setsid) is no
-// longer in its group, and outlives both its timeout and the call; where that must not be, the command is to be started by
-// systemd-run, whose units end whole.
+// its output. When the peel is killed, the kernel kills the leader alone. The
+// other processes of the group run until the peel starts again: [OpenGroups] kills them, or logs that it cannot, if the kill
+// came between the start of the command and the record of its group. As a systemd unit the peel ends whole at once. What a
+// command puts into a session of its own (setsid) is no longer in its group, and outlives its timeout, the call and the
+// peel; where that must not be, the command is to be started by systemd-run, whose units end whole.
 package module
 
 import (
@@ -54,7 +55,8 @@ type Func func(ctx context.Context, call Call) wire.Result
 // A Registry holds the code of functions. All functions are added before the first call; after that it is safe for
 // concurrent use.
 type Registry struct {
-	funcs map[string]Func
+	funcs  map[string]Func
+	groups *Groups
 }
 
 // New returns a registry with the functions that need nothing but the host: test.*, sys.* and cmd.run.
@@ -66,7 +68,7 @@ func New() *Registry {
 	r.Add("test.sleep", sleep)
 	r.Add("sys.list_functions", r.listFunctions)
 	r.Add("sys.doc", r.doc)
-	r.Add("cmd.run", runCommand)
+	r.Add("cmd.run", r.runCommand)
 	return r
 }
 
@@ -81,6 +83,9 @@ func (r *Registry) Add(name string, f Func) {
 	}
 	r.funcs[name] = f
 }
+
+// Record has the process groups of commands recorded in g. It is called before the first call.
+func (r *Registry) Record(g *Groups) { r.groups = g }
 
 // Drop takes a function away; calls of it fail as those of one that never was.
 func (r *Registry) Drop(name string) { delete(r.funcs, name) }

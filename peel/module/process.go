@@ -9,6 +9,7 @@ type command struct {
 	stdin     string
 	maxOutput int // bytes kept of each stream
 	secrets   []Secret
+	groups    *Groups // nil: its process group is not recorded
 }
 
 // An identity is whom to run as.

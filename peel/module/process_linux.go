@@ -31,10 +31,13 @@ type process struct {
 
 // run returns when the command has ended and is reaped. The error is of a command that could not be started.
 func (c *command) run(ctx context.Context) (ending, error) {
+	record := c.groups.open()
+	defer c.groups.forget(record)
 	p, err := c.start()
 	if err != nil {
 		return ending{}, err
 	}
+	c.groups.record(record, p.cmd.Process.Pid)
 	var end ending
 	select {
 	case <-p.exited:

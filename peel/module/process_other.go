@@ -5,8 +5,15 @@ package module
 import (
 	"context"
 	"errors"
+	"log/slog"
 )
 
 func (*command) run(context.Context) (ending, error) {
 	return ending{}, errors.New("commands run on Linux only")
 }
+
+// Groups has nothing to record where no commands run.
+type Groups struct{}
+
+// OpenGroups returns Groups.
+func OpenGroups(string, *slog.Logger) (*Groups, error) { return &Groups{}, nil }
