@@ -3,30 +3,17 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// FormatDuration writes a duration in the form in which people and programs write one: 90s is 1m30s, 60s is 1m.
-func FormatDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
-
-// A TextDuration is a duration that is text in JSON, as written by [FormatDuration].
+// A TextDuration is a duration that is text in JSON, as [strictyaml.FormatDuration] writes it.
 type TextDuration time.Duration
 
 // MarshalText is part of [encoding.TextMarshaler].
 func (d TextDuration) MarshalText() ([]byte, error) {
-	return []byte(FormatDuration(time.Duration(d))), nil
+	return []byte(strictyaml.FormatDuration(time.Duration(d))), nil
 }
 
 // UnmarshalText is part of [encoding.TextUnmarshaler].

@@ -241,6 +241,3 @@ func DecodeHeartbeat(msg *nats.Msg) (instance string, ok bool) {
 	}
 	return string(msg.Data), len(msg.Data) <= maxInstance
 }
-
-// IsHeartbeat reports whether a message is a heartbeat, see [DecodeHeartbeat].
-func IsHeartbeat(msg *nats.Msg) bool { _, ok := DecodeHeartbeat(msg); return ok }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // String puts the timing into the words of its fields, as in "cron 0 */4 * * * in Europe/London"; empty if there is none.
@@ -33,7 +34,7 @@ func (c Clock) String() string {
 		}
 		return "at " + strings.Join(texts, " | ")
 	case c.After > 0:
-		return "after " + shorten(c.After)
+		return "after " + strictyaml.FormatDuration(c.After)
 	}
 	if c.Zone != "" {
 		text += " in " + c.Zone
@@ -45,7 +46,7 @@ func (c Clock) interval() string {
 	text := "interval "
 	switch months := c.Interval.Months; {
 	case months == 0:
-		text += shorten(c.Interval.Duration)
+		text += strictyaml.FormatDuration(c.Interval.Duration)
 	case months == 1:
 		text += "monthly"
 	default:
@@ -55,19 +56,7 @@ func (c Clock) interval() string {
 		text += " from " + string(c.IntervalFrom)
 	}
 	if c.Phase > 0 {
-		text += " + " + shorten(c.Phase)
-	}
-	return text
-}
-
-// shorten writes 1h30m for 1h30m0s.
-func shorten(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
+		text += " + " + strictyaml.FormatDuration(c.Phase)
 	}
 	return text
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -57,16 +56,4 @@ func once(text string) string {
 		return "; a phrase is for what repeats: for once write at: 2026-06-01T09:00:00+01:00, or after: 2h for a delay"
 	}
 	return ""
-}
-
-// short is a duration without units that are zero: 5m, not 5m0s.
-func short(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

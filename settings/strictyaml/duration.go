@@ -38,6 +38,18 @@ func ParseDuration(s string) (time.Duration, error) {
 	return sum, nil
 }
 
+// FormatDuration returns the form of a duration that [ParseDuration] reads, without units that are zero: 5m, not 5m0s.
+func FormatDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
 func oneDuration(number, unit string) (time.Duration, error) {
 	if number == "" {
 		return 0, errors.New("write it like 90s, 5m or 1d12h")
