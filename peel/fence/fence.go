@@ -6,8 +6,8 @@
 // only when the record is on the disk, so whatever runs was recorded before. A crash between the two loses a run,
 // which the master sees as a missing return; it never doubles one.
 //
-// The fence also knows which admitted jobs have no result yet: [Fence.Finish] records that a result is stored, and
-// [Fence.Unfinished] lists the others, which a crash has cut off.
+// The fence also knows which admitted jobs have no stored result: [Fence.Finish] records that a result is stored, and
+// after a crash [Fence.Unfinished] lists the jobs that were interrupted.
 //
 // The record is the newest [Capacity] jobs by the time of their last admission; older ones fall out, in the same
 // order before and after a restart.
@@ -16,8 +16,9 @@
 //
 // A header, then slots of equal size for twice the capacity: job, kind, number, checksum, or zeros where nothing was
 // written yet. The file has its full length from the start, so one that was cut short is told from one that is young.
-// An admission writes the next slot and flushes; the end of a job writes one and does not flush, because a job that is
-// listed as unfinished by mistake has its result on the way already. A full file is written anew beside the old one and renamed over it.
+// An admission writes the next slot and flushes it. The end of a job writes a slot without a flush: if the host loses it,
+// the job is listed as unfinished, although its result is stored. A full file is replaced by a new one with the same
+// records, under the old name.
 // An unreadable slot at the very end of the used ones was being written when the peel or the host died: its job was
 // not admitted, and the next admission takes the slot. Anything else that cannot be read is damage: records of
 // admitted jobs are lost.
@@ -69,9 +70,9 @@ type Fence struct {
 	mu     sync.Mutex
 	table  *table
 	epochs map[wire.JID]uint64
-	order  []wire.JID            // by last admission, oldest first
-	open   map[wire.JID]struct{} // those without a result
-	floor  time.Time             // unknown jobs made before are refused; zero: none
+	order  []wire.JID        // by last admission, oldest first
+	open   map[wire.JID]bool // those without a stored result
+	floor  time.Time         // unknown jobs made before are refused; zero: none
 }
 
 // Open reads the fence in the file, which is made if it does not exist, with mode 0600. It fails if another process
@@ -85,7 +86,7 @@ func Open(path string) (*Fence, error) {
 		table:  t,
 		epochs: make(map[wire.JID]uint64, min(len(found.records), Capacity+1)),
 		order:  make([]wire.JID, 0, len(found.records)),
-		open:   map[wire.JID]struct{}{},
+		open:   map[wire.JID]bool{},
 	}
 	for _, r := range found.records {
 		f.apply(r)
@@ -130,7 +131,7 @@ func (f *Fence) Admit(jid wire.JID, epoch uint64) (Verdict, error) {
 		return Refuse, fmt.Errorf("cannot admit job %s: %w after it was made, so it may have run already", jid, ErrDamaged)
 	}
 	r := record{kind: unfinished, jid: jid, number: epoch}
-	if err := f.store(r, false); err != nil {
+	if err := f.store(r); err != nil {
 		return Refuse, fmt.Errorf("cannot admit job %s: %w", jid, err)
 	}
 	f.apply(r)
@@ -143,49 +144,48 @@ type Admission struct {
 	Epoch uint64
 }
 
-// Unfinished returns the admitted jobs without a result, in the order of their admission. When Open has returned, these
-// are jobs that the end of the process before has cut off, and perhaps some whose result was stored just before.
+// Unfinished returns the admitted jobs without a stored result, in the order of their admission. Right after Open these
+// are the jobs that the last process did not finish, and perhaps jobs whose result it stored just before it died.
 func (f *Fence) Unfinished() (all []Admission) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, jid := range f.order {
-		if _, ok := f.open[jid]; ok {
+		if f.open[jid] {
 			all = append(all, Admission{jid, f.epochs[jid]})
 		}
 	}
 	return all
 }
 
-// IsUnfinished reports whether a job was admitted and has no result.
+// IsUnfinished reports whether a job was admitted and has no stored result.
 func (f *Fence) IsUnfinished(jid wire.JID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, ok := f.open[jid]
-	return ok
+	return f.open[jid]
 }
 
-// Finish records that the result of a job, admitted at that epoch, is stored. Without such a job it does nothing.
+// Finish records that the result of a job is stored. It does nothing unless the job is unfinished at that epoch.
 func (f *Fence) Finish(jid wire.JID, epoch uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, ok := f.open[jid]; !ok || f.epochs[jid] != epoch {
+	if !f.open[jid] || f.epochs[jid] != epoch {
 		return nil
 	}
-	r := record{kind: admission, jid: jid, number: epoch}
-	if err := f.store(r, true); err != nil {
+	r := record{kind: finished, jid: jid, number: epoch}
+	if err := f.store(r); err != nil {
 		return fmt.Errorf("cannot record the end of job %s: %w", jid, err)
 	}
 	f.apply(r)
 	return nil
 }
 
-func (f *Fence) store(r record, mayBeLost bool) error {
+func (f *Fence) store(r record) error {
 	if f.table.full() {
 		if err := f.table.replace(f.records()); err != nil {
 			return err
 		}
 	}
-	return f.table.append(r, mayBeLost)
+	return f.table.append(r)
 }
 
 // apply takes a record into memory. What Open reads and what Admit writes pass through here in the same order, so a
@@ -197,7 +197,7 @@ func (f *Fence) apply(r record) {
 	}
 	epoch, known := f.epochs[r.jid]
 	if r.kind == unfinished {
-		f.open[r.jid] = struct{}{}
+		f.open[r.jid] = true
 	} else {
 		delete(f.open, r.jid)
 		if known && epoch == r.number {
@@ -224,8 +224,8 @@ func (f *Fence) records() []record {
 		records = append(records, floorRecord(f.floor))
 	}
 	for _, jid := range f.order {
-		r := record{kind: admission, jid: jid, number: f.epochs[jid]}
-		if _, ok := f.open[jid]; ok {
+		r := record{kind: finished, jid: jid, number: f.epochs[jid]}
+		if f.open[jid] {
 			r.kind = unfinished
 		}
 		records = append(records, r)

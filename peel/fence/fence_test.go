@@ -66,7 +66,7 @@ func written(t testing.TB, path string, jobs []wire.JID) {
 	t.Helper()
 	var records []record
 	for _, jid := range jobs {
-		records = append(records, record{kind: admission, jid: jid, number: 1})
+		records = append(records, record{kind: finished, jid: jid, number: 1})
 	}
 	table, _, err := openTable(path)
 	if err == nil {
@@ -216,7 +216,7 @@ func TestNoSequenceOfRequestsRestartsAndCrashesAdmitsTwice(t *testing.T) {
 // crash reopens a file that has part of a record more than was admitted.
 func crash(t *testing.T, f *Fence, rnd *rand.Rand) *Fence {
 	t.Helper()
-	slot := record{kind: admission, jid: wire.NewJID(), number: 1}.encode()
+	slot := record{kind: finished, jid: wire.NewJID(), number: 1}.encode()
 	if _, err := f.table.file.WriteAt(slot[:rnd.IntN(slotSize)], int64(len(header)+f.table.used*slotSize)); err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func TestDamageLosesOnlyWhatItHit(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	slot := record{kind: admission, jid: wire.NewJID(), number: 1}.encode()
+	slot := record{kind: finished, jid: wire.NewJID(), number: 1}.encode()
 	f.Add([]byte(header+string(slot[:])+string(slot[:])), true)
 	f.Add([]byte(header+string(make([]byte, slotSize))+string(slot[:])), true)
 	f.Add([]byte(header+string(slot[:slotSize-1])), true)
@@ -323,7 +323,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, r := range c.records {
 			slot := r.encode()
-			if r.kind == admission && !strings.Contains(string(data), string(slot[:])) {
+			if r.kind == finished && !strings.Contains(string(data), string(slot[:])) {
 				t.Errorf("%+v was made up", r)
 			}
 		}
@@ -335,7 +335,7 @@ func FuzzOneWrongByte(f *testing.F) {
 	sound := make([]byte, fileSize)
 	copy(sound, header)
 	for i, jid := range jobs {
-		slot := record{kind: admission, jid: jid, number: 1}.encode()
+		slot := record{kind: finished, jid: jid, number: 1}.encode()
 		copy(sound[len(header)+i*slotSize:], slot[:])
 	}
 	f.Add(uint(0), byte(1))
@@ -430,7 +430,7 @@ func TestJobsWithoutAResultAreKnownAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range slots { // the file is written anew
-		if err := f.store(record{kind: admission, jid: before[1], number: 1}, true); err != nil {
+		if err := f.store(record{kind: finished, jid: before[1], number: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,8 +24,8 @@ const (
 
 // The kinds of records.
 const (
-	unfinished = 'u' // an admission, number is the epoch; no result of the job is stored
-	admission  = 'a' // the same, and nothing is known to be missing
+	unfinished = 'u' // an admission without a stored result; number is the epoch
+	finished   = 'a' // an admission with a stored result, or of an earlier version; number is the epoch
 	boundary   = 'f' // number is the floor, a Unix time in seconds; there is no job
 )
 
@@ -57,7 +57,7 @@ func decode(slot [slotSize]byte) (record, bool) {
 		return r, true
 	}
 	r.jid = wire.JID(slot[:jidSize])
-	return r, r.kind == admission || r.kind == unfinished
+	return r, r.kind == finished || r.kind == unfinished
 }
 
 // content is what a file holds.
@@ -149,8 +149,8 @@ func (t *table) aside() string { return t.path + ".damaged" }
 
 func (t *table) full() bool { return t.used == slots }
 
-// append writes a record and returns when the disk has it, unless the record may be lost with the host. What a failure leaves in the slot the next one overwrites.
-func (t *table) append(r record, mayBeLost bool) error {
+// append writes a record and flushes it, except the end of a job. A record that failed is overwritten by the next one.
+func (t *table) append(r record) error {
 	if err := t.settle(); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (t *table) append(r record, mayBeLost bool) error {
 	if _, err := t.file.WriteAt(slot[:], int64(len(header)+t.used*slotSize)); err != nil {
 		return err
 	}
-	if !mayBeLost {
+	if r.kind != finished {
 		if err := t.file.Sync(); err != nil {
 			return err
 		}
