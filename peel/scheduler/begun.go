@@ -9,15 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// A begun is the record of one run. Its file is on the disk before the run begins, and is removed when the state file has
-// the run's end and its report is stored: what a process finds when it starts, the process before did not see through.
+// A begun is the record of one run. Its file is flushed to the disk before the run begins, and removed when the state file
+// has the run's end and its report is stored. A file that a process finds at its start is of a run that the last process
+// did not complete.
 type begun struct {
 	JID       wire.JID           `json:"jid"`
 	Entry     string             `json:"entry"`
@@ -43,51 +43,60 @@ type runEnd struct {
 }
 
 const (
-	maxBegun      = 64 << 10 // bytes of a record that are read
-	beganSuffix   = ".json"
+	maxBegun      = 64 << 10 // limit of a record's size in bytes
 	interruptedBy = "interrupted: the peel was killed or its host went down while it ran"
 )
 
-// runFile is where the record of a run is; empty if nothing is kept on disk.
-func (s *Scheduler) runFile(id wire.JID) string {
-	if s.o.StateFile == "" {
-		return ""
-	}
-	return filepath.Join(s.o.StateFile+".runs", string(id)+beganSuffix)
-}
+func (s *Scheduler) runDir() string { return s.o.StateFile + ".runs" }
 
-// recordBegin puts the record of a run on the disk. A run goes on where that is not possible, such as on a full disk.
+// runFile returns the path of a run's record.
+func (s *Scheduler) runFile(id wire.JID) string { return filepath.Join(s.runDir(), string(id)+".json") }
+
+// recordBegin writes the record of a run and flushes it. If the disk refuses it, such as a full one, the run begins
+// without. Runs that start together flush at the same time, which the file system does in one go.
 func (s *Scheduler) recordBegin(r *run) {
-	file := s.runFile(r.fire.JID)
-	if file == "" {
+	if s.o.StateFile == "" {
 		return
 	}
 	f := r.fire
+	file := s.runFile(f.JID)
 	data, err := json.Marshal(begun{
 		JID: f.JID, Entry: f.Name, Hash: r.hash, Timing: r.timing, Module: f.Entry.Module, ReturnJob: f.Entry.ReturnJob,
 		Source: f.Source, Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Late: f.Late,
 	})
 	if err == nil {
-		data = append(data, '\n')
-		err = replace(file, data)
-	}
-	if errors.Is(err, fs.ErrNotExist) && os.Mkdir(filepath.Dir(file), 0o700) == nil {
-		err = replace(file, data)
+		err = s.createRunFile(file, append(data, '\n'))
 	}
 	if err == nil {
 		r.file = file
 	}
 	if (err != nil) != s.unrecorded.Swap(err != nil) {
 		if err != nil {
-			s.log.Error("runs begin without a record on disk: those that a kill cuts off would leave no trace", "err", err)
+			s.log.Error("runs begin without a record on disk: if the peel is killed, they leave no trace", "err", err)
 		} else {
 			s.log.Info("runs are recorded on disk again")
 		}
 	}
 }
 
-// recordEnd adds to the record of a run. It is not flushed: after a power cut a run that has just ended may count as
-// interrupted.
+func (s *Scheduler) createRunFile(file string, data []byte) error {
+	err := writeFile(file, data)
+	if errors.Is(err, fs.ErrNotExist) { // the first run
+		if err = os.MkdirAll(s.runDir(), 0o700); err == nil {
+			err = errors.Join(syncDir(filepath.Dir(s.runDir())), writeFile(file, data))
+		}
+	}
+	if err == nil {
+		err = syncDir(s.runDir())
+	}
+	if err != nil {
+		_ = os.Remove(file) // it may not exist
+	}
+	return err
+}
+
+// recordEnd appends the end of a run to its record without a flush: after a power cut a run that has just ended may count
+// as interrupted.
 func (s *Scheduler) recordEnd(r *run, end runEnd) {
 	if r.file == "" {
 		return
@@ -103,31 +112,31 @@ func (s *Scheduler) recordEnd(r *run, end runEnd) {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		s.log.Warn("end of a run not recorded, a kill within the next second makes it count as interrupted", "entry", r.fire.Name, "err", err)
+		s.log.Warn("end of a run not recorded: it counts as interrupted if the peel is killed within a second", "entry", r.fire.Name, "err", err)
 	}
 }
 
-// loadBegun reads the records of runs that the process before left, the oldest first.
+// loadBegun reads the records that the last process left, the oldest first. A record that was not written whole is of a
+// run that did not begin.
 func (s *Scheduler) loadBegun() ([]begun, error) {
 	if s.o.StateFile == "" {
 		return nil, nil
 	}
-	dir := s.o.StateFile + ".runs"
-	names, err := os.ReadDir(dir)
+	names, err := os.ReadDir(s.runDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	var list []begun
 	for _, name := range names {
-		file := filepath.Join(dir, name.Name())
+		file := filepath.Join(s.runDir(), name.Name())
 		b, err := readBegun(file)
 		if err == nil && file == s.runFile(b.JID) {
 			list = append(list, b)
 			continue
 		}
-		if strings.HasSuffix(file, beganSuffix) {
+		if !errors.Is(err, errNotWhole) {
 			s.log.Warn("record of a run cannot be read, it is removed", "file", file, "err", err)
-		} // else the run has not begun
+		}
 		if err := os.RemoveAll(file); err != nil {
 			return nil, err
 		}
@@ -149,11 +158,13 @@ func readBegun(file string) (begun, error) {
 	return parseBegun(data)
 }
 
-// parseBegun reads a record. A last line that a crash cut short counts as not written.
+var errNotWhole = errors.New("its first line is not complete")
+
+// parseBegun reads a record. An incomplete last line counts as not written.
 func parseBegun(data []byte) (begun, error) {
 	first, rest, whole := bytes.Cut(data, []byte("\n"))
 	if !whole {
-		return begun{}, errors.New("it is cut off")
+		return begun{}, errNotWhole
 	}
 	var b begun
 	if err := json.Unmarshal(first, &b); err != nil {
@@ -184,8 +195,8 @@ func removeBegun(files []string) error {
 	return errors.Join(errs...)
 }
 
-// takeOver takes over a run that the process before did not see through: its end becomes part of the entry's history, as
-// interrupted if it has none.
+// takeOver adds a run that the last process did not complete to the entry's history, as interrupted if its record has no
+// end.
 func (o *owner) takeOver(b begun, now instant) {
 	e := o.entries[b.Entry]
 	if e == nil {
@@ -223,8 +234,8 @@ func (o *owner) takeOver(b begun, now instant) {
 	o.unreported = append(o.unreported, r)
 }
 
-// reportOlder reports the runs of the process before, one after the other. The arguments are known if the entry is still
-// the same.
+// reportOlder reports the runs of the last process, one after the other. The report has the arguments if the entry has not
+// changed.
 func (o *owner) reportOlder() {
 	runs := o.unreported
 	o.unreported, o.reporting = nil, o.reporting+len(runs)

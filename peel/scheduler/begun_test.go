@@ -3,9 +3,11 @@ package scheduler_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -189,6 +191,29 @@ func TestStopLeavesNoRecordOfARun(t *testing.T) {
 	})
 }
 
+func TestRunsThatStartTogetherAllHaveARecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const runs = 16
+		var j journal
+		var entries strings.Builder
+		for i := range runs {
+			fmt.Fprintf(&entries, "e%d: {module: test.ping, interval: 1m}\n", i)
+		}
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Log: j.logger()}
+		h := start(t, o)
+		for i := range runs {
+			h.takes[fmt.Sprintf("e%d", i)] = 5 * time.Second
+		}
+		h.apply(parse(t, entries.String()))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := len(records(t, o)); n != runs || j.count("without a record") != 0 {
+			t.Errorf("%d records of %d runs\n%s", n, runs, j.lines)
+		}
+		h.shut()
+	})
+}
+
 func TestRecordsOfRunsThatCannotBeReadAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
@@ -198,7 +223,7 @@ func TestRecordsOfRunsThatCannotBeReadAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, text := range map[string]string{
-			"a.json": "", "b.json": "{}\n", "c.json.new": `{"jid`, "d.json": `{"jid": "37dGm9ITVD7PoboCZWzKYKpKcvi"}` + "\n", "e": "x",
+			"a.json": "", "b.json": "{}\n", "c.json": `{"jid`, "d.json": `{"jid": "37dGm9ITVD7PoboCZWzKYKpKcvi"}` + "\n", "e": "x",
 		} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -207,7 +232,7 @@ func TestRecordsOfRunsThatCannotBeReadAreRemoved(t *testing.T) {
 		h := start(t, o)
 		defer h.shut()
 		h.apply(one(t, "interval: 1m"))
-		if left := records(t, o); len(left) != 0 || j.count("record of a run cannot be read") != 3 || j.count("interrupted") != 0 {
+		if left := records(t, o); len(left) != 0 || j.count("record of a run cannot be read") != 2 || j.count("interrupted") != 0 {
 			t.Errorf("left on disk: %v\n%s", left, j.lines)
 		}
 	})

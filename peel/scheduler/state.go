@@ -147,9 +147,21 @@ func store(path string, entries map[string]History, settled []string) error {
 	return nil
 }
 
+// replace writes a file under another name and renames it: a crash leaves the old content or the new one.
 func replace(path string, data []byte) error {
 	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err := writeFile(next, data); err != nil {
+		return err
+	}
+	if err := os.Rename(next, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// writeFile writes a file and flushes it. The name is on the disk after [syncDir].
+func writeFile(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -157,13 +169,11 @@ func replace(path string, data []byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(next, path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
+	return errors.Join(err, f.Close())
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
 	if err != nil {
 		return err
 	}
