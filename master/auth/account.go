@@ -114,6 +114,10 @@ var grantsDigest = sync.OnceValue(func() string {
 	return hex.EncodeToString(h.Sum(nil))
 })
 
+// peelAnswerTime is how long the server keeps the reply subject of what a peel sends, about 700 bytes for each message. A
+// peel waits 5 s for an answer. The server's default of two minutes lets one peel fill the memory of the bus.
+const peelAnswerTime = 10 * time.Second
+
 // exports are the subjects that other accounts may publish to a role's account and hear from it. Requests to masters are
 // services: the server routes the answer back to the account of the request. Everything else is a stream, direct
 // requests to peels and their answers included.
@@ -128,6 +132,9 @@ func exports(r Role) jwt.Exports {
 		x := &jwt.Export{Name: string(s), Subject: s, Type: jwt.Service}
 		if s == factsGet {
 			x.ResponseType = jwt.ResponseTypeStream
+		}
+		if slices.Contains(said(RolePeel), s) {
+			x.ResponseThreshold = peelAnswerTime
 		}
 		e.Add(x)
 	}

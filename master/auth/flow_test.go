@@ -315,3 +315,31 @@ func TestAPeelAnswersADirectRequestOnItsOwnSubjectAlone(t *testing.T) {
 		}
 	})
 }
+
+// A reply subject takes memory of the server until it is answered, and nobody answers a heartbeat.
+func TestTheServerForgetsWhereAPeelWaitsForAnAnswer(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		peel := b.Conn(t, auth.RolePeel, "peel-a")
+		beats := listen(t, b.Conn(t, auth.RoleMaster, "m1"), wire.AllHeartbeats)
+		answers := listen(t, peel, "_INBOX.peel-a.>")
+		for _, tt := range []struct {
+			after time.Duration
+			want  int
+		}{{5 * time.Second, 1}, {20 * time.Second, 0}} {
+			if err := peel.PublishRequest(wire.Heartbeat("peel-a"), "_INBOX.peel-a.x", nil); err != nil {
+				t.Fatal(err)
+			}
+			m, err := beats.NextMsg(time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(tt.after)
+			if err := m.Respond([]byte("late")); err != nil {
+				t.Fatal(err)
+			}
+			if got := heard(t, answers); len(got) != tt.want {
+				t.Errorf("%d answers after %v, want %d", len(got), tt.after, tt.want)
+			}
+		}
+	})
+}
