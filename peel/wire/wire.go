@@ -51,19 +51,29 @@ func NewJID() JID {
 
 // ParseJID checks that s is a KSUID.
 func ParseJID(s string) (JID, error) {
-	if _, err := ksuid.Parse(s); err != nil {
-		return "", fmt.Errorf("%q is not a job ID: a job ID has 27 letters and digits", s)
+	if _, err := JID(s).parse(); err != nil {
+		return "", err
 	}
 	return JID(s), nil
 }
 
 // Time returns the second in which the JID was made, zero if the JID is no KSUID.
 func (j JID) Time() time.Time {
-	id, err := ksuid.Parse(string(j))
+	id, err := j.parse()
 	if err != nil {
 		return time.Time{}
 	}
 	return id.Time()
+}
+
+// parse returns the KSUID. ksuid.Parse takes any bytes and computes with them, so that many texts are one KSUID; the text
+// has to be the one that the KSUID is written as.
+func (j JID) parse() (ksuid.KSUID, error) {
+	id, err := ksuid.Parse(string(j))
+	if err != nil || id.String() != string(j) {
+		return ksuid.Nil, fmt.Errorf("%q is not a job ID: a job ID has 27 letters and digits", string(j))
+	}
+	return id, nil
 }
 
 // A Request asks one peel to run a function for a job.

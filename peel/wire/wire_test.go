@@ -118,6 +118,27 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+func TestAJIDHasLettersAndDigitsOnly(t *testing.T) {
+	jid := string(wire.NewJID())
+	if _, err := wire.ParseJID(jid); err != nil {
+		t.Errorf("%q is refused: %v", jid, err)
+	}
+	for c := range 256 {
+		if b := byte(c); b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' {
+			continue
+		}
+		for _, at := range []int{1, len(jid) / 2, len(jid) - 1} {
+			other := jid[:at] + string([]byte{byte(c)}) + jid[at+1:]
+			if _, err := wire.ParseJID(other); err == nil {
+				t.Errorf("%q is accepted as a JID", other)
+			}
+			if !wire.JID(other).Time().IsZero() {
+				t.Errorf("%q has the time %v", other, wire.JID(other).Time())
+			}
+		}
+	}
+}
+
 func TestAHostWithoutAClockMakesOldJIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // whose clock begins in 2000
 		if at := wire.NewJID().Time(); at.Year() != 2014 {

@@ -130,6 +130,8 @@ func TestWhatCannotBeDispatched(t *testing.T) {
 			{object{"target": "N@nobody", "function": "test.ping"}, 400, "nobody"},
 			{object{"target": "nobody", "function": "test.ping"}, 400, "the target matches no peel"},
 			{object{"target": "*", "function": "test.ping", "expect": 2}, 409, "selects 1 peels, 2 were expected"},
+			{object{"target": "*", "function": "test.ping", "jid": "3MSZLBCVOnTLSXrY9ErdOnZ0a/b"}, 400, "not a job ID"},
+			{object{"target": "*", "function": "test.ping", "jid": "3MSZLBCVOnTLSXrY9ErdOnZ0a.b"}, 400, "not a job ID"},
 			{object{"target": "*", "function": "test"}, 400, "module.function"},
 			{object{"target": "*", "function": "test.pnig"}, 400, "did you mean"},
 			{object{"target": "*", "function": "cmd.run", "args": object{"comand": "true"}}, 400, "argument comand: unknown; did you mean"},
