@@ -77,6 +77,8 @@ func (r *record) decide(commit settings.Commit, j judgement) error {
 	switch {
 	case r.approves(commit, j.hash):
 		return nil
+	case j.rewritten != "" && j.guard != nil:
+		return &stop{j.hash, j.rewritten + "; " + j.guard.Reason, string(status.HistoryRewritten)}
 	case j.rewritten != "":
 		return &stop{j.hash, j.rewritten, string(status.HistoryRewritten)}
 	case j.guard == nil && waited:
