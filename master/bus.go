@@ -14,8 +14,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
-// An ownBus is the embedded server of a master, which can be started again while the master runs. Connections find the
-// server that runs now.
+// An ownBus is the embedded server of a master. It can be restarted while the master runs; its in-process connections go
+// to the server that runs at that time.
 type ownBus struct {
 	keys *auth.Keys
 	url  string

@@ -12,9 +12,9 @@ import (
 
 const runIDLength = 12
 
-// An identity tells one run of a master from all others. Its file in the data directory holds the ID of the newest run,
-// by which the next run knows the jobs that this one left. The file is locked while the run lives, so the ID that a run
-// finds there is that of a run that has ended.
+// An identity distinguishes one run of a master from all others. The file run.id in the data directory holds the ID of the
+// newest run, by which the next run recognises the jobs that it left. The file is locked while the run lives, so an ID that
+// a run finds there belongs to a run that has ended.
 type identity struct {
 	run, earlier string // earlier is empty in a new data directory
 	file         *os.File

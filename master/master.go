@@ -355,24 +355,6 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	return g.Wait()
 }
 
-// fleet is the view of all peels, which knows who they are from the credentials that were issued.
-func (m *Master) fleet(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, trust issuer) (*feed.Feed, error) {
-	dir := ""
-	if trust.keys != nil {
-		dir = trust.keys.Dir()
-	}
-	register, err := auth.OpenPeelRegister(ctx, js, dir)
-	if err != nil {
-		return nil, err
-	}
-	fleet := feed.New(nc, m.log)
-	fleet.UseRegister(func(ctx context.Context, wireID string) (feed.Registration, error) {
-		r, err := register.Lookup(ctx, wireID)
-		return feed.Registration(r), err
-	})
-	return fleet, nil
-}
-
 // answers waits until every question that people ask of masters is answered, and reports whether that came before the
 // end of ctx. It asks for nothing, and only where that leaves no trace.
 func (m *Master) answers(ctx context.Context, nc *nats.Conn, server *api.Server) bool {

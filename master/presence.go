@@ -6,41 +6,63 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
 const (
-	systemTTL       = 24 * time.Hour  // of the credential for the server's account, after which it is made again
-	connectionsIn   = 256             // one page of the server's answer
+	systemTTL       = 24 * time.Hour  // life of the credential for the server's own account; then a new one is made
+	connectionsPage = 256             // connections in one page of the server's list
 	connectionsWait = 5 * time.Second // for a page
-	followAgain     = time.Second
+	followAgain     = time.Second     // between two tries to follow the connections
 )
 
-// A peelConnection is what the server tells of a connection, in events about it and in the list of all.
+// maxConnections bounds the connections of one peel to the embedded server. A peel has one, and for some minutes a second
+// where the server has not noticed the end of the first.
+const maxConnections = 4
+
+// A peelConnection describes a connection in the server's events and in its list.
 type peelConnection struct {
 	ID  uint64 `json:"id"`  // in an event
 	CID uint64 `json:"cid"` // in the list
 	JWT string `json:"jwt"`
 }
 
-// maxConnections bounds the connections of one peel to the embedded server. A peel has one, and for some minutes a second
-// where the server has not noticed the end of the first.
-const maxConnections = 4
-
-// presence knows the connections of each peel to the embedded server.
+// presence holds the connections of each peel to the embedded server.
 type presence struct {
+	nc          *nats.Conn // in the server's own account
+	account     string     // of the peels
 	fleet       *feed.Feed
-	peels       map[uint64]string   // wire IDs by the server's number of the connection
-	connections map[string][]uint64 // by wire ID, the oldest first
+	peels       map[uint64]string   // wire IDs, by the server's number of the connection
+	connections map[string][]uint64 // by wire ID, oldest first
 }
 
-// followConnections tells the feed which peels are connected to the embedded server, until ctx ends. Peels that reach it
-// through a server of their own are known by their heartbeats alone.
+// fleet returns the view of all peels. It checks their identities by the credentials that masters issued.
+func (m *Master) fleet(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, trust issuer) (*feed.Feed, error) {
+	dir := ""
+	if trust.keys != nil {
+		dir = trust.keys.Dir()
+	}
+	register, err := auth.OpenPeelRegister(ctx, js, dir)
+	if err != nil {
+		return nil, err
+	}
+	fleet := feed.New(nc, m.log)
+	fleet.UseRegister(func(ctx context.Context, wireID string) (feed.Registration, error) {
+		r, err := register.Lookup(ctx, wireID)
+		return feed.Registration(r), err
+	})
+	return fleet, nil
+}
+
+// followConnections reports to the feed which peels are connected to the embedded server, until ctx ends. For peels that
+// reach it through a server of their own the feed has heartbeats alone.
 func (m *Master) followConnections(ctx context.Context, fleet *feed.Feed) {
 	for ctx.Err() == nil {
 		if err := m.followOnce(ctx, fleet); err != nil && ctx.Err() == nil {
@@ -53,37 +75,38 @@ func (m *Master) followConnections(ctx context.Context, fleet *feed.Feed) {
 	}
 }
 
-// followOnce follows the connections of one run of the server, until ctx or the connection ends.
+// followOnce follows the connections of one run of the server, until ctx ends, the connection to the server ends or events
+// come faster than they are handled.
 func (m *Master) followOnce(ctx context.Context, fleet *feed.Feed) error {
 	creds, err := m.bus.keys.SystemCreds(systemTTL)
 	if err != nil {
 		return err
 	}
-	ended := make(chan struct{})
+	closed := make(chan struct{})
 	nc, err := nats.Connect(embedded, nats.UserCredentialBytes(creds), nats.InProcessServer(m.bus), nats.NoReconnect(),
 		nats.Name("master "+m.o.ID+" presence"), nats.CustomInboxPrefix(nats.InboxPrefix[:len(nats.InboxPrefix)-1]),
-		nats.ClosedHandler(func(*nats.Conn) { close(ended) }))
+		nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
 	if err != nil {
-		return fmt.Errorf("cannot reach the server's account: %w", err)
+		return fmt.Errorf("cannot connect to the server's own account: %w", err)
 	}
-	defer func() { nc.Close(); <-ended }()
-	account := m.bus.keys.PeelAccount()
-	connected, gone := "$SYS.ACCOUNT."+account+".CONNECT", "$SYS.ACCOUNT."+account+".DISCONNECT"
-	events, err := nc.SubscribeSync("$SYS.ACCOUNT." + account + ".*")
+	defer func() { nc.Close(); <-closed }()
+	p := presence{nc: nc, account: m.bus.keys.PeelAccount(), fleet: fleet, peels: map[uint64]string{}, connections: map[string][]uint64{}}
+	events, err := nc.SubscribeSync("$SYS.ACCOUNT." + p.account + ".*") // before the list, so that no connection is missed
 	if err != nil {
 		return err
 	}
-	if err := events.SetPendingLimits(-1, -1); err != nil {
+	if err := p.readAll(); err != nil {
 		return err
 	}
-	p := presence{fleet: fleet, peels: map[uint64]string{}, connections: map[string][]uint64{}}
-	if err := p.readAll(nc, account); err != nil {
-		return err
-	}
+	return p.follow(ctx, events)
+}
+
+// follow handles events until ctx ends. It returns nil if the connection ends, with its credential or with the server.
+func (p *presence) follow(ctx context.Context, events *nats.Subscription) error {
 	for {
 		msg, err := events.NextMsgWithContext(ctx)
 		if errors.Is(err, nats.ErrConnectionClosed) {
-			return nil // the credential has ended, or the server
+			return nil
 		}
 		if err != nil {
 			return err
@@ -94,46 +117,46 @@ func (m *Master) followOnce(ctx context.Context, fleet *feed.Feed) error {
 		if json.Unmarshal(msg.Data, &event) != nil {
 			continue
 		}
-		switch msg.Subject {
-		case connected:
-			if err := p.add(nc, event.Client.ID, event.Client.JWT); err != nil {
+		switch strings.TrimPrefix(msg.Subject, "$SYS.ACCOUNT."+p.account+".") {
+		case "CONNECT":
+			if err := p.add(event.Client.ID, event.Client.JWT); err != nil {
 				return err
 			}
-		case gone:
+		case "DISCONNECT":
 			p.remove(event.Client.ID)
 		}
 	}
 }
 
-// readAll reads the connections that were there before the events.
-func (p *presence) readAll(nc *nats.Conn, account string) error {
-	for offset := 0; ; offset += connectionsIn {
-		q := fmt.Appendf(nil, `{"auth":true,"offset":%d,"limit":%d}`, offset, connectionsIn)
-		msg, err := nc.Request("$SYS.REQ.ACCOUNT."+account+".CONNZ", q, connectionsWait)
-		if err != nil {
-			return fmt.Errorf("cannot list the connections of peels: %w", err)
-		}
+// readAll adds the connections that exist already.
+func (p *presence) readAll() error {
+	for offset := 0; ; offset += connectionsPage {
+		q := fmt.Appendf(nil, `{"auth":true,"offset":%d,"limit":%d}`, offset, connectionsPage)
+		msg, err := p.nc.Request("$SYS.REQ.ACCOUNT."+p.account+".CONNZ", q, connectionsWait)
 		var answer struct {
 			Data struct {
 				Connections []peelConnection `json:"connections"`
 			} `json:"data"`
 		}
-		if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		if err == nil {
+			err = json.Unmarshal(msg.Data, &answer)
+		}
+		if err != nil {
 			return fmt.Errorf("cannot list the connections of peels: %w", err)
 		}
 		for _, c := range answer.Data.Connections {
-			if err := p.add(nc, c.CID, c.JWT); err != nil {
+			if err := p.add(c.CID, c.JWT); err != nil {
 				return err
 			}
 		}
-		if len(answer.Data.Connections) < connectionsIn {
+		if len(answer.Data.Connections) < connectionsPage {
 			return nil
 		}
 	}
 }
 
-// add records a connection. Where its peel has too many the server is told to end the oldest.
-func (p *presence) add(nc *nats.Conn, connection uint64, token string) error {
+// add records a connection. If its peel has more than maxConnections, the server is asked to close the oldest.
+func (p *presence) add(connection uint64, token string) error {
 	peel, ok := auth.PeelOf(token)
 	if _, known := p.peels[connection]; !ok || known {
 		return nil
@@ -146,7 +169,8 @@ func (p *presence) add(nc *nats.Conn, connection uint64, token string) error {
 	}
 	oldest := p.connections[peel][0]
 	p.remove(oldest)
-	return nc.PublishRequest("$SYS.REQ.SERVER."+nc.ConnectedServerId()+".KICK", nc.NewInbox(), fmt.Appendf(nil, `{"cid":%d}`, oldest)) // without a reply it is ignored
+	// The server ignores this request unless it has a reply subject.
+	return p.nc.PublishRequest("$SYS.REQ.SERVER."+p.nc.ConnectedServerId()+".KICK", p.nc.NewInbox(), fmt.Appendf(nil, `{"cid":%d}`, oldest))
 }
 
 func (p *presence) remove(connection uint64) {

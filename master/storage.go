@@ -12,22 +12,21 @@ import (
 )
 
 const (
-	// reserve is how much the disk of the embedded server keeps free: jobs are refused before a write can fail.
+	// reserve is how many bytes the disk of the embedded server has to have free: with less, jobs are refused before a write fails.
 	reserve = 64 << 20
 
-	storageEvery = 3 * time.Second
-	probeEvery   = 9 * time.Second
-	probeLimit   = 3 * time.Second
-	probeKept    = "1m"    // how long a probe is stored
-	probeSize    = 8 << 10 // more than what fits into the last block of a file that is full
+	storageEvery = 3 * time.Second // between two looks at the disk of the embedded server
+	probeEvery   = 9 * time.Second // between two writes to an external server
+	probeLimit   = 3 * time.Second // for one write
+	probeSize    = 8 << 10         // bytes: more than the last block of a full file has room for
 )
 
-// A storage watches whether what masters write is stored. The disk of the embedded server is looked at, and its streams
-// are opened again once there is room. A server elsewhere is tried with real writes to the bucket masters, where they live
-// for 15 s under a key that nothing reads.
+// A storage checks whether the bus stores what masters write. For the embedded server it reads the free space of the disk,
+// and starts the server again if a stream is stuck. To an external server it writes a probe, which lives for 15 s in the
+// bucket masters under a key that nothing reads.
 type storage struct {
 	js  jetstream.JetStream
-	bus *ownBus // nil: the server is elsewhere
+	bus *ownBus // nil: the server is external
 	key string  // of the probes
 	log *slog.Logger
 
@@ -42,7 +41,7 @@ func (s *storage) Err() error {
 	return s.err
 }
 
-// room returns why no job can begin, nil if one can. A server elsewhere decides that itself, write by write.
+// room returns why no job can begin, nil if one can. An external server accepts or refuses each write itself.
 func (s *storage) room() error {
 	if s.bus == nil {
 		return nil
@@ -50,7 +49,7 @@ func (s *storage) room() error {
 	return s.Err()
 }
 
-// run looks until ctx ends.
+// run checks until ctx ends.
 func (s *storage) run(ctx context.Context) {
 	every, look := storageEvery, func() error { return s.bus.room(s.log) }
 	if s.bus == nil {
@@ -81,7 +80,7 @@ func (s *storage) run(ctx context.Context) {
 	}
 }
 
-// probe writes to a server elsewhere. It reports what the server refuses alone: that the bus is away is found by others.
+// probe writes to an external server. Its error is a refusal by the server; that the bus is away is no error here.
 func (s *storage) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()

@@ -49,11 +49,11 @@ type Entry struct {
 	Action   string    `json:"action"`           // noun.verb, such as job.dispatch
 	Target   string    `json:"target,omitempty"` // a target expression, or the name of what it is about
 	Function string    `json:"function,omitempty"`
-	Args     string    `json:"args,omitempty"` // of the function, as NAME=JSON; cut off where long, secrets hidden
+	Args     string    `json:"args,omitempty"` // of the function, as NAME=JSON; long values are cut, secrets hidden
 	JID      wire.JID  `json:"jid,omitempty"`
 	Count    int       `json:"count,omitempty"` // peels
-	Peels    []string  `json:"peels,omitempty"` // the first of them
-	// PeelsHash is the SHA-256, in hex, of the IDs of all of them, sorted, each with a newline after it.
+	Peels    []string  `json:"peels,omitempty"` // the first [MaxPeels] of them
+	// PeelsHash is the SHA-256 in hex of the sorted IDs of all peels, each followed by a newline.
 	PeelsHash string `json:"peels_hash,omitempty"`
 	Result    Result `json:"result"`
 	Reason    string `json:"reason,omitempty"`   // why it was not done
@@ -79,13 +79,15 @@ func (e Entry) Ended(err error, refused bool) Entry {
 	return e
 }
 
+// MaxPeels is how many peels an entry names.
+const MaxPeels = 5
+
 const (
 	subjects = "zester.audit."
 	stream   = "audit"
 
 	maxText     = 512     // bytes of a target or a reason
 	maxArgs     = 4 << 10 // bytes
-	maxPeels    = 5
 	keepAtOnce  = 20
 	keepEvery   = time.Second
 	maxRefusers = 1024
@@ -155,13 +157,13 @@ func (e *Entry) bound() {
 		*text = Bounded(*text, maxText)
 	}
 	e.Args = Bounded(e.Args, maxArgs)
-	e.Peels = slices.Clone(e.Peels[:min(len(e.Peels), maxPeels)])
+	e.Peels = slices.Clone(e.Peels[:min(len(e.Peels), MaxPeels)])
 	for i := range e.Peels {
 		e.Peels[i] = Bounded(e.Peels[i], maxText/4)
 	}
 }
 
-// Bounded cuts a text off at so many bytes, shows that by "…", and makes it valid UTF-8.
+// Bounded cuts a text to at most so many bytes, with "…" at the end, and makes it valid UTF-8.
 func Bounded(s string, most int) string {
 	if len(s) > most {
 		s = s[:most-3] + "…"

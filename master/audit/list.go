@@ -22,7 +22,7 @@ type Query struct {
 	Limit  int       `json:"limit,omitempty"`  // entries; 0: 50, 500 at most
 	User   string    `json:"user,omitempty"`
 	Action string    `json:"action,omitempty"` // or its noun
-	Target string    `json:"target,omitempty"` // part of it, or one of the peels that the entry names
+	Target string    `json:"target,omitempty"` // part of the target, or the ID of a peel that the entry names
 	Result Result    `json:"result,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 	Until  time.Time `json:"until,omitzero"`

@@ -1,7 +1,9 @@
 package dispatch_test
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,6 +121,29 @@ func TestTenThousandTargets(t *testing.T) {
 		}
 		if e, err := entry.Get(t.Context(), string(spec.JID)); err != nil || len(e.Value()) > 2<<10 {
 			t.Errorf("the record takes %d bytes, %v", len(e.Value()), err)
+		}
+	})
+}
+
+func TestNoJobBeginsWhileTheBusHasNoRoom(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		full := errors.New("the disk is full")
+		d, _ := s.master("m1", func(o *dispatch.Options) { o.Room = func() error { return full } })
+		p := s.peel("a", pong)
+		spec := ask(nil, "a")
+		if _, err := d.Submit(t.Context(), spec, "alice"); !errors.Is(err, full) || !strings.Contains(err.Error(), "cannot run job "+string(spec.JID)) {
+			t.Errorf("without room: %v", err)
+		}
+		if _, err := s.store.Get(t.Context(), spec.JID); !errors.Is(err, job.ErrNotFound) {
+			t.Errorf("without room there is a record: %v", err)
+		}
+		full = nil
+		if _, err := d.Submit(t.Context(), spec, "alice"); err != nil {
+			t.Errorf("with room: %v", err)
+		}
+		time.Sleep(time.Second)
+		if n := len(p.requests()); n != 1 {
+			t.Errorf("the peel has %d requests", n)
 		}
 	})
 }

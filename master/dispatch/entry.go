@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	entryPeels = 5    // names of targets in an audit entry
-	entryValue = 1024 // bytes of one argument in an audit entry
+	entryName  = 100  // bytes of an argument's name in an audit entry
+	entryValue = 1024 // bytes of an argument's value
 	hidden     = "•••"
 )
 
-// Entry is what the audit log says about a dispatch that came to err: on which peels, by their resolved names, what was
-// to be run, with its arguments, and as which job.
+// Entry returns the audit entry of a dispatch that ended with err. It holds the resolved targets, the function with its
+// arguments, and the job's ID.
 func Entry(spec *job.Spec, err error) audit.Entry {
 	e := audit.Entry{
 		Action: "job.dispatch", Target: spec.TargetExpr, Function: spec.Function, Args: entryArgs(spec), JID: spec.JID, Count: len(spec.Targets),
@@ -34,7 +34,7 @@ func Entry(spec *job.Spec, err error) audit.Entry {
 	if len(spec.Targets) > 0 {
 		hash := sha256.New()
 		for i, id := range slices.Sorted(slices.Values(spec.Targets)) {
-			if i < entryPeels {
+			if i < audit.MaxPeels {
 				e.Peels = append(e.Peels, string(id))
 			}
 			fmt.Fprintf(hash, "%s\n", id)
@@ -44,8 +44,8 @@ func Entry(spec *job.Spec, err error) audit.Entry {
 	return e.Ended(err, errors.Is(err, auth.ErrNotAllowed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrTaken))
 }
 
-// entryArgs writes the arguments of a job as NAME=JSON. Each is cut off at a bound of its own, so that none pushes out the
-// others, and what is likely to be secret is hidden.
+// entryArgs writes the arguments of a job as NAME=JSON. Each value is cut to entryValue bytes, so that a long one leaves
+// room for the others, and values that may be secret are hidden.
 func entryArgs(spec *job.Spec) string {
 	args := maps.Clone(spec.Args)
 	if args == nil {
@@ -62,7 +62,7 @@ func entryArgs(spec *job.Spec) string {
 		if err := encoder.Encode(redacted(name, args[name])); err != nil {
 			text.WriteString("?")
 		}
-		parts = append(parts, audit.Bounded(name, 100)+"="+audit.Bounded(strings.TrimSpace(text.String()), entryValue))
+		parts = append(parts, audit.Bounded(name, entryName)+"="+audit.Bounded(strings.TrimSpace(text.String()), entryValue))
 	}
 	return strings.Join(parts, " ")
 }
@@ -70,8 +70,8 @@ func entryArgs(spec *job.Spec) string {
 // secretNames are parts of the names of arguments whose values are hidden.
 var secretNames = []string{"password", "passwd", "passphrase", "secret", "token", "credential", "private_key", "api_key", "apikey"}
 
-// redacted hides what may be secret in an argument: the values of environment variables, whose names stay, what a command
-// reads, and whatever is named like a secret, also in maps.
+// redacted returns an argument's value with possible secrets hidden, at any depth: standard input, values of environment
+// variables, and values whose name contains one of secretNames.
 func redacted(name string, value any) any {
 	lower := strings.ToLower(name)
 	if name == "stdin" || slices.ContainsFunc(secretNames, func(s string) bool { return strings.Contains(lower, s) }) {

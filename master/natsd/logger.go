@@ -26,7 +26,7 @@ type logger struct {
 
 	mu    sync.Mutex
 	first string // of the fatal ones
-	stuck string // why a stream stores nothing more, see [Server.Stuck]
+	stuck string // the first line about a stream that stores no further message, see [Server.Stuck]
 }
 
 func newLogger(log *slog.Logger) *logger { return &logger{log: log, refusals: wire.NewRefusals(log)} }

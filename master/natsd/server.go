@@ -35,7 +35,7 @@ const (
 	authTimeout = 30 * time.Second
 )
 
-// hintPort is for a server that finds another on its port.
+// hintPort is what to do if another process listens on the port.
 const hintPort = "if that is another master's bus, use it in place of one of your own: zester-master --nats URL --creds FILE; " +
 	"else choose another port with --listen"
 
@@ -53,7 +53,7 @@ type Options struct {
 	Port       int    // 0: one that the kernel chooses
 	DontListen bool   // no sockets: connections are made with InProcessConn alone
 	Trust      Trust
-	TLS        *tls.Config // with which it listens; needed unless DontListen is set. connections of this process use none
+	TLS        *tls.Config // with which it listens; needed unless DontListen is set; connections within the process do not use it
 	MaxPayload int         // of a message, in bytes; 0: [wire.MaxMessage]
 	Log        *slog.Logger
 }
@@ -207,9 +207,9 @@ func (s *Server) Update(token string) error {
 	return nil
 }
 
-// Stuck returns the server's words about a stream that stores nothing more, empty if there is none. A stream whose file
-// could not be written refuses every later message, and one that met the limit for all streams does so as well, also
-// when the disk has room again: only another run of the server opens them again.
+// Stuck returns the server's log line about a stream that stores no further message, empty if there is none. A stream whose
+// file could not be written, or that met the limit for all streams, refuses every later message until the server is
+// restarted, even if the disk has room again.
 func (s *Server) Stuck() string {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
@@ -220,7 +220,7 @@ func (s *Server) Stuck() string {
 func (s *Server) Free() (uint64, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(s.opts.StoreDir, &fs); err != nil {
-		return 0, fmt.Errorf("cannot tell how much room %s has: %w", s.opts.StoreDir, err)
+		return 0, fmt.Errorf("cannot read the free space of %s: %w", s.opts.StoreDir, err)
 	}
 	return fs.Bavail * uint64(fs.Bsize), nil
 }
