@@ -135,11 +135,11 @@ type Job struct {
 	Written time.Time `json:"-"`
 }
 
-// A Cancel is the wish that a job stop.
+// A Cancel is a request to stop a job.
 type Cancel struct {
-	By     string    `json:"by"` // the user that asked for it, or "master NAME"
+	By     string    `json:"by"` // the user, or "master OWNER"
 	Time   time.Time `json:"time"`
-	Reason string    `json:"reason,omitempty"` // "" where a person asked for it
+	Reason string    `json:"reason,omitempty"` // empty if none was given
 }
 
 // Finish turns the record into the final one of a job that ended so, at a moment of the owner's clock.

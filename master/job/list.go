@@ -21,8 +21,8 @@ type Query struct {
 	Target   target.PeelID `json:"target,omitempty"`   // a peel that the job ran on
 	Schedule string        `json:"schedule,omitempty"` // name of the schedule entry that made it
 	Commit   string        `json:"commit,omitempty"`   // that last changed the entry, or the beginning of its hash
-	Asked    bool          `json:"asked,omitempty"`    // what somebody asked for, no runs of schedules
-	NoReads  bool          `json:"no_reads,omitempty"` // leave out what somebody asked for that only reads, such as schedule.list
+	Asked    bool          `json:"asked,omitempty"`    // leave out runs of schedules
+	NoReads  bool          `json:"no_reads,omitempty"` // leave out requested jobs whose function only reads, such as schedule.list
 	Before   wire.JID      `json:"before,omitempty"`   // older than this one
 	Limit    int           `json:"limit,omitempty"`    // jobs in a page; 0 means 50, 500 is the most
 }
@@ -126,8 +126,9 @@ func (s *Store) readJobs(ctx context.Context, jids []wire.JID) ([]*Job, error) {
 	return jobs, g.Wait()
 }
 
-// read reports whether somebody asked for a function that only reads. Runs of schedules are results, whatever they run.
-func (j *Job) read() bool {
+// isRead reports whether the job was requested and its function only reads. A run of a schedule is a result, whatever its
+// function.
+func (j *Job) isRead() bool {
 	f, _ := wire.LookupFunction(j.Function)
 	return f.ReadOnly && !j.Scheduled()
 }
@@ -139,7 +140,7 @@ func (s *Store) selects(ctx context.Context, q *Query, j *Job, read *int) (bool,
 		q.Status != "" && j.Status != q.Status ||
 		q.Schedule != "" && j.Metadata[MetaSchedule] != q.Schedule ||
 		q.Asked && j.Scheduled() ||
-		q.NoReads && j.read() ||
+		q.NoReads && j.isRead() ||
 		q.Commit != "" && !strings.HasPrefix(j.Metadata[MetaCommit], q.Commit) {
 		return false, nil
 	}

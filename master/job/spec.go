@@ -178,16 +178,15 @@ func sameBatch(a, b *Batch) bool {
 	return *a == *b
 }
 
-// ownMetadata is the metadata without what masters have added.
+// ownMetadata returns the metadata without the keys that masters add.
 func (s *Spec) ownMetadata() map[string]string {
 	own := maps.Clone(s.Metadata)
 	maps.DeleteFunc(own, func(key, _ string) bool { return reservedMetadata[key] })
 	return own
 }
 
-// SameIntent reports whether two normalised specs are the same request, repeated, and not another job under an ID that is
-// taken. Targets that an expression selected are not compared, because the fleet may have changed in between; those of the
-// first request count.
+// SameIntent reports whether two normalised specs are the same request, repeated, and not two jobs under one ID. Targets that
+// an expression selected are not compared, because the fleet may have changed between the requests.
 func (s *Spec) SameIntent(o *Spec) bool {
 	if s.JID != o.JID || s.Function != o.Function || s.StateID != o.StateID || s.TargetExpr != o.TargetExpr ||
 		s.Timeout != o.Timeout || s.WhenOnline != o.WhenOnline || !sameBatch(s.Batch, o.Batch) || !maps.Equal(s.ownMetadata(), o.ownMetadata()) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -13,13 +12,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// withdrawAgain is how long Withdraw waits after a write that failed.
+// withdrawAgain is the pause after a write that failed.
 const withdrawAgain = 100 * time.Millisecond
 
-// Withdraw removes the record of a job whose requests were never published, so that its ID is free again. The writes of the
-// record may be stored, lost, or still on their way: none is stored once Withdraw has returned nil. If the record is not
-// that of j's owner any longer the error is [ErrConflict]. It tries until that or success, or until ctx ends. The job's entry in
-// the index and its targets stay, because another master may be dispatching the same request already; they end by age.
+// Withdraw removes the record of a job whose requests were never published, so that its ID is free again. Earlier writes of
+// the record may be stored, lost or in flight: once Withdraw has returned nil, none is stored any later. It repeats until ctx
+// ends. The error is [ErrConflict] if the record has another owner now, or is final. The job's entry in the index and its
+// targets stay, because another master may be dispatching the same request already; they end by age.
 func (s *Store) Withdraw(ctx context.Context, j *Job) error {
 	for {
 		err := s.withdraw(ctx, j)
@@ -37,8 +36,8 @@ func (s *Store) Withdraw(ctx context.Context, j *Job) error {
 	}
 }
 
-// withdraw puts a mark of deletion in place of what is newest, on the condition that it still is. The mark refuses every
-// write that was made for what it replaced.
+// withdraw replaces the newest message of the record with a mark of deletion, on the condition that it still is the newest.
+// The server then refuses writes in flight, because they expect the message that was replaced.
 func (s *Store) withdraw(ctx context.Context, j *Job) error {
 	subject := recordPrefix + string(j.JID)
 	newest, err := s.index.stream.GetLastMsgForSubject(ctx, subject)
@@ -49,8 +48,8 @@ func (s *Store) withdraw(ctx context.Context, j *Job) error {
 		return err
 	default:
 		last = newest.Sequence
-		if slices.Contains([]string{"DEL", "PURGE"}, newest.Header.Get("KV-Operation")) {
-			break
+		if newest.Header.Get("KV-Operation") != "" {
+			break // it is a mark already
 		}
 		var stored Job
 		if err := canon.Unmarshal(newest.Data, &stored); err != nil {

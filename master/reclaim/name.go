@@ -12,7 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// enterAgain is the pause between two looks at a name that is not free yet.
+// enterAgain is the pause between two tries to take a name.
 const enterAgain = time.Second
 
 // ErrNameTaken is the error of a master whose name belongs to another running process.

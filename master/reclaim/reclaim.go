@@ -63,14 +63,14 @@ type Options struct {
 	Store      *job.Store
 	Dispatcher *dispatch.Dispatcher // which runs as long as the scanner does
 	Owner      string               // this run of the master, as for the dispatcher: see [OwnerOf]
-	Earlier    string               // the owner that the last run on the same data directory was; empty: it is not known
+	Earlier    string               // the owner of the previous run on the same data directory; empty: not known
 	Log        *slog.Logger         // nil: nothing is logged
 }
 
 // A Scanner is one master's part in taking jobs over. Make it with [New] and call Run once.
 type Scanner struct {
 	o      Options
-	name   string // of this master, under which its heartbeat is
+	name   string // of this master: the key of its heartbeat
 	log    *slog.Logger
 	beats  jetstream.KeyValue
 	misses map[string]int // looks in a row that found no heartbeat, by owner

@@ -63,7 +63,7 @@ func (s *Scanner) dead(ctx context.Context, active []job.Active, counts bool) (m
 		return nil, err
 	}
 	if !held {
-		return nil, fmt.Errorf("the heartbeat of this master is not there")
+		return nil, errors.New("the heartbeat of this master is missing")
 	}
 	if !counts {
 		return dead, nil

@@ -48,7 +48,7 @@ func read(m jetstream.Msg, now time.Time, key *settings.ProofKey) (job.Ended, er
 	if err != nil {
 		return job.Ended{}, &refusalError{undecodable, err}
 	}
-	return job.Ended{Job: record(&r, now, provenBy(key, &r)), Return: data}, nil
+	return job.Ended{Job: record(&r, now, key), Return: data}, nil
 }
 
 // decode reads a report; its errors are refusals.
@@ -83,18 +83,28 @@ const (
 	unprovenUser = "(unproven)" // the user where a report names an origin without a proof of it
 )
 
-// provenBy reports whether the origin that a report names is the one that the document of its peel had.
-func provenBy(key *settings.ProofKey, r *wire.ScheduledResult) bool {
-	return key.Proves(r.Proof, r.Peel, r.Entry, settings.Claim{Commit: r.Commit, File: r.Origin, Author: r.Author})
-}
-
-// record returns the job of a report. Its user is the author of the entry, if that is proven; else the record has no
-// commit, file and author.
-func record(r *wire.ScheduledResult, now time.Time, proven bool) *job.Job {
-	claimed := r.Commit != "" || r.Origin != "" || r.Author != ""
+// userOf returns the user of a report's job: the author of the entry. It clears the commit, file and author of the report
+// unless its proof says that the document of its peel had them.
+func userOf(r *wire.ScheduledResult, key *settings.ProofKey) string {
+	claim := settings.Claim{Commit: r.Commit, File: r.Origin, Author: r.Author}
+	proven := key.Proves(r.Proof, r.Peel, r.Entry, claim)
 	if !proven {
 		r.Commit, r.Origin, r.Author = "", "", ""
 	}
+	switch {
+	case !proven && claim != settings.Claim{}:
+		return unprovenUser
+	case r.Author == "":
+		return localUser
+	case !strings.Contains(r.Author, " <"): // an author in Git has an address; this name may be the user of a credential
+		return r.Author + " <>"
+	}
+	return r.Author
+}
+
+// record returns the job of a report.
+func record(r *wire.ScheduledResult, now time.Time, key *settings.ProofKey) *job.Job {
+	user := userOf(r, key)
 	metadata := make(map[string]string, 10)
 	metadata[job.MetaSource], metadata[job.MetaSchedule] = job.SourceSchedule, r.Entry
 	j := &job.Job{
@@ -102,18 +112,10 @@ func record(r *wire.ScheduledResult, now time.Time, proven bool) *job.Job {
 			JID: r.JID, Function: r.Function, Args: r.Args, Targets: []target.PeelID{r.Peel}, TargetExpr: string(r.Peel),
 			Metadata: metadata,
 		},
-		TargetCount: 1, Created: r.Started, User: r.Author, ReturnCount: 1, V: wire.Version,
+		TargetCount: 1, Created: r.Started, User: user, ReturnCount: 1, V: wire.Version,
 	}
 	if j.Created.IsZero() {
 		j.Created = now
-	}
-	switch {
-	case claimed && !proven:
-		j.User = unprovenUser
-	case j.User == "":
-		j.User = localUser
-	case !strings.Contains(j.User, " <"): // no author that Git has, but perhaps one who has a credential
-		j.User += " <>"
 	}
 	end := job.End{Targets: 1, Returned: 1}
 	if r.Success {

@@ -32,7 +32,7 @@ func FuzzReport(f *testing.F) {
 		if err != nil {
 			return
 		}
-		j := record(&r, now, provenBy(&settings.ProofKey{}, &r))
+		j := record(&r, now, &settings.ProofKey{})
 		if !j.Scheduled() || !j.Status.Final() || j.JID != jid || len(j.Targets) != 1 || j.Targets[0] != "p" || j.User == "" {
 			t.Errorf("%+v", j)
 		}
