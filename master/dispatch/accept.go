@@ -15,23 +15,9 @@ import (
 // accept brings a request to the point where its job is running and published. The watch is nil where there is
 // nothing to watch: the job is known already, or could not be begun.
 func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, error) {
-	if err := r.spec.Normalize(time.Now()); err != nil {
+	if err := d.check(ctx, &r); err != nil {
 		d.counts.refused.Add(1)
-		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	// Masters are upgraded before peels, so that no peel has a function that this catalogue lacks.
-	if err := wire.CheckCall(r.spec.Function, r.spec.StateID, r.spec.Args); err != nil {
-		d.counts.refused.Add(1)
-		return nil, nil, fmt.Errorf("%w: cannot run job %q: %w", ErrInvalid, r.spec.JID, err)
-	}
-	if err := d.allow(ctx, &r); err != nil {
-		d.counts.refused.Add(1)
-		d.log.Warn("job refused", "jid", r.spec.JID, "user", r.user, "function", r.spec.Function, "targets", len(r.spec.Targets), "err", err)
-		return nil, nil, fmt.Errorf("cannot run job %s: %w", r.spec.JID, err)
-	}
-	if err := d.o.Room(); err != nil {
-		d.counts.refused.Add(1)
-		return nil, nil, fmt.Errorf("cannot run job %s: %w", r.spec.JID, err)
+		return nil, nil, err
 	}
 	w, first := d.enter(newWatch(r.spec, r.user))
 	if !first {
@@ -52,6 +38,27 @@ func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, e
 		return nil, w.job, err
 	}
 	return w, w.job, nil
+}
+
+// check returns why a request makes no job.
+func (d *Dispatcher) check(ctx context.Context, r *request) error {
+	if err := r.spec.Normalize(time.Now()); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	// Masters are upgraded before peels, so no peel has a function that this catalogue lacks.
+	if err := wire.CheckCall(r.spec.Function, r.spec.StateID, r.spec.Args); err != nil {
+		return fmt.Errorf("%w: cannot run job %q: %w", ErrInvalid, r.spec.JID, err)
+	}
+	err := d.allow(ctx, r)
+	if err != nil {
+		d.log.Warn("job refused", "jid", r.spec.JID, "user", r.user, "function", r.spec.Function, "targets", len(r.spec.Targets), "err", err)
+	} else {
+		err = d.o.Room()
+	}
+	if err != nil {
+		return fmt.Errorf("cannot run job %s: %w", r.spec.JID, err)
+	}
+	return nil
 }
 
 // withdrawLimit is how long the caller waits for the withdrawal of a claim that could not be dispatched.

@@ -9,10 +9,10 @@
 //  3. the record is changed to running, on the condition that nobody has changed it;
 //  4. only then the request is published to each target.
 //
-// So a record that says claimed was never sent to anybody. A claim that cannot be dispatched is withdrawn before the caller
-// is told so, and its ID is free again; if that fails too, the caller is told that the outcome is not known
-// ([ErrUnknown]). Whoever asks again for the same job under the same ID takes a claim that is left up where it was left,
-// and gets the job as it is in every other case; another job under an ID that is taken is refused.
+// So the request of a record that is claimed was never published. A claim that cannot be dispatched is withdrawn before the
+// caller gets the error, and its ID is free again; if the withdrawal fails too, the error is [ErrUnknown]. The same request
+// under the same ID continues a claim that is left, and else returns the job as it is; a different request under an ID that
+// is taken is refused.
 //
 // From before the first request is published until the job ends it is watched. Who sent an acknowledgement or a
 // return is read from its subject alone, and only the first return of each target counts. A return is in the bucket
@@ -27,9 +27,9 @@
 // [job.Spec.WhenOnline] a target that is away is sent the request when it tells its facts, as peels do when they
 // connect, and has the whole timeout from then.
 //
-// Before any request after the first ones the job's user is judged again: after a batch, to a target that is back, once
-// more to a silent one, by a master that took the job over. If he may not run the job any longer it is canceled; while he
-// cannot be judged nothing is sent.
+// Before any later publication the permissions of the job's user are checked again: for the next targets of a batch, for a
+// target that is back, for the repeat to a silent target, and by a master that took the job over. If the user may no longer
+// run the job, it is canceled; while the check fails, nothing is published.
 //
 // Whoever cancels a job has the wish recorded first, so that it holds for every later owner. From then on no further
 // target is sent the request; the job ends when all that were have returned, or after ten seconds.
@@ -77,7 +77,7 @@ var (
 	// ErrElsewhere is of a job that another master has claimed and not dispatched yet: asking again helps.
 	ErrElsewhere = errors.New("another master is about to dispatch the job")
 	ErrBusy      = errors.New("too many requests are waiting")
-	// ErrUnknown is of a job that may run: it could be neither dispatched nor withdrawn.
+	// ErrUnknown: the job may run, because it could be neither dispatched nor withdrawn.
 	ErrUnknown = errors.New("whether the job runs is not known")
 )
 
@@ -95,11 +95,11 @@ type Options struct {
 	// AckWindow is how long a target may be silent before it gets its request once more: 0 means
 	// [DefaultAckWindow], a negative one that it does not.
 	AckWindow time.Duration
-	// Allow authorizes what comes over the bus; its error is [auth.ErrNotAllowed] where that is not allowed. It is called
-	// again, with the name of the job's user alone and the targets in question, before targets are sent a request that is
-	// not the first: whoever was revoked since has nothing sent. If nil, everything is allowed.
+	// Allow authorizes requests that come over the bus; its error is [auth.ErrNotAllowed] if one is not allowed. Before later
+	// publications of a job it is called again with the targets in question, and the Asker has the user's name alone. If
+	// nil, everything is allowed.
 	Allow func(ctx context.Context, from auth.Asker, spec *job.Spec) error
-	// Room returns why the bus stores nothing now: no job begins then. If nil, there is always room.
+	// Room returns an error while the bus stores nothing: then no job begins. If nil, there is always room.
 	Room func() error
 	// Heard is told of every acknowledgement and return, its subject and size, whoever watches the job. Nil: nobody is.
 	Heard func(subject string, bytes int)
@@ -122,7 +122,7 @@ type Dispatcher struct {
 	mu      sync.Mutex
 	watches map[wire.JID]*watch // jobs that are being dispatched or watched here
 	patient map[wire.JID]*watch // those of them whose targets may come later
-	stopped bool                // no further request is taken: nobody would answer it
+	stopped bool                // Run has ended: requests are refused
 }
 
 // request is what a person asks for, and where the answer goes.
@@ -229,7 +229,7 @@ func (d *Dispatcher) account(ctx context.Context, r *request, err error) {
 	}
 }
 
-// refuseWaiting refuses the requests that wait, and has enqueue refuse those that come later.
+// refuseWaiting refuses the requests in the queue, and makes enqueue refuse all later ones.
 func (d *Dispatcher) refuseWaiting() {
 	d.mu.Lock()
 	d.stopped = true

@@ -12,23 +12,22 @@ import (
 )
 
 const (
-	judgeLimit = 5 * time.Second // for one decision
-	judgeAgain = time.Second     // until the next try after none could be made
+	judgeLimit = 5 * time.Second // for one check of permissions
+	judgeAgain = time.Second     // until the next check, after one that failed
 )
 
-// A verdict is what came of judging the user of a job again.
+// A verdict is the result of checking the permissions of a job's user again.
 type verdict uint8
 
 const (
 	permitted verdict = iota
-	undecided         // nothing may be sent now; the watch tries again
+	undecided         // the check failed: nothing may be sent now, and the watch tries again
 	refused           // the job is being canceled
 )
 
-// judgeLate decides whether targets may be sent the request now. The user of the job was judged when it was dispatched,
-// but may have been revoked or have other limits since. It returns the places that may be sent to, which are all of them
-// unless some targets are outside the limits now: these are given up. If the user may not run the job at all it is
-// canceled.
+// judgeLate decides whether targets may be sent the request now: since the dispatch the user of the job may have been
+// revoked or been given other limits. It returns the places of the targets that may be sent to, and gives up targets that
+// are outside the limits now. If the user may not run the job at all, the job is canceled.
 func (d *Dispatcher) judgeLate(ctx context.Context, w *watch, places []int) ([]int, verdict) {
 	if d.o.Allow == nil || len(places) == 0 {
 		return places, permitted
@@ -56,7 +55,7 @@ func (d *Dispatcher) judgeLate(ctx context.Context, w *watch, places []int) ([]i
 	return nil, undecided
 }
 
-// judge asks Allow about the user of a job by name, which is all that its record tells of him.
+// judge calls Allow with the name of a job's user, which is all that the record has of the user.
 func (d *Dispatcher) judge(ctx context.Context, user string, spec *job.Spec) error {
 	if d.o.Allow == nil {
 		return nil
@@ -81,7 +80,7 @@ func (d *Dispatcher) withoutOutside(w *watch, places []int, outside *auth.Outsid
 	return within
 }
 
-// cancelRefused cancels a job because its user may not run it any longer. It returns nil if the job is canceled or has ended.
+// cancelRefused cancels a job whose user may no longer run it. It returns nil if the job is canceled or has ended.
 func (d *Dispatcher) cancelRefused(ctx context.Context, jid wire.JID, reason error) error {
 	_, err := d.CancelBecause(ctx, jid, "master "+d.o.Owner, reason.Error())
 	if errors.Is(err, ErrCanceled) || errors.Is(err, ErrEnded) {

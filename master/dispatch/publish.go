@@ -84,8 +84,8 @@ func (d *Dispatcher) sendMore(ctx context.Context, w *watch) (ours bool) {
 		return true
 	}
 	to := min(w.next+free, len(w.record.Targets))
-	places, v := d.judgeLate(ctx, w, sequence(w.next, to))
-	if v != permitted {
+	places, judged := d.judgeLate(ctx, w, sequence(w.next, to))
+	if judged != permitted {
 		return true
 	}
 	now := time.Now()
@@ -106,12 +106,10 @@ func (d *Dispatcher) sendMore(ctx context.Context, w *watch) (ours bool) {
 		d.stop(ctx, w)
 	}
 	w.next = to
-	if w.stopAt.IsZero() {
+	if w.stopAt.IsZero() { // else the record says of targets that they may have the request, and they have not
 		d.at(stepBatchWritten)
 		d.launch(ctx, w, places, until)
-		return true
 	}
-	// They were announced and are not sent: what the record says of them is only that they might have been.
 	return true
 }
 
@@ -126,8 +124,8 @@ func (d *Dispatcher) sendToThoseBack(ctx context.Context, w *watch) {
 		return
 	}
 	places := append(w.tally.at(away, back), w.tally.at(silent, back)...)
-	places, v := d.judgeLate(ctx, w, places)
-	if v == undecided {
+	places, judged := d.judgeLate(ctx, w, places)
+	if judged == undecided {
 		w.mu.Lock()
 		for _, place := range back {
 			w.back[place] = true

@@ -69,7 +69,7 @@ func (d *Dispatcher) beginAgain(ctx context.Context, w *watch) error {
 	err := d.judge(ctx, w.user, &w.record.Spec)
 	if errors.Is(err, auth.ErrNotAllowed) {
 		if err = d.cancelRefused(ctx, w.jid, err); err == nil {
-			w.record, err = d.o.Store.Get(ctx, w.jid) // with the wish, by which begin ends it
+			w.record, err = d.o.Store.Get(ctx, w.jid) // with the cancel, by which begin ends it
 		}
 	}
 	if err != nil {

@@ -46,14 +46,14 @@ type watch struct {
 // plan is what is still to be done for a job.
 type plan struct {
 	record   *job.Job  // as it was read or written last
-	claim    *job.Job  // of this master, before it is dispatched; nil if the record is not known to be one
+	claim    *job.Job  // of this master, until it is dispatched; nil if the record may be another's
 	waves    []*wave   // that are not over
 	next     int       // the first target that was not sent the request
 	patience time.Time // until when targets that are away are waited for; zero: not at all
 	stopAt   time.Time // when a canceled job ends; zero: it is not canceled
 	stopped  bool      // that time has come; what was heard is being stored
 	replayAt time.Time // when the stream is read again; zero: it need not be
-	judgeAt  time.Time // when the job's user is judged again, after that could not be done; zero: it need not be
+	judgeAt  time.Time // when permissions are checked again after a check that failed; zero: not at all
 	indexed  bool
 	drops    uint64 // reconnects of the bus that were made up for
 }
@@ -185,7 +185,7 @@ func (d *Dispatcher) due(ctx context.Context, w *watch, now time.Time) {
 	}
 	if passed(w.judgeAt, now) {
 		w.judgeAt = time.Time{}
-		w.tally.signal() // has what waits for the judgement tried again
+		w.tally.signal() // wakes the watch, which calls judgeLate again
 	}
 	over := false
 	for _, v := range w.waves {
