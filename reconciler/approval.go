@@ -17,25 +17,25 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// approves reports whether somebody has approved this plan of this revision, and it has not gone out since.
+// approves reports whether this plan of this revision is approved and has not gone out yet.
 func (r *record) approves(commit settings.Commit, hash string) bool {
 	return r.Approved != nil && r.Approved.Commit == commit && r.Approved.Hash == hash
 }
 
-// spent returns the record without its approval and without the revision that waited for one: that revision goes out, or
-// something else took its place.
+// spent returns the record without the approval and without the revision that waited for it. Call it when that revision
+// goes out or another one replaces it.
 func (r record) spent() record {
 	r.Blocked, r.Approved = nil, nil
 	return r
 }
 
-// outrun reports whether the record has an approval, or a revision that waits for one, that is not the newest revision.
+// outrun reports whether the branch has moved past the revision that is approved or waits for approval.
 func (r *record) outrun(head settings.Commit) bool {
 	return r.Blocked != nil && r.Blocked.Commit != head || r.Approved != nil && r.Approved.Commit != head
 }
 
-// mayApprove says why the plan that begins with digits cannot be approved, nil if it can. head is the newest revision,
-// empty while the branch has not been read.
+// mayApprove returns a *refusal if the plan whose hash begins with digits cannot be approved. head is the newest
+// revision, empty while the branch has not been read.
 func (r *record) mayApprove(digits string, head settings.Commit) error {
 	cannot := fmt.Sprintf("cannot approve plan %.64s: ", digits)
 	switch {
@@ -44,7 +44,7 @@ func (r *record) mayApprove(digits string, head settings.Commit) error {
 	case r.Blocked == nil:
 		return &refusal{cannot + "no revision waits for approval"}
 	case head == "":
-		return &refusal{cannot + "this master has not read the branch yet, so the plan may have changed; try again after zester sync now"}
+		return &refusal{cannot + "this master has not read the branch yet, so the plan may have changed: run zester sync now, then try again"}
 	case r.Blocked.Commit != head:
 		return &refusal{cannot + fmt.Sprintf("the branch has moved from %s to %s", r.Blocked.Commit.Short(), head.Short())}
 	case !strings.HasPrefix(r.Blocked.Hash, digits):
@@ -62,16 +62,16 @@ type stop struct {
 
 func (s *stop) Error() string { return s.reason }
 
-// A judgement is what was found about a revision that is to go to the fleet.
+// A judgement holds what the guard found about a revision that would go to the fleet.
 type judgement struct {
 	hash      string             // of its plan
-	guard     *plan.BlockedError // nil if the guard has nothing against it
+	guard     *plan.BlockedError // nil if the change is within the limits
 	rewritten string             // how the history of the branch was rewritten, empty if it was not
-	allowed   bool               // its commit says that a large change is meant, and may say so
+	allowed   bool               // the Zester-Allow line of its commit names all limits and counts
 }
 
-// decide returns nil if a revision may go out, else the *stop that holds it back. A revision that waited for approval keeps
-// waiting when only the fleet has changed, even if it changes less now: nobody has seen the new plan.
+// decide returns nil if a revision may go out, else the *stop that holds it back. A revision that waits for approval keeps
+// waiting after the fleet has changed, even if its new plan is within the limits: nobody has seen that plan.
 func (r *record) decide(commit settings.Commit, j judgement) error {
 	waited := r.Blocked != nil && r.Blocked.Commit == commit
 	switch {
@@ -89,7 +89,7 @@ func (r *record) decide(commit settings.Commit, j judgement) error {
 	return &stop{hash: j.hash, reason: j.guard.Reason}
 }
 
-// newestCommit is the newest revision of the branch, empty while the branch has not been read.
+// newestCommit returns the newest revision of the branch, empty while the branch has not been read.
 func (t *term) newestCommit() settings.Commit {
 	if t.head.IsZero() {
 		return ""
@@ -109,8 +109,8 @@ func (t *term) endApproval(ctx context.Context) error {
 	return nil
 }
 
-// planAgain makes the plan of a revision that waits for approval again when the fleet or its settings have changed, so
-// that the hash shown is the hash of what would go out.
+// planAgain makes a new plan for the revision that waits for approval when the fleet or its settings have changed, so that
+// the hash that status shows is the hash of what would go out.
 func (t *term) planAgain(ctx context.Context) error {
 	b := t.last.Blocked
 	if b == nil || b.Commit != t.newestCommit() || t.last.Pinned != nil || t.planned == t.plannedFor() {
@@ -123,21 +123,21 @@ func (t *term) planAgain(ctx context.Context) error {
 	return nil
 }
 
-// A planBase is what the hash of a plan depends on besides the revision.
+// A planBase identifies what the hash of a plan depends on besides the revision.
 type planBase struct {
-	fleet      uint64 // how often the fleet has changed in this term
+	fleetMoves uint64 // number of changes of the fleet in this term
 	generation uint64 // of the newest document
 }
 
 func (t *term) plannedFor() planBase { return planBase{t.fleetMoves, t.last.Generation} }
 
-// An approved is the answer of sync.approve, with what the audit log says of it.
+// An approved is the answer of sync.approve and the subject of its audit entry, [Order.About].
 type approved struct {
 	status status.Sync
 	about  string
 }
 
-// approve lets the revision that waits go out, once, if its plan is still the one that was looked at.
+// approve lets the revision that waits go out once, if the hash in the request is still the hash of its plan.
 func (t *term) approve(ctx context.Context, req micro.Request) (any, error) {
 	var q status.ApproveRequest
 	if err := canon.Unmarshal(req.Data(), &q); err != nil {
@@ -172,12 +172,12 @@ func (t *term) approve(ctx context.Context, req micro.Request) (any, error) {
 	return approved{out, given.Hash + " of " + string(given.Commit)}, nil
 }
 
-// guard refuses a revision that changes more than is likely to be meant, or that rewrites history, unless somebody has
-// approved just this plan or the commit says that it is meant.
+// guard returns a *stop for a revision that is over the limits or rewrites history, unless its plan is approved. A
+// Zester-Allow line of the commit also lets a revision over the limits out.
 func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit, who signature.Signer) error {
 	commit := settings.Commit(c.Hash.String())
 	if t.last.letThrough(commit) {
-		return nil // it was let through before, and its writes may be half done
+		return nil // the guard let it out before, and its writes may be half done
 	}
 	difference, err := plan.Diff(t.base(ctx), p)
 	if err != nil {
@@ -206,14 +206,14 @@ func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit, who si
 	if err := t.last.decide(commit, j); err != nil {
 		return err
 	}
-	if t.last.Approved != nil || j.guard != nil {
-		t.r.log.Info("revision is let through the guard", "commit", commit, "plan", j.hash, "approved", t.last.Approved)
+	if j.rewritten != "" || j.guard != nil {
+		t.r.log.Info("guarded revision goes out", "commit", commit, "plan", j.hash, "approved", t.last.approves(commit, j.hash))
 	}
 	return nil
 }
 
-// beforeRollout returns what peels had before the rollout under way; ok is false if there is none, or if its revisions
-// cannot be had. The guard compares with that: to take back what only the first wave has is no loss for the fleet.
+// beforeRollout returns what peels had before the rollout under way; ok is false if there is no rollout or its revisions
+// cannot be compiled. The guard compares with it, because the fleet loses nothing by taking back what only some waves have.
 func (t *term) beforeRollout(ctx context.Context) (base plan.Base, ok bool) {
 	if t.last.Rollout == nil {
 		return base, false

@@ -126,6 +126,32 @@ func TestAPinEndsAnApproval(t *testing.T) {
 	})
 }
 
+func TestARolloutUsesUpTheApproval(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, soak: 10m}]", func(r *rollingBench) {
+		waits := r.wiped()
+		r.told("approve", status.ApproveRequest{Hash: waits.Blocked})
+		r.inTerm(func(tm *term) {
+			if tm.last.Rollout == nil || tm.last.Approved != nil || tm.last.Blocked != nil {
+				t.Errorf("during the rollout the record is %+v", tm.last)
+			}
+		})
+	})
+}
+
+// TestAnApprovalRightAfterAChangeOfTheFleetIsRefused sends the approval before the loop has acted on the new peel. The
+// pause would let an approval of the old plan be stored.
+func TestAnApprovalRightAfterAChangeOfTheFleetIsRefused(t *testing.T) {
+	threeWebs(t, func(b *bench) {
+		seen := b.wiped().Blocked
+		b.told("pause", nil)
+		b.peel("web-98", nil)
+		b.after(fleetQuiet / 2)
+		if why := b.ask("approve", status.ApproveRequest{Hash: seen}, new(status.Sync)); !strings.Contains(why, "that waits is now ") {
+			t.Errorf("the approval of the plan before the change: %q, now %s", why, b.status().Blocked)
+		}
+	})
+}
+
 // TestAPlanThatWaitsIsMadeAgainWhenTheFleetChanges also holds that the next term does so.
 func TestAPlanThatWaitsIsMadeAgainWhenTheFleetChanges(t *testing.T) {
 	threeWebs(t, func(b *bench) {

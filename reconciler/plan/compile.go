@@ -109,13 +109,8 @@ func (p *pass) read() ([]*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	if first == nil {
-		err = p.withoutTop()
-	} else {
+	if first != nil {
 		sources = append(sources, first)
-	}
-	if err != nil {
-		return nil, err
 	}
 	more, err := p.reader.dir(topDir, loadPlain)
 	if err != nil {
@@ -124,7 +119,7 @@ func (p *pass) read() ([]*file, error) {
 	for _, name := range slices.Sorted(maps.Keys(more.files)) {
 		sources = append(sources, more.files[name])
 	}
-	if err := p.names(more); err != nil {
+	if err := p.root(first, more); err != nil {
 		return nil, err
 	}
 	all, err := p.reader.dir(settingsDir, p.loadSettings)
@@ -154,21 +149,6 @@ func (p *pass) odd(f *file, folded map[string]string) {
 		p.warn(at, "no reference can name this file: its path holds other characters than letters, digits, - and _")
 	}
 	folded[lower] = f.path
-}
-
-// withoutTop tells a revision that has lost its top file from one that is empty altogether: the latter says that
-// nothing is wanted, which is for [Difference.Guard] to judge.
-func (p *pass) withoutTop() error {
-	entries, err := fs.ReadDir(p.reader.tree, ".")
-	if err != nil {
-		return cannotRead("the root directory", err)
-	}
-	if len(entries) == 0 {
-		return nil
-	}
-	p.lost = true
-	p.problems.add(TopMissing, strictyaml.Error{Pos: strictyaml.Pos{File: topFile}, Msg: "there is no top file"})
-	return nil
 }
 
 // resolve reads the rules and finds the file of each reference. It reports whether the rules are complete.

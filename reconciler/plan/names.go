@@ -11,12 +11,18 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// names refuses what looks like configuration and would not be read: names of the root directory that differ from those
-// that are read by case, ending or invisible characters, and a top.d that is no directory or has directories in it.
-func (p *pass) names(drops *dir) error {
+// root checks the names in the root directory. It refuses a tree without a top file unless the tree is empty:
+// an empty tree wants nothing, which [Difference.Guard] judges. It also refuses configuration that would not be read: a
+// name that differs by case, ending or invisible characters from a name that is read, a top.d that is not a directory,
+// and files in directories below top.d.
+func (p *pass) root(top *file, drops *dir) error {
 	entries, err := fs.ReadDir(p.reader.tree, ".")
 	if err != nil {
 		return cannotRead("the root directory", err)
+	}
+	if top == nil && len(entries) > 0 {
+		p.lost = true
+		p.problems.add(TopMissing, strictyaml.Error{Pos: strictyaml.Pos{File: topFile}, Msg: "there is no top file"})
 	}
 	for _, e := range entries {
 		name := e.Name()
@@ -35,8 +41,8 @@ func (p *pass) names(drops *dir) error {
 	return nil
 }
 
-// meantName returns the name that a file or directory of the root directory was probably meant to have, empty if it does
-// not look like configuration.
+// meantName returns the configuration file or directory that name was probably meant to be, empty if it does not look
+// like configuration.
 func meantName(name string) string {
 	plain := strings.ToLower(strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
@@ -55,13 +61,13 @@ func meantName(name string) string {
 
 func (p *pass) refuseName(name, format string, args ...any) {
 	it := "it "
-	if shown(name) != name {
+	if shown(name) != name { // the position does not show the real name
 		it = fmt.Sprintf("%q ", name)
 	}
 	p.problems.add(Invalid, strictyaml.Error{Pos: strictyaml.Pos{File: shown(name)}, Msg: it + fmt.Sprintf(format, args...)})
 }
 
-// shown is a name without what a terminal would act on.
+// shown returns the name with a replacement for each character that is not printable.
 func shown(name string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -71,7 +77,7 @@ func shown(name string) string {
 	}, name)
 }
 
-// unsafe says what in the name of a file of the configuration may be read differently elsewhere, empty if nothing.
+// unsafe names the character for which other systems may read the name differently, empty if there is none.
 func unsafe(name string) string {
 	switch {
 	case strings.Contains(name, `\`):
@@ -82,7 +88,7 @@ func unsafe(name string) string {
 	return ""
 }
 
-// unused warns of settings files that no target names.
+// unused warns of settings files that no target uses.
 func (p *pass) unused() {
 	used := make(map[string]bool, len(p.places))
 	for ref := range p.places {

@@ -61,6 +61,10 @@ type dir struct {
 	subs  []string
 }
 
+func (d *dir) add(name string, f *file) {
+	d.files[name], d.all = f, append(d.all, f)
+}
+
 // reader reads one revision and takes over what the ones before had already.
 type reader struct {
 	tree   fs.FS
@@ -98,15 +102,16 @@ func (r *reader) walk(name string, sum any, load func(*file, []byte)) (*dir, err
 	r.now[name] = d
 	for _, e := range entries {
 		below := name + "/" + e.Name()
-		switch why := unsafe(e.Name()); {
-		case why != "":
-			whole := strictyaml.Pos{File: shown(below)}
-			f := (&file{path: below}).refuse(Invalid, whole, fmt.Sprintf("the name %q has %s", e.Name(), why))
-			d.files[e.Name()], d.all = f, append(d.all, f)
+		if why := unsafe(e.Name()); why != "" {
+			f := &file{path: below}
+			f.refuse(Invalid, strictyaml.Pos{File: shown(below)}, fmt.Sprintf("the name %q has %s", e.Name(), why))
+			d.add(e.Name(), f)
 			continue
-		case e.Type().IsRegular() && !isYAML(below):
+		}
+		if e.Type().IsRegular() && !isYAML(below) {
 			continue
-		case !fs.ValidPath(below):
+		}
+		if !fs.ValidPath(below) {
 			d.all = append(d.all, &file{path: strings.ToValidUTF8(below, "\uFFFD"), odd: "has a name that is not UTF-8, which no reference can hold"})
 			continue
 		}
@@ -127,8 +132,7 @@ func (r *reader) walk(name string, sum any, load func(*file, []byte)) (*dir, err
 		if err != nil {
 			return nil, err
 		}
-		d.files[e.Name()] = f
-		d.all = append(d.all, f)
+		d.add(e.Name(), f)
 	}
 	return d, nil
 }
