@@ -21,7 +21,7 @@ const (
 	answersAtOnce = 64 // questions; one more is refused
 	// duplicatesShown bounds the peels that the status names as duplicates.
 	duplicatesShown = 20
-	// pausedShown bounds the peels that the status names for entries that failures have paused.
+	// pausedShown bounds the peels that the status names for entries paused by failures.
 	pausedShown = 20
 	// askLimit is how long sync.now waits for the attempt that it asked for.
 	askLimit = 2 * time.Minute

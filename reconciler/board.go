@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
@@ -190,7 +188,7 @@ func (b *board) isolated(p *plan.Plan, commit settings.Commit) {
 	peels := slices.Sorted(maps.Keys(p.Behind))
 	message := "no peel stays behind"
 	if len(peels) > 0 {
-		message = fmt.Sprintf("%d peels keep what they have: %s", len(peels), joinPeels(peels))
+		message = fmt.Sprintf("%d peels keep what they have: %s", len(peels), plan.FirstOf(peels, 20))
 	}
 	b.put(status.Condition{
 		Type: status.CompileFailed, Status: true, Reason: "Isolated", Message: message,
@@ -200,20 +198,6 @@ func (b *board) isolated(p *plan.Plan, commit settings.Commit) {
 	for _, e := range p.Mistakes.Errors {
 		b.sync.Errors = append(b.sync.Errors, cut(e.Error()))
 	}
-}
-
-// joinPeels names the first of sorted IDs, as many as a message has room for.
-func joinPeels(peels []target.PeelID) string {
-	const most = 20
-	names := make([]string, 0, most)
-	for _, id := range peels[:min(most, len(peels))] {
-		names = append(names, string(id))
-	}
-	text := strings.Join(names, ", ")
-	if more := len(peels) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }
 
 // attempted shows that a revision is the newest that goes to the fleet.

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -264,7 +265,7 @@ func (p *progress) known(most int) []string {
 	return all[:min(most, len(all))]
 }
 
-// pausedErrors are the peels that run something and have entries that failures have paused, by their IDs, at most so many.
+// pausedErrors returns the first peels by ID, most of them at most, that have settings and entries paused by failures.
 func (p *progress) pausedErrors(most int) (list []status.PausedEntries) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -273,7 +274,7 @@ func (p *progress) pausedErrors(most int) (list []status.PausedEntries) {
 			list = append(list, status.PausedEntries{Peel: r.Peel, Entries: r.PausedErrors})
 		}
 	}
-	slices.SortFunc(list, func(a, b status.PausedEntries) int { return strings.Compare(string(a.Peel), string(b.Peel)) })
+	slices.SortFunc(list, func(a, b status.PausedEntries) int { return cmp.Compare(a.Peel, b.Peel) })
 	return list[:min(len(list), most)]
 }
 
@@ -331,7 +332,7 @@ func (p *progress) count() (c status.Counts) {
 	return c
 }
 
-// reachable reports whether a peel is online, or may be: a master that has just begun does not know it yet.
+// reachable reports whether a peel is online or may be: a master that has just started does not know yet.
 func (p *progress) reachable(id target.PeelID) bool {
 	_, online := p.fleet.Presence(id)
 	return online || p.fleet.Unknown(id)

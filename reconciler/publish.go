@@ -56,8 +56,7 @@ type blocked struct {
 	Kind   string          `json:"kind,omitempty"` // reason of the condition; empty: TooManyChanges
 }
 
-// An approval says who did something, from the credential, and when. One that lets a plan go out names its revision and
-// its hash.
+// An approval says who did something, by the credential, and when. The approval of a plan names its revision and hash.
 type approval struct {
 	Commit settings.Commit `json:"commit,omitempty"`
 	Hash   string          `json:"hash,omitempty"` // of the plan
@@ -65,7 +64,7 @@ type approval struct {
 	Time   time.Time       `json:"time"`
 }
 
-// limits are those of the revision in force.
+// limits returns the limits of the revision in force.
 func (r *record) limits() top.Limits {
 	if r.Limits == nil {
 		return top.DefaultLimits

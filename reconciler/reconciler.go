@@ -54,8 +54,8 @@ type Options struct {
 	// branch, so that keys are rotated without a restart.
 	Identities []string
 	History    History // empty: HistoryApprove
-	// MayAllow are the signers, by principal or fingerprint, whose line Zester-Allow lets a large change out where commits
-	// have to be signed; empty: all that may sign.
+	// MayAllow names the signers, by principal or fingerprint, whose Zester-Allow line counts if commits have to be signed.
+	// If empty, that of every trusted signer counts.
 	MayAllow []string
 	Notify   []*notify.Place // are told what becomes of revisions
 	// Steered is told what people have ordered, before they have the answer; nil: nobody is.
@@ -68,7 +68,7 @@ type Order struct {
 	Subject string      // whose last token is who asked
 	Header  nats.Header // of the request
 	Verb    string      // of sync: now, approve, pause, resume, pin, unpin or remove
-	About   string      // the plan, the revision or the peel that was named; of an approval that was given, plan and revision
+	About   string      // the plan, revision or peel in the request; for an approval that was given, the plan and its revision
 	Err     error       // why it was not done; nil: it was
 	Refused bool        // Err is for good: asking again does not help
 }
@@ -97,7 +97,7 @@ func New(o Options) (*Reconciler, error) {
 		return nil, errors.Join(fmt.Errorf("cannot use history: %.64q: it is forbid, approve or allow", o.History), repo.Close())
 	}
 	if len(o.MayAllow) > 0 && o.Repo.Verify == (gitrepo.Trust{}) {
-		return nil, errors.Join(errors.New("cannot say who may allow a large change where commits need not be signed: verify has no keys"), repo.Close())
+		return nil, errors.Join(errors.New("cannot use verify.allow without verify.ssh or verify.openpgp: commits need not be signed, so no signer is known"), repo.Close())
 	}
 	if o.Poll == 0 {
 		o.Poll = 30 * time.Second

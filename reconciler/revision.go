@@ -48,7 +48,7 @@ func (t *term) refuse(ctx context.Context, head gitrepo.Hash, err error) error {
 	return nil
 }
 
-// block shows that a revision waits for approval, and remembers that it was tried.
+// block records and shows that a revision waits for approval.
 func (t *term) block(ctx context.Context, head gitrepo.Hash, s *stop) error {
 	next := blocked{Commit: settings.Commit(head.String()), Hash: s.hash, Reason: s.reason, Kind: s.kind}
 	if before := t.last.Blocked; before == nil || *before != next {

@@ -43,6 +43,23 @@ func TestARewrittenBranchWaits(t *testing.T) {
 	}
 }
 
+// TestTheHashOfARewriteNamesItsRevision rewrites the branch twice to the same files.
+func TestTheHashOfARewriteNamesItsRevision(t *testing.T) {
+	inBubble(t, siteFiles(), func(b *bench) {
+		b.peel("web-01", nil)
+		b.start()
+		first := b.status().LastGood.Commit
+		b.commit("x", map[string]string{"settings/web.yaml": xForW})
+		b.now()
+		b.moveTo(first)
+		waits := b.now().Blocked
+		b.commit("the same files", map[string]string{"settings/web.yaml": string(siteFiles()["settings/web.yaml"].Data)})
+		if other := b.now().Blocked; other == "" || other == waits {
+			t.Errorf("the plan is %s, then %s", waits, other)
+		}
+	})
+}
+
 func TestABranchThatIsRewrittenDuringARolloutWaits(t *testing.T) {
 	inWaves(t, "[{name: canary, peels: 1, soak: 10m}]", func(r *rollingBench) {
 		c := r.next()

@@ -44,7 +44,7 @@ func (t *term) sealable(p *plan.Plan, err error) (*plan.Plan, error) {
 		switch {
 		case t.fleet.Key(id) != "":
 		case t.fleet.PendingKey(id) != "":
-			behind[id] = strictyaml.Error{Pos: at, Msg: "the peel's credential has not signed the key to seal its secrets to; upgrade zester-peel there, or compare the key and approve it: zester peel rekey " + string(id)}
+			behind[id] = strictyaml.Error{Pos: at, Msg: "the key to seal its secrets to is not signed by the peel's credential; upgrade zester-peel there, or compare the key and approve it: zester peel rekey " + string(id)}
 		default:
 			behind[id] = strictyaml.Error{Pos: at, Msg: "the peel has told no key to seal its secrets to; upgrade zester-peel there"}
 		}

@@ -54,8 +54,8 @@ type term struct {
 	tried      gitrepo.Hash // the newest commit that was judged, whether it is good or not
 	distrusted gitrepo.Hash // the head, if its signature was refused: the keys may change
 	stale      bool         // the fleet may lack what the revision in force says
-	planned    planBase     // what the plan of the revision that waits for approval was made for
-	fleetMoves uint64       // how often the fleet has changed
+	planned    planBase     // of the plan that waits for approval
+	fleetMoves uint64       // number of changes of the fleet
 	waits      waits        // for peels to run what they were given
 
 	failures  int       // attempts in a row
@@ -273,17 +273,7 @@ func (t *term) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.board.suspend(&t.last)
-	switch b := t.last.Blocked; {
-	case t.last.Pinned != nil:
-		err = t.hold(ctx, t.last.Pinned.Commit)
-	case t.head.IsZero() || t.head == t.tried || t.skip(t.head):
-	case b != nil: // planAgain looks at it
-		t.board.block(b)
-		t.tried = t.head
-	case t.last.Suspended == nil || t.last.Commit == settings.Commit(t.head.String()):
-		err = t.advance(ctx, t.head)
-	}
+	err = t.follow(ctx)
 	if err == nil && t.stale && t.last.Rollout == nil {
 		err = t.retarget(ctx)
 	}
@@ -306,6 +296,22 @@ func (t *term) reconcile(ctx context.Context) error {
 	t.board.unready(err)
 	t.r.log.Warn("revision not brought to all peels", "err", err)
 	return err
+}
+
+// follow brings the pinned revision to the fleet, or else the newest unless something holds it back.
+func (t *term) follow(ctx context.Context) error {
+	t.board.suspend(&t.last)
+	switch b := t.last.Blocked; {
+	case t.last.Pinned != nil:
+		return t.hold(ctx, t.last.Pinned.Commit)
+	case t.head.IsZero() || t.head == t.tried || t.skip(t.head):
+	case b != nil: // planAgain judges it
+		t.board.block(b)
+		t.tried = t.head
+	case t.last.Suspended == nil || t.last.Commit == t.newestCommit():
+		return t.advance(ctx, t.head)
+	}
+	return nil
 }
 
 // retargetIfStale serves the fleet while the store of the repo is in trouble.

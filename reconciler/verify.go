@@ -14,8 +14,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
-// verify shows who has signed a revision that is to go to the fleet. Its error refuses the revision, but one that is with
-// the fleet already stays there: it was accepted by the keys of its time.
+// verify returns the signer of a revision that would go to the fleet, and shows it in the status. Its error refuses the
+// revision. A revision that went out before stays in force: the keys of that time accepted it.
 func (t *term) verify(head gitrepo.Hash) (who signature.Signer, err error) {
 	if !t.repo.Signed() {
 		return who, nil
@@ -35,8 +35,8 @@ func (t *term) verify(head gitrepo.Hash) (who signature.Signer, err error) {
 	return who, nil
 }
 
-// mayAllow reports whether the line Zester-Allow of a commit counts: where commits have to be signed, that of signers
-// who may, all if none are named.
+// mayAllow reports whether the Zester-Allow line of a commit counts, by its signer. Where commits need not be signed it
+// always does.
 func (t *term) mayAllow(who signature.Signer) bool {
 	names := t.r.o.MayAllow
 	return !t.repo.Signed() || len(names) == 0 || slices.Contains(names, who.Principal) || slices.Contains(names, who.Fingerprint)
@@ -64,10 +64,11 @@ const (
 	HistoryAllow   History = "allow"   // the revision is judged as any other
 )
 
-// errForbidden: the branch was moved to a commit that does not descend from the last revision, which is forbidden.
-var errForbidden = errors.New("this master has history: forbid; the branch has to be put back, or zester sync pin chooses a revision")
+// errForbidden: the branch moved to a commit that does not descend from the last revision.
+var errForbidden = errors.New("history: forbid in this master's configuration refuses that; move the branch back, or choose a revision with zester sync pin")
 
-// rewritten says how the history of the branch was rewritten, if it was and that matters. Its error refuses the revision.
+// rewritten says how the history of the branch was rewritten, empty if it was not or HistoryAllow permits it. Its error
+// refuses the revision.
 func (t *term) rewritten(head gitrepo.Hash) (how string, err error) {
 	if t.r.o.History == HistoryAllow {
 		return "", nil
@@ -102,7 +103,7 @@ func (t *term) descends(head gitrepo.Hash, from settings.Commit) (bool, error) {
 	return after, err
 }
 
-// sent are the revisions that peels have: the one in force, and the one that goes out in waves.
+// sent returns the revisions that peels have: the one in force and the one that goes out in waves.
 func (r *record) sent() (all []settings.Commit) {
 	if r.Commit != "" {
 		all = append(all, r.Commit)
@@ -113,7 +114,8 @@ func (r *record) sent() (all []settings.Commit) {
 	return all
 }
 
-// hashOfRewrite names a plan together with the revision that the branch left.
+// hashOfRewrite makes the hash of a plan name the two revisions as well: an approval of the same change on a branch that
+// was not rewritten, or that was rewritten to another commit, does not approve it.
 func hashOfRewrite(from, to settings.Commit, plan string) string {
 	sum := sha256.Sum256([]byte(string(from) + " " + string(to) + " " + plan))
 	return hex.EncodeToString(sum[:])

@@ -14,31 +14,31 @@ import (
 )
 
 const (
-	guardLeast = 10 // settings that a fleet has at least before its limits count
+	guardLeast = 10 // limits count for a fleet with at least this many settings
 	namedMost  = 5  // settings or peels that a reason names
 )
 
-// An extent is how much of what a fleet has a change touches. A setting is a schedule entry or one value beside the
-// schedule, counted on each peel that has it.
+// An extent measures a change. A setting is a schedule entry or one value beside the schedule, counted on each peel that
+// has it.
 type extent struct {
-	before  int // settings of the base
-	changed int // of them; one with another in its place counts here
-	removed int // of them, with nothing in their place
-	peels   int // that have a setting at the base
-	losing  int // of them, those with a setting that is removed
-	last    []string
-	bare    []target.PeelID // of them, those that keep no setting, or no entry of their schedule
+	before  int             // settings before the change
+	changed int             // settings that change, or that a new one replaces
+	removed int             // settings that go with nothing in their place
+	peels   int             // peels with settings before the change
+	losing  int             // peels from which a setting is removed
+	last    []string        // settings that no peel has after the change
+	bare    []target.PeelID // peels that lose all settings, or all entries of their schedule
 }
 
-// content is what one document sets.
+// content holds the settings of one document.
 type content struct {
 	entries schedule.Set
-	values  map[string]string // beside the schedule, encoded, by the keys from the top with dots between them
+	values  map[string]string // beside the schedule: encoded values by path, keys joined with dots
 }
 
 func (c content) size() int { return len(c.entries) + len(c.values) }
 
-// values returns what settings hold beside the schedule. Maps are gone into; a list, and a map without keys, is one value.
+// values returns the values beside the schedule by path. A list or an empty map is one value.
 func values(raw canon.Raw) (map[string]string, error) {
 	var all map[string]any
 	if err := canon.Unmarshal(raw, &all); err != nil {
@@ -66,7 +66,7 @@ func flatten(above string, in map[string]any, out map[string]string) error {
 	return nil
 }
 
-// content decodes what e sets, once.
+// content decodes the settings of e once.
 func (e *Effective) content() (content, error) {
 	if known := e.decoded.Load(); known != nil {
 		return *known, nil
@@ -80,7 +80,7 @@ func (e *Effective) content() (content, error) {
 	return c, nil
 }
 
-// content returns what a digest of the base stands for, known if that is not nil.
+// content returns the settings of a digest of the base, those of known if it is not nil.
 func (b Base) content(digest settings.Digest, known *Effective) (c content, err error) {
 	switch {
 	case digest == "":
@@ -99,10 +99,10 @@ func (b Base) content(digest settings.Digest, known *Effective) (c content, err 
 	return c, err
 }
 
-// measure adds what a group of peels had and what becomes of it. It returns the settings that go with nothing in their
-// place.
+// measure adds the change of one group of peels. It returns the settings that the group loses; where fewer settings are
+// added below the same first key than are removed, that is all of the removed.
 func (x *extent) measure(g *Group, before, after content) (gone []string) {
-	removed := map[string][]string{} // by their first key: one may take the place of another below the same
+	removed := map[string][]string{} // by first key: a new setting replaces a removed one with the same first key
 	added := map[string]int{"schedule": len(g.Entries.Added)}
 	for _, name := range g.Entries.Removed {
 		removed["schedule"] = append(removed["schedule"], "schedule."+name)
@@ -142,13 +142,13 @@ func (x *extent) measure(g *Group, before, after content) (gone []string) {
 	return gone
 }
 
-// section is the first key of a path.
+// section returns the first key of a path.
 func section(key string) string {
 	first, _, _ := strings.Cut(key, ".")
 	return first
 }
 
-// leave notes which settings no peel has after the change.
+// leave records the settings in gone that no peel has after the change, and sorts the lists.
 func (x *extent) leave(gone map[string]bool, after map[settings.Digest]*Effective) error {
 	for _, e := range after {
 		if len(gone) == 0 {
@@ -170,20 +170,19 @@ func (x *extent) leave(gone map[string]bool, after map[settings.Digest]*Effectiv
 	return nil
 }
 
-// A BlockedError is a change that is not to go out by itself.
+// A BlockedError is a change that does not go out without approval.
 type BlockedError struct {
-	Hash   string // of the Difference
-	Reason string
-	Limits []string // names of those that the change is over, as zester.yaml and a trailer have them
-	// Nothing: no settings at all would be left, which no commit may allow itself.
-	Nothing bool
+	Hash    string // of the Difference
+	Reason  string
+	Limits  []string // limits that the change exceeds, by their names in zester.yaml and the trailer
+	Nothing bool     // no settings would be left; no trailer allows that
 }
 
 func (e *BlockedError) Error() string { return e.Reason }
 
-// Guard returns a [*BlockedError] if the change is one that is rarely meant: no peel of those that had settings keeps any,
-// or the top file is empty, or, where the fleet has ten settings or more, it is over one of the limits, takes a setting
-// from its last peel or takes everything from a peel. The last two count unless the limit remove is off.
+// Guard returns a [*BlockedError] if the change is rarely meant: the top file is empty, or no peel keeps any settings. For
+// a fleet of ten settings or more also if the change exceeds a limit, removes a setting from its last peel, or removes all
+// settings or all schedule entries of a peel; the last two are not checked if the limit remove is off.
 func (d *Difference) Guard(limits top.Limits) error {
 	switch {
 	case d.topEmpty:
@@ -198,7 +197,7 @@ func (d *Difference) Guard(limits top.Limits) error {
 	return &BlockedError{Hash: d.Hash, Reason: strings.Join(reasons, "; "), Limits: names}
 }
 
-// over says which limits a change is over, and by what.
+// over returns the limits that a change exceeds, each with a reason.
 func (x *extent) over(limits top.Limits) (reasons, names []string) {
 	if x.before < guardLeast {
 		return nil, nil
@@ -217,10 +216,10 @@ func (x *extent) over(limits top.Limits) (reasons, names []string) {
 			add("remove", "%d of %d settings over all peels would go with nothing in their place, more than remove: %s", x.removed, x.before, limits.Remove)
 		}
 		if len(x.last) > 0 {
-			add("remove", "no peel would have %s any longer", named(x.last))
+			add("remove", "no peel would have %s any longer", FirstOf(x.last, namedMost))
 		}
 		if len(x.bare) > 0 {
-			add("remove", "all settings or all schedule entries would go from %s", named(x.bare))
+			add("remove", "all settings or all schedule entries would go from %s", FirstOf(x.bare, namedMost))
 		}
 	}
 	if limits.Peels.Exceeded(x.losing, x.peels) {
@@ -229,26 +228,26 @@ func (x *extent) over(limits top.Limits) (reasons, names []string) {
 	return reasons, names
 }
 
-// named lists the first of some names and says how many more there are.
-func named[T ~string](all []T) string {
-	words := make([]string, 0, namedMost)
-	for _, one := range all[:min(namedMost, len(all))] {
+// FirstOf lists the first names, most of them at most, and says how many more there are.
+func FirstOf[T ~string](all []T, most int) string {
+	words := make([]string, 0, most)
+	for _, one := range all[:min(most, len(all))] {
 		words = append(words, string(one))
 	}
 	text := strings.Join(words, ", ")
-	if more := len(all) - namedMost; more > 0 {
+	if more := len(all) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
 
-// Trailer is the line by which the message of a commit lets a change out that is over limits.
+// Trailer returns the line that allows the change in the message of its commit.
 func (e *BlockedError) Trailer() string { return trailer + strings.Join(e.Limits, ", ") }
 
 const trailer = "Zester-Allow: "
 
-// AllowedBy reports whether the message of a commit names all limits that the change is over, in its last paragraph,
-// which is not the first: "Zester-Allow: change, remove".
+// AllowedBy reports whether the last paragraph of a commit's message, which must not be the only one, names all limits
+// that the change exceeds: "Zester-Allow: change, remove".
 func (e *BlockedError) AllowedBy(message string) bool {
 	paragraphs := strings.Split(strings.TrimSpace(strings.ReplaceAll(message, "\r\n", "\n")), "\n\n")
 	if len(paragraphs) < 2 || e.Nothing {

@@ -15,8 +15,8 @@
 // for a secret, so they change with it and tell nothing of it.
 //
 // [Diff] compares a plan with what the peels were given before, and its [Difference.Guard] refuses what is rarely
-// meant: a commit that is over the limits of zester.yaml, takes a setting from its last peel, or leaves nothing. A [Blamer] follows the history of
-// entries.
+// meant: a change that exceeds the limits of zester.yaml, removes a setting from its last peel, or leaves nothing.
+// A [Blamer] follows the history of entries.
 //
 // Results are deterministic: the same tree and facts give the same bytes, the same errors in the same order and the
 // same hashes.
@@ -54,7 +54,7 @@ type Plan struct {
 	Groups map[string][]string
 	// Waves are the steps in which the revision wants to go out.
 	Waves []top.Wave
-	// Limits are what the revision says it may change at once. Those of the revision before it count too.
+	// Limits of the revision. The stricter of these and the limits of the revision before it count.
 	Limits top.Limits
 
 	loose []*Written       // of Check

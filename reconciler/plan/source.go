@@ -44,7 +44,7 @@ type file struct {
 	odd string
 	// encrypted tells that it is a file of SOPS.
 	encrypted bool
-	// unchecked: it is encrypted, and there was no identity to check it with.
+	// unchecked: it is encrypted, and its MAC was not checked because there is no identity.
 	unchecked bool
 }
 

@@ -70,8 +70,8 @@ func (p *Plan) PlainFiles() []*strictyaml.Node {
 	return all
 }
 
-// UncheckedFiles returns the paths of the encrypted settings files whose MAC was not checked, as the compiler was given no
-// identity, in order.
+// UncheckedFiles returns the sorted paths of the encrypted settings files whose MAC was not checked because the compiler
+// has no identity.
 func (p *Plan) UncheckedFiles() []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(p.files)) {

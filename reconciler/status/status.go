@@ -23,7 +23,7 @@ const (
 	Stalled       Type = "Stalled"       // trying again cannot help
 	FetchFailed   Type = "FetchFailed"   // the branch could not be read
 	CompileFailed Type = "CompileFailed" // the newest revision is refused, with all its errors
-	GuardBlocked  Type = "GuardBlocked"  // the newest revision would change too much
+	GuardBlocked  Type = "GuardBlocked"  // the newest revision waits for approval, or is refused for rewriting history
 	Suspended     Type = "Suspended"     // new commits are seen and wait
 	// RolloutProgressing: a revision goes out in waves; false with the reason WaveFailed: it was rolled back.
 	RolloutProgressing Type = "RolloutProgressing"

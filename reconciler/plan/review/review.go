@@ -36,7 +36,7 @@ type Options struct {
 	Zone *time.Location
 	// Static are the entries of a peel.yaml, with their places: the head is warned of those that it takes the place of.
 	Static  map[string]strictyaml.Pos
-	Message string // of the head's commit, whose trailer may allow what the guard would hold back
+	Message string // of the head's commit; its trailer may allow a change that the guard holds back
 }
 
 // A Revision is one of the two sides.
@@ -64,7 +64,7 @@ type Review struct {
 	// Hash names the change as zester sync approve does, if the base is what the fleet has.
 	Hash     string    `json:"hash"`
 	Blocked  string    `json:"blocked,omitempty"` // why a guard holds the change back
-	Release  string    `json:"release,omitempty"` // how it can be let out all the same
+	Release  string    `json:"release,omitempty"` // how the change can go out nevertheless
 	Totals   Totals    `json:"totals"`
 	Changes  []Change  `json:"changes"`  // by entry
 	Settings []Setting `json:"settings"` // by key
@@ -81,7 +81,7 @@ type Totals struct {
 	Changed     int `json:"changed"`
 	Removed     int `json:"removed"`
 	TimersReset int `json:"timers_reset"` // of those changed: the next fire is computed anew
-	RunsAtOnce  int `json:"runs_at_once"` // always 0, as no commit starts a run; readers of version 1 expect it
+	RunsAtOnce  int `json:"runs_at_once"` // always 0: no commit starts a run. Version 1 of the format has it
 }
 
 // Action is what becomes of an entry.
@@ -226,7 +226,7 @@ type comparison struct {
 	review   *Review
 	changes  map[string]*Change
 	settings map[string]*Setting
-	exposed  map[string][]target.PeelID // what happens to secrets, by warning
+	exposed  map[string][]target.PeelID // peels by warning about a secret
 }
 
 // A side is what the peels of a group run on one side.

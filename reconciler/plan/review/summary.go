@@ -64,7 +64,7 @@ func (w *Worst) String() string {
 	return fmt.Sprintf("%s with %s", w.At.Format("15:04 MST"), forecast.Number(w.Runs))
 }
 
-// release says how a change that a guard holds back can go out.
+// release says how a change that the guard holds back can go out.
 func release(stop *plan.BlockedError) string {
 	approve := "zester sync approve " + stop.Hash + " after the merge lets it out"
 	if stop.Nothing {
