@@ -4,16 +4,20 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 func TestTheDoctorJudges(t *testing.T) {
@@ -42,6 +46,11 @@ func TestTheDoctorJudges(t *testing.T) {
 		"all peels are there":       {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}}) }, sound},
 		"a peel is not heard yet":   {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}, {ID: "b", Unknown: true}}) }, sound},
 		"a peel is away":            {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}, {ID: "b"}}) }, warning},
+		"a peel reports no error":   {func(d *doctor) { d.applied([]status.Peel{{Peel: "a", State: status.Applied}}) }, ""},
+		"a peel reports an error":   {func(d *doctor) { d.applied([]status.Peel{{Peel: "a", State: status.Applied, Errors: []string{"x"}}}) }, warning},
+		"a peel is gone with one": {func(d *doctor) {
+			d.applied([]status.Peel{{Peel: "a", State: status.Decommissioned, Errors: []string{"x"}}})
+		}, ""},
 		"a credential that is none": {func(d *doctor) { d.credential([]byte("x")) }, broken},
 		"an authority that is none": {func(d *doctor) { d.authorities(api.ClientOptions{CA: os.DevNull}) }, broken},
 	} {
@@ -134,5 +143,23 @@ func TestTwoHostsUnderOnePeelIDAreNamedByTheDoctor(t *testing.T) {
 	}
 	if f := d.Findings[0]; f.State != broken || f.Detail != "two processes are connected as web-01" || f.Next == "" {
 		t.Errorf("%+v", d.Findings)
+	}
+}
+
+func TestTheDoctorShowsTheFirstErrorsOfPeels(t *testing.T) {
+	var peels []status.Peel
+	for n := range 5 {
+		peels = append(peels, status.Peel{
+			Peel: target.PeelID(fmt.Sprintf("web-%02d", n)), State: status.Applied,
+			Errors: []string{"snapshot not stored: " + strings.Repeat("ä", 300), "another"},
+		})
+	}
+	d := doctor{}
+	d.applied(append(peels, status.Peel{Peel: "db-01", State: status.Applied}))
+	f := d.Findings[0]
+	if f.State != warning || f.Next != "zester sync peels shows all of them" ||
+		!strings.HasPrefix(f.Detail, "5 of 6 report errors: web-00: snapshot not stored: ä") || !strings.HasSuffix(f.Detail, "… (1 more); and 2 more peels") ||
+		strings.Contains(f.Detail, "web-03") || utf8.RuneCountInString(f.Detail) > 800 || !utf8.ValidString(f.Detail) {
+		t.Errorf("%+v", f)
 	}
 }

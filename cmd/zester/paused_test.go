@@ -32,3 +32,16 @@ func TestEntriesThatFailuresHavePausedAreShown(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTheDoctorShowsWhatPeelsReport(t *testing.T) {
+	f := newFleet(t)
+	if _, err := f.work.Commit("Run what peels do not have", map[string][]byte{
+		"settings/web.yaml": []byte("schedule:\n  check: {module: site.check, interval: 1h}\n"),
+	}, ada); err != nil {
+		t.Fatal(err)
+	}
+	err := f.until(t.Context(), `(?m)^warning +applied settings: 2 of 4 report errors: web-01: .*no function "site.check".*; web-02: .*\n +hint: zester sync peels`, "doctor")
+	if err != nil {
+		t.Fatal(err)
+	}
+}
