@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
@@ -62,10 +63,7 @@ func TestNoRoleHearsWhatItPublishes(t *testing.T) {
 // server and on a nats-server process: with each credential it has everything that it may send answered on subjects of
 // others, and then publishes there.
 func TestNoCredentialReachesOthersByWayOfAReply(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "attacker")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/attacker").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := attacker(t)
 	t.Run("embedded", func(t *testing.T) {
 		dir := t.TempDir()
 		l := live{keys: open(t, auth.Dir(dir)), dir: dir}
@@ -78,10 +76,126 @@ func TestNoCredentialReachesOthersByWayOfAReply(t *testing.T) {
 		}
 		dir := t.TempDir()
 		l := live{keys: open(t, auth.Dir(dir)), dir: dir}
-		l.url = startServer(t, l.keys.Trust(), dir)
+		l.url, _ = startServer(t, l.keys.Trust(), dir)
 		l.startMaster(t, l.url)
 		l.attack(t, program)
 	})
+}
+
+// A plan is what the program attacker is given.
+type plan struct {
+	URL, Creds, CA         string
+	Listen, Requests, Aims []string
+}
+
+// run returns the subjects on which the attacker's server let it publish.
+func (p plan) run(t *testing.T, program string) (open []string) {
+	t.Helper()
+	input, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), os.Stderr
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &open)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open
+}
+
+func attacker(t *testing.T) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "attacker")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/attacker").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// TestASitesServerReachesNobodyElse has a nats-server that asks its own clients for no credential and connects to the bus
+// with the credential of a site. What the attacker publishes there must not arrive as another's.
+func TestASitesServerReachesNobodyElse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs nats-server")
+	}
+	dir := t.TempDir()
+	l := live{keys: open(t, auth.Dir(dir)), dir: dir}
+	url, leafs := startServer(t, l.keys.Trust(), dir)
+	l.url = url
+	l.startMaster(t, l.url)
+	l.populate(t)
+	creds := filepath.Join(dir, "site.creds")
+	if err := os.WriteFile(creds, siteCreds(t, l.keys, "peel-s"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	clients, _ := runServer(t, dir+"/nats-server", dir+"/site.conf", fmt.Sprintf(
+		"listen: \"127.0.0.1:-1\"\nleafnodes { remotes: [ { urls: [%q], credentials: %q, tls { ca_file: %q } } ] }\n",
+		leafs, creds, l.dir+"/tls/ca.crt"), "Leafnode connection created")
+
+	type arrival struct{ at, subject string }
+	arrivals := make(chan arrival, 10000)
+	var ears []*nats.Conn
+	hear := func(role auth.Role, name string, subjects ...string) {
+		nc := l.connect(t, role, name).Conn
+		ears = append(ears, nc)
+		for _, s := range subjects {
+			if _, err := nc.Subscribe(strings.ReplaceAll(s, "{{name()}}", name), func(m *nats.Msg) {
+				if string(m.Data) == "forged" {
+					arrivals <- arrival{name, m.Subject}
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hear(auth.RoleMaster, actors[auth.RoleMaster], "zester.>", "$KV.>")
+	hear(auth.RolePeel, "peel-b", auth.Permissions(auth.RolePeel).Subscribe...)
+	for _, role := range []auth.Role{auth.RoleOperator, auth.RoleDirect} {
+		hear(role, actors[role], auth.Permissions(role).Subscribe...)
+	}
+	own := func(s string) string {
+		return strings.NewReplacer("{{tag(peel)}}", "peel-s", "*", string(jid)).Replace(s)
+	}
+	g := auth.Permissions(auth.RoleSite)
+	p := plan{URL: clients, Aims: aims("$JS.ACK.job-events.schedule-results.1.1.1.1.0")}
+	for _, s := range g.Publish {
+		p.Requests = append(p.Requests, own(s))
+	}
+	p.Aims = append(p.Aims, own(wire.Heartbeat("{{tag(peel)}}"))) // of its own, which shows that the link works
+	p.run(t, attacker(t))
+	// It comes last, on the one connection to the bus.
+	last := wire.Heartbeat("peel-s")
+	check := func(a arrival) {
+		if wire.Sender(a.subject) != "peel-s" {
+			t.Errorf("%s received what the site's server published on %s", a.at, a.subject)
+		}
+	}
+	for limit, seen := time.After(time.Minute), ""; seen != last; {
+		select {
+		case a := <-arrivals:
+			seen = a.subject
+			check(a)
+		case <-limit:
+			t.Fatalf("nothing arrived on %s after a minute", last)
+		}
+	}
+	for _, nc := range ears { // what the bus had sent to others before
+		handled := make(chan struct{})
+		if err := errors.Join(nc.Flush(), nc.Barrier(func() { close(handled) })); err != nil {
+			t.Fatal(err)
+		}
+		<-handled
+	}
+	for len(arrivals) > 0 {
+		check(<-arrivals)
+	}
 }
 
 func (l live) attack(t *testing.T, program string) {
@@ -96,10 +210,7 @@ func (l live) attack(t *testing.T, program string) {
 		}
 		g := auth.Permissions(role)
 		granted := own(g.Publish)
-		plan := struct {
-			URL, Creds, CA         string
-			Listen, Requests, Aims []string
-		}{URL: l.url, CA: l.dir + "/tls/ca.crt", Creds: l.credsFile(t, role, name), Listen: own(g.Subscribe)}
+		plan := plan{URL: l.url, CA: l.dir + "/tls/ca.crt", Creds: l.credsFile(t, role, name), Listen: own(g.Subscribe)}
 		for _, subject := range append(slices.Clone(granted), plan.Listen...) { // what it hears as well: its own echo
 			plan.Requests = append(plan.Requests, strings.NewReplacer("*", string(jid), ">", "x").Replace(subject))
 		}
@@ -108,21 +219,7 @@ func (l live) attack(t *testing.T, program string) {
 				plan.Aims = append(plan.Aims, aim)
 			}
 		}
-		input, err := json.Marshal(plan)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.CommandContext(t.Context(), program)
-		cmd.Stdin, cmd.Stderr = bytes.NewReader(input), os.Stderr
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%s: %v", role, err)
-		}
-		var reached []string
-		if err := json.Unmarshal(out, &reached); err != nil {
-			t.Fatal(err)
-		}
-		reached = slices.DeleteFunc(reached, func(s string) bool {
+		reached := slices.DeleteFunc(plan.run(t, program), func(s string) bool {
 			return slices.ContainsFunc(granted, func(g string) bool { return jwt.Subject(s).IsContainedIn(jwt.Subject(g)) })
 		})
 		if t.Logf("%s: %d of %d subjects of others open", role, len(reached), len(plan.Aims)); len(reached) > 0 {

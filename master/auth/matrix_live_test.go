@@ -45,7 +45,7 @@ func TestEveryRoleMayDoExactlyItsShare(t *testing.T) {
 		}
 		dir := t.TempDir()
 		l := live{keys: open(t, auth.Dir(dir)), dir: dir}
-		l.url = startServer(t, l.keys.Trust(), dir)
+		l.url, _ = startServer(t, l.keys.Trust(), dir)
 		l.startMaster(t, l.url)
 		l.try(t)
 	})
@@ -58,7 +58,7 @@ type live struct {
 }
 
 // startServer runs nats-server itself, built from the module that go.mod names, with the configuration that zester prints.
-func startServer(t *testing.T, trust auth.Trust, dir string) (url string) {
+func startServer(t *testing.T, trust auth.Trust, dir string) (clients, leafs string) {
 	t.Helper()
 	program := dir + "/nats-server"
 	// What go run has linked stays in the build cache, from which tests of other packages have it as well.
@@ -66,14 +66,22 @@ func startServer(t *testing.T, trust auth.Trust, dir string) (url string) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cert, key, _ := natstest.Certify(t, dir)
-	text, err := auth.NATSConf{Trust: trust, Listen: "127.0.0.1:-1", Dir: dir + "/nats", Cert: cert, Key: key}.Text()
+	text, err := auth.NATSConf{Trust: trust, Listen: "127.0.0.1:-1", LeafNodes: "127.0.0.1:-1", Dir: dir + "/nats", Cert: cert, Key: key}.Text()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(dir+"/nats.conf", []byte(text), 0o600); err != nil {
+	clients, leafs = runServer(t, program, dir+"/nats.conf", text, "Server is ready")
+	return "tls://" + clients, "tls://" + leafs
+}
+
+// runServer starts nats-server with a configuration, and returns where it listens for clients and leaf nodes once its log
+// has the text ready.
+func runServer(t *testing.T, program, file, text, ready string) (clients, leafs string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "-c", dir+"/nats.conf")
+	cmd := exec.Command(program, "-c", file)
 	log, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -87,30 +95,32 @@ func startServer(t *testing.T, trust auth.Trust, dir string) (url string) {
 		<-ended
 		_ = cmd.Wait()
 	})
-	ready := make(chan string, 1)
+	found := make(chan [2]string, 1)
 	go func() {
 		defer close(ended)
-		defer close(ready)
-		address := regexp.MustCompile(`Listening for client connections on (\S+)`)
+		var at [2]string
+		address := regexp.MustCompile(`Listening for (client|leafnode) connections on (\S+)`)
 		for lines := bufio.NewScanner(log); lines.Scan(); {
-			if m := address.FindStringSubmatch(lines.Text()); m != nil {
-				url = "tls://" + m[1]
+			switch m := address.FindStringSubmatch(lines.Text()); {
+			case m != nil && m[1] == "client":
+				at[0] = m[2]
+			case m != nil:
+				at[1] = m[2]
 			}
-			if strings.Contains(lines.Text(), "Server is ready") {
-				ready <- url
+			if strings.Contains(lines.Text(), ready) && len(found) == 0 {
+				found <- at
 			}
 		}
 	}()
 	select {
-	case address := <-ready:
-		if address == "" {
-			t.Fatal("nats-server ended at once")
-		}
-		return address
+	case at := <-found:
+		return at[0], at[1]
+	case <-ended:
+		t.Fatal("nats-server ended at once")
 	case <-time.After(time.Minute):
-		t.Fatal("nats-server is not ready after a minute")
+		t.Fatalf("the log of nats-server has no %q after a minute", ready)
 	}
-	return ""
+	return "", ""
 }
 
 // startMaster runs a whole master with its reconciler until the test ends; without a URL it has a server of its own.

@@ -35,7 +35,10 @@ func run() error {
 		return err
 	}
 	a := attacker{}
-	opts := []nats.Option{nats.UserCredentials(p.Creds), nats.Timeout(time.Minute)}
+	opts := []nats.Option{nats.Timeout(time.Minute)}
+	if p.Creds != "" {
+		opts = append(opts, nats.UserCredentials(p.Creds))
+	}
 	opts = append(opts, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // refusals are expected, see allowed
 	if p.CA != "" {
 		opts = append(opts, nats.RootCAs(p.CA))
