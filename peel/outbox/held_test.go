@@ -132,8 +132,8 @@ func TestMessagesAreHeldWhileTheDiskTakesNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, o, "d")
-	if o.Held() != 0 || o.held != 0 {
-		t.Errorf("%d are held with %d bytes", o.Held(), o.held)
+	if o.Held() != 0 || o.heldBytes != 0 {
+		t.Errorf("%d are held with %d bytes", o.Held(), o.heldBytes)
 	}
 	if got := drained(t, open(t, dir)); !slices.Equal(got, []string{"b", "c", "d"}) {
 		t.Errorf("after a crash %v are sent", got)
@@ -247,7 +247,7 @@ func TestADiskThatComesAndGoes(t *testing.T) {
 	putting.Wait()
 	running.Wait()
 	o.Close()
-	if o.Len() != 0 || o.bytes != 0 || o.held != 0 || o.stored != 0 || o.Dropped() != 0 {
-		t.Errorf("%d wait, %d stored with %d bytes, %d bytes held, %d dropped", o.Len(), o.stored, o.bytes, o.held, o.Dropped())
+	if o.Len() != 0 || o.bytes != 0 || o.heldBytes != 0 || o.stored != 0 || o.Dropped() != 0 {
+		t.Errorf("%d wait, %d stored with %d bytes, %d bytes held, %d dropped", o.Len(), o.stored, o.bytes, o.heldBytes, o.Dropped())
 	}
 }

@@ -13,8 +13,8 @@
 // # A disk that takes nothing
 //
 // While the disk refuses a write, messages are held in memory, up to [MaxHeldItems] and [MaxHeldBytes]; beyond that the
-// oldest of them are dropped, counted and logged. Held messages are sent as all others. They are written before the next
-// message, after each failed attempt to send, and at [Outbox.Close]: until then a crash loses them.
+// oldest of them are dropped, counted and logged. Held messages are sent in their turn like the others. They are written to
+// the disk with the next message, after each failed attempt to send, and by [Outbox.Close]; until then a crash loses them.
 //
 // # Files
 //
@@ -79,13 +79,13 @@ type Outbox struct {
 	failing bool // the last write failed, which is logged once
 
 	mu      sync.Mutex
-	waiting []*entry // oldest first: those on the disk, then those held in memory
-	stored  int      // how many of waiting are on the disk
-	bytes   int64    // of the records on the disk
-	held    int64    // bytes of the records held in memory
-	next    *batch   // of puts that are written next; nil: none
-	dropped uint64
-	cached  int // bytes of payload in the items of messages on the disk, at most [freshBytes]
+	waiting   []*entry // oldest first: those on the disk, then those held in memory
+	stored    int      // how many of waiting are on the disk
+	bytes     int64    // of the records on the disk
+	heldBytes int64    // of the records held in memory
+	next      *batch   // written after the write in progress; nil: none
+	dropped   uint64
+	cached    int // bytes of payload in the items of messages on the disk, at most [freshBytes]
 }
 
 // An entry is a message.
@@ -150,7 +150,8 @@ func (o *Outbox) load(s *segment) error {
 	return nil
 }
 
-// Close writes what is held in memory, if the disk takes it, and releases the file. Nothing is put or sent afterwards.
+// Close writes the messages held in memory, if the disk takes them, and releases the file. Nothing is put or sent
+// afterwards.
 func (o *Outbox) Close() {
 	o.persist()
 	o.disk.Lock()
@@ -168,7 +169,7 @@ func (o *Outbox) Len() int {
 	return len(o.waiting)
 }
 
-// Held is how many messages are in memory alone.
+// Held returns how many messages are in memory alone.
 func (o *Outbox) Held() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -193,8 +194,8 @@ func (o *Outbox) item(e *entry) (Item, error) {
 	return o.files.read(e.segment, e.place)
 }
 
-// isLost reports whether an error says that a message cannot be read from the disk at any time, as opposed to a lack of
-// something that comes back.
+// isLost reports whether a message that could not be read with this error will never be readable. Other errors, such as a
+// lack of file descriptors, pass.
 func isLost(err error) bool {
 	return errors.Is(err, errDamaged) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EIO)
 }
@@ -242,8 +243,8 @@ func (o *Outbox) Run(ctx context.Context, publish func(context.Context, Item) er
 	return ctx.Err()
 }
 
-// SendHeld sends the messages that wait as long as some of them are in memory alone, each once. It ends at the first
-// failure. It is called when Run has ended.
+// SendHeld sends waiting messages, the oldest first, until none is in memory alone or one cannot be sent. It is called
+// after Run.
 func (o *Outbox) SendHeld(ctx context.Context, publish func(context.Context, Item) error) {
 	for o.persist(); o.Held() > 0; {
 		if err := o.send(ctx, o.oldest(), publish); err != nil {

@@ -20,7 +20,7 @@ func (o *Outbox) Put(msgID, subject string, payload []byte) (stored bool, err er
 	return stored, nil
 }
 
-// write returns when an entry waits, and reports whether it is on the disk.
+// write adds an entry to the list of waiting ones and reports whether it is on the disk.
 func (o *Outbox) write(e *entry) (stored bool) {
 	o.mu.Lock()
 	b, first := o.next, o.next == nil
@@ -44,8 +44,8 @@ func (o *Outbox) persist() {
 	}
 }
 
-// commit writes a batch, and before it what is held in memory, when the write under way has ended. Until then others may
-// join the batch. What has to leave for the batch leaves after it was written.
+// commit waits for the write in progress and then writes the messages held in memory and the batch; until then callers of
+// Put join the batch. After the write it drops the oldest messages beyond the limits.
 func (o *Outbox) commit(b *batch) {
 	full, why := o.commitBatch(b)
 	for _, e := range full {
@@ -68,15 +68,15 @@ func (o *Outbox) commitBatch(b *batch) (full []*entry, why error) {
 	defer o.mu.Unlock()
 	defer close(b.done)
 	o.waiting = append(o.waiting, b.entries...)
+	for _, e := range b.entries {
+		o.heldBytes += e.size
+	}
 	if err != nil {
-		for _, e := range b.entries {
-			o.held += e.size
-		}
 		return o.trimHeldLocked(), fmt.Errorf("the disk does not take it, and too much is in memory: %w", err)
 	}
 	b.stored = true
 	for i, e := range all {
-		o.storedLocked(e, segment, places[i], i < len(all)-len(b.entries))
+		o.storedLocked(e, segment, places[i])
 	}
 	return o.trimStoredLocked(), errors.New("the outbox is full")
 }
@@ -92,16 +92,14 @@ func (o *Outbox) logWrite(held int, err error) {
 	o.failing = err != nil
 }
 
-// storedLocked records where an entry is on the disk. One that was sent from memory meanwhile is marked there by
-// [Outbox.remove], which waits for the disk.
-func (o *Outbox) storedLocked(e *entry, s *segment, p place, wasHeld bool) {
+// storedLocked records where an entry is on the disk. If it was sent from memory during the write, [Outbox.remove] marks
+// its record next.
+func (o *Outbox) storedLocked(e *entry, s *segment, p place) {
 	e.segment, e.place = s, p
 	if e.gone {
 		return
 	}
-	if wasHeld {
-		o.held -= e.size
-	}
+	o.heldBytes -= e.size
 	s.left++
 	o.stored++
 	o.bytes += e.size
@@ -119,11 +117,11 @@ func (o *Outbox) trimStoredLocked() (full []*entry) {
 
 // trimHeldLocked takes out the oldest entries of those in memory, until these are within the limits.
 func (o *Outbox) trimHeldLocked() (full []*entry) {
-	for o.held > MaxHeldBytes || len(o.waiting)-o.stored > MaxHeldItems {
+	for o.heldBytes > MaxHeldBytes || len(o.waiting)-o.stored > MaxHeldItems {
 		e := o.waiting[o.stored]
 		full = append(full, e)
 		o.waiting = slices.Delete(o.waiting, o.stored, o.stored+1)
-		o.held -= e.size
+		o.heldBytes -= e.size
 		e.gone = true
 	}
 	return full
@@ -138,7 +136,7 @@ func (o *Outbox) takeLocked(e *entry) bool {
 	o.waiting[0] = nil
 	o.waiting = o.waiting[1:]
 	if e.segment == nil {
-		o.held -= e.size
+		o.heldBytes -= e.size
 		return true
 	}
 	o.stored--
