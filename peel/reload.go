@@ -28,7 +28,7 @@ type inForce struct {
 
 // start applies the snapshot, or the static entries alone where there is none, and returns the snapshot's generation.
 func (p *Peel) start(ctx context.Context) (generation uint64) {
-	doc, err := p.snapshot.load(p)
+	doc, err := p.snapshot.load(p.o.ID)
 	if err != nil {
 		p.log.Warn("snapshot ignored", "err", err)
 	}
@@ -195,8 +195,8 @@ func (p *Peel) troubles() (errs []string) {
 	if n := p.outbox.Dropped(); n > 0 {
 		errs = append(errs, fmt.Sprintf("%d reports and returns were dropped since the peel started: see its log", n))
 	}
-	if err := p.snapshot.trouble(); err != nil {
-		errs = append(errs, cut(err.Error()))
+	if text := p.snapshot.err.Load(); text != nil {
+		errs = append(errs, cut(*text))
 	}
 	return errs
 }
