@@ -17,10 +17,10 @@ import (
 // bindingBucket holds a [Binding] for each peel, by wire ID.
 const bindingBucket = "identities"
 
-// bindTries bounds how often a binding is made again because another master made one at the same moment.
+// bindTries bounds how often a write is repeated because another master wrote the same binding.
 const bindTries = 20
 
-// A Binding says which peel a name on the bus belongs to, and which key its secrets are sealed to.
+// A Binding ties a name on the bus to a peel and to the key to which its secrets are sealed.
 type Binding struct {
 	ID  target.PeelID `json:"id"`
 	Key string        `json:"key,omitempty"` // public X25519 key; empty: none yet
@@ -30,23 +30,25 @@ type Binding struct {
 	Since    time.Time `json:"since"`
 }
 
-// A Registration is what masters know of the peel behind a name on the bus from issuing its credentials. The zero value:
-// nothing, as where credentials are issued elsewhere.
+// A Registration is what masters know of a peel because they issued its credentials. It is zero for a peel whose
+// credentials were issued elsewhere.
 type Registration struct {
 	ID    target.PeelID
 	Keys  []string // public nkeys of its credentials, the newest last; none: all were revoked
 	Ended []string // public nkeys that were revoked
-	// Sealed is the key to which its settings are sealed at present; empty: they hold no secrets, or there are none.
+	// Sealed is the key to which its settings are sealed now; empty if it has no settings, or they hold no secrets.
 	Sealed string
 }
 
-// Why a sealing key is not approved, or facts are not taken.
 var (
+	// ErrRefused: the facts are not those of the peel that has the name.
 	ErrRefused = errors.New("not accepted")
-	ErrNoKey   = errors.New("the peel does not wait with this sealing key")
+	// ErrNoKey: this is not the sealing key that waits for an approval.
+	ErrNoKey = errors.New("the peel does not wait with this sealing key")
 )
 
-// UseRegister has facts checked against what masters know of peels; without it nothing is known. It is called before Run.
+// UseRegister sets the function that looks up a peel's registration. Without it no peel is registered. It is called before
+// Run.
 func (f *Feed) UseRegister(lookup func(ctx context.Context, wireID string) (Registration, error)) {
 	f.lookup = lookup
 }
@@ -57,12 +59,12 @@ type bound struct {
 	revision uint64 // 0: it is not in the bucket
 }
 
-// bindings are what the bucket holds, as it was read last, and what peels tell.
+// bindings are the content of the bucket and the sealing keys in facts.
 type bindings struct {
 	told  map[string]string // the sealing keys in the newest facts, by wire ID
 	known map[string]bound  // by wire ID
 	made  time.Time         // when the bucket was made
-	at    uint64            // the revision up to which it was read
+	at    uint64            // the newest revision that was read
 }
 
 // Key returns the key to which secrets of a peel are sealed; empty if there is none yet. The key that its facts carry is
@@ -77,7 +79,7 @@ func (f *Feed) Key(id target.PeelID) string {
 	return ""
 }
 
-// PendingKey returns the key that the peel's newest facts carry, where that is not the bound one.
+// PendingKey returns the key in the peel's newest facts if it is not the bound one.
 func (f *Feed) PendingKey(id target.PeelID) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,8 +90,8 @@ func (f *Feed) PendingKey(id target.PeelID) string {
 	return ""
 }
 
-// admit checks a peel's facts against its registration and binds its key. [ErrRefused]: the facts are not those of the
-// peel that has the name. Other errors are of the store, and leave it open.
+// admit checks a peel's facts against its registration and binds its key. After an error other than [ErrRefused] the facts
+// are neither accepted nor refused: the store did not answer.
 func (f *Feed) admit(ctx context.Context, facts wire.Facts) error {
 	w := facts.Peel.Wire()
 	for range bindTries {
@@ -116,7 +118,7 @@ func (f *Feed) admit(ctx context.Context, facts wire.Facts) error {
 	return fmt.Errorf("cannot bind the key of %s: masters change it all the time", facts.Peel)
 }
 
-// judge returns the binding that facts lead to.
+// judge returns the binding that a peel has after these facts.
 func (f *Feed) judge(ctx context.Context, now Binding, facts wire.Facts) (Binding, error) {
 	r, err := f.lookup(ctx, facts.Peel.Wire())
 	if err != nil {
@@ -130,7 +132,7 @@ func (f *Feed) judge(ctx context.Context, now Binding, facts wire.Facts) (Bindin
 		return now, fmt.Errorf("%w: the facts are of %s, and the peel of this name on the bus is %s", ErrRefused, facts.Peel, registered)
 	}
 	if now.ID != facts.Peel {
-		now = Binding{ID: facts.Peel, By: "first use", Since: time.Now().UTC()} // an earlier one was of a peel that is not registered
+		now = Binding{ID: facts.Peel, By: "first use", Since: time.Now().UTC()} // the name was bound to a peel that is not registered
 	}
 	next := Binding{ID: facts.Peel, Key: facts.Key, Since: time.Now().UTC()}
 	if len(r.Keys) > 0 {
@@ -149,14 +151,14 @@ func (f *Feed) judge(ctx context.Context, now Binding, facts wire.Facts) (Bindin
 	case r.ID == "":
 		next.By = "first use"
 	case facts.Key == r.Sealed:
-		next.By = "settings" // the peel is of a version that signs nothing, and the key was in use before
+		next.By = "settings" // a peel of a version that does not sign, whose settings are sealed to this key already
 	default:
 		return now, nil
 	}
 	return next, nil
 }
 
-// bind stores a binding that was read at a revision; [jetstream.ErrKeyExists]: it was changed since.
+// bind replaces the binding that has the given revision. The error is [jetstream.ErrKeyExists] if it has another by now.
 func (f *Feed) bind(ctx context.Context, w string, revision uint64, next Binding) error {
 	kv, err := f.bindings(ctx)
 	if err != nil {
@@ -176,7 +178,9 @@ func (f *Feed) bind(ctx context.Context, w string, revision uint64, next Binding
 	}
 	f.mu.Lock()
 	before := f.bound.known[w].Key
-	f.bound.known[w] = bound{next, revision}
+	if revision > f.bound.at { // else the reader has taken this write already, and perhaps a newer one
+		f.bound.known[w] = bound{next, revision}
+	}
 	f.mu.Unlock()
 	if before != "" {
 		f.log.Info("sealing key of a peel changed", "peel", next.ID, "key", next.Key, "before", before, "by", next.By)
@@ -184,7 +188,7 @@ func (f *Feed) bind(ctx context.Context, w string, revision uint64, next Binding
 	return nil
 }
 
-// ApproveKey binds the key that a peel's facts carry at present, for a person who has compared it with the host's.
+// ApproveKey binds the key in a peel's newest facts, for a person who has compared it with the one on the host.
 func (f *Feed) ApproveKey(ctx context.Context, id target.PeelID, key, by string) error {
 	if err := f.refreshBindings(ctx); err != nil {
 		return err
@@ -208,7 +212,7 @@ func (f *Feed) ApproveKey(ctx context.Context, id target.PeelID, key, by string)
 	return err
 }
 
-// Unbind forgets to which peel a name on the bus belongs, and its key, for a person who removes the peel.
+// Unbind removes the binding of a peel, for a person who removes the peel.
 func (f *Feed) Unbind(ctx context.Context, id target.PeelID) error {
 	kv, err := f.bindings(ctx)
 	if err == nil {
@@ -232,7 +236,7 @@ func (f *Feed) bindings(ctx context.Context) (jetstream.KeyValue, error) {
 	return kv, nil
 }
 
-// refreshBindings reads what has changed in the bucket.
+// refreshBindings reads the changes in the bucket since the last call.
 func (f *Feed) refreshBindings(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -254,7 +258,7 @@ func (f *Feed) readBindings(ctx context.Context) error {
 	info := status.(*jetstream.KeyValueBucketStatus).StreamInfo()
 	f.mu.Lock()
 	if !info.Created.Equal(f.bound.made) || info.State.LastSeq < f.bound.at {
-		f.bound.known, f.bound.made, f.bound.at = map[string]bound{}, info.Created, 0 // it was made again
+		f.bound.known, f.bound.made, f.bound.at = map[string]bound{}, info.Created, 0 // it is another bucket
 	}
 	from := f.bound.at + 1
 	f.mu.Unlock()
@@ -272,7 +276,7 @@ func (f *Feed) readBindings(ctx context.Context) error {
 			return context.Cause(ctx)
 		case e, ok := <-watcher.Updates():
 			if !ok {
-				return errors.New("the reading was cut short")
+				return errors.New("the server ended the reading")
 			}
 			if e == nil {
 				f.changed()

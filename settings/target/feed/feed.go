@@ -53,7 +53,7 @@ type Feed struct {
 	lookup   func(ctx context.Context, wireID string) (Registration, error)
 
 	mu        sync.Mutex
-	since     time.Time                // when it began to hear heartbeats, the last time the bus came back
+	since     time.Time                // when the feed began to receive heartbeats, at the latest connection
 	heard     map[string]time.Time     // by wire ID
 	left      map[string]time.Time     // when the last connection of a peel ended, by wire ID
 	instances map[string]*instances    // by wire ID
@@ -153,7 +153,7 @@ func (f *Feed) listen(ctx context.Context, sub *nats.Subscription) {
 	}
 }
 
-// onHeartbeat records that a peel lives, and logs when two processes begin to share its ID.
+// onHeartbeat records that a peel is online, and logs when a second process uses its ID.
 func (f *Feed) onHeartbeat(wireID, instance string, at time.Time) {
 	f.hear(wireID, at)
 	f.mu.Lock()
@@ -181,7 +181,7 @@ func (f *Feed) put(wireID string, facts wire.Facts) {
 	if pending {
 		f.refusals.Warn(wireID+" key", "the sealing key of a peel is not the bound one, or is not signed: its secrets are not sealed to it", "peel", facts.Peel, "key", facts.Key)
 	}
-	if renamed && was != facts.Peel { // the other was removed, or was never registered
+	if renamed && was != facts.Peel { // the earlier ID was removed, or never registered
 		changed = f.index.Remove(was) || changed
 	}
 	if f.index.Put(facts.Peel, facts.Facts) || changed {

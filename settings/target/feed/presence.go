@@ -6,20 +6,20 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A peel is online while it is heard: its heartbeats, its facts, and where the bus tells it, its connections. Heartbeats
-// are not stored, so for the first [knownAfter] nothing is known of a peel that was not heard yet.
+// A peel is online while its heartbeats or facts arrive, or the bus reports a connection of it. Heartbeats are not stored:
+// during the first [knownAfter] a silent peel is neither online nor offline.
 const (
-	// OfflineAfter is how long a peel counts as online after it was heard: three of its heartbeats.
+	// OfflineAfter is how long a peel counts as online after its last message: three heartbeats.
 	OfflineAfter = 90 * time.Second
 
-	// knownAfter is more than the longest pause between two heartbeats of a peel.
+	// knownAfter is longer than the pause between two heartbeats of a peel.
 	knownAfter = 35 * time.Second
 
-	// onTheWay is how long after the end of a peel's connection heartbeats may arrive that it sent before.
-	onTheWay = time.Second
+	// maxDelay is how long a heartbeat may take that was sent before the connection ended.
+	maxDelay = time.Second
 )
 
-// Presence returns when the peel was last heard, zero for never, and whether it is online.
+// Presence returns the time of the peel's last message, zero if there was none, and whether the peel is online.
 func (f *Feed) Presence(id target.PeelID) (lastSeen time.Time, online bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -35,7 +35,7 @@ func (f *Feed) onlineLocked(wireID string) bool {
 	return !heard.IsZero() && time.Since(heard) < OfflineAfter && heard.After(f.left[wireID])
 }
 
-// Unknown reports whether it cannot be told yet if a peel is online: heartbeats have been heard for too short a time.
+// Unknown reports whether the feed has listened for too short a time to know if a silent peel is online.
 func (f *Feed) Unknown(id target.PeelID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,16 +54,17 @@ func (f *Feed) Connected(wireID string) {
 	f.hear(wireID, time.Now())
 }
 
-// Disconnected records that the last connection of a peel has ended. It is offline until it connects or is heard again.
+// Disconnected records that the last connection of a peel has ended. The peel is offline until its next connection or
+// message.
 func (f *Feed) Disconnected(wireID string) {
 	now := time.Now()
 	f.hear(wireID, now)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.left[wireID] = now.Add(onTheWay)
+	f.left[wireID] = now.Add(maxDelay)
 }
 
-// listens records since when heartbeats are heard.
+// listens records when the feed began to receive heartbeats.
 func (f *Feed) listens(since time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +79,7 @@ func (f *Feed) hear(wireID string, at time.Time) {
 	}
 }
 
-// forgetStrangers drops what was heard, too long ago to matter, from peels without facts.
+// forgetStrangers drops the state of peels without facts that are offline.
 func (f *Feed) forgetStrangers() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

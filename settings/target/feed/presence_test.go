@@ -51,7 +51,7 @@ func TestConnectionsMakePresenceImmediate(t *testing.T) {
 		t.wantPresence(f, false, false)
 		t.say("web-1", &nats.Msg{Subject: wire.Heartbeat("web-1")}) // was on its way
 		t.wantPresence(f, false, false)
-		time.Sleep(2 * onTheWay)
+		time.Sleep(2 * maxDelay)
 		t.say("web-1", &nats.Msg{Subject: wire.Heartbeat("web-1")}) // by another server
 		t.wantPresence(f, true, false)
 		f.Disconnected("web-1")

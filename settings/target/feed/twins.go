@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// rememberedInstances is how many processes of one peel are told apart.
+	// rememberedInstances is how many processes of one peel are remembered.
 	rememberedInstances = 4
-	// duplicateFor is how long a peel counts as a duplicate after its processes were last seen to alternate.
+	// duplicateFor is how long a peel counts as a duplicate after heartbeats of its processes alternated.
 	duplicateFor = 2 * OfflineAfter
 )
 
 // instances are the processes that sent heartbeats under one peel ID, the newest last. A peel that restarts becomes a new
-// process and never the old one again: where an earlier process sends another heartbeat, two share the ID.
+// process, so a heartbeat of an earlier process shows that two share the ID.
 type instances struct {
 	recent     []string
-	alternated time.Time // when an earlier process was last heard again
+	alternated time.Time // when an earlier process last sent a heartbeat after a later one
 }
 
-// onHeartbeat reports whether the heartbeat shows for the first time in duplicateFor that two processes share the ID.
+// onHeartbeat records a heartbeat and reports whether the peel becomes a duplicate by it.
 func (i *instances) onHeartbeat(instance string, at time.Time) bool {
 	was := slices.Index(i.recent, instance)
 	if was >= 0 && was == len(i.recent)-1 {
@@ -44,8 +44,8 @@ func (i *instances) duplicate(now time.Time) bool {
 	return !i.alternated.IsZero() && now.Sub(i.alternated) < duplicateFor
 }
 
-// Duplicate reports whether two processes have sent heartbeats under the ID of a peel in the last minutes. Masters cannot
-// tell them apart: both run each request.
+// Duplicate reports whether heartbeats of two processes under the ID of a peel alternated in the last three minutes. Both
+// processes run each request.
 func (f *Feed) Duplicate(id target.PeelID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
