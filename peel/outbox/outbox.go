@@ -78,7 +78,7 @@ type Outbox struct {
 	files   files
 	failing bool // the last write failed, which is logged once
 
-	mu      sync.Mutex
+	mu        sync.Mutex
 	waiting   []*entry // oldest first: those on the disk, then those held in memory
 	stored    int      // how many of waiting are on the disk
 	bytes     int64    // of the records on the disk

@@ -46,11 +46,11 @@ func (e *entry) catchUpLimit() int {
 	return 0
 }
 
-// limitOwed drops the oldest missed fires beyond what catch_up allows.
+// limitOwed drops the oldest missed fires beyond the limit of catch_up.
 func (o *owner) limitOwed(e *entry) {
 	if n := len(e.Owed) - e.catchUpLimit(); n > 0 {
 		e.Owed, o.dirty = slices.Delete(e.Owed, 0, n), true
-		o.s.log.Info("missed fires are not made up, by catch_up", "entry", e.name, "fires", n)
+		o.s.log.Info("missed fires dropped, catch_up allows no more", "entry", e.name, "fires", n)
 	}
 }
 

@@ -119,10 +119,10 @@ func (s *Scheduler) Next(ctx context.Context, name string, n int) (fires []time.
 	return fires, err
 }
 
-// maxShut bounds how often in a row the windows may shut before the next nominal time, until the search ends.
+// maxShut bounds the search for the next fire: after so many shut windows in a row there is none.
 const maxShut = 1000
 
-// ahead are the next n times at which the entry may run, without splay.
+// ahead returns the next n times at which the entry may run, without splay.
 func (o *owner) ahead(e *entry, n int) []time.Time {
 	var list []time.Time
 	at, ok := o.time(e.next, e.next.nominal), true
@@ -153,7 +153,7 @@ func (o *owner) ahead(e *entry, n int) []time.Time {
 	return list[:min(len(list), max(n, 0))]
 }
 
-// firstFrom is the first nominal time not before from, of those that follow at.
+// firstFrom returns the first nominal time after at that is not before from.
 func (e *entry) firstFrom(at, from time.Time) (time.Time, bool) {
 	switch period := e.spec.Clock.Interval.Duration; {
 	case !e.timing.FollowsRuns():

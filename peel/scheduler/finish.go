@@ -47,7 +47,7 @@ func (o *owner) finish(r *run) {
 	o.plan(e, r.ended)
 }
 
-// notePaused keeps the list of entries that are paused_errors. It follows every change of an entry's state.
+// notePaused updates the list of entries that are paused_errors. It is called after every change of an entry's state.
 func (o *owner) notePaused(e *entry) {
 	paused := e.spec != nil && e.spec.Enabled && e.invalid == "" && e.Paused == nil && e.failing()
 	if paused == o.pausedErrors[e.name] {
@@ -69,7 +69,7 @@ func (o *owner) tellPaused() {
 	o.pausedChanged = false
 }
 
-// onReported notes the job of a run whose report is stored.
+// onReported adds the job to the history of a run whose report is stored.
 func (o *owner) onReported(r *run) {
 	o.reporting--
 	o.settle(r)
@@ -88,7 +88,7 @@ func cutError(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxError)], "")
 }
 
-// settle has the record of a run removed, once the state file has its end.
+// settle marks the record of a run for removal after the next write of the state file, which has the run's end.
 func (o *owner) settle(r *run) {
 	if r.file != "" {
 		o.settled, o.dirty = append(o.settled, r.file), true
@@ -102,8 +102,8 @@ func (e *entry) failing() bool {
 	return limit > 0 && e.FailuresInRow >= uint64(limit)
 }
 
-// record makes a run part of the entry's history. One that was interrupted has no time of its end, and is neither a
-// success of the entry's command nor a failure.
+// record adds a run to the entry's history. An interrupted run has no end time and counts neither as a success nor as a
+// failure.
 func (e *entry) record(r *run) {
 	var ended time.Time
 	if r.result.Outcome != wire.Interrupted {

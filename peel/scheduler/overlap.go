@@ -9,7 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// A wait is a fire that waits for the end of another run. It has no definition of its entry: the newest runs.
+// A wait is a fire that waits for the end of another run. It runs what its entry is when the wait ends.
 type wait struct {
 	e    *entry
 	fire Fire

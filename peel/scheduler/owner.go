@@ -32,23 +32,18 @@ type owner struct {
 	needed  map[string][]*entry // who fires when an entry ends
 
 	pausedErrors  map[string]bool // entries that are paused_errors
-	pausedChanged bool            // and Options.PausedErrors has not been called
+	pausedChanged bool            // since the last call of Options.PausedErrors
 
-	reporting  int      // runs that have ended and whose report is being stored
-	unreported []*run   // runs of the process before that are to be reported
-	settled    []string // records of runs that the next state file makes needless
-	removing   []string // those that the state file being written makes needless
+	reporting  int    // runs that have ended and whose report is being stored
+	unreported []*run // runs of the last process that are to be reported
 
-	begins bool          // entries that become active fire their run_on_start
-	dirty  bool          // the state file is behind
-	saving bool          // it is being written
-	saveAt time.Duration // not to be written before
-	saved  chan error
+	begins bool // entries that become active fire their run_on_start
+	saver
 }
 
 func newOwner(s *Scheduler) *owner {
 	now := s.now()
-	o := &owner{s: s, base: now, entries: make(map[string]*entry, len(s.loaded)), saved: make(chan error, 1), pausedErrors: map[string]bool{}}
+	o := &owner{s: s, base: now, entries: make(map[string]*entry, len(s.loaded)), saver: saver{saved: make(chan error, 1)}, pausedErrors: map[string]bool{}}
 	for name, h := range s.loaded {
 		o.entries[name] = remembered(name, h, now)
 	}
@@ -177,7 +172,7 @@ func (o *owner) wallAt(up time.Duration) time.Time {
 	return o.base.wall.Add(up - o.base.up).In(o.s.o.Zone)
 }
 
-// begin is apply for what the process starts with.
+// begin is apply for the first schedule of a process.
 func (o *owner) begin(set schedule.Set) schedule.Changes {
 	o.begins = true
 	defer func() { o.begins = false }()

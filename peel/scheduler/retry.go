@@ -38,7 +38,7 @@ func backOff(ctx context.Context, over <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// giveUp keeps the entry's runs in flight from being tried again.
+// giveUp ends the retries of the entry's runs in flight.
 func (e *entry) giveUp() {
 	for _, r := range e.runs {
 		select {

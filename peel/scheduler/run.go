@@ -51,8 +51,8 @@ type run struct {
 	cancel  context.CancelCauseFunc
 	over    chan struct{} // closed when it must not be tried again
 	result  wire.Result
-	reports bool // a report follows its end
-	stored  bool // its report is stored
+	reports bool // it is reported after its end
+	stored  bool // the report is stored
 	ended   instant
 }
 
@@ -190,7 +190,7 @@ func (o *owner) skip(e *entry, s skipped) {
 	o.s.log.Info("fire skipped", "entry", e.name, "reason", s.reason, "nominal", s.nominal, "fires", s.n)
 }
 
-// start runs what the entry is now, however long the fire has waited.
+// start runs the entry's present definition, however long the fire has waited.
 func (o *owner) start(e *entry, f Fire) {
 	f.Fired = earlier(f.Fired, f.Started) // the wall clock may have been set back while the fire waited
 	f.Nominal = earlier(f.Nominal, f.Fired)
@@ -232,11 +232,11 @@ func (s *Scheduler) carryOut(ctx context.Context, r *run) {
 	r.result = s.attempts(ctx, r)
 }
 
-// maxReports bounds how many reports are stored at a time, and so the results that are held in memory.
+// maxReports is how many reports may be in progress at a time. Each holds the result of its run in memory.
 const maxReports = 64
 
-// conclude tells the owner that a run has ended, and then stores its report. Beside [maxReports] others the report is
-// stored first, so that runs whose reports nothing takes do not pile up.
+// conclude hands an ended run to the owner, which frees its slot, and then stores its report. If [maxReports] others are in
+// progress it stores the report first: the run keeps its slot, so that reports do not accumulate in memory.
 func (s *Scheduler) conclude(r *run) {
 	s.recordEnd(r, r.end())
 	if s.o.Report == nil || !r.fire.Entry.ReturnJob.Wants(r.result.Success) {
@@ -256,7 +256,7 @@ func (s *Scheduler) conclude(r *run) {
 	s.hand(s.reported, r)
 }
 
-// store has the report of a run stored.
+// store stores the report of a run and adds that to the run's record.
 func (s *Scheduler) store(r *run) {
 	if r.stored = s.o.Report(r.fire, r.result); r.stored {
 		end := r.end()
@@ -265,7 +265,7 @@ func (s *Scheduler) store(r *run) {
 	}
 }
 
-// end is how the run ended, for its record.
+// end returns the end of a run for its record.
 func (r *run) end() runEnd {
 	return runEnd{Ended: r.ended.wall, Success: r.result.Success, Error: cutError(r.result.Error)}
 }

@@ -41,14 +41,14 @@
 // reported. Failures in a row open the entry's breaker, which lets a single probe through after a while, and pause
 // the entry. A run that is canceled for the next one is a failure, but none in a row.
 //
-// The end of a run frees its slot, and its report is stored after that: an interval does not wait for a slow disk or bus.
-// At most 64 reports are stored at a time; a run that ends beside so many keeps its slot until its own is stored.
+// A run frees its slot when it ends, and its report is stored afterwards: an interval does not wait for a slow disk or bus.
+// At most 64 reports are in progress at a time; the next run to end keeps its slot until its report is stored.
 //
 // # Reload
 //
 // [Scheduler.Apply] replaces the whole set and acts on the difference: an entry that is equal keeps its next fire to
 // the nanosecond, also in the middle of its splay. It starts nothing, run_on_start included, and it never waits for a run:
-// run_on_start is for [Scheduler.Begin], which takes what the process starts with. What an entry
+// only [Scheduler.Begin], which sets the first schedule of a process, fires run_on_start. What an entry
 // has done is remembered by its name, across reloads, removal and restarts; runs in flight count towards maxrunning
 // all that time. An entry that changes is forgiven its failures in a row; one whose timing changes starts a new life.
 //
@@ -57,10 +57,10 @@
 // The state file is replaced at most once a second, always as a whole.
 //
 // Each run has a record of its own, on the disk before the run begins: a file in the directory "<state file>.runs",
-// removed when the state file has the run's end and its report is stored. A process that finds such a record takes the
-// run over: one without an end was interrupted, is kept in the history as that, and is reported as a failed job where
-// return_job asks for failures. It counts towards max_runs, as it may have done its work, and neither as a success nor as
-// a failure of the entry. So every run that began leaves a trace; a crash loses the fires that did not run in its
+// removed when the state file has the run's end and its report is stored. A process that finds a record at its start adds
+// the run to the history and reports it. A record without an end means that the run was interrupted: it is reported as a
+// failed job if return_job includes failures, and counts towards max_runs, because it may have done its work, but neither
+// as a success nor as a failure of the entry. So every run that began leaves a trace; a crash loses only the skips of its
 // last second.
 package scheduler
 
@@ -84,21 +84,21 @@ type Options struct {
 	// time. The context ends at the entry's timeout and when the peel stops; [context.Cause] says which, in words
 	// for the report. Exec must then return soon: the run counts towards maxrunning until it does.
 	Exec func(context.Context, Fire) wire.Result
-	// Report, if not nil, stores the report of a run that has ended, where return_job asks for one, and returns whether
-	// it is stored. It gets the result of the last attempt. It is called on the goroutine of the run and may take its
-	// time: the run has left its slot, and the entry's next interval has begun.
+	// Report, if not nil, stores the report of an ended run if return_job wants one, and reports whether it is stored. The
+	// result is the last attempt's. It is called on the goroutine of the run and may block: the run has left its slot, and
+	// the entry's next interval has begun.
 	Report func(Fire, wire.Result) (stored bool)
-	// Source, if not nil, returns where the present definition of an entry comes from. It is called on the goroutine of
-	// Run, when a run of the entry starts.
+	// Source, if not nil, returns the origin of an entry's present definition. It is called on the goroutine of Run when a
+	// run of the entry starts.
 	Source func(entry string) Source
 	// Able, if not nil, says why this host cannot run an entry, such as that it does not have the function. The entry is
 	// listed as paused_invalid then, and the others go on. It is called on the goroutine of Run.
 	Able func(*schedule.Entry) error
-	// PausedErrors, if not nil, gets the names of the entries that are paused_errors, sorted, whenever they change. It is
-	// called on the goroutine of Run.
+	// PausedErrors, if not nil, is called on the goroutine of Run with the sorted names of the entries that are
+	// paused_errors, whenever they change.
 	PausedErrors func(entries []string)
-	// StateFile is where the entries' history is kept, with mode 0600, beside the directory of what runs. Empty: it is
-	// forgotten with the process.
+	// StateFile is the file with the entries' history, of mode 0600; the records of runs are in the directory StateFile +
+	// ".runs". If empty, nothing is kept on disk.
 	StateFile string
 	Log       *slog.Logger // nil: silent
 }
@@ -117,12 +117,12 @@ const (
 	triggerResume Trigger = "resume" // no fire but the end of a pause
 )
 
-// A Source says where an entry comes from. All are empty for an entry of peel.yaml.
+// A Source is the origin of an entry. It is zero for an entry of peel.yaml.
 type Source struct {
 	Commit string // that last changed the entry
 	File   string // file:line at that commit
 	Author string // of that commit
-	Proof  string // of all this, by the masters
+	Proof  string // by which masters recognise the other fields as theirs
 }
 
 // A Fire is one run of an entry. Times are of the wall clock, and Nominal ≤ Fired ≤ Started.
@@ -146,12 +146,12 @@ type Scheduler struct {
 	log      *slog.Logger
 	now      func() instant
 	loaded   map[string]History
-	left     []begun // runs that the process before did not see through
+	left     []begun // runs that the last process did not complete
 	begun    atomic.Bool
 	commands chan func(*owner)
 	ended    chan *run
 	reported chan *run     // whose report was stored, or could not be
-	reports  chan struct{} // one slot for each report that is being stored
+	reports  chan struct{} // a slot for each report in progress
 	stopping chan struct{} // closed when no command is taken any more
 	gone     chan struct{} // closed when nobody waits for runs any more
 
@@ -225,8 +225,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 }
 
-// Begin is [Scheduler.Apply] for a schedule that the process starts with: entries with run_on_start that were not active
-// in this process before are due when it returns.
+// Begin is [Scheduler.Apply] for the first schedule of a process: entries with run_on_start that become active are due when
+// it returns.
 func (s *Scheduler) Begin(ctx context.Context, set schedule.Set) (schedule.Changes, error) {
 	return s.apply(ctx, set, (*owner).begin)
 }

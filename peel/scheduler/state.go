@@ -61,7 +61,7 @@ func (o *owner) state() []EntryState {
 	return list
 }
 
-// nextRun is when the entry, which has a fire ahead, may run next.
+// nextRun returns when an entry with a planned fire may run next.
 func (o *owner) nextRun(e *entry) (nominal, fire time.Time) {
 	nominal, fire = o.time(e.next, e.next.nominal), o.time(e.next, e.next.at)
 	if e.next.held || e.next.trigger != TriggerTimer || e.closed(nominal) == "" {
@@ -128,8 +128,7 @@ func load(path string, log *slog.Logger) (map[string]History, error) {
 	return nil, nil
 }
 
-// store replaces the state file: a crash leaves the old one or the new one. Then it removes the records of runs that the
-// new one makes needless.
+// store replaces the state file: a crash leaves the old one or the new one. Then it removes the records of the settled runs.
 func store(path string, entries map[string]History, settled []string) error {
 	if path == "" {
 		return nil
@@ -185,6 +184,16 @@ const (
 	saveAgain = time.Minute // after a write that went wrong
 )
 
+// A saver writes the state file, one write at a time.
+type saver struct {
+	dirty    bool          // the state has changed since the last write began
+	saving   bool          // a write is in progress
+	saveAt   time.Duration // when the next write may begin
+	saved    chan error    // the result of the write
+	settled  []string      // records of runs to remove after the next write
+	removing []string      // records of runs to remove after the write in progress
+}
+
 // save writes the state on a goroutine of its own, which reports to saved.
 func (o *owner) save(now instant) {
 	if !o.dirty || o.saving || now.up < o.saveAt {
@@ -195,19 +204,19 @@ func (o *owner) save(now instant) {
 		return
 	}
 	o.saving, o.saveAt = true, now.up+saveEvery
-	histories, settled := o.histories(), o.settled
-	o.removing, o.settled = settled, nil
-	go func() { o.saved <- store(o.s.o.StateFile, histories, settled) }()
+	histories, removing := o.histories(), o.settled
+	o.removing, o.settled = removing, nil
+	go func() { o.saved <- store(o.s.o.StateFile, histories, removing) }()
 }
 
 func (o *owner) afterSave(err error) {
 	o.saving = false
-	defer func() { o.removing = nil }()
 	if err != nil {
 		o.dirty, o.saveAt = true, o.saveAt+saveAgain
 		o.settled = append(o.removing, o.settled...)
 		o.s.log.Error("history of runs is in memory only", "err", err)
 	}
+	o.removing = nil
 }
 
 // histories is a copy of what the state file has to hold.
