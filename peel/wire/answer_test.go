@@ -36,6 +36,9 @@ func TestAnAnswerThatTheBusDoesNotCarryIsAnError(t *testing.T) {
 		if err := service.AddEndpoint("ask", micro.HandlerFunc(handle), micro.WithEndpointSubject(wire.API("big", "show", "*"))); err != nil {
 			t.Fatal(err)
 		}
+		if err := master.Flush(); err != nil { // the server knows the endpoint before it is asked
+			t.Fatal(err)
+		}
 		person := b.Conn(t, auth.RoleOperator, "ann")
 		for question, want := range map[string]struct{ code, text string }{
 			"all":     {wire.CodeTooLarge, "the answer takes 9216 bytes, the bus carries 8192: ask for less"},
