@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -88,8 +89,6 @@ func (s *summary) takeLocked(m jetstream.Msg) error {
 	if e.State == Pending {
 		s.pending[key] = true
 	}
-	for public, end := range e.Ended {
-		s.ended[public] = end
-	}
+	maps.Copy(s.ended, e.Ended)
 	return nil
 }

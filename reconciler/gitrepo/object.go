@@ -45,7 +45,7 @@ const (
 // withoutText is the beginning of a commit object whose rest was not read: its
 // header as far as it says what the commit is, and no message.
 func withoutText(data []byte) []byte {
-	if end := bytes.Index(data, []byte("\n\n")); end >= 0 {
+	if bytes.Contains(data, []byte("\n\n")) {
 		return data // the message is cut
 	}
 	at := bytes.Index(data, []byte("\ncommitter "))

@@ -229,11 +229,12 @@ var common = "-- settings/common.yaml --\n" + strings.SplitN(strings.SplitN(shop
 
 // entriesOf makes a settings file with entries of those names.
 func entriesOf(names ...string) string {
-	text := "-- settings/all.yaml --\nschedule:\n"
+	var text strings.Builder
+	text.WriteString("-- settings/all.yaml --\nschedule:\n")
 	for _, name := range names {
-		text += "  " + name + ": {module: cmd.run, args: {command: run " + name + "}, interval: 1h}\n"
+		text.WriteString("  " + name + ": {module: cmd.run, args: {command: run " + name + "}, interval: 1h}\n")
 	}
-	return text
+	return text.String()
 }
 
 // TestAnOrdinaryReplacementGoesOutAndTheLossOfAllBackupsWaits has the two changes that the guard once took for each other.
@@ -294,11 +295,12 @@ func TestLimitsHoldAboveThemAndNotAtThem(t *testing.T) {
 		s := begin(t, "a", "b")
 		m := tree(rules + "{}\n" + entriesOf(names...))
 		base := s.compile(m).Base()
-		over := "schedule:\n"
+		var over strings.Builder
+		over.WriteString("schedule:\n")
 		for _, name := range names[:c.n] {
-			over += "  " + name + ": " + c.edit(name) + "\n"
+			over.WriteString("  " + name + ": " + c.edit(name) + "\n")
 		}
-		err := s.diff(base, s.compile(edit(m, "-- settings/more.yaml --\n"+over))).Guard(c.limits)
+		err := s.diff(base, s.compile(edit(m, "-- settings/more.yaml --\n"+over.String()))).Guard(c.limits)
 		blocked, _ := errors.AsType[*plan.BlockedError](err)
 		if blocked == nil {
 			blocked = &plan.BlockedError{}

@@ -58,7 +58,7 @@ func check(path string, links int) error {
 		return errors.New("too many symbolic links")
 	}
 	at := string(filepath.Separator)
-	for _, name := range strings.Split(path, at) {
+	for name := range strings.SplitSeq(path, at) {
 		at = filepath.Join(at, name)
 		info, err := os.Lstat(at)
 		if errors.Is(err, fs.ErrNotExist) {
