@@ -82,7 +82,7 @@ func (s *Scheduler) recordBegin(r *run) {
 func (s *Scheduler) createRunFile(file string, data []byte) error {
 	err := writeFile(file, data)
 	if errors.Is(err, fs.ErrNotExist) { // the first run
-		if err = os.MkdirAll(s.runDir(), 0o700); err == nil {
+		if err = os.Mkdir(s.runDir(), 0o700); err == nil || errors.Is(err, fs.ErrExist) { // of another run
 			err = errors.Join(syncDir(filepath.Dir(s.runDir())), writeFile(file, data))
 		}
 	}
