@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"github.com/seed-c01c3da5/zester/settings/private"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -148,6 +149,9 @@ func (d *duration) Set(s string) error {
 // CredentialName is the name that the holder of a .creds file has on the bus. Whether the credential is genuine is for
 // the bus to say.
 func CredentialName(path string) (string, error) {
+	if err := private.Check(path); err != nil {
+		return "", err
+	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the credential: %w", err)

@@ -147,6 +147,19 @@ func TestTheCredentialHasToBeThePeels(t *testing.T) {
 	}
 }
 
+// A credential carries the certificates by which the bus is known: whoever can replace it can command the host.
+func TestACredentialThatOthersCouldReplaceIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	cfg := defaults().(*Config)
+	cfg.ID, cfg.Creds = "web-01", filepath.Join(dir, "later.creds")
+	if _, err := cfg.Prepare(discard); err == nil || !strings.Contains(err.Error(), "chmod go-w "+dir) {
+		t.Errorf("in a directory that others may write to: %v", err)
+	}
+}
+
 func TestTheUnitStartsThisProgram(t *testing.T) {
 	f, err := os.Open("../../examples/systemd/zester-peel.service")
 	if err != nil {

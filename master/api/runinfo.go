@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
 // runFile is the name of the file by which programs on a host find the master that runs there.
@@ -54,7 +56,7 @@ func writeSecret(path string, data []byte) error {
 }
 
 // ReadRunInfo reads run.json in a data directory. The error is [fs.ErrNotExist] if there is none; a file that others
-// may read or write is refused.
+// may read or write is refused, and one that they could put there: it names the bus that gets the commands.
 func ReadRunInfo(dir string) (RunInfo, error) {
 	path := filepath.Join(dir, runFile)
 	info, err := readRunInfo(path)
@@ -65,6 +67,9 @@ func ReadRunInfo(dir string) (RunInfo, error) {
 }
 
 func readRunInfo(path string) (info RunInfo, err error) {
+	if err := private.Check(path); err != nil {
+		return info, err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return info, err

@@ -48,6 +48,34 @@ func TestRunInfoIsForItsOwnerAlone(t *testing.T) {
 	}
 }
 
+func TestRunInfoThatOthersCouldReplaceIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := api.WriteRunInfo(dir, api.RunInfo{URL: "u", Creds: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.ReadRunInfo(dir); err == nil || !strings.Contains(err.Error(), "chmod go-w "+dir) {
+		t.Errorf("in a directory that others may write to: %v", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.ReadRunInfo(dir); err != nil {
+		t.Error(err)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := os.Chown(filepath.Join(dir, "run.json"), 65534, -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.ReadRunInfo(dir); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
+		t.Errorf("a file of another user: %v", err)
+	}
+}
+
 func TestRunInfoOfAnotherProcessStays(t *testing.T) {
 	dir := t.TempDir()
 	if err := api.RemoveRunInfo(dir); err != nil {
