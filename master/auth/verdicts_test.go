@@ -81,7 +81,6 @@ var subjects = map[string][]kind{
 	"BranchMoved":   {{of: only(wire.BranchMoved)}},
 
 	"Sender":         nil, // names a sender, no subject
-	"FormatDuration": nil, // formats a duration
 }
 
 func answersOf(inbox func(string) string) func(wire.JID, string) string {
