@@ -80,7 +80,7 @@ var subjects = map[string][]kind{
 	"AllCancels":    {{of: only(wire.AllCancels), all: hosts}},
 	"BranchMoved":   {{of: only(wire.BranchMoved)}},
 
-	"Sender":         nil, // names a sender, no subject
+	"Sender": nil, // names a sender, no subject
 }
 
 func answersOf(inbox func(string) string) func(wire.JID, string) string {
