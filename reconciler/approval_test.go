@@ -89,7 +89,7 @@ func TestAnApprovalEndsWhenTheBranchMovesOn(t *testing.T) {
 		b.told("approve", status.ApproveRequest{Hash: waits.Blocked})
 		b.commit("back again", map[string]string{"top.yaml": string(siteFiles()["top.yaml"].Data)})
 		b.now()
-		b.commit("nothing is left, again", map[string]string{"top.yaml": emptyTop})
+		b.moveTo(waits.LastAttempted)
 		b.now()
 		if out := b.told("resume", nil); out.Blocked == "" || b.entries("web-00") != "abcdw" {
 			t.Errorf("web-00 has %s, %+v", b.entries("web-00"), out)
@@ -110,6 +110,22 @@ func TestAnApprovalIsKeptByTheNextTermUntilItIsUsed(t *testing.T) {
 		if out := b.told("resume", nil); out.Blocked != "" || b.entries("web-00") != "" {
 			t.Errorf("web-00 has %s, %+v", b.entries("web-00"), out)
 		}
+	})
+}
+
+func TestAnApprovalEndsWhenThePlanChanges(t *testing.T) {
+	threeWebs(t, func(b *bench) {
+		waits := b.wiped()
+		b.told("pause", nil)
+		b.told("approve", status.ApproveRequest{Hash: waits.Blocked})
+		b.peel("web-98", nil)
+		b.after(2 * settleMost)
+		out := b.told("resume", nil)
+		b.inTerm(func(tm *term) {
+			if out.Blocked == "" || tm.last.Approved != nil {
+				t.Errorf("%+v waits, %+v is approved", tm.last.Blocked, tm.last.Approved)
+			}
+		})
 	})
 }
 

@@ -141,6 +141,10 @@ func TestPeelsThatLoseEverythingAreNamed(t *testing.T) {
 	if !strings.Contains(r.Release, "the line Zester-Allow: remove at") {
 		t.Error(r.Release)
 	}
+	head["zester.yaml"] = &fstest.MapFile{Data: []byte("limits: {change: off, remove: off, peels: off}\n"), Mode: 0o644}
+	if r := compare(t, peels(20), base, head); r.Blocked == "" {
+		t.Error("a revision relaxes the limits for itself")
+	}
 	c := plan.NewCompiler()
 	allowed, err := review.Make(compile(t, c, base, peels(20)), compile(t, c, head, peels(20)), review.Options{From: merge, Zone: time.UTC, Message: "Away\n\nZester-Allow: remove\n"})
 	if err != nil || allowed.Blocked != "" {
