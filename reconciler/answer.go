@@ -79,7 +79,10 @@ func (t *term) respond(ctx context.Context, req micro.Request, verb string, hand
 	}
 	code := "503"
 	_, refused := errors.AsType[*refusal](err)
-	if refused {
+	switch {
+	case errors.Is(err, errNoPeel):
+		code = "404"
+	case refused:
 		code = "409"
 	}
 	if orders[verb] && t.r.o.Steered != nil {

@@ -17,6 +17,9 @@ import (
 // forgetLimit is how long the fleet may take to notice that a peel has no facts any more.
 const forgetLimit = time.Minute
 
+// errNoPeel: there are neither facts nor settings of the peel.
+var errNoPeel = &refusal{"no such peel is known"}
+
 // remove takes away all that is kept of a peel: first its facts, so that nothing gives it settings again, then its
 // settings and its report. What is left after an error is removed by asking again.
 func (t *term) remove(ctx context.Context, req micro.Request) (any, error) {
@@ -40,7 +43,7 @@ func (t *term) remove(ctx context.Context, req micro.Request) (any, error) {
 	return t.do(ctx, &ask{do: func(ctx context.Context) error {
 		held := t.heads.Of(id)
 		if !known && held.Peel != id {
-			return &refusal{fmt.Sprintf("cannot remove %s: no such peel is known", id)}
+			return fmt.Errorf("cannot remove %s: %w", id, errNoPeel)
 		}
 		if err := t.store.Remove(ctx, id); err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -59,12 +60,12 @@ func (a *app) dispatch(cmd *cobra.Command, words []string) error {
 	})
 }
 
-// hintOperator is for a credential that may not run functions.
+// hintOperator is the hint for a credential that may not run functions.
 const hintOperator = "running functions needs the credential of an operator, an auditor only reads: zester auth user add NAME makes one"
 
 // dispatchTo resolves the target of a job and runs it.
 func (a *app) dispatchTo(cmd *cobra.Command, client *api.Client, words []string, spec job.Spec) error {
-	if err := refusePeelBehind(cmd.Context(), client, words, a.dispatching.direct); err != nil {
+	if err := a.refusePeelAfter(cmd.Context(), client, words); err != nil {
 		return err
 	}
 	peels, err := a.meant(cmd.Context(), client, spec.TargetExpr)
@@ -179,36 +180,34 @@ func (a *app) warnUnknown(ids []target.PeelID) {
 	}
 }
 
-// some names the first peels of a list.
-func some(ids []target.PeelID) string {
-	const most = 5
-	names := make([]string, min(len(ids), most))
-	for i := range names {
-		names[i] = string(ids[i])
-	}
-	list := strings.Join(names, ", ")
-	if more := len(ids) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", list, more)
-	}
-	return list
-}
+// some lists the first five peels and says how many more there are.
+func some(ids []target.PeelID) string { return plan.FirstOf(ids, 5) }
 
-// From so many peels on a person is asked first.
+// On a terminal, zester asks before a job on this many peels or more.
 const (
-	manyPeels   = 10  // of a function that changes hosts
-	manyReaders = 500 // of one that only reads
+	manyPeels   = 10  // for a function that changes hosts
+	manyReaders = 500 // for a function that only reads
 )
 
-// confirm asks before a job on many peels, where somebody is there to answer.
+// confirm asks before a job on many peels if there is a terminal.
 func (a *app) confirm(spec *job.Spec) error {
 	many := manyPeels
 	if f, _ := wire.LookupFunction(spec.Function); f.ReadOnly {
 		many = manyReaders
 	}
-	if a.dispatching.yes || len(spec.Targets) < many || !term.IsTerminal(int(os.Stdin.Fd())) || width(a.errOut) == 0 {
+	if a.dispatching.yes || len(spec.Targets) < many || !a.canAsk() {
 		return nil
 	}
-	fmt.Fprintf(a.errOut, "run %s on %s: %s? [y/N] ", plain(spec.Function), count(len(spec.Targets), "peel"), some(spec.Targets))
+	question := fmt.Sprintf("run %s on %s: %s?", plain(spec.Function), count(len(spec.Targets), "peel"), some(spec.Targets))
+	return a.ask(question, &failure{code: exitCanceled, err: errors.New("nothing was run"), hint: "--yes skips the question"})
+}
+
+// canAsk reports whether questions are seen and can be answered: both ends are a terminal.
+func (a *app) canAsk() bool { return term.IsTerminal(int(os.Stdin.Fd())) && width(a.errOut) > 0 }
+
+// ask prints a question and returns nil if the answer is yes, else no.
+func (a *app) ask(question string, no *failure) error {
+	fmt.Fprintf(a.errOut, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(io.LimitReader(os.Stdin, 64)).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil
@@ -216,7 +215,7 @@ func (a *app) confirm(spec *job.Spec) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	return &failure{code: exitCanceled, err: errors.New("nothing was run"), hint: "--yes does not ask"}
+	return no
 }
 
 // runJob dispatches and, unless it is not to wait, prints what comes back.

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
@@ -103,7 +99,7 @@ func (a *app) enrollApproveCommand() *cobra.Command {
 		Use:   "approve <peel>",
 		Short: "Accept a peel that waits",
 		Long: `approve accepts the key with which a peel waits. Whoever has that key is the peel from then on: compare it with what the
-host says in its log. Without --key it shows the key and asks, and refuses where nobody is there to answer.`,
+host says in its log. Without --key, approve shows the key and asks; it fails if there is no terminal to ask on.`,
 		Args: words("peel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(client *api.Client) error {
@@ -122,7 +118,7 @@ host says in its log. Without --key it shows the key and asks, and refuses where
 	return cmd
 }
 
-// pendingKey returns the key with which a peel waits, after a person has agreed to it.
+// pendingKey returns the key that waits for approval, after the user has compared it.
 func (a *app) pendingKey(ctx context.Context, client *api.Client, id string) (string, error) {
 	peels, err := client.EnrollList(ctx)
 	if err != nil {
@@ -137,21 +133,14 @@ func (a *app) pendingKey(ctx context.Context, client *api.Client, id string) (st
 	return e.Public, a.compareKey(what, fmt.Sprintf("zester enroll approve %s --key %s", e.ID, e.Public))
 }
 
-// compareKey asks a person whether the host has the key that what describes. Command names the key, for who is not asked.
+// compareKey asks whether the log of the host shows the key described in what. The hint of its error has the command,
+// which names the key and so asks nothing.
 func (a *app) compareKey(what, command string) error {
-	hint := "compare the key with the one in the log of the host, then: " + command
-	if !term.IsTerminal(int(os.Stdin.Fd())) || width(a.errOut) == 0 {
-		return &failure{code: exitUsage, err: errors.New("cannot approve a key without --key: nobody is there to compare it"), hint: hint}
+	hint := "compare the key with the one in the log of the host, then run " + command
+	if !a.canAsk() {
+		return &failure{code: exitUsage, err: errors.New("cannot approve a key without --key: there is no terminal to ask on"), hint: hint}
 	}
-	fmt.Fprintf(a.errOut, "%s Does the log of the host show this key? [y/N] ", what)
-	answer, err := bufio.NewReader(io.LimitReader(os.Stdin, 64)).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
-		return nil
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	return &failure{code: exitCanceled, err: errors.New("nothing was approved"), hint: hint}
+	return a.ask(what+" Does the log of the host show this key?", &failure{code: exitCanceled, err: errors.New("nothing was approved"), hint: hint})
 }
 
 // enrollEndCommand is for what takes a peel out.

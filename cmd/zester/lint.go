@@ -115,18 +115,10 @@ func (a *app) lint(dir string, flags lintFlags) error {
 	if err != nil && !isRefused {
 		return err
 	}
-	var warnings, errs strictyaml.Errors
+	var errs, warnings strictyaml.Errors
 	if !isRefused {
 		refused = compiled.Mistakes
-		linter := lint.New(lint.Options{From: time.Now(), Static: static})
-		warnings, errs = linter.All(compiled), linter.Unknown(compiled.Written())
-	}
-	if flags.strict {
-		errs = slices.Clone(warnings)
-	}
-	warnings = slices.DeleteFunc(warnings, func(e strictyaml.Error) bool { return slices.Contains(errs, e) })
-	if !isRefused { // also with --strict, as nobody can mend it
-		warnings = append(warnings, lint.Unchecked(compiled)...)
+		errs, warnings = flags.findings(compiled, static)
 	}
 	if refused != nil {
 		errs = slices.Concat(refused.Errors, errs)
@@ -139,6 +131,19 @@ func (a *app) lint(dir string, flags lintFlags) error {
 		return &failure{code: exitFailed}
 	}
 	return nil
+}
+
+// findings returns the errors and warnings about a tree that compiles.
+func (f lintFlags) findings(p *plan.Plan, static map[string]strictyaml.Pos) (errs, warnings strictyaml.Errors) {
+	linter := lint.New(lint.Options{From: time.Now(), Static: static})
+	warnings = linter.All(p)
+	if f.strict {
+		errs, warnings = warnings, nil
+	} else {
+		errs = linter.Unknown(p.Written())
+		warnings = slices.DeleteFunc(warnings, func(e strictyaml.Error) bool { return slices.Contains(errs, e) })
+	}
+	return errs, append(warnings, lint.Unchecked(p)...) // not an error with --strict: the author cannot mend it
 }
 
 func (a *app) showLint(out linted, refused *plan.Error) error {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,10 +65,10 @@ func (a *app) peelRekeyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rekey <peel>",
 		Short: "Seal the secrets of a peel to the key that it has now",
-		Long: `rekey approves a sealing key that waits: another one than before, as of a host that has lost its data directory and kept
-its credential, or one that the peel's credential has not signed. Whoever has the key reads the secrets of the peel from
-then on: compare it with what the host says in its log. Without --key it shows the key and asks, and refuses where nobody
-is there to answer.`,
+		Long: `rekey approves a sealing key that waits. A key waits if it differs from the one before, as after a host has lost its
+data directory, or if the peel's credential has not signed it. The holder of the key can read the secrets of the peel from
+then on: compare the key with the one in the log of the host. Without --key, rekey shows the key and asks; it fails if
+there is no terminal to ask on.`,
 		Args: words("ID of a peel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := target.ParsePeelID(args[0])
@@ -83,7 +82,7 @@ is there to answer.`,
 						return err
 					}
 					if key = peel.PendingKey; key == "" {
-						return &failure{code: exitFailed, err: fmt.Errorf("%s waits with no other sealing key", id), hint: "zester peel list shows those that do"}
+						return &failure{code: exitFailed, err: fmt.Errorf("no sealing key of %s waits for approval", id), hint: "zester peel list shows the peels whose key waits"}
 					}
 					what := fmt.Sprintf("%s has the sealing key %s, and its secrets are sealed to %s.", id, key, or(peel.Key, "none yet"))
 					if err := a.compareKey(what, fmt.Sprintf("zester peel rekey %s --key %s", id, key)); err != nil {
@@ -110,31 +109,24 @@ func (a *app) peelRemoveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove <peel>",
 		Short: "Remove what is kept of a peel that is gone",
-		Long: `remove takes away the facts, the settings and the last report of a peel, so that it counts nowhere any more. Its
-jobs stay as long as all others. It does not take away its credential: a peel that comes back is a peel again, and zester
-peel decommission is for one that is not to come back. One that is online is refused, unless --force is given; it is back when it tells its facts the next time. It needs a master that
-follows a repo.`,
+		Long: `remove deletes the facts, the settings and the last report of a peel. Its jobs stay for 7 days, and its credential
+stays valid: a peel that connects again is in the fleet again. To take a host out for good, use zester peel decommission.
+A peel that is online is refused unless --force is given; it is back when it next publishes its facts. remove needs a master
+that follows a repo.`,
 		Args: words("ID of a peel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := target.ParsePeelID(args[0])
 			if err != nil {
 				return usageError("%w", err)
 			}
-			return a.withClient(func(client *api.Client) error { return removeHinted(id, client.RemovePeel(cmd.Context(), id, force)) })
+			return a.withClient(func(client *api.Client) error {
+				return hinted(client.RemovePeel(cmd.Context(), id, force), api.CodeConflict, fmt.Sprintf(
+					"zester peel remove %s --force removes it until it publishes its facts again, zester peel decommission %[1]s for good", id))
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also if it is online")
 	return cmd
-}
-
-// removeHinted says how a peel that is online is removed.
-func removeHinted(id target.PeelID, err error) error {
-	if err == nil || !strings.Contains(err.Error(), "it is online") {
-		return err
-	}
-	f := failureOf(err)
-	f.hint = fmt.Sprintf("zester peel remove %s --force removes it until it tells its facts again, zester peel decommission %[1]s for good", id)
-	return f
 }
 
 func yesNo(b bool) string {

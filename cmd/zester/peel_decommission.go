@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,23 +12,23 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-const decommissionManual = `decommission takes a host out of the fleet for good, in this order, each step of which may be repeated:
+const decommissionManual = `decommission takes a host out of the fleet for good. Stop zester-peel on the host first. decommission then
 
-  1. its credential is revoked: the bus cuts the connection, and the key of the host is never accepted again
-  2. its facts, its settings and its last report are removed, so that it counts nowhere
+  1. revokes the credential: the bus cuts the connection, and the key of the host is never accepted again
+  2. removes the facts, the settings and the last report of the peel
 
-It needs no --force, because a peel without a credential cannot come back. What it leaves is printed: join tokens that
-let in a host of this name with a new key, and what is on the host itself. Jobs that ran there are kept as long as all
-others. Before that, stop zester-peel on the host; after it, delete its data directory there.
+Run it again if it fails in between. It needs no --force, because a peel without a credential cannot come back. It prints
+what remains: join tokens with which a host of this name can join under a new key, the jobs that ran on the host, and the
+data directory on the host, which you can delete.
 
-The ID can be given to another host: it joins with a key of its own and an approval.`
+Another host can get the ID: it joins with a key of its own, which you approve.`
 
-// A decommissioned is what became of a peel, as data.
+// A decommissioned is the outcome for one peel.
 type decommissioned struct {
 	Peel    target.PeelID `json:"peel"`
-	Revoked bool          `json:"revoked"` // false: it had no credential that a master knows of
-	Removed bool          `json:"removed"` // false: nothing was kept of it
-	// JoinTokens are the names of the tokens by which a host of this ID may still join.
+	Revoked bool          `json:"revoked"` // false: the masters know no credential of it
+	Removed bool          `json:"removed"` // false: the masters had no facts and no settings of it
+	// JoinTokens are the names of the tokens with which a host of this ID can still join.
 	JoinTokens []string `json:"join_tokens"`
 }
 
@@ -58,7 +57,7 @@ func (a *app) peelDecommissionCommand() *cobra.Command {
 	}
 }
 
-// decommission revokes first: a peel that has its credential would tell its facts again.
+// decommission revokes first: a peel with a valid credential would publish its facts again.
 func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*decommissioned, error) {
 	d := &decommissioned{Peel: id, JoinTokens: []string{}}
 	var err error
@@ -68,10 +67,8 @@ func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*d
 	switch err := client.RemovePeel(ctx, id, true); {
 	case err == nil:
 		d.Removed = true
-	case !strings.Contains(err.Error(), "no such peel is known"):
-		return nil, &failure{
-			code: exitFailed, err: err, hint: fmt.Sprintf("the credential of %s is revoked; zester peel decommission %[1]s goes on", id),
-		}
+	case api.CodeOf(err) != api.CodeNotFound:
+		return nil, &failure{code: exitFailed, err: err, hint: fmt.Sprintf("no credential of %s is valid now; run zester peel decommission %[1]s again to remove the rest", id)}
 	case !d.Revoked:
 		return nil, err
 	}
@@ -87,7 +84,8 @@ func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*d
 	return d, nil
 }
 
-// revokePeel ends whatever lets a peel in. It reports whether there was anything.
+// revokePeel revokes the credential of a peel, or rejects its key that waits for approval. It reports false if there is
+// neither.
 func revokePeel(ctx context.Context, client *api.Client, id target.PeelID) (bool, error) {
 	all, err := client.EnrollList(ctx)
 	if err != nil {
@@ -115,16 +113,16 @@ func (a *app) describeDecommissioned(d *decommissioned) error {
 	if d.Revoked {
 		say("%s is revoked: its key is never accepted again", d.Peel)
 	} else {
-		say("%s has no credential that a master knows of", d.Peel)
+		say("%s has no credential: nothing was revoked", d.Peel)
 	}
 	if d.Removed {
 		say("its facts, its settings and its last report are removed")
 	} else {
-		say("no facts and no settings of it are kept")
+		say("there were no facts and no settings to remove")
 	}
 	for _, name := range d.JoinTokens {
-		say("remains: the join token %s lets in a host of this name that has a new key; zester enroll token revoke %[1]s ends it", name)
+		say("remains: the join token %s lets in a host of this name with a new key; zester enroll token revoke %[1]s revokes it", name)
 	}
-	say("remains: the data directory of zester-peel on the host; its jobs, as long as all others")
+	say("remains: the data directory of zester-peel on the host; its jobs, for 7 days")
 	return nil
 }

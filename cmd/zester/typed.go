@@ -28,7 +28,7 @@ func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
 		if !f.ReadOnly {
 			return spec, noTarget(words)
 		}
-		if err := refuseExpressionBehind(words); err != nil {
+		if err := refuseExpressionAfter(words); err != nil {
 			return spec, err
 		}
 		spec.TargetExpr = "*"
@@ -49,7 +49,7 @@ func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
 	return spec, a.checkCall(&spec)
 }
 
-// checkCall holds a call against the catalogue, with the arguments that flags add to it.
+// checkCall checks a function and its arguments, with those that flags add, against the catalogue.
 func (a *app) checkCall(spec *job.Spec) error {
 	args := spec.Args
 	if a.dispatching.test {
@@ -62,7 +62,7 @@ func (a *app) checkCall(spec *job.Spec) error {
 	refused := &failure{code: exitUsage, err: err}
 	f, known := wire.LookupFunction(spec.Function)
 	if !known {
-		refused.hint = "zester '*' sys.list_functions prints what peels can run; a function that is newer than this zester needs a newer one"
+		refused.hint = "zester '*' sys.list_functions prints what peels can run; a newer function needs a newer zester"
 		return refused
 	}
 	refused.hint = fmt.Sprintf("zester '*' sys.doc %s prints its arguments", spec.Function)
@@ -77,9 +77,9 @@ func (a *app) checkCall(spec *job.Spec) error {
 	return refused
 }
 
-// noTarget refuses a function that changes hosts and has no target before it.
+// noTarget is the error for a function that changes hosts and has no target before it.
 func noTarget(words []string) error {
-	f := &failure{code: exitUsage, err: fmt.Errorf("no target for %s: it changes hosts, so the target is never left out", words[0])}
+	f := &failure{code: exitUsage, err: fmt.Errorf("no target for %s: it changes hosts, so it needs a target", words[0])}
 	swapped := slices.Clone(words)
 	if len(words) > 2 && couldBeTarget(words[1]) {
 		swapped[0], swapped[1] = words[1], words[0]
@@ -90,10 +90,10 @@ func noTarget(words []string) error {
 	return f
 }
 
-// refusePeelBehind refuses a function without a target where the word behind it is the ID of a peel: zester test.echo
-// web-01 was hardly meant to print web-01 on every peel.
-func refusePeelBehind(ctx context.Context, client *api.Client, words []string, direct bool) error {
-	if !behind(words) {
+// refusePeelAfter refuses a function without a target that is followed by the ID of a peel: zester test.echo web-01 was
+// hardly meant to print web-01 on every peel.
+func (a *app) refusePeelAfter(ctx context.Context, client *api.Client, words []string) error {
+	if !functionFirst(words) {
 		return nil
 	}
 	if _, err := target.ParsePeelID(words[1]); err != nil {
@@ -101,42 +101,43 @@ func refusePeelBehind(ctx context.Context, client *api.Client, words []string, d
 	}
 	resolved, err := client.Resolve(ctx, "L@"+words[1])
 	switch {
-	case direct && api.CodeOf(err) == api.CodeUnavailable:
+	case a.dispatching.direct && api.CodeOf(err) == api.CodeUnavailable:
 		return nil // there is no master to ask
 	case err != nil:
 		return err
 	case len(resolved.Peels) == 0:
 		return nil
 	}
-	return targetBehind(words, "the ID of a peel")
+	return targetAfter(words, "the ID of a peel")
 }
 
-// behind reports whether a function comes first and a word without a name is behind it.
-func behind(words []string) bool {
+// functionFirst reports whether the words begin with a function and a word that is no name=value.
+func functionFirst(words []string) bool {
 	_, first := wire.LookupFunction(words[0])
 	return first && len(words) > 1 && !argument.MatchString(words[1])
 }
 
-// refuseExpressionBehind is refusePeelBehind for what no peel need be asked about.
-func refuseExpressionBehind(words []string) error {
-	if !behind(words) {
+// refuseExpressionAfter refuses a function without a target that is followed by a target expression, or by a word that it
+// does not take. It does not ask a master.
+func refuseExpressionAfter(words []string) error {
+	if !functionFirst(words) {
 		return nil
 	}
 	f, _ := wire.LookupFunction(words[0])
 	takesWord := slices.ContainsFunc(f.Params, func(p wire.Param) bool { return p.Positional })
 	switch {
 	case isExpression(words[1]):
-		return targetBehind(words, "a target")
+		return targetAfter(words, "a target")
 	case !takesWord && couldBeTarget(words[1]):
-		return targetBehind(words, "no argument of it")
+		return targetAfter(words, "not an argument of it")
 	}
 	return nil
 }
 
-func targetBehind(words []string, what string) error {
+func targetAfter(words []string, what string) error {
 	swapped := slices.Clone(words)
 	swapped[0], swapped[1] = words[1], words[0]
-	f := &failure{code: exitUsage, err: fmt.Errorf("%q behind %s is %s: nothing was run", words[1], words[0], what)}
+	f := &failure{code: exitUsage, err: fmt.Errorf("%q after %s is %s: nothing was run", words[1], words[0], what)}
 	f.hint = fmt.Sprintf("did you mean %s? For every peel write %s", commandLine(swapped), commandLine(slices.Insert(slices.Clone(words), 0, "*")))
 	return f
 }
@@ -144,7 +145,7 @@ func targetBehind(words []string, what string) error {
 // targetForm matches the beginning of a term such as G@os:debian.
 var targetForm = regexp.MustCompile(`^[A-Z][^\s]?@`)
 
-// isExpression reports whether a word is a target expression and cannot be one ID or plain text.
+// isExpression reports whether a word is a target expression and neither an ID nor plain text.
 func isExpression(word string) bool {
 	if !strings.ContainsAny(word, "*?[( ") && !targetForm.MatchString(word) {
 		return false
@@ -158,7 +159,7 @@ func couldBeTarget(word string) bool {
 	return err == nil || isExpression(word)
 }
 
-// refuseFileNames refuses words that a shell made of a * without quotes.
+// refuseFileNames refuses the file names that a shell puts in place of a pattern without quotes.
 func refuseFileNames(words []string) error {
 	function := slices.IndexFunc(words, func(w string) bool { _, known := wire.LookupFunction(w); return known })
 	if function < 2 || slices.ContainsFunc(words[:function], func(w string) bool { return !isFile(w) }) {
