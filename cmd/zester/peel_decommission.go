@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -87,23 +86,12 @@ func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*d
 // revokePeel revokes the credential of a peel, or rejects its key that waits for approval. It reports false if there is
 // neither.
 func revokePeel(ctx context.Context, client *api.Client, id target.PeelID) (bool, error) {
-	all, err := client.EnrollList(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, e := range all {
-		switch {
-		case e.ID != id:
-		case e.State == auth.Rejected:
-			return true, nil
-		case e.State == auth.Pending:
-			_, err := client.EnrollReject(ctx, api.EnrollName{ID: id})
-			return err == nil, err
-		}
-	}
-	_, err = client.EnrollRevoke(ctx, api.EnrollName{ID: id})
-	if api.CodeOf(err) == api.CodeNotFound {
+	_, err := client.EnrollRevoke(ctx, api.EnrollName{ID: id})
+	switch api.CodeOf(err) {
+	case api.CodeNotFound:
 		return false, nil
+	case api.CodeConflict: // a host without a credential asks for the ID
+		_, err = client.EnrollReject(ctx, api.EnrollName{ID: id})
 	}
 	return err == nil, err
 }

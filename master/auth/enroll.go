@@ -416,6 +416,9 @@ func (a *Authority) end(ctx context.Context, id target.PeelID, to, from EnrollSt
 		return nil, err
 	}
 	r, err := a.changePeel(ctx, id, func(r *Enrolled) error {
+		if to == Revoked {
+			r.replaceAsking(id, keys)
+		}
 		if r.ID != id || r.State != from && r.State != to {
 			return fmt.Errorf("%w: %s is %s", ErrConflict, r.ID, r.State)
 		}
@@ -428,6 +431,21 @@ func (a *Authority) end(ctx context.Context, id target.PeelID, to, from EnrollSt
 		return nil
 	})
 	return &r, err
+}
+
+// replaceAsking makes the record of a host that only asks for an ID, or was rejected, the record of the peel whose
+// credential was made beside the keys after that. The host is then the rival that people see.
+func (e *Enrolled) replaceAsking(id target.PeelID, keys []UserKey) {
+	keys = slices.DeleteFunc(current(keys, time.Now()), func(k UserKey) bool {
+		return k.Public == e.Public || e.Ended[k.Public] != (End{})
+	})
+	if len(keys) == 0 || e.State != Pending && e.State != Rejected || e.ID != id && !e.unused() {
+		return
+	}
+	last := keys[len(keys)-1]
+	e.Rival = &EnrollRival{Public: e.Public, From: e.From, Time: e.History[len(e.History)-1].Time}
+	e.ID, e.Public, e.From, e.Expires = id, last.Public, "", last.Expires
+	e.step(Accepted, "")
 }
 
 // changePeel changes the record of a peel that is named by a person.

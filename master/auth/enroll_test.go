@@ -337,6 +337,51 @@ func TestACredentialThatWasMadeBesideTheKeysCanBeRevoked(t *testing.T) {
 	})
 }
 
+// TestWhoOnlyAsksKeepsNoPeelFromBeingRevoked has a stranger ask for a peel before its credential is made beside the keys.
+func TestWhoOnlyAsksKeepsNoPeelFromBeingRevoked(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		asked  target.PeelID
+		reject bool
+	}{
+		{"who waits", "db.01", false},
+		{"who was rejected", "db.01", true},
+		{"who waits under another ID of the same name on the bus", "db_01", false},
+	} {
+		natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+			a := authority(t, b)
+			stranger, owner := newHost(t, c.asked), newHost(t, "db.01")
+			stranger.ask(t, a, "", auth.ErrPending)
+			if c.reject {
+				if _, err := a.Reject(t.Context(), c.asked, "ann"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := a.RevokePeel(t.Context(), "db.01", "ann"); !errors.Is(err, auth.ErrConflict) {
+				t.Errorf("%s: revoked without a credential: %v", c.name, err)
+			}
+			name, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: auth.RolePeel, ID: "db.01", Keys: []auth.UserKey{{Public: owner.public, Issued: time.Now()}}}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			jwt, err := b.Keys.Issue(auth.RolePeel, name, owner.public, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := owner.connect(t, b, jwt); err != nil {
+				t.Fatal(err)
+			}
+			e, err := a.RevokePeel(t.Context(), "db.01", "ann")
+			if err != nil || e.ID != "db.01" || e.State != auth.Revoked || e.Rival == nil || e.Rival.Public != stranger.public {
+				t.Fatalf("%s: %+v, %v", c.name, e, err)
+			}
+			if _, _, err := owner.connect(t, b, jwt); err == nil {
+				t.Errorf("%s: the peel is let in", c.name)
+			}
+		})
+	}
+}
+
 func TestARenewalMovesTheEndOfACredential(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
