@@ -28,7 +28,7 @@ type ResolveRequest struct {
 type Resolved struct {
 	Peels   []target.PeelID `json:"peels"`
 	Total   int             `json:"total"`             // peels on all pages
-	Offline []target.PeelID `json:"offline,omitempty"` // those of Peels that are known to be offline
+	Offline []target.PeelID `json:"offline,omitempty"` // the peels in Peels that are known to be offline
 	Unknown []target.PeelID `json:"unknown,omitempty"` // named by L@, but no peel of this ID has ever told its facts; on the first page
 	More    bool            `json:"more,omitempty"`
 }
@@ -68,7 +68,7 @@ type PeelsRequest struct {
 type Peel struct {
 	ID       target.PeelID `json:"id"`
 	Online   bool          `json:"online"`             // heard in the last 90 s, and not disconnected since
-	Unknown  bool          `json:"unknown,omitempty"`  // not heard yet by a master that began to listen less than 35 s ago
+	Unknown  bool          `json:"unknown,omitempty"`  // no heartbeat yet, and the master that answers has listened for less than 35 s
 	LastSeen time.Time     `json:"last_seen,omitzero"` // zero: never since the master that answers began
 	// Duplicate: two processes are connected under this ID, and both run each request.
 	Duplicate bool   `json:"duplicate,omitempty"`

@@ -26,10 +26,10 @@ const (
 	syncWait     = 150 * time.Second // for an attempt to fetch, compile and publish
 	unheardWait  = 4 * time.Second
 	unheardAgain = 200 * time.Millisecond
-	repeatAfter  = 3 * time.Second        // without an answer, a question that changes nothing is asked again
-	repeatEvery  = 500 * time.Millisecond // and then so often, because the server gives it to any of the masters
-	repeats      = 12
-	leaderWait   = 20 * time.Second // the lease of a leader that died ends after 15 s, and others look every 5 s
+	repeatAfter  = 3 * time.Second        // until the first repeat of a request that has no reply
+	repeatEvery  = 500 * time.Millisecond // until the next repeats; the server sends each to any of the masters
+	maxRepeats   = 12
+	leaderWait   = 20 * time.Second // for the next leader: the lease of a dead one ends after 15 s, and others try every 5 s
 	dispatchTry  = 3
 	dispatchWait = 300 * time.Millisecond
 )
@@ -128,36 +128,36 @@ func (c *Client) ask(ctx context.Context, subject string, data []byte) (*nats.Ms
 	}
 }
 
-// repeatable are the verbs of questions that change nothing, and dispatch, which cannot run a job twice.
+// repeatable are the verbs that change nothing, and dispatch, which runs a job once however often it is requested.
 var repeatable = []string{
 	"dispatch", "resolve", "explain", "list", "show", "active", "returns", "status", "history", "peels", "diff",
 }
 
-// request is nats.Conn's, except that it ends as soon as the bus refuses the subject, and that it asks again where no
-// answer comes and that does no harm: the master that has the question may have died or be frozen.
+// request sends a request and waits for the reply. It ends as soon as the bus refuses the subject. A request with a
+// repeatable verb is sent again if no reply comes: the master that received it may have died or be frozen.
 func (c *Client) request(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer c.denials.watch(subject, cancel)()
-	most := 0
+	repeats := 0
 	if tokens := strings.Split(subject, "."); slices.Contains(repeatable, tokens[len(tokens)-2]) {
-		most = repeats
+		repeats = maxRepeats
 	}
-	msg, err := c.requestAgain(ctx, subject, data, most)
+	msg, err := c.requestAgain(ctx, subject, data, repeats)
 	if cause := context.Cause(ctx); errors.Is(cause, nats.ErrPermissionViolation) {
 		return nil, cause
 	}
 	return msg, err
 }
 
-// requestAgain repeats a request up to most times and returns the first answer. That a master cannot answer just now is
-// the answer only when all have said so.
-func (c *Client) requestAgain(ctx context.Context, subject string, data []byte, most int) (*nats.Msg, error) {
+// requestAgain repeats a request up to so many times and returns the first reply. An error, and a reply with
+// [CodeUnavailable], is returned only if no other request waits for a reply.
+func (c *Client) requestAgain(ctx context.Context, subject string, data []byte, repeats int) (*nats.Msg, error) {
 	type answer struct {
 		msg *nats.Msg
 		err error
 	}
-	answers, open := make(chan answer, most+1), 0
+	answers, open := make(chan answer, repeats+1), 0
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -180,7 +180,7 @@ func (c *Client) requestAgain(ctx context.Context, subject string, data []byte, 
 				return a.msg, a.err
 			}
 		case <-again.C:
-			if most--; most >= 0 {
+			if repeats--; repeats >= 0 {
 				ask()
 				again.Reset(repeatEvery)
 			}
@@ -378,7 +378,7 @@ func (c *Client) SyncPeels(ctx context.Context) ([]status.Peel, error) {
 	}
 }
 
-// syncing asks the settings service. Where none answers because a leader has just died, it waits for the next.
+// syncing sends a request to the settings service. If none answers because its leader has just died, it waits for the next.
 func syncing[A any](ctx context.Context, c *Client, verb string, question any) (*A, error) {
 	subject := wire.API("sync", verb, c.user)
 	for giveUp := time.Now().Add(leaderWait); ; {

@@ -13,7 +13,7 @@ type EnrolledAnswer struct {
 	Peels []auth.Enrolled `json:"peels"`
 }
 
-// EnrollName names a peel; to approve it takes the key that waits as well.
+// EnrollName names a peel. An approval needs the key that waits as well.
 type EnrollName struct {
 	ID     target.PeelID `json:"id"`
 	Public string        `json:"public,omitempty"`
@@ -54,7 +54,7 @@ func (s *Server) enrollEndpoints() map[string]endpoint {
 		"join-create": {wire.API("join", "create", "*"), act(s, "join.create", func(ctx context.Context, from auth.Asker, q auth.JoinRequest) (*JoinAdded, error) {
 			t, pin, err := a.AddJoinToken(ctx, q, from.User)
 			if err == nil {
-				err = s.ifNotRevoked(ctx, from, func() error { return s.end(ctx, from, Made{MadeJoinToken, q.Name, from.User}) })
+				err = s.endIfRevoked(ctx, from, MadeJoinToken, q.Name)
 			}
 			if err != nil {
 				return nil, err

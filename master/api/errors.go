@@ -54,7 +54,8 @@ func fail(code Code, err error, format string, args ...any) *Error {
 	return &Error{Code: code, Msg: msg, Err: err}
 }
 
-// connectError tells a refused credential from a bus that is not there, or not the one that is meant.
+// connectError has [CodeDenied] if the bus refuses the credential, else [CodeUnreachable]: the bus is away, or its
+// certificate is not accepted.
 func connectError(o ClientOptions, err error) error {
 	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
 		errors.Is(err, nats.ErrAccountAuthExpired) {
@@ -67,7 +68,7 @@ func connectError(o ClientOptions, err error) error {
 	return fail(CodeUnreachable, wire.Explain(err, checkedBy), "cannot reach the bus at %s", o.URL)
 }
 
-// refusedCredential says when the credential ended, if it has: the bus does not tell why it refuses one.
+// refusedCredential says when the credential ended, if it has: the bus gives no reason.
 func refusedCredential(o ClientOptions, err error) error {
 	name, ends, unread := CredentialEnds(o.Creds)
 	if unread != nil || ends.IsZero() || ends.After(time.Now()) {

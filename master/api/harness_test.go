@@ -41,7 +41,7 @@ func bubble(t *testing.T, f func(t *testing.T, s *system)) {
 }
 
 // master starts what a master serves, which ends with the test if stop is not called.
-func (s *system) master(name string) (stop func()) {
+func (s *system) master(name string, change ...func(*api.ServerOptions)) (stop func()) {
 	s.t.Helper()
 	nc := s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1))
 	js, err := jetstream.New(nc)
@@ -71,8 +71,16 @@ func (s *system) master(name string) (stop func()) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	users, err := auth.OpenUsers(s.t.Context(), js)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	fleet := feed.New(nc, quiet)
-	server := api.NewServer(api.ServerOptions{JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Fleet: fleet})
+	o := api.ServerOptions{JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Users: users, Fleet: fleet}
+	for _, f := range change {
+		f(&o)
+	}
+	server := api.NewServer(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{fleet.Run, dispatcher.Run, server.Run} {

@@ -17,7 +17,7 @@ import (
 type Health struct {
 	Time    time.Time `json:"time"` // by the clock of its host
 	Streams []Stream  `json:"streams"`
-	Led     bool      `json:"led,omitempty"`     // a master leads the settings service, or did until a moment ago
+	Led     bool      `json:"led,omitempty"`     // a master leads the settings service, or did less than 15 s ago
 	Storage string    `json:"storage,omitempty"` // why the bus stores nothing now; empty: it does
 }
 
@@ -51,11 +51,10 @@ func (s *Server) health(ctx context.Context, _ struct{}) (*Health, error) {
 			h.Storage = err.Error()
 		}
 	}
-	led, err := s.led(ctx)
-	if err != nil {
+	var err error
+	if h.Led, err = s.led(ctx); err != nil {
 		return nil, err
 	}
-	h.Led = led
 	lister := s.o.JetStream.ListStreams(ctx)
 	for info := range lister.Info() {
 		one := Stream{
@@ -78,8 +77,8 @@ func (s *Server) health(ctx context.Context, _ struct{}) (*Health, error) {
 	return h, nil
 }
 
-// led reports whether a master holds the lease of the reconciler, or held it in the last moments: the bucket keeps the
-// mark of a lease that has ended for 15 s.
+// led reports whether a master holds the lease of the reconciler, or held it less than 15 s ago: so long the bucket keeps
+// the mark of a lease that has ended.
 func (s *Server) led(ctx context.Context) (bool, error) {
 	leases, err := s.o.JetStream.Stream(ctx, "KV_leases")
 	if err == nil {
@@ -89,7 +88,7 @@ func (s *Server) led(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("cannot read who leads: %w", err)
+		return false, fmt.Errorf("cannot read the lease of the reconciler: %w", err)
 	}
 	return true, nil
 }

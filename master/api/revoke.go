@@ -42,7 +42,7 @@ type Made struct {
 	By   string   `json:"by"`
 }
 
-// A MadeKind is what a person can make that gives power to its holder.
+// A MadeKind is a kind of credential that a person makes for others.
 type MadeKind string
 
 // The kinds.
@@ -61,7 +61,7 @@ func (s *Server) userRevoke(ctx context.Context, from auth.Asker, q RevokeReques
 		return nil, err
 	}
 	for _, m := range made {
-		if !q.Keep && from.User != q.Name && m.Kind == MadeUser && m.Name == from.User {
+		if !q.Keep && m.Kind == MadeUser && m.Name == from.User {
 			return nil, fmt.Errorf("%w: revoking %s would revoke %s too, whom %s made; keep what %s made, or have somebody else revoke", errRevokesCaller, q.Name, from.User, m.By, q.Name)
 		}
 	}
@@ -74,14 +74,13 @@ func (s *Server) userRevoke(ctx context.Context, from auth.Asker, q RevokeReques
 	users := map[string]bool{u.Name: true}
 	if !q.Keep {
 		r.Made, err = s.endMade(ctx, from, u.Name)
-	}
-	for _, m := range r.Made {
-		switch {
-		case r.Kept:
-		case m.Kind == MadeUser:
-			users[m.Name] = true
-		case m.Kind == MadeToken:
-			users[(&auth.Token{Name: m.Name}).User()] = true
+		for _, m := range r.Made {
+			switch m.Kind {
+			case MadeUser:
+				users[m.Name] = true
+			case MadeToken:
+				users[(&auth.Token{Name: m.Name}).User()] = true
+			}
 		}
 	}
 	jobs, errJobs := s.cancelJobs(ctx, from, users, "its user was revoked")
@@ -97,8 +96,8 @@ const maxRevokeRounds = 10
 // errRevokesCaller: the caller would end its own credential without having asked for that.
 var errRevokesCaller = errors.New("not revoked")
 
-// endMade ends what a revoked person made. Something may have been on its way when the person was revoked, so it looks
-// until nothing is left.
+// endMade ends what a revoked person made. Requests of the person may have been in flight during the revocation, so it
+// repeats until nothing is left.
 func (s *Server) endMade(ctx context.Context, from auth.Asker, name string) (ended []Made, err error) {
 	for range maxRevokeRounds {
 		made, err := s.madeBy(ctx, name)
@@ -112,10 +111,10 @@ func (s *Server) endMade(ctx context.Context, from auth.Asker, name string) (end
 			ended = append(ended, m)
 		}
 	}
-	return ended, fmt.Errorf("more was made by %s all the time", name)
+	return ended, fmt.Errorf("%s still made more after %d rounds", name, maxRevokeRounds)
 }
 
-// end ends one thing that somebody made, and enters that into the audit log.
+// end ends one thing that somebody made, and writes an entry into the audit log.
 func (s *Server) end(ctx context.Context, from auth.Asker, m Made) (err error) {
 	action := "user.revoke"
 	switch m.Kind {
@@ -188,7 +187,7 @@ func (s *Server) cancelJobs(ctx context.Context, from auth.Asker, users map[stri
 	for _, a := range active {
 		j, err := s.o.Store.Get(ctx, a.JID)
 		if errors.Is(err, job.ErrNotFound) {
-			continue // its record is not written yet; before its requests are sent late its user is judged again
+			continue // its record is not written yet; its user is checked again before any later publication
 		}
 		if err == nil && (!users[j.User] || j.Status.Final()) {
 			continue
@@ -222,17 +221,14 @@ func (s *Server) tokenRevoke(ctx context.Context, from auth.Asker, q TokenName) 
 	return &TokenRevoked{*t, jobs}, nil
 }
 
-// ifNotRevoked calls undo if the caller, who has just made something, was revoked meanwhile. Whoever revokes the caller
-// looks for what the caller made after that, so one of the two finds it.
-func (s *Server) ifNotRevoked(ctx context.Context, from auth.Asker, undo func() error) error {
-	if s.o.Users == nil {
-		return nil
-	}
+// endIfRevoked ends what the caller has just made if the caller was revoked in the meantime, or if that cannot be read. A
+// revocation is stored before it looks for what the person made, so either it or this check finds everything.
+func (s *Server) endIfRevoked(ctx context.Context, from auth.Asker, kind MadeKind, name string) error {
 	err := s.o.Users.CheckNotRevoked(ctx, from.User)
 	if err == nil {
 		return nil
 	}
-	return errors.Join(err, undo())
+	return errors.Join(err, s.end(ctx, from, Made{kind, name, from.User}))
 }
 
 // UserRevoke ends all credentials of a person for good, has the bus cut the connections that use them, cancels the open

@@ -45,7 +45,7 @@ type ServerOptions struct {
 	Store     *job.Store
 	Dispatch  *dispatch.Dispatcher // which runs
 	Tokens    *auth.Tokens         // of the REST API
-	Users     *auth.Users          // nil: nobody is known to be revoked
+	Users     *auth.Users
 	Authority *auth.Authority      // nil on a master without keys, which leaves what needs them to others
 	Audit     *audit.Log           // nil: nothing is kept, and nobody can read it
 	Fleet     *feed.Feed           // which runs and is ready

@@ -41,7 +41,7 @@ func (s *Server) tokenCreate(ctx context.Context, from auth.Asker, q auth.TokenR
 	}
 	t, err := s.o.Tokens.Create(ctx, q, from.User)
 	if err == nil {
-		err = s.ifNotRevoked(ctx, from, func() error { return s.end(ctx, from, Made{MadeToken, q.Name, from.User}) })
+		err = s.endIfRevoked(ctx, from, MadeToken, q.Name)
 	}
 	if err == nil {
 		s.log.Info("token created", "token", t.Name, "user", from.User, "scopes", t.Scopes, "target", t.Limits.Target, "functions", t.Limits.Functions, "ends", t.Expires)
@@ -52,7 +52,7 @@ func (s *Server) tokenCreate(ctx context.Context, from auth.Asker, q auth.TokenR
 func (s *Server) tokenRotate(ctx context.Context, from auth.Asker, q auth.TokenRequest) (*auth.Token, error) {
 	t, err := s.o.Tokens.Rotate(ctx, q, from.User)
 	if err == nil {
-		err = s.ifNotRevoked(ctx, from, func() error { return s.end(ctx, from, Made{MadeToken, q.Name, from.User}) })
+		err = s.endIfRevoked(ctx, from, MadeToken, q.Name)
 	}
 	if err == nil {
 		s.log.Info("token rotated", "token", t.Name, "user", from.User, "grace", q.Grace, "ends", t.Expires)

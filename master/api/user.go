@@ -43,11 +43,11 @@ func (s *Server) userAdd(ctx context.Context, from auth.Asker, q auth.UserReques
 	}
 	token, u, err := s.o.Authority.AddUser(ctx, q, from.User)
 	if err == nil {
-		made := Made{MadeUser, q.Name, from.User}
+		kind := MadeUser
 		if q.Again {
-			made.Kind = MadeCredential
+			kind = MadeCredential
 		}
-		err = s.ifNotRevoked(ctx, from, func() error { return s.end(ctx, from, made) })
+		err = s.endIfRevoked(ctx, from, kind, q.Name)
 	}
 	if err != nil {
 		return nil, err
