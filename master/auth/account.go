@@ -79,8 +79,8 @@ func (k *Keys) claims(r Role) (*jwt.AccountClaims, error) {
 
 func accountName(r Role) string { return strings.ToUpper(string(r)) }
 
-// siteConnections are how a credential of [RoleSite] may be used: whoever takes it from the server of a site cannot go on
-// with it as an ordinary client. Tests of what it may say and hear are such clients.
+// siteConnections are the kinds of connection for which a credential of [RoleSite] is valid: a copy of it is of no use to an
+// ordinary client. Tests of its grants are such clients, and change this.
 var siteConnections = jwt.StringList{jwt.ConnectionTypeLeafnode}
 
 // scope is what a signing key of a role gives whom it signs.
@@ -118,8 +118,8 @@ var grantsDigest = sync.OnceValue(func() string {
 // peel waits 5 s for an answer. The server's default of two minutes lets one peel fill the memory of the bus.
 const peelAnswerTime = 10 * time.Second
 
-// exports are the subjects that other accounts may publish to a role's account and hear from it. Requests to masters are
-// services: the server routes the answer back to the account of the request. Everything else is a stream, direct
+// exports returns the subjects on which other accounts may publish to a role's account and receive from it. Requests to
+// masters are services: the server routes the reply back to the account of the request. Everything else is a stream, direct
 // requests to peels and their answers included.
 func exports(r Role) jwt.Exports {
 	var in, out []jwt.Subject
@@ -159,8 +159,8 @@ func (k *Keys) imports(r Role) jwt.Imports {
 	return i
 }
 
-// between returns the subjects on which one role hears another, in another account. Masters hear by services, and take no
-// part in direct requests.
+// between returns the subjects on which one role receives messages of another, in another account. Masters receive requests
+// as services, and take no part in direct requests.
 func between(speaker, listener Role) []jwt.Subject {
 	if speaker == listener || listener == RoleMaster {
 		return nil
@@ -196,8 +196,8 @@ var published = sync.OnceValue(func() map[Role][]jwt.Subject {
 	return all
 })
 
-// streams returns the subjects that a role hears from other accounts. Inboxes are left out: answers come back by the
-// service that the request went to. So are subjects that the role itself publishes: it hears them in its own account.
+// streams returns the subjects that a role receives from other accounts. Inboxes are left out: a reply comes back by the
+// service of its request. So are subjects that the role itself publishes: it receives them in its own account.
 func streams(r Role) []jwt.Subject {
 	inbox, own := r.Inbox(self), said(r)
 	heard := slices.DeleteFunc(Permissions(r).Subscribe, func(s string) bool { return strings.HasPrefix(s, inbox) })

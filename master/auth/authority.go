@@ -38,7 +38,7 @@ type Authority struct {
 	peels records[Enrolled]
 	joins records[joinRecord]
 	sites records[Site] // that were revoked
-	fleet summary       // of peels
+	fleet *summary      // of peels
 
 	generations records[generation]
 
@@ -59,7 +59,7 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Authority{o: o, fleet: summary{js: o.JetStream}, wake: make(chan struct{}, 1), users: users, told: map[Role]bool{}, news: o.Keys.Untold(), strangers: rate.NewLimiter(rate.Every(strangerEvery), strangersAtOnce)}
+	a := &Authority{o: o, fleet: newSummary(o.JetStream), wake: make(chan struct{}, 1), users: users, told: map[Role]bool{}, news: o.Keys.Untold(), strangers: rate.NewLimiter(rate.Every(strangerEvery), strangersAtOnce)}
 	if a.peels, err = openRecords[Enrolled](ctx, o.JetStream, enrollBucket, peelPrefix, "the peel"); err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (a *Authority) ends(ctx context.Context) (map[Role]map[string]End, error) {
 		}
 		maps.Copy(ends[u.Role], u.Ended)
 	}
-	if err := a.fleet.read(ctx, func() { maps.Copy(ends[RolePeel], a.fleet.ended) }); err != nil {
+	if ends[RolePeel], _, err = a.fleet.read(ctx); err != nil {
 		return nil, err
 	}
 	sites, err := a.revokedSites(ctx)
@@ -232,8 +232,8 @@ func (a *Authority) Users(ctx context.Context) ([]User, error) {
 }
 
 // RevokeUser ends all credentials of a person for good: the bus cuts the connections that use them, and the name is never
-// given again. Revoking again changes nothing. With an error the user is returned too if it is revoked, but the bus may
-// not know.
+// given again. Revoking again changes nothing. If the user is revoked but the bus may not know, the user is returned with an
+// error.
 func (a *Authority) RevokeUser(ctx context.Context, name, by string) (*User, error) {
 	if err := checkName(RoleOperator, name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoUser, err)
@@ -261,7 +261,7 @@ func (a *Authority) RevokeUser(ctx context.Context, name, by string) (*User, err
 	return u, nil
 }
 
-// RevokeKeys ends those credentials of a person that somebody else asked for, and leaves the others.
+// RevokeKeys ends the credentials of a person that were requested by another one.
 func (a *Authority) RevokeKeys(ctx context.Context, name, by string) error {
 	_, err := a.users.all.change(ctx, name, func(u *User) error {
 		now := time.Now().UTC()

@@ -58,9 +58,9 @@ type CA struct {
 	former *x509.Certificate
 }
 
-// OpenCA reads the certificate authority in dir, or makes it if dir holds no certificate yet: that of an earlier version
-// that was interrupted between its key and its certificate is made again, because nobody has seen it. A key that others
-// than its owner may use is refused, and so is a certificate without its key.
+// OpenCA reads the certificate authority in dir, or makes it if dir holds no certificate. So it replaces a key that an earlier
+// version, interrupted, left without a certificate: nobody has seen that authority. A key that others than its owner may use
+// is refused, and so is a certificate without its key.
 func OpenCA(dir string) (*CA, error) {
 	c := &CA{dir: dir}
 	if err := private.Make(dir); err != nil {

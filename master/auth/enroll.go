@@ -45,8 +45,8 @@ const (
 // An EnrollState is how far a peel is with being one of the fleet.
 type EnrollState string
 
-// The states. A peel that was rejected or revoked can ask again with another key, and is then pending. A join token spares
-// it that only where no host has had a credential under its ID.
+// The states. A peel that was rejected or revoked can ask again with another key, and is then pending. With a join token it
+// is accepted at once if no host has had a credential under its ID.
 const (
 	Pending  EnrollState = "pending"
 	Accepted EnrollState = "accepted"
@@ -169,156 +169,8 @@ func (a *Authority) Enroll(ctx context.Context, q EnrollRequest) (token string, 
 	return "", &r, fmt.Errorf("%w: %s", ErrNotWanted, r.State)
 }
 
-// enrollNew is for an ID that nobody had. A token is used up last, when nothing else can refuse the host.
-func (a *Authority) enrollNew(ctx context.Context, q EnrollRequest) (string, *Enrolled, error) {
-	if q.Token != "" {
-		if err := a.redeemable(ctx, q); err != nil {
-			return "", nil, err
-		}
-	} else if err := a.room(ctx); err != nil {
-		return "", nil, err
-	}
-	r := Enrolled{ID: q.ID, Public: q.Public, From: q.From}
-	r.step(Pending, "host")
-	if err := a.vacant(q, ""); err != nil {
-		return "", nil, err
-	}
-	if err := a.peels.create(ctx, q.ID.Wire(), r); errors.Is(err, errPresent) {
-		return "", nil, fmt.Errorf("%w: it asked at the same moment", ErrConflict)
-	} else if err != nil {
-		return "", nil, err
-	}
-	return a.admit(ctx, q, &r)
-}
-
-// vacant refuses an ID whose credential was made beside the keys, with [ErrConflict], and one that is such a peel on the
-// bus. Earlier versions entered there every key that asked: asked is one that has no credential.
-func (a *Authority) vacant(q EnrollRequest, asked string) error {
-	known, err := issuedAs(a.o.Keys.dir, q.ID.Wire())
-	switch {
-	case err != nil:
-		return err
-	case len(known.Keys) > 0 && known.ID != string(q.ID):
-		return fmt.Errorf("%w: %w: %s", ErrConflict, ErrTaken, known.ID)
-	case slices.ContainsFunc(known.Keys, func(k UserKey) bool { return k.Public != q.Public && k.Public != asked }):
-		return fmt.Errorf("%w: %w", ErrConflict, ErrIssued)
-	}
-	return nil
-}
-
-// register enters the key of a peel beside the keys before it has a credential.
-func (a *Authority) register(id target.PeelID, public string) error {
-	now := time.Now().UTC()
-	key := UserKey{Public: public, Issued: now, Expires: now.Add(PeelLife)}
-	_, err := Register(a.o.Keys.dir, Issue{Role: RolePeel, ID: string(id), Keys: []UserKey{key}}, true)
-	if errors.Is(err, ErrTaken) {
-		err = fmt.Errorf("%w: %w", ErrConflict, err)
-	}
-	return err
-}
-
-// admit lets a peel in that waits and has a join token. Where a host has had a credential under the ID before, it waits
-// on, however often it asks: whoever had that host may have the token.
-func (a *Authority) admit(ctx context.Context, q EnrollRequest, r *Enrolled) (string, *Enrolled, error) {
-	if q.Token == "" || !r.unused() {
-		return "", r, ErrPending
-	}
-	by, err := a.redeem(ctx, q)
-	if err != nil {
-		return "", r, err
-	}
-	return a.accept(ctx, q.ID, q.Public, by)
-}
-
-// unused reports whether no host has had a credential under this ID: it was only asked for, and perhaps rejected.
-func (e *Enrolled) unused() bool {
-	decided := slices.ContainsFunc(e.History, func(s EnrollStep) bool { return s.State == Accepted || s.State == Revoked })
-	return (e.State == Pending || e.State == Rejected) && !decided && e.Expires.IsZero() && len(e.Ended) == 0
-}
-
-// enrollInstead is for another key than the one that waits for an ID, or was rejected, where nobody has had the ID yet. A
-// join token that is valid takes the place of the other key, which had none, or it would not wait; the other is then the
-// rival that people see. Without such a token a key that waits is a conflict, and one that was rejected makes room.
-func (a *Authority) enrollInstead(ctx context.Context, q EnrollRequest, seen *Enrolled) (string, *Enrolled, error) {
-	switch err := a.redeemable(ctx, q); {
-	case err == nil:
-	case !errors.Is(err, ErrJoinUnknown) && !errors.Is(err, ErrJoinPeel):
-		return "", nil, err
-	case seen.State == Pending:
-		a.noteRival(ctx, q)
-		return "", seen, fmt.Errorf("%w, %s: zester enroll reject makes room", ErrConflict, seen.State)
-	default:
-		return a.enrollAgain(ctx, q)
-	}
-	if err := a.vacant(q, seen.Public); err != nil {
-		return "", nil, err
-	}
-	r, err := a.peels.change(ctx, q.ID.Wire(), func(r *Enrolled) error {
-		if r.Public != seen.Public || !r.unused() {
-			return fmt.Errorf("%w, %s: it asked at the same moment", ErrConflict, r.State)
-		}
-		r.Rival = &EnrollRival{Public: r.Public, From: r.From, Time: r.History[len(r.History)-1].Time}
-		r.Public, r.From = q.Public, q.From
-		r.step(Pending, "host")
-		return nil
-	})
-	if err != nil {
-		return "", nil, err
-	}
-	by, err := a.redeem(ctx, q)
-	if err != nil {
-		return "", &r, err
-	}
-	return a.accept(ctx, q.ID, q.Public, by)
-}
-
-// enrollAgain is for a peel that was rejected or revoked and comes with another key: it waits for a person.
-func (a *Authority) enrollAgain(ctx context.Context, q EnrollRequest) (string, *Enrolled, error) {
-	if err := a.room(ctx); err != nil {
-		return "", nil, err
-	}
-	r, err := a.peels.change(ctx, q.ID.Wire(), func(r *Enrolled) error {
-		r.Public, r.From, r.Rival = q.Public, q.From, nil
-		r.step(Pending, "host")
-		return nil
-	})
-	if err != nil {
-		return "", nil, err
-	}
-	return "", &r, ErrPending
-}
-
-// room bounds what strangers can store.
-func (a *Authority) room(ctx context.Context) error {
-	if !a.strangers.Allow() {
-		return ErrEnrollFull
-	}
-	waiting := 0
-	if err := a.fleet.read(ctx, func() { waiting = len(a.fleet.pending) }); err != nil {
-		return err
-	}
-	if waiting >= maxPending {
-		return ErrEnrollFull
-	}
-	return nil
-}
-
-// noteRival is a hint for people; that it got lost harms nobody. Of many rivals one an hour is noted.
-func (a *Authority) noteRival(ctx context.Context, q EnrollRequest) {
-	_, err := a.peels.change(ctx, q.ID.Wire(), func(r *Enrolled) error {
-		if r.Rival != nil && time.Since(r.Rival.Time) < time.Hour {
-			return errPresent
-		}
-		r.Rival = &EnrollRival{Public: q.Public, From: q.From, Time: time.Now().UTC()}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errPresent) {
-		a.o.Log.Warn("rival key not noted", "peel", q.ID, "err", err)
-	}
-}
-
-// accept makes a pending peel one of the fleet and issues its credential. Of a peel that waits with another key than is
-// meant nothing is changed.
+// accept makes a pending peel one of the fleet and issues its credential. If the peel waits with another key, nothing is
+// changed.
 func (a *Authority) accept(ctx context.Context, id target.PeelID, public, by string) (string, *Enrolled, error) {
 	r, err := a.changePeel(ctx, id, func(r *Enrolled) error {
 		switch {
@@ -367,7 +219,7 @@ func (a *Authority) Peels(ctx context.Context) ([]Enrolled, error) {
 	return all, err
 }
 
-// Approve accepts a peel that waits with a key.
+// Approve accepts a peel that waits with this key.
 func (a *Authority) Approve(ctx context.Context, id target.PeelID, public, by string) (*Enrolled, error) {
 	_, e, err := a.accept(ctx, id, public, by)
 	return e, err

@@ -19,12 +19,12 @@ func LetSitesBeClients(t *testing.T) {
 }
 
 // A Summary is a summary of the records of peels.
-type Summary struct{ s summary }
+type Summary struct{ s *summary }
 
-func NewSummary(js jetstream.JetStream) *Summary { return &Summary{summary{js: js}} }
+func NewSummary(js jetstream.JetStream) *Summary { return &Summary{newSummary(js)} }
 
 // Look returns how many keys were ended and how many peels wait.
 func (s *Summary) Look(ctx context.Context) (ended, pending int, err error) {
-	err = s.s.read(ctx, func() { ended, pending = len(s.s.ended), len(s.s.pending) })
-	return ended, pending, err
+	keys, pending, err := s.s.read(ctx)
+	return len(keys), pending, err
 }

@@ -119,7 +119,7 @@ func issued(dir string, id target.PeelID) ([]UserKey, error) {
 	return known.Keys, nil
 }
 
-// issuedAs is the entry of a peel by its name on the bus, zero if there is none.
+// issuedAs returns the entry of a peel by its name on the bus, zero if there is none.
 func issuedAs(dir, wireID string) (Issue, error) {
 	known, err := readIssue(filepath.Join(dir, registerDir, issueFile(RolePeel, wireID)))
 	if errors.Is(err, fs.ErrNotExist) {

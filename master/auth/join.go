@@ -147,7 +147,7 @@ func (a *Authority) redeemable(ctx context.Context, q EnrollRequest) error {
 	return r.admits(q.ID, hash)
 }
 
-// otherWays is what the person who sets up a host can do without its join token.
+// otherWays is what to do if a join token cannot be used.
 const otherWays = "zester enroll token create makes another, and a host without a token waits for zester enroll approve"
 
 // admits tells a stranger nothing of a token whose text he does not have.

@@ -167,7 +167,7 @@ func (k *Keys) Creds(role Role, name string, ttl time.Duration) ([]byte, error) 
 	return key.Creds(token)
 }
 
-// PeelAccount is the public key of the account in which peels are.
+// PeelAccount returns the public key of the account of peels.
 func (k *Keys) PeelAccount() string { return k.accounts[RolePeel] }
 
 // SystemCreds is a credential for the account in which the server speaks of itself and takes the JWTs of accounts.

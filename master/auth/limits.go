@@ -62,7 +62,7 @@ func (l Limits) Allow(function string, targets, within []target.PeelID) error {
 	return nil
 }
 
-// allow is Allow for the credential of somebody, with the target of the limits evaluated by selects.
+// allow is Allow with l.Target evaluated by selects. who has the limits, for the error.
 func (l Limits) allow(ctx context.Context, who, function string, targets []target.PeelID, selects func(ctx context.Context, expr string) ([]target.PeelID, error)) error {
 	var within []target.PeelID
 	if l.Target != "" {
@@ -74,7 +74,7 @@ func (l Limits) allow(ctx context.Context, who, function string, targets []targe
 	return l.Allow(function, targets, within)
 }
 
-// An OutsideError is an [ErrNotAllowed] for a function that is within the limits on targets of which some are not.
+// An OutsideError is an [ErrNotAllowed]: the function is within the limits, and some targets are not.
 type OutsideError struct {
 	limit   string
 	targets int

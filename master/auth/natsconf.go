@@ -64,7 +64,7 @@ func (c NATSConf) Text() (string, error) {
 	return b.String() + c.leafNodes(), nil
 }
 
-// check refuses a server without TLS: nobody would use it. Empty: nothing is heard there.
+// check returns an error if an address is malformed or there is no certificate. An empty address of leaf nodes is none.
 func (c NATSConf) check(listen string) error {
 	if listen == "" && c.Listen != "" {
 		return nil

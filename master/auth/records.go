@@ -75,8 +75,8 @@ func (b *records[T]) put(ctx context.Context, r T) error {
 	return nil
 }
 
-// changeTries bounds how often a change is repeated because somebody else made another first. It is large, so that others
-// who change a record all the time do not keep it from being revoked.
+// changeTries bounds how often a change is repeated because another was made first. It is large, so that a revocation
+// succeeds while others change the record all the time.
 const changeTries = 500
 
 // change makes a change to a record, on the condition that nobody else does at the same time; f is then called again with

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A Registration is what masters know of a peel from issuing its credentials. The zero value: nothing.
+// A Registration is what the issued credentials of a peel say about it. The zero value: there are none.
 type Registration struct {
 	ID     target.PeelID
 	Keys   []string // public nkeys of its credentials, the newest last
@@ -72,8 +72,8 @@ func (p *PeelRegister) Lookup(ctx context.Context, wireID string) (r Registratio
 	return r, err
 }
 
-// asks reports whether all keys are those of a request that nobody has accepted: earlier versions entered them beside the
-// keys of the masters.
+// asks reports whether none of the keys has a credential, because they are those of a request that is not accepted. Earlier
+// versions recorded such keys beside the keys of the masters.
 func (e *Enrolled) asks(keys []UserKey) bool {
 	return !slices.ContainsFunc(keys, func(k UserKey) bool { return k.Public != e.Public }) && e.State != Accepted
 }

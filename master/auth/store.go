@@ -28,7 +28,7 @@ func Dir(dataDir string) string { return filepath.Join(dataDir, "auth") }
 
 // Open reads the keys in dir, or makes them if dir is empty or not there. They appear all at once or not at all,
 // and when two processes make them the first wins for both. It refuses a directory or file that others than its
-// owner may use, a path that others may change, and a set with a key missing: a new one would lock out whoever the old one signed.
+// owner may use, a path that others may change, and a set with a key missing: a new one would lock out everybody whose credential the old one signed.
 func Open(dir string) (*Keys, error) {
 	if err := private.Check(dir); err != nil {
 		return nil, err

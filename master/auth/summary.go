@@ -1,11 +1,11 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -14,45 +14,50 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// A summary holds what is needed often of the records of all peels: the keys that were ended, and how many peels wait. A
-// look at it reads the records that changed since the last one, and none if nothing changed.
+// A summary holds what is needed often of the records of all peels: the keys that were ended, and how many peels wait. Each
+// read of it reads the records that changed since the last one.
 type summary struct {
-	js jetstream.JetStream
+	js   jetstream.JetStream
+	turn chan struct{} // has a value while somebody reads; held over requests, so a wait for it ends with the context
 
-	mu      sync.Mutex
+	// The holder of turn alone uses these.
 	created time.Time      // of the stream that next counts in
 	next    uint64         // the first sequence that was not read
 	ended   map[string]End // keys that were ended and have not expired
 	pending map[string]bool
 }
 
-// read brings the summary up to date and calls f with it.
-func (s *summary) read(ctx context.Context, f func()) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.refreshLocked(ctx); err != nil {
-		return fmt.Errorf("cannot read the records of peels: %w", err)
-	}
-	f()
-	return nil
+func newSummary(js jetstream.JetStream) *summary {
+	return &summary{js: js, turn: make(chan struct{}, 1)}
 }
 
-func (s *summary) refreshLocked(ctx context.Context) error {
+// read returns the keys of peels that were ended and have not expired, and the number of peels that wait.
+func (s *summary) read(ctx context.Context) (ended map[string]End, pending int, err error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+		err = s.refresh(ctx)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("cannot read the records of peels: %w", err)
+	}
+	return maps.Clone(s.ended), len(s.pending), nil
+}
+
+func (s *summary) refresh(ctx context.Context) error {
 	stream, err := s.js.Stream(ctx, "KV_"+enrollBucket)
 	if err != nil {
 		return err
 	}
 	info := stream.CachedInfo()
 	last := info.State.LastSeq
-	if !info.Created.Equal(s.created) || last+1 < s.next || s.ended == nil {
+	if !info.Created.Equal(s.created) || last+1 < s.next {
 		s.created, s.next, s.ended, s.pending = info.Created, 1, map[string]End{}, map[string]bool{}
 	}
 	now := time.Now()
-	for key, e := range s.ended {
-		if !e.Expires.IsZero() && !e.Expires.After(now) {
-			delete(s.ended, key)
-		}
-	}
+	maps.DeleteFunc(s.ended, func(_ string, e End) bool { return !e.Expires.IsZero() && !e.Expires.After(now) })
 	if last < s.next {
 		return nil
 	}
@@ -61,22 +66,19 @@ func (s *summary) refreshLocked(ctx context.Context) error {
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: s.next,
 		FilterSubject: "$KV." + enrollBucket + "." + peelPrefix + ">", MaxRequestBatch: recordsAtOnce,
 	}, func(m jetstream.Msg, _ *jetstream.MsgMetadata) (more bool) {
-		failed = s.takeLocked(m)
+		failed = s.take(m)
 		return failed == nil
 	})
-	if failed != nil {
-		return failed
-	}
-	if err == nil {
+	if err = cmp.Or(failed, err); err == nil {
 		s.next = last + 1
 	}
 	return err
 }
 
-// recordsAtOnce is how many records are on their way.
+// recordsAtOnce is how many records may be in flight.
 const recordsAtOnce = 64
 
-func (s *summary) takeLocked(m jetstream.Msg) error {
+func (s *summary) take(m jetstream.Msg) error {
 	key := strings.TrimPrefix(m.Subject(), "$KV."+enrollBucket+"."+peelPrefix)
 	delete(s.pending, key)
 	if len(m.Data()) == 0 {

@@ -34,7 +34,7 @@ type User struct {
 	Limits  Limits    `json:"limits,omitzero"`
 	Secrets bool      `json:"secrets,omitempty"` // may have peels show secrets of their settings
 	Keys    []UserKey `json:"keys,omitempty"`
-	// Ended are keys that were revoked although the user was not, because whoever had them made was.
+	// Ended are keys that were revoked because the person who requested them was. The user is in force.
 	Ended     map[string]End `json:"ended,omitempty"`
 	Created   time.Time      `json:"created"`
 	CreatedBy string         `json:"created_by"`
@@ -47,10 +47,10 @@ type UserKey struct {
 	Public  string    `json:"public"`
 	Issued  time.Time `json:"issued"`
 	Expires time.Time `json:"expires,omitzero"` // zero: it does not
-	By      string    `json:"by,omitempty"`     // who asked for it; "" where it was made beside the masters' keys
+	By      string    `json:"by,omitempty"`     // user who requested it; empty if it was made beside the masters' keys
 }
 
-// HasKeyBy reports whether somebody asked for one of the user's credentials.
+// HasKeyBy reports whether a person requested one of the user's credentials.
 func (u *User) HasKeyBy(by string) bool {
 	return slices.ContainsFunc(u.Keys, func(k UserKey) bool { return k.By == by })
 }
@@ -162,13 +162,13 @@ func (u *Users) Allow(ctx context.Context, a Asker, function string, targets []t
 	return user.Limits.allow(ctx, a.User, function, targets, selects)
 }
 
-// CheckNotRevoked returns [ErrNotAllowed] if a person was revoked. It reads the bucket, so that it sees a revocation that
-// ended before it was called.
+// CheckNotRevoked returns [ErrNotAllowed] if a person was revoked. It reads the bucket, so it sees every revocation that was
+// stored before.
 func (u *Users) CheckNotRevoked(ctx context.Context, name string) error {
 	user, _, err := u.all.get(ctx, name)
 	switch {
 	case errors.Is(err, errAbsent):
-		return nil // a credential that was made beside the keys
+		return nil // the credential was made beside the keys
 	case err != nil:
 		return err
 	case !user.Revoked.IsZero():

@@ -1,0 +1,159 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// enrollNew is for an ID that nobody had. A token is used up last, when nothing else can refuse the host.
+func (a *Authority) enrollNew(ctx context.Context, q EnrollRequest) (string, *Enrolled, error) {
+	if q.Token != "" {
+		if err := a.redeemable(ctx, q); err != nil {
+			return "", nil, err
+		}
+	} else if err := a.room(ctx); err != nil {
+		return "", nil, err
+	}
+	r := Enrolled{ID: q.ID, Public: q.Public, From: q.From}
+	r.step(Pending, "host")
+	if err := a.vacant(q, ""); err != nil {
+		return "", nil, err
+	}
+	if err := a.peels.create(ctx, q.ID.Wire(), r); errors.Is(err, errPresent) {
+		return "", nil, fmt.Errorf("%w: it asked at the same moment", ErrConflict)
+	} else if err != nil {
+		return "", nil, err
+	}
+	return a.admit(ctx, q, &r)
+}
+
+// vacant returns [ErrConflict] if a credential for the ID, or for another ID with the same name on the bus, was made beside
+// the keys. Earlier versions recorded the keys of requests there too: asked is such a key, which has no credential.
+func (a *Authority) vacant(q EnrollRequest, asked string) error {
+	known, err := issuedAs(a.o.Keys.dir, q.ID.Wire())
+	switch {
+	case err != nil:
+		return err
+	case len(known.Keys) > 0 && known.ID != string(q.ID):
+		return fmt.Errorf("%w: %w: %s", ErrConflict, ErrTaken, known.ID)
+	case slices.ContainsFunc(known.Keys, func(k UserKey) bool { return k.Public != q.Public && k.Public != asked }):
+		return fmt.Errorf("%w: %w", ErrConflict, ErrIssued)
+	}
+	return nil
+}
+
+// register records the key of a peel beside the keys, before its credential is made.
+func (a *Authority) register(id target.PeelID, public string) error {
+	now := time.Now().UTC()
+	key := UserKey{Public: public, Issued: now, Expires: now.Add(PeelLife)}
+	_, err := Register(a.o.Keys.dir, Issue{Role: RolePeel, ID: string(id), Keys: []UserKey{key}}, true)
+	if errors.Is(err, ErrTaken) {
+		err = fmt.Errorf("%w: %w", ErrConflict, err)
+	}
+	return err
+}
+
+// admit accepts a peel that waits and has a join token. If a host has had a credential under the ID before, the peel waits
+// for a person, because that host may have the token.
+func (a *Authority) admit(ctx context.Context, q EnrollRequest, r *Enrolled) (string, *Enrolled, error) {
+	if q.Token == "" || !r.unused() {
+		return "", r, ErrPending
+	}
+	by, err := a.redeem(ctx, q)
+	if err != nil {
+		return "", r, err
+	}
+	return a.accept(ctx, q.ID, q.Public, by)
+}
+
+// unused reports whether no host has had a credential under this ID: there were only requests.
+func (e *Enrolled) unused() bool {
+	decided := slices.ContainsFunc(e.History, func(s EnrollStep) bool { return s.State == Accepted || s.State == Revoked })
+	return (e.State == Pending || e.State == Rejected) && !decided && e.Expires.IsZero() && len(e.Ended) == 0
+}
+
+// enrollInstead handles a second key for an unused ID. With a valid join token it replaces the first key, which had none or
+// it would not wait; the first is then shown as the rival. Without one, a first key that waits is a conflict, and a rejected
+// one makes room.
+func (a *Authority) enrollInstead(ctx context.Context, q EnrollRequest, seen *Enrolled) (string, *Enrolled, error) {
+	switch err := a.redeemable(ctx, q); {
+	case err == nil:
+	case !errors.Is(err, ErrJoinUnknown) && !errors.Is(err, ErrJoinPeel):
+		return "", nil, err
+	case seen.State == Pending:
+		a.noteRival(ctx, q)
+		return "", seen, fmt.Errorf("%w, %s: zester enroll reject makes room", ErrConflict, seen.State)
+	default:
+		return a.enrollAgain(ctx, q)
+	}
+	if err := a.vacant(q, seen.Public); err != nil {
+		return "", nil, err
+	}
+	r, err := a.peels.change(ctx, q.ID.Wire(), func(r *Enrolled) error {
+		if r.Public != seen.Public || !r.unused() {
+			return fmt.Errorf("%w, %s: it asked at the same moment", ErrConflict, r.State)
+		}
+		r.Rival = &EnrollRival{Public: r.Public, From: r.From, Time: r.History[len(r.History)-1].Time}
+		r.Public, r.From = q.Public, q.From
+		r.step(Pending, "host")
+		return nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	by, err := a.redeem(ctx, q)
+	if err != nil {
+		return "", &r, err
+	}
+	return a.accept(ctx, q.ID, q.Public, by)
+}
+
+// enrollAgain is for a peel that was rejected or revoked and comes with another key: it waits for a person.
+func (a *Authority) enrollAgain(ctx context.Context, q EnrollRequest) (string, *Enrolled, error) {
+	if err := a.room(ctx); err != nil {
+		return "", nil, err
+	}
+	r, err := a.peels.change(ctx, q.ID.Wire(), func(r *Enrolled) error {
+		r.Public, r.From, r.Rival = q.Public, q.From, nil
+		r.step(Pending, "host")
+		return nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return "", &r, ErrPending
+}
+
+// room bounds what strangers can store.
+func (a *Authority) room(ctx context.Context) error {
+	if !a.strangers.Allow() {
+		return ErrEnrollFull
+	}
+	_, pending, err := a.fleet.read(ctx)
+	if err != nil {
+		return err
+	}
+	if pending >= maxPending {
+		return ErrEnrollFull
+	}
+	return nil
+}
+
+// noteRival is a hint for people; that it got lost harms nobody. Of many rivals one an hour is noted.
+func (a *Authority) noteRival(ctx context.Context, q EnrollRequest) {
+	_, err := a.peels.change(ctx, q.ID.Wire(), func(r *Enrolled) error {
+		if r.Rival != nil && time.Since(r.Rival.Time) < time.Hour {
+			return errPresent
+		}
+		r.Rival = &EnrollRival{Public: q.Public, From: q.From, Time: time.Now().UTC()}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errPresent) {
+		a.o.Log.Warn("rival key not noted", "peel", q.ID, "err", err)
+	}
+}
