@@ -46,10 +46,10 @@ type ServerOptions struct {
 	Dispatch  *dispatch.Dispatcher // which runs
 	Tokens    *auth.Tokens         // of the REST API
 	Users     *auth.Users
-	Authority *auth.Authority      // nil on a master without keys, which leaves what needs them to others
-	Audit     *audit.Log           // nil: nothing is kept, and nobody can read it
-	Fleet     *feed.Feed           // which runs and is ready
-	Stored    func() error         // why the bus stores nothing now; nil: it is not watched
+	Authority *auth.Authority // nil on a master without keys, which leaves what needs them to others
+	Audit     *audit.Log      // nil: nothing is kept, and nobody can read it
+	Fleet     *feed.Feed      // which runs and is ready
+	Stored    func() error    // why the bus stores nothing now; nil: it is not watched
 	// Readable returns those of the peels whose settings a caller may read, or [auth.ErrNotAllowed]; nil: all are. Whoever
 	// may select by a setting can find out its value by trying.
 	Readable func(ctx context.Context, from auth.Asker, peels []target.PeelID) ([]target.PeelID, error)
