@@ -10,6 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -30,8 +31,16 @@ func (f *fleet) ingest(ctx context.Context, b baseline) error {
 		return err
 	}
 	defer nc.Close()
+	rollout, err := f.js.KeyValue(ctx, natsd.BucketRollout)
+	if err != nil {
+		return err
+	}
+	key, err := settings.LoadProofKey(ctx, rollout)
+	if err != nil {
+		return err
+	}
 	n := reportsOf(f.r.o.Peels)
-	messages, err := reports(n)
+	messages, err := reports(n, &key)
 	if err != nil {
 		return err
 	}
@@ -70,15 +79,18 @@ func (f *fleet) speak(id target.PeelID) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// reports are of n runs of test.ping.
-func reports(n int) (all []*nats.Msg, err error) {
+// reports returns the reports of n runs of test.ping, with a proof of their origin.
+func reports(n int, key *settings.ProofKey) (all []*nats.Msg, err error) {
+	const entry = "probe"
+	origin := settings.Claim{Commit: "0123456789012345678901234567890123456789", File: "settings/all.yaml:3", Author: author.Name + " <" + author.Email + ">"}
+	proof := key.Prove(sender, entry, origin)
 	for range n {
 		now := time.Now()
 		r := wire.ScheduledResult{
-			JID: wire.NewJID(), Peel: sender, Entry: "probe", Trigger: wire.TriggerTimer, Function: "test.ping",
+			JID: wire.NewJID(), Peel: sender, Entry: entry, Trigger: wire.TriggerTimer, Function: "test.ping",
 			Result:  wire.Result{Success: true, Data: "pong", Duration: time.Millisecond},
 			Nominal: now, Fired: now, Started: now, Finished: now,
-			Commit: "0123456789012345678901234567890123456789", Origin: "settings/all.yaml:3", Author: author.Name + " <" + author.Email + ">", V: wire.Version,
+			Commit: origin.Commit, Origin: origin.File, Author: origin.Author, Proof: proof, V: wire.Version,
 		}
 		data, err := canon.Marshal(r)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 )
 
 // keep stores an answer once more, as a master does. It counts when both streams have it.
@@ -41,7 +42,7 @@ type twice struct {
 // fast as the bus takes them, and says how many a second were.
 func (s *bus) take(ctx context.Context) (float64, error) {
 	n := reportsOf(s.r.o.Peels)
-	messages, err := reports(n)
+	messages, err := reports(n, &settings.ProofKey{})
 	if err != nil {
 		return 0, err
 	}

@@ -62,7 +62,7 @@ func workers(t testing.TB) []string {
 
 func TestEveryFigureOfASmallFleet(t *testing.T) {
 	t.Parallel()
-	o := Options{Peels: 20, Procs: 3, Rounds: 1, Idle: time.Millisecond, Worker: workers(t), Programs: programs(t), Out: t.Output()}
+	o := Options{Peels: 50, Procs: 3, Rounds: 1, Idle: time.Millisecond, Worker: workers(t), Programs: programs(t), Out: t.Output()} // at 50, documents of racks are measured
 	report, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"bare connections with credentials and TLS, beside none", "processor time of the bus for one, beside none", "every peel connected and current", "test.ping of all: ended, every return stored", "processor time of a simulated peel for it", "the bare bus, each return stored and acknowledged", "the bare bus, each report stored and acknowledged", "results of scheduled runs in records", "results that wait: in records", "the bare bus, each taken from the stream and stored twice", "restart of the server: every peel back",
+		"bare connections with credentials and TLS, beside none", "processor time of the bus for one, beside none", "every peel connected and current", "test.ping of all: ended, every return stored", "processor time of a simulated peel for it", "the bare bus, each return stored and acknowledged", "the bare bus, each report stored and acknowledged", "the same with 50 documents", "results of scheduled runs in records", "results that wait: in records", "the bare bus, each taken from the stream and stored twice", "restart of the server: every peel back",
 	} {
 		if f := figure(report, want); f.Value == 0 || f.Bare == 0 {
 			t.Errorf("%s: nothing of the bare bus stands beside it", want)
@@ -121,7 +121,7 @@ func reads(t *testing.T, report *Report) {
 	if err := report.Markdown(&text); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(text.String(), "20 peels in 3 processes, a credential each, TLS, median of 1; "+report.Machine.String()+"\n\n| figure ") {
+	if !strings.HasPrefix(text.String(), "50 peels in 3 processes, a credential each, TLS, median of 1; "+report.Machine.String()+"\n\n| figure ") {
 		t.Errorf("it begins otherwise: %s", &text)
 	}
 	lines := strings.Split(strings.TrimSpace(text.String()), "\n")[2:]
