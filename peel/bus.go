@@ -126,7 +126,7 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 	}
 }
 
-// aboutEvery is d ± 10 %, at random: a fleet does not do the same thing at the same time.
+// aboutEvery returns d ± 10 %, at random, so that the peels of a fleet do not act at the same time.
 func aboutEvery(d time.Duration) time.Duration { return d*9/10 + rand.N(d/5) }
 
 // tell sends what is open and reports whether the stream has confirmed all of it.
@@ -148,7 +148,7 @@ func (p *Peel) tell(ctx context.Context, open *news) bool {
 	return !open.facts && !open.applied
 }
 
-// prove signs the peel's sealing key with the nkey of its credential; nil where it has none.
+// prove signs the peel's sealing key with the nkey of its credential. It returns nil if the credential has no nkey.
 func (p *Peel) prove() []byte {
 	sign := p.bus.Load().Opts.SignatureCB
 	if sign == nil {
@@ -200,7 +200,7 @@ func (p *Peel) send(ctx context.Context, item outbox.Item) error {
 	return p.request(ctx, msg)
 }
 
-// finishReturn records that a return is stored by the masters, which matters for one that was in memory alone.
+// finishReturn records in the fence that masters have stored a return. A return that was on the disk is recorded already.
 func (p *Peel) finishReturn(msg *nats.Msg) {
 	if isReport(msg.Subject) {
 		return

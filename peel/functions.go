@@ -11,7 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// revision says which document of the peel an answer was read from; the value may be older than its commit.
+// A revision identifies the peel's document that an answer was read from. Its commit need not have changed the value.
 type revision struct {
 	Commit     settings.Commit `json:"commit,omitempty"`
 	Generation uint64          `json:"generation"`

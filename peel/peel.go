@@ -45,7 +45,7 @@ type Options struct {
 	DataDir  string         // key, snapshot, fence, outbox and scheduler state; made with mode 0700
 	URL      string         // of the bus; several are separated by commas
 	CA       string         // file with the certificates by which the bus is checked, see [wire.CheckedBy]
-	Connect  []nats.Option  // the credential, and what else a connection needs
+	Connect  []nats.Option  // the credential and other options of the connection
 	Schedule schedule.Set   // static entries; settings win by name
 	Facts    target.Facts   // static facts; they win over those of the host
 	Zone     *time.Location // for entries without a time zone; nil: the host's
@@ -68,11 +68,11 @@ type Peel struct {
 	sched    *scheduler.Scheduler
 	key      *key
 	snapshot *snapshot
-	facts    atomic.Pointer[target.Facts] // as they were collected last
+	facts    atomic.Pointer[target.Facts] // the newest
 	current  atomic.Pointer[inForce]
 	reports  chan struct{}            // one slot: the applied report is to be sent
-	retell   atomic.Bool              // the facts are to be sent with the next report: masters have another key
-	paused   atomic.Pointer[[]string] // entries that are paused_errors
+	retell   atomic.Bool              // the facts are to be sent with the next report, because masters have another key
+	paused   atomic.Pointer[[]string] // names of the entries that are paused_errors
 	bus      atomic.Pointer[nats.Conn]
 }
 
@@ -103,10 +103,10 @@ func New(o Options) (*Peel, error) {
 	return p, p.open()
 }
 
-// ErrMasterDir marks the refusal of a data directory that is a master's.
+// ErrMasterDir is wrapped by the error of [New] if the data directory is a master's.
 var ErrMasterDir = errors.New("it holds a master's files, and a peel needs a directory of its own")
 
-// refuseMasterDir keeps a peel out of a directory with the keys or the streams of a master.
+// refuseMasterDir refuses a directory with the keys or the streams of a master.
 func refuseMasterDir(dir string) error {
 	for _, name := range []string{"auth", "bus"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
@@ -155,7 +155,7 @@ func (p *Peel) Run(ctx context.Context) error {
 	return errors.Join(err, p.fence.Close())
 }
 
-// collect learns the host's facts and reports whether they have changed.
+// collect collects the host's facts and reports whether they have changed. It fails only if ctx ends.
 func (p *Peel) collect(ctx context.Context) (changed bool, err error) {
 	now := p.o.Facts
 	if !p.o.Simulated {
@@ -185,8 +185,8 @@ func (p *Peel) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// talk connects, takes settings and requests until ctx ends, and sends reports until scheduled is closed as well: no run
-// is in flight then. After is the generation of the snapshot.
+// talk connects, takes settings and requests until ctx ends, and sends reports until scheduled is closed, which is after the
+// last run. After is the generation of the snapshot.
 func (p *Peel) talk(ctx context.Context, after uint64, scheduled <-chan struct{}) error {
 	nc, err := p.connect(ctx)
 	if err != nil {

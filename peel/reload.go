@@ -92,7 +92,7 @@ func (p *Peel) apply(ctx context.Context, next *inForce) {
 	next.schedule = set
 	p.current.Store(next) // first, because a run that begins at once tells what it runs by
 	apply := p.sched.Apply
-	if was.doc == nil { // the process has what it starts with: a snapshot, or the first document
+	if was.doc == nil { // the first settings of the process: the snapshot, or else the first document
 		apply = p.sched.Begin
 	}
 	changes, err := apply(ctx, schedule.Merge(p.o.Schedule, set))
@@ -110,8 +110,8 @@ func (p *Peel) apply(ctx context.Context, next *inForce) {
 	p.report()
 }
 
-// confirm marks what is in force as the newest that the bus has, if it is of that generation: a newer document may have
-// been refused.
+// confirm marks the settings in force as the newest on the bus if they have that generation. They have not if the newest
+// document was refused.
 func (p *Peel) confirm(generation uint64) {
 	now := p.current.Load()
 	if !now.stale || now.doc.Generation != generation {
@@ -163,7 +163,7 @@ func (p *Peel) report() {
 	}
 }
 
-// onPausedErrors reports the entries that failures have paused.
+// onPausedErrors puts the entries that failures have paused into the applied report.
 func (p *Peel) onPausedErrors(entries []string) {
 	entries = entries[:min(len(entries), wire.MaxReported)]
 	p.paused.Store(&entries)
@@ -190,7 +190,7 @@ func (p *Peel) applied() wire.Applied {
 // maxTroubles is how many errors [Peel.troubles] returns at most.
 const maxTroubles = 2
 
-// troubles are errors of the host that have nothing to do with what the settings say.
+// troubles returns the errors of the host's disk, which no change of the settings mends.
 func (p *Peel) troubles() (errs []string) {
 	if n := p.outbox.Dropped(); n > 0 {
 		errs = append(errs, fmt.Sprintf("%d reports and returns were dropped since the peel started: see its log", n))

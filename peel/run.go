@@ -47,7 +47,7 @@ func (p *Peel) scheduledResult(f scheduler.Fire, result wire.Result) wire.Schedu
 	}
 }
 
-// sourceOf is originOf as reports have it.
+// sourceOf returns the origin of an entry in the form of reports.
 func (p *Peel) sourceOf(entry string) scheduler.Source {
 	o := p.originOf(entry)
 	c := o.Claim()

@@ -115,7 +115,8 @@ func maskOf(n *strictyaml.Node) *mask {
 	return newMask(all)
 }
 
-// maskOfArgs finds the secrets of a call: shown are its arguments with what stands for each secret.
+// maskOfArgs returns the mask of the secrets in a call's arguments; shown are the same arguments with placeholders for the
+// secrets.
 func maskOfArgs(shown, args any) *mask {
 	var all []module.Secret
 	var find func(shown, arg any)
@@ -141,7 +142,7 @@ func maskOfArgs(shown, args any) *mask {
 	return newMask(all)
 }
 
-// newMask returns the mask of these secrets, nil if none of them is long enough.
+// newMask returns the mask of the secrets of [shortestMasked] bytes or more, nil if there are none.
 func newMask(all []module.Secret) *mask {
 	m := &mask{}
 	for _, s := range all {
@@ -162,7 +163,7 @@ func newMask(all []module.Secret) *mask {
 	return m
 }
 
-// with returns the mask of the secrets of both. One after the other would not do: a secret may be part of another.
+// with returns the mask of the secrets of both. Two masks in turn would not do: a secret may be part of another.
 func (m *mask) with(other *mask) *mask {
 	if m == nil || other == nil || m == other {
 		return cmp.Or(m, other)

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	queueLength  = 64 // requests of masters that wait for a worker, and as many that people sent directly
-	readersLimit = 64 // read-only requests that run at once, the same way
+	queueLength  = 64 // requests in each queue of a lane
+	readersLimit = 64 // read-only requests of each lane that run at once
 
 	// ackDelay is how long the acknowledgement of a request that runs at once waits for its return, which says more.
 	// Each costs the masters about as much as the other.
@@ -33,7 +33,7 @@ type order struct {
 	ack   *time.Timer // sends the acknowledgement, unless a return comes first; nil if it was sent
 }
 
-// requests are messages that were received and not looked at yet: apart, so that people cannot crowd out masters.
+// requests are received messages in two queues, so that people cannot crowd out masters.
 type requests struct {
 	masters, people chan *nats.Msg
 	subscriptions   []*nats.Subscription
@@ -89,7 +89,8 @@ type crew struct {
 	run     func(*flight)
 }
 
-// A lane bounds the requests of masters, or those that people send directly: neither can take the room of the other.
+// A lane bounds the requests of masters, or the direct requests of people. Each has its own, so that neither can fill the
+// queues of the other.
 type lane struct {
 	readers   errgroup.Group
 	queue     chan *flight // of requests that change the host
@@ -112,7 +113,7 @@ func (p *Peel) hire(ctx context.Context) *crew {
 	return c
 }
 
-// work runs what is queued until both queues are closed. Where both hold something they take turns at random.
+// work runs queued requests until both queues are closed. If both hold requests it takes either at random.
 func (c *crew) work(masters, people <-chan *flight) {
 	for masters != nil || people != nil {
 		var f *flight
@@ -276,7 +277,7 @@ func (p *Peel) reply(o order, result wire.Result) {
 	}
 	r := wire.Return{JID: o.JID, Peel: p.o.ID, Result: result, Epoch: o.Epoch, Finished: time.Now(), V: wire.Version}
 	data, err := fitReturn(&r, room(wire.MaxMessage))
-	next, stored := p.outbox.Len() == 0, false // whether no other message is sent before it, and it is on the disk
+	next, stored := p.outbox.Len() == 0, false // no other message is sent before it; it is on the disk
 	if err == nil {
 		stored, err = p.outbox.Put(string(o.JID)+"."+p.wire, wire.ReturnOf(o.JID, p.wire), data)
 	}
@@ -293,12 +294,12 @@ func (p *Peel) reply(o order, result wire.Result) {
 // finish records that a job has a result that is stored.
 func (p *Peel) finish(jid wire.JID, epoch uint64) {
 	if err := p.fence.Finish(jid, epoch); err != nil {
-		p.log.Warn("a job may be reported as interrupted after its return, which masters ignore", "jid", jid, "err", err)
+		p.log.Warn("end of a job not recorded: after a restart it may be returned again as interrupted, which masters ignore", "jid", jid, "err", err)
 	}
 }
 
-// returnInterrupted returns the jobs that the end of the process before has cut off. A job whose return waits in the outbox
-// already is returned twice: masters keep the first.
+// returnInterrupted returns the jobs that the last process did not finish. A job whose return is in the outbox already is
+// returned twice, and masters keep the first return.
 func (p *Peel) returnInterrupted() {
 	for _, a := range p.fence.Unfinished() {
 		p.log.Warn("job was interrupted", "jid", a.JID, "epoch", a.Epoch)

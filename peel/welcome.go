@@ -18,7 +18,7 @@ const longestPause = 30 * time.Second // but for jitter
 
 // A welcome is how a peel's connection is received. Methods may be called from several goroutines.
 type welcome struct {
-	checkedBy string // file with the certificates by which servers are checked
+	checkedBy string // file with the certificates that servers are checked by
 	log       *slog.Logger
 	refused   atomic.Int64 // in a row
 
@@ -27,7 +27,7 @@ type welcome struct {
 	reason   string         // why no server could be reached
 
 	conn  atomic.Pointer[nats.Conn] // nil before the first attempt to connect has ended
-	stood atomic.Bool               // whether the connection has been made; before, the client tells no handler of refusals
+	stood atomic.Bool               // a server has accepted the connection; before that the client calls no handler for refusals
 }
 
 func newWelcome(checkedBy string, log *slog.Logger) *welcome {

@@ -20,14 +20,14 @@ import (
 // MaxClaim bounds each text of a [Claim] in bytes.
 const MaxClaim = 512
 
-// A Claim is what the report of a scheduled run says of its entry's origin.
+// A Claim is the origin of an entry in the report of a scheduled run.
 type Claim struct {
 	Commit string // that last changed the entry
 	File   string // file:line of the entry at that commit
 	Author string // of that commit
 }
 
-// Claim returns the origin as reports have it, texts cut to [MaxClaim]. It is zero for the zero Origin.
+// Claim returns the origin in the form of reports, with texts cut to [MaxClaim]. It is zero for the zero Origin.
 func (o Origin) Claim() Claim {
 	c := Claim{Commit: string(o.Commit), Author: cutText(o.Author)}
 	if o.File != "" {
@@ -43,14 +43,14 @@ func cutText(text string) string {
 	return strings.ToValidUTF8(text[:MaxClaim-len("…")], "") + "…"
 }
 
-// A ProofKey proves that masters gave a peel an entry of some origin. The reconciler puts the proofs into documents, peels
-// return them in reports, and masters verify them, so that a peel cannot name an author who wrote nothing for it. The key
-// is in a bucket that masters alone can read.
+// A ProofKey proves the origin of an entry. The reconciler puts the proofs into documents, peels return them in reports, and
+// masters verify them, so that a peel cannot name an author who wrote nothing for it. The key is in a bucket that only
+// masters can read.
 type ProofKey [32]byte
 
 const proofKeyName = "origin.key"
 
-// LoadProofKey reads the key from the bucket that holds what is rolled out, and makes one if there is none.
+// LoadProofKey reads the key from the rollout bucket, and makes one if there is none.
 func LoadProofKey(ctx context.Context, rollout jetstream.KeyValue) (key ProofKey, err error) {
 	entry, err := rollout.Get(ctx, proofKeyName)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {

@@ -16,7 +16,7 @@ type Key string
 // KeySize is the length of a [Key] in bytes.
 const KeySize = 56
 
-// ErrOtherKey is of a document that is sealed to another key than the peel's.
+// ErrOtherKey: a document is sealed to a key that is not the peel's.
 var ErrOtherKey = errors.New("masters know another key of this peel")
 
 // SealOverhead is how many bytes a box is longer than the settings in it, at most.

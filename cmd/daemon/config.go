@@ -25,8 +25,7 @@ func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
 
-// A ValueError is about the value of one field of the configuration, by the name of its flag. The operator is told where the
-// value comes from.
+// A ValueError is an error about the value of a flag, from wherever it was set. The hint on standard error names that place.
 type ValueError struct {
 	Flag string
 	Err  error
@@ -36,7 +35,7 @@ func (e *ValueError) Error() string { return e.Err.Error() }
 
 func (e *ValueError) Unwrap() error { return e.Err }
 
-// source says where the value of a flag comes from.
+// source returns where the value of a flag was set.
 func (p *program) source(name string) string {
 	fs, path := flags(p.defaults(), new(bool))
 	_ = fs.Parse(p.args) // they were parsed before
@@ -57,7 +56,7 @@ func (p *program) source(name string) string {
 	return "the default"
 }
 
-// variable is the environment variable that stands for a flag.
+// variable returns the environment variable for a flag.
 func variable(name string) string {
 	return "ZESTER_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }

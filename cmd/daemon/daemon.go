@@ -179,7 +179,7 @@ func (p *program) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(p.errOut, &slog.HandlerOptions{Level: &p.level, ReplaceAttr: explain}))
 }
 
-// explain puts errors of the bus into plain words, wherever they are logged.
+// explain puts logged errors of the bus into plain words.
 func explain(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok {
 		a.Value = slog.AnyValue(wire.Explain(err, ""))

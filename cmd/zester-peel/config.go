@@ -43,8 +43,8 @@ func defaults() daemon.Config {
 	return &Config{DataDir: dataDir(daemon.DataDir()), URL: "tls://127.0.0.1:4222", Workers: 1}
 }
 
-// dataDir is the default: beside a master's on the same host. A peel that kept its files where the master's default is, as
-// versions before did, stays there.
+// dataDir returns the default data directory, beside the master's default. If the master's default holds the files of a peel
+// and none of a master, as with earlier versions, the peel stays there.
 func dataDir(master string) string {
 	has := func(name string) bool {
 		_, err := os.Lstat(filepath.Join(master, name))

@@ -5,9 +5,10 @@
 // are refused, not mended: who could read them may have.
 //
 // A host knows the master by the pin in its join token, which is the hash of the authority that signs the masters'
-// certificates, or by the certificates that it was given. Nothing is asked in the clear, on loopback neither: any user of
-// the host can listen on a port that the master has left. Until it is accepted it asks every ten seconds. Every day it has the credential renewed, which brings the master's certificates as
-// well, so that a master whose authority was rotated stays known.
+// certificates, or by the certificates that it was given. All requests use TLS, on loopback too: any user of the host can
+// listen on a port that the master has left. Until it is accepted it asks every ten seconds. Every day it has the
+// credential renewed, which brings the master's certificates as well, so that a master whose authority was rotated stays
+// known.
 package enroll
 
 import (
@@ -225,7 +226,7 @@ func (j *Joiner) Run(ctx context.Context, fresh func()) error {
 	}
 }
 
-// checkedBy returns the file with the certificates by which the master is checked, empty for those of the system.
+// checkedBy returns the file with the certificates that the master is checked by. If empty, they are the system's.
 func (j *Joiner) checkedBy() string {
 	if j.pins {
 		return j.path(CAFile)

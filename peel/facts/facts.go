@@ -19,7 +19,7 @@
 //	ipv4, ipv6      addresses, sorted, loopback and link-local ones excepted
 //	virtual         hypervisor or container engine as gopsutil names it: "kvm", "docker"; "physical" for none
 //	machine_id      /etc/machine-id, which survives a change of the name
-//	zester_version  of the peel's program, as "zester version" prints it: "v1.2.0"; "(devel)" for one without
+//	zester_version  of the peel's program, as "zester version" prints it: "v1.2.0"; "(devel)" if it has none
 package facts
 
 import (

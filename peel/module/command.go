@@ -158,8 +158,8 @@ func existing(dir string) string {
 	return dir
 }
 
-// passedOn are the variables of the peel that commands get, beside those whose names begin with LC_. The peel's own may
-// hold secrets, which a command, perhaps of a lesser user, has not been given.
+// passedOn are the variables of the peel that commands get, with those whose names begin with LC_. Others may hold secrets
+// that the user of the command must not see.
 var passedOn = []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ"}
 
 func inherited() []string {

@@ -2,11 +2,11 @@ package module
 
 import "io"
 
-// A Secret is a text that must not leave the peel, and what is shown in its place. Plain is not empty.
+// A Secret is a text that must not leave the peel, and the text shown in its place. Plain is not empty.
 type Secret struct{ Plain, Shown string }
 
-// A masker copies a stream and shows secrets by what stands for them, also those that come in several writes. It keeps
-// back bytes that may begin a secret, until more comes or Close says that the stream has ended.
+// A masker copies a stream and replaces secrets, also those that are split over several writes. It keeps back bytes that may
+// begin a secret until the next write or Close.
 type masker struct {
 	to      io.Writer
 	secrets []Secret // of two that begin at the same byte the first counts
@@ -31,7 +31,7 @@ func (m *masker) Write(p []byte) (int, error) {
 	return len(p), m.pass(false)
 }
 
-// Close passes on what was kept back.
+// Close writes the bytes kept back.
 func (m *masker) Close() error { return m.pass(true) }
 
 func (m *masker) pass(ended bool) error {
@@ -63,8 +63,8 @@ func (m *masker) plain(b []byte) int {
 	return len(b)
 }
 
-// match returns how many bytes at the beginning of b are a secret, or else one byte, and what is shown for them. It
-// returns 0 if that is not known before more comes.
+// match returns the length of the secret at the beginning of b and the text shown in its place, or one byte if there is no
+// secret. It returns 0 if b may be the beginning of a secret and the stream has not ended.
 func (m *masker) match(b []byte, ended bool) (n int, shown []byte) {
 	for _, s := range m.secrets {
 		length := min(len(b), len(s.Plain))

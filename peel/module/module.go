@@ -42,10 +42,10 @@ type Call struct {
 	// Args are plain values. A function finds all required ones, no unknown ones, no nulls, and each value of its
 	// parameter's type as a map[string]any of YAML would hold it: durations are strings, lists []any.
 	Args map[string]any
-	// User is who asked, from the credential; empty for a run of the peel's own schedule.
+	// User is the person who sent the request, from the credential; empty for a run of the peel's own schedule.
 	User string
-	// Secrets are masked in the output of commands before it is cut and digested, of two that begin at the same byte the
-	// first. The rest of a result is for the caller to mask.
+	// Secrets are masked in the output of commands before it is cut and digested. Where two begin at the same byte, the first
+	// in the list counts. The caller masks the rest of the result.
 	Secrets []Secret
 }
 

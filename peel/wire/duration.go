@@ -23,7 +23,7 @@ func (d *TextDuration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Unescaped encodes a value as JSON for a MarshalJSON method: whether HTML is escaped is left to the caller's encoder.
+// Unescaped encodes a value as JSON for a MarshalJSON method and leaves the escaping of HTML to the caller's encoder.
 func Unescaped(v any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

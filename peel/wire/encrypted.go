@@ -13,10 +13,10 @@ import (
 )
 
 // Encrypted makes a connection use TLS 1.3 and refuses a server without it, on loopback as elsewhere: any user of this
-// host can listen on a port that the bus has left, and whoever speaks for the bus commands the host. A server that is
-// refused is sent nothing, and what it says of further servers is not used: that comes before TLS, and a long list of
-// them would keep a peel from the right one for hours. So all servers of a cluster have to be in the URL. Encrypted has
-// to be the last option. A connection to a server in this process needs no TLS.
+// host can listen on a port that the bus has left, and a program that poses as the bus commands the host. The client sends
+// nothing to a refused server and ignores the further servers that any server announces: they come before TLS, and a long
+// list of wrong ones would keep a peel from the right one for hours. So all servers of a cluster have to be in the URL.
+// Encrypted has to be the last option. A connection to a server in this process needs no TLS.
 func Encrypted() nats.Option {
 	return func(o *nats.Options) error {
 		if o.InProcessServer != nil {
@@ -36,15 +36,14 @@ func Encrypted() nats.Option {
 	}
 }
 
-// What a file with a credential in the form of NATS holds, and one with a certificate in PEM.
+// The first lines of a credential of NATS and of a certificate in PEM.
 const (
 	credentialMark  = "-----BEGIN NATS USER JWT-----"
 	certificateMark = "-----BEGIN CERTIFICATE-----"
 )
 
-// Roots returns the certificates of authorities in a text: PEM blocks, between which there may be others. If there are
-// none it returns nil for a credential, whose holder checks the bus by the certificates of the system, and for any other
-// text an error.
+// Roots returns the certificates in a text of PEM blocks, and ignores other blocks. For a credential without certificates it
+// returns nil, which stands for the certificates of the system; for any other text without certificates, an error.
 func Roots(text []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	switch {
@@ -63,14 +62,14 @@ func isCredentialAlone(text []byte) bool {
 
 var errUnchecked = errors.New("cannot check the bus's certificate")
 
-// IsImpostor reports whether err says that what listens at the address of the bus cannot be taken for the bus: it does
-// not use TLS, shows no certificate that is trusted, or is no server of NATS. The client of the bus tells no handler.
+// IsImpostor reports whether err means that the program at the address of the bus is not the bus: it does not use TLS, has no
+// trusted certificate, or is no NATS server. The client of the bus calls no handler for these errors.
 func IsImpostor(err error) bool {
 	return errors.Is(err, nats.ErrSecureConnWanted) || errors.Is(err, nats.ErrTLS) || errors.Is(err, errUnchecked) || errors.Is(err, nats.ErrNoInfoReceived)
 }
 
-// CheckedBy has the server's certificate checked by the [Roots] in a file, which is read at every connection. An empty
-// name means the certificates of the system.
+// CheckedBy makes a connection check the server's certificate by the [Roots] in a file, which is read at every attempt. If
+// file is empty, the certificates of the system are used.
 func CheckedBy(file string) nats.Option {
 	return func(o *nats.Options) error {
 		if file == "" {

@@ -17,15 +17,15 @@ import (
 type BusError struct {
 	What string // what happened
 	Hint string // what to do about it
-	Err  error  // the error as it was
+	Err  error  // the original error
 }
 
 func (e *BusError) Error() string { return e.What }
 
-// Unwrap returns the error as it was.
+// Unwrap returns the original error.
 func (e *BusError) Unwrap() error { return e.Err }
 
-// explanations are the errors of the bus client that people meet.
+// explanations are the errors of the bus client in plain words; of several that match, the first counts.
 var explanations = []struct {
 	err        error
 	text, hint string
@@ -67,9 +67,9 @@ const (
 		"if they are the right ones, another program has the master's port"
 )
 
-// Explain returns an error in plain words, as a [*BusError], if it is or wraps one of the bus client or of TLS, and
-// others as they are. checkedBy is the file with the certificates by which the server is checked, empty for those of
-// the system.
+// Explain returns an error of the bus client or of TLS, wrapped or not, as a [*BusError] in plain words. It returns other
+// errors unchanged. checkedBy is the file with the certificates that the server is checked by; if empty, they are the
+// system's.
 func Explain(err error, checkedBy string) error {
 	if _, ok := errors.AsType[*BusError](err); ok || err == nil {
 		return err
@@ -86,7 +86,7 @@ func Explain(err error, checkedBy string) error {
 	return err
 }
 
-// explainTLS returns nothing for what is no error of TLS.
+// explainTLS returns empty texts if err is not an error of TLS.
 func explainTLS(err error, checkedBy string) (what, hint string) {
 	if text, err := os.ReadFile(checkedBy); checkedBy == "" || err == nil && isCredentialAlone(text) {
 		checkedBy = "this system's certificates"
@@ -115,8 +115,8 @@ func explainTLS(err error, checkedBy string) (what, hint string) {
 	return "", ""
 }
 
-// replaced returns a text with new in place of old, in whatever case the server has said that, or from where the client's
-// own words begin.
+// replaced returns a text with new in place of old, of which upper and lower case do not count. Without old in the text, new
+// replaces all from the client's prefix on.
 func replaced(text, old, new string) string {
 	if i := strings.Index(strings.ToLower(text), strings.ToLower(old)); i >= 0 {
 		return text[:i] + new + text[i+len(old):]
@@ -124,7 +124,7 @@ func replaced(text, old, new string) string {
 	return before(text, "nats: ") + new
 }
 
-// before returns the beginning of a text, up to the first of the marks.
+// before returns the part of a text before the first of the marks.
 func before(text string, marks ...string) string {
 	for _, mark := range marks {
 		text, _, _ = strings.Cut(text, mark)
@@ -132,7 +132,7 @@ func before(text string, marks ...string) string {
 	return text
 }
 
-// LogError returns the attributes with which an error is logged: err, and hint if there is one.
+// LogError returns the attributes err and, if there is one, hint, with which an error is logged. See [Explain].
 func LogError(err error, checkedBy string) []any {
 	err = Explain(err, checkedBy)
 	if e, ok := errors.AsType[*BusError](err); ok && e.Hint != "" {

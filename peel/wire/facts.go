@@ -18,13 +18,13 @@ const (
 	MaxFactName   = 256 // bytes
 )
 
-// KeyProof is what a peel signs to show that a sealing key is its own. Its first byte is in no UTF-8 text: a server has its
-// clients sign a text that it chooses when they connect, and so could have a peel sign anything else.
+// KeyProof returns the bytes that a peel signs to prove that a sealing key is its own. The first byte occurs in no UTF-8
+// text: a server chooses the text that its clients sign when they connect, and must not be able to choose these bytes.
 func KeyProof(peel target.PeelID, key string) []byte {
 	return []byte("\xffzester sealing key 1\n" + string(peel) + "\n" + key + "\n")
 }
 
-// Signer returns which of the public nkeys has signed the sealing key in the facts; empty: none.
+// Signer returns the one of the public nkeys that signed the sealing key in the facts, or "".
 func (f Facts) Signer(keys []string) string {
 	for _, public := range keys {
 		if key, err := nkeys.FromPublicKey(public); err == nil && key.Verify(KeyProof(f.Peel, f.Key), f.Proof) == nil {

@@ -160,7 +160,7 @@ type ScheduledResult struct {
 	Commit   string    `json:"commit,omitempty"` // the commit that last changed the entry; empty for an entry of peel.yaml
 	Origin   string    `json:"origin,omitempty"` // file:line of the entry at that commit
 	Author   string    `json:"author,omitempty"` // who wrote that commit
-	Proof    string    `json:"proof,omitempty"`  // by the masters that the entry has this commit, origin and author; from the document
+	Proof    string    `json:"proof,omitempty"`  // from the document: masters gave the entry with this commit, origin and author
 	V        int       `json:"v"`
 }
 

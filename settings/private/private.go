@@ -1,8 +1,8 @@
 // Package private makes and checks directories that hold keys. Begin with [Make].
 //
-// Whoever can rename a directory above a key can put another one in its place, so the whole path counts: each directory of
-// it, and each symbolic link, belongs to root or to the user who runs, and nobody else may write to it. Where others may,
-// as in /tmp, the directory has the sticky bit, so that they cannot rename what is not theirs.
+// A user who can rename a directory above a key can replace the key, so the whole path is checked. Each directory and
+// symbolic link in it has to belong to root or to the user of the process, and only the owner may write to it. Others may
+// write to a directory with the sticky bit, such as /tmp, in which they cannot rename files of other users.
 package private
 
 import (
@@ -18,8 +18,8 @@ import (
 // maxLinks bounds the symbolic links of a path.
 const maxLinks = 40
 
-// Make makes a directory of mode 0700, and those above it that are missing, and checks the path as [Check] does. One that
-// is there stays as it is; but an empty one of the user who runs gets mode 0700.
+// Make makes a directory and its missing parents with mode 0700, and checks the path as [Check] does. An existing directory
+// keeps its mode, unless it is empty and belongs to the user of the process: then it gets mode 0700.
 func Make(dir string) error {
 	if err := Check(dir); err != nil {
 		return err
@@ -27,7 +27,7 @@ func Make(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make a directory for keys: %w", err)
 	}
-	if err := Check(dir); err != nil { // what others have made meanwhile
+	if err := Check(dir); err != nil { // others may have made a part of the path after the first check
 		return err
 	}
 	info, err := os.Stat(dir)
@@ -41,7 +41,7 @@ func Make(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// Check refuses a path that others than root and the user who runs can change. What is not there yet is left out.
+// Check refuses a path that others than root and the user of the process can change. Missing parts of it pass.
 func Check(path string) error {
 	path, err := filepath.Abs(path)
 	if err == nil {

@@ -56,7 +56,7 @@ func (c Clock) none() bool {
 	return c.Interval == Interval{} && len(c.Cron) == 0 && len(c.At) == 0 && c.After == 0
 }
 
-// shut reports whether the weekdays alone leave no day.
+// shut reports whether the windows exclude all weekdays.
 func (w Windows) shut() bool {
 	on := w.Rules.On
 	if on.Empty() {

@@ -29,7 +29,7 @@ var foreignFields = map[string]string{
 // foreignUnits are the fields in which Salt has an interval.
 var foreignUnits = map[string]string{"seconds": "s", "minutes": "m", "hours": "h", "days": "d", "weeks": "w"}
 
-// foreign says what to write instead of a field that other schedulers have, empty if none does.
+// foreign returns what to write instead of a field of another scheduler, or "".
 func foreign(pair strictyaml.Pair) string {
 	if unit, ok := foreignUnits[pair.Key]; ok {
 		n, isNumber := pair.Value.Value.(int64)
@@ -41,13 +41,13 @@ func foreign(pair strictyaml.Pair) string {
 	return foreignFields[pair.Key]
 }
 
-// oneTime matches phrases of something that is to happen once.
+// oneTime matches phrases for something that happens once.
 var oneTime = regexp.MustCompile(`(?i)^\s*(in\s+(\d+|an?|half|one|two|three|five|ten)\b|tomorrow\b|today\b|tonight\b|next\s|once\b|now\b)`)
 
 // delay matches a phrase that is a delay in one unit.
 var delay = regexp.MustCompile(`(?i)^\s*in\s+(\d{1,6})\s*(s|m|h|d|w)(ec|econd|in|inute|our|r|ay|eek)?s?\s*$`)
 
-// once says how to write a phrase of something that is to happen once; empty if the phrase is of something else.
+// once returns how to write a phrase for something that happens once, or "" for other phrases.
 func once(text string) string {
 	if m := delay.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("; a phrase is for what repeats, so write after: %s%s for once", m[1], strings.ToLower(m[2]))

@@ -11,9 +11,9 @@ import (
 // Limits say how much a revision may change before it waits for approval. A setting is a schedule entry or one value
 // beside the schedule, counted on each peel that has it.
 type Limits struct {
-	Change Limit `json:"change"` // of the settings of the fleet: so many may change or go
-	Remove Limit `json:"remove"` // of the settings of the fleet: so many may go with nothing in their place
-	Peels  Limit `json:"peels"`  // of the peels that have settings: so many may lose one with nothing in its place
+	Change Limit `json:"change"` // share of the fleet's settings that may change or go
+	Remove Limit `json:"remove"` // share of the fleet's settings that may go with nothing in their place
+	Peels  Limit `json:"peels"`  // share of the peels with settings that may lose one with nothing in its place
 }
 
 // A Limit is a share in percent, or [Off].
@@ -22,8 +22,8 @@ type Limit int
 // Off is above every share.
 const Off Limit = 101
 
-// DefaultLimits are those of a repo that says nothing. An ordinary replacement, where half of the settings come back
-// under other names, goes out; what takes a tenth away with nothing in its place does not.
+// DefaultLimits are the limits of a repo that sets none. They let a revision pass that replaces half of the settings, and
+// stop one that removes more than a tenth with nothing in their place.
 var DefaultLimits = Limits{Change: 50, Remove: 10, Peels: 50}
 
 // Exceeded reports whether n is a larger share of all than the limit. At the limit it is not.
