@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 
@@ -35,14 +36,14 @@ func (l *logger) Noticef(format string, v ...any) { l.log.Debug("bus: " + fmt.Sp
 
 func (l *logger) Warnf(format string, v ...any) { l.log.Warn("bus: " + fmt.Sprintf(format, v...)) }
 
-// Errorf lets nobody fill the log with what the server refuses him.
+// Errorf lets nobody fill the log with what goes wrong on connections from other processes.
 func (l *logger) Errorf(format string, v ...any) {
 	text := "bus: " + fmt.Sprintf(format, v...)
-	for _, what := range []string{server.ErrAuthentication.Error(), "Publish Violation", "Subscription Violation"} {
-		if strings.Contains(text, what) {
-			l.refusals.Warn(hostOf(text)+" "+what, text)
-			return
-		}
+	if host := hostOf(text); host != "" {
+		kinds := []string{server.ErrAuthentication.Error(), "Publish Violation", "Subscription Violation", ""}
+		i := slices.IndexFunc(kinds, func(kind string) bool { return strings.Contains(text, kind) })
+		l.refusals.Warn(host+" "+kinds[i], text)
+		return
 	}
 	for _, what := range []string{"Critical write error", "resource limits exceeded for server"} {
 		if strings.Contains(text, what) {
@@ -56,14 +57,11 @@ func (l *logger) Errorf(format string, v ...any) {
 	l.log.Error(text)
 }
 
-// hostOf is the host of a line about a connection, which begins with address and port: one who is refused comes from
-// another port each time.
+// hostOf is the host of a line about a connection, which begins with address and port, and empty for other lines: one who
+// is refused comes from another port each time.
 func hostOf(text string) string {
 	address, _, _ := strings.Cut(strings.TrimPrefix(text, "bus: "), " ")
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
+	host, _, _ := net.SplitHostPort(address)
 	return host
 }
 

@@ -84,6 +84,7 @@ func New(o Options) (*Server, error) {
 		StoreDir:               o.Dir,
 		DisableJetStreamBanner: true,
 		MaxPayload:             int32(cmp.Or(o.MaxPayload, wire.MaxMessage)),
+		MaxConn:                maxConnections(),
 		AuthTimeout:            authTimeout.Seconds(),
 		// An early PING makes clients give up their first attempt in a storm of connections and dial again.
 		DisableShortFirstPing: true,
@@ -103,6 +104,20 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("cannot set up the bus: %w", err)
 	}
 	return &Server{opts: opts, log: newLogger(o.Log)}, nil
+}
+
+// forFiles is how many open files of the process are not for connections to the bus, at most: files of the streams and of
+// the repo, and connections to REST.
+const forFiles = 2048
+
+// maxConnections bounds the connections, so that whoever opens many leaves files to the streams: what a stream cannot write
+// is lost. It is 0, the server's default of 65,536, where more files are possible.
+func maxConnections() int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur > server.DEFAULT_MAX_CONNECTIONS+forFiles {
+		return 0
+	}
+	return int(files.Cur - min(files.Cur/4, forFiles))
 }
 
 func loadTrust(opts *server.Options, t Trust) error {

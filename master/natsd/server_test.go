@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -154,6 +156,35 @@ func TestARefusedConnectionIsLogged(t *testing.T) {
 	}
 	s.Shutdown()
 	if n := strings.Count(log.String(), "authentication error"); n != 1 {
+		t.Errorf("logged %d times: %q", n, log.String())
+	}
+}
+
+// Whoever reaches the port can open connections and break them off, without a credential.
+func TestStrangersDoNotFillTheLog(t *testing.T) {
+	var log bytes.Buffer
+	o := options(t)
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	s, err := natsd.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "tls://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = conn.Write([]byte("\x16\x03\x01\x00\x05hello")) // a TLS record that holds no handshake
+		_, _ = io.Copy(io.Discard, conn)                         // until the server ends the connection
+		if err := errors.Join(err, conn.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Shutdown()
+	if n := strings.Count(log.String(), "TLS handshake error"); n != 1 {
 		t.Errorf("logged %d times: %q", n, log.String())
 	}
 }
