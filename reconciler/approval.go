@@ -179,7 +179,12 @@ func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit, who si
 	if t.last.letThrough(commit) {
 		return nil // the guard let it out before, and its writes may be half done
 	}
-	difference, err := plan.Diff(t.base(ctx), p)
+	given := t.base(ctx)
+	var err error
+	if given.Targets, err = t.planInForce(ctx); err != nil {
+		return err
+	}
+	difference, err := plan.Diff(given, p)
 	if err != nil {
 		return err
 	}
@@ -210,6 +215,21 @@ func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit, who si
 		t.r.log.Info("guarded revision goes out", "commit", commit, "plan", j.hash, "approved", t.last.approves(commit, j.hash))
 	}
 	return nil
+}
+
+// planInForce returns the plan of the revision in force, nil if there is none, or if this master cannot get or compile it.
+func (t *term) planInForce(ctx context.Context) (*plan.Plan, error) {
+	if t.settled != nil {
+		return t.settled, nil
+	}
+	if err := t.recall(ctx); err != nil || t.good == nil {
+		return nil, err
+	}
+	p, err := t.compiler.Retarget(t.good.Tree, t.fleet.Index())
+	if _, bad := errors.AsType[*plan.Error](err); bad {
+		return nil, nil
+	}
+	return p, err
 }
 
 // beforeRollout returns what peels had before the rollout under way; ok is false if there is no rollout or its revisions

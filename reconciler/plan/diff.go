@@ -24,6 +24,8 @@ type Base struct {
 	Plan *Plan
 	// Settings returns the canonical settings of a digest of Digests. It is called at most once for each.
 	Settings func(settings.Digest) (canon.Raw, error)
+	// Targets is the plan of the revision that was in force, nil if it is not known. The guard looks at its targets.
+	Targets *Plan
 }
 
 // Base returns p as the base of another plan.
@@ -34,7 +36,7 @@ func (p *Plan) Base() Base {
 		digests[peel] = e.Digest
 		byDigest[e.Digest] = e.Settings
 	}
-	return Base{Digests: digests, Settings: func(d settings.Digest) (canon.Raw, error) { return byDigest[d], nil }}
+	return Base{Digests: digests, Targets: p, Settings: func(d settings.Digest) (canon.Raw, error) { return byDigest[d], nil }}
 }
 
 // A Group is a change that several peels have in common.
@@ -99,22 +101,29 @@ func Diff(base Base, p *Plan) (*Difference, error) {
 		has = has || digest != noSettings
 	}
 	d.emptied, d.topEmpty = had && !has, had && p.TopEmpty
-	gone := map[string]bool{}
+	gone, moves := map[string]bool{}, []move{}
 	for _, g := range sorted(changed) {
 		after, err := effective[g.New].content()
 		if err != nil {
 			return nil, err
 		}
 		g.Entries = schedule.Diff(before[g.Old].entries, after.entries)
-		for _, key := range d.extent.measure(g, before[g.Old], after) {
+		m := move{peels: g.Peels, before: before[g.Old], after: after, gone: d.extent.measure(g, before[g.Old], after)}
+		for _, key := range m.gone {
 			gone[key] = true
 		}
+		moves = append(moves, m)
 		d.Counts.Added += len(g.Peels) * len(g.Entries.Added)
 		d.Counts.Changed += len(g.Peels) * (len(g.Entries.Retimed) + len(g.Entries.Swapped))
 		d.Counts.Removed += len(g.Peels) * len(g.Entries.Removed)
 		d.Groups = append(d.Groups, *g)
 	}
 	d.Hash = d.hash()
+	emptied, err := emptiedTargets(base, before, moves)
+	if err != nil {
+		return nil, err
+	}
+	d.extent.targets = emptied
 	return d, d.extent.leave(gone, effective)
 }
 

@@ -226,6 +226,66 @@ func TestGuardBlocksWhatIsRarelyMeant(t *testing.T) {
 	}
 }
 
+const roles = `
+-- top.yaml --
+base:
+  '*': [common]
+  'web-*': [watch]
+  'db-01': [watch, primary]
+  'db-02': [primary]
+-- settings/common.yaml --
+note: common
+schedule:
+  a: {module: test.ping, interval: 1h}
+  b: {module: test.ping, interval: 1h}
+-- settings/watch.yaml --
+watch: {port: 80, host: x}
+schedule:
+  a: {interval: 2h}
+  w: {module: test.ping, interval: 1h}
+-- settings/primary.yaml --
+primary: true
+`
+
+// TestATargetWhosePeelsLoseAllOfItWaits has a group of two peels in a fleet of 24, so that no limit in percent is exceeded.
+func TestATargetWhosePeelsLoseAllOfItWaits(t *testing.T) {
+	peels := []string{"web-01", "web-02", "db-01", "db-02"}
+	for i := range 20 {
+		peels = append(peels, fmt.Sprintf("app-%02d", i))
+	}
+	const web = "all peels of a target would lose everything that it gives them: web-* (peels: 2)"
+	topFile := func(rules ...string) string {
+		return "-- top.yaml --\nbase:\n  '*': [common]\n  " + strings.Join(rules, "\n  ") + "\n"
+	}
+	const db1, db2 = "'db-01': [watch, primary]", "'db-02': [primary]"
+	for _, c := range []struct{ name, edit, want string }{
+		{"its line is removed", topFile(db1, db2), web},
+		{"its expression has a typing error", topFile("'wbe-*': [watch]", db1, db2), web},
+		{"its list is empty", topFile("'web-*': []", db1, db2), web},
+		{"it gives something else", topFile("'web-*': [other]", db1, db2) + "-- settings/other.yaml --\nb: 1\n", web},
+		{"all that it gives is null", topFile("'web-*': [watch, no]", db1, db2) + "-- settings/no.yaml --\nwatch: null\nschedule: {w: null, a: {interval: 2h}}\n", web},
+		{"a setting of several goes", topFile("'web-*': [watch, no]", db1, db2) + "-- settings/no.yaml --\nschedule: {w: null}\n", ""},
+		{"it has another name", topFile("'E@web-.*': [watch]", db1, db2), ""},
+		{"it is split in two", topFile("'web-01': [watch]", "'web-02': [watch]", db1, db2), ""},
+		{"it is narrowed", topFile("'web-01': [watch]", db1, db2), ""},
+		{"its file is split", topFile("'web-*': [host, port]", db1, db2) +
+			"-- settings/host.yaml --\nwatch: {host: x}\nschedule: {a: {interval: 2h}}\n-- settings/port.yaml --\nwatch: {port: 80}\nschedule: {w: {module: test.ping, interval: 1h}}\n", ""},
+		{"its values change", "-- settings/watch.yaml --\nwatch: {port: 81, host: y}\nschedule: {a: {interval: 3h}, w: {module: test.ping, interval: 2h}}\n", ""},
+		{"its role moves to another peel", topFile("'web-*': [watch]", db1, "'app-00': [primary]"), ""},
+		{"what it gives comes from another target", topFile("'web-*': [watch]", "'db-*': [watch, primary]"), ""},
+		{"another peel loses it", topFile("'web-*': [watch]", db1), "gives them: db-02 (peels: 1)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := begin(t, peels...)
+			base := s.compile(tree(roles)).Base()
+			err := s.diff(base, s.compile(edit(tree(roles), c.edit))).Guard(top.DefaultLimits)
+			if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
 // common is the file of shop for all peels.
 var common = "-- settings/common.yaml --\n" + strings.SplitN(strings.SplitN(shop, "-- settings/common.yaml --\n", 2)[1], "-- ", 2)[0]
 

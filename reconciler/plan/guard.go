@@ -28,6 +28,7 @@ type extent struct {
 	losing  int             // peels from which a setting is removed
 	last    []string        // settings that no peel has after the change
 	bare    []target.PeelID // peels that lose all settings, or all entries of their schedule
+	targets []string        // targets whose peels lose all that they had from the target
 }
 
 // content holds the settings of one document.
@@ -37,6 +38,27 @@ type content struct {
 }
 
 func (c content) size() int { return len(c.entries) + len(c.values) }
+
+const entryPrefix = "schedule." // of the key of an entry
+
+// has reports whether c holds the setting of a key.
+func (c content) has(key string) bool {
+	if name, isEntry := strings.CutPrefix(key, entryPrefix); isEntry {
+		return c.entries[name] != nil
+	}
+	_, has := c.values[key]
+	return has
+}
+
+// among returns those of the keys that c holds.
+func (c content) among(keys []string) (held []string) {
+	for _, key := range keys {
+		if c.has(key) {
+			held = append(held, key)
+		}
+	}
+	return held
+}
 
 // values returns the values beside the schedule by path. A list or an empty map is one value.
 func values(raw canon.Raw) (map[string]string, error) {
@@ -105,7 +127,7 @@ func (x *extent) measure(g *Group, before, after content) (gone []string) {
 	removed := map[string][]string{} // by first key: a new setting replaces a removed one with the same first key
 	added := map[string]int{"schedule": len(g.Entries.Added)}
 	for _, name := range g.Entries.Removed {
-		removed["schedule"] = append(removed["schedule"], "schedule."+name)
+		removed["schedule"] = append(removed["schedule"], entryPrefix+name)
 	}
 	changed := len(g.Entries.Retimed) + len(g.Entries.Swapped)
 	for key, value := range before.values {
@@ -159,8 +181,7 @@ func (x *extent) leave(gone map[string]bool, after map[settings.Digest]*Effectiv
 			return err
 		}
 		for key := range gone {
-			name, isEntry := strings.CutPrefix(key, "schedule.")
-			if _, has := c.values[key]; has && !isEntry || isEntry && c.entries[name] != nil {
+			if c.has(key) {
 				delete(gone, key)
 			}
 		}
@@ -181,8 +202,9 @@ type BlockedError struct {
 func (e *BlockedError) Error() string { return e.Reason }
 
 // Guard returns a [*BlockedError] if the change is rarely meant: the top file is empty, or no peel keeps any settings. For
-// a fleet of ten settings or more also if the change exceeds a limit, removes a setting from its last peel, or removes all
-// settings or all schedule entries of a peel; the last two are not checked if the limit remove is off.
+// a fleet of ten settings or more also if the change exceeds a limit, removes a setting from its last peel, removes all
+// settings or all schedule entries of a peel, or removes from all peels of a target everything that it gave them; the last
+// three are not checked if the limit remove is off.
 func (d *Difference) Guard(limits top.Limits) error {
 	switch {
 	case d.topEmpty:
@@ -220,6 +242,9 @@ func (x *extent) over(limits top.Limits) (reasons, names []string) {
 		}
 		if len(x.bare) > 0 {
 			add("remove", "all settings or all schedule entries would go from %s", FirstOf(x.bare, namedMost))
+		}
+		if len(x.targets) > 0 {
+			add("remove", "all peels of a target would lose everything that it gives them: %s", FirstOf(x.targets, namedMost))
 		}
 	}
 	if limits.Peels.Exceeded(x.losing, x.peels) {

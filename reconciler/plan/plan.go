@@ -15,7 +15,8 @@
 // for a secret, so they change with it and tell nothing of it.
 //
 // [Diff] compares a plan with what the peels were given before, and its [Difference.Guard] refuses what is rarely
-// meant: a change that exceeds the limits of zester.yaml, removes a setting from its last peel, or leaves nothing.
+// meant: a change that exceeds the limits of zester.yaml, removes a setting from its last peel, empties a
+// target, or leaves nothing.
 // A [Blamer] follows the history of entries.
 //
 // Results are deterministic: the same tree and facts give the same bytes, the same errors in the same order and the
@@ -59,6 +60,8 @@ type Plan struct {
 
 	loose []*Written       // of Check
 	files map[string]*file // of the settings directory, by path
+	rules *top.File        // nil if the plan is made of others
+	fleet *target.Index
 
 	assigned *assignment  // whose signatures Peels and Behind follow; nil if it is changed from what was compiled
 	results  []*Effective // of its signatures, nil for those that stay behind
