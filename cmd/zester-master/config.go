@@ -38,7 +38,7 @@ type Config struct {
 	REST     REST          `yaml:"rest"`            // where programs ask over HTTP
 	Git      Git           `yaml:"git"`             // what it takes to reach the repo
 	Verify   Verify        `yaml:"verify"`          // by whose keys commits have to be signed
-	History  string        `yaml:"history"`         // forbid, approve or allow a branch that moves to a commit which does not descend from the last
+	History  string        `yaml:"history"`         // forbid, approve or allow: what happens when the branch is rewritten
 	Hooks    []Hook        `yaml:"hooks"`           // where forges say that the branch moved
 	Notify   []Place       `yaml:"notify"`          // who is told what becomes of revisions
 	LogLevel slog.Level    `yaml:"log_level"`       // debug, info, warn or error; read again on SIGHUP
@@ -76,7 +76,7 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	daemon.DurationVar(fs, &c.Poll, "poll", "ask for the branch every `TIME`, ± 10 %")
 	fs.StringVar(&c.Listen, "listen", c.Listen, "`HOST:PORT` of the embedded server; port 0: the kernel chooses")
 	fs.StringVar(&c.Names, "names", c.Names, "other hosts reach the embedded server by `NAMES`, separated by commas")
-	fs.StringVar(&c.NATS, "nats", c.NATS, "use the server at `URL` in place of the embedded one, as two masters that replace each other have to")
+	fs.StringVar(&c.NATS, "nats", c.NATS, "use the server at `URL` in place of the embedded one, which two masters need to replace each other")
 	fs.StringVar(&c.Creds, "creds", c.Creds, "read the credential for the external server from `FILE`")
 	fs.StringVar(&c.CA, "ca", c.CA, "check the external server against the certificates in `FILE`")
 	fs.IntVar(&c.Replicas, "replicas", c.Replicas, "keep `N` copies of every bucket and stream on an external cluster")

@@ -30,7 +30,7 @@ type Git struct {
 type Verify struct {
 	SSH     string   `yaml:"ssh"`     // file of allowed signers; empty: no SSH key may sign
 	OpenPGP string   `yaml:"openpgp"` // file of armored public keys; empty: no OpenPGP key may
-	Allow   []string `yaml:"allow"`   // signers whose line Zester-Allow counts; empty: all
+	Allow   []string `yaml:"allow"`   // signers whose Zester-Allow line counts; empty: all
 }
 
 // Hook is one address that a forge posts to, /hooks/NAME where REST is served.

@@ -122,16 +122,17 @@ func (a *app) userRevokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke <name>",
 		Short: "Revoke a person, and what the person made",
-		Long: `revoke ends all credentials of a person for good, cuts the connections that use them, and cancels the open jobs.
+		Long: `revoke revokes all credentials of a person for good, cuts the connections that use them, and cancels the person's open
+jobs.
 
-It also ends what the person made, and prints each: tokens, also those that the person rotated last, join tokens, other
-users with all that these made, and credentials for users whom somebody else made. --keep prints them and leaves them.`,
+It also revokes what the person made, and prints each: tokens, including those that the person rotated last, join tokens,
+other users with all that these made, and further credentials of users that others made. With --keep it only prints them.`,
 		Args: words("name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(client *api.Client) error {
 				r, err := client.UserRevoke(cmd.Context(), api.RevokeRequest{Name: args[0], Keep: keep})
 				if err != nil {
-					return hinted(err, api.CodeConflict, "--keep leaves what the person made, your own credential included")
+					return hinted(err, api.CodeConflict, "--keep revokes the person alone and leaves what the person made, your own credential included")
 				}
 				return a.print(r, []string{r.Name}, func() error {
 					fmt.Fprintf(a.errOut, "%s %s is revoked\n", r.Role, r.Name)
@@ -148,7 +149,7 @@ users with all that these made, and credentials for users whom somebody else mad
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&keep, "keep", false, "leave in force what the person made")
+	cmd.Flags().BoolVar(&keep, "keep", false, "do not revoke what the person made")
 	return cmd
 }
 

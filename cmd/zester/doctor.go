@@ -43,7 +43,7 @@ const (
 	clockWarning  = 2 * time.Second
 	clockBroken   = time.Minute
 	nearlyFull    = 0.8
-	doctorTimeout = 45 * time.Second // of which a change of leaders may take 20 s
+	doctorTimeout = 45 * time.Second // a change of the leading master may take 20 s of it
 )
 
 // A doctor looks at an installation from where a person works, and goes on as far as it can.
@@ -198,8 +198,7 @@ func (d *doctor) credential(creds []byte) {
 
 const hintAuthority = "copy tls/ca.crt from the data directory of a master"
 
-// authorities checks the certificates by which the bus is known: those of --ca or of run.json, else those that the
-// credential carries.
+// authorities checks the certificates that sign the bus's: those of --ca or run.json, else those in the credential.
 func (d *doctor) authorities(bus api.ClientOptions) {
 	file, text, some := bus.CA, bus.Creds, bus.CA == ""
 	if file != "" {
@@ -270,7 +269,7 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 	d.peels(peels)
 }
 
-// peels judges whether all peels are there, and each once.
+// peels checks that all peels are online, each with one process and a signed key.
 func (d *doctor) peels(peels []api.Peel) {
 	away, unheard := 0, 0
 	var duplicates, rekeyed, unsigned []target.PeelID
@@ -292,7 +291,7 @@ func (d *doctor) peels(peels []api.Peel) {
 		}
 	}
 	if len(duplicates) > 0 {
-		d.found("peel IDs", broken, "give one of the two hosts an ID of its own: both run what masters send", "two processes are connected as %s", some(duplicates))
+		d.found("peel IDs", broken, "give one of the two hosts another ID: both run every job", "two processes are connected as %s", some(duplicates))
 	}
 	if len(rekeyed) > 0 {
 		d.found("sealing keys", warning, "compare the key with the one in the host's log: zester peel rekey", "secrets stay sealed to the former key of %s, which has another one now", some(rekeyed))
@@ -305,7 +304,7 @@ func (d *doctor) peels(peels []api.Peel) {
 		return
 	}
 	if unheard > 0 {
-		d.found("peels", sound, "", "%d of %d are online; the master has begun to listen and has not heard the others yet", len(peels)-unheard, len(peels))
+		d.found("peels", sound, "", "%d of %d are online; the master has just started and does not know about the others yet", len(peels)-unheard, len(peels))
 		return
 	}
 	d.found("peels", sound, "", "all %d are online", len(peels))

@@ -34,8 +34,8 @@ func (a *app) jobListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List jobs, newest first: those that people asked for, and runs of schedules with return_job",
-		Long: `list leaves out what people asked for that only reads, such as schedule list and sync diff, unless --all or --function
-is given. On a narrow terminal the IDs of jobs are shortened; the beginning of an ID is taken wherever one is.`,
+		Long: `list leaves out jobs that only read, such as those of schedule list and sync diff, unless --all or --function is given.
+On a narrow terminal job IDs are shortened; every command that takes a job ID takes its beginning too.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if q.Status = job.Status(status); status != "" && !q.Status.Known() {
@@ -60,8 +60,8 @@ is given. On a narrow terminal the IDs of jobs are shortened; the beginning of a
 	flags.StringVar((*string)(&q.Target), "target", "", "only jobs that ran on the `PEEL`")
 	flags.StringVar(&q.Schedule, "schedule", "", "only runs of the schedule `ENTRY`")
 	flags.StringVar(&q.Commit, "commit", "", "only runs of entries that the `COMMIT` last changed")
-	flags.BoolVar(&q.Asked, "asked", false, "only what somebody asked for, no runs of schedules")
-	flags.BoolVar(&all, "all", false, "also what only reads")
+	flags.BoolVar(&q.Asked, "asked", false, "only jobs that people started, no runs of schedules")
+	flags.BoolVar(&all, "all", false, "also jobs that only read")
 	flags.IntVar(&limit, "limit", 20, "list `N` jobs at most")
 	return cmd
 }
@@ -87,10 +87,10 @@ func (a *app) showJobs(jobs []job.Job) error {
 	return a.show(jobs, jobsTable(jobs, a.output == formWide))
 }
 
-// shortJID is how many characters of an ID are shown where there is no room. Six of them are the second of the job.
+// shortJID is the length of a shortened job ID in characters. The first six are the second of the job.
 const shortJID = 9
 
-// jobsTable has columns of their own for runs of schedules where there are any.
+// jobsTable has the column ENTRY if there are runs of schedules.
 func jobsTable(jobs []job.Job, wide bool) table {
 	t := table{header: []string{"JID", "CREATED", "FUNCTION", "TARGET", "STATUS", "OK", "USER"}, whole: []int{1, 4}, short: shortJID}
 	scheduled := slices.ContainsFunc(jobs, func(j job.Job) bool { return j.Scheduled() })
@@ -114,7 +114,7 @@ func jobsTable(jobs []job.Job, wide bool) table {
 	return t
 }
 
-// took is how long a job lasted that has ended, empty for one that has not. Of a run of a schedule it is the run.
+// took returns how long a job, or the run of a schedule, lasted; empty for a job that has not ended.
 func took(j *job.Job) string {
 	if !j.Status.Final() {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// lastJob is the word for the newest job that the caller asked for.
+// lastJob is the word for the newest job of the user.
 const lastJob = "last"
 
 // A job is named by its ID, by at least minJID characters of its beginning, or by [lastJob].
@@ -23,7 +23,7 @@ const (
 
 var jidBeginning = regexp.MustCompile(`^[0-9A-Za-z]+$`)
 
-// checkJobWord refuses what names no job before anything is asked.
+// checkJobWord refuses a word that cannot name a job. It asks no master.
 func checkJobWord(word string) error {
 	if word == lastJob || jidBeginning.MatchString(word) && len(word) >= minJID && len(word) < lengthJID {
 		return nil
@@ -34,7 +34,7 @@ func checkJobWord(word string) error {
 	return nil
 }
 
-// findJob returns the ID of the job that a word names.
+// findJob returns the ID of the job named by a word.
 func findJob(ctx context.Context, client *api.Client, word string) (wire.JID, error) {
 	switch {
 	case word == lastJob:
@@ -42,7 +42,7 @@ func findJob(ctx context.Context, client *api.Client, word string) (wire.JID, er
 	case len(word) == lengthJID:
 		return wire.JID(word), nil
 	}
-	// IDs sort as text, so the jobs that begin with the word are the newest before the last ID that could.
+	// IDs sort as text: the jobs wanted are the newest before the greatest ID with this beginning.
 	before, err := wire.ParseJID(word + strings.Repeat("z", lengthJID-len(word)))
 	if err != nil {
 		return "", noJob(word)
@@ -72,10 +72,10 @@ func noJob(word string) error {
 	return &api.Error{Code: api.CodeNotFound, Msg: fmt.Sprintf("no such job: no ID begins with %s", word)}
 }
 
-// maxPages bounds the search for the caller's newest job: a page is up to 2,000 jobs.
+// maxPages bounds the search for the user's newest job: a page is up to 2,000 jobs.
 const maxPages = 20
 
-// sameSecond is how many of the newest jobs are compared: IDs of one second are in no order.
+// sameSecond is the number of newest jobs that are compared by time: the IDs of one second are in no order.
 const sameSecond = 50
 
 func findLast(ctx context.Context, client *api.Client) (wire.JID, error) {
@@ -94,9 +94,9 @@ func findLast(ctx context.Context, client *api.Client) (wire.JID, error) {
 			}
 			return last.JID, nil
 		case !page.More:
-			return "", &api.Error{Code: api.CodeNotFound, Msg: fmt.Sprintf("no such job: %s has asked for none", client.User())}
+			return "", &api.Error{Code: api.CodeNotFound, Msg: fmt.Sprintf("no such job: %s has started none", client.User())}
 		}
 		q.Before = page.Next
 	}
-	return "", &failure{code: exitFailed, err: errors.New("none of the newest jobs is yours"), hint: "zester job list --user " + client.User() + " looks at all"}
+	return "", &failure{code: exitFailed, err: errors.New("none of the newest jobs is yours"), hint: "zester job list --user " + client.User() + " searches all jobs"}
 }

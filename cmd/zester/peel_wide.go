@@ -12,7 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// presence says whether a peel is there, and what is odd about it.
+// presence says whether a peel is online, whether two processes share its ID, and whether a key waits for approval.
 func presence(p *api.Peel) string {
 	online := yesNo(p.Online)
 	if p.Unknown {
@@ -30,8 +30,8 @@ func presence(p *api.Peel) string {
 	return online
 }
 
-// listPeelsWide adds what the facts of each peel say, and the commit that it runs where a master follows a repo. AGE is
-// how long ago the peel was heard.
+// listPeelsWide adds columns from the facts of each peel, and its commit if a master follows a repo. AGE is the time since
+// the last heartbeat.
 func (a *app) listPeelsWide(ctx context.Context, client *api.Client, expr string) error {
 	peels, err := client.PeelsWithFacts(ctx, expr)
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *app) listPeelsWide(ctx context.Context, client *api.Client, expr string
 	return a.printTable(t)
 }
 
-// factText is a fact as text, the first element of a list; empty if there is none.
+// factText returns a fact, or the first element of a list, as text; empty if there is none.
 func factText(facts target.Facts, name string) string {
 	v := facts[name]
 	if list, ok := v.([]any); ok {

@@ -107,7 +107,7 @@ func (a *app) describeSync(s *status.Sync) {
 		line("paused", pausedLine(p))
 	}
 	for _, id := range s.Duplicates {
-		line("duplicate", fmt.Sprintf("two processes are connected as %s: give one of them an ID of its own", id))
+		line("duplicate", fmt.Sprintf("two processes are connected as %s: give one of the two hosts another ID", id))
 	}
 	for _, c := range s.Conditions {
 		if c.Status && c.Type != status.Ready && c.Type != status.RolloutProgressing || c.Reason == "WaveFailed" || c.Type == status.SourceVerified {
@@ -175,7 +175,7 @@ func countLine(c status.Counts) string {
 	return strings.Join(parts, ", ")
 }
 
-// pausedTexts say of each entry that failures have paused it.
+// pausedTexts returns a text for each entry that failures have paused.
 func pausedTexts(entries []string) (texts []string) {
 	for _, name := range entries {
 		texts = append(texts, "entry "+name+" is paused by failures in a row")

@@ -12,11 +12,11 @@ import (
 func (a *app) syncApproveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "approve PLAN",
-		Short: "Let a revision go out that changes more than a guard lets through",
+		Short: "Let the revision that waits for approval go out",
 		Long: `approve names the plan that waits by its hash, of which 8 digits are enough; sync status shows it. The hash stands for
-just that change of just those peels: when peels come or go before, the plan is another one and waits again. A commit
-whose message ends with the line that zester plan shows, such as "Zester-Allow: remove", needs no approval, unless it
-would leave nothing at all.`,
+one change of certain peels: if peels come or go before you approve, the plan has another hash and waits again. A revision
+waits if it exceeds the limits in zester.yaml or if the branch was rewritten. A commit that exceeds limits needs no approval
+if its message ends with the line that zester plan shows, such as "Zester-Allow: remove", unless it would leave nothing.`,
 		Args: words("hash of the plan"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncApprove(ctx, args[0]) })

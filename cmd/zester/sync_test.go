@@ -85,7 +85,7 @@ func TestAWaitSaysWhatIsMissing(t *testing.T) {
 	}{
 		{goal{}, status.Sync{}, "no revision is in force yet"},
 		{goal{}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: counts}, "aaaa1111 is in force, 2 of 3 applied, 1 pending"},
-		{goal{peels: 5}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: counts}, "aaaa1111 is in force, 2 of 3 applied, 1 pending, of 5 that are to be there"},
+		{goal{peels: 5}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: counts}, "aaaa1111 is in force, 2 of 3 applied, 1 pending, 5 peels are wanted"},
 		{goal{}, status.Sync{Observed: "bbbb2222", LastGood: good, Counts: counts}, "bbbb2222 is not in force yet"},
 		{goal{}, status.Sync{Observed: "bbbb2222", LastGood: good, Conditions: paused}, "bbbb2222 is not in force yet; Paused by ada"},
 		{goal{}, status.Sync{LastGood: good, Conditions: away}, "the branch cannot be read, aaaa1111 is in force; Unreachable no route"},

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
-// A goal is what `sync wait` waits for.
+// A goal is the state that `sync wait` waits for.
 type goal struct {
 	revision string // a commit or the beginning of its hash; empty: where the branch is
 	peels    int    // that many at least
@@ -31,8 +31,8 @@ func (a *app) syncWaitCommand() *cobra.Command {
 		Long: `wait ends with 0 when every peel has applied the revision, with 2 when a peel could not use it, with 3 when the
 time is over or a peel that lacks it is offline, and with 1 when the revision is refused, was taken back by a wave that
 failed, or cannot be had: the branch, the address or the credential of the repo is wrong. While a revision is pinned that
-one is waited for. A master that has not started yet is waited for too. The time includes that of all waves. Where there
-is no terminal, what holds it up is printed when it changes, every five seconds at most.`,
+one is waited for. A master that has not started yet is waited for too. The time includes all waves. Without a terminal
+the reason for waiting is printed when it changes, every five seconds at most.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !hashBeginning.MatchString(g.revision) {
@@ -64,8 +64,8 @@ const lookAgainMost = time.Second
 
 var hashBeginning = regexp.MustCompile(`^([0-9a-f]{4,64})?$`)
 
-// waitForSync first has the branch asked, so that a commit made just before is the one that is waited for. That nobody
-// answers is waited out: another master may be about to take over.
+// waitForSync first has the branch read, so that it waits for a commit made just before. It goes on while no master
+// answers: another may be about to take over.
 func (a *app) waitForSync(ctx context.Context, client *api.Client, w *waiting, g goal) error {
 	ask, last := (*api.Client).SyncNow, "no master has answered"
 	for pause := lookAgain; ; pause = min(pause*3/2, lookAgainMost) {
@@ -79,7 +79,7 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, w *waiting, g
 			last = g.missing(s)
 			w.show(g.bar(s), last)
 			ask = (*api.Client).SyncStatus
-		case ctx.Err() != nil: // the end of the wait cut the question off
+		case ctx.Err() != nil: // the request was cut off because the time is over
 		case api.CodeOf(err) == api.CodeUnavailable:
 			last = err.Error()
 			w.show("", last)
@@ -100,15 +100,15 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, w *waiting, g
 	}
 }
 
-// A waiting says what a wait is held up by: on a terminal in a line that is replaced, elsewhere in lines of a log.
+// A waiting prints why a wait goes on: on a terminal in one line that is replaced, elsewhere line by line.
 type waiting struct {
 	line    *progress
 	began   time.Time
 	printed time.Time // zero: nothing was printed
-	text    string    // that was printed last
+	text    string    // the last that was printed
 }
 
-// How often lines are printed where there is no terminal. A wait that is short prints none.
+// How often lines are printed without a terminal. A short wait prints none.
 const (
 	printChanged = 5 * time.Second
 	printSame    = time.Minute
@@ -127,7 +127,7 @@ func (w *waiting) show(bar, text string) {
 	w.printed, w.text = time.Now(), text
 }
 
-// wanted is the commit that is waited for, or the beginning of its hash; empty where it is not known.
+// wanted returns the commit to wait for, or the beginning of its hash; empty if it is not known.
 func (g goal) wanted(s *status.Sync) string {
 	switch {
 	case g.revision != "":
@@ -140,13 +140,13 @@ func (g goal) wanted(s *status.Sync) string {
 	return string(s.Observed)
 }
 
-// inForce reports whether the fleet is given the commit that is waited for.
+// inForce reports whether the wanted commit is in force.
 func (g goal) inForce(s *status.Sync) bool {
 	wanted := g.wanted(s)
 	return wanted != "" && s.LastGood.Commit != "" && strings.HasPrefix(string(s.LastGood.Commit), wanted)
 }
 
-// bar draws how many peels have applied the revision that is waited for.
+// bar draws how many peels have applied the wanted commit.
 func (g goal) bar(s *status.Sync) string {
 	if !g.inForce(s) {
 		return bar(0, max(s.Counts.Peels, g.peels))
@@ -154,7 +154,7 @@ func (g goal) bar(s *status.Sync) string {
 	return bar(s.Counts.Applied, max(s.Counts.Peels, g.peels))
 }
 
-// missing says what is not yet as it is to be.
+// missing says what the goal still lacks.
 func (g goal) missing(s *status.Sync) string {
 	var parts []string
 	wanted := g.wanted(s)
@@ -183,7 +183,7 @@ func (g goal) missing(s *status.Sync) string {
 	return strings.Join(parts, "; ")
 }
 
-// showReached prints the revision in force and its peels, unless the one that was waited for is not to be had.
+// showReached prints the revision in force and its peels; nothing if the wait failed and no revision is in force.
 func (a *app) showReached(s *status.Sync, failed error) error {
 	if f, _ := errors.AsType[*failure](failed); f != nil && f.err != nil && s.LastGood.Commit == "" {
 		return nil
@@ -194,17 +194,17 @@ func (a *app) showReached(s *status.Sync, failed error) error {
 	})
 }
 
-// wants says how far the goal is.
+// wants counts the peels, with those that the goal still lacks.
 func (g goal) wants(c status.Counts) string {
 	line := countLine(c)
 	if c.Peels < g.peels {
-		line += fmt.Sprintf(", of %d that are to be there", g.peels)
+		line += fmt.Sprintf(", %d peels are wanted", g.peels)
 	}
 	return line
 }
 
-// unreadable are the reasons why a branch cannot be read that end a wait, with what to do. All that [status.Stalled] is
-// about ends it as well; whatever else goes wrong may be over soon.
+// unreadable holds the reasons for an unreadable branch that end a wait, each with a hint. A [status.Stalled] reconciler
+// ends it as well. Other errors, such as a timeout, may be over soon.
 var unreadable = map[string]string{
 	"RefNotFound":           "push the branch, or name another: branch: of the master's configuration",
 	"NotFound":              "is the address right? repo: of the master's configuration; a private repo also needs a credential, below git:",
@@ -215,7 +215,7 @@ var unreadable = map[string]string{
 	"KeysUnreadable":        "the files are named below verify: of the master's configuration",
 }
 
-// lost is the failure of a branch that cannot be read until somebody changes something, nil for any other trouble.
+// lost returns the failure of a branch that stays unreadable until a person changes something, nil for any other error.
 func lost(s *status.Sync) *failure {
 	for _, c := range s.Conditions {
 		if c.Type != status.FetchFailed || !c.Status {
@@ -229,7 +229,7 @@ func lost(s *status.Sync) *failure {
 	return nil
 }
 
-// reached reports whether nothing more is to be waited for, and the failure if that is not what was wanted.
+// reached reports whether the wait is over, with the failure if the goal was not reached.
 func (g goal) reached(s *status.Sync) (bool, error) {
 	if g.inForce(s) {
 		return g.applied(s)
@@ -245,7 +245,7 @@ func (g goal) reached(s *status.Sync) (bool, error) {
 	return false, nil
 }
 
-// applied is reached for the revision in force.
+// applied is reached for a commit that is in force.
 func (g goal) applied(s *status.Sync) (bool, error) {
 	switch {
 	case s.Counts.Pending > 0 || s.Counts.Peels < g.peels:

@@ -71,8 +71,8 @@ func (p *progress) clear() {
 type table struct {
 	header []string
 	rows   [][]string
-	whole  []int // columns after the first that are not cut
-	short  int   // where the table does not fit, the first column is cut to so many characters; 0: never
+	whole  []int // columns that are never cut, besides the first
+	short  int   // characters to which the first column is cut if the table does not fit; 0: it is not cut
 }
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
@@ -80,7 +80,7 @@ func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 const columnGap = 2
 
 // print prints the table, nothing if it has no rows. On a terminal it fits the width by cutting the widest columns.
-// The first holds the names that people copy: it is cut only where the table says so.
+// The first holds the names that people copy: it is cut only if t.short is set.
 func (t table) print(w io.Writer, width int) error {
 	if len(t.rows) == 0 {
 		return nil

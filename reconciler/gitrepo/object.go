@@ -42,8 +42,8 @@ const (
 	maxCommitText = 16 << 10
 )
 
-// withoutText is the beginning of a commit object whose rest was not read: its
-// header as far as it says what the commit is, and no message.
+// withoutText returns a commit object that parses, made of the first bytes of
+// one: the header up to the committer, and no message unless it was reached.
 func withoutText(data []byte) []byte {
 	if bytes.Contains(data, []byte("\n\n")) {
 		return data // the message is cut

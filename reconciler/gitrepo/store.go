@@ -176,9 +176,9 @@ func (s *store) read(t plumbing.ObjectType, h Hash, limit int64) (data []byte, e
 	return data, err
 }
 
-// begin returns the first bytes of an object, at most so many, and its size. It
-// checks type and hash; the hash of an object over maxHashed was checked when
-// it was fetched, and is not again.
+// begin returns the first bytes of an object, most of them at most, and its
+// size. It checks the type, and the hash unless the object is over maxHashed:
+// that hash was checked when it was fetched.
 func (s *store) begin(t plumbing.ObjectType, h Hash, most int64) (data []byte, size int64, err error) {
 	err = s.guarded(t.String()+" "+h.String(), func(st *filesystem.Storage) error {
 		o, err := st.EncodedObject(plumbing.AnyObject, plumbing.Hash(h))
@@ -195,7 +195,7 @@ func (s *store) begin(t plumbing.ObjectType, h Hash, most int64) (data []byte, s
 	return data, size, err
 }
 
-// first reads the first bytes of an object, and the rest for its hash alone.
+// first returns the first bytes of an object and reads the rest for its hash.
 func first(o plumbing.EncodedObject, h Hash, most int64) (data []byte, err error) {
 	r, err := o.Reader()
 	if err != nil {
