@@ -73,7 +73,7 @@ func (c *connections) enter(conn net.Conn) *connection {
 	if replaced != nil {
 		c.leaveLocked(replaced)
 	}
-	if fits := !full || replaced != nil; fits {
+	if !full || replaced != nil {
 		c.open++
 		c.from[n.source]++
 		n.place = c.untested.PushBack(n)
@@ -95,8 +95,8 @@ func (c *connections) enter(conn net.Conn) *connection {
 	return n
 }
 
-// replaceableLocked returns the connection that has to make room for a new one from an address, nil if there is room or
-// none can. Caller must hold mu.
+// replaceableLocked returns the connection to close for a new one from an address, nil if there is room or none may be
+// closed. Caller must hold mu.
 func (c *connections) replaceableLocked(from netip.Prefix) *connection {
 	ofAddress := c.from[from] >= c.each
 	if !ofAddress && c.open < c.all {
@@ -123,7 +123,7 @@ func (c *connections) leaveLocked(n *connection) {
 	c.testedLocked(n)
 }
 
-// testedLocked takes a connection out of those that may be replaced. Caller must hold mu.
+// testedLocked keeps a connection from being replaced. Caller must hold mu.
 func (c *connections) testedLocked(n *connection) {
 	if n.place != nil {
 		c.untested.Remove(n.place)
@@ -175,8 +175,8 @@ func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, bounded(conn))
 }
 
-// trust notes that a valid token came on the connection of a request: it may be idle longer and is not replaced. The
-// request then has answerTime.
+// trust records that a valid token came on the connection of a request: the connection may be idle longer and is not
+// replaced. The rest of the request may take answerTime.
 func trust(ctx context.Context, w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(answerTime))
 	n, _ := ctx.Value(connectionKey{}).(*connection)

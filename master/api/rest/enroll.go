@@ -32,9 +32,9 @@ type Enrolled struct {
 	CA      string    `json:"ca,omitempty"` // certificates by which to check masters from now on, in PEM
 }
 
-// enroll answers hosts that ask for a credential. They have no token of the API: what they have is judged by the
-// authority. A page in a browser on such a host cannot ask: browsers send JSON to another site only with its consent, and a
-// name of the page's own that points to the listener is none of the listener's names.
+// enroll answers hosts that request a credential. They have no token of the API; the authority checks the request. A page in
+// a browser on such a host can send no such request: browsers send JSON to another site only with its consent, and a name of
+// the page's own that points to the listener is none of the listener's names.
 func (r *routes) enroll() http.HandlerFunc {
 	joins := newLimiter[netip.Prefix](joinsPerSecond, joinsAtOnce)
 	return func(w http.ResponseWriter, req *http.Request) {

@@ -281,7 +281,7 @@ func (e *events) event(msg *nats.Msg) (name string, data any) {
 		if _, err := wire.DecodeCancel(msg); err != nil {
 			return "", nil
 		}
-		return "cancel", nil // message adds the record: every peel hears a cancel, so it carries the JID alone
+		return "cancel", nil // message adds the record: a cancel goes to all peels and carries the JID alone
 	case wire.StatusOf(e.job.JID):
 		return e.record("status", msg)
 	}

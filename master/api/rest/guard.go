@@ -57,10 +57,13 @@ type denial struct {
 // wrong tokens never lock out a valid one from the same address.
 func (g *guard) admit(r *http.Request, scopes []auth.Scope) (*auth.Token, *denial) {
 	text, given := bearer(r)
+	if !given {
+		return nil, &denial{http.StatusUnauthorized, "this needs one bearer token in the header Authorization", http.Header{"Www-Authenticate": {`Bearer realm="zester"`}}}
+	}
 	token, err := g.tokens.Authenticate(r.Context(), text)
 	switch {
 	case errors.Is(err, auth.ErrTokenUnknown), errors.Is(err, auth.ErrTokenEnded):
-		return nil, g.refuse(r, given, err)
+		return nil, g.refuse(r, err)
 	case err != nil:
 		g.log.Warn("token not read", "request", requestOf(r.Context()), "err", err)
 		return nil, &denial{http.StatusServiceUnavailable, "tokens cannot be checked just now", retryAfter(1)}
@@ -75,13 +78,10 @@ func (g *guard) admit(r *http.Request, scopes []auth.Scope) (*auth.Token, *denia
 	return token, nil
 }
 
-// refuse denies a request that has no valid token. A wrong token takes one of the guesses of its address; with none left
-// the answer is 429, and the log gets no line, so that guessing costs one hash and one read. A token that has ended, or
-// a request without one, is no guess.
-func (g *guard) refuse(r *http.Request, given bool, err error) *denial {
-	if !given {
-		return &denial{http.StatusUnauthorized, "this needs one bearer token in the header Authorization", http.Header{"Www-Authenticate": {`Bearer realm="zester"`}}}
-	}
+// refuse denies a request whose token is not valid. An unknown token takes one of the guesses of its address; with none left
+// the answer is 429, and the log gets no line, so that guessing costs one hash and one read. A token that has ended is no
+// guess.
+func (g *guard) refuse(r *http.Request, err error) *denial {
 	if errors.Is(err, auth.ErrTokenUnknown) && !g.guesses.of(source(r.RemoteAddr)).Allow() {
 		return &denial{http.StatusTooManyRequests, "the token is not known, and too many unknown tokens came from your address", retryAfter(int(guessEvery / time.Second))}
 	}

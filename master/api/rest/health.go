@@ -20,7 +20,7 @@ const resultsConsumer = "schedule-results"
 
 var readyStreams = []string{"KV_jobs", "KV_job-returns", "KV_tokens", eventsStream, "facts"}
 
-// readiness says whether the master can do its work: the bus answers and stores, the streams are there and have a leader, and so
+// readiness checks whether the master can do its work: the bus answers and stores, the streams are there and have a leader, and so
 // has the consumer of scheduled results.
 type readiness struct {
 	js     jetstream.JetStream

@@ -147,9 +147,9 @@ func (r *routes) selectTargets(ctx context.Context, n *NewJob, spec *job.Spec) (
 	return nil
 }
 
-// repeated returns the job that an earlier request under the same ID made. The target is not resolved again: the fleet may
+// repeated returns the job that an earlier request under the same ID made, without resolving the target again: the fleet may
 // have changed. The job is nil if there is none, and if it was never dispatched; spec then gets the targets of the earlier
-// request. A different request under the ID, or another's, is a conflict.
+// request. A different request under the ID, or one of another user, is a conflict.
 func (r *routes) repeated(ctx context.Context, spec *job.Spec) (*job.Job, error) {
 	j, err := r.Store.Get(ctx, spec.JID)
 	if errors.Is(err, job.ErrNotFound) {
@@ -240,8 +240,8 @@ type listInput struct {
 	Target   target.PeelID `query:"target" maxLength:"128" doc:"A peel that the job ran on."`
 	Schedule string        `query:"schedule" maxLength:"256" doc:"Name of the schedule entry that made it."`
 	Commit   string        `query:"commit" maxLength:"64" doc:"The commit that last changed the entry, or the beginning of its hash."`
-	Asked    bool          `query:"asked" doc:"Only what somebody asked for, no runs of schedules."`
-	NoReads  bool          `query:"no_reads" doc:"Leave out what somebody asked for that only reads, such as schedule.list."`
+	Asked    bool          `query:"asked" doc:"Leave out runs of schedules."`
+	NoReads  bool          `query:"no_reads" doc:"Leave out requested jobs whose function only reads, such as schedule.list."`
 }
 
 // JobsPage is some jobs, newest first.

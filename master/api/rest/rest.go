@@ -4,7 +4,7 @@
 // The order in which a request is judged is fixed. The token is checked first: one that is unknown or has ended is refused,
 // and only such failures are limited for each address, so they lock out no valid token. Then a token that sends too many
 // requests is refused, then one that lacks the scope that the route needs. Only then the request itself is read, and
-// before a job is dispatched the limits of its token are held against the function and every single target. The user of a job is "token:<name>", whatever the request says. Tokens are read again all the time, also
+// before a job is dispatched its function and every target are checked against the limits of the token. The user of a job is "token:<name>", whatever the request says. Tokens are read again all the time, also
 // while events are streamed, so that one that was revoked opens nothing a second later.
 //
 // Everything that comes in is bounded: headers, bodies, times, requests of a token, streams of events, connections in all
