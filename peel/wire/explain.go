@@ -118,8 +118,10 @@ func explainTLS(err error, checkedBy string) (what, hint string) {
 // replaced returns a text with new in place of old, of which upper and lower case do not count. Without old in the text, new
 // replaces all from the client's prefix on.
 func replaced(text, old, new string) string {
-	if i := strings.Index(strings.ToLower(text), strings.ToLower(old)); i >= 0 {
-		return text[:i] + new + text[i+len(old):]
+	for i := range len(text) - len(old) + 1 { // by bytes: some letters are longer in lower case
+		if strings.EqualFold(text[i:i+len(old)], old) {
+			return text[:i] + new + text[i+len(old):]
+		}
 	}
 	return before(text, "nats: ") + new
 }

@@ -103,3 +103,20 @@ func TestErrorsOfTheBusAreInPlainWords(t *testing.T) {
 		t.Error("an error of somebody else is changed")
 	}
 }
+
+// FuzzExplain has any text before the error of the client, and any in the words of the server.
+func FuzzExplain(f *testing.F) {
+	f.Add("cannot ask İİİİİİİİ", "TIMEOUT")
+	f.Add("", "NATS: Timeout of İ")
+	f.Fuzz(func(t *testing.T, text, words string) {
+		for _, is := range []error{nats.ErrTimeout, nats.ErrPermissionViolation, nats.ErrTLS} {
+			if err := wire.Explain(fmt.Errorf("%s: %w", text, said{words, is}), ""); !errors.Is(err, is) {
+				t.Errorf("%v is not found in %v", is, err)
+			}
+		}
+		before := "cannot ask " + strings.ReplaceAll(text, ":", "")
+		if err := wire.Explain(fmt.Errorf("%s: %w", before, nats.ErrTimeout), ""); err.Error() != before+": no answer in time" {
+			t.Errorf("explained as %q", err)
+		}
+	})
+}
