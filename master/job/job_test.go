@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -195,6 +196,25 @@ func FuzzNormalize(f *testing.F) {
 		again := s
 		if err := again.Normalize(now); err != nil || !again.SameIntent(&s) {
 			t.Errorf("normalising twice: %v\n%+v\n%+v", err, s, again)
+		}
+	})
+}
+
+// FuzzJobInJSON has any text, which a client of REST reads as a job.
+func FuzzJobInJSON(f *testing.F) {
+	f.Add([]byte(`{"jid":"x","timeout":"1m30s","when_online":"72h"}`))
+	f.Add([]byte(`{"timeout":"0s","when_online":""}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var j, again job.Job
+		if json.Unmarshal(data, &j) != nil {
+			return
+		}
+		written, err := json.Marshal(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(written, &again); err != nil || again.Timeout != j.Timeout || again.WhenOnline != j.WhenOnline || again.JID != j.JID {
+			t.Errorf("%s is read as %+v, written as %s and read as %+v, %v", data, j, written, again, err)
 		}
 	})
 }

@@ -23,3 +23,22 @@ func TestTheDurationOfAReturnIsTextInJSON(t *testing.T) {
 		t.Errorf("%+v, %v", back, err)
 	}
 }
+
+// FuzzReturnInJSON has any text, which a client of REST reads as a return.
+func FuzzReturnInJSON(f *testing.F) {
+	f.Add([]byte(`{"jid":"x","peel_id":"web-01","duration":"1.5s","epoch":7}`))
+	f.Add([]byte(`{"duration":"-1s"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var r, again wire.Return
+		if json.Unmarshal(data, &r) != nil {
+			return
+		}
+		written, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(written, &again); err != nil || again.Duration != r.Duration || again.Peel != r.Peel {
+			t.Errorf("%s is read as %+v, written as %s and read as %+v, %v", data, r, written, again, err)
+		}
+	})
+}

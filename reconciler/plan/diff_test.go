@@ -408,3 +408,29 @@ func TestFirstRevisionIsNeverBlocked(t *testing.T) {
 		}
 	}
 }
+
+// FuzzAllowedBy has any message of a commit, in which only the last paragraph can allow a change.
+func FuzzAllowedBy(f *testing.F) {
+	f.Add("subject\n\nZester-Allow: change, remove", "and more")
+	f.Add("subject\r\n\r\nbody\r\n\r\nZester-Allow: change\r\nZester-Allow: remove\r\n", "")
+	f.Fuzz(func(t *testing.T, message, more string) {
+		blocked := &plan.BlockedError{Limits: []string{"change", "remove"}}
+		allowed := blocked.AllowedBy(message)
+		if allowed && (!strings.Contains(message, "change") || !strings.Contains(message, "remove")) {
+			t.Errorf("%q allows a limit that it does not name", message)
+		}
+		if lf := strings.ReplaceAll(message, "\r\n", "\n"); blocked.AllowedBy(lf) != allowed {
+			t.Errorf("%q allows it with other ends of lines", message)
+		}
+		more = strings.TrimSpace(more)
+		if more != "" && !strings.Contains(more, "Zester-Allow:") && blocked.AllowedBy(message+"\n\n"+more) {
+			t.Errorf("%q allows it by a paragraph before the last one", message+"\n\n"+more)
+		}
+		if (&plan.BlockedError{Nothing: true}).AllowedBy(message) {
+			t.Errorf("%q allows that nothing is left", message)
+		}
+		if signed := message + "\n\n" + blocked.Trailer(); strings.TrimSpace(message) != "" && !blocked.AllowedBy(signed) {
+			t.Errorf("%q does not allow it", signed)
+		}
+	})
+}

@@ -1,9 +1,11 @@
 package rest_test
 
 import (
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -137,4 +139,40 @@ func TestTheListenersNamesAreThoseOfItsCertificate(t *testing.T) {
 			t.Errorf("%q: %v", header, got)
 		}
 	}
+}
+
+// FuzzIsListener has any Host header.
+func FuzzIsListener(f *testing.F) {
+	ca, err := auth.OpenCA(f.TempDir())
+	if err != nil {
+		f.Fatal(err)
+	}
+	config := ca.Config("bus.example.com")
+	shown, err := config.GetCertificate(&tls.ClientHelloInfo{ServerName: "bus.example.com"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("bus.example.com:8440")
+	f.Add("[::1]:8440")
+	f.Add("[::ffff:127.0.0.1]")
+	f.Fuzz(func(t *testing.T, header string) {
+		if !rest.IsListener(config, header) {
+			return
+		}
+		for _, name := range shown.Leaf.DNSNames {
+			if strings.Contains(strings.ToLower(header), name) {
+				return
+			}
+		}
+		for _, ip := range shown.Leaf.IPAddresses {
+			host, _, err := net.SplitHostPort(header)
+			if err != nil {
+				host = strings.Trim(header, "[]")
+			}
+			if ip.Equal(net.ParseIP(host)) {
+				return
+			}
+		}
+		t.Errorf("%q is a name of the listener", header)
+	})
 }
