@@ -53,16 +53,20 @@ func TestTheAuditLogSaysWhatRanWhere(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		log := audit.Open(s.js, slog.New(slog.DiscardHandler))
 		s.master("m1", func(o *dispatch.Options) { o.Audit = log })
-		entry := func(spec job.Spec) audit.Entry {
+		last := func() audit.Entry {
 			t.Helper()
-			if _, err := s.request(s.alice, "alice", spec); err != nil {
-				t.Fatal(err)
-			}
 			page, err := log.List(t.Context(), audit.Query{Limit: 1})
 			if err != nil || len(page.Entries) != 1 {
 				t.Fatal(page, err)
 			}
 			return page.Entries[0]
+		}
+		entry := func(spec job.Spec) audit.Entry {
+			t.Helper()
+			if _, err := s.request(s.alice, "alice", spec); err != nil {
+				t.Fatal(err)
+			}
+			return last()
 		}
 		spec := ask(func(j *job.Spec) {
 			j.Function, j.TargetExpr = "cmd.run", "L@test-host"
@@ -75,6 +79,18 @@ func TestTheAuditLogSaysWhatRanWhere(t *testing.T) {
 		}
 		if want := `command="id -u > x" env={"KEY":"•••"} stdin="•••"`; e.Args != want {
 			t.Errorf("arguments %s, want %s", e.Args, want)
+		}
+
+		for _, args := range []map[string]any{
+			{"command": "id", "env": "KEY=4711"}, {"command": "id", "env": map[string]any{"KEY": 4711}}, {"command": "id", "stdin": 4711},
+		} {
+			if _, err := s.request(s.alice, "alice", ask(func(j *job.Spec) { j.Function, j.Args = "cmd.run", args }, "web-01")); err == nil {
+				t.Errorf("%v is accepted", args)
+			}
+			e = last()
+			if data, err := json.Marshal(e); err != nil || e.Result != audit.Refused || !strings.Contains(e.Reason, "must be a") || strings.Contains(string(data), "4711") {
+				t.Errorf("%s, %v", data, err)
+			}
 		}
 
 		var many []target.PeelID

@@ -57,7 +57,11 @@ func (f Function) Check(args map[string]any) error {
 			errs = append(errs, strictyaml.Error{Pos: strictyaml.Pos{File: at}, Msg: "unknown" + f.known(key)})
 			continue
 		}
-		if err := f.Params[i].Type.check(strictyaml.FromValue(at, args[key])); err != nil {
+		node := strictyaml.FromValue(at, args[key])
+		if f.Params[i].Type == StringMap || key == "stdin" {
+			hide(node)
+		}
+		if err := f.Params[i].Type.check(node); err != nil {
 			errs = append(errs, err...)
 		}
 	}
@@ -67,6 +71,19 @@ func (f Function) Check(args map[string]any) error {
 		}
 	}
 	return errs.Err()
+}
+
+// hide has errors show no value of an argument that may be a secret: masters keep the reason of a refusal in the audit log.
+func hide(n *strictyaml.Node) {
+	if n.Kind != strictyaml.Null {
+		n.Value = "•••"
+	}
+	for _, e := range n.List {
+		hide(e)
+	}
+	for _, p := range n.Map {
+		hide(p.Value)
+	}
 }
 
 // known says which argument may have been meant.
