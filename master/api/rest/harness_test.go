@@ -48,8 +48,9 @@ type system struct {
 	log     lines
 	client  *http.Client
 	pipes   *pipes
-	from    string // the address that connections come from
-	stop    func() // ends the HTTP server
+	from    string        // the address that connections come from
+	delay   time.Duration // of each new key of a job
+	stop    func()        // ends the HTTP server
 }
 
 func bubble(t *testing.T, f func(t *testing.T, s *system)) {
@@ -75,7 +76,7 @@ func (s *system) master(name string) {
 	}
 	s.js, err = jetstream.New(nc)
 	must(err)
-	store, err := job.NewStore(s.t.Context(), s.js)
+	store, err := job.NewStore(s.t.Context(), late{s.js, &s.delay})
 	must(err)
 	s.tokens, err = auth.OpenTokens(s.t.Context(), s.js)
 	must(err)
