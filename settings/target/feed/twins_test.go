@@ -75,7 +75,10 @@ func TestProcessesThatRestartForEverTakeBoundedMemory(t *testing.T) {
 			t.beat("stranger", strings.Repeat("A", 1+i%32))
 			t.beat(fmt.Sprint("s", i), "AAAA")
 		}
-		if n := len(f.instances["stranger"].recent); n > rememberedInstances {
+		f.mu.Lock()
+		n := len(f.instances["stranger"].recent)
+		f.mu.Unlock()
+		if n > rememberedInstances {
 			t.Errorf("%d processes are remembered", n)
 		}
 		time.Sleep(OfflineAfter + 2*checkEvery)
