@@ -1,0 +1,100 @@
+package api_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// TestARevokedPersonWhoIsStillConnectedMakesNoToken stores the revocation of a person whom the bus has not cut off yet.
+func TestARevokedPersonWhoIsStillConnectedMakesNoToken(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		var o api.ServerOptions
+		s.master("m1", func(with *api.ServerOptions) { o = *with })
+		mallory, ada := s.client(auth.RoleOperator, "mallory"), s.client(auth.RoleOperator, "ada")
+		scopes := []auth.Scope{auth.ScopeRead}
+		for _, name := range []string{"before", "rotated"} {
+			if _, _, err := ada.TokenCreate(t.Context(), auth.TokenRequest{Name: name, Scopes: scopes}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		js, err := jetstream.New(s.bus.Conn(t, auth.RoleMaster, "m2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		users, err := js.KeyValue(t.Context(), "users")
+		if err != nil {
+			t.Fatal(err)
+		}
+		revoked, err := canon.Marshal(auth.User{Name: "mallory", Role: auth.RoleOperator, Revoked: time.Now()})
+		if err == nil {
+			_, err = users.Put(t.Context(), "mallory", revoked)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := mallory.TokenCreate(t.Context(), auth.TokenRequest{Name: "late", Scopes: scopes}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
+			t.Errorf("creates a token: %v", err)
+		}
+		if _, _, err := mallory.TokenRotate(t.Context(), auth.TokenRequest{Name: "rotated"}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
+			t.Errorf("rotates a token: %v", err)
+		}
+		tokens, err := o.Tokens.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var inForce []string
+		for _, token := range tokens {
+			if token.Revoked.IsZero() {
+				inForce = append(inForce, token.Name)
+			}
+		}
+		if !slices.Equal(inForce, []string{"before"}) {
+			t.Errorf("in force: %v", inForce)
+		}
+	})
+}
+
+func TestTheOpenJobsOfARevokedTokenAreCanceled(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		var submit *dispatch.Dispatcher
+		var store *job.Store
+		s.master("m1", func(with *api.ServerOptions) { submit, store = with.Dispatch, with.Store })
+		ada := s.client(auth.RoleOperator, "ada")
+		for _, name := range []string{"ci", "other"} {
+			if _, _, err := ada.TokenCreate(t.Context(), auth.TokenRequest{Name: name, Scopes: []auth.Scope{auth.ScopeDispatch}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		jobs := map[string]wire.JID{}
+		for _, user := range []string{"token:ci", "token:other", "ci"} {
+			spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"away"}, TargetExpr: "away", Timeout: time.Minute, WhenOnline: time.Hour}
+			if _, err := submit.Submit(t.Context(), spec, user); err != nil {
+				t.Fatal(err)
+			}
+			jobs[user] = spec.JID
+		}
+		ended, err := ada.TokenRevoke(t.Context(), "ci")
+		if err != nil || !slices.Equal(ended.Jobs, []wire.JID{jobs["token:ci"]}) {
+			t.Fatalf("%+v, %v; want %v", ended, err, jobs)
+		}
+		time.Sleep(2 * time.Minute)
+		for user, jid := range jobs {
+			j, err := store.Get(t.Context(), jid)
+			if err != nil || (j.Status == job.Canceled) != (user == "token:ci") {
+				t.Errorf("%s: %+v, %v", user, j, err)
+			}
+		}
+	})
+}
