@@ -18,10 +18,17 @@ import (
 )
 
 // TestARevokedPersonWhoIsStillConnectedMakesNoToken stores the revocation of a person whom the bus has not cut off yet.
-func TestARevokedPersonWhoIsStillConnectedMakesNoToken(t *testing.T) {
+func TestARevokedPersonWhoIsStillConnectedMakesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		var o api.ServerOptions
-		s.master("m1", func(with *api.ServerOptions) { o = *with })
+		s.master("m1", func(with *api.ServerOptions) {
+			var err error
+			with.Authority, err = auth.NewAuthority(t.Context(), auth.AuthorityOptions{Keys: s.bus.Keys, JetStream: with.JetStream, Update: s.bus.Update})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o = *with
+		})
 		mallory, ada := s.client(auth.RoleOperator, "mallory"), s.client(auth.RoleOperator, "ada")
 		scopes := []auth.Scope{auth.ScopeRead}
 		for _, name := range []string{"before", "rotated"} {
@@ -49,6 +56,18 @@ func TestARevokedPersonWhoIsStillConnectedMakesNoToken(t *testing.T) {
 		}
 		if _, _, err := mallory.TokenRotate(t.Context(), auth.TokenRequest{Name: "rotated"}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
 			t.Errorf("rotates a token: %v", err)
+		}
+		if _, _, err := mallory.JoinCreate(t.Context(), auth.JoinRequest{Name: "late", Peel: "*", Uses: 5, TTL: time.Hour}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
+			t.Errorf("creates a join token: %v", err)
+		}
+		if joins, err := o.Authority.JoinTokens(t.Context()); err != nil || slices.ContainsFunc(joins, func(j auth.JoinToken) bool { return j.Uses > 0 }) {
+			t.Errorf("join tokens: %+v, %v", joins, err)
+		}
+		if creds, _, err := mallory.UserAdd(t.Context(), auth.UserRequest{Name: "second", Role: auth.RoleOperator}); err == nil || len(creds) > 0 || !strings.Contains(err.Error(), "mallory was revoked") {
+			t.Errorf("adds a user: %v", err)
+		}
+		if all, err := o.Authority.Users(t.Context()); err != nil || slices.ContainsFunc(all, func(u auth.User) bool { return u.Name == "second" && u.Revoked.IsZero() }) {
+			t.Errorf("users: %+v, %v", all, err)
 		}
 		tokens, err := o.Tokens.List(t.Context())
 		if err != nil {
