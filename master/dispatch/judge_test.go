@@ -157,19 +157,24 @@ func TestWhileNobodyCanJudgeNothingIsSentLate(t *testing.T) {
 // TestATargetThatLeftTheLimitsIsGivenUpAlone narrows what the user may select while a batch runs.
 func TestATargetThatLeftTheLimitsIsGivenUpAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		limits, within := auth.Limits{Target: "p*"}, []target.PeelID{"p00", "p01", "p02", "p03", "p04"}
+		limits := auth.Limits{Target: "p*"}
+		var within atomic.Pointer[[]target.PeelID]
+		within.Store(&[]target.PeelID{"p00", "p01", "p02", "p03", "p04"})
 		s.master("m1", func(o *dispatch.Options) {
 			o.Allow = func(_ context.Context, _ auth.Asker, spec *job.Spec) error {
-				return limits.Allow(spec.Function, spec.Targets, within)
+				return limits.Allow(spec.Function, spec.Targets, *within.Load())
 			}
 		})
 		tm := s.team(5, ok)
 		spec := ask(func(j *job.Spec) { j.Batch = &job.Batch{Size: 2} }, tm.ids...)
 		s.dispatch(spec)
-		within = []target.PeelID{"p00", "p01", "p02", "p04"}
+		left := []target.PeelID{"p00", "p01", "p02", "p04"}
+		within.Store(&left)
 		time.Sleep(time.Minute)
+		tm.mu.Lock()
+		defer tm.mu.Unlock()
 		slices.Sort(tm.ran)
-		if !slices.Equal(tm.ran, within) {
+		if !slices.Equal(tm.ran, left) {
 			t.Errorf("%v ran", tm.ran)
 		}
 		if j := s.record(spec.JID); j.Status != job.Partial || j.ReturnCount != 4 {
