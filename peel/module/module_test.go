@@ -34,7 +34,7 @@ func TestCallsThatDoNotFitTheFunctionAreRefusedByName(t *testing.T) {
 		{"test.sleep", module.Call{Args: map[string]any{"duration": int64(5)}}, `test.sleep: argument duration: must be a duration like 90s, 5m or 1d12h, not a whole number (5); write 5s for seconds, 5m for minutes`},
 		{"cmd.run", module.Call{Args: map[string]any{"comand": "true"}}, `cmd.run: argument comand: unknown; did you mean "command"?`},
 		{"cmd.run", module.Call{ID: "true", Args: map[string]any{"zzz": "true"}}, `cmd.run: argument zzz: unknown; known are command, argv, shell, timeout, env, cwd, user, stdin, max_output`},
-		{"cmd.run", module.Call{ID: "true", Args: map[string]any{"env": map[string]any{"PORT": 80}}}, `cmd.run: argument env: PORT: must be a string, not a whole number (80); put it in quotes`},
+		{"cmd.run", module.Call{ID: "true", Args: map[string]any{"env": map[string]any{"PORT": 80}}}, `cmd.run: argument env: PORT: must be a string, not a whole number (•••); put it in quotes`},
 		{"cmd.run", module.Call{Args: map[string]any{"argv": "ls"}}, `cmd.run: argument argv: must be a list, not a string (ls)`},
 		{"cmd.run", module.Call{Args: map[string]any{"argv": []any{"ls", nil}}}, `cmd.run: argument argv: [1]: must not be null`},
 		{"cmd.run", module.Call{}, `cannot run the command: give command or argv`},
@@ -54,7 +54,7 @@ func TestCallsThatDoNotFitTheFunctionAreRefusedByName(t *testing.T) {
 
 func TestAllErrorsOfACallAreNamedAtOnce(t *testing.T) {
 	got := module.New().Call(t.Context(), "cmd.run", module.Call{ID: "true", Args: map[string]any{"stdin": true, "timeot": "5s"}})
-	want := "cmd.run: argument stdin: must be a string, not true or false (true); put it in quotes\n" +
+	want := "cmd.run: argument stdin: must be a string, not true or false (•••); put it in quotes\n" +
 		`cmd.run: argument timeot: unknown; did you mean "timeout"?`
 	if got.Error != want {
 		t.Errorf("got  %s\nwant %s", got.Error, want)
