@@ -28,7 +28,6 @@ type ownSite struct {
 	ca    string // the file of the authority of the server's certificate
 	m     *master.Master
 	fleet *feed.Feed
-	nc    *nats.Conn // the master's
 	stop  func()
 }
 
@@ -36,11 +35,11 @@ type ownSite struct {
 func own(t *testing.T, dir string, change ...func(*master.Options)) *ownSite {
 	t.Helper()
 	s := &ownSite{t: t, dir: dir}
-	ready := make(chan master.Info, 1)
+	ready, began := make(chan master.Info, 1), make(chan *feed.Feed, 1)
 	o := master.Options{
 		ID: "own", DataDir: dir, Ready: func(i master.Info) { ready <- i },
-		Services: []master.Service{func(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) error {
-			s.fleet, s.nc = fleet, nc
+		Services: []master.Service{func(ctx context.Context, _ *nats.Conn, fleet *feed.Feed) error {
+			began <- fleet
 			<-ctx.Done()
 			return nil
 		}},
@@ -58,6 +57,7 @@ func own(t *testing.T, dir string, change ...func(*master.Options)) *ownSite {
 	select {
 	case info := <-ready:
 		s.url, s.ca = info.URL, filepath.Join(dir, "tls", "ca.crt")
+		s.fleet = <-began
 	case <-t.Context().Done():
 		t.Fatal("the master is not ready")
 	}
