@@ -147,7 +147,7 @@ func TestTheCredentialHasToBeThePeels(t *testing.T) {
 	}
 }
 
-// A credential carries the certificates by which the bus is known: whoever can replace it can command the host.
+// A credential file contains the CA certificates of the bus. Another user who replaces it can command the host.
 func TestACredentialThatOthersCouldReplaceIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777); err != nil {

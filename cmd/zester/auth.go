@@ -203,8 +203,8 @@ func (a *app) issue(c credential) ([]byte, error) {
 	return append(creds, roots...), err
 }
 
-// authority returns the certificates by which the holder of a new credential checks the bus: those of --ca, or those of
-// the embedded bus in the data directory. There are none for another bus.
+// authority returns the CA certificates to put into a new credential: the file of --ca, else those of the embedded bus in
+// the data directory, else nil.
 func (c *connection) authority() ([]byte, error) {
 	file := c.ca
 	if file == "" {

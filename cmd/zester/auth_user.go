@@ -76,7 +76,7 @@ makes no tokens and users, and does not steer what Git brings to the fleet.
 	return cmd
 }
 
-// authority returns the certificates by which the bus was checked, those of the system excepted.
+// authority returns the CA certificates with which this command checked the bus, nil if those are the system's.
 func (a *app) authority() ([]byte, error) {
 	bus, err := a.bus()
 	if err != nil || bus.CA == "" {

@@ -198,7 +198,7 @@ func (d *doctor) credential(creds []byte) {
 
 const hintAuthority = "copy tls/ca.crt from the data directory of a master"
 
-// authorities checks the certificates that sign the bus's: those of --ca or run.json, else those in the credential.
+// authorities checks the CA certificates of the bus: the file of --ca or run.json, else those in the credential.
 func (d *doctor) authorities(bus api.ClientOptions) {
 	file, text, some := bus.CA, bus.Creds, bus.CA == ""
 	if file != "" {
