@@ -43,7 +43,7 @@ func (t *term) answer(ctx context.Context) error {
 	endpoints := map[string]func(context.Context, micro.Request) (any, error){
 		"status": func(context.Context, micro.Request) (any, error) { return t.status(), nil },
 		"now":    t.now, "approve": t.approve, "pause": t.pause, "resume": t.resume,
-		"pin": t.pin, "unpin": t.unpin, "history": t.pastAttempts,
+		"pin": t.pin, "unpin": t.unpin, "retry": t.retry, "history": t.pastAttempts,
 		"peels": t.peels, "diff": t.document, "remove": t.remove,
 	}
 	for verb, handle := range endpoints {
@@ -64,13 +64,13 @@ func (t *term) answer(ctx context.Context) error {
 }
 
 // orders are the verbs that change something.
-var orders = map[string]bool{"now": true, "approve": true, "pause": true, "resume": true, "pin": true, "unpin": true, "remove": true}
+var orders = map[string]bool{"now": true, "approve": true, "pause": true, "resume": true, "pin": true, "unpin": true, "retry": true, "remove": true}
 
 // respond answers one request.
 func (t *term) respond(ctx context.Context, req micro.Request, verb string, handle func(context.Context, micro.Request) (any, error)) {
 	answer, err := handle(ctx, req)
 	named := about(req.Data())
-	if a, ok := answer.(approved); ok {
+	if a, ok := answer.(done); ok {
 		answer, named = a.status, a.about
 	}
 	var data []byte

@@ -131,8 +131,8 @@ type planBase struct {
 
 func (t *term) plannedFor() planBase { return planBase{t.fleetMoves, t.last.Generation} }
 
-// An approved is the answer of sync.approve and the subject of its audit entry, [Order.About].
-type approved struct {
+// A done is the answer of an order and the subject of its audit entry, [Order.About].
+type done struct {
 	status status.Sync
 	about  string
 }
@@ -169,7 +169,7 @@ func (t *term) approve(ctx context.Context, req micro.Request) (any, error) {
 	if out.Blocked != "" {
 		return nil, &refusal{fmt.Sprintf("cannot approve plan %s: the fleet changed at the same time, and the plan is now %s", given.Hash, out.Blocked)}
 	}
-	return approved{out, given.Hash + " of " + string(given.Commit)}, nil
+	return done{out, given.Hash + " of " + string(given.Commit)}, nil
 }
 
 // guard returns a *stop for a revision that is over the limits or rewrites history, unless its plan is approved. A

@@ -244,6 +244,14 @@ func (b *board) skipped(s skipped) {
 	b.sync.Blocked, b.sync.LastAttempted, b.sync.Skipped, b.sync.Errors = "", s.Commit, s.Commit, []string{s.Reason}
 }
 
+// retries shows that the revision that was rolled back is tried again.
+func (b *board) retries() {
+	b.rolled(status.Condition{})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sync.Skipped, b.sync.Errors = "", nil
+}
+
 // unready shows that the revision in force could not be brought to all peels.
 func (b *board) unready(err error) {
 	b.set(status.Condition{Type: status.Ready, Reason: "PublishFailed", Message: err.Error()})

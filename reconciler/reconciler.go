@@ -67,8 +67,8 @@ type Options struct {
 type Order struct {
 	Subject string      // whose last token is who asked
 	Header  nats.Header // of the request
-	Verb    string      // of sync: now, approve, pause, resume, pin, unpin or remove
-	About   string      // the plan, revision or peel in the request; for an approval that was given, the plan and its revision
+	Verb    string      // of sync: now, approve, pause, resume, pin, unpin, retry or remove
+	About   string      // the plan, revision or peel in the request; for an approval that was given, the plan and its revision; for a retry the revision
 	Err     error       // why it was not done; nil: it was
 	Refused bool        // Err is for good: asking again does not help
 }

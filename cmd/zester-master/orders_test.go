@@ -51,12 +51,14 @@ func TestOrdersAboutTheRepoAreInTheAuditLog(t *testing.T) {
 	order(1, "approve", hash[1])
 	order(0, "pin", first)
 	order(1, "pin", "0123456789")
+	order(1, "retry", "0123456789")
 	order(1, "unpin") // what the newest commit changes waits once more
 
 	got, want := map[string]int{}, map[string]int{
 		"sync.now  done":   1,
 		"sync.unpin  done": 1, "sync.pause  done": 1, "sync.pause  refused": 1, "sync.resume  done": 1, "sync.resume  refused": 1,
 		"sync.approve " + hash[1] + " of " + second + " done": 1, "sync.approve " + hash[1] + " refused": 1, "sync.pin " + first + " done": 1, "sync.pin 0123456789 refused": 1,
+		"sync.retry 0123456789 refused": 1,
 	}
 	c := s.client()
 	page, err := c.AuditList(s.ctx(), audit.Query{User: "mia"})

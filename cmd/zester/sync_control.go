@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -79,6 +80,24 @@ func (a *app) syncUnpinCommand() *cobra.Command {
 		Args:  words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncUnpin(ctx) })
+		},
+	}
+}
+
+func (a *app) syncRetryCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "retry [COMMIT]",
+		Short: "Try a revision again that was rolled back",
+		Long: `retry has a revision tried again that a wave has rolled back: from the first wave, and held to the limits as a new
+commit is. COMMIT is its hash or the beginning of it, by default the newest that was rolled back. It has to be the
+newest commit of the branch. While a revision is pinned, or new commits are paused, retry is refused.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			return words(make([]string, min(1, len(args)))...)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) {
+				return c.SyncRetry(ctx, strings.Join(args, ""))
+			})
 		},
 	}
 }

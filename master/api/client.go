@@ -336,6 +336,11 @@ func (c *Client) SyncUnpin(ctx context.Context) (*status.Sync, error) {
 	return steering(ctx, c, "unpin", nil)
 }
 
+// SyncRetry has a revision tried again that was rolled back. revision is its commit, or the beginning of it; empty: the newest.
+func (c *Client) SyncRetry(ctx context.Context, revision string) (*status.Sync, error) {
+	return steering(ctx, c, "retry", status.RetryRequest{Revision: revision})
+}
+
 // SyncHistory asks what became of the revisions that were tried, the newest first.
 func (c *Client) SyncHistory(ctx context.Context) ([]status.Attempt, error) {
 	h, err := syncing[status.History](ctx, c, "history", nil)

@@ -158,7 +158,7 @@ type Attempt struct {
 	Message string          `json:"message,omitempty"` // its first line
 	Outcome Outcome         `json:"outcome"`
 	Reason  string          `json:"reason,omitempty"` // of what is not applied; the first, if there are several
-	By      string          `json:"by,omitempty"`     // who approved or pinned it
+	By      string          `json:"by,omitempty"`     // who approved, pinned or retried it
 	Master  string          `json:"master"`           // the master that led
 	Began   time.Time       `json:"began"`
 	Ended   time.Time       `json:"ended,omitzero"`
@@ -237,6 +237,11 @@ type RemoveRequest struct {
 type PinRequest struct {
 	Revision   string `json:"revision"` // its commit, or the beginning of it, [MinRevision] digits at least
 	UntilNewer bool   `json:"until_newer,omitempty"`
+}
+
+// RetryRequest asks sync.retry to try a revision again that was rolled back.
+type RetryRequest struct {
+	Revision string `json:"revision,omitempty"` // its commit, or the beginning of it, [MinRevision] digits at least; empty: the newest
 }
 
 // MinRevision is how many digits of a commit name a revision at least.
