@@ -83,7 +83,7 @@ func (r *record) decide(commit settings.Commit, j judgement) error {
 		return &stop{j.hash, j.rewritten, string(status.HistoryRewritten)}
 	case j.guard == nil && waited:
 		return &stop{j.hash, r.Blocked.Reason, r.Blocked.Kind}
-	case j.guard == nil, j.allowed && !waited && !j.guard.Nothing:
+	case j.guard == nil, j.allowed && !waited && !j.guard.RemovesAll:
 		return nil
 	}
 	return &stop{hash: j.hash, reason: j.guard.Reason}

@@ -220,7 +220,7 @@ func TestWhatMayBeApproved(t *testing.T) {
 }
 
 func TestWhatHoldsARevisionBack(t *testing.T) {
-	large, all := &plan.BlockedError{Reason: "large"}, &plan.BlockedError{Reason: "all", Nothing: true}
+	large, all := &plan.BlockedError{Reason: "large"}, &plan.BlockedError{Reason: "all", RemovesAll: true}
 	approved := func(commit, hash string) record {
 		return record{Approved: &approval{Commit: settings.Commit(commit), Hash: hash}}
 	}

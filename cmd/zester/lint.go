@@ -140,7 +140,7 @@ func (f lintFlags) findings(p *plan.Plan, static map[string]strictyaml.Pos) (err
 	if f.strict {
 		errs, warnings = warnings, nil
 	} else {
-		errs = linter.Unknown(p.Written())
+		errs = linter.Unknown(p.DeclaredEntries())
 		warnings = slices.DeleteFunc(warnings, func(e strictyaml.Error) bool { return slices.Contains(errs, e) })
 	}
 	return errs, append(warnings, lint.Unchecked(p)...) // not an error with --strict: the author cannot mend it

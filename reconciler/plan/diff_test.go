@@ -394,7 +394,7 @@ func TestATrailerNamesTheLimitsThatItAllows(t *testing.T) {
 			t.Errorf("%q: %v", message, got)
 		}
 	}
-	if all := (&plan.BlockedError{Nothing: true}); all.AllowedBy("x\n\nZester-Allow: change, remove, peels") {
+	if all := (&plan.BlockedError{RemovesAll: true}); all.AllowedBy("x\n\nZester-Allow: change, remove, peels") {
 		t.Error("a commit allows itself to leave nothing")
 	}
 }
@@ -426,7 +426,7 @@ func FuzzAllowedBy(f *testing.F) {
 		if more != "" && !strings.Contains(more, "Zester-Allow:") && blocked.AllowedBy(message+"\n\n"+more) {
 			t.Errorf("%q allows it by a paragraph before the last one", message+"\n\n"+more)
 		}
-		if (&plan.BlockedError{Nothing: true}).AllowedBy(message) {
+		if (&plan.BlockedError{RemovesAll: true}).AllowedBy(message) {
 			t.Errorf("%q allows that nothing is left", message)
 		}
 		if signed := message + "\n\n" + blocked.Trailer(); strings.TrimSpace(message) != "" && !blocked.AllowedBy(signed) {

@@ -193,10 +193,11 @@ func (x *extent) leave(gone map[string]bool, after map[settings.Digest]*Effectiv
 
 // A BlockedError is a change that does not go out without approval.
 type BlockedError struct {
-	Hash    string // of the Difference
-	Reason  string
-	Limits  []string // limits that the change exceeds, by their names in zester.yaml and the trailer
-	Nothing bool     // no settings would be left; no trailer allows that
+	Hash   string // of the Difference
+	Reason string
+	Limits []string // limits that the change exceeds, by their names in zester.yaml and the trailer
+	// RemovesAll reports that no settings would be left. No trailer allows that.
+	RemovesAll bool
 }
 
 func (e *BlockedError) Error() string { return e.Reason }
@@ -208,9 +209,9 @@ func (e *BlockedError) Error() string { return e.Reason }
 func (d *Difference) Guard(limits top.Limits) error {
 	switch {
 	case d.topEmpty:
-		return &BlockedError{Hash: d.Hash, Reason: "the top file is empty: every peel would lose its settings", Nothing: true}
+		return &BlockedError{Hash: d.Hash, Reason: "the top file is empty: every peel would lose its settings", RemovesAll: true}
 	case d.emptied:
-		return &BlockedError{Hash: d.Hash, Reason: "nothing matches any peel: every peel would lose its settings", Nothing: true}
+		return &BlockedError{Hash: d.Hash, Reason: "nothing matches any peel: every peel would lose its settings", RemovesAll: true}
 	}
 	reasons, names := d.extent.over(limits)
 	if len(reasons) == 0 {
@@ -275,7 +276,7 @@ const trailer = "Zester-Allow: "
 // that the change exceeds: "Zester-Allow: change, remove".
 func (e *BlockedError) AllowedBy(message string) bool {
 	paragraphs := strings.Split(strings.TrimSpace(strings.ReplaceAll(message, "\r\n", "\n")), "\n\n")
-	if len(paragraphs) < 2 || e.Nothing {
+	if len(paragraphs) < 2 || e.RemovesAll {
 		return false
 	}
 	allowed := map[string]bool{}

@@ -58,7 +58,7 @@ type Plan struct {
 	// Limits of the revision. The stricter of these and the limits of the revision before it count.
 	Limits top.Limits
 
-	loose []*Written       // of Check
+	loose []*DeclaredEntry // of Check
 	files map[string]*file // of the settings directory, by path
 	rules *top.File        // nil if the plan is made of others
 	fleet *target.Index

@@ -38,29 +38,29 @@ type trace struct {
 	steps int             // from the head to have
 }
 
-// station is a commit at which traces wait, by file.
-type station struct {
+// A frontier holds the traces that have reached a commit, by file.
+type frontier struct {
 	commit settings.Commit
 	steps  int
 	traces map[string][]*trace
 }
 
-// walk goes back in time, from station to station.
+// A walk follows traces from the head to the commits before it.
 type walk struct {
 	ctx      context.Context
 	history  History
 	known    map[place]finding
 	found    map[place]finding
 	versions map[string]version // by hash of the content
-	at       map[settings.Commit]*station
-	queue    []*station
+	at       map[settings.Commit]*frontier
+	queue    []*frontier
 	authors  map[settings.Commit]settings.Origin
 }
 
 func newWalk(ctx context.Context, b *Blamer) walk {
 	return walk{
 		ctx: ctx, history: b.history, known: b.known, found: map[place]finding{}, versions: map[string]version{},
-		at: map[settings.Commit]*station{}, authors: map[settings.Commit]settings.Origin{},
+		at: map[settings.Commit]*frontier{}, authors: map[settings.Commit]settings.Origin{},
 	}
 }
 
@@ -73,14 +73,14 @@ func (w *walk) start(head settings.Commit, p place, pair strictyaml.Pair) {
 		return // canonical values were made of it before
 	}
 	w.found[p] = finding{} // until it is found
-	w.wait(head, 0, &trace{place: p, value: v, have: head})
+	w.enqueue(head, 0, &trace{place: p, value: v, have: head})
 }
 
-// wait puts a trace at a commit.
-func (w *walk) wait(commit settings.Commit, steps int, traces ...*trace) {
+// enqueue adds traces to the frontier of a commit.
+func (w *walk) enqueue(commit settings.Commit, steps int, traces ...*trace) {
 	s := w.at[commit]
 	if s == nil {
-		s = &station{commit: commit, steps: steps, traces: map[string][]*trace{}}
+		s = &frontier{commit: commit, steps: steps, traces: map[string][]*trace{}}
 		w.at[commit] = s
 		w.queue = append(w.queue, s)
 	}
@@ -111,16 +111,16 @@ func (w *walk) run() error {
 			}
 			return nil
 		}
-		w.recall(s)
-		if err := w.leave(s); err != nil {
+		w.settleKnown(s)
+		if err := w.advance(s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// recall ends the traces whose place was blamed at this commit before.
-func (w *walk) recall(s *station) {
+// settleKnown ends the traces whose origin an earlier Blame found from this commit.
+func (w *walk) settleKnown(s *frontier) {
 	for file, traces := range s.traces {
 		s.traces[file] = slices.DeleteFunc(traces, func(t *trace) bool {
 			k, ok := w.known[t.place]
@@ -136,8 +136,8 @@ func (w *walk) recall(s *station) {
 	}
 }
 
-// leave moves the traces at a commit to its parents, or ends them there.
-func (w *walk) leave(s *station) error {
+// advance moves the traces at a commit to its parents, or ends them there.
+func (w *walk) advance(s *frontier) error {
 	if len(s.traces) == 0 {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (w *walk) leave(s *station) error {
 		}
 	}
 	for file, traces := range s.traces {
-		if err := w.part(s, parents, file, traces); err != nil {
+		if err := w.splitByParent(s, parents, file, traces); err != nil {
 			return err
 		}
 	}
@@ -168,7 +168,7 @@ func (w *walk) leave(s *station) error {
 
 // step moves traces on to a parent. With the parent's version their place has an equal value there; without it the
 // file is equal, so what held at the commit still does.
-func (w *walk) step(s *station, parent settings.Commit, traces []*trace, v *version) {
+func (w *walk) step(s *frontier, parent settings.Commit, traces []*trace, v *version) {
 	for _, t := range traces {
 		if v != nil {
 			t.have, t.steps, t.value = parent, s.steps+1, v.entries[t.entry]
@@ -176,12 +176,12 @@ func (w *walk) step(s *station, parent settings.Commit, traces []*trace, v *vers
 			t.have, t.steps = parent, s.steps+1
 		}
 	}
-	w.wait(parent, s.steps+1, traces...)
+	w.enqueue(parent, s.steps+1, traces...)
 }
 
-// part handles a file that no parent has in the same version: each trace goes to the first parent that has its value,
+// splitByParent handles a file that no parent has in the same version: each trace goes to the first parent that has its value,
 // else to the first one whose version cannot be read.
-func (w *walk) part(s *station, parents []settings.Commit, file string, traces []*trace) error {
+func (w *walk) splitByParent(s *frontier, parents []settings.Commit, file string, traces []*trace) error {
 	opaque := settings.Commit("")
 	for _, p := range parents {
 		v, err := w.version(p, file)
@@ -205,7 +205,7 @@ func (w *walk) part(s *station, parents []settings.Commit, file string, traces [
 		traces = rest
 	}
 	if opaque != "" {
-		w.wait(opaque, s.steps+1, traces...)
+		w.enqueue(opaque, s.steps+1, traces...)
 		return nil
 	}
 	w.settle(traces...)

@@ -63,7 +63,7 @@ func (l *Linter) All(p *plan.Plan) strictyaml.Errors {
 		all = append(all, strictyaml.Error{Pos: w.Pos, Msg: w.Msg})
 	}
 	all = append(all, l.Secrets(p.PlainFiles())...)
-	return append(all, l.Check(p.Written())...)
+	return append(all, l.Check(p.DeclaredEntries())...)
 }
 
 // Unchecked returns a warning for each encrypted file that was not checked because there is no identity. The author of
@@ -77,7 +77,7 @@ func Unchecked(p *plan.Plan) strictyaml.Errors {
 }
 
 // Check returns the warnings about entries that are enabled, by position.
-func (l *Linter) Check(entries []*plan.Written) strictyaml.Errors {
+func (l *Linter) Check(entries []*plan.DeclaredEntry) strictyaml.Errors {
 	var found strictyaml.Errors
 	for _, w := range entries {
 		at := place{w.Entry, w.Pos, w.Peels}
@@ -93,13 +93,13 @@ func (l *Linter) Check(entries []*plan.Written) strictyaml.Errors {
 // Unknown returns the findings of Check that are surely mistakes: an argument that a function does not take, a function
 // whose name resembles a known one, and a function missing from a known module. A function of an unknown module may belong to
 // a newer version of zester-peel.
-func (l *Linter) Unknown(entries []*plan.Written) strictyaml.Errors {
+func (l *Linter) Unknown(entries []*plan.DeclaredEntry) strictyaml.Errors {
 	var found strictyaml.Errors
 	for _, w := range entries {
 		if !w.Entry.Enabled {
 			continue
 		}
-		l := look{Options: l.o, Written: w}
+		l := look{Options: l.o, DeclaredEntry: w}
 		if l.function() {
 			found = append(found, l.found...)
 		}
@@ -108,8 +108,8 @@ func (l *Linter) Unknown(entries []*plan.Written) strictyaml.Errors {
 	return slices.Compact(found)
 }
 
-func check(w *plan.Written, o Options) strictyaml.Errors {
-	l := look{Options: o, Written: w}
+func check(w *plan.DeclaredEntry, o Options) strictyaml.Errors {
+	l := look{Options: o, DeclaredEntry: w}
 	l.shadow()
 	if w.Entry.Enabled {
 		l.function()
@@ -122,7 +122,7 @@ func check(w *plan.Written, o Options) strictyaml.Errors {
 // A look is at one entry.
 type look struct {
 	Options
-	*plan.Written
+	*plan.DeclaredEntry
 	found strictyaml.Errors
 }
 

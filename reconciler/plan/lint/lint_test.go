@@ -38,7 +38,7 @@ func warnings(t testing.TB, text string, peels int, o lint.Options) []string {
 	}
 	o.From = from
 	lines := []string{}
-	for _, e := range lint.New(o).Check(p.Written()) {
+	for _, e := range lint.New(o).Check(p.DeclaredEntries()) {
 		lines = append(lines, strings.TrimPrefix(e.Error(), "settings/a.yaml:"))
 	}
 	return lines
@@ -145,7 +145,7 @@ func TestAnEntryCountsOnAllPeelsThatHaveIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[string]int{}
-	for _, w := range p.Written() {
+	for _, w := range p.DeclaredEntries() {
 		got[fmt.Sprintf("%s %s", w.Entry.Name, w.Pos)] += w.Peels
 	}
 	want := map[string]int{
@@ -154,7 +154,7 @@ func TestAnEntryCountsOnAllPeelsThatHaveIt(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	found := lint.New(lint.Options{From: from}).Check(p.Written())
+	found := lint.New(lint.Options{From: from}).Check(p.DeclaredEntries())
 	if len(found) != 1 || found[0].Path != "schedule.herd.cron" {
 		t.Errorf("%v", found)
 	}
@@ -230,10 +230,10 @@ func BenchmarkLint(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if n := len(p.Written()); n != 5000 {
+				if n := len(p.DeclaredEntries()); n != 5000 {
 					b.Fatal(n)
 				}
-				lint.New(lint.Options{From: from}).Check(p.Written())
+				lint.New(lint.Options{From: from}).Check(p.DeclaredEntries())
 			}
 		})
 	}

@@ -67,7 +67,7 @@ func (w *Worst) String() string {
 // release says how a change that the guard holds back can go out.
 func release(stop *plan.BlockedError) string {
 	approve := "zester sync approve " + stop.Hash + " after the merge lets it out"
-	if stop.Nothing {
+	if stop.RemovesAll {
 		return approve
 	}
 	return "the line " + stop.Trailer() + " at the end of the commit's message, or " + approve

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Written is an entry as a revision writes it, for all peels on which it is the same.
-type Written struct {
+// A DeclaredEntry is an entry as a revision declares it, for all peels on which it is the same.
+type DeclaredEntry struct {
 	Entry *schedule.Entry
 	Pos   strictyaml.Pos // of its key, in the last file that says anything about it
 	Peels int            // 0 if the revision was checked without a fleet
@@ -20,7 +20,7 @@ type Written struct {
 }
 
 // Field returns where the last value of a field stands, by the name it has in the file; ok is false if no file has it.
-func (w *Written) Field(name string) (at strictyaml.Pos, ok bool) {
+func (w *DeclaredEntry) Field(name string) (at strictyaml.Pos, ok bool) {
 	for _, layer := range slices.Backward(w.layers) {
 		if v := layer.Get(name); v != nil {
 			return v.Pos, true
@@ -29,8 +29,8 @@ func (w *Written) Field(name string) (at strictyaml.Pos, ok bool) {
 	return w.Pos, false
 }
 
-// Written lists the entries of all peels, by position.
-func (p *Plan) Written() []*Written {
+// DeclaredEntries lists the entries of all peels, by position.
+func (p *Plan) DeclaredEntries() []*DeclaredEntry {
 	if p.Peels == nil {
 		return p.loose
 	}
@@ -38,16 +38,16 @@ func (p *Plan) Written() []*Written {
 		pos  strictyaml.Pos
 		hash string
 	}
-	var all []*Written
-	places := map[place]*Written{}
-	shared := map[*schedule.Entry]*Written{} // signatures share what one file alone makes
+	var all []*DeclaredEntry
+	places := map[place]*DeclaredEntry{}
+	shared := map[*schedule.Entry]*DeclaredEntry{} // signatures share what one file alone makes
 	for e, peels := range p.effectives() {
 		for name, entry := range e.Schedule {
 			w := shared[entry]
 			if w == nil {
 				at := place{e.Entries[name], entry.Hash()}
 				if w = places[at]; w == nil {
-					w = &Written{Entry: entry, Pos: at.pos, layers: e.values(name)}
+					w = &DeclaredEntry{Entry: entry, Pos: at.pos, layers: e.values(name)}
 					places[at], all = w, append(all, w)
 				}
 				shared[entry] = w
@@ -55,7 +55,7 @@ func (p *Plan) Written() []*Written {
 			w.Peels += peels
 		}
 	}
-	sortWritten(all)
+	sortDeclared(all)
 	return all
 }
 
@@ -82,8 +82,8 @@ func (p *Plan) UncheckedFiles() []string {
 	return all
 }
 
-func sortWritten(all []*Written) {
-	slices.SortFunc(all, func(a, b *Written) int {
+func sortDeclared(all []*DeclaredEntry) {
+	slices.SortFunc(all, func(a, b *DeclaredEntry) int {
 		if c := a.Pos.Compare(b.Pos); c != 0 {
 			return c
 		}
@@ -111,7 +111,7 @@ func (e *Effective) values(name string) []*strictyaml.Node {
 
 // Check reads a revision without a fleet, so that nobody knows which files meet on a peel. It finds all that is wrong
 // with each file, with the rules, and with entries that no other file could complete. The plan has no Peels, and
-// [Plan.Written] lists the entries that can be read so.
+// [Plan.DeclaredEntries] lists the entries that can be read so.
 func (c *Compiler) Check(tree fs.FS) (*Plan, error) {
 	p, sources, err := c.begin(tree, target.NewIndex())
 	if err != nil {
@@ -146,14 +146,15 @@ func (p *pass) gather() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(layers)) {
-		p.alone(name, layers[name])
+		p.checkStandalone(name, layers[name])
 	}
-	sortWritten(p.plan.loose)
+	sortDeclared(p.plan.loose)
 }
 
-// alone reads an entry. That several files do not go together is no mistake here, as they need not meet.
-func (p *pass) alone(name string, layers []strictyaml.Pair) {
-	w := &Written{}
+// checkStandalone parses an entry merged from all files that declare it. Only an entry of one file can be invalid here: files
+// that declare parts of one entry need not apply to the same peel.
+func (p *pass) checkStandalone(name string, layers []strictyaml.Pair) {
+	w := &DeclaredEntry{}
 	section := &strictyaml.Node{Kind: strictyaml.Map}
 	for _, pair := range layers {
 		section = merge(section, &strictyaml.Node{Kind: strictyaml.Map, Pos: pair.KeyPos, Map: []strictyaml.Pair{pair}})
