@@ -13,7 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -21,7 +21,7 @@ import (
 func TestWhatPeopleDoIsInTheAuditLog(t *testing.T) {
 	dir := t.TempDir()
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
-		work, err := gitrepo.Init(filepath.Join(dir, "work"), fstest.MapFS{"top.yaml": text("base:\n  '*': [all]\n"), "settings/all.yaml": text("a: 1\n")}, "first", ada)
+		work, err := worktree.Init(filepath.Join(dir, "work"), fstest.MapFS{"top.yaml": text("base:\n  '*': [all]\n"), "settings/all.yaml": text("a: 1\n")}, "first", ada)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
@@ -23,7 +24,7 @@ import (
 func BenchmarkCommitForOnePeel(b *testing.B) {
 	for _, peels := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("peels=%d", peels), func(b *testing.B) {
-			work, err := gitrepo.Init(filepath.Join(b.TempDir(), "repo"), fstest.MapFS{
+			work, err := worktree.Init(filepath.Join(b.TempDir(), "repo"), fstest.MapFS{
 				"top.yaml":          text("base:\n  '*': [all]\n  peel-000042: [one]\n"),
 				"settings/all.yaml": text("schedule:\n  a: {module: test.ping, interval: 1h}\n  b: {module: test.ping, cron: '@daily'}\n"),
 				"settings/one.yaml": text("schedule:\n  c: {module: test.ping, interval: 1h}\n"),

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 type bench struct {
 	t    *testing.T
 	bus  *natstest.Bus
-	work *gitrepo.Work
+	work *worktree.Work
 	dir  string // of the repo
 	poll time.Duration
 	keys gitrepo.Trust // that heads have to be signed by
@@ -71,7 +72,7 @@ func inBubble(t *testing.T, files fstest.MapFS, f func(b *bench)) {
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
 		b := &bench{t: t, bus: bus, dir: filepath.Join(t.TempDir(), "repo"), poll: 30 * time.Second, peels: map[target.PeelID]*actor{}}
 		var err error
-		if b.work, err = gitrepo.Init(b.dir, files, "first", ada); err != nil {
+		if b.work, err = worktree.Init(b.dir, files, "first", ada); err != nil {
 			t.Fatal(err)
 		}
 		b.nc = bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))
@@ -85,7 +86,7 @@ func inBubble(t *testing.T, files fstest.MapFS, f func(b *bench)) {
 	})
 }
 
-var ada = gitrepo.Author{Name: "Ada", Email: "ada@example.com", When: time.Unix(1_700_000_000, 0)}
+var ada = worktree.Author{Name: "Ada", Email: "ada@example.com", When: time.Unix(1_700_000_000, 0)}
 
 // start runs a reconciler, in a store of its own, until stop or the end of the test.
 func (b *bench) start() {

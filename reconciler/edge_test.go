@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -93,7 +94,7 @@ func TestAnotherURLBeginsWithTheLastGoodRevision(t *testing.T) {
 		files["top.yaml"] = text("base: [")
 		b.dir = filepath.Join(b.t.TempDir(), "other")
 		var err error
-		if b.work, err = gitrepo.Init(b.dir, files, "another repo", ada); err != nil {
+		if b.work, err = worktree.Init(b.dir, files, "another repo", ada); err != nil {
 			b.t.Fatal(err)
 		}
 		b.startIn(store)

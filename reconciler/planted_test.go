@@ -28,6 +28,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -253,7 +254,7 @@ func TestAPlantedSecretIsFoundNowhere(t *testing.T) {
 		p := &planted{soak: &soak{t: t, bus: bus, dir: dir}, w: sopstest.New(t), proof: filepath.Join(dir, "proof"), alice: bus.Conn(t, auth.RoleOperator, "alice")}
 		p.log = slog.New(slog.NewTextHandler(&p.said, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		var err error
-		p.work, err = gitrepo.Init(filepath.Join(dir, "repo"), fstest.MapFS{
+		p.work, err = worktree.Init(filepath.Join(dir, "repo"), fstest.MapFS{
 			"top.yaml":          text("base:\n  'db-*': [all]\n"),
 			"settings/all.yaml": text(p.settings()),
 		}, "first", ada)

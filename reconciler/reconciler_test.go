@@ -21,6 +21,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -28,14 +29,14 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
-var author = gitrepo.Author{Name: "Ada", Email: "ada@example.com", When: time.Unix(1_700_000_000, 0)}
+var author = worktree.Author{Name: "Ada", Email: "ada@example.com", When: time.Unix(1_700_000_000, 0)}
 
 // A site is a reconciler with a repo to follow, on a real bus. Everything waits for events: for the end of an attempt
 // that the test asked for, or for a document.
 type site struct {
 	t    *testing.T
 	bus  *natstest.Bus
-	work *gitrepo.Work
+	work *worktree.Work
 	dir  string // of the repo
 	nc   *nats.Conn
 	ops  *nats.Conn
@@ -49,7 +50,7 @@ type site struct {
 func newSite(t *testing.T, files fstest.MapFS) *site {
 	s := &site{t: t, bus: natstest.Listen(t), dir: filepath.Join(t.TempDir(), "repo")}
 	var err error
-	if s.work, err = gitrepo.Init(s.dir, files, "first", author); err != nil {
+	if s.work, err = worktree.Init(s.dir, files, "first", author); err != nil {
 		t.Fatal(err)
 	}
 	s.nc = s.bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))
@@ -115,7 +116,7 @@ func (s *site) commit(message string, changes map[string]string) gitrepo.Hash {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return h
+	return gitrepo.Hash(h)
 }
 
 // now has the branch asked and returns what that came to.
@@ -573,7 +574,7 @@ func TestTheSameContentOnAnotherHistoryWritesNothing(t *testing.T) {
 	s.start()
 	s.settled(1)
 	before := s.document("web-01")
-	other, err := gitrepo.Init(s.dir+".orphan", fleetFiles(), "another beginning", author)
+	other, err := worktree.Init(s.dir+".orphan", fleetFiles(), "another beginning", author)
 	if err != nil {
 		t.Fatal(err)
 	}

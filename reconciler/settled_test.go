@@ -5,14 +5,14 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // commits makes a term for a fleet of so many peels with a repo, and a function that commits what all peels are to run.
 func commits(t *testing.T, peels int) (*term, func(text string) error) {
 	t.Helper()
-	work, err := gitrepo.Init(filepath.Join(t.TempDir(), "repo"), fstest.MapFS{
+	work, err := worktree.Init(filepath.Join(t.TempDir(), "repo"), fstest.MapFS{
 		"top.yaml": text("base:\n  '*': [all]\n"), "settings/all.yaml": text("v: 0\n"),
 	}, "first", ada)
 	if err != nil {

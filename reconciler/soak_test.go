@@ -25,6 +25,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
@@ -41,7 +42,7 @@ type soak struct {
 	t      *testing.T
 	bus    *natstest.Bus
 	dir    string
-	work   *gitrepo.Work
+	work   *worktree.Work
 	client *api.Client
 
 	ids     []target.PeelID
@@ -74,7 +75,7 @@ func TestTwoHoursOfAFleet(t *testing.T) {
 		for name, content := range soakFiles(0) {
 			files[name] = text(content)
 		}
-		work, err := gitrepo.Init(filepath.Join(dir, "work"), files, "first", ada)
+		work, err := worktree.Init(filepath.Join(dir, "work"), files, "first", ada)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,17 +16,17 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-var ada = gitrepo.Author{Name: "Ada", Email: "ada@example.com"}
+var ada = worktree.Author{Name: "Ada", Email: "ada@example.com"}
 
 // A site is a directory in which a fleet runs: configuration files, a repo, and what the daemons keep.
 type site struct {
 	t    *testing.T
 	dir  string
-	work *gitrepo.Work
+	work *worktree.Work
 	env  []string // of daemons
 }
 
@@ -36,7 +36,7 @@ func newSite(t *testing.T, files fs.FS) *site {
 	t.Parallel()
 	s := &site{t: t, dir: t.TempDir()}
 	var err error
-	if s.work, err = gitrepo.Init(s.path("fleet"), files, "the fleet as it is", ada); err != nil {
+	if s.work, err = worktree.Init(s.path("fleet"), files, "the fleet as it is", ada); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 )
 
 // largeRepo makes a repo of 1,000 files with five entries each, of which three files are changed in the working tree, and
@@ -36,7 +36,7 @@ func largeRepo(b *testing.B) (repo, peels string) {
 	}
 	dir := b.TempDir()
 	repo, peels = filepath.Join(dir, "repo"), filepath.Join(dir, "peels.yaml")
-	if _, err := gitrepo.Init(repo, tree, "The fleet", ada); err != nil {
+	if _, err := worktree.Init(repo, tree, "The fleet", ada); err != nil {
 		b.Fatal(err)
 	}
 	for _, i := range []int{7, 8, 9} {

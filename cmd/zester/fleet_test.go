@@ -20,6 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -29,7 +30,7 @@ type fleet struct {
 	dir  string // the master's data directory
 	url  string
 	ca   string // file with the certificate of the bus's authority
-	work *gitrepo.Work
+	work *worktree.Work
 	keys *auth.Keys
 	stop func() error // ends it all; returns when it has ended
 
@@ -42,12 +43,12 @@ type fleet struct {
 // patience is how long tests wait for what is to come.
 const patience = time.Minute
 
-var ada = gitrepo.Author{Name: "Ada", Email: "ada@example.com"}
+var ada = worktree.Author{Name: "Ada", Email: "ada@example.com"}
 
 // startFleet returns when all peels run the first revision. Its files are below dir.
 func startFleet(dir string) (f *fleet, err error) {
 	f = &fleet{dir: filepath.Join(dir, "master")}
-	if f.work, err = gitrepo.Init(filepath.Join(dir, "repo"), os.DirFS("testdata/repo"), "The beginning", ada); err != nil {
+	if f.work, err = worktree.Init(filepath.Join(dir, "repo"), os.DirFS("testdata/repo"), "The beginning", ada); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())

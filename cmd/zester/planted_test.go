@@ -19,7 +19,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/settings/sops/sopstest"
 )
 
@@ -74,7 +74,7 @@ func TestNoCommandAndNoRouteTellsASecret(t *testing.T) {
 	at := make(chan string, 1)
 	f.log = slog.New(restAddress{slog.DiscardHandler, at})
 	var err error
-	if f.work, err = gitrepo.Init(filepath.Join(dir, "repo"), plantedSettings(w, secrets[:4]), "first", ada); err != nil {
+	if f.work, err = worktree.Init(filepath.Join(dir, "repo"), plantedSettings(w, secrets[:4]), "first", ada); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -140,7 +141,7 @@ func TestAWaitEndsAtOnceWhereTheRepoCannotBeRead(t *testing.T) {
 	t.Cleanup(locked.Close)
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }))
 	t.Cleanup(page.Close)
-	work, err := gitrepo.Init(filepath.Join(t.TempDir(), "repo"), os.DirFS("testdata/repo"), "The beginning", ada)
+	work, err := worktree.Init(filepath.Join(t.TempDir(), "repo"), os.DirFS("testdata/repo"), "The beginning", ada)
 	if err != nil {
 		t.Fatal(err)
 	}

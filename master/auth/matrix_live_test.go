@@ -25,6 +25,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -126,7 +127,7 @@ func runServer(t *testing.T, program, file, text, ready string) (clients, leafs 
 // startMaster runs a whole master with its reconciler until the test ends; without a URL it has a server of its own.
 func (l live) startMaster(t *testing.T, url string) string {
 	t.Helper()
-	work, err := gitrepo.Init(filepath.Join(l.dir, "work"), fstest.MapFS{"top.yaml": {Data: []byte("base: {}\n")}}, "The fleet", gitrepo.Author{Name: "Ada", Email: "ada@example.com"})
+	work, err := worktree.Init(filepath.Join(l.dir, "work"), fstest.MapFS{"top.yaml": {Data: []byte("base: {}\n")}}, "The fleet", worktree.Author{Name: "Ada", Email: "ada@example.com"})
 	if err != nil {
 		t.Fatal(err)
 	}

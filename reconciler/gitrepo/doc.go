@@ -54,7 +54,4 @@
 //
 // With Options.Verify a head can be asked for its signature, [Repo.Verify]. The
 // keys come from the files of whoever runs this, never from the repository.
-//
-// [Work] is the other side, for demonstrations and tests: a normal repository
-// with working files, made and committed to without the git binary.
 package gitrepo

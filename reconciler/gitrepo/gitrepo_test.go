@@ -330,3 +330,15 @@ func TestHistoryAnswersWhatBlameNeeds(t *testing.T) {
 		t.Error("IsAncestor of an unknown commit succeeds")
 	}
 }
+
+func TestStoreIsARepositoryThatGitAccepts(t *testing.T) {
+	w := newWork(t, files("a", "1", "d/b", "2"))
+	r := openRepo(t, Options{URL: w.Dir()})
+	follow(t, r)
+	commit(t, w, "two", "a", "2")
+	follow(t, r)
+	gitCLI(t, r.dir, "fsck", "--strict", "--full")
+	if got := gitCLI(t, r.dir, "log", "--format=%s", "main"); got != "two\nfirst" {
+		t.Errorf("git log says %q", got)
+	}
+}

@@ -12,10 +12,13 @@ import (
 	"testing/fstest"
 	"time"
 
+	git "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 )
 
-var alice = Author{Name: "Alice", Email: "alice@example.com", When: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+var alice = worktree.Author{Name: "Alice", Email: "alice@example.com", When: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 
 // files builds a file system from pairs of path and content.
 func files(pairs ...string) fstest.MapFS {
@@ -26,13 +29,33 @@ func files(pairs ...string) fstest.MapFS {
 	return m
 }
 
+// Work is a repository with working files, and with objects that tests craft.
+type Work struct {
+	*worktree.Work
+	repo *git.Repository
+}
+
 func newWork(t testing.TB, f fs.FS) *Work {
 	t.Helper()
-	w, err := Init(filepath.Join(t.TempDir(), "work"), f, "first", alice)
+	return initWork(t, filepath.Join(t.TempDir(), "work"), f)
+}
+
+func initWork(t testing.TB, dir string, f fs.FS) *Work {
+	t.Helper()
+	w, err := worktree.Init(dir, f, "first", alice)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w
+	repo, err := git.PlainOpen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Work{w, repo}
+}
+
+func (w *Work) Head() (Hash, error) {
+	h, err := w.Work.Head()
+	return Hash(h), err
 }
 
 func commit(t testing.TB, w *Work, message string, pairs ...string) Hash {
@@ -45,7 +68,7 @@ func commit(t testing.TB, w *Work, message string, pairs ...string) Hash {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h
+	return Hash(h)
 }
 
 func openRepo(t testing.TB, o Options) *Repo {

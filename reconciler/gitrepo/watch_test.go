@@ -73,10 +73,7 @@ func TestWatchFindsARepositoryThatIsMadeAgain(t *testing.T) {
 		if err := os.RemoveAll(w.Dir()); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Init(w.Dir(), files("a", string(rune('a'+i))), "again", alice)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := initWork(t, w.Dir(), files("a", string(rune('a'+i))))
 		h, err := again.Head()
 		if err != nil {
 			t.Fatal(err)

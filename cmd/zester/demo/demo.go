@@ -24,6 +24,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -55,7 +56,7 @@ func (e *StepError) Unwrap() error { return e.Err }
 type stage struct {
 	o      Options
 	dir    string
-	work   *gitrepo.Work
+	work   *worktree.Work
 	client *api.Client
 	began  time.Time
 }
@@ -142,9 +143,9 @@ func (s *stage) path(name string) string { return filepath.Join(s.dir, name) }
 
 func (s *stage) makeRepo(ctx context.Context) (err error) {
 	if s.o.Repo != "" {
-		s.work, err = gitrepo.Clone(ctx, s.o.Repo, "", s.path("repo"))
+		s.work, err = worktree.Clone(ctx, s.o.Repo, "", s.path("repo"))
 	} else {
-		s.work, err = gitrepo.Init(s.path("repo"), examples.Fleet(), "The fleet as it is", ada)
+		s.work, err = worktree.Init(s.path("repo"), examples.Fleet(), "The fleet as it is", ada)
 	}
 	if err == nil {
 		s.say("   %s\n", s.work.Dir())
@@ -153,7 +154,7 @@ func (s *stage) makeRepo(ctx context.Context) (err error) {
 }
 
 // ada makes the commits of the demo.
-var ada = gitrepo.Author{Name: "Ada Demo", Email: "ada@example.com"}
+var ada = worktree.Author{Name: "Ada Demo", Email: "ada@example.com"}
 
 func (s *stage) startMaster(ctx context.Context, cast *errgroup.Group) error {
 	log := slog.New(s.o.Log)

@@ -19,7 +19,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/natsd"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -190,7 +190,7 @@ func TestTheDemoKeepsItsPromises(t *testing.T) {
 }
 
 // ownRepo is somebody's config repo; its files may be replaced.
-func ownRepo(t *testing.T, files fstest.MapFS) *gitrepo.Work {
+func ownRepo(t *testing.T, files fstest.MapFS) *worktree.Work {
 	t.Helper()
 	all := fstest.MapFS{
 		"README.md":         {Data: []byte("mine\n")},
@@ -198,7 +198,7 @@ func ownRepo(t *testing.T, files fstest.MapFS) *gitrepo.Work {
 		"settings/app.yaml": {Data: []byte("schedule:\n  ping: {module: test.ping, interval: 1h}\n")},
 	}
 	maps.Copy(all, files)
-	work, err := gitrepo.Init(filepath.Join(t.TempDir(), "own"), all, "Mine", gitrepo.Author{Name: "Grace", Email: "grace@example.com"})
+	work, err := worktree.Init(filepath.Join(t.TempDir(), "own"), all, "Mine", worktree.Author{Name: "Grace", Email: "grace@example.com"})
 	if err != nil {
 		t.Fatal(err)
 	}

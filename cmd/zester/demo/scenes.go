@@ -44,7 +44,7 @@ func (s *stage) firstSync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sync, err := s.until(ctx, head, len(s.o.Peels))
+	sync, err := s.until(ctx, gitrepo.Hash(head), len(s.o.Peels))
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (s *stage) commit(ctx context.Context, message string, files map[string][]b
 	if err != nil {
 		return nil, err
 	}
-	return s.until(ctx, head, len(s.o.Peels))
+	return s.until(ctx, gitrepo.Hash(head), len(s.o.Peels))
 }
 
 func (s *stage) scheduledRun(ctx context.Context, story story) error {

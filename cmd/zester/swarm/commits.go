@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 )
 
 // author makes the commits of a swarm.
-var author = gitrepo.Author{Name: "Swarm", Email: "swarm@example.com"}
+var author = worktree.Author{Name: "Swarm", Email: "swarm@example.com"}
 
 // A content is what the config repo says: a schedule for everybody, and a second file for each hundredth peel and a
 // third for the first one, or else as many different documents as there are racks. The numbers are changed to have

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 )
 
 // A fleet is a master with its bus and its config repo, and the peels.
@@ -29,7 +30,7 @@ type fleet struct {
 	port   int
 	stop   context.CancelFunc
 	ended  chan error
-	work   *gitrepo.Work
+	work   *worktree.Work
 	info   api.RunInfo
 	client *api.Client
 	nc     *nats.Conn // which may hear and read everything
@@ -72,12 +73,12 @@ func (r *run) product(ctx context.Context, b baseline) (err error) {
 
 // repo makes the config repo. Its limits are off: nobody approves the commits of a swarm, some of which take a setting
 // from its last peel.
-func (f *fleet) repo() (*gitrepo.Work, error) {
+func (f *fleet) repo() (*worktree.Work, error) {
 	tree := fstest.MapFS{"zester.yaml": {Data: []byte("limits: {change: off, remove: off, peels: off}\n"), Mode: 0o644}}
 	for name, data := range (content{}).files() {
 		tree[name] = &fstest.MapFile{Data: data, Mode: 0o644}
 	}
-	return gitrepo.Init(f.r.path("repo"), tree, "The fleet as it is", author)
+	return worktree.Init(f.r.path("repo"), tree, "The fleet as it is", author)
 }
 
 // start runs the master until f.stop and connects to it.

@@ -1,4 +1,11 @@
-package gitrepo
+// Package worktree makes Git repositories with working files and commits to
+// them, without the git binary. The demo, the swarm and tests use it; no
+// server does.
+//
+// Begin with [Init], or with [Clone] to work on a copy of a repository. The
+// result is a normal repository: a person can look at the files and run git
+// log. A [Work] belongs to one goroutine.
+package worktree
 
 import (
 	"cmp"
@@ -9,32 +16,34 @@ import (
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	git "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	"github.com/go-git/go-git/v5/plumbing/transport/client"
+	"github.com/go-git/go-git/v5/plumbing/transport/server"
 )
 
-// Author signs a commit of a Work.
+// Author names the author of a commit.
 type Author struct {
 	Name  string
 	Email string
 	When  time.Time // zero is now
 }
 
-// Work is a normal repository with working files, for demonstrations and
-// tests: a person can look at the files and run git log. It needs no git
-// binary and belongs to one goroutine.
+// Work is a repository with working files.
 type Work struct {
 	dir  string
 	repo *git.Repository
 }
 
-// Init makes a repository in dir, which must be empty or not exist, puts the
-// files in and commits them to its branch main.
+// Init makes a repository in dir, which must be empty or not exist, copies the
+// files into it and commits them to its branch main.
 func Init(dir string, files fs.FS, message string, author Author) (*Work, error) {
 	if err := emptyDir(dir); err != nil {
 		return nil, err
@@ -77,85 +86,77 @@ func emptyDir(dir string) error {
 }
 
 // Clone copies one branch of a repository, with its history, into a new Work.
-// Nothing is written to the repository that it comes from.
+// from is a URL or a local path; branch is main if it is "". Nothing is written
+// to the repository that it comes from.
 func Clone(ctx context.Context, from, branch, dir string) (*Work, error) {
 	if err := emptyDir(dir); err != nil {
 		return nil, err
 	}
-	r, err := Open(Options{URL: from, Branch: branch, Dir: dir})
+	repo, err := git.PlainCloneContext(ctx, dir, false, &git.CloneOptions{
+		URL: from, ReferenceName: plumbing.NewBranchReferenceName(cmp.Or(branch, "main")), SingleBranch: true, Tags: git.NoTags,
+	})
 	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	tip, err := r.Resolve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r.dir = filepath.Join(dir, ".git")
-	if _, err := r.Fetch(ctx, tip); err != nil {
-		return nil, err
-	}
-	if _, err := r.Snapshot(tip); err != nil {
-		return nil, err // a tree that must not reach a disk
-	}
-	return checkOut(dir, r.branch)
-}
-
-// checkOut turns a bare store in dir/.git into a repository with files.
-func checkOut(dir string, branch plumbing.ReferenceName) (*Work, error) {
-	repo, err := git.PlainOpen(dir)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the clone in %s: %w", dir, err)
-	}
-	cfg, err := repo.Config()
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the clone in %s: %w", dir, err)
-	}
-	cfg.Core.IsBare = false
-	if err := repo.SetConfig(cfg); err != nil {
-		return nil, fmt.Errorf("cannot set up the clone in %s: %w", dir, err)
-	}
-	tree, err := repo.Worktree()
-	if err != nil {
-		return nil, fmt.Errorf("cannot set up the clone in %s: %w", dir, err)
-	}
-	if err := tree.Checkout(&git.CheckoutOptions{Branch: branch, Force: true}); err != nil {
-		return nil, fmt.Errorf("cannot check out %s in %s: %w", branch.Short(), dir, err)
+		return nil, fmt.Errorf("cannot clone %s into %s: %w", redacted(from), dir, err)
 	}
 	return &Work{dir: dir, repo: repo}, nil
 }
 
-// Dir is the directory with the working files. It is a URL for Options.
+// redacted removes the user and password from a URL.
+func redacted(from string) string {
+	scheme, rest, ok := strings.Cut(from, "://")
+	if !ok {
+		return from
+	}
+	host, path, _ := strings.Cut(rest, "/")
+	return scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + path
+}
+
+// go-git reads local repositories by running the git binary. This reads them
+// with go-git's own server instead.
+func init() { client.InstallProtocol("file", server.NewClient(local{})) }
+
+type local struct{}
+
+// Load opens the repository at the path of the endpoint.
+func (local) Load(ep *transport.Endpoint) (storer.Storer, error) {
+	repo, err := git.PlainOpenWithOptions(ep.Path, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
+	if err != nil {
+		return nil, err
+	}
+	return repo.Storer, nil
+}
+
+// Dir is the directory with the working files.
 func (w *Work) Dir() string { return w.dir }
 
 // Head is the newest commit of the current branch.
-func (w *Work) Head() (Hash, error) {
+func (w *Work) Head() (plumbing.Hash, error) {
 	ref, err := w.repo.Head()
 	if err != nil {
-		return Hash{}, fmt.Errorf("cannot read the head of %s: %w", w.dir, err)
+		return plumbing.ZeroHash, fmt.Errorf("cannot read the head of %s: %w", w.dir, err)
 	}
-	return Hash(ref.Hash()), nil
+	return ref.Hash(), nil
 }
 
 // Commit writes the changed files, removes those whose content is nil, and
 // commits that to the current branch. Paths have slashes and are relative to
 // the root. Without changes the commit is empty.
-func (w *Work) Commit(message string, changes map[string][]byte, author Author) (Hash, error) {
+func (w *Work) Commit(message string, changes map[string][]byte, author Author) (plumbing.Hash, error) {
 	tree, err := w.repo.Worktree()
 	if err != nil {
-		return Hash{}, fmt.Errorf("cannot commit in %s: %w", w.dir, err)
+		return plumbing.ZeroHash, fmt.Errorf("cannot commit in %s: %w", w.dir, err)
 	}
 	root, err := os.OpenRoot(w.dir)
 	if err != nil {
-		return Hash{}, fmt.Errorf("cannot commit in %s: %w", w.dir, err)
+		return plumbing.ZeroHash, fmt.Errorf("cannot commit in %s: %w", w.dir, err)
 	}
 	defer root.Close()
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
-		if !validPath(name) || name == "." {
-			return Hash{}, fmt.Errorf("cannot commit %q: it is not a path of a file", name)
+		if name == "." || !fs.ValidPath(name) || strings.EqualFold(strings.Split(name, "/")[0], ".git") {
+			return plumbing.ZeroHash, fmt.Errorf("cannot commit %q: it is not a path of a file", name)
 		}
 		if err := change(root, tree, name, changes[name]); err != nil {
-			return Hash{}, fmt.Errorf("cannot commit %q: %w", name, err)
+			return plumbing.ZeroHash, fmt.Errorf("cannot commit %q: %w", name, err)
 		}
 	}
 	return w.commit(tree, message, author)
@@ -177,9 +178,9 @@ func change(root *os.Root, tree *git.Worktree, name string, content []byte) erro
 	return tree.AddWithOptions(&git.AddOptions{Path: name, SkipStatus: true})
 }
 
-func (w *Work) commit(tree *git.Worktree, message string, author Author) (Hash, error) {
+func (w *Work) commit(tree *git.Worktree, message string, author Author) (plumbing.Hash, error) {
 	if author.Name == "" || author.Email == "" {
-		return Hash{}, errors.New("cannot commit without a name and an e-mail address")
+		return plumbing.ZeroHash, errors.New("cannot commit without a name and an e-mail address")
 	}
 	when := author.When
 	if when.IsZero() {
@@ -190,7 +191,7 @@ func (w *Work) commit(tree *git.Worktree, message string, author Author) (Hash, 
 		Author:            &object.Signature{Name: author.Name, Email: author.Email, When: when},
 	})
 	if err != nil {
-		return Hash{}, fmt.Errorf("cannot commit in %s: %w", w.dir, err)
+		return plumbing.ZeroHash, fmt.Errorf("cannot commit in %s: %w", w.dir, err)
 	}
-	return Hash(h), nil
+	return h, nil
 }
