@@ -31,6 +31,14 @@ func (j judge) allow(ctx context.Context, from auth.Asker, spec *job.Spec) error
 	return j.users.Allow(ctx, from, spec.Function, spec.Targets, j.selects)
 }
 
+// checkNotRevoked returns [auth.ErrNotAllowed] if a person or a token was revoked, by the records in the buckets.
+func (j judge) checkNotRevoked(ctx context.Context, user string) error {
+	if token, ok := auth.TokenName(user); ok {
+		return j.tokens.CheckNotRevoked(ctx, token)
+	}
+	return j.users.CheckNotRevoked(ctx, user)
+}
+
 // readable returns those of the peels whose settings a caller may read: an auditor those of all, others of the peels on
 // which they may run settings.get. The error is [auth.ErrNotAllowed] for callers who may run it nowhere.
 func (j judge) readable(ctx context.Context, from auth.Asker, peels []target.PeelID) ([]target.PeelID, error) {

@@ -1,6 +1,7 @@
 package master_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -97,6 +100,34 @@ func TestTargetsDoNotShowSettingsOutsideTheLimitsOfACaller(t *testing.T) {
 		bob := s.people("bob")
 		if r, err := bob.Resolve(t.Context(), "I@pin:42"); err != nil || len(r.Peels) != 2 {
 			t.Errorf("bob, without limits: %+v, %v", r, err)
+		}
+	})
+}
+
+// TestARevokedPersonWhomAMasterRemembersStartsNothing revokes a person on another master, which has not cut the person off yet.
+// This master still remembers the permissions of before.
+func TestARevokedPersonWhomAMasterRemembersStartsNothing(t *testing.T) {
+	atSite(t, func(t *testing.T, s *site) {
+		s.master("m1")
+		s.peels("web-01")
+		lee := s.limited("lee", auth.Limits{})
+		spec := job.Spec{Function: "test.ping", Targets: []target.PeelID{"web-01"}, TargetExpr: "web-01"}
+		spec.JID = wire.NewJID()
+		if _, err := lee.Dispatch(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		elsewhere, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{
+			Keys: s.bus.Keys, JetStream: s.js, Update: func(context.Context, string) error { return nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := elsewhere.RevokeUser(t.Context(), "lee", "alice"); err != nil {
+			t.Fatal(err)
+		}
+		spec.JID = wire.NewJID()
+		if _, err := lee.Dispatch(t.Context(), spec); api.CodeOf(err) != api.CodeForbidden {
+			t.Errorf("%v", err)
 		}
 	})
 }

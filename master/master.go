@@ -303,7 +303,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	dispatcher, err := dispatch.New(dispatch.Options{
 		Room: stored.room,
 		Conn: nc, Store: store, Owner: owner, AckWindow: m.o.AckWindow, Heard: guard.Heard, Audit: record, Log: m.log,
-		Allow: judge.allow,
+		Allow: judge.allow, CheckNotRevoked: judge.checkNotRevoked,
 	})
 	if err != nil {
 		return err

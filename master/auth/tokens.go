@@ -107,6 +107,21 @@ func (t *Tokens) Allow(ctx context.Context, name, function string, targets []tar
 	return r.Limits.allow(ctx, "the token "+name, function, targets, selects)
 }
 
+// CheckNotRevoked returns [ErrNotAllowed] if a token was revoked or does not exist. It reads the bucket, so it sees every
+// revocation that was stored before.
+func (t *Tokens) CheckNotRevoked(ctx context.Context, name string) error {
+	r, err := t.read(ctx, name)
+	switch {
+	case errors.Is(err, ErrNoToken):
+		return fmt.Errorf("%w: %w", ErrNotAllowed, err)
+	case err != nil:
+		return err
+	case !r.Revoked.IsZero():
+		return fmt.Errorf("%w: the token %s was revoked", ErrNotAllowed, name)
+	}
+	return nil
+}
+
 // recent is a record that is at most fresh old, and zero with [ErrNoToken] if there is none.
 func (t *Tokens) recent(ctx context.Context, name string, now time.Time) (record, error) {
 	t.mu.Lock()

@@ -410,6 +410,28 @@ func TestATokenIsJudgedByNameAsItIsNow(t *testing.T) {
 	})
 }
 
+// TestARevocationOnAnotherMasterIsSeenAtOnce has a master remember a token that another master then revokes.
+func TestARevocationOnAnotherMasterIsSeenAtOnce(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		here, there := tokens(t, b), tokens(t, b)
+		text := create(t, here, read("ci"))
+		if _, err := opens(t, there, text); err != nil {
+			t.Fatal(err)
+		}
+		if err := there.CheckNotRevoked(t.Context(), "ci"); err != nil {
+			t.Error(err)
+		}
+		if _, err := here.Revoke(t.Context(), "ci", "bob"); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"ci", "nobody"} {
+			if err := there.CheckNotRevoked(t.Context(), name); !errors.Is(err, auth.ErrNotAllowed) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
 func TestLimits(t *testing.T) {
 	web := []target.PeelID{"web-01", "web-02", "web-03"}
 	for _, c := range []struct {

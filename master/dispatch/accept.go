@@ -168,11 +168,11 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 }
 
 // begin takes a claim from its record to its first requests, whose targets are given so much time. A claim that was
-// canceled is ready to be ended instead.
+// canceled is ready to be ended instead. The error is [auth.ErrNotAllowed] if the job's user was revoked.
 func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time.Duration) error {
 	w.record, w.drops = j, d.o.Conn.Stats().Reconnects
-	if !w.indexed {
-		d.index(ctx, w)
+	if err := d.admit(ctx, w, j); err != nil {
+		return err
 	}
 	if err := d.o.Store.Record(ctx, wire.DispatchOf(j.JID), "dispatched", j); err != nil {
 		return err
@@ -208,6 +208,23 @@ func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time
 	d.launch(ctx, w, sequence(0, first), now.Add(limit))
 	d.at(stepSent)
 	return nil
+}
+
+// admit enters a claim into the index if it is not there and then checks that its user was not revoked. The order matters: a
+// revocation is stored before it cancels the jobs in the index, so it finds this job, or this check finds the revocation.
+func (d *Dispatcher) admit(ctx context.Context, w *watch, j *job.Job) error {
+	if !w.indexed {
+		if err := d.o.Store.Activate(ctx, j); err != nil {
+			return err
+		}
+		w.indexed = true
+	}
+	if j.Cancel != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, judgeLimit)
+	defer cancel()
+	return d.o.CheckNotRevoked(ctx, j.User)
 }
 
 // interrupted is for a claim that somebody has changed. If it is still a claim of this master it was canceled before

@@ -5,9 +5,11 @@
 //
 //  1. the job enters the index of active jobs and a record is created that says claimed, with this master as owner
 //     and a deadline on its clock; in this order, so that no claim is one that nobody would find;
-//  2. the revision of that write becomes the job's epoch, and the stream job-events gets the event dispatched;
-//  3. the record is changed to running, on the condition that nobody has changed it;
-//  4. only then the request is published to each target.
+//  2. the store is read for a revocation of the job's user. A revocation is stored before it cancels the jobs in the index,
+//     so either it finds the job or this check finds the revocation;
+//  3. the revision of the claim becomes the job's epoch, and the stream job-events gets the event dispatched;
+//  4. the record is changed to running, on the condition that nobody has changed it;
+//  5. only then the request is published to each target.
 //
 // So the request of a record that is claimed was never published. A claim that cannot be dispatched is withdrawn before the
 // caller gets the error, and its ID is free again; if the withdrawal fails too, the error is [ErrUnknown]. The same request
@@ -99,6 +101,9 @@ type Options struct {
 	// publications of a job it is called again with the targets in question, and the Asker has the user's name alone. If
 	// nil, everything is allowed.
 	Allow func(ctx context.Context, from auth.Asker, spec *job.Spec) error
+	// CheckNotRevoked returns [auth.ErrNotAllowed] if the user of a job was revoked. It is called when the job is in the index,
+	// before the first publication, and must see every revocation that was stored before. If nil, nobody was revoked.
+	CheckNotRevoked func(ctx context.Context, user string) error
 	// Room returns an error while the bus stores nothing: then no job begins. If nil, there is always room.
 	Room func() error
 	// Heard is told of every acknowledgement and return, its subject and size, whoever watches the job. Nil: nobody is.
@@ -146,6 +151,9 @@ func New(o Options) (*Dispatcher, error) {
 	}
 	if o.Room == nil {
 		o.Room = func() error { return nil }
+	}
+	if o.CheckNotRevoked == nil {
+		o.CheckNotRevoked = func(context.Context, string) error { return nil }
 	}
 	if o.Heard == nil {
 		o.Heard = func(string, int) {}

@@ -36,6 +36,19 @@ func (d *decision) allows(o *dispatch.Options) {
 	}
 }
 
+// checksRevocation makes a master read revocations from the decision.
+func (d *decision) checksRevocation(o *dispatch.Options) {
+	o.CheckNotRevoked = func(_ context.Context, user string) error {
+		if user != "alice" {
+			return fmt.Errorf("asked about %q", user)
+		}
+		if err := d.err.Load(); err != nil {
+			return *err
+		}
+		return nil
+	}
+}
+
 var errRevoked = fmt.Errorf("%w: alice was revoked", auth.ErrNotAllowed)
 
 // lateSends are the ways in which a request is sent after the first ones. Each begins a job of alice for the peel "late"
@@ -179,6 +192,69 @@ func TestATargetThatLeftTheLimitsIsGivenUpAlone(t *testing.T) {
 		}
 		if j := s.record(spec.JID); j.Status != job.Partial || j.ReturnCount != 4 {
 			t.Errorf("%s with %d returns, %+v", j.Status, j.ReturnCount, j.Cancel)
+		}
+	})
+}
+
+// TestAJobWhoseUserIsRevokedBeforeItIsPublishedIsNotSent revokes the user after the request was allowed, once when the job is
+// not in the index yet and once when its claim is recorded: the revocation cancels what it finds, so the dispatch has to
+// notice the rest.
+func TestAJobWhoseUserIsRevokedBeforeItIsPublishedIsNotSent(t *testing.T) {
+	for _, step := range dispatch.Steps[:2] {
+		t.Run(step, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *system) {
+				var d decision
+				s.hook = func(at string) {
+					if at == step {
+						d.set(errRevoked)
+					}
+				}
+				s.master("m1", d.checksRevocation)
+				s.peel("p1", pong)
+				spec := ask(nil, "p1")
+				_, err := s.request(s.alice, "alice", spec)
+				wantCode(t, err, "403")
+				time.Sleep(time.Minute)
+				if n := s.sent("p1"); n != 0 {
+					t.Errorf("it has %d requests", n)
+				}
+				if _, err := s.store.Get(t.Context(), spec.JID); !errors.Is(err, job.ErrNotFound) {
+					t.Errorf("its record: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestWhileRevocationsCannotBeReadNothingIsPublished has the check fail for another reason than a revocation.
+func TestWhileRevocationsCannotBeReadNothingIsPublished(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		var d decision
+		d.set(errors.New("the bucket does not answer"))
+		s.master("m1", d.checksRevocation)
+		s.peel("p1", pong)
+		_, err := s.request(s.alice, "alice", ask(nil, "p1"))
+		wantCode(t, err, "503")
+		if n := s.sent("p1"); n != 0 {
+			t.Errorf("it has %d requests", n)
+		}
+	})
+}
+
+// TestAClaimOfARevokedUserIsNotPublishedByAnotherMaster has the master that recorded the claim die, and the other one know
+// nothing but the revocation.
+func TestAClaimOfARevokedUserIsNotPublishedByAnotherMaster(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		var d decision
+		spec, _, _ := takenOver(dispatch.Steps[1])(t, s, &d)
+		d.set(errRevoked)
+		s.whole("m2", nil, d.checksRevocation)
+		time.Sleep(5 * time.Minute)
+		if n := s.sent("late"); n != 0 {
+			t.Errorf("it has %d requests", n)
+		}
+		if j := s.record(spec.JID); j.Status != job.Canceled || j.Cancel == nil || !strings.Contains(j.Cancel.Reason, "alice was revoked") {
+			t.Errorf("%s, %+v", j.Status, j.Cancel)
 		}
 	})
 }

@@ -66,16 +66,22 @@ func (d *Dispatcher) beginAgain(ctx context.Context, w *watch) error {
 		w.endCanceled()
 		return nil
 	}
+	limit := min(left, w.record.Timeout)
 	err := d.judge(ctx, w.user, &w.record.Spec)
-	if errors.Is(err, auth.ErrNotAllowed) {
-		if err = d.cancelRefused(ctx, w.jid, err); err == nil {
-			w.record, err = d.o.Store.Get(ctx, w.jid) // with the cancel, by which begin ends it
-		}
+	if err == nil {
+		err = d.begin(ctx, w, w.record, limit)
 	}
+	if !errors.Is(err, auth.ErrNotAllowed) {
+		return err
+	}
+	if err = d.cancelRefused(ctx, w.jid, err); err != nil {
+		return err
+	}
+	canceled, err := d.o.Store.Get(ctx, w.jid)
 	if err != nil {
 		return err
 	}
-	return d.begin(ctx, w, w.record, min(left, w.record.Timeout))
+	return d.begin(ctx, w, canceled, limit) // which ends it
 }
 
 // watchAgain continues the watch of a job that runs. All that its targets have sent is in the bucket or the stream.
