@@ -83,7 +83,7 @@ func (s *system) master(name string, change ...func(*api.ServerOptions)) (stop f
 	server := api.NewServer(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	for _, run := range []func(context.Context) error{fleet.Run, dispatcher.Run, server.Run} {
+	for _, run := range []func(context.Context) error{fleet.Run, o.Dispatch.Run, server.Run} {
 		running.Go(func() {
 			if err := run(ctx); err != nil {
 				s.t.Errorf("%s ended with %v", name, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
@@ -26,13 +27,13 @@ type Revoked struct {
 	// have ended, unless Kept says that they were left in force.
 	Made []Made     `json:"made,omitempty"`
 	Kept bool       `json:"kept,omitempty"`
-	Jobs []wire.JID `json:"jobs,omitempty"` // open jobs that were canceled
+	Jobs []wire.JID `json:"jobs,omitempty"` // canceled jobs that were open when the revocation began, or later
 }
 
 // TokenRevoked is a bearer token that was revoked, and what that ended.
 type TokenRevoked struct {
 	auth.Token
-	Jobs []wire.JID `json:"jobs,omitempty"` // open jobs that were canceled
+	Jobs []wire.JID `json:"jobs,omitempty"` // canceled jobs that were open when the revocation began, or later
 }
 
 // Made is something that a person made.
@@ -65,6 +66,7 @@ func (s *Server) userRevoke(ctx context.Context, from auth.Asker, q RevokeReques
 			return nil, fmt.Errorf("%w: revoking %s would revoke %s too, whom %s made; keep what %s made, or have somebody else revoke", errRevokesCaller, q.Name, from.User, m.By, q.Name)
 		}
 	}
+	before, errBefore := s.o.Store.ListActive(ctx)
 	u, errBus := s.o.Authority.RevokeUser(ctx, q.Name, from.User)
 	if u == nil {
 		return nil, errBus
@@ -83,9 +85,9 @@ func (s *Server) userRevoke(ctx context.Context, from auth.Asker, q RevokeReques
 			}
 		}
 	}
-	jobs, errJobs := s.cancelJobs(ctx, from, users, "its user was revoked")
+	jobs, errJobs := s.cancelJobs(ctx, from, users, before, "its user was revoked")
 	r.Jobs = jobs
-	if err := errors.Join(errBus, err, errJobs); err != nil {
+	if err := errors.Join(errBus, err, errBefore, errJobs); err != nil {
 		return nil, fmt.Errorf("%s is revoked, but not everything that had to end with it; revoke again: %w", u.Name, err)
 	}
 	return r, nil
@@ -177,45 +179,63 @@ func (s *Server) madeBy(ctx context.Context, name string) (made []Made, err erro
 	return made, nil
 }
 
-// cancelJobs cancels the open jobs of some users.
-func (s *Server) cancelJobs(ctx context.Context, from auth.Asker, users map[string]bool, reason string) (canceled []wire.JID, err error) {
-	active, err := s.o.Store.ListActive(ctx)
+// cancelJobs cancels the open jobs of some users. It returns those that are canceled, also by a dispatcher that noticed the
+// revocation first. before is the index from before the revocation: such a job may have left it since.
+func (s *Server) cancelJobs(ctx context.Context, from auth.Asker, users map[string]bool, before []job.Active, reason string) (canceled []wire.JID, err error) {
+	now, err := s.o.Store.ListActive(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var failed []error
-	for _, a := range active {
-		j, err := s.o.Store.Get(ctx, a.JID)
-		if errors.Is(err, job.ErrNotFound) {
-			continue // its record is not written yet; its user is checked again before any later publication
-		}
-		if err == nil && (!users[j.User] || j.Status.Final()) {
+	tried := map[wire.JID]bool{}
+	for _, a := range slices.Concat(before, now) {
+		if tried[a.JID] {
 			continue
 		}
-		if err == nil {
-			_, err = s.o.Dispatch.CancelBecause(ctx, a.JID, from.User, reason)
-		}
-		switch {
-		case errors.Is(err, dispatch.ErrEnded), errors.Is(err, dispatch.ErrCanceled):
-			continue
-		case err != nil:
-			failed = append(failed, err)
-		default:
+		tried[a.JID] = true
+		ok, err := s.cancelJob(ctx, from, users, a.JID, reason)
+		if ok {
 			canceled = append(canceled, a.JID)
 		}
-		s.o.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: a.JID}.Ended(err, false).By(from))
+		failed = append(failed, err)
 	}
 	return canceled, errors.Join(failed...)
 }
 
+// cancelJob cancels an open job if it is one of the users'. It reports whether the job is canceled, whoever canceled it.
+func (s *Server) cancelJob(ctx context.Context, from auth.Asker, users map[string]bool, jid wire.JID, reason string) (canceled bool, err error) {
+	j, err := s.o.Store.Get(ctx, jid)
+	switch {
+	case errors.Is(err, job.ErrNotFound):
+		return false, nil // its record is not written yet; the dispatcher checks then whether its user was revoked
+	case err != nil || !users[j.User]:
+		return false, err
+	case j.Status.Final():
+		return j.Status == job.Canceled, nil
+	}
+	_, err = s.o.Dispatch.CancelBecause(ctx, jid, from.User, reason)
+	switch {
+	case errors.Is(err, dispatch.ErrCanceled):
+		return true, nil
+	case errors.Is(err, dispatch.ErrEnded):
+		if j, err = s.o.Store.Get(ctx, jid); err != nil {
+			return false, err
+		}
+		return j.Status == job.Canceled, nil
+	}
+	s.o.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: jid}.Ended(err, false).By(from))
+	return err == nil, err
+}
+
 func (s *Server) tokenRevoke(ctx context.Context, from auth.Asker, q TokenName) (*TokenRevoked, error) {
+	before, errBefore := s.o.Store.ListActive(ctx)
 	t, err := s.o.Tokens.Revoke(ctx, q.Name, from.User)
 	if err != nil {
 		return nil, err
 	}
 	s.log.Info("token revoked", "token", t.Name, "user", from.User)
-	jobs, err := s.cancelJobs(ctx, from, map[string]bool{t.User(): true}, "its token was revoked")
-	if err != nil {
+	jobs, err := s.cancelJobs(ctx, from, map[string]bool{t.User(): true}, before, "its token was revoked")
+	if err = errors.Join(errBefore, err); err != nil {
 		return nil, fmt.Errorf("the token %s is revoked, but not all of its jobs are canceled; revoke again: %w", t.Name, err)
 	}
 	return &TokenRevoked{*t, jobs}, nil

@@ -2,23 +2,27 @@ package api_test
 
 import (
 	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // TestWhatARevokedPersonMakesMeanwhileIsEnded has requests arrive between the record of a revocation and the end of the
 // person's connections.
 func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		authority, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{
-			Keys: s.bus.Keys, JetStream: s.bus.JetStream(t), Update: func(context.Context, string) error { return nil }, // which leaves connections open
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		authority := s.authority(func(context.Context, string) error { return nil }) // which leaves connections open
 		s.master("m1", func(o *api.ServerOptions) { o.Authority = authority })
 		boss, mallory := s.client(auth.RoleOperator, "boss"), s.client(auth.RoleOperator, "mallory")
 		if _, _, err := boss.UserAdd(t.Context(), auth.UserRequest{Name: "mallory", Role: auth.RoleOperator, TTL: time.Hour}); err != nil {
@@ -61,4 +65,117 @@ func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 			t.Errorf("%+v, %v", joins, err)
 		}
 	})
+}
+
+// TestJobsThatADispatcherCanceledAreListed has a dispatcher notice a revocation while the bus still cuts the person off. One
+// job would be sent again to its silent target; the dispatcher cancels it, and it stays open for a while. Of the other one the
+// first target of a batch returns, and the next would be sent to; that job has then ended.
+func TestJobsThatADispatcherCanceledAreListed(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		var submit *dispatch.Dispatcher
+		held := make(chan func(), 1) // what has the first target of the batch return
+		s.master("m1", func(o *api.ServerOptions) {
+			o.Authority = s.authority(func(context.Context, string) error {
+				select {
+				case returns := <-held:
+					returns()
+				default:
+				}
+				time.Sleep(dispatch.DefaultAckWindow + time.Second)
+				return nil
+			})
+			o.Dispatch = s.judging("m1", o.Users, nil)
+			submit = o.Dispatch
+		})
+		boss := s.client(auth.RoleOperator, "boss")
+		s.user(boss, "mallory")
+		s.peel("web-01", nil, func(nc *nats.Conn, r wire.Request) { held <- func() { pong("web-01")(nc, r) } })
+		again, batch := pings("away"), pings("web-01", "web-02")
+		batch.Batch = &job.Batch{Size: 1}
+		for _, spec := range []job.Spec{batch, again} {
+			if _, err := submit.Submit(t.Context(), spec, "mallory"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second) // so long a master remembers permissions
+		r, err := boss.UserRevoke(t.Context(), api.RevokeRequest{Name: "mallory"})
+		if err != nil || !slices.Equal(r.Jobs, []wire.JID{batch.JID, again.JID}) {
+			t.Errorf("%+v, %v", r, err)
+		}
+		for spec, want := range map[wire.JID]job.Status{batch.JID: job.Canceled, again.JID: job.Running} {
+			j, err := s.store.Get(t.Context(), spec)
+			if err != nil || j.Status != want || j.Cancel == nil || j.Cancel.By != "master m1" {
+				t.Errorf("%+v, %v", j, err)
+			}
+		}
+	})
+}
+
+// TestAJobThatWasAllowedBeforeItsUserWasRevokedDoesNotRun has a person revoked, from beginning to end, between the check of
+// the person's permissions and the record of the job. The master still remembers the permissions of before.
+func TestAJobThatWasAllowedBeforeItsUserWasRevokedDoesNotRun(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		boss, mallory := s.client(auth.RoleOperator, "boss"), s.client(auth.RoleOperator, "mallory")
+		revoke := sync.OnceFunc(func() {
+			r, err := boss.UserRevoke(t.Context(), api.RevokeRequest{Name: "mallory"})
+			if err != nil || len(r.Jobs) > 0 {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+		s.master("m1", func(o *api.ServerOptions) {
+			o.Authority = s.authority(func(context.Context, string) error { return nil }) // which leaves connections open
+			o.Dispatch = s.judging("m1", o.Users, revoke)
+		})
+		s.user(boss, "mallory")
+		var ran atomic.Bool
+		s.peel("web-01", nil, func(*nats.Conn, wire.Request) { ran.Store(true) })
+		_, err := mallory.Dispatch(t.Context(), pings("web-01"))
+		wantCode(t, err, api.CodeForbidden)
+		time.Sleep(time.Minute)
+		if ran.Load() {
+			t.Error("the job has run")
+		}
+	})
+}
+
+// judging makes a dispatcher that asks the users' records. meanwhile, which may be nil, is called after each permission.
+func (s *system) judging(owner string, users *auth.Users, meanwhile func()) *dispatch.Dispatcher {
+	s.t.Helper()
+	nc := s.bus.Conn(s.t, auth.RoleMaster, owner, nats.ReconnectBufSize(-1))
+	d, err := dispatch.New(dispatch.Options{
+		Conn: nc, Store: s.store, Owner: owner, CheckNotRevoked: users.CheckNotRevoked,
+		Allow: func(ctx context.Context, from auth.Asker, spec *job.Spec) error {
+			err := users.Allow(ctx, from, spec.Function, spec.Targets, nil)
+			if meanwhile != nil {
+				meanwhile()
+			}
+			return err
+		},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
+// authority makes an authority that has the bus learn of revocations by update.
+func (s *system) authority(update func(context.Context, string) error) *auth.Authority {
+	s.t.Helper()
+	a, err := auth.NewAuthority(s.t.Context(), auth.AuthorityOptions{Keys: s.bus.Keys, JetStream: s.bus.JetStream(s.t), Update: update})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return a
+}
+
+// user makes an operator.
+func (s *system) user(by *api.Client, name string) {
+	s.t.Helper()
+	if _, _, err := by.UserAdd(s.t.Context(), auth.UserRequest{Name: name, Role: auth.RoleOperator, TTL: time.Hour}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func pings(targets ...target.PeelID) job.Spec {
+	return job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: targets, TargetExpr: "*", Timeout: time.Minute}
 }
