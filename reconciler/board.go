@@ -58,6 +58,15 @@ func (b *board) put(c status.Condition) {
 	b.sync.Conditions[i] = c
 }
 
+// setOrClear puts a condition up if it is true, and marks the one of its type as false otherwise.
+func (b *board) setOrClear(c status.Condition) {
+	if c.Status {
+		b.set(c)
+		return
+	}
+	b.clear(c.Type)
+}
+
 func cut(text string) string { return limit(text, status.MaxMessage) }
 
 // clear marks conditions that are up as false.
@@ -120,7 +129,10 @@ func (b *board) unblock() {
 func (b *board) suspend(r *record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sync.Pinned = nil
+	b.sync.Pinned, b.sync.Paused = nil, nil
+	if p := r.Suspended; p != nil {
+		b.sync.Paused = &status.Pause{By: p.By, Time: p.Time}
+	}
 	c := status.Condition{Type: status.Suspended, Status: true}
 	switch p := r.Pinned; {
 	case p != nil:

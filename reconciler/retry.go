@@ -62,6 +62,17 @@ func (r record) unskipped(commit settings.Commit) record {
 	return r
 }
 
+// skippedHead returns the condition HeadSkipped. It is true if head, the newest revision of the branch, was rolled back:
+// then the revision in force stays, whichever that is after a pin.
+func (r *record) skippedHead(head settings.Commit) status.Condition {
+	c := status.Condition{Type: status.HeadSkipped}
+	if slices.ContainsFunc(r.Skipped, func(s skipped) bool { return s.Commit == head }) {
+		c.Status, c.Reason, c.ObservedRevision = true, "RolledBack", head
+		c.Message = fmt.Sprintf("%s, the newest commit, was rolled back and is not tried again; %s stays in force until a newer commit comes or zester sync retry %[1]s", head.Short(), r.Commit.Short())
+	}
+	return c
+}
+
 // retry has a revision tried again that was rolled back: from its first wave, and past the guard as a new commit.
 func (t *term) retry(ctx context.Context, req micro.Request) (any, error) {
 	var q status.RetryRequest

@@ -101,3 +101,40 @@ func TestWhatCannotBeRetried(t *testing.T) {
 		refused(string(bad), "the branch has moved to "+newer.Short())
 	})
 }
+
+// The branch's newest commit was rolled back, so after a pin nothing but this condition says why the pinned revision stays.
+func TestAfterAPinTheStatusSaysThatTheNewestCommitWasRolledBack(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, soak: 10m}]", func(r *rollingBench) {
+		second := r.commit("y", map[string]string{"settings/web.yaml": "schedule:\n  y: {module: test.ping, interval: 1h}\n"})
+		r.now()
+		r.after(11 * time.Minute)
+		r.inForce(second)
+		bad := r.next()
+		r.runs(r.ids[0], "x", wire.Result{})
+		check := func(inForce settings.Commit) {
+			r.t.Helper()
+			out := r.status()
+			c := conditionOf(out, status.HeadSkipped)
+			if !c.Status || c.ObservedRevision != bad || !strings.Contains(c.Message, inForce.Short()+" stays in force") || !strings.Contains(c.Message, "zester sync retry "+bad.Short()) || out.LastGood.Commit != inForce {
+				r.t.Errorf("%+v with %s in force", c, out.LastGood.Commit.Short())
+			}
+		}
+		check(second)
+		r.told("pin", status.PinRequest{Revision: string(r.good)})
+		r.told("pause", nil)
+		check(r.good)
+		if out := r.status(); out.Paused == nil || out.Paused.By != "op" || conditionOf(out, status.Suspended).Reason != "Pinned" {
+			r.t.Errorf("paused beside the pin: %+v", out)
+		}
+		r.told("unpin", nil)
+		r.told("resume", nil)
+		check(r.good)
+		r.stop()
+		r.start()
+		r.after(time.Minute)
+		check(r.good)
+		if out := r.told("retry", nil); out.Is(status.HeadSkipped) || out.Paused != nil {
+			r.t.Errorf("%+v", out)
+		}
+	})
+}

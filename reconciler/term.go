@@ -301,6 +301,7 @@ func (t *term) reconcile(ctx context.Context) error {
 // follow brings the pinned revision to the fleet, or else the newest unless something holds it back.
 func (t *term) follow(ctx context.Context) error {
 	t.board.suspend(&t.last)
+	t.board.setOrClear(t.last.skippedHead(t.newestCommit()))
 	switch b := t.last.Blocked; {
 	case t.last.Pinned != nil:
 		return t.hold(ctx, t.last.Pinned.Commit)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,14 +76,58 @@ pinned, and was not rolled back.`,
 }
 
 func (a *app) syncUnpinCommand() *cobra.Command {
-	return &cobra.Command{
+	var dryRun bool
+	cmd := &cobra.Command{
 		Use:   "unpin",
 		Short: "Follow the branch again after a pin",
-		Args:  words(),
+		Long: `unpin ends a pin. It first prints where that leads: to the newest commit of the branch, which goes out as a new commit
+does, or nowhere, because that commit was rolled back or new commits are paused. With --dry-run nothing else is done.`,
+		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncUnpin(ctx) })
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			s, err := client.SyncStatus(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if s.Pinned != nil {
+				fmt.Fprintln(a.errOut, "unpin:", plain(afterPin(s)))
+			} else if dryRun {
+				return &failure{code: exitFailed, err: errors.New("cannot unpin: nothing is pinned")}
+			}
+			if dryRun {
+				return nil
+			}
+			return a.steerWith(cmd.Context(), client, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncUnpin(ctx) })
 		},
 	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print where unpin leads, and do nothing")
+	return cmd
+}
+
+// afterPin says what the fleet gets when the pin ends.
+func afterPin(s *status.Sync) string {
+	pinned, head := s.Pinned.Commit.Short(), s.Observed.Short()
+	var text string
+	switch {
+	case s.Observed == "":
+		text = fmt.Sprintf("from %s to the newest commit of %s, which this master has not read yet", pinned, s.Branch)
+	case s.Observed == s.Pinned.Commit:
+		text = fmt.Sprintf("%s stays, as it is the newest commit of %s", pinned, s.Branch)
+	case s.Is(status.HeadSkipped):
+		return fmt.Sprintf("%s stays: %s, the newest commit of %s, was rolled back; zester sync retry %[2]s tries it again", pinned, head, s.Branch)
+	case s.Paused != nil:
+		return fmt.Sprintf("%s stays: %s has paused new commits; after zester sync resume %s follows, the newest commit of %s", pinned, s.Paused.By, head, s.Branch)
+	default:
+		text = fmt.Sprintf("from %s to %s, the newest commit of %s, held to the limits and in waves as a new commit", pinned, head, s.Branch)
+	}
+	if s.Is(status.FetchFailed) {
+		text += fmt.Sprintf("; the branch cannot be read and was last read %s", when(s.Read))
+	}
+	return text
 }
 
 func (a *app) syncRetryCommand() *cobra.Command {
@@ -102,14 +148,19 @@ newest commit of the branch. While a revision is pinned, or new commits are paus
 	}
 }
 
-// steer prints what became of what was asked of the reconciler, and fails where the newest commit is still refused.
+// steer connects, gives an order to the reconciler and prints what became of it.
 func (a *app) steer(cmd *cobra.Command, ask func(context.Context, *api.Client) (*status.Sync, error)) error {
 	client, err := a.client()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	s, err := ask(cmd.Context(), client)
+	return a.steerWith(cmd.Context(), client, ask)
+}
+
+// steerWith gives an order to the reconciler and prints what became of it. It fails if the newest commit is still refused.
+func (a *app) steerWith(ctx context.Context, client *api.Client, ask func(context.Context, *api.Client) (*status.Sync, error)) error {
+	s, err := ask(ctx, client)
 	if err != nil {
 		return err
 	}

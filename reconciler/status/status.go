@@ -30,6 +30,7 @@ const (
 	// SourceVerified: the newest revision is signed by a key that may; false: it is not, and is refused.
 	SourceVerified   Type = "SourceVerified"
 	HistoryRewritten Type = "HistoryRewritten" // the branch moved to a commit that does not descend from the last good one
+	HeadSkipped      Type = "HeadSkipped"      // the newest commit was rolled back and is not tried again
 )
 
 // MaxMessage is the longest message of a condition, in bytes.
@@ -80,6 +81,7 @@ type Sync struct {
 	Rollout       *Rollout        `json:"rollout,omitempty"`        // of LastAttempted, while it goes out in waves
 	Skipped       settings.Commit `json:"skipped,omitempty"`        // the revision that was rolled back last
 	Pinned        *Pin            `json:"pinned,omitempty"`         // the revision that is held whatever the branch says
+	Paused        *Pause          `json:"paused,omitempty"`         // new commits wait, also after a pin
 	Conditions    []Condition     `json:"conditions"`
 	Errors        []string        `json:"errors,omitempty"`   // of the revision last attempted: file:line:column: entry: message
 	Warnings      []string        `json:"warnings,omitempty"` // of the revision in force
@@ -118,6 +120,12 @@ type Pin struct {
 	By         string          `json:"by"`
 	Time       time.Time       `json:"time"`
 	UntilNewer bool            `json:"until_newer,omitempty"` // the next commit that comes after it ends the pin
+}
+
+// A Pause keeps new commits from the fleet.
+type Pause struct {
+	By   string    `json:"by"`
+	Time time.Time `json:"time"`
 }
 
 // RolledBack reports whether the newest revision was tried and taken back from the peels that had it.
