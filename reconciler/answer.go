@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -78,7 +79,7 @@ func (t *term) respond(ctx context.Context, req micro.Request, verb string, hand
 		data, err = canon.Marshal(answer)
 	}
 	code := "503"
-	_, refused := errors.AsType[*refusal](err)
+	_, refused := errors.AsType[*record.Refusal](err)
 	switch {
 	case errors.Is(err, errNoPeel):
 		code = "404"
@@ -145,15 +146,15 @@ func (t *term) do(ctx context.Context, a *ask) (status.Sync, error) {
 func (t *term) document(ctx context.Context, req micro.Request) (any, error) {
 	var q status.DocumentRequest
 	if err := canon.Unmarshal(req.Data(), &q); err != nil {
-		return nil, &refusal{err.Error()}
+		return nil, record.Refuse("%v", err)
 	}
 	id, err := target.ParsePeelID(string(q.Peel))
 	if err != nil {
-		return nil, &refusal{err.Error()}
+		return nil, record.Refuse("%v", err)
 	}
 	doc, _, err := t.store.Get(ctx, id)
 	if err == nil && doc == nil {
-		err = &refusal{fmt.Sprintf("no settings were given to %s", id)}
+		err = record.Refuse("no settings were given to %s", id)
 	}
 	if err != nil {
 		return nil, err

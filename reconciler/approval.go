@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/micro"
@@ -12,82 +11,16 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/signature"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// approves reports whether this plan of this revision is approved and has not gone out yet.
-func (r *record) approves(commit settings.Commit, hash string) bool {
-	return r.Approved != nil && r.Approved.Commit == commit && r.Approved.Hash == hash
-}
-
-// spent returns the record without the approval and without the revision that waited for it. Call it when that revision
-// goes out or another one replaces it.
-func (r record) spent() record {
-	r.Blocked, r.Approved = nil, nil
-	return r
-}
-
-// outrun reports whether the branch has moved past the revision that is approved or waits for approval.
-func (r *record) outrun(head settings.Commit) bool {
-	return r.Blocked != nil && r.Blocked.Commit != head || r.Approved != nil && r.Approved.Commit != head
-}
-
-// mayApprove returns a *refusal if the plan whose hash begins with digits cannot be approved. head is the newest
-// revision, empty while the branch has not been read.
-func (r *record) mayApprove(digits string, head settings.Commit) error {
-	cannot := fmt.Sprintf("cannot approve plan %.64s: ", digits)
-	switch {
-	case len(digits) < status.MinHash:
-		return &refusal{fmt.Sprintf("cannot approve plan %q: give %d digits of its hash or more", digits, status.MinHash)}
-	case r.Blocked == nil:
-		return &refusal{cannot + "no revision waits for approval"}
-	case head == "":
-		return &refusal{cannot + "this master has not read the branch yet, so the plan may have changed: run zester sync now, then try again"}
-	case r.Blocked.Commit != head:
-		return &refusal{cannot + fmt.Sprintf("the branch has moved from %s to %s", r.Blocked.Commit.Short(), head.Short())}
-	case !strings.HasPrefix(r.Blocked.Hash, digits):
-		return &refusal{cannot + fmt.Sprintf("the plan of %s that waits is now %s", head.Short(), r.Blocked.Hash)}
-	}
-	return nil
-}
-
 // A stop holds a revision back until its plan is approved.
-type stop struct {
-	hash   string // of the plan
-	reason string
-	kind   string // reason of the condition; empty: TooManyChanges
-}
+type stop struct{ record.Blocked }
 
-func (s *stop) Error() string { return s.reason }
-
-// A judgement holds what the guard found about a revision that would go to the fleet.
-type judgement struct {
-	hash      string             // of its plan
-	guard     *plan.BlockedError // nil if the change is within the limits
-	rewritten string             // how the history of the branch was rewritten, empty if it was not
-	allowed   bool               // the Zester-Allow line of its commit names all limits and counts
-}
-
-// decide returns nil if a revision may go out, else the *stop that holds it back. A revision that waits for approval keeps
-// waiting after the fleet has changed, even if its new plan is within the limits: nobody has seen that plan.
-func (r *record) decide(commit settings.Commit, j judgement) error {
-	waited := r.Blocked != nil && r.Blocked.Commit == commit
-	switch {
-	case r.approves(commit, j.hash):
-		return nil
-	case j.rewritten != "" && j.guard != nil:
-		return &stop{j.hash, j.rewritten + "; " + j.guard.Reason, string(status.HistoryRewritten)}
-	case j.rewritten != "":
-		return &stop{j.hash, j.rewritten, string(status.HistoryRewritten)}
-	case j.guard == nil && waited:
-		return &stop{j.hash, r.Blocked.Reason, r.Blocked.Kind}
-	case j.guard == nil, j.allowed && !waited && !j.guard.RemovesAll:
-		return nil
-	}
-	return &stop{hash: j.hash, reason: j.guard.Reason}
-}
+func (s *stop) Error() string { return s.Reason }
 
 // newestCommit returns the newest revision of the branch, empty while the branch has not been read.
 func (t *term) newestCommit() settings.Commit {
@@ -99,10 +32,10 @@ func (t *term) newestCommit() settings.Commit {
 
 // endApproval drops an approval, and a revision that waits for one, when the branch has moved on.
 func (t *term) endApproval(ctx context.Context) error {
-	if head := t.newestCommit(); head == "" || !t.last.outrun(head) {
+	if head := t.newestCommit(); head == "" || !t.last.IsOutdated(head) {
 		return nil
 	}
-	if err := t.writeRecord(ctx, t.last.spent()); err != nil {
+	if err := t.writeRecord(ctx, t.last.WithoutApproval()); err != nil {
 		return err
 	}
 	t.board.unblock()
@@ -141,19 +74,19 @@ type done struct {
 func (t *term) approve(ctx context.Context, req micro.Request) (any, error) {
 	var q status.ApproveRequest
 	if err := canon.Unmarshal(req.Data(), &q); err != nil {
-		return nil, &refusal{err.Error()}
+		return nil, record.Refuse("%v", err)
 	}
-	var given approval
+	var given record.Approval
 	out, err := t.do(ctx, &ask{do: func(ctx context.Context) error {
 		if err := t.planAgain(ctx); err != nil {
 			return err
 		}
 		r := t.last
-		if err := r.mayApprove(q.Hash, t.newestCommit()); err != nil {
+		if err := r.CheckApproval(q.Hash, t.newestCommit()); err != nil {
 			return err
 		}
-		given = approval{Commit: r.Blocked.Commit, Hash: r.Blocked.Hash, By: asker(req), Time: time.Now()}
-		r = r.spent().by(given.Commit, given.By)
+		given = record.Approval{Commit: r.Blocked.Commit, Hash: r.Blocked.Hash, By: asker(req), Time: time.Now()}
+		r = r.WithoutApproval().NotedBy(given.Commit, given.By)
 		r.Approved = &given
 		if err := t.writeRecord(ctx, r); err != nil {
 			return err
@@ -167,7 +100,7 @@ func (t *term) approve(ctx context.Context, req micro.Request) (any, error) {
 		return nil, err
 	}
 	if out.Blocked != "" {
-		return nil, &refusal{fmt.Sprintf("cannot approve plan %s: the fleet changed at the same time, and the plan is now %s", given.Hash, out.Blocked)}
+		return nil, record.Refuse("cannot approve plan %s: the fleet changed at the same time, and the plan is now %s", given.Hash, out.Blocked)
 	}
 	return done{out, given.Hash + " of " + string(given.Commit)}, nil
 }
@@ -176,7 +109,7 @@ func (t *term) approve(ctx context.Context, req micro.Request) (any, error) {
 // Zester-Allow line of the commit also lets a revision over the limits out.
 func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit, who signature.Signer) error {
 	commit := settings.Commit(c.Hash.String())
-	if t.last.letThrough(commit) {
+	if t.last.IsSent(commit) {
 		return nil // the guard let it out before, and its writes may be half done
 	}
 	given := t.base(ctx)
@@ -188,31 +121,31 @@ func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit, who si
 	if err != nil {
 		return err
 	}
-	j := judgement{hash: difference.Hash}
+	j := record.Judgement{Hash: difference.Hash}
 	extent := difference
 	if base, ok := t.beforeRollout(ctx); ok {
 		if extent, err = plan.Diff(base, p); err != nil {
 			return err
 		}
 	}
-	if guard, ok := errors.AsType[*plan.BlockedError](extent.Guard(p.Limits.Stricter(t.last.limits()))); ok {
-		j.guard, j.allowed = guard, guard.AllowedBy(c.Message)
-		if j.allowed && !t.mayAllow(who) {
-			j.allowed = false
-			guard.Reason += fmt.Sprintf("; the line %s does not count, as verify.allow of the master does not name its signer, %s", guard.Trailer(), who.Principal)
+	if guard, ok := errors.AsType[*plan.BlockedError](extent.Guard(p.Limits.Stricter(t.last.LimitsInForce()))); ok {
+		j.Exceeded, j.RemovesAll, j.Allowed = guard.Reason, guard.RemovesAll, guard.AllowedBy(c.Message)
+		if j.Allowed && !t.mayAllow(who) {
+			j.Allowed = false
+			j.Exceeded += fmt.Sprintf("; the line %s does not count, as verify.allow of the master does not name its signer, %s", guard.Trailer(), who.Principal)
 		}
 	}
-	if j.rewritten, err = t.rewritten(c.Hash); err != nil {
+	if j.Rewritten, err = t.rewritten(c.Hash); err != nil {
 		return err
 	}
-	if j.rewritten != "" {
-		j.hash = hashOfRewrite(t.last.Commit, commit, j.hash)
+	if j.Rewritten != "" {
+		j.Hash = hashOfRewrite(t.last.Commit, commit, j.Hash)
 	}
-	if err := t.last.decide(commit, j); err != nil {
-		return err
+	if b := t.last.Judge(commit, j); b != nil {
+		return &stop{*b}
 	}
-	if j.rewritten != "" || j.guard != nil {
-		t.r.log.Info("guarded revision goes out", "commit", commit, "plan", j.hash, "approved", t.last.approves(commit, j.hash))
+	if j.Rewritten != "" || j.Exceeded != "" {
+		t.r.log.Info("guarded revision goes out", "commit", commit, "plan", j.Hash, "approved", t.last.Approves(commit, j.Hash))
 	}
 	return nil
 }

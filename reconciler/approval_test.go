@@ -1,15 +1,12 @@
 package reconciler
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
-	"github.com/seed-c01c3da5/zester/settings"
 )
 
 const emptyTop = "base: {}\n"
@@ -191,68 +188,6 @@ func TestAPlanThatWaitsIsMadeAgainWhenTheFleetChanges(t *testing.T) {
 			t.Errorf("web-99 has %s", b.entries("web-99"))
 		}
 	})
-}
-
-func TestWhatMayBeApproved(t *testing.T) {
-	waits := record{Blocked: &blocked{Commit: "aaaa1111", Hash: strings.Repeat("f", 64)}}
-	for _, c := range []struct {
-		name   string
-		r      record
-		digits string
-		head   string
-		want   string // empty: it may
-	}{
-		{"all digits", waits, waits.Blocked.Hash, "aaaa1111", ""},
-		{"some digits", waits, "ffffffff", "aaaa1111", ""},
-		{"too few digits", waits, "fffffff", "aaaa1111", "8 digits"},
-		{"no digits", waits, "", "aaaa1111", "8 digits"},
-		{"another plan", waits, "ffffffff0", "aaaa1111", waits.Blocked.Hash},
-		{"nothing waits", record{}, "ffffffff", "aaaa1111", "no revision waits"},
-		{"the branch is elsewhere", waits, "ffffffff", "bbbb2222", "moved from aaaa1111 to bbbb2222"},
-		{"the branch was not read", waits, "ffffffff", "", "not read the branch"},
-	} {
-		err := c.r.mayApprove(c.digits, settings.Commit(c.head))
-		_, refused := errors.AsType[*refusal](err)
-		if (err == nil) != (c.want == "") || err != nil && (!refused || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: %v, want %q", c.name, err, c.want)
-		}
-	}
-}
-
-func TestWhatHoldsARevisionBack(t *testing.T) {
-	large, all := &plan.BlockedError{Reason: "large"}, &plan.BlockedError{Reason: "all", RemovesAll: true}
-	approved := func(commit, hash string) record {
-		return record{Approved: &approval{Commit: settings.Commit(commit), Hash: hash}}
-	}
-	waits := record{Blocked: &blocked{Commit: "head", Hash: "before", Reason: "large then", Kind: "Kind"}}
-	for _, c := range []struct {
-		name string
-		r    record
-		j    judgement
-		want string // the reason; empty: it goes out
-	}{
-		{"small", record{}, judgement{hash: "h"}, ""},
-		{"large", record{}, judgement{hash: "h", guard: large}, "large"},
-		{"large and says so", record{}, judgement{hash: "h", guard: large, allowed: true}, ""},
-		{"all and says so", record{}, judgement{hash: "h", guard: all, allowed: true}, "all"},
-		{"approved", approved("head", "h"), judgement{hash: "h", guard: all}, ""},
-		{"another plan approved", approved("head", "other"), judgement{hash: "h", guard: all}, "all"},
-		{"another revision approved", approved("other", "h"), judgement{hash: "h", guard: all}, "all"},
-		{"approved without a revision", approved("", "h"), judgement{hash: "h", guard: all}, "all"},
-		{"rewritten", record{}, judgement{hash: "h", rewritten: "moved"}, "moved"},
-		{"rewritten and says so", record{}, judgement{hash: "h", rewritten: "moved", guard: large, allowed: true}, "moved; large"},
-		{"rewritten and all", record{}, judgement{hash: "h", rewritten: "moved", guard: all}, "moved; all"},
-		{"rewritten and approved", approved("head", "h"), judgement{hash: "h", rewritten: "moved", guard: all}, ""},
-		{"small by now", waits, judgement{hash: "h"}, "large then"},
-		{"waited and says so", waits, judgement{hash: "h", guard: large, allowed: true}, "large"},
-		{"another waited", record{Blocked: &blocked{Commit: "other"}}, judgement{hash: "h"}, ""},
-	} {
-		err := c.r.decide("head", c.j)
-		held, ok := errors.AsType[*stop](err)
-		if (err == nil) != (c.want == "") || err != nil && (!ok || held.reason != c.want || held.hash != "h") {
-			t.Errorf("%s: %v, want %q", c.name, err, c.want)
-		}
-	}
 }
 
 // limitsFiles is a site whose zester.yaml has limits.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/top"
@@ -67,7 +68,7 @@ func (b *board) setOrClear(c status.Condition) {
 	b.clear(c.Type)
 }
 
-func cut(text string) string { return limit(text, status.MaxMessage) }
+func cut(text string) string { return record.Cut(text, status.MaxMessage) }
 
 // clear marks conditions that are up as false.
 func (b *board) clear(types ...status.Type) {
@@ -108,7 +109,7 @@ func (b *board) refuse(c status.Condition, messages []string) {
 }
 
 // block shows that a revision waits for approval.
-func (b *board) block(w *blocked) {
+func (b *board) block(w *record.Blocked) {
 	b.refuse(status.Condition{
 		Type: status.GuardBlocked, Status: true, Reason: cmp.Or(w.Kind, "TooManyChanges"), Message: w.Reason, ObservedRevision: w.Commit,
 	}, []string{w.Reason})
@@ -126,7 +127,7 @@ func (b *board) unblock() {
 }
 
 // suspend shows whether new commits wait, and for what.
-func (b *board) suspend(r *record) {
+func (b *board) suspend(r *record.Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sync.Pinned, b.sync.Paused = nil, nil
@@ -153,7 +154,7 @@ func (b *board) suspend(r *record) {
 func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 // good shows the revision that was just put in force, and who stays behind.
-func (b *board) good(c gitrepo.Commit, r record, writes int, p *plan.Plan) {
+func (b *board) good(c gitrepo.Commit, r record.Record, writes int, p *plan.Plan) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.down(status.GuardBlocked, status.RolloutProgressing)
@@ -221,7 +222,7 @@ func (b *board) attempted(commit settings.Commit) {
 }
 
 // rolling shows how far a rollout is.
-func (b *board) rolling(r *rollout, waves []top.Wave, h health, v verdict) {
+func (b *board) rolling(r *record.Rollout, waves []top.Wave, h health, v verdict) {
 	s := &status.Rollout{
 		Commit: r.Commit, Wave: r.Wave + 1, Waves: len(waves), Name: waves[r.Wave].Name, State: string(v), Started: r.Started,
 		Peels: h.peels, Applied: h.applied, Pending: h.pending, Offline: h.offline, Failed: len(h.failed),
@@ -248,7 +249,7 @@ func (b *board) rolled(c status.Condition) {
 }
 
 // skipped shows a revision that was rolled back and is not tried again.
-func (b *board) skipped(s skipped) {
+func (b *board) skipped(s record.Skipped) {
 	b.rolled(status.Condition{Reason: "WaveFailed", Message: s.Reason, ObservedRevision: s.Commit})
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -270,13 +271,13 @@ func (b *board) unready(err error) {
 }
 
 // serves shows the revision that an earlier term has put in force. What is said of a newer one stays.
-func (b *board) serves(c gitrepo.Commit, r record) {
+func (b *board) serves(c gitrepo.Commit, r record.Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.inForce(c, r)
 }
 
-func (b *board) inForce(c gitrepo.Commit, r record) {
+func (b *board) inForce(c gitrepo.Commit, r record.Record) {
 	commit := settings.Commit(c.Hash.String())
 	b.sync.LastGood = status.Revision{Commit: commit, Author: byline(c), Message: c.Subject(), Time: c.Time, Since: r.Since}
 	b.sync.Generation = r.Generation

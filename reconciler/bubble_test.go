@@ -25,6 +25,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -367,6 +368,6 @@ func webs(n int) (ids []target.PeelID) {
 	for i := range n {
 		ids = append(ids, target.PeelID(fmt.Sprintf("web-%02d", i)))
 	}
-	slices.SortFunc(ids, func(a, b target.PeelID) int { return strings.Compare(place(a), place(b)) })
+	slices.SortFunc(ids, func(a, b target.PeelID) int { return strings.Compare(record.Place(a), record.Place(b)) })
 	return ids
 }

@@ -2,19 +2,14 @@ package reconciler
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 )
-
-// A refusal says why what a person asked for is not done; asking again does not help.
-type refusal struct{ reason string }
-
-func (r *refusal) Error() string { return r.reason }
 
 // asker is who sent a request: the last token of its subject, which the bus lets nobody but its user write.
 func asker(req micro.Request) string {
@@ -27,9 +22,9 @@ func (t *term) pause(ctx context.Context, req micro.Request) (any, error) {
 	return t.do(ctx, &ask{do: func(ctx context.Context) error {
 		r := t.last
 		if r.Suspended != nil {
-			return &refusal{fmt.Sprintf("cannot pause: %s has done so at %s", r.Suspended.By, r.Suspended.Time.UTC().Format(time.RFC3339))}
+			return record.Refuse("cannot pause: %s has done so at %s", r.Suspended.By, r.Suspended.Time.UTC().Format(time.RFC3339))
 		}
-		r.Suspended = &approval{By: asker(req), Time: time.Now()}
+		r.Suspended = &record.Approval{By: asker(req), Time: time.Now()}
 		t.r.log.Info("rollout paused", "by", r.Suspended.By)
 		return t.writeRecord(ctx, r)
 	}})
@@ -40,7 +35,7 @@ func (t *term) resume(ctx context.Context, req micro.Request) (any, error) {
 	return t.do(ctx, &ask{branch: true, do: func(ctx context.Context) error {
 		r := t.last
 		if r.Suspended == nil {
-			return &refusal{"cannot resume: nothing is paused"}
+			return record.Refuse("cannot resume: nothing is paused")
 		}
 		r.Suspended = nil
 		t.tried = gitrepo.Hash{}

@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
@@ -70,7 +71,7 @@ func TestGroupsAreNotWrittenOverThoseOfWhoeverLeadsNext(t *testing.T) {
 			b.t.Error(err)
 		}
 		holds("web-04")
-		stream, err := next.js.Stream(ctx, "KV_"+rolloutBucket)
+		stream, err := next.js.Stream(ctx, "KV_"+record.Bucket)
 		if err != nil {
 			b.t.Fatal(err)
 		}

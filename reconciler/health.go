@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/top"
@@ -44,7 +45,7 @@ type health struct {
 }
 
 // judge says how a wave is at now. Peels that are offline are not waited for, but one has to have applied it at least.
-func (r *rollout) judge(w top.Wave, h health, now time.Time) verdict {
+func judge(r *record.Rollout, w top.Wave, h health, now time.Time) verdict {
 	switch {
 	case len(h.failed) > w.MaxFailures:
 		return waveFailed
@@ -75,7 +76,7 @@ func mark(text string) string {
 }
 
 // news is the first error that no peel had before the rollout began, empty if there is none.
-func (r *rollout) news(errs []string) string {
+func news(r *record.Rollout, errs []string) string {
 	for _, text := range errs {
 		if _, known := slices.BinarySearch(r.Known, mark(text)); !known {
 			return text
@@ -91,7 +92,7 @@ func (t *term) health() (h health) {
 	r, now := t.last.Rollout, time.Now()
 	failedRuns := t.rolling.runs.failures()
 	for id := range t.rolling.plan.Peels {
-		if !r.reaches(id) || !t.rolling.changes(id) {
+		if !r.Reaches(id) || !t.rolling.changes(id) {
 			continue
 		}
 		h.peels++
@@ -107,8 +108,8 @@ func (t *term) health() (h health) {
 		switch {
 		case failedRuns[id] != "":
 			h.failed = append(h.failed, string(id)+": "+failedRuns[id])
-		case seen.sequence > r.Reports && r.news(seen.errors) != "":
-			h.failed = append(h.failed, string(id)+": "+r.news(seen.errors))
+		case seen.sequence > r.Reports && news(r, seen.errors) != "":
+			h.failed = append(h.failed, string(id)+": "+news(r, seen.errors))
 		case seen.applied:
 			h.applied++
 		case late && now.Sub(since) >= applyLimit && r.Soaking.IsZero():

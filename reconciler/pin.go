@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,26 +11,18 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
-
-// A pin holds a stored revision in force until it is taken away, or a newer commit comes.
-type pin struct {
-	Commit     settings.Commit `json:"commit"`
-	By         string          `json:"by"`
-	Time       time.Time       `json:"time"`
-	UntilNewer bool            `json:"until_newer,omitempty"`
-	Head       settings.Commit `json:"head,omitempty"` // the newest that was known then: that one is not newer
-}
 
 // pin gives the whole fleet a stored revision at once: who pins knows it from before, and wants it now. So neither waves
 // nor the guard nor a pause hold it up.
 func (t *term) pin(ctx context.Context, req micro.Request) (any, error) {
 	var q status.PinRequest
 	if err := canon.Unmarshal(req.Data(), &q); err != nil {
-		return nil, &refusal{err.Error()}
+		return nil, record.Refuse("%v", err)
 	}
 	commit, err := t.storedRevision(ctx, q.Revision)
 	if err != nil {
@@ -43,17 +34,17 @@ func (t *term) pin(ctx context.Context, req micro.Request) (any, error) {
 			return err
 		}
 		if s == nil {
-			return &refusal{fmt.Sprintf("cannot pin %s: it is not stored any more", commit)}
+			return record.Refuse("cannot pin %s: it is not stored any more", commit)
 		}
 		if _, err := t.compiler.Retarget(s.Tree, t.fleet.Index()); err != nil {
 			return unusable(commit, err)
 		}
 		r := t.last
 		if r.Commit != commit || r.Rollout != nil {
-			r = t.note(r, s.Commit, status.OutcomeProgressing, "").by(commit, asker(req))
+			r = t.note(r, s.Commit, status.OutcomeProgressing, "").NotedBy(commit, asker(req))
 		}
-		r.Pinned = &pin{Commit: commit, By: asker(req), Time: time.Now(), UntilNewer: q.UntilNewer, Head: t.newest()}
-		r = r.spent()
+		r.Pinned = &record.Pin{Commit: commit, By: asker(req), Time: time.Now(), UntilNewer: q.UntilNewer, Head: t.newest()}
+		r = r.WithoutApproval()
 		t.r.log.Info("revision pinned", "commit", commit, "by", r.Pinned.By)
 		if err := t.writeRecord(ctx, r); err != nil {
 			return err
@@ -65,7 +56,7 @@ func (t *term) pin(ctx context.Context, req micro.Request) (any, error) {
 
 func unusable(commit settings.Commit, err error) error {
 	if bad, ok := errors.AsType[*plan.Error](err); ok {
-		return &refusal{fmt.Sprintf("cannot pin %s: %v", commit.Short(), bad)}
+		return record.Refuse("cannot pin %s: %v", commit.Short(), bad)
 	}
 	return err
 }
@@ -75,19 +66,13 @@ func (t *term) newest() settings.Commit {
 	if !t.head.IsZero() {
 		return settings.Commit(t.head.String())
 	}
-	if p := t.last.Pinned; p != nil {
-		return p.Head
-	}
-	if n := len(t.last.History); n > 0 {
-		return t.last.History[n-1].Commit
-	}
-	return t.last.Commit
+	return t.last.NewestKnown()
 }
 
 // storedRevision finds the one stored revision whose commit begins with some digits.
 func (t *term) storedRevision(ctx context.Context, digits string) (settings.Commit, error) {
 	if len(digits) < status.MinRevision {
-		return "", &refusal{fmt.Sprintf("cannot pin %q: name %d digits of a commit at least", digits, status.MinRevision)}
+		return "", record.Refuse("cannot pin %q: name %d digits of a commit at least", digits, status.MinRevision)
 	}
 	all, err := t.vault.list(ctx)
 	if err != nil {
@@ -101,18 +86,18 @@ func (t *term) storedRevision(ctx context.Context, digits string) (settings.Comm
 	}
 	switch len(found) {
 	case 0:
-		return "", &refusal{fmt.Sprintf("cannot pin %.64s: no such revision is stored; zester sync history shows which are", digits)}
+		return "", record.Refuse("cannot pin %.64s: no such revision is stored; zester sync history shows which are", digits)
 	case 1:
 		return found[0], nil
 	}
-	return "", &refusal{fmt.Sprintf("cannot pin %.64s: %d stored revisions begin so", digits, len(found))}
+	return "", record.Refuse("cannot pin %.64s: %d stored revisions begin so", digits, len(found))
 }
 
 // unpin follows the branch again.
 func (t *term) unpin(ctx context.Context, req micro.Request) (any, error) {
 	return t.do(ctx, &ask{branch: true, do: func(ctx context.Context) error {
 		if t.last.Pinned == nil {
-			return &refusal{"cannot unpin: nothing is pinned"}
+			return record.Refuse("cannot unpin: nothing is pinned")
 		}
 		return t.release(ctx, "by", asker(req))
 	}})
@@ -137,7 +122,7 @@ func (t *term) unpinIfNewer(ctx context.Context) error {
 	if p == nil || !p.UntilNewer || t.head.IsZero() || head == p.Head || head == p.Commit {
 		return nil
 	}
-	if slices.ContainsFunc(t.last.Skipped, func(s skipped) bool { return s.Commit == head }) {
+	if t.last.FindSkipped(head) != nil {
 		return nil
 	}
 	pinned, err := gitrepo.ParseHash(string(p.Commit))

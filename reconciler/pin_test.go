@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -315,21 +314,4 @@ func TestHistoryTellsWhatBecameOfRevisions(t *testing.T) {
 			b.t.Errorf("%d attempts, the last took %v", len(h.Attempts), h.Attempts[3].Ended.Sub(h.Attempts[3].Began))
 		}
 	})
-}
-
-func TestHistoryIsBounded(t *testing.T) {
-	tm := &term{r: &Reconciler{}}
-	var r record
-	for i := range 3 * maxAttempts {
-		a := tm.attemptOn(gitrepo.Commit{Author: strings.Repeat("ä", 1000), Message: strings.Repeat("m", 1000)}, status.OutcomeRejected)
-		a.Commit, a.Reason = settings.Commit(fmt.Sprint(i)), strings.Repeat("r", 1000)
-		r = r.noted(a)
-	}
-	last := r.History[len(r.History)-1]
-	if len(r.History) != maxAttempts || last.Commit != settings.Commit(fmt.Sprint(3*maxAttempts-1)) {
-		t.Errorf("%d attempts, the last of %s", len(r.History), last.Commit)
-	}
-	if len(last.Author) > maxName || len(last.Message) > maxName || len(last.Reason) > maxReason {
-		t.Errorf("%+v", last)
-	}
 }

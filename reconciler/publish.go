@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -20,125 +21,27 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-const (
-	rolloutBucket = "rollout"
-	recordKey     = "state"
-)
-
-// A record says which revision was last given to the fleet. It is written before the first document is, so that
-// whoever leads next knows of a rollout that was cut off.
-type record struct {
-	Commit     settings.Commit `json:"commit"`
-	Generation uint64          `json:"generation"`
-	Done       bool            `json:"done"` // every document was written
-	Owner      string          `json:"owner"`
-	Time       time.Time       `json:"time"`
-	Since      time.Time       `json:"since,omitzero"` // when Commit was put in force
-
-	Limits *top.Limits `json:"limits,omitempty"` // of Commit, nil for the default
-
-	Blocked   *blocked  `json:"blocked,omitempty"`   // the newest revision, if the guard has stopped it
-	Approved  *approval `json:"approved,omitempty"`  // nil once its plan has gone out or the branch has moved on
-	Suspended *approval `json:"suspended,omitempty"` // who has, nil while new commits are followed
-
-	Rollout *rollout  `json:"rollout,omitempty"` // the revision that goes out in waves; Commit stays in force meanwhile
-	Skipped []skipped `json:"skipped,omitempty"` // what was rolled back, the newest last
-	Pinned  *pin      `json:"pinned,omitempty"`  // the revision that is held, nil while the branch is followed
-
-	History []status.Attempt `json:"history,omitempty"` // the newest last
-}
-
-// A blocked revision waits until its plan is approved or the branch moves on.
-type blocked struct {
-	Commit settings.Commit `json:"commit"`
-	Hash   string          `json:"hash"` // of the plan
-	Reason string          `json:"reason"`
-	Kind   string          `json:"kind,omitempty"` // reason of the condition; empty: TooManyChanges
-}
-
-// An approval says who did something, by the credential, and when. The approval of a plan names its revision and hash.
-type approval struct {
-	Commit settings.Commit `json:"commit,omitempty"`
-	Hash   string          `json:"hash,omitempty"` // of the plan
-	By     string          `json:"by"`
-	Time   time.Time       `json:"time"`
-}
-
-// limits returns the limits of the revision in force.
-func (r *record) limits() top.Limits {
-	if r.Limits == nil {
-		return top.DefaultLimits
-	}
-	return *r.Limits
-}
-
-// letThrough reports whether a revision was judged before: its writes may be half done.
-func (r *record) letThrough(commit settings.Commit) bool {
-	return r.Commit == commit || r.Rollout != nil && r.Rollout.Commit == commit
-}
-
 // inForce returns the record for a revision that is given to the whole fleet.
-func (t *term) inForce(c gitrepo.Commit, limits top.Limits, done bool) record {
+func (t *term) inForce(c gitrepo.Commit, limits top.Limits, done bool) record.Record {
 	r, commit := t.last, settings.Commit(c.Hash.String())
 	if r.Commit != commit {
-		r.Since = time.Now()
-		r = t.note(r.spent(), c, status.OutcomeProgressing, "")
+		r = t.note(r, c, status.OutcomeProgressing, "")
 	}
-	if last := len(r.History) - 1; done && last >= 0 && r.History[last].Outcome == status.OutcomeProgressing {
+	if a := r.LastAttempt(); done && a != nil && a.Outcome == status.OutcomeProgressing {
 		r = t.note(r, c, status.OutcomeApplied, "")
 	}
-	r.Commit, r.Done, r.Rollout, r.Limits = commit, done, nil, &limits
-	return r
+	return r.Enforced(commit, limits, done, time.Now())
 }
 
-// inUse are the revisions that must stay at hand.
-func (r *record) inUse() []settings.Commit {
-	use := []settings.Commit{r.Commit}
-	if r.Rollout != nil {
-		use = append(use, r.Rollout.Commit)
-	}
-	if r.Pinned != nil {
-		use = append(use, r.Pinned.Commit)
-	}
-	return use
-}
-
-// readRecord returns the zero record where there is none.
-func readRecord(ctx context.Context, kv jetstream.KeyValue) (r record, revision uint64, err error) {
-	entry, err := kv.Get(ctx, recordKey)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return r, 0, nil
-	}
-	if err == nil {
-		err = canon.Unmarshal(entry.Value(), &r)
-	}
-	if err != nil {
-		return r, 0, fmt.Errorf("cannot read what was rolled out: %w", err)
-	}
-	return r, entry.Revision(), nil
-}
-
-// writeRecord replaces the record unless somebody else has.
-func (t *term) writeRecord(ctx context.Context, r record) error {
-	r.Owner, r.Time = t.r.o.Owner, time.Now()
-	data, err := canon.Marshal(r)
-	if err != nil {
+// writeRecord replaces the record unless another master has.
+func (t *term) writeRecord(ctx context.Context, r record.Record) (err error) {
+	if r, err = t.records.Write(ctx, r); err != nil {
 		return err
 	}
-	revision, err := t.rollout.Update(ctx, recordKey, data, t.revision)
-	if errors.Is(err, jetstream.ErrKeyExists) {
-		return fmt.Errorf("cannot record what is rolled out: %w", errOvertaken)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot record what is rolled out: %w", err)
-	}
-	t.last, t.revision = r, revision
+	t.last = r
 	t.board.remember(r.History)
 	return nil
 }
-
-// errOvertaken ends the term: the record is not what this term has read. The next one reads it again.
-var errOvertaken = errors.New("it was written since it was read")
 
 // base is what the peels have been given.
 func (t *term) base(ctx context.Context) plan.Base {
@@ -234,7 +137,7 @@ func (t *term) due(p portion) (peels []target.PeelID) {
 
 // deliver writes the documents of portions that differ from what the bucket holds, and returns how many. Before the
 // first it writes the record r, with the generation that they get; without any it writes nothing.
-func (t *term) deliver(ctx context.Context, r record, portions ...portion) (writes int, err error) {
+func (t *term) deliver(ctx context.Context, r record.Record, portions ...portion) (writes int, err error) {
 	recorded := false
 	generation := settings.NextGeneration(t.last.Generation, time.Now())
 	for _, p := range portions {
@@ -280,7 +183,7 @@ func (t *term) publishGroups(ctx context.Context, words settings.Words) error {
 	}
 	revision, err := settings.PublishGroups(ctx, t.rollout, words, t.groupsAt)
 	if errors.Is(err, jetstream.ErrKeyExists) {
-		err = fmt.Errorf("%w: %w", errOvertaken, err)
+		err = fmt.Errorf("%w: %w", record.ErrConflict, err)
 	}
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -18,21 +19,21 @@ import (
 const forgetLimit = time.Minute
 
 // errNoPeel: there are neither facts nor settings of the peel.
-var errNoPeel = &refusal{"no such peel is known"}
+var errNoPeel = record.Refuse("no such peel is known")
 
 // remove takes away all that is kept of a peel: first its facts, so that nothing gives it settings again, then its
 // settings and its report. What is left after an error is removed by asking again.
 func (t *term) remove(ctx context.Context, req micro.Request) (any, error) {
 	var q status.RemoveRequest
 	if err := canon.Unmarshal(req.Data(), &q); err != nil {
-		return nil, &refusal{err.Error()}
+		return nil, record.Refuse("%v", err)
 	}
 	id, err := target.ParsePeelID(string(q.Peel))
 	if err != nil {
-		return nil, &refusal{err.Error()}
+		return nil, record.Refuse("%v", err)
 	}
 	if seen, online := t.fleet.Presence(id); online && !q.Force {
-		return nil, &refusal{fmt.Sprintf("cannot remove %s: it is online, last heard at %s; stop it first", id, stamp(seen))}
+		return nil, record.Refuse("cannot remove %s: it is online, last heard at %s; stop it first", id, stamp(seen))
 	}
 	_, known := t.fleet.Index().Get(id)
 	if known {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 )
@@ -50,14 +51,14 @@ func (t *term) refuse(ctx context.Context, head gitrepo.Hash, err error) error {
 
 // block records and shows that a revision waits for approval.
 func (t *term) block(ctx context.Context, head gitrepo.Hash, s *stop) error {
-	next := blocked{Commit: settings.Commit(head.String()), Hash: s.hash, Reason: s.reason, Kind: s.kind}
+	next := s.Blocked
 	if before := t.last.Blocked; before == nil || *before != next {
-		r := t.note(t.last.spent(), t.commitInfo(head), status.OutcomeBlocked, s.reason)
+		r := t.note(t.last.WithoutApproval(), t.commitInfo(head), status.OutcomeBlocked, s.Reason)
 		r.Blocked = &next
 		if err := t.writeRecord(ctx, r); err != nil {
 			return err
 		}
-		t.r.log.Error("revision waits for approval", "commit", head, "plan", s.hash, "reason", s.reason)
+		t.r.log.Error("revision waits for approval", "commit", head, "plan", s.Hash, "reason", s.Reason)
 	}
 	t.tried = head
 	t.board.block(&next)
@@ -66,7 +67,7 @@ func (t *term) block(ctx context.Context, head gitrepo.Hash, s *stop) error {
 
 func isConflict(err error) bool {
 	_, ok := errors.AsType[*settings.ConflictError](err)
-	return ok || errors.Is(err, errOvertaken)
+	return ok || errors.Is(err, record.ErrConflict)
 }
 
 // advance compiles a commit and makes it the one in force if it is good.
@@ -80,7 +81,7 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 		return t.refuse(ctx, head, err)
 	}
 	compile := t.compiler.Compile
-	if t.last.letThrough(settings.Commit(head.String())) {
+	if t.last.IsSent(settings.Commit(head.String())) {
 		compile = t.compiler.Retarget // it was let through, and only the fleet has changed
 	}
 	p, err := t.sealable(compile(snapshot.Tree, t.fleet.Index()))

@@ -2,56 +2,20 @@ package reconciler
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-const (
-	maxSkipped = 20          // revisions that are remembered as rolled back
-	maxKnown   = 1000        // errors that are remembered while a revision is rolled out
-	lookEvery  = time.Second // at a rollout under way, besides at each report
-)
-
-// A rollout is a revision on its way to the fleet in waves. Every peel has a place, which depends on its ID alone; those
-// up to Reach are given the revision and all others the one in force, whether they were there when the wave began or
-// came later. So who gets what follows from the record, and whoever leads next goes on where this term stopped.
-type rollout struct {
-	Commit   settings.Commit `json:"commit"`
-	Wave     int             `json:"wave"`            // index of the one under way
-	Reach    string          `json:"reach"`           // the last place that has the revision; empty before the first wave
-	Sequence uint64          `json:"sequence"`        // of job-events before the first wave: runs after it count
-	Reports  uint64          `json:"reports"`         // the sequence of applied before the wave's first document: errors after it count
-	Known    []string        `json:"known,omitempty"` // marks of errors that peels reported before it began: they tell nothing of it
-	Started  time.Time       `json:"started"`
-	Soaking  time.Time       `json:"soaking,omitzero"` // since all peels of the wave that are online have applied it
-}
-
-// reaches reports whether a peel is to have the revision by now.
-func (r *rollout) reaches(id target.PeelID) bool { return place(id) <= r.Reach }
-
-// A skipped revision was rolled back and is not tried again.
-type skipped struct {
-	Commit settings.Commit `json:"commit"`
-	Reason string          `json:"reason"`
-	Time   time.Time       `json:"time"`
-}
-
-// place orders the fleet for waves. It does not depend on the revision, so that the same peels are always the first;
-// and not on the order of IDs, so that they are not all of one kind.
-func place(id target.PeelID) string {
-	sum := sha256.Sum256([]byte(id))
-	return hex.EncodeToString(sum[:])
-}
+const lookEvery = time.Second // at a rollout under way, besides at each report
 
 // A rolling is what this term has at hand of a rollout.
 type rolling struct {
@@ -70,12 +34,12 @@ func (r *rolling) changes(id target.PeelID) bool {
 
 // skip shows a revision that was rolled back, if head is one.
 func (t *term) skip(head gitrepo.Hash) bool {
-	i := slices.IndexFunc(t.last.Skipped, func(s skipped) bool { return string(s.Commit) == head.String() })
-	if i < 0 {
+	s := t.last.FindSkipped(settings.Commit(head.String()))
+	if s == nil {
 		return false
 	}
 	t.tried = head
-	t.board.skipped(t.last.Skipped[i])
+	t.board.skipped(*s)
 	return true
 }
 
@@ -87,8 +51,8 @@ func (t *term) begin(ctx context.Context, s *source) error {
 		if err != nil {
 			return fmt.Errorf("cannot begin a rollout: %w", err)
 		}
-		next := t.note(t.last.spent(), s.Commit, status.OutcomeProgressing, "")
-		next.Rollout = &rollout{Commit: commit, Sequence: sequence, Known: t.progress.known(maxKnown), Started: time.Now()}
+		next := t.note(t.last.WithoutApproval(), s.Commit, status.OutcomeProgressing, "")
+		next.Rollout = &record.Rollout{Commit: commit, Sequence: sequence, Known: t.progress.known(record.MaxKnown), Started: time.Now()}
 		if err := t.writeRecord(ctx, next); err != nil {
 			return err
 		}
@@ -153,8 +117,8 @@ func (t *term) spread(ctx context.Context) error {
 		return err
 	}
 	mixed := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}, Behind: map[target.PeelID]strictyaml.Error{}}
-	rest := portion{commit: t.last.Commit, peels: share(t.rolling.base, mixed, func(id target.PeelID) bool { return !r.reaches(id) })}
-	first := portion{commit: r.Commit, peels: share(t.rolling.plan, mixed, r.reaches)}
+	rest := portion{commit: t.last.Commit, peels: share(t.rolling.base, mixed, func(id target.PeelID) bool { return !r.Reaches(id) })}
+	first := portion{commit: r.Commit, peels: share(t.rolling.plan, mixed, r.Reaches)}
 	t.progress.want("", mixed, t.heads)
 	if _, err := t.deliver(ctx, t.last, rest, first); err != nil {
 		return err
@@ -181,7 +145,7 @@ func share(p, mixed *plan.Plan, of func(target.PeelID) bool) map[target.PeelID]*
 }
 
 // watchRuns says which runs tell something of the revision: those of the versions of entries that it brings.
-func (t *term) watchRuns(ctx context.Context, r *rollout) error {
+func (t *term) watchRuns(ctx context.Context, r *record.Rollout) error {
 	difference, err := plan.Diff(t.rolling.base.Base(), t.rolling.plan)
 	if err != nil {
 		return err
@@ -198,7 +162,7 @@ func (t *term) watchRuns(ctx context.Context, r *rollout) error {
 			entries[name] = origins[e][name].Commit
 		}
 		for _, id := range g.Peels {
-			if r.reaches(id) {
+			if r.Reaches(id) {
 				watched[id] = entries
 			}
 		}
@@ -251,7 +215,7 @@ func (t *term) step(ctx context.Context) (again bool, err error) {
 		return t.launch(ctx, r.Wave)
 	}
 	w, h := waves[r.Wave], t.health()
-	verdict := r.judge(w, h, time.Now())
+	verdict := judge(r, w, h, time.Now())
 	t.board.rolling(r, waves, h, verdict)
 	switch verdict {
 	case waveFailed:
@@ -283,7 +247,7 @@ func (t *term) launch(ctx context.Context, wave int) (again bool, err error) {
 		}
 		affected++
 		if _, online := t.fleet.Presence(id); online {
-			places = append(places, place(id))
+			places = append(places, record.Place(id))
 		}
 	}
 	if affected == 0 || wave >= len(waves) {
@@ -319,14 +283,11 @@ func (t *term) complete(ctx context.Context) error {
 
 // rollBack ends the rollout for good and gives its peels the revision in force again.
 func (t *term) rollBack(ctx context.Context, reason string) error {
-	next := t.note(t.last, t.rolling.snapshot.Commit, status.OutcomeRolledBack, reason)
-	out := skipped{Commit: next.Rollout.Commit, Reason: cut(reason), Time: time.Now()}
-	next.Skipped = append(slices.Clone(next.Skipped), out)
-	next.Skipped = next.Skipped[max(0, len(next.Skipped)-maxSkipped):]
-	next.Rollout = nil
+	next := t.note(t.last, t.rolling.snapshot.Commit, status.OutcomeRolledBack, reason).RolledBack(reason, time.Now())
 	if err := t.writeRecord(ctx, next); err != nil {
 		return err
 	}
+	out := next.Skipped[len(next.Skipped)-1]
 	t.endRolling()
 	t.stale = true
 	t.board.skipped(out)

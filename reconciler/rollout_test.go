@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -127,7 +128,7 @@ func TestAPeelThatJoinsIsGivenTheRevisionOfItsPlace(t *testing.T) {
 	inWaves(t, "[{name: canary, peels: 1, soak: 10m}]", func(r *rollingBench) {
 		first, last := target.PeelID(""), target.PeelID("")
 		for i := 0; first == "" || last == ""; i++ {
-			if id := target.PeelID(fmt.Sprintf("web-new-%d", i)); place(id) < place(r.ids[0]) {
+			if id := target.PeelID(fmt.Sprintf("web-new-%d", i)); record.Place(id) < record.Place(r.ids[0]) {
 				first = id
 			} else {
 				last = id

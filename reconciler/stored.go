@@ -284,7 +284,7 @@ type keepsake struct {
 
 // keep has a revision stored beside all else; a newer one takes the place of one that has not begun to be.
 func (t *term) keep(s *source) {
-	k := keepsake{s, t.last.inUse()}
+	k := keepsake{s, t.last.InUse()}
 	select {
 	case <-t.keepsakes:
 	default:

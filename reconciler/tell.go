@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -204,7 +205,7 @@ func (w *teller) ended(attempt string, r *notify.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r.State == notify.Success {
-		if len(w.ends) >= maxAttempts {
+		if len(w.ends) >= record.MaxHistory {
 			clear(w.ends)
 		}
 		w.ends[attempt] = *r

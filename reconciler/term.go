@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -27,6 +28,7 @@ type term struct {
 	js       jetstream.JetStream
 	rollout  jetstream.KeyValue
 	proofKey settings.ProofKey // of the origins in documents
+	records  *record.Store
 	store    *settings.Store
 	fleet    *feed.Feed
 	board    *board
@@ -68,8 +70,7 @@ type ledger struct {
 	given     map[target.PeelID]settings.Digest // the digests of heads
 	settled   *plan.Plan                        // that all peels in it were given, nil if that has to be looked at
 	displaced int                               // times that a peel's document took the place of another's
-	last      record
-	revision  uint64 // of the record
+	last      record.Record
 	groups    settings.Words
 	groupsAt  uint64 // revision of groups
 }
@@ -92,8 +93,8 @@ func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.Je
 		keepsakes: make(chan keepsake, 1), archived: map[settings.Commit]gitrepo.Commit{},
 		hints: make(chan struct{}, 1), news: make(chan struct{}, 1), asks: make(chan *ask), stale: true, changed: fleet.Watch(ctx),
 	}
-	if t.rollout, err = js.KeyValue(ctx, rolloutBucket); err != nil {
-		return nil, fmt.Errorf("cannot open the bucket %s: %w", rolloutBucket, err)
+	if t.rollout, err = js.KeyValue(ctx, record.Bucket); err != nil {
+		return nil, fmt.Errorf("cannot open the bucket %s: %w", record.Bucket, err)
 	}
 	t.vault.kv, err = js.KeyValue(ctx, revisionsBucket)
 	if err == nil {
@@ -145,7 +146,8 @@ func (r *Reconciler) branch() string {
 
 // load reads what earlier terms have left.
 func (t *term) load(ctx context.Context) (err error) {
-	if t.last, t.revision, err = readRecord(ctx, t.rollout); err != nil {
+	t.records = record.NewStore(t.rollout, t.r.o.Owner)
+	if t.last, err = t.records.Read(ctx); err != nil {
 		return err
 	}
 	if t.proofKey, err = settings.LoadProofKey(ctx, t.rollout); err != nil {
@@ -218,7 +220,7 @@ func (t *term) leftAlone(w *wake) bool {
 	}
 	for i, a := range w.asked {
 		if a.branch && a.do == nil {
-			w.failed[i] = &refusal{fmt.Sprintf("cannot ask for the branch before %s: the remote wants to be left alone until then", stamp(t.notBefore))}
+			w.failed[i] = record.Refuse("cannot ask for the branch before %s: the remote wants to be left alone until then", stamp(t.notBefore))
 		}
 	}
 	return true
@@ -301,7 +303,7 @@ func (t *term) reconcile(ctx context.Context) error {
 // follow brings the pinned revision to the fleet, or else the newest unless something holds it back.
 func (t *term) follow(ctx context.Context) error {
 	t.board.suspend(&t.last)
-	t.board.setOrClear(t.last.skippedHead(t.newestCommit()))
+	t.board.setOrClear(skippedHead(&t.last, t.newestCommit()))
 	switch b := t.last.Blocked; {
 	case t.last.Pinned != nil:
 		return t.hold(ctx, t.last.Pinned.Commit)

@@ -26,7 +26,7 @@ func (t *term) verify(head gitrepo.Hash) (who signature.Signer, err error) {
 	switch e, _ := errors.AsType[*gitrepo.Error](err); {
 	case err == nil:
 		c.Status, c.Reason, c.Message = true, "Signed", fmt.Sprintf("by %s with the key %s", who.Principal, who.Fingerprint)
-	case t.last.letThrough(commit) && e != nil:
+	case t.last.IsSent(commit) && e != nil:
 		c.Reason, c.Message = string(e.Reason), err.Error()+"; it stays in force, as it was accepted before"
 	default:
 		return who, err
@@ -73,7 +73,7 @@ func (t *term) rewritten(head gitrepo.Hash) (how string, err error) {
 	if t.r.o.History == HistoryAllow {
 		return "", nil
 	}
-	for _, last := range t.last.sent() {
+	for _, last := range t.last.Sent() {
 		after, err := t.descends(head, last)
 		if err != nil {
 			return "", err
@@ -101,17 +101,6 @@ func (t *term) descends(head gitrepo.Hash, from settings.Commit) (bool, error) {
 		return false, nil // the whole history of head is in the store, and from is not part of it
 	}
 	return after, err
-}
-
-// sent returns the revisions that peels have: the one in force and the one that goes out in waves.
-func (r *record) sent() (all []settings.Commit) {
-	if r.Commit != "" {
-		all = append(all, r.Commit)
-	}
-	if r.Rollout != nil {
-		all = append(all, r.Rollout.Commit)
-	}
-	return all
 }
 
 // hashOfRewrite makes the hash of a plan name the two revisions as well: an approval of the same change on a branch that

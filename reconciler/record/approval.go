@@ -1,0 +1,85 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+)
+
+// A Refusal is the answer to an order that cannot be carried out; the same order fails again. Reason is a sentence for
+// people.
+type Refusal struct{ Reason string }
+
+func (r *Refusal) Error() string { return r.Reason }
+
+// Refuse returns a *[Refusal] with a formatted reason.
+func Refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
+
+// Approves reports whether this plan of this revision is approved and has not gone out yet.
+func (r *Record) Approves(commit settings.Commit, hash string) bool {
+	return r.Approved != nil && r.Approved.Commit == commit && r.Approved.Hash == hash
+}
+
+// WithoutApproval returns the record without the approval and without the revision that waited for it. Call it when that
+// revision goes out or another one replaces it.
+func (r Record) WithoutApproval() Record {
+	r.Blocked, r.Approved = nil, nil
+	return r
+}
+
+// IsOutdated reports whether the branch has moved past the revision that is approved or waits for approval.
+func (r *Record) IsOutdated(head settings.Commit) bool {
+	return r.Blocked != nil && r.Blocked.Commit != head || r.Approved != nil && r.Approved.Commit != head
+}
+
+// CheckApproval returns a *[Refusal] if the plan whose hash begins with digits cannot be approved. head is the newest
+// revision, empty while the branch has not been read.
+func (r *Record) CheckApproval(digits string, head settings.Commit) error {
+	const cannot = "cannot approve plan %.64s: "
+	switch {
+	case len(digits) < status.MinHash:
+		return Refuse("cannot approve plan %q: give %d digits of its hash or more", digits, status.MinHash)
+	case r.Blocked == nil:
+		return Refuse(cannot+"no revision waits for approval", digits)
+	case head == "":
+		return Refuse(cannot+"this master has not read the branch yet, so the plan may have changed: run zester sync now, then try again", digits)
+	case r.Blocked.Commit != head:
+		return Refuse(cannot+"the branch has moved from %s to %s", digits, r.Blocked.Commit.Short(), head.Short())
+	case !strings.HasPrefix(r.Blocked.Hash, digits):
+		return Refuse(cannot+"the plan of %s that waits is now %s", digits, head.Short(), r.Blocked.Hash)
+	}
+	return nil
+}
+
+// A Judgement holds what the guard found about a revision that would go to the fleet.
+type Judgement struct {
+	Hash       string // of its plan, in hex
+	Exceeded   string // which limits the change exceeds, for people; empty if none
+	RemovesAll bool   // no peel would keep a setting
+	Rewritten  string // how the history of the branch was rewritten, for people; empty if it was not
+	Allowed    bool   // the Zester-Allow line of the commit names all limits of Exceeded and counts
+}
+
+// Judge returns nil if a revision may go out, else the entry for [Record].Blocked. A revision that waits for approval keeps
+// waiting after the fleet has changed, even if its new plan is within the limits: nobody has seen that plan.
+func (r *Record) Judge(commit settings.Commit, j Judgement) *Blocked {
+	waits := r.Blocked != nil && r.Blocked.Commit == commit
+	blocked := &Blocked{Commit: commit, Hash: j.Hash}
+	switch {
+	case r.Approves(commit, j.Hash):
+		return nil
+	case j.Rewritten != "" && j.Exceeded != "":
+		blocked.Reason, blocked.Kind = j.Rewritten+"; "+j.Exceeded, string(status.HistoryRewritten)
+	case j.Rewritten != "":
+		blocked.Reason, blocked.Kind = j.Rewritten, string(status.HistoryRewritten)
+	case j.Exceeded == "" && waits:
+		blocked.Reason, blocked.Kind = r.Blocked.Reason, r.Blocked.Kind
+	case j.Exceeded == "", j.Allowed && !waits && !j.RemovesAll:
+		return nil
+	default:
+		blocked.Reason = j.Exceeded
+	}
+	return blocked
+}

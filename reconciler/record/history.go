@@ -1,0 +1,87 @@
+package record
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+)
+
+// Bounds of the texts of an attempt, in bytes.
+const (
+	maxName   = 120 // of an author or a commit's first line
+	maxReason = 300
+)
+
+// Cut returns text with at most most bytes, as valid UTF-8, with an ellipsis where it was cut.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+}
+
+// Noted returns the record with an attempt in its history. An attempt at the same revision that has not ended, or was
+// rejected, is replaced. An attempt at another revision that has not ended was superseded. Began and Ended of a are set
+// from now; Author, Message and Reason are cut.
+func (r Record) Noted(a status.Attempt, now time.Time) Record {
+	now = now.UTC()
+	a.Author, a.Message, a.Reason = Cut(a.Author, maxName), Cut(a.Message, maxName), Cut(a.Reason, maxReason)
+	a.Began = now
+	if a.Outcome.Final() {
+		a.Ended = now
+	}
+	r.History = slices.Clone(r.History)
+	if len(r.History) == 0 {
+		r.History = append(r.History, a)
+		return r
+	}
+	before := &r.History[len(r.History)-1]
+	if before.Commit == a.Commit && (!before.Outcome.Final() || before.Outcome == status.OutcomeRejected) {
+		*before = continued(*before, a)
+		return r
+	}
+	if !before.Outcome.Final() {
+		before.Outcome, before.Ended, before.Reason = status.OutcomeSuperseded, now, "by "+a.Commit.Short()
+	}
+	r.History = append(r.History, a)
+	r.History = r.History[max(0, len(r.History)-MaxHistory):]
+	return r
+}
+
+// continued returns what is known of one attempt after a has followed before. A revision that waits for approval again
+// loses the name of the person who approved it.
+func continued(before, a status.Attempt) status.Attempt {
+	a.Began = before.Began
+	if a.By == "" && a.Outcome != status.OutcomeBlocked {
+		a.By = before.By
+	}
+	if before.Outcome == a.Outcome && before.Reason == a.Reason {
+		a.Ended, a.Master = before.Ended, before.Master
+	}
+	return a
+}
+
+// NotedBy returns the record with the person who approved or pinned the newest attempt, if that is at this revision.
+func (r Record) NotedBy(commit settings.Commit, user string) Record {
+	if last := len(r.History) - 1; last >= 0 && r.History[last].Commit == commit {
+		r.History = slices.Clone(r.History)
+		r.History[last].By = user
+	}
+	return r
+}
+
+// LastAttempt returns the newest attempt, nil if the history is empty. The caller must not change it.
+func (r *Record) LastAttempt() *status.Attempt {
+	if len(r.History) == 0 {
+		return nil
+	}
+	return &r.History[len(r.History)-1]
+}
+
+// HasTried reports whether a revision is in force or in the history.
+func (r *Record) HasTried(commit settings.Commit) bool {
+	return r.Commit == commit || slices.ContainsFunc(r.History, func(a status.Attempt) bool { return a.Commit == commit })
+}

@@ -1,0 +1,175 @@
+// Package record holds what the reconciler knows across leadership sessions: which revision is in force, which one waits
+// or goes out in waves, what people ordered, and the history of revisions.
+//
+// Call [NewStore] and [Store.Read] first, then the methods of [Record], each of which returns a changed copy or an answer,
+// and [Store.Write] to store the copy.
+//
+// Guarantees:
+//   - Methods of Record change nothing in place, do no I/O and read no clock: time is an argument.
+//   - Store.Write replaces exactly the record that this Store read or wrote last. If another master wrote in between, it
+//     returns [ErrConflict] and nothing is changed.
+//   - Lists and texts are bounded, so that the record does not grow with the age of the fleet.
+//   - An error of the bus is returned; it is never read as an empty record.
+//
+// Known gap: a master of an earlier version that writes the record drops the fields that it does not know.
+package record
+
+import (
+	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/top"
+)
+
+// Bounds of the lists in a record. The oldest items are dropped, of errors those that sort last.
+const (
+	MaxHistory = 50   // attempts
+	MaxSkipped = 20   // revisions that were rolled back
+	MaxKnown   = 1000 // marks of errors in a Rollout
+)
+
+// A Record says which revision was last given to the fleet. It is written before the first document of that revision, so
+// that the next leader knows of an interrupted rollout.
+type Record struct {
+	Commit     settings.Commit `json:"commit"`         // in force; empty before the first revision
+	Generation uint64          `json:"generation"`     // of the newest documents
+	Done       bool            `json:"done"`           // every document of Commit was written
+	Owner      string          `json:"owner"`          // the master that wrote the record
+	Time       time.Time       `json:"time"`           // when Owner wrote it
+	Since      time.Time       `json:"since,omitzero"` // when Commit was put in force
+
+	Limits *top.Limits `json:"limits,omitempty"` // of Commit; if nil, the default limits
+
+	Blocked   *Blocked  `json:"blocked,omitempty"`   // the revision that waits for approval; nil if none does
+	Approved  *Approval `json:"approved,omitempty"`  // nil once its plan has gone out or the branch has moved on
+	Suspended *Approval `json:"suspended,omitempty"` // the order to pause; nil while new commits are followed
+
+	Rollout *Rollout  `json:"rollout,omitempty"` // the revision that goes out in waves; Commit stays in force meanwhile
+	Skipped []Skipped `json:"skipped,omitempty"` // revisions that were rolled back, the newest last
+	Pinned  *Pin      `json:"pinned,omitempty"`  // the revision that is held; nil while the branch is followed
+
+	History []status.Attempt `json:"history,omitempty"` // the newest last
+}
+
+// A Blocked revision waits until its plan is approved or the branch moves on.
+type Blocked struct {
+	Commit settings.Commit `json:"commit"`
+	Hash   string          `json:"hash"`           // of the plan, in hex
+	Reason string          `json:"reason"`         // for people
+	Kind   string          `json:"kind,omitempty"` // reason of the condition; if empty, TooManyChanges
+}
+
+// An Approval names the person who approved a plan or paused the rollout, by credential. The approval of a plan names its
+// revision and hash.
+type Approval struct {
+	Commit settings.Commit `json:"commit,omitempty"`
+	Hash   string          `json:"hash,omitempty"` // of the plan, in hex
+	By     string          `json:"by"`
+	Time   time.Time       `json:"time"`
+}
+
+// A Pin holds a stored revision in force until it is removed or, with UntilNewer, a newer commit comes.
+type Pin struct {
+	Commit     settings.Commit `json:"commit"`
+	By         string          `json:"by"`
+	Time       time.Time       `json:"time"`
+	UntilNewer bool            `json:"until_newer,omitempty"`
+	Head       settings.Commit `json:"head,omitempty"` // the newest commit known at Time; it does not count as newer
+}
+
+// A Skipped revision was rolled back and is not tried again.
+type Skipped struct {
+	Commit settings.Commit `json:"commit"`
+	Reason string          `json:"reason"`
+	Time   time.Time       `json:"time"`
+}
+
+// A Rollout is a revision on its way to the fleet in waves. Each peel has a [Place]. Peels up to Reach are given the
+// revision and all others the one in force, also those that come later. So the record alone decides which peel gets
+// which revision, and the next leader continues where this one stopped.
+type Rollout struct {
+	Commit   settings.Commit `json:"commit"`
+	Wave     int             `json:"wave"`             // index of the wave under way
+	Reach    string          `json:"reach"`            // the last place that has the revision; empty before the first wave
+	Sequence uint64          `json:"sequence"`         // of the stream job-events before the first wave: later runs count
+	Reports  uint64          `json:"reports"`          // of the stream applied before the wave's first document: later errors count
+	Known    []string        `json:"known,omitempty"`  // marks of errors that peels reported before the rollout began, sorted
+	Started  time.Time       `json:"started"`          // when the rollout began
+	Soaking  time.Time       `json:"soaking,omitzero"` // when the last online peel of the wave applied the revision
+}
+
+// LimitsInForce returns the limits of the revision in force.
+func (r *Record) LimitsInForce() top.Limits {
+	if r.Limits == nil {
+		return top.DefaultLimits
+	}
+	return *r.Limits
+}
+
+// IsSent reports whether a revision is in force or goes out in waves: it was judged before, and its documents may be
+// written in part.
+func (r *Record) IsSent(commit settings.Commit) bool {
+	return r.Commit == commit || r.Rollout != nil && r.Rollout.Commit == commit
+}
+
+// Sent returns the revisions that peels have: the one in force, then the one that goes out in waves.
+func (r *Record) Sent() (all []settings.Commit) {
+	if r.Commit != "" {
+		all = append(all, r.Commit)
+	}
+	if r.Rollout != nil {
+		all = append(all, r.Rollout.Commit)
+	}
+	return all
+}
+
+// InUse returns the revisions whose files must stay stored: those that peels have and the pinned one.
+func (r *Record) InUse() []settings.Commit {
+	use := r.Sent()
+	if r.Pinned != nil {
+		use = append(use, r.Pinned.Commit)
+	}
+	return use
+}
+
+// NewestKnown returns the newest commit of the branch that the record knows, for a master that has not read the branch.
+func (r *Record) NewestKnown() settings.Commit {
+	if r.Pinned != nil {
+		return r.Pinned.Head
+	}
+	if n := len(r.History); n > 0 {
+		return r.History[n-1].Commit
+	}
+	return r.Commit
+}
+
+// FindSkipped returns the entry of a revision that was rolled back, nil if it was not.
+func (r *Record) FindSkipped(commit settings.Commit) *Skipped {
+	for _, s := range r.Skipped {
+		if s.Commit == commit {
+			return &s
+		}
+	}
+	return nil
+}
+
+// Enforced returns the record for a revision that is given to the whole fleet. It ends the rollout; done says whether
+// every document was written.
+func (r Record) Enforced(commit settings.Commit, limits top.Limits, done bool, now time.Time) Record {
+	if r.Commit != commit {
+		r = r.WithoutApproval()
+		r.Since = now
+	}
+	r.Commit, r.Done, r.Rollout, r.Limits = commit, done, nil, &limits
+	return r
+}
+
+// RolledBack returns the record after the rollout under way has failed: its revision is not tried again. The reason is cut
+// to [status.MaxMessage] bytes.
+func (r Record) RolledBack(reason string, now time.Time) Record {
+	skipped := Skipped{Commit: r.Rollout.Commit, Reason: Cut(reason, status.MaxMessage), Time: now}
+	r.Skipped = append(r.Skipped[:len(r.Skipped):len(r.Skipped)], skipped)
+	r.Rollout = nil
+	return r
+}

@@ -1,0 +1,81 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+// Bucket is the bucket of the record. Other things that the reconciler must remember have keys of their own in it.
+const Bucket = "rollout"
+
+// key of the record in Bucket.
+const key = "state"
+
+// ErrConflict says that a key of [Bucket] is not what this master has read: another master leads. Read it again before
+// writing.
+var ErrConflict = errors.New("it was written since it was read")
+
+// A Store reads and writes the record by compare-and-set. One goroutine may use it.
+type Store struct {
+	kv       jetstream.KeyValue
+	owner    string
+	revision uint64 // of the key as it was last read or written; 0: there is none
+}
+
+// NewStore returns the store of the record in kv, the bucket [Bucket]. owner is the name of this master.
+func NewStore(kv jetstream.KeyValue, owner string) *Store { return &Store{kv: kv, owner: owner} }
+
+// Read returns the record, the zero Record if there is none.
+func (s *Store) Read(ctx context.Context) (r Record, err error) {
+	entry, err := s.kv.Get(ctx, key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		s.revision = 0
+		return r, nil
+	}
+	if err == nil {
+		err = canon.Unmarshal(entry.Value(), &r)
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("cannot read what was rolled out: %w", err)
+	}
+	s.revision = entry.Revision()
+	return r, nil
+}
+
+// Write stores r in place of the record that was last read or written, and returns it as it was stored: with Owner and
+// Time set and its lists within their bounds. The error is [ErrConflict] if another master has written the record.
+func (s *Store) Write(ctx context.Context, r Record) (Record, error) {
+	r.Owner, r.Time = s.owner, time.Now()
+	r = r.bounded()
+	data, err := canon.Marshal(r)
+	if err != nil {
+		return Record{}, err
+	}
+	revision, err := s.kv.Update(ctx, key, data, s.revision)
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		err = ErrConflict
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("cannot record what is rolled out: %w", err)
+	}
+	s.revision = revision
+	return r, nil
+}
+
+// bounded returns the record with its lists within their bounds.
+func (r Record) bounded() Record {
+	r.History = r.History[max(0, len(r.History)-MaxHistory):]
+	r.Skipped = r.Skipped[max(0, len(r.Skipped)-MaxSkipped):]
+	if r.Rollout != nil && len(r.Rollout.Known) > MaxKnown {
+		rollout := *r.Rollout
+		rollout.Known = rollout.Known[:MaxKnown]
+		r.Rollout = &rollout
+	}
+	return r
+}
