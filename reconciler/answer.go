@@ -45,7 +45,7 @@ func (t *term) answer(ctx context.Context) error {
 		"status": func(context.Context, micro.Request) (any, error) { return t.status(), nil },
 		"now":    t.now, "approve": t.approve, "pause": t.pause, "resume": t.resume,
 		"pin": t.pin, "unpin": t.unpin, "retry": t.retry, "history": t.pastAttempts,
-		"peels": t.peels, "diff": t.document, "remove": t.remove,
+		"plan": t.plan, "peels": t.peels, "diff": t.document, "remove": t.remove,
 	}
 	for verb, handle := range endpoints {
 		handler := micro.HandlerFunc(func(req micro.Request) {
@@ -81,7 +81,7 @@ func (t *term) respond(ctx context.Context, req micro.Request, verb string, hand
 	code := "503"
 	_, refused := errors.AsType[*record.Refusal](err)
 	switch {
-	case errors.Is(err, errNoPeel):
+	case errors.Is(err, errNoPeel), errors.Is(err, errNoPlan):
 		code = "404"
 	case refused:
 		code = "409"

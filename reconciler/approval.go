@@ -141,6 +141,7 @@ func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit, who si
 	if j.Rewritten != "" {
 		j.Hash = hashOfRewrite(t.last.Commit, commit, j.Hash)
 	}
+	t.judged.Store(&judged{commit, j.Hash, changeOf(difference)})
 	if b := t.last.Judge(commit, j); b != nil {
 		return &stop{*b}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -59,6 +60,8 @@ type term struct {
 	planned    planBase     // of the plan that waits for approval
 	fleetMoves uint64       // number of changes of the fleet
 	waits      waits        // for peels to run what they were given
+
+	judged atomic.Pointer[judged] // the plan that the guard looked at last
 
 	failures  int       // attempts in a row
 	notBefore time.Time // what the remote asked for

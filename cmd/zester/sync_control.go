@@ -137,9 +137,7 @@ func (a *app) syncRetryCommand() *cobra.Command {
 		Long: `retry has a revision tried again that a wave has rolled back: from the first wave, and held to the limits as a new
 commit is. COMMIT is its hash or the beginning of it, by default the newest that was rolled back. It has to be the
 newest commit of the branch. While a revision is pinned, or new commits are paused, retry is refused.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			return words(make([]string, min(1, len(args)))...)(cmd, args)
-		},
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) {
 				return c.SyncRetry(ctx, strings.Join(args, ""))

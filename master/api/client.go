@@ -130,7 +130,7 @@ func (c *Client) ask(ctx context.Context, subject string, data []byte) (*nats.Ms
 
 // repeatable are the verbs that change nothing, and dispatch, which runs a job once however often it is requested.
 var repeatable = []string{
-	"dispatch", "resolve", "explain", "list", "show", "active", "returns", "status", "history", "peels", "diff",
+	"dispatch", "resolve", "explain", "list", "show", "active", "returns", "status", "history", "peels", "diff", "plan",
 }
 
 // request sends a request and waits for the reply. It ends as soon as the bus refuses the subject. A request with a
@@ -348,6 +348,12 @@ func (c *Client) SyncHistory(ctx context.Context) ([]status.Attempt, error) {
 		return nil, err
 	}
 	return h.Attempts, nil
+}
+
+// SyncPlan asks what the revision that waits would change. revision is its commit, or the beginning of it; empty: whichever
+// waits. The code is [CodeNotFound] if no revision waits, or not that one.
+func (c *Client) SyncPlan(ctx context.Context, revision string) (*status.Plan, error) {
+	return syncing[status.Plan](ctx, c, "plan", status.PlanRequest{Revision: revision})
 }
 
 // SyncDocument asks what a peel was given, and how far it is with it.

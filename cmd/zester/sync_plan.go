@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func (a *app) syncPlanCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "plan [COMMIT]",
+		Short: "Show what the revision that waits would change",
+		Long: `plan shows the revision that waits, for what it waits, and what it would change, as the master has compiled it for the
+whole fleet. The master compiles nothing for this command: a revision that a pin or a pause keeps back has no plan yet.
+zester plan in a checkout compares any two revisions.`,
+		Args: atMost(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			p, err := client.SyncPlan(cmd.Context(), strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			return a.print(p, []string{string(p.Commit)}, func() error {
+				a.describePlan(p)
+				return nil
+			})
+		},
+	}
+}
+
+// atMost refuses more than n arguments.
+func atMost(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error { return words(args[:min(n, len(args))]...)(cmd, args) }
+}
+
+// describePlan prints a plan for people.
+func (a *app) describePlan(p *status.Plan) {
+	fmt.Fprintf(a.out, "%s waits for %s\n", p.Commit.Short(), waitsFor(p))
+	for line := range strings.Lines(p.Reason) {
+		fmt.Fprintln(a.out, "  "+plain(strings.TrimSpace(line)))
+	}
+	c := p.Change
+	if c == nil {
+		fmt.Fprintf(a.out, "it has not been compiled yet; zester plan --base %s --head %s in a checkout shows what it changes\n", p.Base.Short(), p.Commit.Short())
+		return
+	}
+	fmt.Fprintf(a.out, "%d peels change; of %d entries %d are removed and %d changed, %d are added\n", c.Peels, c.Before, c.Removed, c.Changed, c.Added)
+	for _, g := range c.Groups {
+		fmt.Fprintln(a.out, "  "+plain(groupLine(g)))
+	}
+	if c.More > 0 {
+		fmt.Fprintf(a.out, "  and %d more groups of peels\n", c.More)
+	}
+}
+
+// waitsFor says what lets the revision of a plan go out.
+func waitsFor(p *status.Plan) string {
+	switch p.Waits {
+	case status.WaitApproval:
+		return "zester sync approve " + p.Hash
+	case status.WaitPin:
+		return "zester sync unpin"
+	case status.WaitPause:
+		return "zester sync resume"
+	case status.WaitRetry:
+		return "zester sync retry, as it was rolled back"
+	case status.WaitWaves:
+		return "its waves"
+	}
+	return "a newer commit, as it is refused"
+}
+
+// groupLine is one group of peels with the entries that change: web-01, web-02 and 3 more: + new, ~ changed, - removed.
+func groupLine(g status.Group) string {
+	var entries []string
+	for _, kind := range []struct {
+		sign  string
+		names []string
+	}{{"+ ", g.Added}, {"~ ", g.Changed}, {"- ", g.Removed}} {
+		for _, name := range kind.names {
+			entries = append(entries, kind.sign+name)
+		}
+	}
+	if len(entries) == 0 {
+		entries = []string{"settings beside the schedule"}
+	}
+	return namesOf(g.Peels, g.Count) + ": " + strings.Join(entries, ", ")
+}
+
+func namesOf(peels []target.PeelID, count int) string {
+	names := make([]string, len(peels))
+	for i, id := range peels {
+		names[i] = string(id)
+	}
+	text := strings.Join(names, ", ")
+	if more := count - len(peels); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
