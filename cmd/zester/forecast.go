@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
-	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
+	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -103,7 +103,7 @@ func (f *forecastFlags) options() (forecast.Options, error) {
 		return o, usageError("cannot use --for %s: it is between 1m and 7d, in whole minutes", f.length)
 	}
 	if f.zone != "" {
-		o.Zone, err = schedule.Zone(f.zone)
+		o.Zone, err = window.Zone(f.zone)
 	}
 	return o, err
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
 	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -118,7 +118,7 @@ func (a *app) plan(ctx context.Context, f planFlags) (err error) {
 		}
 	}
 	if f.zone != "" {
-		if o.Zone, err = schedule.Zone(f.zone); err != nil {
+		if o.Zone, err = window.Zone(f.zone); err != nil {
 			return err
 		}
 	}

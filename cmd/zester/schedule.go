@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
@@ -213,10 +214,10 @@ func (s *entrySource) about(e *schedule.Entry, n *strictyaml.Node) (*subject, er
 	var err error
 	switch {
 	case e.Clock.Zone != "":
-		about.zone, err = schedule.Zone(e.Clock.Zone)
+		about.zone, err = window.Zone(e.Clock.Zone)
 	case s.zone != "":
 		about.zoneName = s.zone
-		about.zone, err = schedule.Zone(s.zone)
+		about.zone, err = window.Zone(s.zone)
 	default:
 		about.zone, about.zoneName = time.Local, hostZone()
 	}
@@ -253,7 +254,7 @@ func hostZone() string {
 		return name
 	}
 	_, iana, _ := strings.Cut(file, "/zoneinfo/")
-	if _, err := schedule.Zone(iana); err != nil {
+	if _, err := window.Zone(iana); err != nil {
 		return name
 	}
 	return iana

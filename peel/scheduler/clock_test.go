@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
 // startAt sleeps until the given wall time of a zone and starts a host that lives there.
 func startAt(t *testing.T, zone, wall string) *host {
 	t.Helper()
-	location, err := schedule.Zone(zone)
+	location, err := window.Zone(zone)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,7 +157,7 @@ func (p *parser) timezone(n *strictyaml.Node) {
 // setZone takes the zone from timezone, from CRON_TZ or from a phrase, whichever comes first, and refuses a
 // second one.
 func (p *parser) setZone(at strictyaml.Pos, name string) {
-	if _, err := Zone(name); err != nil {
+	if _, err := window.Zone(name); err != nil {
 		p.refuse(at, "%v", err)
 		return
 	}

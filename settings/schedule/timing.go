@@ -29,7 +29,7 @@ func (e *Entry) Timing(defaultZone *time.Location) (Timing, error) {
 		t.zone = time.Local
 	}
 	if e.Clock.Zone != "" {
-		zone, err := Zone(e.Clock.Zone)
+		zone, err := window.Zone(e.Clock.Zone)
 		if err != nil {
 			return Timing{}, err
 		}

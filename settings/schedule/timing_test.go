@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
 // timing reads the timing of an entry in flow style that lacks the rest.
@@ -52,7 +54,7 @@ func TestSeveralExpressionsFireAtTheEarliest(t *testing.T) {
 }
 
 func TestTheDefaultZoneServesEntriesWithoutOne(t *testing.T) {
-	tokyo, err := Zone("Asia/Tokyo")
+	tokyo, err := window.Zone("Asia/Tokyo")
 	if err != nil {
 		t.Fatal(err)
 	}

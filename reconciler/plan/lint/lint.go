@@ -17,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
+	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -296,7 +297,7 @@ func (l *look) changes() {
 func (l *look) zones() []*time.Location {
 	switch name := l.Entry.Clock.Zone; {
 	case name != "":
-		if zone, err := schedule.Zone(name); err == nil {
+		if zone, err := window.Zone(name); err == nil {
 			return []*time.Location{zone}
 		}
 		return nil
@@ -305,7 +306,7 @@ func (l *look) zones() []*time.Location {
 	}
 	var zones []*time.Location
 	for _, name := range usual {
-		if zone, err := schedule.Zone(name); err == nil {
+		if zone, err := window.Zone(name); err == nil {
 			zones = append(zones, zone)
 		}
 	}

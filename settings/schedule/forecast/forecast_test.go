@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
+	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -176,7 +177,7 @@ func TestEqualTimingsOfGroupsAreOneEntry(t *testing.T) {
 }
 
 func TestDaylightSavingCounts(t *testing.T) {
-	zone, err := schedule.Zone("America/New_York")
+	zone, err := window.Zone("America/New_York")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +243,7 @@ func TestForecastRefusesTimesOutOfRange(t *testing.T) {
 }
 
 func TestPictureIsXMLWithARowForEachHour(t *testing.T) {
-	zone, err := schedule.Zone("America/New_York")
+	zone, err := window.Zone("America/New_York")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,16 +90,42 @@ func (r Rules) Opens(from time.Time, zone *time.Location) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// edges are all instants of a day at which rules may open, in their order: where a window or the day
-// starts, where the clock changes, where a blackout ends.
+// closeHorizon is how far ahead the end of an open window is looked for.
+const closeHorizon = 2 * 366 // days
+
+// Closes returns the first instant at or after from at which the rules are not open; ok is false if there is none within
+// two years.
+func (r Rules) Closes(from time.Time, zone *time.Location) (at time.Time, ok bool) {
+	if r.At(from, zone) != Open {
+		return from, true
+	}
+	if r.None() {
+		return time.Time{}, false
+	}
+	first := dayOf(from.In(zone))
+	for day := first; day < first+closeHorizon; day++ {
+		for _, at := range r.edges(day, zone) {
+			if !at.Before(from) && r.At(at, zone) != Open {
+				return at.In(zone), true
+			}
+		}
+	}
+	return time.Time{}, false
+}
+
+// edges returns all instants of a day at which rules may open or close, in order: where the day starts, where a window or
+// a blackout starts or ends, where the clock changes.
 func (r Rules) edges(day int, zone *time.Location) []time.Time {
 	edges := instants(day*minutesPerDay, zone)
 	for _, h := range r.Hours {
 		edges = append(edges, instants(day*minutesPerDay+h.From, zone)...)
+		edges = append(edges, instants(day*minutesPerDay+h.To, zone)...)
 	}
 	for _, b := range r.Blackout.Times {
-		if dayOf(b.To.In(zone)) == day {
-			edges = append(edges, b.To)
+		for _, at := range []time.Time{b.From, b.To} {
+			if dayOf(at.In(zone)) == day {
+				edges = append(edges, at)
+			}
 		}
 	}
 	from, to := aroundDay(day)

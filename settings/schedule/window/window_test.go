@@ -161,6 +161,31 @@ func TestOpeningAgreesWithLookingAtEachMinute(t *testing.T) {
 	}
 }
 
+func TestClosing(t *testing.T) {
+	for _, c := range []struct{ rules, zone, from, want string }{
+		{"", "UTC", "2026-06-01T03:00", ""},
+		{"between 08:00-18:00", "Europe/London", "2026-06-01T03:00", "2026-06-01T03:00"},
+		{"between 08:00-18:00", "Europe/London", "2026-06-01T09:00", "2026-06-01T18:00"},
+		{"between 22:00-06:00", "Europe/London", "2026-06-01T23:00", "2026-06-02T06:00"},
+		{"between 22:00-06:00; on sat", "Europe/London", "2026-06-06T22:00", "2026-06-07T06:00"},
+		{"on 2026-12-24/2027-01-06", "Europe/London", "2026-12-25T12:00", "2027-01-07T00:00"},
+		{"on mon-sun", "UTC", "2026-06-01T03:00", ""},
+		{"blackout 2026-06-01T10:00:00Z/2026-06-01T12:00:00Z", "UTC", "2026-06-01T03:00", "2026-06-01T10:00"},
+		{"between 01:00-02:00", "Europe/London", "2026-10-25T00:30:00Z", "2026-10-25T02:00:00Z"}, // comes twice: open for two hours
+		{"between 00:30-01:30", "Europe/London", "2026-03-29T00:45:00Z", "2026-03-29T01:00:00Z"}, // its end is jumped over
+		{"between 23:00-24:00", "UTC", "2026-06-01T23:30", "2026-06-02T00:00"},
+	} {
+		zone := location(t, c.zone)
+		got, ok := rules(t, c.rules).Closes(at(t, c.from, zone), zone)
+		if !ok && c.want == "" {
+			continue
+		}
+		if !ok || c.want == "" || !got.Equal(at(t, c.want, zone)) {
+			t.Errorf("%q from %s: %v %v, want %s", c.rules, c.from, got, ok, c.want)
+		}
+	}
+}
+
 func TestBadWindowsAndDaysAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"17:31-17:31": `window "17:31-17:31" is empty: it starts when it ends`,
@@ -286,6 +311,10 @@ func FuzzDays(f *testing.F) {
 		var d Days
 		if err := d.Add(text); err != nil {
 			return
+		}
+		on := Rules{On: d}
+		if at, ok := on.Closes(time.Unix(from, 0), zone); ok && on.At(at, zone) == Open {
+			t.Errorf("%q closes at %v", text, at)
 		}
 		if d.Empty() || len(d.Words()) == 0 {
 			t.Errorf("%q adds nothing", text)

@@ -1,7 +1,9 @@
-package schedule
+package window
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,13 +35,11 @@ func Zone(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// isZoneName tells whether name has the form of the IANA database's names.
+// zonePart is the form of one part of a name in the IANA database.
+var zonePart = regexp.MustCompile(`^[A-Za-z0-9_+-]{1,32}$`)
+
+// isZoneName reports whether name has the form of the names in the IANA database.
 func isZoneName(name string) bool {
 	parts := strings.Split(name, "/")
-	for _, part := range parts {
-		if part == "" || len(part) > 32 || !only(part, "_+-") {
-			return false
-		}
-	}
-	return len(parts) <= 3
+	return len(parts) <= 3 && !slices.ContainsFunc(parts, func(part string) bool { return !zonePart.MatchString(part) })
 }
