@@ -65,6 +65,35 @@ func (e *Expr) String() string {
 	return b.String()
 }
 
+// Expanded returns e as String does, with every node group written out, so that Parse reads the same expression without
+// the groups.
+func (e *Expr) Expanded() string {
+	var b strings.Builder
+	write(&b, expanded(e.root))
+	return b.String()
+}
+
+func expanded(n node) node {
+	all := func(list []node) []node {
+		out := make([]node, len(list))
+		for i, c := range list {
+			out[i] = expanded(c)
+		}
+		return out
+	}
+	switch n := n.(type) {
+	case andNode:
+		return andNode(all(n))
+	case orNode:
+		return orNode(all(n))
+	case notNode:
+		return notNode{expanded(n.node)}
+	case groupTerm:
+		return expanded(n.expr.root)
+	}
+	return n
+}
+
 // Lists returns the IDs that e names in L@, with those of its node groups,
 // sorted, each once. Which of them exist is not e's to know.
 func (e *Expr) Lists() []PeelID {

@@ -305,3 +305,37 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestExpandedNeedsNoGroups(t *testing.T) {
+	groups, errs := ParseGroups(map[string][]string{
+		"web": {"web-*"}, "both": {"N@web", "or", "db-1"}, "ids": {"db-1", "db-2"}, "not": {"not N@both"},
+	})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for text, want := range map[string]string{
+		"N@web":               "web-*",
+		"N@both and G@os:x":   "( web-* or db-1 ) and G@os:x",
+		"not N@both or N@ids": "not ( web-* or db-1 ) or L@db-1,db-2",
+		"not N@not":           "not not ( web-* or db-1 )",
+		"a* and N@web":        "a* and web-*",
+	} {
+		e, err := Parse(text, Options{Groups: groups})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.Expanded(); got != want {
+			t.Errorf("%s is written out as %s, want %s", text, got, want)
+		}
+		alone, err := Parse(e.Expanded(), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []PeelID{"web-1", "db-1", "db-2", "a1", "x"} {
+			p := Peel{ID: id, Facts: Facts{"os": "x"}}
+			if e.Match(p) != alone.Match(p) {
+				t.Errorf("%s and %s differ about %s", text, e.Expanded(), id)
+			}
+		}
+	}
+}
