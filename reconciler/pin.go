@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/micro"
@@ -29,7 +28,7 @@ func (t *term) pin(ctx context.Context, req micro.Request) (any, error) {
 		return nil, err
 	}
 	return t.do(ctx, &ask{do: func(ctx context.Context) error {
-		s, err := t.vault.open(ctx, commit)
+		s, err := t.archive.Load(ctx, commit)
 		if err != nil {
 			return err
 		}
@@ -74,15 +73,9 @@ func (t *term) storedRevision(ctx context.Context, digits string) (settings.Comm
 	if len(digits) < status.MinRevision {
 		return "", record.Refuse("cannot pin %q: name %d digits of a commit at least", digits, status.MinRevision)
 	}
-	all, err := t.vault.list(ctx)
+	found, err := t.archive.Find(ctx, digits)
 	if err != nil {
 		return "", err
-	}
-	var found []settings.Commit
-	for _, m := range all {
-		if strings.HasPrefix(string(m.Commit), digits) {
-			found = append(found, m.Commit)
-		}
 	}
 	switch len(found) {
 	case 0:
@@ -153,7 +146,7 @@ func (t *term) hold(ctx context.Context, commit settings.Commit) error {
 
 // pastAttempts answers sync.history.
 func (t *term) pastAttempts(ctx context.Context, _ micro.Request) (any, error) {
-	all, err := t.vault.list(ctx)
+	all, err := t.archive.List(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,10 @@
 package reconciler
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -157,119 +155,6 @@ func TestWhatCannotBePinned(t *testing.T) {
 			b.t.Errorf("%+v", out)
 		}
 	})
-}
-
-func TestTheNewestRevisionsAreStored(t *testing.T) {
-	inBubble(t, siteFiles(), func(b *bench) {
-		b.peel("web-01", nil)
-		b.start()
-		first := b.status().LastGood.Commit
-		var commits []settings.Commit
-		for i := range maxStored {
-			commits = append(commits, b.commit("next", map[string]string{"settings/web.yaml": fmt.Sprintf("schedule:\n  w: {module: test.ping, interval: %dm}\n", i+2)}))
-			b.now()
-		}
-		var h status.History
-		b.ask("history", nil, &h)
-		for _, a := range h.Attempts {
-			if a.Stored != (a.Commit != first) {
-				b.t.Errorf("%s is stored: %v", a.Commit, a.Stored)
-			}
-		}
-		one, err := b.term.vault.open(b.t.Context(), commits[0])
-		if err != nil || one == nil {
-			b.t.Fatal(one, err)
-		}
-		if err := b.term.vault.prune(b.t.Context(), nil); err != nil {
-			b.t.Fatal(err)
-		}
-		again := &source{Commit: one.Commit, Tree: one.Tree}
-		again.Commit.Hash[0]++
-		if err := b.term.vault.put(b.t.Context(), again, commits[:1]); err != nil {
-			b.t.Fatal(err)
-		}
-		if left, err := b.term.vault.open(b.t.Context(), commits[0]); err != nil || left == nil {
-			b.t.Errorf("one that is in use was removed: %v", err)
-		}
-		stream, err := b.bus.JetStream(b.t).Stream(b.t.Context(), "KV_revisions")
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		if n := stream.CachedInfo().State.Msgs; n != 2*(maxStored+1) {
-			b.t.Errorf("%d messages are left for %d revisions", n, maxStored+1)
-		}
-	})
-}
-
-// A master that dies while it stores a revision leaves parts of it, which nobody finds by a manifest.
-func TestWhatIsStoredOfARevisionThatWasCutOffIsRemoved(t *testing.T) {
-	inBubble(t, siteFiles(), func(b *bench) {
-		b.peel("web-01", nil)
-		b.start()
-		var other settings.Commit
-		parts := func() (n int) {
-			for i := range 2 {
-				if _, err := b.term.vault.kv.Get(b.t.Context(), chunkKey(other, i)); err == nil {
-					n++
-				}
-			}
-			return n
-		}
-		for _, c := range []struct {
-			commit byte
-			age    time.Duration
-			left   int
-		}{{'1', time.Second, 2}, {'2', 5 * time.Minute, 0}} {
-			other = settings.Commit(strings.Repeat(string(c.commit), 40))
-			for i := range 2 {
-				if _, err := b.term.vault.kv.Put(b.t.Context(), chunkKey(other, i), []byte("half")); err != nil {
-					b.t.Fatal(err)
-				}
-			}
-			b.after(c.age)
-			stored := b.commit("next", map[string]string{"settings/web.yaml": fmt.Sprintf("schedule:\n  w: {module: test.ping, interval: %vh}\n", c.commit)})
-			b.now()
-			if n := parts(); n != c.left {
-				b.t.Errorf("%d parts are left after %v, want %d", n, c.age, c.left)
-			}
-			if s, err := b.term.vault.open(b.t.Context(), stored); err != nil || s == nil {
-				b.t.Errorf("a whole revision cannot be opened: %v, %v", s, err)
-			}
-		}
-	})
-}
-
-// What is packed of a revision compiles as the revision does.
-func TestAPackedRevisionHoldsWhatIsCompiled(t *testing.T) {
-	files := siteFiles()
-	files["zester.yaml"] = text("on_error: isolate\n")
-	files["top.d/more.yaml"] = text("base:\n  'db-*': [deep.er]\n")
-	files["settings/deep/er.yaml"] = text("schedule: {}\n")
-	files["README.md"] = text("is not needed")
-	files["states/big.yaml"] = text("is not either")
-	files["settings/notes.txt"] = text("nor is this")
-	packed, err := pack(files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := manifest{Commit: settings.Commit(strings.Repeat("1", 40))}
-	s, err := m.source(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := fstest.TestFS(s.Tree, "zester.yaml", "top.yaml", "top.d/more.yaml", "settings/common.yaml", "settings/web.yaml", "settings/deep/er.yaml"); err != nil {
-		t.Error(err)
-	}
-	for _, name := range []string{"README.md", "states", "settings/notes.txt"} {
-		if _, err := s.Tree.Open(name); err == nil {
-			t.Errorf("%s is packed", name)
-		}
-	}
-	for _, cut := range []int{0, 10, len(packed) / 2, len(packed) - 1} {
-		if _, err := m.source(packed[:cut]); err == nil {
-			t.Errorf("the first %d bytes are read as a revision", cut)
-		}
-	}
 }
 
 func TestHistoryTellsWhatBecameOfRevisions(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
@@ -85,7 +86,7 @@ func (l *ledger) drop(id target.PeelID) {
 }
 
 // publish gives the revision to the whole fleet and returns how many documents that took.
-func (t *term) publish(ctx context.Context, p *plan.Plan, s *source) (int, error) {
+func (t *term) publish(ctx context.Context, p *plan.Plan, s *archive.Revision) (int, error) {
 	commit := settings.Commit(s.Commit.Hash.String())
 	t.progress.want(commit, p, t.heads)
 	if err := t.publishGroups(ctx, p.Groups); err != nil {

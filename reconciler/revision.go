@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
@@ -94,7 +95,7 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 	if err := t.noteAncestry(head); err != nil {
 		return err
 	}
-	this := &source{snapshot.Commit, snapshot.Tree}
+	this := &archive.Revision{Commit: snapshot.Commit, Tree: snapshot.Tree}
 	if len(p.Waves) > 0 && t.last.Commit != "" && string(t.last.Commit) != head.String() {
 		if err := t.recall(ctx); err != nil {
 			return err
@@ -111,7 +112,7 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 }
 
 // enforce gives a revision to the whole fleet.
-func (t *term) enforce(ctx context.Context, p *plan.Plan, s *source) error {
+func (t *term) enforce(ctx context.Context, p *plan.Plan, s *archive.Revision) error {
 	writes, err := t.publish(ctx, p, s)
 	if string(t.last.Commit) != s.Commit.Hash.String() {
 		return err
@@ -122,7 +123,7 @@ func (t *term) enforce(ctx context.Context, p *plan.Plan, s *source) error {
 		return err
 	}
 	t.board.good(s.Commit, t.last, writes, p)
-	t.keep(s)
+	t.archive.Request(s, t.last.InUse())
 	t.r.log.Info("revision in force", "commit", s.Commit.Hash, "author", s.Commit.Author, "writes", writes)
 	return nil
 }
@@ -183,22 +184,22 @@ func (t *term) recall(ctx context.Context) error {
 	}
 	t.good = s
 	t.board.serves(s.Commit, t.last)
-	t.keep(s)
+	t.archive.Request(s, t.last.InUse())
 	return nil
 }
 
 // sourceOf opens a revision: from this master's store of the repo, or from what is stored on the bus. It returns nil if
 // neither has it.
-func (t *term) sourceOf(ctx context.Context, commit settings.Commit) (*source, error) {
+func (t *term) sourceOf(ctx context.Context, commit settings.Commit) (*archive.Revision, error) {
 	hash, err := gitrepo.ParseHash(string(commit))
 	if err != nil {
 		return nil, err
 	}
 	snapshot, unread := t.repo.Snapshot(hash)
 	if unread == nil {
-		return &source{snapshot.Commit, snapshot.Tree}, nil
+		return &archive.Revision{Commit: snapshot.Commit, Tree: snapshot.Tree}, nil
 	}
-	s, err := t.vault.open(ctx, commit)
+	s, err := t.archive.Load(ctx, commit)
 	if s != nil {
 		t.archived[commit] = s.Commit
 		return s, nil

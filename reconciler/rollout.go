@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
@@ -19,7 +20,7 @@ const lookEvery = time.Second // at a rollout under way, besides at each report
 
 // A rolling is what this term has at hand of a rollout.
 type rolling struct {
-	snapshot *source
+	snapshot *archive.Revision
 	base     *plan.Plan // the revision in force
 	plan     *plan.Plan // the revision on its way
 	runs     *runs
@@ -44,7 +45,7 @@ func (t *term) skip(head gitrepo.Hash) bool {
 }
 
 // begin starts a rollout, in place of one that is under way, or goes on with the one of this revision.
-func (t *term) begin(ctx context.Context, s *source) error {
+func (t *term) begin(ctx context.Context, s *archive.Revision) error {
 	commit := settings.Commit(s.Commit.Hash.String())
 	if r := t.last.Rollout; r == nil || r.Commit != commit {
 		sequence, err := t.sequence(ctx, "job-events")
@@ -60,7 +61,7 @@ func (t *term) begin(ctx context.Context, s *source) error {
 			t.r.log.Info("rollout superseded", "commit", r.Commit, "by", commit)
 		}
 		t.endRolling()
-		t.keep(s)
+		t.archive.Request(s, t.last.InUse())
 		t.r.log.Info("rollout begins", "commit", commit, "author", s.Commit.Author)
 	}
 	t.tried, t.stale = s.Commit.Hash, true

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -46,13 +47,12 @@ type term struct {
 	asks    chan *ask
 	minute  <-chan time.Time
 
-	vault     vault
-	keepsakes chan keepsake
-	archived  map[settings.Commit]gitrepo.Commit // opened from the vault, because the repo lacks them
+	archive  *archive.Archive
+	archived map[settings.Commit]gitrepo.Commit // opened from the archive, because the repo lacks them
 
 	ledger
 	rolling    *rolling // the rollout under way, nil if this term has not gone on with it
-	good       *source
+	good       *archive.Revision
 	head       gitrepo.Hash // the newest commit that is at hand
 	tried      gitrepo.Hash // the newest commit that was judged, whether it is good or not
 	distrusted gitrepo.Hash // the head, if its signature was refused: the keys may change
@@ -93,18 +93,14 @@ func (r *Reconciler) serve(ctx context.Context, nc *nats.Conn, js jetstream.JetS
 func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *feed.Feed) (t *term, err error) {
 	t = &term{
 		r: r, nc: nc, js: js, fleet: fleet, store: settings.NewStore(js), compiler: plan.NewCompiler(),
-		keepsakes: make(chan keepsake, 1), archived: map[settings.Commit]gitrepo.Commit{},
-		hints: make(chan struct{}, 1), news: make(chan struct{}, 1), asks: make(chan *ask), stale: true, changed: fleet.Watch(ctx),
+		archived: map[settings.Commit]gitrepo.Commit{},
+		hints:    make(chan struct{}, 1), news: make(chan struct{}, 1), asks: make(chan *ask), stale: true, changed: fleet.Watch(ctx),
 	}
 	if t.rollout, err = js.KeyValue(ctx, record.Bucket); err != nil {
 		return nil, fmt.Errorf("cannot open the bucket %s: %w", record.Bucket, err)
 	}
-	t.vault.kv, err = js.KeyValue(ctx, revisionsBucket)
-	if err == nil {
-		t.vault.stream, err = js.Stream(ctx, "KV_"+revisionsBucket)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the bucket %s: %w", revisionsBucket, err)
+	if t.archive, err = archive.Open(ctx, js, r.log); err != nil {
+		return nil, err
 	}
 	if t.repo, err = gitrepo.Open(r.o.Repo); err != nil {
 		return nil, err
@@ -127,7 +123,7 @@ func (t *term) run(ctx context.Context) error {
 	defer func() { _ = hints.Unsubscribe() }()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return t.progress.follow(ctx, t.js) })
-	g.Go(func() error { return t.storeKeepsakes(ctx) })
+	g.Go(func() error { return t.archive.Run(ctx) })
 	g.Go(func() error { return t.answer(ctx) })
 	w := teller{
 		board: t.board, progress: t.progress, kv: t.rollout, branch: t.r.branch(), began: time.Now(), log: t.r.log,

@@ -1,0 +1,109 @@
+// Package archive stores the files of the newest revisions on the bus, so that a master can serve them when the repo
+// cannot be read, and so that people can pin one.
+//
+// Call [Open] first. [Archive.Load] reads a revision, [Archive.List] and [Archive.Find] say which are stored.
+// [Archive.Request] has one stored by [Archive.Run], which runs in a goroutine of its own.
+//
+// Guarantees:
+//   - A revision that List names is whole: its manifest is written after its files and removed before them. Load checks
+//     the SHA-256 of the files.
+//   - At most 20 revisions are stored besides those in use. Each takes at most 16 MiB, packed.
+//   - Request never waits for the bus.
+//   - An error of the bus is returned; it is never read as a revision that is not stored.
+//
+// Known gaps: the files of a revision that is larger are not stored, which only the log says. What a master that stopped in
+// between has left of a revision is removed when the next one is stored.
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/settings"
+)
+
+// Bucket is the bucket of stored revisions.
+const Bucket = "revisions"
+
+const (
+	maxStored  = 20               // revisions, besides those in use
+	callLimit  = 30 * time.Second // for one revision, or the list of all
+	storeAgain = 30 * time.Second // after a revision could not be stored
+)
+
+// A Revision is a commit with its files, read from the repo or from the archive. It is immutable.
+type Revision struct {
+	Commit gitrepo.Commit
+	Tree   fs.FS
+}
+
+// ID returns the commit as the settings name it.
+func (r *Revision) ID() settings.Commit { return settings.Commit(r.Commit.Hash.String()) }
+
+// An Archive reads and writes the stored revisions. Its methods may be called at the same time, Request by one goroutine.
+type Archive struct {
+	kv       jetstream.KeyValue
+	stream   jetstream.Stream // of kv
+	log      *slog.Logger
+	requests chan request
+}
+
+// A request is a revision to store, and the revisions that must not be removed for it.
+type request struct {
+	revision *Revision
+	keep     []settings.Commit
+}
+
+// Open returns the archive on a bus. The bucket must exist.
+func Open(ctx context.Context, js jetstream.JetStream, log *slog.Logger) (*Archive, error) {
+	a := &Archive{log: log, requests: make(chan request, 1)}
+	var err error
+	if a.kv, err = js.KeyValue(ctx, Bucket); err == nil {
+		a.stream, err = js.Stream(ctx, "KV_"+Bucket)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the bucket %s: %w", Bucket, err)
+	}
+	return a, nil
+}
+
+// Request has Run store a revision, and keep the revisions in use. It takes the place of a request that Run has not begun.
+func (a *Archive) Request(r *Revision, keep []settings.Commit) {
+	select {
+	case <-a.requests:
+	default:
+	}
+	a.requests <- request{r, keep}
+}
+
+// Run stores the requested revisions until ctx ends. It tries each again until it is stored or another is requested.
+func (a *Archive) Run(ctx context.Context) error {
+	var due *request
+	for {
+		var again <-chan time.Time
+		if due != nil {
+			again = time.After(storeAgain)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case next := <-a.requests:
+			due = &next
+		case <-again:
+		}
+		err := a.put(ctx, due.revision, due.keep)
+		if err != nil && ctx.Err() == nil {
+			a.log.Warn("revision not stored on the bus", "commit", due.revision.Commit.Hash, "err", err)
+		}
+		if err == nil || errors.Is(err, errTooLarge) {
+			due = nil
+		}
+	}
+}
