@@ -56,6 +56,9 @@ func (m *Master) fleet(ctx context.Context, nc *nats.Conn, js jetstream.JetStrea
 	fleet := feed.New(nc, m.log)
 	fleet.UseRegister(func(ctx context.Context, wireID string) (feed.Registration, error) {
 		r, err := register.Lookup(ctx, wireID)
+		if errors.Is(err, auth.ErrUnreadable) {
+			err = fmt.Errorf("%w: %w", feed.ErrRefused, err)
+		}
 		return feed.Registration(r), err
 	})
 	return fleet, nil
@@ -111,21 +114,27 @@ func (p *presence) follow(ctx context.Context, events *nats.Subscription) error 
 		if err != nil {
 			return err
 		}
-		var event struct {
-			Client peelConnection `json:"client"`
-		}
-		if json.Unmarshal(msg.Data, &event) != nil {
-			continue
-		}
-		switch strings.TrimPrefix(msg.Subject, "$SYS.ACCOUNT."+p.account+".") {
-		case "CONNECT":
-			if err := p.add(event.Client.ID, event.Client.JWT); err != nil {
-				return err
-			}
-		case "DISCONNECT":
-			p.remove(event.Client.ID)
+		if err := p.onEvent(strings.TrimPrefix(msg.Subject, "$SYS.ACCOUNT."+p.account+"."), msg.Data); err != nil {
+			return err
 		}
 	}
+}
+
+// onEvent handles an event of the server. An event that cannot be decoded is left out: heartbeats show the peel all the same.
+func (p *presence) onEvent(kind string, data []byte) error {
+	var event struct {
+		Client peelConnection `json:"client"`
+	}
+	if json.Unmarshal(data, &event) != nil {
+		return nil
+	}
+	switch kind {
+	case "CONNECT":
+		return p.add(event.Client.ID, event.Client.JWT)
+	case "DISCONNECT":
+		p.remove(event.Client.ID)
+	}
+	return nil
 }
 
 // readAll adds the connections that exist already.
@@ -133,26 +142,31 @@ func (p *presence) readAll() error {
 	for offset := 0; ; offset += connectionsPage {
 		q := fmt.Appendf(nil, `{"auth":true,"offset":%d,"limit":%d}`, offset, connectionsPage)
 		msg, err := p.nc.Request("$SYS.REQ.ACCOUNT."+p.account+".CONNZ", q, connectionsWait)
-		var answer struct {
-			Data struct {
-				Connections []peelConnection `json:"connections"`
-			} `json:"data"`
-		}
-		if err == nil {
-			err = json.Unmarshal(msg.Data, &answer)
-		}
 		if err != nil {
 			return fmt.Errorf("cannot list the connections of peels: %w", err)
 		}
-		for _, c := range answer.Data.Connections {
-			if err := p.add(c.CID, c.JWT); err != nil {
-				return err
-			}
-		}
-		if len(answer.Data.Connections) < connectionsPage {
-			return nil
+		if n, err := p.onPage(msg.Data); err != nil || n < connectionsPage {
+			return err
 		}
 	}
+}
+
+// onPage adds the connections in a page of the server's list and returns how many these are.
+func (p *presence) onPage(data []byte) (connections int, err error) {
+	var answer struct {
+		Data struct {
+			Connections []peelConnection `json:"connections"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return 0, fmt.Errorf("cannot list the connections of peels: %w", err)
+	}
+	for _, c := range answer.Data.Connections {
+		if err := p.add(c.CID, c.JWT); err != nil {
+			return 0, err
+		}
+	}
+	return len(answer.Data.Connections), nil
 }
 
 // add records a connection. If its peel has more than maxConnections, the server is asked to close the oldest.

@@ -79,15 +79,28 @@ func (d *Document) Encode() ([]byte, error) {
 	return data, nil
 }
 
+// A DecodeError says that what is stored for a peel is not a document of its settings.
+type DecodeError struct {
+	Peel target.PeelID
+	Err  error
+}
+
+func (e *DecodeError) Error() string {
+	return fmt.Sprintf("cannot read the settings of %s: %v", e.Peel, e.Err)
+}
+
+// Unwrap returns why it cannot be read.
+func (e *DecodeError) Unwrap() error { return e.Err }
+
 // Decode reads the document of a peel and checks all that it says of itself: the peel, the schema's version and the
-// digest. The result shares no memory with data.
+// digest. The result shares no memory with data. The error is a [*DecodeError].
 func Decode(data []byte, peel target.PeelID) (*Document, error) {
 	d, err := decode(data)
 	if err == nil && d.Peel != peel {
 		err = fmt.Errorf("they are for %q", d.Peel)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the settings of %s: %w", peel, err)
+		return nil, &DecodeError{peel, err}
 	}
 	return d, nil
 }

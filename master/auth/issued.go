@@ -131,7 +131,9 @@ func issuedAs(dir, wireID string) (Issue, error) {
 func readIssue(path string) (known Issue, err error) {
 	data, err := os.ReadFile(path)
 	if err == nil {
-		err = json.Unmarshal(data, &known)
+		if err = json.Unmarshal(data, &known); err != nil {
+			err = fmt.Errorf("%w: %w", ErrUnreadable, err)
+		}
 	}
 	if err != nil {
 		return known, fmt.Errorf("cannot read %s: %w", path, err)

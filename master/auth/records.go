@@ -33,14 +33,16 @@ func openRecords[T any](ctx context.Context, js jetstream.JetStream, bucket, pre
 	return records[T]{js: js, kv: kv, bucket: bucket, prefix: prefix, noun: noun}, nil
 }
 
-// get returns a record and its revision, or errAbsent.
+// get returns a record and its revision, errAbsent or ErrUnreadable.
 func (b *records[T]) get(ctx context.Context, name string) (r T, revision uint64, err error) {
 	entry, err := b.kv.Get(ctx, b.prefix+name)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return r, 0, errAbsent
 	}
 	if err == nil {
-		err = canon.Unmarshal(entry.Value(), &r)
+		if err = canon.Unmarshal(entry.Value(), &r); err != nil {
+			err = fmt.Errorf("%w: %w", ErrUnreadable, err)
+		}
 	}
 	if err != nil {
 		return r, 0, fmt.Errorf("cannot read %s %s: %w", b.noun, name, err)

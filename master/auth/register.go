@@ -33,7 +33,11 @@ func OpenPeelRegister(ctx context.Context, js jetstream.JetStream, dir string) (
 	return &PeelRegister{peels, settings.NewStore(js), dir}, err
 }
 
-// Lookup returns the peel that has a name on the bus.
+// ErrUnreadable: what is stored of a peel cannot be decoded. Asking again does not help.
+var ErrUnreadable = errors.New("it cannot be decoded")
+
+// Lookup returns the peel that has a name on the bus. Settings that cannot be decoded count as settings without secrets. The
+// error is [ErrUnreadable] if the peel's record cannot be decoded.
 func (p *PeelRegister) Lookup(ctx context.Context, wireID string) (r Registration, err error) {
 	e, _, err := p.peels.get(ctx, wireID)
 	if err != nil && !errors.Is(err, errAbsent) {
@@ -66,7 +70,11 @@ func (p *PeelRegister) Lookup(ctx context.Context, wireID string) (r Registratio
 		return Registration{}, nil
 	}
 	doc, _, err := p.store.Get(ctx, r.ID)
-	if err == nil && doc != nil && doc.Sealed != nil {
+	_, damaged := errors.AsType[*settings.DecodeError](err)
+	switch {
+	case damaged:
+		return r, nil // the reconciler replaces them
+	case err == nil && doc != nil && doc.Sealed != nil:
 		r.Sealed = string(doc.Sealed.To)
 	}
 	return r, err

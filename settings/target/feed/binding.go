@@ -41,14 +41,15 @@ type Registration struct {
 }
 
 var (
-	// ErrRefused: the facts are not those of the peel that has the name.
+	// ErrRefused: the facts are not those of the peel that has the name, or masters cannot read who has it.
 	ErrRefused = errors.New("not accepted")
 	// ErrNoKey: this is not the sealing key that waits for an approval.
 	ErrNoKey = errors.New("the peel does not wait with this sealing key")
 )
 
-// UseRegister sets the function that looks up a peel's registration. Without it no peel is registered. It is called before
-// Run.
+// UseRegister sets the function that looks up a peel's registration. Without it no peel is registered. After an error that is
+// [ErrRefused] the facts of this peel are refused; after any other error the feed waits and asks again. UseRegister is called
+// before Run.
 func (f *Feed) UseRegister(lookup func(ctx context.Context, wireID string) (Registration, error)) {
 	f.lookup = lookup
 }
@@ -57,6 +58,7 @@ func (f *Feed) UseRegister(lookup func(ctx context.Context, wireID string) (Regi
 type bound struct {
 	Binding
 	revision uint64 // 0: it is not in the bucket
+	damaged  error  // why the entry cannot be read; nil: the Binding holds it
 }
 
 // bindings are the content of the bucket and the sealing keys in facts.
@@ -98,6 +100,9 @@ func (f *Feed) admit(ctx context.Context, facts wire.Facts) error {
 		f.mu.Lock()
 		now := f.bound.known[w]
 		f.mu.Unlock()
+		if now.damaged != nil {
+			return fmt.Errorf("%w: %w", ErrRefused, now.damaged)
+		}
 		if now.ID == facts.Peel && (facts.Key == "" || facts.Key == now.Key) {
 			return nil
 		}
@@ -179,7 +184,7 @@ func (f *Feed) bind(ctx context.Context, w string, revision uint64, next Binding
 	f.mu.Lock()
 	before := f.bound.known[w].Key
 	if revision > f.bound.at { // else the reader has taken this write already, and perhaps a newer one
-		f.bound.known[w] = bound{next, revision}
+		f.bound.known[w] = bound{Binding: next, revision: revision}
 	}
 	f.mu.Unlock()
 	if before != "" {
@@ -282,27 +287,38 @@ func (f *Feed) readBindings(ctx context.Context) error {
 				f.changed()
 				return nil
 			}
-			if err := f.takeBinding(e); err != nil {
-				return err
-			}
+			f.takeBinding(e)
 		}
 	}
 }
 
-func (f *Feed) takeBinding(e jetstream.KeyValueEntry) error {
-	b := bound{revision: e.Revision()}
-	if e.Operation() == jetstream.KeyValuePut {
-		if err := json.Unmarshal(e.Value(), &b.Binding); err != nil {
-			return fmt.Errorf("%s: %w", e.Key(), err)
-		}
-	}
+// takeBinding records an entry of the bucket. One that cannot be read concerns its peel alone.
+func (f *Feed) takeBinding(e jetstream.KeyValueEntry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.bound.at = max(f.bound.at, e.Revision())
-	if b.ID == "" {
+	if e.Operation() != jetstream.KeyValuePut {
 		delete(f.bound.known, e.Key())
-	} else if b.revision >= f.bound.known[e.Key()].revision {
-		f.bound.known[e.Key()] = b
+		return
 	}
-	return nil
+	if e.Revision() < f.bound.known[e.Key()].revision {
+		return
+	}
+	b := bound{revision: e.Revision()}
+	var err error
+	if b.Binding, err = decodeBinding(e.Key(), e.Value()); err != nil {
+		b.damaged = fmt.Errorf("the entry %s in the bucket %s cannot be read: %w", e.Key(), bindingBucket, err)
+	}
+	f.bound.known[e.Key()] = b
+}
+
+// decodeBinding reads the binding of the peel with a wire ID.
+func decodeBinding(wireID string, data []byte) (b Binding, err error) {
+	if err := json.Unmarshal(data, &b); err != nil {
+		return Binding{}, err
+	}
+	if b.ID.Wire() != wireID {
+		return Binding{}, fmt.Errorf("it is of %q", b.ID)
+	}
+	return b, nil
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,6 +81,9 @@ func (t *fleet) master() (f *Feed, stop func()) {
 	f = New(t.bus.Conn(t, auth.RoleMaster, "m1"), slog.New(slog.NewTextHandler(t.logs, nil)))
 	f.UseRegister(func(ctx context.Context, w string) (Registration, error) {
 		r, err := register.Lookup(ctx, w)
+		if errors.Is(err, auth.ErrUnreadable) {
+			err = fmt.Errorf("%w: %w", ErrRefused, err)
+		}
 		return Registration(r), err
 	})
 	return f, t.run(f)
@@ -91,6 +96,71 @@ func (t *fleet) authority() *auth.Authority {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// damage stores what cannot be decoded under a key of a bucket.
+func (t *fleet) damage(bucket, key string) {
+	t.Helper()
+	kv, err := t.js.KeyValue(t.Context(), bucket)
+	if err == nil {
+		_, err = kv.Put(t.Context(), key, []byte("damaged"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(checkEvery)
+	synctest.Wait()
+}
+
+// TestADamagedBindingRefusesTheFactsOfOnePeel damages the entry of a peel in the bucket identities, for a feed that runs and
+// for one that starts.
+func TestADamagedBindingRefusesTheFactsOfOnePeel(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		h := t.host("web-01")
+		f, stop := t.master()
+		t.publish(h.facts(t))
+		t.wantKey(f, "web-01", h.key, "")
+		t.damage(bindingBucket, "web-01")
+		t.wantKey(f, "web-01", "", h.key) // no secrets are sealed to what nobody can read
+		thief := t.host("web-01")
+		t.publish(thief.facts(t))
+		t.wantKey(f, "web-01", "", h.key)
+		t.facts("web-02", nil)
+		t.want(f, "web-01", "web-02")
+		stop()
+		f, _ = t.master()
+		t.want(f, "web-02")
+		if !strings.Contains(t.logs.String(), "the entry web-01 in the bucket identities cannot be read") {
+			t.Error(t.logs)
+		}
+		if err := f.Unbind(t.Context(), "web-01"); err != nil {
+			t.Fatal(err)
+		}
+		t.publish(h.facts(t))
+		t.wantKey(f, "web-01", h.key, "")
+	})
+}
+
+// TestADamagedRecordStopsNoOtherPeel damages what masters know of enrolled peels.
+func TestADamagedRecordStopsNoOtherPeel(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		h, old := t.host("web-01"), t.host("old-01")
+		t.enroll(h)
+		t.enroll(old)
+		t.damage("enroll", "peel.web-01")
+		t.damage("settings", "old-01")
+		unsigned := old.facts(t)
+		unsigned.Proof = nil
+		t.publish(h.facts(t))
+		t.publish(unsigned)
+		t.facts("web-02", nil)
+		f, _ := t.master()
+		t.want(f, "old-01", "web-02")
+		t.wantKey(f, "old-01", "", old.key) // which its settings cannot confirm
+		if !strings.Contains(t.logs.String(), "cannot read the peel web-01") {
+			t.Error(t.logs)
+		}
+	})
 }
 
 // enroll has a person approve the host.
@@ -316,4 +386,16 @@ func (t *fleet) sealTo(h *host) {
 	if _, err := settings.NewStore(t.js).Publish(t.Context(), slices.Values([]settings.Write{{Document: &doc}})); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func FuzzDecodeBinding(f *testing.F) {
+	f.Add("web-01", []byte(`{"id":"web-01","key":"XK","by":"first use","since":"2026-01-01T00:00:00Z"}`))
+	f.Add("x_db", []byte(`{"id":"x.db","by":"peel"}`))
+	f.Add("web-01", []byte(`{"id":1}`))
+	f.Fuzz(func(t *testing.T, wireID string, data []byte) {
+		b, err := decodeBinding(wireID, data)
+		if err == nil && b.ID.Wire() != wireID || err != nil && b != (Binding{}) {
+			t.Errorf("%+v, %v", b, err)
+		}
+	})
 }
