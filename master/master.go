@@ -19,6 +19,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -76,8 +77,10 @@ type Options struct {
 	AckWindow time.Duration
 	REST      REST
 	Services  []Service
-	Ready     func(Info) // called once, when what people ask of masters is answered; Services may still be starting
-	Log       *slog.Logger
+	// Collectors are metrics of the Services, which /metrics shows beside those of the master.
+	Collectors []prometheus.Collector
+	Ready      func(Info) // called once, when what people ask of masters is answered; Services may still be starting
+	Log        *slog.Logger
 }
 
 // REST says where programs ask a master over HTTP. The zero value is nowhere.
@@ -342,6 +345,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	open(rest.Backend{
 		JetStream: js, Store: store, Tokens: tokens, Authority: authority, Audit: record, Questions: server,
 		Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet, Guard: guard, Stored: stored.Err,
+		Collectors: m.o.Collectors,
 	})
 	for _, service := range m.o.Services {
 		g.Go(func() error { return service(ctx, nc, fleet) })

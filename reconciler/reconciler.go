@@ -39,6 +39,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/sops"
@@ -80,6 +81,8 @@ type Reconciler struct {
 	bus    atomic.Pointer[nats.Conn] // while it runs
 	ring   *sops.Ring                // as it was read last
 	sealer *settings.Sealer
+
+	metrics *metrics.Metrics
 }
 
 // New checks the options; it neither connects nor reads the repo.
@@ -108,7 +111,7 @@ func New(o Options) (*Reconciler, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Reconciler{o: o, log: o.Log}
+	r := &Reconciler{o: o, log: o.Log, metrics: metrics.New()}
 	if r.ring, err = sops.ReadRing(o.Identities...); err != nil {
 		return nil, errors.Join(err, repo.Close())
 	}

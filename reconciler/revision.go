@@ -1,13 +1,16 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -43,6 +46,7 @@ func (t *term) refuse(ctx context.Context, head gitrepo.Hash, err error) error {
 		if err := t.writeRecord(ctx, r); err != nil {
 			return err
 		}
+		t.r.metrics.Failed(c.Reason) // once, however often the fleet has it judged again
 	}
 	t.tried = head
 	t.board.refuse(c, messages)
@@ -59,6 +63,7 @@ func (t *term) block(ctx context.Context, head gitrepo.Hash, s *stop) error {
 		if err := t.writeRecord(ctx, r); err != nil {
 			return err
 		}
+		t.r.metrics.Failed(cmp.Or(s.Kind, "TooManyChanges"))
 		t.r.log.Error("revision waits for approval", "commit", head, "plan", s.Hash, "reason", s.Reason)
 	}
 	t.tried = head
@@ -85,7 +90,9 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 	if t.last.IsSent(settings.Commit(head.String())) {
 		compile = t.compiler.Retarget // it was let through, and only the fleet has changed
 	}
+	began := time.Now()
 	p, err := t.sealable(compile(snapshot.Tree, t.fleet.Index()))
+	t.took(metrics.Compile, began)
 	if err != nil {
 		return t.refuse(ctx, head, err)
 	}
@@ -113,7 +120,11 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 
 // enforce gives a revision to the whole fleet.
 func (t *term) enforce(ctx context.Context, p *plan.Plan, s *archive.Revision) error {
+	began := time.Now()
 	writes, err := t.publish(ctx, p, s)
+	if writes > 0 {
+		t.took(metrics.Publish, began)
+	}
 	if string(t.last.Commit) != s.Commit.Hash.String() {
 		return err
 	}

@@ -292,6 +292,7 @@ func (t *term) rollBack(ctx context.Context, reason string) error {
 	t.endRolling()
 	t.stale = true
 	t.board.skipped(out)
+	t.r.metrics.Failed("WaveFailed")
 	t.r.log.Error("revision rolled back", "commit", out.Commit, "reason", reason)
 	return t.retarget(ctx)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
@@ -125,6 +126,7 @@ func (t *term) run(ctx context.Context) error {
 	g.Go(func() error { return t.progress.follow(ctx, t.js) })
 	g.Go(func() error { return t.archive.Run(ctx) })
 	g.Go(func() error { return t.answer(ctx) })
+	g.Go(func() error { return t.r.metrics.Run(ctx, t.view) })
 	w := teller{
 		board: t.board, progress: t.progress, kv: t.rollout, branch: t.r.branch(), began: time.Now(), log: t.r.log,
 		ends: map[string]notify.Report{},
@@ -231,10 +233,13 @@ func (t *term) attempt(ctx context.Context) error {
 	t.board.set(status.Condition{Type: status.Reconciling, Status: true, Reason: "Attempt"})
 	defer t.board.clear(status.Reconciling)
 	t.readRing()
+	began := time.Now()
 	err := t.fetch(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	t.r.metrics.Attempted()
+	t.took(metrics.Fetch, began)
 	if err != nil {
 		t.fail(err)
 	}
@@ -295,6 +300,7 @@ func (t *term) reconcile(ctx context.Context) error {
 		return errors.Join(err, t.retargetIfStale(ctx))
 	}
 	t.board.unready(err)
+	t.r.metrics.Failed("PublishFailed")
 	t.r.log.Warn("revision not brought to all peels", "err", err)
 	return err
 }
@@ -344,5 +350,6 @@ func (t *term) fail(err error) {
 		}
 	}
 	t.board.set(c)
+	t.r.metrics.Failed(c.Reason)
 	t.r.log.Warn("branch not read", "reason", c.Reason, "err", err)
 }

@@ -80,7 +80,7 @@ func (c *Config) sync(o *master.Options) error {
 	if err != nil {
 		return err
 	}
-	o.Services = append(o.Services, r.Run)
+	o.Services, o.Collectors = append(o.Services, r.Run), append(o.Collectors, r.Collector())
 	if len(c.Hooks) == 0 {
 		return nil
 	}

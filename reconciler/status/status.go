@@ -33,6 +33,11 @@ const (
 	HeadSkipped      Type = "HeadSkipped"      // the newest commit was rolled back and is not tried again
 )
 
+// Types are all conditions.
+var Types = []Type{
+	Ready, Reconciling, Stalled, FetchFailed, CompileFailed, GuardBlocked, Suspended, RolloutProgressing, SourceVerified, HistoryRewritten, HeadSkipped,
+}
+
 // MaxMessage is the longest message of a condition, in bytes.
 const MaxMessage = 1024
 

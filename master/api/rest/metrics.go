@@ -85,5 +85,6 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 func metrics(b Backend) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{b}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(b.Collectors...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, DisableCompression: true})
 }

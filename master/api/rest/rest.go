@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
@@ -77,7 +78,8 @@ type Backend struct {
 	Scanner    *reclaim.Scanner
 	Fleet      *feed.Feed
 	Guard      *share.Guard
-	Stored     func() error // why the bus stores nothing now; nil: it is not watched
+	Collectors []prometheus.Collector // further metrics
+	Stored     func() error           // why the bus stores nothing now; nil: it is not watched
 }
 
 // A Server answers over HTTP. Make it with [New] and call Run once. Until Open is called it only says that it is alive.
