@@ -25,6 +25,7 @@ func TestSchemasHaveTheKeysOfTheirParsers(t *testing.T) {
 	}{
 		{schema: "zester.json", dir: "settings/top", typ: "policyKeys"},
 		{schema: "zester.json", within: []string{"waves", "[]"}, dir: "settings/top", typ: "waveKeys"},
+		{schema: "zester.json", within: []string{"freeze", "[]"}, dir: "settings/top", typ: "freezeKeys"},
 		{schema: "master.json", dir: "cmd/zester-master", typ: "Config"},
 		{schema: "peel.json", dir: "cmd/zester-peel", typ: "Config"},
 	} {

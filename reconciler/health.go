@@ -47,7 +47,7 @@ type health struct {
 // judge says how a wave is at now. Peels that are offline are not waited for, but one has to have applied it at least.
 func judge(r *record.Rollout, w top.Wave, h health, now time.Time) verdict {
 	switch {
-	case len(h.failed) > w.MaxFailures:
+	case len(h.failed) > w.MaxFailures.Within(h.peels):
 		return waveFailed
 	case !r.Soaking.IsZero() && now.Sub(r.Soaking) >= w.Soak:
 		return wavePassed

@@ -27,9 +27,9 @@ func TestWhatBecomesOfAWave(t *testing.T) {
 		{"soak is over", soaking, top.Wave{Soak: 10 * time.Minute}, health{peels: 1, applied: 1}, wavePassed},
 		{"one came back in the soak", soaking, top.Wave{Soak: time.Minute}, health{peels: 2, applied: 1, pending: 1}, wavePassed},
 		{"one fails in the soak", soaking, top.Wave{Soak: time.Hour}, health{peels: 2, applied: 1, failed: two[:1]}, waveFailed},
-		{"as many as may fail", soaking, top.Wave{Soak: time.Minute, MaxFailures: 2}, health{peels: 3, applied: 1, failed: two}, wavePassed},
-		{"one more than may", record.Rollout{}, top.Wave{MaxFailures: 1}, health{peels: 3, applied: 1, failed: two}, waveFailed},
-		{"all that there are may fail", record.Rollout{}, top.Wave{MaxFailures: 2}, health{peels: 2, failed: two}, waveApplied},
+		{"as many as may fail", soaking, top.Wave{Soak: time.Minute, MaxFailures: top.Share{Count: 2, Percent: 100}}, health{peels: 3, applied: 1, failed: two}, wavePassed},
+		{"one more than may", record.Rollout{}, top.Wave{MaxFailures: top.Share{Count: 1, Percent: 100}}, health{peels: 3, applied: 1, failed: two}, waveFailed},
+		{"all that there are may fail", record.Rollout{}, top.Wave{MaxFailures: top.Share{Count: 2, Percent: 100}}, health{peels: 2, failed: two}, waveApplied},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := judge(&test.rollout, test.wave, test.health, now); got != test.want {

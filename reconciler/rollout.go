@@ -220,7 +220,7 @@ func (t *term) step(ctx context.Context) (again bool, err error) {
 	t.board.rolling(r, waves, h, verdict)
 	switch verdict {
 	case waveFailed:
-		return false, t.rollBack(ctx, fmt.Sprintf("wave %s failed: %s", w.Name, h.failures(w.MaxFailures)))
+		return false, t.rollBack(ctx, fmt.Sprintf("wave %s failed: %s", w.Name, h.failures(w.MaxFailures.Within(h.peels))))
 	case waveApplied:
 		next := t.last
 		rolling := *r

@@ -177,7 +177,7 @@ func (p *pass) resolve(sources []*file) (complete bool) {
 	}
 	p.plan.TopEmpty = len(p.rules.top.Rules) == 0
 	p.plan.rules, p.plan.fleet = p.rules.top, p.fleet
-	p.plan.Groups, p.plan.Waves, p.plan.Limits = p.rules.groups, p.rules.waves, p.rules.limits
+	p.plan.Groups, p.plan.Waves, p.plan.Freezes, p.plan.Limits = p.rules.groups, p.rules.waves, p.rules.freezes, p.rules.limits
 	return len(p.rules.errs) == 0
 }
 

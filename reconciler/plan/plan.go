@@ -55,6 +55,8 @@ type Plan struct {
 	Groups map[string][]string
 	// Waves are the steps in which the revision wants to go out.
 	Waves []top.Wave
+	// Freezes are the times in which revisions wait.
+	Freezes []top.Freeze
 	// Limits of the revision. The stricter of these and the limits of the revision before it count.
 	Limits top.Limits
 
@@ -65,6 +67,11 @@ type Plan struct {
 
 	assigned *assignment  // whose signatures Peels and Behind follow; nil if it is changed from what was compiled
 	results  []*Effective // of its signatures, nil for those that stay behind
+}
+
+// Safety returns what the revision says of how changes go out.
+func (p *Plan) Safety() top.Safety {
+	return top.Safety{Limits: &p.Limits, Waves: p.Waves, Freezes: p.Freezes}
 }
 
 // A Warning is about a place in the revision; a Pos without a line is about the whole file.

@@ -12,6 +12,7 @@ type rules struct {
 	top     *top.File // of the files that can be read
 	groups  map[string][]string
 	waves   []top.Wave
+	freezes []top.Freeze
 	limits  top.Limits
 	isolate bool // on_error: isolate
 
@@ -65,7 +66,7 @@ func readRules(sources []*file) rules {
 		return r
 	}
 	r.top, r.groups, r.isolate = file, policy.Words, policy.Isolate
-	r.waves, r.limits = policy.Waves, policy.Limits
+	r.waves, r.freezes, r.limits = policy.Waves, policy.Freezes, policy.Limits
 	return r
 }
 

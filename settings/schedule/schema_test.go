@@ -24,6 +24,7 @@ func schemas() map[string]*Schema {
 	entry := layer.Additional.(*Schema)
 	text := &Schema{Type: "string"}
 	limit := matching(`^(((0|[1-9][0-9]?|100) ?%)|off)$`)
+	targets := matching(`[A-Za-z@*?\[(]`)
 	reference := &Schema{Type: "string", Pattern: `^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`, MaxLength: 255}
 	list := map[string]*Schema{
 		"entry.json":    entry,
@@ -40,9 +41,19 @@ func schemas() map[string]*Schema {
 			"waves": {Type: []string{"array", "null"}, MaxItems: top.MaxWaves, Items: &Schema{
 				Type: "object", Additional: false, Required: []string{"name", "peels"}, Properties: map[string]*Schema{
 					"name":         matching(`^[A-Za-z0-9_.-]{1,32}$`),
-					"peels":        anyOf(numbers(1, 1_000_000), matching(`^([1-9][0-9]?|100) ?%$`)),
+					"peels":        anyOf(numbers(1, top.MaxPeels), matching(`^([1-9][0-9]?|100) ?%$`), targets),
 					"soak":         anyOf(durations, zero),
-					"max_failures": {Type: "integer", Minimum: new(int)},
+					"max_failures": anyOf(&Schema{Type: "integer", Minimum: new(int)}, matching(`^(0|[1-9][0-9]?|100) ?%$`)),
+					"gate":         words("auto", "manual"),
+					"deadline":     durations,
+				},
+			}},
+			"freeze": {Type: []string{"array", "null"}, MaxItems: top.MaxFreezes, Items: &Schema{
+				Type: "object", Additional: false, Properties: map[string]*Schema{
+					"calendar":     oneOrMore(anyOf(text, numbers(0, 7)), 200),
+					"only_between": oneOrMore(matching(`^[0-9]{1,2}:[0-9]{2} ?- ?[0-9]{1,2}:[0-9]{2}$`), 24),
+					"timezone":     text,
+					"targets":      text,
 				},
 			}},
 			"limits": {Type: []string{"object", "null"}, Additional: false, Properties: map[string]*Schema{
@@ -163,6 +174,12 @@ func TestTopAndPolicySchemasAgreeWithTheirParsers(t *testing.T) {
 		"waves: [{name: a b, peels: 1}]", "waves: [{name: a}]", "waves: [{peels: 1}]", "waves: [{name: a, peels: 0}]", "waves: [{name: a, peels: 101%}]",
 		"waves: [{name: a, peels: 1.5}]", "waves: [{name: a, peels: 1, soak: 0}]", "waves: [{name: a, peels: 1, soak: 5}]", "waves: [{name: a, peels: 1, soak: -5m}]",
 		"waves: [{name: a, peels: 1, max_failures: -1}]", "waves: [{name: a, peels: 1, speed: 1}]",
+		"waves: [{name: a, peels: 'web-* and not G@os:x', gate: manual, deadline: 1h, max_failures: 5%}]", "waves: [{name: a, peels: '5'}]", "waves: [{name: a, peels: ''}]",
+		"waves: [{name: a, peels: 0%}]", "waves: [{name: a, peels: 1, gate: auto, max_failures: 0 %}]", "waves: [{name: a, peels: 1, gate: perhaps}]", "waves: [{name: a, peels: 1, deadline: 5}]",
+		"waves: [{name: a, peels: [x]}]", "waves: [{name: a, peels: 1, max_failures: 1.5}]", "waves: [{name: a, peels: 1, max_failures: 101%}]",
+		"freeze: ~", "freeze: []", "freeze: {}", "freeze: [x]", "freeze: [{calendar: sat, only_between: 08:00-18:00, timezone: Europe/London, targets: 'web-*'}]",
+		"freeze: [{calendar: [sat, 0, 2026-12-24]}]", "freeze: [{only_between: [08:00-09:00, '10:00-11:00']}]", "freeze: [{calendar: []}]", "freeze: [{calendar: sat, targets: 5}]",
+		"freeze: [{calendar: sat, day: sun}]", "freeze: [{only_between: 8-18}]", "freeze: [{calendar: 8}]", "freeze: [{calendar: {}}]",
 		"limits: ~", "limits: {}", "limits: []", "limits: {change: 0%}", "limits: {change: 100 %, remove: off, peels: 1%}", "limits: {change: 101%}",
 		"limits: {change: -1%}", "limits: {change: 30}", "limits: {change: 1.5%}", "limits: {peel: 1%}", "limits: {peels: ''}", "limits: {remove: ~}", "limits: {remove: 00%}",
 		"unknown: 1", "on_error: isolate", "on_error: refuse", "on_error: go on", "on_error: [isolate]", "on_error: ~", "nodegroups: {'': x}",

@@ -24,6 +24,8 @@ type Policy struct {
 	Isolate bool
 	// Waves are the steps in which a revision goes out, none where it goes to all peels at once.
 	Waves []Wave
+	// Freezes are the times in which revisions wait.
+	Freezes []Freeze
 	// Limits are [DefaultLimits] where the repo names none.
 	Limits Limits
 }
@@ -35,6 +37,7 @@ type policyKeys struct {
 	OnError    *strictyaml.Node `yaml:"on_error"`
 	Calendars  *strictyaml.Node `yaml:"calendars"`
 	Limits     *strictyaml.Node `yaml:"limits"`
+	Freeze     *strictyaml.Node `yaml:"freeze"`
 }
 
 // ParsePolicy reads zester.yaml; doc is nil where the repo has none. All
@@ -50,19 +53,21 @@ func ParsePolicy(doc *strictyaml.Node) (*Policy, error) {
 	var errs strictyaml.Errors
 	isolate, bad := onError(keys.OnError)
 	errs = append(errs, bad...)
-	waves, bad := readWaves(keys.Waves)
-	errs = append(errs, bad...)
 	limits, bad := readLimits(keys.Limits)
 	errs = append(errs, bad...)
 	defs, more := readGroups(keys.Nodegroups)
 	groups, unreadable := target.ParseGroups(defs.words)
+	waves, bad := readWaves(keys.Waves, groups)
+	errs = append(errs, bad...)
+	freezes, bad := readFreezes(keys.Freeze, keys.Calendars, groups)
+	errs = append(errs, bad...)
 	for _, e := range unreadable {
 		more = append(more, strictyaml.Error{Pos: defs.places[e.Name], Path: groupsPath + "." + e.Name, Msg: e.Err.Error()})
 	}
 	if err := append(errs, more...).Err(); err != nil {
 		return nil, err
 	}
-	return &Policy{Groups: groups, Words: defs.words, Calendars: keys.Calendars, Isolate: isolate, Waves: waves, Limits: limits}, nil
+	return &Policy{Groups: groups, Words: defs.words, Calendars: keys.Calendars, Isolate: isolate, Waves: waves, Freezes: freezes, Limits: limits}, nil
 }
 
 // onError reads the word under on_error; n may be nil.

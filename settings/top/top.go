@@ -1,6 +1,10 @@
 // Package top reads who gets what: the top file, the repo's policy, and fleets
 // written down in a file.
 //
+// [ParsePolicy] reads zester.yaml, [Parse] the top files, [ParseFleet] a fleet. What zester.yaml says of how changes go out
+// is a [Safety]: limits, waves and freezes. For a change from the revision in force to a new one, [Safety.Stricter] of both
+// counts; [StricterWaves] has the rule.
+//
 //	base:                     # an environment, a label only
 //	  'web-*': [web.nginx]    # target expression: references, in merge order
 //

@@ -8,67 +8,94 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // Limits of waves.
 const (
-	MaxWaves = 20
-	MaxSoak  = 7 * 24 * time.Hour
+	MaxWaves    = 20
+	MaxPeels    = 1_000_000
+	MaxSoak     = 7 * 24 * time.Hour
+	MinDeadline = time.Minute
+	MaxDeadline = 7 * 24 * time.Hour
+	// MaxTarget bounds the target of a wave or freeze in bytes, with its node groups written out.
+	MaxTarget = 2048
 )
 
-// A Wave is one step of a rollout. What the last wave does not reach goes out after it has passed.
+// A Wave is one step of a rollout. The peels that the last wave does not reach get the revision after it has passed.
 type Wave struct {
-	Name string
-	// Peels is how many of the peels that a revision changes have it with this wave, those of earlier waves included.
-	Peels Share
+	Name string `json:"name"`
+	// Peels is how many of the peels that a revision changes have the revision with this wave, those of earlier waves
+	// included.
+	Peels Share `json:"peels"`
+	// Target is the expression that selects the peels of the wave, with its node groups written out. If empty, every peel
+	// may be chosen.
+	Target string `json:"target,omitempty"`
 	// Soak is how long the peels of the wave are watched after they have applied the revision.
-	Soak time.Duration
-	// MaxFailures is how many peels may fail before the rollout stops.
-	MaxFailures int
+	Soak time.Duration `json:"soak,omitempty"`
+	// MaxFailures is how many peels may fail before the rollout stops, those of earlier waves included.
+	MaxFailures Share `json:"max_failures"`
+	Gate        Gate  `json:"gate,omitempty"`
+	// Deadline is how long the peels of the wave may take until they have applied the revision. If zero, there is none.
+	Deadline time.Duration `json:"deadline,omitempty"`
 }
 
-// A Share is a number of peels, or that many percent of them.
+// A Gate says what follows a wave that has passed.
+type Gate string
+
+// The gates.
+const (
+	GateAuto   Gate = ""       // the next wave
+	GateManual Gate = "manual" // the next wave, after a person has approved it
+)
+
+// A Share bounds a number of peels by a count and by a percentage. "5" is {5, 100}, and "5%" is {MaxPeels, 5}.
 type Share struct {
-	N       int
-	Percent bool
+	Count   int `json:"count"`
+	Percent int `json:"percent"`
 }
 
-// Of returns how many of n peels that is, rounded up.
-func (s Share) Of(n int) int {
-	if s.Percent {
-		return (n*s.N + 99) / 100
+// AllPeels is the Share that does not bound.
+var AllPeels = Share{MaxPeels, 100}
+
+// Of returns the share of n peels, with the percentage rounded up.
+func (s Share) Of(n int) int { return min(s.Count, (n*s.Percent+99)/100) }
+
+// Within returns the share of n peels, with the percentage rounded down. The count holds whatever n is.
+func (s Share) Within(n int) int {
+	if s.Percent >= 100 {
+		return s.Count
 	}
-	return min(s.N, n)
+	return min(s.Count, n*s.Percent/100)
 }
 
-// String gives it as it is written.
+// String returns the share as zester.yaml has it; one that two files bound has both bounds.
 func (s Share) String() string {
-	if s.Percent {
-		return strconv.Itoa(s.N) + "%"
+	switch {
+	case s == AllPeels:
+		return "100%"
+	case s.Percent >= 100:
+		return strconv.Itoa(s.Count)
+	case s.Count >= MaxPeels:
+		return strconv.Itoa(s.Percent) + "%"
 	}
-	return strconv.Itoa(s.N)
+	return fmt.Sprintf("%d, at most %d%%", s.Count, s.Percent)
 }
 
 var (
 	waveName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,32}$`)
+	hashName = regexp.MustCompile(`^[0-9a-f]{8,}$`)
 	percents = regexp.MustCompile(`^([1-9][0-9]?|100) ?%$`)
+	numbers  = regexp.MustCompile(`^[-+0-9. ]*%*$`)
 )
 
 // readWaves reads the list of waves; n may be nil.
-func readWaves(n *strictyaml.Node) ([]Wave, strictyaml.Errors) {
-	switch {
-	case n == nil || n.Kind == strictyaml.Null:
-		return nil, nil
-	case n.Kind != strictyaml.List:
-		return nil, strictyaml.Errors{{Pos: n.Pos, Path: "waves", Msg: n.Mismatch("a list of waves")}}
-	case len(n.List) > MaxWaves:
-		return nil, strictyaml.Errors{{Pos: n.Pos, Path: "waves", Msg: fmt.Sprintf("there are %d waves, the limit is %d", len(n.List), MaxWaves)}}
-	}
+func readWaves(n *strictyaml.Node, groups target.Groups) ([]Wave, strictyaml.Errors) {
+	list, errs := elements(n, "waves", "a list of waves", MaxWaves)
 	var waves []Wave
-	var errs strictyaml.Errors
 	names := map[string]bool{}
-	for i, e := range n.List {
-		w, bad := readWave(e, fmt.Sprintf("waves[%d]", i))
+	for i, e := range list {
+		w, bad := readWave(e, fmt.Sprintf("waves[%d]", i), groups)
 		if w.Name != "" && names[w.Name] {
 			bad = append(bad, strictyaml.Error{Pos: e.Pos, Path: fmt.Sprintf("waves[%d].name", i), Msg: fmt.Sprintf("there are two waves %q", w.Name)})
 		}
@@ -78,16 +105,34 @@ func readWaves(n *strictyaml.Node) ([]Wave, strictyaml.Errors) {
 	return waves, errs
 }
 
+// elements returns the elements of a list; n may be nil.
+func elements(n *strictyaml.Node, path, want string, most int) ([]*strictyaml.Node, strictyaml.Errors) {
+	switch {
+	case n == nil || n.Kind == strictyaml.Null:
+		return nil, nil
+	case n.Kind != strictyaml.List:
+		return nil, strictyaml.Errors{{Pos: n.Pos, Path: path, Msg: n.Mismatch(want)}}
+	case len(n.List) > most:
+		return nil, strictyaml.Errors{{Pos: n.Pos, Path: path, Msg: fmt.Sprintf("there are %d elements, the limit is %d", len(n.List), most)}}
+	}
+	return n.List, nil
+}
+
 // waveKeys are all keys of a wave.
 type waveKeys struct {
 	Name        string           `yaml:"name"`
 	Peels       *strictyaml.Node `yaml:"peels"`
 	Soak        time.Duration    `yaml:"soak"`
-	MaxFailures int              `yaml:"max_failures"`
+	MaxFailures *strictyaml.Node `yaml:"max_failures"`
+	Gate        *strictyaml.Node `yaml:"gate"`
+	Deadline    *strictyaml.Node `yaml:"deadline"`
 }
 
-func readWave(n *strictyaml.Node, path string) (w Wave, errs strictyaml.Errors) {
+func readWave(n *strictyaml.Node, path string, groups target.Groups) (w Wave, errs strictyaml.Errors) {
 	refuse := func(at *strictyaml.Node, key, msg string) {
+		if msg == "" {
+			return
+		}
 		if at == nil {
 			at = n
 		}
@@ -105,37 +150,120 @@ func readWave(n *strictyaml.Node, path string) (w Wave, errs strictyaml.Errors) 
 		}
 		return w, errs
 	}
-	w = Wave{Name: keys.Name, Soak: keys.Soak, MaxFailures: keys.MaxFailures}
-	if !waveName.MatchString(w.Name) {
-		refuse(n.Get("name"), ".name", "a wave needs a name of letters, digits, '.', '_' and '-', 32 at most")
-	}
+	w = Wave{Name: keys.Name, Soak: keys.Soak}
 	if w.Soak < 0 || w.Soak > MaxSoak {
 		refuse(n.Get("soak"), ".soak", "must be between 0 and 7d")
 	}
-	if w.MaxFailures < 0 {
-		refuse(n.Get("max_failures"), ".max_failures", "must be 0 or more")
+	var msg string
+	w.Gate, msg = readGate(keys.Gate)
+	refuse(keys.Gate, ".gate", msg)
+	switch {
+	case !waveName.MatchString(w.Name):
+		refuse(n.Get("name"), ".name", "a wave needs a name of letters, digits, '.', '_' and '-', 32 at most")
+	case w.Gate == GateManual && hashName.MatchString(w.Name):
+		refuse(n.Get("name"), ".name", "a wave with a manual gate cannot have a name that looks like a hash: zester sync approve takes either")
 	}
-	var ok bool
-	if w.Peels, ok = readShare(keys.Peels); !ok {
-		refuse(keys.Peels, ".peels", "must be a number of peels from 1, or a share like 5%")
-	}
+	w.MaxFailures, msg = readFailures(keys.MaxFailures)
+	refuse(keys.MaxFailures, ".max_failures", msg)
+	w.Deadline, msg = readDeadline(keys.Deadline)
+	refuse(keys.Deadline, ".deadline", msg)
+	w.Peels, w.Target, msg = readPeels(keys.Peels, groups)
+	refuse(keys.Peels, ".peels", msg)
 	return w, errs
 }
 
-// readShare reads a number or a percentage; n may be nil.
-func readShare(n *strictyaml.Node) (Share, bool) {
+// readPeels reads a number, a percentage or a target; n may be nil. msg is empty if there is no mistake.
+func readPeels(n *strictyaml.Node, groups target.Groups) (s Share, expr, msg string) {
+	const want = "must be a number of peels from 1, a share like 5%, or a target like 'canary-*'"
 	if n == nil {
-		return Share{}, false
+		return s, "", want
 	}
 	switch v := n.Value.(type) {
 	case int64:
-		return Share{N: int(v)}, v >= 1 && v <= 1_000_000
-	case string:
-		if !percents.MatchString(v) {
-			return Share{}, false
+		if v >= 1 && v <= MaxPeels {
+			return Share{int(v), 100}, "", ""
 		}
-		number, err := strconv.Atoi(strings.TrimRight(v, " %"))
-		return Share{N: number, Percent: true}, err == nil
+	case string:
+		if s, ok := readPercent(v); ok && s.Percent > 0 {
+			return s, "", ""
+		}
+		if !numbers.MatchString(v) {
+			expr, msg = readTarget(v, groups)
+			return AllPeels, expr, msg
+		}
 	}
-	return Share{}, false
+	return s, "", want
+}
+
+// readTarget reads an expression, which may not look into settings, as a revision changes these.
+func readTarget(text string, groups target.Groups) (expr, msg string) {
+	e, err := target.Parse(text, target.Options{Groups: groups, NoSettings: true})
+	if err != nil {
+		return "", err.Error()
+	}
+	if expr = e.Expanded(); len(expr) > MaxTarget {
+		return "", fmt.Sprintf("the target has %d bytes with its node groups written out, the limit is %d", len(expr), MaxTarget)
+	}
+	return expr, ""
+}
+
+// readPercent reads a percentage from 0 to 100.
+func readPercent(text string) (Share, bool) {
+	number, ok := strings.CutSuffix(text, "%")
+	if ok && strings.TrimSuffix(number, " ") == "0" {
+		return Share{MaxPeels, 0}, true
+	}
+	if !percents.MatchString(text) {
+		return Share{}, false
+	}
+	percent, err := strconv.Atoi(strings.TrimRight(text, " %"))
+	if percent == 100 {
+		return AllPeels, err == nil
+	}
+	return Share{MaxPeels, percent}, err == nil
+}
+
+// readFailures reads a number or a percentage; n may be nil.
+func readFailures(n *strictyaml.Node) (s Share, msg string) {
+	const want = "must be a number of peels from 0, or a share like 5%"
+	if n == nil || n.Kind == strictyaml.Null {
+		return Share{0, 100}, ""
+	}
+	switch v := n.Value.(type) {
+	case int64:
+		if v >= 0 {
+			return Share{int(min(v, MaxPeels)), 100}, ""
+		}
+	case string:
+		if s, ok := readPercent(v); ok {
+			return s, ""
+		}
+	}
+	return Share{0, 100}, want
+}
+
+// readGate reads the word under gate; n may be nil.
+func readGate(n *strictyaml.Node) (g Gate, msg string) {
+	switch {
+	case n == nil || n.Kind == strictyaml.Null || n.Value == "auto":
+		return GateAuto, ""
+	case n.Value == "manual":
+		return GateManual, ""
+	}
+	return GateManual, n.Mismatch("auto or manual")
+}
+
+// readDeadline reads a duration; n may be nil.
+func readDeadline(n *strictyaml.Node) (d time.Duration, msg string) {
+	if n == nil || n.Kind == strictyaml.Null {
+		return 0, ""
+	}
+	d, err := n.Duration()
+	switch {
+	case err != nil:
+		return 0, err.Error()
+	case d < MinDeadline || d > MaxDeadline:
+		return 0, "must be between 1m and 7d"
+	}
+	return d, ""
 }
