@@ -108,8 +108,8 @@ func about(question []byte) string {
 
 func (t *term) status() status.Sync {
 	s := t.board.read()
-	s.Counts = t.progress.counts()
-	s.PausedErrors = t.progress.pausedErrors(pausedShown)
+	s.Counts = t.progress.Counts()
+	s.PausedErrors = t.progress.PausedErrors(pausedShown)
 	s.Duplicates = t.fleet.Duplicates()
 	s.Duplicates = s.Duplicates[:min(len(s.Duplicates), duplicatesShown)]
 	return s
@@ -163,7 +163,7 @@ func (t *term) document(ctx context.Context, req micro.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return status.Document{Peel: t.progress.one(id), Commit: doc.Commit, Digest: doc.Digest, Settings: values, Origins: doc.Origins}, nil
+	return status.Document{Peel: t.progress.Peel(id), Commit: doc.Commit, Digest: doc.Digest, Settings: values, Origins: doc.Origins}, nil
 }
 
 func (t *term) peels(_ context.Context, req micro.Request) (any, error) {
@@ -173,5 +173,5 @@ func (t *term) peels(_ context.Context, req micro.Request) (any, error) {
 			return nil, err
 		}
 	}
-	return t.progress.page(ask.After, pageOfPeels), nil
+	return t.progress.Page(ask.After, pageOfPeels), nil
 }

@@ -84,6 +84,10 @@ func inBubble(t *testing.T, files fstest.MapFS, f func(b *bench)) {
 			}
 		})
 		f(b)
+		if b.stop != nil {
+			b.stop() // before the connections of the peels close
+			synctest.Wait()
+		}
 	})
 }
 

@@ -1,22 +1,15 @@
 package reconciler
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"log/slog"
+	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
-	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
@@ -75,6 +68,18 @@ func mark(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// knownMarks returns the marks of the errors that peels report, sorted, at most [record.MaxKnown].
+func knownMarks(errors map[target.PeelID][]string) []string {
+	marks := map[string]bool{}
+	for _, texts := range errors {
+		for _, text := range texts {
+			marks[mark(text)] = true
+		}
+	}
+	all := slices.Sorted(maps.Keys(marks))
+	return all[:min(record.MaxKnown, len(all))]
+}
+
 // news is the first error that no peel had before the rollout began, empty if there is none.
 func news(r *record.Rollout, errs []string) string {
 	for _, text := range errs {
@@ -90,14 +95,14 @@ func news(r *record.Rollout, errs []string) string {
 // has not applied the revision within applyLimit.
 func (t *term) health() (h health) {
 	r, now := t.last.Rollout, time.Now()
-	failedRuns := t.rolling.runs.failures()
+	failedRuns := t.rolling.runs.Failures()
 	for id := range t.rolling.plan.Peels {
 		if !r.Reaches(id) || !t.rolling.changes(id) {
 			continue
 		}
 		h.peels++
-		seen := t.progress.seen(id)
-		if !seen.applied && seen.online {
+		seen := t.progress.View(id)
+		if !seen.Applied && seen.Online {
 			if t.rolling.late[id].IsZero() {
 				t.rolling.late[id] = now
 			}
@@ -108,13 +113,13 @@ func (t *term) health() (h health) {
 		switch {
 		case failedRuns[id] != "":
 			h.failed = append(h.failed, string(id)+": "+failedRuns[id])
-		case seen.sequence > r.Reports && news(r, seen.errors) != "":
-			h.failed = append(h.failed, string(id)+": "+news(r, seen.errors))
-		case seen.applied:
+		case seen.Sequence > r.Reports && news(r, seen.Errors) != "":
+			h.failed = append(h.failed, string(id)+": "+news(r, seen.Errors))
+		case seen.Applied:
 			h.applied++
 		case late && now.Sub(since) >= applyLimit && r.Soaking.IsZero():
 			h.failed = append(h.failed, fmt.Sprintf("%s: it has not applied the revision within %s", id, applyLimit))
-		case seen.online:
+		case seen.Online:
 			h.pending++
 		default:
 			h.offline++
@@ -122,108 +127,4 @@ func (t *term) health() (h health) {
 	}
 	slices.Sort(h.failed)
 	return h
-}
-
-// runs follows what peels report of their own schedules while a revision is rolled out.
-type runs struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	log    *slog.Logger
-	news   chan<- struct{}
-
-	mu      sync.Mutex
-	watched map[target.PeelID]map[string]settings.Commit // entries that count, by the commit of their version
-	ready   chan struct{}                                // closed when watched is set
-	failed  map[target.PeelID]string                     // the first failure of each peel
-}
-
-// followRuns reads the reports that come after a message of job-events, until stop.
-func followRuns(js jetstream.JetStream, after uint64, news chan<- struct{}, log *slog.Logger) *runs {
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &runs{cancel: cancel, done: make(chan struct{}), log: log, news: news, ready: make(chan struct{}), failed: map[target.PeelID]string{}}
-	go func() {
-		defer close(r.done)
-		for ctx.Err() == nil {
-			err := r.follow(ctx, js, after)
-			if ctx.Err() == nil {
-				log.Warn("runs of the wave are read again", "err", err)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
-		}
-	}()
-	return r
-}
-
-func (r *runs) stop() {
-	r.cancel()
-	<-r.done
-}
-
-// watch says which runs count from now on.
-func (r *runs) watch(watched map[target.PeelID]map[string]settings.Commit) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.watched == nil {
-		close(r.ready)
-	}
-	r.watched = watched
-}
-
-func (r *runs) failures() map[target.PeelID]string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	all := make(map[target.PeelID]string, len(r.failed))
-	for id, text := range r.failed {
-		if _, counts := r.watched[id]; counts {
-			all[id] = text
-		}
-	}
-	return all
-}
-
-func (r *runs) follow(ctx context.Context, js jetstream.JetStream, after uint64) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-r.ready:
-	}
-	consumer, err := js.OrderedConsumer(ctx, "job-events", jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1, FilterSubjects: []string{wire.ScheduledOf("*", "*")},
-	})
-	if err != nil {
-		return err
-	}
-	reading, err := consumer.Consume(r.hear)
-	if err != nil {
-		return err
-	}
-	defer func() { reading.Stop(); <-reading.Closed() }()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-reading.Closed():
-		return fmt.Errorf("the reader ended")
-	}
-}
-
-// hear takes a run into account. What a person canceled, or the peel did not start, tells nothing of the revision.
-func (r *runs) hear(m jetstream.Msg) {
-	run, err := wire.DecodeScheduled(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
-	if err != nil || run.Success || run.Outcome != "" {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	commit, counts := r.watched[run.Peel][run.Entry]
-	if !counts || commit != settings.Commit(run.Commit) || r.failed[run.Peel] != "" {
-		return
-	}
-	r.failed[run.Peel] = fmt.Sprintf("run %s of %s failed", run.JID, run.Entry)
-	select {
-	case r.news <- struct{}{}:
-	default:
-	}
 }

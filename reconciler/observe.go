@@ -14,7 +14,7 @@ func (r *Reconciler) Collector() prometheus.Collector { return r.metrics }
 // view is what metrics read of a term.
 func (t *term) view() metrics.View {
 	v := metrics.View{Sync: t.status()}
-	_, v.Reached, _ = t.progress.countsOf(v.LastGood.Commit)
+	_, v.Reached, _ = t.progress.CountsOf(v.LastGood.Commit)
 	return v
 }
 

@@ -1,20 +1,13 @@
 package reconciler
 
 import (
-	"fmt"
-	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
-	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
-	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
 func (b *bench) page(after target.PeelID) (page status.PeelsPage) {
@@ -72,96 +65,6 @@ func TestHowFarEachPeelIs(t *testing.T) {
 			t.Errorf("%+v", out.Counts)
 		}
 	})
-}
-
-// What is kept up to date equals a look at every peel, whatever is wanted, held back and reported in between.
-func TestProgressEqualsALookAtEveryPeel(t *testing.T) {
-	p := newProgress(feed.New(nil, slog.New(slog.DiscardHandler)), make(chan struct{}, 1), slog.New(slog.DiscardHandler))
-	ids := []target.PeelID{"a", "b", "web.1", "web_1", "c"} // two share a wire form
-	digests := []settings.Digest{"1", "2", ""}
-	heads := settings.Heads{}
-	for _, id := range []target.PeelID{"a", "b", "web_1", "gone"} {
-		heads[id.Wire()] = settings.Held{Peel: id, Digest: "2"}
-	}
-	n := uint(7)
-	next := func(most int) int { n = n*1103515245 + 12345; return int(n>>16) % most }
-	var wanted *plan.Plan
-	for range 2000 {
-		if wanted == nil || next(5) == 0 {
-			wanted = &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}, Behind: map[target.PeelID]strictyaml.Error{}}
-			for _, id := range ids {
-				switch next(6) {
-				case 0:
-					wanted.Behind[id] = strictyaml.Error{}
-				case 1:
-				default:
-					wanted.Peels[id] = &plan.Effective{Digest: digests[next(2)]}
-				}
-			}
-			p.want("", wanted, heads)
-		} else {
-			id := ids[next(len(ids))]
-			p.take(wire.Applied{Peel: id, Digest: string(digests[next(3)])}, 1, time.Now())
-		}
-		want := status.Counts{Failed: len(wanted.Behind), Peels: len(wanted.Peels) + len(wanted.Behind)}
-		for id, e := range wanted.Peels {
-			if r := p.reports[id.Wire()]; r.Peel == id && settings.Digest(r.Digest) == e.Digest {
-				want.Applied++
-			} else {
-				want.Offline++
-			}
-		}
-		if got := p.counts(); got != want {
-			t.Fatalf("%+v, want %+v", got, want)
-		}
-		var former []target.PeelID
-		for _, id := range []target.PeelID{"a", "b", "gone", "web_1"} {
-			if _, behind := wanted.Behind[id]; wanted.Peels[id] == nil && !behind {
-				former = append(former, id)
-			}
-		}
-		if !slices.Equal(p.former, former) {
-			t.Fatalf("former %q, want %q", p.former, former)
-		}
-	}
-}
-
-func TestPeelsComeInPages(t *testing.T) {
-	p := newProgress(feed.New(nil, slog.New(slog.DiscardHandler)), make(chan struct{}, 1), slog.New(slog.DiscardHandler))
-	wanted := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}}
-	var ids []target.PeelID
-	for i := range 25 {
-		id := target.PeelID(fmt.Sprintf("p%02d", i))
-		ids = append(ids, id)
-		wanted.Peels[id] = &plan.Effective{Digest: "1"}
-	}
-	p.want("", wanted, settings.Heads{"gone": {Peel: "p10x", Digest: "1"}})
-	ids = slices.Insert(ids, 11, "p10x")
-	var got []target.PeelID
-	for after := target.PeelID(""); ; after = got[len(got)-1] {
-		page := p.page(after, 10)
-		if len(page.Peels) > 10 {
-			t.Fatalf("%d in a page of 10", len(page.Peels))
-		}
-		for _, row := range page.Peels {
-			got = append(got, row.Peel)
-		}
-		if !page.More {
-			break
-		}
-	}
-	if !slices.Equal(got, ids) {
-		t.Errorf("%v", got)
-	}
-	if page := p.page("p10w", 1); len(page.Peels) != 1 || page.Peels[0].Peel != "p10x" || page.Peels[0].State != status.Decommissioned || !page.More {
-		t.Errorf("after an ID that is none: %+v", page)
-	}
-	if page := p.page("p24", 10); len(page.Peels) != 0 || page.More {
-		t.Errorf("after the last: %+v", page)
-	}
-	if c := p.counts(); c.Peels != 25 {
-		t.Errorf("a decommissioned peel counts: %+v", c)
-	}
 }
 
 func TestARemovedPeelLeavesNothing(t *testing.T) {
@@ -226,29 +129,4 @@ func TestAPeelWithoutFactsIsDecommissioned(t *testing.T) {
 			t.Errorf("%+v", page)
 		}
 	})
-}
-
-func BenchmarkStatus(b *testing.B) {
-	for _, peels := range []int{1000, 10_000, 100_000} {
-		for _, applied := range []int{100, 99, 0} {
-			b.Run(fmt.Sprintf("peels=%d/applied=%d%%", peels, applied), func(b *testing.B) {
-				p := newProgress(feed.New(nil, slog.New(slog.DiscardHandler)), make(chan struct{}, 1), slog.New(slog.DiscardHandler))
-				wanted := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}}
-				e := &plan.Effective{Digest: "1"}
-				for i := range peels {
-					wanted.Peels[target.PeelID(fmt.Sprintf("peel-%06d.example.com", i))] = e
-				}
-				p.want("", wanted, nil)
-				for i := range peels * applied / 100 {
-					p.take(wire.Applied{Peel: target.PeelID(fmt.Sprintf("peel-%06d.example.com", i)), Digest: "1"}, 1, time.Time{})
-				}
-				t := &term{board: newBoard(status.Sync{}), progress: p}
-				for b.Loop() {
-					if c := t.status().Counts; c.Applied != peels*applied/100 {
-						b.Fatal(c)
-					}
-				}
-			})
-		}
-	}
 }

@@ -88,7 +88,7 @@ func (l *ledger) drop(id target.PeelID) {
 // publish gives the revision to the whole fleet and returns how many documents that took.
 func (t *term) publish(ctx context.Context, p *plan.Plan, s *archive.Revision) (int, error) {
 	commit := settings.Commit(s.Commit.Hash.String())
-	t.progress.want(commit, p, t.heads)
+	t.progress.Want(commit, p, t.heads)
 	if err := t.publishGroups(ctx, p.Groups); err != nil {
 		return 0, err
 	}

@@ -18,7 +18,7 @@ type waits map[target.PeelID]struct {
 // them may have got lost on its way. Who still does not run them then is pending, and nothing more is done.
 func (t *term) remind() {
 	now := waits{}
-	for id, digest := range t.progress.pending() {
+	for id, digest := range t.progress.Pending() {
 		w := t.waits[id]
 		if w.digest != digest {
 			w.digest, w.minutes = digest, 0

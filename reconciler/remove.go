@@ -56,7 +56,7 @@ func (t *term) remove(ctx context.Context, req micro.Request) (any, error) {
 		if err := t.fleet.Unbind(ctx, id); err != nil {
 			return err
 		}
-		t.progress.forget(id)
+		t.progress.Forget(id)
 		t.stale = true
 		t.r.log.Info("peel removed", "peel", id, "by", asker(req), "force", q.Force)
 		return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/progress"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -23,7 +24,8 @@ type rolling struct {
 	snapshot *archive.Revision
 	base     *plan.Plan // the revision in force
 	plan     *plan.Plan // the revision on its way
-	runs     *runs
+	runs     *progress.Runs
+	stop     func()                      // ends runs, and waits until it has ended
 	late     map[target.PeelID]time.Time // since when a peel that is online has been seen without the revision
 }
 
@@ -53,7 +55,7 @@ func (t *term) begin(ctx context.Context, s *archive.Revision) error {
 			return fmt.Errorf("cannot begin a rollout: %w", err)
 		}
 		next := t.note(t.last.WithoutApproval(), s.Commit, status.OutcomeProgressing, "")
-		next.Rollout = &record.Rollout{Commit: commit, Sequence: sequence, Known: t.progress.known(record.MaxKnown), Started: time.Now()}
+		next.Rollout = &record.Rollout{Commit: commit, Sequence: sequence, Known: knownMarks(t.progress.Errors()), Started: time.Now()}
 		if err := t.writeRecord(ctx, next); err != nil {
 			return err
 		}
@@ -78,9 +80,17 @@ func (t *term) sequence(ctx context.Context, stream string) (uint64, error) {
 	return s.CachedInfo().State.LastSeq, nil
 }
 
+// inBackground runs f until ctx ends or the returned function is called, which waits until f has returned.
+func inBackground(ctx context.Context, f func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = f(ctx) }()
+	return func() { cancel(); <-done }
+}
+
 func (t *term) endRolling() {
 	if t.rolling != nil {
-		t.rolling.runs.stop()
+		t.rolling.stop()
 	}
 	t.rolling = nil
 }
@@ -97,7 +107,8 @@ func (t *term) compile(ctx context.Context) (bool, error) {
 		if err != nil || snapshot == nil {
 			return false, err
 		}
-		t.rolling = &rolling{snapshot: snapshot, runs: followRuns(t.js, r.Sequence, t.news, t.r.log), late: map[target.PeelID]time.Time{}}
+		t.rolling = &rolling{snapshot: snapshot, runs: progress.NewRuns(t.js, r.Sequence, t.news, t.r.log), late: map[target.PeelID]time.Time{}}
+		t.rolling.stop = inBackground(ctx, t.rolling.runs.Run)
 	}
 	base, err := t.sealable(t.compiler.Retarget(t.good.Tree, t.fleet.Index()))
 	if err != nil {
@@ -120,7 +131,7 @@ func (t *term) spread(ctx context.Context) error {
 	mixed := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}, Behind: map[target.PeelID]strictyaml.Error{}}
 	rest := portion{commit: t.last.Commit, peels: share(t.rolling.base, mixed, func(id target.PeelID) bool { return !r.Reaches(id) })}
 	first := portion{commit: r.Commit, peels: share(t.rolling.plan, mixed, r.Reaches)}
-	t.progress.want("", mixed, t.heads)
+	t.progress.Want("", mixed, t.heads)
 	if _, err := t.deliver(ctx, t.last, rest, first); err != nil {
 		return err
 	}
@@ -151,14 +162,14 @@ func (t *term) watchRuns(ctx context.Context, r *record.Rollout) error {
 	if err != nil {
 		return err
 	}
-	watched := map[target.PeelID]map[string]settings.Commit{}
+	watched := map[target.PeelID]progress.Entries{}
 	for _, g := range difference.Groups {
 		e := t.rolling.plan.Peels[g.Peels[0]]
 		origins, err := t.blamer.Blame(ctx, r.Commit, e)
 		if err != nil {
 			return err
 		}
-		entries := map[string]settings.Commit{}
+		entries := progress.Entries{}
 		for _, name := range slices.Concat(g.Entries.Added, g.Entries.Retimed, g.Entries.Swapped) {
 			entries[name] = origins[e][name].Commit
 		}
@@ -168,7 +179,7 @@ func (t *term) watchRuns(ctx context.Context, r *record.Rollout) error {
 			}
 		}
 	}
-	t.rolling.runs.watch(watched)
+	t.rolling.runs.Watch(watched)
 	return nil
 }
 

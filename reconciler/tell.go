@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
+	"github.com/seed-c01c3da5/zester/reconciler/progress"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -32,7 +33,7 @@ const (
 // it, so that whoever leads next goes on there, and repeats one report at most.
 type teller struct {
 	board    *board
-	progress *progress
+	progress *progress.Progress
 	kv       jetstream.KeyValue
 	branch   string
 	began    time.Time
@@ -238,7 +239,7 @@ func outcome(a status.Attempt, s status.Sync, r *notify.Report) (detail string) 
 
 // converging says how far the fleet is with the revision in force.
 func (w *teller) converging(a status.Attempt, s status.Sync, r *notify.Report) (detail string) {
-	c, last, ok := w.progress.countsOf(a.Commit)
+	c, last, ok := w.progress.CountsOf(a.Commit)
 	if r.State, r.Text = notify.Pending, "goes to the fleet"; !ok {
 		return ""
 	}
@@ -253,7 +254,7 @@ func (w *teller) converging(a status.Attempt, s status.Sync, r *notify.Report) (
 	case c.Pending > 0 && watched < tellLate, c.Pending == 0 && c.Failed == 0 && unsure:
 		return ""
 	case c.Pending > 0 || c.Failed > 0:
-		r.State, r.Text = notify.Failure, portionOf(c)+": "+w.progress.trouble()
+		r.State, r.Text = notify.Failure, portionOf(c)+": "+w.progress.Trouble()
 		return "peels"
 	}
 	r.State, r.Took = notify.Success, max(0, later(last, a.Ended).Sub(began))

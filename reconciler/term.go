@@ -17,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/progress"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -35,7 +36,7 @@ type term struct {
 	store    *settings.Store
 	fleet    *feed.Feed
 	board    *board
-	progress *progress
+	progress *progress.Progress
 
 	repo     *gitrepo.Repo
 	compiler *plan.Compiler
@@ -107,7 +108,7 @@ func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.Je
 		return nil, err
 	}
 	t.board = newBoard(status.Sync{Repo: t.repo.URL(), Branch: r.branch(), Path: r.o.Repo.Path, Owner: r.o.Owner})
-	t.progress = newProgress(fleet, t.news, r.log)
+	t.progress = progress.New(fleet, t.news, r.log)
 	t.blamer = plan.NewBlamer(t.history())
 	t.compiler.UseRing(r.ring)
 	if err := t.load(ctx); err != nil {
@@ -123,7 +124,7 @@ func (t *term) run(ctx context.Context) error {
 	}
 	defer func() { _ = hints.Unsubscribe() }()
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return t.progress.follow(ctx, t.js) })
+	g.Go(func() error { return t.progress.Run(ctx, t.js) })
 	g.Go(func() error { return t.archive.Run(ctx) })
 	g.Go(func() error { return t.answer(ctx) })
 	g.Go(func() error { return t.r.metrics.Run(ctx, t.view) })

@@ -1,0 +1,223 @@
+package progress
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
+
+// A fleet is a bus with peels, and what a reconciler follows of them.
+type fleet struct {
+	t        *testing.T
+	bus      *natstest.Bus
+	feed     *feed.Feed
+	reported chan struct{}
+	p        *Progress
+}
+
+func inBubble(t *testing.T, f func(t *testing.T, b *fleet)) {
+	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
+		log := slog.New(slog.DiscardHandler)
+		b := &fleet{t: t, bus: bus, feed: feed.New(bus.Conn(t, auth.RoleMaster, "m1"), log), reported: make(chan struct{}, 1)}
+		b.p = New(b.feed, b.reported, log)
+		js := bus.JetStream(t)
+		defer b.run(b.feed.Run)()
+		defer b.run(func(ctx context.Context) error { return b.p.Run(ctx, js) })()
+		synctest.Wait()
+		f(t, b)
+	})
+}
+
+// run runs f until the function that it returns is called.
+func (b *fleet) run(f func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(b.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			b.t.Error(err)
+		}
+	}
+}
+
+// say publishes as a peel.
+func (b *fleet) say(id target.PeelID, subject string, v any) {
+	b.t.Helper()
+	data, err := canon.Marshal(v)
+	if raw, ok := v.([]byte); ok {
+		data, err = raw, nil
+	}
+	if err == nil {
+		err = b.bus.Conn(b.t, auth.RolePeel, id.Wire()).Publish(subject, data)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (b *fleet) applies(id target.PeelID, digest string, errs ...string) {
+	b.t.Helper()
+	b.say(id, wire.SettingsApplied(id.Wire()), wire.Applied{Peel: id, Commit: "c1", Generation: 1, Digest: digest, Errors: errs, V: wire.Version})
+}
+
+// toRun is a plan that gives peels one digest.
+func toRun(digest settings.Digest, ids ...target.PeelID) *plan.Plan {
+	p := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}}
+	for _, id := range ids {
+		p.Peels[id] = &plan.Effective{Digest: digest}
+	}
+	return p
+}
+
+func TestAReportCountsForItsPeel(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *fleet) {
+		b.p.Want("c1", toRun("d1", "a", "b"), nil)
+		for _, id := range []target.PeelID{"a", "b"} {
+			b.say(id, wire.Heartbeat(id.Wire()), []byte(nil))
+		}
+		<-time.After(time.Second)
+		at := time.Now()
+		b.say("a", wire.SettingsApplied("a"), wire.Applied{Peel: "b", Digest: "d1", V: wire.Version}) // of another
+		b.say("a", wire.SettingsApplied("a"), []byte("no report"))
+		if c, _, ok := b.p.CountsOf("c1"); !ok || c.Applied != 0 {
+			t.Errorf("%+v", c)
+		}
+		if pending := b.p.Pending(); len(pending) != 2 || pending["a"] != "d1" || b.p.Trouble() != "a has not applied it" {
+			t.Errorf("%v, %s", pending, b.p.Trouble())
+		}
+		b.applies("a", "d1")
+		select {
+		case <-b.reported:
+		default:
+			t.Error("nobody was told of a report")
+		}
+		b.applies("b", "", "no zone", "no module")
+		c, reached, ok := b.p.CountsOf("c1")
+		if want := (status.Counts{Peels: 2, Applied: 1, Failed: 1}); !ok || c != want || b.p.Counts() != want || reached.Before(at) {
+			t.Errorf("%+v at %v", c, reached)
+		}
+		if _, _, ok := b.p.CountsOf("c2"); ok {
+			t.Error("counts of a revision that no peel is to run")
+		}
+		if got := b.p.Errors(); len(got) != 1 || !slices.Equal(got["b"], []string{"no zone", "no module"}) {
+			t.Errorf("%v", got)
+		}
+		if got := b.p.Trouble(); got != "b: no zone; no module" {
+			t.Error(got)
+		}
+		first, second := b.p.View("a"), b.p.View("b")
+		if !first.Applied || second.Applied || !second.Online || second.Sequence <= first.Sequence || first.Sequence == 0 || b.p.View("c").Sequence != 0 {
+			t.Errorf("%+v, %+v", first, second)
+		}
+		if len(b.p.Pending()) != 0 {
+			t.Errorf("%v", b.p.Pending())
+		}
+		b.p.Forget("b")
+		if got := b.p.Errors(); len(got) != 0 {
+			t.Errorf("of a peel that was removed: %v", got)
+		}
+	})
+}
+
+func TestAPeelThatIsHeldBackHasFailed(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *fleet) {
+		p := toRun("d2", "a")
+		p.Behind = map[target.PeelID]strictyaml.Error{"b": {Msg: "no key"}}
+		b.p.Want("c2", p, settings.Heads{"b": {Peel: "b", Digest: "d1"}})
+		b.applies("b", "d1")
+		if got := b.p.Peel("b"); got.State != status.Failed || got.Wanted != "d1" || len(got.Errors) != 1 || !strings.Contains(got.Errors[0], "no key") {
+			t.Errorf("%+v", got)
+		}
+		b.p.Want("c3", toRun("d1", "a", "b"), nil)
+		if got := b.p.Peel("b"); got.State != status.Applied {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestPausedEntriesOfPeelsWithSettings(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *fleet) {
+		b.p.Want("c1", toRun("d1", "a", "b", "c"), nil)
+		for _, id := range []target.PeelID{"c", "b", "x"} {
+			b.say(id, wire.SettingsApplied(id.Wire()), wire.Applied{Peel: id, Digest: "d1", PausedErrors: []string{"w"}, V: wire.Version})
+		}
+		if got := b.p.PausedErrors(5); len(got) != 2 || got[0].Peel != "b" || got[1].Peel != "c" {
+			t.Errorf("%+v", got)
+		}
+		if got := b.p.PausedErrors(1); len(got) != 1 || got[0].Peel != "b" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestOnlyFailedRunsOfWatchedVersionsCount(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *fleet) {
+		ran := func(id target.PeelID, entry, commit string, outcome string, success bool) {
+			t.Helper()
+			jid := wire.NewJID()
+			b.say(id, wire.ScheduledOf(jid, id.Wire()), wire.ScheduledResult{
+				JID: jid, Peel: id, Entry: entry, Function: "test.ping", Commit: commit, V: wire.Version,
+				Result: wire.Result{Success: success, Outcome: wire.Outcome(outcome)},
+			})
+		}
+		ran("a", "w", "new", "", false) // before the rollout
+		stream, err := b.bus.JetStream(t).Stream(t.Context(), "job-events")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := NewRuns(b.bus.JetStream(t), stream.CachedInfo().State.LastSeq, b.reported, slog.New(slog.DiscardHandler))
+		defer b.run(r.Run)()
+		ran("b", "w", "new", "", false) // in the rollout, and before anything is watched
+		r.Watch(map[target.PeelID]Entries{"a": {"w": "new"}, "b": {"w": "new"}})
+		synctest.Wait()
+		ran("a", "w", "old", "", false)
+		ran("a", "other", "new", "", false)
+		ran("a", "w", "new", "", true)
+		ran("a", "w", "new", "canceled", false)
+		ran("c", "w", "new", "", false)
+		got := r.Failures()
+		if len(got) != 1 || !strings.Contains(got["b"], "of w failed") {
+			t.Errorf("%v", got)
+		}
+		select {
+		case <-b.reported:
+		default:
+			t.Error("nobody was told of a failed run")
+		}
+		ran("b", "w", "new", "", false)
+		if again := r.Failures(); again["b"] != got["b"] {
+			t.Errorf("%s, the first was %s", again["b"], got["b"])
+		}
+		b.bus.Restart(t)
+		<-time.After(time.Minute)
+		ran("a", "w", "new", "", false)
+		if got := r.Failures(); len(got) != 2 {
+			t.Errorf("after the bus was away: %v", got)
+		}
+		r.Watch(map[target.PeelID]Entries{"a": {"w": "new"}})
+		if got := r.Failures(); len(got) != 1 || got["a"] == "" {
+			t.Errorf("watched no longer: %v", got)
+		}
+	})
+}

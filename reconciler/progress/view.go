@@ -1,0 +1,209 @@
+package progress
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Where more peels than manyLacking lack something, they are counted at most once in countEvery.
+const (
+	manyLacking = 1000
+	countEvery  = 250 * time.Millisecond
+)
+
+// stateLocked returns the state of a peel that is to run something.
+func (p *Progress) stateLocked(id target.PeelID) status.State {
+	lacks, lacking := p.lacking[id]
+	_, behind := p.behind[id]
+	switch {
+	case !lacking:
+		return status.Applied
+	case behind || lacks.failed && p.reachable(id):
+		return status.Failed
+	case !p.reachable(id):
+		return status.Offline
+	}
+	return status.Pending
+}
+
+// A PeelView is what a rollout needs to know of one peel.
+type PeelView struct {
+	Online, Applied bool
+	Errors          []string // of its last report, and of the plan that holds it back
+	Sequence        uint64   // of the report in the stream applied; 0: there is none
+}
+
+// View returns how one peel is.
+func (p *Progress) View(id target.PeelID) PeelView {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	peel := p.peelLocked(id)
+	return PeelView{
+		Online: peel.Online, Applied: peel.State == status.Applied, Errors: peel.Errors, Sequence: p.reports[id.Wire()].sequence,
+	}
+}
+
+// Forget drops the report of a peel that was removed.
+func (p *Progress) Forget(id target.PeelID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reports[id.Wire()].Peel == id {
+		delete(p.reports, id.Wire())
+	}
+	p.former = slices.DeleteFunc(slices.Clone(p.former), func(other target.PeelID) bool { return other == id })
+}
+
+// Peel returns one peel as people see it.
+func (p *Progress) Peel(id target.PeelID) status.Peel {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.peelLocked(id)
+}
+
+// Errors returns the errors that peels report now, of settings and schedules, by peel.
+func (p *Progress) Errors() map[target.PeelID][]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[target.PeelID][]string{}
+	for _, r := range p.reports {
+		if len(r.Errors) > 0 {
+			all[r.Peel] = slices.Clone(r.Errors)
+		}
+	}
+	return all
+}
+
+// PausedErrors returns the first peels by ID, at most most, that have settings and entries paused by failures.
+func (p *Progress) PausedErrors(most int) (list []status.PausedEntries) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.reports {
+		if _, wanted := p.wanted[r.Peel]; wanted && len(r.PausedErrors) > 0 {
+			list = append(list, status.PausedEntries{Peel: r.Peel, Entries: r.PausedErrors})
+		}
+	}
+	slices.SortFunc(list, func(a, b status.PausedEntries) int { return cmp.Compare(a.Peel, b.Peel) })
+	return list[:min(len(list), most)]
+}
+
+// Counts returns the numbers of peels by state, of all that are to run something.
+func (p *Progress) Counts() (c status.Counts) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.countLocked()
+}
+
+// CountsOf returns the counts and when a peel last came to run what it is to run. ok is false unless the peels are to run
+// this one revision.
+func (p *Progress) CountsOf(commit settings.Commit) (c status.Counts, reached time.Time, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.commit != commit {
+		return c, reached, false
+	}
+	return p.countLocked(), p.reached, true
+}
+
+// Trouble names the first peel by ID that failed, with its errors, or else one that is online and lacks what it is to run.
+func (p *Progress) Trouble() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var first status.Peel
+	for id := range p.lacking {
+		if state := p.stateLocked(id); (state == status.Failed || state == status.Pending) && (first.Peel == "" || id < first.Peel) {
+			first = status.Peel{Peel: id, State: state}
+		}
+	}
+	if first.State != status.Failed {
+		return string(first.Peel) + " has not applied it"
+	}
+	return string(first.Peel) + ": " + strings.Join(p.peelLocked(first.Peel).Errors, "; ")
+}
+
+// countLocked returns what Counts returns.
+func (p *Progress) countLocked() (c status.Counts) {
+	if len(p.lacking) > manyLacking && time.Since(p.counted) < countEvery {
+		return p.last
+	}
+	c.Peels, c.Applied = len(p.wanted), len(p.wanted)-len(p.lacking)
+	for id := range p.lacking {
+		switch p.stateLocked(id) {
+		case status.Failed:
+			c.Failed++
+		case status.Offline:
+			c.Offline++
+		default:
+			c.Pending++
+		}
+	}
+	p.counted, p.last = time.Now(), c
+	return c
+}
+
+// reachable reports whether a peel is online or may be: a master that has just started does not know yet.
+func (p *Progress) reachable(id target.PeelID) bool {
+	_, online := p.fleet.Presence(id)
+	return online || p.fleet.Unknown(id)
+}
+
+// peelLocked joins what a peel is to run with its report.
+func (p *Progress) peelLocked(id target.PeelID) status.Peel {
+	report := p.reports[id.Wire()].Applied
+	if report.Peel != id {
+		report = wire.Applied{}
+	}
+	_, online := p.fleet.Presence(id)
+	s := status.Peel{
+		Peel: id, Online: online, Commit: settings.Commit(report.Commit), Generation: report.Generation,
+		Digest: settings.Digest(report.Digest), Wanted: p.wanted[id], Errors: report.Errors, PausedErrors: report.PausedErrors, Stale: report.Stale,
+		Started: report.Started, Stopped: report.Stopped, Changed: report.Changed, Kept: report.Kept, Reported: report.Time,
+	}
+	if _, wanted := p.wanted[id]; !wanted {
+		s.State = status.Decommissioned
+		return s
+	}
+	s.State, s.Since = p.stateLocked(id), p.lacking[id].since
+	if mistake, ok := p.behind[id]; ok {
+		s.Errors = append(slices.Clone(s.Errors), mistake.Error())
+	}
+	return s
+}
+
+// Pending returns the online peels that neither run what they are to run nor report an error, with what they are to run.
+func (p *Progress) Pending() map[target.PeelID]settings.Digest {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	peels := map[target.PeelID]settings.Digest{}
+	for id := range p.lacking {
+		if p.stateLocked(id) == status.Pending {
+			peels[id] = p.wanted[id]
+		}
+	}
+	return peels
+}
+
+// Page returns at most most peels after an ID, in order. The ID need not be of a peel.
+func (p *Progress) Page(after target.PeelID, most int) status.PeelsPage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ids := slices.AppendSeq(slices.Clone(p.former), maps.Keys(p.wanted))
+	slices.Sort(ids)
+	start, found := slices.BinarySearch(ids, after)
+	if found {
+		start++
+	}
+	end := min(start+most, len(ids))
+	page := status.PeelsPage{More: end < len(ids)}
+	for _, id := range ids[start:end] {
+		page.Peels = append(page.Peels, p.peelLocked(id))
+	}
+	return page
+}
