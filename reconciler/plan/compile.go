@@ -157,6 +157,9 @@ func (p *pass) resolve(sources []*file) (complete bool) {
 		p.rules = readRules(sources)
 	}
 	p.problems.add(p.rules.reason, p.rules.errs...)
+	for _, w := range p.rules.warnings {
+		p.warnings[w] = true
+	}
 	p.places = map[string]strictyaml.Pos{}
 	for _, rule := range p.rules.top.Rules {
 		for _, ref := range rule.Refs {

@@ -321,6 +321,24 @@ order: a
 order: b
 `
 
+// A label keeps no peels apart, which "prod" seems to say. Other labels are names like any other.
+func TestALabelThatLooksLikeAFleetIsAWarning(t *testing.T) {
+	m := tree("-- top.yaml --\nbase: {'*': [a]}\nweb: {'*': [a]}\nprod: {'*': [a]}\n-- top.d/x.yaml --\nStaging:\n-- settings/a.yaml --\na: 1\n")
+	c := plan.NewCompiler()
+	for range 2 { // the second time from memory
+		p := compile(t, c, m, fleet("web-01"))
+		var at []string
+		for _, w := range p.Warnings {
+			if strings.Contains(w.Msg, "is only a label: its targets select from all peels of this master") && strings.Contains(w.Msg, "by branch or by folder") {
+				at = append(at, w.Pos.String())
+			}
+		}
+		if got := strings.Join(at, " "); got != "top.d/x.yaml:1:1 top.yaml:3:1" || len(p.Warnings) != 2 {
+			t.Errorf("the warnings are %v", p.Warnings)
+		}
+	}
+}
+
 func TestFilesAreMergedInTheOrderOfTheTopFiles(t *testing.T) {
 	p := compile(t, plan.NewCompiler(), tree(layered), fleet("db-01", "web-01 os=Ubuntu", "web-02 os=ubuntu", "web-03"))
 	for peel, want := range map[target.PeelID]string{

@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/top"
@@ -17,8 +20,25 @@ type rules struct {
 	isolate bool // on_error: isolate
 
 	calendars schedule.Calendars
+	warnings  []Warning
 	reason    Reason
 	errs      strictyaml.Errors
+}
+
+// fleetNames are labels in a top file that look like the names of separate fleets.
+var fleetNames = []string{
+	"dev", "develop", "development", "int", "integration", "live", "pre", "preprod", "prod", "production", "qa", "stage", "staging",
+	"test", "testing", "uat",
+}
+
+// warnOfLabels warns of labels that look as if they kept peels apart.
+func (r *rules) warnOfLabels(doc *strictyaml.Node) {
+	for _, label := range doc.Map {
+		if slices.Contains(fleetNames, strings.ToLower(label.Key)) {
+			r.warnings = append(r.warnings, warningf(label.KeyPos, "%s is only a label: its targets select from all peels of this master, as those under base do; "+
+				"a repo serves several fleets by branch or by folder, with a master for each (zester-master --branch, --path)", label.Key))
+		}
+	}
 }
 
 // readRules reads zester.yaml, the first of sources and nil if there is none, and the top files. Where zester.yaml
@@ -57,6 +77,7 @@ func readRules(sources []*file) rules {
 	var readable []*strictyaml.Node
 	for _, doc := range docs[1:] {
 		if doc != nil {
+			r.warnOfLabels(doc)
 			readable = append(readable, doc)
 		}
 	}
