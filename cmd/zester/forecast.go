@@ -145,7 +145,7 @@ func (a *app) groups(dir, facts string) ([]forecast.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := compileDir(dir, index)
+	compiled, err := compileAt(place{repo: dir}, index)
 	if err != nil {
 		return nil, err
 	}

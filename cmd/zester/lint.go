@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -16,8 +15,12 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-const lintManual = `lint checks the working tree of a config repo, what is not committed included, and asks no master. DIR is the
-directory with top.yaml, by default this one. Each error and warning is a line:
+const lintManual = `lint checks a config repo as a master reads it, and asks no master. DIR is the directory with top.yaml, by default
+this one. What is checked is the commit that git add -A and git commit would make of the working tree: a file that Git
+ignores does not count, a file of Git LFS is its pointer. DIR need not be in a Git repository. --head names a commit to
+check in its place. Where one repo serves several fleets by folder, --path names the folder, as for zester-master.
+
+Each error and warning is a line:
 
   settings/web/nginx.yaml:4:5: schedule.hello.intervall: unknown field; did you mean "interval"?
   settings/web/nginx.yaml:7:12: warning: schedule.hello.splay: 1h0m0s is not below the 30m0s between two fires
@@ -47,8 +50,8 @@ ten peels or more start at the same moment. Without it, an entry that stands in 
 
 // lintFlags are what lint is asked for.
 type lintFlags struct {
-	facts, peelConfig string
-	strict            bool
+	facts, peelConfig, path, head string
+	strict                        bool
 }
 
 func (a *app) lintCommand() *cobra.Command {
@@ -66,6 +69,8 @@ func (a *app) lintCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error { return a.lint(append(args, ".")[0], f) },
 	}
 	cmd.Flags().StringVar(&f.facts, "facts", "", "read the peels and their facts from `FILE`")
+	cmd.Flags().StringVar(&f.path, "path", "", "the fleet's files are in `DIR` below the directory, as --path of zester-master")
+	cmd.Flags().StringVar(&f.head, "head", "", "check `REVISION` (default: the working tree)")
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "make warnings errors")
 	cmd.Flags().StringVar(&f.peelConfig, "peel-config", "", "compare with the entries of the peel.yaml in `FILE`")
 	return cmd
@@ -110,8 +115,8 @@ func (a *app) lint(dir string, flags lintFlags) error {
 			return err
 		}
 	}
-	compiled, err := compileDir(dir, fleet)
-	refused, isRefused := errors.AsType[*plan.Error](err)
+	compiled, err := compileAt(place{dir, flags.path, flags.head}, fleet)
+	refused, isRefused := refusal(err)
 	if err != nil && !isRefused {
 		return err
 	}
@@ -171,25 +176,6 @@ func (f *finding) line(kind string) string {
 		kind += f.Path + ": "
 	}
 	return fmt.Sprintf("%s: %s%s", at, kind, f.Message)
-}
-
-// compileDir compiles a working tree for a fleet, or checks it without one if that is nil.
-func compileDir(dir string, fleet *target.Index) (*plan.Plan, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the config repo: %w", err)
-	}
-	c := plan.NewCompiler()
-	var p *plan.Plan
-	if fleet == nil {
-		p, err = c.Check(root.FS())
-	} else {
-		p, err = c.Compile(root.FS(), fleet)
-	}
-	if closed := root.Close(); err == nil {
-		err = closed
-	}
-	return p, err
 }
 
 // readIndex reads a file of peels as a fleet.

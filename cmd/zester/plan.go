@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,8 +25,10 @@ entries of which peels come, change and go, when they fire next, and what that m
   zester plan --facts peels.yaml                              what is not committed yet
   zester plan --base origin/main --head HEAD                  a branch, for the live fleet
   zester plan --base origin/main -o markdown > comment.md     for a pull request
+  zester plan --path prod --base main --head staging          one of several fleets that a repo serves by folder
 
---base and --head are names as git rev-parse reads them; the head is the working tree if it is not given, the base HEAD.
+--base and --head are names as git rev-parse reads them; the base is HEAD if it is not given. The head is the working tree
+if it is not given: the commit that git add -A and git commit would make of it. --path is that of zester-master.
 Where the base does not compile, the fleet has what was there before: the newest commit before it that does is taken.
 With on_error: isolate that holds for each peel by itself.
 --facts names the file of the peels, as target eval --file reads it; without it the live fleet is asked for its peels
@@ -80,8 +81,8 @@ func (f *planForm) Set(s string) error {
 // planFlags are what plan is asked for.
 type planFlags struct {
 	form                          planForm
-	repo, base, head, facts, zone string
-	from, peelConfig              string
+	repo, path, base, head, facts string
+	zone, from, peelConfig        string
 }
 
 func (a *app) planCommand() *cobra.Command {
@@ -97,6 +98,7 @@ func (a *app) planCommand() *cobra.Command {
 	flags.VarP(&f.form, "output", "o", "print as `FORM`: text, markdown, json, yaml or name (of the peels that change)")
 	flags.Lookup("output").DefValue = "text"
 	flags.StringVar(&f.repo, "repo", ".", "the config repo is in `DIR`, which may be below the top of a repository")
+	flags.StringVar(&f.path, "path", "", "the fleet's files are in `DIR` below the repo, as --path of zester-master")
 	flags.StringVar(&f.base, "base", "HEAD", "compare with `REVISION`")
 	flags.StringVar(&f.head, "head", "", "compare `REVISION` (default: the working tree)")
 	flags.StringVar(&f.facts, "facts", "", "read the peels and their facts from `FILE` (default: ask the live fleet)")
@@ -122,7 +124,7 @@ func (a *app) plan(ctx context.Context, f planFlags) (err error) {
 			return err
 		}
 	}
-	c, err := gitrepo.OpenCheckout(f.repo)
+	c, err := gitrepo.OpenCheckout(f.repo, f.path)
 	if err != nil {
 		return err
 	}
@@ -238,7 +240,7 @@ func (p *planning) review(base, head string) (*review.Review, error) {
 		return nil, err
 	}
 	after, err := p.head(head)
-	if refused, ok := errors.AsType[*plan.Error](err); ok {
+	if refused, ok := refusal(err); ok {
 		return review.Refuse(refused, p.o), nil
 	}
 	if err != nil {
@@ -328,24 +330,18 @@ func (p *planning) head(name string) (*plan.Plan, error) {
 			return nil, fmt.Errorf("cannot compare the working tree: %s has none; --head names a revision", p.dir)
 		}
 		p.o.Head = review.Revision{Name: "working tree"}
-		root, err := os.OpenRoot(p.dir)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read the working tree: %w", err)
-		}
-		compiled, err := p.compile(gitrepo.Working(root.FS()))
-		return compiled, errors.Join(err, root.Close())
+	} else {
+		p.o.Head = review.Revision{Name: name}
 	}
-	at, err := p.checkout.Revision(name)
+	s, err := snapshot(p.checkout, name)
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err := p.checkout.Snapshot(at)
-	if err != nil {
-		return nil, err
+	if name != "" {
+		p.o.Head, p.o.Message = revision(name, s.Commit), s.Commit.Message
+		p.compareHistory(name, s.Commit.Hash)
 	}
-	p.o.Head, p.o.Message = revision(name, snapshot.Commit), snapshot.Commit.Message
-	p.compareHistory(name, at)
-	return p.compile(snapshot.Tree)
+	return p.compile(s.Tree)
 }
 
 func (p *planning) compile(tree fs.FS) (*plan.Plan, error) { return p.compiler.Compile(tree, p.fleet) }

@@ -3,12 +3,15 @@ package gitrepo
 import (
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
 
 	git "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/staged"
 )
 
 // Checkout reads revisions of a repository where it is: the one that somebody
@@ -16,24 +19,25 @@ import (
 // and copies nothing, so the repository may be shallow. It belongs to one
 // goroutine.
 type Checkout struct {
-	names *git.Repository
-	repo  *Repo
-	bare  bool
+	names   *git.Repository // nil for a directory in no repository
+	repo    *Repo
+	top     string          // of the working tree, empty without one
+	working []*staged.Files // that snapshots read
 }
 
 // ErrNoCommit tells that HEAD is a branch without a commit.
 var ErrNoCommit = errors.New("there is no commit yet")
 
-// OpenCheckout finds the repository that a directory is in. If it is not the
-// top of the working tree, then paths are relative to it, as with
-// Options.Path.
-func OpenCheckout(dir string) (*Checkout, error) {
-	dir, err := filepath.Abs(dir)
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
+// ErrNoRepository says that a directory is in no Git repository.
+var ErrNoRepository = errors.New("it is in no Git repository")
+
+// OpenCheckout finds the repository that a directory is in. Snapshots hold what
+// is at a path below the directory, with slashes, as with Options.Path; empty
+// is the directory itself.
+func OpenCheckout(dir, path string) (*Checkout, error) {
+	dir, path, err := checkPlace(dir, path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the config repo: %w", err)
+		return nil, err
 	}
 	names, err := git.PlainOpenWithOptions(dir, &git.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
 	if errors.Is(err, git.ErrRepositoryNotExists) {
@@ -52,21 +56,62 @@ func OpenCheckout(dir string) (*Checkout, error) {
 	if err != nil {
 		return nil, notCheckout(dir, err)
 	}
-	root, err := filepath.Rel(top, dir)
+	below, err := filepath.Rel(top, dir)
 	if err != nil {
 		return nil, notCheckout(dir, err)
 	}
-	r := &Repo{root: strings.TrimPrefix(filepath.ToSlash(root), "."), store: newStore(at, RemoteDamaged)}
+	r := &Repo{root: rootOf(below, path), store: newStore(at, RemoteDamaged)}
 	r.cache.reset()
 	if err := checkFormat(r.store); err != nil {
 		return nil, errors.Join(notCheckout(dir, err), r.store.close())
 	}
-	return &Checkout{names: names, repo: r, bare: bare}, nil
+	if bare {
+		top = ""
+	}
+	return &Checkout{names: names, repo: r, top: top}, nil
+}
+
+// OpenDirectory is OpenCheckout for a directory that may be in no repository.
+// Of such a directory only [Checkout.Working] can be read: what a commit of all
+// its files would hold.
+func OpenDirectory(dir, path string) (*Checkout, error) {
+	c, err := OpenCheckout(dir, path)
+	if !errors.Is(err, ErrNoRepository) {
+		return c, err
+	}
+	if dir, path, err = checkPlace(dir, path); err != nil {
+		return nil, err
+	}
+	r := &Repo{root: rootOf(".", path)}
+	r.cache.reset()
+	return &Checkout{repo: r, top: dir}, nil
+}
+
+// checkPlace returns the directory without symbolic links, and the path if it
+// may be one of Options.Path.
+func checkPlace(dir, at string) (string, string, error) {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("cannot open the config repo: %w", err)
+	}
+	at = path.Clean(at)
+	if !validPath(at) {
+		return "", "", fmt.Errorf("cannot use path %q: want a relative path without .. in it", cut(at, maxName))
+	}
+	return dir, at, nil
+}
+
+// rootOf returns a path below a directory of the working tree as Repo.root has it.
+func rootOf(below, at string) string {
+	return strings.TrimPrefix(path.Join(filepath.ToSlash(below), at), ".")
 }
 
 func notCheckout(dir string, err error) error {
 	if errors.Is(err, git.ErrRepositoryNotExists) {
-		return fmt.Errorf("cannot open the config repo: %s is in no Git repository", dir)
+		err = ErrNoRepository
 	}
 	return fmt.Errorf("cannot open the config repo at %s: %w", dir, err)
 }
@@ -80,6 +125,9 @@ func (c *Checkout) Revision(name string) (Hash, error) {
 	if noCommit.MatchString(name) {
 		return Hash{}, fmt.Errorf("cannot find revision %q: it names a file or a tree, and no commit", name)
 	}
+	if c.names == nil {
+		return Hash{}, fmt.Errorf("cannot find revision %q: %w", name, ErrNoRepository)
+	}
 	h, err := c.names.ResolveRevision(plumbing.Revision(name))
 	if err != nil {
 		if _, none := c.names.Head(); name == "HEAD" && errors.Is(none, plumbing.ErrReferenceNotFound) {
@@ -91,7 +139,7 @@ func (c *Checkout) Revision(name string) (Hash, error) {
 }
 
 // Bare reports whether there is no working tree.
-func (c *Checkout) Bare() bool { return c.bare }
+func (c *Checkout) Bare() bool { return c.top == "" }
 
 // Snapshot opens a commit, as [Repo.Snapshot] does.
 func (c *Checkout) Snapshot(h Hash) (*Snapshot, error) { return c.repo.Snapshot(h) }
@@ -100,4 +148,12 @@ func (c *Checkout) Snapshot(h Hash) (*Snapshot, error) { return c.repo.Snapshot(
 func (c *Checkout) IsAncestor(a, b Hash) (bool, error) { return c.repo.IsAncestor(a, b) }
 
 // Close closes what is open. Snapshots cannot be read after.
-func (c *Checkout) Close() error { return c.repo.store.close() }
+func (c *Checkout) Close() (err error) {
+	for _, files := range c.working {
+		err = errors.Join(err, files.Close())
+	}
+	if c.repo.store != nil {
+		err = errors.Join(err, c.repo.store.close())
+	}
+	return err
+}

@@ -9,7 +9,7 @@ import (
 
 func openCheckout(t *testing.T, dir string) *Checkout {
 	t.Helper()
-	c, err := OpenCheckout(dir)
+	c, err := OpenCheckout(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestCheckoutWithoutACommit(t *testing.T) {
 
 func TestCheckoutIsInARepo(t *testing.T) {
 	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "nothing")} {
-		if _, err := OpenCheckout(dir); err == nil {
+		if _, err := OpenCheckout(dir, ""); err == nil {
 			t.Errorf("%s: it is in no repository", dir)
 		}
 	}
@@ -118,7 +118,7 @@ func TestCheckoutIsInARepo(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenCheckout(file); err == nil {
+	if _, err := OpenCheckout(file, ""); err == nil {
 		t.Error("a file is no repository")
 	}
 }

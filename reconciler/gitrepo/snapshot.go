@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-git/go-git/v5/plumbing"
 )
 
 // Limits of one revision.
@@ -33,36 +35,53 @@ func (r *Repo) Snapshot(h Hash) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := r.rootTree(c)
+	tree, err := r.read(r.store, c.tree, revision(h))
 	if err != nil {
 		return nil, err
 	}
-	b := builder{repo: r, commit: h, built: map[Hash]*dir{}}
-	d, err := b.build(root, "", 0)
+	return &Snapshot{Commit: c, Tree: tree}, nil
+}
+
+// objects holds the trees and blobs of a revision: a [store], or the files of a working tree.
+type objects interface {
+	tree(Hash) ([]entry, error)
+	// read and size fail with errMissing; read fails with errTooLarge for content over limit bytes.
+	read(t plumbing.ObjectType, h Hash, limit int64) ([]byte, error)
+	size(Hash) (int64, error)
+	failure(subject string, err error) error
+}
+
+// read checks the tree at Options.Path of a root tree. The subject names the revision in errors.
+func (r *Repo) read(from objects, root Hash, subject string) (*Tree, error) {
+	at, err := r.rootTree(from, root, subject)
 	if err != nil {
-		return nil, r.store.failure(revision(h), err)
+		return nil, err
+	}
+	b := builder{repo: r, from: from, subject: subject, built: map[Hash]*dir{}}
+	d, err := b.build(at, "", 0)
+	if err != nil {
+		return nil, from.failure(subject, err)
 	}
 	if d.count > maxEntries {
-		return nil, errorf(TooLarge, revision(h), "it has more than %d files and directories", maxEntries)
+		return nil, errorf(TooLarge, subject, "it has more than %d files and directories", maxEntries)
 	}
 	r.cache.dirs = b.built
-	return &Snapshot{Commit: c, Tree: &Tree{root: d, store: r.store, commit: h}}, nil
+	return &Tree{root: d, from: from, subject: subject}, nil
 }
 
 // rootTree finds the tree at Options.Path.
-func (r *Repo) rootTree(c Commit) (Hash, error) {
-	at := c.tree
+func (r *Repo) rootTree(from objects, at Hash, subject string) (Hash, error) {
 	if r.root == "" {
 		return at, nil
 	}
 	for name := range strings.SplitSeq(r.root, "/") {
-		entries, err := r.tree(at)
+		entries, err := from.tree(at)
 		if err != nil {
-			return Hash{}, r.store.failure(revision(c.Hash), err)
+			return Hash{}, from.failure(subject, err)
 		}
 		i := slices.IndexFunc(entries, func(e entry) bool { return e.name == name && e.mode.IsDir() })
 		if i < 0 {
-			return Hash{}, errorf(PathNotFound, revision(c.Hash), "it has no directory %q", r.root)
+			return Hash{}, errorf(PathNotFound, subject, "it has no directory %q", r.root)
 		}
 		at = entries[i].hash
 	}
@@ -101,10 +120,11 @@ func (d *dir) find(name string) (dirEntry, bool) {
 // times is read and kept once, which takes the sting out of trees that refer
 // to the same subtree over and over.
 type builder struct {
-	repo   *Repo
-	commit Hash
-	built  map[Hash]*dir
-	read   int // entries of the directories that were read
+	repo    *Repo
+	from    objects
+	subject string // of errors
+	built   map[Hash]*dir
+	read    int // entries of the directories that were read
 }
 
 func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
@@ -118,7 +138,7 @@ func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
 	if depth > maxDepth {
 		return nil, b.refuse(TooLarge, path, "is nested more than %d deep", maxDepth)
 	}
-	entries, err := b.repo.store.tree(h)
+	entries, err := b.from.tree(h)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +227,7 @@ func (b *builder) refuse(reason Reason, path, format string, args ...any) *Error
 	if path != "" {
 		dir = fmt.Sprintf("directory %q", cut(path, maxName))
 	}
-	return errorf(reason, revision(b.commit), "%s %s", dir, fmt.Sprintf(format, args...))
+	return errorf(reason, b.subject, "%s %s", dir, fmt.Sprintf(format, args...))
 }
 
 // unsafeName says why a name refuses the revision, or "". Git itself never

@@ -21,9 +21,9 @@ import (
 // opening one is an error. A name that is not UTF-8 is listed but is no valid
 // path, so it cannot be opened either. Of a file over 1 MiB only Stat succeeds.
 type Tree struct {
-	root   *dir
-	store  *store
-	commit Hash
+	root    *dir
+	from    objects
+	subject string // of errors
 }
 
 var (
@@ -105,9 +105,9 @@ func (t *Tree) ReadFile(name string) ([]byte, error) {
 }
 
 func (t *Tree) content(name string, h Hash) ([]byte, error) {
-	data, err := t.store.read(plumbing.BlobObject, h, maxBlob)
+	data, err := t.from.read(plumbing.BlobObject, h, maxBlob)
 	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: t.store.failure(revision(t.commit), err)}
+		return nil, &fs.PathError{Op: "read", Path: name, Err: t.from.failure(t.subject, err)}
 	}
 	return data, nil
 }
@@ -140,9 +140,9 @@ func (t *Tree) Stat(name string) (fs.FileInfo, error) {
 func (t *Tree) info(op, name string, e dirEntry) (fs.FileInfo, error) {
 	info := fileInfo{entry: e}
 	if isBlob(e.mode) {
-		size, err := t.store.size(e.hash)
+		size, err := t.from.size(e.hash)
 		if err != nil {
-			return nil, &fs.PathError{Op: op, Path: name, Err: t.store.failure(revision(t.commit), err)}
+			return nil, &fs.PathError{Op: op, Path: name, Err: t.from.failure(t.subject, err)}
 		}
 		info.size = size
 	}

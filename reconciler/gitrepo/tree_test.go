@@ -125,7 +125,7 @@ func TestFileOverOneMiBIsListedAndNotRead(t *testing.T) {
 	}
 	_, err = io.ReadAll(f)
 	wantReason(t, err, TooLarge)
-	if err := s.Tree.store.broken(); err != nil {
+	if err := s.Tree.from.(*store).broken(); err != nil {
 		t.Errorf("store counts as damaged: %v", err)
 	}
 }

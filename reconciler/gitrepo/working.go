@@ -1,76 +1,149 @@
 package gitrepo
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/staged"
 )
 
-// Working is a directory with working files, in which files tell by Sys what they hold, as those of a [Tree] do: a file
-// that was not changed since a revision is known to be equal. Nothing is left out: what Git does not know or ignores is
-// there too. A directory and a file over 1 MiB tell nothing.
-func Working(files fs.FS) fs.FS { return working{files} }
+// workingTree is the subject of errors.
+const workingTree = "the working tree"
 
-type working struct{ fs.FS }
-
-var (
-	_ fs.ReadDirFS  = working{}
-	_ fs.ReadFileFS = working{}
-	_ fs.ReadLinkFS = working{}
-)
-
-func (w working) ReadFile(name string) ([]byte, error) { return fs.ReadFile(w.FS, name) }
-
-func (w working) ReadLink(name string) (string, error) { return fs.ReadLink(w.FS, name) }
-
-func (w working) Lstat(name string) (fs.FileInfo, error) {
-	info, err := fs.Lstat(w.FS, name)
-	if err != nil {
-		return nil, err
+// Working is the commit that git add -A and git commit would make of the
+// working tree, see package staged. Its Commit is zero. It is read and
+// refused as any other Snapshot, and can be read until the Checkout is closed.
+func (c *Checkout) Working() (*Snapshot, error) {
+	if c.Bare() {
+		return nil, errors.New("cannot read the working tree: a bare repository has none")
 	}
-	return w.hashed(name, info)
-}
-
-func (w working) ReadDir(name string) ([]fs.DirEntry, error) {
-	entries, err := fs.ReadDir(w.FS, name)
-	for i, e := range entries {
-		path := e.Name()
-		if name != "." {
-			path = name + "/" + path
+	gitDir := ""
+	if c.names != nil {
+		gitDir = c.repo.store.dir
+	}
+	files, err := staged.Read(staged.Options{Top: c.top, Path: c.repo.root, Repo: c.names, GitDir: gitDir})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the working tree: %w", err)
+	}
+	c.working = append(c.working, files)
+	from := &workingObjects{store: c.repo.store, files: files, trees: map[Hash][]entry{}}
+	tree, err := c.repo.read(from, from.add("", files.Entries), workingTree)
+	if hasReason(err, PathNotFound) {
+		if info, statErr := os.Lstat(filepath.Join(c.top, filepath.FromSlash(c.repo.root))); statErr == nil && info.IsDir() {
+			err = errorf(PathNotFound, workingTree, "Git would commit nothing of directory %q: it is empty, or ignored by .gitignore", c.repo.root)
 		}
-		entries[i] = workingEntry{e, w, path}
 	}
-	return entries, err
-}
-
-func (w working) hashed(name string, info fs.FileInfo) (fs.FileInfo, error) {
-	if !info.Mode().IsRegular() || info.Size() > maxBlob {
-		return workingInfo{info, nil}, nil
-	}
-	data, err := fs.ReadFile(w.FS, name)
 	if err != nil {
 		return nil, err
 	}
-	return workingInfo{info, Hash(plumbing.ComputeHash(plumbing.BlobObject, data))}, nil
+	return &Snapshot{Tree: tree}, nil
 }
 
-type workingEntry struct {
-	fs.DirEntry
-	files working
-	path  string
+// workingObjects are the trees of a working tree and the blobs of its files. Of
+// what only the index has, the store has the content.
+type workingObjects struct {
+	store *store // nil without a repository
+	files *staged.Files
+	trees map[Hash][]entry
 }
 
-func (e workingEntry) Info() (fs.FileInfo, error) {
-	info, err := e.DirEntry.Info()
-	if err != nil {
-		return nil, err
+// add makes the tree of a directory from the files below it, which are sorted
+// by path, and returns its hash.
+func (w *workingObjects) add(dir string, files []staged.Entry) Hash {
+	var entries []entry
+	for len(files) > 0 {
+		name, _, below := strings.Cut(files[0].Path[len(dir):], "/")
+		if !below {
+			entries = append(entries, entry{name, files[0].Mode, Hash(files[0].Hash)})
+			files = files[1:]
+			continue
+		}
+		prefix := dir + name + "/"
+		n := slices.IndexFunc(files, func(e staged.Entry) bool { return !strings.HasPrefix(e.Path, prefix) })
+		if n < 0 {
+			n = len(files)
+		}
+		entries = append(entries, entry{name, fs.ModeDir | 0o755, w.add(prefix, files[:n])})
+		files = files[n:]
 	}
-	return e.files.hashed(e.path, info)
+	h := hashTree(entries)
+	w.trees[h] = entries
+	return h
 }
 
-type workingInfo struct {
-	fs.FileInfo
-	sys any
+// hashTree returns the hash of a tree, and sorts its entries as Git does: the
+// name of a directory ends in a slash there.
+func hashTree(entries []entry) Hash {
+	key := func(e entry) string {
+		if e.mode.IsDir() {
+			return e.name + "/"
+		}
+		return e.name
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(key(a), key(b)) })
+	var data bytes.Buffer
+	for _, e := range entries {
+		mode := "160000"
+		switch {
+		case e.mode.IsDir():
+			mode = "40000"
+		case isSymlink(e.mode):
+			mode = "120000"
+		case e.mode == 0o755:
+			mode = "100755"
+		case e.mode.IsRegular():
+			mode = "100644"
+		}
+		fmt.Fprintf(&data, "%s %s\x00%s", mode, e.name, e.hash[:])
+	}
+	return Hash(plumbing.ComputeHash(plumbing.TreeObject, data.Bytes()))
 }
 
-func (i workingInfo) Sys() any { return i.sys }
+func (w *workingObjects) tree(h Hash) ([]entry, error) {
+	entries, ok := w.trees[h]
+	if !ok {
+		return nil, errMissing
+	}
+	return entries, nil
+}
+
+func (w *workingObjects) size(h Hash) (int64, error) {
+	if size, ok := w.files.Size(h); ok {
+		return size, nil
+	}
+	if w.store == nil {
+		return 0, errMissing
+	}
+	return w.store.size(h)
+}
+
+func (w *workingObjects) read(t plumbing.ObjectType, h Hash, limit int64) ([]byte, error) {
+	if size, ok := w.files.Size(h); ok && size > limit {
+		return nil, fmt.Errorf("%w, %d bytes of at most %d", errTooLarge, size, limit)
+	}
+	if data, ok, err := w.files.Content(h); ok || err != nil {
+		return data, err
+	}
+	if w.store == nil {
+		return nil, errMissing
+	}
+	return w.store.read(t, h, limit)
+}
+
+func (w *workingObjects) failure(subject string, err error) error {
+	if _, ok := errors.AsType[*Error](err); ok {
+		return err
+	}
+	if errors.Is(err, errTooLarge) {
+		return errorf(TooLarge, subject, "%v", err)
+	}
+	return fmt.Errorf("cannot read %s: %w", subject, err)
+}

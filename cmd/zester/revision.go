@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A place says where the files of a fleet are, as the flags of a command name it.
+type place struct {
+	repo string // directory, which may be below the top of a repository
+	path string // below repo, as --path of zester-master; empty for repo itself
+	head string // revision, empty for the working tree
+}
+
+// snapshot reads a revision as a master does. With no revision it is the commit that Git would make of the working tree.
+func snapshot(c *gitrepo.Checkout, revision string) (*gitrepo.Snapshot, error) {
+	if revision == "" {
+		return c.Working()
+	}
+	at, err := c.Revision(revision)
+	if err != nil {
+		return nil, err
+	}
+	return c.Snapshot(at)
+}
+
+// refusal returns the error for which a master refuses a revision; ok is false for an error that says nothing about it.
+func refusal(err error) (refused *plan.Error, ok bool) {
+	if refused, ok = errors.AsType[*plan.Error](err); ok {
+		return refused, true
+	}
+	if e, isGit := errors.AsType[*gitrepo.Error](err); isGit && e.Reason.Stalled() {
+		at := strictyaml.Pos{File: e.Subject}
+		return &plan.Error{Reason: plan.Reason(e.Reason), Errors: strictyaml.Errors{{Pos: at, Msg: e.Msg}}}, true
+	}
+	return nil, false
+}
+
+// compileAt compiles the files of a place for a fleet, or checks them without one if that is nil.
+func compileAt(p place, fleet *target.Index) (compiled *plan.Plan, err error) {
+	c, err := gitrepo.OpenDirectory(p.repo, p.path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	s, err := snapshot(c, p.head)
+	if err != nil {
+		return nil, err
+	}
+	if fleet == nil {
+		return plan.NewCompiler().Check(s.Tree)
+	}
+	return plan.NewCompiler().Compile(s.Tree, fleet)
+}
