@@ -241,6 +241,16 @@ func newJob(t *testing.T, bin, kind, url string) *job {
 	if err := os.WriteFile(filepath.Join(origin, "peels.yaml"), []byte(peels), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if kind != "forgejo" { // two fleets: the whole repo, and a folder of it
+		prod := filepath.Join(origin, "prod")
+		if err := os.CopyFS(prod, os.DirFS("../examples/fleet")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(prod, "peels.yaml"), []byte(peels), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		j.env = append(j.env, "FLEETS=. prod")
+	}
 	j.git(t, origin, "init", "-q", "-b", "main")
 	j.git(t, origin, "add", ".")
 	j.git(t, origin, "commit", "-q", "-m", "The fleet as it is")
@@ -317,6 +327,9 @@ func TestTheCIRecipesKeepOneComment(t *testing.T) {
 				own := f.own()
 				if len(own) != 1 || !strings.HasPrefix(own[0], "<!-- zester plan -->\n") || !strings.Contains(own[0], c.want) {
 					t.Fatalf("no %q in the comments %q\n%s", c.want, own, out)
+				}
+				if kind != "forgejo" && !strings.Contains(own[0], "### zester plan of prod: nothing changes on any of 4 peels") {
+					t.Errorf("nothing of the second fleet in the comment %q", own)
 				}
 			}
 			if f.edits != 2 {

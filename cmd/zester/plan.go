@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,6 +40,7 @@ and their facts.
 be found and replaced. -o json is:
 
   {"version": 1,
+   "path": …,                       of the fleet's files, if --path names it
    "base": {"name": …, "commit": …, "subject": …}, "head": …,
    "errors": ["path:line:column: …", …], "refused": true,     only of a head that is wrong
    "peels": …,                      of the fleet
@@ -110,7 +113,7 @@ func (a *app) planCommand() *cobra.Command {
 
 func (a *app) plan(ctx context.Context, f planFlags) (err error) {
 	collectSeldom()
-	o := review.Options{From: time.Now()}
+	o := review.Options{Path: strings.TrimPrefix(path.Clean(f.path), "."), From: time.Now()}
 	if o.Static, err = staticEntries(f.peelConfig); err != nil {
 		return err
 	}

@@ -33,6 +33,9 @@ func (a *app) planText(r *review.Review) {
 	for _, e := range r.Errors {
 		fmt.Fprintln(a.out, plain(e))
 	}
+	if r.Path != "" {
+		fmt.Fprintf(a.out, "path: %s\n", plain(r.Path))
+	}
 	fmt.Fprintf(a.out, "base: %s\nhead: %s\n%s\n", plain(title(r.Base)), plain(title(r.Head)), r.Radius())
 	for _, fact := range r.Facts() {
 		fmt.Fprintln(a.out, plain(fact))

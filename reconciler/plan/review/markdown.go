@@ -21,7 +21,11 @@ const (
 // of the fewest peels first, and says how many.
 func (r *Review) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n### zester plan: %s\n\n", Marker, r.Radius())
+	of := ""
+	if r.Path != "" {
+		of = " of " + escape(r.Path)
+	}
+	fmt.Fprintf(&b, "%s\n### zester plan%s: %s\n\n", Marker, of, r.Radius())
 	fmt.Fprintf(&b, "%s → %s\n\n", r.Base.markdown(), r.Head.markdown())
 	if r.Blocked != "" {
 		fmt.Fprintf(&b, "> **Blocked:** %s\n> %s\n\n", escape(r.Blocked), escape(r.Release))

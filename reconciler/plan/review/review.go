@@ -30,6 +30,7 @@ const Version = 1
 
 // Options say what is compared.
 type Options struct {
+	Path       string // of the fleet's files in the repo, empty for all of it
 	Base, Head Revision
 	From       time.Time // when the change would be merged
 	// Zone is that of entries that name none. Nil: nobody knows it, and that of this host is taken for times.
@@ -49,6 +50,7 @@ type Revision struct {
 // A Review is what a change does to a fleet.
 type Review struct {
 	Version int      `json:"version"`
+	Path    string   `json:"path,omitempty"` // of the fleet's files in the repo, empty for all of it
 	Base    Revision `json:"base"`
 	Head    Revision `json:"head"`
 	// Errors are what is wrong with the head, as path:line:column: message. If Refused is set, the fleet would keep what
@@ -136,7 +138,7 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 		return nil, err
 	}
 	r := &Review{
-		Version: Version, Base: o.Base, Head: o.Head, Peels: len(head.Peels) + len(head.Behind), Hash: d.Hash,
+		Version: Version, Path: o.Path, Base: o.Base, Head: o.Head, Peels: len(head.Peels) + len(head.Behind), Hash: d.Hash,
 		Touched: []target.PeelID{}, Changes: []Change{}, Settings: []Setting{}, Warnings: []string{},
 		Totals: Totals{Before: d.Counts.Before, Added: d.Counts.Added, Changed: d.Counts.Changed, Removed: d.Counts.Removed},
 	}
@@ -203,7 +205,7 @@ func (r *Review) warn(base, head strictyaml.Errors) {
 // Refuse is the review of a head that does not compile.
 func Refuse(err *plan.Error, o Options) *Review {
 	return &Review{
-		Version: Version, Base: o.Base, Head: o.Head, Errors: Errors(err), Refused: true,
+		Version: Version, Path: o.Path, Base: o.Base, Head: o.Head, Errors: Errors(err), Refused: true,
 		Touched: []target.PeelID{}, Changes: []Change{}, Settings: []Setting{}, Warnings: []string{},
 	}
 }
