@@ -1,0 +1,119 @@
+package forge
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
+)
+
+// A Pull is an open pull request; GitLab calls it a merge request.
+type Pull struct {
+	Number int
+	Head   string // hash of the newest commit, as the forge reports it
+	Ref    string // that the head can be fetched by
+	Fork   bool   // its commits come from another repository, or the forge does not say from which
+}
+
+// pull has the fields of all forges. None of them uses a name of another in another sense.
+type pull struct {
+	Number int    `json:"number"`
+	IID    int    `json:"iid"`
+	SHA    string `json:"sha"` // GitLab
+	Head   side   `json:"head"`
+	Base   side   `json:"base"`
+	Source int64  `json:"source_project_id"`
+	Target int64  `json:"target_project_id"`
+	Branch string `json:"target_branch"`
+}
+
+type side struct {
+	SHA  string `json:"sha"`
+	Ref  string `json:"ref"`
+	Repo *struct {
+		ID int64 `json:"id"`
+	} `json:"repo"` // null where the repository was deleted
+}
+
+func (p pull) number() int { return p.Number + p.IID } // each forge has one of them
+
+// isFork reports whether the head is not known to be in the repository itself.
+func (p pull) isFork(gitlab bool) bool {
+	if gitlab {
+		return p.Source == 0 || p.Source != p.Target
+	}
+	return p.Head.Repo == nil || p.Base.Repo == nil || p.Head.Repo.ID == 0 || p.Head.Repo.ID != p.Base.Repo.ID
+}
+
+// Pulls returns the open pull requests for a branch that want accepts, those with the newest changes first, at most so
+// many.
+func (c *Client) Pulls(ctx context.Context, branch string, most int, want func(Pull) bool) ([]Pull, error) {
+	gitlab := c.o.Provider == GitLab
+	var found []Pull
+	number := func(p pull) int64 { return int64(p.number()) }
+	_, err := each(ctx, c, c.api.JoinPath(c.shape.pulls), c.shape.filter(branch), true, number, func(p pull) bool {
+		one := Pull{Number: p.number(), Head: p.SHA + p.Head.SHA, Fork: p.isFork(gitlab)}
+		one.Ref = fmt.Sprintf("refs/%s/%d/head", c.shape.head, one.Number)
+		if p.Branch+p.Base.Ref == branch && one.Number > 0 && want(one) {
+			found = append(found, one)
+		}
+		return len(found) < most
+	})
+	return found, err
+}
+
+type comment struct {
+	ID     int64  `json:"id"`
+	Body   string `json:"body"`
+	User   author `json:"user"`
+	Author author `json:"author"` // GitLab
+}
+
+type author struct {
+	ID int64 `json:"id"`
+}
+
+// FindComment returns the ID of the first comment on a pull request that the user wrote and whose text begins with marker,
+// 0 if there is none. With more comments than it reads it returns an error rather than 0.
+func (c *Client) FindComment(ctx context.Context, number int, user int64, marker string) (found int64, err error) {
+	query := c.shape.filter("")
+	for key := range query {
+		if key != "per_page" {
+			query.Del(key)
+		}
+	}
+	if c.o.Provider == GitLab {
+		query.Set("sort", "asc")
+		query.Set("order_by", "created_at")
+	}
+	id := func(m comment) int64 { return m.ID }
+	all, err := each(ctx, c, c.api.JoinPath(c.shape.comments(number)...), query, c.shape.paged, id, func(m comment) bool {
+		if m.User.ID+m.Author.ID == user && user != 0 && strings.HasPrefix(m.Body, marker) {
+			found = m.ID
+		}
+		return found == 0
+	})
+	if err == nil && !all {
+		err = &outbound.Error{Err: fmt.Errorf("pull request %d has more comments than are read", number), Final: true}
+	}
+	return found, err
+}
+
+type text struct {
+	Body string `json:"body"`
+}
+
+// AddComment writes a comment on a pull request and returns its ID.
+func (c *Client) AddComment(ctx context.Context, number int, body string) (int64, error) {
+	var made comment
+	err := c.call(ctx, http.MethodPost, c.api.JoinPath(c.shape.comments(number)...), text{body}, &made)
+	return made.ID, err
+}
+
+// EditComment replaces the text of a comment. Call it only with an ID that [Client.FindComment] returned.
+func (c *Client) EditComment(ctx context.Context, number int, id int64, body string) error {
+	at := c.api.JoinPath(c.shape.comment(number, fmt.Sprint(id))...)
+	return c.call(ctx, c.shape.edit, at, text{body}, nil)
+}
