@@ -69,6 +69,9 @@ var orders = map[string]bool{"now": true, "approve": true, "pause": true, "resum
 
 // respond answers one request.
 func (t *term) respond(ctx context.Context, req micro.Request, verb string, handle func(context.Context, micro.Request) (any, error)) {
+	if orders[verb] {
+		t.noteOrder(verb, asker(req))
+	}
 	answer, err := handle(ctx, req)
 	named := about(req.Data())
 	if a, ok := answer.(done); ok {

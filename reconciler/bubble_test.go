@@ -24,7 +24,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
-	"github.com/seed-c01c3da5/zester/reconciler/notify"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -48,7 +48,7 @@ type bench struct {
 	identities []string // files
 	history    History
 	mayAllow   []string
-	notify     []*notify.Place
+	notify     []*place.Place
 
 	mu    sync.Mutex
 	peels map[target.PeelID]*actor

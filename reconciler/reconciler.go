@@ -40,7 +40,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/metrics"
-	"github.com/seed-c01c3da5/zester/reconciler/notify"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
@@ -58,7 +58,7 @@ type Options struct {
 	// MayAllow names the signers, by principal or fingerprint, whose Zester-Allow line counts if commits have to be signed.
 	// If empty, that of every trusted signer counts.
 	MayAllow []string
-	Notify   []*notify.Place // are told what becomes of revisions
+	Notify   []*place.Place // are told what becomes of revisions
 	// Steered is told what people have ordered, before they have the answer; nil: nobody is.
 	Steered func(ctx context.Context, nc *nats.Conn, order Order)
 	Log     *slog.Logger

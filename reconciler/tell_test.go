@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/notify"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
@@ -79,11 +79,11 @@ func (b *bench) withForge() *forge {
 	if err := os.WriteFile(token, []byte("t"), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
-	p, err := notify.New(notify.Options{Name: "forge", Provider: notify.Gitea, URL: "https://forge.example/ops/fleet", Token: token, Transport: f})
+	p, err := place.New(place.Options{Name: "forge", Provider: place.Gitea, URL: "https://forge.example/ops/fleet", Token: token, Transport: f})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.notify = []*notify.Place{p}
+	b.notify = []*place.Place{p}
 	return f
 }
 
@@ -151,7 +151,7 @@ func TestACommitFailsWithItsReason(t *testing.T) {
 		before := b.document("web-02")
 		c := b.commit("x for w", map[string]string{"settings/web.yaml": xForW})
 		b.now()
-		b.after(tellLate)
+		b.after(5 * time.Minute)
 		forge.was(t, c, "pending: ", "failure: 0/2 peels, 2 pending: web-01 has not applied it")
 		b.applies("web-01")
 		b.say("web-02", wire.SettingsApplied("web-02"), reportOn(before, "cannot use x"))

@@ -37,6 +37,7 @@ type term struct {
 	fleet    *feed.Feed
 	board    *board
 	progress *progress.Progress
+	ordered  atomic.Pointer[notify.Order] // the last order of a person
 
 	repo     *gitrepo.Repo
 	compiler *plan.Compiler
@@ -128,13 +129,7 @@ func (t *term) run(ctx context.Context) error {
 	g.Go(func() error { return t.archive.Run(ctx) })
 	g.Go(func() error { return t.answer(ctx) })
 	g.Go(func() error { return t.r.metrics.Run(ctx, t.view) })
-	w := teller{
-		board: t.board, progress: t.progress, kv: t.rollout, branch: t.r.branch(), began: time.Now(), log: t.r.log,
-		ends: map[string]notify.Report{},
-	}
-	for _, p := range t.r.o.Notify {
-		g.Go(func() error { return w.keep(ctx, p) })
-	}
+	g.Go(func() error { return t.tell(ctx) })
 	g.Go(func() error { return t.loop(ctx) })
 	return g.Wait()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -71,6 +72,28 @@ func TestTheExampleNamesEveryField(t *testing.T) {
 	}
 }
 
+// TestThePlacesInTheExampleCanBeUsed reads the list of places in the comment of notify.
+func TestThePlacesInTheExampleCanBeUsed(t *testing.T) {
+	text, err := os.ReadFile("../../examples/master.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := strings.Cut(string(text), "\n# Default: []\nnotify: []")
+	list := before[strings.LastIndex(before, "#\n#   - name"):]
+	node, err := strictyaml.Parse("notify", []byte("notify:\n"+strings.ReplaceAll(list[2:], "#   ", "  ")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := defaults().(*Config)
+	if err := strictyaml.Decode(node, c); err != nil {
+		t.Fatal(err)
+	}
+	places, err := c.places()
+	if err != nil || len(places) != 4 {
+		t.Errorf("%d places, %v", len(places), err)
+	}
+}
+
 func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 	creds := credential(t, auth.RoleMaster, "m2")
 	for _, c := range []struct {
@@ -109,6 +132,12 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 			c.Repo, c.Hooks = "https://forge.example/ops/fleet", []Hook{{"fleet", "github", "", []string{"f"}}}
 		}, "rest.listen"},
 		{"place without a repo", func(c *Config) { c.Notify = []Place{{Name: "forge"}} }, "without repo"},
+		{"event that is none", func(c *Config) {
+			c.Repo, c.Notify = ".", []Place{{Name: "ops", Provider: "slack", URLFile: "f", Events: []place.Kind{"blokked"}}}
+		}, `event "blokked" is none of`},
+		{"mail to nobody", func(c *Config) {
+			c.Repo, c.Notify = ".", []Place{{Name: "oncall", Provider: "mail", URL: "smtp://mail.example", From: "a@b.example"}}
+		}, "0 addresses in to"},
 		{"place for a local repo", func(c *Config) {
 			c.Repo, c.Notify = ".", []Place{{Name: "forge", Provider: "github", Token: "f"}}
 		}, "its url is not one of http"},

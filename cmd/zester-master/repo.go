@@ -10,7 +10,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/notify"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/reconciler/webhook"
 )
 
@@ -41,14 +42,20 @@ type Hook struct {
 	Secrets  []string         `yaml:"secrets"` // files; all of them hold
 }
 
-// Place is one that is told what becomes of revisions.
+// Place is one that is told what becomes of revisions, and what else happens.
 type Place struct {
-	Name     string          `yaml:"name"`
-	Provider notify.Provider `yaml:"provider"`
-	URL      string          `yaml:"url"`    // of the repo on the forge, or what a webhook posts to; empty: the repo that is followed
-	Token    string          `yaml:"token"`  // file with the credential for a forge
-	Secret   string          `yaml:"secret"` // file with the key that signs what a webhook posts
-	Body     string          `yaml:"body"`   // template of that; empty: every field
+	Name     string         `yaml:"name"`
+	Provider place.Provider `yaml:"provider"`
+	URL      string         `yaml:"url"`      // of the repo on the forge (empty: the repo that is followed), of a chat, webhook or mail server
+	URLFile  string         `yaml:"url_file"` // file with the address of a chat or webhook, which is a secret
+	Token    string         `yaml:"token"`    // file with the credential for a forge
+	Secret   string         `yaml:"secret"`   // file with the key that signs what a webhook posts
+	Body     string         `yaml:"body"`     // template of that; empty: every field
+	Events   []place.Kind   `yaml:"events"`   // empty: those that fit the provider
+	User     string         `yaml:"user"`     // of the mail server; empty: no login
+	Password string         `yaml:"password"` // file with the password of that user
+	From     string         `yaml:"from"`     // address of mail
+	To       []string       `yaml:"to"`       // addresses of mail
 }
 
 // sync fills in what brings the repo to the fleet, and what hears of pushes.
@@ -95,19 +102,24 @@ func (c *Config) sync(o *master.Options) error {
 }
 
 // places are all that are told, each of which has a name of its own.
-func (c *Config) places() (all []*notify.Place, err error) {
-	way := gitrepo.Access(c.Git).Transport()
+func (c *Config) places() (all []*place.Place, err error) {
+	transport := gitrepo.Access(c.Git).Transport()
 	for _, n := range c.Notify {
-		if n.Provider != notify.Webhook {
-			n.URL = cmp.Or(n.URL, c.Repo)
+		o := place.Options{
+			Name: n.Name, Provider: n.Provider, URL: n.URL, URLFile: n.URLFile, Token: n.Token, Secret: n.Secret, Body: n.Body,
+			Events: n.Events, Transport: transport, Letter: place.Letter{User: n.User, Password: n.Password, From: n.From, To: n.To},
 		}
-		p, err := notify.New(notify.Options{
-			Name: n.Name, Provider: n.Provider, URL: n.URL, Token: n.Token, Secret: n.Secret, Body: n.Body, Transport: way,
-		})
+		switch {
+		case forge.Provider(n.Provider).Known():
+			o.URL = cmp.Or(n.URL, c.Repo)
+		case n.Provider == place.Mail:
+			o.Letter.CA = c.Git.CA
+		}
+		p, err := place.New(o)
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(all, func(other *notify.Place) bool { return other.Name() == n.Name }) {
+		if slices.ContainsFunc(all, func(other *place.Place) bool { return other.Name() == n.Name }) {
 			return nil, fmt.Errorf("cannot notify %q: the name is there twice", n.Name)
 		}
 		all = append(all, p)

@@ -1,251 +1,210 @@
-// Package notify tells places outside what becomes of revisions: the status that a forge shows beside a commit, and any
-// address that takes a JSON document.
+// Package notify tells places outside the fleet what the reconciler does: the status that a forge shows beside a commit,
+// messages in Slack and Teams, mail, and requests to webhooks. Make places with [place.New], then call [Run] for each session
+// of a leader.
 //
-// A place is told over HTTP by one request for each state of a commit. Telling a forge the same again changes nothing
-// there, so whoever does not know whether a request arrived sends it again. What a place answers decides about nothing
-// but that, and is cut before it reaches a log. Credentials come from files that are read for each request, so that they
-// are replaced without a restart. They go to the host of the place alone: no redirect is followed.
+// Once a second Run looks at the state of the reconciler, and derives from it and the state before what there is to tell;
+// the reconciler sends nothing itself and never waits. Each place has a goroutine. One that cannot be reached is tried
+// again with growing pauses of up to 5 min, or as long as it asks for, and holds up no other.
+//
+// What becomes of a revision is told at least once: what a place was told is stored after the message, so the next leader
+// goes on there and repeats one message at most. A place that is new, or was away for long, is told of the newest
+// revisions alone. All other events are told at most once: that the branch could not be read is stored before the
+// messages, so that the next leader neither repeats it nor leaves out that the branch is read again. Such events wait in
+// memory, 50 for each place, for at most an hour; how many were left out is said with the next message.
+//
+// A chat, mailbox or webhook gets 20 messages at once and then one in 30 s.
 package notify
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
-	"regexp"
+	"log/slog"
 	"slices"
-	"strconv"
-	"strings"
+	"sync"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const (
-	patience  = 20 * time.Second // for one request
-	maxAnswer = 64 << 10         // bytes that are read of one
-	maxShown  = 200              // bytes of an answer in an error
-	maxWait   = time.Hour        // that a place may ask for
+	lookEvery  = time.Second
+	noticesKey = "notices" // of the bucket
 )
 
-// A State is what is said of a commit.
-type State string
-
-// The states. A commit may come from any of them to any other.
-const (
-	Pending  State = "pending"
-	Success  State = "success"
-	Failure  State = "failure"
-	Canceled State = "canceled" // another commit took its place
-)
-
-// A Report says how far a commit is.
-type Report struct {
-	State   State
-	Text    string // for people: the numbers, or why it failed
-	Commit  string
-	Branch  string
-	Author  string
-	Subject string // the commit's first line
-	Peels   int    // that the commit is for, and of them:
-	Applied int
-	Failed  int
-	Offline int
-	Took    time.Duration // of a success, from the first look at the commit on
-}
-
-// A Provider is a kind of place.
-type Provider string
-
-// The providers. Gitea also stands for Forgejo.
-const (
-	GitHub  Provider = "github"
-	GitLab  Provider = "gitlab"
-	Gitea   Provider = "gitea"
-	Webhook Provider = "webhook"
-)
-
-var providers = []Provider{GitHub, GitLab, Gitea, Webhook}
-
-// Options say where a place is.
+// Options say what is looked at and where it is stored.
 type Options struct {
-	Name     string // letters, digits, "_" and "-"; a forge shows the status as zester/NAME
-	Provider Provider
-	// URL is that of the repository as people open it on the forge, or where a webhook posts to.
-	URL    string
-	Token  string // file with the credential for a forge
-	Secret string // file with the key that signs what a webhook posts; empty: it is not signed
-	Body   string // template of what a webhook posts, see [New]; empty: one with every field
-	// Transport is the way there; nil: [http.DefaultTransport].
-	Transport http.RoundTripper
+	Places []*place.Place
+	// Look returns the state of the reconciler. It is called once a second by one goroutine and must return at once.
+	Look  func() Observation
+	Store jetstream.KeyValue // bucket rollout: the keys told.PLACE and notices
+	Log   *slog.Logger
 }
 
-// A Place is told about commits. Its methods may be called at the same time.
-type Place struct {
-	o      Options
-	api    *url.URL // of the repository, or of the webhook
-	client *http.Client
+// An Observation is the state of the reconciler at one moment.
+type Observation struct {
+	Sync     status.Sync      // without Counts
+	Attempts []status.Attempt // the newest first
+	Fleet    Fleet
+	Order    Order
 }
 
-var name = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
-
-// New checks the options; no file is read and nothing is sent. In the body of a webhook ${state}, ${text}, ${commit},
-// ${short}, ${branch}, ${author}, ${subject}, ${peels}, ${applied}, ${failed}, ${offline} and ${seconds} stand for their
-// values, which fit into a JSON string, and $$ for a dollar sign; the whole has to be JSON.
-func New(o Options) (*Place, error) {
-	p := &Place{o: o}
-	cannot := fmt.Sprintf("cannot notify %q", o.Name)
-	if !name.MatchString(o.Name) {
-		return nil, errors.New(cannot + `: want a name of 1 to 40 letters, digits, "_" and "-"`)
-	}
-	if !slices.Contains(providers, o.Provider) {
-		return nil, fmt.Errorf("%s: provider %q is none of %v", cannot, o.Provider, providers)
-	}
-	u, err := url.Parse(o.URL)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
-		return nil, errors.New(cannot + ": its url is not one of http or https without a user") // it may hold a password
-	}
-	forge := o.Provider != Webhook
-	switch {
-	case forge && o.Token == "":
-		return nil, errors.New(cannot + " without token: the file with the credential for the forge")
-	case forge && (o.Secret != "" || o.Body != ""):
-		return nil, errors.New(cannot + ": secret and body are for webhooks; a forge has a token")
-	case !forge && o.Token != "":
-		return nil, errors.New(cannot + ": a token is for forges; what a webhook posts is signed with secret")
-	case forge && u.Scheme == "http" && !gitrepo.Loopback(u.Host):
-		return nil, errors.New(cannot + ": over http everybody on the way could read its token; use https")
-	}
-	if p.api = u; forge {
-		p.api, err = forges[o.Provider].repository(u)
-	} else {
-		_, err = fill(o.Body, Report{})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", cannot, err)
-	}
-	p.client = &http.Client{
-		Transport: o.Transport, Timeout: patience,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	return p, nil
+// Fleet says how far the peels are with the revision in force.
+type Fleet struct {
+	Commit  settings.Commit // of the counts; empty if they are of two revisions, or not known
+	Counts  status.Counts
+	Reached time.Time     // when a peel last came to run what it is to run
+	Failing []status.Peel // in the state failed, sorted by ID, at most 200
+	Late    target.PeelID // the first that is online and pending, empty if there is none
 }
 
-// Name is what the place is called.
-func (p *Place) Name() string { return p.o.Name }
-
-// An Error is why a place was not told.
-type Error struct {
-	Final bool          // sending it again cannot help
-	After time.Duration // how long the place wants to be left alone, 0 if it does not say
-	err   error
+// Order is the last order of a person that was carried out.
+type Order struct {
+	Verb string // of sync: pause, resume, pin, unpin and so on
+	By   string
+	Time time.Time
 }
 
-func (e *Error) Error() string { return e.err.Error() }
-
-// Unwrap returns what went wrong.
-func (e *Error) Unwrap() error { return e.err }
-
-// Send tells the place. Its errors are of the type [Error].
-func (p *Place) Send(ctx context.Context, r Report) error {
-	cannot := fmt.Sprintf("cannot tell %q about %.7s", p.o.Name, r.Commit)
-	req, err := p.request(ctx, r)
-	if err != nil {
-		return &Error{err: fmt.Errorf("%s: %w", cannot, err)}
-	}
-	req.Header.Set("User-Agent", "zester")
-	req.Header.Set("Content-Type", "application/json")
-	res, err := p.client.Do(req)
-	if err != nil {
-		return &Error{err: fmt.Errorf("%s: %w", cannot, unaddressed(err))}
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if res.StatusCode/100 == 2 || p.o.Provider == GitLab && isThere(res.StatusCode, answer) {
-		return nil
-	}
-	e := &Error{Final: final(res.StatusCode), After: after(res.Header, time.Now())}
-	e.err = fmt.Errorf("%s: it answers with status %d: %s%s", cannot, res.StatusCode, shown(answer), hint(res.StatusCode))
-	if err != nil {
-		e.err = errors.Join(e.err, err)
-	}
-	return e
+// notices is what the next leader has to know of what was told.
+type notices struct {
+	Leader string     `json:"leader,omitempty"`
+	Outage place.Kind `json:"outage,omitempty"` // that was told and has not ended
+	Since  time.Time  `json:"since,omitzero"`   // of the outage
 }
 
-func (p *Place) request(ctx context.Context, r Report) (*http.Request, error) {
-	if p.o.Provider == Webhook {
-		return p.post(ctx, r)
-	}
-	token, err := gitrepo.ReadSecret(p.o.Token)
-	if err != nil {
-		return nil, err
-	}
-	f := forges[p.o.Provider]
-	body, err := f.status(r, "zester/"+p.o.Name)
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.api.JoinPath("statuses", r.Commit).String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	f.authorize(req.Header, token)
-	return req, nil
+// A session is one run.
+type session struct {
+	Options
+	mu       sync.Mutex
+	outcomes []outcome // the newest last, replaced and never changed in place
+	began    time.Time
 }
 
-// final reports whether a place refuses a request for what it is. A credential, and what it may, can change.
-func final(status int) bool {
-	return slices.Contains([]int{http.StatusBadRequest, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}, status)
-}
-
-func hint(status int) string {
-	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
-		return "; its credential may lack the right to do this, or its url is wrong"
-	case status/100 == 3:
-		return "; its url has changed"
+// Run tells places what happens until ctx ends.
+func Run(ctx context.Context, o Options) error {
+	if len(o.Places) == 0 {
+		<-ctx.Done()
+		return ctx.Err()
 	}
-	return ""
-}
-
-// after reads Retry-After, seconds or a date.
-func after(h http.Header, now time.Time) time.Duration {
-	value := h.Get("Retry-After")
-	var wait time.Duration
-	if seconds, err := strconv.ParseUint(value, 10, 16); err == nil {
-		wait = time.Duration(seconds) * time.Second
-	} else if at, err := http.ParseTime(value); err == nil {
-		wait = at.Sub(now)
+	s := &session{Options: o, began: time.Now()}
+	g, ctx := errgroup.WithContext(ctx)
+	var deliveries []*delivery
+	for _, p := range o.Places {
+		d := newDelivery(s, p)
+		deliveries = append(deliveries, d)
+		g.Go(func() error { return d.run(ctx) })
 	}
-	return min(max(wait, 0), maxWait)
+	g.Go(func() error { return s.watch(ctx, deliveries) })
+	return g.Wait()
 }
 
-// shown is the beginning of an answer as one line of text.
-func shown(answer []byte) string {
-	text := strings.Map(func(r rune) rune {
-		if r < ' ' || r == '\u007f' {
-			return ' '
+// watch derives what there is to tell and hands it to the places.
+func (s *session) watch(ctx context.Context, deliveries []*delivery) error {
+	w := newWatcher(s.began)
+	loaded, stored := false, notices{}
+	for tick := time.NewTicker(lookEvery); ; {
+		now, seen := time.Now(), s.Look()
+		s.mu.Lock()
+		s.outcomes = w.outcomes(seen, now)
+		s.mu.Unlock()
+		if !loaded {
+			loaded = s.load(ctx, w)
+			stored = w.notices
 		}
-		return r
-	}, strings.ToValidUTF8(string(answer[:min(maxShown, len(answer))]), ""))
-	return strings.Join(strings.Fields(text), " ")
+		var events []place.Event
+		if loaded {
+			events = w.events(seen, now)
+		}
+		if w.notices != stored {
+			if err := s.save(ctx, w.notices); err == nil {
+				stored = w.notices
+			} else if ctx.Err() == nil {
+				s.Log.Warn("what places were told is not stored", "err", err)
+			}
+		}
+		for _, d := range deliveries {
+			d.offer(events, now)
+		}
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
 }
 
-// unaddressed is an error of a client without the URL, which may hold a key.
-func unaddressed(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
+// load reads what the leader before has told, and reports whether that is known.
+func (s *session) load(ctx context.Context, w *watcher) bool {
+	entry, err := s.Store.Get(ctx, noticesKey)
+	if err == nil {
+		err = canon.Unmarshal(entry.Value(), &w.notices)
+	}
+	if err == nil || errors.Is(err, jetstream.ErrKeyNotFound) {
+		return true
+	}
+	if ctx.Err() == nil {
+		s.Log.Warn("cannot read what places were told", "err", err)
+	}
+	return false
+}
+
+func (s *session) save(ctx context.Context, n notices) error {
+	data, err := canon.Marshal(n)
+	if err == nil {
+		_, err = s.Store.Put(ctx, noticesKey, data)
 	}
 	return err
 }
 
-// limit cuts a text to so many bytes.
-func limit(text string, most int) string {
-	if len(text) <= most {
-		return text
+func (s *session) newest() []outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.outcomes
+}
+
+// A told is the last mark of each commit that a place knows.
+type told map[settings.Commit]string
+
+// recall reads what a place was told of revisions. A new place is told of the newest commit alone.
+func (s *session) recall(ctx context.Context, p *place.Place) (told, error) {
+	const cannot = "cannot read what was told"
+	entry, err := s.Store.Get(ctx, toldPrefix+p.Name())
+	known := told{}
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		all := s.newest()
+		for _, o := range all[:max(0, len(all)-1)] {
+			known[o.Revision.Commit] = o.mark
+		}
+		return known, nil
 	}
-	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+	if err == nil {
+		err = canon.Unmarshal(entry.Value(), &known)
+	}
+	if err != nil {
+		return nil, fmt.Errorf(cannot+": %w", err)
+	}
+	return known, nil
+}
+
+// remember stores what a place was told, without commits that are not in the history.
+func (s *session) remember(ctx context.Context, p *place.Place, known told) error {
+	all := s.newest()
+	for c := range known {
+		if !slices.ContainsFunc(all, func(o outcome) bool { return o.Revision.Commit == c }) {
+			delete(known, c)
+		}
+	}
+	data, err := canon.Marshal(known)
+	if err == nil {
+		_, err = s.Store.Put(ctx, toldPrefix+p.Name(), data)
+	}
+	return err
 }

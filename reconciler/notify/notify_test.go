@@ -1,321 +1,289 @@
 package notify_test
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
-	"maps"
+	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
-	"unicode/utf8"
 
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
 )
 
-const commit = "6d0a4f3c4d0c1ab6a0ec0d2a1f8a27d7a2d7a2d1"
+func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 
-// A server is a forge that notes what it is asked, as it travels, and answers as the test wants.
-type server struct {
-	*httptest.Server
-	asked  []asked
-	status int
-	header http.Header
-	answer string
+// A chat takes the messages of webhooks, without a socket, which would stop fake time.
+type chat struct {
+	mu     sync.Mutex
+	told   []string // event and text
+	all    []string // bodies
+	asked  int
+	status int // 0: it takes messages
+	hangs  bool
 }
 
-type asked struct {
-	path   string // as it was sent, escaped
-	header http.Header
-	body   string
+func (c *chat) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, _ := io.ReadAll(r.Body)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked++
+	if c.hangs {
+		c.mu.Unlock()
+		<-r.Context().Done()
+		c.mu.Lock()
+		return nil, r.Context().Err()
+	}
+	if c.status != 0 {
+		return &http.Response{StatusCode: c.status, Body: http.NoBody}, nil
+	}
+	var m struct{ Event, Text string }
+	if err := json.Unmarshal(body, &m); err != nil {
+		return nil, err
+	}
+	c.told, c.all = append(c.told, m.Event+" "+m.Text), append(c.all, string(body))
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-func serve(t *testing.T) *server {
-	s := &server{status: http.StatusCreated, header: http.Header{}}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil || r.Method != http.MethodPost {
-			t.Errorf("%s: %v", r.Method, err)
-		}
-		s.asked = append(s.asked, asked{r.RequestURI, r.Header, string(body)})
-		maps.Copy(w.Header(), s.header)
-		w.WriteHeader(s.status)
-		_, _ = io.WriteString(w, s.answer)
-	}))
-	t.Cleanup(s.Close)
-	return s
+func (c *chat) answers(status int, hangs bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.status, c.hangs = status, hangs
 }
 
-func file(t *testing.T, text string) string {
+// was checks all that the chat was told since the last time, by the beginning of each.
+func (c *chat) was(t *testing.T, want ...string) {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.EqualFunc(c.told, want, strings.HasPrefix) {
+		t.Errorf("told %q, want %q", c.told, want)
 	}
-	return name
+	c.told = nil
 }
 
-func place(t *testing.T, o notify.Options) *notify.Place {
-	t.Helper()
-	o.Name = "fleet"
-	p, err := notify.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+// A leader is a state that places are told of.
+type leader struct {
+	mu   sync.Mutex
+	seen notify.Observation
 }
 
-var success = notify.Report{
-	State: notify.Success, Text: "2/2 peels in 3.0 s", Commit: commit, Branch: "main", Author: `Ada "the Countess" <ada@example.com>`,
-	Subject: "say ${commit} \\ twice", Peels: 2, Applied: 2, Took: 3 * time.Second,
+func (l *leader) look() notify.Observation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen
 }
 
-func TestEachForgeIsToldInItsOwnShape(t *testing.T) {
-	for _, c := range []struct {
-		provider   notify.Provider
-		repo       string // path of the repository
-		path       string
-		header     map[string]string
-		body, last string // of a success, and of a commit that another took the place of
-	}{
-		{
-			notify.GitHub, "/ops/fleet.git", "/api/v3/repos/ops/fleet/statuses/" + commit,
-			map[string]string{"Authorization": "Bearer t0ken", "Accept": "application/vnd.github+json", "X-Github-Api-Version": "2022-11-28"},
-			`{"context":"zester/fleet","description":"2/2 peels in 3.0 s","state":"success"}`, "error",
-		},
-		{
-			notify.GitLab, "/group/sub/fleet", "/api/v4/projects/group%2Fsub%2Ffleet/statuses/" + commit,
-			map[string]string{"Private-Token": "t0ken", "Authorization": ""},
-			`{"description":"2/2 peels in 3.0 s","name":"zester/fleet","ref":"main","state":"success"}`, "canceled",
-		},
-		{
-			notify.Gitea, "/git/ops/fleet", "/git/api/v1/repos/ops/fleet/statuses/" + commit,
-			map[string]string{"Authorization": "token t0ken"},
-			`{"context":"zester/fleet","description":"2/2 peels in 3.0 s","state":"success"}`, "error",
-		},
-	} {
-		t.Run(string(c.provider), func(t *testing.T) {
-			s := serve(t)
-			p := place(t, notify.Options{Provider: c.provider, URL: s.URL + c.repo, Token: file(t, "t0ken\n")})
-			if err := p.Send(t.Context(), success); err != nil {
-				t.Fatal(err)
-			}
-			got := s.asked[0]
-			if got.path != c.path || got.body != c.body || got.header.Get("Content-Type") != "application/json" || got.header.Get("User-Agent") == "" {
-				t.Errorf("asked %+v", got)
-			}
-			for name, want := range c.header {
-				if got.header.Get(name) != want {
-					t.Errorf("%s is %q, want %q", name, got.header.Get(name), want)
-				}
-			}
-			for _, state := range []notify.State{notify.Pending, notify.Failure, notify.Canceled} {
-				if err := p.Send(t.Context(), notify.Report{State: state, Commit: commit, Text: strings.Repeat("ä", 200)}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			var last struct{ State, Description string }
-			if err := json.Unmarshal([]byte(s.asked[3].body), &last); err != nil {
-				t.Fatal(err)
-			}
-			most := map[notify.Provider]int{notify.GitHub: 140}[c.provider]
-			if last.State != c.last || most > 0 && len(last.Description) > most || len(last.Description) > 255 || !utf8.ValidString(last.Description) {
-				t.Errorf("told %+v", last)
-			}
-		})
-	}
+func (l *leader) set(f func(o *notify.Observation)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f(&l.seen)
 }
 
-func TestGitHubItselfIsAskedAtItsAPI(t *testing.T) {
-	asked := ""
-	way := roundTrip(func(r *http.Request) (*http.Response, error) {
-		asked = r.URL.String()
-		return &http.Response{StatusCode: http.StatusCreated, Body: http.NoBody}, nil
+func (l *leader) fail(up bool) {
+	l.set(func(o *notify.Observation) {
+		o.Sync.Conditions = []status.Condition{{Type: status.FetchFailed, Status: up, Message: "away", LastTransitionTime: time.Now()}}
 	})
-	p := place(t, notify.Options{Provider: notify.GitHub, URL: "https://github.com/ops/fleet", Token: file(t, "t"), Transport: way})
-	if err := p.Send(t.Context(), success); err != nil || asked != "https://api.github.com/repos/ops/fleet/statuses/"+commit {
-		t.Errorf("%v, asked %s", err, asked)
-	}
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func TestACredentialIsReplacedWithoutARestart(t *testing.T) {
-	s := serve(t)
-	token := file(t, "old")
-	p := place(t, notify.Options{Provider: notify.Gitea, URL: s.URL + "/ops/fleet", Token: token})
-	for _, text := range []string{"old", "new"} {
-		if err := os.WriteFile(token, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Send(t.Context(), success); err != nil {
-			t.Fatal(err)
-		}
-		if got := s.asked[len(s.asked)-1].header.Get("Authorization"); got != "token "+text {
-			t.Errorf("sent %q", got)
-		}
-	}
-	if err := os.Remove(token); err != nil {
-		t.Fatal(err)
-	}
-	var failed *notify.Error
-	if err := p.Send(t.Context(), success); !errors.As(err, &failed) || failed.Final || !strings.Contains(err.Error(), token) {
-		t.Errorf("without its file: %v", err)
-	}
-	if len(s.asked) != 2 {
-		t.Errorf("asked %d times", len(s.asked))
-	}
-}
-
-func TestWhatAnAnswerMeans(t *testing.T) {
-	const twice = `{"message":"Cannot transition status via :enqueue from :pending (Reason(s): Status cannot transition via \"enqueue\")"}`
-	for _, c := range []struct {
-		name     string
-		provider notify.Provider
-		status   int
-		answer   string
-		after    string
-		want     string // of the error; empty: there is none
-		final    bool
-		wait     time.Duration
-	}{
-		{name: "created", provider: notify.GitHub, status: 201},
-		{name: "GitLab has that status", provider: notify.GitLab, status: 400, answer: twice},
-		{name: "GitLab refuses", provider: notify.GitLab, status: 400, answer: `{"error":"state is missing"}`, want: "state is missing", final: true},
-		{name: "another forge says that", provider: notify.GitHub, status: 400, answer: twice, want: "400", final: true},
-		{name: "commit is gone", provider: notify.GitHub, status: 422, answer: `{"message":"No commit found for SHA"}`, want: "No commit found", final: true},
-		{name: "credential", provider: notify.GitHub, status: 401, want: "credential may lack"},
-		{name: "hidden repo", provider: notify.GitHub, status: 404, want: "url is wrong"},
-		{name: "rate", provider: notify.GitHub, status: 429, after: "90", want: "429", wait: 90 * time.Second},
-		{name: "down", provider: notify.Gitea, status: 503, answer: "<html>\n<b>bye\x07</b>" + strings.Repeat("x", 1000), want: "<html> <b>bye </b>x"},
-		{name: "moved", provider: notify.Gitea, status: 302, want: "its url has changed"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s, elsewhere := serve(t), serve(t)
-			s.status, s.answer = c.status, c.answer
-			s.header.Set("Location", elsewhere.URL)
-			if c.after != "" {
-				s.header.Set("Retry-After", c.after)
-			}
-			err := place(t, notify.Options{Provider: c.provider, URL: s.URL + "/ops/fleet", Token: file(t, "s3cret")}).Send(t.Context(), success)
-			if c.want == "" {
-				if err != nil {
-					t.Error(err)
-				}
-				return
-			}
-			var e *notify.Error
-			if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || e.Final != c.final || e.After != c.wait {
-				t.Fatalf("%+v, want %q", err, c.want)
-			}
-			if len(err.Error()) > 400 || strings.Contains(err.Error(), "s3cret") || strings.ContainsAny(err.Error(), "\n\x07") {
-				t.Errorf("the error is %q", err)
-			}
-			if len(elsewhere.asked) > 0 {
-				t.Error("a redirect was followed")
-			}
-		})
-	}
-}
-
-func TestAWebhookPostsWhatItsTemplateSays(t *testing.T) {
-	s := serve(t)
-	s.status = http.StatusNoContent
-	if err := place(t, notify.Options{Provider: notify.Webhook, URL: s.URL + "/x?key=1"}).Send(t.Context(), success); err != nil {
-		t.Fatal(err)
-	}
-	var every map[string]any
-	if err := json.Unmarshal([]byte(s.asked[0].body), &every); err != nil {
-		t.Fatal(err)
-	}
-	if s.asked[0].path != "/x?key=1" || len(every) != 11 || every["author"] != success.Author || every["subject"] != success.Subject || every["seconds"] != 3.0 || every["peels"] != 2.0 {
-		t.Errorf("%+v, %v", s.asked[0], every)
-	}
-	if s.asked[0].header.Get("X-Signature") != "" {
-		t.Error("signed without a key")
-	}
-
-	p := place(t, notify.Options{
-		Provider: notify.Webhook, URL: s.URL, Secret: file(t, "0123456789abcdef"), Body: `{"text": "${short} $$5 ${state} ${subject}"}`,
+// attempt puts a revision at the head of the history.
+func (l *leader) attempt(n int, outcome status.Outcome) {
+	l.set(func(o *notify.Observation) {
+		a := status.Attempt{Commit: settings.Commit(fmt.Sprintf("%040x", n)), Outcome: outcome, Reason: fmt.Sprint("reason ", n), Began: time.Now()}
+		o.Attempts = append([]status.Attempt{a}, o.Attempts...)
 	})
-	if err := p.Send(t.Context(), success); err != nil {
-		t.Fatal(err)
-	}
-	got := s.asked[1]
-	if got.body != `{"text": "6d0a4f3 $5 success say ${commit} \\ twice"}` {
-		t.Errorf("posted %s", got.body)
-	}
-	mac := hmac.New(sha256.New, []byte("0123456789abcdef"))
-	mac.Write([]byte(got.body))
-	if got.header.Get("X-Signature") != "sha256="+hex.EncodeToString(mac.Sum(nil)) {
-		t.Errorf("signed %s", got.header.Get("X-Signature"))
-	}
 }
 
-func TestPlacesThatCannotBeTold(t *testing.T) {
-	forge := notify.Options{Name: "f", Provider: notify.GitHub, URL: "https://forge.example/ops/fleet", Token: "t"}
-	hook := notify.Options{Name: "f", Provider: notify.Webhook, URL: "https://chat.example/x"}
-	for _, c := range []struct {
-		name string
-		from notify.Options
-		set  func(*notify.Options)
-		want string
-	}{
-		{"name", forge, func(o *notify.Options) { o.Name = "a.b" }, `"a.b": want a name`},
-		{"provider", forge, func(o *notify.Options) { o.Provider = "sourceforge" }, `"sourceforge" is none of`},
-		{"local path", forge, func(o *notify.Options) { o.URL = "/srv/fleet" }, "not one of http"},
-		{"ssh", forge, func(o *notify.Options) { o.URL = "git@forge.example:ops/fleet" }, "not one of http"},
-		{"password in the URL", forge, func(o *notify.Options) { o.URL = "https://u:pw@forge.example/ops/fleet" }, "without a user"},
-		{"http", forge, func(o *notify.Options) { o.URL = "http://forge.example/ops/fleet" }, "use https"},
-		{"no token", forge, func(o *notify.Options) { o.Token = "" }, "without token"},
-		{"body for a forge", forge, func(o *notify.Options) { o.Body = "{}" }, "are for webhooks"},
-		{"owner alone", forge, func(o *notify.Options) { o.URL = "https://forge.example/ops" }, "OWNER/REPO"},
-		{"project alone", forge, func(o *notify.Options) { o.Provider, o.URL = notify.GitLab, "https://forge.example/fleet" }, "GROUP/PROJECT"},
-		{"repo alone", forge, func(o *notify.Options) { o.Provider, o.URL = notify.Gitea, "https://forge.example/fleet" }, "OWNER/REPO"},
-		{"token for a webhook", hook, func(o *notify.Options) { o.Token = "t" }, "is for forges"},
-		{"unknown value", hook, func(o *notify.Options) { o.Body = `{"a": "${comit}"}` }, "${comit}"},
-		{"no JSON", hook, func(o *notify.Options) { o.Body = `text=${text}` }, "not JSON"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			o := c.from
-			c.set(&o)
-			if _, err := notify.New(o); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "pw") {
-				t.Errorf("error is %v, want one with %q", err, c.want)
-			}
-		})
-	}
+type bench struct {
+	t     *testing.T
+	store jetstream.KeyValue
+	chats []*chat
+	*leader
+	stop func()
 }
 
-func FuzzReportFillsATemplate(f *testing.F) {
-	f.Add("subject", `a "b" \ ${text} $$ <`+"\x00\xff\u2028")
-	f.Fuzz(func(t *testing.T, text, subject string) {
-		var posted []byte
-		way := roundTrip(func(r *http.Request) (*http.Response, error) {
-			posted, _ = io.ReadAll(r.Body)
-			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
-		})
-		p, err := notify.New(notify.Options{Name: "f", Provider: notify.Webhook, URL: "https://chat.example/", Transport: way})
+func inBubble(t *testing.T, chats int, f func(b *bench)) {
+	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
+		js, err := jetstream.New(bus.Conn(t, auth.RoleMaster, "m1"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Send(t.Context(), notify.Report{Text: text, Subject: subject, Commit: commit}); err != nil {
+		b := &bench{t: t, leader: &leader{}}
+		if b.store, err = js.KeyValue(t.Context(), "rollout"); err != nil {
 			t.Fatal(err)
 		}
-		var got struct{ Text, Subject string }
-		if err := json.Unmarshal(posted, &got); err != nil {
-			t.Fatalf("%v: %q", err, posted)
+		for range chats {
+			b.chats = append(b.chats, &chat{})
 		}
-		if utf8.ValidString(text) && got.Text != text || utf8.ValidString(subject) && got.Subject != subject {
-			t.Errorf("posted %q, %q", got.Text, got.Subject)
+		b.set(func(o *notify.Observation) { o.Sync = status.Sync{Owner: "m1", Branch: "main", Read: time.Now()} })
+		b.start()
+		t.Cleanup(func() { b.stop() })
+		f(b)
+	})
+}
+
+func (b *bench) start() {
+	b.t.Helper()
+	var places []*place.Place
+	for i, c := range b.chats {
+		p, err := place.New(place.Options{Name: fmt.Sprint("chat-", i), Provider: place.Webhook, URL: "https://chat.example/k3y", Transport: c})
+		if err != nil {
+			b.t.Fatal(err)
 		}
+		places = append(places, p)
+	}
+	ctx, cancel := context.WithCancel(b.t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- notify.Run(ctx, notify.Options{Places: places, Look: b.look, Store: b.store, Log: slog.New(slog.DiscardHandler)})
+	}()
+	b.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			b.t.Error(err)
+		}
+	})
+	b.after(2 * time.Second)
+}
+
+func (b *bench) after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestAnOutageIsToldAtMostOnceOverRestarts(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		b.fail(true)
+		b.after(4 * time.Minute)
+		b.chats[0].was(t)
+		b.after(2 * time.Minute)
+		b.chats[0].was(t, "fetch_failed away")
+		b.stop()
+		b.start()
+		b.after(time.Hour)
+		b.chats[0].was(t)
+		b.stop()
+		b.set(func(o *notify.Observation) { o.Sync.Owner = "m2" })
+		b.start()
+		b.after(time.Minute)
+		b.chats[0].was(t, "leader_changed m2 leads in place of m1")
+		b.fail(false)
+		b.after(time.Minute)
+		b.chats[0].was(t, "recovered ")
+	})
+}
+
+func TestAPlaceThatHangsHoldsUpNoOther(t *testing.T) {
+	inBubble(t, 2, func(b *bench) {
+		b.chats[0].answers(0, true)
+		b.attempt(1, status.OutcomeRejected)
+		b.after(2 * time.Second)
+		b.chats[0].was(t)
+		b.chats[1].was(t, "rejected reason 1")
+		b.chats[0].answers(0, false)
+		b.after(time.Minute)
+		b.chats[0].was(t, "rejected reason 1")
+	})
+}
+
+func TestRevisionsAreToldAfterARestartAndNotTwice(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		b.attempt(1, status.OutcomeRejected)
+		b.after(2 * time.Second)
+		b.chats[0].was(t, "rejected reason 1")
+		b.chats[0].answers(http.StatusServiceUnavailable, false)
+		b.attempt(2, status.OutcomeRolledBack)
+		b.after(time.Minute)
+		b.stop()
+		b.chats[0].answers(0, false)
+		b.start()
+		b.after(time.Minute)
+		b.chats[0].was(t, "wave_failed reason 2")
+		b.stop()
+		b.start()
+		b.after(time.Hour)
+		b.chats[0].was(t)
+	})
+}
+
+func TestAnOutageOfAPlaceSendsNoFlood(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		c := b.chats[0]
+		c.answers(http.StatusServiceUnavailable, false)
+		for n := range 40 {
+			b.attempt(n, status.OutcomeRejected)
+			for i := range 10 {
+				b.set(func(o *notify.Observation) {
+					o.Sync.Paused = nil
+					if i%2 == 0 {
+						o.Sync.Paused = &status.Pause{By: fmt.Sprint("ada ", n)}
+					}
+				})
+				b.after(2 * time.Second)
+			}
+		}
+		if c.asked > 40 {
+			t.Errorf("asked %d times in 14 minutes", c.asked)
+		}
+		c.answers(0, false)
+		b.after(10 * time.Minute)
+		revisions, others := 0, 0
+		for _, told := range c.told {
+			if strings.HasPrefix(told, "rejected") {
+				revisions++
+			} else {
+				others++
+			}
+		}
+		if revisions != 5 || !slices.Contains(c.told, "rejected reason 39") {
+			t.Errorf("told of %d revisions: %q", revisions, c.told)
+		}
+		if others == 0 || len(c.told) > 45 || !strings.Contains(strings.Join(c.all, ""), "notifications before this one were left out") {
+			t.Errorf("told %d times, of %d other events", len(c.told), others)
+		}
+		b.after(2 * time.Hour)
+		if len(c.told) > 60 {
+			t.Errorf("told %d times in all", len(c.told))
+		}
+	})
+}
+
+func TestWhatCannotBeTakenIsNotSentAgain(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		b.chats[0].answers(http.StatusBadRequest, false)
+		b.attempt(1, status.OutcomeRejected)
+		b.set(func(o *notify.Observation) { o.Sync.Paused = &status.Pause{By: "ada"} })
+		b.after(time.Hour)
+		if b.chats[0].asked != 2 {
+			t.Errorf("asked %d times", b.chats[0].asked)
+		}
+	})
+}
+
+func TestAPlaceThatIsNewIsToldOfTheNewestRevisionAlone(t *testing.T) {
+	inBubble(t, 0, func(b *bench) {
+		for n := range 3 {
+			b.attempt(n, status.OutcomeRejected)
+		}
+		b.stop()
+		b.chats = []*chat{{}}
+		b.start()
+		b.after(time.Minute)
+		b.chats[0].was(t, "rejected reason 2")
 	})
 }

@@ -103,8 +103,9 @@ func TestAReportCountsForItsPeel(t *testing.T) {
 		if c, _, ok := b.p.CountsOf("c1"); !ok || c.Applied != 0 {
 			t.Errorf("%+v", c)
 		}
-		if pending := b.p.Pending(); len(pending) != 2 || pending["a"] != "d1" || b.p.Trouble() != "a has not applied it" {
-			t.Errorf("%v, %s", pending, b.p.Trouble())
+		failing, late := b.p.Troubled(5)
+		if pending := b.p.Pending(); len(pending) != 2 || pending["a"] != "d1" || len(failing) != 0 || late != "a" {
+			t.Errorf("%v, %v, %s", pending, failing, late)
 		}
 		b.applies("a", "d1")
 		select {
@@ -123,8 +124,9 @@ func TestAReportCountsForItsPeel(t *testing.T) {
 		if got := b.p.Errors(); len(got) != 1 || !slices.Equal(got["b"], []string{"no zone", "no module"}) {
 			t.Errorf("%v", got)
 		}
-		if got := b.p.Trouble(); got != "b: no zone; no module" {
-			t.Error(got)
+		failing, late = b.p.Troubled(5)
+		if none, _ := b.p.Troubled(0); len(failing) != 1 || failing[0].Peel != "b" || !slices.Equal(failing[0].Errors, []string{"no zone", "no module"}) || late != "" || len(none) != 0 {
+			t.Errorf("%v, %s, %v", failing, late, none)
 		}
 		first, second := b.p.View("a"), b.p.View("b")
 		if !first.Applied || second.Applied || !second.Online || second.Sequence <= first.Sequence || first.Sequence == 0 || b.p.View("c").Sequence != 0 {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -112,20 +111,25 @@ func (p *Progress) CountsOf(commit settings.Commit) (c status.Counts, reached ti
 	return p.countLocked(), p.reached, true
 }
 
-// Trouble names the first peel by ID that failed, with its errors, or else one that is online and lacks what it is to run.
-func (p *Progress) Trouble() string {
+// Troubled returns the peels that failed, sorted by ID, at most so many, and the first by ID that is online and lacks what
+// it is to run, empty if there is none.
+func (p *Progress) Troubled(most int) (failing []status.Peel, late target.PeelID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var first status.Peel
+	var failed []target.PeelID
 	for id := range p.lacking {
-		if state := p.stateLocked(id); (state == status.Failed || state == status.Pending) && (first.Peel == "" || id < first.Peel) {
-			first = status.Peel{Peel: id, State: state}
+		switch state := p.stateLocked(id); {
+		case state == status.Failed:
+			failed = append(failed, id)
+		case state == status.Pending && (late == "" || id < late):
+			late = id
 		}
 	}
-	if first.State != status.Failed {
-		return string(first.Peel) + " has not applied it"
+	slices.Sort(failed)
+	for _, id := range failed[:min(most, len(failed))] {
+		failing = append(failing, p.peelLocked(id))
 	}
-	return string(first.Peel) + ": " + strings.Join(p.peelLocked(first.Peel).Errors, "; ")
+	return failing, late
 }
 
 // countLocked returns what Counts returns.

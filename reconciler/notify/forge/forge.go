@@ -113,13 +113,13 @@ func (c *Client) call(ctx context.Context, method string, at *url.URL, in, out a
 	if err != nil {
 		return &outbound.Error{Err: err}
 	}
-	var body bytes.Buffer
+	var body []byte
 	if in != nil {
-		if err := json.NewEncoder(&body).Encode(in); err != nil {
+		if body, err = json.Marshal(in); err != nil {
 			return &outbound.Error{Err: err, Final: true}
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, at.String(), &body)
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
 	if err != nil {
 		return &outbound.Error{Err: err, Final: true}
 	}

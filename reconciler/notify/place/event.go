@@ -1,0 +1,145 @@
+package place
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+)
+
+// A Kind says what happened.
+type Kind string
+
+// The kinds of what becomes of a revision.
+const (
+	Progressing Kind = "progressing" // it goes to the fleet
+	Blocked     Kind = "blocked"     // it waits for approval
+	Rejected    Kind = "rejected"    // it does not compile, or may not be served
+	WaveFailed  Kind = "wave_failed" // it was rolled back
+	Completed   Kind = "completed"   // every peel that is online runs it
+	Incomplete  Kind = "incomplete"  // peels failed to apply it, or are late
+	Superseded  Kind = "superseded"  // another revision took its place
+)
+
+// The kinds of all other events.
+const (
+	FetchFailed   Kind = "fetch_failed" // the branch could not be read for 5 min
+	Stalled       Kind = "stalled"      // nothing can be brought to the fleet until somebody changes something
+	Recovered     Kind = "recovered"    // the branch can be read again
+	Pinned        Kind = "pinned"
+	Unpinned      Kind = "unpinned"
+	Paused        Kind = "paused"
+	Resumed       Kind = "resumed"
+	LeaderChanged Kind = "leader_changed"
+	PeelsFailed   Kind = "peels_failed" // peels fail that ran the revision in force
+)
+
+// RevisionKinds are the kinds of what becomes of a revision.
+var RevisionKinds = []Kind{Progressing, Blocked, Rejected, WaveFailed, Completed, Incomplete, Superseded}
+
+// otherKinds are all others.
+var otherKinds = []Kind{FetchFailed, Stalled, Recovered, Pinned, Unpinned, Paused, Resumed, LeaderChanged, PeelsFailed}
+
+// quiet are the kinds that a chat or mail gets only if it asks for them.
+var quiet = []Kind{Progressing, Superseded}
+
+// titles say what happened; %s is the revision.
+var titles = map[Kind]string{
+	Progressing: "%s goes to the fleet", Blocked: "%s waits for approval", Rejected: "%s is refused", WaveFailed: "%s was rolled back",
+	Completed: "%s is applied", Incomplete: "%s is not applied on every peel", Superseded: "%s was superseded",
+	FetchFailed: "the branch cannot be read", Stalled: "no revision can be brought to the fleet", Recovered: "the branch is read again",
+	Pinned: "the fleet is pinned to %s", Unpinned: "the pin has ended", Paused: "new revisions are paused", Resumed: "new revisions are followed again",
+	LeaderChanged: "another master leads", PeelsFailed: "peels fail with %s",
+}
+
+// A Revision is a commit of the branch.
+type Revision struct {
+	Commit  settings.Commit
+	Author  string
+	Subject string // the commit's first line
+}
+
+// An Event is one thing that happened. Its texts are for people, and are cut and freed of credentials when it is sent.
+type Event struct {
+	Kind     Kind
+	Time     time.Time
+	Repo     string // without credentials
+	Branch   string
+	Revision Revision
+	Text     string   // one line: the numbers, the reason, or what was wrong
+	Details  []string // further lines
+	Where    string   // path:line of what is wrong
+	Command  string   // to type next
+	By       string   // the person or master
+	State    forge.State
+	Counts   status.Counts // of the peels that the revision is for
+	Took     time.Duration // of Completed, from the first look at the revision on
+}
+
+const (
+	maxText    = 600 // bytes of a line
+	maxDetails = 12
+)
+
+// Title says in one line what happened.
+func (e Event) Title() string {
+	title := titles[e.Kind]
+	if strings.Contains(title, "%s") {
+		title = fmt.Sprintf(title, outbound.Line(string(e.Revision.Commit), 10)[:min(7, len(e.Revision.Commit))])
+	}
+	return title
+}
+
+// lines are what there is to say beside the title.
+func (e Event) lines() []string {
+	lines := []string{e.Text}
+	add := func(name, value string) {
+		if value != "" {
+			lines = append(lines, name+": "+value)
+		}
+	}
+	lines = append(lines, e.Details...)
+	add("at", e.Where)
+	if c := e.Revision; c.Commit != "" {
+		add("revision", strings.TrimSpace(fmt.Sprintf("%s %s", c.Commit, c.Subject)))
+		add("author", c.Author)
+	}
+	add("by", e.By)
+	add("next", e.Command)
+	add("branch", strings.TrimSpace(e.Branch+" of "+e.Repo))
+	return slices.DeleteFunc(lines, func(s string) bool { return s == "" })
+}
+
+// bounded returns the event with all texts cut to one line each and without credentials.
+func (e Event) bounded() Event {
+	for _, text := range []*string{&e.Text, &e.Where, &e.Command, &e.By, &e.Branch, &e.Repo, &e.Revision.Author, &e.Revision.Subject} {
+		*text = clean(*text)
+	}
+	var details []string
+	for i, line := range e.Details {
+		if i == maxDetails {
+			details = append(details, fmt.Sprintf("and %d lines more", len(e.Details)-i))
+			break
+		}
+		details = append(details, clean(line))
+	}
+	e.Details = details
+	return e
+}
+
+// Forms of credentials in the text of an error: the user part of a URL, the value of a parameter or header with a telling
+// name, a private key of age, an encrypted value.
+var credentials = regexp.MustCompile(`(?i)(://)[^\s/@]*(@)|` +
+	`\b([a-z0-9_.-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|authorization|credential)s?["']?\s*[:=]\s*(?:bearer |basic )?)("[^"]*"|'[^']*'|[^\s,;&]+)|` +
+	`AGE-SECRET-KEY-[A-Z0-9-]+|ENC\[[^\]]*\]`)
+
+// clean returns text as one line of at most 600 bytes with credentials hidden.
+func clean(text string) string {
+	return outbound.Line(credentials.ReplaceAllString(outbound.Line(text, 2*maxText), "${1}${3}(hidden)${2}"), maxText)
+}

@@ -1,0 +1,212 @@
+// Package place tells one place outside the fleet about one event: a commit status on a forge, a message in Slack or Teams,
+// a mail, or a request to a webhook. Make a place with [New], then call [Place.Send].
+//
+// Texts of an event are cut to lines of 600 bytes, and what looks like a credential in them is hidden. No text is taken for
+// formatting, a mention or a header. Credentials come from files that are read for each message, so that they are replaced
+// without a restart; files and directories that others can read or replace are refused. Errors show neither credentials
+// nor the addresses of chats and webhooks, which hold keys. Sending a forge the same status again changes nothing there.
+//
+// Known gap: a secret that the error of a peel quotes without a name beside it is not recognized.
+package place
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
+)
+
+// A Provider is a kind of place.
+type Provider string
+
+// The providers. Gitea also stands for Forgejo.
+const (
+	GitHub  = Provider(forge.GitHub)
+	GitLab  = Provider(forge.GitLab)
+	Gitea   = Provider(forge.Gitea)
+	Slack   = Provider("slack")
+	Teams   = Provider("teams")
+	Mail    = Provider("mail")
+	Webhook = Provider("webhook")
+)
+
+var providers = []Provider{GitHub, GitLab, Gitea, Slack, Teams, Mail, Webhook}
+
+// Options say where a place is. Token, Secret, URLFile and Letter.Password are files that are read for each message.
+type Options struct {
+	Name     string // letters, digits, "_" and "-"; a forge shows the status as zester/NAME
+	Provider Provider
+	// URL is the repository as people open it on the forge, the address that a chat or webhook takes messages at, or
+	// smtp://HOST:PORT or smtps://HOST:PORT of a mail server.
+	URL     string
+	URLFile string // file with the address of a chat or webhook, which is a secret where it holds a key
+	Token   string // file with the credential for a forge
+	Secret  string // file with the key that signs the messages to a webhook; if empty, they are not signed
+	Body    string // template of the messages to a webhook, see [New]; if empty, every field
+	Events  []Kind // that the place is told; if empty, see [New]
+	Letter  Letter // of a mail server
+	// Transport carries requests over HTTP; if nil, [http.DefaultTransport].
+	Transport http.RoundTripper
+}
+
+// A Place is told about events. Its methods may be called at the same time.
+type Place struct {
+	o       Options
+	kinds   []Kind
+	forge   *forge.Client // of a forge
+	client  *outbound.Client
+	mailbox *mailbox // of a mail server
+}
+
+var name = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+
+// New checks the options; no file is read and nothing is sent.
+//
+// A forge is told all that becomes of a revision and nothing else, a webhook every event, a chat or mail every event but
+// progressing and superseded, unless Events names others.
+//
+// In the body of a webhook ${event}, ${title}, ${text}, ${details}, ${state}, ${commit}, ${short}, ${branch}, ${author},
+// ${subject}, ${where}, ${command}, ${by}, ${time}, ${peels}, ${applied}, ${failed}, ${offline} and ${seconds} stand for
+// their values, which fit into a JSON string, and $$ for a dollar sign; the whole has to be JSON.
+func New(o Options) (*Place, error) {
+	p := &Place{o: o}
+	if !name.MatchString(o.Name) {
+		return nil, fmt.Errorf(`cannot notify %q: want a name of 1 to 40 letters, digits, "_" and "-"`, o.Name)
+	}
+	err := p.check()
+	if err == nil {
+		err = p.chooseKinds()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot notify %q: %w", o.Name, err)
+	}
+	p.client = outbound.New(o.Transport)
+	return p, nil
+}
+
+func (p *Place) check() (err error) {
+	o := p.o
+	switch isForge := forge.Provider(o.Provider).Known(); {
+	case !slices.Contains(providers, o.Provider):
+		return fmt.Errorf("provider %q is none of %v", o.Provider, providers)
+	case !isForge && o.Token != "":
+		return errors.New("a token is for forges; messages to a webhook are signed with secret")
+	case o.Provider != Webhook && (o.Secret != "" || o.Body != ""):
+		return errors.New("secret and body are for webhooks")
+	case o.Provider != Mail && !o.Letter.isZero():
+		return errors.New("user, password, from, to and ca are for mail")
+	case o.Provider == Mail && o.URLFile != "", isForge && o.URLFile != "":
+		return errors.New("url_file is for slack, teams and webhooks")
+	case isForge:
+		p.forge, err = forge.New(forge.Options{Provider: forge.Provider(o.Provider), URL: o.URL, Token: o.Token, Transport: o.Transport})
+		return err
+	case o.Provider == Mail:
+		p.mailbox, err = newMailbox(o.URL, o.Letter)
+		return err
+	case (o.URL == "") == (o.URLFile == ""):
+		return errors.New("it takes one of url and url_file: the address that takes messages")
+	}
+	if o.URL != "" {
+		err = checkAddress(o.URL)
+	}
+	if err == nil && o.Provider == Webhook {
+		_, err = fill(o.Body, Event{})
+	}
+	return err
+}
+
+// checkAddress refuses what is no URL to post to. No error shows it, as it may hold a key.
+func checkAddress(address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
+		return errors.New("its url is not one of http or https without a user")
+	}
+	return nil
+}
+
+func (p *Place) chooseKinds() error {
+	all := slices.Concat(RevisionKinds, otherKinds)
+	for _, k := range p.o.Events {
+		if !slices.Contains(all, k) {
+			return fmt.Errorf("event %.40q is none of %v", k, all)
+		}
+	}
+	switch {
+	case p.forge != nil && len(p.o.Events) > 0:
+		return errors.New("events are for slack, teams, mail and webhooks: a forge shows one status of each commit")
+	case p.forge != nil:
+		p.kinds = RevisionKinds
+	case len(p.o.Events) > 0:
+		p.kinds = p.o.Events
+	case p.o.Provider == Webhook:
+		p.kinds = all
+	default:
+		p.kinds = slices.DeleteFunc(all, func(k Kind) bool { return slices.Contains(quiet, k) })
+	}
+	return nil
+}
+
+// Name is what the place is called.
+func (p *Place) Name() string { return p.o.Name }
+
+// Wants reports whether the place is told events of a kind.
+func (p *Place) Wants(k Kind) bool { return slices.Contains(p.kinds, k) }
+
+// Forge returns the API of the repository, nil if the place is no forge.
+func (p *Place) Forge() *forge.Client { return p.forge }
+
+// Send tells the place about one event. Its errors are of the type [outbound.Error].
+func (p *Place) Send(ctx context.Context, e Event) error {
+	e = e.bounded()
+	err := p.send(ctx, e)
+	if err == nil {
+		return nil
+	}
+	cannot := fmt.Errorf("cannot notify %q of %s %.7s: %w", p.o.Name, e.Kind, e.Revision.Commit, err)
+	if known, ok := errors.AsType[*outbound.Error](err); ok {
+		return &outbound.Error{Status: known.Status, Final: known.Final, After: known.After, Err: cannot}
+	}
+	return &outbound.Error{Err: cannot}
+}
+
+func (p *Place) send(ctx context.Context, e Event) error {
+	switch p.o.Provider {
+	case Mail:
+		return p.mailbox.send(ctx, e)
+	case Slack:
+		return p.post(ctx, func() ([]byte, error) { return slackMessage(e) }, "")
+	case Teams:
+		return p.post(ctx, func() ([]byte, error) { return teamsMessage(e) }, "")
+	case Webhook:
+		return p.post(ctx, func() ([]byte, error) { return fill(p.o.Body, e) }, p.o.Secret)
+	}
+	return p.forge.SetStatus(ctx, forge.Status{
+		Commit: string(e.Revision.Commit), Branch: e.Branch, Name: "zester/" + p.o.Name, State: e.State, Description: e.Text,
+	})
+}
+
+// address returns the URL to post to, and what an error must not show of it.
+func (p *Place) address() (string, []string, error) {
+	address := p.o.URL
+	if p.o.URLFile != "" {
+		var err error
+		if address, err = outbound.ReadSecret(p.o.URLFile); err != nil {
+			return "", nil, err
+		}
+		if err := checkAddress(address); err != nil {
+			return "", nil, fmt.Errorf("%s: %w", p.o.URLFile, err)
+		}
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", nil, errors.New("its url cannot be read")
+	}
+	return address, []string{address, u.RequestURI(), strings.Trim(u.Path, "/"), u.RawQuery}, nil
+}

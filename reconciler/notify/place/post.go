@@ -1,0 +1,157 @@
+package place
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
+)
+
+const (
+	maxAnswer  = 64 << 10 // bytes
+	slackField = 2900     // characters of a section; Slack takes 3,000
+	slackTitle = 140      // of a header; Slack takes 150
+)
+
+// post sends a message as JSON to the address of a chat or webhook. Its signature has the form of [webhook.Generic], so
+// that one zester can check what another sends.
+func (p *Place) post(ctx context.Context, message func() ([]byte, error), secret string) error {
+	address, hide, err := p.address()
+	if err != nil {
+		return err
+	}
+	body, err := message()
+	if err != nil {
+		return &outbound.Error{Err: err, Final: true}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return errors.New("its url cannot be used")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if secret != "" {
+		key, err := outbound.ReadSecret(secret)
+		if err != nil {
+			return err
+		}
+		mac := hmac.New(sha256.New, []byte(key))
+		mac.Write(body)
+		req.Header.Set("X-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	}
+	answer, err := p.client.Do(req, maxAnswer, hide...)
+	if err == nil && p.o.Provider == Teams && strings.Contains(string(answer), "delivery failed") {
+		return &outbound.Error{Err: fmt.Errorf("it answers: %s", outbound.Line(string(answer), 200))} // with status 200
+	}
+	return err
+}
+
+// everyField is what a webhook is sent if it has no template.
+const everyField = `{"event": "${event}", "title": "${title}", "text": "${text}", "details": "${details}", "state": "${state}", ` +
+	`"commit": "${commit}", "branch": "${branch}", "author": "${author}", "subject": "${subject}", "where": "${where}", ` +
+	`"command": "${command}", "by": "${by}", "time": "${time}", "peels": ${peels}, "applied": ${applied}, "failed": ${failed}, ` +
+	`"offline": ${offline}, "seconds": ${seconds}}`
+
+// fill puts an event into a template.
+func fill(template string, e Event) ([]byte, error) {
+	if template == "" {
+		template = everyField
+	}
+	values := map[string]string{
+		"event": string(e.Kind), "title": e.Title(), "text": e.Text, "details": strings.Join(e.Details, "\n"), "state": string(e.State),
+		"commit": string(e.Revision.Commit), "short": fmt.Sprintf("%.7s", e.Revision.Commit), "branch": e.Branch,
+		"author": e.Revision.Author, "subject": e.Revision.Subject, "where": e.Where, "command": e.Command, "by": e.By,
+		"time": e.Time.UTC().Format(time.RFC3339), "peels": strconv.Itoa(e.Counts.Peels), "applied": strconv.Itoa(e.Counts.Applied),
+		"failed": strconv.Itoa(e.Counts.Failed), "offline": strconv.Itoa(e.Counts.Offline),
+		"seconds": strconv.FormatFloat(e.Took.Seconds(), 'f', 3, 64), "$": "$",
+	}
+	unknown := ""
+	out := []byte(os.Expand(template, func(name string) string {
+		value, ok := values[name]
+		if !ok {
+			unknown = name
+		}
+		quoted, _ := json.Marshal(value) // a string always can
+		return string(quoted[1 : len(quoted)-1])
+	}))
+	switch {
+	case unknown != "":
+		return nil, fmt.Errorf("its body has ${%s}, which stands for nothing", outbound.Line(unknown, 40))
+	case !json.Valid(out):
+		return nil, fmt.Errorf("its body is not JSON once it is filled in: %s", outbound.Line(string(out), 200))
+	}
+	return out, nil
+}
+
+// slackEscape keeps text from being read as a link or a mention.
+var slackEscape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// slackMessage is the body of a request to an incoming webhook of Slack. Source: "Sending messages using incoming
+// webhooks" and "Block Kit, reference". All blocks hold plain text, so that nothing in an event is formatting.
+func slackMessage(e Event) ([]byte, error) {
+	type text struct {
+		Type  string `json:"type"`
+		Text  string `json:"text"`
+		Emoji bool   `json:"emoji"`
+	}
+	type block struct {
+		Type string `json:"type"`
+		Text text   `json:"text"`
+	}
+	return json.Marshal(struct {
+		Text   string  `json:"text"` // of the notification on a screen
+		Blocks []block `json:"blocks"`
+	}{
+		slackEscape.Replace(outbound.Line(e.Title()+": "+e.Text, maxText)),
+		[]block{
+			{"header", text{Type: "plain_text", Text: outbound.Line(e.Title(), slackTitle)}},
+			{"section", text{Type: "plain_text", Text: cutRunes(strings.Join(e.lines(), "\n"), slackField)}},
+		},
+	})
+}
+
+const teamsText = 16_000 // bytes; Teams takes messages of 28 KB
+
+// teamsMessage is the body of a request to a workflow of Teams, or to an incoming webhook of the kind before. Source:
+// "Create incoming webhooks with workflows", "Adaptive Cards schema 1.4". Text runs are shown as they are: a text block
+// would read Markdown.
+func teamsMessage(e Event) ([]byte, error) {
+	type run struct {
+		Type   string `json:"type"`
+		Text   string `json:"text"`
+		Weight string `json:"weight,omitempty"`
+	}
+	type line struct {
+		Type    string `json:"type"`
+		Inlines []run  `json:"inlines"`
+	}
+	body := []line{{"RichTextBlock", []run{{"TextRun", e.Title(), "bolder"}}}}
+	left := teamsText
+	for _, l := range e.lines() {
+		if left -= len(l); left < 0 {
+			break
+		}
+		body = append(body, line{"RichTextBlock", []run{{Type: "TextRun", Text: l}}})
+	}
+	card := map[string]any{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": body}
+	return json.Marshal(map[string]any{"type": "message", "attachments": []any{
+		map[string]any{"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": nil, "content": card},
+	}})
+}
+
+func cutRunes(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
