@@ -10,9 +10,9 @@
 // bytes, and the cost follows the number of signatures, not that of peels. What did not change since the last two
 // revisions (directories, files, signatures) is not looked at again.
 //
-// Secrets lie in files of SOPS. A compiler with identities decrypts them; in all that it makes, what stands for a secret is
-// in its place, and only [Effective.Seal] uses the plain values, which no other package can read. Digests cover what stands
-// for a secret, so they change with it and tell nothing of it.
+// Secrets lie in files of SOPS. A compiler with identities decrypts them; all that it makes holds a placeholder
+// for each secret. Only [Effective.Seal] uses the plain values, which no other package can read. Digests cover the
+// placeholders, so they change with a secret and tell nothing of it.
 //
 // [Diff] compares a plan with what the peels were given before, and its [Difference.Guard] refuses what is rarely
 // meant: a change that exceeds the limits of zester.yaml, removes a setting from its last peel, empties a
@@ -99,7 +99,8 @@ type Effective struct {
 	decoded atomic.Pointer[content] // of Settings, nil until it is needed
 
 	files  []*file          // one for each of Refs
-	secret *strictyaml.Node // one of Settings, nil if there is none
+	secret *strictyaml.Node // one of merged, nil if there is none
+	merged *strictyaml.Node // what Settings are made of, nil if there is no secret
 	plain  canon.Raw        // Settings with their secrets, nil if there are none
 }
 
@@ -110,6 +111,27 @@ func (e *Effective) Values() (map[string]any, error) {
 		return nil, fmt.Errorf("cannot read the settings of %s: %w", strings.Join(e.Refs, ", "), err)
 	}
 	return values, nil
+}
+
+// SecretFiles returns the file of each secret that the settings hold, by its path: keys and indices of lists joined with dots.
+func (e *Effective) SecretFiles() map[string]string {
+	files := map[string]string{}
+	if e.merged != nil {
+		secretFiles("", e.merged, files)
+	}
+	return files
+}
+
+func secretFiles(at string, n *strictyaml.Node, files map[string]string) {
+	if n.Secret != nil {
+		files[strings.TrimSuffix(at, ".")] = n.Pos.File
+	}
+	for _, p := range n.Map {
+		secretFiles(at+p.Key+".", p.Value, files)
+	}
+	for i, inner := range n.List {
+		secretFiles(fmt.Sprintf("%s%d.", at, i), inner, files)
+	}
 }
 
 // Secret returns where one of the secrets stands that the settings hold; ok is false if they hold none.
@@ -125,7 +147,7 @@ func (e *Effective) Seal(doc *settings.Document, sealer *settings.Sealer, to set
 	return sealer.Seal(doc, e.plain, to)
 }
 
-// Document returns the document of one of the peels of e. Where it holds secrets only what stands for them is in it, and it
+// Document returns the document of one of the peels of e. Where it would hold secrets it holds placeholders, and
 // has to be sealed.
 func (e *Effective) Document(peel target.PeelID, commit settings.Commit, generation uint64, origins map[string]settings.Origin) *settings.Document {
 	return &settings.Document{

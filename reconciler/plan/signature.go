@@ -170,6 +170,7 @@ func (e *Effective) encode(merged *strictyaml.Node) (err error) {
 	}
 	e.Digest = settings.DigestOf(e.Settings)
 	if e.secret = merged.FirstSecret(); e.secret != nil {
+		e.merged = merged
 		e.plain, err = canon.Marshal(merged.Reveal())
 	}
 	return err

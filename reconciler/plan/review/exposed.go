@@ -11,21 +11,43 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
+// A secret is one that peels are given.
+type secret struct {
+	placeholder string
+	file        string // that it comes from
+}
+
+// secretsOf returns the secrets that the peels of one side have, by path.
+func (s side) secretsOf() map[string]secret {
+	placeholders := map[string]string{}
+	findSecrets("", s.values, placeholders)
+	findSecrets("schedule.", s.entries, placeholders)
+	files := map[string]string{}
+	if len(placeholders) > 0 {
+		files = s.e.SecretFiles()
+	}
+	all := make(map[string]secret, len(placeholders))
+	for path, placeholder := range placeholders {
+		all[path] = secret{placeholder, files[path]}
+	}
+	return all
+}
+
 // expose warns of a secret that goes to peels which did not have it, and of an entry with a secret whose function or
-// arguments change.
+// arguments change. Peels have a secret already if there was one at its path from the same file, where it may have a new
+// value, or the same one from another file, which may have been renamed.
 func (c *comparison) expose(before, after side, peels []target.PeelID) {
-	old, latest := map[string]bool{}, map[string]bool{}
-	findSecrets("", before.values, old)
-	findSecrets("schedule.", before.entries, old)
-	findSecrets("", after.values, latest)
-	findSecrets("schedule.", after.entries, latest)
-	for key := range latest {
-		if !old[key] {
-			c.warn("the secret "+key+" goes to peels that did not have it", peels)
+	had := before.secretsOf()
+	for path, now := range after.secretsOf() {
+		switch old, has := had[path]; {
+		case !has:
+			c.warn("the secret "+path+" goes to peels that did not have it", peels)
+		case old.placeholder != now.placeholder && old.file != now.file:
+			c.warn(fmt.Sprintf("the secret %s of %s goes to peels that had another one at its place", path, now.file), peels)
 		}
 	}
 	for name, entry := range after.entries {
-		held := map[string]bool{}
+		held := map[string]string{}
 		findSecrets("", entry, held)
 		if len(held) > 0 && before.entries[name] != nil && !reflect.DeepEqual(command(before.entries[name]), command(entry)) {
 			c.warn("schedule."+name+" has a secret, and its function or arguments change", peels)
@@ -47,12 +69,12 @@ func (c *comparison) exposures() (all []string) {
 	return all
 }
 
-// findSecrets adds the paths of all secrets in a value to found, keys joined with dots.
-func findSecrets(above string, in any, found map[string]bool) {
+// findSecrets adds the placeholders of all secrets in a value to found, by path: keys and indices joined with dots.
+func findSecrets(above string, in any, found map[string]string) {
 	switch v := in.(type) {
 	case string:
 		if strings.HasPrefix(v, sops.Shown) {
-			found[strings.TrimSuffix(above, ".")] = true
+			found[strings.TrimSuffix(above, ".")] = v
 		}
 	case map[string]any:
 		for key, inner := range v {

@@ -1,6 +1,7 @@
 package review_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,46 @@ func TestAPlanTellsWhatAChangeDoesWithSecrets(t *testing.T) {
 		}
 		if strings.Contains(all+r.Markdown(), "hunter2") || c.warned != "" && !strings.Contains(r.Markdown(), c.warned) {
 			t.Errorf("%s: %s", c.name, r.Markdown())
+		}
+	}
+}
+
+// Whatever way a secret takes to a peel, the plan says so; what the peel had before is not said.
+func TestASecretOnANewWayToAPeelIsInThePlan(t *testing.T) {
+	w := sopstest.New(t)
+	const goes = "the secret db.password goes to peels that did not have it: 1 peel: web-001"
+	mine, other := w.Encrypt("password", "db: {password: hunter2}\n"), w.Encrypt("password", "db: {password: correct-horse}\n")
+	list := w.Encrypt("passwords", "db: {passwords: [hunter2, correct-horse]}\n")
+	base := []string{
+		"zester.yaml", "nodegroups: {dbs: [web-000]}\n", "top.yaml", "base:\n  'web-000': [mine]\n  'web-002': [other]\n  'N@dbs': [group]\n",
+		"settings/mine.yaml", mine, "settings/other.yaml", other, "settings/group.yaml", "a: 1\n", "settings/list.yaml", list,
+	}
+	for name, c := range map[string]struct {
+		head []string // files that change
+		want string
+	}{
+		"a new target":         {[]string{"top.yaml", "base:\n  'web-000': [mine]\n  'web-001': [mine]\n  'web-002': [other]\n"}, goes},
+		"a wider target":       {[]string{"top.yaml", "base:\n  'web-00[01]': [mine]\n  'web-002': [other]\n"}, goes},
+		"a wider node group":   {[]string{"zester.yaml", "nodegroups: {dbs: [web-000, or, web-001]}\n", "settings/group.yaml", mine}, "the secret db.password goes to peels that did not have it: 1 peel: web-001"},
+		"a file of more peels": {[]string{"settings/group.yaml", mine, "zester.yaml", "nodegroups: {dbs: [web-001]}\n"}, goes},
+		"another key":          {[]string{"settings/mine.yaml", w.Encrypt("token", "db: {token: hunter2}\n")}, "the secret db.token goes to peels that did not have it: 1 peel: web-000"},
+		"another fleet's secret under the same key": {
+			[]string{"top.yaml", "base:\n  'web-000': [other]\n  'web-002': [other]\n"},
+			"the secret db.password of settings/other.yaml goes to peels that had another one at its place: 1 peel: web-000",
+		},
+		"another file over it": {[]string{"top.yaml", "base:\n  'web-000': [mine, other]\n  'web-002': [other]\n"}, "the secret db.password of settings/other.yaml goes to"},
+		"in a list":            {[]string{"top.yaml", "base:\n  'web-000': [mine, list]\n  'web-002': [other]\n"}, "the secret db.passwords.1 goes to"},
+		"a new value":          {[]string{"settings/mine.yaml", w.Encrypt("password", "db: {password: battery-staple}\n")}, ""},
+		"a renamed file":       {[]string{"top.yaml", "base:\n  'web-000': [moved]\n  'web-002': [other]\n", "settings/moved.yaml", mine}, ""},
+		"one peel less":        {[]string{"top.yaml", "base:\n  'web-000': [mine]\n"}, ""},
+	} {
+		r := compare(t, peels(3), tree(base...), tree(append(slices.Clone(base), c.head...)...))
+		all := strings.Join(r.Warnings, "\n")
+		if !strings.Contains(all, c.want) || c.want == "" && strings.Contains(all, "the secret") {
+			t.Errorf("%s: %q", name, all)
+		}
+		if strings.Count(all, "the secret") > 1 && name != "in a list" {
+			t.Errorf("%s: it is said twice: %q", name, all)
 		}
 	}
 }
