@@ -46,6 +46,9 @@ be found and replaced. -o json is:
    "peels": …,                      of the fleet
    "touched": [peel, …], "emptied": [peel, …], "behind": [peel, …],
    "hash": …, "blocked": …, "release": …,   what zester sync approve takes, why it is needed, and what else lets it out
+   "safety": {"limits": {"change": percent, "remove": …, "peels": …},      of both sides the stricter; 101 is off
+              "waves": [{"name": …, "peels": …, "target": …, "reach": peels, "soak": …, "max_failures": …, "gate": …, "deadline": …}, …],
+              "freeze": {"reason": …, "until": time, "peels": [peel, …]}},   if one holds at the time of the merge
    "totals": {"before": …, "added": …, "changed": …, "removed": …, "timers_reset": …, "runs_at_once": …},
    "changes": [{"peels": […], "entry": …, "action": "add" or "change" or "remove",
                 "fields": {NAME: {"before": …, "after": …}, …}, "resets_timer": …,
@@ -59,6 +62,9 @@ values that are encrypted, are numbered and not shown: (secret 1). Equal ones ha
 examples/schema/plan.json is the JSON Schema of all that.
 
 The load is what is expected of the whole fleet in the 24 hours after the merge.
+
+The plan also says how the change would go out: the limits, the waves with the number of peels that they reach, gates, and a
+freeze that holds at the time of the merge (--from). Of the base and the head the stricter rule counts, as in a master.
 
 Exit codes: 0 nothing changes, 1 the head has mistakes, also isolated ones, 2 there are changes, 3 a guard would hold them
 back.`

@@ -74,6 +74,9 @@ func (p *Plan) Safety() top.Safety {
 	return top.Safety{Limits: &p.Limits, Waves: p.Waves, Freezes: p.Freezes}
 }
 
+// Select returns the members of the fleet that an expression selects, in no order.
+func (p *Plan) Select(e *target.Expr) []target.PeelID { return p.fleet.Select(e) }
+
 // A Warning is about a place in the revision; a Pos without a line is about the whole file.
 type Warning struct {
 	Pos strictyaml.Pos

@@ -67,6 +67,7 @@ type Review struct {
 	Hash     string    `json:"hash"`
 	Blocked  string    `json:"blocked,omitempty"` // why a guard holds the change back
 	Release  string    `json:"release,omitempty"` // how the change can go out nevertheless
+	Safety   Safety    `json:"safety"`
 	Totals   Totals    `json:"totals"`
 	Changes  []Change  `json:"changes"`  // by entry
 	Settings []Setting `json:"settings"` // by key
@@ -153,7 +154,10 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 	if head.Mistakes != nil {
 		r.Errors, r.Behind = Errors(head.Mistakes), slices.Sorted(maps.Keys(head.Behind))
 	}
-	if stop, ok := errors.AsType[*plan.BlockedError](d.Guard(head.Limits.Stricter(base.Limits))); ok && !stop.AllowedBy(o.Message) {
+	if r.Safety, err = safetyOf(base, head, peelsOf(d), o.From); err != nil {
+		return nil, err
+	}
+	if stop, ok := errors.AsType[*plan.BlockedError](d.Guard(r.Safety.Limits)); ok && !stop.AllowedBy(o.Message) {
 		r.Blocked, r.Release = stop.Reason, release(stop)
 	}
 	c := comparison{Options: o, review: r, changes: map[string]*Change{}, settings: map[string]*Setting{}, exposed: map[string][]target.PeelID{}}
@@ -170,6 +174,15 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 	lints.Wait()
 	r.warn(before, after)
 	return r, nil
+}
+
+// peelsOf returns the peels that change, sorted.
+func peelsOf(d *plan.Difference) (peels []target.PeelID) {
+	for _, g := range d.Groups {
+		peels = append(peels, g.Peels...)
+	}
+	slices.Sort(peels)
+	return peels
 }
 
 // kept has the peels that mistakes of the head hold back run what they have.

@@ -47,13 +47,14 @@ func (r *Review) extent() []string {
 		who, more = who[:namesShown], fmt.Sprintf(" and %d more", len(who)-namesShown)
 	}
 	t := r.Totals
-	return []string{
+	lines := []string{
 		"peels: " + join(who) + more,
 		fmt.Sprintf("entries: %d added, %d changed, %d removed of %d; %d timers start anew",
 			t.Added, t.Changed, t.Removed, t.Before, t.TimersReset),
 		fmt.Sprintf("runs in a day: %s → %s", forecast.Number(r.Load.Before.Runs), forecast.Number(r.Load.After.Runs)),
 		fmt.Sprintf("worst minute: %s → %s", r.Load.Before.Worst, r.Load.After.Worst),
 	}
+	return append(lines, r.Safety.lines(len(r.Touched))...)
 }
 
 // String is the minute with its number of runs.

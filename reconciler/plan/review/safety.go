@@ -1,0 +1,160 @@
+package review
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
+)
+
+// Safety is how the change would go out: the limits, waves and freezes of the base and the head, the stricter of each. The
+// first revision of a fleet and one that changes nothing have neither waves nor a freeze.
+type Safety struct {
+	Limits top.Limits `json:"limits"`
+	Waves  []Wave     `json:"waves,omitempty"`
+	Freeze *Freeze    `json:"freeze,omitempty"` // nil if none holds when the change would be merged
+}
+
+// A Wave is one step of the rollout. After the last one the revision goes to all peels.
+type Wave struct {
+	Name        string `json:"name"`
+	Peels       string `json:"peels"`            // as zester.yaml has it: a number, a share
+	Target      string `json:"target,omitempty"` // that selects the peels of the wave, empty for all
+	Reach       int    `json:"reach"`            // peels that have the revision with it, if all are online and those of other waves are among them
+	Soak        string `json:"soak,omitempty"`
+	MaxFailures string `json:"max_failures"`
+	Gate        string `json:"gate,omitempty"` // "manual": a person lets the next wave begin
+	Deadline    string `json:"deadline,omitempty"`
+}
+
+// A Freeze keeps the revision waiting.
+type Freeze struct {
+	Reason string          `json:"reason"`          // the freezes that hold, as zester.yaml has them
+	Until  time.Time       `json:"until,omitzero"`  // zero: for more than two years
+	Peels  []target.PeelID `json:"peels,omitempty"` // that change and are frozen, sorted
+}
+
+// safetyOf says how a change of some peels would go out at an instant.
+func safetyOf(base, head *plan.Plan, touched []target.PeelID, at time.Time) (s Safety, err error) {
+	both := base.Safety().Stricter(head.Safety())
+	s.Limits = both.LimitsOrDefault()
+	if base.TopEmpty || len(touched) == 0 {
+		return s, nil
+	}
+	for _, w := range both.Waves {
+		peels, err := among(head, w.Target, touched)
+		if err != nil {
+			return s, fmt.Errorf("cannot tell which peels are in wave %s: %w", w.Name, err)
+		}
+		s.Waves = append(s.Waves, Wave{
+			Name: w.Name, Peels: w.Peels.String(), Target: w.Target, Reach: min(w.Peels.Of(len(touched)), len(peels)), Soak: span(w.Soak),
+			MaxFailures: w.MaxFailures.String(), Gate: string(w.Gate), Deadline: span(w.Deadline),
+		})
+	}
+	s.Freeze, err = freezeAt(both.Freezes, head, touched, at)
+	return s, err
+}
+
+// freezeAt returns what keeps the change of some peels waiting at an instant, nil if nothing does.
+func freezeAt(freezes []top.Freeze, head *plan.Plan, touched []target.PeelID, at time.Time) (*Freeze, error) {
+	var concerned []top.Freeze
+	var reasons []string
+	frozen := map[target.PeelID]bool{}
+	for _, f := range freezes {
+		peels, err := among(head, f.Target, touched)
+		if err != nil {
+			return nil, fmt.Errorf("cannot tell which peels are frozen: %w", err)
+		}
+		if len(peels) == 0 {
+			continue
+		}
+		if concerned = append(concerned, f); f.Holds(at) {
+			reasons = append(reasons, f.String())
+			for _, id := range peels {
+				frozen[id] = true
+			}
+		}
+	}
+	if len(reasons) == 0 {
+		return nil, nil
+	}
+	until, _ := top.Thaw(concerned, at)
+	peels := slices.DeleteFunc(slices.Clone(touched), func(id target.PeelID) bool { return !frozen[id] })
+	return &Freeze{Reason: strings.Join(reasons, "; "), Until: until, Peels: peels}, nil
+}
+
+// among returns those of some peels that an expression selects, all of them if it is empty.
+func among(p *plan.Plan, expr string, of []target.PeelID) ([]target.PeelID, error) {
+	if expr == "" {
+		return of, nil
+	}
+	e, err := target.Parse(expr, target.Options{NoSettings: true})
+	if err != nil {
+		return nil, err
+	}
+	selected := map[target.PeelID]bool{}
+	for _, id := range p.Select(e) {
+		selected[id] = true
+	}
+	return slices.DeleteFunc(slices.Clone(of), func(id target.PeelID) bool { return !selected[id] }), nil
+}
+
+// span is a duration without units that are zero, empty for none.
+func span(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	text := d.String()
+	if d%time.Minute == 0 {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if d%time.Hour == 0 {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// lines say for people how the change of so many peels would go out.
+func (s Safety) lines(touched int) (lines []string) {
+	lines = append(lines, fmt.Sprintf("limits: change: %s, remove: %s, peels: %s", s.Limits.Change, s.Limits.Remove, s.Limits.Peels))
+	if len(s.Waves) > 0 {
+		var steps []string
+		for _, w := range s.Waves {
+			steps = append(steps, w.String())
+		}
+		lines = append(lines, fmt.Sprintf("waves: %s → all %d", strings.Join(steps, " → "), touched))
+	}
+	if f := s.Freeze; f != nil {
+		until := "for more than two years"
+		if !f.Until.IsZero() {
+			until = "until " + f.Until.Format("2006-01-02 15:04 MST")
+		}
+		lines = append(lines, fmt.Sprintf("frozen %s: %s; %s; zester sync approve --override-freeze REASON after the merge lets it out before", until, f.Reason, Names(f.Peels)))
+	}
+	return lines
+}
+
+// String describes a wave: "canary (2 of web-*, soak 10m, manual gate)".
+func (w Wave) String() string {
+	words := []string{fmt.Sprintf("%s (%d", w.Name, w.Reach)}
+	if w.Target != "" {
+		words[0] += " of " + w.Target
+	}
+	if w.Soak != "" {
+		words = append(words, "soak "+w.Soak)
+	}
+	if w.Deadline != "" {
+		words = append(words, "deadline "+w.Deadline)
+	}
+	if w.MaxFailures != "0" {
+		words = append(words, w.MaxFailures+" may fail")
+	}
+	if w.Gate != "" {
+		words = append(words, w.Gate+" gate")
+	}
+	return strings.Join(words, ", ") + ")"
+}

@@ -1,0 +1,92 @@
+package review_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+const careful = `limits: {change: 20%, remove: off}
+nodegroups: {edge: web-00*}
+calendars: {spring: [2026-03-27/2026-03-30]}
+waves:
+  - {name: canary, peels: N@edge, soak: 10m, gate: manual, deadline: 1h30m}
+  - {name: tenth, peels: 10%, soak: 45s, max_failures: 2}
+freeze:
+  - {calendar: spring, targets: 'web-001'}
+  - {calendar: sat, only_between: "10:00-14:00", timezone: Europe/London}
+`
+
+// What a master will say of a merge is in the plan, whichever of the two revisions says it.
+func TestAPlanSaysHowTheChangeWouldGoOut(t *testing.T) {
+	const (
+		limits = "limits: change: 20%, remove: 10%, peels: 50%"
+		waves  = "waves: canary (10 of web-00*, soak 10m, deadline 1h30m, manual gate) → tenth (2, soak 45s, 2 may fail) → all 20"
+		frozen = "frozen until 2026-03-31 00:00 UTC: spring, of web-001; sat, between 10:00-14:00 Europe/London; 20 peels: web-000 … web-019; " +
+			"zester sync approve --override-freeze REASON after the merge lets it out before"
+	)
+	all := "schedule: {b: {module: test.ping, interval: %s}}\n"
+	before, after := fmt.Sprintf(all, "1h"), fmt.Sprintf(all, "2h")
+	for name, c := range map[string]struct {
+		base, head string // zester.yaml
+		want       []string
+	}{
+		"both":         {careful, careful, []string{"limits: change: 20%, remove: off, peels: 50%", waves, frozen}},
+		"the head":     {"", careful, []string{limits, waves, frozen}},
+		"the base":     {careful, "", []string{limits, waves, frozen}},
+		"neither":      {"", "", []string{"limits: change: 50%, remove: 10%, peels: 50%"}},
+		"another time": {careful, strings.Replace(careful, "sat,", "sun,", 1), []string{"limits: change: 20%, remove: off, peels: 50%", waves, frozen}},
+	} {
+		r := compare(t, peels(20), tree("settings/all.yaml", before, "settings/few.yaml", "{}\n", "zester.yaml", c.base),
+			tree("settings/all.yaml", after, "settings/few.yaml", "{}\n", "zester.yaml", c.head))
+		facts := r.Facts()
+		if got := facts[len(facts)-len(c.want):]; strings.Join(got, "\n") != strings.Join(c.want, "\n") || strings.Contains(facts[len(facts)-len(c.want)-1], "limits:") {
+			t.Errorf("%s: the plan says\n%s\nnot\n%s", name, strings.Join(facts, "\n"), strings.Join(c.want, "\n"))
+		}
+		if !strings.Contains(r.Markdown(), strings.ReplaceAll(c.want[0], "!", `\!`)) {
+			t.Errorf("%s: %s", name, r.Markdown())
+		}
+	}
+}
+
+// The guard of a plan takes the stricter of both limits, as a master does.
+func TestAChangeIsBlockedByTheLimitsOfEitherSide(t *testing.T) {
+	entry := func(every string) string {
+		return "schedule: {a: {module: test.ping, interval: " + every + "}, b: {module: test.ping, interval: 1h}, c: {module: test.ping, interval: 1h}, d: {module: test.ping, interval: 1h}}\n"
+	}
+	for _, c := range []struct{ base, head, blocked string }{
+		{"", "", ""},
+		{"limits: {change: 24%}\n", "", "20 of 80 settings over all peels would change or go, more than change: 24%"},
+		{"", "limits: {change: 24%}\n", "20 of 80 settings over all peels would change or go, more than change: 24%"},
+		{"limits: {change: 25%}\n", "limits: {change: off}\n", ""},
+	} {
+		r := compare(t, peels(20), tree("settings/all.yaml", entry("1h"), "settings/few.yaml", "{}\n", "zester.yaml", c.base),
+			tree("settings/all.yaml", entry("2h"), "settings/few.yaml", "{}\n", "zester.yaml", c.head))
+		if r.Blocked != c.blocked {
+			t.Errorf("%q to %q: blocked is %q", c.base, c.head, r.Blocked)
+		}
+	}
+}
+
+// A freeze keeps only changes of its peels, and waves are for changes: neither is said of what changes nothing, nor of the
+// first revision of all.
+func TestAPlanSaysNothingOfFreezesThatDoNotMatter(t *testing.T) {
+	frozen := "calendars: {spring: [2026-03-27/2026-03-30]}\nwaves: [{name: one, peels: 1}]\nfreeze: [{calendar: spring, targets: web-015}, {calendar: [2026-05-01]}]\n"
+	base := []string{"settings/all.yaml", "{}\n", "settings/few.yaml", "a: 1\n", "zester.yaml", frozen}
+	few := compare(t, peels(20), tree(base...), tree(append(base[:4:4], "settings/few.yaml", "a: 2\n", "zester.yaml", frozen)...))
+	if len(few.Touched) != 10 || few.Safety.Freeze != nil || len(few.Safety.Waves) != 1 || few.Safety.Waves[0].Reach != 1 {
+		t.Errorf("%+v", few.Safety)
+	}
+	same := compare(t, peels(20), tree(base...), tree(base...))
+	first := compare(t, peels(20), tree("top.yaml", "{}\n"), tree(base...))
+	for _, r := range []any{same.Safety.Waves, same.Safety.Freeze, first.Safety.Waves, first.Safety.Freeze} {
+		if fmt.Sprint(r) != "[]" && fmt.Sprint(r) != "<nil>" {
+			t.Errorf("it says %v", r)
+		}
+	}
+	all := compare(t, peels(20), tree(base...), tree(append(base[:0:0], "settings/all.yaml", "a: 2\n", "settings/few.yaml", "a: 1\n", "zester.yaml", frozen)...))
+	if f := all.Safety.Freeze; f == nil || fmt.Sprint(f.Peels) != "[web-015]" || !f.Until.Equal(time.Date(2026, 3, 31, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("%+v", f)
+	}
+}
