@@ -46,7 +46,7 @@ everything. --limit-target and --limit-function narrow what dispatch may run.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&scopes, "scope", []string{string(auth.ScopeRead)}, "give the `SCOPES` read, dispatch or admin")
+	f.StringSliceVar(&scopes, "scope", []string{string(auth.ScopeRead)}, "give the `SCOPES` read, dispatch, sync or admin")
 	f.DurationVar(&q.TTL, "ttl", tokenLife, "end it after this time; 0: it does not end")
 	f.StringVar(&q.Limits.Target, "limit-target", "", "run functions only on peels that the `EXPRESSION` selects")
 	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil, "run only functions that match one of the `GLOBS`, such as test.*")

@@ -24,14 +24,30 @@ type Asker struct {
 // one account to another.
 const requestInfo = "Nats-Request-Info"
 
+// connectionInfo is what [requestInfo] holds, as far as it is used here.
+type connectionInfo struct {
+	Host string   `json:"host,omitempty"`
+	Tags []string `json:"tags,omitempty"`
+}
+
+// Header returns the header by which [AskerOf] finds the host of a. A master sends it with a request that it passes on for
+// a caller of its own; from any other account the server replaces it.
+func (a Asker) Header() nats.Header {
+	if a.From == "" {
+		return nil
+	}
+	data, err := json.Marshal(connectionInfo{Host: a.From})
+	if err != nil {
+		return nil
+	}
+	return nats.Header{requestInfo: {string(data)}}
+}
+
 // AskerOf reads from a request that came to masters who sent it: the name is the last token of its subject, which the
 // bus lets nobody else use; role and host are what the server says of the connection.
 func AskerOf(subject string, header nats.Header) Asker {
 	a := Asker{User: wire.Sender(subject)}
-	var info struct {
-		Host string   `json:"host"`
-		Tags []string `json:"tags"`
-	}
+	var info connectionInfo
 	if err := json.Unmarshal([]byte(header.Get(requestInfo)), &info); err != nil {
 		return a
 	}

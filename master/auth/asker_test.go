@@ -23,3 +23,13 @@ func FuzzAskerOf(f *testing.F) {
 		}
 	})
 }
+
+// TestACallerOfARequestThatIsPassedOn goes through the header and back.
+func TestACallerOfARequestThatIsPassedOn(t *testing.T) {
+	for _, from := range []string{"192.0.2.1", "2001:db8::1", "", `"},{"`} {
+		a := auth.Asker{User: "token:ci", From: from}
+		if got := auth.AskerOf("zester.api.sync.pause.token:ci", a.Header()); got != a {
+			t.Errorf("%+v, want %+v", got, a)
+		}
+	}
+}

@@ -19,8 +19,14 @@ type Scope string
 const (
 	ScopeRead     Scope = "read"     // see peels, all jobs and what they returned
 	ScopeDispatch Scope = "dispatch" // run functions within the token's limits; see and cancel the jobs that it made
+	ScopeSync     Scope = "sync"     // approve, pause, pin and retry what Git brings to the fleet
 	ScopeAdmin    Scope = "admin"    // everything, without limits
 )
+
+// scopes are all, and scopeNames what people read of them.
+var scopes = []Scope{ScopeRead, ScopeDispatch, ScopeSync, ScopeAdmin}
+
+const scopeNames = "read, dispatch, sync and admin"
 
 // A Token is what is known of a bearer token, which is all but the token itself.
 type Token struct {
@@ -131,16 +137,16 @@ func (r *TokenRequest) check() error {
 
 func (r *TokenRequest) checkScopes() error {
 	if len(r.Scopes) == 0 {
-		return errors.New("it has no scope: there are read, dispatch and admin")
+		return errors.New("it has no scope: there are " + scopeNames)
 	}
 	for _, s := range r.Scopes {
-		if s != ScopeRead && s != ScopeDispatch && s != ScopeAdmin {
-			return fmt.Errorf("there is no scope %.40q: there are read, dispatch and admin", s)
+		if !slices.Contains(scopes, s) {
+			return fmt.Errorf("there is no scope %.40q: there are %s", s, scopeNames)
 		}
 	}
 	if limited := r.Limits.Target != "" || len(r.Limits.Functions) > 0; limited {
-		if slices.Contains(r.Scopes, ScopeAdmin) || !slices.Contains(r.Scopes, ScopeDispatch) {
-			return errors.New("limits are for the scope dispatch without admin")
+		if slices.Contains(r.Scopes, ScopeAdmin) || slices.Contains(r.Scopes, ScopeSync) || !slices.Contains(r.Scopes, ScopeDispatch) {
+			return errors.New("limits are for the scope dispatch without admin and sync, which concern the whole fleet")
 		}
 	}
 	return r.Limits.Check()

@@ -275,6 +275,9 @@ func TestTokensThatCannotBeMade(t *testing.T) {
 			{auth.ErrTokenInvalid, "without admin", func(q *auth.TokenRequest) {
 				q.Limits.Target, q.Scopes = "web-*", []auth.Scope{auth.ScopeDispatch, auth.ScopeAdmin}
 			}},
+			{auth.ErrTokenInvalid, "without admin and sync", func(q *auth.TokenRequest) {
+				q.Limits.Target, q.Scopes = "web-*", []auth.Scope{auth.ScopeDispatch, auth.ScopeSync}
+			}},
 			{auth.ErrTokenInvalid, `"[a"`, func(q *auth.TokenRequest) { q.Limits.Functions, q.Scopes = []string{"[a"}, dispatch }},
 			{auth.ErrTokenInvalid, `""`, func(q *auth.TokenRequest) { q.Limits.Functions, q.Scopes = []string{""}, dispatch }},
 			{auth.ErrTokenInvalid, "64", func(q *auth.TokenRequest) { q.Limits.Functions, q.Scopes = make([]string, 65), dispatch }},
@@ -458,7 +461,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestScopesIncludeNoOtherButAdminAll(t *testing.T) {
-	all := []auth.Scope{auth.ScopeRead, auth.ScopeDispatch, auth.ScopeAdmin}
+	all := []auth.Scope{auth.ScopeRead, auth.ScopeDispatch, auth.ScopeSync, auth.ScopeAdmin}
 	for _, has := range all {
 		token := auth.Token{Scopes: []auth.Scope{has}}
 		for _, want := range all {

@@ -31,6 +31,7 @@ type route struct {
 
 var (
 	read, run  = auth.ScopeRead, auth.ScopeDispatch
+	order      = []auth.Scope{auth.ScopeSync}
 	aDispatch  = object{"target": "web-01", "function": "test.ping"}
 	everyRoute = []route{
 		{"POST", "/api/v1/jobs", []auth.Scope{run}, aDispatch},
@@ -42,6 +43,17 @@ var (
 		{"GET", "/api/v1/peels", []auth.Scope{read}, nil},
 		{"GET", "/api/v1/targets?expr=*", []auth.Scope{read}, nil},
 		{"GET", "/metrics", []auth.Scope{read}, nil},
+		{"GET", "/api/v1/sync", []auth.Scope{read}, nil},
+		{"GET", "/api/v1/sync/peels", []auth.Scope{read}, nil},
+		{"GET", "/api/v1/sync/history", []auth.Scope{read}, nil},
+		{"GET", "/api/v1/sync/plan", []auth.Scope{read}, nil},
+		{"POST", "/api/v1/sync/approve", order, object{"hash": "01234567"}},
+		{"POST", "/api/v1/sync/pause", order, nil},
+		{"POST", "/api/v1/sync/resume", order, nil},
+		{"POST", "/api/v1/sync/pin", order, object{"revision": "0123"}},
+		{"POST", "/api/v1/sync/unpin", order, nil},
+		{"POST", "/api/v1/sync/retry", order, object{}},
+		{"POST", "/api/v1/sync/now", order, nil},
 	}
 	// ownJob are the routes of a job that its own maker may use too.
 	ownJob = []route{
@@ -125,10 +137,11 @@ func TestOpenRoutesTellNothingAndNeedNoToken(t *testing.T) {
 func TestDenyMatrix(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.peel("web-01", nil, nil)
+		s.lead("m1")
 		admin := s.admin()
 		other := s.dispatch(admin, object{"target": "web-01", "function": "test.ping", "timeout": "1s"})
 		time.Sleep(30 * time.Second)
-		for i, scopes := range [][]auth.Scope{{read}, {run}, {read, run}, {auth.ScopeAdmin}} {
+		for i, scopes := range [][]auth.Scope{{read}, {run}, {read, run}, order, {auth.ScopeSync, run}, {auth.ScopeAdmin}} {
 			token := s.token(auth.TokenRequest{Name: fmt.Sprintf("t%d", i), Scopes: scopes})
 			has := func(r route) bool {
 				return slices.Contains(scopes, auth.ScopeAdmin) || slices.ContainsFunc(r.scopes, func(s auth.Scope) bool { return slices.Contains(scopes, s) })

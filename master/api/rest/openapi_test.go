@@ -86,6 +86,7 @@ func TestTheDocumentTellsEveryRouteAndItsScopes(t *testing.T) {
 // TestEveryStatusInTheDocumentIsGiven has each route answer with each status that the document tells of it, and with no
 // other, and holds the answers against their schemas.
 func TestEveryStatusInTheDocumentIsGiven(t *testing.T) {
+	repo := serveRepo(t)
 	bubble(t, func(t *testing.T, s *system) {
 		d := s.document()
 		given := map[string]map[string]bool{}
@@ -117,6 +118,7 @@ func TestEveryStatusInTheDocumentIsGiven(t *testing.T) {
 				t.Errorf("%s, %s: %s", key, status, wrong)
 			}
 		}
+		s.provokeSync(check, repo)
 		s.provoke(check)
 		for path, operations := range d.Paths {
 			for method, op := range operations {
@@ -135,7 +137,7 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 	const jobs, jobPath = "/api/v1/jobs", "/api/v1/jobs/{jid}"
 	s.peel("web-01", nil, echo("web-01"))
 	s.peel("web-02", nil, func(nc *nats.Conn, r wire.Request) { ack(nc, "web-02", r) })
-	admin, reader := s.admin(), s.reader()
+	admin, reader := s.token(auth.TokenRequest{Name: "chief", Scopes: []auth.Scope{auth.ScopeAdmin}}), s.reader()
 	runner := s.token(auth.TokenRequest{Name: "runner", Scopes: []auth.Scope{run}})
 	ended := s.dispatch(admin, object{"target": "web-01", "function": "test.echo", "args": object{"text": "a"}})
 	running := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "1h"})
@@ -148,8 +150,8 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 	check("POST", jobs, s.ask(admin, "POST", jobs, "{"))
 	check("POST", jobs, s.ask(admin, "POST", jobs, object{"target": "*", "function": "test.ping", "expect": 9}))
 	check("POST", jobs, s.ask(admin, "POST", jobs, strings.Repeat(" ", 2<<20)))
-	check("POST", jobs, s.slowBody(admin))
-	check("POST", jobs, s.otherType(admin))
+	check("POST", jobs, s.slowBody(admin, jobs))
+	check("POST", jobs, s.otherType(admin, jobs))
 	for _, path := range []string{jobPath, jobPath + "/returns"} {
 		check("GET", path, s.ask(reader, "GET", at(path, ended), nil))
 		check("GET", path, s.ask(reader, "GET", at(path, running), nil))
@@ -179,11 +181,27 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 		{"POST", cancel, runner},
 		{"GET", "/api/v1/peels", runner},
 		{"GET", "/api/v1/targets", runner},
+		{"GET", "/api/v1/sync", runner},
+		{"GET", "/api/v1/sync/peels", runner},
+		{"GET", "/api/v1/sync/history", runner},
+		{"GET", "/api/v1/sync/plan", runner},
+		{"POST", "/api/v1/sync/approve", runner},
+		{"POST", "/api/v1/sync/pause", runner},
+		{"POST", "/api/v1/sync/resume", runner},
+		{"POST", "/api/v1/sync/pin", runner},
+		{"POST", "/api/v1/sync/unpin", runner},
+		{"POST", "/api/v1/sync/retry", runner},
+		{"POST", "/api/v1/sync/now", runner},
 	}
 	ask := func(token, method, path, query string) answer {
 		var body any
-		if path == jobs && method == "POST" {
+		switch {
+		case path == jobs && method == "POST":
 			body = good
+		case strings.HasSuffix(path, "/approve"):
+			body = object{"hash": "01234567"}
+		case strings.HasSuffix(path, "/pin"):
+			body = object{"revision": "0123"}
 		}
 		return s.ask(token, method, at(path, ended)+query, body)
 	}
@@ -223,14 +241,14 @@ func (s *system) request(method, path, token string, header map[string]string, b
 	return s.do(req)
 }
 
-func (s *system) slowBody(token string) answer {
+func (s *system) slowBody(token, path string) answer {
 	never, w := io.Pipe()
 	defer w.Close()
-	return s.request("POST", "/api/v1/jobs", token, map[string]string{"Content-Type": "application/json"}, never)
+	return s.request("POST", path, token, map[string]string{"Content-Type": "application/json"}, never)
 }
 
-func (s *system) otherType(token string) answer {
-	return s.request("POST", "/api/v1/jobs", token, map[string]string{"Content-Type": "application/xml"}, strings.NewReader("<job/>"))
+func (s *system) otherType(token, path string) answer {
+	return s.request("POST", path, token, map[string]string{"Content-Type": "application/xml"}, strings.NewReader("<job/>"))
 }
 
 func (s *system) lastEvent(token string, jid wire.JID) (id string) {

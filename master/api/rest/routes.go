@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
 )
 
 const base = "/api/v1"
@@ -88,8 +90,8 @@ func (r *routes) register(mux humago.Mux) []byte {
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info:    &huma.Info{Title: "zester", Version: "1", Description: "Run functions on peels, and see what they return."},
-			Components: &huma.Components{SecuritySchemes: map[string]*huma.SecurityScheme{
-				"token": {Type: "http", Scheme: "bearer", Description: "A token of `zester token create`; the scopes are read, dispatch and admin."},
+			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName), SecuritySchemes: map[string]*huma.SecurityScheme{
+				"token": {Type: "http", Scheme: "bearer", Description: "A token of `zester token create`; the scopes are read, dispatch, sync and admin."},
 			}},
 		},
 		Formats:                      huma.DefaultFormats,
@@ -107,6 +109,7 @@ func (r *routes) register(mux humago.Mux) []byte {
 	huma.Register(a, r.operation("POST", "/jobs/{jid}/cancel", "cancel-job", "Stop a job", dispatchScope, 404, 409), r.cancelJob)
 	huma.Register(a, r.eventsOperation(), r.jobEvents)
 	huma.Register(a, r.operation("GET", "/peels", "list-peels", "List peels", readScope), r.listPeels)
+	r.registerSync(a)
 	huma.Register(a, r.operation("GET", "/targets", "resolve-target", "List the peels that a target expression selects", readScope), r.resolveTarget)
 	return document(a.OpenAPI())
 }
@@ -115,6 +118,7 @@ func (r *routes) register(mux humago.Mux) []byte {
 var (
 	readScope     = []auth.Scope{auth.ScopeRead}
 	dispatchScope = []auth.Scope{auth.ScopeDispatch}
+	syncScope     = []auth.Scope{auth.ScopeSync}
 	eitherScope   = []auth.Scope{auth.ScopeRead, auth.ScopeDispatch}
 )
 
@@ -178,6 +182,15 @@ func problem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(data, '\n'))
+}
+
+// schemaName names a schema by its type, with "Sync" before the types of the reconciler's answers.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	if t.PkgPath() == reflect.TypeFor[status.Sync]().PkgPath() && !strings.HasPrefix(name, "Sync") {
+		return "Sync" + name
+	}
+	return name
 }
 
 // answerError is what an error of a question is answered with.

@@ -1,0 +1,181 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// leaderAgain is the Retry-After of an answer while no master leads, in seconds: masters try to take the lease so often.
+const leaderAgain = 5
+
+// registerSync enters the routes about what Git brings to the fleet. This master passes requests on to the one that leads.
+func (r *routes) registerSync(a huma.API) {
+	huma.Register(a, r.operation("GET", "/sync", "sync-status", "Show the revision in force, conditions, and how many peels run it", readScope), r.syncStatus)
+	huma.Register(a, r.operation("GET", "/sync/peels", "sync-peels", "List how far each peel is with the revision in force", readScope), r.syncPeels)
+	huma.Register(a, r.operation("GET", "/sync/history", "sync-history", "List the revisions that were tried, newest first", readScope), r.syncHistory)
+	huma.Register(a, r.operation("GET", "/sync/plan", "sync-plan", "Show what the revision that waits would change", readScope, 404), r.syncPlan)
+	order := func(verb, summary string, problems ...int) huma.Operation {
+		op := r.operation("POST", "/sync/"+verb, "sync-"+verb, summary, syncScope, problems...)
+		op.DefaultStatus = http.StatusOK
+		return op
+	}
+	const refused = http.StatusConflict
+	withBody := []int{refused, 408, 413, 415}
+	huma.Register(a, order("approve", "Let the revision that waits for approval go out", withBody...), r.syncApprove)
+	huma.Register(a, order("pause", "Keep new commits from the fleet", refused), r.bare("pause"))
+	huma.Register(a, order("resume", "Let new commits go to the fleet again", refused), r.bare("resume"))
+	huma.Register(a, order("pin", "Hold the fleet at a revision that was served before", withBody...), r.syncPin)
+	huma.Register(a, order("unpin", "Follow the branch again after a pin", refused), r.bare("unpin"))
+	huma.Register(a, order("retry", "Try a revision again that was rolled back", withBody...), r.syncRetry)
+	huma.Register(a, order("now", "Read the branch at once, and wait until that has ended"), r.syncNow)
+}
+
+// forward asks the reconciler that leads on behalf of the token.
+func forward[A any](ctx context.Context, r *routes, verb string, question any) (*A, error) {
+	answer, err := api.AskReconciler[A](ctx, r.Questions, askerOf(ctx), verb, question)
+	if err != nil {
+		return nil, syncError(err)
+	}
+	return answer, nil
+}
+
+// syncError returns the problem for an error of the reconciler.
+func syncError(err error) error {
+	switch api.CodeOf(err) {
+	case api.CodeInvalid:
+		return huma.Error400BadRequest(sentence(err))
+	case api.CodeNotFound:
+		return huma.Error404NotFound(sentence(err))
+	case api.CodeConflict:
+		return huma.Error409Conflict(sentence(err))
+	}
+	return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable(sentence(err)), retryAfter(leaderAgain))
+}
+
+type syncOutput struct{ Body status.Sync }
+
+func (r *routes) syncStatus(ctx context.Context, _ *struct{}) (*syncOutput, error) {
+	return r.order(ctx, "status", nil)
+}
+
+// order asks for what is answered with the status.
+func (r *routes) order(ctx context.Context, verb string, question any) (*syncOutput, error) {
+	s, err := forward[status.Sync](ctx, r, verb, question)
+	if err != nil {
+		return nil, err
+	}
+	if verb != "status" {
+		r.s.log.Info("order given over REST", "verb", verb, "user", tokenOf(ctx).User(), "request", requestOf(ctx))
+	}
+	return &syncOutput{*s}, nil
+}
+
+// bare returns the handler of an order without a body.
+func (r *routes) bare(verb string) func(context.Context, *struct{}) (*syncOutput, error) {
+	return func(ctx context.Context, _ *struct{}) (*syncOutput, error) { return r.order(ctx, verb, nil) }
+}
+
+// syncNow answers 503 if the remote wants to be left alone for a while, which is over by itself.
+func (r *routes) syncNow(ctx context.Context, _ *struct{}) (*syncOutput, error) {
+	out, err := r.order(ctx, "now", nil)
+	if p, ok := errors.AsType[huma.StatusError](err); ok && p.GetStatus() == http.StatusConflict {
+		return nil, unavailable(err)
+	}
+	return out, err
+}
+
+type syncPeelsInput struct {
+	Cursor target.PeelID `query:"cursor" maxLength:"128" doc:"The next of the page before."`
+}
+
+// SyncPeelsPage is some peels, by ID.
+type SyncPeelsPage struct {
+	Peels []status.Peel `json:"peels"`
+	Next  target.PeelID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
+}
+
+type syncPeelsOutput struct{ Body SyncPeelsPage }
+
+func (r *routes) syncPeels(ctx context.Context, in *syncPeelsInput) (*syncPeelsOutput, error) {
+	page, err := forward[status.PeelsPage](ctx, r, "peels", status.PeelsRequest{After: in.Cursor})
+	if err != nil {
+		return nil, err
+	}
+	out := &syncPeelsOutput{Body: SyncPeelsPage{Peels: page.Peels}}
+	if out.Body.Peels == nil {
+		out.Body.Peels = []status.Peel{}
+	}
+	if n := len(page.Peels); page.More && n > 0 {
+		out.Body.Next = page.Peels[n-1].Peel
+	}
+	return out, nil
+}
+
+type syncHistoryOutput struct{ Body status.History }
+
+func (r *routes) syncHistory(ctx context.Context, _ *struct{}) (*syncHistoryOutput, error) {
+	h, err := forward[status.History](ctx, r, "history", nil)
+	if err != nil {
+		return nil, err
+	}
+	if h.Attempts == nil {
+		h.Attempts = []status.Attempt{}
+	}
+	return &syncHistoryOutput{*h}, nil
+}
+
+type syncPlanInput struct {
+	Revision string `query:"revision" minLength:"4" maxLength:"64" pattern:"^[0-9a-f]+$" doc:"The commit that waits, or the beginning of it; absent: whichever waits. The reconciler compiles nothing for this request, so that another commit is answered with 404."`
+}
+
+type syncPlanOutput struct{ Body status.Plan }
+
+func (r *routes) syncPlan(ctx context.Context, in *syncPlanInput) (*syncPlanOutput, error) {
+	p, err := forward[status.Plan](ctx, r, "plan", status.PlanRequest{Revision: in.Revision})
+	if err != nil {
+		return nil, err
+	}
+	return &syncPlanOutput{*p}, nil
+}
+
+type syncApproveInput struct {
+	Body struct {
+		Hash string `json:"hash" minLength:"8" maxLength:"64" pattern:"^[0-9a-f]+$" doc:"Hash of the plan, or its first 8 digits or more."`
+	}
+}
+
+func (r *routes) syncApprove(ctx context.Context, in *syncApproveInput) (*syncOutput, error) {
+	return r.order(ctx, "approve", status.ApproveRequest{Hash: in.Body.Hash})
+}
+
+type syncPinInput struct {
+	Body struct {
+		Revision   string `json:"revision" minLength:"4" maxLength:"64" pattern:"^[0-9a-f]+$" doc:"A stored commit, or the beginning of it."`
+		UntilNewer bool   `json:"until_newer,omitempty" doc:"The next commit that comes after it ends the pin."`
+	}
+}
+
+func (r *routes) syncPin(ctx context.Context, in *syncPinInput) (*syncOutput, error) {
+	return r.order(ctx, "pin", status.PinRequest{Revision: in.Body.Revision, UntilNewer: in.Body.UntilNewer})
+}
+
+type syncRetryInput struct {
+	Body *struct {
+		Revision string `json:"revision,omitempty" minLength:"4" maxLength:"64" pattern:"^[0-9a-f]+$" doc:"A commit that was rolled back, or the beginning of it; absent: the newest."`
+	}
+}
+
+func (r *routes) syncRetry(ctx context.Context, in *syncRetryInput) (*syncOutput, error) {
+	var q status.RetryRequest
+	if in.Body != nil {
+		q.Revision = in.Body.Revision
+	}
+	return r.order(ctx, "retry", q)
+}
