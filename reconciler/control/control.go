@@ -1,0 +1,215 @@
+// Package control serves zester.api.sync.*: it answers what the reconciler knows, and turns what people order into changes
+// of the record.
+//
+// Call [Service.Run] in each leadership session. It serves every request in a goroutine of its own and hands each [Order] to
+// the loop, which alone changes the record.
+//
+// Guarantees:
+//   - A user is who the bus says: the last token of the subject.
+//   - An order is answered at most 500 ms after the loop has stored its change, whatever the network, the repo and the
+//     worker do. If all that follows from it is done before, then at once. OnCommand is called before each answer.
+//   - sync.now is answered when a look at the branch that began after it, and all that follows from it, has ended, or after
+//     2 min.
+//   - At most 64 requests are served at a time; one more is refused.
+//
+// Known gap: an answer after 500 ms shows the status of that time. An approval that ends later, because the fleet changed at
+// the same time, shows in sync.status and in the history alone.
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/archive"
+	"github.com/seed-c01c3da5/zester/reconciler/progress"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+const (
+	servedAtOnce = 64                     // requests
+	orderLimit   = 500 * time.Millisecond // for what follows from an order
+	lookLimit    = 2 * time.Minute        // for what follows from sync.now, and for the loop to take an order
+)
+
+// A Service answers zester.api.sync.* for the master that leads. All fields but OnCommand are required.
+type Service struct {
+	NC       *nats.Conn
+	JS       jetstream.JetStream
+	Orders   chan<- *Order    // to the loop
+	Newest   func() *Snapshot // of the loop; returns at once
+	Archive  *archive.Archive
+	Progress *progress.Progress
+	Settings *settings.Store
+	Fleet    *feed.Feed
+	// OnCommand is called with each operator command, before its reply.
+	OnCommand func(context.Context, *nats.Conn, Command)
+	// Remove removes the settings of a peel, and reports whether there were any. It may take long.
+	Remove func(context.Context, target.PeelID) (bool, error)
+	Log    *slog.Logger
+}
+
+// A Command is an order of a person, and what became of it.
+type Command struct {
+	Subject string      // its last token is the user
+	Header  nats.Header // of the request
+	Verb    string      // of sync: now, approve, pause, resume, pin, unpin, retry or remove
+	About   string      // the plan, revision or peel in the request; of an approval that was given, the plan and its revision
+	Err     error       // why it was not carried out; nil if it was
+	Refused bool        // Err is final: the same command fails again
+}
+
+var (
+	errBusy     = errors.New("too many requests at once; ask again")
+	errHandover = errors.New("the attempt did not end: it takes long, or the reconciler hands over; ask again")
+	errNoPeel   = &record.Refusal{Reason: "no such peel is known"}
+)
+
+// A handler answers one request. about is what the audit log names; if empty, what the request names.
+type handler func(context.Context, micro.Request) (answer any, about string, err error)
+
+// Run serves until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	service, err := micro.AddService(s.NC, micro.Config{
+		Name: "zester-sync", Version: "1.0.0", QueueGroup: wire.MastersQueue,
+		Description: "what Git says, and how far the fleet is with it",
+	})
+	if err != nil {
+		return fmt.Errorf("cannot serve zester.api.sync: %w", err)
+	}
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer service.Stop()
+	slots := make(chan struct{}, servedAtOnce)
+	for verb, handle := range s.handlers() {
+		h := micro.HandlerFunc(func(req micro.Request) {
+			select {
+			case slots <- struct{}{}:
+				serving.Go(func() { defer func() { <-slots }(); s.respond(ctx, req, verb, handle) })
+			default:
+				_ = wire.Answer(s.NC, req, nil, "503", errBusy)
+			}
+		})
+		if err := service.AddEndpoint(verb, h, micro.WithEndpointSubject(wire.API("sync", verb, "*"))); err != nil {
+			return fmt.Errorf("cannot serve zester.api.sync.%s: %w", verb, err)
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s *Service) handlers() map[string]handler {
+	return map[string]handler{
+		"status": s.status, "history": s.history, "peels": s.peels, "diff": s.document, "plan": s.plan,
+		"now": s.now, "approve": s.approve, "pause": s.pause, "resume": s.resume, "pin": s.pin, "unpin": s.unpin, "retry": s.retry,
+		"remove": s.remove,
+	}
+}
+
+// isCommand reports whether a verb changes something.
+func isCommand(verb string) bool {
+	switch verb {
+	case "status", "history", "peels", "diff", "plan":
+		return false
+	}
+	return true
+}
+
+// respond answers one request.
+func (s *Service) respond(ctx context.Context, req micro.Request, verb string, handle handler) {
+	answer, about, err := handle(ctx, req)
+	if about == "" {
+		about = named(req.Data())
+	}
+	var data []byte
+	if err == nil {
+		data, err = canon.Marshal(answer)
+	}
+	code := "503"
+	_, refused := errors.AsType[*record.Refusal](err)
+	switch {
+	case errors.Is(err, errNoPeel), errors.Is(err, errNoPlan):
+		code = "404"
+	case refused:
+		code = "409"
+	}
+	if isCommand(verb) && s.OnCommand != nil {
+		s.OnCommand(ctx, s.NC, Command{req.Subject(), nats.Header(req.Headers()), verb, about, err, refused})
+	}
+	if err := wire.Answer(s.NC, req, data, code, err); err != nil {
+		s.Log.Debug("request not answered", "subject", req.Subject(), "err", err)
+	}
+}
+
+// named returns what the request of a command names, nothing if it cannot be read.
+func named(request []byte) string {
+	var q struct {
+		Hash     string `json:"hash"`
+		Revision string `json:"revision"`
+		Peel     string `json:"peel"`
+	}
+	_ = canon.Unmarshal(request, &q)
+	return q.Hash + q.Revision + q.Peel
+}
+
+// user returns the sender of a request: the last token of its subject, which the bus permits to this user alone.
+func user(req micro.Request) string {
+	subject := req.Subject()
+	return subject[strings.LastIndexByte(subject, '.')+1:]
+}
+
+// decode reads the body of a request. An empty one leaves into as it is.
+func decode(req micro.Request, into any) error {
+	if len(req.Data()) == 0 {
+		return nil
+	}
+	if err := canon.Unmarshal(req.Data(), into); err != nil {
+		return record.Refuse("%v", err)
+	}
+	return nil
+}
+
+// do has the loop carry out an order, and returns the status when all that follows was done or limit has passed.
+func (s *Service) do(ctx context.Context, o *Order, limit time.Duration) (status.Sync, error) {
+	taken, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	select {
+	case s.Orders <- o:
+	case <-taken.Done():
+		return status.Sync{}, errHandover
+	}
+	select {
+	case err := <-o.accepted:
+		if err != nil {
+			return status.Sync{}, err
+		}
+	case <-taken.Done():
+		return status.Sync{}, errHandover
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case <-o.settled:
+		return s.newest(), nil
+	case <-late.C:
+	case <-taken.Done():
+	}
+	if limit == lookLimit || ctx.Err() != nil {
+		return status.Sync{}, errHandover
+	}
+	return s.newest(), nil
+}

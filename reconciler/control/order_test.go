@@ -1,0 +1,90 @@
+package control
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/archive"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/top"
+)
+
+const (
+	one = "1111111111111111111111111111111111111111"
+	two = "2222222222222222222222222222222222222222"
+)
+
+var plan64 = strings.Repeat("f", 64)
+
+func revision(t *testing.T, commit string) *archive.Revision {
+	t.Helper()
+	h, err := gitrepo.ParseHash(commit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &archive.Revision{Commit: gitrepo.Commit{Hash: h, Author: "Ada", Email: "ada@example.com"}}
+}
+
+// TestOrders holds what each order makes of a record, one line each, and that it changes nothing in place.
+func TestOrders(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	by := &record.Approval{By: "ann", Time: now}
+	waits := record.Record{Commit: one, Done: true, Blocked: &record.Blocked{Commit: two, Hash: plan64}, History: []status.Attempt{{Commit: two, Outcome: status.OutcomeBlocked}}}
+	rolls := record.Record{Commit: one, Done: true, Rollout: &record.Rollout{Commit: two}}
+	skipped := record.Record{Commit: one, Skipped: []record.Skipped{{Commit: two}}, History: []status.Attempt{{Commit: two, Author: "Ada", Outcome: status.OutcomeRolledBack}}}
+	for _, c := range []struct {
+		name   string
+		r      record.Record
+		change Change
+		head   settings.Commit
+		want   func(record.Record) bool
+		refuse string
+	}{
+		{"pause", record.Record{}, Pause("ann"), one, func(r record.Record) bool { return *r.Suspended == *by }, ""},
+		{"pause again", record.Record{Suspended: by}, Pause("bob"), one, nil, "ann has done so"},
+		{"pause before the branch is read", record.Record{}, Pause("ann"), "", func(r record.Record) bool { return r.Suspended != nil }, ""},
+		{"resume", record.Record{Suspended: by}, Resume(), one, func(r record.Record) bool { return r.Suspended == nil }, ""},
+		{"resume what is not paused", record.Record{}, Resume(), one, nil, "nothing is paused"},
+		{"approve", waits, Approve(plan64[:8], "ann"), two, func(r record.Record) bool {
+			return r.Blocked == nil && *r.Approved == record.Approval{Commit: two, Hash: plan64, By: "ann", Time: now} && r.History[0].By == "ann"
+		}, ""},
+		{"approve another plan", waits, Approve("eeeeeeee", "ann"), two, nil, "that waits is now " + plan64},
+		{"approve after the branch moved", waits, Approve(plan64, "ann"), one, nil, "the branch has moved"},
+		{"approve before the branch is read", waits, Approve(plan64, "ann"), "", nil, "not read the branch"},
+		{"pin", rolls, Pin(revision(t, two), top.Limits{}, "ann", true), two, func(r record.Record) bool {
+			return r.Commit == two && !r.Done && r.Rollout == nil && r.Pinned.Head == two && r.Pinned.UntilNewer && r.History[0].By == "ann"
+		}, ""},
+		{"pin what waves replace", rolls, Pin(revision(t, one), top.Limits{}, "ann", false), two, func(r record.Record) bool {
+			return r.Commit == one && !r.Done && r.Rollout == nil && r.Pinned.Commit == one
+		}, ""},
+		{"pin what is in force", waits, Pin(revision(t, one), top.Limits{}, "ann", false), two, func(r record.Record) bool {
+			return r.Done && len(r.History) == 1 && r.Blocked == nil
+		}, ""},
+		{"pin before the branch is read", waits, Pin(revision(t, one), top.Limits{}, "ann", true), "", func(r record.Record) bool { return r.Pinned.Head == two }, ""},
+		{"unpin", record.Record{Pinned: &record.Pin{}}, Unpin(), one, func(r record.Record) bool { return r.Pinned == nil }, ""},
+		{"unpin what is not pinned", record.Record{}, Unpin(), one, nil, "nothing is pinned"},
+		{"retry", skipped, Retry("", "ann"), two, func(r record.Record) bool {
+			last := r.LastAttempt()
+			return len(r.Skipped) == 0 && last.By == "ann" && last.Author == "Ada" && last.Outcome == status.OutcomeProgressing
+		}, ""},
+		{"retry after the branch moved", skipped, Retry("", "ann"), one, nil, "the branch has moved"},
+	} {
+		before := c.r
+		got, err := c.change(c.r, Seen{Now: now, Owner: "m1", Head: c.head})
+		_, refused := errors.AsType[*record.Refusal](err)
+		switch {
+		case c.refuse != "" && (!refused || !strings.Contains(err.Error(), c.refuse)):
+			t.Errorf("%s: %v, want %q", c.name, err, c.refuse)
+		case c.refuse == "" && (err != nil || !c.want(got)):
+			t.Errorf("%s: %v, %+v", c.name, err, got)
+		}
+		if len(before.History) > 0 && before.History[0].By != "" || len(before.Skipped) != len(c.r.Skipped) {
+			t.Errorf("%s: it changed the record that it was given", c.name)
+		}
+	}
+}

@@ -1,0 +1,282 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	pageOfPeels     = 500
+	duplicatesShown = 20          // peels that the status names as duplicates
+	pausedShown     = 20          // peels that the status names for entries paused by failures
+	forgetLimit     = time.Minute // for the fleet to notice that a peel has no facts
+)
+
+// A Snapshot is what the loop knew after its newest event. It is immutable.
+type Snapshot struct {
+	Sync     status.Sync      // without what progress and the fleet know
+	Attempts []status.Attempt // the newest first
+	Judged   *Judged          // nil if the guard has looked at no plan
+}
+
+// newest returns the status as it is now.
+func (s *Service) newest() status.Sync {
+	sync := s.Newest().Sync
+	sync.Counts = s.Progress.Counts()
+	sync.PausedErrors = s.Progress.PausedErrors(pausedShown)
+	sync.Duplicates = s.Fleet.Duplicates()
+	sync.Duplicates = sync.Duplicates[:min(len(sync.Duplicates), duplicatesShown)]
+	return sync
+}
+
+func (s *Service) status(context.Context, micro.Request) (any, string, error) {
+	return s.newest(), "", nil
+}
+
+func (s *Service) history(ctx context.Context, _ micro.Request) (any, string, error) {
+	all, err := s.Archive.List(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	stored := map[settings.Commit]bool{}
+	for _, e := range all {
+		stored[e.Commit] = true
+	}
+	h := status.History{}
+	for _, a := range s.Newest().Attempts {
+		a.Stored = stored[a.Commit]
+		h.Attempts = append(h.Attempts, a)
+	}
+	return h, "", nil
+}
+
+func (s *Service) peels(_ context.Context, req micro.Request) (any, string, error) {
+	var q status.PeelsRequest
+	if err := decode(req, &q); err != nil {
+		return nil, "", err
+	}
+	return s.Progress.Page(q.After, pageOfPeels), "", nil
+}
+
+// plan compiles nothing: a revision that a pin or a pause keeps back has no plan yet.
+func (s *Service) plan(_ context.Context, req micro.Request) (any, string, error) {
+	var q status.PlanRequest
+	if err := decode(req, &q); err != nil {
+		return nil, "", err
+	}
+	p, err := planOf(s.newest(), s.Newest().Judged, q.Revision)
+	return p, "", err
+}
+
+// document answers with what a peel was given.
+func (s *Service) document(ctx context.Context, req micro.Request) (any, string, error) {
+	var q status.DocumentRequest
+	if err := decode(req, &q); err != nil {
+		return nil, "", err
+	}
+	id, err := target.ParsePeelID(string(q.Peel))
+	if err != nil {
+		return nil, "", record.Refuse("%v", err)
+	}
+	doc, _, err := s.Settings.Get(ctx, id)
+	if err == nil && doc == nil {
+		err = record.Refuse("no settings were given to %s", id)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	values, err := doc.Values()
+	if err != nil {
+		return nil, "", err
+	}
+	return status.Document{Peel: s.Progress.Peel(id), Commit: doc.Commit, Digest: doc.Digest, Settings: values, Origins: doc.Origins}, "", nil
+}
+
+// now has the branch read at once.
+func (s *Service) now(ctx context.Context, req micro.Request) (any, string, error) {
+	return s.answer(s.do(ctx, NewOrder("now", user(req), true, nil), lookLimit))
+}
+
+func (s *Service) pause(ctx context.Context, req micro.Request) (any, string, error) {
+	return s.order(ctx, req, "pause", false, Pause(user(req)))
+}
+
+func (s *Service) resume(ctx context.Context, req micro.Request) (any, string, error) {
+	return s.order(ctx, req, "resume", true, Resume())
+}
+
+func (s *Service) unpin(ctx context.Context, req micro.Request) (any, string, error) {
+	return s.order(ctx, req, "unpin", true, Unpin())
+}
+
+func (s *Service) order(ctx context.Context, req micro.Request, verb string, look bool, change Change) (any, string, error) {
+	return s.answer(s.do(ctx, NewOrder(verb, user(req), look, change), orderLimit))
+}
+
+func (s *Service) answer(sync status.Sync, err error) (any, string, error) {
+	if err != nil {
+		return nil, "", err
+	}
+	return sync, "", nil
+}
+
+func (s *Service) approve(ctx context.Context, req micro.Request) (any, string, error) {
+	var q status.ApproveRequest
+	if err := decode(req, &q); err != nil {
+		return nil, "", err
+	}
+	var given record.Approval
+	sync, err := s.do(ctx, NewOrder("approve", user(req), false, func(r record.Record, seen Seen) (record.Record, error) {
+		next, err := Approve(q.Hash, user(req))(r, seen)
+		if err == nil {
+			given = *next.Approved
+		}
+		return next, err
+	}), orderLimit)
+	if err != nil {
+		return nil, "", err
+	}
+	if sync.Blocked != "" {
+		return nil, "", record.Refuse("cannot approve plan %.64s: the fleet changed at the same time, and the plan of %s that waits is now %s", q.Hash, sync.LastAttempted.Short(), sync.Blocked)
+	}
+	return sync, given.Hash + " of " + string(given.Commit), nil
+}
+
+func (s *Service) retry(ctx context.Context, req micro.Request) (any, string, error) {
+	var q status.RetryRequest
+	if err := decode(req, &q); err != nil {
+		return nil, "", err
+	}
+	var commit settings.Commit
+	sync, err := s.do(ctx, NewOrder("retry", user(req), false, func(r record.Record, seen Seen) (next record.Record, err error) {
+		if next, err = Retry(q.Revision, user(req))(r, seen); err == nil {
+			commit = seen.Head
+		}
+		return next, err
+	}), orderLimit)
+	if err != nil {
+		return nil, "", err
+	}
+	return sync, string(commit), nil
+}
+
+// pin finds the stored revision and checks its rules before the loop is asked: that takes a while.
+func (s *Service) pin(ctx context.Context, req micro.Request) (any, string, error) {
+	var q status.PinRequest
+	if err := decode(req, &q); err != nil {
+		return nil, "", err
+	}
+	commit, err := s.stored(ctx, q.Revision)
+	if err != nil {
+		return nil, "", err
+	}
+	revision, err := s.Archive.Load(ctx, commit)
+	if err != nil {
+		return nil, "", err
+	}
+	if revision == nil {
+		return nil, "", record.Refuse("cannot pin %s: it is not stored any more", commit)
+	}
+	rules, err := plan.NewCompiler().Retarget(revision.Tree, target.NewIndex())
+	if err != nil {
+		return nil, "", record.Refuse("cannot pin %s: %v", commit.Short(), err)
+	}
+	return s.order(ctx, req, "pin", false, Pin(revision, rules.Limits, user(req), q.UntilNewer))
+}
+
+// stored finds the one stored revision whose commit begins with digits.
+func (s *Service) stored(ctx context.Context, digits string) (settings.Commit, error) {
+	if len(digits) < status.MinRevision {
+		return "", record.Refuse("cannot pin %q: name %d digits of a commit at least", digits, status.MinRevision)
+	}
+	found, err := s.Archive.Find(ctx, digits)
+	switch {
+	case err != nil:
+		return "", err
+	case len(found) == 0:
+		return "", record.Refuse("cannot pin %.64s: no such revision is stored; zester sync history shows which are", digits)
+	case len(found) > 1:
+		return "", record.Refuse("cannot pin %.64s: %d stored revisions begin so", digits, len(found))
+	}
+	return found[0], nil
+}
+
+// remove removes all that is kept of a peel: first its facts, so that nothing gives it settings again, then its settings and
+// its report. After an error the same command removes the rest.
+func (s *Service) remove(ctx context.Context, req micro.Request) (any, string, error) {
+	var q status.RemoveRequest
+	if err := decode(req, &q); err != nil {
+		return nil, "", err
+	}
+	id, err := target.ParsePeelID(string(q.Peel))
+	if err != nil {
+		return nil, "", record.Refuse("%v", err)
+	}
+	if seen, online := s.Fleet.Presence(id); online && !q.Force {
+		return nil, "", record.Refuse("cannot remove %s: it is online, last heard at %s; stop it first", id, seen.UTC().Format(time.RFC3339))
+	}
+	_, known := s.Fleet.Index().Get(id)
+	if known {
+		if err := s.forgetFacts(ctx, id); err != nil {
+			return nil, "", err
+		}
+	}
+	held, err := s.Remove(ctx, id)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case !held && !known:
+		return nil, "", fmt.Errorf("cannot remove %s: %w", id, errNoPeel)
+	}
+	if err := s.purge(ctx, "applied", wire.SettingsApplied(id.Wire())); err != nil {
+		return nil, "", err
+	}
+	if err := s.Fleet.Unbind(ctx, id); err != nil {
+		return nil, "", err
+	}
+	s.Progress.Forget(id)
+	s.Log.Info("peel removed", "peel", id, "by", user(req), "force", q.Force)
+	return s.answer(s.do(ctx, NewOrder("remove", user(req), false, nil), orderLimit))
+}
+
+// forgetFacts removes the facts of a peel and waits until the fleet is without it.
+func (s *Service) forgetFacts(ctx context.Context, id target.PeelID) error {
+	ctx, cancel := context.WithTimeout(ctx, forgetLimit)
+	defer cancel()
+	changed := s.Fleet.Watch(ctx)
+	if err := s.purge(ctx, "facts", wire.Fact(id.Wire())); err != nil {
+		return err
+	}
+	for {
+		if _, known := s.Fleet.Index().Get(id); !known {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cannot remove %s: its facts come back", id)
+		case <-changed:
+		}
+	}
+}
+
+func (s *Service) purge(ctx context.Context, stream, subject string) error {
+	st, err := s.JS.Stream(ctx, stream)
+	if err == nil {
+		err = st.Purge(ctx, jetstream.WithPurgeSubject(subject))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot remove %s from the stream %s: %w", subject, stream, err)
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+)
+
+// errNoPlan: no revision waits, or not the one in the request.
+var errNoPlan = errors.New("cannot show the plan")
+
+// A Judged plan is what a revision would change, when the guard looked at it.
+type Judged struct {
+	Commit settings.Commit
+	Hash   string // of the plan, in hex
+	Change status.Change
+}
+
+// ChangeOf describes a difference within the bounds of [status.Change].
+func ChangeOf(d *plan.Difference) status.Change {
+	c := status.Change{Peels: d.Writes(), Before: d.Counts.Before, Added: d.Counts.Added, Changed: d.Counts.Changed, Removed: d.Counts.Removed, Groups: []status.Group{}}
+	for _, g := range d.Groups[:min(len(d.Groups), status.MaxGroups)] {
+		c.Groups = append(c.Groups, status.Group{
+			Peels: firstOf(g.Peels), Count: len(g.Peels), Added: firstOf(g.Entries.Added), Removed: firstOf(g.Entries.Removed),
+			Changed: firstOf(slices.Sorted(slices.Values(slices.Concat(g.Entries.Retimed, g.Entries.Swapped)))),
+		})
+	}
+	c.More = len(d.Groups) - len(c.Groups)
+	return c
+}
+
+func firstOf[T any](names []T) []T {
+	return slices.Clone(names[:min(len(names), status.MaxGroupNames)])
+}
+
+// waiting returns the revision that does not serve the whole fleet yet, and why; ok is false if there is none.
+func waiting(s status.Sync) (p status.Plan, ok bool) {
+	p = status.Plan{Commit: s.LastAttempted, Base: s.LastGood.Commit}
+	message := func(t status.Type) string {
+		i := slices.IndexFunc(s.Conditions, func(c status.Condition) bool { return c.Type == t })
+		return s.Conditions[i].Message
+	}
+	switch {
+	case s.Blocked != "":
+		p.Waits, p.Hash, p.Reason = status.WaitApproval, s.Blocked, strings.Join(s.Errors, "\n")
+	case s.Pinned != nil && s.Observed != "" && s.Observed != s.Pinned.Commit:
+		p.Commit, p.Waits, p.Reason = s.Observed, status.WaitPin, message(status.Suspended)
+	case s.Rollout != nil:
+		p.Commit, p.Waits, p.Reason = s.Rollout.Commit, status.WaitWaves, message(status.RolloutProgressing)
+	case s.Is(status.HeadSkipped):
+		p.Commit, p.Waits, p.Reason = s.Observed, status.WaitRetry, message(status.HeadSkipped)
+	case s.LastAttempted != s.LastGood.Commit && len(s.Errors) > 0:
+		p.Waits, p.Reason = status.WaitCommit, strings.Join(s.Errors, "\n")
+	case s.Paused != nil && s.Observed != "" && s.Observed != s.LastGood.Commit:
+		p.Commit, p.Waits, p.Reason = s.Observed, status.WaitPause, message(status.Suspended)
+	default:
+		return status.Plan{}, false
+	}
+	return p, true
+}
+
+// planOf returns what waits, with the change that the guard looked at if it is of the same plan.
+func planOf(s status.Sync, j *Judged, digits string) (*status.Plan, error) {
+	p, ok := waiting(s)
+	switch {
+	case digits != "" && len(digits) < status.MinRevision:
+		return nil, record.Refuse("cannot show the plan of %q: give %d digits of a commit or more", digits, status.MinRevision)
+	case !ok && s.LastGood.Commit == "":
+		return nil, fmt.Errorf("%w: no revision has been read yet", errNoPlan)
+	case !ok:
+		return nil, fmt.Errorf("%w: no revision waits, %s is in force", errNoPlan, s.LastGood.Commit.Short())
+	case !strings.HasPrefix(string(p.Commit), digits):
+		return nil, fmt.Errorf("%w of %.64s: the master keeps the plan of %s alone, which waits; zester plan --head %[2]s in a checkout makes it", errNoPlan, digits, p.Commit.Short())
+	}
+	if j != nil && j.Commit == p.Commit && (p.Hash == "" || p.Hash == j.Hash) {
+		p.Hash, p.Change = j.Hash, &j.Change
+	}
+	return &p, nil
+}
