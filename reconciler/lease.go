@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -28,20 +29,60 @@ var errTaken = errors.New("another master holds the lease")
 type lease struct {
 	kv    jetstream.KeyValue
 	owner string
-	term  string // what the key holds during one time of holding it: the owner and a number of its own
+	term  string // what the key holds in one session: the owner and a random text
 	log   *slog.Logger
+
+	mu      sync.Mutex
+	renewed time.Time // when the last write of the key that succeeded was sent
+}
+
+// check returns an error unless the lease was renewed in the last giveUpAfter. It neither waits nor asks the bus, so that
+// it can precede each write.
+func (l *lease) check() error {
+	if age := l.age(); age >= giveUpAfter {
+		return fmt.Errorf("the lease of the reconciler was not renewed in %s, %s is the most", age.Round(time.Second), giveUpAfter)
+	}
+	return nil
+}
+
+// age returns how long ago the key was last written: the larger one by two clocks, as the monotonic clock stands still while
+// the machine is suspended.
+func (l *lease) age() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	return max(now.Sub(l.renewed), now.Round(0).Sub(l.renewed.Round(0)))
+}
+
+// write stores the key by a function that returns the new revision, and notes when it was sent.
+func (l *lease) write(store func() (uint64, error)) (uint64, error) {
+	sent := time.Now()
+	revision, err := store()
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.renewed = sent
+	}
+	return revision, err
+}
+
+// update stores the key over a revision.
+func (l *lease) update(ctx context.Context, revision uint64) (uint64, error) {
+	return l.write(func() (uint64, error) { return l.kv.Update(ctx, leaseKey, []byte(l.term), revision) })
 }
 
 // acquire waits until the key is free and takes it. It returns early only when ctx ends.
 func (l *lease) acquire(ctx context.Context) (revision uint64, err error) {
 	l.term = l.owner + " " + rand.Text()
 	for {
-		revision, err = l.kv.Create(ctx, leaseKey, []byte(l.term))
+		revision, err = l.write(func() (uint64, error) { return l.kv.Create(ctx, leaseKey, []byte(l.term)) })
 		if err == nil {
 			return revision, nil
 		}
-		if revision, ok := l.ours(ctx); ok {
-			return revision, nil
+		if held, ok := l.ours(ctx); ok {
+			if revision, err = l.update(ctx, held); err == nil {
+				return revision, nil
+			}
 		}
 		if !errors.Is(err, jetstream.ErrKeyExists) && ctx.Err() == nil {
 			l.log.Warn("cannot ask for the lease of the reconciler", "err", err)
@@ -57,7 +98,7 @@ func (l *lease) acquire(ctx context.Context) (revision uint64, err error) {
 // hold renews the lease until ctx ends or the lease is lost, and returns why it is lost. The revision is that of its
 // last write that is known.
 func (l *lease) hold(ctx context.Context, revision uint64) (uint64, error) {
-	last, wait := time.Now(), renewEvery
+	wait := renewEvery
 	for {
 		select {
 		case <-ctx.Done():
@@ -67,10 +108,10 @@ func (l *lease) hold(ctx context.Context, revision uint64) (uint64, error) {
 		next, err := l.renew(ctx, revision)
 		switch {
 		case err == nil:
-			revision, last, wait = next, time.Now(), renewEvery
+			revision, wait = next, renewEvery
 		case errors.Is(err, jetstream.ErrKeyExists):
 			return revision, errTaken
-		case time.Since(last)+renewAgain+renewLimit > giveUpAfter:
+		case l.age()+renewAgain+renewLimit > giveUpAfter:
 			return revision, fmt.Errorf("cannot renew the lease: %w", err)
 		default:
 			wait = renewAgain
@@ -82,12 +123,12 @@ func (l *lease) hold(ctx context.Context, revision uint64) (uint64, error) {
 func (l *lease) renew(ctx context.Context, revision uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
-	next, err := l.kv.Update(ctx, leaseKey, []byte(l.term), revision)
+	next, err := l.update(ctx, revision)
 	if !errors.Is(err, jetstream.ErrKeyExists) {
 		return next, err
 	}
 	if held, ok := l.ours(ctx); ok {
-		return l.kv.Update(ctx, leaseKey, []byte(l.term), held)
+		return l.update(ctx, held)
 	}
 	return 0, err
 }

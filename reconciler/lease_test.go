@@ -160,3 +160,37 @@ func TestAWriteOfTheLeaseThatWasNotHeardIsOurs(t *testing.T) {
 		}
 	})
 }
+
+// The lease counts as held from the time at which its last write was sent, however long the answer took.
+func TestALeaseThatIsNotRenewedIsNotHeld(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		l := newLease(t, b, "m1")
+		if err := l.check(); err == nil {
+			t.Errorf("before it was taken: %v", err)
+		}
+		revision, err := l.acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(giveUpAfter - 1)
+		if err := l.check(); err != nil {
+			t.Errorf("1 ns before it is given up: %v", err)
+		}
+		time.Sleep(1)
+		if err := l.check(); err == nil {
+			t.Errorf("as it is given up: %v", err)
+		}
+		if revision, err = l.renew(t.Context(), revision); err != nil || l.check() != nil {
+			t.Errorf("after it was renewed: %v, %v", err, l.check())
+		}
+		if _, err := l.write(func() (uint64, error) { time.Sleep(giveUpAfter); return revision, nil }); err != nil || l.check() == nil {
+			t.Errorf("after an answer that took %v the lease counts as held, %v", giveUpAfter, err)
+		}
+		if _, err := l.renew(t.Context(), revision); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.write(func() (uint64, error) { return 0, errors.New("no answer") }); err == nil || l.check() != nil {
+			t.Errorf("after a write that failed: %v, %v", err, l.check())
+		}
+	})
+}
