@@ -112,7 +112,7 @@ func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit, who si
 	if t.last.IsSent(commit) {
 		return nil // the guard let it out before, and its writes may be half done
 	}
-	given := t.base(ctx)
+	given := t.published.Base(ctx)
 	var err error
 	if given.Targets, err = t.planInForce(ctx); err != nil {
 		return err
@@ -153,8 +153,8 @@ func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit, who si
 
 // planInForce returns the plan of the revision in force, nil if there is none, or if this master cannot get or compile it.
 func (t *term) planInForce(ctx context.Context) (*plan.Plan, error) {
-	if t.settled != nil {
-		return t.settled, nil
+	if p := t.published.Plan(); p != nil {
+		return p, nil
 	}
 	if err := t.recall(ctx); err != nil || t.good == nil {
 		return nil, err

@@ -68,7 +68,7 @@ func benchTerm(b testing.TB, repo string, peels int) *term {
 	for i := range peels {
 		fleet.Index().Put(target.PeelID(fmt.Sprintf("peel-%06d", i)), nil)
 	}
-	t, err := r.newTerm(b.Context(), nc, js, fleet)
+	t, err := r.newTerm(b.Context(), nc, js, fleet, alwaysLeads)
 	if err != nil {
 		b.Fatal(err)
 	}

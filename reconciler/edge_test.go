@@ -145,7 +145,7 @@ func TestAPublishThatWasCutOffIsFinished(t *testing.T) {
 			for _, id := range ids[:done] {
 				doc := *whole
 				doc.Peel, doc.Generation = id, r.Generation
-				writes = append(writes, settings.Write{Document: &doc, Revision: tm.heads.Of(id).Revision})
+				writes = append(writes, settings.Write{Document: &doc, Revision: tm.published.Heads().Of(id).Revision})
 			}
 			if _, err := tm.store.Publish(b.t.Context(), slices.Values(writes)); err != nil {
 				b.t.Fatal(err)

@@ -140,7 +140,7 @@ func (r *Reconciler) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) e
 			return err
 		}
 		r.log.Info("reconciler starts", "owner", r.o.Owner)
-		err = r.office(ctx, &l, revision, func(ctx context.Context) error { return r.serve(ctx, nc, js, fleet) })
+		err = r.office(ctx, &l, revision, func(ctx context.Context) error { return r.serve(ctx, nc, js, fleet, l.check) })
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

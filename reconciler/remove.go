@@ -42,14 +42,13 @@ func (t *term) remove(ctx context.Context, req micro.Request) (any, error) {
 		}
 	}
 	return t.do(ctx, &ask{do: func(ctx context.Context) error {
-		held := t.heads.Of(id)
+		held := t.published.Heads().Of(id)
 		if !known && held.Peel != id {
 			return fmt.Errorf("cannot remove %s: %w", id, errNoPeel)
 		}
-		if err := t.store.Remove(ctx, id); err != nil {
+		if err := t.published.Remove(ctx, id); err != nil {
 			return err
 		}
-		t.drop(id)
 		if err := t.purge(ctx, "applied", wire.SettingsApplied(id.Wire())); err != nil {
 			return err
 		}

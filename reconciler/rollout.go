@@ -10,6 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
+	"github.com/seed-c01c3da5/zester/reconciler/publish"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -129,9 +130,9 @@ func (t *term) spread(ctx context.Context) error {
 		return err
 	}
 	mixed := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}, Behind: map[target.PeelID]strictyaml.Error{}}
-	rest := portion{commit: t.last.Commit, peels: share(t.rolling.base, mixed, func(id target.PeelID) bool { return !r.Reaches(id) })}
-	first := portion{commit: r.Commit, peels: share(t.rolling.plan, mixed, r.Reaches)}
-	t.progress.Want("", mixed, t.heads)
+	rest := publish.Portion{Commit: t.last.Commit, Peels: share(t.rolling.base, mixed, func(id target.PeelID) bool { return !r.Reaches(id) })}
+	first := publish.Portion{Commit: r.Commit, Peels: share(t.rolling.plan, mixed, r.Reaches)}
+	t.progress.Want("", mixed, t.published.Heads())
 	if _, err := t.deliver(ctx, t.last, rest, first); err != nil {
 		return err
 	}

@@ -58,15 +58,15 @@ func TestWhatCouldNotBeWrittenIsLookedAtAgain(t *testing.T) {
 func TestPeelsThatAreOneOnTheBusAreNeverSettled(t *testing.T) {
 	run, commit := commits(t, 1)
 	run.fleet.Index().Put(target.PeelID("a.b"), nil)
-	if err := commit("v: 1\n"); err != nil || run.settled == nil {
-		t.Fatalf("%v, settled is %v", err, run.settled)
+	if err := commit("v: 1\n"); err != nil || run.published.Plan() == nil {
+		t.Fatalf("%v, the plan is %v", err, run.published.Plan())
 	}
 	run.fleet.Index().Put(target.PeelID("a_b"), nil)
 	run.stale = true
 	if err := run.attempt(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if run.settled != nil || run.heads.Of("a.b").Peel != "a_b" {
-		t.Errorf("both are taken to have what they were given, which is that of %s", run.heads.Of("a.b").Peel)
+	if run.published.Plan() != nil || run.published.Heads().Of("a.b").Peel != "a_b" {
+		t.Errorf("both are taken to have what they were given, which is that of %s", run.published.Heads().Of("a.b").Peel)
 	}
 }

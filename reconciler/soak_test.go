@@ -168,7 +168,7 @@ func (r *Reconciler) unwatched(ctx context.Context, nc *nats.Conn, fleet *feed.F
 			return err
 		}
 		err = r.office(ctx, &l, revision, func(ctx context.Context) error {
-			t, err := r.newTerm(ctx, nc, js, fleet)
+			t, err := r.newTerm(ctx, nc, js, fleet, l.check)
 			if err != nil {
 				return err
 			}

@@ -18,10 +18,10 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
+	"github.com/seed-c01c3da5/zester/reconciler/publish"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
@@ -31,7 +31,6 @@ type term struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	rollout  jetstream.KeyValue
-	proofKey settings.ProofKey // of the origins in documents
 	records  *record.Store
 	store    *settings.Store
 	fleet    *feed.Feed
@@ -53,7 +52,8 @@ type term struct {
 	archive  *archive.Archive
 	archived map[settings.Commit]gitrepo.Commit // opened from the archive, because the repo lacks them
 
-	ledger
+	published  *publish.Published
+	last       record.Record
 	rolling    *rolling // the rollout under way, nil if this term has not gone on with it
 	good       *archive.Revision
 	head       gitrepo.Hash // the newest commit that is at hand
@@ -62,7 +62,6 @@ type term struct {
 	stale      bool         // the fleet may lack what the revision in force says
 	planned    planBase     // of the plan that waits for approval
 	fleetMoves uint64       // number of changes of the fleet
-	waits      waits        // for peels to run what they were given
 
 	judged atomic.Pointer[judged] // the plan that the guard looked at last
 
@@ -70,20 +69,9 @@ type term struct {
 	notBefore time.Time // what the remote asked for
 }
 
-// A ledger is what is stored of what the fleet was given.
-type ledger struct {
-	heads     settings.Heads
-	given     map[target.PeelID]settings.Digest // the digests of heads
-	settled   *plan.Plan                        // that all peels in it were given, nil if that has to be looked at
-	displaced int                               // times that a peel's document took the place of another's
-	last      record.Record
-	groups    settings.Words
-	groupsAt  uint64 // revision of groups
-}
-
 // serve is a term: from what is stored it goes on until ctx ends or another leads.
-func (r *Reconciler) serve(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *feed.Feed) (err error) {
-	t, err := r.newTerm(ctx, nc, js, fleet)
+func (r *Reconciler) serve(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *feed.Feed, checkLease func() error) (err error) {
+	t, err := r.newTerm(ctx, nc, js, fleet, checkLease)
 	if err != nil {
 		return err
 	}
@@ -92,8 +80,9 @@ func (r *Reconciler) serve(ctx context.Context, nc *nats.Conn, js jetstream.JetS
 	return t.run(ctx)
 }
 
-// newTerm reads what earlier terms have left. Whoever calls it closes the term's repo.
-func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *feed.Feed) (t *term, err error) {
+// newTerm reads what earlier terms have left. The caller closes the term's repo. checkLease returns an error when this master
+// may not lead.
+func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *feed.Feed, checkLease func() error) (t *term, err error) {
 	t = &term{
 		r: r, nc: nc, js: js, fleet: fleet, store: settings.NewStore(js), compiler: plan.NewCompiler(),
 		archived: map[settings.Commit]gitrepo.Commit{},
@@ -112,7 +101,7 @@ func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.Je
 	t.progress = progress.New(fleet, t.news, r.log)
 	t.blamer = plan.NewBlamer(t.history())
 	t.compiler.UseRing(r.ring)
-	if err := t.load(ctx); err != nil {
+	if err := t.load(ctx, checkLease); err != nil {
 		return nil, errors.Join(err, t.repo.Close())
 	}
 	return t, nil
@@ -142,28 +131,19 @@ func (r *Reconciler) branch() string {
 }
 
 // load reads what earlier terms have left.
-func (t *term) load(ctx context.Context) (err error) {
+func (t *term) load(ctx context.Context, checkLease func() error) (err error) {
 	t.records = record.NewStore(t.rollout, t.r.o.Owner)
 	if t.last, err = t.records.Read(ctx); err != nil {
 		return err
 	}
-	if t.proofKey, err = settings.LoadProofKey(ctx, t.rollout); err != nil {
-		return err
-	}
-	if t.heads, err = t.store.Load(ctx); err != nil {
-		return err
-	}
-	if t.groups, t.groupsAt, err = settings.LoadWords(ctx, t.rollout); err != nil && t.groupsAt == 0 {
+	t.published, err = publish.Load(ctx, publish.Options{
+		JetStream: t.js, Rollout: t.rollout, Fleet: t.fleet, Blamer: t.blamer, Sealer: t.r.sealer, CheckLease: checkLease,
+	})
+	if err != nil {
 		return err
 	}
 	t.board.remember(t.last.History)
-	t.given = make(map[target.PeelID]settings.Digest, len(t.heads))
-	for _, h := range t.heads {
-		if h.Peel != "" {
-			t.given[h.Peel] = h.Digest
-		}
-		t.last.Generation = max(t.last.Generation, h.Generation)
-	}
+	t.last.Generation = max(t.last.Generation, t.published.Generation())
 	return nil
 }
 

@@ -76,7 +76,10 @@ func (t *term) wait(ctx context.Context, due, again <-chan time.Time) (w *wake, 
 	case <-again:
 		return w, nil
 	case <-t.minute:
-		t.remind()
+		for _, id := range t.published.RepublishStale(t.progress.Pending()) {
+			t.stale = true
+			t.r.log.Warn("peel does not run its settings, which are published again", "peel", id, "commit", t.published.Heads().Of(id).Commit)
+		}
 		return w, nil
 	case a := <-t.asks:
 		w.add(a)

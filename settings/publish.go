@@ -113,9 +113,15 @@ func (p *publisher) put(w Write) {
 	p.send(&put{peel: w.Document.Peel, revision: w.Revision, data: data})
 }
 
-// send leaves w pending. Where it cannot be written to the connection the acknowledgement stays out, as if it had been
+// send leaves w pending, unless the store's check fails. Where it cannot be written to the connection the acknowledgement stays out, as if it had been
 // lost.
 func (p *publisher) send(w *put) {
+	if check := p.store.check; check != nil {
+		if err := check(); err != nil {
+			p.fail(fmt.Errorf("cannot publish the settings of %s: %w", w.peel, err))
+			return
+		}
+	}
 	token := strconv.FormatUint(p.next, 36)
 	p.next++
 	w.sent++

@@ -44,12 +44,17 @@ func (h Heads) Of(peel target.PeelID) Held { return h[peel.Wire()] }
 // made on what it returns: on a cluster other servers may answer with what was there before. It keeps nothing
 // between calls, which may come from several goroutines.
 type Store struct {
-	js jetstream.JetStream
+	js    jetstream.JetStream
+	check func() error // see Checked; if nil, nothing is checked
 }
 
 // NewStore returns the store over the bucket [Bucket], which has to exist when it is used. A put that failed while
 // the connection of js was away must not be sent later: connect with nats.ReconnectBufSize(-1).
 func NewStore(js jetstream.JetStream) *Store { return &Store{js: js} }
+
+// Checked returns a store whose Publish calls check right before it sends a document, also before it sends one again. An
+// error of check ends Publish.
+func (s *Store) Checked(check func() error) *Store { return &Store{js: s.js, check: check} }
 
 // A Position is a state of the bucket. Nothing was written between two readings that are equal.
 type Position struct {

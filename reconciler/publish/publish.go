@@ -1,0 +1,172 @@
+// Package publish writes the documents of the peels: each holds the settings that a revision gives to one peel. It
+// remembers what every peel was given last.
+//
+// Call [Load] first. [Published.Due] finds the documents that the bucket lacks. Store the record that names their revision,
+// and call [Published.Write] with it.
+//
+// Guarantees:
+//   - Intent comes first: Write writes no document of a revision that the stored record does not name, nor of a generation
+//     that is not the record's.
+//   - A document is written only if its digest, the key that it is sealed to, or the key of its proofs changes. Each write
+//     names the one that it replaces, so that a write of a master that leads no longer fails where the next leader has
+//     written.
+//   - Options.CheckLease is called right before each document is sent, and before one is sent again. When it fails, no more
+//     documents are sent. Write also stops between two documents when its context ends. Documents that were stored count as
+//     given in both cases.
+//   - Secrets are sealed to the key of their peel; a peel without a key is held back by [HoldBack].
+//   - Nothing is removed from a peel except by [Published.Remove].
+//
+// Known gap: a master that is stopped (SIGSTOP) after a check of the lease and continues after another leads still sends the
+// one document that it has checked, and what its connection had buffered (32 KiB at most). Such a write takes effect only
+// for a peel that the next leader has not written; that leader writes it again after three minutes ([Published.RepublishStale]).
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+// Options say where documents are stored and what goes into them. All fields are required.
+type Options struct {
+	JetStream  jetstream.JetStream
+	Rollout    jetstream.KeyValue // the bucket [record.Bucket], for node groups and the key of proofs
+	Fleet      *feed.Feed         // for the keys of peels
+	Blamer     *plan.Blamer
+	Sealer     *settings.Sealer
+	CheckLease func() error // returns an error unless this master leads
+}
+
+// A Published is what the peels were given. One goroutine may use it.
+type Published struct {
+	o        Options
+	store    *settings.Store
+	proofKey settings.ProofKey // of the origins in documents
+
+	heads     settings.Heads
+	given     map[target.PeelID]settings.Digest // the digests of heads
+	plan      *plan.Plan                        // which all its peels were given; nil if each has to be looked at
+	displaced int                               // times that a peel's document took the place of another's
+
+	groups         settings.Words
+	groupsRevision uint64 // of the key of groups; 0: there is none
+
+	pending pendingFor
+}
+
+// Load reads what the peels were given.
+func Load(ctx context.Context, o Options) (*Published, error) {
+	p := &Published{o: o, store: settings.NewStore(o.JetStream).Checked(o.CheckLease), given: map[target.PeelID]settings.Digest{}}
+	var err error
+	if p.proofKey, err = settings.LoadProofKey(ctx, o.Rollout); err != nil {
+		return nil, err
+	}
+	if p.heads, err = p.store.Load(ctx); err != nil {
+		return nil, err
+	}
+	if p.groups, p.groupsRevision, err = settings.LoadWords(ctx, o.Rollout); err != nil && p.groupsRevision == 0 {
+		return nil, err
+	}
+	for _, h := range p.heads {
+		if h.Peel != "" {
+			p.given[h.Peel] = h.Digest
+		}
+	}
+	return p, nil
+}
+
+// Generation returns the newest generation of all documents, 0 if there are none.
+func (p *Published) Generation() (newest uint64) {
+	for _, h := range p.heads {
+		newest = max(newest, h.Generation)
+	}
+	return newest
+}
+
+// Heads returns what the bucket holds. The caller must not change it, and must not keep it beyond the next call.
+func (p *Published) Heads() settings.Heads { return p.heads }
+
+// Plan returns the plan that all its peels were given, nil if that is not known.
+func (p *Published) Plan() *plan.Plan { return p.plan }
+
+// Base returns what the peels were given, for [plan.Diff]. It reads settings from the bucket.
+func (p *Published) Base(ctx context.Context) plan.Base {
+	return plan.Base{Digests: p.given, Plan: p.plan, Settings: func(d settings.Digest) (canon.Raw, error) {
+		var holder target.PeelID
+		for id, digest := range p.given {
+			if digest == d {
+				holder = id
+				break
+			}
+		}
+		doc, _, err := p.store.Get(ctx, holder)
+		if err != nil {
+			return nil, err
+		}
+		if doc == nil || doc.Digest != d {
+			return nil, &settings.ConflictError{Peels: []target.PeelID{holder}}
+		}
+		return doc.Settings, nil
+	}}
+}
+
+// Remove deletes the document of a peel.
+func (p *Published) Remove(ctx context.Context, id target.PeelID) error {
+	if err := p.store.Remove(ctx, id); err != nil {
+		return err
+	}
+	p.forget(id)
+	return nil
+}
+
+// WriteGroups stores the node groups of a revision for all masters, unless they are stored. The error is
+// [record.ErrConflict] if another master has written them.
+func (p *Published) WriteGroups(ctx context.Context, groups settings.Words) error {
+	if maps.EqualFunc(p.groups, groups, slices.Equal) {
+		return nil
+	}
+	if err := p.o.CheckLease(); err != nil {
+		return err
+	}
+	revision, err := settings.PublishGroups(ctx, p.o.Rollout, groups, p.groupsRevision)
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		err = fmt.Errorf("%w: %w", record.ErrConflict, err)
+	}
+	if err != nil {
+		return err
+	}
+	p.groups, p.groupsRevision = maps.Clone(groups), revision
+	return nil
+}
+
+// recordWrite remembers the document last written for a peel. Two peels may share a key in the bucket; then the document of
+// the other is gone.
+func (p *Published) recordWrite(h settings.Held) {
+	if other := p.heads.Of(h.Peel).Peel; other != "" && other != h.Peel {
+		p.forget(other)
+		p.displaced++
+	}
+	p.heads[h.Peel.Wire()] = h
+	p.given[h.Peel] = h.Digest
+	p.plan = nil
+}
+
+// forget drops what is remembered of a peel, as if nothing had been written for it.
+func (p *Published) forget(id target.PeelID) {
+	if _, held := p.given[id]; held {
+		delete(p.given, id)
+		delete(p.heads, id.Wire())
+		p.plan = nil
+	}
+}

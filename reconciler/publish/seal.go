@@ -1,0 +1,36 @@
+package publish
+
+import (
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+// sealingKey returns the key that the settings of a peel are sealed to, empty if they hold no secrets.
+func (p *Published) sealingKey(id target.PeelID, e *plan.Effective) settings.Key {
+	if _, secret := e.Secret(); !secret {
+		return ""
+	}
+	return settings.Key(p.o.Fleet.Key(id))
+}
+
+// HoldBack returns a plan that holds back the peels which are to have secrets and have no key to seal them to: those keep
+// what they were given before.
+func HoldBack(p *plan.Plan, fleet *feed.Feed) *plan.Plan {
+	behind := map[target.PeelID]strictyaml.Error{}
+	for id, at := range p.Secrets() {
+		switch {
+		case fleet.Key(id) != "":
+		case fleet.PendingKey(id) != "":
+			behind[id] = strictyaml.Error{Pos: at, Msg: "the key to seal its secrets to is not signed by the peel's credential; upgrade zester-peel there, or compare the key and approve it: zester peel rekey " + string(id)}
+		default:
+			behind[id] = strictyaml.Error{Pos: at, Msg: "the peel has told no key to seal its secrets to; upgrade zester-peel there"}
+		}
+	}
+	if len(behind) == 0 {
+		return p
+	}
+	return p.HoldBack(behind)
+}
