@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -202,73 +201,6 @@ func TestARemoteThatIsShallowIsRefusedUntilItIsWhole(t *testing.T) {
 		}
 		if out := b.now(); out.LastGood.Commit != second || out.Is(status.FetchFailed) {
 			b.t.Errorf("whole again: %+v", out)
-		}
-	})
-}
-
-func TestACorruptCacheIsFetchedAgain(t *testing.T) {
-	inBubble(t, siteFiles(), func(b *bench) {
-		b.peel("web-01", nil)
-		store := b.t.TempDir()
-		b.startIn(store)
-		first := b.status().LastGood.Commit
-		for i, name := range []string{"x", "y"} {
-			damaged := 0
-			err := filepath.WalkDir(store, func(path string, d os.DirEntry, err error) error {
-				if err == nil && (strings.HasSuffix(path, ".pack") || strings.HasSuffix(path, ".idx")) {
-					damaged++
-					_ = os.Remove(path) // it is read-only
-					err = os.WriteFile(path, []byte("PACK of nothing"), 0o600)
-				}
-				return err
-			})
-			if err != nil || damaged == 0 {
-				b.t.Fatalf("%d files damaged, %v", damaged, err)
-			}
-			if i == 1 { // a master that starts finds it so
-				b.stop()
-				b.startIn(store)
-			}
-			if out := b.status(); !out.Is(status.Ready) || out.LastGood.Commit != first {
-				b.t.Errorf("with a damaged cache: %+v", out)
-			}
-			c := b.commit(name, map[string]string{"settings/web.yaml": strings.ReplaceAll(xForW, "x:", name+":")})
-			b.now()
-			b.after(time.Minute)
-			if out := b.status(); out.LastGood.Commit != c || out.Is(status.FetchFailed) || b.entries("web-01") != "abcd"+name {
-				b.t.Errorf("web-01 has %s, %+v", b.entries("web-01"), out)
-			}
-			first = c
-		}
-	})
-}
-
-// The commit and its directories can be read, so that nothing but a look at the file itself finds the damage.
-func TestADamagedFileOfTheCacheIsFetchedAgainWithoutANewCommit(t *testing.T) {
-	inBubble(t, siteFiles(), func(b *bench) {
-		b.peel("web-01", nil)
-		store := b.t.TempDir()
-		b.startIn(store)
-		first := b.status().LastGood.Commit
-		b.stop()
-		packs, err := filepath.Glob(filepath.Join(store, "*.git", "objects", "pack", "*.pack"))
-		if err != nil || len(packs) != 1 {
-			b.t.Fatalf("%q, %v", packs, err)
-		}
-		pack, err := os.ReadFile(packs[0])
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		pack[20] ^= 0xff        // within the first object, which is a file: what needs others comes after them
-		_ = os.Remove(packs[0]) // it is read-only
-		if err := os.WriteFile(packs[0], pack, 0o600); err != nil {
-			b.t.Fatal(err)
-		}
-		b.startIn(store)
-		b.peel("web-02", nil)
-		b.after(5 * time.Minute)
-		if out := b.status(); out.LastGood.Commit != first || out.Is(status.FetchFailed) || b.entries("web-02") != "abcdw" {
-			b.t.Errorf("web-02 has %s, %+v", b.entries("web-02"), out)
 		}
 	})
 }

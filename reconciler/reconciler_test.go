@@ -1,6 +1,7 @@
 package reconciler_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ type site struct {
 	bus  *natstest.Bus
 	work *worktree.Work
 	dir  string // of the repo
+	url  string // where the reconciler reads it; "" is dir
 	nc   *nats.Conn
 	ops  *nats.Conn
 	stop func()
@@ -45,6 +47,7 @@ type site struct {
 	asked   int // times, by now
 	steered func(context.Context, *nats.Conn, reconciler.Order)
 	history reconciler.History
+	stores  string // directory for stores of repos; "" is a new one at each start
 }
 
 func newSite(t *testing.T, files fstest.MapFS) *site {
@@ -63,7 +66,7 @@ func (s *site) start() {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	log := slog.New(slog.DiscardHandler)
-	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: s.dir, Dir: filepath.Join(s.t.TempDir(), "store")}, Owner: "m1", Poll: time.Hour, Steered: s.steered, History: s.history, Log: log})
+	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: cmp.Or(s.url, s.dir), Dir: cmp.Or(s.stores, filepath.Join(s.t.TempDir(), "store"))}, Owner: "m1", Poll: time.Hour, Steered: s.steered, History: s.history, Log: log})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -234,12 +234,8 @@ func (t *term) fetch(ctx context.Context) error {
 		t.trustAgain(head)
 		return nil
 	}
-	result, err := t.repo.Fetch(ctx, head)
-	if err != nil {
+	if err := t.repo.Fetch(ctx, head); err != nil {
 		return err
-	}
-	if result.Rebuilt != "" {
-		t.r.log.Warn("store of the repo made anew", "reason", result.Rebuilt, "detail", result.Detail)
 	}
 	t.head = head
 	return nil

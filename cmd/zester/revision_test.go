@@ -62,7 +62,7 @@ func masterSays(t *testing.T, repo, path string, fleet *target.Index) opinion {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = r.Fetch(t.Context(), head)
+	err = r.Fetch(t.Context(), head)
 	var s *gitrepo.Snapshot
 	if err == nil {
 		s, err = r.Snapshot(head)

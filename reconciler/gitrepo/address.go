@@ -18,18 +18,12 @@ type address struct {
 	path    string // absolute directory of a local repository, else empty
 	host    string // and port, of a URL; "" otherwise
 	secrets []string
-	read    *[]string // secrets that were read from files
+	read    []string // secrets that were read from files for the newest request
 }
 
 // parseAddress tells a URL, the short form host:path of ssh, and a local path
 // apart by the rules of git: a colon before the first slash means ssh.
 func parseAddress(raw string) (address, error) {
-	a, err := parseForm(raw)
-	a.read = new([]string)
-	return a, err
-}
-
-func parseForm(raw string) (address, error) {
 	if raw == "" || strings.ContainsFunc(raw, func(r rune) bool { return r < ' ' }) {
 		return address{}, fmt.Errorf("cannot use repository URL %q: empty or with control characters", cut(raw, 80))
 	}
@@ -92,7 +86,7 @@ func (a address) key() string {
 
 // clean removes the credentials of the address from foreign text.
 func (a address) clean(s string) string {
-	for _, secret := range slices.Concat(a.secrets, *a.read) {
+	for _, secret := range slices.Concat(a.secrets, a.read) {
 		if len(secret) < 3 {
 			continue
 		}

@@ -3,6 +3,7 @@ package gitrepo
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -60,8 +61,7 @@ func OpenCheckout(dir, path string) (*Checkout, error) {
 	if err != nil {
 		return nil, notCheckout(dir, err)
 	}
-	r := &Repo{root: rootOf(below, path), store: newStore(at, RemoteDamaged)}
-	r.cache.reset()
+	r := &Repo{root: rootOf(below, path), store: newStore(at, true), log: slog.New(slog.DiscardHandler)}
 	if err := checkFormat(r.store); err != nil {
 		return nil, errors.Join(notCheckout(dir, err), r.store.close())
 	}
@@ -83,7 +83,6 @@ func OpenDirectory(dir, path string) (*Checkout, error) {
 		return nil, err
 	}
 	r := &Repo{root: rootOf(".", path)}
-	r.cache.reset()
 	return &Checkout{repo: r, top: dir}, nil
 }
 

@@ -3,7 +3,6 @@ package gitrepo
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -12,28 +11,36 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
-	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// maxForeign bounds what is repeated of a text that a remote sent.
-const maxForeign = 200
+const (
+	maxForeign = 200 // bytes that are repeated of a text that a remote sent
 
-// classify gives the error of a transport its Reason. The error of an ended
+	sha256Refused = "its objects have SHA-256 names, which is not supported"
+	notFoundHint  = "there is no repository, or it is private and the credentials do not reach it"
+)
+
+var errSHA256 = errors.New(sha256Refused)
+
+// serverError is what a server says in words.
+type serverError struct{ text string }
+
+func (e *serverError) Error() string { return e.text }
+
+// classify gives the error of a request its Reason. The error of an ended
 // context is left as it is: only the caller knows whose deadline it was.
 func classify(ctx context.Context, a address, err error) error {
 	if err == nil {
 		return nil
 	}
-	if e, ok := errors.AsType[*Error](unwrapUnexpected(err)); ok {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	err = unwrapUnexpected(err)
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // the rest repeats the URL, perhaps with a user name that is a token
 	}
@@ -44,32 +51,8 @@ func classify(ctx context.Context, a address, err error) error {
 	return errorf(reason, a.display, "%s", a.clean(oneLine(msg, maxForeign)))
 }
 
-// unwrapUnexpected opens go-git's envelopes that lack an Unwrap method.
-func unwrapUnexpected(err error) error {
-	if u, ok := errors.AsType[*plumbing.UnexpectedError](err); ok {
-		return u.Err
-	}
-	if p, ok := errors.AsType[*plumbing.PermanentError](err); ok {
-		return p.Err
-	}
-	return err
-}
-
 // reasonOf judges an error; msg is empty where the error's own words will do.
 func reasonOf(err error) (reason Reason, msg string) {
-	if reason, msg = reasonOfGit(err); reason != "" {
-		return reason, msg
-	}
-	if reason, msg = reasonOfSSH(err); reason != "" {
-		return reason, msg
-	}
-	if reason := reasonOfNet(err); reason != "" {
-		return reason, ""
-	}
-	return RemoteFailed, ""
-}
-
-func reasonOfGit(err error) (Reason, string) {
 	if data, ok := errors.AsType[*packp.ErrUnexpectedData](err); ok {
 		if strings.Contains(string(data.Data), "object-format=sha256") {
 			return UnsupportedObjectFormat, sha256Refused
@@ -77,39 +60,34 @@ func reasonOfGit(err error) (Reason, string) {
 		return NotGit, "the answer is not of the Git protocol"
 	}
 	if line, ok := errors.AsType[*pktline.ErrorLine](err); ok {
-		return reasonOfServerText(line.Text), "the server says: " + line.Text
+		err = &serverError{line.Text}
+	}
+	if said, ok := errors.AsType[*serverError](err); ok {
+		return reasonOfText(said.text), "the server says: " + said.text
+	}
+	if key, ok := errors.AsType[*hostKeyError](err); ok {
+		return HostKey, key.Error()
 	}
 	switch {
 	case errors.Is(err, errSHA256):
 		return UnsupportedObjectFormat, sha256Refused
-	case errors.Is(err, transport.ErrEmptyRemoteRepository), errors.Is(err, packp.ErrEmptyAdvRefs):
+	case errors.Is(err, packp.ErrEmptyAdvRefs):
 		return EmptyRemote, "the repository has no branches"
 	case errors.Is(err, packp.ErrEmptyInput), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return RemoteFailed, "the answer ended early"
 	case errors.Is(err, pktline.ErrInvalidPktLen):
 		return NotGit, "the answer is not of the Git protocol"
-	case errors.Is(err, transport.ErrRepositoryNotFound):
-		return NotFound, notFoundHint
-	case errors.Is(err, transport.ErrAuthenticationRequired):
-		return AuthenticationFailed, ""
-	case errors.Is(err, transport.ErrAuthorizationFailed):
-		return Forbidden, ""
-	default:
-		return "", ""
 	}
+	return reasonOfConnection(err), ""
 }
 
-const (
-	sha256Refused = "its objects have SHA-256 names, which is not supported"
-	notFoundHint  = "there is no repository, or it is private and the credentials do not reach it"
-)
-
-func reasonOfServerText(text string) Reason {
+func reasonOfText(text string) Reason {
 	text = strings.ToLower(text)
 	switch {
 	case strings.Contains(text, "not our ref"):
 		return RefMoved
-	case strings.Contains(text, "not found"), strings.Contains(text, "does not exist"):
+	case strings.Contains(text, "not found"), strings.Contains(text, "does not exist"),
+		strings.Contains(text, "not appear to be a git repository"), strings.Contains(text, "could not be found"):
 		return NotFound
 	case strings.Contains(text, "denied"):
 		return Forbidden
@@ -118,27 +96,8 @@ func reasonOfServerText(text string) Reason {
 	}
 }
 
-func reasonOfSSH(err error) (Reason, string) {
-	if key, ok := errors.AsType[*hostKeyError](err); ok {
-		return HostKey, key.Error()
-	}
-	text := err.Error()
-	switch {
-	case strings.Contains(text, "knownhosts"), strings.Contains(text, "known_hosts"):
-		return HostKey, ""
-	case strings.Contains(text, "unable to authenticate"), strings.Contains(text, "SSH agent"),
-		strings.Contains(text, "SSH_AUTH_SOCK"):
-		return AuthenticationFailed, ""
-	default:
-		return "", ""
-	}
-}
-
-func reasonOfNet(err error) Reason {
+func reasonOfConnection(err error) Reason {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return CertificateInvalid
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return CertificateInvalid
 	}
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
@@ -150,7 +109,14 @@ func reasonOfNet(err error) Reason {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return Unreachable
 	}
-	return ""
+	switch text := err.Error(); { // x/crypto has no types for these
+	case strings.Contains(text, "knownhosts"), strings.Contains(text, "known_hosts"):
+		return HostKey
+	case strings.Contains(text, "unable to authenticate"), strings.Contains(text, "SSH agent"), strings.Contains(text, "SSH_AUTH_SOCK"):
+		return AuthenticationFailed
+	default:
+		return RemoteFailed
+	}
 }
 
 // bounded runs do with a deadline and says whose context ended, if one did.

@@ -2,6 +2,8 @@ package gitrepo
 
 import (
 	"bytes"
+	"compress/zlib"
+	"crypto/rand"
 	"crypto/sha1"
 	"encoding/binary"
 	"errors"
@@ -9,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -42,11 +45,11 @@ func TestDamagedStoreIsClonedAnew(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		damage func(t *testing.T, r *Repo)
-		want   Rebuild
+		want   bool
 	}{
-		{"missing index", func(t *testing.T, r *Repo) { remove(t, oneFile(t, r, idx)) }, Damaged},
-		{"missing pack", func(t *testing.T, r *Repo) { remove(t, oneFile(t, r, pack)) }, Damaged},
-		{"empty pack", func(t *testing.T, r *Repo) { overwrite(t, oneFile(t, r, pack), nil) }, Damaged},
+		{"missing index", func(t *testing.T, r *Repo) { remove(t, oneFile(t, r, idx)) }, true},
+		{"missing pack", func(t *testing.T, r *Repo) { remove(t, oneFile(t, r, pack)) }, true},
+		{"empty pack", func(t *testing.T, r *Repo) { overwrite(t, oneFile(t, r, pack), nil) }, true},
 		{"cut pack", func(t *testing.T, r *Repo) {
 			name := oneFile(t, r, pack)
 			data, err := os.ReadFile(name)
@@ -54,48 +57,48 @@ func TestDamagedStoreIsClonedAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			overwrite(t, name, data[:len(data)/2])
-		}, Damaged},
-		{"empty index", func(t *testing.T, r *Repo) { overwrite(t, oneFile(t, r, idx), nil) }, Damaged},
-		{"empty reference", func(t *testing.T, r *Repo) { overwrite(t, oneFile(t, r, "refs/heads/main"), nil) }, Damaged},
+		}, true},
+		{"empty index", func(t *testing.T, r *Repo) { overwrite(t, oneFile(t, r, idx), nil) }, true},
+		{"empty reference", func(t *testing.T, r *Repo) { overwrite(t, oneFile(t, r, "refs/heads/main"), nil) }, true},
 		{"garbage reference", func(t *testing.T, r *Repo) {
 			overwrite(t, oneFile(t, r, "refs/heads/main"), []byte("xyz"))
-		}, Damaged},
-		{"no reference", func(t *testing.T, r *Repo) { remove(t, oneFile(t, r, "refs/heads/main")) }, Damaged},
-		{"garbage config", func(t *testing.T, r *Repo) { overwrite(t, oneFile(t, r, "config"), []byte("\x00[[[")) }, Damaged},
-		{"missing HEAD", func(t *testing.T, r *Repo) { remove(t, oneFile(t, r, "HEAD")) }, Damaged},
-		{"empty HEAD", func(t *testing.T, r *Repo) { overwrite(t, oneFile(t, r, "HEAD"), nil) }, Damaged},
-		{"no objects", func(t *testing.T, r *Repo) { remove(t, oneFile(t, r, "objects")) }, Damaged},
+		}, true},
+		{"no reference", func(t *testing.T, r *Repo) { remove(t, oneFile(t, r, "refs/heads/main")) }, true},
+		{"garbage config", func(t *testing.T, r *Repo) { overwrite(t, oneFile(t, r, "config"), []byte("\x00[[[")) }, true},
+		{"missing HEAD", func(t *testing.T, r *Repo) { remove(t, oneFile(t, r, "HEAD")) }, true},
+		{"empty HEAD", func(t *testing.T, r *Repo) { overwrite(t, oneFile(t, r, "HEAD"), nil) }, true},
+		{"no objects", func(t *testing.T, r *Repo) { remove(t, oneFile(t, r, "objects")) }, true},
 		{"shallow", func(t *testing.T, r *Repo) {
 			overwrite(t, filepath.Join(r.dir, "shallow"), []byte(Hash{1}.String()+"\n"))
-		}, Shallow},
+		}, true},
 		{"stale lock", func(t *testing.T, r *Repo) {
 			overwrite(t, filepath.Join(r.dir, "refs/heads/main.lock"), nil)
-		}, none},
+		}, false},
 		{"cut transfer", func(t *testing.T, r *Repo) {
 			overwrite(t, filepath.Join(r.dir, "objects/pack/tmp_pack_123"), []byte("x"))
-		}, none},
+		}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWork(t, files("a", "1", "d/b", "2"))
-			first := openRepo(t, Options{URL: w.Dir()})
+			first := openRepo(t, Options{URL: served(t, w, nil)})
 			follow(t, first)
 			tc.damage(t, first)
 			h := commit(t, w, "two", "a", "3")
 			r := reopened(t, first)
-			s, res := follow(t, r)
-			if s.Commit.Hash != h || res.Rebuilt != tc.want || (tc.want != none) != (res.Detail != "") {
-				t.Errorf("result is %+v, want %q", res, tc.want)
+			s, damage := follow(t, r)
+			if s.Commit.Hash != h || (damage != "") != tc.want {
+				t.Errorf("damage is %q, want %v", damage, tc.want)
 			}
 			wantFiles(t, s.Tree, "a", "3", "d/b", "2")
-			if _, err := os.Stat(r.aside("damaged")); (err == nil) != (tc.want == Damaged) {
+			if _, err := os.Stat(r.aside("damaged")); (err == nil) != tc.want {
 				t.Errorf("damaged store beside it: %v", err)
 			}
 			left, _ := filepath.Glob(filepath.Join(r.dir, "objects/pack/tmp_*"))
 			if len(left) > 0 {
 				t.Errorf("%q is left", left)
 			}
-			if s, res := follow(t, reopened(t, r)); res != (Result{}) || s.Commit.Hash != h {
-				t.Errorf("after that, opening gives %+v", res)
+			if s, damage := follow(t, reopened(t, r)); damage != "" || s.Commit.Hash != h {
+				t.Errorf("after that, opening gives %q", damage)
 			}
 		})
 	}
@@ -106,7 +109,7 @@ func TestDamagedStoreIsClonedAnew(t *testing.T) {
 func TestFlippedByteIsNeverReadAsAnotherTree(t *testing.T) {
 	w := newWork(t, files("a", "one", "d/b", "two", "d/c", strings.Repeat("three ", 20)))
 	tip := commit(t, w, "two", "d/b", "2")
-	r := openRepo(t, Options{URL: w.Dir()})
+	r := openRepo(t, Options{URL: served(t, w, nil)})
 	s, _ := follow(t, r)
 	want, err := contents(s.Tree)
 	if err != nil {
@@ -165,7 +168,7 @@ func readAll(t *testing.T, like *Repo, tip Hash, want map[string]string) error {
 
 func TestDamageFoundWhileReadingIsMendedByTheNextFetch(t *testing.T) {
 	w := newWork(t, files("a", strings.Repeat("x", 5000)+"y"))
-	first := openRepo(t, Options{URL: w.Dir()})
+	first := openRepo(t, Options{URL: served(t, w, nil)})
 	follow(t, first)
 	name := oneFile(t, first, "objects/pack/*.pack")
 	data, err := os.ReadFile(name)
@@ -191,87 +194,161 @@ func TestDamageFoundWhileReadingIsMendedByTheNextFetch(t *testing.T) {
 			break
 		}
 	}
-	_, res := follow(t, r)
-	if res.Rebuilt != Damaged || res.Detail == "" {
-		t.Errorf("result is %+v", res)
+	if _, damage := follow(t, r); damage == "" {
+		t.Error("the damage is not mended")
 	}
 	wantFiles(t, s.Tree, "a", strings.Repeat("x", 5000)+"y")
 }
 
 func TestDamagedStoreStaysWhileTheRemoteIsAway(t *testing.T) {
 	w := newWork(t, files("a", "1"))
-	first := openRepo(t, Options{URL: w.Dir()})
+	first := openRepo(t, Options{URL: served(t, w, nil)})
 	s, _ := follow(t, first)
 	overwrite(t, oneFile(t, first, "HEAD"), nil)
 	if err := os.Rename(w.Dir(), w.Dir()+".away"); err != nil {
 		t.Fatal(err)
 	}
 	r := reopened(t, first)
-	_, err := r.Fetch(t.Context(), s.Commit.Hash)
+	err := r.Fetch(t.Context(), s.Commit.Hash)
 	wantReason(t, err, NotFound)
 	_, err = r.Snapshot(s.Commit.Hash)
 	wantReason(t, err, StoreDamaged)
 	if err := os.Rename(w.Dir()+".away", w.Dir()); err != nil {
 		t.Fatal(err)
 	}
-	if _, res := follow(t, r); res.Rebuilt != Damaged {
-		t.Errorf("result is %+v", res)
+	if _, damage := follow(t, r); damage == "" {
+		t.Error("the damage is not mended")
 	}
 }
 
 func TestDamagedRemoteIsNamedAsSuch(t *testing.T) {
 	w := newWork(t, files("a", "1"))
-	h, err := w.Head()
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := openRepo(t, Options{URL: w.Dir()})
-	s, _ := follow(t, openRepo(t, Options{URL: w.Dir()}))
-	blob := blobOf(t, s, "a").String()
-	overwrite(t, filepath.Join(w.Dir(), ".git", "objects", blob[:2], blob[2:]), []byte("garbage"))
-	_, err = r.Fetch(t.Context(), h)
+	s, _ := follow(t, r)
+	blob, tree := blobOf(t, s, "a").String(), s.Tree.Hash().String()
+	for _, content := range []string{"garbage", ""} {
+		name := filepath.Join(w.Dir(), ".git", "objects", blob[:2], blob[2:])
+		if overwrite(t, name, []byte(content)); content == "" {
+			remove(t, name)
+		}
+		again, _ := follow(t, openRepo(t, Options{URL: w.Dir()}))
+		_, err := again.Tree.ReadFile("a")
+		wantReason(t, err, RemoteDamaged)
+	}
+	remove(t, filepath.Join(w.Dir(), ".git", "objects", tree[:2], tree[2:]))
+	err := openRepo(t, Options{URL: w.Dir()}).Fetch(t.Context(), s.Commit.Hash)
 	wantReason(t, err, RemoteDamaged)
-	remove(t, filepath.Join(w.Dir(), ".git", "objects", blob[:2], blob[2:]))
-	_, err = r.Fetch(t.Context(), h)
-	wantReason(t, err, RemoteDamaged)
+	if damage := r.store.broken(); damage != nil {
+		t.Errorf("what is in memory counts as damaged: %v", damage)
+	}
 	overwrite(t, filepath.Join(w.Dir(), ".git", "refs", "heads", "main"), nil)
 	_, err = r.Resolve(t.Context())
 	wantReason(t, err, RemoteDamaged)
 }
 
-func TestManyPacksAreReplacedByANewClone(t *testing.T) {
+// packs counts the packs of the store.
+func packs(t testing.TB, r *Repo) int {
+	t.Helper()
+	names, err := r.store.packs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names)
+}
+
+// addPacks adds n packs to the store, each with one small file.
+func addPacks(t testing.TB, r *Repo, n int) {
+	t.Helper()
+	for i := range n {
+		pack := bytes.NewBuffer([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01"))
+		content := fmt.Sprintf("%06d", i)
+		pack.WriteByte(3<<4 | byte(len(content))) // a blob
+		z := zlib.NewWriter(pack)
+		_, _ = z.Write([]byte(content))
+		_ = z.Close()
+		sum := sha1.Sum(pack.Bytes())
+		pack.Write(sum[:])
+		if err := r.store.addPack(t.Context(), pack); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestManyPacksAreJoinedWithoutADownload(t *testing.T) {
 	w := newWork(t, files("a", "0"))
 	root, err := w.Head()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := openRepo(t, Options{URL: w.Dir()})
+	var sent atomic.Int64
+	r := openRepo(t, Options{URL: metered(t, served(t, w, nil), &sent)})
 	left := commit(t, w, "left behind", "a", "left")
 	first, _ := follow(t, r)
 	setBranch(t, w, root)
 	follow(t, r)
-	var rebuilt int
-	for i := range maxPacks + 3 {
-		commit(t, w, "more", "a", fmt.Sprint(i))
-		if _, res := follow(t, r); res.Rebuilt != none {
-			rebuilt++
-			if res.Rebuilt != Compacted || r.store.packs() > 3 {
-				t.Errorf("result is %+v, %d packs are left", res, r.store.packs())
-			}
+	addPacks(t, r, maxPacks-4)
+	most, tip := int64(0), root
+	for i := range 8 {
+		tip = commit(t, w, "more", "a", fmt.Sprint(i))
+		sent.Store(0)
+		if _, damage := follow(t, r); damage != "" || packs(t, r) > maxPacks {
+			t.Errorf("the store was replaced for %q, it has %d packs", damage, packs(t, r))
+		}
+		if most = max(most, sent.Load()); most > 4096 {
+			t.Fatalf("fetch %d takes %d bytes", i, most)
 		}
 	}
-	if rebuilt != 1 {
-		t.Errorf("store was replaced %d times, want once", rebuilt)
+	if n := packs(t, r); n == 1 || n > 8 {
+		t.Errorf("%d packs are left", n)
 	}
 	wantFiles(t, first.Tree, "a", "left")
-	if _, err := r.Snapshot(left); err != nil {
-		t.Errorf("revision that was left behind: %v", err)
+	again := reopened(t, r)
+	for _, h := range []Hash{left, root, tip} {
+		if _, err := again.Snapshot(h); err != nil {
+			t.Errorf("revision %s: %v", h, err)
+		}
+	}
+	if forward, err := again.IsAncestor(root, tip); err != nil || !forward {
+		t.Errorf("the history is not whole: %v, %v", forward, err)
+	}
+	gitCLI(t, r.dir, "fsck", "--strict", "--full")
+}
+
+// TestJoiningIsBoundedAndSafeAgainstDamage has packs that together are over the limit, and a damaged one.
+func TestJoiningIsBoundedAndSafeAgainstDamage(t *testing.T) {
+	w := newWork(t, files("a", "0"))
+	r := openRepo(t, Options{URL: served(t, w, nil)})
+	follow(t, r)
+	addPacks(t, r, maxPacks-2)
+	large := make([]byte, maxJoined) // does not compress
+	if _, err := rand.Read(large); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, w, "large", "large", string(large))
+	if follow(t, r); packs(t, r) != 2 {
+		t.Errorf("%d packs, want the large one and another", packs(t, r))
+	}
+	addPacks(t, r, maxPacks-3)
+	names, err := r.store.packs()
+	if err != nil || len(names) != maxPacks-1 {
+		t.Fatal(len(names), err)
+	}
+	data, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 0x55
+	overwrite(t, names[0], data)
+	h := commit(t, w, "last", "a", "last")
+	s, damage := follow(t, r)
+	if damage == "" || s.Commit.Hash != h || packs(t, r) != 1 {
+		t.Errorf("a damaged pack is joined: %q, %d packs", damage, packs(t, r))
 	}
 }
 
 func TestCrashBetweenTheRenamesOfANewClone(t *testing.T) {
 	w := newWork(t, files("a", "1"))
-	first := openRepo(t, Options{URL: w.Dir()})
+	first := openRepo(t, Options{URL: served(t, w, nil)})
 	s, _ := follow(t, first)
 	if err := os.Rename(first.dir, first.aside("old")); err != nil {
 		t.Fatal(err)
@@ -293,18 +370,23 @@ func TestCrashBetweenTheRenamesOfANewClone(t *testing.T) {
 // indexer runs in a goroutine of go-git, where a panic could not be caught.
 func TestPackThatArrivesDamagedIsRefused(t *testing.T) {
 	w := newWork(t, files("a", "one", "d/b", "two", "d/c", "three"))
-	first := openRepo(t, Options{URL: w.Dir()})
+	first := openRepo(t, Options{URL: served(t, w, nil)})
 	follow(t, first)
 	whole, err := os.ReadFile(oneFile(t, first, "objects/pack/*.pack"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := openRepo(t, Options{URL: w.Dir()})
-	st, err := r.emptyStore()
+	r := openRepo(t, Options{URL: served(t, w, nil)})
+	follow(t, r)
+	st := r.store
+	names, err := r.store.packs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer st.close()
+	for _, name := range names {
+		remove(t, name)
+		remove(t, strings.TrimSuffix(name, ".pack")+".idx")
+	}
 	for i := range whole {
 		flipped := bytes.Clone(whole)
 		flipped[i] ^= 0x55
@@ -328,7 +410,7 @@ func TestPackThatClaimsMoreObjectsThanItHoldsIsRefused(t *testing.T) {
 	pack = append(pack, make([]byte, 100)...)
 	sum := sha1.Sum(pack)
 	pack = append(pack, sum[:]...)
-	if err := checkPack(bytes.NewReader(pack), int64(len(pack))); err == nil || !strings.Contains(err.Error(), "2147483648") {
+	if err := checkPack(bytes.NewReader(pack)); err == nil || !strings.Contains(err.Error(), "2147483648") {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -339,7 +421,7 @@ func FuzzCheckPack(f *testing.F) {
 	f.Add(append(empty, sum[:]...))
 	f.Add([]byte("PACK"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		err := checkPack(bytes.NewReader(data), int64(len(data)))
+		err := checkPack(bytes.NewReader(data))
 		if err == nil && (len(data) < packHeader+sha1.Size || !bytes.HasPrefix(data, []byte("PACK"))) {
 			t.Errorf("%q is accepted", data)
 		}

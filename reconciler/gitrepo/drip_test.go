@@ -87,10 +87,10 @@ func TestAServerThatDripsAByteASecondEndsWithTheDeadline(t *testing.T) {
 			})
 		})
 	}
-	packs := r.store.packs()
+	before := packs(t, r)
 	d.ends(t, http.MethodPost, func(ctx context.Context, limit time.Duration) error { return r.fetchInto(ctx, r.store, h, limit) })
-	if r.store.packs() != packs {
-		t.Errorf("%d packs, want %d", r.store.packs(), packs)
+	if packs(t, r) != before {
+		t.Errorf("%d packs, want %d", packs(t, r), before)
 	}
 	s, _ := follow(t, r)
 	wantFiles(t, s.Tree, "a", "2")

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -16,8 +17,7 @@ import (
 const (
 	resolveLimit = 30 * time.Second
 	fetchLimit   = 60 * time.Second
-	// A clone brings the whole history and may take longer than a fetch.
-	cloneLimit = 10 * time.Minute
+	cloneLimit   = 10 * time.Minute // a clone brings the whole history
 )
 
 // Options say what to follow. URL and Dir are required.
@@ -30,30 +30,35 @@ type Options struct {
 	// Path is the directory within the repository that counts as its root; ""
 	// is the root itself. All paths of this package are relative to it.
 	Path string
-	// Dir is the directory for the store. It is made when it is needed. Only
-	// one Repo at a time may use it for a URL.
+	// Dir is the directory for the store of a remote repository. It is made when
+	// it is needed. Only one Repo at a time may use it for a URL.
 	Dir string
-	// Access says what it takes to reach the URL.
+	// Access holds credentials, certificates and a proxy for the URL.
 	Access Access
-	// Verify says by which keys a head has to be signed.
+	// Verify names the keys that may sign a head.
 	Verify Trust
-	// Log hears of stores that are replaced; nil discards.
+	// Log receives warnings about stores that are replaced; nil discards them.
 	Log *slog.Logger
 }
 
-// Repo follows one branch of one repository. Its methods belong to one
-// goroutine.
+// Repo follows one branch of one repository. See the package comment for which
+// methods may run at the same time.
 type Repo struct {
 	address address
-	source  source
+	source  source // nil for a local repository
 	branch  plumbing.ReferenceName
 	root    string // Options.Path, "" for the root
-	dir     string // of the store
+	dir     string // of the store of a remote
 	trust   Trust
 	log     *slog.Logger
 
-	store *store // nil until it is needed, or while there is none that can be used
-	cache cached
+	links memo[link]
+	trees memo[[]entry]
+
+	mu        sync.Mutex
+	store     *store        // nil until it is opened, or while none is usable
+	recovered bool          // what a crash left behind is cleared away
+	dirs      map[Hash]*dir // of the newest Snapshot
 }
 
 // Open checks the options. It touches neither the network nor the disk.
@@ -86,22 +91,19 @@ func Open(o Options) (*Repo, error) {
 	if root == "." {
 		root = ""
 	}
-	r := &Repo{
-		address: a,
-		source:  newSource(a, o.Access),
-		branch:  branch,
-		root:    root,
-		dir:     filepath.Join(o.Dir, a.key()+".git"),
-		trust:   o.Verify,
-		log:     cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
-	}
-	r.cache.reset()
-	return r, nil
+	return &Repo{
+		address: a, source: newSource(a, o.Access), branch: branch, root: root, dir: filepath.Join(o.Dir, a.key()+".git"),
+		trust: o.Verify, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
+	}, nil
 }
 
-// Close lets go of connections and open files. Snapshots cannot be read after.
+// Close closes connections and files. Snapshots cannot be read after it.
 func (r *Repo) Close() error {
-	r.source.close()
+	if r.source != nil {
+		r.source.close()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.store == nil {
 		return nil
 	}
@@ -113,137 +115,85 @@ func (r *Repo) URL() string { return r.address.display }
 
 // Resolve asks the repository which commit the branch is at. It is cheap
 // enough to be called every few seconds, and ends after 30 s at the latest.
-func (r *Repo) Resolve(ctx context.Context) (Hash, error) {
-	var tip Hash
-	err := bounded(ctx, r.address, resolveLimit, func(ctx context.Context) (err error) {
+func (r *Repo) Resolve(ctx context.Context) (tip Hash, err error) {
+	if r.source == nil {
+		return resolveLocal(r.address, r.branch)
+	}
+	err = bounded(ctx, r.address, resolveLimit, func(ctx context.Context) (err error) {
 		tip, err = r.source.resolve(ctx, r.branch)
 		return err
 	})
 	return tip, err
 }
 
-// Result is what a Fetch did beside fetching.
-type Result struct {
-	// Rebuilt says why the store was replaced; "" if it was not.
-	Rebuilt Rebuild
-	// Detail is what was wrong with a store that was replaced.
-	Detail string
-	// Rewritten is true if the commit does not descend from the one that was
-	// fetched before: the branch was force-pushed, rewound or made again.
-	Rewritten bool
+// Fetch makes a commit that Resolve returned, and its history, readable. A
+// commit that is already there costs no request. Fetch ends after 60 s, or
+// 10 min if everything has to be cloned. After an error the store is as it was.
+func (r *Repo) Fetch(ctx context.Context, want Hash) error {
+	damage, err := r.fetch(ctx, want)
+	if damage != "" && err == nil {
+		r.log.Warn("store replaced by a new clone", "url", r.address.display, "damage", damage)
+	}
+	return err
 }
 
-// Fetch brings a commit that Resolve returned, and its history, into the
-// store. A commit that is already there costs no request. It ends after 60 s,
-// or 10 min if everything has to be cloned. After an error the store is as it
-// was.
-func (r *Repo) Fetch(ctx context.Context, want Hash) (Result, error) {
-	res, err := r.fetch(ctx, want)
-	if err != nil {
-		return Result{}, err
+// fetch also returns the damage for which the store was replaced, if it was.
+func (r *Repo) fetch(ctx context.Context, want Hash) (damage string, err error) {
+	if r.source == nil {
+		return "", r.openAgain(want)
 	}
-	if res.Rewritten, err = r.advance(want); err != nil {
-		return res, r.store.failure(r.address.display, err)
-	}
-	return res, nil
-}
-
-func (r *Repo) fetch(ctx context.Context, want Hash) (Result, error) {
-	why := r.ready()
-	switch {
-	case why.cause == none:
-		if r.store.packs() < maxPacks {
-			return r.fetchMore(ctx, want)
+	st, err := r.open()
+	switch e, _ := errors.AsType[*Error](err); {
+	case err == nil:
+		if err = r.fetchMore(ctx, st, want); st.broken() == nil || ctx.Err() != nil {
+			return "", err
 		}
-		why.cause = Compacted
-		res, err := r.cloneAnew(ctx, want, why)
-		if err == nil || ctx.Err() != nil || r.store == nil {
-			return res, err
-		}
-		r.log.Warn("store keeps its many packs", "url", r.address.display, "err", err)
-		return r.fetchMore(ctx, want)
-	default:
-		return r.cloneAnew(ctx, want, why)
+		damage = oneLine(st.broken().Error(), maxMessage)
+	case e.Reason == StoreDamaged:
+		damage = e.Msg
+	case e.Reason != RevisionNotFound:
+		return "", err
 	}
+	return damage, r.clone(ctx, want, damage != "")
 }
 
-// fetchMore adds to the store, and replaces it if it turns out to be damaged.
-func (r *Repo) fetchMore(ctx context.Context, want Hash) (Result, error) {
-	present, err := r.complete(want)
-	if err == nil && !present {
-		err = r.fetchInto(ctx, r.store, want, fetchLimit)
+// fetchMore adds to the store, unless it is damaged.
+func (r *Repo) fetchMore(ctx context.Context, st *store, want Hash) error {
+	if st.broken() != nil {
+		return nil
 	}
-	if damage := r.store.broken(); damage != nil && ctx.Err() == nil {
-		return r.cloneAnew(ctx, want, replacing{cause: Damaged, detail: damage.Error()})
-	}
-	return Result{}, err
-}
-
-// fetchInto fetches into a store and makes sure that the commit is there.
-func (r *Repo) fetchInto(ctx context.Context, st *store, want Hash, limit time.Duration) error {
-	haves, err := r.haves(st)
-	if err != nil {
-		return st.failure(r.address.display, err)
-	}
-	err = bounded(ctx, r.address, limit, func(ctx context.Context) error {
-		return r.source.fetch(ctx, fetch{branch: r.branch, want: want, haves: haves, into: st})
-	})
-	if err != nil {
+	if err := r.fetchInto(ctx, st, want, fetchLimit); err != nil {
 		return err
 	}
-	c, err := st.commit(want)
-	if errors.Is(err, errMissing) {
-		return errorf(RefMoved, r.address.display, "it no longer has commit %s: the branch moved", want)
-	}
-	if err != nil {
-		return st.failure(r.address.display, err)
-	}
-	if _, err := st.tree(c.tree); err != nil {
-		return st.failure(r.address.display, err)
+	if err := st.joinPacks(ctx); err != nil {
+		r.log.Warn("packs not joined", "url", r.address.display, "err", err)
 	}
 	return nil
 }
 
-// complete reports whether the store has the commit and its root tree.
-func (r *Repo) complete(h Hash) (bool, error) {
-	c, err := r.store.commit(h)
+// fetchInto fetches into a store and makes sure that the commit is there.
+func (r *Repo) fetchInto(ctx context.Context, st *store, want Hash, limit time.Duration) error {
+	err := st.complete(want)
 	if errors.Is(err, errMissing) {
-		return false, nil
+		err = bounded(ctx, r.address, limit, func(ctx context.Context) error {
+			haves, err := st.newest()
+			if err != nil {
+				return err
+			}
+			return r.source.fetch(ctx, fetch{branch: r.branch, want: want, haves: haves, into: st})
+		})
+		if err == nil {
+			err = st.complete(want)
+		}
+		if errors.Is(err, errMissing) {
+			return errorf(RefMoved, r.address.display, "it no longer has commit %s: the branch moved", want)
+		}
 	}
 	if err == nil {
-		_, err = r.store.tree(c.tree)
+		err = st.setRef(r.branch, want)
 	}
-	if err != nil {
-		return false, r.store.failure(r.address.display, err)
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
-	return true, nil
-}
-
-// maxHaves is how many commits are offered to a server as the ones that the
-// store has. The newest ones matter.
-const maxHaves = 256
-
-// haves lists the newest commits of the store.
-func (r *Repo) haves(st *store) ([]Hash, error) {
-	tips, err := r.tips(st)
-	if err != nil {
-		return nil, err
-	}
-	seen := map[Hash]bool{}
-	for queue := tips; len(queue) > 0 && len(seen) < maxHaves; queue = queue[1:] {
-		if seen[queue[0]] {
-			continue
-		}
-		c, err := st.commit(queue[0])
-		if err != nil {
-			return nil, err
-		}
-		seen[c.Hash] = true
-		queue = append(queue, c.Parents...)
-	}
-	out := make([]Hash, 0, len(seen))
-	for h := range seen {
-		out = append(out, h)
-	}
-	return out, nil
+	return st.failure(r.address.display, err)
 }

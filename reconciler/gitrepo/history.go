@@ -2,18 +2,45 @@ package gitrepo
 
 import (
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// cached is what the owner remembers of objects, which never change.
-type cached struct {
-	links map[Hash]link
-	trees map[Hash][]entry
-	dirs  map[Hash]*dir
+// memo remembers up to most values by hash, which never change. When it is full
+// it begins again. The zero value is ready to use.
+type memo[V any] struct {
+	mu    sync.Mutex
+	known map[Hash]V
 }
+
+func (m *memo[V]) get(h Hash, most int, read func() (V, error)) (V, error) {
+	m.mu.Lock()
+	v, ok := m.known[h]
+	m.mu.Unlock()
+	if ok {
+		return v, nil
+	}
+	v, err := read()
+	if err != nil {
+		return v, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil || len(m.known) >= most {
+		m.known = map[Hash]V{}
+	}
+	m.known[h] = v
+	return v, nil
+}
+
+const (
+	maxLinks = 200_000
+	maxTrees = 10_000
+)
 
 // link is the part of a commit that walks need.
 type link struct {
@@ -21,27 +48,18 @@ type link struct {
 	parents []Hash
 }
 
-// Bounds of the cache. What goes over one starts anew.
-const (
-	maxLinks = 200_000
-	maxTrees = 10_000
-)
-
-func (c *cached) reset() {
-	*c = cached{links: map[Hash]link{}, trees: map[Hash][]entry{}, dirs: map[Hash]*dir{}}
-}
-
 // CommitInfo reads one commit of the store.
 func (r *Repo) CommitInfo(h Hash) (Commit, error) {
-	if err := r.open(); err != nil {
+	st, err := r.open()
+	if err != nil {
 		return Commit{}, err
 	}
-	c, err := r.store.commit(h)
+	c, err := st.commit(h)
 	if errors.Is(err, errMissing) {
 		return Commit{}, errorf(RevisionNotFound, revision(h), "the store does not hold this commit")
 	}
 	if err != nil {
-		return Commit{}, r.store.failure(revision(h), err)
+		return Commit{}, st.failure(revision(h), err)
 	}
 	return c, nil
 }
@@ -56,22 +74,13 @@ func (r *Repo) Parents(h Hash) ([]Hash, error) {
 }
 
 func (r *Repo) link(h Hash) (link, error) {
-	if l, ok := r.cache.links[h]; ok {
-		return l, nil
-	}
-	c, err := r.CommitInfo(h)
-	if err != nil {
-		return link{}, err
-	}
-	if len(r.cache.links) >= maxLinks {
-		clear(r.cache.links)
-	}
-	if c.size > maxCommit {
-		r.log.Warn("the text of a commit is cut: it is long", "commit", h, "bytes", c.size, "author", c.Author)
-	}
-	l := link{c.tree, c.Parents}
-	r.cache.links[h] = l
-	return l, nil
+	return r.links.get(h, maxLinks, func() (link, error) {
+		c, err := r.CommitInfo(h)
+		if c.size > maxCommit {
+			r.log.Warn("the text of a commit is cut: it is long", "commit", h, "bytes", c.size, "author", c.Author)
+		}
+		return link{c.tree, c.Parents}, err
+	})
 }
 
 // IsAncestor reports whether b descends from a, or is a. It goes by parents
@@ -98,34 +107,45 @@ func (r *Repo) IsAncestor(a, b Hash) (bool, error) {
 
 // Blob returns the hash of the file at a path of a commit, by going down that
 // path alone; ok is false if there is no regular file. Comparing it with that
-// of a parent tells whether a commit changed the file.
+// of a parent shows whether a commit changed the file.
 func (r *Repo) Blob(commit Hash, path string) (h Hash, ok bool, err error) {
 	l, err := r.link(commit)
+	if err != nil || !validPath(path) || path == "." {
+		return Hash{}, false, err
+	}
+	st, err := r.open()
 	if err != nil {
 		return Hash{}, false, err
 	}
-	if !validPath(path) || path == "." {
-		return Hash{}, false, nil
+	trees := func(h Hash) ([]entry, error) {
+		return r.trees.get(h, maxTrees, func() ([]entry, error) { return st.tree(h) })
 	}
-	if r.root != "" {
-		path = r.root + "/" + path
+	e, err := find(trees, l.tree, join(r.root, path))
+	if err != nil {
+		return Hash{}, false, st.failure(revision(commit), err)
 	}
-	at := entry{hash: l.tree, mode: entryMode("40000")}
+	return e.hash, e.mode.IsRegular(), nil
+}
+
+// find goes down a path from a tree. A path that is not there gives an entry of
+// an irregular mode.
+func find(trees func(Hash) ([]entry, error), tree Hash, path string) (entry, error) {
+	at := entry{hash: tree, mode: entryMode("40000")}
 	for name := range strings.SplitSeq(path, "/") {
 		if !at.mode.IsDir() {
-			return Hash{}, false, nil
+			return entry{mode: fs.ModeIrregular}, nil
 		}
-		entries, err := r.tree(at.hash)
+		entries, err := trees(at.hash)
 		if err != nil {
-			return Hash{}, false, r.store.failure(revision(commit), err)
+			return entry{}, err
 		}
 		i := slices.IndexFunc(entries, func(e entry) bool { return e.name == name })
 		if i < 0 {
-			return Hash{}, false, nil
+			return entry{mode: fs.ModeIrregular}, nil
 		}
 		at = entries[i]
 	}
-	return at.hash, at.mode.IsRegular(), nil
+	return at, nil
 }
 
 // ReadFile returns the content of a file of a commit. A file over 1 MiB is
@@ -138,42 +158,13 @@ func (r *Repo) ReadFile(commit Hash, path string) ([]byte, error) {
 	if !ok {
 		return nil, errorf(PathNotFound, revision(commit), "%.200q is no regular file", path)
 	}
-	data, err := r.store.read(plumbing.BlobObject, h, maxBlob)
-	if err != nil {
-		return nil, r.store.failure(revision(commit), err)
-	}
-	return data, nil
-}
-
-// tree reads one tree through the cache.
-func (r *Repo) tree(h Hash) ([]entry, error) {
-	if entries, ok := r.cache.trees[h]; ok {
-		return entries, nil
-	}
-	entries, err := r.store.tree(h)
+	st, err := r.open()
 	if err != nil {
 		return nil, err
 	}
-	if len(r.cache.trees) >= maxTrees {
-		clear(r.cache.trees)
+	data, _, err := st.read(plumbing.BlobObject, h, maxBlob)
+	if err != nil {
+		return nil, st.failure(revision(commit), err)
 	}
-	r.cache.trees[h] = entries
-	return entries, nil
-}
-
-// open makes the store readable, without a request.
-func (r *Repo) open() error {
-	switch why := r.ready(); why.cause {
-	case none:
-		return nil
-	case absent:
-		return errorf(RevisionNotFound, r.dir, "nothing was fetched yet")
-	case unusable:
-		return why.err
-	default:
-		if r.store != nil {
-			return nil // readers get as far as the damage lets them
-		}
-		return errorf(StoreDamaged, r.dir, "%s", why.detail)
-	}
+	return data, nil
 }

@@ -22,9 +22,8 @@ const (
 	typeResult        = "application/x-git-upload-pack-result"
 	typeRequest       = "application/x-git-upload-pack-request"
 
-	// A list of references longer than this is not read.
-	maxListing = 64 << 20
-	// More redirects than this are not followed.
+	version2     = "version=2"
+	maxListing   = 64 << 20 // bytes of a list of references
 	maxRedirects = 5
 )
 
@@ -32,98 +31,112 @@ const (
 // learned of the server, from one poll to the next.
 type httpSource struct {
 	address address
-	client  *http.Client
-	// v2 is where requests of protocol version 2 go, "" until the server said
-	// that it knows that version. It follows redirects of the discovery.
-	v2 string
+	way     way
+	// v2 is the repository's URL, after redirects, if the server knows protocol
+	// version 2; nil until it said so.
+	v2 *url.URL
 }
 
-func newHTTPSource(a address, x Access) *httpSource {
-	s := &httpSource{address: a}
-	s.client = &http.Client{
-		Transport:     &gitOnly{address: a, way: way{access: x}},
-		CheckRedirect: discoveryOnly,
-	}
-	return s
-}
-
-func (s *httpSource) close() { s.client.CloseIdleConnections() }
-
-// discoveryOnly follows redirects of the first request alone, and none from
-// https to http. net/http drops credentials when the host changes.
-func discoveryOnly(req *http.Request, via []*http.Request) error {
-	switch {
-	case req.Method != http.MethodGet:
-		return http.ErrUseLastResponse
-	case len(via) > maxRedirects:
-		return fmt.Errorf("more than %d redirects", maxRedirects)
-	case via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https":
-		return fmt.Errorf("redirect from https to %s", req.URL.Scheme)
-	}
-	return nil
-}
+func (s *httpSource) close() { s.way.close() }
 
 func (s *httpSource) resolve(ctx context.Context, branch plumbing.ReferenceName) (Hash, error) {
-	if s.v2 == "" {
-		refs, err := s.discover(ctx)
-		if err != nil {
-			return Hash{}, classify(ctx, s.address, err)
-		}
-		if refs != nil {
-			return pick(s.address, refs.References, branch)
-		}
-	}
-	tip, err := s.listBranch(ctx, branch)
+	tip, err := s.tip(ctx, branch)
 	if err != nil && !hasReason(err, RefNotFound) {
-		s.v2 = "" // the server may have moved or changed
+		s.v2 = nil // the server may have moved or changed
 	}
 	return tip, classify(ctx, s.address, err)
 }
 
-// discover asks what the server speaks. A server of version 0 answers with all
-// its references at once; they are returned. With version 2 it returns nil.
-func (s *httpSource) discover(ctx context.Context) (*packp.AdvRefs, error) {
+// tip asks with version 2 for the one branch. Only if it is not there a second
+// request asks for all branches, to tell a missing branch from an empty
+// repository. A server of version 0 answers the first request with all references.
+func (s *httpSource) tip(ctx context.Context, branch plumbing.ReferenceName) (Hash, error) {
+	if s.v2 == nil {
+		listing, at, err := s.discover(ctx, version2)
+		if err != nil {
+			return Hash{}, err
+		}
+		v2, err := speaksV2(listing)
+		if err != nil {
+			return Hash{}, err
+		}
+		if !v2 {
+			refs, err := readRefs(s.address, bytes.NewReader(listing))
+			if err != nil {
+				return Hash{}, err
+			}
+			return pick(s.address, refs.References, branch)
+		}
+		s.v2 = at
+	}
+	refs, err := s.lsRefs(ctx, branch.String())
+	if err == nil && refs[branch.String()].IsZero() {
+		refs, err = s.lsRefs(ctx, headsPrefix)
+	}
+	if err != nil {
+		return Hash{}, err
+	}
+	return pick(s.address, refs, branch)
+}
+
+func (s *httpSource) fetch(ctx context.Context, f fetch) error {
+	listing, at, err := s.discover(ctx, "")
+	if err != nil {
+		return classify(ctx, s.address, err)
+	}
+	refs, err := readRefs(s.address, bytes.NewReader(listing))
+	if err == nil {
+		err = uploadPack(ctx, s.address, refs, f, func(request []byte) (io.ReadCloser, error) {
+			res, err := s.do(ctx, http.MethodPost, at.JoinPath("git-upload-pack"), "", request)
+			if err != nil {
+				return nil, err
+			}
+			return res.Body, nil
+		})
+	}
+	return classify(ctx, s.address, err)
+}
+
+// discover asks what the server has, and returns the URL of the repository
+// after redirects.
+func (s *httpSource) discover(ctx context.Context, protocol string) (listing []byte, at *url.URL, err error) {
 	u, err := url.Parse(s.address.raw)
 	if err != nil {
+		return nil, nil, err
+	}
+	ask := u.JoinPath("info/refs")
+	ask.RawQuery = "service=git-upload-pack"
+	res, err := s.do(ctx, http.MethodGet, ask, protocol, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	listing, err = readListing(res.Body)
+	at = res.Request.URL
+	if at.Host == u.Host && at.Scheme == u.Scheme {
+		at.User = u.User
+	}
+	at.Path, at.RawPath, at.RawQuery = strings.TrimSuffix(at.Path, "/info/refs"), "", ""
+	return listing, at, err
+}
+
+// lsRefs lists the references with a prefix, with protocol version 2.
+func (s *httpSource) lsRefs(ctx context.Context, prefix string) (map[string]plumbing.Hash, error) {
+	var body bytes.Buffer
+	lines := pktline.NewEncoder(&body)
+	err := lines.EncodeString("command=ls-refs\n")
+	body.WriteString("0001") // end of the capabilities
+	if err = errors.Join(err, lines.EncodeString("ref-prefix "+prefix+"\n"), lines.Flush()); err != nil {
 		return nil, err
 	}
-	u = u.JoinPath("info/refs")
-	u.RawQuery = "service=git-upload-pack"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	res, err := s.do(ctx, http.MethodPost, s.v2.JoinPath("git-upload-pack"), version2, body.Bytes())
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Git-Protocol", "version=2")
-	res, err := s.client.Do(req)
+	data, err := readListing(res.Body)
 	if err != nil {
 		return nil, err
 	}
-	defer res.Body.Close()
-	body, err := readListing(res.Body)
-	if err != nil {
-		return nil, err
-	}
-	v2, err := speaksV2(body)
-	if err != nil {
-		return nil, err
-	}
-	if v2 {
-		at := *res.Request.URL
-		if at.Host == u.Host {
-			at.User = u.User
-		}
-		at.Path, at.RawPath, at.RawQuery = strings.TrimSuffix(at.Path, "/info/refs"), "", ""
-		s.v2 = at.JoinPath("git-upload-pack").String()
-		return nil, nil
-	}
-	refs := packp.NewAdvRefs()
-	if err := refs.Decode(bytes.NewReader(body)); err != nil {
-		return nil, err
-	}
-	if len(refs.Shallows) > 0 {
-		return nil, shallowRemote(s.address)
-	}
-	return refs, nil
+	return parseRefs(data)
 }
 
 // speaksV2 reads the capability advertisement of protocol version 2: perhaps a
@@ -142,61 +155,7 @@ func speaksV2(advertisement []byte) (bool, error) {
 			return false, nil
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return false, err
-	}
-	return v2, nil
-}
-
-var errSHA256 = errors.New(sha256Refused)
-
-// listBranch asks for the one branch. Only if it is not there a second request
-// asks for all branches, to tell a missing branch from an empty repository.
-func (s *httpSource) listBranch(ctx context.Context, branch plumbing.ReferenceName) (Hash, error) {
-	refs, err := s.lsRefs(ctx, branch.String())
-	if err != nil {
-		return Hash{}, err
-	}
-	if h, ok := refs[branch.String()]; ok {
-		return Hash(h), nil
-	}
-	if refs, err = s.lsRefs(ctx, "refs/heads/"); err != nil {
-		return Hash{}, err
-	}
-	return pick(s.address, refs, branch)
-}
-
-// lsRefs lists the references with a prefix.
-func (s *httpSource) lsRefs(ctx context.Context, prefix string) (map[string]plumbing.Hash, error) {
-	var body bytes.Buffer
-	lines := pktline.NewEncoder(&body)
-	if err := lines.EncodeString("command=ls-refs\n"); err != nil {
-		return nil, err
-	}
-	body.WriteString("0001") // end of the capabilities
-	if err := lines.EncodeString("ref-prefix " + prefix + "\n"); err != nil {
-		return nil, err
-	}
-	if err := lines.Flush(); err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.v2, &body)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Git-Protocol", "version=2")
-	req.Header.Set("Content-Type", typeRequest)
-	req.Header.Set("Accept", typeResult)
-	res, err := s.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	data, err := readListing(res.Body)
-	if err != nil {
-		return nil, err
-	}
-	return parseRefs(data)
+	return v2, lines.Err()
 }
 
 // parseRefs reads the answer to ls-refs: lines of hash, space and name, then a
@@ -223,86 +182,93 @@ func parseRefs(data []byte) (map[string]plumbing.Hash, error) {
 	return nil, io.ErrUnexpectedEOF
 }
 
-func readListing(r io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxListing+1))
+func readListing(body io.ReadCloser) ([]byte, error) {
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, maxListing+1))
+	if err == nil && len(data) > maxListing {
+		err = fmt.Errorf("cannot read the references: more than %d bytes", maxListing)
+	}
+	return data, err
+}
+
+// do sends a request and lets only an answer of a Git server through. Of
+// another answer status and headers become an Error; its body is not read into
+// a message.
+func (s *httpSource) do(ctx context.Context, method string, to *url.URL, protocol string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxListing {
-		return nil, fmt.Errorf("cannot read the references: more than %d bytes", maxListing)
+	next, err := s.way.current()
+	if err == nil {
+		err = s.authorize(req)
 	}
-	return data, nil
-}
-
-// gitOnly lets only answers of a Git server through; everything else becomes
-// an Error here, where status and headers are known, and its body is not read
-// into a message.
-type gitOnly struct {
-	address address
-	way     way
-}
-
-// CloseIdleConnections is found by [http.Client.CloseIdleConnections].
-func (g *gitOnly) CloseIdleConnections() { g.way.close() }
-
-func (g *gitOnly) RoundTrip(req *http.Request) (*http.Response, error) {
-	next, err := g.way.current()
 	if err != nil {
-		return nil, errorf(CredentialsUnreadable, g.address.display, "%v", err)
+		return nil, errorf(CredentialsUnreadable, s.address.display, "%v", err)
 	}
-	if req, err = g.authorized(req); err != nil {
-		return nil, errorf(CredentialsUnreadable, g.address.display, "%v", err)
+	want := typeAdvertisement
+	if method == http.MethodPost {
+		want = typeResult
+		req.Header.Set("Content-Type", typeRequest)
+		req.Header.Set("Accept", typeResult)
 	}
-	res, err := next.RoundTrip(req)
+	if protocol != "" {
+		req.Header.Set("Git-Protocol", protocol)
+	}
+	client := http.Client{Transport: next, CheckRedirect: s.redirect}
+	res, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}
-	redirect := res.StatusCode >= 300 && res.StatusCode < 400 && req.Method == http.MethodGet
-	if redirect || res.StatusCode == http.StatusOK && isGit(req, res) {
-		if req.Method == http.MethodGet {
-			res.Body = listing{io.LimitReader(res.Body, maxListing+1), res.Body}
-		}
+	got, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	if res.StatusCode == http.StatusOK && strings.EqualFold(strings.TrimSpace(got), want) {
 		return res, nil
 	}
 	_, _ = io.CopyN(io.Discard, res.Body, 4<<10) // a short body lets the connection be used again
 	_ = res.Body.Close()
-	return nil, g.refused(res)
+	return nil, s.refused(res)
 }
 
-// authorized adds the credential of a file to a request to the server that it
-// is for, and to no other that a redirect leads to.
-func (g *gitOnly) authorized(req *http.Request) (*http.Request, error) {
-	if req.URL.Host != g.address.host || req.URL.Scheme != g.address.scheme {
-		return req, nil
+// authorize adds the credential of a file to a request to the server that it is
+// for, and to no other that a redirect led to.
+func (s *httpSource) authorize(req *http.Request) error {
+	if req.URL.Host != s.address.host || req.URL.Scheme != s.address.scheme {
+		return nil
 	}
-	header, secrets, err := g.way.access.authorization()
-	if err != nil || header == "" {
-		return req, err
+	header, secrets, err := s.way.access.authorization()
+	if err == nil && header != "" {
+		req.Header.Set("Authorization", header)
+		s.address.read = secrets
 	}
-	*g.address.read = secrets
-	req = req.Clone(req.Context())
-	req.Header.Set("Authorization", header)
-	return req, nil
+	return err
 }
 
-// listing is the body of an answer that is read into memory, with an end.
-type listing struct {
-	io.Reader
-	io.Closer
-}
-
-func isGit(req *http.Request, res *http.Response) bool {
-	want := typeResult
-	if req.Method == http.MethodGet {
-		want = typeAdvertisement
+// redirect follows redirects of the first request alone, none from https to
+// http, and takes the credential away where the server changes: net/http would
+// send it to other ports and to subdomains.
+func (s *httpSource) redirect(req *http.Request, via []*http.Request) error {
+	switch {
+	case req.Method != http.MethodGet:
+		return http.ErrUseLastResponse
+	case len(via) > maxRedirects:
+		return fmt.Errorf("more than %d redirects", maxRedirects)
+	case via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https":
+		return errorf(RemoteFailed, s.address.display, "the server answers with a redirect from https to %s, which is refused", req.URL.Scheme)
+	case req.URL.Host != s.address.host || req.URL.Scheme != s.address.scheme:
+		req.Header.Del("Authorization")
 	}
-	got, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
-	return strings.EqualFold(strings.TrimSpace(got), want)
+	return nil
 }
 
-func (g *gitOnly) refused(res *http.Response) *Error {
-	at := g.address.display
-	switch status := res.StatusCode; {
+func (s *httpSource) refused(res *http.Response) *Error {
+	at := s.address.display
+	status := res.StatusCode
+	later := func(reason Reason, format string) *Error {
+		e := errorf(reason, at, format, status)
+		e.RetryAfter = retryAfter(res.Header, time.Now())
+		return e
+	}
+	switch {
 	case status == http.StatusOK:
 		return errorf(NotGit, at, "the server does not answer in the Git protocol but with %q",
 			oneLine(res.Header.Get("Content-Type"), 80))
@@ -313,13 +279,9 @@ func (g *gitOnly) refused(res *http.Response) *Error {
 	case status == http.StatusNotFound, status == http.StatusGone:
 		return errorf(NotFound, at, "%s (status %d)", notFoundHint, status)
 	case status == http.StatusTooManyRequests, status == http.StatusForbidden:
-		e := errorf(RateLimited, at, "the server asks to come back later (status %d)", status)
-		e.RetryAfter = retryAfter(res.Header, time.Now())
-		return e
+		return later(RateLimited, "the server asks to come back later (status %d)")
 	default:
-		e := errorf(RemoteFailed, at, "the server answers with status %d", status)
-		e.RetryAfter = retryAfter(res.Header, time.Now())
-		return e
+		return later(RemoteFailed, "the server answers with status %d")
 	}
 }
 

@@ -1,7 +1,6 @@
 package gitrepo
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,94 +14,76 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
-// localSource reads a repository on this machine. It is opened anew for each
-// call: reading one reference costs microseconds, and nothing remembered can
-// be made wrong by a garbage collection or by a repository that was removed
-// and made again.
-type localSource struct{ address address }
-
-func (s *localSource) close() {}
-
-func (s *localSource) resolve(_ context.Context, branch plumbing.ReferenceName) (Hash, error) {
-	st, err := s.open()
+// resolveLocal opens the repository again for each call: that costs
+// microseconds, and a garbage collection cannot make anything remembered wrong.
+func resolveLocal(a address, branch plumbing.ReferenceName) (Hash, error) {
+	st, err := openLocal(a)
 	if err != nil {
 		return Hash{}, err
 	}
 	defer st.close()
 	h, ok, err := st.ref(branch)
 	if err != nil {
-		return Hash{}, st.failure(s.address.display, err)
+		return Hash{}, st.failure(a.display, err)
 	}
 	if ok {
 		return h, nil
 	}
 	if _, err := os.Stat(filepath.Join(st.dir, filepath.FromSlash(branch.String()))); err == nil {
-		return Hash{}, errorf(RemoteDamaged, s.address.display, "the reference of branch %q is empty", branch.Short())
+		return Hash{}, errorf(RemoteDamaged, a.display, "the reference of branch %q is empty", branch.Short())
 	}
-	heads, err := st.refs("refs/heads/")
+	heads, err := st.heads()
 	if err != nil { // a lock that was left behind is enough
-		return Hash{}, errorf(RefNotFound, s.address.display, "it has no branch %q", branch.Short())
+		return Hash{}, errorf(RefNotFound, a.display, "it has no branch %q", branch.Short())
 	}
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(heads)) {
-		names = append(names, "refs/heads/"+name)
-	}
-	return Hash{}, noBranch(s.address, branch, names)
+	return Hash{}, noBranch(a, branch, slices.Sorted(maps.Keys(heads)))
 }
 
-// fetch copies what is missing. If an object is not found the repository may
-// just have been repacked: it is opened once more.
-func (s *localSource) fetch(ctx context.Context, f fetch) error {
-	err := s.copy(ctx, f)
-	if hasReason(err, RemoteDamaged) && ctx.Err() == nil {
-		err = s.copy(ctx, f)
-	}
-	return err
-}
-
-func (s *localSource) copy(ctx context.Context, f fetch) error {
-	st, err := s.open()
+// openAgain reads a local repository as it is now, and checks that it has a
+// commit.
+func (r *Repo) openAgain(want Hash) error {
+	st, err := openLocal(r.address)
 	if err != nil {
 		return err
 	}
-	defer st.close()
-	if present, err := st.has(f.want); err != nil {
-		return st.failure(s.address.display, err)
-	} else if !present {
-		return errorf(RefMoved, s.address.display, "it no longer has commit %s", f.want)
-	}
-	return copyHistory(ctx, st, f.into, f.want, s.address.display)
-}
-
-// open finds the Git directory, and refuses what cannot be read right.
-func (s *localSource) open() (*store, error) {
-	dir, err := gitDir(s.address.path)
-	if err != nil {
-		return nil, s.refuse(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "shallow")); err == nil {
-		return nil, shallowRemote(s.address)
-	}
-	st := newStore(dir, RemoteDamaged)
-	if err := checkFormat(st); err != nil {
+	r.mu.Lock()
+	if r.store == nil {
+		r.store = st
+	} else {
 		_ = st.close()
-		if e, ok := errors.AsType[*Error](err); ok {
-			return nil, e
-		}
-		return nil, st.failure(s.address.display, err)
+		_ = r.store.reopen(st.dir, func() error { return nil })
 	}
-	return st, nil
+	st = r.store
+	r.mu.Unlock()
+	switch err = st.complete(want); {
+	case errors.Is(err, errMissing):
+		return errorf(RefMoved, r.address.display, "it no longer has commit %s", want)
+	case err != nil:
+		return st.failure(r.address.display, err)
+	}
+	return nil
 }
 
-func (s *localSource) refuse(err error) *Error {
+// openLocal finds the Git directory, and refuses what cannot be read right.
+func openLocal(a address) (*store, error) {
+	dir, err := gitDir(a.path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return errorf(Forbidden, s.address.display, "%v", err)
+		return nil, errorf(Forbidden, a.display, "%v", err)
 	case errors.Is(err, fs.ErrNotExist):
-		return errorf(NotFound, s.address.display, "there is no such directory")
-	default:
-		return errorf(NotGit, s.address.display, "%v", err)
+		return nil, errorf(NotFound, a.display, "there is no such directory")
+	case err != nil:
+		return nil, errorf(NotGit, a.display, "%v", err)
 	}
+	if _, err := os.Stat(filepath.Join(dir, "shallow")); err == nil {
+		return nil, shallowRemote(a)
+	}
+	st := newStore(dir, true)
+	if err := checkFormat(st); err != nil {
+		_ = st.close()
+		return nil, st.failure(a.display, err)
+	}
+	return st, nil
 }
 
 // gitDir finds the directory with objects and branches of a repository: that

@@ -42,6 +42,20 @@ const (
 	maxCommitText = 16 << 10
 )
 
+// commit reads a commit of the store.
+func (s *store) commit(h Hash) (Commit, error) {
+	data, size, err := s.read(plumbing.CommitObject, h, maxCommit)
+	if err != nil {
+		return Commit{}, err
+	}
+	if size > int64(len(data)) {
+		data = withoutText(data)
+	}
+	c, err := parseCommit(h, data)
+	c.size = size
+	return c, err
+}
+
 // withoutText returns a commit object that parses, made of the first bytes of
 // one: the header up to the committer, and no message unless it was reached.
 func withoutText(data []byte) []byte {
@@ -49,14 +63,11 @@ func withoutText(data []byte) []byte {
 		return data // the message is cut
 	}
 	at := bytes.Index(data, []byte("\ncommitter "))
-	if at < 0 {
+	line := bytes.IndexByte(data[at+1:], '\n')
+	if at < 0 || line < 0 {
 		return data // which does not parse
 	}
-	line := bytes.IndexByte(data[at+1:], '\n')
-	if line < 0 {
-		return data
-	}
-	return append(slices.Clone(data[:at+1+line]), "\n\n"...) // without headers that may be as long as they like
+	return append(slices.Clone(data[:at+1+line]), "\n\n"...) // without longer headers
 }
 
 // parseCommit reads a commit object whose hash was checked.
@@ -91,8 +102,23 @@ func parseCommit(h Hash, data []byte) (Commit, error) {
 // entry is one line of a tree object.
 type entry struct {
 	name string
-	mode fs.FileMode // of Git's: directory, regular, symlink or irregular
+	mode fs.FileMode // a directory, regular, a symlink or irregular
 	hash Hash
+	sub  *dir // of a directory in a Snapshot, else nil
+}
+
+// tree reads one tree of the store. object.Tree of go-git is not used: it
+// forgives modes and orders that Git does not write.
+func (s *store) tree(h Hash) ([]entry, error) {
+	data, _, err := s.read(plumbing.TreeObject, h, maxTree)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := parseTree(data)
+	if err != nil {
+		return nil, fmt.Errorf("cannot parse tree %s: %w", h, err)
+	}
+	return entries, nil
 }
 
 // parseTree reads a tree object: lines of octal mode, space, name, NUL and 20
@@ -101,18 +127,16 @@ type entry struct {
 func parseTree(data []byte) ([]entry, error) {
 	var entries []entry
 	for len(data) > 0 {
-		space := bytes.IndexByte(data, ' ')
-		if space < 1 || space > 7 {
+		mode, rest, ok := bytes.Cut(data, []byte(" "))
+		if !ok || len(mode) < 1 || len(mode) > 7 {
 			return nil, fmt.Errorf("no mode at entry %d", len(entries)+1)
 		}
-		mode := entryMode(string(data[:space]))
-		data = data[space+1:]
-		end := bytes.IndexByte(data, 0)
-		if end < 0 || len(data) < end+1+len(Hash{}) {
+		name, rest, ok := bytes.Cut(rest, []byte{0})
+		if !ok || len(rest) < len(Hash{}) {
 			return nil, fmt.Errorf("cut short at entry %d", len(entries)+1)
 		}
-		e := entry{name: string(data[:end]), mode: mode}
-		data = data[end+1+copy(e.hash[:], data[end+1:]):]
+		e := entry{name: string(name), mode: entryMode(string(mode))}
+		data = rest[copy(e.hash[:], rest):]
 		entries = append(entries, e)
 	}
 	return entries, nil
@@ -131,31 +155,4 @@ func entryMode(octal string) fs.FileMode {
 	default:
 		return fs.ModeIrregular
 	}
-}
-
-// commit reads a commit of the store.
-func (s *store) commit(h Hash) (Commit, error) {
-	data, size, err := s.begin(plumbing.CommitObject, h, maxCommit)
-	if err != nil {
-		return Commit{}, err
-	}
-	if size > int64(len(data)) {
-		data = withoutText(data)
-	}
-	c, err := parseCommit(h, data)
-	c.size = size
-	return c, err
-}
-
-// tree reads one tree of the store.
-func (s *store) tree(h Hash) ([]entry, error) {
-	data, err := s.read(plumbing.TreeObject, h, maxTree)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := parseTree(data)
-	if err != nil {
-		return nil, fmt.Errorf("cannot parse tree %s: %w", h, err)
-	}
-	return entries, nil
 }

@@ -2,6 +2,7 @@ package gitrepo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/binary"
@@ -11,52 +12,88 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
+const (
+	maxPack    = 8 << 30 // bytes
+	packHeader = 12      // bytes: "PACK", version and number of objects
+	packObject = 9       // bytes of an empty object: its type and an empty zlib stream
+
+	maxPacks  = 64       // each read looks through all packs
+	maxJoined = 16 << 20 // bytes of packs that are joined at once
+)
+
 // addPack stores a pack that arrives on r. Its objects become visible all at
-// once, when all of them have arrived. It is checked before go-git sees it,
-// whose indexer trusts the counts in a pack and runs where a panic cannot be
-// caught. The lock is not held while it arrives.
+// once. The lock is not held while it arrives.
 func (s *store) addPack(ctx context.Context, r io.Reader) error {
-	arrived, err := os.CreateTemp(filepath.Join(s.dir, "objects", "pack"), "tmp_pack_")
+	return s.writePack(func(w io.Writer) error {
+		_, err := io.Copy(w, io.LimitReader(contextReader{ctx, r}, maxPack+1))
+		return err
+	})
+}
+
+// writePack stores the pack that write makes. It is checked on disk before
+// go-git sees it, whose indexer trusts the counts in a pack and runs in a
+// goroutine where a panic cannot be caught.
+func (s *store) writePack(write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Join(s.dir, "objects", "pack"), "tmp_pack_")
 	if err != nil {
 		return storeError(s.dir, err)
 	}
-	defer func() {
-		_ = arrived.Close()
-		_ = os.Remove(arrived.Name()) // tried again by dropPartial
-	}()
-	n, err := io.Copy(diskWriter{s.dir, arrived}, io.LimitReader(contextReader{ctx, r}, maxPack+1))
-	if err == nil {
-		err = checkPack(arrived, n)
+	if err = write(f); err == nil {
+		err = s.indexPack(f)
 	}
+	_ = f.Close()
+	_ = os.Remove(f.Name()) // tried again by dropUnfinished
 	if err == nil {
-		err = s.indexPack(arrived)
+		return nil
 	}
-	if err != nil {
-		s.dropPartial()
+	s.dropUnfinished()
+	_ = s.reopen(s.dir, nil) // go-git's index may name the pack that was not stored
+	_, path := errors.AsType[*fs.PathError](err)
+	_, link := errors.AsType[*os.LinkError](err)
+	if path || link {
+		return storeError(s.dir, err)
 	}
 	return err
 }
 
-const (
-	maxPack    = 8 << 30 // bytes
-	packHeader = 12      // "PACK", version and number of objects
-	packObject = 9       // an empty object: a byte of type and an empty zlib stream
-)
-
-// checkPack looks at what the numbers in a pack are checked against: the hash
-// at its end, and its length.
-func checkPack(f io.ReadSeeker, size int64) error {
-	if size < packHeader+sha1.Size {
-		return fmt.Errorf("pack of %d bytes: %w", size, io.ErrUnexpectedEOF)
-	}
-	if size > maxPack {
-		return fmt.Errorf("pack: %w, more than %d bytes", errTooLarge, int64(maxPack))
+// indexPack checks a pack and hands it to go-git.
+func (s *store) indexPack(f *os.File) error {
+	if err := checkPack(f); err != nil {
+		return err
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
+	}
+	s.mu.Lock()
+	w, err := s.objects.PackfileWriter()
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, f)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(w.Close(), err)
+}
+
+// checkPack checks the length of a pack, the hash at its end, and that it can
+// hold as many objects as it says.
+func checkPack(f io.ReadSeeker) error {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	switch {
+	case err != nil:
+		return err
+	case size < packHeader+sha1.Size:
+		return fmt.Errorf("pack of %d bytes: %w", size, io.ErrUnexpectedEOF)
+	case size > maxPack:
+		return fmt.Errorf("pack: %w, more than %d bytes", errTooLarge, int64(maxPack))
 	}
 	var header [packHeader]byte
 	sum := sha1.New()
@@ -83,78 +120,109 @@ func checkPack(f io.ReadSeeker, size int64) error {
 	return nil
 }
 
-// indexPack hands a checked pack to go-git.
-func (s *store) indexPack(pack io.ReadSeeker) error {
-	if _, err := pack.Seek(0, io.SeekStart); err != nil {
-		return storeError(s.dir, err)
+// packs lists the packs of the store, the smallest first.
+func (s *store) packs() ([]string, error) {
+	names, err := filepath.Glob(filepath.Join(s.dir, "objects", "pack", "pack-*.pack"))
+	size := func(name string) int64 {
+		info, e := os.Stat(name)
+		if err = cmp.Or(err, e); e != nil {
+			return 0
+		}
+		return info.Size()
 	}
-	s.mu.Lock()
-	w, err := s.objects.PackfileWriter()
-	s.mu.Unlock()
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(size(a), size(b)) })
+	return names, err
+}
+
+// joinPacks joins the smallest packs into one when there are maxPacks, which
+// costs as much as fetching maxJoined bytes at most. go-git can only write all
+// objects of a repository again (RepackObjects), which takes longer than a clone.
+func (s *store) joinPacks(ctx context.Context) error {
+	names, err := s.packs()
+	if err != nil || len(names) < maxPacks {
+		return err
+	}
+	var bodies bytes.Buffer
+	var objects uint32
+	n := 0
+	for ; n < len(names) && ctx.Err() == nil; n++ {
+		data, err := readPack(names[n], int64(maxJoined-bodies.Len()))
+		if errors.Is(err, errTooLarge) {
+			break
+		}
+		if err != nil {
+			return s.failure(s.dir, fmt.Errorf("%s: %w", filepath.Base(names[n]), err))
+		}
+		objects += binary.BigEndian.Uint32(data[8:])
+		bodies.Write(data[packHeader : len(data)-sha1.Size])
+	}
+	if n < 2 || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	// Objects of a pack refer to each other by distance or by name, so the
+	// bodies of several packs are the body of one.
+	err = s.writePack(func(w io.Writer) error {
+		sum := sha1.New()
+		to := io.MultiWriter(w, sum)
+		_, err := to.Write(binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), objects))
+		if err == nil {
+			_, err = bodies.WriteTo(to)
+		}
+		if err == nil {
+			_, err = w.Write(sum.Sum(nil))
+		}
+		return err
+	})
 	if err != nil {
-		return diskError(s.dir, err)
+		return err
 	}
-	_, err = io.Copy(diskWriter{s.dir, w}, pack)
-	s.mu.Lock()
-	closed := w.Close()
-	s.mu.Unlock()
-	if err == nil && closed != nil {
-		err = diskError(s.dir, fmt.Errorf("pack: %w", closed))
-	}
-	return err
+	var left error
+	_ = s.reopen(s.dir, func() error {
+		for _, name := range names[:n] { // first the pack: an index without a pack does no harm
+			left = errors.Join(left, os.Remove(name), os.Remove(strings.TrimSuffix(name, ".pack")+".idx"))
+		}
+		return nil
+	})
+	return left
 }
 
-// diskWriter tells a full disk from a remote that breaks off.
-type diskWriter struct {
-	dir string
-	w   io.Writer
-}
-
-func (d diskWriter) Write(p []byte) (int, error) {
-	n, err := d.w.Write(p)
+// readPack returns a checked pack of at most limit bytes.
+func readPack(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
 	if err != nil {
-		err = storeError(d.dir, err)
+		return nil, err
 	}
-	return n, err
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = errTooLarge
+	}
+	if err == nil {
+		err = checkPack(bytes.NewReader(data))
+	}
+	return data, err
 }
 
-// diskError makes an Error of what the operating system said, and leaves
-// others alone.
-func diskError(dir string, err error) error {
-	_, path := errors.AsType[*fs.PathError](err)
-	_, link := errors.AsType[*os.LinkError](err)
-	if path || link {
-		return storeError(dir, err)
+// dropUnfinished removes what a cut transfer or a crash left behind.
+func (s *store) dropUnfinished() {
+	packs := filepath.Join(s.dir, "objects", "pack")
+	for _, pattern := range []string{"tmp_pack_*", "tmp_obj_*", "*.idx"} {
+		names, _ := filepath.Glob(filepath.Join(packs, pattern)) // the patterns are right
+		for _, name := range names {
+			_, err := os.Stat(strings.TrimSuffix(name, ".idx") + ".pack")
+			if !strings.HasSuffix(name, ".idx") || errors.Is(err, fs.ErrNotExist) {
+				_ = os.Remove(name) // tried again at the next start
+			}
+		}
 	}
-	return err
-}
-
-// dropLocks removes locks of references, which only a crash leaves in a store
-// that has one owner; go-git would list them as references.
-func (s *store) dropLocks() {
+	// A lock of a reference, which go-git would list as a reference. The store
+	// has one owner, so it is of a crash.
 	_ = filepath.WalkDir(filepath.Join(s.dir, "refs"), func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && strings.HasSuffix(name, ".lock") {
 			return os.Remove(name)
 		}
 		return err
 	}) // what is wrong here shows when the references are read
-}
-
-// dropPartial removes what a cut transfer left behind.
-func (s *store) dropPartial() {
-	for _, pattern := range []string{"tmp_pack_*", "tmp_obj_*"} {
-		names, err := filepath.Glob(filepath.Join(s.dir, "objects", "pack", pattern))
-		if err != nil {
-			continue // only a bad pattern
-		}
-		for _, name := range names {
-			_ = os.Remove(name) // tried again at the next start
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_ = s.objects.Close() // its index may name the pack that was not stored
-	s.objects = newStorage(s.dir)
 }
 
 // contextReader ends with the context, at the next byte at the latest.

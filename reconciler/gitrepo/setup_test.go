@@ -96,14 +96,15 @@ func reopened(t testing.TB, r *Repo) *Repo {
 	})
 }
 
-// follow resolves, fetches and opens the branch.
-func follow(t testing.TB, r *Repo) (*Snapshot, Result) {
+// follow resolves, fetches and opens the branch. It also returns the damage for
+// which the store was replaced, if it was.
+func follow(t testing.TB, r *Repo) (*Snapshot, string) {
 	t.Helper()
 	h, err := r.Resolve(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := r.Fetch(t.Context(), h)
+	damage, err := r.fetch(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func follow(t testing.TB, r *Repo) (*Snapshot, Result) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, res
+	return s, damage
 }
 
 // contents reads every regular file of a tree.

@@ -35,105 +35,94 @@ func (r *Repo) Snapshot(h Hash) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree, err := r.read(r.store, c.tree, revision(h))
+	st, err := r.open()
+	if err != nil {
+		return nil, err
+	}
+	tree, err := r.check(st, c.tree, revision(h))
 	if err != nil {
 		return nil, err
 	}
 	return &Snapshot{Commit: c, Tree: tree}, nil
 }
 
-// objects holds the trees and blobs of a revision: a [store], or the files of a working tree.
+// objects holds the trees and blobs of a revision: a [store], or the files of a
+// working tree.
 type objects interface {
 	tree(Hash) ([]entry, error)
-	// read and size fail with errMissing; read fails with errTooLarge for content over limit bytes.
-	read(t plumbing.ObjectType, h Hash, limit int64) ([]byte, error)
+	// read and size fail with errMissing; read fails with errTooLarge for content
+	// over most bytes.
+	read(t plumbing.ObjectType, h Hash, most int64) (data []byte, size int64, err error)
 	size(Hash) (int64, error)
 	failure(subject string, err error) error
 }
 
-// read checks the tree at Options.Path of a root tree. The subject names the revision in errors.
-func (r *Repo) read(from objects, root Hash, subject string) (*Tree, error) {
-	at, err := r.rootTree(from, root, subject)
-	if err != nil {
-		return nil, err
+// check reads the directories at Options.Path of a root tree. The subject names
+// the revision in errors.
+func (r *Repo) check(from objects, root Hash, subject string) (*Tree, error) {
+	at := entry{hash: root, mode: entryMode("40000")}
+	if r.root != "" {
+		var err error
+		if at, err = find(from.tree, root, r.root); err != nil {
+			return nil, from.failure(subject, err)
+		}
 	}
-	b := builder{repo: r, from: from, subject: subject, built: map[Hash]*dir{}}
-	d, err := b.build(at, "", 0)
+	if !at.mode.IsDir() {
+		return nil, errorf(PathNotFound, subject, "it has no directory %q", r.root)
+	}
+	r.mu.Lock()
+	b := builder{from: from, subject: subject, before: r.dirs, built: map[Hash]*dir{}}
+	r.mu.Unlock()
+	d, err := b.build(at.hash, "", 0)
 	if err != nil {
 		return nil, from.failure(subject, err)
 	}
 	if d.count > maxEntries {
 		return nil, errorf(TooLarge, subject, "it has more than %d files and directories", maxEntries)
 	}
-	r.cache.dirs = b.built
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dirs = b.built
 	return &Tree{root: d, from: from, subject: subject}, nil
-}
-
-// rootTree finds the tree at Options.Path.
-func (r *Repo) rootTree(from objects, at Hash, subject string) (Hash, error) {
-	if r.root == "" {
-		return at, nil
-	}
-	for name := range strings.SplitSeq(r.root, "/") {
-		entries, err := from.tree(at)
-		if err != nil {
-			return Hash{}, from.failure(subject, err)
-		}
-		i := slices.IndexFunc(entries, func(e entry) bool { return e.name == name && e.mode.IsDir() })
-		if i < 0 {
-			return Hash{}, errorf(PathNotFound, subject, "it has no directory %q", r.root)
-		}
-		at = entries[i].hash
-	}
-	return at, nil
 }
 
 // dir is a directory that was checked with everything below it. Equal
 // directories of any number of revisions are one dir.
 type dir struct {
 	hash    Hash
-	entries []dirEntry // by name
-	count   int        // of everything below
-	height  int        // of directories below
-	longest int        // bytes of the longest path below
-}
-
-type dirEntry struct {
-	name string
-	mode fs.FileMode
-	hash Hash
-	sub  *dir // of a directory
+	entries []entry // by name
+	count   int     // of everything below
+	height  int     // of directories below
+	longest int     // bytes of the longest path below
 }
 
 // find returns the entry of a name.
-func (d *dir) find(name string) (dirEntry, bool) {
-	i, ok := slices.BinarySearchFunc(d.entries, name, func(e dirEntry, name string) int {
-		return strings.Compare(e.name, name)
-	})
+func (d *dir) find(name string) (entry, bool) {
+	i, ok := slices.BinarySearchFunc(d.entries, name, func(e entry, name string) int { return strings.Compare(e.name, name) })
 	if !ok {
-		return dirEntry{}, false
+		return entry{}, false
 	}
 	return d.entries[i], true
 }
 
 // builder reads the directories of one revision. A directory that occurs many
-// times is read and kept once, which takes the sting out of trees that refer
-// to the same subtree over and over.
+// times is read and kept once, so that a tree which refers to one subtree over
+// and over costs no more than its objects.
 type builder struct {
-	repo    *Repo
 	from    objects
-	subject string // of errors
+	subject string        // of errors
+	before  map[Hash]*dir // of the Snapshot before, read-only
 	built   map[Hash]*dir
 	read    int // entries of the directories that were read
 }
 
 func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
 	if d, ok := b.built[h]; ok {
-		return b.fits(d, path, depth)
+		return d, b.fits(d, path, depth)
 	}
-	if d, ok := b.repo.cache.dirs[h]; ok {
+	if d, ok := b.before[h]; ok {
 		b.reuse(d)
-		return b.fits(d, path, depth)
+		return d, b.fits(d, path, depth)
 	}
 	if depth > maxDepth {
 		return nil, b.refuse(TooLarge, path, "is nested more than %d deep", maxDepth)
@@ -145,52 +134,49 @@ func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
 	if b.read += len(entries); b.read > maxEntries {
 		return nil, b.refuse(TooLarge, path, "is one too many: there are more than %d files and directories", maxEntries)
 	}
-	d := &dir{hash: h, entries: make([]dirEntry, 0, len(entries)), count: len(entries)}
-	for _, e := range entries {
-		if err := b.add(d, e, path, depth); err != nil {
+	d := &dir{hash: h, entries: entries, count: len(entries)}
+	for i := range entries {
+		if err := b.add(d, &entries[i], path, depth); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(d.entries, func(a, b dirEntry) int { return strings.Compare(a.name, b.name) })
-	for i := 1; i < len(d.entries); i++ {
-		if name := d.entries[i].name; name == d.entries[i-1].name {
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	for i := 1; i < len(entries); i++ {
+		if name := entries[i].name; name == entries[i-1].name {
 			return nil, b.refuse(UnsafePath, path, "has the name %q twice", name)
 		}
 	}
 	b.built[h] = d
-	return b.fits(d, path, depth)
+	return d, b.fits(d, path, depth)
 }
 
-// add checks one entry, and all below it, and puts it into d.
-func (b *builder) add(d *dir, e entry, path string, depth int) error {
+// add checks an entry of d, and all below it.
+func (b *builder) add(d *dir, e *entry, path string, depth int) (err error) {
 	if why := unsafeName(e.name); why != "" {
 		return b.refuse(UnsafePath, path, "has the name %q, which %s", e.name, why)
 	}
-	out := dirEntry{name: e.name, mode: e.mode, hash: e.hash}
 	d.longest = max(d.longest, len(e.name))
-	if e.mode.IsDir() {
-		sub, err := b.build(e.hash, join(path, e.name), depth+1)
-		if err != nil {
-			return err
-		}
-		out.sub = sub
-		d.count = add(d.count, sub.count)
-		d.height = max(d.height, sub.height+1)
-		d.longest = max(d.longest, len(e.name)+1+sub.longest)
+	if !e.mode.IsDir() {
+		return nil
 	}
-	d.entries = append(d.entries, out)
+	if e.sub, err = b.build(e.hash, join(path, e.name), depth+1); err != nil {
+		return err
+	}
+	d.count = min(d.count+e.sub.count, math.MaxInt32) // a sum of few of these does not overflow
+	d.height = max(d.height, e.sub.height+1)
+	d.longest = max(d.longest, len(e.name)+1+e.sub.longest)
 	return nil
 }
 
 // fits applies the limits that depend on where a directory is.
-func (b *builder) fits(d *dir, path string, depth int) (*dir, error) {
+func (b *builder) fits(d *dir, path string, depth int) error {
 	if depth+d.height > maxDepth {
-		return nil, b.refuse(TooLarge, path, "is nested, with those in it, more than %d deep", maxDepth)
+		return b.refuse(TooLarge, path, "is nested, with those in it, more than %d deep", maxDepth)
 	}
 	if len(path)+1+d.longest > maxPath {
-		return nil, b.refuse(TooLarge, path, "has a path in it that is longer than %d bytes", maxPath)
+		return b.refuse(TooLarge, path, "has a path in it that is longer than %d bytes", maxPath)
 	}
-	return d, nil
+	return nil
 }
 
 // reuse takes a directory over from the revision before, with those below.
@@ -204,14 +190,6 @@ func (b *builder) reuse(d *dir) {
 			b.reuse(e.sub)
 		}
 	}
-}
-
-// add sums counts of entries without overflow.
-func add(a, b int) int {
-	if a > math.MaxInt/2 || b > math.MaxInt/2 {
-		return math.MaxInt / 2
-	}
-	return a + b
 }
 
 func join(dir, name string) string {
@@ -231,9 +209,8 @@ func (b *builder) refuse(reason Reason, path, format string, args ...any) *Error
 }
 
 // unsafeName says why a name refuses the revision, or "". Git itself never
-// writes such names; who crafted them wants to leave the directory of a reader
-// that is less careful. Names that a working tree can have are for the reader
-// of the tree to judge, so that it judges both alike.
+// writes such names. Names that a working tree can have are for the reader of
+// the tree to judge, so that it judges both alike.
 func unsafeName(name string) string {
 	switch {
 	case name == "":
@@ -267,10 +244,10 @@ func validPath(path string) bool {
 	return true
 }
 
-// oddity says why a name is listed but never read, or "".
-func oddity(e dirEntry) string {
+// unreadable says why an entry is listed but never read, or "".
+func unreadable(e entry) string {
 	switch {
-	case isSymlink(e.mode):
+	case e.mode&fs.ModeSymlink != 0:
 		return "is a symbolic link and is not followed"
 	case e.mode&fs.ModeIrregular != 0:
 		return "is a submodule, or of an unknown mode, and is not looked into"
@@ -280,8 +257,3 @@ func oddity(e dirEntry) string {
 		return ""
 	}
 }
-
-func isSymlink(m fs.FileMode) bool { return m&fs.ModeSymlink != 0 }
-
-// isBlob reports whether an entry names content of this repository.
-func isBlob(m fs.FileMode) bool { return m.IsRegular() || isSymlink(m) }

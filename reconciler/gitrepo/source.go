@@ -1,29 +1,34 @@
 package gitrepo
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/transport"
-	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 )
 
-// source is where revisions come from: an http server, an ssh server or a
-// local directory. Errors are Errors, except for those of the context.
+const headsPrefix = "refs/heads/"
+
+// source asks a remote. Its errors are Errors, except for those of the context.
+//
+// go-git's own Remote and transports are not used: they cannot ask for one
+// branch alone, drop Retry-After, read an error page into the error, and their
+// ssh dials without the context and never looks at it again. Their protocol
+// packages (packp, pktline, sideband) are.
 type source interface {
 	// resolve returns the commit that the branch is at.
 	resolve(ctx context.Context, branch plumbing.ReferenceName) (Hash, error)
-	// fetch brings the history of want into the store, which already has
-	// everything that haves reach. A source that can only give the tip of the
-	// branch gives that.
+	// fetch brings the history of want into the store, which has everything that
+	// haves reach. A server that only gives tips gives that of the branch.
 	fetch(ctx context.Context, f fetch) error
 	close()
 }
@@ -36,34 +41,27 @@ type fetch struct {
 	into   *store
 }
 
+// newSource returns nil for a local repository, which is read in place.
 func newSource(a address, x Access) source {
 	switch a.scheme {
 	case "file":
-		return &localSource{address: a}
+		return nil
 	case "ssh":
 		return &sshSource{address: a, access: x}
 	default:
-		return newHTTPSource(a, x)
+		return &httpSource{address: a, way: way{access: x}}
 	}
 }
 
-func (s *httpSource) fetch(ctx context.Context, f fetch) error {
-	ep, err := transport.NewEndpoint(s.address.raw)
-	if err != nil {
-		return errorf(NotFound, s.address.display, "not a URL: %s", s.address.clean(err.Error()))
-	}
-	sess, err := githttp.NewClient(s.client).NewUploadPackSession(ep, nil)
-	if err != nil {
-		return classify(ctx, s.address, err)
-	}
-	return uploadPack(ctx, s.address, sess, f)
+func shallowRemote(a address) *Error {
+	return errorf(ShallowRemote, a.display, "it is shallow and has no full history: run git fetch --unshallow in it")
 }
 
-// advertised lists the references of a session.
-func advertised(ctx context.Context, a address, sess transport.UploadPackSession) (*packp.AdvRefs, error) {
-	refs, err := sess.AdvertisedReferencesContext(ctx)
-	if err != nil {
-		return nil, classify(ctx, a, err)
+// readRefs reads the references of protocol version 0.
+func readRefs(a address, r io.Reader) (*packp.AdvRefs, error) {
+	refs := packp.NewAdvRefs()
+	if err := refs.Decode(r); err != nil {
+		return nil, err
 	}
 	if len(refs.Shallows) > 0 {
 		return nil, shallowRemote(a)
@@ -71,48 +69,35 @@ func advertised(ctx context.Context, a address, sess transport.UploadPackSession
 	return refs, nil
 }
 
-func shallowRemote(a address) *Error {
-	return errorf(ShallowRemote, a.display, "it is shallow and has no full history: run git fetch --unshallow in it")
-}
-
 // pick finds the branch in a list of all references.
 func pick(a address, refs map[string]plumbing.Hash, branch plumbing.ReferenceName) (Hash, error) {
 	if h, ok := refs[branch.String()]; ok {
 		return Hash(h), nil
 	}
-	return Hash{}, noBranch(a, branch, slices.Sorted(maps.Keys(refs)))
-}
-
-// noBranch is the error of a branch that is not among the references.
-func noBranch(a address, branch plumbing.ReferenceName, refs []string) *Error {
-	const heads = "refs/heads/"
-	var names []string
-	for _, ref := range refs {
-		if name, ok := strings.CutPrefix(ref, heads); ok {
-			names = append(names, name)
+	var heads []string
+	for _, ref := range slices.Sorted(maps.Keys(refs)) {
+		if name, ok := strings.CutPrefix(ref, headsPrefix); ok {
+			heads = append(heads, name)
 		}
 	}
-	if len(names) == 0 {
+	return Hash{}, noBranch(a, branch, heads)
+}
+
+// noBranch is the error of a branch that is not among the heads.
+func noBranch(a address, branch plumbing.ReferenceName, heads []string) *Error {
+	if len(heads) == 0 {
 		return errorf(EmptyRemote, a.display, "it has no branch %q, and no other", branch.Short())
 	}
 	more := ""
-	if len(names) > 5 {
-		names, more = names[:5], ", …"
+	if len(heads) > 5 {
+		heads, more = heads[:5], ", …"
 	}
-	return errorf(RefNotFound, a.display, "it has no branch %q; there are %s%s",
-		branch.Short(), strings.Join(names, ", "), more)
+	return errorf(RefNotFound, a.display, "it has no branch %q; there are %s%s", branch.Short(), strings.Join(heads, ", "), more)
 }
 
-// errHungUp is of a server that has answered and hung up before go-git could tell it, as the last thing, that the request is
-// over. For go-git that is a failure, and the answer is lost.
-var errHungUp = errors.New("the server has hung up before the request was over")
-
-// uploadPack asks a server for what the store lacks, in one round. Where the error is errHungUp, asking again helps.
-func uploadPack(ctx context.Context, a address, sess transport.UploadPackSession, f fetch) error {
-	refs, err := advertised(ctx, a, sess)
-	if err != nil {
-		return err
-	}
+// uploadPack asks for what the store lacks, in one round: send sends the request
+// to git-upload-pack and returns its answer.
+func uploadPack(ctx context.Context, a address, refs *packp.AdvRefs, f fetch, send func([]byte) (io.ReadCloser, error)) error {
 	tip, err := pick(a, refs.References, f.branch)
 	if err != nil {
 		return err
@@ -120,10 +105,11 @@ func uploadPack(ctx context.Context, a address, sess transport.UploadPackSession
 	if slices.Contains(f.haves, tip) {
 		return nil
 	}
+	transport.FilterUnsupportedCapabilities(refs.Capabilities)
 	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	if refs.Capabilities.Supports(capability.NoProgress) {
 		if err := req.Capabilities.Set(capability.NoProgress); err != nil {
-			return classify(ctx, a, err)
+			return err
 		}
 	}
 	req.Wants = []plumbing.Hash{plumbing.Hash(tip)}
@@ -133,21 +119,26 @@ func uploadPack(ctx context.Context, a address, sess transport.UploadPackSession
 	for _, h := range f.haves {
 		req.Haves = append(req.Haves, plumbing.Hash(h))
 	}
-	res, err := sess.UploadPack(ctx, req)
-	if err != nil && err.Error() == "closing input: EOF" {
-		return errHungUp
+	var body bytes.Buffer
+	if err := req.UploadRequest.Encode(&body); err != nil {
+		return err
 	}
-	if errors.Is(err, transport.ErrEmptyUploadPackRequest) {
-		err = io.ErrUnexpectedEOF
+	if err := req.UploadHaves.Encode(&body, false); err != nil {
+		return err
 	}
+	if err := pktline.NewEncoder(&body).EncodeString("done\n"); err != nil {
+		return err
+	}
+	answer, err := send(body.Bytes())
 	if err != nil {
-		return classify(ctx, a, err)
+		return err
 	}
-	err = f.into.addPack(ctx, demultiplex(req.Capabilities, res))
-	if closed := res.Close(); err == nil {
-		err = closed
+	defer answer.Close()
+	res := packp.NewUploadPackResponse(req)
+	if err := res.Decode(answer); err != nil {
+		return err
 	}
-	return classify(ctx, a, err)
+	return f.into.addPack(ctx, demultiplex(req.Capabilities, res))
 }
 
 // demultiplex takes the pack out of a stream that also carries progress.

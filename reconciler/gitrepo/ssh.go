@@ -1,18 +1,23 @@
 package gitrepo
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
+	"golang.org/x/net/proxy"
 )
 
 // sshSource asks an ssh server, with a key of a file or of the user's agent. A
@@ -24,91 +29,164 @@ type sshSource struct {
 
 func (s *sshSource) close() {}
 
-func (s *sshSource) resolve(ctx context.Context, branch plumbing.ReferenceName) (Hash, error) {
-	var tip Hash
-	err := s.session(ctx, func(sess transport.UploadPackSession) error {
-		refs, err := advertised(ctx, s.address, sess)
-		if err != nil {
-			return err
-		}
+func (s *sshSource) resolve(ctx context.Context, branch plumbing.ReferenceName) (tip Hash, err error) {
+	err = s.uploadPack(ctx, func(refs *packp.AdvRefs, _ io.WriteCloser, _ io.Reader) (err error) {
 		tip, err = pick(s.address, refs.References, branch)
 		return err
 	})
 	return tip, err
 }
 
-// fetchTries is how often a server is asked that hangs up too early for go-git.
-const fetchTries = 3
-
 func (s *sshSource) fetch(ctx context.Context, f fetch) error {
-	for range fetchTries {
-		err := s.session(ctx, func(sess transport.UploadPackSession) error {
-			return uploadPack(ctx, s.address, sess, f)
-		})
-		if !errors.Is(err, errHungUp) {
-			return err
-		}
-	}
-	return classify(ctx, s.address, errHungUp)
+	return s.uploadPack(ctx, func(refs *packp.AdvRefs, to io.WriteCloser, from io.Reader) error {
+		return uploadPack(ctx, s.address, refs, f, sendTo(to, from))
+	})
 }
 
-// session runs do in one ssh connection, which is closed when ctx ends.
-func (s *sshSource) session(ctx context.Context, do func(transport.UploadPackSession) error) error {
+func sendTo(to io.WriteCloser, from io.Reader) func([]byte) (io.ReadCloser, error) {
+	return func(request []byte) (io.ReadCloser, error) {
+		_, err := to.Write(request)
+		_ = to.Close() // fails if the server has answered and hung up already
+		return io.NopCloser(from), err
+	}
+}
+
+// uploadPack runs git-upload-pack on the server and do with what it lists, in
+// one connection, which is closed when ctx ends.
+func (s *sshSource) uploadPack(ctx context.Context, do func(*packp.AdvRefs, io.WriteCloser, io.Reader) error) error {
 	ep, err := transport.NewEndpoint(s.address.raw)
 	if err != nil {
 		return errorf(NotFound, s.address.display, "not a URL: %s", s.address.clean(err.Error()))
 	}
-	auth, err := s.auth(ep)
+	config, err := s.config(ep)
 	if err != nil {
 		return classify(ctx, s.address, err)
 	}
-	via, err := s.access.proxy("ssh")
+	conn, err := s.dial(ctx, hostPort(ep))
+	if err != nil {
+		return classify(ctx, s.address, err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	err = session(conn, hostPort(ep), config, ep.Path, func(to io.WriteCloser, from io.Reader) error {
+		refs, err := readRefs(s.address, from)
+		if err != nil {
+			return err
+		}
+		return do(refs, to, from)
+	})
+	return classify(ctx, s.address, err)
+}
+
+// session runs git-upload-pack for a path. What the server writes to its
+// standard error is the error if it answers nothing.
+func session(conn net.Conn, addr string, config *ssh.ClientConfig, path string, do func(io.WriteCloser, io.Reader) error) error {
+	c, channels, requests, err := ssh.NewClientConn(conn, addr, config)
 	if err != nil {
 		return err
 	}
-	dial, release := bindDial(ctx, via)
-	defer release()
-	ep.Proxy.URL = dial
-	sess, err := gitssh.NewClient(nil).NewUploadPackSession(ep, auth)
+	client := ssh.NewClient(c, channels, requests)
+	defer client.Close()
+	sess, err := client.NewSession()
 	if err != nil {
-		return classify(ctx, s.address, err)
+		return err
 	}
-	// Closing first ends the connection; only then the session has nothing
-	// left to wait for.
-	defer func() {
-		release()
-		_ = sess.Close()
-	}()
-	return do(sess)
+	to, err := sess.StdinPipe()
+	if err != nil {
+		return err
+	}
+	from, err := sess.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	var said limited
+	sess.Stderr = &said
+	quoted := strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(path) // as git does, also for csh
+	if err := sess.Start("git-upload-pack '" + quoted + "'"); err != nil {
+		return err
+	}
+	err = do(to, from)
+	if errors.Is(err, packp.ErrEmptyInput) {
+		_ = to.Close()
+		_ = sess.Wait() // until all of said is there
+		if text := strings.TrimSpace(said.String()); text != "" {
+			return &serverError{text}
+		}
+	}
+	return err
 }
 
-// auth reads the key and the known hosts.
-func (s *sshSource) auth(ep *transport.Endpoint) (gitssh.AuthMethod, error) {
-	user := ep.User
-	if user == "" {
-		user = gitssh.DefaultUsername
+// limited holds the beginning of what is written to it.
+type limited struct{ bytes.Buffer }
+
+func (l *limited) Write(p []byte) (int, error) {
+	l.Buffer.Write(p[:min(len(p), maxForeign-min(l.Len(), maxForeign))])
+	return len(p), nil
+}
+
+// dial connects over the configured proxy, or that of the environment.
+func (s *sshSource) dial(ctx context.Context, addr string) (net.Conn, error) {
+	via, err := s.access.proxy("ssh")
+	if err != nil {
+		return nil, err
 	}
+	if via == nil {
+		return proxy.Dial(ctx, "tcp", addr)
+	}
+	d, err := proxy.FromURL(via, proxy.Direct)
+	if err != nil {
+		return nil, err
+	}
+	return d.(proxy.ContextDialer).DialContext(ctx, "tcp", addr)
+}
+
+// hostPort is where to connect, by the user's ssh configuration as go-git reads it.
+func hostPort(ep *transport.Endpoint) string {
+	host, port := ep.Host, ep.Port
+	if name := gitssh.DefaultSSHConfig.Get(ep.Host, "Hostname"); name != "" {
+		host = name
+		if n, err := strconv.Atoi(gitssh.DefaultSSHConfig.Get(ep.Host, "Port")); err == nil {
+			port = n
+		}
+	}
+	if port <= 0 {
+		port = gitssh.DefaultPort
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
+}
+
+// config reads the key and the known hosts.
+func (s *sshSource) config(ep *transport.Endpoint) (*ssh.ClientConfig, error) {
+	user := cmp.Or(ep.User, gitssh.DefaultUsername)
 	if s.access.SSHKey == "" {
 		agent, err := gitssh.NewSSHAgentAuth(user)
 		if err != nil {
 			return nil, err
 		}
-		agent.HostKeyCallbackHelper, err = s.hosts(ep)
-		return agent, err
+		if agent.HostKeyCallbackHelper, err = s.hosts(ep); err != nil {
+			return nil, err
+		}
+		return agent.ClientConfig()
+	}
+	unusable := func(verb string, err error) error {
+		return errorf(CredentialsUnreadable, s.address.display, "cannot %s the ssh key in %s: %v", verb, s.access.SSHKey, err)
 	}
 	data, err := readPrivate(s.access.SSHKey)
 	if err != nil {
-		return nil, errorf(CredentialsUnreadable, s.address.display, "cannot read the ssh key in %s: %v", s.access.SSHKey, err)
+		return nil, unusable("read", err)
 	}
 	key, err := ssh.ParsePrivateKey(data)
 	if _, locked := errors.AsType[*ssh.PassphraseMissingError](err); locked {
 		err = errors.New("it is protected by a passphrase; use one that is not, or the agent")
 	}
 	if err != nil {
-		return nil, errorf(CredentialsUnreadable, s.address.display, "cannot use the ssh key in %s: %v", s.access.SSHKey, err)
+		return nil, unusable("use", err)
 	}
 	helper, err := s.hosts(ep)
-	return &gitssh.PublicKeys{User: user, Signer: key, HostKeyCallbackHelper: helper}, err
+	if err != nil {
+		return nil, err
+	}
+	return (&gitssh.PublicKeys{User: user, Signer: key, HostKeyCallbackHelper: helper}).ClientConfig()
 }
 
 // hosts says which host keys are trusted, and asks the server for one of these.
@@ -124,24 +202,20 @@ func (s *sshSource) hosts(ep *transport.Endpoint) (gitssh.HostKeyCallbackHelper,
 	if err != nil {
 		return gitssh.HostKeyCallbackHelper{}, errorf(HostKey, s.address.display, "cannot read the known hosts: %v", err)
 	}
-	port := ep.Port
-	if port <= 0 {
-		port = gitssh.DefaultPort
-	}
 	trusted := known.HostKeyCallback()
 	return gitssh.HostKeyCallbackHelper{
-		HostKeyAlgorithms: known.HostKeyAlgorithms(net.JoinHostPort(ep.Host, strconv.Itoa(port))),
+		HostKeyAlgorithms: known.HostKeyAlgorithms(hostPort(ep)),
 		HostKeyCallback: func(host string, remote net.Addr, key ssh.PublicKey) error {
 			err := trusted(host, remote, key)
-			if strange, ok := errors.AsType[*knownhosts.KeyError](err); ok {
-				return &hostKeyError{offered: key, known: strange.Want}
+			if unknown, ok := errors.AsType[*knownhosts.KeyError](err); ok {
+				return &hostKeyError{offered: key, known: unknown.Want}
 			}
 			return err
 		},
 	}, nil
 }
 
-// hostKeyError is of a host that shows a key that is not known.
+// hostKeyError: the host shows a key that is not known.
 type hostKeyError struct {
 	offered ssh.PublicKey
 	known   []knownhosts.KnownKey

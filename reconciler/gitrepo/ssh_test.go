@@ -1,12 +1,11 @@
 package gitrepo
 
 import (
-	"context"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -15,9 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"golang.org/x/net/proxy"
 )
 
 // An sshServer is OpenSSH's own, one process a connection.
@@ -237,49 +233,30 @@ func socks(t *testing.T, to string, passed *atomic.Int32) string {
 	return l.Addr().String()
 }
 
-// A reluctant connection takes its time over what it is to send, once it is past the greetings.
-type reluctant struct {
-	net.Conn
-	greetings int // how many writes they take
-	pause     time.Duration
-}
+// hungUp is the input of a server that has answered and hung up.
+type hungUp struct{ bytes.Buffer }
 
-func (c *reluctant) Write(b []byte) (int, error) {
-	n, err := c.Conn.Write(b)
-	if c.greetings--; c.greetings < 0 {
-		<-time.After(c.pause)
+func (*hungUp) Close() error { return io.EOF }
+
+func TestAServerMayHangUpBeforeTheRequestIsOver(t *testing.T) {
+	var to hungUp
+	answer, err := sendTo(&to, strings.NewReader("answer"))([]byte("request"))
+	if err != nil || to.String() != "request" {
+		t.Fatalf("sent %q, %v", to.String(), err)
 	}
-	return n, err
+	if got, err := io.ReadAll(answer); err != nil || string(got) != "answer" {
+		t.Errorf("read %q, %v", got, err)
+	}
 }
 
-// TestAServerThatIsDoneFirstIsAskedAgain has the whole answer come, and the server hang up, before the client has said that
-// its request ends. That is for the scheduler to decide, so it is tried until it has happened.
-func TestAServerThatIsDoneFirstIsAskedAgain(t *testing.T) {
+func TestAMissingRepositoryOverSSHIsNamed(t *testing.T) {
 	s := newSSHServer(t)
 	w := newWork(t, files("a", "1"))
-	o := Options{URL: s.url(w), Access: Access{SSHKey: s.key("user_key"), KnownHosts: s.knows(t, "host_key")}}
-	var pause time.Duration
-	var dialed int
-	proxy.RegisterDialerType(dialScheme, func(u *url.URL, forward proxy.Dialer) (proxy.Dialer, error) {
-		d, err := dialerOf(u, forward)
-		return sessionDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := d.(sessionDialer)(ctx, network, addr)
-			if dialed++; dialed == 2 { // the first one resolves, the second one fetches
-				conn = &reluctant{conn, 10, pause}
-			}
-			return conn, err
-		}), err
-	})
-	t.Cleanup(func() { proxy.RegisterDialerType(dialScheme, dialerOf) })
-	for round := range 60 {
-		pause, dialed = 20*time.Millisecond<<(round%5), 0
-		got, _ := follow(t, openRepo(t, o))
-		wantFiles(t, got.Tree, "a", "1")
-		if dialed > 2 {
-			return
-		}
+	url := s.url(w) + "/no'such!repo"
+	_, err := openRepo(t, Options{URL: url, Access: Access{SSHKey: s.key("user_key"), KnownHosts: s.knows(t, "host_key")}}).Resolve(t.Context())
+	if e := wantReason(t, err, NotFound); !strings.Contains(e.Msg, "no'such!repo") {
+		t.Errorf("message is %q", e.Msg)
 	}
-	t.Skip("the scheduler let the client be first in 60 fetches, so there was nothing to ask again for")
 }
 
 func TestSSHGoesOverTheProxyOfTheConfiguration(t *testing.T) {

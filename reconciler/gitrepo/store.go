@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,33 +19,35 @@ import (
 
 const (
 	maxBlob   = 1 << 20  // bytes of a file that is read
-	maxCommit = 1 << 20  // bytes of a commit object that are held; what comes after is text
-	maxHashed = 64 << 20 // bytes of an object of which only the beginning is held, for its hash to be checked
+	maxCommit = 1 << 20  // bytes of a commit object that are held; the rest is text
+	maxHashed = 64 << 20 // bytes of an object whose hash is checked
 	maxTree   = 16 << 20 // bytes of one tree object
+	maxHaves  = 256      // commits that a server is told of as present
 
-	// Objects above this size are never held in memory as a whole.
-	largeObject = 1 << 20
+	largeObject = 1 << 20 // bytes; a larger object is never held in memory as a whole
 	objectCache = 16 * cache.MiByte
 )
 
-// errMissing tells that a store does not hold an object.
-var errMissing = errors.New("object not found")
+var (
+	errMissing  = errors.New("object not found")
+	errTooLarge = errors.New("too large")
+)
 
-// store is a Git directory on disk, read strictly: the hash of every object is
-// computed again. go-git keeps unguarded maps in its storage, so all access
-// goes through one mutex. The storage behind it can be exchanged while
-// snapshots read.
+// store reads a Git directory strictly: the hash of every object is computed
+// again. go-git's storage is not safe for concurrent use, so one mutex guards it.
 type store struct {
-	dir     string
-	damaged Reason // what a read that fails is called: StoreDamaged or RemoteDamaged
+	inPlace bool // a local repository, which others change; false for our own
 
 	mu      sync.Mutex
+	dir     string // changes only in place
 	objects *filesystem.Storage
 	damage  error // what a strict read found wrong, nil if nothing yet
+
+	sizes memo[int64] // known without the objects, should a local repository be moved away
 }
 
-func newStore(dir string, damaged Reason) *store {
-	return &store{dir: dir, damaged: damaged, objects: newStorage(dir)}
+func newStore(dir string, inPlace bool) *store {
+	return &store{inPlace: inPlace, dir: dir, objects: newStorage(dir)}
 }
 
 func newStorage(dir string) *filesystem.Storage {
@@ -59,17 +61,17 @@ func (s *store) close() error {
 	return s.objects.Close()
 }
 
-// replace exchanges the directory by means of swap while nobody reads.
-func (s *store) replace(swap func() error) error {
+// reopen reads dir from now on. change, if not nil, runs while nobody reads;
+// the store counts as damaged afterwards only if it fails.
+func (s *store) reopen(dir string, change func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = s.objects.Close() // only reading descriptors
-	s.objects = newStorage(s.dir)
-	if err := swap(); err != nil {
-		return err
+	s.dir, s.objects = dir, newStorage(dir)
+	if change != nil {
+		s.damage = change()
 	}
-	s.damage = nil
-	return nil
+	return s.damage
 }
 
 // broken returns what a strict read found wrong with the store.
@@ -79,33 +81,47 @@ func (s *store) broken() error {
 	return s.damage
 }
 
-// guarded calls read under the lock. go-git panics on some damaged files; that
-// is damage like any other.
-func (s *store) guarded(what string, read func(*filesystem.Storage) error) (err error) {
+// guarded calls read under the lock. In place it tries twice: Git may have
+// moved the objects to another pack.
+func (s *store) guarded(what string, read func(*filesystem.Storage) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	err := caught(s.objects, read)
+	if s.inPlace && errors.Is(err, errMissing) {
+		_ = s.objects.Close()
+		s.objects = newStorage(s.dir)
+		err = caught(s.objects, read)
+	}
+	if err == nil || errors.Is(err, errTooLarge) {
+		return err
+	}
+	err = fmt.Errorf("%s: %w", what, err)
+	if !errors.Is(err, errMissing) && !isTransient(err) && s.damage == nil {
+		s.damage = err
+	}
+	return err
+}
+
+// caught turns a panic into an error: go-git panics on some damaged files.
+func caught(objects *filesystem.Storage, read func(*filesystem.Storage) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%v", p)
 		}
-		if err == nil || errors.Is(err, errTooLarge) {
-			return
-		}
-		err = fmt.Errorf("%s: %w", what, err)
-		if !errors.Is(err, errMissing) && !passing(err) && s.damage == nil {
-			s.damage = err
-		}
 	}()
-	return read(s.objects)
+	if err = read(objects); errors.Is(err, plumbing.ErrObjectNotFound) || errors.Is(err, fs.ErrNotExist) {
+		err = errMissing
+	}
+	return err
 }
 
-// passing tells errors of the machine from damage of the files.
-func passing(err error) bool {
+// isTransient reports whether an error is of the machine, not of the files.
+func isTransient(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// failure turns the error of reading something that has to be there into one
-// for the caller. A missing object counts as damage.
+// failure turns the error of reading something that has to be there into an
+// Error about subject. A missing object counts as damage.
 func (s *store) failure(subject string, err error) error {
 	if _, ok := errors.AsType[*Error](err); ok {
 		return err
@@ -115,88 +131,50 @@ func (s *store) failure(subject string, err error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.damage == nil && !passing(err) {
+	if s.damage == nil && !isTransient(err) {
 		s.damage = err
 	}
-	return errorf(s.damaged, subject, "%v", err)
-}
-
-// has reports whether the object is present, without reading it.
-func (s *store) has(h Hash) (bool, error) {
-	err := s.guarded(h.String(), func(st *filesystem.Storage) error {
-		return missing(st.HasEncodedObject(plumbing.Hash(h)))
-	})
-	if errors.Is(err, errMissing) {
-		return false, nil
+	if s.inPlace {
+		return errorf(RemoteDamaged, subject, "%v", err)
 	}
-	return err == nil, err
+	return errorf(StoreDamaged, subject, "%v", err)
 }
-
-func missing(err error) error {
-	if errors.Is(err, plumbing.ErrObjectNotFound) || errors.Is(err, fs.ErrNotExist) {
-		return errMissing
-	}
-	return err
-}
-
-var errTooLarge = errors.New("too large")
 
 // size is the size of an object in bytes.
-func (s *store) size(h Hash) (size int64, err error) {
-	err = s.guarded(h.String(), func(st *filesystem.Storage) error {
-		size, err = st.EncodedObjectSize(plumbing.Hash(h))
-		return missing(err)
+func (s *store) size(h Hash) (int64, error) {
+	return s.sizes.get(h, maxEntries, func() (size int64, err error) {
+		err = s.guarded(h.String(), func(st *filesystem.Storage) (err error) {
+			size, err = st.EncodedObjectSize(plumbing.Hash(h))
+			return err
+		})
+		return size, err
 	})
-	return size, err
 }
 
-// read returns the content of an object after checking its type, its size
-// against limit, and its hash. It fails with errMissing or errTooLarge.
-func (s *store) read(t plumbing.ObjectType, h Hash, limit int64) (data []byte, err error) {
+// read returns an object and its size in bytes after checking its type and
+// hash. It fails with errMissing, and with errTooLarge if it has more than most
+// bytes; of a commit it returns the first most bytes then.
+func (s *store) read(t plumbing.ObjectType, h Hash, most int64) (data []byte, size int64, err error) {
 	err = s.guarded(t.String()+" "+h.String(), func(st *filesystem.Storage) error {
 		o, err := st.EncodedObject(plumbing.AnyObject, plumbing.Hash(h))
-		if err != nil {
-			return missing(err)
-		}
-		if size := o.Size(); size > limit {
-			return fmt.Errorf("%w, %d bytes of at most %d", errTooLarge, size, limit)
-		}
-		if o.Type() != t {
-			return fmt.Errorf("it is a %s", o.Type())
-		}
-		data, err = content(o, limit)
 		if err != nil {
 			return err
 		}
-		if got := plumbing.ComputeHash(t, data); got != plumbing.Hash(h) {
-			return fmt.Errorf("content has the hash %s", got)
-		}
-		return nil
-	})
-	return data, err
-}
-
-// begin returns the first bytes of an object, most of them at most, and its
-// size. It checks the type, and the hash unless the object is over maxHashed:
-// that hash was checked when it was fetched.
-func (s *store) begin(t plumbing.ObjectType, h Hash, most int64) (data []byte, size int64, err error) {
-	err = s.guarded(t.String()+" "+h.String(), func(st *filesystem.Storage) error {
-		o, err := st.EncodedObject(plumbing.AnyObject, plumbing.Hash(h))
-		if err != nil {
-			return missing(err)
+		if size = o.Size(); size > most && t != plumbing.CommitObject {
+			return fmt.Errorf("%w, %d bytes of at most %d", errTooLarge, size, most)
 		}
 		if o.Type() != t {
 			return fmt.Errorf("it is a %s", o.Type())
 		}
-		size = o.Size()
-		data, err = first(o, h, most)
+		data, err = content(o, h, most)
 		return err
 	})
 	return data, size, err
 }
 
-// first returns the first bytes of an object and reads the rest for its hash.
-func first(o plumbing.EncodedObject, h Hash, most int64) (data []byte, err error) {
+// content returns the first bytes of an object and reads the rest for its hash,
+// unless that is more than maxHashed: go-git computed it when it was fetched.
+func content(o plumbing.EncodedObject, h Hash, most int64) (data []byte, err error) {
 	r, err := o.Reader()
 	if err != nil {
 		return nil, err
@@ -215,22 +193,17 @@ func first(o plumbing.EncodedObject, h Hash, most int64) (data []byte, err error
 	return data, nil
 }
 
-func content(o plumbing.EncodedObject, limit int64) (data []byte, err error) {
-	r, err := o.Reader()
+// complete checks that a commit is there with its root tree. The error wraps
+// errMissing if there is no such commit.
+func (s *store) complete(h Hash) error {
+	c, err := s.commit(h)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	return io.ReadAll(io.LimitReader(r, limit+1))
-}
-
-// packs counts the packs of the store.
-func (s *store) packs() int {
-	names, err := filepath.Glob(filepath.Join(s.dir, "objects", "pack", "pack-*.pack"))
-	if err != nil {
-		return 0 // only a bad pattern
+	if _, err := s.tree(c.tree); err != nil {
+		return s.failure(revision(h), err)
 	}
-	return len(names)
+	return nil
 }
 
 // ref returns the commit that a reference names; ok is false without it.
@@ -249,17 +222,17 @@ func (s *store) ref(name plumbing.ReferenceName) (h Hash, ok bool, err error) {
 	return h, ok, err
 }
 
-// refs returns the references below a prefix, by the rest of their names.
-func (s *store) refs(prefix string) (map[string]Hash, error) {
+// heads returns the tips of all branches, by name without refs/heads/.
+func (s *store) heads() (map[string]Hash, error) {
 	found := map[string]Hash{}
-	err := s.guarded(prefix, func(st *filesystem.Storage) error {
+	err := s.guarded("branches", func(st *filesystem.Storage) error {
 		it, err := st.IterReferences()
 		if err != nil {
 			return err
 		}
 		return it.ForEach(func(ref *plumbing.Reference) error {
-			if rest, ok := strings.CutPrefix(ref.Name().String(), prefix); ok && ref.Type() == plumbing.HashReference {
-				found[rest] = Hash(ref.Hash())
+			if name, ok := strings.CutPrefix(ref.Name().String(), headsPrefix); ok && ref.Type() == plumbing.HashReference {
+				found[name] = Hash(ref.Hash())
 			}
 			return nil
 		})
@@ -267,19 +240,33 @@ func (s *store) refs(prefix string) (map[string]Hash, error) {
 	return found, err
 }
 
+// newest lists the newest commits of all branches, at most maxHaves.
+func (s *store) newest() ([]Hash, error) {
+	heads, err := s.heads()
+	if err != nil {
+		return nil, err
+	}
+	var commits, queue []Hash
+	for _, tip := range heads {
+		queue = append(queue, tip)
+	}
+	for ; len(queue) > 0 && len(commits) < maxHaves; queue = queue[1:] {
+		if slices.Contains(commits, queue[0]) {
+			continue
+		}
+		c, err := s.commit(queue[0])
+		if err != nil {
+			return nil, err
+		}
+		commits, queue = append(commits, c.Hash), append(queue, c.Parents...)
+	}
+	return commits, nil
+}
+
 func (s *store) setRef(name plumbing.ReferenceName, h Hash) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.objects.SetReference(plumbing.NewHashReference(name, plumbing.Hash(h))); err != nil {
-		return storeError(s.dir, err)
-	}
-	return nil
-}
-
-func (s *store) removeRef(name plumbing.ReferenceName) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.objects.RemoveReference(name); err != nil {
 		return storeError(s.dir, err)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,275 +37,182 @@ func (t *Tree) Hash() Hash { return t.root.hash }
 // Len counts the files and directories of the tree.
 func (t *Tree) Len() int { return t.root.count }
 
-// lookup goes down a path, by the names of the tree alone.
-func (t *Tree) lookup(op, name string) (dirEntry, error) {
-	if !fs.ValidPath(name) {
-		return dirEntry{}, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
-	}
-	at := dirEntry{name: ".", mode: entryMode("40000"), hash: t.root.hash, sub: t.root}
-	if name == "." {
-		return at, nil
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		next, ok := dirEntry{}, false
-		if at.sub != nil {
-			next, ok = at.sub.find(part)
-		}
-		if !ok {
-			return dirEntry{}, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
-		}
-		at = next
-	}
-	return at, nil
-}
-
 // Open opens a file or directory. The content is read at the first Read.
 func (t *Tree) Open(name string) (fs.File, error) {
-	e, err := t.lookup("open", name)
+	n, err := t.lookup("open", name)
+	if err == nil && !n.IsDir() {
+		err = n.fail("open", unreadable(n.entry))
+	}
+	if err == nil {
+		err = n.measure()
+	}
 	if err != nil {
 		return nil, err
 	}
-	if e.sub != nil {
-		return &openDir{tree: t, entry: e, path: name}, nil
-	}
-	if err := t.readable("open", name, e); err != nil {
-		return nil, err
-	}
-	info, err := t.info("open", name, e)
-	if err != nil {
-		return nil, err
-	}
-	return &openFile{tree: t, info: info, path: name}, nil
-}
-
-// readable refuses what is listed but never read.
-func (t *Tree) readable(op, name string, e dirEntry) error {
-	if e.mode.IsRegular() {
-		return nil
-	}
-	return &fs.PathError{Op: op, Path: name, Err: pathError("it " + oddity(e))}
+	return &openFile{node: n}, nil
 }
 
 // ReadFile returns the content of a file. A file over 1 MiB is refused with
 // Reason TooLarge, naming its size; content that does not have its hash with
-// Reason StoreDamaged. Both errors are wrapped in a [fs.PathError].
+// Reason StoreDamaged or RemoteDamaged. Both errors are wrapped in a
+// [fs.PathError].
 func (t *Tree) ReadFile(name string) ([]byte, error) {
-	e, err := t.lookup("read", name)
+	n, err := t.lookup("read", name)
 	if err != nil {
 		return nil, err
 	}
-	if e.sub != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: errIsDir}
-	}
-	if err := t.readable("read", name, e); err != nil {
-		return nil, err
-	}
-	return t.content(name, e.hash)
-}
-
-func (t *Tree) content(name string, h Hash) ([]byte, error) {
-	data, err := t.from.read(plumbing.BlobObject, h, maxBlob)
-	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: t.from.failure(t.subject, err)}
-	}
-	return data, nil
+	return n.content()
 }
 
 // ReadDir lists a directory by name, without looking up sizes.
 func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
-	e, err := t.lookup("readdir", name)
+	n, err := t.lookup("readdir", name)
 	if err != nil {
 		return nil, err
 	}
-	if e.sub == nil {
-		return nil, &fs.PathError{Op: "readdir", Path: name, Err: errNotDir}
-	}
-	out := make([]fs.DirEntry, len(e.sub.entries))
-	for i, e := range e.sub.entries {
-		out[i] = listed{tree: t, entry: e, path: name}
-	}
-	return out, nil
+	return n.list()
 }
 
 // Stat describes a file, directory, link or submodule; links are not followed.
 func (t *Tree) Stat(name string) (fs.FileInfo, error) {
-	e, err := t.lookup("stat", name)
+	n, err := t.lookup("stat", name)
 	if err != nil {
 		return nil, err
 	}
-	return t.info("stat", name, e)
+	return n, n.measure()
 }
 
-func (t *Tree) info(op, name string, e dirEntry) (fs.FileInfo, error) {
-	info := fileInfo{entry: e}
-	if isBlob(e.mode) {
-		size, err := t.from.size(e.hash)
-		if err != nil {
-			return nil, &fs.PathError{Op: op, Path: name, Err: t.from.failure(t.subject, err)}
-		}
-		info.size = size
+// lookup goes down a path, by the names of the tree alone.
+func (t *Tree) lookup(op, name string) (*node, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
-	return info, nil
+	at := entry{name: ".", mode: entryMode("40000"), hash: t.root.hash, sub: t.root}
+	if name == "." {
+		return &node{entry: at, tree: t, path: name}, nil
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		next, ok := entry{}, false
+		if at.sub != nil {
+			next, ok = at.sub.find(part)
+		}
+		if !ok {
+			return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+		}
+		at = next
+	}
+	return &node{entry: at, tree: t, path: name}, nil
+}
+
+// node is an entry of a Tree: an [fs.DirEntry], and once it was measured its
+// own [fs.FileInfo].
+type node struct {
+	entry
+	tree  *Tree
+	path  string
+	bytes int64
+}
+
+func (n *node) Name() string       { return n.name }
+func (n *node) Size() int64        { return n.bytes }
+func (n *node) Mode() fs.FileMode  { return n.mode }
+func (n *node) Type() fs.FileMode  { return n.mode.Type() }
+func (n *node) ModTime() time.Time { return time.Time{} }
+func (n *node) IsDir() bool        { return n.mode.IsDir() }
+func (n *node) Sys() any           { return n.hash }
+
+// Info returns the node with its size.
+func (n *node) Info() (fs.FileInfo, error) {
+	measured := *n
+	return &measured, measured.measure()
+}
+
+// measure looks up the size of a file or link.
+func (n *node) measure() (err error) {
+	if !n.mode.IsRegular() && n.mode&fs.ModeSymlink == 0 {
+		return nil
+	}
+	if n.bytes, err = n.tree.from.size(n.hash); err != nil {
+		return &fs.PathError{Op: "stat", Path: n.path, Err: n.tree.from.failure(n.tree.subject, err)}
+	}
+	return nil
+}
+
+func (n *node) content() ([]byte, error) {
+	why := unreadable(n.entry)
+	if n.IsDir() {
+		why = "is a directory"
+	}
+	if err := n.fail("read", why); err != nil {
+		return nil, err
+	}
+	data, _, err := n.tree.from.read(plumbing.BlobObject, n.hash, maxBlob)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: n.path, Err: n.tree.from.failure(n.tree.subject, err)}
+	}
+	return data, nil
+}
+
+func (n *node) list() ([]fs.DirEntry, error) {
+	if n.sub == nil {
+		return nil, n.fail("readdir", "is not a directory")
+	}
+	out := make([]fs.DirEntry, len(n.sub.entries))
+	for i, e := range n.sub.entries {
+		out[i] = &node{entry: e, tree: n.tree, path: join(strings.TrimPrefix(n.path, "."), e.name)}
+	}
+	return out, nil
+}
+
+// fail returns an error about the node, nil without a reason.
+func (n *node) fail(op, why string) error {
+	if why == "" {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: n.path, Err: pathError("it " + why)}
 }
 
 type pathError string
 
 func (e pathError) Error() string { return string(e) }
 
-const (
-	errIsDir  = pathError("is a directory")
-	errNotDir = pathError("not a directory")
-)
-
-type fileInfo struct {
-	entry dirEntry
-	size  int64
-}
-
-func (i fileInfo) Name() string       { return i.entry.name }
-func (i fileInfo) Size() int64        { return i.size }
-func (i fileInfo) Mode() fs.FileMode  { return i.entry.mode }
-func (i fileInfo) ModTime() time.Time { return time.Time{} }
-func (i fileInfo) IsDir() bool        { return i.entry.mode.IsDir() }
-func (i fileInfo) Sys() any           { return i.entry.hash }
-
-// listed is an entry of a directory listing.
-type listed struct {
-	tree  *Tree
-	entry dirEntry
-	path  string // of the directory
-}
-
-func (l listed) Name() string      { return l.entry.name }
-func (l listed) IsDir() bool       { return l.entry.mode.IsDir() }
-func (l listed) Type() fs.FileMode { return l.entry.mode.Type() }
-
-func (l listed) Info() (fs.FileInfo, error) {
-	return l.tree.info("stat", l.path+"/"+l.entry.name, l.entry)
-}
-
-func (l listed) String() string { return fs.FormatDirEntry(l) }
-
+// openFile is an open file or directory.
 type openFile struct {
-	tree    *Tree
-	info    fs.FileInfo
-	path    string
-	content *bytes.Reader // nil until the first read
+	*node
+	data *bytes.Reader // nil until the first read
+	next int           // entries that ReadDir returned
 }
 
-func (f *openFile) Stat() (fs.FileInfo, error) { return f.info, nil }
-func (f *openFile) Close() error               { return nil }
+// Stat describes the file.
+func (f *openFile) Stat() (fs.FileInfo, error) { return f.node, nil }
+
+// Close has nothing to close.
+func (f *openFile) Close() error { return nil }
 
 func (f *openFile) Read(p []byte) (int, error) {
-	if f.content == nil {
-		data, err := f.tree.content(f.path, f.info.Sys().(Hash))
+	if f.data == nil {
+		data, err := f.content()
 		if err != nil {
 			return 0, err
 		}
-		f.content = bytes.NewReader(data)
+		f.data = bytes.NewReader(data)
 	}
-	return f.content.Read(p)
+	return f.data.Read(p)
 }
 
-type openDir struct {
-	tree  *Tree
-	entry dirEntry
-	path  string
-	next  int // entries that ReadDir returned
-}
-
-func (d *openDir) Stat() (fs.FileInfo, error) { return fileInfo{entry: d.entry}, nil }
-func (d *openDir) Close() error               { return nil }
-
-func (d *openDir) Read([]byte) (int, error) {
-	return 0, &fs.PathError{Op: "read", Path: d.path, Err: errIsDir}
-}
-
-func (d *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
-	all, err := d.tree.ReadDir(d.path)
+// ReadDir is that of [fs.ReadDirFile].
+func (f *openFile) ReadDir(n int) ([]fs.DirEntry, error) {
+	all, err := f.list()
 	if err != nil {
 		return nil, err
 	}
-	rest := all[d.next:]
+	rest := all[f.next:]
 	if n > 0 && len(rest) == 0 {
 		return nil, io.EOF
 	}
 	if n > 0 {
 		rest = rest[:min(n, len(rest))]
 	}
-	d.next += len(rest)
+	f.next += len(rest)
 	return rest, nil
-}
-
-// Changed lists, sorted, the paths of files that differ between two trees: new
-// ones, removed ones, and those of another content or mode. Links and
-// submodules count as files. A nil tree is empty. Directories of equal hash are
-// not gone into, so the cost follows the change.
-func Changed(old, new *Tree) []string {
-	var a, b *dir
-	if old != nil {
-		a = old.root
-	}
-	if new != nil {
-		b = new.root
-	}
-	paths := changed(nil, a, b, "")
-	slices.Sort(paths)
-	return paths
-}
-
-func changed(paths []string, a, b *dir, at string) []string {
-	var left, right []dirEntry
-	if a != nil {
-		left = a.entries
-	}
-	if b != nil {
-		right = b.entries
-	}
-	if a != nil && b != nil && a.hash == b.hash {
-		return paths
-	}
-	for len(left) > 0 || len(right) > 0 {
-		var x, y dirEntry
-		order := compareFirst(left, right)
-		if order <= 0 {
-			x, left = left[0], left[1:]
-		}
-		if order >= 0 {
-			y, right = right[0], right[1:]
-		}
-		paths = changedEntry(paths, x, y, at)
-	}
-	return paths
-}
-
-// changedEntry compares two entries of one name, either of which may be zero.
-func changedEntry(paths []string, x, y dirEntry, at string) []string {
-	if x.hash == y.hash && x.mode == y.mode {
-		return paths
-	}
-	path := join(at, x.name)
-	if x.name == "" {
-		path = join(at, y.name)
-	}
-	file := func(e dirEntry) bool { return e.name != "" && e.sub == nil }
-	if file(x) || file(y) {
-		paths = append(paths, path)
-	}
-	if x.sub != nil || y.sub != nil {
-		paths = changed(paths, x.sub, y.sub, path)
-	}
-	return paths
-}
-
-// compareFirst orders the first entries of two lists; an empty list is last.
-func compareFirst(a, b []dirEntry) int {
-	switch {
-	case len(a) == 0:
-		return 1
-	case len(b) == 0:
-		return -1
-	default:
-		return strings.Compare(a[0].name, b[0].name)
-	}
 }

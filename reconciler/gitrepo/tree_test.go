@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +24,7 @@ func TestUnsafeNamesRefuseTheRevision(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
 			h := crafted(t, w, good+line("100644", name, blob))
-			if _, err := r.Fetch(t.Context(), h); err != nil {
+			if err := r.Fetch(t.Context(), h); err != nil {
 				t.Fatal(err)
 			}
 			_, err := r.Snapshot(h)
@@ -36,7 +35,7 @@ func TestUnsafeNamesRefuseTheRevision(t *testing.T) {
 	}
 	t.Run("twice", func(t *testing.T) {
 		h := crafted(t, w, good+good)
-		if _, err := r.Fetch(t.Context(), h); err != nil {
+		if err := r.Fetch(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}
 		_, err := r.Snapshot(h)
@@ -50,7 +49,7 @@ func TestFileAndDirectoryOfOneNameRefuseTheRevision(t *testing.T) {
 	r := openRepo(t, Options{URL: w.Dir()})
 	s, _ := follow(t, r)
 	h := crafted(t, w, line("100644", "d", blobOf(t, s, "d/x"))+line("40000", "d", blobOf(t, s, "d")))
-	if _, err := r.Fetch(t.Context(), h); err != nil {
+	if err := r.Fetch(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
 	_, err := r.Snapshot(h)
@@ -147,7 +146,7 @@ func TestTreeBombIsRefusedWithoutBeingUnfolded(t *testing.T) {
 			level += line("40000", fmt.Sprintf("d%d", i), Hash(c.TreeHash))
 		}
 	}
-	if _, err := r.Fetch(t.Context(), h); err != nil {
+	if err := r.Fetch(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
 	_, err := r.Snapshot(h)
@@ -159,10 +158,13 @@ func TestTooDeepTreeIsRefused(t *testing.T) {
 	w := newWork(t, files(deep, "1"))
 	r := openRepo(t, Options{URL: w.Dir()})
 	h, err := r.Resolve(t.Context())
+	if err == nil {
+		err = r.Fetch(t.Context(), h)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = r.Fetch(t.Context(), h)
+	_, err = r.Snapshot(h)
 	wantReason(t, err, TooLarge)
 }
 
@@ -183,7 +185,7 @@ func TestPathMakesASubdirectoryTheRoot(t *testing.T) {
 	}
 
 	h := crafted(t, w, line("100644", "fleet", blobOf(t, first, "top.yaml")))
-	if _, err := r.Fetch(t.Context(), h); err != nil {
+	if err := r.Fetch(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
 	_, err := r.Snapshot(h)
@@ -200,77 +202,79 @@ func TestEmptyTreeIsARevision(t *testing.T) {
 	wantFiles(t, s.Tree)
 }
 
-func TestChangedListsFilesOfBothSides(t *testing.T) {
-	w := newWork(t, files("a", "1", "d/b", "2", "d/c", "3", "e/f/g", "4", "gone/x", "5", "swap", "6"))
-	r := openRepo(t, Options{URL: w.Dir()})
-	old, _ := follow(t, r)
-	if _, err := w.Commit("x", map[string][]byte{
-		"a": []byte("1"), "d/c": []byte("33"), "gone/x": nil, "new/y": []byte("7"), "swap": nil,
-	}, alice); err != nil {
-		t.Fatal(err)
-	}
-	commit(t, w, "y", "swap/inner", "8")
-	now, _ := follow(t, r)
-	want := []string{"d/c", "gone/x", "new/y", "swap", "swap/inner"}
-	if got := Changed(old.Tree, now.Tree); !slices.Equal(got, want) {
-		t.Errorf("changed %q, want %q", got, want)
-	}
-	if got := Changed(now.Tree, old.Tree); !slices.Equal(got, want) {
-		t.Errorf("back: changed %q, want %q", got, want)
-	}
-	if got := Changed(now.Tree, now.Tree); len(got) != 0 {
-		t.Errorf("with itself: changed %q", got)
-	}
-	if got := Changed(nil, old.Tree); len(got) != 6 || len(Changed(old.Tree, nil)) != 6 {
-		t.Errorf("from nothing: changed %q", got)
-	}
-}
-
-func TestChangeOfModeAloneIsAChange(t *testing.T) {
-	w := newWork(t, files("a", "1"))
-	r := openRepo(t, Options{URL: w.Dir()})
-	old, _ := follow(t, r)
-	crafted(t, w, line("120000", "a", blobOf(t, old, "a")))
-	now, _ := follow(t, r)
-	if got := Changed(old.Tree, now.Tree); !slices.Equal(got, []string{"a"}) {
-		t.Errorf("changed %q", got)
-	}
-}
-
-func TestSnapshotIsReadWhileTheOwnerFetches(t *testing.T) {
+// TestHistoryIsReadWhileTheOwnerFetches reads what is stored from other goroutines while commits are added, packs are
+// joined, the store is replaced, and a local repository is packed again.
+func TestHistoryIsReadWhileTheOwnerFetches(t *testing.T) {
 	w := newWork(t, files("a", "1", "d/b", "2", "d/c", "3"))
-	r := openRepo(t, Options{URL: w.Dir()})
-	s, _ := follow(t, r)
-	stop := make(chan struct{})
-	var readers sync.WaitGroup
-	for range 2 {
-		readers.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if got, err := contents(s.Tree); err != nil || len(got) != 3 {
-					t.Errorf("read %v, %v", got, err)
-					return
-				}
-			}
-		})
-	}
-	for i := range 8 {
-		commit(t, w, "more", "a", fmt.Sprint(i))
-		follow(t, r)
-	}
-	h, err := w.Head()
+	root, err := w.Head()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.cloneAnew(t.Context(), h, replacing{cause: Compacted}); err != nil {
-		t.Error(err)
+	for name, url := range map[string]string{"http": served(t, w, nil), "local": w.Dir()} {
+		t.Run(name, func(t *testing.T) {
+			r := openRepo(t, Options{URL: url})
+			s, _ := follow(t, r)
+			if name == "http" {
+				addPacks(t, r, maxPacks-4)
+			}
+			stop := make(chan struct{})
+			var readers sync.WaitGroup
+			for range 2 {
+				readers.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						if err := readHistory(r, s, root); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			var tip Hash
+			for i := range 10 {
+				gitCLI(t, w.Dir(), "commit", "-q", "--allow-empty", "-m", fmt.Sprint(i))
+				if i%4 == 0 {
+					gitCLI(t, w.Dir(), "gc", "-q", "--prune=now")
+				}
+				last, _ := follow(t, r)
+				tip = last.Commit.Hash
+			}
+			if name == "http" {
+				if err := r.clone(t.Context(), tip, false); err != nil {
+					t.Error(err)
+				}
+			}
+			close(stop)
+			readers.Wait()
+		})
 	}
-	close(stop)
-	readers.Wait()
+}
+
+// readHistory reads a snapshot, and the commit root that it descends from.
+func readHistory(r *Repo, s *Snapshot, root Hash) error {
+	if got, err := contents(s.Tree); err != nil || len(got) != 3 {
+		return fmt.Errorf("read %v, %w", got, err)
+	}
+	again, err := r.Snapshot(root)
+	if err != nil || again.Tree.Len() != 4 {
+		return fmt.Errorf("snapshot %v, %w", again, err)
+	}
+	forward, err := r.IsAncestor(root, s.Commit.Hash)
+	if err != nil || !forward {
+		return fmt.Errorf("ancestor %v, %w", forward, err)
+	}
+	if _, err := r.CommitInfo(root); err != nil {
+		return err
+	}
+	data, err := r.ReadFile(root, "d/b")
+	if err != nil || string(data) != "2" {
+		return fmt.Errorf("read %q, %w", data, err)
+	}
+	return nil
 }
 
 func TestReadFileReturnsACopy(t *testing.T) {

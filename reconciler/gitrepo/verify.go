@@ -34,12 +34,20 @@ func (r *Repo) Verify(h Hash, now time.Time) (signature.Signer, error) {
 	if err != nil {
 		return signature.Signer{}, errorf(KeysUnreadable, revision(h), "%v", err)
 	}
-	if _, err := r.CommitInfo(h); err != nil {
+	c, err := r.CommitInfo(h)
+	if err == nil && c.size > maxCommit {
+		err = errorf(TooLarge, revision(h), "a commit of %d bytes, the limit is %d", c.size, maxCommit)
+	}
+	if err != nil {
 		return signature.Signer{}, err
 	}
-	raw, err := r.store.read(plumbing.CommitObject, h, maxCommit)
+	st, err := r.open()
 	if err != nil {
-		return signature.Signer{}, r.store.failure(revision(h), err)
+		return signature.Signer{}, err
+	}
+	raw, _, err := st.read(plumbing.CommitObject, h, maxCommit)
+	if err != nil {
+		return signature.Signer{}, st.failure(revision(h), err)
 	}
 	who, err := keys.Verify(raw, now)
 	if err != nil {

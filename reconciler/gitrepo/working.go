@@ -35,7 +35,7 @@ func (c *Checkout) Working() (*Snapshot, error) {
 	}
 	c.working = append(c.working, files)
 	from := &workingObjects{store: c.repo.store, files: files, trees: map[Hash][]entry{}}
-	tree, err := c.repo.read(from, from.add("", files.Entries), workingTree)
+	tree, err := c.repo.check(from, from.add("", files.Entries), workingTree)
 	if hasReason(err, PathNotFound) {
 		if info, statErr := os.Lstat(filepath.Join(c.top, filepath.FromSlash(c.repo.root))); statErr == nil && info.IsDir() {
 			err = errorf(PathNotFound, workingTree, "Git would commit nothing of directory %q: it is empty, or ignored by .gitignore", c.repo.root)
@@ -62,7 +62,7 @@ func (w *workingObjects) add(dir string, files []staged.Entry) Hash {
 	for len(files) > 0 {
 		name, _, below := strings.Cut(files[0].Path[len(dir):], "/")
 		if !below {
-			entries = append(entries, entry{name, files[0].Mode, Hash(files[0].Hash)})
+			entries = append(entries, entry{name: name, mode: files[0].Mode, hash: Hash(files[0].Hash)})
 			files = files[1:]
 			continue
 		}
@@ -71,7 +71,7 @@ func (w *workingObjects) add(dir string, files []staged.Entry) Hash {
 		if n < 0 {
 			n = len(files)
 		}
-		entries = append(entries, entry{name, fs.ModeDir | 0o755, w.add(prefix, files[:n])})
+		entries = append(entries, entry{name: name, mode: fs.ModeDir | 0o755, hash: w.add(prefix, files[:n])})
 		files = files[n:]
 	}
 	h := hashTree(entries)
@@ -95,7 +95,7 @@ func hashTree(entries []entry) Hash {
 		switch {
 		case e.mode.IsDir():
 			mode = "40000"
-		case isSymlink(e.mode):
+		case e.mode&fs.ModeSymlink != 0:
 			mode = "120000"
 		case e.mode == 0o755:
 			mode = "100755"
@@ -125,17 +125,17 @@ func (w *workingObjects) size(h Hash) (int64, error) {
 	return w.store.size(h)
 }
 
-func (w *workingObjects) read(t plumbing.ObjectType, h Hash, limit int64) ([]byte, error) {
-	if size, ok := w.files.Size(h); ok && size > limit {
-		return nil, fmt.Errorf("%w, %d bytes of at most %d", errTooLarge, size, limit)
+func (w *workingObjects) read(t plumbing.ObjectType, h Hash, most int64) ([]byte, int64, error) {
+	if size, ok := w.files.Size(h); ok && size > most {
+		return nil, size, fmt.Errorf("%w, %d bytes of at most %d", errTooLarge, size, most)
 	}
 	if data, ok, err := w.files.Content(h); ok || err != nil {
-		return data, err
+		return data, int64(len(data)), err
 	}
 	if w.store == nil {
-		return nil, errMissing
+		return nil, 0, errMissing
 	}
-	return w.store.read(t, h, limit)
+	return w.store.read(t, h, most)
 }
 
 func (w *workingObjects) failure(subject string, err error) error {

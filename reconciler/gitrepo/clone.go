@@ -1,0 +1,147 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	git "github.com/go-git/go-git/v5"
+)
+
+// open returns the store, which it opens at first. It asks nothing of a remote.
+// Its error is an Error: of the Reason RevisionNotFound without a store, and
+// StoreDamaged or RemoteDamaged if it cannot be read.
+func (r *Repo) open() (*store, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.store != nil {
+		return r.store, nil
+	}
+	var err error
+	if r.source == nil {
+		r.store, err = openLocal(r.address)
+	} else {
+		r.store, err = r.openStoreLocked()
+	}
+	return r.store, err
+}
+
+func (r *Repo) openStoreLocked() (*store, error) {
+	r.recoverLocked()
+	if _, err := os.Stat(r.dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, errorf(RevisionNotFound, r.dir, "nothing was fetched yet")
+	} else if err != nil {
+		return nil, storeError(r.dir, err)
+	}
+	if _, err := os.Stat(filepath.Join(r.dir, "shallow")); err == nil {
+		return nil, errorf(StoreDamaged, r.dir, "the store has a file named shallow: a part of the history is missing")
+	}
+	st := newStore(r.dir, false)
+	st.dropUnfinished()
+	if err := check(st); err != nil {
+		_ = st.close()
+		return nil, errorf(StoreDamaged, r.dir, "%v", err)
+	}
+	return st, nil
+}
+
+// recoverLocked ends what a crash interrupted: an unfinished clone is dropped,
+// a store that was only moved away is moved back.
+func (r *Repo) recoverLocked() {
+	if r.recovered {
+		return // a clone may be under way
+	}
+	r.recovered = true
+	_ = os.RemoveAll(r.aside("new")) // clone reports what cannot be removed
+	if _, err := os.Stat(r.dir); errors.Is(err, fs.ErrNotExist) {
+		_ = os.Rename(r.aside("old"), r.dir)
+	}
+	_ = os.RemoveAll(r.aside("old"))
+}
+
+// aside is the name of a directory beside the store.
+func (r *Repo) aside(kind string) string {
+	return strings.TrimSuffix(r.dir, ".git") + "." + kind
+}
+
+// check reads what can be damaged although all packs are whole.
+func check(st *store) error {
+	if _, err := gitDir(st.dir); err != nil {
+		return err
+	}
+	if err := checkFormat(st); err != nil {
+		return err
+	}
+	head, err := os.ReadFile(filepath.Join(st.dir, "HEAD"))
+	if err == nil && !strings.HasPrefix(string(head), "ref: refs/heads/") {
+		err = errors.New("HEAD names no branch")
+	}
+	if err != nil {
+		return err
+	}
+	heads, err := st.heads()
+	if err == nil && len(heads) == 0 {
+		err = errors.New("it has no branches")
+	}
+	for _, tip := range heads {
+		if err == nil {
+			err = st.complete(tip)
+		}
+	}
+	return err
+}
+
+// clone fetches everything into a new store beside the old one, and renames it
+// in. A Snapshot goes on reading, from the new store.
+func (r *Repo) clone(ctx context.Context, want Hash, damaged bool) error {
+	dir := r.aside("new")
+	err := os.RemoveAll(dir)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	fresh := newStore(dir, false)
+	if err == nil {
+		_, err = git.InitWithOptions(fresh.objects, nil, git.InitOptions{DefaultBranch: r.branch})
+	}
+	if err != nil {
+		err = storeError(dir, err)
+	} else {
+		err = r.fetchInto(ctx, fresh, want, cloneLimit)
+	}
+	_ = fresh.close()
+	if err != nil {
+		_ = os.RemoveAll(dir) // tried again by the next clone
+		return err
+	}
+	return r.install(dir, damaged)
+}
+
+// install puts a new store in the place of the old one. A damaged one stays
+// beside it for inspection; one such is kept.
+func (r *Repo) install(fresh string, damaged bool) error {
+	old := r.aside("old")
+	if damaged {
+		old = r.aside("damaged")
+	}
+	if err := os.RemoveAll(old); err != nil {
+		return storeError(old, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dirs = nil
+	if r.store == nil {
+		r.store = newStore(r.dir, false)
+	}
+	return r.store.reopen(r.dir, func() error {
+		if err := os.Rename(r.dir, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return storeError(r.dir, err)
+		}
+		if err := os.Rename(fresh, r.dir); err != nil {
+			return storeError(r.dir, err)
+		}
+		return nil
+	})
+}
