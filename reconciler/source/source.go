@@ -202,7 +202,7 @@ func (s *Source) look(ctx context.Context, last Event) Event {
 	if err == nil {
 		e.Observed, e.Read = settings.Commit(head.String()), time.Now()
 		if e.Observed != e.Head || again {
-			_, err = s.repo.Fetch(ctx, head)
+			err = s.repo.Fetch(ctx, head)
 		}
 	}
 	if e.Took, e.Err = time.Since(began), err; err != nil {
