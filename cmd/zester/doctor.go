@@ -58,7 +58,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what is wrong with this installation, and what to do about it",
 		Long: `doctor looks at your configuration, at the dates of credential and certificates, at who may read what is secret, at
-whether bus, master and settings service answer, at the clocks, and at how full the bus is. It changes nothing.
+whether bus, master and settings service answer, at the conditions of the reconciler, at the clocks, and at how full the
+bus is. It changes nothing.
 
 A warning is of what works now and will not for long. The exit code is 1 if anything is broken.`,
 		Args: words(),
@@ -340,11 +341,7 @@ func (d *doctor) settings(ctx context.Context, client *api.Client) {
 		d.found("settings", warning, "name the config repo in the configuration of a master", "%v", err)
 		return
 	}
-	if len(s.Errors) > 0 {
-		d.found("settings", broken, "zester sync status", "%s is refused: %s", s.LastAttempted.Short(), s.Errors[0])
-		return
-	}
-	d.found("settings", sound, "", "%s: %s", s.LastGood.Commit.Short(), countLine(s.Counts))
+	d.reconciler(s)
 	for _, p := range s.PausedErrors {
 		d.found("entries", warning, fmt.Sprintf("zester schedule history %s %s, then zester schedule resume %s %s",
 			p.Peel, p.Entries[0], p.Peel, p.Entries[0]), "%s", pausedLine(p))

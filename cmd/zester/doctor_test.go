@@ -65,6 +65,44 @@ func TestTheDoctorJudges(t *testing.T) {
 	}
 }
 
+func TestTheDoctorJudgesTheReconciler(t *testing.T) {
+	for _, kind := range status.Types {
+		if _, judged := symptoms[kind]; !judged {
+			t.Errorf("nobody has decided what the doctor says of %s", kind)
+		}
+	}
+	on := func(kind status.Type, reason, message string) status.Condition {
+		return status.Condition{Type: kind, Status: true, Reason: reason, Message: message, ObservedRevision: "c2"}
+	}
+	ready := on(status.Ready, "InForce", "")
+	for what, c := range map[string]struct {
+		conditions []status.Condition
+		want       string // the findings beside the revision in force
+	}{
+		"all is well":        {[]status.Condition{ready, on(status.Reconciling, "Attempt", ""), on(status.RolloutProgressing, "Wave", "wave 1"), on(status.SourceVerified, "Signed", ""), {Type: status.FetchFailed}}, ""},
+		"the remote is away": {[]status.Condition{ready, on(status.FetchFailed, "Unreachable", "no route")}, "warning FetchFailed: Unreachable no route"},
+		"for good":           {[]status.Condition{ready, on(status.FetchFailed, "RefNotFound", "no main"), on(status.Stalled, "RefNotFound", "no main")}, "broken Stalled: RefNotFound no main"},
+		"refused":            {[]status.Condition{ready, on(status.CompileFailed, "Invalid", "top.yaml:1:1: x\nmore")}, "broken CompileFailed: Invalid top.yaml:1:1: x"},
+		"isolated":           {[]status.Condition{ready, on(status.CompileFailed, "Isolated", "2 peels")}, "warning CompileFailed: Isolated 2 peels"},
+		"waits":              {[]status.Condition{ready, on(status.GuardBlocked, "TooManyChanges", "x")}, "warning GuardBlocked: TooManyChanges x"},
+		"pinned":             {[]status.Condition{ready, on(status.Suspended, "Pinned", "by mia"), on(status.HeadSkipped, "RolledBack", "x")}, "warning Suspended: Pinned by mia, warning HeadSkipped: RolledBack x"},
+		"distrusted":         {[]status.Condition{ready, {Type: status.SourceVerified, Reason: "Untrusted", Message: "x", ObservedRevision: "c2"}}, "broken SourceVerified: Untrusted x"},
+		"an older signature": {[]status.Condition{ready, {Type: status.SourceVerified, Reason: "Untrusted", Message: "x", ObservedRevision: "c0"}}, ""},
+		"not published":      {[]status.Condition{{Type: status.Ready, Reason: "PublishFailed", Message: "x"}}, "broken Ready: PublishFailed x"},
+		"nothing yet":        {[]status.Condition{{Type: status.Ready, Reason: "NoRevision", Message: "x"}}, "warning Ready: NoRevision x"},
+	} {
+		d := doctor{}
+		d.reconciler(&status.Sync{LastGood: status.Revision{Commit: "c1"}, LastAttempted: "c2", Conditions: c.conditions})
+		var got []string
+		for _, f := range d.Findings[1:] {
+			got = append(got, string(f.State)+" "+f.Detail)
+		}
+		if strings.Join(got, ", ") != c.want || d.Findings[0].State != sound {
+			t.Errorf("%s: %q, want %q", what, got, c.want)
+		}
+	}
+}
+
 // Whoever makes a credential writes a file beside its name first.
 func TestTheDoctorLooksAtKeysWhileFilesComeAndGo(t *testing.T) {
 	dir := t.TempDir()
