@@ -69,6 +69,8 @@ func reasonOf(err error) (reason Reason, msg string) {
 		return HostKey, key.Error()
 	}
 	switch {
+	case errors.Is(err, errTooLarge):
+		return TooLarge, ""
 	case errors.Is(err, errSHA256):
 		return UnsupportedObjectFormat, sha256Refused
 	case errors.Is(err, packp.ErrEmptyAdvRefs):

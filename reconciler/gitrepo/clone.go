@@ -82,7 +82,7 @@ func check(st *store) error {
 	if err != nil {
 		return err
 	}
-	heads, err := st.heads()
+	heads, err := st.refs("refs/")
 	if err == nil && len(heads) == 0 {
 		err = errors.New("it has no branches")
 	}

@@ -268,7 +268,7 @@ func addPacks(t testing.TB, r *Repo, n int) {
 		_ = z.Close()
 		sum := sha1.Sum(pack.Bytes())
 		pack.Write(sum[:])
-		if err := r.store.addPack(t.Context(), pack); err != nil {
+		if err := r.store.addPack(t.Context(), pack, maxPack); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -390,17 +390,17 @@ func TestPackThatArrivesDamagedIsRefused(t *testing.T) {
 	for i := range whole {
 		flipped := bytes.Clone(whole)
 		flipped[i] ^= 0x55
-		if err := st.addPack(t.Context(), bytes.NewReader(flipped)); err == nil {
+		if err := st.addPack(t.Context(), bytes.NewReader(flipped), maxPack); err == nil {
 			t.Errorf("byte %d of %d flipped: accepted", i, len(whole))
 		}
-		if err := st.addPack(t.Context(), bytes.NewReader(whole[:i])); err == nil {
+		if err := st.addPack(t.Context(), bytes.NewReader(whole[:i]), maxPack); err == nil {
 			t.Errorf("cut after %d of %d bytes: accepted", i, len(whole))
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(st.dir, "objects/pack/*")); len(left) > 0 {
 		t.Errorf("%q is left", left)
 	}
-	if err := st.addPack(t.Context(), bytes.NewReader(whole)); err != nil {
+	if err := st.addPack(t.Context(), bytes.NewReader(whole), maxPack); err != nil {
 		t.Error(err)
 	}
 }

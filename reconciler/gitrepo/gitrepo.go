@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,12 @@ type Options struct {
 	URL string
 	// Branch is the name of the branch, without refs/heads/; "" is main.
 	Branch string
+	// Ref is a whole reference name, such as refs/pull/7/head, that is followed
+	// in place of a branch. Repos of several references may use one Dir one after
+	// the other, and share what they fetch.
+	Ref string
+	// MaxPack bounds one transfer from a remote, in bytes; 0 is 8 GiB.
+	MaxPack int64
 	// Path is the directory within the repository that counts as its root; ""
 	// is the root itself. All paths of this package are relative to it.
 	Path string
@@ -49,6 +56,7 @@ type Repo struct {
 	branch  plumbing.ReferenceName
 	root    string // Options.Path, "" for the root
 	dir     string // of the store of a remote
+	maxPack int64  // bytes
 	trust   Trust
 	log     *slog.Logger
 
@@ -75,8 +83,11 @@ func Open(o Options) (*Repo, error) {
 		a.secrets = append(a.secrets, password)
 	}
 	branch := plumbing.NewBranchReferenceName(cmp.Or(o.Branch, "main"))
-	if err := branch.Validate(); err != nil {
-		return nil, fmt.Errorf("cannot follow branch %q: it is not a branch name", cut(o.Branch, maxName))
+	if o.Ref != "" {
+		branch = plumbing.ReferenceName(o.Ref)
+	}
+	if err := branch.Validate(); err != nil || !strings.HasPrefix(branch.String(), "refs/") || o.Ref != "" && o.Branch != "" {
+		return nil, fmt.Errorf("cannot follow branch %q: it is not a branch name", cut(o.Branch+o.Ref, maxName))
 	}
 	root := path.Clean(cmp.Or(o.Path, "."))
 	if !validPath(root) {
@@ -93,7 +104,7 @@ func Open(o Options) (*Repo, error) {
 	}
 	return &Repo{
 		address: a, source: newSource(a, o.Access), branch: branch, root: root, dir: filepath.Join(o.Dir, a.key()+".git"),
-		trust: o.Verify, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
+		maxPack: cmp.Or(o.MaxPack, maxPack), trust: o.Verify, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 	}, nil
 }
 
@@ -180,7 +191,7 @@ func (r *Repo) fetchInto(ctx context.Context, st *store, want Hash, limit time.D
 			if err != nil {
 				return err
 			}
-			return r.source.fetch(ctx, fetch{branch: r.branch, want: want, haves: haves, into: st})
+			return r.source.fetch(ctx, fetch{branch: r.branch, want: want, haves: haves, into: st, maxPack: r.maxPack})
 		})
 		if err == nil {
 			err = st.complete(want)

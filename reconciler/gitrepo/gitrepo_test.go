@@ -317,3 +317,91 @@ func TestStoreIsARepositoryThatGitAccepts(t *testing.T) {
 		t.Errorf("git log says %q", got)
 	}
 }
+
+func TestAReferenceOfAPullRequestIsFollowedInTheSameStore(t *testing.T) {
+	w := newWork(t, files("a", "1"))
+	base := commit(t, w, "base", "a", "2")
+	gitCLI(t, w.Dir(), "checkout", "-q", "-b", "side")
+	gitCLI(t, w.Dir(), "commit", "-q", "--allow-empty", "-m", "pull")
+	gitCLI(t, w.Dir(), "update-ref", "refs/pull/7/head", "HEAD")
+	gitCLI(t, w.Dir(), "checkout", "-q", "main")
+	gitCLI(t, w.Dir(), "commit", "-q", "--allow-empty", "-m", "main")
+	for name, url := range map[string]string{"http": served(t, w, nil), "local": w.Dir()} {
+		dir := filepath.Join(t.TempDir(), "stores")
+		first := openRepo(t, Options{URL: url, Dir: dir})
+		main, _ := follow(t, first)
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r := openRepo(t, Options{URL: url, Dir: dir, Ref: "refs/pull/7/head"})
+		pull, damage := follow(t, r)
+		if pull.Commit.Subject() != "pull" || damage != "" {
+			t.Errorf("%s: at %q, %q", name, pull.Commit.Subject(), damage)
+		}
+		if name == "http" && packs(t, r) != 2 {
+			t.Errorf("%d packs, want 2", packs(t, r))
+		}
+		if got, ok, err := r.MergeBase(main.Commit.Hash, pull.Commit.Hash); err != nil || !ok || got != base {
+			t.Errorf("%s: the base is %s, %v, %v", name, got, ok, err)
+		}
+		if _, damage := follow(t, openRepo(t, Options{URL: url, Dir: dir, Ref: "refs/pull/7/head"})); damage != "" {
+			t.Errorf("%s: %s", name, damage)
+		}
+	}
+	for _, ref := range []string{"HEAD", "pull/7/head", "refs/", "refs/pull/../x"} {
+		if _, err := Open(Options{URL: w.Dir(), Dir: t.TempDir(), Ref: ref}); err == nil {
+			t.Errorf("%q is followed", ref)
+		}
+	}
+}
+
+// TestMergeBaseIsTheNewest has a short way to an old common commit and a long one to a newer.
+func TestMergeBaseIsTheNewest(t *testing.T) {
+	w := newWork(t, files("a", "1"))
+	git := func(args ...string) { t.Helper(); gitCLI(t, w.Dir(), args...) }
+	git("branch", "old")
+	git("commit", "-q", "--allow-empty", "-m", "newer")
+	newer, err := w.Head()
+	if err != nil {
+		t.Fatal(err)
+	}
+	git("checkout", "-q", "-b", "side")
+	for range 4 {
+		git("commit", "-q", "--allow-empty", "-m", "side")
+	}
+	git("checkout", "-q", "old")
+	git("commit", "-q", "--allow-empty", "-m", "old")
+	git("merge", "-q", "-m", "merge", "side")
+	side, err := ParseHash(gitCLI(t, w.Dir(), "rev-parse", "HEAD"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	git("checkout", "-q", "main")
+	orphan := crafted(t, w, "")
+	setBranch(t, w, newer)
+	r := openRepo(t, Options{URL: w.Dir()})
+	for _, tc := range []struct{ a, b, want Hash }{{newer, side, newer}, {side, newer, newer}, {side, side, side}, {orphan, side, Hash{}}} {
+		if got, ok, err := r.MergeBase(tc.a, tc.b); err != nil || got != tc.want || ok == tc.want.IsZero() {
+			t.Errorf("the base of %s and %s is %s, %v, %v, want %s", tc.a, tc.b, got, ok, err, tc.want)
+		}
+	}
+}
+
+func TestATransferOverItsLimitIsRefused(t *testing.T) {
+	w := newWork(t, files("a", strings.Repeat("x", 10)))
+	large := make([]byte, 10_000)
+	for i := range large {
+		large[i] = byte(i * i >> 3) // does not compress well
+	}
+	url := served(t, w, nil)
+	r := openRepo(t, Options{URL: url, MaxPack: 1000})
+	follow(t, r)
+	h := commit(t, w, "large", "b", string(large))
+	if e := wantReason(t, r.Fetch(t.Context(), h), TooLarge); !strings.Contains(e.Msg, "1000 bytes") {
+		t.Errorf("message is %q", e.Msg)
+	}
+	if left, _ := filepath.Glob(filepath.Join(r.dir, "objects/pack/tmp_*")); len(left) > 0 || r.store.broken() != nil {
+		t.Errorf("%q is left, damage %v", left, r.store.broken())
+	}
+	follow(t, openRepo(t, Options{URL: url, Dir: filepath.Dir(r.dir)}))
+}

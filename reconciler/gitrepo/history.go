@@ -85,15 +85,55 @@ func (r *Repo) link(h Hash) (link, error) {
 
 // IsAncestor reports whether b descends from a, or is a. It goes by parents
 // alone, never by dates.
-func (r *Repo) IsAncestor(a, b Hash) (bool, error) {
-	seen := map[Hash]bool{b: true}
-	for queue := []Hash{b}; len(queue) > 0; queue = queue[1:] {
-		if queue[0] == a {
-			return true, nil
+func (r *Repo) IsAncestor(a, b Hash) (found bool, err error) {
+	err = r.walk(b, func(h Hash) bool {
+		found = found || h == a
+		return !found
+	})
+	return found, err
+}
+
+// MergeBase returns the newest commit that both a and b descend from: of
+// several, one from which no other descends. ok is false if there is none.
+func (r *Repo) MergeBase(a, b Hash) (base Hash, ok bool, err error) {
+	ofA := map[Hash]bool{}
+	if err := r.walk(a, func(h Hash) bool { ofA[h] = true; return true }); err != nil {
+		return Hash{}, false, err
+	}
+	var common []Hash
+	if err := r.walk(b, func(h Hash) bool {
+		if ofA[h] {
+			common = append(common, h)
+		}
+		return !ofA[h]
+	}); err != nil {
+		return Hash{}, false, err
+	}
+	for _, h := range common {
+		newer := base.IsZero()
+		if !newer {
+			if newer, err = r.IsAncestor(base, h); err != nil {
+				return Hash{}, false, err
+			}
+		}
+		if newer {
+			base = h
+		}
+	}
+	return base, !base.IsZero(), nil
+}
+
+// walk visits a commit and those that it descends from, the nearest first. It
+// goes no further at a commit for which visit returns false.
+func (r *Repo) walk(from Hash, visit func(Hash) bool) error {
+	seen := map[Hash]bool{from: true}
+	for queue := []Hash{from}; len(queue) > 0; queue = queue[1:] {
+		if !visit(queue[0]) {
+			continue
 		}
 		l, err := r.link(queue[0])
 		if err != nil {
-			return false, err
+			return err
 		}
 		for _, p := range l.parents {
 			if !seen[p] {
@@ -102,7 +142,7 @@ func (r *Repo) IsAncestor(a, b Hash) (bool, error) {
 			}
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // Blob returns the hash of the file at a path of a commit, by going down that

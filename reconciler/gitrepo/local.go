@@ -32,7 +32,7 @@ func resolveLocal(a address, branch plumbing.ReferenceName) (Hash, error) {
 	if _, err := os.Stat(filepath.Join(st.dir, filepath.FromSlash(branch.String()))); err == nil {
 		return Hash{}, errorf(RemoteDamaged, a.display, "the reference of branch %q is empty", branch.Short())
 	}
-	heads, err := st.heads()
+	heads, err := st.refs(headsPrefix)
 	if err != nil { // a lock that was left behind is enough
 		return Hash{}, errorf(RefNotFound, a.display, "it has no branch %q", branch.Short())
 	}

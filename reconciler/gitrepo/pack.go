@@ -25,11 +25,14 @@ const (
 	maxJoined = 16 << 20 // bytes of packs that are joined at once
 )
 
-// addPack stores a pack that arrives on r. Its objects become visible all at
-// once. The lock is not held while it arrives.
-func (s *store) addPack(ctx context.Context, r io.Reader) error {
+// addPack stores a pack of at most limit bytes that arrives on r. Its objects
+// become visible all at once. The lock is not held while it arrives.
+func (s *store) addPack(ctx context.Context, r io.Reader, limit int64) error {
 	return s.writePack(func(w io.Writer) error {
-		_, err := io.Copy(w, io.LimitReader(contextReader{ctx, r}, maxPack+1))
+		n, err := io.Copy(w, io.LimitReader(contextReader{ctx, r}, limit+1))
+		if n > limit {
+			return fmt.Errorf("%w, a transfer of more than %d bytes", errTooLarge, limit)
+		}
 		return err
 	})
 }
@@ -92,8 +95,6 @@ func checkPack(f io.ReadSeeker) error {
 		return err
 	case size < packHeader+sha1.Size:
 		return fmt.Errorf("pack of %d bytes: %w", size, io.ErrUnexpectedEOF)
-	case size > maxPack:
-		return fmt.Errorf("pack: %w, more than %d bytes", errTooLarge, int64(maxPack))
 	}
 	var header [packHeader]byte
 	sum := sha1.New()

@@ -39,6 +39,8 @@ type fetch struct {
 	want   Hash
 	haves  []Hash
 	into   *store
+
+	maxPack int64 // bytes
 }
 
 // newSource returns nil for a local repository, which is read in place.
@@ -138,7 +140,7 @@ func uploadPack(ctx context.Context, a address, refs *packp.AdvRefs, f fetch, se
 	if err := res.Decode(answer); err != nil {
 		return err
 	}
-	return f.into.addPack(ctx, demultiplex(req.Capabilities, res))
+	return f.into.addPack(ctx, demultiplex(req.Capabilities, res), f.maxPack)
 }
 
 // demultiplex takes the pack out of a stream that also carries progress.

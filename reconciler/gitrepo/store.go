@@ -222,16 +222,16 @@ func (s *store) ref(name plumbing.ReferenceName) (h Hash, ok bool, err error) {
 	return h, ok, err
 }
 
-// heads returns the tips of all branches, by name without refs/heads/.
-func (s *store) heads() (map[string]Hash, error) {
+// refs returns the references below a prefix, by the rest of their names.
+func (s *store) refs(prefix string) (map[string]Hash, error) {
 	found := map[string]Hash{}
-	err := s.guarded("branches", func(st *filesystem.Storage) error {
+	err := s.guarded(prefix, func(st *filesystem.Storage) error {
 		it, err := st.IterReferences()
 		if err != nil {
 			return err
 		}
 		return it.ForEach(func(ref *plumbing.Reference) error {
-			if name, ok := strings.CutPrefix(ref.Name().String(), headsPrefix); ok && ref.Type() == plumbing.HashReference {
+			if name, ok := strings.CutPrefix(ref.Name().String(), prefix); ok && ref.Type() == plumbing.HashReference {
 				found[name] = Hash(ref.Hash())
 			}
 			return nil
@@ -240,9 +240,9 @@ func (s *store) heads() (map[string]Hash, error) {
 	return found, err
 }
 
-// newest lists the newest commits of all branches, at most maxHaves.
+// newest lists the newest commits of all references, at most maxHaves.
 func (s *store) newest() ([]Hash, error) {
-	heads, err := s.heads()
+	heads, err := s.refs("refs/")
 	if err != nil {
 		return nil, err
 	}
