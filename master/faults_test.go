@@ -343,6 +343,7 @@ func TestReturnsThatAreRepeatedReorderedAndForged(t *testing.T) {
 		if _, err := s.js.Conn().ChanSubscribe(wire.ReturnOf(spec.JID, "a"), first); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // the bus has the subscription
 		j := s.insist(spec)
 		say := func(nc *nats.Conn, as string, r wire.Return) {
 			data, err := canon.Marshal(r)

@@ -69,6 +69,7 @@ func run(t *testing.T, f func(*bench)) {
 				t.Fatal(err)
 			}
 		}
+		synctest.Wait() // the bus has the subscriptions
 		defer func() { b.stop() }()
 		f(b)
 	})

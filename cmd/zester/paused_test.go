@@ -7,6 +7,7 @@ import (
 
 // An entry that failures have paused shows wherever the state of the fleet does, until it is resumed.
 func TestEntriesThatFailuresHavePausedAreShown(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	_, err := f.work.Commit("Check often", map[string][]byte{
 		"settings/web.yaml": []byte("schedule:\n  check: {module: test.fail, interval: 1s, pause_after_errors: 2}\n"),
@@ -34,6 +35,7 @@ func TestEntriesThatFailuresHavePausedAreShown(t *testing.T) {
 }
 
 func TestTheDoctorShowsWhatPeelsReport(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	if _, err := f.work.Commit("Run what peels do not have", map[string][]byte{
 		"settings/web.yaml": []byte("schedule:\n  check: {module: site.check, interval: 1h}\n"),

@@ -161,6 +161,7 @@ func TestACancelTellsPeelsTheJobIDAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // the bus has the subscription
 		spec := ask(func(j *job.Spec) { j.TargetExpr = "L@a" }, "a")
 		s.dispatch(spec)
 		if _, err := d.Cancel(t.Context(), spec.JID, "alice"); err != nil {
