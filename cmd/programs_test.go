@@ -8,6 +8,8 @@ import (
 	"path"
 	"sync"
 	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
 // sources are what tests run as processes of their own: the commands of this tree, and the server of the module that
@@ -26,7 +28,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	code := m.Run()
+	code := natstest.InMemory(m)
 	if builds.dir != "" {
 		_ = os.RemoveAll(builds.dir)
 	}

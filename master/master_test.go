@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,9 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
+
+// TestMain keeps files in memory.
+func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 
 func TestAMasterThatIsReadyAnswers(t *testing.T) {
 	dir := t.TempDir()

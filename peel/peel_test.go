@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,9 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
+
+// TestMain keeps files in memory.
+func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 
 // A bench holds one peel on a real bus in fake time, and plays its masters.
 type bench struct {

@@ -34,10 +34,10 @@ var builds struct {
 // TestMain runs more tests at once than there are processors, unless -parallel says otherwise: they wait for processes
 // more than they compute.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}
-	code := m.Run()
+	code := natstest.InMemory(m)
 	if builds.dir != "" {
 		_ = os.RemoveAll(builds.dir)
 	}

@@ -12,16 +12,23 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
 // TestMain lets tests run this program as the command zester. They wait for peels more than they compute, so more of
 // them run at once than there are processors, unless -parallel says otherwise.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}
-	testscript.Main(m, map[string]func(){"zester": main})
+	testscript.Main(inMemory{m}, map[string]func(){"zester": main})
 }
+
+// inMemory runs the tests with their files in memory.
+type inMemory struct{ m *testing.M }
+
+func (t inMemory) Run() int { return natstest.InMemory(t.m) }
 
 var dispatched = regexp.MustCompile(`(?m)^job (\S+) on `)
 

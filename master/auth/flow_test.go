@@ -3,6 +3,7 @@ package auth_test
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,9 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
+
+// TestMain keeps files in memory.
+func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 
 func document(t *testing.T, peel target.PeelID) []byte {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -22,6 +23,14 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
+
+// TestMain runs more tests at once than there are processors, unless -parallel says otherwise: they wait for processes.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 type args = map[string]any
 

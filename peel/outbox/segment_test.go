@@ -18,6 +18,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
 // limited is set for a process of a test that may make files of so many bytes.
@@ -38,7 +40,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(natstest.InMemory(m))
 }
 
 func encode(t testing.TB, i Item) []byte {

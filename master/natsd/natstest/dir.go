@@ -2,15 +2,17 @@ package natstest
 
 import (
 	"os"
+	"strings"
 	"testing"
 )
 
 const memoryFiles = "/dev/shm"
 
-// InMemory runs the tests of a package with all their temporary files in memory where there is room, and returns their
-// exit code. What stores syncs at every step, and a disk that others use takes longer for that than most tests to run.
+// InMemory runs the tests of a package with all their temporary files in memory, and returns their exit code. What stores syncs
+// at every step, and a disk that others use takes longer for that than most tests to run. The files stay on disk where memory
+// has no room or programs cannot be started from it, and in a process that a test starts, whose files are in memory already.
 func InMemory(m *testing.M) int {
-	if !memory() {
+	if !memory() || !startsPrograms() || strings.HasPrefix(os.Getenv("TMPDIR"), memoryFiles) {
 		return m.Run()
 	}
 	dir, err := os.MkdirTemp(memoryFiles, "zester-test-")

@@ -3,3 +3,5 @@
 package natstest
 
 func memory() bool { return false }
+
+func startsPrograms() bool { return false }
