@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
@@ -65,7 +66,7 @@ func (b *Blamer) Blame(ctx context.Context, head settings.Commit, all ...*Effect
 	for _, e := range all {
 		for name := range e.Schedule {
 			for _, f := range e.layers(name) {
-				w.start(head, place{f.path, name}, f.written[name])
+				w.start(head, place{f.Path, name}, f.Source[name])
 			}
 		}
 	}
@@ -95,10 +96,10 @@ func (b *Blamer) Blame(ctx context.Context, head settings.Commit, all ...*Effect
 }
 
 // layers are the files of e that say anything about an entry, in merge order.
-func (e *Effective) layers(name string) []*file {
-	var out []*file
+func (e *Effective) layers(name string) []*parse.File {
+	var out []*parse.File
 	for _, f := range e.files {
-		if _, ok := f.entries[name]; ok {
+		if _, ok := f.Entries[name]; ok {
 			out = append(out, f)
 		}
 	}
@@ -110,8 +111,8 @@ func (w *walk) origin(e *Effective, name string) (settings.Origin, error) {
 	var newest finding
 	var file string
 	for _, f := range e.layers(name) {
-		if found := w.found[place{f.path, name}]; file == "" || found.steps <= newest.steps {
-			newest, file = found, f.path
+		if found := w.found[place{f.Path, name}]; file == "" || found.steps <= newest.steps {
+			newest, file = found, f.Path
 		}
 	}
 	o, known := w.authors[newest.commit]

@@ -7,30 +7,36 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-const maxWarnings = 50
+const (
+	policyFile = "zester.yaml"
+	topFile    = "top.yaml"
+	topDir     = "top.d"
+
+	maxWarnings = 50
+)
 
 // A Compiler makes plans. It remembers what the last two revisions used. It is not safe for concurrent use.
 type Compiler struct {
-	dirs     [2]map[string]*dir        // newest first
+	cache    parse.Cache
 	compiled [2]map[string]compilation // by signature
 	rules    rules
 	last     *Plan // that was good
 
-	identified bool // ring is to be used
-	ring       *sops.Ring
+	load parse.Load // of settings files, with or without identities
 }
 
 // NewCompiler returns a compiler that has seen nothing yet.
-func NewCompiler() *Compiler { return new(Compiler) }
+func NewCompiler() *Compiler { return &Compiler{load: parse.Veiled} }
 
 // UseRing has secrets decrypted with the identities of ring, which may be nil, from the next revision on. A compiler that
 // was never given any leaves secrets as they are; what it makes can be looked at and not be published.
-func (c *Compiler) UseRing(ring *sops.Ring) { *c = Compiler{identified: true, ring: ring} }
+func (c *Compiler) UseRing(ring *sops.Ring) { *c = Compiler{load: parse.Decrypted(ring)} }
 
 // Compile reads the revision in tree and says what each member of the fleet is to run. An [*Error] lists all that is
 // wrong with the revision; any other error is about reading the tree. Where tree tells by [fs.FileInfo.Sys] which
@@ -54,14 +60,13 @@ func (c *Compiler) Read(tree fs.FS) error {
 }
 
 // begin reads the files of a revision, as pass.read returns them.
-func (c *Compiler) begin(tree fs.FS, fleet *target.Index) (*pass, []*file, error) {
-	p := &pass{Compiler: c, fleet: fleet, plan: &Plan{}, warnings: map[Warning]bool{}}
-	p.reader = reader{tree: tree, before: []map[string]*dir{c.dirs[0], c.dirs[1]}, now: map[string]*dir{}}
+func (c *Compiler) begin(tree fs.FS, fleet *target.Index) (*pass, []*parse.File, error) {
+	p := &pass{Compiler: c, revision: c.cache.Begin(tree), fleet: fleet, plan: &Plan{}, warnings: map[Warning]bool{}}
 	sources, err := p.read()
 	if err != nil {
 		return nil, nil, err
 	}
-	c.dirs = [2]map[string]*dir{p.reader.now, c.dirs[0]}
+	c.cache.Keep(p.revision)
 	return p, sources, nil
 }
 
@@ -88,71 +93,71 @@ func (c *Compiler) pass(tree fs.FS, fleet *target.Index, isolate bool) (*Plan, e
 // pass is one run of a compiler.
 type pass struct {
 	*Compiler
-	reader   reader
+	revision *parse.Revision
 	fleet    *target.Index
 	plan     *Plan
 	lost     bool                      // there is no top file
-	files    map[string]*file          // of the settings directory, by path
+	files    map[string]*parse.File    // of the settings directory, by path
 	places   map[string]strictyaml.Pos // of the first mention of each reference
 	problems problems
 	warnings map[Warning]bool
 }
 
 // read reads all files of the revision and returns zester.yaml (nil if there is none) and the top files.
-func (p *pass) read() ([]*file, error) {
-	policy, err := p.reader.single(policyFile, loadPlain)
+func (p *pass) read() ([]*parse.File, error) {
+	policy, err := p.revision.File(policyFile, parse.Plain)
 	if err != nil {
 		return nil, err
 	}
-	sources := []*file{policy}
-	first, err := p.reader.single(topFile, loadPlain)
+	sources := []*parse.File{policy}
+	first, err := p.revision.File(topFile, parse.Plain)
 	if err != nil {
 		return nil, err
 	}
 	if first != nil {
 		sources = append(sources, first)
 	}
-	more, err := p.reader.dir(topDir, loadPlain)
+	more, err := p.revision.Dir(topDir, parse.Plain)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(more.files)) {
-		sources = append(sources, more.files[name])
+	for _, name := range slices.Sorted(maps.Keys(more.Files)) {
+		sources = append(sources, more.Files[name])
 	}
 	if err := p.root(first, more); err != nil {
 		return nil, err
 	}
-	all, err := p.reader.dir(settingsDir, p.loadSettings)
+	all, err := p.revision.Dir(parse.SettingsDir, p.load)
 	if err != nil {
 		return nil, err
 	}
-	p.files = make(map[string]*file, len(all.all))
+	p.files = make(map[string]*parse.File, len(all.All))
 	p.plan.files = p.files
-	folded := make(map[string]string, len(all.all))
-	for _, f := range all.all {
-		p.files[f.path] = f
-		p.problems.add(f.reason, f.errs...)
+	folded := make(map[string]string, len(all.All))
+	for _, f := range all.All {
+		p.files[f.Path] = f
+		p.problems.add(f.Reason, f.Errs...)
 		p.odd(f, folded)
 	}
 	return sources, nil
 }
 
 // odd warns of a settings file that is not what it seems to be. folded are the paths of the others, in lower case.
-func (p *pass) odd(f *file, folded map[string]string) {
-	at, lower := strictyaml.Pos{File: f.path}, strings.ToLower(f.path)
+func (p *pass) odd(f *parse.File, folded map[string]string) {
+	at, lower := strictyaml.Pos{File: f.Path}, strings.ToLower(f.Path)
 	switch other, clash := folded[lower]; {
-	case f.odd != "":
-		p.warn(at, "it %s", f.odd)
+	case f.Oddity != "":
+		p.warn(at, "it %s", f.Oddity)
 	case clash:
 		p.warn(at, "its path differs from %s only in case", other)
-	case len(f.errs) == 0 && !nameable(f.path):
+	case len(f.Errs) == 0 && !parse.IsNameable(f.Path):
 		p.warn(at, "no reference can name this file: its path holds other characters than letters, digits, - and _")
 	}
-	folded[lower] = f.path
+	folded[lower] = f.Path
 }
 
 // resolve reads the rules and finds the file of each reference. It reports whether the rules are complete.
-func (p *pass) resolve(sources []*file) (complete bool) {
+func (p *pass) resolve(sources []*parse.File) (complete bool) {
 	if !slices.Equal(p.rules.sources, sources) {
 		p.rules = readRules(sources)
 	}
@@ -166,12 +171,12 @@ func (p *pass) resolve(sources []*file) (complete bool) {
 			if _, again := p.places[ref.Name]; !again {
 				p.places[ref.Name] = ref.Pos
 			}
-			f := p.files[settingsPath(ref.Name)]
+			f := p.files[parse.SettingsPath(ref.Name)]
 			switch {
 			case f == nil:
 				p.problems.add(Invalid, strictyaml.Error{Pos: ref.Pos, Msg: p.missing(ref.Name)})
-			case f.odd != "":
-				p.problems.add(Invalid, strictyaml.Error{Pos: ref.Pos, Msg: fmt.Sprintf("cannot use %s: %s %s", ref.Name, f.path, f.odd)})
+			case f.Oddity != "":
+				p.problems.add(Invalid, strictyaml.Error{Pos: ref.Pos, Msg: fmt.Sprintf("cannot use %s: %s %s", ref.Name, f.Path, f.Oddity)})
 			}
 		}
 	}
@@ -186,18 +191,18 @@ func (p *pass) resolve(sources []*file) (complete bool) {
 
 // missing says that a reference has no file, and why that may be.
 func (p *pass) missing(ref string) string {
-	name := settingsPath(ref)
+	name := parse.SettingsPath(ref)
 	for i, c := range name {
 		if c != '/' {
 			continue
 		}
-		if info, err := fs.Lstat(p.reader.tree, name[:i]); err == nil && !info.IsDir() {
+		if info, err := fs.Lstat(p.revision.Tree, name[:i]); err == nil && !info.IsDir() {
 			return fmt.Sprintf("%s has no file: %s is not a directory", ref, name[:i])
 		}
 	}
 	var near []string
 	for other := range maps.Keys(p.files) {
-		if ref := referenceTo(other); nameable(other) && max(len(other), len(name))-min(len(other), len(name)) <= 3 {
+		if ref := parse.ReferenceTo(other); parse.IsNameable(other) && max(len(other), len(name))-min(len(other), len(name)) <= 3 {
 			near = append(near, ref)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -63,8 +64,8 @@ func (p *Plan) DeclaredEntries() []*DeclaredEntry {
 func (p *Plan) PlainFiles() []*strictyaml.Node {
 	var all []*strictyaml.Node
 	for _, name := range slices.Sorted(maps.Keys(p.files)) {
-		if f := p.files[name]; f.node != nil && !f.encrypted {
-			all = append(all, f.node)
+		if f := p.files[name]; f.Node != nil && !f.Encrypted {
+			all = append(all, f.Node)
 		}
 	}
 	return all
@@ -75,7 +76,7 @@ func (p *Plan) PlainFiles() []*strictyaml.Node {
 func (p *Plan) UncheckedFiles() []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(p.files)) {
-		if p.files[name].unchecked {
+		if p.files[name].Unchecked {
 			all = append(all, name)
 		}
 	}
@@ -104,7 +105,7 @@ func (p *Plan) effectives() map[*Effective]int {
 func (e *Effective) values(name string) []*strictyaml.Node {
 	var out []*strictyaml.Node
 	for _, f := range e.layers(name) {
-		out = append(out, f.entries[name].Value)
+		out = append(out, f.Entries[name].Value)
 	}
 	return out
 }
@@ -129,19 +130,19 @@ func (c *Compiler) Check(tree fs.FS) (*Plan, error) {
 
 // gather reads the entries of all files that rules name, merged in the order in which they are named first.
 func (p *pass) gather() {
-	var files []*file
+	var files []*parse.File
 	named := map[string]bool{}
 	for _, rule := range p.rules.top.Rules {
 		for _, ref := range rule.Refs {
-			if f := p.files[settingsPath(ref.Name)]; f != nil && !named[f.path] && f.node != nil && len(f.errs) == 0 {
-				named[f.path] = true
+			if f := p.files[parse.SettingsPath(ref.Name)]; f != nil && !named[f.Path] && f.Node != nil && len(f.Errs) == 0 {
+				named[f.Path] = true
 				files = append(files, f)
 			}
 		}
 	}
 	layers := map[string][]strictyaml.Pair{}
 	for _, f := range files {
-		for name, pair := range f.entries {
+		for name, pair := range f.Entries {
 			layers[name] = append(layers[name], pair)
 		}
 	}
@@ -172,6 +173,6 @@ func (p *pass) checkStandalone(name string, layers []strictyaml.Pair) {
 		w.Entry = set[name]
 		p.plan.loose = append(p.plan.loose, w)
 	case len(layers) == 1:
-		p.problems.add(Invalid, asErrors(w.Pos.File, err)...)
+		p.problems.add(Invalid, parse.AsErrors(w.Pos.File, err)...)
 	}
 }

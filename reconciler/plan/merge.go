@@ -51,18 +51,3 @@ func withoutNulls(n *strictyaml.Node) *strictyaml.Node {
 func holdsNull(n *strictyaml.Node) bool {
 	return slices.ContainsFunc(n.Map, func(p strictyaml.Pair) bool { return isNull(p) || holdsNull(p.Value) })
 }
-
-// nesting returns how many lists and maps are within each other at the deepest place of n.
-func nesting(n *strictyaml.Node) int {
-	deepest := 0
-	for _, e := range n.List {
-		deepest = max(deepest, nesting(e))
-	}
-	for _, p := range n.Map {
-		deepest = max(deepest, nesting(p.Value))
-	}
-	if n.Kind == strictyaml.List || n.Kind == strictyaml.Map {
-		deepest++
-	}
-	return deepest
-}

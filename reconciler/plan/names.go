@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -15,10 +16,10 @@ import (
 // an empty tree wants nothing, which [Difference.Guard] judges. It also refuses configuration that would not be read: a
 // name that differs by case, ending or invisible characters from a name that is read, a top.d that is not a directory,
 // and files in directories below top.d.
-func (p *pass) root(top *file, drops *dir) error {
-	entries, err := fs.ReadDir(p.reader.tree, ".")
+func (p *pass) root(top *parse.File, drops *parse.Dir) error {
+	entries, err := fs.ReadDir(p.revision.Tree, ".")
 	if err != nil {
-		return cannotRead("the root directory", err)
+		return parse.CannotRead("the root directory", err)
 	}
 	if top == nil && len(entries) > 0 {
 		p.lost = true
@@ -33,9 +34,9 @@ func (p *pass) root(top *file, drops *dir) error {
 			p.refuseName(name, "is not read: it has to be a directory")
 		}
 	}
-	for _, f := range drops.all {
-		if path.Dir(f.path) != topDir {
-			p.refuseName(f.path, "is not read: the files of %s have to be in it, and not in a directory below", topDir)
+	for _, f := range drops.All {
+		if path.Dir(f.Path) != topDir {
+			p.refuseName(f.Path, "is not read: the files of %s have to be in it, and not in a directory below", topDir)
 		}
 	}
 	return nil
@@ -53,7 +54,7 @@ func meantName(name string) string {
 	if stem, ok := strings.CutSuffix(plain, ".yml"); ok {
 		plain = stem + ".yaml"
 	}
-	if slices.Contains([]string{policyFile, topFile, topDir, settingsDir}, plain) {
+	if slices.Contains([]string{policyFile, topFile, topDir, parse.SettingsDir}, plain) {
 		return plain
 	}
 	return ""
@@ -61,41 +62,20 @@ func meantName(name string) string {
 
 func (p *pass) refuseName(name, format string, args ...any) {
 	it := "it "
-	if shown(name) != name { // the position does not show the real name
+	if parse.Printable(name) != name { // the position does not show the real name
 		it = fmt.Sprintf("%q ", name)
 	}
-	p.problems.add(Invalid, strictyaml.Error{Pos: strictyaml.Pos{File: shown(name)}, Msg: it + fmt.Sprintf(format, args...)})
-}
-
-// shown returns the name with a replacement for each character that is not printable.
-func shown(name string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, name)
-}
-
-// unsafe names the character for which other systems may read the name differently, empty if there is none.
-func unsafe(name string) string {
-	switch {
-	case strings.Contains(name, `\`):
-		return "a backslash"
-	case strings.ContainsFunc(name, unicode.IsControl):
-		return "a control character"
-	}
-	return ""
+	p.problems.add(Invalid, strictyaml.Error{Pos: strictyaml.Pos{File: parse.Printable(name)}, Msg: it + fmt.Sprintf(format, args...)})
 }
 
 // unused warns of settings files that no target uses.
 func (p *pass) unused() {
 	used := make(map[string]bool, len(p.places))
 	for ref := range p.places {
-		used[settingsPath(ref)] = true
+		used[parse.SettingsPath(ref)] = true
 	}
 	for name, f := range p.files {
-		if !used[name] && f.odd == "" && len(f.errs) == 0 && nameable(name) {
+		if !used[name] && f.Oddity == "" && len(f.Errs) == 0 && parse.IsNameable(name) {
 			p.warn(strictyaml.Pos{File: name}, "no target uses this file")
 		}
 	}

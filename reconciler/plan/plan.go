@@ -29,6 +29,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -60,9 +61,9 @@ type Plan struct {
 	// Limits of the revision. The stricter of these and the limits of the revision before it count.
 	Limits top.Limits
 
-	loose []*DeclaredEntry // of Check
-	files map[string]*file // of the settings directory, by path
-	rules *top.File        // nil if the plan is made of others
+	loose []*DeclaredEntry       // of Check
+	files map[string]*parse.File // of the settings directory, by path
+	rules *top.File              // nil if the plan is made of others
 	fleet *target.Index
 
 	assigned *assignment  // whose signatures Peels and Behind follow; nil if it is changed from what was compiled
@@ -101,7 +102,7 @@ type Effective struct {
 
 	decoded atomic.Pointer[content] // of Settings, nil until it is needed
 
-	files  []*file          // one for each of Refs
+	files  []*parse.File    // one for each of Refs
 	secret *strictyaml.Node // one of merged, nil if there is none
 	merged *strictyaml.Node // what Settings are made of, nil if there is no secret
 	plain  canon.Raw        // Settings with their secrets, nil if there are none
@@ -159,18 +160,18 @@ func (e *Effective) Document(peel target.PeelID, commit settings.Commit, generat
 	}
 }
 
-// Reason names the kind of an error in one word, for a status.
-type Reason string
+// A Reason names the kind of an error in one word, for a status.
+type Reason = parse.Reason
 
 // The reasons for which a revision does not compile.
 const (
-	Invalid      Reason = "Invalid"      // what most errors are
 	TopMissing   Reason = "TopMissing"   // there is no top.yaml
 	TopIsSymlink Reason = "TopIsSymlink" // or it is no regular file
-	LFSPointer   Reason = "LFSPointer"   // the content of a file is not in the repo
-	TooLarge     Reason = "TooLarge"     // a file or a document is over its limit
-	// Undecryptable: a secret cannot be decrypted, or its file was tampered with.
-	Undecryptable Reason = "Undecryptable"
+
+	Invalid       = parse.Invalid
+	LFSPointer    = parse.LFSPointer
+	TooLarge      = parse.TooLarge
+	Undecryptable = parse.Undecryptable
 )
 
 // An Error lists what is wrong with a revision. Any other error of [Compiler.Compile] is about reading the tree and

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/top"
@@ -11,7 +12,7 @@ import (
 
 // rules are what zester.yaml and the top files say together.
 type rules struct {
-	sources []*file
+	sources []*parse.File
 	top     *top.File // of the files that can be read
 	groups  map[string][]string
 	waves   []top.Wave
@@ -43,7 +44,7 @@ func (r *rules) warnOfLabels(doc *strictyaml.Node) {
 
 // readRules reads zester.yaml, the first of sources and nil if there is none, and the top files. Where zester.yaml
 // cannot be read the rules, which may use its node groups, are not read either.
-func readRules(sources []*file) rules {
+func readRules(sources []*parse.File) rules {
 	r := rules{sources: sources, top: &top.File{}, reason: Invalid, limits: top.DefaultLimits}
 	var docs []*strictyaml.Node // nil in place of what cannot be read
 	for _, f := range sources {
@@ -51,14 +52,14 @@ func readRules(sources []*file) rules {
 			docs = append(docs, nil)
 			continue
 		}
-		docs = append(docs, f.node)
+		docs = append(docs, f.Node)
 		switch {
-		case f.odd != "" && f.path == topFile:
-			r.fail(TopIsSymlink, strictyaml.Error{Pos: strictyaml.Pos{File: f.path}, Msg: "the top file " + f.odd})
-		case f.odd != "":
-			r.fail(Invalid, strictyaml.Error{Pos: strictyaml.Pos{File: f.path}, Msg: "it " + f.odd})
+		case f.Oddity != "" && f.Path == topFile:
+			r.fail(TopIsSymlink, strictyaml.Error{Pos: strictyaml.Pos{File: f.Path}, Msg: "the top file " + f.Oddity})
+		case f.Oddity != "":
+			r.fail(Invalid, strictyaml.Error{Pos: strictyaml.Pos{File: f.Path}, Msg: "it " + f.Oddity})
 		default:
-			r.fail(f.reason, f.errs...)
+			r.fail(f.Reason, f.Errs...)
 		}
 	}
 	if sources[0] != nil && docs[0] == nil {
@@ -66,12 +67,12 @@ func readRules(sources []*file) rules {
 	}
 	policy, err := top.ParsePolicy(docs[0])
 	if err != nil {
-		r.fail(Invalid, asErrors(policyFile, err)...)
+		r.fail(Invalid, parse.AsErrors(policyFile, err)...)
 		return r
 	}
 	if policy.Calendars != nil {
 		if r.calendars, err = schedule.ParseCalendars(policy.Calendars); err != nil {
-			r.fail(Invalid, asErrors(policyFile, err)...)
+			r.fail(Invalid, parse.AsErrors(policyFile, err)...)
 		}
 	}
 	var readable []*strictyaml.Node
@@ -83,7 +84,7 @@ func readRules(sources []*file) rules {
 	}
 	file, err := top.Parse(readable, policy.Groups)
 	if err != nil {
-		r.fail(Invalid, asErrors(topFile, err)...)
+		r.fail(Invalid, parse.AsErrors(topFile, err)...)
 		return r
 	}
 	r.top, r.groups, r.isolate = file, policy.Words, policy.Isolate

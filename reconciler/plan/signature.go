@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -24,9 +25,9 @@ var longestKey = settings.Key(strings.Repeat("X", settings.KeySize))
 
 // compilation is what became of a signature.
 type compilation struct {
-	files  []*file
-	policy *file      // zester.yaml, whose calendars are in result; nil if there is none
-	result *Effective // nil if there are errors
+	files  []*parse.File
+	policy *parse.File // zester.yaml, whose calendars are in result; nil if there is none
+	result *Effective  // nil if there are errors
 	reason Reason
 	errs   strictyaml.Errors
 }
@@ -54,14 +55,14 @@ func (p *pass) behind(peel target.PeelID, mistake strictyaml.Error) {
 
 // signature returns what the peels of a signature run, nil and the first mistake if that has errors.
 func (p *pass) signature(s top.Signature, now map[string]compilation) (*Effective, strictyaml.Error) {
-	files := make([]*file, len(s.Refs))
+	files := make([]*parse.File, len(s.Refs))
 	for i, ref := range s.Refs {
-		f := p.files[settingsPath(ref)]
+		f := p.files[parse.SettingsPath(ref)]
 		switch { // each is an error by itself, and known
-		case f == nil || f.odd != "":
+		case f == nil || f.Oddity != "":
 			return nil, strictyaml.Error{Pos: p.places[ref], Msg: ref + " has no file that can be used"}
-		case len(f.errs) > 0:
-			return nil, f.errs[0]
+		case len(f.Errs) > 0:
+			return nil, f.Errs[0]
 		}
 		files[i] = f
 	}
@@ -86,16 +87,16 @@ func (p *pass) signature(s top.Signature, now map[string]compilation) (*Effectiv
 }
 
 // evaluate merges the files of a signature and checks what comes out.
-func (p *pass) evaluate(s top.Signature, files []*file) compilation {
+func (p *pass) evaluate(s top.Signature, files []*parse.File) compilation {
 	c := compilation{files: files}
 	node := &strictyaml.Node{Kind: strictyaml.Map}
 	for _, f := range files {
-		node = merge(node, f.node)
+		node = merge(node, f.Node)
 	}
 	e := &Effective{Refs: s.Refs, files: files, Entries: map[string]strictyaml.Pos{}, Schedule: schedule.Set{}}
 	if section := p.expand(node); section != nil {
 		if err := e.parse(section); err != nil {
-			c.reason, c.errs = Invalid, asErrors(settingsDir, err)
+			c.reason, c.errs = Invalid, parse.AsErrors(parse.SettingsDir, err)
 			return c
 		}
 	}
@@ -128,12 +129,12 @@ func (p *pass) expand(merged *strictyaml.Node) *strictyaml.Node {
 
 // parse reads the merged schedule. An entry that one file alone makes is parsed once for all signatures.
 func (e *Effective) parse(section *strictyaml.Node) error {
-	sources := make(map[string]*file, len(e.files))
+	sources := make(map[string]*parse.File, len(e.files))
 	for _, f := range e.files {
-		sources[f.path] = f
+		sources[f.Path] = f
 	}
-	own := func(p strictyaml.Pair) *file { // the file that p is taken from as it is
-		if f := sources[p.KeyPos.File]; f != nil && f.entries[p.Key].Value == p.Value {
+	own := func(p strictyaml.Pair) *parse.File { // the file that p is taken from as it is
+		if f := sources[p.KeyPos.File]; f != nil && f.Entries[p.Key].Value == p.Value {
 			return f
 		}
 		return nil
@@ -141,8 +142,8 @@ func (e *Effective) parse(section *strictyaml.Node) error {
 	rest := strictyaml.Node{Kind: section.Kind, Pos: section.Pos}
 	for _, p := range section.Map {
 		e.Entries[p.Key] = p.KeyPos
-		if f := own(p); f != nil && f.parsed[p.Key] != nil && len(section.Map) <= schedule.MaxEntries {
-			e.Schedule[p.Key] = f.parsed[p.Key]
+		if f := own(p); f != nil && f.Parsed[p.Key] != nil && len(section.Map) <= schedule.MaxEntries {
+			e.Schedule[p.Key] = f.Parsed[p.Key]
 		} else {
 			rest.Map = append(rest.Map, p)
 		}
@@ -157,7 +158,7 @@ func (e *Effective) parse(section *strictyaml.Node) error {
 	}
 	for _, p := range rest.Map {
 		if f := own(p); f != nil {
-			f.parsed[p.Key] = set[p.Key]
+			f.Parsed[p.Key] = set[p.Key]
 		}
 	}
 	return nil
@@ -176,10 +177,10 @@ func (e *Effective) encode(merged *strictyaml.Node) (err error) {
 	return err
 }
 
-func paths(files []*file) []string {
+func paths(files []*parse.File) []string {
 	out := make([]string, len(files))
 	for i, f := range files {
-		out[i] = f.path
+		out[i] = f.Path
 	}
 	return out
 }
@@ -188,7 +189,7 @@ func paths(files []*file) []string {
 func (e *Effective) fits(peel target.PeelID) error {
 	longest := 0
 	for _, f := range e.files {
-		longest = max(longest, len(f.path))
+		longest = max(longest, len(f.Path))
 	}
 	if len(e.Settings)+len(e.plain)+len(e.Entries)*(longest+2*MaxAuthor) < settings.MaxDocument/2 {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/top"
@@ -91,7 +92,7 @@ func given(keys []string, moves []move) bool {
 }
 
 // fileKeys holds the keys of all settings in a file. Those of entries have entryPrefix before the name.
-type fileKeys map[*file]map[string]bool
+type fileKeys map[*parse.File]map[string]bool
 
 // only returns the keys in files of a rule that no other file of e sets.
 func (k fileKeys) only(rule top.Rule, e *Effective) ([]string, error) {
@@ -100,7 +101,7 @@ func (k fileKeys) only(rule top.Rule, e *Effective) ([]string, error) {
 		if err := k.read(f); err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(rule.Refs, func(r top.Ref) bool { return settingsPath(r.Name) == f.path }) {
+		if slices.ContainsFunc(rule.Refs, func(r top.Ref) bool { return parse.SettingsPath(r.Name) == f.Path }) {
 			maps.Copy(own, k[f])
 		} else {
 			maps.Copy(others, k[f])
@@ -110,21 +111,21 @@ func (k fileKeys) only(rule top.Rule, e *Effective) ([]string, error) {
 	return slices.Collect(maps.Keys(own)), nil
 }
 
-func (k fileKeys) read(f *file) error {
+func (k fileKeys) read(f *parse.File) error {
 	if k[f] != nil {
 		return nil
 	}
-	all, _ := f.node.Any().(map[string]any) // nil for an empty file
+	all, _ := f.Node.Any().(map[string]any) // nil for an empty file
 	delete(all, "schedule")
 	flat := map[string]string{}
 	if err := flatten("", all, flat); err != nil {
-		return fmt.Errorf("cannot read the settings of %s: %w", f.path, err)
+		return fmt.Errorf("cannot read the settings of %s: %w", f.Path, err)
 	}
 	k[f] = map[string]bool{}
 	for key := range flat {
 		k[f][key] = true
 	}
-	for name := range f.entries {
+	for name := range f.Entries {
 		k[f][entryPrefix+name] = true
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -147,7 +148,7 @@ func (w *walk) advance(s *frontier) error {
 	}
 	for _, p := range parents {
 		same := map[string]bool{}
-		if err := w.same(s.commit, p, settingsDir, slices.Sorted(maps.Keys(s.traces)), same); err != nil {
+		if err := w.same(s.commit, p, parse.SettingsDir, slices.Sorted(maps.Keys(s.traces)), same); err != nil {
 			return err
 		}
 		for file := range same {

@@ -1,0 +1,359 @@
+// Package parse reads the files of a revision of the config repo and parses each of them. Begin with a [Cache], which
+// remembers what did not change since the last two revisions, and with [Cache.Begin] for each revision.
+//
+// What is wrong with a file is in its [File]; an error is about reading the tree. Nothing here knows which peels a file is
+// for.
+package parse
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/sops"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// SettingsDir is the directory of settings files.
+const SettingsDir = "settings"
+
+// A Reason names the kind of an error in one word, for a status.
+type Reason string
+
+// The reasons for which a file cannot be used.
+const (
+	Invalid       Reason = "Invalid"       // what most errors are
+	LFSPointer    Reason = "LFSPointer"    // the content of a file is not in the repo
+	TooLarge      Reason = "TooLarge"      // a file or a document is over its limit
+	Undecryptable Reason = "Undecryptable" // a secret cannot be decrypted, or its file was tampered with
+)
+
+// maxNesting leaves room for the message that carries settings within the limit of the encoding.
+const maxNesting = canon.MaxDepth - 4
+
+var lfsPointer = []byte("version https://git-lfs.github.com/spec/")
+
+// A File is one file of a revision as far as it can be read. Revisions share it.
+type File struct {
+	Path string
+	// Node is the document, with placeholders for secrets; nil if there are Errs or an Oddity.
+	Node *strictyaml.Node
+	// Entries are those of the schedule section, by name, null ones included.
+	Entries map[string]strictyaml.Pair
+	// Source are the entries as the file has them, with values that are encrypted in it encrypted.
+	Source map[string]strictyaml.Pair
+	// Parsed are those of Entries that a signature took as they are; signatures share them.
+	Parsed map[string]*schedule.Entry
+	Reason Reason
+	Errs   strictyaml.Errors
+	// Oddity says why there is nothing to read, such as "is a symbolic link, which is not followed". It is an error only if
+	// the file is needed.
+	Oddity string
+	// Encrypted reports that it is a file of SOPS.
+	Encrypted bool
+	// Unchecked reports that it is encrypted and that its MAC was not checked, because there is no identity.
+	Unchecked bool
+
+	sum any // of the content: two files of one path and equal sums are equal
+}
+
+func (f *File) refuse(reason Reason, at strictyaml.Pos, msg string) *File {
+	f.Reason, f.Errs = reason, append(f.Errs, strictyaml.Error{Pos: at, Msg: msg})
+	return f
+}
+
+// A Dir is a directory with all files below it.
+type Dir struct {
+	Files map[string]*File // by name
+	All   []*File          // with those of the directories below
+
+	sum  any // of all that is below, nil if the tree does not tell
+	subs []string
+}
+
+func (d *Dir) add(name string, f *File) {
+	d.Files[name], d.All = f, append(d.All, f)
+}
+
+// A Cache holds the parsed files of the last two revisions. It is not safe for concurrent use.
+type Cache struct {
+	dirs [2]map[string]*Dir // by path, newest first
+}
+
+// Begin returns a reader of the revision in tree. Where tree tells by [fs.FileInfo.Sys] which files and directories are equal
+// to those of a revision in the cache, with a comparable value, they are not read again.
+func (c *Cache) Begin(tree fs.FS) *Revision {
+	return &Revision{Tree: tree, before: c.dirs, now: map[string]*Dir{}}
+}
+
+// Keep puts a revision that was read into the cache.
+func (c *Cache) Keep(r *Revision) { c.dirs = [2]map[string]*Dir{r.now, c.dirs[0]} }
+
+// A Revision reads one revision and takes over what earlier ones had already.
+type Revision struct {
+	Tree fs.FS
+
+	before [2]map[string]*Dir // by path
+	now    map[string]*Dir
+}
+
+// A Load parses the content of a file.
+type Load func(f *File, data []byte)
+
+// Dir reads a directory and all below it. A missing one is empty.
+func (r *Revision) Dir(name string, load Load) (*Dir, error) {
+	info, err := fs.Lstat(r.Tree, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Dir{}, nil
+	}
+	if err != nil {
+		return nil, CannotRead(name, err)
+	}
+	if !info.IsDir() {
+		return &Dir{}, nil
+	}
+	return r.walk(name, info.Sys(), load)
+}
+
+func (r *Revision) walk(name string, sum any, load Load) (*Dir, error) {
+	for _, before := range r.before {
+		if d := before[name]; d != nil && sum != nil && d.sum == sum {
+			r.reuse(name, d, before)
+			return d, nil
+		}
+	}
+	entries, err := fs.ReadDir(r.Tree, name)
+	if err != nil {
+		return nil, CannotRead(name, err)
+	}
+	d := &Dir{sum: sum, Files: make(map[string]*File, len(entries))}
+	r.now[name] = d
+	for _, e := range entries {
+		if err := r.add(d, name+"/"+e.Name(), e, load); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// add reads an entry of a directory, and all below it.
+func (r *Revision) add(d *Dir, below string, e fs.DirEntry, load Load) error {
+	if why := unsafeCharacter(e.Name()); why != "" {
+		f := &File{Path: below}
+		f.refuse(Invalid, strictyaml.Pos{File: Printable(below)}, fmt.Sprintf("the name %q has %s", e.Name(), why))
+		d.add(e.Name(), f)
+		return nil
+	}
+	if e.Type().IsRegular() && !isYAML(below) {
+		return nil
+	}
+	if !fs.ValidPath(below) {
+		d.All = append(d.All, &File{Path: strings.ToValidUTF8(below, "\uFFFD"), Oddity: "has a name that is not UTF-8, which no reference can hold"})
+		return nil
+	}
+	info, err := e.Info()
+	if err != nil {
+		return CannotRead(below, err)
+	}
+	if e.IsDir() {
+		sub, err := r.walk(below, info.Sys(), load)
+		if err != nil {
+			return err
+		}
+		d.subs = append(d.subs, below)
+		d.All = append(d.All, sub.All...)
+		return nil
+	}
+	f, err := r.file(below, info, load)
+	if err != nil {
+		return err
+	}
+	d.add(e.Name(), f)
+	return nil
+}
+
+func (r *Revision) reuse(name string, d *Dir, before map[string]*Dir) {
+	r.now[name] = d
+	for _, sub := range d.subs {
+		r.reuse(sub, before[sub], before)
+	}
+}
+
+// isYAML accepts both endings, one of which is then refused with a hint.
+func isYAML(name string) bool {
+	ext := strings.ToLower(path.Ext(name))
+	return ext == ".yaml" || ext == ".yml"
+}
+
+// known finds a file of an earlier revision.
+func (r *Revision) known(name string, sum any) *File {
+	for _, before := range r.before {
+		if d := before[path.Dir(name)]; d != nil {
+			if f := d.Files[path.Base(name)]; f != nil && f.sum == sum {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// File reads a file outside the directories that are walked; nil if there is none.
+func (r *Revision) File(name string, load Load) (*File, error) {
+	info, err := fs.Lstat(r.Tree, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, CannotRead(name, err)
+	}
+	root := r.now["."]
+	if root == nil {
+		root = &Dir{Files: map[string]*File{}}
+		r.now["."] = root
+	}
+	f, err := r.file(name, info, load)
+	root.Files[name] = f
+	return f, err
+}
+
+func (r *Revision) file(name string, info fs.FileInfo, load Load) (*File, error) {
+	f := &File{Path: name, sum: info.Sys()}
+	whole := strictyaml.Pos{File: name}
+	switch mode := info.Mode(); {
+	case mode&fs.ModeSymlink != 0:
+		f.Oddity = "is a symbolic link, which is not followed"
+		return f, nil
+	case mode.IsDir():
+		f.Oddity = "is a directory"
+		return f, nil
+	case !mode.IsRegular():
+		f.Oddity = "is a submodule or of an unknown mode, which is not looked into"
+		return f, nil
+	case path.Ext(name) != ".yaml":
+		return f.refuse(Invalid, whole, fmt.Sprintf("settings end in .yaml; rename it to %s.yaml", strings.TrimSuffix(name, path.Ext(name)))), nil
+	case info.Size() > strictyaml.MaxSize:
+		return f.refuse(TooLarge, whole, fmt.Sprintf("%d bytes, the limit is %d", info.Size(), strictyaml.MaxSize)), nil
+	}
+	if f.sum != nil {
+		if known := r.known(name, f.sum); known != nil {
+			return known, nil
+		}
+	}
+	data, err := fs.ReadFile(r.Tree, name)
+	if err != nil {
+		return nil, CannotRead(name, err)
+	}
+	if f.sum == nil {
+		f.sum = sha256.Sum256(data)
+		if known := r.known(name, f.sum); known != nil {
+			return known, nil
+		}
+	}
+	if bytes.HasPrefix(data, lfsPointer) {
+		return f.refuse(LFSPointer, strictyaml.Pos{File: name, Line: 1, Column: 1}, "it is a pointer of Git LFS: the content is not in the repo"), nil
+	}
+	load(f, data)
+	return f, nil
+}
+
+// CannotRead is the error of reading a part of the tree.
+func CannotRead(name string, err error) error { return fmt.Errorf("cannot read %s: %w", name, err) }
+
+// Plain parses a file that is not a settings file.
+func Plain(f *File, data []byte) {
+	node, err := strictyaml.Parse(f.Path, data)
+	if err != nil {
+		f.Reason, f.Errs = Invalid, AsErrors(f.Path, err)
+		return
+	}
+	f.Node = node
+}
+
+// Veiled parses a settings file with placeholders for its secrets. Nothing is decrypted, and no MAC is checked.
+func Veiled(f *File, data []byte) {
+	loadSettings(f, data, sops.Veil)
+	f.Unchecked = f.Encrypted
+}
+
+// Decrypted returns how settings files are parsed with the identities of ring, which may be nil.
+func Decrypted(ring *sops.Ring) Load {
+	return func(f *File, data []byte) {
+		loadSettings(f, data, func(doc *strictyaml.Node) (*strictyaml.Node, error) { return sops.Decrypt(doc, ring) })
+	}
+}
+
+// loadSettings checks what can be checked of one settings file, whether a peel uses it or not.
+func loadSettings(f *File, data []byte, open func(*strictyaml.Node) (*strictyaml.Node, error)) {
+	Plain(f, data)
+	switch {
+	case f.Node == nil:
+		return
+	case f.Node.Kind == strictyaml.Null:
+		f.Node = &strictyaml.Node{Kind: strictyaml.Map, Pos: f.Node.Pos}
+		return
+	case f.Node.Kind != strictyaml.Map:
+		f.refuse(Invalid, f.Node.Pos, f.Node.Mismatch("a map of settings"))
+		return
+	}
+	if n := nesting(f.Node); n > maxNesting {
+		f.refuse(Invalid, f.Node.Pos, fmt.Sprintf("nested %d levels deep, the limit is %d", n, maxNesting))
+		return
+	}
+	written := f.Node.Get("schedule")
+	if f.Encrypted = sops.Encrypted(f.Node); f.Encrypted {
+		node, err := open(f.Node)
+		if err != nil {
+			f.Reason, f.Errs = Undecryptable, AsErrors(f.Path, err)
+			return
+		}
+		f.Node = node
+	}
+	section := f.Node.Get("schedule")
+	if section == nil {
+		return
+	}
+	if err := schedule.CheckFields(section); err != nil {
+		f.Reason, f.Errs = Invalid, AsErrors(f.Path, err)
+	}
+	f.Entries, f.Parsed = byName(section), map[string]*schedule.Entry{}
+	if f.Source = f.Entries; f.Encrypted {
+		f.Source = byName(written)
+	}
+}
+
+func byName(section *strictyaml.Node) map[string]strictyaml.Pair {
+	entries := make(map[string]strictyaml.Pair, len(section.Map))
+	for _, p := range section.Map {
+		entries[p.Key] = p
+	}
+	return entries
+}
+
+// AsErrors makes the errors of one file from what a parser returned.
+func AsErrors(name string, err error) strictyaml.Errors {
+	if errs, ok := errors.AsType[strictyaml.Errors](err); ok {
+		return errs
+	}
+	return strictyaml.Errors{{Pos: strictyaml.Pos{File: name}, Msg: err.Error()}}
+}
+
+// nesting returns how many lists and maps are within each other at the deepest place of n.
+func nesting(n *strictyaml.Node) int {
+	deepest := 0
+	for _, e := range n.List {
+		deepest = max(deepest, nesting(e))
+	}
+	for _, p := range n.Map {
+		deepest = max(deepest, nesting(p.Value))
+	}
+	if n.Kind == strictyaml.List || n.Kind == strictyaml.Map {
+		deepest++
+	}
+	return deepest
+}
