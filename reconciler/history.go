@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
 // history is how the blamer reads the repo.
-func (t *term) history() plan.History {
-	return plan.History{Parents: t.parents, Hash: t.hash, Read: t.read, Author: t.author}
+func (t *term) history() blame.History {
+	return blame.History{Parents: t.parents, Hash: t.hash, Read: t.read, Author: t.author}
 }
 
 func (t *term) parents(c settings.Commit) ([]settings.Commit, error) {
@@ -50,7 +50,7 @@ func (t *term) read(c settings.Commit, path string) ([]byte, error) {
 	}
 	data, err := t.repo.ReadFile(h, path)
 	if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason == gitrepo.TooLarge {
-		return nil, fmt.Errorf("%w: %w", plan.ErrNoContent, err)
+		return nil, fmt.Errorf("%w: %w", blame.ErrNoContent, err)
 	}
 	return data, err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
 	"github.com/seed-c01c3da5/zester/reconciler/publish"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
@@ -40,7 +41,7 @@ type term struct {
 
 	repo     *gitrepo.Repo
 	compiler *plan.Compiler
-	blamer   *plan.Blamer
+	blamer   *blame.Blamer
 
 	moved   <-chan struct{} // the local repo may have changed; nil for a remote
 	hints   chan struct{}   // somebody has heard that the branch moved
@@ -99,7 +100,7 @@ func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.Je
 	}
 	t.board = newBoard(status.Sync{Repo: t.repo.URL(), Branch: r.branch(), Path: r.o.Repo.Path, Owner: r.o.Owner})
 	t.progress = progress.New(fleet, t.news, r.log)
-	t.blamer = plan.NewBlamer(t.history())
+	t.blamer = blame.New(t.history())
 	t.compiler.UseRing(r.ring)
 	if err := t.load(ctx, checkLease); err != nil {
 		return nil, errors.Join(err, t.repo.Close())

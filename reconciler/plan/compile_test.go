@@ -410,25 +410,25 @@ func TestWhatDidNotChangeIsNotReadAgain(t *testing.T) {
 	peels := fleet("db-01", "web-01 os=ubuntu")
 	one := withHashes(m)
 	first := compile(t, c, one, peels)
-	if *one.reads != 10 {
-		t.Errorf("read %d files", *one.reads)
+	if *one.Reads != 10 {
+		t.Errorf("read %d files", *one.Reads)
 	}
 	again := withHashes(m)
-	if p := compile(t, c, again, peels); *again.reads != 0 || p.Peels["web-01"] != first.Peels["web-01"] {
-		t.Errorf("read %d files again", *again.reads)
+	if p := compile(t, c, again, peels); *again.Reads != 0 || p.Peels["web-01"] != first.Peels["web-01"] {
+		t.Errorf("read %d files again", *again.Reads)
 	}
 	changed := withHashes(edit(m, "-- settings/web.yaml --\nlevel: changed\n"))
 	p := compile(t, c, changed, peels)
-	if *changed.reads != 1 || p.Peels["db-01"] != first.Peels["db-01"] || p.Peels["web-01"] == first.Peels["web-01"] {
-		t.Errorf("read %d files for one that changed", *changed.reads)
+	if *changed.Reads != 1 || p.Peels["db-01"] != first.Peels["db-01"] || p.Peels["web-01"] == first.Peels["web-01"] {
+		t.Errorf("read %d files for one that changed", *changed.Reads)
 	}
 	back := withHashes(m)
-	if p := compile(t, c, back, peels); *back.reads != 0 || p.Peels["web-01"] != first.Peels["web-01"] {
-		t.Errorf("read %d files to go back", *back.reads)
+	if p := compile(t, c, back, peels); *back.Reads != 0 || p.Peels["web-01"] != first.Peels["web-01"] {
+		t.Errorf("read %d files to go back", *back.Reads)
 	}
 	peels.Put("db-01", target.Facts{"os": "ubuntu"})
 	peels.Put("web-09", target.Facts{"os": "ubuntu"})
-	if p := compile(t, c, back, peels); *back.reads != 0 || p.Peels["web-09"] != first.Peels["web-01"] {
+	if p := compile(t, c, back, peels); *back.Reads != 0 || p.Peels["web-09"] != first.Peels["web-01"] {
 		t.Error("a peel with the same files does not share")
 	}
 }
@@ -439,10 +439,10 @@ func TestWhatIsReadAheadIsNotReadAgain(t *testing.T) {
 	if err := c.Read(m); err != nil {
 		t.Fatal(err)
 	}
-	read := *m.reads
+	read := *m.Reads
 	p, want := compile(t, c, m, peels), compile(t, plan.NewCompiler(), tree(layered), peels)
-	if read != 10 || *m.reads != read || p.Peels["web-01"].Digest != want.Peels["web-01"].Digest {
-		t.Errorf("read %d files ahead and %d later", read, *m.reads-read)
+	if read != 10 || *m.Reads != read || p.Peels["web-01"].Digest != want.Peels["web-01"].Digest {
+		t.Errorf("read %d files ahead and %d later", read, *m.Reads-read)
 	}
 	if err := c.Read(tree("-- top.yaml --\nbase: [\n")); err != nil {
 		t.Errorf("a mistake is told before anybody compiles: %v", err)

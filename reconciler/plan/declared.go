@@ -104,7 +104,7 @@ func (p *Plan) effectives() map[*Effective]int {
 // values are what the files of e say about an entry, in merge order.
 func (e *Effective) values(name string) []*strictyaml.Node {
 	var out []*strictyaml.Node
-	for _, f := range e.layers(name) {
+	for _, f := range e.Layers(name) {
 		out = append(out, f.Entries[name].Value)
 	}
 	return out

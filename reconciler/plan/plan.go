@@ -17,7 +17,7 @@
 // [Diff] compares a plan with what the peels were given before, and its [Difference.Guard] refuses what is rarely
 // meant: a change that exceeds the limits of zester.yaml, removes a setting from its last peel, empties a
 // target, or leaves nothing.
-// A [Blamer] follows the history of entries.
+// Package blame follows the history of entries.
 //
 // Results are deterministic: the same tree and facts give the same bytes, the same errors in the same order and the
 // same hashes.

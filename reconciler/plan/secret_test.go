@@ -207,29 +207,6 @@ func TestWithoutAnyIdentitySecretsAreLookedAtFromOutside(t *testing.T) {
 	}
 }
 
-func TestTheOriginOfAnEntryWithASecretIsTheCommitThatChangedIt(t *testing.T) {
-	w := sopstest.New(t)
-	p := newPast(t)
-	p.c = identified(t, w.Identities)
-	change := func(old, text string) string { return strings.Replace(secretFile, old, text, 1) }
-	p.commit("first", withSecrets(w.Encrypt(secretKeys, secretFile)))
-	p.commit("password", withSecrets(w.Encrypt(secretKeys, change("correct-horse", "battery"))), "first")
-	p.commit("ping", withSecrets(w.Encrypt(secretKeys, strings.Replace(change("correct-horse", "battery"), "2h", "3h", 1))), "password")
-	e := compile(t, p.c, p.trees["ping"].MapFS, fleet("web-01")).Peels["web-01"]
-	origins, err := plan.NewBlamer(p.history()).Blame(t.Context(), "ping", e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := origins[e]; got["backup"].Commit != "first" || got["other"].Commit != "ping" {
-		t.Errorf("%+v", got)
-	}
-	p.commit("token", withSecrets(w.Encrypt(secretKeys, change("s3cr3t-token", "another"))), "ping")
-	e = compile(t, p.c, p.trees["token"].MapFS, fleet("web-01")).Peels["web-01"]
-	if origins, err = plan.NewBlamer(p.history()).Blame(t.Context(), "token", e); err != nil || origins[e]["backup"].Commit != "token" {
-		t.Errorf("%+v, %v", origins[e], err)
-	}
-}
-
 func TestADocumentWithItsSealStaysWithinTheLimit(t *testing.T) {
 	w := sopstest.New(t)
 	half := "password: x\nfill: " + strings.Repeat("y", settings.MaxDocument/2) + "\n"

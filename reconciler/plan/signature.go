@@ -185,6 +185,17 @@ func paths(files []*parse.File) []string {
 	return out
 }
 
+// Layers returns the files of e that say anything about an entry, in merge order.
+func (e *Effective) Layers(name string) []*parse.File {
+	var out []*parse.File
+	for _, f := range e.files {
+		if _, ok := f.Entries[name]; ok {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
 // fits checks that a document stays within its limit, whatever its origins will be.
 func (e *Effective) fits(peel target.PeelID) error {
 	longest := 0

@@ -1,4 +1,6 @@
-package plan
+// Package blame finds the commit that each entry of a schedule comes from. Call [New] with the history of the repo, then
+// [Blamer.Blame] for each revision.
+package blame
 
 import (
 	"context"
@@ -6,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
@@ -45,8 +47,8 @@ type Blamer struct {
 	known   map[place]finding
 }
 
-// NewBlamer returns a blamer that remembers nothing yet.
-func NewBlamer(h History) *Blamer { return &Blamer{history: h, known: map[place]finding{}} }
+// New returns a blamer that remembers nothing yet.
+func New(h History) *Blamer { return &Blamer{history: h, known: map[place]finding{}} }
 
 // place is an entry of one file.
 type place struct{ file, entry string }
@@ -59,13 +61,13 @@ type finding struct {
 	steps  int // from head to commit
 }
 
-// Blame returns the origins of all entries of the effective settings given, which a [Compiler] made of the revision
+// Blame returns the origins of all entries of the effective settings given, which a [plan.Compiler] made of the revision
 // head. File and line of an origin are those at its commit.
-func (b *Blamer) Blame(ctx context.Context, head settings.Commit, all ...*Effective) (map[*Effective]map[string]settings.Origin, error) {
+func (b *Blamer) Blame(ctx context.Context, head settings.Commit, all ...*plan.Effective) (map[*plan.Effective]map[string]settings.Origin, error) {
 	w := newWalk(ctx, b)
 	for _, e := range all {
 		for name := range e.Schedule {
-			for _, f := range e.layers(name) {
+			for _, f := range e.Layers(name) {
 				w.start(head, place{f.Path, name}, f.Source[name])
 			}
 		}
@@ -80,7 +82,7 @@ func (b *Blamer) Blame(ctx context.Context, head settings.Commit, all ...*Effect
 		f.head = head
 		b.known[p] = f
 	}
-	out := make(map[*Effective]map[string]settings.Origin, len(all))
+	out := make(map[*plan.Effective]map[string]settings.Origin, len(all))
 	for _, e := range all {
 		origins := make(map[string]settings.Origin, len(e.Schedule))
 		for name := range e.Schedule {
@@ -95,22 +97,11 @@ func (b *Blamer) Blame(ctx context.Context, head settings.Commit, all ...*Effect
 	return out, nil
 }
 
-// layers are the files of e that say anything about an entry, in merge order.
-func (e *Effective) layers(name string) []*parse.File {
-	var out []*parse.File
-	for _, f := range e.files {
-		if _, ok := f.Entries[name]; ok {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
 // origin picks the newest of an entry's layers.
-func (w *walk) origin(e *Effective, name string) (settings.Origin, error) {
+func (w *walk) origin(e *plan.Effective, name string) (settings.Origin, error) {
 	var newest finding
 	var file string
-	for _, f := range e.layers(name) {
+	for _, f := range e.Layers(name) {
 		if found := w.found[place{f.Path, name}]; file == "" || found.steps <= newest.steps {
 			newest, file = found, f.Path
 		}

@@ -1,4 +1,4 @@
-package plan_test
+package blame_test
 
 import (
 	"context"
@@ -11,21 +11,28 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/plantest"
 	"github.com/seed-c01c3da5/zester/settings"
+)
+
+var (
+	tree, edit, fleet   = plantest.Tree, plantest.Edit, plantest.Fleet
+	withHashes, compile = plantest.WithHashes, plantest.Compile
 )
 
 // past is a history in memory. The name of a commit is its author, and its hash.
 type past struct {
 	t       *testing.T
 	c       *plan.Compiler
-	trees   map[settings.Commit]hashed
+	trees   map[settings.Commit]plantest.Hashed
 	parents map[settings.Commit][]settings.Commit
 	asked   int // times that the parents of a commit were asked for
 	unread  string
 }
 
 func newPast(t *testing.T) *past {
-	return &past{t: t, c: plan.NewCompiler(), trees: map[settings.Commit]hashed{}, parents: map[settings.Commit][]settings.Commit{}}
+	return &past{t: t, c: plan.NewCompiler(), trees: map[settings.Commit]plantest.Hashed{}, parents: map[settings.Commit][]settings.Commit{}}
 }
 
 // commit makes a commit with the tree of its first parent and an archive over it.
@@ -41,8 +48,8 @@ func (p *past) commit(name settings.Commit, archive string, parents ...settings.
 	p.trees[name], p.parents[name] = withHashes(edit(m, archive)), parents
 }
 
-func (p *past) history() plan.History {
-	return plan.History{
+func (p *past) history() blame.History {
+	return blame.History{
 		Parents: func(c settings.Commit) ([]settings.Commit, error) {
 			p.asked++
 			if _, ok := p.trees[c]; !ok {
@@ -62,7 +69,7 @@ func (p *past) history() plan.History {
 		},
 		Read: func(c settings.Commit, name string) ([]byte, error) {
 			if name == p.unread {
-				return nil, fmt.Errorf("cannot read %s: %w", name, plan.ErrNoContent)
+				return nil, fmt.Errorf("cannot read %s: %w", name, blame.ErrNoContent)
 			}
 			return fs.ReadFile(p.trees[c], name)
 		},
@@ -73,7 +80,7 @@ func (p *past) history() plan.History {
 }
 
 // blame describes the origins of web-01 at a commit: "entry=commit file:line".
-func (p *past) blame(b *plan.Blamer, head settings.Commit) string {
+func (p *past) blame(b *blame.Blamer, head settings.Commit) string {
 	p.t.Helper()
 	e := compile(p.t, p.c, p.trees[head], fleet("web-01")).Peels["web-01"]
 	all, err := b.Blame(p.t.Context(), head, e)
@@ -136,9 +143,9 @@ base: {'*': [three, dir.two]}
 		"moved":   "a=values one.yaml:2, b=first one.yaml:3, c=first dir/two.yaml:2, m=layer dir/two.yaml:3",
 		"renamed": "a=renamed three.yaml:7, b=renamed three.yaml:3, c=first dir/two.yaml:2, m=renamed three.yaml:6",
 	}
-	remembering := plan.NewBlamer(p.history())
+	remembering := blame.New(p.history())
 	for _, head := range []settings.Commit{"first", "other", "values", "format", "layer", "moved", "renamed", "layer", "first"} {
-		if got := p.blame(plan.NewBlamer(p.history()), head); got != want[head] {
+		if got := p.blame(blame.New(p.history()), head); got != want[head] {
 			t.Errorf("at %s: %s\nwant %s", head, got, want[head])
 		}
 		if got := p.blame(remembering, head); got != want[head] {
@@ -153,7 +160,7 @@ func TestNextRevisionCostsAsMuchAsItHasCommits(t *testing.T) {
 	for i := range 50 {
 		p.commit(settings.Commit(fmt.Sprint("c", i+1)), fmt.Sprintf("-- README --\n%d", i), settings.Commit(fmt.Sprint("c", i)))
 	}
-	b := plan.NewBlamer(p.history())
+	b := blame.New(p.history())
 	p.blame(b, "c48")
 	if p.asked != 49 {
 		t.Errorf("asked for the parents of %d commits", p.asked)
@@ -171,7 +178,7 @@ func TestOriginFollowsTheParentThatHasTheEntry(t *testing.T) {
 	p.commit("left", "-- settings/one.yaml --\nschedule:\n  a: {module: test.ping, interval: 2h}\n  b: {module: test.ping, interval: 1h}\n", "first")
 	p.commit("right", "-- settings/one.yaml --\nschedule:\n  a: {module: test.ping, interval: 1h}\n  b: {module: test.ping, interval: 3h}\n", "first")
 	p.commit("merge", "-- settings/one.yaml --\nschedule:\n  a: {module: test.ping, interval: 2h}\n  b: {module: test.ping, interval: 3h}\n  m: {module: test.ping, interval: 9h}\n", "left", "right")
-	b := plan.NewBlamer(p.history())
+	b := blame.New(p.history())
 	if got, want := p.blame(b, "merge"), "a=left one.yaml:2, b=right one.yaml:3, c=first dir/two.yaml:2, m=merge one.yaml:4"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
@@ -182,7 +189,7 @@ func TestRevertIsTheOriginOfWhatItPutsBack(t *testing.T) {
 	p.commit("first", firstCommit)
 	p.commit("change", "-- settings/dir/two.yaml --\nschedule:\n  c: {module: test.ping, interval: 2h}\n", "first")
 	p.commit("revert", firstCommit, "change")
-	if got, want := p.blame(plan.NewBlamer(p.history()), "revert"), "a=first one.yaml:2, b=first one.yaml:3, c=revert dir/two.yaml:2, m=revert dir/two.yaml:3"; got != want {
+	if got, want := p.blame(blame.New(p.history()), "revert"), "a=first one.yaml:2, b=first one.yaml:3, c=revert dir/two.yaml:2, m=revert dir/two.yaml:3"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
@@ -199,7 +206,7 @@ func TestBrokenRevisionAndItsRevertAreNoOrigin(t *testing.T) {
 		"mended": "a=mended one.yaml:2, b=first one.yaml:3, c=first dir/two.yaml:2, m=first dir/two.yaml:3",
 	}
 	for head, want := range want {
-		b := plan.NewBlamer(p.history())
+		b := blame.New(p.history())
 		if got := p.blame(b, head); got != want {
 			t.Errorf("at %s: %s\nwant %s", head, got, want)
 		}
@@ -215,7 +222,7 @@ func TestFileThatIsNeverReadIsSteppedOver(t *testing.T) {
 	p.commit("first", firstCommit)
 	p.commit("second", "-- settings/one.yaml --\n# x\nschedule:\n  a: {module: test.ping, interval: 1h}\n  m: {module: test.ping, interval: 1h}\n", "first")
 	p.unread = "settings/one.yaml"
-	if got, want := p.blame(plan.NewBlamer(p.history()), "second"), "a=second one.yaml:3, c=first dir/two.yaml:2"; !strings.HasPrefix(got, want) {
+	if got, want := p.blame(blame.New(p.history()), "second"), "a=second one.yaml:3, c=first dir/two.yaml:2"; !strings.HasPrefix(got, want) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
@@ -224,12 +231,12 @@ func TestErrorsOfTheHistoryAreReturned(t *testing.T) {
 	p := newPast(t)
 	p.commit("first", firstCommit, "lost")
 	e := compile(t, p.c, p.trees["first"], fleet("web-01")).Peels["web-01"]
-	if _, err := plan.NewBlamer(p.history()).Blame(t.Context(), "first", e); err == nil || !strings.Contains(err.Error(), "at first: no commit lost") {
+	if _, err := blame.New(p.history()).Blame(t.Context(), "first", e); err == nil || !strings.Contains(err.Error(), "at first: no commit lost") {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := plan.NewBlamer(p.history()).Blame(ctx, "first", e); !errors.Is(err, context.Canceled) {
+	if _, err := blame.New(p.history()).Blame(ctx, "first", e); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -241,7 +248,7 @@ func TestHistoryIsFollowedForTenThousandCommits(t *testing.T) {
 		p.trees[settings.Commit(fmt.Sprint("c", i+1))] = p.trees["c0"]
 		p.parents[settings.Commit(fmt.Sprint("c", i+1))] = []settings.Commit{settings.Commit(fmt.Sprint("c", i))}
 	}
-	if got := p.blame(plan.NewBlamer(p.history()), "c10100"); !strings.HasPrefix(got, "a=c100 ") {
+	if got := p.blame(blame.New(p.history()), "c10100"); !strings.HasPrefix(got, "a=c100 ") {
 		t.Error(got)
 	}
 }

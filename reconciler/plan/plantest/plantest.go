@@ -1,0 +1,119 @@
+// Package plantest makes revisions, fleets and plans for tests.
+package plantest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Tree makes files from a txtar archive.
+func Tree(archive string) fstest.MapFS {
+	m := fstest.MapFS{}
+	for _, f := range txtar.Parse([]byte(archive)).Files {
+		m[f.Name] = &fstest.MapFile{Data: f.Data}
+	}
+	return m
+}
+
+// Edit returns the tree with the files of an archive over it; an empty file goes.
+func Edit(m fstest.MapFS, archive string) fstest.MapFS {
+	m = maps.Clone(m)
+	for name, f := range Tree(archive) {
+		if len(f.Data) == 0 {
+			delete(m, name)
+		} else {
+			m[name] = f
+		}
+	}
+	return m
+}
+
+// Hashed is a tree in which Sys of each file and directory is a hash of its content, as in a repository.
+type Hashed struct {
+	fstest.MapFS
+	Reads *int // number of files that were read
+}
+
+// WithHashes returns the tree with hashes.
+func WithHashes(m fstest.MapFS) Hashed {
+	sums := map[string][]string{}
+	for name, f := range m {
+		for dir := path.Dir(name); ; dir = path.Dir(dir) {
+			sums[dir] = append(sums[dir], name+"\x00"+string(f.Data))
+			if dir == "." {
+				break
+			}
+		}
+	}
+	out := fstest.MapFS{}
+	for name, f := range m {
+		out[name] = &fstest.MapFile{Data: f.Data, Mode: f.Mode, Sys: sum(string(f.Data))}
+	}
+	for dir, below := range sums {
+		slices.Sort(below)
+		out[dir] = &fstest.MapFile{Mode: fs.ModeDir | 0o755, Sys: sum(strings.Join(below, "\x00"))}
+	}
+	return Hashed{out, new(int)}
+}
+
+func sum(s string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(s))
+	return h.Sum64()
+}
+
+// ReadFile counts.
+func (h Hashed) ReadFile(name string) ([]byte, error) {
+	*h.Reads++
+	return h.MapFS.ReadFile(name)
+}
+
+// Fleet makes an index of peels without facts but those given as "id key=value …".
+func Fleet(peels ...string) *target.Index {
+	ix := target.NewIndex()
+	for _, p := range peels {
+		words := strings.Fields(p)
+		facts := target.Facts{}
+		for _, w := range words[1:] {
+			k, v, _ := strings.Cut(w, "=")
+			facts[k] = v
+		}
+		ix.Put(target.PeelID(words[0]), facts)
+	}
+	return ix
+}
+
+// Compile compiles a revision that is sound.
+func Compile(t testing.TB, c *plan.Compiler, m fs.FS, ix *target.Index) *plan.Plan {
+	t.Helper()
+	p, err := c.Compile(m, ix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Values describes the settings of a peel.
+func Values(t testing.TB, p *plan.Plan, peel target.PeelID) string {
+	t.Helper()
+	e := p.Peels[peel]
+	if e == nil {
+		return "none"
+	}
+	v, err := e.Document(peel, "", 0, nil).Values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(v)
+}
