@@ -31,6 +31,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -43,7 +44,7 @@ type Options struct {
 	JetStream  jetstream.JetStream
 	Rollout    jetstream.KeyValue // the bucket [record.Bucket], for node groups and the key of proofs
 	Fleet      *feed.Feed         // for the keys of peels
-	Blamer     *plan.Blamer
+	Blamer     *blame.Blamer
 	Sealer     *settings.Sealer
 	CheckLease func() error // returns an error unless this master leads
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -67,7 +68,7 @@ func (b *bench) load(check func() error) *Published {
 		b.t.Fatal(err)
 	}
 	p, err := Load(b.t.Context(), Options{
-		JetStream: b.js, Rollout: b.rollout, Fleet: b.fleet, Blamer: plan.NewBlamer(plan.History{}), Sealer: sealer, CheckLease: check,
+		JetStream: b.js, Rollout: b.rollout, Fleet: b.fleet, Blamer: blame.New(blame.History{}), Sealer: sealer, CheckLease: check,
 	})
 	if err != nil {
 		b.t.Fatal(err)

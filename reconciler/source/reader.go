@@ -10,7 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/signature"
-	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
@@ -128,10 +128,10 @@ func (r *Reader) Passed(commit settings.Commit, tried func(settings.Commit) bool
 	}
 }
 
-// History returns how a [plan.Blamer] reads the repository. A revision from the archive has no history: the settings that
+// History returns how a [blame.Blamer] reads the repository. A revision from the archive has no history: the settings that
 // it holds are ascribed to it.
-func (r *Reader) History() plan.History {
-	return plan.History{Parents: r.parents, Hash: r.hash, Read: r.read, Author: r.author}
+func (r *Reader) History() blame.History {
+	return blame.History{Parents: r.parents, Hash: r.hash, Read: r.read, Author: r.author}
 }
 
 func (r *Reader) parents(c settings.Commit) ([]settings.Commit, error) {
@@ -169,7 +169,7 @@ func (r *Reader) read(c settings.Commit, path string) ([]byte, error) {
 	}
 	data, err := r.repo.ReadFile(h, path)
 	if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason == gitrepo.TooLarge {
-		return nil, fmt.Errorf("%w: %w", plan.ErrNoContent, err)
+		return nil, fmt.Errorf("%w: %w", blame.ErrNoContent, err)
 	}
 	return data, err
 }
