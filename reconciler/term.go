@@ -133,7 +133,7 @@ func (r *Reconciler) branch() string {
 
 // load reads what earlier terms have left.
 func (t *term) load(ctx context.Context, checkLease func() error) (err error) {
-	t.records = record.NewStore(t.rollout, t.r.o.Owner)
+	t.records = record.NewStore(t.rollout, t.r.o.Owner, record.NewSource(t.repo.URL(), t.r.branch(), t.r.o.Repo.Path))
 	if t.last, err = t.records.Read(ctx); err != nil {
 		return err
 	}

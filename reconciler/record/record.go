@@ -10,8 +10,11 @@
 //     returns [ErrConflict] and nothing is changed.
 //   - Lists and texts are bounded, so that the record does not grow with the age of the fleet.
 //   - An error of the bus is returned; it is never read as an empty record.
+//   - Store.Write refuses the record of another [Source] than its own, so that a master with another repo, branch or path
+//     changes nothing. [Record.Adopted] is the only way to another source.
 //
-// Known gap: a master of an earlier version that writes the record drops the fields that it does not know.
+// Known gap: a master of an earlier version that writes the record drops the fields that it does not know, the source among
+// them; the next master of this version puts in its own.
 package record
 
 import (
@@ -32,6 +35,8 @@ const (
 // A Record says which revision was last given to the fleet. It is written before the first document of that revision, so
 // that the next leader knows of an interrupted rollout.
 type Record struct {
+	Source Source `json:"source,omitzero"` // what the fleet follows; zero: an earlier version wrote the record
+
 	Commit     settings.Commit `json:"commit"`         // in force; empty before the first revision
 	Generation uint64          `json:"generation"`     // of the newest documents
 	Done       bool            `json:"done"`           // every document of Commit was written

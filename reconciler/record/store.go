@@ -25,11 +25,15 @@ var ErrConflict = errors.New("it was written since it was read")
 type Store struct {
 	kv       jetstream.KeyValue
 	owner    string
+	source   Source
 	revision uint64 // of the key as it was last read or written; 0: there is none
 }
 
-// NewStore returns the store of the record in kv, the bucket [Bucket]. owner is the name of this master.
-func NewStore(kv jetstream.KeyValue, owner string) *Store { return &Store{kv: kv, owner: owner} }
+// NewStore returns the store of the record in kv, the bucket [Bucket]. owner is the name of this master, source is what it
+// follows.
+func NewStore(kv jetstream.KeyValue, owner string, source Source) *Store {
+	return &Store{kv: kv, owner: owner, source: source}
+}
 
 // Read returns the record, the zero Record if there is none.
 func (s *Store) Read(ctx context.Context) (r Record, err error) {
@@ -48,10 +52,14 @@ func (s *Store) Read(ctx context.Context) (r Record, err error) {
 	return r, nil
 }
 
-// Write stores r in place of the record that was last read or written, and returns it as it was stored: with Owner and
-// Time set and its lists within their bounds. The error is [ErrConflict] if another master has written the record.
+// Write stores r in place of the record that was last read or written, and returns it as it was stored: with Owner, Source
+// and Time set and its lists within their bounds. The error is [ErrConflict] if another master has written the record, and a
+// *[Refusal] if r is of another source.
 func (s *Store) Write(ctx context.Context, r Record) (Record, error) {
-	r.Owner, r.Time = s.owner, time.Now()
+	if err := r.CheckSource(s.source); err != nil {
+		return Record{}, err
+	}
+	r.Owner, r.Source, r.Time = s.owner, s.source, time.Now()
 	r = r.bounded()
 	data, err := canon.Marshal(r)
 	if err != nil {

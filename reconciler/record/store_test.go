@@ -26,7 +26,7 @@ func openBucket(t *testing.T, bus *natstest.Bus) jetstream.KeyValue {
 func TestOneMasterWritesTheRecord(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
 		kv := openBucket(t, bus)
-		first, second := NewStore(kv, "m1"), NewStore(kv, "m2")
+		first, second := NewStore(kv, "m1", Source{Repo: "h/a", Branch: "main"}), NewStore(kv, "m2", Source{Repo: "h/a", Branch: "main"})
 		for _, s := range []*Store{first, second} {
 			if r, err := s.Read(t.Context()); err != nil || r.Commit != "" {
 				t.Fatalf("an empty bucket: %+v, %v", r, err)
@@ -61,7 +61,7 @@ func TestARecordIsBoundedWhenItIsWritten(t *testing.T) {
 			r.Rollout.Known = append(r.Rollout.Known, fmt.Sprintf("%04d", i))
 			r.Skipped = append(r.Skipped, Skipped{Reason: fmt.Sprint(i)})
 		}
-		s := NewStore(openBucket(t, bus), "m1")
+		s := NewStore(openBucket(t, bus), "m1", Source{Repo: "h/a", Branch: "main"})
 		written, err := s.Write(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func TestARecordThatCannotBeReadIsNotEmpty(t *testing.T) {
 		if _, err := kv.PutString(t.Context(), key, "no record"); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := NewStore(kv, "m1").Read(t.Context()); err == nil {
+		if r, err := NewStore(kv, "m1", Source{Repo: "h/a", Branch: "main"}).Read(t.Context()); err == nil {
 			t.Errorf("%+v", r)
 		}
 	})

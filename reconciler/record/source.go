@@ -1,0 +1,91 @@
+package record
+
+import (
+	"net"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// A Source names what a fleet follows: a branch of a repo, and a folder in it. A record of another source is the record of
+// another fleet. Sources are equal if they lead to the same place: see [NewSource].
+type Source struct {
+	Repo   string `json:"repo"` // host/path of a URL, or an absolute path; without credentials
+	Branch string `json:"branch"`
+	Path   string `json:"path,omitempty"` // empty: the root of the repo
+}
+
+// NewSource returns the source of a repo as [gitrepo.Repo.URL] names it. The transport, the user, the default port, the
+// query and a final ".git" of a URL do not count, so that a new token, or ssh in place of https, is the same source.
+func NewSource(repo, branch, dir string) Source {
+	s := Source{Repo: repoKey(repo), Branch: branch}
+	if dir = path.Clean("/" + dir); dir != "/" {
+		s.Path = dir[1:]
+	}
+	return s
+}
+
+// repoKey returns host/path of a URL or of the short form host:path of ssh, and a clean local path.
+func repoKey(repo string) string {
+	if strings.HasPrefix(repo, "/") {
+		return path.Clean(repo)
+	}
+	host, dir, short := strings.Cut(repo, ":")
+	if strings.Contains(repo, "://") {
+		u, err := url.Parse(repo)
+		if err != nil {
+			return ""
+		}
+		if u.Scheme == "file" {
+			return path.Clean("/" + u.Path)
+		}
+		host, dir = u.Host, u.Path
+		if name, port, err := net.SplitHostPort(host); err == nil && port == defaultPort(u.Scheme) {
+			host = name
+		}
+	} else if !short {
+		return path.Clean(repo)
+	}
+	host = strings.ToLower(host[strings.LastIndexByte(host, '@')+1:])
+	return host + strings.TrimSuffix(path.Clean("/"+dir), ".git")
+}
+
+func defaultPort(scheme string) string {
+	return map[string]string{"http": "80", "https": "443", "ssh": "22"}[strings.ToLower(scheme)]
+}
+
+// String returns the source as people and [Record.Adopted] know it, such as "git.example.com/fleet, branch main, path prod".
+func (s Source) String() string {
+	text := s.Repo + ", branch " + s.Branch
+	if s.Path != "" {
+		text += ", path " + s.Path
+	}
+	return text
+}
+
+// CheckSource returns a *[Refusal] if the record is of another source than own, which is what this master follows. The record
+// of an earlier version names no source and is of any.
+func (r *Record) CheckSource(own Source) error {
+	if r.Source == own || r.Source == (Source{}) {
+		return nil
+	}
+	return Refuse("the fleet follows %.300s, and this master follows %.300s: nothing is published; correct the configuration of the master, or take the fleet over with zester sync adopt", r.Source, own)
+}
+
+// Adopted returns the record with the source to, or a *[Refusal]. from and to are what the person has seen, as
+// [Source.String] has them; own is what this master follows. Peels keep the revision in force until one of the new source is
+// put in force. A rollout, and a revision that waits for approval or is approved, end, as they are of the old source; a pin
+// and a pause stay.
+func (r Record) Adopted(from, to string, own Source) (Record, error) {
+	switch {
+	case r.Source == own || r.Source == (Source{}):
+		return r, Refuse("cannot adopt: the fleet follows %.300s already", own)
+	case r.Source.String() != from:
+		return r, Refuse("cannot adopt: the fleet follows %.300s, and not %.300s", r.Source, from)
+	case own.String() != to:
+		return r, Refuse("cannot adopt: the master that answers follows %.300s, and not %.300s", own, to)
+	}
+	r = r.WithoutApproval()
+	r.Source, r.Rollout = own, nil
+	return r, nil
+}
