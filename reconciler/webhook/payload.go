@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// A push is what a payload says about a push, in the words of no forge in particular.
+// A push is what a payload says about a push or a pull request, in the words of no forge in particular.
 type push struct {
-	push  bool
+	push  bool   // it is one of the two
 	id    string // of the delivery
 	repos []string
 	refs  []string
@@ -34,6 +34,14 @@ type payload struct {
 			Old *namedRef `json:"old"`
 		} `json:"changes"`
 	} `json:"push"`
+	PullRequest struct {
+		Base struct {
+			Ref string `json:"ref"`
+		} `json:"base"`
+	} `json:"pull_request"`
+	MergeRequest struct {
+		Target string `json:"target_branch"`
+	} `json:"object_attributes"`
 	Changes  json.RawMessage `json:"changes"` // GitLab's merge requests have an object under this name
 	Resource struct {
 		RefUpdates []struct {
@@ -64,10 +72,16 @@ type namedRef struct {
 	Name string `json:"name"`
 }
 
-// parse reads an authentic delivery. What is no push is not looked into.
+// hints are the events that have the branch and its pull requests looked at.
+var hints = []string{
+	"push", "Push Hook", "repo:push", "repo:refs_changed",
+	"pull_request", "pull_request_sync", "Merge Request Hook",
+}
+
+// parse reads an authentic delivery. What is neither a push nor a pull request is not looked into.
 func (d delivery) parse(p Provider) (push, error) {
 	event, id := d.event(p)
-	out := push{push: slices.Contains([]string{"push", "Push Hook", "repo:push", "repo:refs_changed"}, event), id: id}
+	out := push{push: slices.Contains(hints, event), id: id}
 	if p != Azure && !out.push {
 		return out, nil
 	}
@@ -122,6 +136,11 @@ func (in *payload) refs(p Provider) []string {
 	out := []string{in.Ref}
 	for _, u := range in.Resource.RefUpdates {
 		out = append(out, u.Name)
+	}
+	for _, target := range []string{in.PullRequest.Base.Ref, in.MergeRequest.Target} {
+		if target != "" {
+			out = append(out, "refs/heads/"+target)
+		}
 	}
 	if p != Bitbucket {
 		return out

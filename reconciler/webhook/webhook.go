@@ -1,4 +1,5 @@
-// Package webhook hears from forges that a branch moved, so that a push is read at once and not at the next poll.
+// Package webhook hears from forges that a branch or a pull request for it moved, so that it is read at once and not at the
+// next poll.
 //
 // What a forge sends is a hint and no more: after its signature holds, the payload only decides whether the branch is to
 // be resolved. No commit, name or address in it is used, so a forged one costs one listing of references. A deleted

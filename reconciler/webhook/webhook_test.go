@@ -123,6 +123,7 @@ func TestEachForgeIsHeardWithItsOwnSignatureOnly(t *testing.T) {
 		}
 	}
 	const gitlab = `{"ref":"refs/heads/main","project":{"git_ssh_url":"git@forge.example:ops/fleet.git"}}`
+	const pulled = `{"action":"opened","pull_request":{"head":{"ref":"topic"},"base":{"ref":"main"}},"repository":{"clone_url":"https://forge.example/ops/fleet.git"}}`
 	tests := []struct {
 		name     string
 		provider webhook.Provider
@@ -137,6 +138,15 @@ func TestEachForgeIsHeardWithItsOwnSignatureOnly(t *testing.T) {
 			return headers{"X-Gitlab-Event": "Push Hook", "X-Gitlab-Token": k}
 		}},
 		{"gitlab signature", webhook.GitLab, gitlab, standard},
+		{"gitlab merge request", webhook.GitLab, `{"object_attributes":{"target_branch":"main"},"changes":{},"project":{"git_http_url":"https://forge.example/ops/fleet"}}`, func(k, _ string) headers {
+			return headers{"X-Gitlab-Event": "Merge Request Hook", "X-Gitlab-Token": k}
+		}},
+		{"github pull request", webhook.GitHub, pulled, func(k, b string) headers {
+			return headers{"X-GitHub-Event": "pull_request", "X-GitHub-Delivery": "1", "X-Hub-Signature-256": "sha256=" + mac(k, b)}
+		}},
+		{"gitea pull request", webhook.Gitea, pulled, func(k, b string) headers {
+			return headers{"X-Gitea-Event": "pull_request", "X-Gitea-Delivery": "1", "X-Gitea-Signature": mac(k, b)}
+		}},
 		{"bitbucket cloud", webhook.Bitbucket, `{"push":{"changes":[{"new":{"type":"branch","name":"main"},"old":null}]},
 			"repository":{"links":{"html":{"href":"https://forge.example/ops/fleet"}}}}`, bitbucket("repo:push")},
 		{"bitbucket server", webhook.Bitbucket, `{"changes":[{"ref":{"id":"refs/heads/main"}}],"repository":{"links":
@@ -197,6 +207,8 @@ func TestOnlyTheFollowedBranchOfTheFollowedRepoIsAskedFor(t *testing.T) {
 		})
 	}
 	d := newDesk(t, webhook.GitHub, repo)
+	elsewhere := `{"pull_request":{"head":{"ref":"main"},"base":{"ref":"other"}},"repository":{"clone_url":"https://forge.example/ops/fleet.git"}}`
+	d.want(t, "pull request for another branch", d.post(elsewhere, github(secret, elsewhere, "pull-1"), headers{"X-GitHub-Event": "pull_request"}), 202, 0)
 	d.want(t, "ping", d.post(pushed, github(secret, pushed, "1"), headers{"X-GitHub-Event": "ping"}), 202, 0)
 	d.want(t, "unknown hook", d.postTo("/hooks/other", pushed, github(secret, pushed, "1")), 404, 0)
 	d.want(t, "form", d.post(pushed, github(secret, pushed, "1"), headers{"Content-Type": "application/x-www-form-urlencoded"}), 415, 0)
