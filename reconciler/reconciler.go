@@ -41,6 +41,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
+	"github.com/seed-c01c3da5/zester/reconciler/pulls"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
@@ -59,6 +60,7 @@ type Options struct {
 	// If empty, that of every trusted signer counts.
 	MayAllow []string
 	Notify   []*place.Place // are told what becomes of revisions
+	Pulls    []*pulls.Commenter
 	// Steered is told what people have ordered, before they have the answer; nil: nobody is.
 	Steered func(ctx context.Context, nc *nats.Conn, order Order)
 	Log     *slog.Logger

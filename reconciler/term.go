@@ -120,6 +120,9 @@ func (t *term) run(ctx context.Context) error {
 	g.Go(func() error { return t.answer(ctx) })
 	g.Go(func() error { return t.r.metrics.Run(ctx, t.view) })
 	g.Go(func() error { return t.tell(ctx) })
+	for _, c := range t.r.o.Pulls {
+		g.Go(func() error { return c.Run(ctx, t.nc, t.fleet.Index(), t.rollout) })
+	}
 	g.Go(func() error { return t.loop(ctx) })
 	return g.Wait()
 }

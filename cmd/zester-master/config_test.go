@@ -135,6 +135,12 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		{"event that is none", func(c *Config) {
 			c.Repo, c.Notify = ".", []Place{{Name: "ops", Provider: "slack", URLFile: "f", Events: []place.Kind{"blokked"}}}
 		}, `event "blokked" is none of`},
+		{"plans that are none", func(c *Config) {
+			c.Repo, c.Notify = "https://forge.example/ops/fleet", []Place{{Name: "f", Provider: "github", Token: "f", Plans: "all"}}
+		}, "branches, forks or off"},
+		{"plans of a chat", func(c *Config) {
+			c.Repo, c.Notify = ".", []Place{{Name: "ops", Provider: "slack", URLFile: "f", Plans: "off"}}
+		}, "are for forges"},
 		{"mail to nobody", func(c *Config) {
 			c.Repo, c.Notify = ".", []Place{{Name: "oncall", Provider: "mail", URL: "smtp://mail.example", From: "a@b.example"}}
 		}, "0 addresses in to"},

@@ -5,6 +5,12 @@ import (
 	"os"
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
+	"github.com/seed-c01c3da5/zester/reconciler/pulls"
 )
 
-func main() { os.Exit(daemon.Main("zester-master", defaults)) }
+func main() {
+	if pulls.IsWorker() {
+		os.Exit(pulls.Work(os.Stdin, os.Stdout))
+	}
+	os.Exit(daemon.Main("zester-master", defaults))
+}

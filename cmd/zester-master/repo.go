@@ -12,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
+	"github.com/seed-c01c3da5/zester/reconciler/pulls"
 	"github.com/seed-c01c3da5/zester/reconciler/webhook"
 )
 
@@ -56,6 +57,7 @@ type Place struct {
 	Password string         `yaml:"password"` // file with the password of that user
 	From     string         `yaml:"from"`     // address of mail
 	To       []string       `yaml:"to"`       // addresses of mail
+	Plans    string         `yaml:"plans"`    // pull requests on a forge that are commented on: branches, forks or off; empty: branches
 }
 
 // sync fills in what brings the repo to the fleet, and what hears of pushes.
@@ -76,11 +78,16 @@ func (c *Config) sync(o *master.Options) error {
 	if err != nil {
 		return err
 	}
+	repo := gitrepo.Options{
+		URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"),
+		Access: gitrepo.Access(c.Git), Verify: gitrepo.Trust{SSH: c.Verify.SSH, OpenPGP: c.Verify.OpenPGP}, Log: o.Log,
+	}
+	commenters, err := c.commenters(places, repo)
+	if err != nil {
+		return err
+	}
 	r, err := reconciler.New(reconciler.Options{
-		Repo: gitrepo.Options{
-			URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"),
-			Access: gitrepo.Access(c.Git), Verify: gitrepo.Trust{SSH: c.Verify.SSH, OpenPGP: c.Verify.OpenPGP}, Log: o.Log,
-		},
+		Repo: repo, Pulls: commenters,
 		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: reconciler.History(c.History), MayAllow: c.Verify.Allow, Notify: places, Log: o.Log,
 		Steered: (&recorder{log: o.Log}).record,
 	})
@@ -121,6 +128,28 @@ func (c *Config) places() (all []*place.Place, err error) {
 		}
 		if slices.ContainsFunc(all, func(other *place.Place) bool { return other.Name() == n.Name }) {
 			return nil, fmt.Errorf("cannot notify %q: the name is there twice", n.Name)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// commenters are those of the forges that comment on pull requests.
+func (c *Config) commenters(places []*place.Place, repo gitrepo.Options) (all []*pulls.Commenter, err error) {
+	for i, n := range c.Notify {
+		o := pulls.Options{Name: n.Name, Forge: places[i].Forge(), Forks: n.Plans == "forks", Repo: repo, Log: repo.Log}
+		o.Repo.Dir = filepath.Join(c.DataDir, "pulls", n.Name)
+		switch {
+		case o.Forge == nil && n.Plans != "":
+			return nil, fmt.Errorf("cannot use plans of %q: they are for forges", n.Name)
+		case n.Plans == "off" || o.Forge == nil:
+			continue
+		case n.Plans != "" && n.Plans != "branches" && !o.Forks:
+			return nil, fmt.Errorf("cannot use plans: %.40q of %q: it is branches, forks or off", n.Plans, n.Name)
+		}
+		p, err := pulls.New(o)
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, p)
 	}

@@ -1,0 +1,200 @@
+package pulls
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	maxMemory  = 2 << 30  // bytes of the process
+	maxFile    = 1 << 30  // bytes of a file that it writes
+	maxJob     = 1 << 30  // bytes of the question
+	basesTried = 50       // commits before a base that does not compile
+	maxPack    = 64 << 20 // bytes of one transfer of a pull request
+)
+
+// IsWorker reports whether this process was started to plan one pull request. The program has to call [Work] then, and end.
+func IsWorker() bool { return os.Getenv(workerMark) != "" }
+
+// Work answers the one job of standard input and returns the exit code.
+func Work(in io.Reader, out io.Writer) int {
+	var j job
+	err := json.NewDecoder(io.LimitReader(in, maxJob)).Decode(&j)
+	if err == nil {
+		err = confine(j.Limit)
+	}
+	var r result
+	if err == nil {
+		r = j.result(context.Background())
+		err = json.NewEncoder(out).Encode(r)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// confine bounds what this process may use, and ends it after limit also if the master has gone.
+func confine(limit time.Duration) error {
+	if limit <= 0 {
+		return errors.New("cannot work without a limit")
+	}
+	time.AfterFunc(limit, func() { os.Exit(1) })
+	debug.SetMemoryLimit(maxMemory * 3 / 4)
+	for what, most := range map[int]uint64{
+		syscall.RLIMIT_DATA: maxMemory, syscall.RLIMIT_FSIZE: maxFile, syscall.RLIMIT_CPU: uint64(math.Ceil(limit.Seconds())), syscall.RLIMIT_CORE: 0,
+	} {
+		if err := syscall.Setrlimit(what, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+			return fmt.Errorf("cannot bound a process for pull requests: %w", err)
+		}
+	}
+	return nil
+}
+
+// result plans the pull request.
+func (j *job) result(ctx context.Context) (r result) {
+	text, err := j.plan(ctx)
+	e, git := errors.AsType[*gitrepo.Error](err)
+	switch {
+	case errors.Is(err, errAgain), git && !e.Reason.Stalled():
+		r.Again = err.Error()
+	case err != nil:
+		r.Error = err.Error()
+	default:
+		r.Markdown = text
+	}
+	return r
+}
+
+// plan fetches the branch and the pull request, and compares the pull request with the commit of the branch that it begins
+// from: what came to the branch later is no part of it.
+func (j *job) plan(ctx context.Context) (text string, err error) {
+	tip, err := j.fetch(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	head, err := j.fetch(ctx, j.Ref)
+	if err != nil {
+		return "", err
+	}
+	if head.String() != j.Head {
+		return "", fmt.Errorf("%w: its head is %s, and no longer %s", errAgain, head, j.Head)
+	}
+	repo, err := gitrepo.Open(j.Repo)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	base, ok, err := repo.MergeBase(tip, head)
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		return "", fmt.Errorf("its commits share no ancestor with the branch %s", j.Branch)
+	}
+	p := planner{repo: repo, compiler: plan.NewCompiler(), fleet: target.NewIndex()} // without identities: secrets stay as they are
+	for _, m := range j.Fleet {
+		p.fleet.Put(m.Peel, m.Facts)
+	}
+	made, err := p.review(base, head, review.Options{Base: review.Revision{Name: j.Branch}, Head: review.Revision{Name: j.Name}, From: time.Now()})
+	if err != nil {
+		return "", err
+	}
+	text = strings.TrimLeft(strings.TrimPrefix(made.Markdown(), review.Marker), "\n")
+	text += fmt.Sprintf("\nPlanned for %d peels at %s, for commit %.8s alone.", p.fleet.Len(), time.Now().UTC().Format("2006-01-02 15:04 MST"), head)
+	if base != tip {
+		text += " The branch has moved on since it began; what the branch brought is not in this plan."
+	}
+	return text + "\n", nil
+}
+
+// fetch brings a reference into the store, the branch if ref is empty, and returns its commit.
+func (j *job) fetch(ctx context.Context, ref string) (at gitrepo.Hash, err error) {
+	o := j.Repo
+	if o.Branch = j.Branch; ref != "" {
+		o.Branch, o.Ref, o.MaxPack = "", ref, maxPack
+	}
+	repo, err := gitrepo.Open(o)
+	if err != nil {
+		return at, err
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	if at, err = repo.Resolve(ctx); err != nil {
+		return at, err
+	}
+	return at, repo.Fetch(ctx, at)
+}
+
+// A planner compares two commits.
+type planner struct {
+	repo     *gitrepo.Repo
+	compiler *plan.Compiler
+	fleet    *target.Index
+}
+
+func (p *planner) review(base, head gitrepo.Hash, o review.Options) (*review.Review, error) {
+	before, err := p.base(base, &o)
+	if err != nil {
+		return nil, err
+	}
+	after, err := p.repo.Snapshot(head)
+	if err != nil {
+		return refused(err, o)
+	}
+	o.Head.Commit, o.Head.Subject, o.Message = head.String(), after.Commit.Subject(), after.Commit.Message
+	made, err := p.compiler.Compile(after.Tree, p.fleet)
+	if err != nil {
+		return refused(err, o)
+	}
+	return review.Make(before, made, o)
+}
+
+// base compiles what the fleet has at a commit: its revision, or the newest before it that compiles.
+func (p *planner) base(at gitrepo.Hash, o *review.Options) (*plan.Plan, error) {
+	for range basesTried {
+		snapshot, err := p.repo.Snapshot(at)
+		if err != nil {
+			return nil, err
+		}
+		o.Base.Commit, o.Base.Subject = at.String(), snapshot.Commit.Subject()
+		made, err := p.compiler.Compile(snapshot.Tree, p.fleet)
+		if _, bad := errors.AsType[*plan.Error](err); !bad {
+			return made, err
+		}
+		if len(snapshot.Commit.Parents) == 0 {
+			break
+		}
+		at = snapshot.Commit.Parents[0]
+	}
+	return nil, fmt.Errorf("neither the branch nor the %d commits before it compile", basesTried)
+}
+
+// refused is the review of a revision that the master would refuse. An error that says nothing about the revision is
+// returned.
+func refused(err error, o review.Options) (*review.Review, error) {
+	if bad, ok := errors.AsType[*plan.Error](err); ok {
+		return review.Refuse(bad, o), nil
+	}
+	if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason.Stalled() {
+		mistake := strictyaml.Error{Msg: outbound.Line(err.Error(), 300)}
+		return review.Refuse(&plan.Error{Errors: strictyaml.Errors{mistake}}, o), nil
+	}
+	return nil, err
+}
