@@ -77,10 +77,8 @@ type Options struct {
 	AckWindow time.Duration
 	REST      REST
 	Services  []Service
-	// Collectors are metrics of the Services, which /metrics shows beside those of the master.
-	Collectors []prometheus.Collector
-	Ready      func(Info) // called once, when what people ask of masters is answered; Services may still be starting
-	Log        *slog.Logger
+	Ready     func(Info) // called once, when what people ask of masters is answered; Services may still be starting
+	Log       *slog.Logger
 }
 
 // REST says where programs ask a master over HTTP. The zero value is nowhere.
@@ -89,6 +87,8 @@ type REST struct {
 	// Cert and Key are files. Without them the certificate is signed by the data directory's authority.
 	Cert, Key string
 	Hooks     http.Handler // answers /hooks/{name} once the bus is reached; nil: there are none
+	// Collectors are metrics of the Services, which /metrics shows beside those of the master.
+	Collectors []prometheus.Collector
 }
 
 // Info says how to reach a master that is ready.
@@ -345,7 +345,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	open(rest.Backend{
 		JetStream: js, Store: store, Tokens: tokens, Authority: authority, Audit: record, Questions: server,
 		Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet, Guard: guard, Stored: stored.Err,
-		Collectors: m.o.Collectors,
+		Collectors: m.o.REST.Collectors,
 	})
 	for _, service := range m.o.Services {
 		g.Go(func() error { return service(ctx, nc, fleet) })

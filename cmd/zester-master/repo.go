@@ -94,7 +94,8 @@ func (c *Config) sync(o *master.Options) error {
 	if err != nil {
 		return err
 	}
-	o.Services, o.Collectors = append(o.Services, r.Run), append(o.Collectors, r.Collector())
+	o.Services = append(o.Services, r.Run)
+	o.REST.Collectors = append(o.REST.Collectors, r.Collector())
 	if len(c.Hooks) == 0 {
 		return nil
 	}
