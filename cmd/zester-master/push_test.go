@@ -213,7 +213,7 @@ rest: {listen: "127.0.0.1:0"}
 git: {password: password}
 verify: {ssh: signers}
 hooks: [{name: fleet, provider: github, secrets: [secret]}]
-notify: [{name: forge, provider: github, token: token}]
+notify: [{name: forge, provider: github, token: token, plans: off}]
 `, d.forge.url))
 	master := d.daemon("zester-master", "--config", "master.yaml")
 	address := regexp.MustCompile(`"listen":"([^"]*)"`).FindStringSubmatch(master.waitFor("REST is served"))

@@ -1,5 +1,5 @@
 // Package forgetest is a forge for tests: a server on this machine that answers as GitHub, GitLab or Gitea do. Begin with
-// [New]. It checks the token of each request, knows open pull requests and their comments, and notes commit statuses.
+// [New]. It checks the token of each request, knows open pull requests and their comments, and takes commit statuses.
 package forgetest
 
 import (
@@ -33,8 +33,9 @@ type Server struct {
 	pulls    []Pull
 	comments []Comment
 	requests []string // METHOD path
-	refuse   int      // status of all answers, 0: none is refused
-	next     int64    // ID of a comment
+	changed  chan struct{}
+	refuse   int   // status of all answers, 0: none is refused
+	next     int64 // ID of a comment
 }
 
 // A Pull is an open pull request.
@@ -55,7 +56,7 @@ type Comment struct {
 
 // New starts a forge that ends with the test.
 func New(t testing.TB, provider forge.Provider) *Server {
-	s := &Server{provider: provider, next: 100}
+	s := &Server{provider: provider, next: 100, changed: make(chan struct{}, 1)}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.Close)
 	return s
@@ -104,6 +105,9 @@ func (s *Server) Comments(number int) (on []Comment) {
 	return on
 }
 
+// Changed receives after comments were written.
+func (s *Server) Changed() <-chan struct{} { return s.changed }
+
 // Requests returns the requests so far with this method, as METHOD path.
 func (s *Server) Requests(method string) (all []string) {
 	s.mu.Lock()
@@ -120,7 +124,15 @@ func (s *Server) add(number int, user int64, body string) Comment {
 	s.next++
 	c := Comment{s.next, number, user, body}
 	s.comments = append(s.comments, c)
+	s.signal()
 	return c
+}
+
+func (s *Server) signal() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
 }
 
 func (s *Server) authorized(h http.Header) bool {
@@ -180,6 +192,8 @@ func (s *Server) repository(w http.ResponseWriter, r *http.Request, path []strin
 	switch {
 	case r.Method == http.MethodGet && len(path) == 1 && path[0] == list:
 		answer(w, http.StatusOK, cutPage(r, s.openPulls(r), true))
+	case r.Method == http.MethodPost && path[0] == "statuses":
+		answer(w, http.StatusCreated, map[string]any{})
 	case len(path) == 3 && path[0] == above && path[2] == comments:
 		number, _ := strconv.Atoi(path[1])
 		if r.Method == http.MethodPost {
@@ -199,6 +213,7 @@ func (s *Server) edit(w http.ResponseWriter, id, body string) {
 	for i, c := range s.comments {
 		if fmt.Sprint(c.ID) == id {
 			s.comments[i].Body = body
+			s.signal()
 			answer(w, http.StatusOK, s.comment(s.comments[i]))
 			return
 		}
