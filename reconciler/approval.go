@@ -76,6 +76,12 @@ func (t *term) approve(ctx context.Context, req micro.Request) (any, error) {
 	if err := canon.Unmarshal(req.Data(), &q); err != nil {
 		return nil, record.Refuse("%v", err)
 	}
+	switch {
+	case q.Wave != "":
+		return t.openGate(ctx, req, q)
+	case q.Override:
+		return t.overrideFreeze(ctx, req, q)
+	}
 	var given record.Approval
 	out, err := t.do(ctx, &ask{do: func(ctx context.Context) error {
 		if err := t.planAgain(ctx); err != nil {
@@ -128,7 +134,7 @@ func (t *term) guard(ctx context.Context, p *plan.Plan, c gitrepo.Commit, who si
 			return err
 		}
 	}
-	if guard, ok := errors.AsType[*plan.BlockedError](extent.Guard(p.Limits.Stricter(t.last.LimitsInForce()))); ok {
+	if guard, ok := errors.AsType[*plan.BlockedError](extent.Guard(p.Limits.Stricter(t.last.LimitsOrDefault()))); ok {
 		j.Exceeded, j.RemovesAll, j.Allowed = guard.Reason, guard.RemovesAll, guard.AllowedBy(c.Message)
 		if j.Allowed && !t.mayAllow(who) {
 			j.Allowed = false

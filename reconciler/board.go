@@ -11,9 +11,9 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/reconciler/rollout"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 // A board is what others may read of a term.
@@ -157,8 +157,8 @@ func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 func (b *board) good(c gitrepo.Commit, r record.Record, writes int, p *plan.Plan) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.down(status.GuardBlocked, status.RolloutProgressing)
-	b.sync.Blocked, b.sync.Rollout = "", nil
+	b.down(status.GuardBlocked, status.RolloutProgressing, status.Frozen)
+	b.sync.Blocked, b.sync.Rollout, b.sync.Frozen = "", nil, nil
 	if p.Mistakes == nil {
 		b.down(status.CompileFailed)
 	}
@@ -222,21 +222,42 @@ func (b *board) attempted(commit settings.Commit) {
 }
 
 // rolling shows how far a rollout is.
-func (b *board) rolling(r *record.Rollout, waves []top.Wave, h health, v verdict) {
+func (b *board) rolling(step rollout.Step) {
+	r, w, c := step.Rollout, step.Rollout.Wave(), step.Counts
 	s := &status.Rollout{
-		Commit: r.Commit, Wave: r.Wave + 1, Waves: len(waves), Name: waves[r.Wave].Name, State: string(v), Started: r.Started,
-		Peels: h.peels, Applied: h.applied, Pending: h.pending, Offline: h.offline, Failed: len(h.failed),
+		Commit: r.Commit, Wave: r.Stage.Wave + 1, Waves: len(r.Waves), Name: w.Name, State: string(step.State), Started: r.Started,
+		Reason: cut(step.Reason), Until: step.Until, Gate: string(w.Gate), Deadline: w.Deadline,
+		Peels: c.Peels, Applied: c.Applied, Pending: c.Pending, Offline: c.Away, Failed: c.Failed,
 	}
-	if !r.Soaking.IsZero() {
-		s.Soaked = r.Soaking.Add(waves[r.Wave].Soak)
+	if step.State == rollout.Soaks {
+		s.Soaked = step.Until
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sync.Rollout = s
+	b.sync.Rollout, b.sync.Frozen = s, nil
+	b.down(status.Frozen)
+	if step.Frozen {
+		b.sync.Frozen = &status.Freeze{Commit: r.Commit, Reason: s.Reason, Until: s.Until}
+		b.put(status.Condition{Type: status.Frozen, Status: true, Reason: "Frozen", Message: s.Reason, ObservedRevision: r.Commit})
+	}
 	b.put(status.Condition{
 		Type: status.RolloutProgressing, Status: true, Reason: "Wave", ObservedRevision: r.Commit,
-		Message: fmt.Sprintf("wave %d of %d (%s) %s: %d of %d peels have applied it", s.Wave, s.Waves, s.Name, v, s.Applied, s.Peels),
+		Message: fmt.Sprintf("wave %d of %d (%s) %s: %s", s.Wave, s.Waves, s.Name, s.State, s.Reason),
 	})
+}
+
+// freeze shows the revision that a freeze holds before its rollout, nil if none does.
+func (b *board) freeze(f *status.Freeze) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sync.Frozen = f
+	if f == nil {
+		b.down(status.Frozen)
+		return
+	}
+	b.down(status.GuardBlocked, status.CompileFailed)
+	b.sync.LastAttempted, b.sync.Errors, b.sync.Blocked = f.Commit, nil, ""
+	b.put(status.Condition{Type: status.Frozen, Status: true, Reason: "Frozen", Message: f.Reason, ObservedRevision: f.Commit})
 }
 
 // rolled shows how a rollout ended.
@@ -245,7 +266,8 @@ func (b *board) rolled(c status.Condition) {
 	defer b.mu.Unlock()
 	c.Type = status.RolloutProgressing
 	b.put(c)
-	b.sync.Rollout = nil
+	b.down(status.Frozen)
+	b.sync.Rollout, b.sync.Frozen = nil, nil
 }
 
 // skipped shows a revision that was rolled back and is not tried again.

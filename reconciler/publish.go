@@ -15,7 +15,7 @@ import (
 )
 
 // inForce returns the record for a revision that is given to the whole fleet.
-func (t *term) inForce(c gitrepo.Commit, limits top.Limits, done bool) record.Record {
+func (t *term) inForce(c gitrepo.Commit, safety top.Safety, done bool) record.Record {
 	r, commit := t.last, settings.Commit(c.Hash.String())
 	if r.Commit != commit {
 		r = t.note(r, c, status.OutcomeProgressing, "")
@@ -23,7 +23,7 @@ func (t *term) inForce(c gitrepo.Commit, limits top.Limits, done bool) record.Re
 	if a := r.LastAttempt(); done && a != nil && a.Outcome == status.OutcomeProgressing {
 		r = t.note(r, c, status.OutcomeApplied, "")
 	}
-	return r.Enforced(commit, limits, done, time.Now())
+	return r.Enforced(commit, safety, done, time.Now())
 }
 
 // writeRecord replaces the record unless another master has.
@@ -42,11 +42,11 @@ func (t *term) publish(ctx context.Context, p *plan.Plan, s *archive.Revision) (
 	if err := t.published.WriteGroups(ctx, p.Groups); err != nil {
 		return 0, err
 	}
-	writes, err := t.deliver(ctx, t.inForce(s.Commit, p.Limits, false), publish.Portion{Commit: s.ID(), Peels: p.Peels, Plan: p})
+	writes, err := t.deliver(ctx, t.inForce(s.Commit, p.Safety(), false), publish.Portion{Commit: s.ID(), Peels: p.Peels, Plan: p})
 	if err != nil || t.last.Commit == s.ID() && t.last.Done && t.last.Rollout == nil {
 		return writes, err
 	}
-	return writes, t.writeRecord(ctx, t.inForce(s.Commit, p.Limits, true))
+	return writes, t.writeRecord(ctx, t.inForce(s.Commit, p.Safety(), true))
 }
 
 // deliver writes the documents of portions that the bucket lacks, and returns how many. Before the first it writes the

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/rollout"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 )
@@ -26,7 +27,7 @@ func TestARolledBackRevisionIsTriedAgain(t *testing.T) {
 		if out.RolledBack() || out.Skipped != "" || len(out.Errors) > 0 || conditionOf(out, status.RolloutProgressing).Reason == "WaveFailed" {
 			r.t.Errorf("it still counts as rolled back: %+v", out)
 		}
-		r.at(1, waveSoaks)
+		r.at(1, rollout.Soaks)
 		r.reached(0)
 		r.stop()
 		r.start() // and the next leader goes on with it
@@ -49,13 +50,13 @@ func TestARetryThatFailsIsRolledBackAgain(t *testing.T) {
 	inWaves(t, "[{name: canary, peels: 1, soak: 10m}]", func(r *rollingBench) {
 		bad := r.rolledBack()
 		r.told("retry", nil)
-		r.at(1, waveSoaks)
+		r.at(1, rollout.Soaks)
 		r.runs(r.ids[0], "x", wire.Result{})
 		r.takenBack(bad, "of x failed")
 		r.after(time.Hour)
 		r.takenBack(bad, "of x failed")
 		r.told("retry", nil)
-		r.at(1, waveSoaks)
+		r.at(1, rollout.Soaks)
 	})
 }
 

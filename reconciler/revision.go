@@ -42,7 +42,7 @@ func (t *term) refuse(ctx context.Context, head gitrepo.Hash, err error) error {
 	} else {
 		return err
 	}
-	if r := t.note(t.last, t.commitInfo(head), status.OutcomeRejected, append(messages, err.Error())[0]); !slices.Equal(r.History, t.last.History) {
+	if r := t.note(t.last, t.commitInfo(head), status.OutcomeRejected, append(messages, err.Error())[0]); !slices.EqualFunc(r.History, t.last.History, status.Attempt.Equal) {
 		if err := t.writeRecord(ctx, r); err != nil {
 			return err
 		}
@@ -103,12 +103,17 @@ func (t *term) advance(ctx context.Context, head gitrepo.Hash) error {
 		return err
 	}
 	this := &archive.Revision{Commit: snapshot.Commit, Tree: snapshot.Tree}
-	if len(p.Waves) > 0 && t.last.Commit != "" && string(t.last.Commit) != head.String() {
-		if err := t.recall(ctx); err != nil {
+	if t.last.Commit != "" && string(t.last.Commit) != head.String() {
+		inForce, err := t.planInForce(ctx)
+		if err != nil {
 			return err
 		}
-		if t.good != nil {
-			return t.begin(ctx, this)
+		safety := t.safety(inForce, p)
+		if t.frozen = t.holdOf(safety.Freezes, p, settings.Commit(head.String())); t.frozen != nil {
+			return t.freeze(ctx, snapshot.Commit)
+		}
+		if len(safety.Waves) > 0 && t.good != nil {
+			return t.begin(ctx, this, safety)
 		}
 	}
 	if err := t.enforce(ctx, p, this); err != nil {

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -12,10 +13,12 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
 	"github.com/seed-c01c3da5/zester/reconciler/publish"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/reconciler/rollout"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 const lookEvery = time.Second // at a rollout under way, besides at each report
@@ -47,17 +50,30 @@ func (t *term) skip(head gitrepo.Hash) bool {
 	return true
 }
 
+// safety returns the stricter of what the revision in force and a new one say of how changes go out. The record has the
+// former too, for a base that this master cannot compile; base may be nil.
+func (t *term) safety(base, p *plan.Plan) top.Safety {
+	inForce := t.last.Safety
+	if base != nil {
+		inForce = inForce.Stricter(base.Safety())
+	}
+	return inForce.Stricter(p.Safety())
+}
+
 // begin starts a rollout, in place of one that is under way, or goes on with the one of this revision.
-func (t *term) begin(ctx context.Context, s *archive.Revision) error {
+func (t *term) begin(ctx context.Context, s *archive.Revision, safety top.Safety) error {
 	commit := settings.Commit(s.Commit.Hash.String())
 	if r := t.last.Rollout; r == nil || r.Commit != commit {
-		sequence, err := t.sequence(ctx, "job-events")
+		runs, err := t.sequence(ctx, "job-events")
 		if err != nil {
 			return fmt.Errorf("cannot begin a rollout: %w", err)
 		}
-		next := t.note(t.last.WithoutApproval(), s.Commit, status.OutcomeProgressing, "")
-		next.Rollout = &record.Rollout{Commit: commit, Sequence: sequence, Known: knownMarks(t.progress.Errors()), Started: time.Now()}
-		if err := t.writeRecord(ctx, next); err != nil {
+		reports, err := t.sequence(ctx, "applied")
+		if err != nil {
+			return fmt.Errorf("cannot begin a rollout: %w", err)
+		}
+		next := t.note(t.last, s.Commit, status.OutcomeProgressing, "")
+		if err := t.writeRecord(ctx, rollout.Begin(next, commit, safety, runs, reports, time.Now())); err != nil {
 			return err
 		}
 		if r != nil {
@@ -130,8 +146,8 @@ func (t *term) spread(ctx context.Context) error {
 		return err
 	}
 	mixed := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}, Behind: map[target.PeelID]strictyaml.Error{}}
-	rest := publish.Portion{Commit: t.last.Commit, Peels: share(t.rolling.base, mixed, func(id target.PeelID) bool { return !r.Reaches(id) })}
-	first := publish.Portion{Commit: r.Commit, Peels: share(t.rolling.plan, mixed, r.Reaches)}
+	rest := publish.Portion{Commit: t.last.Commit, Peels: share(t.rolling.base, mixed, func(id target.PeelID) bool { return !r.Has(id) })}
+	first := publish.Portion{Commit: r.Commit, Peels: share(t.rolling.plan, mixed, r.Has)}
 	t.progress.Want("", mixed, t.published.Heads())
 	if _, err := t.deliver(ctx, t.last, rest, first); err != nil {
 		return err
@@ -175,7 +191,7 @@ func (t *term) watchRuns(ctx context.Context, r *record.Rollout) error {
 			entries[name] = origins[e][name].Commit
 		}
 		for _, id := range g.Peels {
-			if r.Reaches(id) {
+			if r.Has(id) {
 				watched[id] = entries
 			}
 		}
@@ -187,109 +203,54 @@ func (t *term) watchRuns(ctx context.Context, r *record.Rollout) error {
 // roll takes the rollout as far as its waves let it. What a rollout before it has reached gets the first wave of this one
 // at once, where it belongs to it, and does not go back before.
 func (t *term) roll(ctx context.Context) error {
-	for again := true; again && t.last.Rollout != nil; {
+	for t.last.Rollout != nil {
 		if t.stale {
 			if ready, err := t.compile(ctx); err != nil || !ready {
 				return err
 			}
 		}
-		if t.last.Rollout.Reach == "" {
-			launched, err := t.launch(ctx, 0)
-			if err != nil {
+		step := rollout.Next(*t.last.Rollout, t.observed())
+		t.board.rolling(step)
+		switch {
+		case step.Changed:
+			if err := t.take(ctx, step.Rollout); err != nil {
 				return err
 			}
-			if launched || t.last.Rollout == nil {
-				continue
-			}
-			t.board.rolling(t.last.Rollout, t.rolling.plan.Waves, health{}, waveWaits)
-		}
-		if t.stale {
+		case t.stale:
 			if err := t.spread(ctx); err != nil {
 				return err
 			}
-		}
-		var err error
-		if again, err = t.step(ctx); err != nil {
-			return err
+		case step.State == rollout.Failed:
+			return t.rollBack(ctx, step.Reason)
+		case step.State == rollout.Complete:
+			return t.complete(ctx, step.Reason)
+		default:
+			return nil
 		}
 	}
 	return nil
 }
 
-// step judges the wave under way, if there is one, and does what follows. It reports whether there may be more to do at
-// once.
-func (t *term) step(ctx context.Context) (again bool, err error) {
-	r := t.last.Rollout
-	if r.Reach == "" {
-		return false, nil
+// take records how far the rollout is. Its peels are given the revision next.
+func (t *term) take(ctx context.Context, r record.Rollout) error {
+	before, next := t.last.Rollout, t.last
+	next.Rollout = &r
+	if err := t.writeRecord(ctx, next); err != nil {
+		return err
 	}
-	waves := t.rolling.plan.Waves
-	if r.Wave >= len(waves) {
-		return t.launch(ctx, r.Wave)
+	t.stale = t.stale || !bytes.Equal(before.Members, r.Members)
+	if before.Stage.Taken.IsZero() && !r.Stage.Taken.IsZero() {
+		t.r.log.Info("wave begins", "commit", r.Commit, "wave", r.Wave().Name, "peels", r.Stage.Size)
 	}
-	w, h := waves[r.Wave], t.health()
-	verdict := judge(r, w, h, time.Now())
-	t.board.rolling(r, waves, h, verdict)
-	switch verdict {
-	case waveFailed:
-		return false, t.rollBack(ctx, fmt.Sprintf("wave %s failed: %s", w.Name, h.failures(w.MaxFailures.Within(h.peels))))
-	case waveApplied:
-		next := t.last
-		rolling := *r
-		rolling.Soaking = time.Now()
-		next.Rollout = &rolling
-		return true, t.writeRecord(ctx, next)
-	case wavePassed:
-		return t.launch(ctx, r.Wave+1)
-	}
-	return false, nil
-}
-
-// launch begins a wave, or puts the revision in force where no wave is left or nothing is to be learnt from one. A wave
-// is counted in peels that are online; where none is it waits, as it does for the end of a pause.
-func (t *term) launch(ctx context.Context, wave int) (again bool, err error) {
-	if t.last.Suspended != nil {
-		return false, nil
-	}
-	waves := t.rolling.plan.Waves
-	var places []string // of the peels that the revision changes and that are online
-	affected := 0
-	for id := range t.rolling.plan.Peels {
-		if !t.rolling.changes(id) {
-			continue
-		}
-		affected++
-		if _, online := t.fleet.Presence(id); online {
-			places = append(places, record.Place(id))
-		}
-	}
-	if affected == 0 || wave >= len(waves) {
-		return false, t.complete(ctx)
-	}
-	if len(places) == 0 {
-		return false, nil
-	}
-	reports, err := t.sequence(ctx, "applied")
-	if err != nil {
-		return false, err
-	}
-	slices.Sort(places)
-	next := t.last
-	rolling := *t.last.Rollout
-	rolling.Wave, rolling.Reports, rolling.Soaking = wave, reports, time.Time{}
-	rolling.Reach = max(rolling.Reach, places[waves[wave].Peels.Of(len(places))-1])
-	next.Rollout = &rolling
-	t.r.log.Info("wave begins", "commit", rolling.Commit, "wave", waves[wave].Name)
-	t.stale = true
-	return true, t.writeRecord(ctx, next)
+	return nil
 }
 
 // complete puts the revision of the rollout in force.
-func (t *term) complete(ctx context.Context) error {
+func (t *term) complete(ctx context.Context, reason string) error {
 	s := t.rolling.snapshot
 	err := t.enforce(ctx, t.rolling.plan, s)
 	if t.good == s {
-		t.board.rolled(status.Condition{Reason: "Completed", Message: "every wave has passed", ObservedRevision: t.last.Commit})
+		t.board.rolled(status.Condition{Reason: "Completed", Message: reason, ObservedRevision: t.last.Commit})
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/reconciler/rollout"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -65,11 +66,11 @@ func (r *rollingBench) reached(places ...int) {
 }
 
 // at checks where the rollout is.
-func (r *rollingBench) at(wave int, state verdict) status.Sync {
+func (r *rollingBench) at(wave int, state rollout.State) status.Sync {
 	r.t.Helper()
 	out := r.status()
 	if out.Rollout == nil || out.Rollout.Wave != wave || out.Rollout.State != string(state) || !out.Is(status.RolloutProgressing) || out.LastGood.Commit != r.good {
-		r.t.Fatalf("not in wave %d, %s: %+v, %+v", wave, state, out, out.Rollout)
+		r.t.Fatalf("not in wave %d, %s: %+v, %+v", wave, state, out.Rollout, out)
 	}
 	return out
 }
@@ -108,14 +109,14 @@ func TestARevisionGoesOutInWaves(t *testing.T) {
 	inWaves(t, "[{name: canary, peels: 1, soak: 10m}, {name: half, peels: 40%, soak: 5m}]", func(r *rollingBench) {
 		r.alter(silent, r.ids...)
 		c := r.next()
-		r.at(1, waveWaits)
+		r.at(1, rollout.Waits)
 		r.reached(0)
 		r.applies(r.ids[0])
 		r.after(10*time.Minute - 10*time.Second)
-		r.at(1, waveSoaks)
+		r.at(1, rollout.Soaks)
 		r.reached(0)
 		r.after(10 * time.Second)
-		r.at(2, waveWaits)
+		r.at(2, rollout.Waits)
 		r.reached(0, 1)
 		r.applies(r.ids[1])
 		r.after(5*time.Minute + 2*time.Second)
@@ -124,28 +125,30 @@ func TestARevisionGoesOutInWaves(t *testing.T) {
 	})
 }
 
-func TestAPeelThatJoinsIsGivenTheRevisionOfItsPlace(t *testing.T) {
+// TestAPeelThatJoinsIsInNoWaveUnderWay: it comes before the canary in the order of waves, and a second peel would have the
+// revision.
+func TestAPeelThatJoinsIsInNoWaveUnderWay(t *testing.T) {
 	inWaves(t, "[{name: canary, peels: 1, soak: 10m}]", func(r *rollingBench) {
-		first, last := target.PeelID(""), target.PeelID("")
-		for i := 0; first == "" || last == ""; i++ {
+		joins := target.PeelID("")
+		for i := 0; joins == ""; i++ {
 			if id := target.PeelID(fmt.Sprintf("web-new-%d", i)); record.Place(id) < record.Place(r.ids[0]) {
-				first = id
-			} else {
-				last = id
+				joins = id
 			}
 		}
 		c := r.next()
-		r.peel(first, nil)
-		r.peel(last, nil)
+		r.peel(joins, nil)
 		r.after(5 * time.Second)
-		if a, z := r.entries(first), r.entries(last); a != "abcdx" || z != "abcdw" {
-			r.t.Errorf("before the canary's place: %s, behind it: %s", a, z)
+		if got := r.entries(joins); got != "abcdw" {
+			r.t.Errorf("it has %s", got)
 		}
-		if out := r.at(1, waveSoaks); out.Counts != (status.Counts{Peels: 6, Applied: 6}) || out.Rollout.Peels != 2 {
+		if out := r.at(1, rollout.Soaks); out.Counts != (status.Counts{Peels: 5, Applied: 5}) || out.Rollout.Peels != 1 {
 			r.t.Errorf("%+v, %+v", out.Counts, out.Rollout)
 		}
 		r.after(10 * time.Minute)
 		r.inForce(c)
+		if got := r.entries(joins); got != "abcdx" {
+			r.t.Errorf("after the rollout it has %s", got)
+		}
 	})
 }
 
@@ -159,11 +162,11 @@ func TestAWaveThatFailsIsTakenBack(t *testing.T) {
 			r.runs(r.ids[3], "w", wire.Result{})                       // not of this wave
 			r.runs(r.ids[0], "x", wire.Result{Success: true})          // no failure
 			r.runs(r.ids[0], "x", wire.Result{Outcome: wire.Canceled}) // by a person
-			r.at(1, waveSoaks)
+			r.at(1, rollout.Soaks)
 			r.runs(r.ids[0], "x", wire.Result{})
 		}, " of x failed"},
 		"an error that the peel reports": {func(r *rollingBench) {
-			r.at(1, waveSoaks)
+			r.at(1, rollout.Soaks)
 			r.applies(r.ids[0], "no zone x")
 		}, ": no zone x"},
 	} {
@@ -179,7 +182,7 @@ func TestAWaveThatFailsIsTakenBack(t *testing.T) {
 				r.takenBack(c, fail.why)
 				better := r.commit("better", map[string]string{"settings/web.yaml": xForW + "# mended\n"})
 				r.now()
-				if out := r.at(1, waveSoaks); out.Rollout.Commit != better {
+				if out := r.at(1, rollout.Soaks); out.Rollout.Commit != better {
 					r.t.Errorf("%+v", out.Rollout)
 				}
 				r.reached(0)
@@ -194,8 +197,8 @@ func TestAPeelThatIsOnlineHasFiveMinutesForARevision(t *testing.T) {
 		r.alter(away, r.ids[1])
 		c := r.next()
 		r.after(4*time.Minute + 50*time.Second)
-		out := r.at(1, waveWaits)
-		if out.Rollout.Peels != 2 || out.Rollout.Pending != 1 || out.Rollout.Offline != 1 {
+		out := r.at(1, rollout.Waits)
+		if out.Rollout.Peels != 2 || out.Rollout.Pending != 1 || out.Rollout.Applied != 1 { // ids[2] has taken the place of ids[1]
 			r.t.Errorf("%+v", out.Rollout)
 		}
 		r.after(20 * time.Second)
@@ -207,7 +210,7 @@ func TestAsManyMayFailAsTheWaveSays(t *testing.T) {
 	inWaves(t, "[{name: half, peels: 50%, soak: 10m, max_failures: 1}, {name: most, peels: 3, soak: 10m}]", func(r *rollingBench) {
 		c := r.next()
 		r.runs(r.ids[1], "x", wire.Result{})
-		if out := r.at(1, waveSoaks); out.Rollout.Failed != 1 || out.Rollout.Applied != 1 {
+		if out := r.at(1, rollout.Soaks); out.Rollout.Failed != 1 || out.Rollout.Applied != 1 {
 			r.t.Errorf("%+v", out.Rollout)
 		}
 		r.after(10 * time.Minute)
@@ -216,40 +219,106 @@ func TestAsManyMayFailAsTheWaveSays(t *testing.T) {
 }
 
 func TestErrorsFromBeforeTheRolloutTellNothingOfIt(t *testing.T) {
-	inWaves(t, "[{name: canary, peels: 1}]", func(r *rollingBench) {
-		r.alter(func(a *actor) { a.errors = []string{"settings: schedule.a.new: unknown field"} }, r.ids...)
-		r.applies(r.ids[3], "settings: schedule.a.new: unknown field")
-		c := r.next()
-		r.after(5 * time.Second)
-		r.inForce(c)
-		r.reached(0, 1, 2, 3)
-	})
+	const old = "settings: schedule.a.new: unknown field"
+	for name, c := range map[string]struct {
+		had  []int // peels that report the error before
+		fail bool
+	}{
+		"the canary had it":        {[]int{0}, false},
+		"another one had the same": {[]int{3}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWaves(t, "[{name: canary, peels: 1, soak: 1m}]", func(r *rollingBench) {
+				for _, i := range c.had {
+					r.applies(r.ids[i], old)
+				}
+				r.alter(func(a *actor) { a.errors = []string{old} }, r.ids...)
+				commit := r.next()
+				r.after(2 * time.Minute)
+				if c.fail {
+					r.takenBack(commit, string(r.ids[0])+": "+old)
+					return
+				}
+				r.inForce(commit)
+			})
+		})
+	}
 }
 
-func TestAWaveWithNobodyOnlineWaits(t *testing.T) {
-	inWaves(t, "[{name: canary, peels: 1}]", func(r *rollingBench) {
+// TestARevisionForPeelsThatAreAwayEnds: nothing is learnt from waiting for them.
+func TestARevisionForPeelsThatAreAwayEnds(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1}, {name: half, peels: 50%, soak: 1h}]", func(r *rollingBench) {
 		r.alter(away, r.ids...)
 		r.after(2 * time.Minute)
 		c := r.next()
-		r.after(time.Hour)
-		r.at(1, waveWaits)
+		if out := r.at(1, rollout.Waits); out.Rollout.Reason != "every peel that the revision changes is away" || out.Rollout.Until.IsZero() {
+			r.t.Errorf("%+v", out.Rollout)
+		}
 		r.reached()
-		r.alter(func(a *actor) { a.away, a.takes = false, true }, r.ids[2]) // becomes the canary, and those before it have the revision when they come
-		r.after(31 * time.Second)
-		r.inForce(c)
+		r.after(5 * time.Minute)
+		out := r.inForce(c)
+		if got := conditionOf(out, status.RolloutProgressing).Message; got != "no peel that the revision changes is online; 4 peels are away and take the revision when they return" {
+			r.t.Error(got)
+		}
 		r.reached(0, 1, 2, 3)
 	})
 }
 
-func TestACanaryThatGoesAwayStopsTheWave(t *testing.T) {
-	inWaves(t, "[{name: canary, peels: 1}]", func(r *rollingBench) {
-		r.alter(away, r.ids[0])
-		r.next()
+// TestAGateHoldsWhileAllPeelsAreAway: that there is nobody to look at opens no gate.
+func TestAGateHoldsWhileAllPeelsAreAway(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, soak: 1h, gate: manual}]", func(r *rollingBench) {
+		r.alter(away, r.ids...)
+		r.after(10 * time.Minute)
+		c := r.next()
 		r.after(time.Hour)
-		if out := r.at(1, waveWaits); out.Rollout.Offline != 1 || out.RolledBack() {
+		r.at(1, rollout.AtGate)
+		r.reached()
+		r.told("approve", status.ApproveRequest{Wave: "canary"})
+		r.inForce(c)
+	})
+}
+
+func TestACanaryThatGoesAwayIsReplaced(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, soak: 10m}]", func(r *rollingBench) {
+		r.alter(away, r.ids[0])
+		c := r.next()
+		r.reached(0)
+		r.after(3 * time.Minute)
+		if out := r.at(1, rollout.Soaks); out.Rollout.Peels != 1 || out.Rollout.Applied != 1 {
 			r.t.Errorf("%+v", out.Rollout)
 		}
-		r.reached(0)
+		r.reached(1)
+		r.alter(func(a *actor) { a.away, a.takes = false, true }, r.ids[0])
+		r.after(time.Minute)
+		r.reached(1) // when it returns it is no canary any longer
+		r.after(10 * time.Minute)
+		r.inForce(c)
+	})
+}
+
+// TestARevisionThatEndsItsPeelsStops: each canary goes away after it was given the revision.
+func TestARevisionThatEndsItsPeelsStops(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1}]", func(r *rollingBench) {
+		r.alter(silent, r.ids...)
+		c := r.next()
+		for i := range 3 {
+			r.alter(away, r.ids[i])
+			r.after(100 * time.Second)
+		}
+		r.takenBack(c, "wave canary failed: 3 peels went away after they were given the revision")
+	})
+}
+
+// TestPeelsKeepTheRevisionWhenOthersGoAway: what a wave has given stays, whichever of its peels are there.
+func TestPeelsKeepTheRevisionWhenOthersGoAway(t *testing.T) {
+	inWaves(t, "[{name: most, peels: 3, soak: 1h}]", func(r *rollingBench) {
+		r.next()
+		r.after(time.Minute)
+		r.reached(0, 1, 2)
+		r.alter(away, r.ids[0], r.ids[2])
+		r.after(10 * time.Minute)
+		r.at(1, rollout.Soaks)
+		r.reached(0, 1, 2)
 	})
 }
 
@@ -266,7 +335,7 @@ func TestWhoeverLeadsNextGoesOnWithTheWave(t *testing.T) {
 		"the soak goes on": {
 			func(r *rollingBench) { r.after(8 * time.Minute) },
 			func(r *rollingBench, c settings.Commit) {
-				r.at(1, waveSoaks)
+				r.at(1, rollout.Soaks)
 				r.reached(0)
 				r.after(time.Minute + 30*time.Second)
 				r.inForce(c)
@@ -307,7 +376,7 @@ func TestARolloutGoesOnWhileTheRepoIsAway(t *testing.T) {
 		}
 		r.start()
 		r.after(30 * time.Second)
-		r.at(1, waveSoaks)
+		r.at(1, rollout.Soaks)
 		r.after(time.Minute + 31*time.Second)
 		if out := r.inForce(c); !out.Is(status.FetchFailed) {
 			t.Errorf("%+v", out)
@@ -321,7 +390,7 @@ func TestAPauseStopsARolloutAfterItsWave(t *testing.T) {
 		c := r.next()
 		r.told("pause", nil)
 		r.after(time.Hour)
-		if out := r.at(1, wavePassed); out.Rollout.Waves != 2 || !out.Is(status.Suspended) {
+		if out := r.at(1, rollout.Passed); out.Rollout.Waves != 2 || !out.Is(status.Suspended) {
 			r.t.Errorf("%+v", out)
 		}
 		r.reached(0)
@@ -339,7 +408,7 @@ func TestAPauseBeforeTheFirstWaveHoldsIt(t *testing.T) {
 		r.told("pause", nil)
 		r.alter(func(a *actor) { a.away, a.takes = false, true }, r.ids...)
 		r.after(10 * time.Minute)
-		r.at(1, waveWaits)
+		r.at(1, rollout.Waits)
 		r.reached()
 		r.told("resume", nil)
 		r.inForce(c)
@@ -362,7 +431,7 @@ func TestANewerCommitTakesThePlaceOfARollout(t *testing.T) {
 		writes := r.writes()
 		newer := r.commit("y too", map[string]string{"settings/web.yaml": xForW + "  y: {module: test.ping, interval: 30m}\n"})
 		r.now()
-		if out := r.at(1, waveSoaks); out.Rollout.Commit != newer {
+		if out := r.at(1, rollout.Soaks); out.Rollout.Commit != newer {
 			r.t.Errorf("%+v", out.Rollout)
 		}
 		if got := r.entries(r.ids[0]); got != "abcdxy" || r.writes() != writes+1 {
@@ -388,13 +457,22 @@ func TestABranchThatGoesBackEndsTheRollout(t *testing.T) {
 	})
 }
 
-func TestWavesEndWhenACommitNamesNoneAnyMore(t *testing.T) {
-	inWaves(t, "[{name: canary, peels: 1, soak: 1h}]", func(r *rollingBench) {
-		r.next()
-		c := r.commit("no waves", map[string]string{"zester.yaml": ""})
+// TestACommitCannotRemoveItsCanary: the waves of the revision in force count for the commit that drops them, and no longer
+// for the next one.
+func TestACommitCannotRemoveItsCanary(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, soak: 1h, gate: manual}]", func(r *rollingBench) {
+		c := r.commit("no waves", map[string]string{"zester.yaml": "", "settings/web.yaml": xForW})
 		r.now()
+		r.at(1, rollout.Soaks)
+		r.reached(0)
+		r.after(time.Hour)
+		r.at(1, rollout.AtGate)
+		r.told("approve", status.ApproveRequest{Wave: "canary"})
 		r.inForce(c)
-		r.reached(0, 1, 2, 3)
+		next := r.commit("w again", map[string]string{"settings/web.yaml": string(siteFiles()["settings/web.yaml"].Data)})
+		r.now()
+		r.inForce(next)
+		r.reached()
 	})
 }
 
@@ -419,17 +497,22 @@ func TestPeelsThatStayBehindAreCountedInARollout(t *testing.T) {
 	})
 }
 
-// TestAReportOfAnEarlierWaveFailsNoLaterOne: the newest report before the second wave begins has a new error, which the
-// first wave was allowed. Only what comes after the beginning of a wave counts against it.
-func TestAReportOfAnEarlierWaveFailsNoLaterOne(t *testing.T) {
+// TestAFailureOfAnEarlierWaveCountsInALaterOne: the first wave was allowed one, and the second allows none. No peel is
+// given the revision with a wave that has failed before it begins.
+func TestAFailureOfAnEarlierWaveCountsInALaterOne(t *testing.T) {
 	inWaves(t, "[{name: canary, peels: 1, soak: 10m, max_failures: 1}, {name: second, peels: 2, soak: 10m}]", func(r *rollingBench) {
-		r.next()
+		c := r.next()
 		r.after(time.Minute)
 		r.applies(r.ids[0], "settings: schedule.x: new")
-		r.alter(silent, r.ids[1]) // so that no report comes after that one
-		r.after(10 * time.Minute)
-		if out := r.at(2, waveWaits); out.Rollout.Failed != 0 {
+		r.applies(r.ids[0]) // mends itself, and has failed
+		if out := r.at(1, rollout.Soaks); out.Rollout.Failed != 1 {
 			r.t.Errorf("%+v", out.Rollout)
+		}
+		writes := r.writes()
+		r.after(10 * time.Minute)
+		r.takenBack(c, "wave second failed: 1 of 2 peels, 0 may: "+string(r.ids[0])+": settings: schedule.x: new")
+		if got := r.writes() - writes; got != 1 {
+			r.t.Errorf("%d writes, want 1: the canary is given the revision in force", got)
 		}
 	})
 }
@@ -443,7 +526,201 @@ func TestAPeelKeepsTheRevisionWhenFewerAreOnline(t *testing.T) {
 		r.reached(0, 1)
 		r.alter(away, r.ids[1], r.ids[2], r.ids[3])
 		r.after(10 * time.Minute)
-		r.at(2, waveSoaks)
+		r.at(2, rollout.Soaks)
 		r.reached(0, 1)
+	})
+}
+
+func TestACanaryByTarget(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 'L@web-03,web-00 or N@none', soak: 10m}, {name: half, peels: 50%}]\nnodegroups: {none: nobody-*}", func(r *rollingBench) {
+		c := r.next()
+		r.at(1, rollout.Soaks)
+		for _, id := range r.ids {
+			want := "abcdw"
+			if id == "web-03" || id == "web-00" {
+				want = "abcdx"
+			}
+			if got := r.entries(id); got != want {
+				r.t.Errorf("%s has %s, want %s", id, got, want)
+			}
+		}
+		r.after(11 * time.Minute)
+		r.inForce(c)
+	})
+}
+
+func TestAWaveThatIsPastItsDeadlineFails(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 'L@web-03', deadline: 30m}]", func(r *rollingBench) {
+		r.alter(away, "web-03")
+		r.after(2 * time.Minute)
+		c := r.next()
+		r.after(29 * time.Minute)
+		out := r.at(1, rollout.Waits)
+		if out.Rollout.Reason != "none of the 1 peels of wave canary is online" || out.Rollout.Until.Sub(out.Rollout.Started) != 30*time.Minute || out.Rollout.Deadline != 30*time.Minute {
+			r.t.Errorf("%+v", out.Rollout)
+		}
+		r.after(2 * time.Minute)
+		r.takenBack(c, "wave canary failed: it is past its deadline of 30m0s: none of the 1 peels")
+	})
+}
+
+func TestAShareOfThePeelsMayFail(t *testing.T) {
+	for share, fails := range map[string]bool{"33%": true, "34%": false} {
+		t.Run(share, func(t *testing.T) {
+			inWaves(t, "[{name: most, peels: 3, soak: 10m, max_failures: "+share+"}]", func(r *rollingBench) {
+				c := r.next()
+				r.runs(r.ids[1], "x", wire.Result{})
+				if fails {
+					r.takenBack(c, "wave most failed: 1 of 3 peels, 0 may")
+					return
+				}
+				r.at(1, rollout.Soaks)
+				r.after(10 * time.Minute)
+				r.inForce(c)
+			})
+		})
+	}
+}
+
+// TestAManualGate: only the wave that has passed can be approved, whichever master leads, and the history names the person.
+func TestAManualGate(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, soak: 10m, gate: manual}, {name: half, peels: 2, gate: manual}]", func(r *rollingBench) {
+		c := r.next()
+		refused := func(q status.ApproveRequest, want string) {
+			r.t.Helper()
+			if why := r.ask("approve", q, new(status.Sync)); !strings.Contains(why, want) {
+				r.t.Errorf("%+v: %q, want %q", q, why, want)
+			}
+		}
+		refused(status.ApproveRequest{Wave: "canary"}, "it has not passed")
+		refused(status.ApproveRequest{Wave: "half"}, "wave canary is under way")
+		r.after(11 * time.Minute)
+		refused(status.ApproveRequest{Wave: "canary", Reason: "two\nlines"}, "write one line of text")
+		refused(status.ApproveRequest{Wave: "canary", Reason: strings.Repeat("x", 301)}, "the limit is 300")
+		r.stop()
+		r.start()
+		r.after(time.Hour)
+		if out := r.at(1, rollout.AtGate); !strings.Contains(out.Rollout.Reason, "zester sync approve canary") || out.Rollout.Gate != "manual" {
+			r.t.Errorf("%+v", out.Rollout)
+		}
+		r.reached(0)
+		r.told("approve", status.ApproveRequest{Wave: "canary", Reason: "looks good"})
+		r.at(2, rollout.AtGate)
+		r.reached(0, 1)
+		refused(status.ApproveRequest{Wave: "canary"}, "wave half is under way")
+		r.told("approve", status.ApproveRequest{Wave: "half"})
+		r.inForce(c)
+		var h status.History
+		if why := r.ask("history", nil, &h); why != "" {
+			r.t.Fatal(why)
+		}
+		if all := h.Attempts[0].Approvals; len(all) != 2 || all[0].What != "gate canary" || all[0].By != "op" || all[0].Reason != "looks good" || all[1].What != "gate half" {
+			r.t.Errorf("%+v", all)
+		}
+	})
+}
+
+// A gate that waits lets nothing that fails through.
+func TestAWaveThatFailsAtItsGateIsTakenBack(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, gate: manual}]", func(r *rollingBench) {
+		c := r.next()
+		r.after(time.Hour)
+		r.at(1, rollout.AtGate)
+		r.runs(r.ids[0], "x", wire.Result{})
+		r.takenBack(c, " of x failed")
+	})
+}
+
+// inFreeze runs f with a repo whose freeze holds for the first hour of the test.
+func inFreeze(t *testing.T, more string, f func(b *rollingBench)) {
+	t.Helper()
+	inWaves(t, "[{name: canary, peels: 1, soak: 10m}]\nfreeze: [{calendar: 2026-01-01, only_between: 00:00-01:00"+more+"}]", f)
+}
+
+func (r *rollingBench) frozen(c settings.Commit) status.Sync {
+	r.t.Helper()
+	out := r.status()
+	if f := out.Frozen; f == nil || f.Commit != c || !out.Is(status.Frozen) || out.LastGood.Commit != r.good || !strings.Contains(f.Reason, "2026-01-01") {
+		r.t.Fatalf("%s is not frozen: %+v", c.Short(), out)
+	}
+	return out
+}
+
+func TestAFreezeHoldsARevisionUntilItEnds(t *testing.T) {
+	inFreeze(t, "", func(r *rollingBench) {
+		c := r.next()
+		if out := r.frozen(c); out.Frozen.Until.UTC().Format(time.DateTime) != "2026-01-01 01:00:00" || out.Rollout != nil {
+			r.t.Errorf("%+v", out.Frozen)
+		}
+		r.reached()
+		newer := r.commit("newer, without the freeze", map[string]string{"zester.yaml": "", "settings/web.yaml": xForW + "# newer\n"})
+		r.now()
+		r.frozen(newer) // the freeze of the revision in force counts
+		r.stop()
+		r.start()
+		r.after(10 * time.Second)
+		r.frozen(newer)
+		r.after(75 * time.Minute)
+		if out := r.inForce(newer); out.Frozen != nil || out.Is(status.Frozen) {
+			r.t.Errorf("%+v", out)
+		}
+	})
+}
+
+func TestAFreezeIsForItsTargets(t *testing.T) {
+	inFreeze(t, ", targets: 'db-*'", func(r *rollingBench) {
+		c := r.next()
+		r.after(11 * time.Minute)
+		r.inForce(c)
+	})
+}
+
+func TestAPersonMayLetARevisionThroughAFreeze(t *testing.T) {
+	inFreeze(t, "", func(r *rollingBench) {
+		c := r.next()
+		r.frozen(c)
+		refused := func(q status.ApproveRequest, want string) {
+			r.t.Helper()
+			if why := r.ask("approve", q, new(status.Sync)); !strings.Contains(why, want) {
+				r.t.Errorf("%+v: %q, want %q", q, why, want)
+			}
+		}
+		hash := string(c)[:12]
+		refused(status.ApproveRequest{Hash: hash, Override: true}, "give a reason")
+		refused(status.ApproveRequest{Hash: hash[:7], Override: true, Reason: "x"}, "8 digits")
+		refused(status.ApproveRequest{Hash: string(r.good), Override: true, Reason: "x"}, "the freeze holds "+c.Short())
+		refused(status.ApproveRequest{Hash: hash}, "no revision waits for approval")
+		r.told("approve", status.ApproveRequest{Hash: hash, Override: true, Reason: "outage 7"})
+		r.at(1, rollout.Soaks)
+		r.after(11 * time.Minute)
+		r.inForce(c)
+		refused(status.ApproveRequest{Hash: hash, Override: true, Reason: "x"}, "no freeze holds a revision")
+		var h status.History
+		if why := r.ask("history", nil, &h); why != "" {
+			r.t.Fatal(why)
+		}
+		if all := h.Attempts[0].Approvals; h.Attempts[0].Commit != c || len(all) != 1 || all[0].What != "freeze" || all[0].By != "op" || all[0].Reason != "outage 7" {
+			r.t.Errorf("%+v", h.Attempts[0])
+		}
+		next := r.commit("the next one", map[string]string{"settings/web.yaml": string(siteFiles()["settings/web.yaml"].Data)})
+		r.good = c
+		r.now()
+		r.frozen(next) // the override was for one revision
+	})
+}
+
+// A freeze that begins between two waves holds the second.
+func TestAFreezeHoldsTheNextWave(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, soak: 15m}, {name: half, peels: 2, soak: 10m}]\nfreeze: [{only_between: 00:20-00:50}]", func(r *rollingBench) {
+		c := r.next()
+		r.after(16 * time.Minute)
+		r.at(2, rollout.Soaks)
+		r.after(10 * time.Minute)
+		if out := r.at(2, rollout.Passed); out.Frozen == nil || out.Frozen.Until.UTC().Format(time.TimeOnly) != "00:50:00" {
+			r.t.Errorf("%+v, %+v", out.Frozen, out.Rollout)
+		}
+		r.reached(0, 1)
+		r.told("approve", status.ApproveRequest{Hash: string(c), Override: true, Reason: "now"})
+		r.inForce(c)
 	})
 }

@@ -57,12 +57,13 @@ type term struct {
 	last       record.Record
 	rolling    *rolling // the rollout under way, nil if this term has not gone on with it
 	good       *archive.Revision
-	head       gitrepo.Hash // the newest commit that is at hand
-	tried      gitrepo.Hash // the newest commit that was judged, whether it is good or not
-	distrusted gitrepo.Hash // the head, if its signature was refused: the keys may change
-	stale      bool         // the fleet may lack what the revision in force says
-	planned    planBase     // of the plan that waits for approval
-	fleetMoves uint64       // number of changes of the fleet
+	head       gitrepo.Hash   // the newest commit that is at hand
+	tried      gitrepo.Hash   // the newest commit that was judged, whether it is good or not
+	distrusted gitrepo.Hash   // the head, if its signature was refused: the keys may change
+	stale      bool           // the fleet may lack what the revision in force says
+	frozen     *status.Freeze // the head, if a freeze holds it
+	planned    planBase       // of the plan that waits for approval
+	fleetMoves uint64         // number of changes of the fleet
 
 	judged atomic.Pointer[judged] // the plan that the guard looked at last
 
@@ -188,7 +189,7 @@ func (t *term) loop(ctx context.Context) error {
 		case err != nil:
 			again.Reset(publishAgain + rand.N(publishAgain))
 		}
-		if t.last.Rollout != nil && (err == nil || branch) {
+		if (t.last.Rollout != nil || t.frozen != nil) && (err == nil || branch) {
 			again.Reset(lookEvery) // waves go on while the repo is away
 		}
 	}
@@ -285,6 +286,9 @@ func (t *term) reconcile(ctx context.Context) error {
 func (t *term) follow(ctx context.Context) error {
 	t.board.suspend(&t.last)
 	t.board.setOrClear(skippedHead(&t.last, t.newestCommit()))
+	if f := t.frozen; f != nil && (string(f.Commit) != t.head.String() || !f.Until.IsZero() && !time.Now().Before(f.Until)) {
+		t.thaw()
+	}
 	switch b := t.last.Blocked; {
 	case t.last.Pinned != nil:
 		return t.hold(ctx, t.last.Pinned.Commit)

@@ -81,7 +81,7 @@ func Approve(digits, by string) Change {
 
 // Pin gives the whole fleet a stored revision at once: the person who pins it knows it from before. So neither waves nor the
 // guard nor a pause hold it up, and a rollout under way ends.
-func Pin(pinned *archive.Revision, limits top.Limits, by string, untilNewer bool) Change {
+func Pin(pinned *archive.Revision, safety top.Safety, by string, untilNewer bool) Change {
 	return func(r record.Record, s Seen) (record.Record, error) {
 		commit := pinned.ID()
 		if r.Commit != commit || r.Rollout != nil {
@@ -89,7 +89,7 @@ func Pin(pinned *archive.Revision, limits top.Limits, by string, untilNewer bool
 				Commit: commit, Author: source.Byline(pinned.Commit), Message: pinned.Commit.Subject(),
 				Outcome: status.OutcomeProgressing, Master: s.Owner,
 			}, s.Now).NotedBy(commit, by)
-			r = r.Enforced(commit, limits, false, s.Now)
+			r = r.Enforced(commit, safety, false, s.Now)
 		}
 		head := s.Head
 		if head == "" {

@@ -56,16 +56,16 @@ func TestOrders(t *testing.T) {
 		{"approve another plan", waits, Approve("eeeeeeee", "ann"), two, nil, "that waits is now " + plan64},
 		{"approve after the branch moved", waits, Approve(plan64, "ann"), one, nil, "the branch has moved"},
 		{"approve before the branch is read", waits, Approve(plan64, "ann"), "", nil, "not read the branch"},
-		{"pin", rolls, Pin(revision(t, two), top.Limits{}, "ann", true), two, func(r record.Record) bool {
+		{"pin", rolls, Pin(revision(t, two), top.Safety{}, "ann", true), two, func(r record.Record) bool {
 			return r.Commit == two && !r.Done && r.Rollout == nil && r.Pinned.Head == two && r.Pinned.UntilNewer && r.History[0].By == "ann"
 		}, ""},
-		{"pin what waves replace", rolls, Pin(revision(t, one), top.Limits{}, "ann", false), two, func(r record.Record) bool {
+		{"pin what waves replace", rolls, Pin(revision(t, one), top.Safety{}, "ann", false), two, func(r record.Record) bool {
 			return r.Commit == one && !r.Done && r.Rollout == nil && r.Pinned.Commit == one
 		}, ""},
-		{"pin what is in force", waits, Pin(revision(t, one), top.Limits{}, "ann", false), two, func(r record.Record) bool {
+		{"pin what is in force", waits, Pin(revision(t, one), top.Safety{}, "ann", false), two, func(r record.Record) bool {
 			return r.Done && len(r.History) == 1 && r.Blocked == nil
 		}, ""},
-		{"pin before the branch is read", waits, Pin(revision(t, one), top.Limits{}, "ann", true), "", func(r record.Record) bool { return r.Pinned.Head == two }, ""},
+		{"pin before the branch is read", waits, Pin(revision(t, one), top.Safety{}, "ann", true), "", func(r record.Record) bool { return r.Pinned.Head == two }, ""},
 		{"unpin", record.Record{Pinned: &record.Pin{}}, Unpin(), one, func(r record.Record) bool { return r.Pinned == nil }, ""},
 		{"unpin what is not pinned", record.Record{}, Unpin(), one, nil, "nothing is pinned"},
 		{"retry", skipped, Retry("", "ann"), two, func(r record.Record) bool {

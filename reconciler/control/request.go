@@ -192,7 +192,7 @@ func (s *Service) pin(ctx context.Context, req micro.Request) (any, string, erro
 	if err != nil {
 		return nil, "", record.Refuse("cannot pin %s: %v", commit.Short(), err)
 	}
-	return s.order(ctx, req, "pin", false, Pin(revision, rules.Limits, user(req), q.UntilNewer))
+	return s.order(ctx, req, "pin", false, Pin(revision, rules.Safety(), user(req), q.UntilNewer))
 }
 
 // stored finds the one stored revision whose commit begins with digits.

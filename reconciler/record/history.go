@@ -54,7 +54,7 @@ func (r Record) Noted(a status.Attempt, now time.Time) Record {
 // continued returns what is known of one attempt after a has followed before. A revision that waits for approval again
 // loses the name of the person who approved it.
 func continued(before, a status.Attempt) status.Attempt {
-	a.Began = before.Began
+	a.Began, a.Approvals = before.Began, before.Approvals
 	if a.By == "" && a.Outcome != status.OutcomeBlocked {
 		a.By = before.By
 	}
@@ -70,6 +70,19 @@ func (r Record) NotedBy(commit settings.Commit, user string) Record {
 		r.History = slices.Clone(r.History)
 		r.History[last].By = user
 	}
+	return r
+}
+
+// NotedApproval returns the record with a decision of a person about the newest attempt, if that is at this revision. The
+// newest [MaxApprovals] are kept.
+func (r Record) NotedApproval(commit settings.Commit, a status.Approval) Record {
+	last := len(r.History) - 1
+	if last < 0 || r.History[last].Commit != commit {
+		return r
+	}
+	r.History = slices.Clone(r.History)
+	all := append(slices.Clone(r.History[last].Approvals), a)
+	r.History[last].Approvals = all[max(0, len(all)-MaxApprovals):]
 	return r
 }
 

@@ -25,11 +25,11 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// Bounds of the lists in a record. The oldest items are dropped, of errors those that sort last.
+// Bounds of the lists in a record. The oldest items are dropped.
 const (
-	MaxHistory = 50   // attempts
-	MaxSkipped = 20   // revisions that were rolled back
-	MaxKnown   = 1000 // marks of errors in a Rollout
+	MaxHistory   = 50 // attempts
+	MaxSkipped   = 20 // revisions that were rolled back
+	MaxApprovals = 5  // decisions of people about one attempt
 )
 
 // A Record says which revision was last given to the fleet. It is written before the first document of that revision, so
@@ -44,7 +44,7 @@ type Record struct {
 	Time       time.Time       `json:"time"`           // when Owner wrote it
 	Since      time.Time       `json:"since,omitzero"` // when Commit was put in force
 
-	Limits *top.Limits `json:"limits,omitempty"` // of Commit; if nil, the default limits
+	top.Safety // of Commit: what the revision in force says of how changes go out
 
 	Blocked   *Blocked  `json:"blocked,omitempty"`   // the revision that waits for approval; nil if none does
 	Approved  *Approval `json:"approved,omitempty"`  // nil once its plan has gone out or the branch has moved on
@@ -72,6 +72,8 @@ type Approval struct {
 	Hash   string          `json:"hash,omitempty"` // of the plan, in hex
 	By     string          `json:"by"`
 	Time   time.Time       `json:"time"`
+	// Override is the reason of a person to let the revision through a freeze; empty if nobody did.
+	Override string `json:"override,omitempty"`
 }
 
 // A Pin holds a stored revision in force until it is removed or, with UntilNewer, a newer commit comes.
@@ -88,28 +90,6 @@ type Skipped struct {
 	Commit settings.Commit `json:"commit"`
 	Reason string          `json:"reason"`
 	Time   time.Time       `json:"time"`
-}
-
-// A Rollout is a revision on its way to the fleet in waves. Each peel has a [Place]. Peels up to Reach are given the
-// revision and all others the one in force, also those that come later. So the record alone decides which peel gets
-// which revision, and the next leader continues where this one stopped.
-type Rollout struct {
-	Commit   settings.Commit `json:"commit"`
-	Wave     int             `json:"wave"`             // index of the wave under way
-	Reach    string          `json:"reach"`            // the last place that has the revision; empty before the first wave
-	Sequence uint64          `json:"sequence"`         // of the stream job-events before the first wave: later runs count
-	Reports  uint64          `json:"reports"`          // of the stream applied before the wave's first document: later errors count
-	Known    []string        `json:"known,omitempty"`  // marks of errors that peels reported before the rollout began, sorted
-	Started  time.Time       `json:"started"`          // when the rollout began
-	Soaking  time.Time       `json:"soaking,omitzero"` // when the last online peel of the wave applied the revision
-}
-
-// LimitsInForce returns the limits of the revision in force.
-func (r *Record) LimitsInForce() top.Limits {
-	if r.Limits == nil {
-		return top.DefaultLimits
-	}
-	return *r.Limits
 }
 
 // IsSent reports whether a revision is in force or goes out in waves: it was judged before, and its documents may be
@@ -161,12 +141,12 @@ func (r *Record) FindSkipped(commit settings.Commit) *Skipped {
 
 // Enforced returns the record for a revision that is given to the whole fleet. It ends the rollout; done says whether
 // every document was written.
-func (r Record) Enforced(commit settings.Commit, limits top.Limits, done bool, now time.Time) Record {
+func (r Record) Enforced(commit settings.Commit, safety top.Safety, done bool, now time.Time) Record {
 	if r.Commit != commit {
 		r = r.WithoutApproval()
 		r.Since = now
 	}
-	r.Commit, r.Done, r.Rollout, r.Limits = commit, done, nil, &limits
+	r.Commit, r.Done, r.Rollout, r.Safety = commit, done, nil, safety
 	return r
 }
 

@@ -19,18 +19,18 @@ func TestARevisionInForceEndsWhatCameBefore(t *testing.T) {
 		Commit: "old", Since: now, Blocked: &Blocked{Commit: "new"}, Approved: &Approval{Commit: "new"}, Rollout: &Rollout{Commit: "new"},
 	}
 	later := now.Add(time.Hour)
-	r := before.Enforced("new", top.Limits{Peels: 7}, false, later)
-	if r.Commit != "new" || r.Done || !r.Since.Equal(later) || r.Blocked != nil || r.Approved != nil || r.Rollout != nil || r.LimitsInForce().Peels != 7 {
+	r := before.Enforced("new", top.Safety{Limits: &top.Limits{Peels: 7}}, false, later)
+	if r.Commit != "new" || r.Done || !r.Since.Equal(later) || r.Blocked != nil || r.Approved != nil || r.Rollout != nil || r.LimitsOrDefault().Peels != 7 {
 		t.Errorf("%+v", r)
 	}
 	r.Blocked = &Blocked{Commit: "newer"}
-	if again := r.Enforced("new", top.Limits{}, true, later.Add(time.Hour)); !again.Done || !again.Since.Equal(later) || again.Blocked == nil {
+	if again := r.Enforced("new", top.Safety{}, true, later.Add(time.Hour)); !again.Done || !again.Since.Equal(later) || again.Blocked == nil {
 		t.Errorf("the same revision for another fleet: %+v", again)
 	}
 	if before.Blocked == nil || before.Rollout == nil || before.Commit != "old" {
 		t.Errorf("the argument was changed: %+v", before)
 	}
-	if got := new(Record).LimitsInForce(); got != top.DefaultLimits {
+	if got := new(Record).LimitsOrDefault(); got != top.DefaultLimits {
 		t.Errorf("without limits: %+v", got)
 	}
 }
@@ -107,7 +107,7 @@ func TestWhatBecomesOfAnAttempt(t *testing.T) {
 		{Commit: "b", Outcome: status.OutcomeRejected, Reason: "line 2", Master: "m2", Began: minute(5), Ended: minute(7)},
 		{Commit: "c", Outcome: status.OutcomeBlocked, Reason: "large", Master: "m1", Began: minute(8)},
 	}
-	if !slices.Equal(r.History, want) {
+	if !slices.EqualFunc(r.History, want, status.Attempt.Equal) {
 		t.Errorf("%+v,\nwant %+v", r.History, want)
 	}
 	if a := before.History[0]; len(before.History) != 1 || a.Outcome != status.OutcomeBlocked {
@@ -117,7 +117,7 @@ func TestWhatBecomesOfAnAttempt(t *testing.T) {
 		t.Errorf("the last attempt is %+v", last)
 	}
 	same := Record{}.Noted(want[2], now)
-	if again := same.Noted(status.Attempt{Commit: "b", Outcome: status.OutcomeRejected, Reason: "line 2", Master: "m3"}, at); !slices.Equal(again.History, same.History) {
+	if again := same.Noted(status.Attempt{Commit: "b", Outcome: status.OutcomeRejected, Reason: "line 2", Master: "m3"}, at); !slices.EqualFunc(again.History, same.History, status.Attempt.Equal) {
 		t.Errorf("the same refusal changes the history: %+v", again.History)
 	}
 }

@@ -49,6 +49,9 @@ func (s *Store) Read(ctx context.Context) (r Record, err error) {
 		return Record{}, fmt.Errorf("cannot read what was rolled out: %w", err)
 	}
 	s.revision = entry.Revision()
+	if r.Rollout != nil && len(r.Rollout.Waves) == 0 {
+		r.Rollout = nil // an earlier version wrote it; the revision goes out again from the first wave
+	}
 	return r, nil
 }
 
@@ -80,10 +83,5 @@ func (s *Store) Write(ctx context.Context, r Record) (Record, error) {
 func (r Record) bounded() Record {
 	r.History = r.History[max(0, len(r.History)-MaxHistory):]
 	r.Skipped = r.Skipped[max(0, len(r.Skipped)-MaxSkipped):]
-	if r.Rollout != nil && len(r.Rollout.Known) > MaxKnown {
-		rollout := *r.Rollout
-		rollout.Known = rollout.Known[:MaxKnown]
-		r.Rollout = &rollout
-	}
 	return r
 }

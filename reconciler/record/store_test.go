@@ -4,12 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
@@ -56,9 +61,8 @@ func TestOneMasterWritesTheRecord(t *testing.T) {
 
 func TestARecordIsBoundedWhenItIsWritten(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
-		r := Record{Rollout: &Rollout{}, History: make([]status.Attempt, 2*MaxHistory)}
-		for i := range 2 * MaxKnown {
-			r.Rollout.Known = append(r.Rollout.Known, fmt.Sprintf("%04d", i))
+		r := Record{History: make([]status.Attempt, 2*MaxHistory)}
+		for i := range 2 * MaxSkipped {
 			r.Skipped = append(r.Skipped, Skipped{Reason: fmt.Sprint(i)})
 		}
 		s := NewStore(openBucket(t, bus), "m1", Source{Repo: "h/a", Branch: "main"})
@@ -71,14 +75,14 @@ func TestARecordIsBoundedWhenItIsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, got := range []Record{written, read} {
-			if len(got.History) != MaxHistory || len(got.Skipped) != MaxSkipped || len(got.Rollout.Known) != MaxKnown {
-				t.Errorf("%d attempts, %d skipped, %d errors", len(got.History), len(got.Skipped), len(got.Rollout.Known))
+			if len(got.History) != MaxHistory || len(got.Skipped) != MaxSkipped {
+				t.Errorf("%d attempts, %d skipped", len(got.History), len(got.Skipped))
 			}
-			if last := got.Skipped[MaxSkipped-1].Reason; last != fmt.Sprint(2*MaxKnown-1) {
+			if last := got.Skipped[MaxSkipped-1].Reason; last != fmt.Sprint(2*MaxSkipped-1) {
 				t.Errorf("the newest that was skipped is %s", last)
 			}
 		}
-		if len(r.Rollout.Known) != 2*MaxKnown {
+		if len(r.Skipped) != 2*MaxSkipped {
 			t.Error("the argument was changed")
 		}
 	})
@@ -92,6 +96,57 @@ func TestARecordThatCannotBeReadIsNotEmpty(t *testing.T) {
 		}
 		if r, err := NewStore(kv, "m1", Source{Repo: "h/a", Branch: "main"}).Read(t.Context()); err == nil {
 			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestTheRecordOfAnEarlierVersion: limits are kept, and a rollout without waves begins again and is not taken for one that
+// has passed.
+func TestTheRecordOfAnEarlierVersion(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
+		kv := openBucket(t, bus)
+		data, err := canon.Marshal(map[string]any{
+			"commit": "a", "limits": map[string]any{"change": 7, "remove": 8, "peels": 9},
+			"rollout": map[string]any{"commit": "b", "wave": 1, "reach": "ffff", "known": []string{"00"}, "sequence": 3},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := kv.Put(t.Context(), key, data); err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewStore(kv, "m1", Source{Repo: "h/a", Branch: "main"}).Read(t.Context())
+		if err != nil || r.Commit != "a" || r.Rollout != nil || r.LimitsOrDefault() != (top.Limits{Change: 7, Remove: 8, Peels: 9}) {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+// TestARolloutOfALargeFleetFitsIntoTheRecord: a record is one message, of which the bus takes 1 MiB.
+func TestARolloutOfALargeFleetFitsIntoTheRecord(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
+		var members, known []Mark
+		for i := range 10_000 {
+			id := target.PeelID(fmt.Sprintf("web-%05d.example.com", i))
+			members, known = append(members, MarkPeel(id)), append(known, MarkError(id, "x"))
+		}
+		wave := top.Wave{Name: strings.Repeat("w", 32), Peels: top.AllPeels, Target: strings.Repeat("x", top.MaxTarget)}
+		r := Record{Rollout: &Rollout{Commit: "b", Waves: slices.Repeat([]top.Wave{wave}, 2*top.MaxWaves), Members: NewMarks(members), Known: NewMarks(known), Failed: NewMarks(members)}}
+		r.Waves = r.Rollout.Waves[:top.MaxWaves]
+		s := NewStore(openBucket(t, bus), "m1", Source{Repo: "h/a", Branch: "main"})
+		if _, err := s.Write(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		read, err := s.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := canon.Marshal(read)
+		if err != nil || len(data) > 400_000 {
+			t.Errorf("%d bytes, %v", len(data), err)
+		}
+		if !read.Rollout.Has("web-00007.example.com") || read.Rollout.Has("web-10000.example.com") || !slices.Equal(read.Waves, r.Waves) {
+			t.Error("the record is not what was written")
 		}
 	})
 }

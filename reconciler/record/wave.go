@@ -1,11 +1,53 @@
 package record
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
+	"sort"
+	"time"
 
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
 )
+
+// A Rollout is a revision on its way to the fleet in waves. Members are given the revision and all other peels the one in
+// force, also those that come later. So the record alone decides which peel gets which revision, and the next leader
+// continues where this one stopped.
+type Rollout struct {
+	Commit   settings.Commit `json:"commit"`
+	Started  time.Time       `json:"started"`            // when the rollout began
+	Sequence uint64          `json:"sequence"`           // of the stream job-events before the first wave: later runs count
+	Reports  uint64          `json:"reports"`            // of the stream applied before the first wave: later errors count
+	Override string          `json:"override,omitempty"` // a person's reason to go on in a freeze; empty if nobody did
+	Waves    []top.Wave      `json:"waves"`              // the stricter of both revisions, fixed when the rollout began
+	Stage    Stage           `json:"stage"`
+
+	Members  Marks    `json:"members,omitempty"`  // the peels that have the revision
+	Known    Marks    `json:"before,omitempty"`   // errors that members reported before they were given the revision
+	Failed   Marks    `json:"failed,omitempty"`   // members that have failed; one that has failed stays
+	Failures []string `json:"failures,omitempty"` // what the first of them reported, for people
+}
+
+// A Stage is how far a rollout is with one wave.
+type Stage struct {
+	Wave     int       `json:"wave"`             // index of the wave under way
+	Since    time.Time `json:"since,omitzero"`   // when the wave could begin; its deadline counts from here
+	Taken    time.Time `json:"taken,omitzero"`   // when it chose its peels
+	Size     int       `json:"size"`             // members with this wave, those of earlier waves included
+	Replaced int       `json:"replaced"`         // members of the wave that went away and were replaced
+	Soaking  time.Time `json:"soaking,omitzero"` // when the last online member applied the revision
+	Passed   time.Time `json:"passed,omitzero"`  // when the soak ended
+	OpenedBy string    `json:"opened_by,omitempty"`
+}
+
+// Has reports whether a peel is to have the revision by now.
+func (r *Rollout) Has(id target.PeelID) bool { return r.Members.Has(MarkPeel(id)) }
+
+// Wave returns the wave under way.
+func (r *Rollout) Wave() top.Wave { return r.Waves[r.Stage.Wave] }
 
 // Place returns the position of a peel in the order of waves: the SHA-256 of its ID in hex, compared as a string. It
 // depends on the ID alone, so that the same peels come first with every revision; and it is unlike the order of IDs, so
@@ -15,5 +57,64 @@ func Place(id target.PeelID) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Reaches reports whether a peel is to have the revision by now.
-func (r *Rollout) Reaches(id target.PeelID) bool { return Place(id) <= r.Reach }
+const markSize = 8
+
+// A Mark stands for a peel, or for an error of a peel, in a record: the first bytes of a SHA-256. Two peels of a fleet of
+// 10,000 have the same mark with a probability of 3 in 10^12.
+type Mark [markSize]byte
+
+// MarkPeel returns the mark of a peel.
+func MarkPeel(id target.PeelID) Mark {
+	sum := sha256.Sum256([]byte(id))
+	return Mark(sum[:])
+}
+
+// MarkError returns the mark of an error that a peel reported.
+func MarkError(id target.PeelID, text string) Mark {
+	sum := sha256.Sum256([]byte(string(id) + "\x00" + text))
+	return Mark(sum[:])
+}
+
+// Marks is a set of marks: their bytes one after another, sorted. A million bytes hold 125,000 of them.
+type Marks []byte
+
+// Len returns the number of marks.
+func (m Marks) Len() int { return len(m) / markSize }
+
+func (m Marks) at(i int) []byte { return m[i*markSize : (i+1)*markSize] }
+
+// Has reports whether the set has a mark.
+func (m Marks) Has(mark Mark) bool {
+	i := sort.Search(m.Len(), func(i int) bool { return bytes.Compare(m.at(i), mark[:]) >= 0 })
+	return i < m.Len() && bytes.Equal(m.at(i), mark[:])
+}
+
+// With returns the set with some marks.
+func (m Marks) With(marks ...Mark) Marks {
+	all := make([]Mark, 0, m.Len()+len(marks))
+	for i := range m.Len() {
+		all = append(all, Mark(m.at(i)))
+	}
+	return NewMarks(append(all, marks...))
+}
+
+// Without returns the set without a mark.
+func (m Marks) Without(mark Mark) Marks {
+	var all []Mark
+	for i := range m.Len() {
+		if other := Mark(m.at(i)); other != mark {
+			all = append(all, other)
+		}
+	}
+	return NewMarks(all)
+}
+
+// NewMarks returns the set of some marks.
+func NewMarks(marks []Mark) Marks {
+	slices.SortFunc(marks, func(a, b Mark) int { return bytes.Compare(a[:], b[:]) })
+	var m Marks
+	for _, mark := range slices.Compact(marks) {
+		m = append(m, mark[:]...)
+	}
+	return m
+}

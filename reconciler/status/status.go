@@ -6,6 +6,7 @@
 package status
 
 import (
+	"reflect"
 	"slices"
 	"time"
 
@@ -25,6 +26,7 @@ const (
 	CompileFailed Type = "CompileFailed" // the newest revision is refused, with all its errors
 	GuardBlocked  Type = "GuardBlocked"  // the newest revision waits for approval, or is refused for rewriting history
 	Suspended     Type = "Suspended"     // new commits are seen and wait
+	Frozen        Type = "Frozen"        // a freeze of zester.yaml holds the newest revision
 	// RolloutProgressing: a revision goes out in waves; false with the reason WaveFailed: it was rolled back.
 	RolloutProgressing Type = "RolloutProgressing"
 	// SourceVerified: the newest revision is signed by a key that may; false: it is not, and is refused.
@@ -84,6 +86,7 @@ type Sync struct {
 	Generation    uint64          `json:"generation"`               // of the newest write
 	Writes        int             `json:"writes"`                   // documents that the revision in force took
 	Rollout       *Rollout        `json:"rollout,omitempty"`        // of LastAttempted, while it goes out in waves
+	Frozen        *Freeze         `json:"frozen,omitempty"`         // the revision that waits for the end of a freeze
 	Skipped       settings.Commit `json:"skipped,omitempty"`        // the revision that was rolled back last
 	Pinned        *Pin            `json:"pinned,omitempty"`         // the revision that is held whatever the branch says
 	Paused        *Pause          `json:"paused,omitempty"`         // new commits wait, also after a pin
@@ -105,18 +108,30 @@ type PausedEntries struct {
 
 // Rollout is how far a revision is with its waves. The numbers are of the peels that it changes and has reached.
 type Rollout struct {
-	Commit  settings.Commit `json:"commit"`
-	Wave    int             `json:"wave"`  // from 1
-	Waves   int             `json:"waves"` // as zester.yaml names them
-	Name    string          `json:"name"`
-	State   string          `json:"state"` // waits, applied, soaks, passed, failed
-	Started time.Time       `json:"started"`
-	Soaked  time.Time       `json:"soaked,omitzero"` // when the wave will have been watched long enough
-	Peels   int             `json:"peels"`
-	Applied int             `json:"applied"`
-	Pending int             `json:"pending"`
-	Offline int             `json:"offline"`
-	Failed  int             `json:"failed"`
+	Commit settings.Commit `json:"commit"`
+	Wave   int             `json:"wave"`  // from 1
+	Waves  int             `json:"waves"` // as zester.yaml names them
+	Name   string          `json:"name"`
+	State  string          `json:"state"` // waits, soaks, gate, passed, failed, complete
+	// Reason says what the rollout waits for, in plain words, and Until when that ends at the latest; zero if it may last.
+	Reason   string        `json:"reason,omitempty"`
+	Until    time.Time     `json:"until,omitzero"`
+	Gate     string        `json:"gate,omitempty"`     // manual: a person has to approve the wave after it has passed
+	Deadline time.Duration `json:"deadline,omitempty"` // how long the peels of the wave may take to apply the revision; zero: no limit
+	Started  time.Time     `json:"started"`
+	Soaked   time.Time     `json:"soaked,omitzero"` // when the wave will have been watched long enough
+	Peels    int           `json:"peels"`
+	Applied  int           `json:"applied"`
+	Pending  int           `json:"pending"`
+	Offline  int           `json:"offline"`
+	Failed   int           `json:"failed"`
+}
+
+// A Freeze holds one revision.
+type Freeze struct {
+	Commit settings.Commit `json:"commit"`
+	Reason string          `json:"reason"`         // for people
+	Until  time.Time       `json:"until,omitzero"` // zero if it lasts for more than two years
 }
 
 // A Pin holds one revision.
@@ -154,7 +169,7 @@ type Outcome string
 // The outcomes. The first two last until another comes.
 const (
 	OutcomeProgressing Outcome = "progressing" // it goes to the fleet, in waves or at once
-	OutcomeBlocked     Outcome = "blocked"     // it waits for approval
+	OutcomeBlocked     Outcome = "blocked"     // it waits for approval, or for the end of a freeze
 	OutcomeApplied     Outcome = "applied"
 	OutcomeRejected    Outcome = "rejected" // it does not compile, or may not be served
 	OutcomeSuperseded  Outcome = "superseded"
@@ -176,7 +191,20 @@ type Attempt struct {
 	Began   time.Time       `json:"began"`
 	Ended   time.Time       `json:"ended,omitzero"`
 	Stored  bool            `json:"stored,omitempty"` // it can be pinned
+	// Approvals are the newest decisions of people that let the revision go on.
+	Approvals []Approval `json:"approvals,omitempty"`
 }
+
+// An Approval is a decision of a person that let a revision go on.
+type Approval struct {
+	What   string    `json:"what"` // "gate NAME" or "freeze"
+	By     string    `json:"by"`
+	Reason string    `json:"reason,omitempty"`
+	Time   time.Time `json:"time"`
+}
+
+// Equal reports whether two attempts say the same.
+func (a Attempt) Equal(b Attempt) bool { return reflect.DeepEqual(a, b) }
 
 // History is the answer of sync.history, the newest attempt first.
 type History struct {
@@ -221,9 +249,13 @@ type Peel struct {
 // MinHash is how many digits of a plan's hash name it at least.
 const MinHash = 8
 
-// ApproveRequest asks sync.approve to let the revision go out that waits.
+// ApproveRequest asks sync.approve to let the revision go out that waits, to open the gate of a wave, or to let a revision
+// through a freeze.
 type ApproveRequest struct {
-	Hash string `json:"hash"` // of the plan, or the beginning of it
+	Hash     string `json:"hash,omitempty"`     // of the plan, or the commit that a freeze holds; the beginning is enough
+	Wave     string `json:"wave,omitempty"`     // whose gate is to be opened, in place of Hash
+	Override bool   `json:"override,omitempty"` // the revision goes through the freeze; needs a Reason
+	Reason   string `json:"reason,omitempty"`   // one line for the history and the audit log, 300 bytes at most
 }
 
 // DocumentRequest asks sync.diff what a peel was given.

@@ -1,0 +1,44 @@
+package record
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func TestMarksAreASet(t *testing.T) {
+	var all Marks
+	for i := range 100 {
+		all = all.With(MarkPeel(target.PeelID(fmt.Sprint(i))), MarkPeel("0"))
+	}
+	for i := range 120 {
+		if has := all.Has(MarkPeel(target.PeelID(fmt.Sprint(i)))); has != (i < 100) {
+			t.Errorf("%d: %v", i, has)
+		}
+	}
+	before := slices.Clone(all)
+	less := all.Without(MarkPeel("7"))
+	if all.Len() != 100 || less.Len() != 99 || less.Has(MarkPeel("7")) || !less.Has(MarkPeel("8")) || !slices.Equal(before, all) {
+		t.Errorf("%d and %d marks", all.Len(), less.Len())
+	}
+	if MarkError("a", "x") == MarkError("b", "x") || MarkError("a", "x") == MarkError("a", "y") || MarkPeel("a") == MarkError("a", "") {
+		t.Error("different things have one mark")
+	}
+}
+
+func TestDecisionsAreNotedWithTheirAttempt(t *testing.T) {
+	r := Record{History: []status.Attempt{{Commit: "a", Outcome: status.OutcomeProgressing}}}
+	for i := range MaxApprovals + 2 {
+		r = r.NotedApproval("a", status.Approval{By: fmt.Sprint(i)})
+	}
+	if other := r.NotedApproval("b", status.Approval{By: "eve"}); len(other.History[0].Approvals) != MaxApprovals {
+		t.Errorf("%+v", other.History)
+	}
+	r = r.Noted(status.Attempt{Commit: "a", Outcome: status.OutcomeApplied}, now)
+	if got := r.History[0].Approvals; len(got) != MaxApprovals || got[0].By != "2" || r.History[0].Outcome != status.OutcomeApplied {
+		t.Errorf("%+v", r.History)
+	}
+}

@@ -1,0 +1,202 @@
+package rollout
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
+)
+
+// choice are the peels that a wave may take, by place, and how many it may.
+type choice struct {
+	online  []int // indexes in stepper.Peels
+	offline int   // peels that are selected and not online
+	unknown bool  // of some of these it is not known
+	size    int   // members with the wave
+	full    bool  // earlier waves have taken all peels that the wave may have, or peels that its target selects
+}
+
+// choose looks at the peels that the target of a wave selects and that are no members.
+func (s *stepper) choose(wave top.Wave) (c choice, err error) {
+	selected, err := selects(wave.Target, s.Fleet)
+	if err != nil {
+		return c, err
+	}
+	online, had := 0, false
+	for i, p := range s.Peels {
+		if p.Presence == Online {
+			online++
+		}
+		switch {
+		case !selected(p.ID):
+		case s.Members.Has(s.marks[i]):
+			had = true
+		case p.Presence == Online:
+			c.online = append(c.online, i)
+		default:
+			c.offline++
+			c.unknown = c.unknown || p.Presence == Unknown
+		}
+	}
+	members := s.Members.Len()
+	most := max(wave.Peels.Of(online), members)
+	c.size = min(most, members+len(c.online))
+	c.full = members > 0 && online > 0 && (most == members || wave.Target != "" && had)
+	return c, nil
+}
+
+// selects returns a function that reports whether a target selects a peel.
+func selects(text string, fleet *target.Index) (func(target.PeelID) bool, error) {
+	if text == "" {
+		return func(target.PeelID) bool { return true }, nil
+	}
+	e, err := target.Parse(text, target.Options{NoSettings: true})
+	if err != nil {
+		return nil, err
+	}
+	selected := map[target.PeelID]bool{}
+	for _, id := range fleet.Select(e) {
+		selected[id] = true
+	}
+	return func(id target.PeelID) bool { return selected[id] }, nil
+}
+
+// take chooses the peels of a wave.
+func (s *stepper) take(wave top.Wave) Step {
+	if hold, held := s.held(); held {
+		if !s.Stage.Since.IsZero() {
+			s.Stage.Since, s.changed = time.Time{}, true // its deadline waits as well
+		}
+		return Step{State: Waits, Reason: hold.Reason, Until: hold.Until}
+	}
+	if s.Stage.Since.IsZero() {
+		s.Stage.Since, s.changed = s.Now, true
+	}
+	c, err := s.choose(wave)
+	if err != nil {
+		return Step{State: Waits, Reason: err.Error()} // another version of zester has written the target
+	}
+	members, away := s.Members.Len(), s.allAway()
+	switch {
+	case s.Failed.Len() > wave.MaxFailures.Within(c.size):
+		return s.fail(s.failures(c.size))
+	case c.size > members, c.full, c.offline == 0, away.since >= awayLimit:
+	case c.unknown:
+		return s.waiting(wave, "the master does not know yet which peels are online")
+	case away.all:
+		return Step{State: Waits, Until: s.Now.Add(awayLimit - away.since), Reason: "every peel that the revision changes is away"}
+	default:
+		return s.waiting(wave, fmt.Sprintf("none of the %d peels of wave %s is online", c.offline, wave.Name))
+	}
+	s.Stage.Taken, s.Stage.Size, s.changed = s.Now, c.size, true
+	for _, i := range c.online[:c.size-members] {
+		s.add(i)
+	}
+	if c.size > members {
+		return s.waiting(wave, "its peels are given the revision")
+	}
+	return s.next()
+}
+
+// add makes a peel a member.
+func (s *stepper) add(i int) {
+	s.Members, s.changed = s.Members.With(s.marks[i]), true
+	var known []record.Mark
+	for _, text := range s.Peels[i].Errors {
+		known = append(known, record.MarkError(s.Peels[i].ID, text))
+	}
+	if len(known) > 0 && s.Known.Len()+len(known) <= maxKnown {
+		s.Known = s.Known.With(known...)
+	}
+}
+
+// absence says whether all peels that the revision changes are away, and for how long at least one of them was not.
+type absence struct {
+	all   bool
+	since time.Duration // since the last message of any; zero unless all are away
+}
+
+func (s *stepper) allAway() absence {
+	since := awayLimit
+	for _, p := range s.Peels {
+		if p.Presence != Away {
+			return absence{}
+		}
+		if !p.Seen.IsZero() {
+			since = min(since, s.Now.Sub(p.Seen))
+		}
+	}
+	return absence{true, since}
+}
+
+// waiting waits until the deadline of the wave, and fails past it.
+func (s *stepper) waiting(wave top.Wave, reason string) Step {
+	if wave.Deadline == 0 {
+		return Step{State: Waits, Reason: reason}
+	}
+	end := s.Stage.Since.Add(wave.Deadline)
+	if s.Now.Before(end) {
+		return Step{State: Waits, Reason: reason, Until: end}
+	}
+	return s.fail(fmt.Sprintf("it is past its deadline of %s: %s", wave.Deadline, reason))
+}
+
+// wait looks at a wave whose members apply the revision. Members that are away are not waited for, but one member has to
+// have applied it at least.
+func (s *stepper) wait(wave top.Wave) Step {
+	replaced := s.replace(wave)
+	c := s.counts()
+	if !replaced && c.Pending == 0 {
+		switch {
+		case c.Applied+c.Failed > 0, c.Peels == 0, s.allAway().since >= awayLimit:
+			s.Stage.Soaking, s.changed = s.Now, true
+			if c.Applied+c.Failed == 0 {
+				s.Stage.Passed = s.Now // there is nobody to watch
+			}
+			return s.next()
+		case s.Stage.Replaced >= maxReplaced:
+			return s.fail(fmt.Sprintf("%d peels went away after they were given the revision", s.Stage.Replaced+c.Away))
+		}
+	}
+	reason := fmt.Sprintf("%d of %d peels have applied the revision", c.Applied, c.Peels)
+	if c.Away > 0 {
+		reason += fmt.Sprintf(", %d went away", c.Away)
+	}
+	return s.waiting(wave, reason)
+}
+
+// replace fills the places of members that went away before they applied the revision, and of those that the revision no
+// longer changes, with peels that are online. It reports whether it took any.
+func (s *stepper) replace(wave top.Wave) (replaced bool) {
+	var away []record.Mark
+	for i, p := range s.Peels {
+		if m := s.marks[i]; p.Presence == Away && !p.Applied && s.Members.Has(m) && !s.Failed.Has(m) {
+			away = append(away, m)
+		}
+	}
+	if s.Members.Len() >= s.Stage.Size && (len(away) == 0 || s.Stage.Replaced >= maxReplaced) {
+		return false
+	}
+	if _, held := s.held(); held {
+		return false
+	}
+	c, err := s.choose(wave)
+	if err != nil {
+		return false
+	}
+	for _, i := range c.online {
+		switch {
+		case s.Members.Len() < s.Stage.Size:
+		case len(away) > 0 && s.Stage.Replaced < maxReplaced:
+			s.Members, away = s.Members.Without(away[0]), away[1:]
+			s.Stage.Replaced++
+		default:
+			return replaced
+		}
+		s.add(i)
+		replaced = true
+	}
+	return replaced
+}

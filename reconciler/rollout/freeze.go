@@ -1,0 +1,37 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
+)
+
+// A Hold keeps a revision from peels.
+type Hold struct {
+	Reason string    // for people
+	Until  time.Time // when it ends; zero if a person has to end it, or if a freeze lasts for more than two years
+}
+
+// Frozen returns the hold of the freezes on a revision that changes some peels, if one holds now.
+func Frozen(freezes []top.Freeze, peels []target.PeelID, fleet *target.Index, now time.Time) (h Hold, held bool) {
+	var concerned []top.Freeze
+	for _, f := range freezes {
+		selected, err := selects(f.Target, fleet)
+		if err != nil || slices.ContainsFunc(peels, selected) { // a target that this version cannot read selects every peel
+			concerned = append(concerned, f)
+		}
+	}
+	i := slices.IndexFunc(concerned, func(f top.Freeze) bool { return f.Holds(now) })
+	if i < 0 || len(peels) == 0 {
+		return h, false
+	}
+	h.Reason = fmt.Sprintf("freeze (%s) holds the revision", concerned[i])
+	if end, ok := top.Thaw(concerned, now); ok {
+		h.Until = end
+		h.Reason += " until " + end.UTC().Format(time.RFC3339)
+	}
+	return h, true
+}

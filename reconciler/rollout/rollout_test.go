@@ -1,0 +1,574 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
+)
+
+var start = time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC) // a Monday
+
+func safety(t testing.TB, text string) top.Safety {
+	t.Helper()
+	doc, err := strictyaml.Parse("zester.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := top.ParsePolicy(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return top.Safety{Waves: p.Waves, Freezes: p.Freezes}
+}
+
+// A scene is a rollout with a fleet whose peels the revision changes.
+type scene struct {
+	t       testing.TB
+	r       record.Rollout
+	now     time.Time
+	peels   map[target.PeelID]*Peel
+	fleet   *target.Index
+	freezes []top.Freeze
+	paused  string
+	last    Step
+}
+
+// newScene has n peels p0, p1, … that are online, in the order of waves by order.
+func newScene(t testing.TB, policy string, n int) *scene {
+	both := safety(t, policy)
+	s := &scene{t: t, now: start, peels: map[target.PeelID]*Peel{}, fleet: target.NewIndex(), freezes: both.Freezes}
+	s.r = *Begin(record.Record{}, "c", both, 10, 20, start).Rollout
+	for i := range n {
+		s.join(target.PeelID(fmt.Sprintf("p%d", i)))
+	}
+	return s
+}
+
+func (s *scene) join(id target.PeelID) {
+	s.peels[id] = &Peel{ID: id, Presence: Online, Seen: s.now}
+	s.fleet.Put(id, target.Facts{})
+}
+
+// order returns the peels in the order of waves.
+func (s *scene) order() (ids []target.PeelID) {
+	for id := range s.peels {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b target.PeelID) int { return strings.Compare(record.Place(a), record.Place(b)) })
+	return ids
+}
+
+// step takes steps until nothing changes.
+func (s *scene) step() Step {
+	s.t.Helper()
+	for range 100 {
+		o := Observed{Now: s.now, Fleet: s.fleet, Freezes: s.freezes, Paused: s.paused}
+		for _, p := range s.peels {
+			if p.Presence == Online {
+				p.Seen = s.now
+			}
+			o.Peels = append(o.Peels, *p)
+		}
+		before := s.r
+		s.last = Next(s.r, o)
+		s.r = s.last.Rollout
+		if !s.last.Changed {
+			return s.last
+		}
+		_ = before
+	}
+	s.t.Fatal("a rollout changes without end")
+	return s.last
+}
+
+func (s *scene) wait(d time.Duration) { s.now = s.now.Add(d) }
+
+// want checks the state, part of the reason, and the members by their place.
+func (s *scene) want(state State, reason string, members ...int) {
+	s.t.Helper()
+	got := s.step()
+	if got.State != state || !strings.Contains(got.Reason, reason) {
+		s.t.Fatalf("%s: %q (until %s), want %s: %q", got.State, got.Reason, got.Until, state, reason)
+	}
+	for i, id := range s.order() {
+		if s.r.Has(id) != slices.Contains(members, i) {
+			s.t.Fatalf("%s at place %d is a member: %v, want %v", id, i, s.r.Has(id), members)
+		}
+	}
+}
+
+func (s *scene) at(places ...int) (peels []*Peel) {
+	ids := s.order()
+	for _, i := range places {
+		peels = append(peels, s.peels[ids[i]])
+	}
+	return peels
+}
+
+func (s *scene) apply(places ...int) {
+	for _, p := range s.at(places...) {
+		p.Applied = true
+	}
+}
+
+func (s *scene) set(presence Presence, places ...int) {
+	for _, p := range s.at(places...) {
+		p.Presence = presence
+	}
+}
+
+func TestWavesFollowOneAnother(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 1, soak: 10m}, {name: b, peels: 50%, soak: 5m}]", 4)
+	s.want(Waits, "0 of 1 peels have applied the revision", 0)
+	s.apply(0)
+	s.want(Soaks, "1 of 1", 0)
+	if !s.last.Until.Equal(start.Add(10 * time.Minute)) {
+		t.Errorf("until %s", s.last.Until)
+	}
+	s.wait(10*time.Minute - 1)
+	s.want(Soaks, "", 0)
+	s.wait(1)
+	s.want(Waits, "1 of 2", 0, 1)
+	s.apply(1)
+	s.step()
+	s.wait(5 * time.Minute)
+	s.want(Complete, "every wave has passed", 0, 1)
+}
+
+func TestAWaveTakesOnlinePeelsInTheirOrder(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 2}]", 5)
+	s.set(Away, 0, 2)
+	s.want(Waits, "0 of 2", 1, 3)
+	s.set(Online, 0, 2)
+	s.want(Waits, "0 of 2", 1, 3)
+}
+
+func TestAMemberThatGoesAwayIsReplaced(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 2}]", 9)
+	s.want(Waits, "0 of 2", 0, 1)
+	s.apply(1)
+	s.set(Away, 0)
+	s.want(Waits, "1 of 2", 1, 2)
+	s.set(Online, 0) // it returns and has lost its place
+	s.want(Waits, "1 of 2", 1, 2)
+	s.apply(2)
+	s.set(Away, 1) // it has applied the revision
+	s.want(Complete, "every wave has passed", 1, 2)
+}
+
+func TestFewMembersAreReplaced(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 1}]", 9)
+	for i := range 3 {
+		s.want(Waits, "0 of 1", i)
+		s.set(Away, i)
+	}
+	s.want(Failed, "wave a failed: 3 peels went away after they were given the revision", 2)
+
+	s = newScene(t, "waves: [{name: a, peels: 5, soak: 1h}]", 9)
+	s.step()
+	s.set(Away, 0, 1, 2, 3)
+	s.want(Waits, "0 of 5 peels have applied the revision, 2 went away", 2, 3, 4, 5, 6)
+	s.apply(4, 5, 6)
+	s.want(Soaks, "3 of 5", 2, 3, 4, 5, 6) // the others are not waited for
+}
+
+func TestWhetherAPeelIsOnlineMayBeUnknown(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 2}]", 4)
+	s.set(Unknown, 0, 1, 2, 3)
+	s.want(Waits, "does not know yet which peels are online")
+	s.set(Online, 0, 1, 2, 3)
+	s.want(Waits, "0 of 2", 0, 1)
+	s.set(Unknown, 0) // a new leader
+	s.want(Waits, "0 of 2", 0, 1)
+}
+
+func TestAWaveByTargetWaitsForItsPeels(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 'L@p1,p2', deadline: 1h}, {name: b, peels: 50%}]", 4)
+	s.peels["p1"].Presence, s.peels["p2"].Presence = Away, Away
+	if got := s.step(); got.State != Waits || got.Reason != "none of the 2 peels of wave a is online" || !got.Until.Equal(start.Add(time.Hour)) {
+		t.Fatalf("%+v", got)
+	}
+	s.wait(time.Hour - 1)
+	s.peels["p2"].Presence = Online
+	if s.step(); !s.r.Has("p2") || s.r.Members.Len() != 1 {
+		t.Fatalf("%d members", s.r.Members.Len())
+	}
+	s.wait(1)
+	if got := s.step(); got.State != Failed || !strings.Contains(got.Reason, "past its deadline of 1h0m0s: 0 of 1") {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// TestATargetOfNobodyReplacesNoCanary: waves of two revisions whose canaries differ stay two waves.
+func TestATargetOfNobodyReplacesNoCanary(t *testing.T) {
+	inForce, next := safety(t, "waves: [{name: canary, peels: 1, soak: 1h}]"), safety(t, "waves: [{name: canary, peels: nobody}]")
+	s := newScene(t, "", 4)
+	s.r.Waves = inForce.Stricter(next).Waves
+	s.want(Waits, "0 of 1", 0)
+	s.apply(0)
+	s.want(Soaks, "", 0)
+	s.wait(time.Hour)
+	s.want(Complete, "", 0)
+}
+
+func TestWhenAllPeelsAreAway(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 1, soak: 1h}, {name: b, peels: 50%, soak: 1h, gate: manual}]", 3)
+	s.set(Away, 0, 1, 2)
+	s.want(Waits, "every peel that the revision changes is away")
+	s.wait(awayLimit)
+	s.want(AtGate, "zester sync approve b")
+	opened, err := OpenGate(record.Record{Rollout: &s.r}, "b", "ada", "", s.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.r = *opened.Rollout
+	s.want(Complete, "no peel that the revision changes is online; 3 peels are away")
+
+	s = newScene(t, "waves: [{name: a, peels: 1}]", 2) // one takes it and goes away, with all others
+	s.step()
+	s.set(Away, 0, 1)
+	s.wait(awayLimit - 1)
+	s.want(Waits, "0 of 1 peels have applied the revision, 1 went away", 0)
+	s.wait(1)
+	s.want(Complete, "2 peels are away", 0)
+}
+
+// TestAllPeelsThatGoAwayInARolloutAreWaitedFor: a site that is cut off for a moment does not end the waves.
+func TestAllPeelsThatGoAwayInARolloutAreWaitedFor(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 1}, {name: b, peels: 50%}]", 4)
+	s.step()
+	s.apply(0)
+	s.set(Away, 0, 1, 2, 3)
+	s.want(Waits, "every peel that the revision changes is away", 0)
+	s.wait(awayLimit - 1)
+	s.want(Waits, "every peel that the revision changes is away", 0)
+	s.set(Online, 0, 1, 2, 3)
+	s.want(Waits, "1 of 2", 0, 1)
+}
+
+func TestWhatFailsAWave(t *testing.T) {
+	for name, c := range map[string]struct {
+		do     func(p *Peel)
+		failed string
+	}{
+		"a run":                                 {func(p *Peel) { p.Run = "run 1 of x failed" }, "run 1 of x failed"},
+		"an error":                              {func(p *Peel) { p.Errors, p.Report = []string{"old", "bad"}, 21 }, "bad"},
+		"an old error":                          {func(p *Peel) { p.Errors, p.Report = []string{"old"}, 21 }, ""},
+		"an error that another one had":         {func(p *Peel) { p.Errors, p.Report = []string{"other"}, 21 }, "other"},
+		"the newest report before the rollout":  {func(p *Peel) { p.Errors, p.Report = []string{"bad"}, 20 }, ""},
+		"just in time":                          {func(p *Peel) { p.Lacking = applyLimit - 1 }, ""},
+		"too late":                              {func(p *Peel) { p.Lacking = applyLimit }, "it has not applied the revision within 5m0s"},
+		"it applied the revision after a while": {func(p *Peel) { p.Applied, p.Lacking = true, applyLimit }, ""},
+	} {
+		s := newScene(t, "waves: [{name: a, peels: 1, soak: 1h}]", 3)
+		s.at(0)[0].Errors, s.at(0)[0].Report = []string{"old"}, 5
+		s.at(1)[0].Errors, s.at(1)[0].Report = []string{"other"}, 5
+		s.step()
+		c.do(s.at(0)[0])
+		got := s.step()
+		if (got.State == Failed) != (c.failed != "") || !strings.HasSuffix(got.Reason, c.failed) {
+			t.Errorf("%s: %s: %s", name, got.State, got.Reason)
+		}
+	}
+}
+
+func TestAFailedPeelIsNotForgotten(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 2, soak: 1h, max_failures: 1}, {name: b, peels: 3, max_failures: 50%}, {name: c, peels: 4, max_failures: 10%}]", 10)
+	s.step()
+	s.apply(0, 1)
+	s.at(0)[0].Run = "run 1 failed"
+	s.want(Soaks, "", 0, 1)
+	s.at(0)[0].Run = ""
+	s.set(Away, 0)
+	s.wait(time.Hour)
+	s.want(Waits, "1 of 3", 0, 1, 2)
+	if s.last.Counts != (Counts{Peels: 3, Applied: 1, Pending: 1, Failed: 1}) {
+		t.Errorf("%+v", s.last.Counts)
+	}
+	s.apply(2)
+	s.want(Failed, "wave c failed: 1 of 4 peels, 0 may: "+string(s.order()[0])+": run 1 failed", 0, 1, 2)
+}
+
+func TestManyFailuresAreCountedAndSomeNamed(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 100, max_failures: 9}]", 20)
+	s.step()
+	for _, p := range s.peels {
+		p.Run = strings.Repeat("x", 1000)
+	}
+	got := s.step()
+	if got.State != Failed || !strings.Contains(got.Reason, "20 of 20 peels, 9 may: ") || !strings.HasSuffix(got.Reason, "and 15 more") || len(got.Reason) > 1100 {
+		t.Errorf("%s %d: %s", got.State, len(got.Reason), got.Reason)
+	}
+}
+
+func TestPauseAndFreezeHoldNewPeels(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 1, deadline: 30m}, {name: b, peels: 2}]\nfreeze: [{calendar: mon, only_between: 08:00-10:00, targets: 'p*'}]", 4)
+	s.want(Waits, "until 2026-06-01T10:00:00Z")
+	if !s.last.Frozen {
+		t.Error("not frozen")
+	}
+	s.wait(time.Hour)
+	s.paused = "paused by ada"
+	s.want(Waits, "paused by ada")
+	s.wait(time.Hour) // its deadline has not begun
+	s.paused = ""
+	s.want(Waits, "0 of 1", 0)
+	s.paused = "paused by ada"
+	s.set(Away, 0)
+	s.want(Waits, "0 of 1", 0) // nobody takes its place
+	s.set(Online, 0)
+	s.apply(0)
+	s.want(Passed, "paused by ada", 0)
+	s.paused = ""
+	s.want(Waits, "1 of 2", 0, 1)
+	s.apply(1)
+	s.now = start
+	s.want(Passed, "freeze", 0, 1) // the peels that no wave reached
+	s.r.Override = "urgent"
+	s.want(Complete, "", 0, 1)
+}
+
+func TestPeelsThatTheRevisionNoLongerChangesAreNoMembers(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 2, soak: 1h}]", 3)
+	s.step()
+	gone := s.order()[0]
+	delete(s.peels, gone)
+	s.want(Waits, "0 of 2", 0, 1) // the next one has its place
+	s.join(gone)
+	s.want(Waits, "0 of 2", 1, 2)
+	clear(s.peels)
+	s.want(Complete, "the revision changes no peel")
+}
+
+func TestOrdersThatDoNotFit(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 1, gate: manual}, {name: b, peels: 2}]", 3)
+	waits := s.r
+	s.step()
+	s.apply(0)
+	s.want(AtGate, "", 0)
+	gate := s.r
+	opened := gate
+	opened.Stage.OpenedBy = "eve"
+	auto := gate
+	auto.Stage = record.Stage{Wave: 1}
+	for _, c := range []struct {
+		r            *record.Rollout
+		wave, reason string
+		want         string
+	}{
+		{nil, "a", "", "no revision goes out in waves"},
+		{&waits, "a", "", "it has not passed"},
+		{&gate, "b", "", "wave a is under way"},
+		{&opened, "a", "", "eve has approved it"},
+		{&auto, "b", "", "it has no manual gate"},
+		{&gate, "a", "a\tb", "write one line"},
+		{&gate, "a", "\xff", "write one line"},
+		{&gate, "a", strings.Repeat("x", 301), "301 bytes"},
+		{&gate, "%s", "", `wave "%s"`},
+		{&gate, "a", strings.Repeat("x", 300), ""},
+	} {
+		r, err := OpenGate(record.Record{Rollout: c.r}, c.wave, "ada", c.reason, start)
+		refused, _ := errors.AsType[*record.Refusal](err)
+		if c.want == "" && (err != nil || r.Rollout.Stage.OpenedBy != "ada" || c.r.Stage.OpenedBy != "") || c.want != "" && (refused == nil || !strings.Contains(refused.Reason, c.want)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+func TestAnOverrideIsForOneRevision(t *testing.T) {
+	const frozen = "aaaaaaaabbbb"
+	history := []status.Attempt{{Commit: frozen, Outcome: status.OutcomeBlocked}}
+	before := record.Record{History: history, Approved: &record.Approval{Commit: frozen, Hash: "h", By: "eve"}}
+	r, err := OverrideFreeze(before, frozen, "aaaaaaaa", "ada", "outage", start)
+	if err != nil || r.Approved.Override != "outage" || r.Approved.Hash != "h" || r.Approved.By != "ada" || len(r.History[0].Approvals) != 1 || before.Approved.Override != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	waves := safety(t, "waves: [{name: a, peels: 1}]")
+	if begun := Begin(r, frozen, waves, 1, 2, start); begun.Rollout.Override != "outage" || begun.Approved != nil {
+		t.Errorf("%+v", begun)
+	}
+	if other := Begin(r, "other", waves, 1, 2, start); other.Rollout.Override != "" || other.Approved != nil {
+		t.Errorf("%+v", other)
+	}
+	way := record.Record{Rollout: &record.Rollout{Commit: frozen, Waves: waves.Waves}}
+	if r, err = OverrideFreeze(way, frozen, frozen, "ada", "outage", start); err != nil || r.Rollout.Override != "outage" || r.Approved != nil || way.Rollout.Override != "" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, c := range []struct{ frozen, digits, reason, want string }{
+		{"", "aaaaaaaa", "x", "no freeze holds"},
+		{frozen, "aaaaaaa", "x", "8 digits"},
+		{frozen, "bbbbbbbb", "x", "the freeze holds aaaaaaaa"},
+		{frozen, "%s%s%s%s", "x", `"%s%s%s%s"`},
+		{frozen, "aaaaaaaa", " ", "give a reason"},
+		{frozen, "aaaaaaaa", "a\nb", "one line"},
+	} {
+		_, err := OverrideFreeze(before, "", c.digits, "ada", c.reason, start)
+		if c.frozen != "" {
+			_, err = OverrideFreeze(before, frozen, c.digits, "ada", c.reason, start)
+		}
+		if refused, ok := errors.AsType[*record.Refusal](err); !ok || !strings.Contains(refused.Reason, c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+func TestAFreezeIsForTheRevisionsOfItsPeels(t *testing.T) {
+	fleet := target.NewIndex()
+	fleet.Put("web-1", target.Facts{})
+	fleet.Put("db-1", target.Facts{})
+	both := safety(t, "freeze: [{calendar: mon, targets: 'db-*'}, {calendar: tue}]")
+	for _, c := range []struct {
+		peels []target.PeelID
+		days  int
+		until string
+	}{
+		{[]target.PeelID{"web-1"}, 0, ""},
+		{[]target.PeelID{"web-1", "db-1"}, 0, "2026-06-03T00:00:00Z"},
+		{[]target.PeelID{"web-1"}, 1, "2026-06-03T00:00:00Z"},
+		{[]target.PeelID{"db-1"}, 2, ""},
+		{nil, 1, ""},
+	} {
+		h, held := Frozen(both.Freezes, c.peels, fleet, start.AddDate(0, 0, c.days))
+		if held != (c.until != "") || held && h.Until.Format(time.RFC3339) != c.until {
+			t.Errorf("%+v: %+v, %v", c, h, held)
+		}
+	}
+}
+
+// TestAnyFleetLeadsToAnEnd has peels come, go, fail and apply in any order. No more peels have the revision than the waves
+// allowed when they took them, a failed peel counts until the end, and each step has a state and a reason.
+func TestAnyFleetLeadsToAnEnd(t *testing.T) {
+	ends := map[State]int{}
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		s := newScene(t, randomPolicy(r), 1+r.IntN(12))
+		failed := map[target.PeelID]bool{}
+		most := 0
+		for range 400 {
+			s.event(r)
+			before := s.r
+			got := s.step()
+			if s.r.Stage.Taken != before.Stage.Taken {
+				online := 0
+				for _, p := range s.peels {
+					if p.Presence == Online {
+						online++
+					}
+				}
+				for _, w := range s.r.Waves[before.Stage.Wave : s.r.Stage.Wave+1] {
+					most = max(most, w.Peels.Of(online))
+				}
+			}
+			if s.r.Members.Len() > most {
+				t.Fatalf("seed %d: %d members, %d may be", seed, s.r.Members.Len(), most)
+			}
+			if got.Reason == "" || !slices.Contains([]State{Waits, Soaks, AtGate, Passed, Failed, Complete}, got.State) {
+				t.Fatalf("seed %d: %+v", seed, got)
+			}
+			for id := range failed {
+				if !s.r.Failed.Has(record.MarkPeel(id)) {
+					t.Fatalf("seed %d: the failure of %s is forgotten", seed, id)
+				}
+			}
+			for id, p := range s.peels {
+				if s.r.Has(id) && p.Run != "" {
+					failed[id] = true
+				}
+			}
+			if got.State == AtGate && r.IntN(3) == 0 {
+				opened, err := OpenGate(record.Record{Rollout: &s.r}, s.r.Wave().Name, "ada", "", s.now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.r = *opened.Rollout
+			}
+			if got.State == Complete || got.State == Failed {
+				break
+			}
+		}
+		ends[s.last.State]++
+		if s.last.State == Complete && s.r.Failed.Len() > s.r.Waves[len(s.r.Waves)-1].MaxFailures.Within(s.r.Stage.Size) && len(s.peels) > 0 {
+			t.Fatalf("seed %d: complete with %d failures", seed, s.r.Failed.Len())
+		}
+	}
+	if ends[Complete] < 50 || ends[Failed] < 50 {
+		t.Errorf("ends are %v", ends)
+	}
+}
+
+func randomPolicy(r *rand.Rand) string {
+	var waves []string
+	for i := range 1 + r.IntN(3) {
+		w := fmt.Sprintf("{name: w%d, peels: %s, soak: %dm", i, []string{"1", "2", "30%", "60%", "'p[0-4]'", "'p9*'"}[r.IntN(6)], r.IntN(20))
+		w += fmt.Sprintf(", max_failures: %s", []string{"0", "1", "30%"}[r.IntN(3)])
+		if r.IntN(3) == 0 {
+			w += ", gate: manual"
+		}
+		if r.IntN(3) == 0 {
+			w += ", deadline: 20m"
+		}
+		waves = append(waves, w+"}")
+	}
+	policy := "waves: [" + strings.Join(waves, ", ") + "]"
+	if r.IntN(3) == 0 {
+		policy += "\nfreeze: [{only_between: 10:00-11:00, targets: 'p[0-7]'}]"
+	}
+	return policy
+}
+
+// event changes something.
+func (s *scene) event(r *rand.Rand) {
+	s.wait(time.Duration(r.IntN(120)) * time.Second)
+	ids := s.order()
+	if len(ids) == 0 {
+		s.join(target.PeelID(fmt.Sprintf("p%d", r.IntN(20))))
+		return
+	}
+	p := s.peels[ids[r.IntN(len(ids))]]
+	switch r.IntN(12) {
+	case 0:
+		p.Presence = Away
+	case 1:
+		p.Presence = Unknown
+	case 2, 3, 4:
+		p.Presence = Online
+	case 5, 6, 7, 8:
+		p.Applied = p.Applied || s.r.Has(p.ID)
+	case 9:
+		if r.IntN(4) == 0 {
+			p.Run = "it failed"
+		}
+	case 10:
+		if id := target.PeelID(fmt.Sprintf("p%d", r.IntN(20))); s.peels[id] == nil {
+			s.join(id)
+		}
+	case 11:
+		if r.IntN(4) == 0 {
+			delete(s.peels, p.ID)
+			s.fleet.Remove(p.ID)
+		}
+	}
+}
+
+func BenchmarkNext(b *testing.B) {
+	s := newScene(b, "waves: [{name: a, peels: 50%}]", 10_000)
+	s.step()
+	o := Observed{Now: s.now, Fleet: s.fleet}
+	for _, p := range s.peels {
+		o.Peels = append(o.Peels, *p)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		Next(s.r, o)
+	}
+}
