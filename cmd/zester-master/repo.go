@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/reconciler"
+	"github.com/seed-c01c3da5/zester/reconciler/access"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
@@ -80,7 +81,7 @@ func (c *Config) sync(o *master.Options) error {
 	}
 	repo := gitrepo.Options{
 		URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"),
-		Access: gitrepo.Access(c.Git), Verify: gitrepo.Trust{SSH: c.Verify.SSH, OpenPGP: c.Verify.OpenPGP}, Log: o.Log,
+		Access: access.Options(c.Git), Verify: gitrepo.Trust{SSH: c.Verify.SSH, OpenPGP: c.Verify.OpenPGP}, Log: o.Log,
 	}
 	commenters, err := c.commenters(places, repo)
 	if err != nil {
@@ -111,7 +112,7 @@ func (c *Config) sync(o *master.Options) error {
 
 // places are all that are told, each of which has a name of its own.
 func (c *Config) places() (all []*place.Place, err error) {
-	transport := gitrepo.Access(c.Git).Transport()
+	transport := access.Options(c.Git).Transport()
 	for _, n := range c.Notify {
 		o := place.Options{
 			Name: n.Name, Provider: n.Provider, URL: n.URL, URLFile: n.URLFile, Token: n.Token, Secret: n.Secret, Body: n.Body,

@@ -255,16 +255,3 @@ func TestTheProxyOfTheEnvironmentIsUsed(t *testing.T) {
 		t.Errorf("%v, %d requests over the proxy\n%s", err, passed.Load(), out)
 	}
 }
-
-func TestACredentialThatOthersCanReadIsRefused(t *testing.T) {
-	for mode, want := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o640: true, 0o644: false, 0o602: false, 0o620: false} {
-		file := fileWith(t, "hunter2")
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
-		_, err := ReadSecret(file)
-		if (err == nil) != want || err != nil && (!strings.Contains(err.Error(), "chmod 600 "+file) || strings.Contains(err.Error(), "hunter2")) {
-			t.Errorf("%#o: %v", mode, err)
-		}
-	}
-}

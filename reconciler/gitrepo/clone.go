@@ -21,7 +21,7 @@ func (r *Repo) open() (*store, error) {
 		return r.store, nil
 	}
 	var err error
-	if r.source == nil {
+	if r.remote == nil {
 		r.store, err = openLocal(r.address)
 	} else {
 		r.store, err = r.openStoreLocked()

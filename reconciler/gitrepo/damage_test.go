@@ -148,7 +148,7 @@ func TestFlippedByteIsNeverReadAsAnotherTree(t *testing.T) {
 // one, and an error that is not typed, fail the test.
 func readAll(t *testing.T, like *Repo, tip Hash, want map[string]string) error {
 	t.Helper()
-	r, err := Open(Options{URL: like.address.raw, Dir: filepath.Dir(like.dir)})
+	r, err := Open(Options{URL: urlOf(like), Dir: filepath.Dir(like.dir)})
 	if err != nil {
 		t.Fatal(err)
 	}

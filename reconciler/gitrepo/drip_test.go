@@ -81,10 +81,8 @@ func TestAServerThatDripsAByteASecondEndsWithTheDeadline(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		d.ends(t, method, func(ctx context.Context, limit time.Duration) error {
 			r := openRepo(t, Options{URL: address}) // which has not asked before what the server can do
-			return bounded(ctx, r.address, limit, func(ctx context.Context) error {
-				_, err := r.source.resolve(ctx, r.branch)
-				return err
-			})
+			_, err := r.remote.Resolve(ctx, limit, r.branch)
+			return remoteError(r.address, err)
 		})
 	}
 	before := packs(t, r)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/remote"
 )
 
 // Reason says in one word why a revision could not be had. It is meant to be
@@ -14,63 +16,35 @@ type Reason string
 
 // The reasons of an [Error].
 const (
-	// RefNotFound: the repository is there, the branch is not.
-	RefNotFound Reason = "RefNotFound"
-	// EmptyRemote: the repository says that it has no branches at all. Never a
-	// cause to remove anything: a cut answer can look the same.
-	EmptyRemote Reason = "EmptyRemote"
-	// NotGit: what answers does not speak Git, such as a login page.
-	NotGit Reason = "NotGit"
-	// AuthenticationFailed: credentials are missing or wrong.
-	AuthenticationFailed Reason = "AuthenticationFailed"
-	// Forbidden: the credentials, or the permissions of a local path, do not
-	// allow reading.
-	Forbidden Reason = "Forbidden"
-	// NotFound: no repository there. Forges answer the same for a private one.
-	NotFound Reason = "NotFound"
-	// RateLimited: the remote asks to come back later, see Error.RetryAfter.
-	RateLimited Reason = "RateLimited"
-	// Unreachable: no connection.
-	Unreachable Reason = "Unreachable"
-	// RemoteFailed: the remote answered with an error of its own, or broke off.
-	RemoteFailed Reason = "RemoteFailed"
-	// Timeout: the remote took longer than it may.
-	Timeout Reason = "Timeout"
-	// CertificateInvalid: the TLS certificate of the remote is not trusted.
-	CertificateInvalid Reason = "CertificateInvalid"
-	// HostKey: the ssh host key is unknown or another one than before.
-	HostKey Reason = "HostKey"
-	// RefMoved: the wanted commit is no longer there, because the branch moved
-	// between Resolve and Fetch. Resolve again.
-	RefMoved Reason = "RefMoved"
-	// UnsupportedObjectFormat: the repository uses SHA-256 or the reftable
-	// format.
-	UnsupportedObjectFormat Reason = "UnsupportedObjectFormat"
-	// ShallowRemote: the remote itself has no full history.
-	ShallowRemote Reason = "ShallowRemote"
-	// RemoteDamaged: the local repository that is followed cannot be read.
-	RemoteDamaged Reason = "RemoteDamaged"
-	// StoreUnwritable: the directory of the store cannot be written.
-	StoreUnwritable Reason = "StoreUnwritable"
-	// StoreDamaged: the store cannot be read; the next Fetch replaces it.
-	StoreDamaged Reason = "StoreDamaged"
-	// RevisionNotFound: the store does not hold this commit.
-	RevisionNotFound Reason = "RevisionNotFound"
-	// PathNotFound: the revision lacks the directory of Options.Path.
-	PathNotFound Reason = "PathNotFound"
-	// UnsafePath: the revision has a name that could leave a directory.
-	UnsafePath Reason = "UnsafePath"
-	// Untrusted: the signature of a commit does not hold, or is not by a key
-	// that may sign.
-	Untrusted Reason = "Untrusted"
-	// KeysUnreadable: the keys that may sign cannot be read; nothing is
-	// accepted meanwhile.
-	KeysUnreadable Reason = "KeysUnreadable"
-	// CredentialsUnreadable: a file with a credential or with certificates
-	// cannot be read.
-	CredentialsUnreadable Reason = "CredentialsUnreadable"
-	// TooLarge: a file, a tree or a history is over its limit.
-	TooLarge Reason = "TooLarge"
+	RefNotFound   Reason = remote.RefNotFound   // the repository is there, the branch is not
+	EmptyRemote   Reason = remote.EmptyRemote   // it says that it has no branches: never a cause to remove anything, as a cut answer can look the same
+	NotGit        Reason = remote.NotGit        // what answers does not speak Git, such as a login page
+	NotFound      Reason = remote.NotFound      // no repository there; forges answer the same for a private one
+	ShallowRemote Reason = remote.ShallowRemote // the repository itself has no full history
+	RefMoved      Reason = remote.RefMoved      // the wanted commit is not there any more: resolve again
+
+	AuthenticationFailed  Reason = remote.AuthenticationFailed  // credentials are missing or wrong
+	Forbidden             Reason = remote.Forbidden             // credentials, or permissions of a local path, do not allow reading
+	CredentialsUnreadable Reason = remote.CredentialsUnreadable // a file with a credential or certificates cannot be read
+	CertificateInvalid    Reason = remote.CertificateInvalid    // the TLS certificate is not trusted
+	HostKey               Reason = remote.HostKey               // the ssh host key is unknown, or another one than before
+
+	RateLimited  Reason = remote.RateLimited  // the remote asks to come back later, see Error.RetryAfter
+	Unreachable  Reason = remote.Unreachable  // no connection
+	RemoteFailed Reason = remote.RemoteFailed // the remote answered with an error of its own, or broke off
+	Timeout      Reason = remote.Timeout      // the remote took longer than it may
+
+	UnsupportedObjectFormat Reason = remote.UnsupportedObjectFormat // SHA-256 names, or the reftable format
+	RemoteDamaged           Reason = "RemoteDamaged"                // the local repository that is followed cannot be read
+	StoreUnwritable         Reason = "StoreUnwritable"              // the directory of the store cannot be written
+	StoreDamaged            Reason = "StoreDamaged"                 // the store cannot be read; the next Fetch replaces it
+
+	RevisionNotFound Reason = "RevisionNotFound" // the store does not hold this commit
+	PathNotFound     Reason = "PathNotFound"     // the revision lacks the directory of Options.Path, or the file
+	UnsafePath       Reason = "UnsafePath"       // the revision has a name that could leave a directory
+	TooLarge         Reason = "TooLarge"         // a file, a tree, a history or a transfer is over its limit
+	Untrusted        Reason = "Untrusted"        // the signature does not hold, or is not by a key that may sign
+	KeysUnreadable   Reason = "KeysUnreadable"   // the keys that may sign cannot be read; nothing is accepted meanwhile
 )
 
 // Stalled reports whether trying again cannot help until somebody changes the
@@ -113,6 +87,17 @@ const maxMessage = 600
 
 func errorf(reason Reason, subject, format string, args ...any) *Error {
 	return &Error{Reason: reason, Subject: subject, Msg: oneLine(fmt.Sprintf(format, args...), maxMessage)}
+}
+
+// remoteError makes an Error of one of package remote, and leaves others alone.
+func remoteError(a *remote.Address, err error) error {
+	e, ok := errors.AsType[*remote.Error](err)
+	if !ok {
+		return err
+	}
+	out := errorf(Reason(e.Reason), a.Shown, "%s", e.Msg)
+	out.RetryAfter = e.RetryAfter
+	return out
 }
 
 // hasReason reports whether err is an Error with this reason.

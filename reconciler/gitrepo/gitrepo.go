@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"path"
 	"path/filepath"
@@ -13,6 +14,9 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/seed-c01c3da5/zester/reconciler/access"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/remote"
 )
 
 const (
@@ -41,7 +45,7 @@ type Options struct {
 	// it is needed. Only one Repo at a time may use it for a URL.
 	Dir string
 	// Access holds credentials, certificates and a proxy for the URL.
-	Access Access
+	Access access.Options
 	// Verify names the keys that may sign a head.
 	Verify Trust
 	// Log receives warnings about stores that are replaced; nil discards them.
@@ -51,8 +55,8 @@ type Options struct {
 // Repo follows one branch of one repository. See the package comment for which
 // methods may run at the same time.
 type Repo struct {
-	address address
-	source  source // nil for a local repository
+	address *remote.Address
+	remote  *remote.Remote // nil for a local repository
 	branch  plumbing.ReferenceName
 	root    string // Options.Path, "" for the root
 	dir     string // of the store of a remote
@@ -71,16 +75,13 @@ type Repo struct {
 
 // Open checks the options. It touches neither the network nor the disk.
 func Open(o Options) (*Repo, error) {
-	a, err := parseAddress(o.URL)
+	a, err := remote.Parse(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Access.check(a); err != nil {
+	from, err := remote.New(a, o.Access)
+	if err != nil {
 		return nil, err
-	}
-	if u, _ := o.Access.proxy(a.scheme); u != nil && u.User != nil {
-		password, _ := u.User.Password()
-		a.secrets = append(a.secrets, password)
 	}
 	branch := plumbing.NewBranchReferenceName(cmp.Or(o.Branch, "main"))
 	if o.Ref != "" {
@@ -103,15 +104,15 @@ func Open(o Options) (*Repo, error) {
 		root = ""
 	}
 	return &Repo{
-		address: a, source: newSource(a, o.Access), branch: branch, root: root, dir: filepath.Join(o.Dir, a.key()+".git"),
+		address: a, remote: from, branch: branch, root: root, dir: filepath.Join(o.Dir, a.Key()+".git"),
 		maxPack: cmp.Or(o.MaxPack, maxPack), trust: o.Verify, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 	}, nil
 }
 
 // Close closes connections and files. Snapshots cannot be read after it.
 func (r *Repo) Close() error {
-	if r.source != nil {
-		r.source.close()
+	if r.remote != nil {
+		r.remote.Close()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,19 +123,16 @@ func (r *Repo) Close() error {
 }
 
 // URL is where the repository is, without credentials.
-func (r *Repo) URL() string { return r.address.display }
+func (r *Repo) URL() string { return r.address.Shown }
 
 // Resolve asks the repository which commit the branch is at. It is cheap
 // enough to be called every few seconds, and ends after 30 s at the latest.
-func (r *Repo) Resolve(ctx context.Context) (tip Hash, err error) {
-	if r.source == nil {
+func (r *Repo) Resolve(ctx context.Context) (Hash, error) {
+	if r.remote == nil {
 		return resolveLocal(r.address, r.branch)
 	}
-	err = bounded(ctx, r.address, resolveLimit, func(ctx context.Context) (err error) {
-		tip, err = r.source.resolve(ctx, r.branch)
-		return err
-	})
-	return tip, err
+	tip, err := r.remote.Resolve(ctx, resolveLimit, r.branch)
+	return Hash(tip), remoteError(r.address, err)
 }
 
 // Fetch makes a commit that Resolve returned, and its history, readable. A
@@ -143,14 +141,14 @@ func (r *Repo) Resolve(ctx context.Context) (tip Hash, err error) {
 func (r *Repo) Fetch(ctx context.Context, want Hash) error {
 	damage, err := r.fetch(ctx, want)
 	if damage != "" && err == nil {
-		r.log.Warn("store replaced by a new clone", "url", r.address.display, "damage", damage)
+		r.log.Warn("store replaced by a new clone", "url", r.address.Shown, "damage", damage)
 	}
 	return err
 }
 
 // fetch also returns the damage for which the store was replaced, if it was.
 func (r *Repo) fetch(ctx context.Context, want Hash) (damage string, err error) {
-	if r.source == nil {
+	if r.remote == nil {
 		return "", r.openAgain(want)
 	}
 	st, err := r.open()
@@ -177,7 +175,7 @@ func (r *Repo) fetchMore(ctx context.Context, st *store, want Hash) error {
 		return err
 	}
 	if err := st.joinPacks(ctx); err != nil {
-		r.log.Warn("packs not joined", "url", r.address.display, "err", err)
+		r.log.Warn("packs not joined", "url", r.address.Shown, "err", err)
 	}
 	return nil
 }
@@ -186,25 +184,38 @@ func (r *Repo) fetchMore(ctx context.Context, st *store, want Hash) error {
 func (r *Repo) fetchInto(ctx context.Context, st *store, want Hash, limit time.Duration) error {
 	err := st.complete(want)
 	if errors.Is(err, errMissing) {
-		err = bounded(ctx, r.address, limit, func(ctx context.Context) error {
-			haves, err := st.newest()
-			if err != nil {
-				return err
-			}
-			return r.source.fetch(ctx, fetch{branch: r.branch, want: want, haves: haves, into: st, maxPack: r.maxPack})
-		})
-		if err == nil {
-			err = st.complete(want)
+		if err := r.transfer(ctx, st, want, limit); err != nil {
+			return err
 		}
-		if errors.Is(err, errMissing) {
-			return errorf(RefMoved, r.address.display, "it no longer has commit %s: the branch moved", want)
+		if err = st.complete(want); errors.Is(err, errMissing) {
+			return errorf(RefMoved, r.address.Shown, "it no longer has commit %s: the branch moved", want)
 		}
 	}
 	if err == nil {
 		err = st.setRef(r.branch, want)
 	}
-	if err == nil || ctx.Err() != nil {
-		return err
+	if err != nil {
+		return st.failure(r.address.Shown, err)
 	}
-	return st.failure(r.address.display, err)
+	return nil
+}
+
+// transfer fetches what a store lacks.
+func (r *Repo) transfer(ctx context.Context, st *store, want Hash, limit time.Duration) error {
+	haves, err := st.newest()
+	if err != nil {
+		return st.failure(r.address.Shown, err)
+	}
+	var stored error
+	err = r.remote.Fetch(ctx, limit, remote.Request{
+		Ref: r.branch, Want: plumbing.Hash(want), Haves: haves,
+		Store: func(pack io.Reader) error { stored = st.addPack(ctx, pack, r.maxPack); return stored },
+	})
+	if e, ok := errors.AsType[*Error](stored); ok && err != nil {
+		return e
+	}
+	if errors.Is(stored, errTooLarge) {
+		return errorf(TooLarge, r.address.Shown, "%v", stored)
+	}
+	return remoteError(r.address, err)
 }

@@ -167,7 +167,7 @@ func TestSwitchingTheBranchUsesTheSameStore(t *testing.T) {
 	if err := w.repo.Storer.SetReference(plumbing.NewHashReference("refs/heads/env/prod", plumbing.Hash(h))); err != nil {
 		t.Fatal(err)
 	}
-	other := openRepo(t, Options{URL: r.address.raw, Branch: "env/prod", Dir: filepath.Dir(r.dir)})
+	other := openRepo(t, Options{URL: urlOf(r), Branch: "env/prod", Dir: filepath.Dir(r.dir)})
 	s, damage := follow(t, other)
 	if s.Commit.Hash != h || damage != "" || other.dir != r.dir {
 		t.Errorf("got %s, %q in %s", s.Commit.Hash, damage, other.dir)

@@ -120,7 +120,7 @@ func TestServerOfVersionZeroIsListed(t *testing.T) {
 	})})
 	s, _ := follow(t, r)
 	wantFiles(t, s.Tree, "a", "1")
-	_, err := openRepo(t, Options{URL: r.address.raw, Branch: "none"}).Resolve(t.Context())
+	_, err := openRepo(t, Options{URL: urlOf(r), Branch: "none"}).Resolve(t.Context())
 	wantReason(t, err, RefNotFound)
 }
 
@@ -280,11 +280,8 @@ func TestServerThatHangsEndsWithTheContext(t *testing.T) {
 func TestOwnDeadlineIsATimeout(t *testing.T) {
 	url := fake(t, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
 	r := openRepo(t, Options{URL: url})
-	err := bounded(t.Context(), r.address, time.Millisecond, func(ctx context.Context) error {
-		_, err := r.source.resolve(ctx, r.branch)
-		return err
-	})
-	wantReason(t, err, Timeout)
+	_, err := r.remote.Resolve(t.Context(), time.Millisecond, r.branch)
+	wantReason(t, remoteError(r.address, err), Timeout)
 }
 
 func TestRefusedConnectionIsUnreachable(t *testing.T) {
@@ -327,20 +324,6 @@ func TestRedirectIsFollowedWithoutCredentials(t *testing.T) {
 	wantFiles(t, s.Tree, "a", "1")
 	if leaked.Load() {
 		t.Error("credentials went to another host")
-	}
-}
-
-func TestRetryAfterIsSecondsOrADate(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"": 0, "12": 12 * time.Second, "-3": 0, "x": 0, "99999999": time.Hour,
-		now.Add(time.Minute).Format(http.TimeFormat):     time.Minute,
-		now.Add(-time.Minute).Format(http.TimeFormat):    0,
-		now.Add(100 * time.Hour).Format(http.TimeFormat): time.Hour,
-	} {
-		if got := retryAfter(http.Header{"Retry-After": {value}}, now); got != want {
-			t.Errorf("Retry-After %q is %v, want %v", value, got, want)
-		}
 	}
 }
 

@@ -12,11 +12,13 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/storage/filesystem"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/remote"
 )
 
 // resolveLocal opens the repository again for each call: that costs
 // microseconds, and a garbage collection cannot make anything remembered wrong.
-func resolveLocal(a address, branch plumbing.ReferenceName) (Hash, error) {
+func resolveLocal(a *remote.Address, branch plumbing.ReferenceName) (Hash, error) {
 	st, err := openLocal(a)
 	if err != nil {
 		return Hash{}, err
@@ -24,19 +26,19 @@ func resolveLocal(a address, branch plumbing.ReferenceName) (Hash, error) {
 	defer st.close()
 	h, ok, err := st.ref(branch)
 	if err != nil {
-		return Hash{}, st.failure(a.display, err)
+		return Hash{}, st.failure(a.Shown, err)
 	}
 	if ok {
 		return h, nil
 	}
 	if _, err := os.Stat(filepath.Join(st.dir, filepath.FromSlash(branch.String()))); err == nil {
-		return Hash{}, errorf(RemoteDamaged, a.display, "the reference of branch %q is empty", branch.Short())
+		return Hash{}, errorf(RemoteDamaged, a.Shown, "the reference of branch %q is empty", branch.Short())
 	}
-	heads, err := st.refs(headsPrefix)
+	heads, err := st.refs("refs/heads/")
 	if err != nil { // a lock that was left behind is enough
-		return Hash{}, errorf(RefNotFound, a.display, "it has no branch %q", branch.Short())
+		return Hash{}, errorf(RefNotFound, a.Shown, "it has no branch %q", branch.Short())
 	}
-	return Hash{}, noBranch(a, branch, slices.Sorted(maps.Keys(heads)))
+	return Hash{}, remoteError(a, remote.NoBranch(branch, slices.Sorted(maps.Keys(heads))))
 }
 
 // openAgain reads a local repository as it is now, and checks that it has a
@@ -57,31 +59,31 @@ func (r *Repo) openAgain(want Hash) error {
 	r.mu.Unlock()
 	switch err = st.complete(want); {
 	case errors.Is(err, errMissing):
-		return errorf(RefMoved, r.address.display, "it no longer has commit %s", want)
+		return errorf(RefMoved, r.address.Shown, "it no longer has commit %s", want)
 	case err != nil:
-		return st.failure(r.address.display, err)
+		return st.failure(r.address.Shown, err)
 	}
 	return nil
 }
 
 // openLocal finds the Git directory, and refuses what cannot be read right.
-func openLocal(a address) (*store, error) {
-	dir, err := gitDir(a.path)
+func openLocal(a *remote.Address) (*store, error) {
+	dir, err := gitDir(a.Path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return nil, errorf(Forbidden, a.display, "%v", err)
+		return nil, errorf(Forbidden, a.Shown, "%v", err)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, errorf(NotFound, a.display, "there is no such directory")
+		return nil, errorf(NotFound, a.Shown, "there is no such directory")
 	case err != nil:
-		return nil, errorf(NotGit, a.display, "%v", err)
+		return nil, errorf(NotGit, a.Shown, "%v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "shallow")); err == nil {
-		return nil, shallowRemote(a)
+		return nil, remoteError(a, remote.Shallow())
 	}
 	st := newStore(dir, true)
 	if err := checkFormat(st); err != nil {
 		_ = st.close()
-		return nil, st.failure(a.display, err)
+		return nil, st.failure(a.Shown, err)
 	}
 	return st, nil
 }
@@ -141,7 +143,7 @@ func checkFormat(st *store) error {
 			value := strings.ToLower(o.Value)
 			switch key := strings.ToLower(o.Key); {
 			case key == "objectformat" && value != "sha1":
-				return errorf(UnsupportedObjectFormat, st.dir, sha256Refused)
+				return errorf(UnsupportedObjectFormat, st.dir, remote.SHA256Refused)
 			case key == "refstorage" && value != "files":
 				return errorf(UnsupportedObjectFormat, st.dir, "its references are in the format %s, which is not supported", value)
 			}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	git "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"github.com/seed-c01c3da5/zester/reconciler/access"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 )
 
@@ -71,6 +73,21 @@ func commit(t testing.TB, w *Work, message string, pairs ...string) Hash {
 	return Hash(h)
 }
 
+// Access is what a Repo is opened with.
+type Access = access.Options
+
+const (
+	typeAdvertisement = "application/x-git-upload-pack-advertisement"
+	typeResult        = "application/x-git-upload-pack-result"
+)
+
+var opened sync.Map // URLs by Repo
+
+func urlOf(r *Repo) string {
+	url, _ := opened.Load(r)
+	return url.(string)
+}
+
 func openRepo(t testing.TB, o Options) *Repo {
 	t.Helper()
 	if o.Dir == "" {
@@ -80,7 +97,9 @@ func openRepo(t testing.TB, o Options) *Repo {
 	if err != nil {
 		t.Fatal(err)
 	}
+	opened.Store(r, o.URL)
 	t.Cleanup(func() {
+		opened.Delete(r)
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
@@ -92,7 +111,7 @@ func openRepo(t testing.TB, o Options) *Repo {
 func reopened(t testing.TB, r *Repo) *Repo {
 	t.Helper()
 	return openRepo(t, Options{
-		URL: r.address.raw, Branch: r.branch.Short(), Path: r.root, Dir: filepath.Dir(r.dir),
+		URL: urlOf(r), Branch: r.branch.Short(), Path: r.root, Dir: filepath.Dir(r.dir),
 	})
 }
 

@@ -1,7 +1,6 @@
 package gitrepo
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -231,22 +230,6 @@ func socks(t *testing.T, to string, passed *atomic.Int32) string {
 		}
 	}()
 	return l.Addr().String()
-}
-
-// hungUp is the input of a server that has answered and hung up.
-type hungUp struct{ bytes.Buffer }
-
-func (*hungUp) Close() error { return io.EOF }
-
-func TestAServerMayHangUpBeforeTheRequestIsOver(t *testing.T) {
-	var to hungUp
-	answer, err := sendTo(&to, strings.NewReader("answer"))([]byte("request"))
-	if err != nil || to.String() != "request" {
-		t.Fatalf("sent %q, %v", to.String(), err)
-	}
-	if got, err := io.ReadAll(answer); err != nil || string(got) != "answer" {
-		t.Errorf("read %q, %v", got, err)
-	}
 }
 
 func TestAMissingRepositoryOverSSHIsNamed(t *testing.T) {

@@ -241,24 +241,25 @@ func (s *store) refs(prefix string) (map[string]Hash, error) {
 }
 
 // newest lists the newest commits of all references, at most maxHaves.
-func (s *store) newest() ([]Hash, error) {
+func (s *store) newest() ([]plumbing.Hash, error) {
 	heads, err := s.refs("refs/")
 	if err != nil {
 		return nil, err
 	}
-	var commits, queue []Hash
+	var commits []plumbing.Hash
+	var queue []Hash
 	for _, tip := range heads {
 		queue = append(queue, tip)
 	}
 	for ; len(queue) > 0 && len(commits) < maxHaves; queue = queue[1:] {
-		if slices.Contains(commits, queue[0]) {
+		if slices.Contains(commits, plumbing.Hash(queue[0])) {
 			continue
 		}
 		c, err := s.commit(queue[0])
 		if err != nil {
 			return nil, err
 		}
-		commits, queue = append(commits, c.Hash), append(queue, c.Parents...)
+		commits, queue = append(commits, plumbing.Hash(c.Hash)), append(queue, c.Parents...)
 	}
 	return commits, nil
 }

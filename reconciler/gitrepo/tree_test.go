@@ -336,33 +336,6 @@ func FuzzParseCommit(f *testing.F) {
 	})
 }
 
-func FuzzParseRefs(f *testing.F) {
-	f.Add([]byte("003d" + Hash{1}.String() + " refs/heads/main\n0000"))
-	f.Add([]byte("0000"))
-	f.Add([]byte("003d"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		_, _ = parseRefs(data)
-		_, _ = speaksV2(data)
-	})
-}
-
-func FuzzParseAddress(f *testing.F) {
-	for _, s := range []string{"https://u:pass@h/p", "git@h:p", "/x", "file:///x", "ssh://h:1/x", "://", "%"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, raw string) {
-		a, err := parseAddress(raw)
-		if err != nil {
-			return
-		}
-		for _, secret := range a.secrets {
-			if len(secret) > 8 && strings.Contains(a.clean("x"+secret+"y"), secret) {
-				t.Errorf("%q is still in the cleaned text", secret)
-			}
-		}
-	})
-}
-
 func TestRootIsNotCountedAsOpenFile(t *testing.T) {
 	w := newWork(t, files("a", "1"))
 	s, _ := follow(t, openRepo(t, Options{URL: w.Dir()}))

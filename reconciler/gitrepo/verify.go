@@ -1,19 +1,14 @@
 package gitrepo
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"github.com/seed-c01c3da5/zester/reconciler/access"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/signature"
 )
-
-// maxKeys bounds a file of keys, in bytes.
-const maxKeys = 4 << 20
 
 // Trust names files with the keys that may sign a head. The zero value asks for
 // no signature. They are read for each verification, so that a key that is
@@ -65,7 +60,7 @@ func (t Trust) keys() (*signature.Keys, error) {
 		if from.file == "" {
 			continue
 		}
-		data, err := readLimited(from.file, maxKeys)
+		data, err := access.ReadLimited(from.file, access.MaxKeys)
 		if err == nil {
 			err = from.add(data)
 		}
@@ -74,21 +69,4 @@ func (t Trust) keys() (*signature.Keys, error) {
 		}
 	}
 	return keys, nil
-}
-
-// readLimited reads a file of the configuration.
-func readLimited(file string, limit int64) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		if p, ok := errors.AsType[*os.PathError](err); ok {
-			err = p.Err // whoever wraps it names the file
-		}
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("it has more than %d bytes", limit)
-	}
-	return data, err
 }

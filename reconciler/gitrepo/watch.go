@@ -19,17 +19,17 @@ import (
 // For a remote, and where the system refuses to watch, the channel is nil. A
 // watch is only ever a hint: NFS reports nothing, so keep on polling.
 func (r *Repo) Watch(ctx context.Context) <-chan struct{} {
-	if r.address.path == "" {
+	if r.address.Path == "" {
 		return nil
 	}
 	n, err := fsnotify.NewWatcher()
 	if err != nil {
-		r.log.Warn("cannot watch the repository, polling alone", "url", r.address.display, "err", err)
+		r.log.Warn("cannot watch the repository, polling alone", "url", r.address.Shown, "err", err)
 		return nil
 	}
 	w := &watch{
 		notify: n,
-		repo:   r.address.path,
+		repo:   r.address.Path,
 		branch: r.branch.String(),
 		armed:  map[string]fs.FileInfo{},
 		signal: make(chan struct{}, 1),

@@ -24,7 +24,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/access"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
 )
 
@@ -95,7 +95,7 @@ func New(o Options) (*Client, error) {
 	if o.Token == "" {
 		return nil, errors.New("it has no token: the file with the credential for the forge")
 	}
-	if u.Scheme == "http" && !gitrepo.Loopback(u.Host) {
+	if u.Scheme == "http" && !access.Loopback(u.Host) {
 		return nil, errors.New("over http everybody on the way could read its token; use https")
 	}
 	c := &Client{o: o, shape: shapes[o.Provider], http: outbound.New(o.Transport)}

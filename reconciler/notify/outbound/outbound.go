@@ -18,7 +18,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/access"
 	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
@@ -169,5 +169,5 @@ func ReadSecret(file string) (string, error) {
 	if err := private.Check(file); err != nil {
 		return "", err
 	}
-	return gitrepo.ReadSecret(file)
+	return access.ReadSecret(file)
 }

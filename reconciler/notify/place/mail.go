@@ -22,7 +22,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/access"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
 )
 
@@ -151,7 +151,7 @@ func (m *mailbox) secure(c *smtp.Client, config *tls.Config) error {
 	if ok, _ := c.Extension("STARTTLS"); ok {
 		return c.StartTLS(config)
 	}
-	if m.letter.User == "" && gitrepo.Loopback(m.host) {
+	if m.letter.User == "" && access.Loopback(m.host) {
 		return nil
 	}
 	return errors.New("it offers no STARTTLS, and everybody on the way could read the mail")

@@ -1,4 +1,4 @@
-package gitrepo
+package remote
 
 import (
 	"bytes"
@@ -18,28 +18,30 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 	"golang.org/x/net/proxy"
+
+	"github.com/seed-c01c3da5/zester/reconciler/access"
 )
 
 // sshSource asks an ssh server, with a key of a file or of the user's agent. A
 // host is trusted by the known hosts alone.
 type sshSource struct {
-	address address
-	access  Access
+	address *Address
+	access  access.Options
 }
 
 func (s *sshSource) close() {}
 
-func (s *sshSource) resolve(ctx context.Context, branch plumbing.ReferenceName) (tip Hash, err error) {
+func (s *sshSource) resolve(ctx context.Context, ref plumbing.ReferenceName) (tip plumbing.Hash, err error) {
 	err = s.uploadPack(ctx, func(refs *packp.AdvRefs, _ io.WriteCloser, _ io.Reader) (err error) {
-		tip, err = pick(s.address, refs.References, branch)
+		tip, err = pick(refs.References, ref)
 		return err
 	})
 	return tip, err
 }
 
-func (s *sshSource) fetch(ctx context.Context, f fetch) error {
+func (s *sshSource) fetch(ctx context.Context, f Request) error {
 	return s.uploadPack(ctx, func(refs *packp.AdvRefs, to io.WriteCloser, from io.Reader) error {
-		return uploadPack(ctx, s.address, refs, f, sendTo(to, from))
+		return uploadPack(refs, f, sendTo(to, from))
 	})
 }
 
@@ -56,26 +58,25 @@ func sendTo(to io.WriteCloser, from io.Reader) func([]byte) (io.ReadCloser, erro
 func (s *sshSource) uploadPack(ctx context.Context, do func(*packp.AdvRefs, io.WriteCloser, io.Reader) error) error {
 	ep, err := transport.NewEndpoint(s.address.raw)
 	if err != nil {
-		return errorf(NotFound, s.address.display, "not a URL: %s", s.address.clean(err.Error()))
+		return fail(NotFound, "not a URL: %v", err)
 	}
 	config, err := s.config(ep)
 	if err != nil {
-		return classify(ctx, s.address, err)
+		return err
 	}
 	conn, err := s.dial(ctx, hostPort(ep))
 	if err != nil {
-		return classify(ctx, s.address, err)
+		return err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	err = session(conn, hostPort(ep), config, ep.Path, func(to io.WriteCloser, from io.Reader) error {
-		refs, err := readRefs(s.address, from)
+	return session(conn, hostPort(ep), config, ep.Path, func(to io.WriteCloser, from io.Reader) error {
+		refs, err := readRefs(from)
 		if err != nil {
 			return err
 		}
 		return do(refs, to, from)
 	})
-	return classify(ctx, s.address, err)
 }
 
 // session runs git-upload-pack for a path. What the server writes to its
@@ -126,7 +127,7 @@ func (l *limited) Write(p []byte) (int, error) {
 
 // dial connects over the configured proxy, or that of the environment.
 func (s *sshSource) dial(ctx context.Context, addr string) (net.Conn, error) {
-	via, err := s.access.proxy("ssh")
+	via, err := s.access.ProxyURL("ssh")
 	if err != nil {
 		return nil, err
 	}
@@ -169,9 +170,9 @@ func (s *sshSource) config(ep *transport.Endpoint) (*ssh.ClientConfig, error) {
 		return agent.ClientConfig()
 	}
 	unusable := func(verb string, err error) error {
-		return errorf(CredentialsUnreadable, s.address.display, "cannot %s the ssh key in %s: %v", verb, s.access.SSHKey, err)
+		return fail(CredentialsUnreadable, "cannot %s the ssh key in %s: %v", verb, s.access.SSHKey, err)
 	}
-	data, err := readPrivate(s.access.SSHKey)
+	data, err := access.ReadPrivate(s.access.SSHKey)
 	if err != nil {
 		return nil, unusable("read", err)
 	}
@@ -193,14 +194,14 @@ func (s *sshSource) config(ep *transport.Endpoint) (*ssh.ClientConfig, error) {
 func (s *sshSource) hosts(ep *transport.Endpoint) (gitssh.HostKeyCallbackHelper, error) {
 	var files []string
 	if s.access.KnownHosts != "" {
-		if _, err := readLimited(s.access.KnownHosts, maxKeys); err != nil {
-			return gitssh.HostKeyCallbackHelper{}, errorf(HostKey, s.address.display, "cannot read the known hosts in %s: %v", s.access.KnownHosts, err)
+		if _, err := access.ReadLimited(s.access.KnownHosts, access.MaxKeys); err != nil {
+			return gitssh.HostKeyCallbackHelper{}, fail(HostKey, "cannot read the known hosts in %s: %v", s.access.KnownHosts, err)
 		}
 		files = []string{s.access.KnownHosts}
 	}
 	known, err := gitssh.NewKnownHostsDb(files...)
 	if err != nil {
-		return gitssh.HostKeyCallbackHelper{}, errorf(HostKey, s.address.display, "cannot read the known hosts: %v", err)
+		return gitssh.HostKeyCallbackHelper{}, fail(HostKey, "cannot read the known hosts: %v", err)
 	}
 	trusted := known.HostKeyCallback()
 	return gitssh.HostKeyCallbackHelper{

@@ -1,61 +1,36 @@
-package gitrepo
+package remote
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"strings"
-	"time"
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 )
 
 const (
-	maxForeign = 200 // bytes that are repeated of a text that a remote sent
+	maxForeign = 200 // bytes that are repeated of a text that a server sent
 
-	sha256Refused = "its objects have SHA-256 names, which is not supported"
+	// SHA256Refused is why a repository with SHA-256 names is refused.
+	SHA256Refused = "its objects have SHA-256 names, which is not supported"
 	notFoundHint  = "there is no repository, or it is private and the credentials do not reach it"
 )
 
-var errSHA256 = errors.New(sha256Refused)
+var errSHA256 = errors.New(SHA256Refused)
 
 // serverError is what a server says in words.
 type serverError struct{ text string }
 
 func (e *serverError) Error() string { return e.text }
 
-// classify gives the error of a request its Reason. The error of an ended
-// context is left as it is: only the caller knows whose deadline it was.
-func classify(ctx context.Context, a address, err error) error {
-	if err == nil {
-		return nil
-	}
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err // the rest repeats the URL, perhaps with a user name that is a token
-	}
-	reason, msg := reasonOf(err)
-	if msg == "" {
-		msg = err.Error()
-	}
-	return errorf(reason, a.display, "%s", a.clean(oneLine(msg, maxForeign)))
-}
-
 // reasonOf judges an error; msg is empty where the error's own words will do.
-func reasonOf(err error) (reason Reason, msg string) {
+func reasonOf(err error) (reason, msg string) {
 	if data, ok := errors.AsType[*packp.ErrUnexpectedData](err); ok {
 		if strings.Contains(string(data.Data), "object-format=sha256") {
-			return UnsupportedObjectFormat, sha256Refused
+			return UnsupportedObjectFormat, SHA256Refused
 		}
 		return NotGit, "the answer is not of the Git protocol"
 	}
@@ -69,10 +44,8 @@ func reasonOf(err error) (reason Reason, msg string) {
 		return HostKey, key.Error()
 	}
 	switch {
-	case errors.Is(err, errTooLarge):
-		return TooLarge, ""
 	case errors.Is(err, errSHA256):
-		return UnsupportedObjectFormat, sha256Refused
+		return UnsupportedObjectFormat, SHA256Refused
 	case errors.Is(err, packp.ErrEmptyAdvRefs):
 		return EmptyRemote, "the repository has no branches"
 	case errors.Is(err, packp.ErrEmptyInput), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
@@ -83,7 +56,7 @@ func reasonOf(err error) (reason Reason, msg string) {
 	return reasonOfConnection(err), ""
 }
 
-func reasonOfText(text string) Reason {
+func reasonOfText(text string) string {
 	text = strings.ToLower(text)
 	switch {
 	case strings.Contains(text, "not our ref"):
@@ -98,7 +71,7 @@ func reasonOfText(text string) Reason {
 	}
 }
 
-func reasonOfConnection(err error) Reason {
+func reasonOfConnection(err error) string {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return CertificateInvalid
 	}
@@ -119,24 +92,4 @@ func reasonOfConnection(err error) Reason {
 	default:
 		return RemoteFailed
 	}
-}
-
-// bounded runs do with a deadline and says whose context ended, if one did.
-func bounded(ctx context.Context, a address, limit time.Duration, do func(context.Context) error) error {
-	inner, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err := do(inner)
-	if err == nil {
-		return nil
-	}
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e
-	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("cannot read %s: %w", a.display, context.Cause(ctx))
-	}
-	if inner.Err() != nil {
-		return errorf(Timeout, a.display, "the remote did not answer within %s", limit)
-	}
-	return err
 }

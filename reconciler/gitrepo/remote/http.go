@@ -1,4 +1,4 @@
-package gitrepo
+package remote
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+
+	"github.com/seed-c01c3da5/zester/reconciler/access"
 )
 
 const (
@@ -30,71 +32,72 @@ const (
 // httpSource asks a smart-HTTP server. It keeps the connection, and what it
 // learned of the server, from one poll to the next.
 type httpSource struct {
-	address address
-	way     way
+	address   *Address
+	access    access.Options
+	transport *access.Transport
 	// v2 is the repository's URL, after redirects, if the server knows protocol
 	// version 2; nil until it said so.
 	v2 *url.URL
 }
 
-func (s *httpSource) close() { s.way.close() }
+func (s *httpSource) close() { s.transport.CloseIdleConnections() }
 
-func (s *httpSource) resolve(ctx context.Context, branch plumbing.ReferenceName) (Hash, error) {
-	tip, err := s.tip(ctx, branch)
-	if err != nil && !hasReason(err, RefNotFound) {
+func (s *httpSource) resolve(ctx context.Context, ref plumbing.ReferenceName) (plumbing.Hash, error) {
+	tip, err := s.tip(ctx, ref)
+	if e, ok := errors.AsType[*Error](err); err != nil && (!ok || e.Reason != RefNotFound) {
 		s.v2 = nil // the server may have moved or changed
 	}
-	return tip, classify(ctx, s.address, err)
+	return tip, err
 }
 
 // tip asks with version 2 for the one branch. Only if it is not there a second
 // request asks for all branches, to tell a missing branch from an empty
 // repository. A server of version 0 answers the first request with all references.
-func (s *httpSource) tip(ctx context.Context, branch plumbing.ReferenceName) (Hash, error) {
+func (s *httpSource) tip(ctx context.Context, ref plumbing.ReferenceName) (plumbing.Hash, error) {
 	if s.v2 == nil {
 		listing, at, err := s.discover(ctx, version2)
 		if err != nil {
-			return Hash{}, err
+			return plumbing.ZeroHash, err
 		}
 		v2, err := speaksV2(listing)
 		if err != nil {
-			return Hash{}, err
+			return plumbing.ZeroHash, err
 		}
 		if !v2 {
-			refs, err := readRefs(s.address, bytes.NewReader(listing))
+			refs, err := readRefs(bytes.NewReader(listing))
 			if err != nil {
-				return Hash{}, err
+				return plumbing.ZeroHash, err
 			}
-			return pick(s.address, refs.References, branch)
+			return pick(refs.References, ref)
 		}
 		s.v2 = at
 	}
-	refs, err := s.lsRefs(ctx, branch.String())
-	if err == nil && refs[branch.String()].IsZero() {
+	refs, err := s.lsRefs(ctx, ref.String())
+	if err == nil && refs[ref.String()].IsZero() {
 		refs, err = s.lsRefs(ctx, headsPrefix)
 	}
 	if err != nil {
-		return Hash{}, err
+		return plumbing.ZeroHash, err
 	}
-	return pick(s.address, refs, branch)
+	return pick(refs, ref)
 }
 
-func (s *httpSource) fetch(ctx context.Context, f fetch) error {
+func (s *httpSource) fetch(ctx context.Context, f Request) error {
 	listing, at, err := s.discover(ctx, "")
 	if err != nil {
-		return classify(ctx, s.address, err)
+		return err
 	}
-	refs, err := readRefs(s.address, bytes.NewReader(listing))
-	if err == nil {
-		err = uploadPack(ctx, s.address, refs, f, func(request []byte) (io.ReadCloser, error) {
-			res, err := s.do(ctx, http.MethodPost, at.JoinPath("git-upload-pack"), "", request)
-			if err != nil {
-				return nil, err
-			}
-			return res.Body, nil
-		})
+	refs, err := readRefs(bytes.NewReader(listing))
+	if err != nil {
+		return err
 	}
-	return classify(ctx, s.address, err)
+	return uploadPack(refs, f, func(request []byte) (io.ReadCloser, error) {
+		res, err := s.do(ctx, http.MethodPost, at.JoinPath("git-upload-pack"), "", request)
+		if err != nil {
+			return nil, err
+		}
+		return res.Body, nil
+	})
 }
 
 // discover asks what the server has, and returns the URL of the repository
@@ -169,12 +172,11 @@ func parseRefs(data []byte) (map[string]plumbing.Hash, error) {
 			return refs, nil
 		}
 		hash, name, ok := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
-		h, err := ParseHash(hash)
-		if !ok || err != nil {
+		if !ok || !plumbing.IsHash(hash) {
 			return nil, packp.NewErrUnexpectedData("malformed reference", nil)
 		}
 		name, _, _ = strings.Cut(name, " ") // attributes follow the name
-		refs[name] = plumbing.Hash(h)
+		refs[name] = plumbing.NewHash(hash)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, err
@@ -199,12 +201,12 @@ func (s *httpSource) do(ctx context.Context, method string, to *url.URL, protoco
 	if err != nil {
 		return nil, err
 	}
-	next, err := s.way.current()
+	next, err := s.transport.Current()
 	if err == nil {
 		err = s.authorize(req)
 	}
 	if err != nil {
-		return nil, errorf(CredentialsUnreadable, s.address.display, "%v", err)
+		return nil, fail(CredentialsUnreadable, "%v", err)
 	}
 	want := typeAdvertisement
 	if method == http.MethodPost {
@@ -226,16 +228,16 @@ func (s *httpSource) do(ctx context.Context, method string, to *url.URL, protoco
 	}
 	_, _ = io.CopyN(io.Discard, res.Body, 4<<10) // a short body lets the connection be used again
 	_ = res.Body.Close()
-	return nil, s.refused(res)
+	return nil, refused(res)
 }
 
 // authorize adds the credential of a file to a request to the server that it is
 // for, and to no other that a redirect led to.
 func (s *httpSource) authorize(req *http.Request) error {
-	if req.URL.Host != s.address.host || req.URL.Scheme != s.address.scheme {
+	if req.URL.Host != s.address.host || req.URL.Scheme != s.address.Scheme {
 		return nil
 	}
-	header, secrets, err := s.way.access.authorization()
+	header, secrets, err := s.access.Authorization()
 	if err == nil && header != "" {
 		req.Header.Set("Authorization", header)
 		s.address.read = secrets
@@ -253,31 +255,30 @@ func (s *httpSource) redirect(req *http.Request, via []*http.Request) error {
 	case len(via) > maxRedirects:
 		return fmt.Errorf("more than %d redirects", maxRedirects)
 	case via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https":
-		return errorf(RemoteFailed, s.address.display, "the server answers with a redirect from https to %s, which is refused", req.URL.Scheme)
-	case req.URL.Host != s.address.host || req.URL.Scheme != s.address.scheme:
+		return fail(RemoteFailed, "the server answers with a redirect from https to %s, which is refused", req.URL.Scheme)
+	case req.URL.Host != s.address.host || req.URL.Scheme != s.address.Scheme:
 		req.Header.Del("Authorization")
 	}
 	return nil
 }
 
-func (s *httpSource) refused(res *http.Response) *Error {
-	at := s.address.display
+func refused(res *http.Response) *Error {
 	status := res.StatusCode
-	later := func(reason Reason, format string) *Error {
-		e := errorf(reason, at, format, status)
+	later := func(reason, format string) *Error {
+		e := fail(reason, format, status)
 		e.RetryAfter = retryAfter(res.Header, time.Now())
 		return e
 	}
 	switch {
 	case status == http.StatusOK:
-		return errorf(NotGit, at, "the server does not answer in the Git protocol but with %q",
-			oneLine(res.Header.Get("Content-Type"), 80))
+		return fail(NotGit, "the server does not answer in the Git protocol but with %.80q",
+			res.Header.Get("Content-Type"))
 	case status == http.StatusUnauthorized, status == http.StatusProxyAuthRequired:
-		return errorf(AuthenticationFailed, at, "the server asks for credentials (status %d)", status)
+		return fail(AuthenticationFailed, "the server asks for credentials (status %d)", status)
 	case status == http.StatusForbidden && res.Header.Get("X-RateLimit-Remaining") != "0":
-		return errorf(Forbidden, at, "the server forbids reading (status %d)", status)
+		return fail(Forbidden, "the server forbids reading (status %d)", status)
 	case status == http.StatusNotFound, status == http.StatusGone:
-		return errorf(NotFound, at, "%s (status %d)", notFoundHint, status)
+		return fail(NotFound, "%s (status %d)", notFoundHint, status)
 	case status == http.StatusTooManyRequests, status == http.StatusForbidden:
 		return later(RateLimited, "the server asks to come back later (status %d)")
 	default:
