@@ -82,16 +82,16 @@ func TestAnEmptyCommitAdvancesTheRevisionAlone(t *testing.T) {
 	})
 }
 
-// Another repo is followed: until its first good revision the last good one of the other stays in force.
-func TestAnotherURLBeginsWithTheLastGoodRevision(t *testing.T) {
+// Another repo is another fleet: nothing of it is published, and nothing is given to peels that are new.
+func TestAnotherURLPublishesNothing(t *testing.T) {
 	inBubble(t, siteFiles(), func(b *bench) {
 		b.peel("web-01", nil)
 		store := b.t.TempDir()
 		b.startIn(store)
-		first := b.status().LastGood.Commit
+		first := b.document("web-01")
 		b.stop()
 		files := siteFiles()
-		files["top.yaml"] = text("base: [")
+		files["top.yaml"] = text("base:\n  '*': [common]\n")
 		b.dir = filepath.Join(b.t.TempDir(), "other")
 		var err error
 		if b.work, err = worktree.Init(b.dir, files, "another repo", ada); err != nil {
@@ -99,17 +99,9 @@ func TestAnotherURLBeginsWithTheLastGoodRevision(t *testing.T) {
 		}
 		b.startIn(store)
 		b.peel("web-02", nil)
-		b.after(5 * time.Second)
-		if out := b.status(); !out.Is(status.CompileFailed) || !out.Is(status.Ready) || out.LastGood.Commit != first || b.entries("web-02") != "abcdw" {
-			t.Errorf("web-02 has %s, %+v", b.entries("web-02"), out)
-		}
-		c := b.commit("mended", map[string]string{"top.yaml": "base:\n  '*': [common]\n"})
-		out := b.now()
-		if out.Blocked == "" || b.entries("web-01") != "abcdw" {
-			t.Errorf("another repo goes out by itself: web-01 has %s, %+v", b.entries("web-01"), out)
-		}
-		if out = b.told("approve", status.ApproveRequest{Hash: out.Blocked}); out.LastGood.Commit != c || b.entries("web-01") != "abcd" {
-			t.Errorf("web-01 has %s, %+v", b.entries("web-01"), out)
+		b.after(time.Minute)
+		if b.document("web-01").Generation != first.Generation || b.document("web-02") != nil {
+			t.Errorf("web-01 has %s, web-02 has %s", b.entries("web-01"), b.entries("web-02"))
 		}
 	})
 }

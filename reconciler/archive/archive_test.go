@@ -168,7 +168,7 @@ func TestADamagedRevisionIsNotAbsent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := a.Load(t.Context(), r.ID()); err == nil {
+			if got, err := a.List(t.Context()); err == nil {
 				t.Errorf("with the manifest %+v: %v", bad, got)
 			}
 		}

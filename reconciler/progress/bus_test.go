@@ -113,9 +113,11 @@ func TestAReportCountsForItsPeel(t *testing.T) {
 		default:
 			t.Error("nobody was told of a report")
 		}
+		<-time.After(time.Second)
+		later := time.Now()
 		b.applies("b", "", "no zone", "no module")
 		c, reached, ok := b.p.CountsOf("c1")
-		if want := (status.Counts{Peels: 2, Applied: 1, Failed: 1}); !ok || c != want || b.p.Counts() != want || reached.Before(at) {
+		if want := (status.Counts{Peels: 2, Applied: 1, Failed: 1}); !ok || c != want || b.p.Counts() != want || reached.Before(at) || !reached.Before(later) {
 			t.Errorf("%+v at %v", c, reached)
 		}
 		if _, _, ok := b.p.CountsOf("c2"); ok {
@@ -134,6 +136,10 @@ func TestAReportCountsForItsPeel(t *testing.T) {
 		}
 		if len(b.p.Pending()) != 0 {
 			t.Errorf("%v", b.p.Pending())
+		}
+		<-time.After(5 * time.Minute)
+		if got := b.p.Peel("b").State; got != status.Offline {
+			t.Errorf("with errors and away: %s", got)
 		}
 		b.p.Forget("b")
 		if got := b.p.Errors(); len(got) != 0 {

@@ -44,6 +44,9 @@ func TestOneMasterWritesTheRecord(t *testing.T) {
 		if _, err := second.Write(t.Context(), Record{Commit: "b"}); !errors.Is(err, ErrConflict) {
 			t.Errorf("the second writes over a record that it has not read: %v", err)
 		}
+		if _, err := first.Write(t.Context(), Record{Commit: "a", Generation: 7}); err != nil {
+			t.Errorf("the first writes over its own record: %v", err)
+		}
 		if r, err := second.Read(t.Context()); err != nil || r.Commit != "a" || r.Generation != 7 {
 			t.Errorf("%+v, %v", r, err)
 		}
