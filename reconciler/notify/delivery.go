@@ -98,7 +98,7 @@ func (d *delivery) run(ctx context.Context) error {
 			return ctx.Err()
 		case <-d.wake:
 		}
-		if d.known == nil && !d.recall(ctx) {
+		if d.known == nil && len(d.s.newest()) > 0 && !d.recall(ctx) { // without a history nobody can say what is new
 			continue
 		}
 		for d.mayWrite() && d.tellOutcome(ctx) {
@@ -139,6 +139,9 @@ func (d *delivery) mayWrite() bool {
 // tellOutcome tells the place the oldest outcome of a revision that it lacks, and reports whether to go on. What the place
 // does not want counts as told.
 func (d *delivery) tellOutcome(ctx context.Context) bool {
+	if d.known == nil {
+		return false
+	}
 	all := d.s.newest()
 	i := slices.IndexFunc(all, func(o outcome) bool { return o.isDue(d.known) })
 	if i < 0 {

@@ -197,7 +197,7 @@ func (s *session) recall(ctx context.Context, p *place.Place) (told, error) {
 // remember stores what a place was told, without commits that are not in the history.
 func (s *session) remember(ctx context.Context, p *place.Place, known told) error {
 	all := s.newest()
-	for c := range known {
+	for c := range known { // of outcomes there is at least one: the one that was told
 		if !slices.ContainsFunc(all, func(o outcome) bool { return o.Revision.Commit == c }) {
 			delete(known, c)
 		}

@@ -287,3 +287,14 @@ func TestAPlaceThatIsNewIsToldOfTheNewestRevisionAlone(t *testing.T) {
 		b.chats[0].was(t, "rejected reason 2")
 	})
 }
+
+func TestAHistoryThatIsReadLaterIsNotToldAsNew(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		b.after(time.Minute)
+		for n := range 3 {
+			b.attempt(n, status.OutcomeRejected)
+		}
+		b.after(time.Minute)
+		b.chats[0].was(t, "rejected reason 2")
+	})
+}

@@ -43,6 +43,9 @@ func newWatcher(began time.Time) *watcher {
 // events are what happened since the observation before, but for what becomes of revisions. The outcomes of the same
 // observation must have been derived first.
 func (w *watcher) events(seen Observation, now time.Time) (all []place.Event) {
+	if seen.Sync.Owner == "" {
+		return nil // the reconciler has not read yet what was before
+	}
 	all = append(all, w.leader(seen)...)
 	all = append(all, w.outage(seen, now)...)
 	if w.before != nil {
@@ -60,7 +63,7 @@ func (w *watcher) events(seen Observation, now time.Time) (all []place.Event) {
 // leader says that another master leads than the one that told places last.
 func (w *watcher) leader(seen Observation) []place.Event {
 	before, owner := w.notices.Leader, seen.Sync.Owner
-	if owner == "" || owner == before {
+	if owner == before {
 		return nil
 	}
 	if w.notices.Leader = owner; before == "" {
@@ -184,7 +187,7 @@ func (w *watcher) failed(seen Observation, now time.Time) []place.Event {
 	f.known, f.first, f.told = errs, time.Time{}, now
 	return []place.Event{{
 		Kind: place.PeelsFailed, Revision: inForce(seen.Sync), Counts: fleet.Counts, Details: groups(fresh), Command: "zester sync peels",
-		Text: portion(fleet.Counts) + ", " + fmt.Sprintf("%d that ran it or failed otherwise before", len(fresh)),
+		Text: fmt.Sprintf("%s; of those that failed, at least %d ran it before, or failed otherwise", portion(fleet.Counts), len(fresh)),
 	}}
 }
 

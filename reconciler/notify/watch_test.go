@@ -124,6 +124,17 @@ func TestWhatWasPinnedBeforeTheLeaderBeganIsNoNews(t *testing.T) {
 	c.after(time.Hour)
 }
 
+func TestAStateThatWasNotReadYetIsNoNews(t *testing.T) {
+	c := newClock(t)
+	read := c.seen
+	c.w.notices.Leader = "m1"
+	c.seen = Observation{}
+	c.after(time.Minute)
+	c.seen = read
+	c.seen.Sync.Pinned = &status.Pin{Commit: two, By: "ada"}
+	c.after(time.Minute)
+}
+
 // fail has peels report errors, by peel.
 func (c *clock) fail(errs map[target.PeelID]string) {
 	f := &c.seen.Fleet

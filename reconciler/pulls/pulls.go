@@ -11,7 +11,7 @@
 //
 // Its author need not be known, so its commits are fetched, read and compiled by a process of its own, which has no
 // connection to the bus and no identities: secrets stay encrypted, and what they and values with telling names are is not
-// shown. The process ends after 4 min (15 min when the repository is cloned), with its processor time, its memory at 2 GiB and
+// shown. The process ends after 4 min (15 min when the repository is cloned), with its processor time, its memory at 1 GiB and
 // its files at 1 GiB bounded; what it prints is bounded too. One runs at a time, and after it four times as long as it took
 // nothing is planned, so all pull requests together take at most a fifth of one processor. Its store of the repository is
 // separate from that of the reconciler, is bounded, and nothing in it is ever published. The 50 pull requests that changed
@@ -24,6 +24,7 @@
 package pulls
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -153,6 +154,7 @@ type session struct {
 	notUntil time.Time
 	rest     time.Time // until then nothing is planned
 	later    map[int]retry
+	last     int // number of the pull request that was planned last
 }
 
 // retry says when a pull request is planned that could not be.
@@ -178,7 +180,7 @@ func (s *session) poll(ctx context.Context) {
 	if err == nil {
 		s.prune(pulls)
 	}
-	for _, p := range pulls {
+	for _, p := range s.order(pulls) {
 		if err != nil || time.Now().Before(s.rest) {
 			break
 		}
@@ -200,6 +202,17 @@ func (s *session) poll(ctx context.Context) {
 	}
 }
 
+// order returns the pull requests by number, from the one after the last that was planned: one that changes all the time
+// keeps no other waiting.
+func (s *session) order(pulls []forge.Pull) []forge.Pull {
+	all := slices.SortedFunc(slices.Values(pulls), func(a, b forge.Pull) int { return cmp.Compare(a.Number, b.Number) })
+	first := slices.IndexFunc(all, func(p forge.Pull) bool { return p.Number > s.last })
+	if first < 0 {
+		return all
+	}
+	return slices.Concat(all[first:], all[:first])
+}
+
 func (s *session) isDue(p forge.Pull) bool {
 	before, again := s.done[strconv.Itoa(p.Number)], s.later[p.Number]
 	return (before.Head != p.Head || !before.Done) && (again.head != p.Head || !time.Now().Before(again.at))
@@ -208,6 +221,7 @@ func (s *session) isDue(p forge.Pull) bool {
 // comment plans one pull request and writes its comment.
 func (s *session) comment(ctx context.Context, p forge.Pull) error {
 	began := time.Now()
+	s.last = p.Number
 	text, err := s.plan(ctx, p)
 	s.rest = time.Now().Add(min(restFactor*time.Since(began), maxRest))
 	if ctx.Err() != nil {

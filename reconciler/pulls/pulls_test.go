@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(natstest.InMemory(m))
 }
 
-// hog takes 4 GiB, or writes a file of 2 GiB.
+// hog takes 4 GiB of memory, or writes a file of 2 GiB.
 func hog() int {
 	if name := os.Getenv("PULLS_TEST_HOG"); name != "memory" {
 		f, err := os.Create(name)
@@ -412,6 +412,18 @@ func TestAfterAPlanTheProcessorRests(t *testing.T) {
 	}
 	b.poll(s)
 	b.comment(8)
+}
+
+func TestAPullRequestThatChangesAllTheTimeKeepsNoOtherWaiting(t *testing.T) {
+	s := &session{}
+	pulls := []forge.Pull{{Number: 9}, {Number: 3}, {Number: 5}}
+	for _, want := range []int{3, 5, 9, 3} {
+		next := s.order(pulls)
+		if len(next) != 3 || next[0].Number != want {
+			t.Errorf("after %d: %v, want %d", s.last, next, want)
+		}
+		s.last = next[0].Number
+	}
 }
 
 func TestTheProcessIsConfined(t *testing.T) {

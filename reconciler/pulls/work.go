@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	maxMemory  = 2 << 30  // bytes of the process
+	maxMemory  = 1 << 30  // bytes of the process
 	maxFile    = 1 << 30  // bytes of a file that it writes
 	maxJob     = 1 << 30  // bytes of the question
 	basesTried = 50       // commits before a base that does not compile
@@ -57,6 +57,7 @@ func confine(limit time.Duration) error {
 		return errors.New("cannot work without a limit")
 	}
 	time.AfterFunc(limit, func() { os.Exit(1) })
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // where there is one: the master has to outlive this process
 	debug.SetMemoryLimit(maxMemory * 3 / 4)
 	for what, most := range map[int]uint64{
 		syscall.RLIMIT_DATA: maxMemory, syscall.RLIMIT_FSIZE: maxFile, syscall.RLIMIT_CPU: uint64(math.Ceil(limit.Seconds())), syscall.RLIMIT_CORE: 0,
