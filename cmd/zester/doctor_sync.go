@@ -25,6 +25,7 @@ var symptoms = map[status.Type]symptom{
 	status.RolloutProgressing: {},
 	status.SourceVerified:     {false, broken, "have the commit signed by a key of verify: in the master's configuration"},
 	status.HistoryRewritten:   {true, warning, "zester sync status"},
+	status.Frozen:             {true, warning, "wait for the end of the freeze; zester sync status shows when that is"},
 	status.HeadSkipped:        {true, warning, "commit a newer revision, or zester sync retry"},
 }
 

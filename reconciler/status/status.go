@@ -37,7 +37,7 @@ const (
 
 // Types are all conditions.
 var Types = []Type{
-	Ready, Reconciling, Stalled, FetchFailed, CompileFailed, GuardBlocked, Suspended, RolloutProgressing, SourceVerified, HistoryRewritten, HeadSkipped,
+	Ready, Reconciling, Stalled, FetchFailed, CompileFailed, GuardBlocked, Suspended, RolloutProgressing, SourceVerified, HistoryRewritten, HeadSkipped, Frozen,
 }
 
 // MaxMessage is the longest message of a condition, in bytes.

@@ -147,12 +147,20 @@ func (r *routes) syncPlan(ctx context.Context, in *syncPlanInput) (*syncPlanOutp
 
 type syncApproveInput struct {
 	Body struct {
-		Hash string `json:"hash" minLength:"8" maxLength:"64" pattern:"^[0-9a-f]+$" doc:"Hash of the plan, or its first 8 digits or more."`
+		Hash           string `json:"hash,omitempty" minLength:"8" maxLength:"64" pattern:"^[0-9a-f]+$" doc:"Hash of the plan, or its first 8 digits or more. With override_freeze: of the commit that waits."`
+		Wave           string `json:"wave,omitempty" maxLength:"100" doc:"In place of hash: the wave whose gate is to be opened."`
+		OverrideFreeze bool   `json:"override_freeze,omitempty" doc:"The commit goes out although a freeze holds it; needs a reason."`
+		Reason         string `json:"reason,omitempty" maxLength:"300" doc:"One line for the history and the audit log."`
 	}
 }
 
 func (r *routes) syncApprove(ctx context.Context, in *syncApproveInput) (*syncOutput, error) {
-	return r.order(ctx, "approve", status.ApproveRequest{Hash: in.Body.Hash})
+	if (in.Body.Hash == "") == (in.Body.Wave == "") {
+		return nil, huma.Error400BadRequest("give either the hash of a plan or the name of a wave")
+	}
+	return r.order(ctx, "approve", status.ApproveRequest{
+		Hash: in.Body.Hash, Wave: in.Body.Wave, Override: in.Body.OverrideFreeze, Reason: in.Body.Reason,
+	})
 }
 
 type syncPinInput struct {

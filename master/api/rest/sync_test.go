@@ -71,6 +71,11 @@ func TestAnOrderIsOfTheTokenWhateverTheRequestSays(t *testing.T) {
 		refused(t, s.ask(ops, "POST", "/api/v1/sync/pause", nil), 409, "token:ops")
 		refused(t, s.ask(ops, "POST", "/api/v1/sync/approve", object{"hash": "01234567", "by": "eve"}), 400, "body.by")
 		refused(t, s.ask(ops, "POST", "/api/v1/sync/approve", object{"hash": "01234567"}), 409, "no revision waits for approval")
+		for _, unclear := range []object{{}, {"hash": "01234567", "wave": "canary"}} {
+			refused(t, s.ask(ops, "POST", "/api/v1/sync/approve", unclear), 400, "either the hash of a plan or the name of a wave")
+		}
+		refused(t, s.ask(ops, "POST", "/api/v1/sync/approve", object{"wave": "canary"}), 409, "canary")
+		refused(t, s.ask(ops, "POST", "/api/v1/sync/approve", object{"hash": "01234567", "override_freeze": true, "reason": "outage"}), 409, "freeze")
 		refused(t, s.ask(ops, "GET", "/api/v1/sync", nil), 403, "the scope read")
 		refused(t, s.ask(reader, "POST", "/api/v1/sync/resume", nil), 403, "the scope sync")
 		refused(t, s.ask(reader, "GET", "/api/v1/sync/plan", nil), 404, "no revision has been read yet")
@@ -86,7 +91,7 @@ func TestAnOrderIsOfTheTokenWhateverTheRequestSays(t *testing.T) {
 			}
 			told = append(told, o.Verb+" "+map[bool]string{true: "refused", false: "done"}[o.Refused])
 		}
-		if got := strings.Join(told, ", "); got != "pause done, pause refused, approve refused, resume done" {
+		if got := strings.Join(told, ", "); got != "pause done, pause refused, approve refused, approve refused, approve refused, resume done" {
 			t.Errorf("the orders are %s", got)
 		}
 	})
