@@ -169,6 +169,34 @@ func TestPublishGoesOverARestartWithoutLossOrRepetition(t *testing.T) {
 	})
 }
 
+// A document whose acknowledgement stays out is sent again only while the check succeeds.
+func TestNothingIsSentAgainAfterTheCheckHasFailed(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		began, lost, calls := time.Now(), errors.New("the lease is lost"), 0
+		s := settings.NewStore(masterStream(t, b)).Checked(func() error {
+			if calls++; time.Since(began) > 2*time.Second {
+				return lost
+			}
+			return nil
+		})
+		const all, away = 20, 10
+		stored, err := s.Publish(t.Context(), func(yield func(settings.Write) bool) {
+			for i := range all {
+				if i == away {
+					b.Stop(t)
+					time.AfterFunc(3*time.Second, func() { b.Start(t) })
+				}
+				if !yield(settings.Write{Document: document(t, target.PeelID(fmt.Sprint("p", i)), 1, i)}) {
+					return
+				}
+			}
+		})
+		if heads := load(t, s); !errors.Is(err, lost) || len(heads) > away || len(stored) > away || calls != all+1 {
+			t.Errorf("%d calls, stored %d, holds %d: %v", calls, len(stored), len(heads), err)
+		}
+	})
+}
+
 func TestPublishSaysThatTheOutcomeIsUnknown(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		s := settings.NewStore(masterStream(t, b))
