@@ -120,12 +120,7 @@ func (b *bench) push(number int, fork bool, name, content string) (head string) 
 		b.git("branch", topic, "main")
 	}
 	b.git("checkout", "-q", topic)
-	if err := os.MkdirAll(filepath.Dir(filepath.Join(b.dir, name)), 0o700); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(b.dir, name), []byte(content), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	b.write(name, content)
 	b.git("add", "-A")
 	b.git("commit", "-q", "-m", "change "+name)
 	head = b.git("rev-parse", "HEAD")
@@ -137,6 +132,14 @@ func (b *bench) push(number int, fork bool, name, content string) (head string) 
 	b.git("update-ref", fmt.Sprintf("refs/%s/%d/head", ref, number), head)
 	b.forge.SetPulls(forgetest.Pull{Number: number, Head: head, Branch: "main", Fork: fork})
 	return head
+}
+
+func (b *bench) write(name, content string) {
+	b.t.Helper()
+	file := filepath.Join(b.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // lead is a new leader.
@@ -295,9 +298,7 @@ func TestALongPlanIsCutToTheLimitOfForges(t *testing.T) {
 	for n := range 200 {
 		s.fleet.Put(target.PeelID(fmt.Sprintf("peel-%03d", n)), target.Facts{})
 		fmt.Fprintf(&top, "  'peel-%03d': [all, own%d]\n", n, n)
-		if err := os.WriteFile(filepath.Join(b.dir, "settings", fmt.Sprintf("own%d.yaml", n)), fmt.Appendf(nil, "n%d: %q\n", n, strings.Repeat("本", 190)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		b.write(fmt.Sprintf("settings/own%d.yaml", n), fmt.Sprintf("n%d: %q\n", n, strings.Repeat("本", 190)))
 	}
 	for n := range 5_000 {
 		fmt.Fprintf(&long, "key%d: %q\n", n, strings.Repeat("x", 100))

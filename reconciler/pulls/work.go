@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -58,7 +57,6 @@ func confine(limit time.Duration) error {
 	}
 	time.AfterFunc(limit, func() { os.Exit(1) })
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // where there is one: the master has to outlive this process
-	debug.SetMemoryLimit(maxMemory * 3 / 4)
 	for what, most := range map[int]uint64{
 		syscall.RLIMIT_DATA: maxMemory, syscall.RLIMIT_FSIZE: maxFile, syscall.RLIMIT_CPU: uint64(math.Ceil(limit.Seconds())), syscall.RLIMIT_CORE: 0,
 	} {
