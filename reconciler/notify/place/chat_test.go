@@ -108,15 +108,15 @@ func TestTeamsGetsACardWithoutMarkdown(t *testing.T) {
 	if m.Type != "message" || m.Attachments[0].ContentType != "application/vnd.microsoft.card.adaptive" || card.Type != "AdaptiveCard" || card.Version != "1.4" {
 		t.Fatalf("%+v", m)
 	}
-	all := ""
+	var all strings.Builder
 	for _, b := range card.Body {
 		if b.Type != "RichTextBlock" || b.Inlines[0].Type != "TextRun" { // the one element that reads no Markdown
 			t.Errorf("%+v", b)
 		}
-		all += b.Inlines[0].Text + "\n"
+		all.WriteString(b.Inlines[0].Text + "\n")
 	}
-	if !strings.HasPrefix(all, "6d0a4f3 waits for approval\n") || !strings.Contains(all, "next: zester sync approve 0123456789ab\n") {
-		t.Errorf("%s", all)
+	if !strings.HasPrefix(all.String(), "6d0a4f3 waits for approval\n") || !strings.Contains(all.String(), "next: zester sync approve 0123456789ab\n") {
+		t.Errorf("%s", all.String())
 	}
 	s := serve(t)
 	s.status, s.answer = http.StatusOK, "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 429"
