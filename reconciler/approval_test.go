@@ -49,11 +49,9 @@ func TestAnApprovalLetsOneChangeOut(t *testing.T) {
 		if b.entries("web-00") != "" {
 			t.Fatalf("approved, and web-00 has %s", b.entries("web-00"))
 		}
-		b.inTerm(func(tm *term) {
-			if tm.last.Approved != nil {
-				t.Errorf("the approval that was used is kept: %+v", tm.last.Approved)
-			}
-		})
+		if r := b.record(); r.Approved != nil {
+			t.Errorf("the approval that was used is kept: %+v", r.Approved)
+		}
 		b.restored()
 		second := b.wiped()
 		if second.Blocked != first.Blocked {
@@ -116,13 +114,11 @@ func TestAnApprovalEndsWhenThePlanChanges(t *testing.T) {
 		b.told("pause", nil)
 		b.told("approve", status.ApproveRequest{Hash: waits.Blocked})
 		b.peel("web-98", nil)
-		b.after(2 * settleMost)
+		b.after(2 * fleetQuietMost)
 		out := b.told("resume", nil)
-		b.inTerm(func(tm *term) {
-			if out.Blocked == "" || tm.last.Approved != nil {
-				t.Errorf("%+v waits, %+v is approved", tm.last.Blocked, tm.last.Approved)
-			}
-		})
+		if r := b.record(); out.Blocked == "" || r.Approved != nil {
+			t.Errorf("%+v waits, %+v is approved", r.Blocked, r.Approved)
+		}
 	})
 }
 
@@ -143,11 +139,9 @@ func TestARolloutUsesUpTheApproval(t *testing.T) {
 	inWaves(t, "[{name: canary, peels: 1, soak: 10m}]", func(r *rollingBench) {
 		waits := r.wiped()
 		r.told("approve", status.ApproveRequest{Hash: waits.Blocked})
-		r.inTerm(func(tm *term) {
-			if tm.last.Rollout == nil || tm.last.Approved != nil || tm.last.Blocked != nil {
-				t.Errorf("during the rollout the record is %+v", tm.last)
-			}
-		})
+		if rec := r.record(); rec.Rollout == nil || rec.Approved != nil || rec.Blocked != nil {
+			t.Errorf("during the rollout the record is %+v", rec)
+		}
 	})
 }
 
@@ -174,7 +168,7 @@ func TestAPlanThatWaitsIsMadeAgainWhenTheFleetChanges(t *testing.T) {
 			func() { b.stop(); b.peel("web-99", nil); b.start() },
 		} {
 			change()
-			b.after(2 * settleMost)
+			b.after(2 * fleetQuietMost)
 			now := b.status().Blocked
 			if now == "" || now == seen {
 				t.Errorf("%d: the plan is %s after %s", i, now, seen)

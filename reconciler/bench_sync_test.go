@@ -115,8 +115,8 @@ func benchFirst(b *testing.B, dir string) {
 		b.StopTimer()
 		t := benchTerm(b, dir, 1000)
 		b.StartTimer()
-		if err := t.attempt(b.Context()); err != nil || t.board.read().Writes != 1000 {
-			b.Fatal(err, t.board.read())
+		if err := t.attempt(b.Context()); err != nil || t.control.Status().Writes != 1000 {
+			b.Fatal(err, t.control.Status())
 		}
 	}
 }
@@ -143,8 +143,8 @@ func benchCommit(b *testing.B, dir string) {
 		b.StopTimer()
 		changeOne(b, dir)
 		b.StartTimer()
-		if err := t.attempt(b.Context()); err != nil || t.board.read().Writes != 1 {
-			b.Fatal(err, t.board.read())
+		if err := t.attempt(b.Context()); err != nil || t.control.Status().Writes != 1 {
+			b.Fatal(err, t.control.Status())
 		}
 	}
 }

@@ -1,9 +1,12 @@
 package reconciler
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -13,8 +16,11 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
@@ -43,16 +49,22 @@ func BenchmarkCommitForOnePeel(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StartTimer()
-				if err := t.attempt(b.Context()); err != nil || t.board.read().Writes != 1 {
-					b.Fatal(err, t.board.read())
+				if err := t.attempt(b.Context()); err != nil || t.control.Status().Writes != 1 {
+					b.Fatal(err, t.control.Status())
 				}
 			}
 		})
 	}
 }
 
-// benchTerm is a term whose loop does not run, with a fleet that is in its index alone.
-func benchTerm(b testing.TB, repo string, peels int) *term {
+// A benchedTerm runs with a fleet that is in its index alone.
+type benchedTerm struct {
+	*term
+	ops          *nats.Conn
+	fleetChanged chan struct{}
+}
+
+func benchTerm(b testing.TB, repo string, peels int) *benchedTerm {
 	log := slog.New(slog.DiscardHandler)
 	bus := natstest.Listen(b)
 	nc := bus.Conn(b, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))
@@ -68,10 +80,40 @@ func benchTerm(b testing.TB, repo string, peels int) *term {
 	for i := range peels {
 		fleet.Index().Put(target.PeelID(fmt.Sprintf("peel-%06d", i)), nil)
 	}
-	t, err := r.newTerm(b.Context(), nc, js, fleet, alwaysLeads)
-	if err != nil {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &benchedTerm{ops: bus.Conn(b, auth.RoleOperator, "op"), fleetChanged: make(chan struct{})}
+	if t.term, err = r.newTerm(ctx, nc, js, fleet, alwaysLeads); err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = t.repo.Close() })
+	t.in.fleet = t.fleetChanged
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = t.run(ctx, nil) }()
+	b.Cleanup(func() { cancel(); <-ended; _ = t.source.Close() })
 	return t
+}
+
+// attempt has the branch read, and returns when all that follows has ended. Its error says why the fleet does not have it.
+func (t *benchedTerm) attempt(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for {
+		answer, err := t.ops.RequestWithContext(ctx, wire.API("sync", "now", "op"), nil)
+		if errors.Is(err, nats.ErrNoResponders) {
+			runtime.Gosched() // the service begins
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var s status.Sync
+		if err := canon.Unmarshal(answer.Data, &s); err != nil {
+			return err
+		}
+		for _, c := range s.Conditions {
+			if c.Type == status.Ready && !c.Status || c.Type == status.FetchFailed && c.Status {
+				return errors.New(c.Message)
+			}
+		}
+		return nil
+	}
 }

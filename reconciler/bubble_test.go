@@ -122,7 +122,7 @@ func (b *bench) startIn(store string) {
 	}
 	t := b.term
 	go func() {
-		if err := errors.Join(t.run(ctx), t.repo.Close()); !errors.Is(err, context.Canceled) {
+		if err := errors.Join(t.run(ctx, nil), t.source.Close()); !errors.Is(err, context.Canceled) {
 			b.t.Errorf("the term ended: %v", err)
 		}
 		ended <- struct{}{}
@@ -148,17 +148,14 @@ func (b *bench) after(d time.Duration) {
 	synctest.Wait()
 }
 
-// inTerm calls f in the loop of the reconciler, whose state nobody else may look at.
-func (b *bench) inTerm(f func(t *term)) {
-	a := &ask{done: make(chan error, 1), do: func(context.Context) error { f(b.term); return nil }}
-	b.term.asks <- a
-	<-a.done
-}
-
-// failures is how many attempts in a row have failed.
-func (b *bench) failures() (n int) {
-	b.inTerm(func(t *term) { n = t.failures })
-	return n
+// record reads the record as it is stored.
+func (b *bench) record() record.Record {
+	b.t.Helper()
+	r, err := record.NewStore(b.term.rollout, "", record.Source{}).Read(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r
 }
 
 // beat is the heartbeats of all peels that are not away.

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler"
+	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -238,8 +238,8 @@ func TestFactsThatChangeDoNotAskForTheBranch(t *testing.T) {
 // TestWhatPeopleOrderIsTold also holds that questions are not.
 func TestWhatPeopleOrderIsTold(t *testing.T) {
 	s := newSite(t, fleetFiles())
-	orders := make(chan reconciler.Order, 10)
-	s.steered = func(_ context.Context, _ *nats.Conn, o reconciler.Order) { orders <- o }
+	orders := make(chan control.Command, 10)
+	s.steered = func(_ context.Context, _ *nats.Conn, o control.Command) { orders <- o }
 	s.peel("web-00", nil)
 	s.start()
 	s.settled(1)

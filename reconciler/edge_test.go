@@ -10,6 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -127,19 +128,27 @@ func TestAPublishThatWasCutOffIsFinished(t *testing.T) {
 			b.moveTo(c)
 
 			// What a master leaves that is killed: the record, and some of the documents.
-			tm := b.term
-			r := tm.last
+			records := record.NewStore(b.term.rollout, "m1", b.term.loop.state.own)
+			r, err := records.Read(b.t.Context())
+			if err != nil {
+				b.t.Fatal(err)
+			}
 			r.Commit, r.Done, r.Generation = c, false, r.Generation+1
-			if err := tm.writeRecord(b.t.Context(), r); err != nil {
+			if _, err := records.Write(b.t.Context(), r); err != nil {
+				b.t.Fatal(err)
+			}
+			store := settings.NewStore(b.term.js)
+			heads, err := store.Load(b.t.Context())
+			if err != nil {
 				b.t.Fatal(err)
 			}
 			var writes []settings.Write
 			for _, id := range ids[:done] {
 				doc := *whole
 				doc.Peel, doc.Generation = id, r.Generation
-				writes = append(writes, settings.Write{Document: &doc, Revision: tm.published.Heads().Of(id).Revision})
+				writes = append(writes, settings.Write{Document: &doc, Revision: heads.Of(id).Revision})
 			}
-			if _, err := tm.store.Publish(b.t.Context(), slices.Values(writes)); err != nil {
+			if _, err := store.Publish(b.t.Context(), slices.Values(writes)); err != nil {
 				b.t.Fatal(err)
 			}
 			before := b.writes()
@@ -153,9 +162,7 @@ func TestAPublishThatWasCutOffIsFinished(t *testing.T) {
 					t.Errorf("%d of %d were written: %s has %s of %s", done, len(ids), id, b.entries(id), doc.Commit)
 				}
 			}
-			var told bool
-			b.inTerm(func(t *term) { told = t.last.Done })
-			if out := b.status(); out.LastGood.Commit != c || !told || out.Counts.Applied != len(ids) {
+			if out := b.status(); out.LastGood.Commit != c || !b.record().Done || out.Counts.Applied != len(ids) {
 				t.Errorf("%+v", out)
 			}
 		})
@@ -165,7 +172,7 @@ func TestAPublishThatWasCutOffIsFinished(t *testing.T) {
 // parent is the commit before one.
 func (b *bench) parent(c settings.Commit) settings.Commit {
 	b.t.Helper()
-	parents, err := b.term.parents(c)
+	parents, err := b.term.source.Reader(b.term.archive).History().Parents(c)
 	if err != nil || len(parents) == 0 {
 		b.t.Fatal(parents, err)
 	}

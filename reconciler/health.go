@@ -1,46 +1,91 @@
 package reconciler
 
 import (
+	"context"
+	"log/slog"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/reconciler/progress"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/rollout"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
-// observed returns what the rollout under way depends on, for the fleet as it is now.
-func (t *term) observed() rollout.Observed {
-	now, runs := time.Now(), t.rolling.runs.Failures()
-	o := rollout.Observed{Now: now, Fleet: t.fleet.Index(), Freezes: t.safety(t.rolling.base, t.rolling.plan).Freezes}
-	if s := t.last.Suspended; s != nil {
-		o.Paused = "paused by " + s.By + " at " + stamp(s.Time)
+// A watch observes the peels while a revision goes out in waves. It belongs to the loop.
+type watch struct {
+	js       jetstream.JetStream
+	fleet    *feed.Feed
+	progress *progress.Progress
+	reported chan<- struct{} // gets a value after a failed run
+	log      *slog.Logger
+
+	commit settings.Commit // that goes out; empty: nothing is observed
+	runs   *progress.Runs
+	stop   func()                      // ends runs
+	late   map[target.PeelID]time.Time // since when a member that is online has been seen without the revision
+}
+
+// follow observes the rollout of a record from now on, or none.
+func (w *watch) follow(ctx context.Context, r *record.Rollout) {
+	if r != nil && r.Commit == w.commit || r == nil && w.commit == "" {
+		return
 	}
-	for id, e := range t.rolling.plan.Peels {
-		if !t.rolling.changes(id) {
+	if w.commit != "" {
+		w.stop()
+	}
+	if w.commit = ""; r == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	runs := progress.NewRuns(w.js, r.Sequence, w.reported, w.log)
+	go func() {
+		defer close(ended)
+		_ = runs.Run(ctx) // until cancel
+	}()
+	w.commit, w.runs, w.late = r.Commit, runs, map[target.PeelID]time.Time{}
+	w.stop = func() { cancel(); <-ended }
+}
+
+// observe returns what the rollout depends on, for the peels as they are now.
+func (w *watch) observe(r *record.Record, p *prepared, now time.Time) rollout.Observed {
+	both := r.Safety.Stricter(p.base.plan.Safety()).Stricter(p.next.plan.Safety())
+	o := rollout.Observed{Now: now, Fleet: w.fleet.Index(), Freezes: both.Freezes}
+	if by := r.Suspended; by != nil {
+		o.Paused = "paused by " + by.By + " at " + stamp(by.Time)
+	}
+	failed := w.runs.Failures()
+	for id := range p.next.plan.Peels {
+		if !p.changesPeel(id) {
 			continue
 		}
-		view := t.progress.View(id)
-		p := rollout.Peel{ID: id, Applied: view.Digest == e.Digest, Errors: view.Errors, Report: view.Sequence, Run: runs[id]}
-		switch seen, online := t.fleet.Presence(id); {
+		view := w.progress.View(id)
+		peel := rollout.Peel{ID: id, Applied: view.Applied && r.Rollout.Has(id), Errors: view.Errors, Report: view.Sequence, Run: failed[id]}
+		seen, online := w.fleet.Presence(id)
+		switch peel.Seen = seen; {
 		case online:
-			p.Presence, p.Seen = rollout.Online, seen
-		case t.fleet.Unknown(id):
-			p.Presence, p.Seen = rollout.Unknown, seen
-		default:
-			p.Seen = seen
+			peel.Presence = rollout.Online
+		case w.fleet.Unknown(id):
+			peel.Presence = rollout.Unknown
 		}
-		p.Lacking = t.rolling.lacking(p, t.last.Rollout.Has(id), now)
-		o.Peels = append(o.Peels, p)
+		peel.Lacking = w.lacking(peel, r.Rollout.Has(id), now)
+		o.Peels = append(o.Peels, peel)
 	}
 	return o
 }
 
 // lacking returns how long this term has seen a member online without the revision.
-func (r *rolling) lacking(p rollout.Peel, member bool, now time.Time) time.Duration {
+func (w *watch) lacking(p rollout.Peel, member bool, now time.Time) time.Duration {
 	if !member || p.Applied || p.Presence != rollout.Online {
-		delete(r.late, p.ID)
+		delete(w.late, p.ID)
 		return 0
 	}
-	if r.late[p.ID].IsZero() {
-		r.late[p.ID] = now
+	if w.late[p.ID].IsZero() {
+		w.late[p.ID] = now
 	}
-	return now.Sub(r.late[p.ID])
+	return now.Sub(w.late[p.ID])
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,10 +21,10 @@ func TestTheBranchIsPolledAboutAsOftenAsIsAskedFor(t *testing.T) {
 	inBubble(t, siteFiles(), func(b *bench) {
 		b.peel("web-01", nil)
 		b.start()
-		last, polls := b.term.status().Read, 0
+		last, polls := b.term.control.Status().Read, 0
 		for range 6 * 60 {
 			b.after(time.Second)
-			read := b.term.status().Read
+			read := b.term.control.Status().Read
 			if read.Equal(last) {
 				continue
 			}
@@ -59,45 +58,15 @@ func TestABranchThatCannotBeReadIsTriedLessAndLess(t *testing.T) {
 		if c := conditionOf(out, status.FetchFailed); !c.Status || c.Reason != string(gitrepo.NotFound) || !out.Is(status.Ready) || out.Is(status.Stalled) {
 			t.Errorf("%+v", out)
 		}
-		if n := b.failures(); n < 15 || n > 100 {
-			t.Errorf("%d attempts in an hour", n)
+		if n := b.failures("NotFound"); n < 15 || n > 100 {
+			t.Errorf("%v looks in an hour", n)
 		}
 		if err := os.Rename(hidden, b.dir); err != nil {
 			b.t.Fatal(err)
 		}
 		b.after(5*time.Minute + 2*time.Second)
-		if out, n := b.status(), b.failures(); out.Is(status.FetchFailed) || n != 0 {
-			t.Errorf("%d failures, %+v", n, out)
-		}
-	})
-}
-
-func TestHowLongTheNextAttemptWaits(t *testing.T) {
-	unreachable := &gitrepo.Error{Reason: gitrepo.Unreachable}
-	for failures, most := range []time.Duration{2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300} {
-		var longest time.Duration
-		for range 300 {
-			tm := &term{r: &Reconciler{o: Options{Poll: time.Minute}}, failures: failures}
-			d := tm.next(unreachable)
-			if d < time.Second || d > most*time.Second+time.Second {
-				t.Fatalf("after %d failures: %v", failures+1, d)
-			}
-			longest = max(longest, d)
-		}
-		if longest < most*time.Second*9/10 {
-			t.Errorf("after %d failures at most %v, want up to %v", failures+1, longest, most*time.Second)
-		}
-	}
-	synctest.Test(t, func(t *testing.T) {
-		tm := &term{r: &Reconciler{o: Options{Poll: time.Minute}}}
-		if d := tm.next(&gitrepo.Error{Reason: gitrepo.RateLimited, RetryAfter: 17 * time.Minute}); d != 17*time.Minute || time.Until(tm.notBefore) != d {
-			t.Errorf("a remote that asks for 17 min gets %v, until %v", d, time.Until(tm.notBefore))
-		}
-		if d := tm.next(&gitrepo.Error{Reason: gitrepo.HostKey}); d < 54*time.Second || d > 66*time.Second {
-			t.Errorf("what trying again cannot mend is tried after %v", d)
-		}
-		if d := tm.next(nil); d < 54*time.Second || d > 66*time.Second || tm.failures != 0 {
-			t.Errorf("after success: %v", d)
+		if out := b.status(); out.Is(status.FetchFailed) {
+			t.Errorf("%+v", out)
 		}
 	})
 }
@@ -108,8 +77,7 @@ func TestABurstOfFactsIsAFewReconciles(t *testing.T) {
 	inBubble(t, siteFiles(), func(b *bench) {
 		b.peel("web-00", nil)
 		b.start()
-		var began uint64
-		b.inTerm(func(t *term) { began = t.last.Generation })
+		began := b.record().Generation
 		generations := map[uint64]bool{}
 		for i := range 100 {
 			id := target.PeelID(fmt.Sprintf("web-%03d", i))
@@ -155,7 +123,7 @@ func TestTroubleWithTheBusIsNotOneOfTheBranch(t *testing.T) {
 		head := b.commit("x", map[string]string{"settings/web.yaml": xForW})
 		b.bus.Stop(b.t)
 		b.after(2 * time.Minute)
-		out := b.term.status()
+		out := b.term.control.Status()
 		if c := conditionOf(out, status.Ready); out.Is(status.FetchFailed) || out.Is(status.Stalled) || c.Status || c.Reason != "PublishFailed" || out.Observed != head {
 			t.Errorf("without the bus: %+v", out)
 		}

@@ -27,6 +27,25 @@ func (b *bench) metrics(lines ...string) {
 	}
 }
 
+// failures returns how many looks and revisions have failed for a reason.
+func (b *bench) failures(reason string) (n float64) {
+	b.t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(b.term.r.Collector())
+	families, err := registry.Gather()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "zester_sync_failures_total" && m.GetLabel()[0].GetValue() == reason {
+				n += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return n
+}
+
 func TestMetricsCountWhatBecomesOfCommits(t *testing.T) {
 	inWaves(t, "[{name: canary, peels: 1, soak: 10m}]", func(r *rollingBench) {
 		r.metrics("zester_sync_leader 1", "zester_sync_up_to_date 1", `zester_peels{state="applied"} 4`, `zester_sync_revision_info{commit="`+string(r.good)+`",role="in_force"} 1`,
@@ -50,7 +69,10 @@ func TestMetricsCountWhatBecomesOfCommits(t *testing.T) {
 		r.after(time.Second)
 		_ = r.status()
 		r.now()
-		r.metrics(`zester_sync_condition{type="FetchFailed"} 1`, `zester_sync_failures_total{reason="NotFound"} 1`)
+		r.metrics(`zester_sync_condition{type="FetchFailed"} 1`)
+		if n := r.failures("NotFound"); n < 1 || n > 3 { // it is looked again after 1 to 3 s
+			t.Errorf("%v looks have failed", n)
+		}
 		r.stop()
 		r.metrics("zester_sync_leader 0", `zester_sync_failures_total{reason="WaveFailed"} 1`)
 	})

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -117,7 +119,11 @@ func TestAPeelWithoutFactsIsDecommissioned(t *testing.T) {
 		b.start()
 		b.alter(away, "web-02")
 		b.after(2 * time.Minute)
-		if err := b.term.purge(b.t.Context(), "facts", wire.Fact("web-02")); err != nil {
+		facts, err := b.term.js.Stream(b.t.Context(), "facts")
+		if err == nil {
+			err = facts.Purge(b.t.Context(), jetstream.WithPurgeSubject(wire.Fact("web-02")))
+		}
+		if err != nil {
 			b.t.Fatal(err)
 		}
 		b.after(time.Minute)

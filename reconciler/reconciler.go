@@ -38,6 +38,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
@@ -61,19 +62,9 @@ type Options struct {
 	MayAllow []string
 	Notify   []*place.Place // are told what becomes of revisions
 	Pulls    []*pulls.Commenter
-	// Steered is told what people have ordered, before they have the answer; nil: nobody is.
-	Steered func(ctx context.Context, nc *nats.Conn, order Order)
-	Log     *slog.Logger
-}
-
-// An Order is what somebody asked for that changes what the fleet is given.
-type Order struct {
-	Subject string      // whose last token is who asked
-	Header  nats.Header // of the request
-	Verb    string      // of sync: now, approve, pause, resume, pin, unpin, retry or remove
-	About   string      // the plan, revision or peel in the request; for an approval that was given, the plan and its revision; for a retry the revision
-	Err     error       // why it was not done; nil: it was
-	Refused bool        // Err is for good: asking again does not help
+	// OnCommand is called with each operator command, before its reply. If nil, nothing is called.
+	OnCommand func(ctx context.Context, nc *nats.Conn, c control.Command)
+	Log       *slog.Logger
 }
 
 // A Reconciler serves one repo to one fleet.
@@ -142,7 +133,7 @@ func (r *Reconciler) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) e
 			return err
 		}
 		r.log.Info("reconciler starts", "owner", r.o.Owner)
-		err = r.office(ctx, &l, revision, func(ctx context.Context) error { return r.serve(ctx, nc, js, fleet, l.check) })
+		err = r.runWhileLeader(ctx, &l, revision, func(ctx context.Context) error { return r.serve(ctx, nc, js, fleet, l.check) })
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -169,8 +160,18 @@ func (r *Reconciler) Moved() error {
 	return nil
 }
 
-// office runs serve for as long as the lease is held, and gives the lease back after serve has ended.
-func (r *Reconciler) office(ctx context.Context, l *lease, revision uint64, serve func(context.Context) error) error {
+// serve is one leadership session.
+func (r *Reconciler) serve(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *feed.Feed, checkLease func() error) (err error) {
+	t, err := r.newTerm(ctx, nc, js, fleet, checkLease)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.source.Close()) }()
+	return t.run(ctx, t.source.Watch(ctx))
+}
+
+// runWhileLeader runs serve for as long as the lease is held, and gives the lease back after serve has ended.
+func (r *Reconciler) runWhileLeader(ctx context.Context, l *lease, revision uint64, serve func(context.Context) error) error {
 	held, leave := context.WithCancel(context.WithoutCancel(ctx))
 	term, stop := context.WithCancelCause(ctx)
 	lost := make(chan error, 1)

@@ -10,7 +10,7 @@ import (
 )
 
 // commits makes a term for a fleet of so many peels with a repo, and a function that commits what all peels are to run.
-func commits(t *testing.T, peels int) (*term, func(text string) error) {
+func commits(t *testing.T, peels int) (*benchedTerm, func(text string) error) {
 	t.Helper()
 	work, err := worktree.Init(filepath.Join(t.TempDir(), "repo"), fstest.MapFS{
 		"top.yaml": text("base:\n  '*': [all]\n"), "settings/all.yaml": text("v: 0\n"),
@@ -50,7 +50,7 @@ func TestWhatCouldNotBeWrittenIsLookedAtAgain(t *testing.T) {
 	if err := run.attempt(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := run.board.read().Writes; n != 3 {
+	if n := run.control.Status().Writes; n != 3 {
 		t.Errorf("%d documents were written in the end", n)
 	}
 }
@@ -58,15 +58,15 @@ func TestWhatCouldNotBeWrittenIsLookedAtAgain(t *testing.T) {
 func TestPeelsThatAreOneOnTheBusAreNeverSettled(t *testing.T) {
 	run, commit := commits(t, 1)
 	run.fleet.Index().Put(target.PeelID("a.b"), nil)
-	if err := commit("v: 1\n"); err != nil || run.published.Plan() == nil {
-		t.Fatalf("%v, the plan is %v", err, run.published.Plan())
+	if err := commit("v: 1\n"); err != nil || run.loop.worker.published.Plan() == nil {
+		t.Fatalf("%v, the plan is %v", err, run.loop.worker.published.Plan())
 	}
 	run.fleet.Index().Put(target.PeelID("a_b"), nil)
-	run.stale = true
+	run.fleetChanged <- struct{}{}
 	if err := run.attempt(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if run.published.Plan() != nil || run.published.Heads().Of("a.b").Peel != "a_b" {
-		t.Errorf("both are taken to have what they were given, which is that of %s", run.published.Heads().Of("a.b").Peel)
+	if given := run.loop.worker.published; given.Plan() != nil || given.Heads().Of("a.b").Peel != "a_b" {
+		t.Errorf("both are taken to have what they were given, which is that of %s", given.Heads().Of("a.b").Peel)
 	}
 }

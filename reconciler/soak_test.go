@@ -167,12 +167,12 @@ func (r *Reconciler) unwatched(ctx context.Context, nc *nats.Conn, fleet *feed.F
 		if err != nil {
 			return err
 		}
-		err = r.office(ctx, &l, revision, func(ctx context.Context) error {
+		err = r.runWhileLeader(ctx, &l, revision, func(ctx context.Context) error {
 			t, err := r.newTerm(ctx, nc, js, fleet, l.check)
 			if err != nil {
 				return err
 			}
-			return errors.Join(t.run(ctx), t.repo.Close())
+			return errors.Join(t.run(ctx, nil), t.source.Close())
 		})
 		if ctx.Err() != nil {
 			return ctx.Err()

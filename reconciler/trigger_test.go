@@ -1,7 +1,6 @@
 package reconciler
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/source"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 )
@@ -83,7 +83,7 @@ func TestACommitWaitsLessThanAChangeOfTheFleet(t *testing.T) {
 			wait  time.Duration
 			begin func() (done func() bool)
 		}{
-			{branchQuiet, func() func() bool {
+			{source.Quiet, func() func() bool {
 				commit := b.commit("x", map[string]string{"settings/web.yaml": xForW})
 				moved(t, r)
 				return func() bool { return b.status().LastGood.Commit == commit }
@@ -100,34 +100,6 @@ func TestACommitWaitsLessThanAChangeOfTheFleet(t *testing.T) {
 			if b.after(c.wait / 2); !done() {
 				t.Errorf("more than %v is waited for", c.wait)
 			}
-		}
-	})
-}
-
-// TestNobodyPassesOverARemoteThatAsksToBeLeftAlone covers hints, people and a fleet whose facts flap.
-func TestNobodyPassesOverARemoteThatAsksToBeLeftAlone(t *testing.T) {
-	inBubble(t, siteFiles(), func(b *bench) {
-		b.peel("web-01", nil)
-		b.start()
-		r := b.another()
-		b.inTerm(func(t *term) { t.notBefore = time.Now().Add(time.Minute) })
-		b.after(time.Second)
-		read := b.status().Read
-		b.commit("x", map[string]string{"settings/web.yaml": xForW})
-		moved(t, r)
-		b.peel("web-02", nil)
-		b.after(40 * time.Second) // over a poll
-		var s status.Sync
-		why := b.ask("now", nil, &s)
-		if !strings.Contains(why, "cannot ask for the branch before 20") {
-			t.Errorf("sync now: %q", why)
-		}
-		if s = b.status(); !s.Read.Equal(read) || b.entries("web-02") != "abcdw" {
-			t.Errorf("asked at %v, then at %v; %s", read, s.Read, b.entries("web-02"))
-		}
-		b.after(time.Minute)
-		if got := b.entries("web-01"); got != "abcdx" {
-			t.Errorf("a minute later: %s", got)
 		}
 	})
 }

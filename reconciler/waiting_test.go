@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -93,7 +94,7 @@ func TestAPlanIsBounded(t *testing.T) {
 		g.Entries = schedule.Changes{Added: g.Entries.Removed, Retimed: g.Entries.Removed, Swapped: g.Entries.Removed, Removed: g.Entries.Removed}
 		d.Groups = append(d.Groups, g)
 	}
-	c := changeOf(d)
+	c := control.ChangeOf(d)
 	if len(c.Groups) != status.MaxGroups || c.More != 2*status.MaxGroups || c.Peels != 3*status.MaxGroups*1000 {
 		t.Errorf("%d groups and %d more of %d peels", len(c.Groups), c.More, c.Peels)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
-	"github.com/seed-c01c3da5/zester/reconciler"
+	"github.com/seed-c01c3da5/zester/reconciler/control"
 )
 
 // recorder enters orders about what the fleet is given into the audit log. It keeps the log of a connection, which
@@ -24,7 +24,7 @@ type recorder struct {
 }
 
 // record has the signature of what the reconciler tells orders to.
-func (r *recorder) record(ctx context.Context, nc *nats.Conn, o reconciler.Order) {
+func (r *recorder) record(ctx context.Context, nc *nats.Conn, o control.Command) {
 	l, err := r.of(nc)
 	if err != nil {
 		r.log.Error("audit entry not stored", "action", "sync."+o.Verb, "subject", o.Subject, "err", err)

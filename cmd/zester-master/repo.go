@@ -90,7 +90,7 @@ func (c *Config) sync(o *master.Options) error {
 	r, err := reconciler.New(reconciler.Options{
 		Repo: repo, Pulls: commenters,
 		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: reconciler.History(c.History), MayAllow: c.Verify.Allow, Notify: places, Log: o.Log,
-		Steered: (&recorder{log: o.Log}).record,
+		OnCommand: (&recorder{log: o.Log}).record,
 	})
 	if err != nil {
 		return err

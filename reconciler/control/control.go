@@ -204,12 +204,12 @@ func (s *Service) do(ctx context.Context, o *Order, limit time.Duration) (status
 	defer late.Stop()
 	select {
 	case <-o.settled:
-		return s.newest(), nil
+		return s.Status(), nil
 	case <-late.C:
 	case <-taken.Done():
 	}
 	if limit == lookLimit || ctx.Err() != nil {
 		return status.Sync{}, errHandover
 	}
-	return s.newest(), nil
+	return s.Status(), nil
 }

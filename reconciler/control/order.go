@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/reconciler/rollout"
 	"github.com/seed-c01c3da5/zester/reconciler/source"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -16,6 +17,10 @@ type Seen struct {
 	Now   time.Time
 	Owner string          // this master
 	Head  settings.Commit // the newest commit of the branch, empty while it was not read
+	// Source is what this master follows.
+	Source record.Source
+	// Frozen is the revision that a freeze holds, empty if there is none.
+	Frozen settings.Commit
 }
 
 // A Change returns the record as an order changes it. It is pure. Its error is a *[record.Refusal].
@@ -76,6 +81,18 @@ func Approve(digits, by string) Change {
 		r = r.WithoutApproval().NotedBy(given.Commit, by)
 		r.Approved = &given
 		return r, nil
+	}
+}
+
+// OpenGate lets the rollout go on after a wave with a manual gate has passed.
+func OpenGate(wave, why, by string) Change {
+	return func(r record.Record, s Seen) (record.Record, error) { return rollout.OpenGate(r, wave, by, why, s.Now) }
+}
+
+// OverrideFreeze lets the revision that a freeze holds through, if its commit begins with digits.
+func OverrideFreeze(digits, why, by string) Change {
+	return func(r record.Record, s Seen) (record.Record, error) {
+		return rollout.OverrideFreeze(r, s.Frozen, digits, by, why, s.Now)
 	}
 }
 

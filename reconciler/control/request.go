@@ -28,10 +28,17 @@ type Snapshot struct {
 	Sync     status.Sync      // without what progress and the fleet know
 	Attempts []status.Attempt // the newest first
 	Judged   *Judged          // nil if the guard has looked at no plan
+	Order    Carried          // the last order that was carried out in this session; zero if none was
 }
 
-// newest returns the status as it is now.
-func (s *Service) newest() status.Sync {
+// Carried is an order that was carried out.
+type Carried struct {
+	Verb, By string
+	Time     time.Time
+}
+
+// Status returns the status as it is now.
+func (s *Service) Status() status.Sync {
 	sync := s.Newest().Sync
 	sync.Counts = s.Progress.Counts()
 	sync.PausedErrors = s.Progress.PausedErrors(pausedShown)
@@ -41,7 +48,7 @@ func (s *Service) newest() status.Sync {
 }
 
 func (s *Service) status(context.Context, micro.Request) (any, string, error) {
-	return s.newest(), "", nil
+	return s.Status(), "", nil
 }
 
 func (s *Service) history(ctx context.Context, _ micro.Request) (any, string, error) {
@@ -75,7 +82,7 @@ func (s *Service) plan(_ context.Context, req micro.Request) (any, string, error
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
 	}
-	p, err := planOf(s.newest(), s.Newest().Judged, q.Revision)
+	p, err := planOf(s.Status(), s.Newest().Judged, q.Revision)
 	return p, "", err
 }
 
@@ -136,6 +143,14 @@ func (s *Service) approve(ctx context.Context, req micro.Request) (any, string, 
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
 	}
+	switch {
+	case q.Wave != "":
+		answer, _, err := s.order(ctx, req, "approve", false, OpenGate(q.Wave, q.Reason, user(req)))
+		return answer, "gate " + q.Wave + reasonOf(q), err
+	case q.Override:
+		answer, _, err := s.order(ctx, req, "approve", false, OverrideFreeze(q.Hash, q.Reason, user(req)))
+		return answer, "freeze " + q.Hash + reasonOf(q), err
+	}
 	var given record.Approval
 	sync, err := s.do(ctx, NewOrder("approve", user(req), false, func(r record.Record, seen Seen) (record.Record, error) {
 		next, err := Approve(q.Hash, user(req))(r, seen)
@@ -151,6 +166,14 @@ func (s *Service) approve(ctx context.Context, req micro.Request) (any, string, 
 		return nil, "", record.Refuse("cannot approve plan %.64s: the fleet changed at the same time, and the plan of %s that waits is now %s", q.Hash, sync.LastAttempted.Short(), sync.Blocked)
 	}
 	return sync, given.Hash + " of " + string(given.Commit), nil
+}
+
+// reasonOf returns the reason of a person for the audit log.
+func reasonOf(q status.ApproveRequest) string {
+	if q.Reason == "" {
+		return ""
+	}
+	return ": " + q.Reason
 }
 
 func (s *Service) retry(ctx context.Context, req micro.Request) (any, string, error) {

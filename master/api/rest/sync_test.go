@@ -21,6 +21,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
+	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -35,7 +36,7 @@ func (s *system) lead(name string) (heard *orders, stop func()) {
 func (s *system) leadWith(name, repo string) (heard *orders, stop func()) {
 	s.t.Helper()
 	heard = &orders{}
-	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: repo, Dir: s.t.TempDir()}, Owner: name, Steered: heard.note})
+	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: repo, Dir: s.t.TempDir()}, Owner: name, OnCommand: heard.note})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -52,9 +53,9 @@ func (s *system) leadWith(name, repo string) (heard *orders, stop func()) {
 }
 
 // orders are what a reconciler was ordered.
-type orders struct{ all []reconciler.Order }
+type orders struct{ all []control.Command }
 
-func (o *orders) note(_ context.Context, _ *nats.Conn, order reconciler.Order) {
+func (o *orders) note(_ context.Context, _ *nats.Conn, order control.Command) {
 	o.all = append(o.all, order)
 }
 
