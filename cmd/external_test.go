@@ -48,7 +48,7 @@ func certify(t *testing.T, cert, key string) {
 func checkEncrypted(t *testing.T, bus, creds, ca string) {
 	t.Helper()
 	connect := func(opts ...nats.Option) error {
-		nc, err := nats.Connect("nats://"+bus, append(opts, nats.UserCredentials(creds), nats.CustomInboxPrefix("_INBOX_USER.ada"))...)
+		nc, err := nats.Connect("nats://"+bus, append(opts, nats.UserCredentials(creds), nats.CustomInboxPrefix("_INBOX_USER.ada"), nats.Timeout(time.Minute))...)
 		if err == nil {
 			nc.Close()
 		}

@@ -71,7 +71,7 @@ func startImpostor(t *testing.T, bus, web, cert, key string) *impostor {
 	i.bus = startDaemon(t, programs(t)+"nats-server", args...)
 	i.bus.await(`Server is ready`)
 	var err error
-	if i.nc, err = nats.Connect(way+"127.0.0.1:"+bus, nats.Secure(&tls.Config{InsecureSkipVerify: true}), func(o *nats.Options) error { o.Secure = cert != ""; return nil }); err != nil {
+	if i.nc, err = nats.Connect(way+"127.0.0.1:"+bus, nats.Secure(&tls.Config{InsecureSkipVerify: true}), func(o *nats.Options) error { o.Secure = cert != ""; return nil }, nats.Timeout(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if i.heard, err = i.nc.SubscribeSync(">"); err != nil {

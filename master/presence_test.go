@@ -151,7 +151,7 @@ func TestAPeelThatTheServerDisconnectsIsOfflineAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(s.url, nats.UserCredentialBytes(creds), nats.RootCAs(s.ca), nats.CustomInboxPrefix(wire.UserInbox("web-01")))
+	nc, err := nats.Connect(s.url, nats.UserCredentialBytes(creds), nats.RootCAs(s.ca), nats.CustomInboxPrefix(wire.UserInbox("web-01")), nats.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

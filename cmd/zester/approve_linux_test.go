@@ -23,7 +23,7 @@ func (f *fleet) waits(t *testing.T, id target.PeelID) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(f.url, nats.UserCredentialBytes(creds), nats.RootCAs(f.ca), nats.CustomInboxPrefix(auth.RoleMaster.Inbox("enroller")))
+	nc, err := nats.Connect(f.url, nats.UserCredentialBytes(creds), nats.RootCAs(f.ca), nats.CustomInboxPrefix(auth.RoleMaster.Inbox("enroller")), nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -250,14 +250,16 @@ func (a *app) runJob(ctx context.Context, client *api.Client, spec job.Spec) err
 
 // follow prints what comes of a job until its end, or until nobody wants to wait any more.
 func (a *app) follow(ctx context.Context, client *api.Client, follower *api.Follower, r *report) error {
+	waiting, cancel := ctx, context.CancelFunc(func() {})
 	if a.dispatching.wait > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, a.dispatching.wait)
-		defer cancel()
+		waiting, cancel = context.WithTimeout(ctx, a.dispatching.wait)
 	}
-	for event, err := range follower.Events(ctx) {
+	defer cancel()
+	for event, err := range follower.Events(waiting) {
 		if err == nil {
 			err = r.take(event)
+		} else if errors.Is(waiting.Err(), context.DeadlineExceeded) {
+			err = waiting.Err() // also of a request that --wait cut short
 		}
 		if err != nil {
 			r.progress.clear()

@@ -39,6 +39,9 @@ exit code that the dispatch itself would have. Any number of people may watch a 
 			if err != nil {
 				return err
 			}
+			if j.Status.Final() {
+				a.dispatching.wait = 0 // it has ended: there is nothing to wait for
+			}
 			follower, err := client.Watch(jid)
 			if err != nil {
 				return err
