@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/signature"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/reconciler/publish"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -142,19 +143,19 @@ func (w *worker) guard(ctx context.Context, out *judgement, j task, p *plan.Plan
 	base, next := w.inForce(ctx, j)
 	given := w.published.Base(ctx)
 	given.Targets = base
-	difference, err := plan.Diff(given, p)
+	difference, err := diff.Make(given, p)
 	if err != nil {
 		return err
 	}
 	extent := difference
 	if next != nil { // the fleet loses nothing by taking back what only some waves have
-		if extent, err = plan.Diff(base.Base(), p); err != nil {
+		if extent, err = diff.Make(diff.Of(base), p); err != nil {
 			return err
 		}
 	}
 	out.out = w.outgoing(r, base, p, difference)
 	g := record.Judgement{Hash: difference.Hash}
-	if exceeded, ok := errors.AsType[*plan.BlockedError](extent.Guard(out.out.both.LimitsOrDefault())); ok {
+	if exceeded, ok := errors.AsType[*diff.BlockedError](extent.Guard(out.out.both.LimitsOrDefault())); ok {
 		message := w.judged.revision.Commit.Message
 		g.Exceeded, g.RemovesAll, g.Allowed = exceeded.Reason, exceeded.RemovesAll, exceeded.AllowedBy(message)
 		if g.Allowed && !w.mayAllow(who) {
@@ -174,7 +175,7 @@ func (w *worker) guard(ctx context.Context, out *judgement, j task, p *plan.Plan
 }
 
 // outgoing returns how a plan would go to the fleet.
-func (w *worker) outgoing(r *record.Record, base, p *plan.Plan, d *plan.Difference) outgoing {
+func (w *worker) outgoing(r *record.Record, base, p *plan.Plan, d *diff.Difference) outgoing {
 	out := outgoing{own: p.Safety(), base: base != nil, fleet: w.fleet.Index()}
 	out.both = r.Safety
 	if base != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/control"
-	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -84,9 +84,9 @@ func TestThePlanOfWhatWaits(t *testing.T) {
 }
 
 func TestAPlanIsBounded(t *testing.T) {
-	d := &plan.Difference{}
+	d := &diff.Difference{}
 	for range 3 * status.MaxGroups {
-		g := plan.Group{}
+		g := diff.Group{}
 		for i := range 1000 {
 			g.Peels = append(g.Peels, target.PeelID(fmt.Sprint(i)))
 			g.Entries.Removed = append(g.Entries.Removed, fmt.Sprint(i))

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
 	"github.com/seed-c01c3da5/zester/reconciler/publish"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
@@ -185,7 +186,7 @@ func (w *worker) prepare(ctx context.Context, j task) (*prepared, error) {
 
 // watched returns the entries whose runs say something of a revision: those that it brings to its members.
 func (w *worker) watched(ctx context.Context, p *prepared, r *record.Rollout) (map[target.PeelID]progress.Entries, error) {
-	difference, err := plan.Diff(p.base.plan.Base(), p.next.plan)
+	difference, err := diff.Make(diff.Of(p.base.plan), p.next.plan)
 	if err != nil {
 		return nil, err
 	}

@@ -117,21 +117,28 @@ func (a *app) planCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) plan(ctx context.Context, f planFlags) (err error) {
-	collectSeldom()
-	o := review.Options{Path: strings.TrimPrefix(path.Clean(f.path), "."), From: time.Now()}
+// options returns what the flags say of the comparison.
+func (f planFlags) options() (o review.Options, err error) {
+	o = review.Options{Path: strings.TrimPrefix(path.Clean(f.path), "."), From: time.Now()}
 	if o.Static, err = staticEntries(f.peelConfig); err != nil {
-		return err
+		return o, err
 	}
 	if f.from != "" {
 		if o.From, err = instant("from", f.from); err != nil {
-			return err
+			return o, err
 		}
 	}
 	if f.zone != "" {
-		if o.Zone, err = window.Zone(f.zone); err != nil {
-			return err
-		}
+		o.Zone, err = window.Zone(f.zone)
+	}
+	return o, err
+}
+
+func (a *app) plan(ctx context.Context, f planFlags) (err error) {
+	collectSeldom()
+	o, err := f.options()
+	if err != nil {
+		return err
 	}
 	c, err := gitrepo.OpenCheckout(f.repo, f.path)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -23,7 +23,7 @@ type Judged struct {
 }
 
 // ChangeOf describes a difference within the bounds of [status.Change].
-func ChangeOf(d *plan.Difference) status.Change {
+func ChangeOf(d *diff.Difference) status.Change {
 	c := status.Change{Peels: d.Writes(), Before: d.Counts.Before, Added: d.Counts.Added, Changed: d.Counts.Changed, Removed: d.Counts.Removed, Groups: []status.Group{}}
 	for _, g := range d.Groups[:min(len(d.Groups), status.MaxGroups)] {
 		c.Groups = append(c.Groups, status.Group{

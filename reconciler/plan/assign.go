@@ -67,19 +67,34 @@ func (p *pass) give(a *assignment, results []*Effective, mistakes []strictyaml.E
 	p.plan.assigned, p.plan.results = a, results
 }
 
-// Since returns the peels of p that run something else than by an earlier plan, in no order; a peel that was held back
-// counts as one. It reports false where only a look at every peel would tell. The cost is that of a look at each
-// signature.
-func (p *Plan) Since(earlier *Plan) (peels []target.PeelID, ok bool) {
+// A SignatureChange is what the peels of one signature run by two plans. An Effective is nil if a mistake holds them back.
+type SignatureChange struct {
+	Before, After *Effective
+	Peels         []target.PeelID
+}
+
+// BySignature returns what the peels of each signature run by an earlier plan and by p. It reports false unless both plans
+// are by the same rules and for the same fleet: then only a look at every peel tells what changes.
+func (p *Plan) BySignature(earlier *Plan) (all []SignatureChange, ok bool) {
 	if p == nil || earlier == nil || p.assigned == nil || p.assigned != earlier.assigned {
 		return nil, false
 	}
 	for i, s := range p.assigned.signatures {
-		if e := p.results[i]; e != nil && e != earlier.results[i] {
+		all = append(all, SignatureChange{earlier.results[i], p.results[i], s.Peels})
+	}
+	return all, true
+}
+
+// Since returns the peels of p that run something else than by an earlier plan, in no order; a peel that was held back
+// counts as one. It reports false where [Plan.BySignature] does.
+func (p *Plan) Since(earlier *Plan) (peels []target.PeelID, ok bool) {
+	all, ok := p.BySignature(earlier)
+	for _, s := range all {
+		if s.After != nil && s.After != s.Before {
 			peels = append(peels, s.Peels...)
 		}
 	}
-	return peels, true
+	return peels, ok
 }
 
 // Secrets returns the peels whose settings hold secrets, and where one of these stands.

@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -58,7 +59,7 @@ func (h *history) next() *plan.Plan {
 	if err != nil || other != nil {
 		h.t.Fatalf("%v, %v", err, other)
 	}
-	digests := func(p *plan.Plan) map[target.PeelID]settings.Digest { return p.Base().Digests }
+	digests := func(p *plan.Plan) map[target.PeelID]settings.Digest { return diff.Of(p).Digests }
 	if !maps.Equal(digests(p), digests(fresh)) || !reflect.DeepEqual(p.Behind, fresh.Behind) || !slices.Equal(p.Warnings, fresh.Warnings) {
 		h.t.Fatalf("a plan after others is\n%v %v %v, alone\n%v %v %v", digests(p), p.Behind, p.Warnings, digests(fresh), fresh.Behind, fresh.Warnings)
 	}
@@ -67,7 +68,7 @@ func (h *history) next() *plan.Plan {
 
 // compare checks what two plans say of their difference against a look at every peel.
 func (h *history) compare(p, earlier *plan.Plan) (known bool) {
-	base := earlier.Base()
+	base := diff.Of(earlier)
 	for id := range earlier.Behind {
 		base.Digests[id] = settings.DigestOf(canon.Raw{0x80}) // what it had before
 	}
@@ -78,9 +79,9 @@ func (h *history) compare(p, earlier *plan.Plan) (known bool) {
 		}
 		return bySettings(d)
 	}
-	slow, err := plan.Diff(base, p)
+	slow, err := diff.Make(base, p)
 	base.Plan = earlier
-	fast, other := plan.Diff(base, p)
+	fast, other := diff.Make(base, p)
 	if err != nil || other != nil || !reflect.DeepEqual(slow, fast) {
 		h.t.Fatalf("with the plan of the base\n%+v, %v, without\n%+v, %v", fast, other, slow, err)
 	}
@@ -130,8 +131,7 @@ func TestDifferencesBySignatureAreThoseOfEveryPeel(t *testing.T) {
 }
 
 func TestAPlanThatHoldsPeelsBackIsComparedPeelByPeel(t *testing.T) {
-	s := begin(t, "web-01", "db-01")
-	p := s.compile(tree(shop))
+	p := compile(t, plan.NewCompiler(), tree(layered), fleet("web-01", "db-01"))
 	held := p.HoldBack(map[target.PeelID]strictyaml.Error{"db-01": {Msg: "no key"}})
 	if _, ok := held.Since(p); ok || len(held.Peels) != 1 || held.Behind["db-01"].Msg != "no key" || len(p.Peels) != 2 || len(p.Behind) != 0 {
 		t.Errorf("%v, %+v, of %+v", ok, held, p)

@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -65,14 +66,14 @@ func BenchmarkOneFileChanged(b *testing.B) {
 			two := withHashes(edit(big(c.signatures), "-- settings/d00/f0.yaml --\nchanged: true\n"))
 			ix := bigFleet(c.peels, c.signatures)
 			compiler := plan.NewCompiler()
-			base := compile(b, compiler, one, ix).Base()
+			base := diff.Of(compile(b, compiler, one, ix))
 			for n := 0; b.Loop(); n++ {
 				// Forgets the other version of the file, which would be found again.
 				b.StopTimer()
 				compile(b, compiler, one, ix)
 				compile(b, compiler, one, ix)
 				b.StartTimer()
-				d, err := plan.Diff(base, compile(b, compiler, two, ix))
+				d, err := diff.Make(base, compile(b, compiler, two, ix))
 				if err != nil || d.Writes() == 0 {
 					b.Fatal(err)
 				}
@@ -86,10 +87,10 @@ func BenchmarkFactsOfOnePeelChanged(b *testing.B) {
 		b.Run(fmt.Sprintf("peels=%d/signatures=50", peels), func(b *testing.B) {
 			m, ix := withHashes(big(50)), bigFleet(peels, 50)
 			compiler := plan.NewCompiler()
-			base := compile(b, compiler, m, ix).Base()
+			base := diff.Of(compile(b, compiler, m, ix))
 			for n := 0; b.Loop(); n++ {
 				ix.Put("peel-000000", target.Facts{"group": fmt.Sprint(n % 50)})
-				if _, err := plan.Diff(base, compile(b, compiler, m, ix)); err != nil {
+				if _, err := diff.Make(base, compile(b, compiler, m, ix)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -14,10 +14,6 @@ import (
 )
 
 const (
-	policyFile = "zester.yaml"
-	topFile    = "top.yaml"
-	topDir     = "top.d"
-
 	maxWarnings = 50
 )
 
@@ -105,31 +101,42 @@ type pass struct {
 
 // read reads all files of the revision and returns zester.yaml (nil if there is none) and the top files.
 func (p *pass) read() ([]*parse.File, error) {
-	policy, err := p.revision.File(policyFile, parse.Plain)
+	policy, err := p.revision.File(parse.PolicyFile, parse.Plain)
 	if err != nil {
 		return nil, err
 	}
+	first, err := p.revision.File(parse.TopFile, parse.Plain)
+	if err != nil {
+		return nil, err
+	}
+	more, err := p.revision.Dir(parse.TopDir, parse.Plain)
+	if err != nil {
+		return nil, err
+	}
+	misnamed, empty, err := p.revision.CheckNames(more)
+	if err != nil {
+		return nil, err
+	}
+	p.problems.add(Invalid, misnamed...)
 	sources := []*parse.File{policy}
-	first, err := p.revision.File(topFile, parse.Plain)
-	if err != nil {
-		return nil, err
-	}
-	if first != nil {
+	switch {
+	case first != nil:
 		sources = append(sources, first)
-	}
-	more, err := p.revision.Dir(topDir, parse.Plain)
-	if err != nil {
-		return nil, err
+	case !empty: // an empty tree wants nothing, which the guard of package diff judges
+		p.lost = true
+		p.problems.add(TopMissing, strictyaml.Error{Pos: strictyaml.Pos{File: parse.TopFile}, Msg: "there is no top file"})
 	}
 	for _, name := range slices.Sorted(maps.Keys(more.Files)) {
 		sources = append(sources, more.Files[name])
 	}
-	if err := p.root(first, more); err != nil {
-		return nil, err
-	}
+	return sources, p.readSettings()
+}
+
+// readSettings reads all settings files.
+func (p *pass) readSettings() error {
 	all, err := p.revision.Dir(parse.SettingsDir, p.load)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.files = make(map[string]*parse.File, len(all.All))
 	p.plan.files = p.files
@@ -139,7 +146,7 @@ func (p *pass) read() ([]*parse.File, error) {
 		p.problems.add(f.Reason, f.Errs...)
 		p.odd(f, folded)
 	}
-	return sources, nil
+	return nil
 }
 
 // odd warns of a settings file that is not what it seems to be. folded are the paths of the others, in lower case.
@@ -187,6 +194,19 @@ func (p *pass) resolve(sources []*parse.File) (complete bool) {
 	p.plan.rules, p.plan.fleet = p.rules.top, p.fleet
 	p.plan.Groups, p.plan.Waves, p.plan.Freezes, p.plan.Limits = p.rules.groups, p.rules.waves, p.rules.freezes, p.rules.limits
 	return len(p.rules.errs) == 0
+}
+
+// unused warns of settings files that no target uses.
+func (p *pass) unused() {
+	used := make(map[string]bool, len(p.places))
+	for ref := range p.places {
+		used[parse.SettingsPath(ref)] = true
+	}
+	for name, f := range p.files {
+		if !used[name] && f.Oddity == "" && len(f.Errs) == 0 && parse.IsNameable(name) {
+			p.warn(strictyaml.Pos{File: name}, "no target uses this file")
+		}
+	}
 }
 
 // missing says that a reference has no file, and why that may be.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -166,6 +167,7 @@ func TestNothingThatLooksLikeConfigurationIsIgnored(t *testing.T) {
 		"ZESTER.YML":            {nil, "ZESTER.YML: it is not read: its name has to be zester.yaml"},
 		"zester.yaml\r":         {nil, "zester.yaml\uFFFD: \"zester.yaml\\r\" is not read: its name has to be zester.yaml"},
 		"zester.yaml ":          {nil, "zester.yaml : it is not read: its name has to be zester.yaml"},
+		"zester\u200b.yaml":     {nil, "zester\uFFFD.yaml: \"zester\\u200b.yaml\" is not read: its name has to be zester.yaml"},
 		"top.yml":               {nil, "top.yml: it is not read: its name has to be top.yaml"},
 		"Top.d/x.yaml":          {nil, "Top.d: it is not read: its name has to be top.d"},
 		"Settings/x.yaml":       {nil, "Settings: it is not read: its name has to be settings"},
@@ -216,6 +218,10 @@ func TestLimitsAreThoseOfWhatTravels(t *testing.T) {
 	if e := refused(t, big(1<<20)); e.Reason != plan.TooLarge || e.Error() != "settings/b.yaml: 1048580 bytes, the limit is 1048576" {
 		t.Errorf("%s: %v", e.Reason, e)
 	}
+	full := tree(top)
+	full["settings/a.yaml"] = &fstest.MapFile{Data: []byte("a: 1\n" + strings.Repeat("#", 1<<20-len("a: 1\n")-1) + "\n")}
+	full["settings/b.yaml"] = &fstest.MapFile{Data: []byte("b: 1\n")}
+	compile(t, plan.NewCompiler(), full, fleet("web-01"))
 	e := refused(t, big(790_000))
 	if want := "top.yaml:1:17: settings of web-01 take 790178 bytes, the limit is 786432; they come from settings/a.yaml, settings/b.yaml"; e.Reason != plan.TooLarge || e.Error() != want {
 		t.Errorf("%s: %v", e.Reason, e)
@@ -657,7 +663,7 @@ func FuzzCompile(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		if d, err := plan.Diff(p.Base(), p); err != nil || d.Writes() != 0 {
+		if d, err := diff.Make(diff.Of(p), p); err != nil || d.Writes() != 0 {
 			t.Fatal("a plan differs from itself", err)
 		}
 	})

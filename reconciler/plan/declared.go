@@ -42,7 +42,7 @@ func (p *Plan) DeclaredEntries() []*DeclaredEntry {
 	var all []*DeclaredEntry
 	places := map[place]*DeclaredEntry{}
 	shared := map[*schedule.Entry]*DeclaredEntry{} // signatures share what one file alone makes
-	for e, peels := range p.effectives() {
+	for e, peels := range p.Effectives() {
 		for name, entry := range e.Schedule {
 			w := shared[entry]
 			if w == nil {
@@ -92,9 +92,17 @@ func sortDeclared(all []*DeclaredEntry) {
 	})
 }
 
-// effectives counts the peels of each signature.
-func (p *Plan) effectives() map[*Effective]int {
+// Effectives returns what the peels run, each with the number of its peels.
+func (p *Plan) Effectives() map[*Effective]int {
 	count := map[*Effective]int{}
+	if p.assigned != nil {
+		for i, s := range p.assigned.signatures {
+			if e := p.results[i]; e != nil {
+				count[e] += len(s.Peels)
+			}
+		}
+		return count
+	}
 	for _, e := range p.Peels {
 		count[e]++
 	}
@@ -158,7 +166,7 @@ func (p *pass) checkStandalone(name string, layers []strictyaml.Pair) {
 	w := &DeclaredEntry{}
 	section := &strictyaml.Node{Kind: strictyaml.Map}
 	for _, pair := range layers {
-		section = merge(section, &strictyaml.Node{Kind: strictyaml.Map, Pos: pair.KeyPos, Map: []strictyaml.Pair{pair}})
+		section = parse.Merge(section, &strictyaml.Node{Kind: strictyaml.Map, Pos: pair.KeyPos, Map: []strictyaml.Pair{pair}})
 		w.Pos, w.layers = pair.KeyPos, append(w.layers, pair.Value)
 	}
 	if section.Get(name) == nil {

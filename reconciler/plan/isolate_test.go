@@ -85,3 +85,11 @@ func TestATopFileThatCannotBeReadRefusesEverything(t *testing.T) {
 		})
 	}
 }
+
+// A settings file that is wrong and not used is a mistake, and no warning besides.
+func TestAnIsolatedMistakeIsSaidOnce(t *testing.T) {
+	p := compile(t, plan.NewCompiler(), tree("-- zester.yaml --\non_error: isolate\n-- top.yaml --\nbase: {'*': [a]}\n-- settings/a.yaml --\na: 1\n-- settings/b.yaml --\nb: 010\n"), fleet("web-01"))
+	if p.Mistakes == nil || len(p.Mistakes.Errors) != 1 || p.Mistakes.Errors[0].Pos.File != "settings/b.yaml" || len(p.Warnings) != 0 {
+		t.Errorf("%v, %v", p.Mistakes, p.Warnings)
+	}
+}

@@ -14,10 +14,8 @@
 // for each secret. Only [Effective.Seal] uses the plain values, which no other package can read. Digests cover the
 // placeholders, so they change with a secret and tell nothing of it.
 //
-// [Diff] compares a plan with what the peels were given before, and its [Difference.Guard] refuses what is rarely
-// meant: a change that exceeds the limits of zester.yaml, removes a setting from its last peel, empties a
-// target, or leaves nothing.
-// Package blame follows the history of entries.
+// Package parse reads the files, package diff compares a plan with what the peels were given before and guards against what
+// is rarely meant, package blame follows the history of entries.
 //
 // Results are deterministic: the same tree and facts give the same bytes, the same errors in the same order and the
 // same hashes.
@@ -75,6 +73,14 @@ func (p *Plan) Safety() top.Safety {
 	return top.Safety{Limits: &p.Limits, Waves: p.Waves, Freezes: p.Freezes}
 }
 
+// Rules returns the rules of the top file, in order; none if the plan is made of others.
+func (p *Plan) Rules() []top.Rule {
+	if p.rules == nil {
+		return nil
+	}
+	return p.rules.Rules
+}
+
 // Select returns the members of the fleet that an expression selects, in no order.
 func (p *Plan) Select(e *target.Expr) []target.PeelID { return p.fleet.Select(e) }
 
@@ -100,7 +106,7 @@ type Effective struct {
 	// Entries says where each entry of Schedule stands: its key in the last file that says anything about it.
 	Entries map[string]strictyaml.Pos
 
-	decoded atomic.Pointer[content] // of Settings, nil until it is needed
+	flat atomic.Pointer[map[string]string] // of Settings, nil until it is needed
 
 	files  []*parse.File    // one for each of Refs
 	secret *strictyaml.Node // one of merged, nil if there is none
@@ -116,6 +122,54 @@ func (e *Effective) Values() (map[string]any, error) {
 	}
 	return values, nil
 }
+
+// Flat returns the values beside the schedule as [Flatten] does. The caller must not change them.
+func (e *Effective) Flat() (map[string]string, error) {
+	if known := e.flat.Load(); known != nil {
+		return *known, nil
+	}
+	values, err := e.Values()
+	if err != nil {
+		return nil, err
+	}
+	flat, err := Flatten(values)
+	if err == nil {
+		e.flat.Store(&flat)
+	}
+	return flat, err
+}
+
+// Flatten returns the encoded values of settings beside the schedule by path: keys joined with dots. A list or an empty map is
+// one value.
+func Flatten(values map[string]any) (map[string]string, error) {
+	flat := map[string]string{}
+	for key, value := range values {
+		if key == "schedule" {
+			continue
+		}
+		if err := flatten(key, value, flat); err != nil {
+			return nil, err
+		}
+	}
+	return flat, nil
+}
+
+func flatten(path string, value any, flat map[string]string) error {
+	if inner, ok := value.(map[string]any); ok && len(inner) > 0 {
+		for key, value := range inner {
+			if err := flatten(path+"."+key, value, flat); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	encoded, err := canon.Marshal(value)
+	flat[path] = string(encoded)
+	return err
+}
+
+// Files returns the files of Refs, in merge order.
+func (e *Effective) Files() []*parse.File { return e.files }
 
 // SecretFiles returns the file of each secret that the settings hold, by its path: keys and indices of lists joined with dots.
 func (e *Effective) SecretFiles() map[string]string {
@@ -233,4 +287,17 @@ func (p *problems) err() *Error {
 		e.Errors, e.More = e.Errors[:strictyaml.MaxErrors], n-strictyaml.MaxErrors
 	}
 	return e
+}
+
+// FirstOf lists the first names, most of them at most, and says how many more there are.
+func FirstOf[T ~string](all []T, most int) string {
+	words := make([]string, 0, most)
+	for _, one := range all[:min(most, len(all))] {
+		words = append(words, string(one))
+	}
+	text := strings.Join(words, ", ")
+	if more := len(all) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

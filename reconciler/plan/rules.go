@@ -46,33 +46,18 @@ func (r *rules) warnOfLabels(doc *strictyaml.Node) {
 // cannot be read the rules, which may use its node groups, are not read either.
 func readRules(sources []*parse.File) rules {
 	r := rules{sources: sources, top: &top.File{}, reason: Invalid, limits: top.DefaultLimits}
-	var docs []*strictyaml.Node // nil in place of what cannot be read
-	for _, f := range sources {
-		if f == nil {
-			docs = append(docs, nil)
-			continue
-		}
-		docs = append(docs, f.Node)
-		switch {
-		case f.Oddity != "" && f.Path == topFile:
-			r.fail(TopIsSymlink, strictyaml.Error{Pos: strictyaml.Pos{File: f.Path}, Msg: "the top file " + f.Oddity})
-		case f.Oddity != "":
-			r.fail(Invalid, strictyaml.Error{Pos: strictyaml.Pos{File: f.Path}, Msg: "it " + f.Oddity})
-		default:
-			r.fail(f.Reason, f.Errs...)
-		}
-	}
+	docs := r.documents()
 	if sources[0] != nil && docs[0] == nil {
 		return r
 	}
 	policy, err := top.ParsePolicy(docs[0])
 	if err != nil {
-		r.fail(Invalid, parse.AsErrors(policyFile, err)...)
+		r.fail(Invalid, parse.AsErrors(parse.PolicyFile, err)...)
 		return r
 	}
 	if policy.Calendars != nil {
 		if r.calendars, err = schedule.ParseCalendars(policy.Calendars); err != nil {
-			r.fail(Invalid, parse.AsErrors(policyFile, err)...)
+			r.fail(Invalid, parse.AsErrors(parse.PolicyFile, err)...)
 		}
 	}
 	var readable []*strictyaml.Node
@@ -84,12 +69,32 @@ func readRules(sources []*parse.File) rules {
 	}
 	file, err := top.Parse(readable, policy.Groups)
 	if err != nil {
-		r.fail(Invalid, parse.AsErrors(topFile, err)...)
+		r.fail(Invalid, parse.AsErrors(parse.TopFile, err)...)
 		return r
 	}
 	r.top, r.groups, r.isolate = file, policy.Words, policy.Isolate
 	r.waves, r.freezes, r.limits = policy.Waves, policy.Freezes, policy.Limits
 	return r
+}
+
+// documents returns the sources as documents, nil in place of what is not there or cannot be read.
+func (r *rules) documents() (docs []*strictyaml.Node) {
+	for _, f := range r.sources {
+		if f == nil {
+			docs = append(docs, nil)
+			continue
+		}
+		docs = append(docs, f.Node)
+		switch {
+		case f.Oddity != "" && f.Path == parse.TopFile:
+			r.fail(TopIsSymlink, strictyaml.Error{Pos: strictyaml.Pos{File: f.Path}, Msg: "the top file " + f.Oddity})
+		case f.Oddity != "":
+			r.fail(Invalid, strictyaml.Error{Pos: strictyaml.Pos{File: f.Path}, Msg: "it " + f.Oddity})
+		default:
+			r.fail(f.Reason, f.Errs...)
+		}
+	}
+	return docs
 }
 
 func (r *rules) fail(reason Reason, errs ...strictyaml.Error) {

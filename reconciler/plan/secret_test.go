@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/sops"
@@ -130,7 +131,7 @@ func TestAChangedSecretChangesTheDigestAndTheEntryThatUsesIt(t *testing.T) {
 		t.Error("the digest of equal settings differs")
 	}
 	after := compile(t, c, tree(withSecrets(w.Encrypt(secretKeys, strings.Replace(secretFile, "s3cr3t-token", "another-token", 1)))), ix)
-	d, err := plan.Diff(before.Base(), after)
+	d, err := diff.Make(diff.Of(before), after)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func TestAChangedSecretChangesTheDigestAndTheEntryThatUsesIt(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	after = compile(t, c, tree(withSecrets(w.Encrypt(secretKeys, strings.Replace(secretFile, "correct-horse", "battery-staple", 1)))), ix)
-	if d, err = plan.Diff(before.Base(), after); err != nil || d.Writes() != 1 || d.Counts.Changed != 0 {
+	if d, err = diff.Make(diff.Of(before), after); err != nil || d.Writes() != 1 || d.Counts.Changed != 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -198,7 +199,7 @@ func TestWithoutAnyIdentitySecretsAreLookedAtFromOutside(t *testing.T) {
 	c, ix := plan.NewCompiler(), fleet("web-01")
 	before := compile(t, c, tree(withSecrets(w.Encrypt(secretKeys, secretFile))), ix)
 	after := compile(t, c, tree(withSecrets(w.Encrypt(secretKeys, strings.Replace(secretFile, "s3cr3t-token", "another-token", 1)))), ix)
-	d, err := plan.Diff(before.Base(), after)
+	d, err := diff.Make(diff.Of(before), after)
 	if err != nil || d.Counts.Changed != 1 {
 		t.Errorf("%+v, %v", d, err)
 	}

@@ -91,7 +91,7 @@ func (p *pass) evaluate(s top.Signature, files []*parse.File) compilation {
 	c := compilation{files: files}
 	node := &strictyaml.Node{Kind: strictyaml.Map}
 	for _, f := range files {
-		node = merge(node, f.Node)
+		node = parse.Merge(node, f.Node)
 	}
 	e := &Effective{Refs: s.Refs, files: files, Entries: map[string]strictyaml.Pos{}, Schedule: schedule.Set{}}
 	if section := p.expand(node); section != nil {

@@ -32,6 +32,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -101,9 +102,9 @@ func (p *Published) Heads() settings.Heads { return p.heads }
 // Plan returns the plan that all its peels were given, nil if that is not known.
 func (p *Published) Plan() *plan.Plan { return p.plan }
 
-// Base returns what the peels were given, for [plan.Diff]. It reads settings from the bucket.
-func (p *Published) Base(ctx context.Context) plan.Base {
-	return plan.Base{Digests: p.given, Plan: p.plan, Settings: func(d settings.Digest) (canon.Raw, error) {
+// Base returns what the peels were given, for [diff.Make]. It reads settings from the bucket.
+func (p *Published) Base(ctx context.Context) diff.Base {
+	return diff.Base{Digests: p.given, Plan: p.plan, Settings: func(d settings.Digest) (canon.Raw, error) {
 		var holder target.PeelID
 		for id, digest := range p.given {
 			if digest == d {

@@ -19,6 +19,8 @@ func TestSecretsInPlainText(t *testing.T) {
 	const named = "a secret"
 	for _, c := range []struct{ name, text, at, what string }{ // what is empty for no warning
 		{"a password", "password: hunter2", "a.yaml:1:11: password", named},
+		{"the shortest that counts", "password: hunter", "a.yaml:1:11: password", named},
+		{"one character less", "password: hunte", "", ""},
 		{"below other keys", "db:\n  admin:\n    passwd: hunter2", "a.yaml:3:13: db.admin.passwd", named},
 		{"with something before", "DB_PASSWORD: hunter2", "a.yaml:1:14: DB_PASSWORD", named},
 		{"with nothing between", "PGPASSWORD: hunter2", "a.yaml:1:13: PGPASSWORD", named},

@@ -1,9 +1,75 @@
 package parse
 
 import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
+
+// The files and directories that are read.
+const (
+	PolicyFile  = "zester.yaml"
+	TopFile     = "top.yaml"
+	TopDir      = "top.d"
+	SettingsDir = "settings"
+)
+
+// CheckNames refuses configuration that would not be read: a name in the root directory that differs by case, ending or
+// invisible characters from a name that is read, a top.d that is not a directory, and files in directories below top.d,
+// whose content is in drops. empty reports that the root directory is empty.
+func (r *Revision) CheckNames(drops *Dir) (errs strictyaml.Errors, empty bool, err error) {
+	entries, err := fs.ReadDir(r.Tree, ".")
+	if err != nil {
+		return nil, false, CannotRead("the root directory", err)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if meant := meantName(name); meant != "" && meant != name {
+			errs = append(errs, refusedName(name, "is not read: its name has to be "+meant))
+		}
+		if name == TopDir && !e.IsDir() {
+			errs = append(errs, refusedName(name, "is not read: it has to be a directory"))
+		}
+	}
+	for _, f := range drops.All {
+		if path.Dir(f.Path) != TopDir {
+			errs = append(errs, refusedName(f.Path, "is not read: the files of top.d have to be in it, and not in a directory below"))
+		}
+	}
+	return errs, len(entries) == 0, nil
+}
+
+// meantName returns the configuration file or directory that name was probably meant to be, empty if it does not look
+// like configuration.
+func meantName(name string) string {
+	plain := strings.ToLower(strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, name))
+	if stem, ok := strings.CutSuffix(plain, ".yml"); ok {
+		plain = stem + ".yaml"
+	}
+	if slices.Contains([]string{PolicyFile, TopFile, TopDir, SettingsDir}, plain) {
+		return plain
+	}
+	return ""
+}
+
+// refusedName is the error of a name. It shows the real name where the position cannot.
+func refusedName(name, why string) strictyaml.Error {
+	it := "it "
+	if Printable(name) != name {
+		it = fmt.Sprintf("%q ", name)
+	}
+	return strictyaml.Error{Pos: strictyaml.Pos{File: Printable(name)}, Msg: it + why}
+}
 
 // SettingsPath is the file that a reference names.
 func SettingsPath(ref string) string {

@@ -20,9 +20,6 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// SettingsDir is the directory of settings files.
-const SettingsDir = "settings"
-
 // A Reason names the kind of an error in one word, for a status.
 type Reason string
 

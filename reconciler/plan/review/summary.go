@@ -3,7 +3,7 @@ package review
 import (
 	"fmt"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 )
 
@@ -66,7 +66,7 @@ func (w *Worst) String() string {
 }
 
 // release says how a change that the guard holds back can go out.
-func release(stop *plan.BlockedError) string {
+func release(stop *diff.BlockedError) string {
 	approve := "zester sync approve " + stop.Hash + " after the merge lets it out"
 	if stop.RemovesAll {
 		return approve

@@ -1,4 +1,4 @@
-package plan
+package parse
 
 import (
 	"slices"
@@ -6,10 +6,10 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// merge lays over on base: maps key by key, where null removes the key; anything else replaces what was there. The
+// Merge lays over on base: maps key by key, where null removes the key; anything else replaces what was there. The
 // result holds no null under a key of a map, so nothing can tell a removed key from one that never was. Neither
 // argument is changed; parts of both are shared, and every key and value keeps the position that it came from.
-func merge(base, over *strictyaml.Node) *strictyaml.Node {
+func Merge(base, over *strictyaml.Node) *strictyaml.Node {
 	if base.Kind != strictyaml.Map || over.Kind != strictyaml.Map {
 		return withoutNulls(over)
 	}
@@ -22,7 +22,7 @@ func merge(base, over *strictyaml.Node) *strictyaml.Node {
 		i, there := place[p.Key]
 		switch {
 		case there:
-			out[i] = strictyaml.Pair{Key: p.Key, KeyPos: p.KeyPos, Value: merge(out[i].Value, p.Value)}
+			out[i] = strictyaml.Pair{Key: p.Key, KeyPos: p.KeyPos, Value: Merge(out[i].Value, p.Value)}
 		case p.Value.Kind != strictyaml.Null:
 			out = append(out, strictyaml.Pair{Key: p.Key, KeyPos: p.KeyPos, Value: withoutNulls(p.Value)})
 		}

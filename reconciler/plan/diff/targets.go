@@ -1,10 +1,11 @@
-package plan
+package diff
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -38,10 +39,10 @@ func emptiedTargets(base Base, before map[settings.Digest]content, moves []move)
 			}
 		}
 	}
-	if base.Targets == nil || base.Targets.rules == nil || len(c.losing) == 0 {
+	if base.Targets == nil || len(c.losing) == 0 {
 		return nil, nil
 	}
-	for _, rule := range base.Targets.rules.Rules {
+	for _, rule := range base.Targets.Rules() {
 		peels, err := c.emptied(rule)
 		if err != nil {
 			return nil, err
@@ -55,8 +56,8 @@ func emptiedTargets(base Base, before map[settings.Digest]content, moves []move)
 
 // emptied returns how many peels lose what a rule gave them, 0 if it is still given to a peel.
 func (c *targetCheck) emptied(rule top.Rule) (peels int, err error) {
-	own, lost := map[*Effective][]string{}, map[string]bool{}
-	for _, peel := range c.base.Targets.fleet.Select(rule.Expr) {
+	own, lost := map[*plan.Effective][]string{}, map[string]bool{}
+	for _, peel := range c.base.Targets.Select(rule.Expr) {
 		e := c.base.Targets.Peels[peel]
 		if e == nil {
 			continue
@@ -95,9 +96,9 @@ func given(keys []string, moves []move) bool {
 type fileKeys map[*parse.File]map[string]bool
 
 // only returns the keys in files of a rule that no other file of e sets.
-func (k fileKeys) only(rule top.Rule, e *Effective) ([]string, error) {
+func (k fileKeys) only(rule top.Rule, e *plan.Effective) ([]string, error) {
 	own, others := map[string]bool{}, map[string]bool{}
-	for _, f := range e.files {
+	for _, f := range e.Files() {
 		if err := k.read(f); err != nil {
 			return nil, err
 		}
@@ -116,9 +117,8 @@ func (k fileKeys) read(f *parse.File) error {
 		return nil
 	}
 	all, _ := f.Node.Any().(map[string]any) // nil for an empty file
-	delete(all, "schedule")
-	flat := map[string]string{}
-	if err := flatten("", all, flat); err != nil {
+	flat, err := plan.Flatten(all)
+	if err != nil {
 		return fmt.Errorf("cannot read the settings of %s: %w", f.Path, err)
 	}
 	k[f] = map[string]bool{}

@@ -1,4 +1,4 @@
-package plan_test
+package diff_test
 
 import (
 	"errors"
@@ -9,10 +9,17 @@ import (
 	"testing/fstest"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/plantest"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/top"
+)
+
+var (
+	tree, edit, fleet = plantest.Tree, plantest.Edit, plantest.Fleet
+	compile           = plantest.Compile
 )
 
 const shop = `
@@ -31,6 +38,8 @@ schedule:
   w: {module: test.ping, interval: 1h}
 `
 
+var errDamaged = errors.New("damaged")
+
 // steps compiles trees one after the other for a fleet.
 type steps struct {
 	t     *testing.T
@@ -44,9 +53,9 @@ func begin(t *testing.T, peels ...string) steps {
 
 func (s steps) compile(m fstest.MapFS) *plan.Plan { return compile(s.t, s.c, m, s.fleet) }
 
-func (s steps) diff(base plan.Base, p *plan.Plan) *plan.Difference {
+func (s steps) diff(base diff.Base, p *plan.Plan) *diff.Difference {
 	s.t.Helper()
-	d, err := plan.Diff(base, p)
+	d, err := diff.Make(base, p)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -54,7 +63,7 @@ func (s steps) diff(base plan.Base, p *plan.Plan) *plan.Difference {
 }
 
 // describe writes groups as "peels: +added -removed ~retimed =swapped".
-func describe(d *plan.Difference) string {
+func describe(d *diff.Difference) string {
 	var lines []string
 	for _, g := range d.Groups {
 		var words []string
@@ -71,8 +80,8 @@ func describe(d *plan.Difference) string {
 
 func TestDiffGroupsPeelsByWhatChangesForThem(t *testing.T) {
 	s := begin(t, "web-01", "web-02", "db-01")
-	base := s.compile(tree(shop)).Base()
-	if d := s.diff(base, s.compile(tree(shop))); d.Writes() != 0 || d.Counts != (plan.Counts{Before: 11}) {
+	base := diff.Of(s.compile(tree(shop)))
+	if d := s.diff(base, s.compile(tree(shop))); d.Writes() != 0 || d.Counts != (diff.Counts{Before: 11}) {
 		t.Errorf("the same revision: %+v", d)
 	}
 	web := s.diff(base, s.compile(edit(tree(shop), `
@@ -87,7 +96,7 @@ schedule:
 	if got := describe(web); got != "[web-01 web-02] [+x -c =b ~a]" || web.Writes() != 2 {
 		t.Error(got)
 	}
-	if web.Counts != (plan.Counts{Before: 11, Added: 2, Changed: 4, Removed: 2}) {
+	if web.Counts != (diff.Counts{Before: 11, Added: 2, Changed: 4, Removed: 2}) {
 		t.Errorf("%+v", web.Counts)
 	}
 	all := s.diff(base, s.compile(edit(tree(shop), "-- settings/common.yaml --\nnote: without a schedule\n")))
@@ -102,14 +111,14 @@ schedule:
 
 func TestNewPeelsAreAddedAndUnknownOnesLeftAlone(t *testing.T) {
 	s := begin(t, "web-01", "gone")
-	base := s.compile(tree(shop)).Base()
+	base := diff.Of(s.compile(tree(shop)))
 	s.fleet.Remove("gone")
 	s.fleet.Put("new", nil)
 	d := s.diff(base, s.compile(tree(shop)))
 	if got := describe(d); got != "[new] [+a +b +c]" || d.Groups[0].Old != "" {
 		t.Error(got)
 	}
-	if d.Counts != (plan.Counts{Before: 4, Added: 3}) {
+	if d.Counts != (diff.Counts{Before: 4, Added: 3}) {
 		t.Errorf("%+v", d.Counts)
 	}
 }
@@ -119,8 +128,8 @@ func TestDiffWorksFromPublishedBytes(t *testing.T) {
 	p := s.compile(tree(shop))
 	next := s.compile(edit(tree(shop), "-- settings/web.yaml --\nschedule: {w: {module: test.ping, interval: 2h}}\n"))
 	asked := map[settings.Digest]int{}
-	from := p.Base()
-	published := plan.Base{Digests: from.Digests, Settings: func(d settings.Digest) (canon.Raw, error) {
+	from := diff.Of(p)
+	published := diff.Base{Digests: from.Digests, Settings: func(d settings.Digest) (canon.Raw, error) {
 		asked[d]++
 		return from.Settings(d)
 	}}
@@ -132,11 +141,11 @@ func TestDiffWorksFromPublishedBytes(t *testing.T) {
 		t.Errorf("asked for %v", asked)
 	}
 	published.Settings = func(settings.Digest) (canon.Raw, error) { return nil, errDamaged }
-	if _, err := plan.Diff(published, next); !errors.Is(err, errDamaged) {
+	if _, err := diff.Make(published, next); !errors.Is(err, errDamaged) {
 		t.Error(err)
 	}
 	published.Settings = func(settings.Digest) (canon.Raw, error) { return canon.Raw{0xc1}, nil }
-	if _, err := plan.Diff(published, next); err == nil {
+	if _, err := diff.Make(published, next); err == nil {
 		t.Error("settings that cannot be decoded passed for empty ones")
 	}
 }
@@ -151,28 +160,28 @@ func TestPublishedEntriesThatThisBuildCannotReadCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	digest := settings.DigestOf(raw)
-	base := plan.Base{
+	base := diff.Base{
 		Digests:  map[target.PeelID]settings.Digest{"web-01": digest},
 		Settings: func(settings.Digest) (canon.Raw, error) { return raw, nil },
 	}
 	d := s.diff(base, s.compile(tree(shop)))
-	if d.Counts != (plan.Counts{Before: 2, Added: 3, Changed: 1, Removed: 1}) {
+	if d.Counts != (diff.Counts{Before: 2, Added: 3, Changed: 1, Removed: 1}) {
 		t.Errorf("%+v", d.Counts)
 	}
 }
 
 func TestHashOfADifferenceIsThatOfTheChangeItself(t *testing.T) {
 	s := begin(t, "web-01", "web-02", "db-01")
-	base := s.compile(tree(shop)).Base()
+	base := diff.Of(s.compile(tree(shop)))
 	change := edit(tree(shop), "-- settings/web.yaml --\nx: 1\n")
 	one := s.diff(base, s.compile(change))
 	again := begin(t, "db-01", "web-02", "web-01")
 	if two := again.diff(base, again.compile(edit(change, "-- settings/unused.yaml --\na: 1\n"))); two.Hash != one.Hash || len(one.Hash) != 64 {
 		t.Errorf("%s, then %s", one.Hash, two.Hash)
 	}
-	for name, other := range map[string]*plan.Difference{
+	for name, other := range map[string]*diff.Difference{
 		"other settings": s.diff(base, s.compile(edit(change, "-- settings/web.yaml --\nx: 2\n"))),
-		"other base":     s.diff(s.compile(edit(change, "-- settings/web.yaml --\nx: 3\n")).Base(), s.compile(change)),
+		"other base":     s.diff(diff.Of(s.compile(edit(change, "-- settings/web.yaml --\nx: 3\n"))), s.compile(change)),
 		"nothing":        s.diff(base, s.compile(tree(shop))),
 	} {
 		if other.Hash == one.Hash {
@@ -213,10 +222,10 @@ func TestGuardBlocksWhatIsRarelyMeant(t *testing.T) {
 		{"top file that matches nothing", []string{"web-01"}, "-- top.yaml --\nbase: {'nobody': [common]}\n", "nothing matches any peel"},
 	} {
 		s := begin(t, c.peels...)
-		base := s.compile(tree(shop)).Base()
+		base := diff.Of(s.compile(tree(shop)))
 		d := s.diff(base, s.compile(edit(tree(shop), c.edit)))
 		err := d.Guard(top.DefaultLimits)
-		blocked, ok := errors.AsType[*plan.BlockedError](err)
+		blocked, ok := errors.AsType[*diff.BlockedError](err)
 		switch {
 		case (c.want != "") != ok:
 			t.Errorf("%s: %v (%+v)", c.name, err, d.Counts)
@@ -277,12 +286,29 @@ func TestATargetWhosePeelsLoseAllOfItWaits(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := begin(t, peels...)
-			base := s.compile(tree(roles)).Base()
+			base := diff.Of(s.compile(tree(roles)))
 			err := s.diff(base, s.compile(edit(tree(roles), c.edit))).Guard(top.DefaultLimits)
 			if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// A peel that had nothing before does not show that the settings of a target live on: a host of that name may have joined by
+// chance, or to let the change pass.
+func TestWhatATargetGivesMovesOnlyToPeelsThatHadSettings(t *testing.T) {
+	peels := []string{"web-01", "web-02", "db-01", "db-02"}
+	for i := range 20 {
+		peels = append(peels, fmt.Sprintf("app-%02d", i))
+	}
+	s := begin(t, peels...)
+	base := diff.Of(s.compile(tree(roles)))
+	s.fleet.Put("new-01", nil)
+	moved := edit(tree(roles), "-- top.yaml --\nbase:\n  '*': [common]\n  'new-01': [watch]\n  'db-01': [watch, primary]\n  'db-02': [primary]\n")
+	err := s.diff(base, s.compile(moved)).Guard(top.DefaultLimits)
+	if err == nil || !strings.Contains(err.Error(), "gives them: web-* (peels: 2)") {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -321,7 +347,7 @@ func TestAnOrdinaryReplacementGoesOutAndTheLossOfAllBackupsWaits(t *testing.T) {
 		{"all backups, 4 of 15 entries", []string{"db-01", "db-02", "web-01"}, rules + backups + entriesOf(before[:3]...) + "", rules + "{}\n" + entriesOf(before[:3]...), "no peel would have schedule.nightly, schedule.weekly any longer"},
 	} {
 		s := begin(t, c.peels...)
-		base := s.compile(tree(c.before)).Base()
+		base := diff.Of(s.compile(tree(c.before)))
 		err := s.diff(base, s.compile(tree(c.after))).Guard(top.DefaultLimits)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
@@ -356,16 +382,16 @@ func TestLimitsHoldAboveThemAndNotAtThem(t *testing.T) {
 	} {
 		s := begin(t, "a", "b")
 		m := tree(rules + "{}\n" + entriesOf(names...))
-		base := s.compile(m).Base()
+		base := diff.Of(s.compile(m))
 		var over strings.Builder
 		over.WriteString("schedule:\n")
 		for _, name := range names[:c.n] {
 			over.WriteString("  " + name + ": " + c.edit(name) + "\n")
 		}
 		err := s.diff(base, s.compile(edit(m, "-- settings/more.yaml --\n"+over.String()))).Guard(c.limits)
-		blocked, _ := errors.AsType[*plan.BlockedError](err)
+		blocked, _ := errors.AsType[*diff.BlockedError](err)
 		if blocked == nil {
-			blocked = &plan.BlockedError{}
+			blocked = &diff.BlockedError{}
 		}
 		if !slices.Equal(blocked.Limits, c.holds) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.holds)
@@ -378,7 +404,7 @@ func retimed(string) string { return "{interval: 5h}" }
 func removed(string) string { return "null" }
 
 func TestATrailerNamesTheLimitsThatItAllows(t *testing.T) {
-	blocked := &plan.BlockedError{Limits: []string{"change", "remove"}}
+	blocked := &diff.BlockedError{Limits: []string{"change", "remove"}}
 	for message, want := range map[string]bool{
 		"x\n\n" + blocked.Trailer():                                 true,
 		"x\n\ny\n\nZester-Allow: remove,change, peels\n":            true,
@@ -394,7 +420,7 @@ func TestATrailerNamesTheLimitsThatItAllows(t *testing.T) {
 			t.Errorf("%q: %v", message, got)
 		}
 	}
-	if all := (&plan.BlockedError{RemovesAll: true}); all.AllowedBy("x\n\nZester-Allow: change, remove, peels") {
+	if all := (&diff.BlockedError{RemovesAll: true}); all.AllowedBy("x\n\nZester-Allow: change, remove, peels") {
 		t.Error("a commit allows itself to leave nothing")
 	}
 }
@@ -402,7 +428,7 @@ func TestATrailerNamesTheLimitsThatItAllows(t *testing.T) {
 func TestFirstRevisionIsNeverBlocked(t *testing.T) {
 	for name, m := range map[string]fstest.MapFS{"full": tree(shop), "empty": tree("-- top.yaml --\n")} {
 		s := begin(t, "web-01", "web-02", "db-01")
-		d := s.diff(plan.Base{}, s.compile(m))
+		d := s.diff(diff.Base{}, s.compile(m))
 		if err := d.Guard(top.Limits{}); err != nil || d.Writes() != 3 {
 			t.Errorf("%s: %v, %d writes", name, err, d.Writes())
 		}
@@ -414,7 +440,7 @@ func FuzzAllowedBy(f *testing.F) {
 	f.Add("subject\n\nZester-Allow: change, remove", "and more")
 	f.Add("subject\r\n\r\nbody\r\n\r\nZester-Allow: change\r\nZester-Allow: remove\r\n", "")
 	f.Fuzz(func(t *testing.T, message, more string) {
-		blocked := &plan.BlockedError{Limits: []string{"change", "remove"}}
+		blocked := &diff.BlockedError{Limits: []string{"change", "remove"}}
 		allowed := blocked.AllowedBy(message)
 		if allowed && (!strings.Contains(message, "change") || !strings.Contains(message, "remove")) {
 			t.Errorf("%q allows a limit that it does not name", message)
@@ -426,7 +452,7 @@ func FuzzAllowedBy(f *testing.F) {
 		if more != "" && !strings.Contains(more, "Zester-Allow:") && blocked.AllowedBy(message+"\n\n"+more) {
 			t.Errorf("%q allows it by a paragraph before the last one", message+"\n\n"+more)
 		}
-		if (&plan.BlockedError{RemovesAll: true}).AllowedBy(message) {
+		if (&diff.BlockedError{RemovesAll: true}).AllowedBy(message) {
 			t.Errorf("%q allows that nothing is left", message)
 		}
 		if signed := message + "\n\n" + blocked.Trailer(); strings.TrimSpace(message) != "" && !blocked.AllowedBy(signed) {

@@ -1,4 +1,4 @@
-package plan
+package diff
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -60,93 +61,45 @@ func (c content) among(keys []string) (held []string) {
 	return held
 }
 
-// values returns the values beside the schedule by path. A list or an empty map is one value.
-func values(raw canon.Raw) (map[string]string, error) {
-	var all map[string]any
-	if err := canon.Unmarshal(raw, &all); err != nil {
-		return nil, err
-	}
-	delete(all, "schedule")
-	out := map[string]string{}
-	return out, flatten("", all, out)
-}
-
-func flatten(above string, in map[string]any, out map[string]string) error {
-	for key, value := range in {
-		if inner, ok := value.(map[string]any); ok && len(inner) > 0 {
-			if err := flatten(above+key+".", inner, out); err != nil {
-				return err
-			}
-			continue
-		}
-		encoded, err := canon.Marshal(value)
-		if err != nil {
-			return err
-		}
-		out[above+key] = string(encoded)
-	}
-	return nil
-}
-
-// content decodes the settings of e once.
-func (e *Effective) content() (content, error) {
-	if known := e.decoded.Load(); known != nil {
-		return *known, nil
-	}
-	all, err := values(e.Settings)
-	if err != nil {
-		return content{}, fmt.Errorf("cannot read the settings of %s: %w", strings.Join(e.Refs, ", "), err)
-	}
-	c := content{e.Schedule, all}
-	e.decoded.Store(&c)
-	return c, nil
+// contentOf returns the settings of e.
+func contentOf(e *plan.Effective) (content, error) {
+	values, err := e.Flat()
+	return content{e.Schedule, values}, err
 }
 
 // content returns the settings of a digest of the base, those of known if it is not nil.
-func (b Base) content(digest settings.Digest, known *Effective) (c content, err error) {
+func (b Base) content(digest settings.Digest, known *plan.Effective) (c content, err error) {
 	switch {
 	case digest == "":
 		return content{}, nil
 	case known != nil:
-		return known.content()
+		return contentOf(known)
 	}
 	raw, err := b.Settings(digest)
 	if err != nil {
 		return content{}, err
 	}
-	if c.entries, err = scheduleOf(digest, raw); err != nil {
-		return content{}, err
+	var values map[string]any
+	if err := canon.Unmarshal(raw, &values); err != nil {
+		return content{}, fmt.Errorf("cannot read the settings of digest %s: %w", digest, err)
 	}
-	c.values, err = values(raw)
+	c.entries = scheduleOf(values)
+	c.values, err = plan.Flatten(values)
 	return c, err
 }
 
-// measure adds the change of one group of peels. It returns the settings that the group loses; where fewer settings are
-// added below the same first key than are removed, that is all of the removed.
+// measure adds the change of one group of peels. It returns the settings that the group loses: where fewer settings are added
+// below the same first key than are removed, all of the removed ones.
 func (x *extent) measure(g *Group, before, after content) (gone []string) {
-	removed := map[string][]string{} // by first key: a new setting replaces a removed one with the same first key
-	added := map[string]int{"schedule": len(g.Entries.Added)}
+	changed, removed, added := compareValues(before.values, after.values)
+	changed += len(g.Entries.Retimed) + len(g.Entries.Swapped)
+	added["schedule"] = len(g.Entries.Added)
 	for _, name := range g.Entries.Removed {
 		removed["schedule"] = append(removed["schedule"], entryPrefix+name)
 	}
-	changed := len(g.Entries.Retimed) + len(g.Entries.Swapped)
-	for key, value := range before.values {
-		other, there := after.values[key]
-		switch {
-		case !there:
-			removed[section(key)] = append(removed[section(key)], key)
-		case other != value:
-			changed++
-		}
-	}
-	for key := range after.values {
-		if _, there := before.values[key]; !there {
-			added[section(key)]++
-		}
-	}
 	lost := 0
-	for kind, keys := range removed {
-		replaced := min(len(keys), added[kind])
+	for first, keys := range removed { // a new setting replaces a removed one with the same first key
+		replaced := min(len(keys), added[first])
 		changed += replaced
 		if replaced < len(keys) {
 			lost += len(keys) - replaced
@@ -164,27 +117,50 @@ func (x *extent) measure(g *Group, before, after content) (gone []string) {
 	return gone
 }
 
+// compareValues counts the values beside the schedule that change, and returns the keys of those that are removed and the
+// number of those that are added, both by first key.
+func compareValues(before, after map[string]string) (changed int, removed map[string][]string, added map[string]int) {
+	removed, added = map[string][]string{}, map[string]int{}
+	for key, value := range before {
+		other, there := after[key]
+		switch {
+		case !there:
+			removed[section(key)] = append(removed[section(key)], key)
+		case other != value:
+			changed++
+		}
+	}
+	for key := range after {
+		if _, there := before[key]; !there {
+			added[section(key)]++
+		}
+	}
+	return changed, removed, added
+}
+
 // section returns the first key of a path.
 func section(key string) string {
 	first, _, _ := strings.Cut(key, ".")
 	return first
 }
 
-// leave records the settings in gone that no peel has after the change, and sorts the lists.
-func (x *extent) leave(gone map[string]bool, after map[settings.Digest]*Effective) error {
+// leave records the settings that the moves take and no peel has after the change, and sorts the lists.
+func (x *extent) leave(moves []move, after map[settings.Digest]*plan.Effective) error {
+	gone := map[string]bool{}
+	for _, m := range moves {
+		for _, key := range m.gone {
+			gone[key] = true
+		}
+	}
 	for _, e := range after {
 		if len(gone) == 0 {
 			break
 		}
-		c, err := e.content()
+		c, err := contentOf(e)
 		if err != nil {
 			return err
 		}
-		for key := range gone {
-			if c.has(key) {
-				delete(gone, key)
-			}
-		}
+		maps.DeleteFunc(gone, func(key string, _ bool) bool { return c.has(key) })
 	}
 	x.last = slices.Sorted(maps.Keys(gone))
 	slices.Sort(x.bare)
@@ -239,32 +215,19 @@ func (x *extent) over(limits top.Limits) (reasons, names []string) {
 			add("remove", "%d of %d settings over all peels would go with nothing in their place, more than remove: %s", x.removed, x.before, limits.Remove)
 		}
 		if len(x.last) > 0 {
-			add("remove", "no peel would have %s any longer", FirstOf(x.last, namedMost))
+			add("remove", "no peel would have %s any longer", plan.FirstOf(x.last, namedMost))
 		}
 		if len(x.bare) > 0 {
-			add("remove", "all settings or all schedule entries would go from %s", FirstOf(x.bare, namedMost))
+			add("remove", "all settings or all schedule entries would go from %s", plan.FirstOf(x.bare, namedMost))
 		}
 		if len(x.targets) > 0 {
-			add("remove", "all peels of a target would lose everything that it gives them: %s", FirstOf(x.targets, namedMost))
+			add("remove", "all peels of a target would lose everything that it gives them: %s", plan.FirstOf(x.targets, namedMost))
 		}
 	}
 	if limits.Peels.Exceeded(x.losing, x.peels) {
 		add("peels", "%d of %d peels would lose a setting with nothing in its place, more than peels: %s", x.losing, x.peels, limits.Peels)
 	}
 	return reasons, names
-}
-
-// FirstOf lists the first names, most of them at most, and says how many more there are.
-func FirstOf[T ~string](all []T, most int) string {
-	words := make([]string, 0, most)
-	for _, one := range all[:min(most, len(all))] {
-		words = append(words, string(one))
-	}
-	text := strings.Join(words, ", ")
-	if more := len(all) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }
 
 // Trailer returns the line that allows the change in the message of its commit.

@@ -1,4 +1,9 @@
-package plan
+// Package diff compares a plan with what the peels were given before. Call [Make] with a [Base], for which [Of] takes another
+// plan; [Difference.Guard] then refuses what is rarely meant: a change that exceeds the limits of zester.yaml, removes a
+// setting from its last peel, empties a target, or leaves nothing.
+//
+// The cost follows the settings that change, not the peels, where only files have changed since the plan of the base.
+package diff
 
 import (
 	"cmp"
@@ -6,9 +11,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -21,15 +28,15 @@ type Base struct {
 	Digests map[target.PeelID]settings.Digest // of the peels that have settings
 	// Plan is one that all peels in it have the settings of, nil if none is known. With it the cost of a comparison follows
 	// the change where only files have changed since.
-	Plan *Plan
+	Plan *plan.Plan
 	// Settings returns the canonical settings of a digest of Digests. It is called at most once for each.
 	Settings func(settings.Digest) (canon.Raw, error)
 	// Targets is the plan of the revision that was in force, nil if it is not known. The guard looks at its targets.
-	Targets *Plan
+	Targets *plan.Plan
 }
 
-// Base returns p as the base of another plan.
-func (p *Plan) Base() Base {
+// Of returns p as the base of another plan.
+func Of(p *plan.Plan) Base {
 	digests := make(map[target.PeelID]settings.Digest, len(p.Peels))
 	byDigest := map[settings.Digest]canon.Raw{}
 	for peel, e := range p.Peels {
@@ -67,12 +74,11 @@ type Difference struct {
 	topEmpty bool
 }
 
-// Diff compares a plan with what its peels had before. Only settings whose digests differ are looked into, each digest
+// Make compares a plan with what its peels had before. Only settings whose digests differ are looked into, each digest
 // once. An error is one of base.Settings.
-func Diff(base Base, p *Plan) (*Difference, error) {
-	d := &Difference{}
+func Make(base Base, p *plan.Plan) (*Difference, error) {
 	same, changed := compare(base, p)
-	effective := map[settings.Digest]*Effective{}
+	effective := map[settings.Digest]*plan.Effective{}
 	peelsOf := map[settings.Digest]int{} // of the base
 	for e, peels := range same {
 		effective[e.Digest] = e
@@ -82,76 +88,100 @@ func Diff(base Base, p *Plan) (*Difference, error) {
 		effective[g.New] = change.new
 		peelsOf[g.Old] += len(g.Peels)
 	}
-	had, has := false, false
-	before, known := map[settings.Digest]content{}, base.effectives()
-	for old, peels := range peelsOf {
-		c, err := base.content(old, cmp.Or(effective[old], known[old]))
+	before, err := base.contents(peelsOf, effective)
+	if err != nil {
+		return nil, err
+	}
+	d := &Difference{}
+	d.measureBase(before, peelsOf)
+	had := hasSettings(maps.Keys(peelsOf))
+	d.emptied, d.topEmpty = had && !hasSettings(maps.Keys(effective)), had && p.TopEmpty
+	moves, err := d.addGroups(sorted(changed), before, effective)
+	if err != nil {
+		return nil, err
+	}
+	d.Hash = d.hash()
+	if d.extent.targets, err = emptiedTargets(base, before, moves); err != nil {
+		return nil, err
+	}
+	return d, d.extent.leave(moves, effective)
+}
+
+// hasSettings reports whether one of the digests is that of settings.
+func hasSettings(digests iter.Seq[settings.Digest]) bool {
+	for digest := range digests {
+		if digest != "" && digest != noSettings {
+			return true
+		}
+	}
+	return false
+}
+
+// contents returns the settings of the digests of the base. Those that the plan has too are not asked for.
+func (b Base) contents(peelsOf map[settings.Digest]int, effective map[settings.Digest]*plan.Effective) (map[settings.Digest]content, error) {
+	contents, known := map[settings.Digest]content{}, b.effectives()
+	for digest := range peelsOf {
+		c, err := b.content(digest, cmp.Or(effective[digest], known[digest]))
 		if err != nil {
 			return nil, err
 		}
-		before[old] = c
+		contents[digest] = c
+	}
+	return contents, nil
+}
+
+// measureBase counts the settings of the base.
+func (d *Difference) measureBase(before map[settings.Digest]content, peelsOf map[settings.Digest]int) {
+	for digest, peels := range peelsOf {
+		c := before[digest]
 		d.Counts.Before += peels * len(c.entries)
 		if c.size() > 0 {
 			d.extent.before += peels * c.size()
 			d.extent.peels += peels
 		}
-		had = had || old != "" && old != noSettings
 	}
-	for digest := range effective {
-		has = has || digest != noSettings
-	}
-	d.emptied, d.topEmpty = had && !has, had && p.TopEmpty
-	gone, moves := map[string]bool{}, []move{}
-	for _, g := range sorted(changed) {
-		after, err := effective[g.New].content()
+}
+
+// addGroups adds the changes of all groups, and returns what each group had, gets and loses.
+func (d *Difference) addGroups(groups []*Group, before map[settings.Digest]content, effective map[settings.Digest]*plan.Effective) (moves []move, err error) {
+	for _, g := range groups {
+		after, err := contentOf(effective[g.New])
 		if err != nil {
 			return nil, err
 		}
 		g.Entries = schedule.Diff(before[g.Old].entries, after.entries)
-		m := move{peels: g.Peels, before: before[g.Old], after: after, gone: d.extent.measure(g, before[g.Old], after)}
-		for _, key := range m.gone {
-			gone[key] = true
-		}
-		moves = append(moves, m)
+		moves = append(moves, move{peels: g.Peels, before: before[g.Old], after: after, gone: d.extent.measure(g, before[g.Old], after)})
 		d.Counts.Added += len(g.Peels) * len(g.Entries.Added)
 		d.Counts.Changed += len(g.Peels) * (len(g.Entries.Retimed) + len(g.Entries.Swapped))
 		d.Counts.Removed += len(g.Peels) * len(g.Entries.Removed)
 		d.Groups = append(d.Groups, *g)
 	}
-	d.Hash = d.hash()
-	emptied, err := emptiedTargets(base, before, moves)
-	if err != nil {
-		return nil, err
-	}
-	d.extent.targets = emptied
-	return d, d.extent.leave(gone, effective)
+	return moves, nil
 }
 
 // change is what peels had and what they get.
 type change struct {
 	old settings.Digest
-	new *Effective
+	new *plan.Effective
 }
 
 // effectives are what is known of the base's digests.
-func (b Base) effectives() map[settings.Digest]*Effective {
+func (b Base) effectives() map[settings.Digest]*plan.Effective {
 	if b.Plan == nil {
 		return nil
 	}
-	known := make(map[settings.Digest]*Effective, len(b.Plan.results))
-	for _, e := range b.Plan.results {
-		if e != nil {
-			known[e.Digest] = e
-		}
+	known := map[settings.Digest]*plan.Effective{}
+	for e := range b.Plan.Effectives() {
+		known[e.Digest] = e
 	}
 	return known
 }
 
 // compare counts the peels that keep what they had, and puts those together that change alike. Unless the plan of the
 // base is for the same signatures it looks at every peel of the fleet.
-func compare(base Base, p *Plan) (same map[*Effective]int, changed map[change]*Group) {
-	same, changed = map[*Effective]int{}, map[change]*Group{}
-	note := func(old settings.Digest, e *Effective, peels ...target.PeelID) {
+func compare(base Base, p *plan.Plan) (same map[*plan.Effective]int, changed map[change]*Group) {
+	same, changed = map[*plan.Effective]int{}, map[change]*Group{}
+	note := func(old settings.Digest, e *plan.Effective, peels ...target.PeelID) {
 		if old == e.Digest {
 			same[e] += len(peels)
 			return
@@ -162,21 +192,21 @@ func compare(base Base, p *Plan) (same map[*Effective]int, changed map[change]*G
 		}
 		changed[c].Peels = append(changed[c].Peels, peels...)
 	}
-	if base.Plan == nil || p.assigned == nil || p.assigned != base.Plan.assigned {
+	signatures, ok := p.BySignature(base.Plan)
+	if !ok {
 		for peel, e := range p.Peels {
 			note(base.Digests[peel], e, peel)
 		}
 		return same, changed
 	}
-	for i, s := range p.assigned.signatures {
-		was, e := base.Plan.results[i], p.results[i]
+	for _, s := range signatures {
 		switch {
-		case e == nil: // they stay behind
-		case was != nil:
-			note(was.Digest, e, s.Peels...)
+		case s.After == nil: // they stay behind
+		case s.Before != nil:
+			note(s.Before.Digest, s.After, s.Peels...)
 		default:
 			for _, peel := range s.Peels {
-				note(base.Digests[peel], e, peel)
+				note(base.Digests[peel], s.After, peel)
 			}
 		}
 	}
@@ -205,14 +235,10 @@ var noSettings = settings.DigestOf(canon.Raw{0x80})
 
 // scheduleOf returns the entries of published settings. Entries that this build cannot read are there under their names,
 // and equal none.
-func scheduleOf(digest settings.Digest, raw canon.Raw) (schedule.Set, error) {
-	var values map[string]any
-	if err := canon.Unmarshal(raw, &values); err != nil {
-		return nil, fmt.Errorf("cannot read the settings of digest %s: %w", digest, err)
-	}
+func scheduleOf(values map[string]any) schedule.Set {
 	entries, ok := values["schedule"].(map[string]any)
 	if !ok {
-		return nil, nil
+		return nil
 	}
 	set, _ := schedule.ParseSet(strictyaml.FromValue("published settings", entries))
 	for name := range entries {
@@ -220,7 +246,7 @@ func scheduleOf(digest settings.Digest, raw canon.Raw) (schedule.Set, error) {
 			set[name] = &schedule.Entry{Name: name}
 		}
 	}
-	return set, nil
+	return set
 }
 
 func (d *Difference) hash() string {
