@@ -30,7 +30,7 @@ entries of which peels come, change and go, when they fire next, and what that m
   zester plan --path prod --base main --head staging          one of several fleets that a repo serves by folder
 
 --base and --head are names as git rev-parse reads them; the base is HEAD if it is not given. The head is the working tree
-if it is not given: the commit that git add -A and git commit would make of it. --path is that of zester-master.
+if it is not given: the commit that git add -A and git commit would make of it. --path is the --path of zester-master.
 Where the base does not compile, the fleet has what was there before: the newest commit before it that does is taken.
 With on_error: isolate that holds for each peel by itself.
 --facts names the file of the peels, as target eval --file reads it; without it the live fleet is asked for its peels

@@ -118,7 +118,7 @@ func (e *Effective) values(name string) []*strictyaml.Node {
 	return out
 }
 
-// Check reads a revision without a fleet, so that nobody knows which files meet on a peel. It finds all that is wrong
+// Check reads a revision without a fleet, so it is not known which files meet on a peel. It finds all that is wrong
 // with each file, with the rules, and with entries that no other file could complete. The plan has no Peels, and
 // [Plan.DeclaredEntries] lists the entries that can be read so.
 func (c *Compiler) Check(tree fs.FS) (*Plan, error) {

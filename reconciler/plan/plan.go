@@ -48,7 +48,7 @@ type Plan struct {
 	Mistakes *Error
 	// Warnings are things that are allowed and probably not meant, by position.
 	Warnings []Warning
-	// TopEmpty tells that there are no rules at all.
+	// TopEmpty reports that there are no rules at all.
 	TopEmpty bool
 	// Groups are the repo's node groups by name, as they are written.
 	Groups map[string][]string

@@ -20,7 +20,7 @@ type blob struct {
 	hash    [20]byte
 	size    int64
 	content []byte // nil if it is not held in memory
-	unknown error  // an *UnknownError, with which hash is that of the name
+	unknown error  // an *UnknownError, with which hash is made of the name
 }
 
 // Size returns the size in bytes of a blob of Entries. It reports false for one that only the index has.

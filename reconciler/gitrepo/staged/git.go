@@ -102,7 +102,7 @@ func readUserFile(named, name string) (string, error) {
 	return readOptional(named)
 }
 
-// configuration is that of Git, the files that count most first.
+// configuration is the configuration of Git. A file counts over those after it.
 type configuration []*format.Config
 
 func readConfiguration(repo *git.Repository) (all configuration, err error) {

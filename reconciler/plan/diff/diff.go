@@ -107,7 +107,7 @@ func Make(base Base, p *plan.Plan) (*Difference, error) {
 	return d, d.extent.leave(moves, effective)
 }
 
-// hasSettings reports whether one of the digests is that of settings.
+// hasSettings reports whether one of the digests belongs to settings that are not empty.
 func hasSettings(digests iter.Seq[settings.Digest]) bool {
 	for digest := range digests {
 		if digest != "" && digest != noSettings {

@@ -31,7 +31,7 @@ const (
 // Options say against what entries are held.
 type Options struct {
 	From time.Time // the present
-	// Zone is that of entries that name none. Nil: nobody knows it, and the usual zones are tried.
+	// Zone is the zone of entries that name none. If nil, it is not known, and the usual zones are tried.
 	Zone *time.Location
 	// Static are the entries of a peel.yaml, with their places.
 	Static map[string]strictyaml.Pos
@@ -45,7 +45,7 @@ type Linter struct {
 	entries map[place]strictyaml.Errors
 }
 
-// place is an entry as it is on so many peels.
+// place is an entry with the number of its peels.
 type place struct {
 	entry *schedule.Entry
 	pos   strictyaml.Pos
@@ -182,7 +182,7 @@ func (l *look) herd() {
 	l.warn(timings, "%d peels start it at the same moment; a splay spreads them", l.Peels)
 }
 
-// clocked tells whether an entry has a timing of its own.
+// clocked reports whether an entry has a timing of its own.
 func clocked(e *schedule.Entry) bool {
 	c := e.Clock
 	return c.Interval != schedule.Interval{} || len(c.Cron) > 0 || len(c.At) > 0 || c.After > 0

@@ -77,16 +77,16 @@ func Groups(p *plan.Plan) []forecast.Group {
 	return groups
 }
 
-// fires lists the next fires of an entry, which may be nil. One that begins anew with the merge counts from there.
-func (c *comparison) fires(e *schedule.Entry, anew bool) ([]time.Time, error) {
+// fires lists the next fires of an entry, which may be nil. If fresh, its timer starts with the merge.
+func (c *comparison) fires(e *schedule.Entry, fresh bool) ([]time.Time, error) {
 	if e == nil {
 		return nil, nil
 	}
 	timing, err := e.Timing(c.Zone)
-	if err != nil || timing.FollowsRuns() && !anew {
+	if err != nil || timing.FollowsRuns() && !fresh {
 		return nil, err
 	}
-	if anew {
+	if fresh {
 		timing = timing.Seen(c.From)
 	}
 	var out []time.Time

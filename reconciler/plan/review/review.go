@@ -21,7 +21,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Version is that of the JSON form of a [Review]. Fields may be added to it; one that goes or changes makes another.
+// Version is the version of the JSON form of a [Review]. A field that is added does not change it; one that is removed or
+// changed does.
 const Version = 1
 
 // Options say what is compared.
@@ -29,7 +30,7 @@ type Options struct {
 	Path       string // of the fleet's files in the repo, empty for all of it
 	Base, Head Revision
 	From       time.Time // when the change would be merged
-	// Zone is that of entries that name none. Nil: nobody knows it, and that of this host is taken for times.
+	// Zone is the zone of entries that name none. If nil, it is not known, and times are in the zone of this host.
 	Zone *time.Location
 	// Static are the entries of a peel.yaml, with their places: the head is warned of those that it takes the place of.
 	Static  map[string]strictyaml.Pos
@@ -79,11 +80,11 @@ type Totals struct {
 	Added       int `json:"added"`
 	Changed     int `json:"changed"`
 	Removed     int `json:"removed"`
-	TimersReset int `json:"timers_reset"` // of those changed: the next fire is computed anew
+	TimersReset int `json:"timers_reset"` // changed entries whose next fire is computed again
 	RunsAtOnce  int `json:"runs_at_once"` // always 0: no commit starts a run. Version 1 of the format has it
 }
 
-// Action is what becomes of an entry.
+// An Action says how an entry changes.
 type Action string
 
 // The actions.
@@ -99,20 +100,20 @@ type Change struct {
 	Entry  string           `json:"entry"`
 	Action Action           `json:"action"`
 	Fields map[string]Value `json:"fields"`
-	// ResetsTimer tells that the next fire is computed anew.
+	// ResetsTimer reports whether the next fire is computed again.
 	ResetsTimer bool   `json:"resets_timer,omitempty"`
 	Next        Next   `json:"next"`
 	Origin      string `json:"origin"` // file:line, at the base for one that is removed
 }
 
-// A Value is that of a field or key on both sides, as YAML has it. The side that lacks it is nil.
+// A Value is the value of a field or key on both sides, as YAML has it. It is nil on a side without it.
 type Value struct {
 	Before any `json:"before,omitempty"`
 	After  any `json:"after,omitempty"`
 }
 
 // Next are up to three nominal times after the merge, in the zone of the entry. What counts from the run before has
-// none at the base, because nobody knows that run here.
+// none at the base, as that run is not known here.
 type Next struct {
 	Before []time.Time `json:"before,omitempty"`
 	After  []time.Time `json:"after,omitempty"`
@@ -125,7 +126,7 @@ type Setting struct {
 	Value
 }
 
-// Empty tells that no peel would notice the change.
+// Empty reports whether no peel changes.
 func (r *Review) Empty() bool { return len(r.Touched) == 0 }
 
 // Make compares what a fleet runs at the base with what it would run at the head. Both plans are of the same fleet.

@@ -118,7 +118,7 @@ func span(d time.Duration) string {
 	return text
 }
 
-// lines say for people how the change of so many peels would go out.
+// lines describe how the change would go out. touched is the number of peels that change.
 func (s Safety) lines(touched int) (lines []string) {
 	lines = append(lines, fmt.Sprintf("limits: change: %s, remove: %s, peels: %s", s.Limits.Change, s.Limits.Remove, s.Limits.Peels))
 	if len(s.Waves) > 0 {

@@ -15,7 +15,7 @@ var (
 )
 
 // secrets numbers the values that are not shown, so that one that changes differs from what it was, and equal ones are
-// equal. A hash would give a short one away to whoever tries them all.
+// equal. A hash of a short one could be found by trying all of them.
 type secrets map[string]int
 
 // conceal replaces what the name of a value, or of one above it, says to be secret, and what is encrypted.
