@@ -12,6 +12,7 @@ import (
 	git "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/gitdir"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/staged"
 )
 
@@ -53,7 +54,7 @@ func OpenCheckout(dir, path string) (*Checkout, error) {
 	} else if bare = errors.Is(err, git.ErrIsBareRepository); !bare {
 		return nil, notCheckout(dir, err)
 	}
-	at, err := gitDir(top)
+	at, err := gitdir.Find(top)
 	if err != nil {
 		return nil, notCheckout(dir, err)
 	}

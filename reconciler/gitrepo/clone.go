@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	git "github.com/go-git/go-git/v5"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/gitdir"
 )
 
 // open returns the store, which it opens at first. It asks nothing of a remote.
@@ -69,7 +71,7 @@ func (r *Repo) aside(kind string) string {
 
 // check reads what can be damaged although all packs are whole.
 func check(st *store) error {
-	if _, err := gitDir(st.dir); err != nil {
+	if _, err := gitdir.Find(st.dir); err != nil {
 		return err
 	}
 	if err := checkFormat(st); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/seed-c01c3da5/zester/reconciler/access"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/gitdir"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/remote"
 )
 
@@ -144,6 +145,20 @@ func (r *Repo) Fetch(ctx context.Context, want Hash) error {
 		r.log.Warn("store replaced by a new clone", "url", r.address.Shown, "damage", damage)
 	}
 	return err
+}
+
+// Watch signals when the branch of a local repository may have moved; then
+// Resolve says whether it did. The channel is closed when ctx has ended. It is
+// nil for a remote, and where the system refuses to watch: keep on polling.
+func (r *Repo) Watch(ctx context.Context) <-chan struct{} {
+	if r.remote != nil {
+		return nil
+	}
+	moved, err := gitdir.Watch(ctx, r.address.Path, r.branch.String())
+	if err != nil {
+		r.log.Warn("cannot watch the repository, polling alone", "url", r.address.Shown, "err", err)
+	}
+	return moved
 }
 
 // fetch also returns the damage for which the store was replaced, if it was.

@@ -2,7 +2,6 @@ package gitrepo
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/gitdir"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/remote"
 )
 
@@ -68,7 +68,7 @@ func (r *Repo) openAgain(want Hash) error {
 
 // openLocal finds the Git directory, and refuses what cannot be read right.
 func openLocal(a *remote.Address) (*store, error) {
-	dir, err := gitDir(a.Path)
+	dir, err := gitdir.Find(a.Path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, errorf(Forbidden, a.Shown, "%v", err)
@@ -86,49 +86,6 @@ func openLocal(a *remote.Address) (*store, error) {
 		return nil, st.failure(a.Shown, err)
 	}
 	return st, nil
-}
-
-// gitDir finds the directory with objects and branches of a repository: that
-// of a bare one is the repository itself, that of a worktree is its .git, and
-// that of a linked worktree or submodule is named by a file .git.
-func gitDir(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if !info.IsDir() {
-		return "", errors.New("it is not a directory")
-	}
-	dir := filepath.Join(path, ".git")
-	if data, err := os.ReadFile(dir); err == nil {
-		to, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "gitdir: ")
-		if !ok {
-			return "", errors.New("its .git file names no directory")
-		}
-		dir = beside(path, to)
-	} else if _, err := os.Stat(dir); err != nil {
-		dir = path
-	}
-	if common, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
-		dir = beside(dir, strings.TrimSpace(string(common)))
-	}
-	for _, part := range []string{"HEAD", "objects", "refs"} {
-		if _, err := os.Stat(filepath.Join(dir, part)); err != nil {
-			if errors.Is(err, fs.ErrPermission) {
-				return "", err
-			}
-			return "", fmt.Errorf("it is not a Git repository: it has no %s", part)
-		}
-	}
-	return dir, nil
-}
-
-// beside resolves a path that a file in dir holds.
-func beside(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(dir, path)
 }
 
 // checkFormat refuses a Git directory whose objects or references are in a

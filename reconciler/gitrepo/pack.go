@@ -4,23 +4,19 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha1"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/pack"
 )
 
 const (
-	maxPack    = 8 << 30 // bytes
-	packHeader = 12      // bytes: "PACK", version and number of objects
-	packObject = 9       // bytes of an empty object: its type and an empty zlib stream
-
+	maxPack   = 8 << 30  // bytes
 	maxPacks  = 64       // each read looks through all packs
 	maxJoined = 16 << 20 // bytes of packs that are joined at once
 )
@@ -28,24 +24,15 @@ const (
 // addPack stores a pack of at most limit bytes that arrives on r. Its objects
 // become visible all at once. The lock is not held while it arrives.
 func (s *store) addPack(ctx context.Context, r io.Reader, limit int64) error {
-	return s.writePack(func(w io.Writer) error {
-		n, err := io.Copy(w, io.LimitReader(contextReader{ctx, r}, limit+1))
-		if n > limit {
-			return fmt.Errorf("%w, a transfer of more than %d bytes", errTooLarge, limit)
-		}
-		return err
-	})
-}
-
-// writePack stores the pack that write makes. It is checked on disk before
-// go-git sees it, whose indexer trusts the counts in a pack and runs in a
-// goroutine where a panic cannot be caught.
-func (s *store) writePack(write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Join(s.dir, "objects", "pack"), "tmp_pack_")
+	f, err := os.CreateTemp(s.packDir(), "tmp_pack_")
 	if err != nil {
 		return storeError(s.dir, err)
 	}
-	if err = write(f); err == nil {
+	n, err := io.Copy(f, io.LimitReader(contextReader{ctx, r}, limit+1))
+	if n > limit {
+		err = fmt.Errorf("%w, a transfer of more than %d bytes", errTooLarge, limit)
+	}
+	if err == nil {
 		err = s.indexPack(f)
 	}
 	_ = f.Close()
@@ -63,9 +50,11 @@ func (s *store) writePack(write func(io.Writer) error) error {
 	return err
 }
 
+func (s *store) packDir() string { return filepath.Join(s.dir, "objects", "pack") }
+
 // indexPack checks a pack and hands it to go-git.
 func (s *store) indexPack(f *os.File) error {
-	if err := checkPack(f); err != nil {
+	if err := pack.Check(f); err != nil {
 		return err
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
@@ -83,98 +72,22 @@ func (s *store) indexPack(f *os.File) error {
 	return cmp.Or(w.Close(), err)
 }
 
-// checkPack checks the length of a pack, the hash at its end, and that it can
-// hold as many objects as it says.
-func checkPack(f io.ReadSeeker) error {
-	size, err := f.Seek(0, io.SeekEnd)
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	switch {
-	case err != nil:
-		return err
-	case size < packHeader+sha1.Size:
-		return fmt.Errorf("pack of %d bytes: %w", size, io.ErrUnexpectedEOF)
-	}
-	var header [packHeader]byte
-	sum := sha1.New()
-	read := io.TeeReader(f, sum)
-	if _, err := io.ReadFull(read, header[:]); err != nil {
-		return err
-	}
-	if string(header[:4]) != "PACK" || binary.BigEndian.Uint32(header[4:]) != 2 {
-		return fmt.Errorf("pack of %d bytes: it does not begin as one of version 2", size)
-	}
-	if _, err := io.CopyN(io.Discard, read, size-packHeader-sha1.Size); err != nil {
-		return err
-	}
-	want, err := io.ReadAll(f)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(sum.Sum(nil), want) {
-		return fmt.Errorf("pack of %d bytes: it is cut or damaged", size)
-	}
-	if n := int64(binary.BigEndian.Uint32(header[8:])); n > (size-packHeader-sha1.Size)/packObject {
-		return fmt.Errorf("pack of %d bytes: it cannot hold %d objects", size, n)
-	}
-	return nil
-}
-
-// packs lists the packs of the store, the smallest first.
-func (s *store) packs() ([]string, error) {
-	names, err := filepath.Glob(filepath.Join(s.dir, "objects", "pack", "pack-*.pack"))
-	size := func(name string) int64 {
-		info, e := os.Stat(name)
-		if err = cmp.Or(err, e); e != nil {
-			return 0
-		}
-		return info.Size()
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(size(a), size(b)) })
-	return names, err
-}
-
 // joinPacks joins the smallest packs into one when there are maxPacks, which
 // costs as much as fetching maxJoined bytes at most. go-git can only write all
 // objects of a repository again (RepackObjects), which takes longer than a clone.
 func (s *store) joinPacks(ctx context.Context) error {
-	names, err := s.packs()
+	names, err := pack.List(s.packDir())
 	if err != nil || len(names) < maxPacks {
 		return err
 	}
-	var bodies bytes.Buffer
-	var objects uint32
-	n := 0
-	for ; n < len(names) && ctx.Err() == nil; n++ {
-		data, err := readPack(names[n], int64(maxJoined-bodies.Len()))
-		if errors.Is(err, errTooLarge) {
-			break
-		}
-		if err != nil {
-			return s.failure(s.dir, fmt.Errorf("%s: %w", filepath.Base(names[n]), err))
-		}
-		objects += binary.BigEndian.Uint32(data[8:])
-		bodies.Write(data[packHeader : len(data)-sha1.Size])
-	}
-	if n < 2 || ctx.Err() != nil {
-		return ctx.Err()
-	}
-	// Objects of a pack refer to each other by distance or by name, so the
-	// bodies of several packs are the body of one.
-	err = s.writePack(func(w io.Writer) error {
-		sum := sha1.New()
-		to := io.MultiWriter(w, sum)
-		_, err := to.Write(binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), objects))
-		if err == nil {
-			_, err = bodies.WriteTo(to)
-		}
-		if err == nil {
-			_, err = w.Write(sum.Sum(nil))
-		}
-		return err
-	})
+	joined, n, err := pack.Join(names, maxJoined)
 	if err != nil {
+		return s.failure(s.dir, err)
+	}
+	if n < 2 {
+		return nil
+	}
+	if err := s.addPack(ctx, bytes.NewReader(joined), maxPack); err != nil {
 		return err
 	}
 	var left error
@@ -187,28 +100,10 @@ func (s *store) joinPacks(ctx context.Context) error {
 	return left
 }
 
-// readPack returns a checked pack of at most limit bytes.
-func readPack(name string, limit int64) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = errTooLarge
-	}
-	if err == nil {
-		err = checkPack(bytes.NewReader(data))
-	}
-	return data, err
-}
-
 // dropUnfinished removes what a cut transfer or a crash left behind.
 func (s *store) dropUnfinished() {
-	packs := filepath.Join(s.dir, "objects", "pack")
 	for _, pattern := range []string{"tmp_pack_*", "tmp_obj_*", "*.idx"} {
-		names, _ := filepath.Glob(filepath.Join(packs, pattern)) // the patterns are right
+		names, _ := filepath.Glob(filepath.Join(s.packDir(), pattern)) // the patterns are right
 		for _, name := range names {
 			_, err := os.Stat(strings.TrimSuffix(name, ".idx") + ".pack")
 			if !strings.HasSuffix(name, ".idx") || errors.Is(err, fs.ErrNotExist) {

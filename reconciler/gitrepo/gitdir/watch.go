@@ -1,4 +1,4 @@
-package gitrepo
+package gitdir
 
 import (
 	"context"
@@ -12,34 +12,22 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Watch signals when the branch of a local repository may have moved; then
-// Resolve says whether it did. Signals that nobody took are merged into one.
-// The channel is closed when ctx has ended and nothing of the watch is left.
-//
-// For a remote, and where the system refuses to watch, the channel is nil. A
-// watch is only ever a hint: NFS reports nothing, so keep on polling.
-func (r *Repo) Watch(ctx context.Context) <-chan struct{} {
-	if r.address.Path == "" {
-		return nil
-	}
+// Watch signals when a reference of the repository at a path may have moved.
+// Signals that nobody took are merged into one. The channel is closed when ctx
+// has ended and nothing of the watch is left. A watch is only ever a hint: NFS
+// reports nothing, so keep on polling.
+func Watch(ctx context.Context, repo, ref string) (<-chan struct{}, error) {
 	n, err := fsnotify.NewWatcher()
 	if err != nil {
-		r.log.Warn("cannot watch the repository, polling alone", "url", r.address.Shown, "err", err)
-		return nil
+		return nil, err
 	}
-	w := &watch{
-		notify: n,
-		repo:   r.address.Path,
-		branch: r.branch.String(),
-		armed:  map[string]fs.FileInfo{},
-		signal: make(chan struct{}, 1),
-	}
+	w := &watch{notify: n, repo: repo, ref: ref, armed: map[string]fs.FileInfo{}, signal: make(chan struct{}, 1)}
 	w.arm()
 	go w.run(ctx)
-	return w.signal
+	return w.signal, nil
 }
 
-// watch follows the directories that a move of the branch writes to. Git
+// watch follows the directories that a move of the reference writes to. Git
 // writes X.lock and renames it to X, packs references into packed-refs and
 // removes the loose ones, and may remove a directory that got empty; a whole
 // repository may be removed and made again, at which inotify forgets it. So
@@ -47,7 +35,7 @@ func (r *Repo) Watch(ctx context.Context) <-chan struct{} {
 type watch struct {
 	notify *fsnotify.Watcher
 	repo   string
-	branch string
+	ref    string
 	armed  map[string]fs.FileInfo // watched directories, as they were then
 	files  map[string]bool        // paths whose events count
 	signal chan struct{}
@@ -89,7 +77,7 @@ func (w *watch) send() {
 
 // arm watches what is there now, and reports whether that is more than before
 // or something else under the same name.
-func (w *watch) arm() (news bool) {
+func (w *watch) arm() (found bool) {
 	for again := true; again; {
 		again = false
 		for _, dir := range w.places() {
@@ -105,18 +93,18 @@ func (w *watch) arm() (news bool) {
 			_ = w.notify.Remove(dir) // that of a directory which had this name
 			if w.notify.Add(dir) == nil {
 				w.armed[dir] = info
-				news, again = true, true
+				found, again = true, true
 			}
 		}
 	}
-	return news
+	return found
 }
 
 // places lists the directories to watch and notes the paths that matter.
 func (w *watch) places() []string {
 	dirs := []string{filepath.Dir(w.repo), w.repo}
 	w.files = map[string]bool{w.repo: true, filepath.Join(w.repo, ".git"): true}
-	git, err := gitDir(w.repo)
+	git, err := Find(w.repo)
 	if err != nil {
 		git = filepath.Join(w.repo, ".git")
 		if _, err := os.Stat(git); err != nil {
@@ -128,7 +116,7 @@ func (w *watch) places() []string {
 		w.files[filepath.Join(git, name)] = true
 	}
 	at := git
-	for part := range strings.SplitSeq(w.branch, "/") {
+	for part := range strings.SplitSeq(w.ref, "/") {
 		dirs = append(dirs, at)
 		at = filepath.Join(at, part)
 		w.files[at] = true

@@ -1,0 +1,117 @@
+// Package pack checks pack files of Git, and joins several into one without
+// unpacking them.
+//
+// [Check] comes before everything else that reads a pack: go-git's indexer
+// trusts the counts in it and runs in a goroutine where a panic cannot be caught.
+package pack
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha1"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+const (
+	headerSize = 12 // bytes: "PACK", version and number of objects
+	objectSize = 9  // bytes of an empty object: its type and an empty zlib stream
+)
+
+// Check checks the length of a pack, the hash at its end, and that it can hold
+// as many objects as it says.
+func Check(f io.ReadSeeker) error {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return err
+	}
+	if size < headerSize+sha1.Size {
+		return fmt.Errorf("pack of %d bytes: %w", size, io.ErrUnexpectedEOF)
+	}
+	var header [headerSize]byte
+	sum := sha1.New()
+	read := io.TeeReader(f, sum)
+	if _, err := io.ReadFull(read, header[:]); err != nil {
+		return err
+	}
+	if string(header[:4]) != "PACK" || binary.BigEndian.Uint32(header[4:]) != 2 {
+		return fmt.Errorf("pack of %d bytes: it does not begin as one of version 2", size)
+	}
+	if _, err := io.CopyN(io.Discard, read, size-headerSize-sha1.Size); err != nil {
+		return err
+	}
+	want, err := io.ReadAll(f)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(sum.Sum(nil), want) {
+		return fmt.Errorf("pack of %d bytes: it is cut or damaged", size)
+	}
+	if n := int64(binary.BigEndian.Uint32(header[8:])); n > (size-headerSize-sha1.Size)/objectSize {
+		return fmt.Errorf("pack of %d bytes: it cannot hold %d objects", size, n)
+	}
+	return nil
+}
+
+// List returns the packs in a directory, the smallest first.
+func List(dir string) ([]string, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "pack-*.pack"))
+	sizes := map[string]int64{}
+	for _, name := range names {
+		info, statErr := os.Stat(name)
+		if err = cmp.Or(err, statErr); statErr == nil {
+			sizes[name] = info.Size()
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(sizes[a], sizes[b]) })
+	return names, err
+}
+
+// Join returns one pack with the objects of the first n packs, as many as have
+// at most most bytes together. Objects of a pack refer to each other by distance
+// or by name, so the bodies of several packs are the body of one.
+func Join(names []string, most int) (joined []byte, n int, err error) {
+	joined = []byte("PACK\x00\x00\x00\x02\x00\x00\x00\x00")
+	var objects uint32
+	for _, name := range names {
+		data, err := read(name, most-len(joined))
+		if errors.Is(err, errOver) {
+			break
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", filepath.Base(name), err)
+		}
+		objects += binary.BigEndian.Uint32(data[8:])
+		joined, n = append(joined, data[headerSize:len(data)-sha1.Size]...), n+1
+	}
+	binary.BigEndian.PutUint32(joined[8:], objects)
+	sum := sha1.Sum(joined)
+	return append(joined, sum[:]...), n, nil
+}
+
+var errOver = errors.New("over the limit")
+
+// read returns a checked pack of at most limit bytes.
+func read(name string, limit int) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	if err == nil && len(data) > limit {
+		err = errOver
+	}
+	if err == nil {
+		err = Check(bytes.NewReader(data))
+	}
+	return data, err
+}
