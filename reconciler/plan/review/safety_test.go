@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
+	"github.com/seed-c01c3da5/zester/reconciler/rollout"
 )
 
 const careful = `limits: {change: 20%, remove: off}
@@ -88,5 +92,35 @@ func TestAPlanSaysNothingOfFreezesThatDoNotMatter(t *testing.T) {
 	all := compare(t, peels(20), tree(base...), tree(append(base[:0:0], "settings/all.yaml", "a: 2\n", "settings/few.yaml", "a: 1\n", "zester.yaml", frozen)...))
 	if f := all.Safety.Freeze; f == nil || fmt.Sprint(f.Peels) != "[web-015]" || !f.Until.Equal(time.Date(2026, 3, 31, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v", f)
+	}
+}
+
+// What a plan says of a freeze is what the reconciler will do at that instant.
+func TestAFreezeInAPlanIsTheFreezeOfTheReconciler(t *testing.T) {
+	const zester = "calendars: {spring: [2026-03-27/2026-03-29]}\nfreeze:\n" +
+		"  - {calendar: spring, targets: 'web-00[2-4]'}\n  - {only_between: \"20:00-04:00\", timezone: America/New_York}\n  - {calendar: mon, targets: web-011}\n"
+	fleet := peels(20)
+	c := plan.NewCompiler()
+	held := 0
+	for _, file := range []string{"few", "all"} { // which selects ten peels or all
+		files := []string{"settings/all.yaml", "a: 1\n", "settings/few.yaml", "b: 1\n", "zester.yaml", zester}
+		base := compile(t, c, tree(files...), fleet)
+		head := compile(t, c, tree(append(files, "settings/"+file+".yaml", "c: 1\n")...), fleet)
+		for at := merge; at.Before(merge.Add(5 * 24 * time.Hour)); at = at.Add(7 * time.Hour) {
+			r, err := review.Make(base, head, review.Options{From: at, Zone: time.UTC})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, frozen := rollout.Frozen(head.Freezes, r.Touched, fleet, at)
+			if f := r.Safety.Freeze; frozen != (f != nil) || frozen && !f.Until.Equal(want.Until) {
+				t.Errorf("%s at %v: the plan says %+v, and the reconciler %+v", file, at, f, want)
+			}
+			if frozen {
+				held++
+			}
+		}
+	}
+	if held < 5 || held > 30 {
+		t.Errorf("%d instants are frozen", held)
 	}
 }
