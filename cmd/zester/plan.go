@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,7 +117,7 @@ func (a *app) planCommand() *cobra.Command {
 
 // options returns what the flags say of the comparison.
 func (f planFlags) options() (o review.Options, err error) {
-	o = review.Options{Path: strings.TrimPrefix(path.Clean(f.path), "."), From: time.Now()}
+	o = review.Options{Path: f.path, From: time.Now()}
 	if o.Static, err = staticEntries(f.peelConfig); err != nil {
 		return o, err
 	}

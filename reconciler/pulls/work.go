@@ -112,7 +112,7 @@ func (j *job) plan(ctx context.Context) (text string, err error) {
 	for _, m := range j.Fleet {
 		p.fleet.Put(m.Peel, m.Facts)
 	}
-	made, err := p.review(base, head, review.Options{Base: review.Revision{Name: j.Branch}, Head: review.Revision{Name: j.Name}, From: time.Now()})
+	made, err := p.review(base, head, review.Options{Path: j.Repo.Path, Base: review.Revision{Name: j.Branch}, Head: review.Revision{Name: j.Name}, From: time.Now()})
 	if err != nil {
 		return "", err
 	}

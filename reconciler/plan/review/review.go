@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"sync"
 	"time"
@@ -27,7 +28,7 @@ const Version = 1
 
 // Options say what is compared.
 type Options struct {
-	Path       string // of the fleet's files in the repo, empty for all of it
+	Path       string // of the fleet's files in the repo; empty or "." for all of it
 	Base, Head Revision
 	From       time.Time // when the change would be merged
 	// Zone is the zone of entries that name none. If nil, it is not known, and times are in the zone of this host.
@@ -136,7 +137,7 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 		return nil, err
 	}
 	r := &Review{
-		Version: Version, Path: o.Path, Base: o.Base, Head: o.Head, Peels: len(head.Peels) + len(head.Behind), Hash: d.Hash,
+		Version: Version, Path: shownPath(o.Path), Base: o.Base, Head: o.Head, Peels: len(head.Peels) + len(head.Behind), Hash: d.Hash,
 		Touched: []target.PeelID{}, Changes: []Change{}, Settings: []Setting{}, Warnings: []string{},
 		Totals: Totals{Before: d.Counts.Before, Added: d.Counts.Added, Changed: d.Counts.Changed, Removed: d.Counts.Removed},
 	}
@@ -207,10 +208,18 @@ func (r *Review) warn(base, head strictyaml.Errors) {
 	r.Warnings = append(r.Warnings, old...)
 }
 
+// shownPath returns a path as a [Review] has it.
+func shownPath(p string) string {
+	if p = path.Clean(p); p == "." {
+		return ""
+	}
+	return p
+}
+
 // Refuse is the review of a head that does not compile.
 func Refuse(err *plan.Error, o Options) *Review {
 	return &Review{
-		Version: Version, Path: o.Path, Base: o.Base, Head: o.Head, Errors: Errors(err), Refused: true,
+		Version: Version, Path: shownPath(o.Path), Base: o.Base, Head: o.Head, Errors: Errors(err), Refused: true,
 		Touched: []target.PeelID{}, Changes: []Change{}, Settings: []Setting{}, Warnings: []string{},
 	}
 }
