@@ -18,6 +18,7 @@ const (
 	presenceSettle = 45 * time.Second // before a new leader believes that a peel is away: heartbeats come every 30 s
 	lateAfter      = 5 * time.Minute  // that a peel which is online has to run what it was given
 	maxEnds        = 50               // successes that are remembered, as many as the history has attempts
+	gateState      = "gate"           // of a rollout, as package status documents it
 	hashShown      = 12               // digits of a plan in a command
 )
 
@@ -95,6 +96,9 @@ func attempted(e *place.Event, a status.Attempt, s status.Sync) (detail string) 
 		if r := s.Rollout; r != nil && r.Commit == a.Commit {
 			e.Text = fmt.Sprintf("wave %d of %d (%s)", r.Wave, r.Waves, r.Name)
 			e.Counts = status.Counts{Peels: r.Peels, Applied: r.Applied, Pending: r.Pending, Failed: r.Failed, Offline: r.Offline}
+			if r.State == gateState {
+				e.Kind, e.Text, e.Command = place.Gate, e.Text+" has passed and waits for approval", "zester sync approve "+r.Name
+			}
 			return e.Text
 		}
 		return ""

@@ -51,6 +51,7 @@ func (w *watcher) events(seen Observation, now time.Time) (all []place.Event) {
 	if w.before != nil {
 		all = append(all, pins(*w.before, seen, now)...)
 		all = append(all, pauses(*w.before, seen, now)...)
+		all = append(all, freezes(*w.before, seen)...)
 	}
 	all = append(all, w.failed(seen, now)...)
 	w.before = &seen
@@ -141,6 +142,19 @@ func pauses(before, seen Observation, now time.Time) []place.Event {
 		return []place.Event{{Kind: place.Resumed, By: by(seen.Order, "resume", now), Text: "the fleet follows the branch again"}}
 	}
 	return nil
+}
+
+// freezes says that a revision began to wait for the end of a freeze. What becomes of the revision then is told of it.
+func freezes(before, seen Observation) []place.Event {
+	was, is := before.Sync.Frozen, seen.Sync.Frozen
+	if is == nil || was != nil && was.Commit == is.Commit {
+		return nil
+	}
+	e := place.Event{Kind: place.Frozen, Revision: place.Revision{Commit: is.Commit}, Text: is.Reason, Command: "zester sync approve " + is.Commit.Short() + " --override-freeze REASON"}
+	if !is.Until.IsZero() {
+		e.Details = []string{"until " + stamp(is.Until)}
+	}
+	return []place.Event{e}
 }
 
 // by returns the person whose order caused what is seen now.

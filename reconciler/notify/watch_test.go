@@ -187,6 +187,31 @@ func TestARevisionThatGoesOutHasNoPeelsThatFailLater(t *testing.T) {
 	c.after(10 * time.Minute) // it is incomplete, which is told with these peels
 }
 
+func TestAFreezeIsToldOnceForEachRevision(t *testing.T) {
+	c := newClock(t)
+	c.after(time.Minute)
+	c.seen.Sync.Frozen = &status.Freeze{Commit: one, Reason: "freeze: weekends", Until: c.now.Add(time.Hour)}
+	c.after(time.Minute, `frozen 11111111 freeze: weekends ["until 2026-06-01T10:01:00Z"]`)
+	c.seen.Sync.Frozen = &status.Freeze{Commit: one, Reason: "freeze: another window"}
+	c.after(time.Minute)
+	c.seen.Sync.Frozen = &status.Freeze{Commit: two, Reason: "freeze: another window"}
+	c.after(time.Minute, "frozen zester sync approve 22222222 --override-freeze REASON")
+	c.seen.Sync.Frozen = nil
+	c.after(time.Minute)
+}
+
+func TestAWaveAtItsGateSaysWhatOpensIt(t *testing.T) {
+	c := newClock(t)
+	c.seen.Attempts = []status.Attempt{{Commit: two, Outcome: status.OutcomeProgressing, Began: c.now}}
+	c.seen.Sync.Rollout = &status.Rollout{Commit: two, Wave: 1, Waves: 2, Name: "canary", State: "soaks", Peels: 3}
+	soaks := c.w.outcomes(c.seen, c.now)[0]
+	c.seen.Sync.Rollout.State = "gate"
+	gate := c.w.outcomes(c.seen, c.now)[0]
+	if soaks.Kind != place.Progressing || gate.Kind != place.Gate || gate.Command != "zester sync approve canary" || gate.mark == soaks.mark || gate.Counts.Peels != 3 {
+		t.Errorf("%+v, then %+v", soaks, gate)
+	}
+}
+
 func TestOutcomesSayWhatToDo(t *testing.T) {
 	c := newClock(t)
 	c.seen.Sync.LastAttempted, c.seen.Sync.Blocked = two, strings.Repeat("0123456789abcdef", 4)

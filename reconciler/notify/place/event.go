@@ -21,6 +21,7 @@ const (
 	Progressing Kind = "progressing" // it goes to the fleet
 	Blocked     Kind = "blocked"     // it waits for approval
 	Rejected    Kind = "rejected"    // it does not compile, or may not be served
+	Gate        Kind = "gate"        // a wave has passed, and a person has to let the next one begin
 	WaveFailed  Kind = "wave_failed" // it was rolled back
 	Completed   Kind = "completed"   // every peel that is online runs it
 	Incomplete  Kind = "incomplete"  // peels failed to apply it, or are late
@@ -32,6 +33,7 @@ const (
 	FetchFailed   Kind = "fetch_failed" // the branch could not be read for 5 min
 	Stalled       Kind = "stalled"      // nothing can be brought to the fleet until somebody changes something
 	Recovered     Kind = "recovered"    // the branch can be read again
+	Frozen        Kind = "frozen"       // a freeze of zester.yaml holds a revision
 	Pinned        Kind = "pinned"
 	Unpinned      Kind = "unpinned"
 	Paused        Kind = "paused"
@@ -41,10 +43,10 @@ const (
 )
 
 // RevisionKinds are the kinds of what becomes of a revision.
-var RevisionKinds = []Kind{Progressing, Blocked, Rejected, WaveFailed, Completed, Incomplete, Superseded}
+var RevisionKinds = []Kind{Progressing, Gate, Blocked, Rejected, WaveFailed, Completed, Incomplete, Superseded}
 
 // otherKinds are all others.
-var otherKinds = []Kind{FetchFailed, Stalled, Recovered, Pinned, Unpinned, Paused, Resumed, LeaderChanged, PeelsFailed}
+var otherKinds = []Kind{FetchFailed, Stalled, Recovered, Frozen, Pinned, Unpinned, Paused, Resumed, LeaderChanged, PeelsFailed}
 
 // quiet are the kinds that a chat or mail gets only if it asks for them.
 var quiet = []Kind{Progressing, Superseded}
@@ -54,6 +56,7 @@ var titles = map[Kind]string{
 	Progressing: "%s goes to the fleet", Blocked: "%s waits for approval", Rejected: "%s is refused", WaveFailed: "%s was rolled back",
 	Completed: "%s is applied", Incomplete: "%s is not applied on every peel", Superseded: "%s was superseded",
 	FetchFailed: "the branch cannot be read", Stalled: "no revision can be brought to the fleet", Recovered: "the branch is read again",
+	Gate: "%s waits at a gate", Frozen: "%s waits for the end of a freeze",
 	Pinned: "the fleet is pinned to %s", Unpinned: "the pin has ended", Paused: "new revisions are paused", Resumed: "new revisions are followed again",
 	LeaderChanged: "another master leads", PeelsFailed: "peels fail with %s",
 }
