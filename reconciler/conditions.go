@@ -227,7 +227,7 @@ func freezeOf(s *state) *status.Freeze {
 func frozen(s *state) status.Condition {
 	c := status.Condition{Type: status.Frozen}
 	if f := freezeOf(s); f != nil {
-		c.Status, c.Reason, c.Message, c.ObservedRevision = true, "Frozen", f.Reason, f.Commit
+		c.Status, c.Reason, c.Message, c.ObservedRevision = true, "Frozen", f.String(), f.Commit
 	}
 	return c
 }

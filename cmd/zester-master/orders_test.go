@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -109,5 +110,47 @@ func (s *site) push(creds string) {
 	}
 	if leftOut == 0 || kept+leftOut != 201 { // of which one was before
 		s.t.Errorf("%d refusals are kept, %d are told as left out", kept, leftOut)
+	}
+}
+
+// TestDecisionsAboutWavesAndFreezesAreInTheAuditLog has a person let a revision through a freeze and open a gate.
+func TestDecisionsAboutWavesAndFreezesAreInTheAuditLog(t *testing.T) {
+	s := newSite(t, fstest.MapFS{
+		"top.yaml": {Data: []byte("base:\n  '*': [all]\n")}, "settings/all.yaml": {Data: []byte("a: 1\n")},
+		"zester.yaml": {Data: []byte("waves: [{name: canary, peels: 1, gate: manual}]\nfreeze: [{calendar: 2000-01-01/2100-01-01}]\n")},
+	})
+	s.daemon("zester-master", "--data-dir", "master", "--listen", "127.0.0.1:0", "--repo", "fleet", "--poll", "1h").waitFor("master is ready")
+	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(auth.RolePeel, "web-01")).waitFor("settings applied")
+	s.settled()
+	mia := s.issue(auth.RoleOperator, "mia")
+	order := func(code int, args ...string) {
+		t.Helper()
+		s.zester(code, append([]string{"--url", s.url(), "--creds", mia, "sync"}, args...)...)
+	}
+	next := s.commit(map[string]string{"settings/all.yaml": "a: 2\n"})
+	order(0, "now")
+	reason := strings.Repeat("x", 300)
+	order(1, "approve", "canary")
+	order(0, "approve", next, "--override-freeze", reason)
+	for deadline := s.ctx(); ; {
+		if got, err := s.client().SyncStatus(deadline); err != nil {
+			t.Fatal(err)
+		} else if got.Rollout != nil && got.Rollout.State == "gate" {
+			break
+		}
+	}
+	order(0, "approve", "canary", "--reason", "fine")
+	got, want := map[string]int{}, map[string]int{
+		"sync.now  done": 1, "sync.approve canary refused": 1, "sync.approve freeze " + next + ": " + reason + " done": 1, "sync.approve gate canary: fine done": 1,
+	}
+	page, err := s.client().AuditList(s.ctx(), audit.Query{User: "mia"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range page.Entries {
+		got[fmt.Sprint(e.Action, " ", e.Target, " ", e.Result)]++
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the log tells of %v, want %v", got, want)
 	}
 }

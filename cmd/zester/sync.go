@@ -99,6 +99,9 @@ func (a *app) describeSync(s *status.Sync) {
 	if s.Blocked != "" {
 		line("waits", fmt.Sprintf("%s for zester sync approve %s", s.LastAttempted.Short(), s.Blocked))
 	}
+	if f := s.Frozen; f != nil && s.Rollout == nil {
+		line("frozen", fmt.Sprintf("%s: %s; zester sync approve %[1]s --override-freeze REASON lets it out", f.Commit.Short(), f))
+	}
 	if s.Rollout != nil {
 		line("rollout", rolloutLine(s.Rollout))
 	}
@@ -110,7 +113,7 @@ func (a *app) describeSync(s *status.Sync) {
 		line("duplicate", fmt.Sprintf("two processes are connected as %s: give one of the two hosts another ID", id))
 	}
 	for _, c := range s.Conditions {
-		if c.Status && c.Type != status.Ready && c.Type != status.RolloutProgressing || c.Reason == "WaveFailed" || c.Type == status.SourceVerified {
+		if c.Status && c.Type != status.Ready && c.Type != status.RolloutProgressing && c.Type != status.Frozen || c.Reason == "WaveFailed" || c.Type == status.SourceVerified {
 			line(string(c.Type), trouble(c))
 		}
 	}
@@ -129,12 +132,12 @@ func pausedLine(p status.PausedEntries) string {
 
 // rolloutLine says how far a rollout is.
 func rolloutLine(r *status.Rollout) string {
-	text := fmt.Sprintf("%s wave %d of %d (%s) %s: %d of %d peels applied", r.Commit.Short(), r.Wave, r.Waves, r.Name, r.State, r.Applied, r.Peels)
+	text := fmt.Sprintf("%s wave %d of %d (%s) %s: %s", r.Commit.Short(), r.Wave, r.Waves, r.Name, r.State, r.Reason)
 	if r.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", r.Failed)
 	}
-	if !r.Soaked.IsZero() {
-		text += ", until " + when(r.Soaked)
+	if !r.Until.IsZero() {
+		text += ", until " + when(r.Until)
 	}
 	return text
 }
@@ -228,8 +231,8 @@ func (a *app) syncHistoryCommand() *cobra.Command {
 		Use:   "history",
 		Short: "Show what became of the revisions that were tried",
 		Long: `history shows the last 50 revisions that were tried, the newest first: applied, rejected, blocked by the guard,
-superseded by another, or rolled back; who approved or pinned one, when it was first seen, and how long it took until
-the outcome. A stored revision can be pinned.`,
+superseded by another, or rolled back; who approved or pinned one, opened a gate of its waves or let it through a freeze,
+and why; when it was first seen, and how long it took until the outcome. A stored revision can be pinned.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
@@ -247,11 +250,27 @@ the outcome. A stored revision can be pinned.`,
 				if !at.Ended.IsZero() {
 					took = at.Ended.Sub(at.Began).Round(time.Millisecond).String()
 				}
-				t.add(at.Commit.Short(), string(at.Outcome), clock(at.Began), took, yesNo(at.Stored), at.Author, at.By, at.Message, at.Reason)
+				t.add(at.Commit.Short(), string(at.Outcome), clock(at.Began), took, yesNo(at.Stored), at.Author, at.By, at.Message, reasonsOf(at))
 			}
 			return a.show(attempts, t)
 		},
 	}
+}
+
+// reasonsOf returns why an attempt ended, and the decisions of people about it.
+func reasonsOf(a status.Attempt) string {
+	var reasons []string
+	if a.Reason != "" {
+		reasons = append(reasons, a.Reason)
+	}
+	for _, d := range a.Approvals {
+		text := d.What + " by " + d.By
+		if d.Reason != "" {
+			text += ": " + d.Reason
+		}
+		reasons = append(reasons, text)
+	}
+	return strings.Join(reasons, "; ")
 }
 
 // held says why the newest commit is not brought to the fleet, and what may be done.

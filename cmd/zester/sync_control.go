@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,19 +14,46 @@ import (
 )
 
 func (a *app) syncApproveCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "approve PLAN",
-		Short: "Let the revision that waits for approval go out",
-		Long: `approve names the plan that waits by its hash, of which 8 digits are enough; sync status shows it. The hash stands for
-one change of certain peels: if peels come or go before you approve, the plan has another hash and waits again. A revision
-waits if it exceeds the limits in zester.yaml or if the branch was rewritten. A commit that exceeds limits needs no approval
-if its message ends with the line that zester plan shows, such as "Zester-Allow: remove", unless it would leave nothing.`,
-		Args: words("hash of the plan"),
+	var override, reason string
+	cmd := &cobra.Command{
+		Use:   "approve PLAN|WAVE|COMMIT",
+		Short: "Let the revision that waits go on",
+		Long: `approve PLAN lets the revision go out that waits because it exceeds the limits in zester.yaml or because the branch was
+rewritten. PLAN is the hash of its plan, of which 8 digits are enough; sync status shows it. The hash stands for one change
+of certain peels: if peels come or go before you approve, the plan has another hash and waits again. A commit that exceeds
+limits needs no approval if its message ends with the line that zester plan shows, such as "Zester-Allow: remove", unless it
+would leave nothing.
+
+approve WAVE opens the manual gate of the wave that has passed: the next wave begins.
+
+approve COMMIT --override-freeze REASON lets the revision that a freeze holds go out now. The next one waits again.
+
+History and audit log hold the person and the reason.`,
+		Args: words("hash of the plan, the name of the wave or the commit"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncApprove(ctx, args[0]) })
+			q := status.ApproveRequest{Reason: reason}
+			if planHash.MatchString(args[0]) {
+				q.Hash = args[0]
+			} else {
+				q.Wave = args[0]
+			}
+			if cmd.Flags().Changed("override-freeze") {
+				if q.Wave != "" {
+					return usageError("cannot override the freeze for %q: give 8 digits of the commit or more", q.Wave)
+				}
+				q.Override, q.Reason = true, override
+			}
+			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncApprove(ctx, q) })
 		},
 	}
+	cmd.Flags().StringVar(&override, "override-freeze", "", "let the commit through the freeze that holds it, for this `REASON`")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason to record, one line")
+	cmd.MarkFlagsMutuallyExclusive("override-freeze", "reason")
+	return cmd
 }
+
+// planHash is the form of the hash of a plan or commit, or of its beginning. A wave with a manual gate has no such name.
+var planHash = regexp.MustCompile(`^[0-9a-f]{8,}$`)
 
 func (a *app) syncPauseCommand() *cobra.Command {
 	return &cobra.Command{

@@ -72,6 +72,8 @@ func waitsFor(p *status.Plan) string {
 		return "zester sync resume"
 	case status.WaitRetry:
 		return "zester sync retry, as it was rolled back"
+	case status.WaitFreeze:
+		return fmt.Sprintf("the end of a freeze, or zester sync approve %s --override-freeze REASON", p.Commit.Short())
 	case status.WaitWaves:
 		return "its waves"
 	}

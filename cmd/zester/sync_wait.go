@@ -173,7 +173,7 @@ func (g goal) missing(s *status.Sync) string {
 	}
 	parts = append(parts, troubles(s)...)
 	for _, c := range s.Conditions {
-		if c.Type == status.Suspended && c.Status {
+		if (c.Type == status.Suspended || c.Type == status.Frozen) && c.Status {
 			parts = append(parts, trouble(c))
 		}
 	}

@@ -29,10 +29,10 @@ func (c *Client) SyncNow(ctx context.Context) (*status.Sync, error) {
 	return syncing[status.Sync](ctx, c, "now", nil)
 }
 
-// SyncApprove lets the revision go out whose plan the guard has stopped. hash is the plan's, or its first 8 digits and
-// more.
-func (c *Client) SyncApprove(ctx context.Context, hash string) (*status.Sync, error) {
-	return steering(ctx, c, "approve", status.ApproveRequest{Hash: hash})
+// SyncApprove lets a revision go on: one whose plan the guard has stopped, one at the gate of a wave, or one that a freeze
+// holds.
+func (c *Client) SyncApprove(ctx context.Context, q status.ApproveRequest) (*status.Sync, error) {
+	return steering(ctx, c, "approve", q)
 }
 
 // SyncPause keeps new commits from the fleet until SyncResume.

@@ -68,7 +68,7 @@ type Command struct {
 	Subject string      // its last token is the user
 	Header  nats.Header // of the request
 	Verb    string      // of sync: now, approve, pause, resume, pin, unpin, retry or remove
-	About   string      // the plan, revision or peel in the request; of an approval that was given, the plan and its revision
+	About   string      // the plan, revision, peel or wave in the request; of an approval that was given, the plan and its revision
 	Err     error       // why it was not carried out; nil if it was
 	Refused bool        // Err is final: the same command fails again
 }
@@ -161,9 +161,10 @@ func named(request []byte) string {
 		Hash     string `json:"hash"`
 		Revision string `json:"revision"`
 		Peel     string `json:"peel"`
+		Wave     string `json:"wave"`
 	}
 	_ = canon.Unmarshal(request, &q)
-	return q.Hash + q.Revision + q.Peel
+	return q.Hash + q.Revision + q.Peel + q.Wave
 }
 
 // user returns the sender of a request: the last token of its subject, which the bus permits to this user alone.

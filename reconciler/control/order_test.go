@@ -36,6 +36,9 @@ func TestOrders(t *testing.T) {
 	by := &record.Approval{By: "ann", Time: now}
 	waits := record.Record{Commit: one, Done: true, Blocked: &record.Blocked{Commit: two, Hash: plan64}, History: []status.Attempt{{Commit: two, Outcome: status.OutcomeBlocked}}}
 	rolls := record.Record{Commit: one, Done: true, Rollout: &record.Rollout{Commit: two}}
+	gate := record.Record{Commit: one, History: []status.Attempt{{Commit: two, Outcome: status.OutcomeProgressing}}, Rollout: &record.Rollout{
+		Commit: two, Waves: []top.Wave{{Name: "canary", Gate: top.GateManual}}, Stage: record.Stage{Passed: now},
+	}}
 	skipped := record.Record{Commit: one, Skipped: []record.Skipped{{Commit: two}}, History: []status.Attempt{{Commit: two, Author: "Ada", Outcome: status.OutcomeRolledBack}}}
 	for _, c := range []struct {
 		name   string
@@ -56,6 +59,14 @@ func TestOrders(t *testing.T) {
 		{"approve another plan", waits, Approve("eeeeeeee", "ann"), two, nil, "that waits is now " + plan64},
 		{"approve after the branch moved", waits, Approve(plan64, "ann"), one, nil, "the branch has moved"},
 		{"approve before the branch is read", waits, Approve(plan64, "ann"), "", nil, "not read the branch"},
+		{"open a gate", gate, OpenGate("canary", "fine", "ann"), two, func(r record.Record) bool {
+			return r.Rollout.Stage.OpenedBy == "ann" && r.History[0].Approvals[0] == status.Approval{What: "gate canary", By: "ann", Reason: "fine", Time: now}
+		}, ""},
+		{"open another gate", gate, OpenGate("half", "", "ann"), two, nil, "wave canary is under way"},
+		{"override a freeze", waits, OverrideFreeze(two[:8], "outage", "ann"), two, func(r record.Record) bool {
+			return *r.Approved == record.Approval{Commit: two, By: "ann", Time: now, Override: "outage"} && r.History[0].Approvals[0].What == "freeze"
+		}, ""},
+		{"override the freeze of another revision", waits, OverrideFreeze(one[:8], "outage", "ann"), two, nil, "the freeze holds"},
 		{"pin", rolls, Pin(revision(t, two), top.Safety{}, "ann", true), two, func(r record.Record) bool {
 			return r.Commit == two && !r.Done && r.Rollout == nil && r.Pinned.Head == two && r.Pinned.UntilNewer && r.History[0].By == "ann"
 		}, ""},
@@ -75,7 +86,7 @@ func TestOrders(t *testing.T) {
 		{"retry after the branch moved", skipped, Retry("", "ann"), one, nil, "the branch has moved"},
 	} {
 		before := c.r
-		got, err := c.change(c.r, Seen{Now: now, Owner: "m1", Head: c.head})
+		got, err := c.change(c.r, Seen{Now: now, Owner: "m1", Head: c.head, Frozen: two})
 		_, refused := errors.AsType[*record.Refusal](err)
 		switch {
 		case c.refuse != "" && (!refused || !strings.Contains(err.Error(), c.refuse)):

@@ -53,6 +53,8 @@ func waiting(s status.Sync) (p status.Plan, ok bool) {
 		p.Commit, p.Waits, p.Reason = s.Observed, status.WaitPin, message(status.Suspended)
 	case s.Rollout != nil:
 		p.Commit, p.Waits, p.Reason = s.Rollout.Commit, status.WaitWaves, message(status.RolloutProgressing)
+	case s.Frozen != nil:
+		p.Commit, p.Waits, p.Reason = s.Frozen.Commit, status.WaitFreeze, s.Frozen.String()
 	case s.Is(status.HeadSkipped):
 		p.Commit, p.Waits, p.Reason = s.Observed, status.WaitRetry, message(status.HeadSkipped)
 	case s.LastAttempted != s.LastGood.Commit && len(s.Errors) > 0:

@@ -29,9 +29,6 @@ func Frozen(freezes []top.Freeze, peels []target.PeelID, fleet *target.Index, no
 		return h, false
 	}
 	h.Reason = fmt.Sprintf("freeze (%s) holds the revision", concerned[i])
-	if end, ok := top.Thaw(concerned, now); ok {
-		h.Until = end
-		h.Reason += " until " + end.UTC().Format(time.RFC3339)
-	}
+	h.Until, _ = top.Thaw(concerned, now)
 	return h, true
 }

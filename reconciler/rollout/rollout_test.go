@@ -313,9 +313,9 @@ func TestManyFailuresAreCountedAndSomeNamed(t *testing.T) {
 
 func TestPauseAndFreezeHoldNewPeels(t *testing.T) {
 	s := newScene(t, "waves: [{name: a, peels: 1, deadline: 30m}, {name: b, peels: 2}]\nfreeze: [{calendar: mon, only_between: 08:00-10:00, targets: 'p*'}]", 4)
-	s.want(Waits, "until 2026-06-01T10:00:00Z")
-	if !s.last.Frozen {
-		t.Error("not frozen")
+	s.want(Waits, "freeze (mon, between 08:00-10:00 UTC, of p*) holds the revision")
+	if !s.last.Frozen || !s.last.Until.Equal(start.Add(time.Hour)) {
+		t.Errorf("%+v", s.last)
 	}
 	s.wait(time.Hour)
 	s.paused = "paused by ada"

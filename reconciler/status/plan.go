@@ -15,6 +15,7 @@ const (
 	WaitPause    Wait = "pause"    // for the end of the pause
 	WaitRetry    Wait = "retry"    // it was rolled back
 	WaitWaves    Wait = "waves"    // it goes out in waves
+	WaitFreeze   Wait = "freeze"   // a freeze holds it
 	WaitCommit   Wait = "commit"   // it is refused, a newer one has to mend it
 )
 

@@ -134,6 +134,14 @@ type Freeze struct {
 	Until  time.Time       `json:"until,omitzero"` // zero if it lasts for more than two years
 }
 
+// String says what holds the revision, and until when.
+func (f Freeze) String() string {
+	if f.Until.IsZero() {
+		return f.Reason
+	}
+	return f.Reason + " until " + f.Until.UTC().Format(time.RFC3339)
+}
+
 // A Pin holds one revision.
 type Pin struct {
 	Commit     settings.Commit `json:"commit"`
