@@ -18,6 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/lint"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/safety"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -62,13 +63,13 @@ type Review struct {
 	Emptied []target.PeelID `json:"emptied,omitempty"`
 	Behind  []target.PeelID `json:"behind,omitempty"`
 	// Hash names the change as zester sync approve does, if the base is what the fleet has.
-	Hash     string    `json:"hash"`
-	Blocked  string    `json:"blocked,omitempty"` // why a guard holds the change back
-	Release  string    `json:"release,omitempty"` // how the change can go out nevertheless
-	Safety   Safety    `json:"safety"`
-	Totals   Totals    `json:"totals"`
-	Changes  []Change  `json:"changes"`  // by entry
-	Settings []Setting `json:"settings"` // by key
+	Hash     string        `json:"hash"`
+	Blocked  string        `json:"blocked,omitempty"` // why a guard holds the change back
+	Release  string        `json:"release,omitempty"` // how the change can go out nevertheless
+	Safety   safety.Safety `json:"safety"`
+	Totals   Totals        `json:"totals"`
+	Changes  []Change      `json:"changes"`  // by entry
+	Settings []Setting     `json:"settings"` // by key
 	// Warnings are those of the head. The first NewWarnings are not at the base.
 	Warnings    []string `json:"warnings"`
 	NewWarnings int      `json:"new_warnings"`
@@ -152,7 +153,7 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 	if head.Mistakes != nil {
 		r.Errors, r.Behind = Errors(head.Mistakes), slices.Sorted(maps.Keys(head.Behind))
 	}
-	if r.Safety, err = safetyOf(base, head, peelsOf(d), o.From); err != nil {
+	if r.Safety, err = safety.Of(base, head, peelsOf(d), o.From); err != nil {
 		return nil, err
 	}
 	if stop, ok := errors.AsType[*diff.BlockedError](d.Guard(r.Safety.Limits)); ok && !stop.AllowedBy(o.Message) {

@@ -54,7 +54,7 @@ func (r *Review) extent() []string {
 		fmt.Sprintf("runs in a day: %s → %s", forecast.Number(r.Load.Before.Runs), forecast.Number(r.Load.After.Runs)),
 		fmt.Sprintf("worst minute: %s → %s", r.Load.Before.Worst, r.Load.After.Worst),
 	}
-	return append(lines, r.Safety.lines(len(r.Touched))...)
+	return append(lines, r.Safety.Lines(len(r.Touched))...)
 }
 
 // String is the minute with its number of runs.

@@ -1,4 +1,6 @@
-package review
+// Package safety says how a change would go out: its limits, its waves and gates, and a freeze that holds. Call [Of] with the
+// plans of both revisions. It reads nothing and asks no clock.
+package safety
 
 import (
 	"fmt"
@@ -38,8 +40,8 @@ type Freeze struct {
 	Peels  []target.PeelID `json:"peels,omitempty"` // that change and are frozen, sorted
 }
 
-// safetyOf says how a change of some peels would go out at an instant.
-func safetyOf(base, head *plan.Plan, touched []target.PeelID, at time.Time) (s Safety, err error) {
+// Of says how a change of some peels would go out at an instant.
+func Of(base, head *plan.Plan, touched []target.PeelID, at time.Time) (s Safety, err error) {
 	both := base.Safety().Stricter(head.Safety())
 	s.Limits = both.LimitsOrDefault()
 	if base.TopEmpty || len(touched) == 0 {
@@ -118,8 +120,8 @@ func span(d time.Duration) string {
 	return text
 }
 
-// lines describe how the change would go out. touched is the number of peels that change.
-func (s Safety) lines(touched int) (lines []string) {
+// Lines describe for people how the change would go out. touched is the number of peels that change.
+func (s Safety) Lines(touched int) (lines []string) {
 	lines = append(lines, fmt.Sprintf("limits: change: %s, remove: %s, peels: %s", s.Limits.Change, s.Limits.Remove, s.Limits.Peels))
 	if len(s.Waves) > 0 {
 		var steps []string
@@ -133,7 +135,7 @@ func (s Safety) lines(touched int) (lines []string) {
 		if !f.Until.IsZero() {
 			until = "until " + f.Until.Format("2006-01-02 15:04 MST")
 		}
-		lines = append(lines, fmt.Sprintf("frozen %s: %s; %s; zester sync approve --override-freeze REASON after the merge lets it out before", until, f.Reason, Names(f.Peels)))
+		lines = append(lines, fmt.Sprintf("frozen %s: %s; %s; zester sync approve --override-freeze REASON after the merge lets it out before", until, f.Reason, count(f.Peels)))
 	}
 	return lines
 }
@@ -157,4 +159,13 @@ func (w Wave) String() string {
 		words = append(words, w.Gate+" gate")
 	}
 	return strings.Join(words, ", ") + ")"
+}
+
+// count is the number of some peels and the first of their names.
+func count(peels []target.PeelID) string {
+	n := "1 peel"
+	if len(peels) != 1 {
+		n = fmt.Sprintf("%d peels", len(peels))
+	}
+	return n + ": " + plan.FirstOf(peels, 3)
 }
