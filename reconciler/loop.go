@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,7 +187,7 @@ func (l *loop) write(ctx context.Context, a action) error {
 		l.metrics.Failed(s.judged.refused.reason)
 	case doBlock:
 		l.log.Error("revision waits for approval", "commit", r.Blocked.Commit, "plan", r.Blocked.Hash, "reason", r.Blocked.Reason)
-		l.metrics.Failed("TooManyChanges")
+		l.metrics.Failed(cmp.Or(r.Blocked.Kind, "TooManyChanges"))
 	case doFreeze:
 		l.log.Warn("a freeze holds the revision", "commit", s.judged.commit, "reason", r.LastAttempt().Reason)
 	case doEnforce, doBeginRollout:
@@ -380,6 +381,7 @@ func (l *loop) onResult(ctx context.Context, out result) error {
 		if out.judged.arrived = s.basis(); fits {
 			s.judged, s.failed.judge = out.judged, failure{}
 		}
+		l.metrics.Took(metrics.Compile, out.took)
 	case doCompare:
 		s.compared, s.failed.judge = out.compared, failure{}
 	case doMeasure:
@@ -388,7 +390,6 @@ func (l *loop) onResult(ctx context.Context, out result) error {
 		if fits {
 			s.prepared, s.failed.serve = out.prepared, failure{}
 		}
-		l.metrics.Took(metrics.Compile, out.took)
 	case doPublish:
 		if !s.record.Done {
 			if s.shown.written != s.record.Commit {

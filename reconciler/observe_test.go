@@ -50,6 +50,7 @@ func TestMetricsCountWhatBecomesOfCommits(t *testing.T) {
 	inWaves(t, "[{name: canary, peels: 1, soak: 10m}]", func(r *rollingBench) {
 		r.metrics("zester_sync_leader 1", "zester_sync_up_to_date 1", `zester_peels{state="applied"} 4`, `zester_sync_revision_info{commit="`+string(r.good)+`",role="in_force"} 1`,
 			`zester_sync_duration_seconds_count{step="publish"} 1`, `zester_sync_duration_seconds_count{step="converge"} 1`)
+		r.metrics(`zester_sync_duration_seconds_count{step="compile"} 1`)
 		r.commit("broken", map[string]string{"top.yaml": "base: ["})
 		r.now()
 		r.peel("late-01", nil) // has it judged again

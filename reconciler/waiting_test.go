@@ -83,6 +83,15 @@ func TestThePlanOfWhatWaits(t *testing.T) {
 	})
 }
 
+func TestAPlanThatAFreezeHolds(t *testing.T) {
+	inFreeze(t, "", func(r *rollingBench) {
+		c := r.next()
+		if p := r.plan(); p.Waits != status.WaitFreeze || p.Commit != c || p.Base != r.good || p.Reason == "" || p.Change == nil || p.Change.Peels != 4 {
+			r.t.Errorf("%+v", p)
+		}
+	})
+}
+
 func TestAPlanIsBounded(t *testing.T) {
 	d := &diff.Difference{}
 	for range 3 * status.MaxGroups {

@@ -10,7 +10,8 @@
 //     worker do. If all that follows from it is done before, then at once. OnCommand is called before each answer.
 //   - sync.now is answered when a look at the branch that began after it, and all that follows from it, has ended, or after
 //     2 min.
-//   - At most 64 requests are served at a time; one more is refused.
+//   - At most 64 requests are served at a time, and 16 of sync.now beside them; one more is refused. So requests that wait
+//     for the remote keep no order waiting.
 //
 // Known gap: an answer after 500 ms shows the status of that time. An approval that ends later, because the fleet changed at
 // the same time, shows in sync.status and in the history alone.
@@ -41,7 +42,8 @@ import (
 )
 
 const (
-	servedAtOnce = 64                     // requests
+	servedAtOnce = 64                     // requests, but for sync.now
+	looksAtOnce  = 16                     // requests of sync.now, which wait for the remote
 	orderLimit   = 500 * time.Millisecond // for what follows from an order
 	lookLimit    = 2 * time.Minute        // for what follows from sync.now, and for the loop to take an order
 )
@@ -94,8 +96,12 @@ func (s *Service) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	defer service.Stop()
-	slots := make(chan struct{}, servedAtOnce)
+	requests, looks := make(chan struct{}, servedAtOnce), make(chan struct{}, looksAtOnce)
 	for verb, handle := range s.handlers() {
+		slots := requests
+		if verb == "now" {
+			slots = looks
+		}
 		h := micro.HandlerFunc(func(req micro.Request) {
 			select {
 			case slots <- struct{}{}:

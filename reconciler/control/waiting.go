@@ -43,8 +43,12 @@ func firstOf[T any](names []T) []T {
 func waiting(s status.Sync) (p status.Plan, ok bool) {
 	p = status.Plan{Commit: s.LastAttempted, Base: s.LastGood.Commit}
 	message := func(t status.Type) string {
-		i := slices.IndexFunc(s.Conditions, func(c status.Condition) bool { return c.Type == t })
-		return s.Conditions[i].Message
+		for _, c := range s.Conditions {
+			if c.Type == t {
+				return c.Message
+			}
+		}
+		return ""
 	}
 	switch {
 	case s.Blocked != "":

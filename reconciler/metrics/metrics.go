@@ -27,7 +27,7 @@ type Step string
 // The steps of zester_sync_duration_seconds.
 const (
 	Fetch    Step = "fetch"    // reading the branch and its newest commit
-	Compile  Step = "compile"  // of a revision, for the fleet
+	Compile  Step = "compile"  // judging a new commit: verifying, compiling for the fleet, comparing
 	Publish  Step = "publish"  // writing the documents of a revision
 	converge Step = "converge" // from a revision in force until every online peel runs it
 )

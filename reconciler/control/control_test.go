@@ -1,0 +1,77 @@
+package control
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/progress"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
+
+// TestNoNumberOfLooksKeepsAnOrderWaiting has a program ask for the branch again and again while the remote hangs.
+func TestNoNumberOfLooksKeepsAnOrderWaiting(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
+		log := slog.New(slog.DiscardHandler)
+		nc := bus.Conn(t, auth.RoleMaster, "m1")
+		fleet := feed.New(nc, log)
+		orders := make(chan *Order)
+		s := &Service{
+			NC: nc, Orders: orders, Newest: func() *Snapshot { return &Snapshot{} }, Fleet: fleet, Progress: progress.New(fleet, make(chan struct{}, 1), log), Log: log,
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{}, 2)
+		go func() { _ = s.Run(ctx); done <- struct{}{} }()
+		go func() { // a loop whose looks at the branch never end
+			defer func() { done <- struct{}{} }()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case o := <-orders:
+					if o.Accept(nil); !o.Look {
+						o.Settle()
+					}
+				}
+			}
+		}()
+		defer func() { cancel(); <-done; <-done }()
+		synctest.Wait()
+		ops := bus.Conn(t, auth.RoleOperator, "op")
+		busy := 0
+		for range 200 {
+			inbox := ops.NewInbox()
+			if _, err := ops.Subscribe(inbox, func(m *nats.Msg) {
+				if m.Header.Get(micro.ErrorCodeHeader) == "503" {
+					busy++
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := ops.PublishRequest(wire.API("sync", "now", "op"), inbox, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if busy != 200-looksAtOnce {
+			t.Errorf("%d looks were refused, want all but %d", busy, looksAtOnce)
+		}
+		for _, verb := range []string{"pause", "status"} {
+			m, err := ops.Request(wire.API("sync", verb, "op"), nil, time.Second)
+			if err != nil || m.Header.Get(micro.ErrorHeader) != "" {
+				t.Errorf("sync %s: %v, %v", verb, err, m)
+			}
+		}
+	})
+}
