@@ -77,6 +77,13 @@ func (c *chat) was(t *testing.T, want ...string) {
 	c.told = nil
 }
 
+// sofar returns how often the chat was asked, and what it was told since the last check.
+func (c *chat) sofar() (asked int, told []string, bodies string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked, slices.Clone(c.told), strings.Join(c.all, "")
+}
+
 // A leader is a state that places are told of.
 type leader struct {
 	mu   sync.Mutex
@@ -237,28 +244,29 @@ func TestAnOutageOfAPlaceSendsNoFlood(t *testing.T) {
 				b.after(2 * time.Second)
 			}
 		}
-		if c.asked > 40 {
-			t.Errorf("asked %d times in 14 minutes", c.asked)
+		if asked, _, _ := c.sofar(); asked > 40 {
+			t.Errorf("asked %d times in 14 minutes", asked)
 		}
 		c.answers(0, false)
 		b.after(10 * time.Minute)
 		revisions, others := 0, 0
-		for _, told := range c.told {
-			if strings.HasPrefix(told, "rejected") {
+		_, told, bodies := c.sofar()
+		for _, one := range told {
+			if strings.HasPrefix(one, "rejected") {
 				revisions++
 			} else {
 				others++
 			}
 		}
-		if revisions != 5 || !slices.Contains(c.told, "rejected reason 39") {
-			t.Errorf("told of %d revisions: %q", revisions, c.told)
+		if revisions != 5 || !slices.Contains(told, "rejected reason 39") {
+			t.Errorf("told of %d revisions: %q", revisions, told)
 		}
-		if others == 0 || len(c.told) > 45 || !strings.Contains(strings.Join(c.all, ""), "notifications before this one were left out") {
-			t.Errorf("told %d times, of %d other events", len(c.told), others)
+		if others == 0 || len(told) > 45 || !strings.Contains(bodies, "notifications before this one were left out") {
+			t.Errorf("told %d times, of %d other events", len(told), others)
 		}
 		b.after(2 * time.Hour)
-		if len(c.told) > 60 {
-			t.Errorf("told %d times in all", len(c.told))
+		if _, told, _ := c.sofar(); len(told) > 60 {
+			t.Errorf("told %d times in all", len(told))
 		}
 	})
 }
@@ -269,8 +277,8 @@ func TestWhatCannotBeTakenIsNotSentAgain(t *testing.T) {
 		b.attempt(1, status.OutcomeRejected)
 		b.set(func(o *notify.Observation) { o.Sync.Paused = &status.Pause{By: "ada"} })
 		b.after(time.Hour)
-		if b.chats[0].asked != 2 {
-			t.Errorf("asked %d times", b.chats[0].asked)
+		if asked, _, _ := b.chats[0].sofar(); asked != 2 {
+			t.Errorf("asked %d times", asked)
 		}
 	})
 }
