@@ -65,6 +65,11 @@ type benchedTerm struct {
 }
 
 func benchTerm(b testing.TB, repo string, peels int) *benchedTerm {
+	return termOf(b, repo, peels, alwaysLeads)
+}
+
+// termOf runs a term that calls checkLease before each document.
+func termOf(b testing.TB, repo string, peels int, checkLease func() error) *benchedTerm {
 	log := slog.New(slog.DiscardHandler)
 	bus := natstest.Listen(b)
 	nc := bus.Conn(b, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))
@@ -82,7 +87,7 @@ func benchTerm(b testing.TB, repo string, peels int) *benchedTerm {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &benchedTerm{ops: bus.Conn(b, auth.RoleOperator, "op"), fleetChanged: make(chan struct{})}
-	if t.term, err = r.newTerm(ctx, nc, js, fleet, alwaysLeads); err != nil {
+	if t.term, err = r.newTerm(ctx, nc, js, fleet, checkLease); err != nil {
 		b.Fatal(err)
 	}
 	t.in.fleet = t.fleetChanged
@@ -111,7 +116,7 @@ func (t *benchedTerm) attempt(ctx context.Context) error {
 		}
 		for _, c := range s.Conditions {
 			if c.Type == status.Ready && !c.Status || c.Type == status.FetchFailed && c.Status {
-				return errors.New(c.Message)
+				return fmt.Errorf("%s: %s (%+v)", c.Type, c.Message, s.Conditions)
 			}
 		}
 		return nil

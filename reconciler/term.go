@@ -94,7 +94,7 @@ func (t *term) load(ctx context.Context, checkLease func() error) error {
 		orders: make(chan *control.Order), results: make(chan result, 1),
 	}
 	t.loop.state = state{
-		owner: t.r.o.Owner, record: last, republishAt: time.Now().Add(republishEvery),
+		now: time.Now(), owner: t.r.o.Owner, record: last, republishAt: time.Now().Add(republishEvery),
 		own: own, repo: t.source.URL(),
 	}
 	t.loop.show(action{})
