@@ -1,29 +1,38 @@
-// Package reconciler brings what Git says to the peels: it watches one branch, compiles each revision for the fleet,
+// Package reconciler brings what Git says to the peels: it follows one branch, compiles each revision for the fleet,
 // publishes the documents that changed, and knows who runs what.
 //
-// Any number of masters may run a reconciler; the one that holds the lease works, the others wait. A term of office
-// starts from what is stored, never from memory: the documents in the bucket say what every peel was given, and the
-// bucket rollout says which revision that was. So a new holder continues where the last one stopped, and publishing
-// is idempotent: a peel is written to only when the digest of its settings changes, and each write is conditional on
-// the one it replaces, so that a holder who lost the lease without noticing loses the write.
+// Call [New] and then [Reconciler.Run], in each master. The master that holds the lease leads; the others wait. A term is one
+// leadership session. It starts from the record and the documents on the bus, never from memory.
 //
-// Where the revision's zester.yaml names waves it goes out in these, and the revision in force stays that for all others
-// until every wave has passed. Who is in a wave depends on the hash of the peel's ID alone, and the record says how far
-// the waves have come before a document is written. A wave has passed when all its peels that are online, and one at
-// least, have applied the revision and its soak is over. It fails when more peels than it allows report an error of
-// their settings that was not there before, report a run of an entry that the revision brings that was not a success, or do not apply it within
-// 5 min: its peels go back to the revision in force, and the one that failed is not tried again. A newer commit takes
-// the place of a rollout. The first revision of all goes out at once, as there is nothing to go back to.
+//	source    goroutine: polls, watches and fetches the branch    ──▶ look ──┐
+//	control   requests of people: each order a pure function      ──▶ order ─┤
+//	worker    goroutine for one task: verify, read, compile,      ──▶ result─┼─▶ loop: state ─ decide ─▶ action
+//	          compare, blame, write documents                                │    │             write the record,
+//	fleet     facts and keys have changed                         ──▶ ───────┤    │             or begin a task
+//	progress  what peels have applied and run                     ──▶ ───────┘    └─▶ conditions ─▶ status
 //
-// Secrets of the repo are decrypted in memory alone. What is published, logged and shown has a keyed fingerprint in place
-// of each, and with it the settings as a whole, sealed to the one peel. A peel that has told no key is held back.
+// Read decide.go first: decide is one pure function that says what happens next, and why. loop.go carries it out: it writes
+// the record, by compare-and-set, or begins a task of the worker, and then waits for the next event. conditions.go computes
+// what the status tells from the same state. worker.go and judge.go have the tasks, term.go starts everything.
 //
-// Places such as forges are told what becomes of each revision, by goroutines of their own that nobody waits for. What
-// they were told is stored, so that the next term tells them the rest.
+// Guarantees:
+//   - The loop never waits for the network, the disk or a compile. An order is in force after one write of the record. A task
+//     that no longer fits the record is ended; its result is dropped, but for the documents that it has written.
+//   - Only the loop writes the record. The record names a revision before its first document is written, so the next
+//     leader goes on from there.
+//   - A revision is compiled as a whole before anything of it is written. Whatever fails, from the network to one entry of one
+//     file, leaves the revision in force for all peels, also for those that appear or change meanwhile. Nothing is removed
+//     from a peel because something could not be read.
+//   - A revision that is over the limits, or that rewrites history, waits for the approval of its plan. The plan is made
+//     again when the fleet changes, and an approval of an older plan lets nothing out.
+//   - Where revisions name waves, package rollout says who gets the revision and when it goes back. The first revision of all
+//     goes out at once, as there is nothing to go back to.
+//   - Every state in which the fleet does not follow the branch has a reason, in decide and in the conditions.
+//   - Secrets are decrypted in memory alone. Documents carry them sealed to one peel each.
 //
-// A revision is compiled as a whole before anything is published. Whatever fails, from the network to one entry of
-// one file, leaves the last good revision in force; that revision also serves peels that appear or change their facts
-// meanwhile. Nothing is removed from a peel because something could not be read.
+// Known gaps: a compile that has begun ends before the next task begins, so that the documents of a pin may wait for it. The
+// condition HistoryRewritten is not known to the next leader. A write of the record whose acknowledgement is lost ends the
+// term, which begins again from what is stored.
 package reconciler
 
 import (
