@@ -184,8 +184,10 @@ func content(o plumbing.EncodedObject, h Hash, most int64) (data []byte, err err
 	if data, err = io.ReadAll(io.LimitReader(io.TeeReader(r, sum), most)); err != nil || o.Size() > maxHashed {
 		return data, err
 	}
-	if _, err = io.Copy(sum, io.LimitReader(r, maxHashed)); err != nil {
-		return nil, err
+	if int64(len(data)) == most { // else that was all
+		if _, err = io.Copy(sum, io.LimitReader(r, maxHashed)); err != nil {
+			return nil, err
+		}
 	}
 	if got := sum.Sum(); got != plumbing.Hash(h) {
 		return nil, fmt.Errorf("content has the hash %s", got)
