@@ -72,7 +72,7 @@ func BenchmarkChangedPaths(b *testing.B) {
 	h := commit(b, w, "x", "env1/role12/file600.yaml", "new")
 	follow(b, r)
 	for b.Loop() {
-		r.dirs = nil
+		r.newest = nil
 		if _, err := r.Snapshot(old.Commit.Hash); err != nil {
 			b.Fatal(err)
 		}

@@ -1,82 +1,69 @@
 package gitrepo
 
 import (
+	"io/fs"
 	"slices"
-	"strings"
 	"testing"
 )
 
-// Changed lists, sorted, the paths of files that differ between two trees: new
-// ones, removed ones, and those of another content or mode. Links and
-// submodules count as files. A nil tree is empty. Directories of equal hash are
-// not gone into, so the cost follows the change.
+// Changed lists, sorted, the paths of files that differ between two trees in their content or mode. A nil tree is empty.
+// Directories of equal hash are not gone into.
 func Changed(old, new *Tree) []string {
-	var a, b *dir
-	if old != nil {
-		a = old.root
+	paths := map[string]bool{}
+	differ(old, new, paths)
+	differ(new, old, paths)
+	var sorted []string
+	for path := range paths {
+		sorted = append(sorted, path)
 	}
-	if new != nil {
-		b = new.root
-	}
-	paths := changed(nil, a, b, "")
-	slices.Sort(paths)
-	return paths
+	slices.Sort(sorted)
+	return sorted
 }
 
-func changed(paths []string, a, b *dir, at string) []string {
-	var left, right []entry
-	if a != nil {
-		left = a.entries
+// differ adds the files of a that b lacks or has otherwise.
+func differ(a, b *Tree, paths map[string]bool) {
+	if a == nil {
+		return
 	}
-	if b != nil {
-		right = b.entries
-	}
-	if a != nil && b != nil && a.hash == b.hash {
-		return paths
-	}
-	for len(left) > 0 || len(right) > 0 {
-		var x, y entry
-		order := compareFirst(left, right)
-		if order <= 0 {
-			x, left = left[0], left[1:]
+	_ = fs.WalkDir(a, ".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
 		}
-		if order >= 0 {
-			y, right = right[0], right[1:]
+		var other fs.FileInfo
+		if b != nil {
+			if list, err := b.ReadDir(parent(path)); err == nil || path == "." {
+				for _, o := range list {
+					if o.Name() == e.Name() {
+						other = o.(fs.FileInfo)
+					}
+				}
+			}
+			if path == "." {
+				other, _ = b.Stat(path)
+			}
 		}
-		paths = changedEntry(paths, x, y, at)
-	}
-	return paths
+		mine, ok := e.(fs.FileInfo)
+		if !ok {
+			mine, _ = e.Info()
+		}
+		equal := other != nil && other.Sys() == mine.Sys() && other.Mode() == mine.Mode()
+		switch {
+		case equal && e.IsDir():
+			return fs.SkipDir
+		case !equal && !e.IsDir():
+			paths[path] = true
+		}
+		return nil
+	})
 }
 
-// changedEntry compares two entries of one name, either of which may be zero.
-func changedEntry(paths []string, x, y entry, at string) []string {
-	if x.hash == y.hash && x.mode == y.mode {
-		return paths
+func parent(file string) string {
+	for i := len(file) - 1; i >= 0; i-- {
+		if file[i] == '/' {
+			return file[:i]
+		}
 	}
-	path := join(at, x.name)
-	if x.name == "" {
-		path = join(at, y.name)
-	}
-	file := func(e entry) bool { return e.name != "" && e.sub == nil }
-	if file(x) || file(y) {
-		paths = append(paths, path)
-	}
-	if x.sub != nil || y.sub != nil {
-		paths = changed(paths, x.sub, y.sub, path)
-	}
-	return paths
-}
-
-// compareFirst orders the first entries of two lists; an empty list is last.
-func compareFirst(a, b []entry) int {
-	switch {
-	case len(a) == 0:
-		return 1
-	case len(b) == 0:
-		return -1
-	default:
-		return strings.Compare(a[0].name, b[0].name)
-	}
+	return "."
 }
 
 func TestChangedListsFilesOfBothSides(t *testing.T) {

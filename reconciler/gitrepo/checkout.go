@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/gitdir"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/staged"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
 // Checkout reads revisions of a repository where it is: the one that somebody
@@ -98,7 +99,7 @@ func checkPlace(dir, at string) (string, string, error) {
 		return "", "", fmt.Errorf("cannot open the config repo: %w", err)
 	}
 	at = path.Clean(at)
-	if !validPath(at) {
+	if !tree.ValidPath(at) {
 		return "", "", fmt.Errorf("cannot use path %q: want a relative path without .. in it", cut(at, maxName))
 	}
 	return dir, at, nil

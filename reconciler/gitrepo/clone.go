@@ -133,7 +133,7 @@ func (r *Repo) install(fresh string, damaged bool) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.dirs = nil
+	r.newest = nil
 	if r.store == nil {
 		r.store = newStore(r.dir, false)
 	}

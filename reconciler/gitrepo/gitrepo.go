@@ -18,6 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/access"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/gitdir"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/remote"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
 const (
@@ -66,12 +67,12 @@ type Repo struct {
 	log     *slog.Logger
 
 	links memo[link]
-	trees memo[[]entry]
+	trees memo[[]tree.Entry]
 
 	mu        sync.Mutex
-	store     *store        // nil until it is opened, or while none is usable
-	recovered bool          // what a crash left behind is cleared away
-	dirs      map[Hash]*dir // of the newest Snapshot
+	store     *store // nil until it is opened, or while none is usable
+	recovered bool   // what a crash left behind is cleared away
+	newest    *Tree  // of the newest Snapshot
 }
 
 // Open checks the options. It touches neither the network nor the disk.
@@ -92,7 +93,7 @@ func Open(o Options) (*Repo, error) {
 		return nil, fmt.Errorf("cannot follow branch %q: it is not a branch name", cut(o.Branch+o.Ref, maxName))
 	}
 	root := path.Clean(cmp.Or(o.Path, "."))
-	if !validPath(root) {
+	if !tree.ValidPath(root) {
 		return nil, fmt.Errorf("cannot use path %q: want a relative path without .. in it", cut(o.Path, maxName))
 	}
 	if o.Dir == "" {
@@ -210,7 +211,7 @@ func (r *Repo) fetchInto(ctx context.Context, st *store, want Hash, limit time.D
 		err = st.setRef(r.branch, want)
 	}
 	if err != nil {
-		return st.failure(r.address.Shown, err)
+		return st.Failure(r.address.Shown, err)
 	}
 	return nil
 }
@@ -219,7 +220,7 @@ func (r *Repo) fetchInto(ctx context.Context, st *store, want Hash, limit time.D
 func (r *Repo) transfer(ctx context.Context, st *store, want Hash, limit time.Duration) error {
 	haves, err := st.newest()
 	if err != nil {
-		return st.failure(r.address.Shown, err)
+		return st.Failure(r.address.Shown, err)
 	}
 	var stored error
 	err = r.remote.Fetch(ctx, limit, remote.Request{

@@ -3,11 +3,15 @@ package gitrepo
 import (
 	"encoding/hex"
 	"fmt"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
-// Hash names an object of a repository: a commit, a tree or the content of a
-// file. It is comparable, so it can key a cache of parsed files.
-type Hash [20]byte
+// Hash names an object of a repository, see [tree.Hash].
+type Hash = tree.Hash
+
+// Tree is the files of one revision, see [tree.Tree].
+type Tree = tree.Tree
 
 // ParseHash reads the 40 hexadecimal digits of a hash.
 func ParseHash(s string) (Hash, error) {
@@ -20,11 +24,3 @@ func ParseHash(s string) (Hash, error) {
 	}
 	return h, nil
 }
-
-func (h Hash) String() string { return hex.EncodeToString(h[:]) }
-
-// MarshalText gives what String does, so that logs and JSON can be read.
-func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
-
-// IsZero reports whether h names nothing.
-func (h Hash) IsZero() bool { return h == Hash{} }

@@ -2,12 +2,13 @@ package gitrepo
 
 import (
 	"errors"
-	"io/fs"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
 // memo remembers up to most values by hash, which never change. When it is full
@@ -59,7 +60,7 @@ func (r *Repo) CommitInfo(h Hash) (Commit, error) {
 		return Commit{}, errorf(RevisionNotFound, revision(h), "the store does not hold this commit")
 	}
 	if err != nil {
-		return Commit{}, st.failure(revision(h), err)
+		return Commit{}, st.Failure(revision(h), err)
 	}
 	return c, nil
 }
@@ -150,42 +151,21 @@ func (r *Repo) walk(from Hash, visit func(Hash) bool) error {
 // of a parent shows whether a commit changed the file.
 func (r *Repo) Blob(commit Hash, path string) (h Hash, ok bool, err error) {
 	l, err := r.link(commit)
-	if err != nil || !validPath(path) || path == "." {
+	if err != nil || !tree.ValidPath(path) || path == "." {
 		return Hash{}, false, err
 	}
 	st, err := r.open()
 	if err != nil {
 		return Hash{}, false, err
 	}
-	trees := func(h Hash) ([]entry, error) {
-		return r.trees.get(h, maxTrees, func() ([]entry, error) { return st.tree(h) })
+	trees := func(h Hash) ([]tree.Entry, error) {
+		return r.trees.get(h, maxTrees, func() ([]tree.Entry, error) { return st.Tree(h) })
 	}
-	e, err := find(trees, l.tree, join(r.root, path))
+	e, err := tree.Find(trees, l.tree, strings.TrimPrefix(r.root+"/"+path, "/"))
 	if err != nil {
-		return Hash{}, false, st.failure(revision(commit), err)
+		return Hash{}, false, st.Failure(revision(commit), err)
 	}
-	return e.hash, e.mode.IsRegular(), nil
-}
-
-// find goes down a path from a tree. A path that is not there gives an entry of
-// an irregular mode.
-func find(trees func(Hash) ([]entry, error), tree Hash, path string) (entry, error) {
-	at := entry{hash: tree, mode: entryMode("40000")}
-	for name := range strings.SplitSeq(path, "/") {
-		if !at.mode.IsDir() {
-			return entry{mode: fs.ModeIrregular}, nil
-		}
-		entries, err := trees(at.hash)
-		if err != nil {
-			return entry{}, err
-		}
-		i := slices.IndexFunc(entries, func(e entry) bool { return e.name == name })
-		if i < 0 {
-			return entry{mode: fs.ModeIrregular}, nil
-		}
-		at = entries[i]
-	}
-	return at, nil
+	return e.Hash, e.Mode.IsRegular(), nil
 }
 
 // ReadFile returns the content of a file of a commit. A file over 1 MiB is
@@ -202,9 +182,9 @@ func (r *Repo) ReadFile(commit Hash, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, _, err := st.read(plumbing.BlobObject, h, maxBlob)
+	data, _, err := st.Read(plumbing.BlobObject, h, maxBlob)
 	if err != nil {
-		return nil, st.failure(revision(commit), err)
+		return nil, st.Failure(revision(commit), err)
 	}
 	return data, nil
 }

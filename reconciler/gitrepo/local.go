@@ -26,7 +26,7 @@ func resolveLocal(a *remote.Address, branch plumbing.ReferenceName) (Hash, error
 	defer st.close()
 	h, ok, err := st.ref(branch)
 	if err != nil {
-		return Hash{}, st.failure(a.Shown, err)
+		return Hash{}, st.Failure(a.Shown, err)
 	}
 	if ok {
 		return h, nil
@@ -61,7 +61,7 @@ func (r *Repo) openAgain(want Hash) error {
 	case errors.Is(err, errMissing):
 		return errorf(RefMoved, r.address.Shown, "it no longer has commit %s", want)
 	case err != nil:
-		return st.failure(r.address.Shown, err)
+		return st.Failure(r.address.Shown, err)
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func openLocal(a *remote.Address) (*store, error) {
 	st := newStore(dir, true)
 	if err := checkFormat(st); err != nil {
 		_ = st.close()
-		return nil, st.failure(a.Shown, err)
+		return nil, st.Failure(a.Shown, err)
 	}
 	return st, nil
 }

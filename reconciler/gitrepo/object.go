@@ -3,13 +3,14 @@ package gitrepo
 import (
 	"bytes"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
 // Commit is what a commit says about itself. Names and message come from
@@ -44,7 +45,7 @@ const (
 
 // commit reads a commit of the store.
 func (s *store) commit(h Hash) (Commit, error) {
-	data, size, err := s.read(plumbing.CommitObject, h, maxCommit)
+	data, size, err := s.Read(plumbing.CommitObject, h, maxCommit)
 	if err != nil {
 		return Commit{}, err
 	}
@@ -99,60 +100,16 @@ func parseCommit(h Hash, data []byte) (Commit, error) {
 	return out, nil
 }
 
-// entry is one line of a tree object.
-type entry struct {
-	name string
-	mode fs.FileMode // a directory, regular, a symlink or irregular
-	hash Hash
-	sub  *dir // of a directory in a Snapshot, else nil
-}
-
-// tree reads one tree of the store. object.Tree of go-git is not used: it
+// Tree reads one tree of the store. object.Tree of go-git is not used: it
 // forgives modes and orders that Git does not write.
-func (s *store) tree(h Hash) ([]entry, error) {
-	data, _, err := s.read(plumbing.TreeObject, h, maxTree)
+func (s *store) Tree(h Hash) ([]tree.Entry, error) {
+	data, _, err := s.Read(plumbing.TreeObject, h, maxTree)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := parseTree(data)
+	entries, err := tree.Parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("cannot parse tree %s: %w", h, err)
 	}
 	return entries, nil
-}
-
-// parseTree reads a tree object: lines of octal mode, space, name, NUL and 20
-// bytes of hash. A mode that Git does not write becomes ModeIrregular, like
-// that of a submodule, so that nothing is ever read through it.
-func parseTree(data []byte) ([]entry, error) {
-	var entries []entry
-	for len(data) > 0 {
-		mode, rest, ok := bytes.Cut(data, []byte(" "))
-		if !ok || len(mode) < 1 || len(mode) > 7 {
-			return nil, fmt.Errorf("no mode at entry %d", len(entries)+1)
-		}
-		name, rest, ok := bytes.Cut(rest, []byte{0})
-		if !ok || len(rest) < len(Hash{}) {
-			return nil, fmt.Errorf("cut short at entry %d", len(entries)+1)
-		}
-		e := entry{name: string(name), mode: entryMode(string(mode))}
-		data = rest[copy(e.hash[:], rest):]
-		entries = append(entries, e)
-	}
-	return entries, nil
-}
-
-func entryMode(octal string) fs.FileMode {
-	switch octal {
-	case "40000", "040000":
-		return fs.ModeDir | 0o755
-	case "100644", "100664":
-		return 0o644
-	case "100755":
-		return 0o755
-	case "120000":
-		return fs.ModeSymlink | 0o777
-	default:
-		return fs.ModeIrregular
-	}
 }

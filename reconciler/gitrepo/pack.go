@@ -82,7 +82,7 @@ func (s *store) joinPacks(ctx context.Context) error {
 	}
 	joined, n, err := pack.Join(names, maxJoined)
 	if err != nil {
-		return s.failure(s.dir, err)
+		return s.Failure(s.dir, err)
 	}
 	if n < 2 {
 		return nil

@@ -15,13 +15,16 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage/filesystem"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
 const (
-	maxBlob   = 1 << 20  // bytes of a file that is read
+	maxBlob   = tree.MaxFile
 	maxCommit = 1 << 20  // bytes of a commit object that are held; the rest is text
 	maxHashed = 64 << 20 // bytes of an object whose hash is checked
 	maxTree   = 16 << 20 // bytes of one tree object
+	maxSizes  = 500_000  // sizes of objects that are remembered
 	maxHaves  = 256      // commits that a server is told of as present
 
 	largeObject = 1 << 20 // bytes; a larger object is never held in memory as a whole
@@ -120,9 +123,9 @@ func isTransient(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// failure turns the error of reading something that has to be there into an
+// Failure turns the error of reading something that has to be there into an
 // Error about subject. A missing object counts as damage.
-func (s *store) failure(subject string, err error) error {
+func (s *store) Failure(subject string, err error) error {
 	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}
@@ -140,9 +143,9 @@ func (s *store) failure(subject string, err error) error {
 	return errorf(StoreDamaged, subject, "%v", err)
 }
 
-// size is the size of an object in bytes.
-func (s *store) size(h Hash) (int64, error) {
-	return s.sizes.get(h, maxEntries, func() (size int64, err error) {
+// Size is the size of an object in bytes.
+func (s *store) Size(h Hash) (int64, error) {
+	return s.sizes.get(h, maxSizes, func() (size int64, err error) {
 		err = s.guarded(h.String(), func(st *filesystem.Storage) (err error) {
 			size, err = st.EncodedObjectSize(plumbing.Hash(h))
 			return err
@@ -151,10 +154,10 @@ func (s *store) size(h Hash) (int64, error) {
 	})
 }
 
-// read returns an object and its size in bytes after checking its type and
+// Read returns an object and its size in bytes after checking its type and
 // hash. It fails with errMissing, and with errTooLarge if it has more than most
 // bytes; of a commit it returns the first most bytes then.
-func (s *store) read(t plumbing.ObjectType, h Hash, most int64) (data []byte, size int64, err error) {
+func (s *store) Read(t plumbing.ObjectType, h Hash, most int64) (data []byte, size int64, err error) {
 	err = s.guarded(t.String()+" "+h.String(), func(st *filesystem.Storage) error {
 		o, err := st.EncodedObject(plumbing.AnyObject, plumbing.Hash(h))
 		if err != nil {
@@ -202,8 +205,8 @@ func (s *store) complete(h Hash) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.tree(c.tree); err != nil {
-		return s.failure(revision(h), err)
+	if _, err := s.Tree(c.tree); err != nil {
+		return s.Failure(revision(h), err)
 	}
 	return nil
 }

@@ -40,9 +40,9 @@ func (r *Repo) Verify(h Hash, now time.Time) (signature.Signer, error) {
 	if err != nil {
 		return signature.Signer{}, err
 	}
-	raw, _, err := st.read(plumbing.CommitObject, h, maxCommit)
+	raw, _, err := st.Read(plumbing.CommitObject, h, maxCommit)
 	if err != nil {
-		return signature.Signer{}, st.failure(revision(h), err)
+		return signature.Signer{}, st.Failure(revision(h), err)
 	}
 	who, err := keys.Verify(raw, now)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/staged"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
 // workingTree is the subject of errors.
@@ -34,8 +35,8 @@ func (c *Checkout) Working() (*Snapshot, error) {
 		return nil, fmt.Errorf("cannot read the working tree: %w", err)
 	}
 	c.working = append(c.working, files)
-	from := &workingObjects{store: c.repo.store, files: files, trees: map[Hash][]entry{}}
-	tree, err := c.repo.check(from, from.add("", files.Entries), workingTree)
+	from := &workingObjects{store: c.repo.store, files: files, trees: map[Hash][]tree.Entry{}}
+	t, err := c.repo.check(from, from.add("", files.Entries), workingTree)
 	if hasReason(err, PathNotFound) {
 		if info, statErr := os.Lstat(filepath.Join(c.top, filepath.FromSlash(c.repo.root))); statErr == nil && info.IsDir() {
 			err = errorf(PathNotFound, workingTree, "Git would commit nothing of directory %q: it is empty, or ignored by .gitignore", c.repo.root)
@@ -44,7 +45,7 @@ func (c *Checkout) Working() (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Snapshot{Tree: tree}, nil
+	return &Snapshot{Tree: t}, nil
 }
 
 // workingObjects are the trees of a working tree and the blobs of its files. Of
@@ -52,17 +53,17 @@ func (c *Checkout) Working() (*Snapshot, error) {
 type workingObjects struct {
 	store *store // nil without a repository
 	files *staged.Files
-	trees map[Hash][]entry
+	trees map[Hash][]tree.Entry
 }
 
 // add makes the tree of a directory from the files below it, which are sorted
 // by path, and returns its hash.
 func (w *workingObjects) add(dir string, files []staged.Entry) Hash {
-	var entries []entry
+	var entries []tree.Entry
 	for len(files) > 0 {
 		name, _, below := strings.Cut(files[0].Path[len(dir):], "/")
 		if !below {
-			entries = append(entries, entry{name: name, mode: files[0].Mode, hash: Hash(files[0].Hash)})
+			entries = append(entries, tree.Entry{Name: name, Mode: files[0].Mode, Hash: Hash(files[0].Hash)})
 			files = files[1:]
 			continue
 		}
@@ -71,7 +72,7 @@ func (w *workingObjects) add(dir string, files []staged.Entry) Hash {
 		if n < 0 {
 			n = len(files)
 		}
-		entries = append(entries, entry{name: name, mode: fs.ModeDir | 0o755, hash: w.add(prefix, files[:n])})
+		entries = append(entries, tree.Entry{Name: name, Mode: fs.ModeDir | 0o755, Hash: w.add(prefix, files[:n])})
 		files = files[n:]
 	}
 	h := hashTree(entries)
@@ -81,33 +82,33 @@ func (w *workingObjects) add(dir string, files []staged.Entry) Hash {
 
 // hashTree returns the hash of a tree, and sorts its entries as Git does: the
 // name of a directory ends in a slash there.
-func hashTree(entries []entry) Hash {
-	key := func(e entry) string {
-		if e.mode.IsDir() {
-			return e.name + "/"
+func hashTree(entries []tree.Entry) Hash {
+	key := func(e tree.Entry) string {
+		if e.Mode.IsDir() {
+			return e.Name + "/"
 		}
-		return e.name
+		return e.Name
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(key(a), key(b)) })
+	slices.SortFunc(entries, func(a, b tree.Entry) int { return strings.Compare(key(a), key(b)) })
 	var data bytes.Buffer
 	for _, e := range entries {
 		mode := "160000"
 		switch {
-		case e.mode.IsDir():
+		case e.Mode.IsDir():
 			mode = "40000"
-		case e.mode&fs.ModeSymlink != 0:
+		case e.Mode&fs.ModeSymlink != 0:
 			mode = "120000"
-		case e.mode == 0o755:
+		case e.Mode == 0o755:
 			mode = "100755"
-		case e.mode.IsRegular():
+		case e.Mode.IsRegular():
 			mode = "100644"
 		}
-		fmt.Fprintf(&data, "%s %s\x00%s", mode, e.name, e.hash[:])
+		fmt.Fprintf(&data, "%s %s\x00%s", mode, e.Name, e.Hash[:])
 	}
 	return Hash(plumbing.ComputeHash(plumbing.TreeObject, data.Bytes()))
 }
 
-func (w *workingObjects) tree(h Hash) ([]entry, error) {
+func (w *workingObjects) Tree(h Hash) ([]tree.Entry, error) {
 	entries, ok := w.trees[h]
 	if !ok {
 		return nil, errMissing
@@ -115,17 +116,17 @@ func (w *workingObjects) tree(h Hash) ([]entry, error) {
 	return entries, nil
 }
 
-func (w *workingObjects) size(h Hash) (int64, error) {
+func (w *workingObjects) Size(h Hash) (int64, error) {
 	if size, ok := w.files.Size(h); ok {
 		return size, nil
 	}
 	if w.store == nil {
 		return 0, errMissing
 	}
-	return w.store.size(h)
+	return w.store.Size(h)
 }
 
-func (w *workingObjects) read(t plumbing.ObjectType, h Hash, most int64) ([]byte, int64, error) {
+func (w *workingObjects) Read(t plumbing.ObjectType, h Hash, most int64) ([]byte, int64, error) {
 	if size, ok := w.files.Size(h); ok && size > most {
 		return nil, size, fmt.Errorf("%w, %d bytes of at most %d", errTooLarge, size, most)
 	}
@@ -135,10 +136,10 @@ func (w *workingObjects) read(t plumbing.ObjectType, h Hash, most int64) ([]byte
 	if w.store == nil {
 		return nil, 0, errMissing
 	}
-	return w.store.read(t, h, most)
+	return w.store.Read(t, h, most)
 }
 
-func (w *workingObjects) failure(subject string, err error) error {
+func (w *workingObjects) Failure(subject string, err error) error {
 	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}

@@ -1,4 +1,4 @@
-package gitrepo
+package tree
 
 import (
 	"bytes"
@@ -21,7 +21,8 @@ import (
 // path, so it cannot be opened either. Of a file over 1 MiB only Stat succeeds.
 type Tree struct {
 	root    *dir
-	from    objects
+	dirs    map[Hash]*dir // all of them
+	from    Objects
 	subject string // of errors
 }
 
@@ -41,7 +42,7 @@ func (t *Tree) Len() int { return t.root.count }
 func (t *Tree) Open(name string) (fs.File, error) {
 	n, err := t.lookup("open", name)
 	if err == nil && !n.IsDir() {
-		err = n.fail("open", unreadable(n.entry))
+		err = n.fail("open", unreadable(n.Entry))
 	}
 	if err == nil {
 		err = n.measure()
@@ -87,12 +88,12 @@ func (t *Tree) lookup(op, name string) (*node, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
-	at := entry{name: ".", mode: entryMode("40000"), hash: t.root.hash, sub: t.root}
+	at := Entry{Name: ".", Mode: entryMode("40000"), Hash: t.root.hash, sub: t.root}
 	if name == "." {
-		return &node{entry: at, tree: t, path: name}, nil
+		return &node{Entry: at, tree: t, path: name}, nil
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		next, ok := entry{}, false
+		next, ok := Entry{}, false
 		if at.sub != nil {
 			next, ok = at.sub.find(part)
 		}
@@ -101,25 +102,25 @@ func (t *Tree) lookup(op, name string) (*node, error) {
 		}
 		at = next
 	}
-	return &node{entry: at, tree: t, path: name}, nil
+	return &node{Entry: at, tree: t, path: name}, nil
 }
 
 // node is an entry of a Tree: an [fs.DirEntry], and once it was measured its
 // own [fs.FileInfo].
 type node struct {
-	entry
+	Entry
 	tree  *Tree
 	path  string
 	bytes int64
 }
 
-func (n *node) Name() string       { return n.name }
+func (n *node) Name() string       { return n.Entry.Name }
 func (n *node) Size() int64        { return n.bytes }
-func (n *node) Mode() fs.FileMode  { return n.mode }
-func (n *node) Type() fs.FileMode  { return n.mode.Type() }
+func (n *node) Mode() fs.FileMode  { return n.Entry.Mode }
+func (n *node) Type() fs.FileMode  { return n.Entry.Mode.Type() }
 func (n *node) ModTime() time.Time { return time.Time{} }
-func (n *node) IsDir() bool        { return n.mode.IsDir() }
-func (n *node) Sys() any           { return n.hash }
+func (n *node) IsDir() bool        { return n.Entry.Mode.IsDir() }
+func (n *node) Sys() any           { return n.Hash }
 
 // Info returns the node with its size.
 func (n *node) Info() (fs.FileInfo, error) {
@@ -129,26 +130,26 @@ func (n *node) Info() (fs.FileInfo, error) {
 
 // measure looks up the size of a file or link.
 func (n *node) measure() (err error) {
-	if !n.mode.IsRegular() && n.mode&fs.ModeSymlink == 0 {
+	if !n.Entry.Mode.IsRegular() && n.Entry.Mode&fs.ModeSymlink == 0 {
 		return nil
 	}
-	if n.bytes, err = n.tree.from.size(n.hash); err != nil {
-		return &fs.PathError{Op: "stat", Path: n.path, Err: n.tree.from.failure(n.tree.subject, err)}
+	if n.bytes, err = n.tree.from.Size(n.Hash); err != nil {
+		return &fs.PathError{Op: "stat", Path: n.path, Err: n.tree.from.Failure(n.tree.subject, err)}
 	}
 	return nil
 }
 
 func (n *node) content() ([]byte, error) {
-	why := unreadable(n.entry)
+	why := unreadable(n.Entry)
 	if n.IsDir() {
 		why = "is a directory"
 	}
 	if err := n.fail("read", why); err != nil {
 		return nil, err
 	}
-	data, _, err := n.tree.from.read(plumbing.BlobObject, n.hash, maxBlob)
+	data, _, err := n.tree.from.Read(plumbing.BlobObject, n.Hash, MaxFile)
 	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: n.path, Err: n.tree.from.failure(n.tree.subject, err)}
+		return nil, &fs.PathError{Op: "read", Path: n.path, Err: n.tree.from.Failure(n.tree.subject, err)}
 	}
 	return data, nil
 }
@@ -159,7 +160,7 @@ func (n *node) list() ([]fs.DirEntry, error) {
 	}
 	out := make([]fs.DirEntry, len(n.sub.entries))
 	for i, e := range n.sub.entries {
-		out[i] = &node{entry: e, tree: n.tree, path: join(strings.TrimPrefix(n.path, "."), e.name)}
+		out[i] = &node{Entry: e, tree: n.tree, path: join(strings.TrimPrefix(n.path, "."), e.Name)}
 	}
 	return out, nil
 }

@@ -1,0 +1,270 @@
+// Package tree holds the files of one revision, checked, as a read-only file
+// system.
+//
+// [Read] reads all directories below a root tree and refuses what must not be in
+// one; files are read when they are asked for. A [Tree] is immutable and may be
+// read from any goroutine.
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// Limits of one tree.
+const (
+	MaxFile  = 1 << 20 // bytes of a file that is read
+	MaxDepth = 64
+
+	maxPath    = 4096 // bytes
+	maxEntries = 500_000
+
+	tooLarge   = "TooLarge"
+	unsafePath = "UnsafePath"
+)
+
+// Objects holds the trees and blobs of a revision.
+type Objects interface {
+	Tree(Hash) ([]Entry, error)
+	// Read returns an object and its size in bytes; it fails if that is over most.
+	Read(t plumbing.ObjectType, h Hash, most int64) (data []byte, size int64, err error)
+	Size(Hash) (int64, error)
+	// Failure is the error that a caller of a Tree gets for one of the above.
+	Failure(subject string, err error) error
+}
+
+// A Refusal says why a tree is not read: the Reason is TooLarge or UnsafePath.
+type Refusal struct{ Reason, Msg string }
+
+func (e *Refusal) Error() string { return e.Msg }
+
+// ErrNoDirectory says that there is no directory at a path.
+var ErrNoDirectory = errors.New("there is no such directory")
+
+// Read reads the directories at a path of a root tree, "" for the root itself.
+// Directories that did not change since the tree before, which may be nil, are
+// not read again. The subject names the revision in errors. Read fails with a
+// Refusal, ErrNoDirectory, or an error of from.
+func Read(from Objects, root Hash, path, subject string, before *Tree) (*Tree, error) {
+	at := Entry{Hash: root, Mode: entryMode("40000")}
+	if path != "" {
+		var err error
+		if at, err = Find(from.Tree, root, path); err != nil {
+			return nil, err
+		}
+	}
+	if !at.Mode.IsDir() {
+		return nil, ErrNoDirectory
+	}
+	b := builder{from: from, built: map[Hash]*dir{}}
+	if before != nil {
+		b.before = before.dirs
+	}
+	d, err := b.build(at.Hash, "", 0)
+	if err == nil && d.count > maxEntries {
+		err = &Refusal{tooLarge, fmt.Sprintf("it has more than %d files and directories", maxEntries)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Tree{root: d, dirs: b.built, from: from, subject: subject}, nil
+}
+
+// Find goes down a path from a tree. A path that is not there gives an entry of
+// an irregular mode.
+func Find(trees func(Hash) ([]Entry, error), tree Hash, path string) (Entry, error) {
+	at := Entry{Hash: tree, Mode: entryMode("40000")}
+	for name := range strings.SplitSeq(path, "/") {
+		if !at.Mode.IsDir() {
+			return Entry{Mode: fs.ModeIrregular}, nil
+		}
+		entries, err := trees(at.Hash)
+		if err != nil {
+			return Entry{}, err
+		}
+		i := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == name })
+		if i < 0 {
+			return Entry{Mode: fs.ModeIrregular}, nil
+		}
+		at = entries[i]
+	}
+	return at, nil
+}
+
+// dir is a directory that was checked with everything below it. Equal
+// directories of any number of revisions are one dir.
+type dir struct {
+	hash    Hash
+	entries []Entry // by name
+	count   int     // of everything below
+	height  int     // of directories below
+	longest int     // bytes of the longest path below
+}
+
+// find returns the Entry of a name.
+func (d *dir) find(name string) (Entry, bool) {
+	i, ok := slices.BinarySearchFunc(d.entries, name, func(e Entry, name string) int { return strings.Compare(e.Name, name) })
+	if !ok {
+		return Entry{}, false
+	}
+	return d.entries[i], true
+}
+
+// builder reads the directories of one revision. A directory that occurs many
+// times is read and kept once, so that a tree which refers to one subtree over
+// and over costs no more than its objects.
+type builder struct {
+	from   Objects
+	before map[Hash]*dir // of the Snapshot before, read-only
+	built  map[Hash]*dir
+	read   int // entries of the directories that were read
+}
+
+func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
+	if d, ok := b.built[h]; ok {
+		return d, b.fits(d, path, depth)
+	}
+	if d, ok := b.before[h]; ok {
+		b.reuse(d)
+		return d, b.fits(d, path, depth)
+	}
+	if depth > MaxDepth {
+		return nil, b.refuse(tooLarge, path, "is nested more than %d deep", MaxDepth)
+	}
+	entries, err := b.from.Tree(h)
+	if err != nil {
+		return nil, err
+	}
+	if b.read += len(entries); b.read > maxEntries {
+		return nil, b.refuse(tooLarge, path, "is one too many: there are more than %d files and directories", maxEntries)
+	}
+	d := &dir{hash: h, entries: entries, count: len(entries)}
+	for i := range entries {
+		if err := b.add(d, &entries[i], path, depth); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(entries); i++ {
+		if name := entries[i].Name; name == entries[i-1].Name {
+			return nil, b.refuse(unsafePath, path, "has the name %q twice", name)
+		}
+	}
+	b.built[h] = d
+	return d, b.fits(d, path, depth)
+}
+
+// add checks an entry of d, and all below it.
+func (b *builder) add(d *dir, e *Entry, path string, depth int) (err error) {
+	if why := unsafeName(e.Name); why != "" {
+		return b.refuse(unsafePath, path, "has the name %q, which %s", e.Name, why)
+	}
+	d.longest = max(d.longest, len(e.Name))
+	if !e.Mode.IsDir() {
+		return nil
+	}
+	if e.sub, err = b.build(e.Hash, join(path, e.Name), depth+1); err != nil {
+		return err
+	}
+	d.count = min(d.count+e.sub.count, math.MaxInt32) // a sum of few of these does not overflow
+	d.height = max(d.height, e.sub.height+1)
+	d.longest = max(d.longest, len(e.Name)+1+e.sub.longest)
+	return nil
+}
+
+// fits applies the limits that depend on where a directory is.
+func (b *builder) fits(d *dir, path string, depth int) error {
+	if depth+d.height > MaxDepth {
+		return b.refuse(tooLarge, path, "is nested, with those in it, more than %d deep", MaxDepth)
+	}
+	if len(path)+1+d.longest > maxPath {
+		return b.refuse(tooLarge, path, "has a path in it that is longer than %d bytes", maxPath)
+	}
+	return nil
+}
+
+// reuse takes a directory over from the revision before, with those below.
+func (b *builder) reuse(d *dir) {
+	if b.built[d.hash] != nil {
+		return
+	}
+	b.built[d.hash] = d
+	for _, e := range d.entries {
+		if e.sub != nil {
+			b.reuse(e.sub)
+		}
+	}
+}
+
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// refuse is the error of a directory for which the tree is refused.
+func (b *builder) refuse(reason, path, format string, args ...any) error {
+	dir := "the root directory"
+	if path != "" {
+		dir = fmt.Sprintf("directory %.200q", path)
+	}
+	return &Refusal{Reason: reason, Msg: dir + " " + fmt.Sprintf(format, args...)}
+}
+
+// unsafeName says why a name refuses the revision, or "". Git itself never
+// writes such names. Names that a working tree can have are for the reader of
+// the tree to judge, so that it judges both alike.
+func unsafeName(name string) string {
+	switch {
+	case name == "":
+		return "is empty"
+	case name == "." || name == "..":
+		return "is not a name"
+	case strings.EqualFold(name, ".git"):
+		return "belongs to Git"
+	case strings.Contains(name, "/"):
+		return "has a slash"
+	default:
+		return ""
+	}
+}
+
+// ValidPath is fs.ValidPath, without anything that unsafeName refuses, and
+// without backslashes and control characters, which no configured path and no
+// settings file has.
+func ValidPath(path string) bool {
+	if path == "." {
+		return true
+	}
+	if !fs.ValidPath(path) {
+		return false
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		if unsafeName(name) != "" || strings.ContainsFunc(name, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }) {
+			return false
+		}
+	}
+	return true
+}
+
+// unreadable says why an entry is listed but never read, or "".
+func unreadable(e Entry) string {
+	switch {
+	case e.Mode&fs.ModeSymlink != 0:
+		return "is a symbolic link and is not followed"
+	case e.Mode&fs.ModeIrregular != 0:
+		return "is a submodule, or of an unknown mode, and is not looked into"
+	case !utf8.ValidString(e.Name):
+		return "is not UTF-8 and cannot be referenced"
+	default:
+		return ""
+	}
+}
