@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,23 +50,23 @@ func TestNoNumberOfLooksKeepsAnOrderWaiting(t *testing.T) {
 		defer func() { cancel(); <-done; <-done }()
 		synctest.Wait()
 		ops := bus.Conn(t, auth.RoleOperator, "op")
-		busy := 0
-		for range 200 {
-			inbox := ops.NewInbox()
-			if _, err := ops.Subscribe(inbox, func(m *nats.Msg) {
-				if m.Header.Get(micro.ErrorCodeHeader) == "503" {
-					busy++
-				}
-			}); err != nil {
-				t.Fatal(err)
+		var busy atomic.Int64
+		inbox := ops.NewInbox()
+		if _, err := ops.Subscribe(inbox, func(m *nats.Msg) {
+			if m.Header.Get(micro.ErrorCodeHeader) == "503" {
+				busy.Add(1)
 			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for range 200 {
 			if err := ops.PublishRequest(wire.API("sync", "now", "op"), inbox, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 		synctest.Wait()
-		if busy != 200-looksAtOnce {
-			t.Errorf("%d looks were refused, want all but %d", busy, looksAtOnce)
+		if n := busy.Load(); n != 200-looksAtOnce {
+			t.Errorf("%d looks were refused, want all but %d", n, looksAtOnce)
 		}
 		for _, verb := range []string{"pause", "status"} {
 			m, err := ops.Request(wire.API("sync", verb, "op"), nil, time.Second)
