@@ -36,9 +36,8 @@ func (p *Progress) stateLocked(id target.PeelID) status.State {
 // A PeelView is what a rollout needs to know of one peel.
 type PeelView struct {
 	Online, Applied bool
-	Errors          []string        // of its last report, and of the plan that holds it back
-	Sequence        uint64          // of the report in the stream applied; 0: there is none
-	Digest          settings.Digest // of the settings that it runs, by that report
+	Errors          []string // of its last report, and of the plan that holds it back
+	Sequence        uint64   // of the report in the stream applied; 0: there is none
 }
 
 // View returns how one peel is.
@@ -47,7 +46,7 @@ func (p *Progress) View(id target.PeelID) PeelView {
 	defer p.mu.Unlock()
 	peel := p.peelLocked(id)
 	return PeelView{
-		Online: peel.Online, Applied: peel.State == status.Applied, Errors: peel.Errors, Digest: peel.Digest, Sequence: p.reports[id.Wire()].sequence,
+		Online: peel.Online, Applied: peel.State == status.Applied, Errors: peel.Errors, Sequence: p.reports[id.Wire()].sequence,
 	}
 }
 

@@ -270,7 +270,7 @@ func TestWhatFailsAWave(t *testing.T) {
 		"too late":                              {func(p *Peel) { p.Lacking = applyLimit }, "it has not applied the revision within 5m0s"},
 		"it applied the revision after a while": {func(p *Peel) { p.Applied, p.Lacking = true, applyLimit }, ""},
 	} {
-		s := newScene(t, "waves: [{name: a, peels: 1, soak: 1h}]", 3)
+		s := newScene(t, "waves: [{name: a, peels: 2, soak: 1h}]", 3)
 		s.at(0)[0].Errors, s.at(0)[0].Report = []string{"old"}, 5
 		s.at(1)[0].Errors, s.at(1)[0].Report = []string{"other"}, 5
 		s.step()
@@ -338,6 +338,34 @@ func TestPauseAndFreezeHoldNewPeels(t *testing.T) {
 	s.want(Complete, "", 0, 1)
 }
 
+// TestADeadlineWaitsForTheEndOfAFreeze: a wave that has not taken its peels when a freeze begins has all of its time after it.
+func TestADeadlineWaitsForTheEndOfAFreeze(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 'L@p1', deadline: 40m}]\nfreeze: [{only_between: 09:30-10:00}]", 3)
+	s.peels["p1"].Presence = Away
+	s.want(Waits, "none of the 1 peels")
+	s.wait(30 * time.Minute)
+	s.want(Waits, "holds the revision")
+	s.wait(30 * time.Minute)
+	s.want(Waits, "none of the 1 peels")
+	s.wait(39 * time.Minute)
+	s.want(Waits, "none of the 1 peels")
+	s.wait(time.Minute)
+	s.want(Failed, "past its deadline")
+}
+
+// TestASoakLastsWhoeverLeads: a new leader has not read the reports of the members yet.
+func TestASoakLastsWhoeverLeads(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 1, soak: 1h}]", 3)
+	s.step()
+	s.apply(0)
+	s.want(Soaks, "", 0)
+	s.at(0)[0].Applied = false
+	s.set(Unknown, 0, 1, 2)
+	s.want(Soaks, "", 0)
+	s.wait(time.Hour)
+	s.want(Complete, "", 0)
+}
+
 func TestPeelsThatTheRevisionNoLongerChangesAreNoMembers(t *testing.T) {
 	s := newScene(t, "waves: [{name: a, peels: 2, soak: 1h}]", 3)
 	s.step()
@@ -352,8 +380,9 @@ func TestPeelsThatTheRevisionNoLongerChangesAreNoMembers(t *testing.T) {
 
 func TestOrdersThatDoNotFit(t *testing.T) {
 	s := newScene(t, "waves: [{name: a, peels: 1, gate: manual}, {name: b, peels: 2}]", 3)
-	waits := s.r
+	begins := s.r
 	s.step()
+	waits := s.r
 	s.apply(0)
 	s.want(AtGate, "", 0)
 	gate := s.r
@@ -367,6 +396,7 @@ func TestOrdersThatDoNotFit(t *testing.T) {
 		want         string
 	}{
 		{nil, "a", "", "no revision goes out in waves"},
+		{&begins, "a", "", "it has not passed"},
 		{&waits, "a", "", "it has not passed"},
 		{&gate, "b", "", "wave a is under way"},
 		{&opened, "a", "", "eve has approved it"},
