@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/reconciler/webhook"
+	"github.com/seed-c01c3da5/zester/settings"
 )
 
 var blocked = place.Event{
@@ -161,6 +162,22 @@ func TestCredentialsInTextsAreHidden(t *testing.T) {
 		var got struct{ Text, Details string }
 		if err := json.Unmarshal(posted(t, place.Webhook, e), &got); err != nil || got.Text != want || got.Details != want {
 			t.Errorf("%q became %q, %v", text, got.Text, err)
+		}
+	}
+}
+
+func TestEveryKindHasATitle(t *testing.T) {
+	o := place.Options{Provider: place.Webhook, URL: "https://chat.example/x"}
+	p := newPlace(t, o)
+	for _, k := range []place.Kind{
+		place.Progressing, place.Gate, place.Blocked, place.Rejected, place.WaveFailed, place.Completed, place.Incomplete, place.Superseded, place.FetchFailed,
+		place.Stalled, place.Recovered, place.Frozen, place.Pinned, place.Unpinned, place.Paused, place.Resumed, place.LeaderChanged, place.PeelsFailed,
+	} {
+		for _, c := range []settings.Commit{"", "6d0a4f3c4d0c1ab6", "a\x00\xff\n\n"} {
+			title := place.Event{Kind: k, Revision: place.Revision{Commit: c}}.Title()
+			if !p.Wants(k) || len(title) < 10 || strings.ContainsAny(title, "%\n\x00") || strings.Contains(title, "6d0a4f3c") {
+				t.Errorf("%s of %q: %q", k, c, title)
+			}
 		}
 	}
 }

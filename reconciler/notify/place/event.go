@@ -94,7 +94,7 @@ const (
 func (e Event) Title() string {
 	title := titles[e.Kind]
 	if strings.Contains(title, "%s") {
-		title = fmt.Sprintf(title, outbound.Line(string(e.Revision.Commit), 10)[:min(7, len(e.Revision.Commit))])
+		title = fmt.Sprintf(title, fmt.Sprintf("%.7s", outbound.Line(string(e.Revision.Commit), 40)))
 	}
 	return title
 }
