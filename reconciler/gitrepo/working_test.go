@@ -371,3 +371,17 @@ func TestAFileThatChangesMeanwhileIsNotMixed(t *testing.T) {
 		t.Error("no file was read again")
 	}
 }
+
+// A job of a CI may have no home directory, and a user no configuration that can be parsed.
+func TestTheWorkingTreeIsReadWithoutAHomeAndNotWithABrokenConfiguration(t *testing.T) {
+	home := emptyHome(t)
+	w := newWork(t, files("top.yaml", "one"))
+	write(t, home, "-- .gitconfig --\n[core\nx\n")
+	if _, err := openCheckout(t, w.Dir()).Working(); err == nil || !strings.Contains(err.Error(), "cannot read the configuration of Git") {
+		t.Error(err)
+	}
+	t.Setenv("HOME", "")
+	if _, err := openCheckout(t, w.Dir()).Working(); err != nil {
+		t.Error(err)
+	}
+}

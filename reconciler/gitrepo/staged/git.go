@@ -114,6 +114,9 @@ func readConfiguration(repo *git.Repository) (all configuration, err error) {
 		all = append(all, local.Raw)
 	}
 	for _, scope := range []config.Scope{config.GlobalScope, config.SystemScope} {
+		if _, err := os.UserHomeDir(); err != nil && scope == config.GlobalScope {
+			continue // Git reads none without $HOME
+		}
 		user, err := config.LoadConfig(scope)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the configuration of Git: %w", err)

@@ -1,5 +1,6 @@
 // Package staged reads the files of a working directory as git add -A would put them into the next commit. [Read] lists
-// them with the hashes of their blobs, [Files.Content] returns the content of one blob.
+// them with the hashes of their blobs, [Files.Content] returns the content of one blob. Call
+// [Files.Close] after.
 //
 // Files that Git ignores and does not track are left out, and so are empty directories. A directory with a repository of
 // its own is a submodule. Ends of lines are those of the commit, and a file of Git LFS is its pointer. No program is run
@@ -51,7 +52,7 @@ type tracked struct {
 	skip bool // the working tree need not have it (skip-worktree)
 }
 
-// Files are the files of the next commit. They belong to one goroutine.
+// Files are the files of the next commit. Their methods but Close may be called from any goroutine.
 type Files struct {
 	Entries []Entry // by path
 

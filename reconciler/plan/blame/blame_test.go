@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	tree, edit, fleet   = plantest.Tree, plantest.Edit, plantest.Fleet
+	edit, fleet         = plantest.Edit, plantest.Fleet
 	withHashes, compile = plantest.WithHashes, plantest.Compile
 )
 
