@@ -42,6 +42,6 @@
 //
 // A local repository that drops a commit (git gc after a force push) takes it
 // from its readers too. Repositories with SHA-256 names, with the reftable
-// format, and shallow ones are refused. Objects that a local repository borrows
-// from another one (objects/info/alternates) are not found.
+// format, and shallow ones are refused, and a local repository that borrows
+// objects of another one (objects/info/alternates).
 package gitrepo

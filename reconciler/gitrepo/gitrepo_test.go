@@ -186,6 +186,8 @@ func TestLocalSourcesThatCannotBeFollowed(t *testing.T) {
 	w := newWork(t, files("a", "1"))
 	commit(t, w, "two", "a", "2")
 	gitCLI(t, shallow, "clone", "-q", "--depth=1", "file://"+w.Dir(), ".")
+	shared := filepath.Join(t.TempDir(), "shared")
+	gitCLI(t, w.Dir(), "clone", "-q", "--shared", w.Dir(), shared)
 	for _, tc := range []struct {
 		url  string
 		want Reason
@@ -196,6 +198,7 @@ func TestLocalSourcesThatCannotBeFollowed(t *testing.T) {
 		{bare, EmptyRemote},
 		{sha256, UnsupportedObjectFormat},
 		{shallow, ShallowRemote},
+		{shared, UnsupportedObjectFormat},
 	} {
 		_, err := openRepo(t, Options{URL: tc.url}).Resolve(t.Context())
 		wantReason(t, err, tc.want)

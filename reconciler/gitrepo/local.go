@@ -80,6 +80,11 @@ func openLocal(a *remote.Address) (*store, error) {
 	if _, err := os.Stat(filepath.Join(dir, "shallow")); err == nil {
 		return nil, remoteError(a, remote.Shallow())
 	}
+	if info, err := os.Stat(filepath.Join(dir, "objects", "info", "alternates")); err == nil && info.Size() > 0 {
+		// go-git reads all indexes of the other repository again for each object.
+		return nil, errorf(UnsupportedObjectFormat, a.Shown, "it borrows objects of another repository (objects/info/alternates), "+
+			"which is not supported: run git repack -a -d in it and remove that file")
+	}
 	st := newStore(dir, true)
 	if err := checkFormat(st); err != nil {
 		_ = st.close()
