@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/record"
@@ -40,6 +41,7 @@ func (s *stepper) choose(wave top.Wave) (c choice, err error) {
 			c.unknown = c.unknown || p.Presence == Unknown
 		}
 	}
+	slices.SortFunc(c.online, s.byPlace)
 	members := s.Members.Len()
 	most := max(wave.Peels.Of(online), members)
 	c.size = min(most, members+len(c.online))
@@ -91,24 +93,27 @@ func (s *stepper) take(wave top.Wave) Step {
 		return s.waiting(wave, fmt.Sprintf("none of the %d peels of wave %s is online", c.offline, wave.Name))
 	}
 	s.Stage.Taken, s.Stage.Size, s.changed = s.Now, c.size, true
-	for _, i := range c.online[:c.size-members] {
-		s.add(i)
-	}
+	s.add(c.online[:c.size-members]...)
 	if c.size > members {
 		return s.waiting(wave, "its peels are given the revision")
 	}
 	return s.next()
 }
 
-// add makes a peel a member.
-func (s *stepper) add(i int) {
-	s.Members, s.changed = s.Members.With(s.marks[i]), true
-	var known []record.Mark
-	for _, text := range s.Peels[i].Errors {
-		known = append(known, record.MarkError(s.Peels[i].ID, text))
+// add makes peels members.
+func (s *stepper) add(peels ...int) {
+	var members, known []record.Mark
+	for _, i := range peels {
+		members = append(members, s.marks[i])
+		for _, text := range s.Peels[i].Errors {
+			known = append(known, record.MarkError(s.Peels[i].ID, text))
+		}
 	}
-	if len(known) > 0 && s.Known.Len()+len(known) <= maxKnown {
-		s.Known = s.Known.With(known...)
+	if len(peels) > 0 {
+		s.Members, s.changed = s.Members.With(members...), true
+	}
+	if most := max(0, maxKnown-s.Known.Len()); len(known) > 0 {
+		s.Known = s.Known.With(known[:min(len(known), most)]...)
 	}
 }
 
@@ -170,12 +175,13 @@ func (s *stepper) wait(wave top.Wave) Step {
 // replace fills the places of members that went away before they applied the revision, and of those that the revision no
 // longer changes, with peels that are online. It reports whether it took any.
 func (s *stepper) replace(wave top.Wave) (replaced bool) {
-	var away []record.Mark
+	var away []int
 	for i, p := range s.Peels {
 		if m := s.marks[i]; p.Presence == Away && !p.Applied && s.Members.Has(m) && !s.Failed.Has(m) {
-			away = append(away, m)
+			away = append(away, i)
 		}
 	}
+	slices.SortFunc(away, s.byPlace)
 	if s.Members.Len() >= s.Stage.Size && (len(away) == 0 || s.Stage.Replaced >= maxReplaced) {
 		return false
 	}
@@ -190,7 +196,7 @@ func (s *stepper) replace(wave top.Wave) (replaced bool) {
 		switch {
 		case s.Members.Len() < s.Stage.Size:
 		case len(away) > 0 && s.Stage.Replaced < maxReplaced:
-			s.Members, away = s.Members.Without(away[0]), away[1:]
+			s.Members, away = s.Members.Without(s.marks[away[0]]), away[1:]
 			s.Stage.Replaced++
 		default:
 			return replaced

@@ -20,8 +20,8 @@ package rollout
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -120,8 +120,10 @@ func Begin(r record.Record, commit settings.Commit, safety top.Safety, sequence,
 
 // Next returns what is to follow for a rollout.
 func Next(r record.Rollout, o Observed) Step {
-	s := &stepper{Rollout: r, Observed: o}
-	s.order()
+	s := &stepper{Rollout: r, Observed: o, marks: make([]record.Mark, len(o.Peels))}
+	for i, p := range o.Peels {
+		s.marks[i] = record.MarkPeel(p.ID)
+	}
 	s.prune()
 	s.noteFailures()
 	step := s.next()
@@ -138,26 +140,8 @@ type stepper struct {
 	frozen  bool
 }
 
-// order sorts the peels by place, of which a mark is the beginning.
-func (s *stepper) order() {
-	type placed struct {
-		mark record.Mark
-		peel *Peel
-	}
-	all := make([]placed, len(s.Peels))
-	for i := range s.Peels {
-		all[i] = placed{record.MarkPeel(s.Peels[i].ID), &s.Peels[i]}
-	}
-	slices.SortFunc(all, func(a, b placed) int {
-		return cmp.Or(bytes.Compare(a.mark[:], b.mark[:]), cmp.Compare(a.peel.ID, b.peel.ID))
-	})
-	peels := make([]Peel, len(all))
-	s.marks = make([]record.Mark, len(all))
-	for i, p := range all {
-		s.marks[i], peels[i] = p.mark, *p.peel
-	}
-	s.Peels = peels
-}
+// byPlace orders peels by their places, of which a mark is the beginning. i and j are indexes in Peels.
+func (s *stepper) byPlace(i, j int) int { return bytes.Compare(s.marks[i][:], s.marks[j][:]) }
 
 // prune drops members that the revision no longer changes.
 func (s *stepper) prune() {
@@ -174,18 +158,20 @@ func (s *stepper) prune() {
 
 // noteFailures records the members that have failed.
 func (s *stepper) noteFailures() {
-	var failed []record.Mark
+	texts := map[int]string{} // by index in Peels
 	for i, p := range s.Peels {
 		if !s.Members.Has(s.marks[i]) || s.Failed.Has(s.marks[i]) {
 			continue
 		}
-		text := s.failure(p)
-		if text == "" {
-			continue
+		if text := s.failure(p); text != "" {
+			texts[i] = text
 		}
+	}
+	var failed []record.Mark
+	for _, i := range slices.SortedFunc(maps.Keys(texts), s.byPlace) {
 		failed = append(failed, s.marks[i])
 		if len(s.Failures) < maxFailures {
-			s.Failures = append(slices.Clip(s.Failures), record.Cut(string(p.ID)+": "+text, maxFailure))
+			s.Failures = append(slices.Clip(s.Failures), record.Cut(string(s.Peels[i].ID)+": "+texts[i], maxFailure))
 		}
 	}
 	if len(failed) > 0 {

@@ -590,6 +590,24 @@ func (s *scene) event(r *rand.Rand) {
 	}
 }
 
+// TestALargeWaveIsChosenAndFailsInOneStep: the work follows the number of peels.
+func TestALargeWaveIsChosenAndFailsInOneStep(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 100%, max_failures: 100%}]", 10_000)
+	for _, p := range s.peels {
+		p.Errors, p.Report = []string{"old", "older"}, 21
+	}
+	s.step()
+	if s.r.Members.Len() != 10_000 || s.r.Known.Len() != maxKnown {
+		t.Fatalf("%d members, %d errors", s.r.Members.Len(), s.r.Known.Len())
+	}
+	for _, p := range s.peels {
+		p.Run = "failed"
+	}
+	if s.step(); s.r.Failed.Len() != 10_000 || len(s.r.Failures) != maxFailures {
+		t.Errorf("%d have failed", s.r.Failed.Len())
+	}
+}
+
 func BenchmarkNext(b *testing.B) {
 	s := newScene(b, "waves: [{name: a, peels: 50%}]", 10_000)
 	s.step()

@@ -56,8 +56,12 @@ func (f Freeze) parts() (parts []window.Rules, zone *time.Location) {
 
 // Holds reports whether the freeze holds at an instant.
 func (f Freeze) Holds(at time.Time) bool {
-	_, holds := f.until(at)
-	return holds
+	rules, zone := f.parts()
+	if slices.ContainsFunc(rules, func(r window.Rules) bool { return r.At(at, zone) == window.Open }) {
+		return true
+	}
+	covers := func(t window.Times) bool { return !at.Before(t.From) && at.Before(t.To) }
+	return slices.ContainsFunc(f.Days.Times, covers) && (window.Rules{Hours: f.Hours}).At(at, zone) == window.Open
 }
 
 // until returns an instant up to which the freeze holds from at on; zero means longer than two years. It may hold beyond
