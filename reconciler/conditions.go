@@ -285,7 +285,7 @@ func problems(s *state) (all []string) {
 func (s *state) snapshot() *control.Snapshot {
 	r := &s.record
 	sync := status.Sync{
-		Repo: s.repo, Branch: s.own.Branch, Path: s.own.Path, Owner: s.owner, Frozen: freezeOf(s),
+		Repo: s.repo, Branch: s.own.Branch, Path: s.own.Path, Owner: s.owner, Holds: status.Holds{Frozen: freezeOf(s)},
 		Observed: s.source.observed, Read: s.source.read, LastAttempted: attempted(s), LastGood: s.shown.good,
 		Generation: r.Generation, Conditions: s.shown.conditions, Errors: problems(s),
 	}

@@ -86,18 +86,23 @@ type Sync struct {
 	Generation    uint64          `json:"generation"`               // of the newest write
 	Writes        int             `json:"writes"`                   // documents that the revision in force took
 	Rollout       *Rollout        `json:"rollout,omitempty"`        // of LastAttempted, while it goes out in waves
-	Frozen        *Freeze         `json:"frozen,omitempty"`         // the revision that waits for the end of a freeze
 	Skipped       settings.Commit `json:"skipped,omitempty"`        // the revision that was rolled back last
-	Pinned        *Pin            `json:"pinned,omitempty"`         // the revision that is held whatever the branch says
-	Paused        *Pause          `json:"paused,omitempty"`         // new commits wait, also after a pin
-	Conditions    []Condition     `json:"conditions"`
-	Errors        []string        `json:"errors,omitempty"`   // of the revision last attempted: file:line:column: entry: message
-	Warnings      []string        `json:"warnings,omitempty"` // of the revision in force
-	Counts        Counts          `json:"counts"`
+	Holds
+	Conditions []Condition `json:"conditions"`
+	Errors     []string    `json:"errors,omitempty"`   // of the revision last attempted: file:line:column: entry: message
+	Warnings   []string    `json:"warnings,omitempty"` // of the revision in force
+	Counts     Counts      `json:"counts"`
 	// PausedErrors are peels with entries that failures have paused, at most 20.
 	PausedErrors []PausedEntries `json:"paused_errors,omitempty"`
 	// Duplicates are peels whose ID two processes share, at most 20.
 	Duplicates []target.PeelID `json:"duplicates,omitempty"`
+}
+
+// Holds are what keeps new commits from the fleet. Each is nil if it does not.
+type Holds struct {
+	Frozen *Freeze `json:"frozen,omitempty"` // the revision that waits for the end of a freeze
+	Pinned *Pin    `json:"pinned,omitempty"` // the revision that is held whatever the branch says
+	Paused *Pause  `json:"paused,omitempty"` // new commits wait, also after a pin
 }
 
 // PausedEntries are the schedule entries of one peel that are paused_errors.
