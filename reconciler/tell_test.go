@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
@@ -285,5 +286,81 @@ func TestAPlaceThatIsNewIsToldOfTheNewestCommitAlone(t *testing.T) {
 		b.after(time.Minute)
 		forge.toldInTheEnd(t, c, "success: 1/1 peels in ")
 		forge.was(t, first)
+	})
+}
+
+// A chat notes the events that a webhook is told, as EVENT BY COMMAND.
+type chat struct {
+	mu   sync.Mutex
+	told []string
+}
+
+func (c *chat) RoundTrip(r *http.Request) (*http.Response, error) {
+	var e struct{ Event, By, Command string }
+	if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = append(c.told, strings.Join(strings.Fields(e.Event+" "+e.By+" "+e.Command), " "))
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+// was checks what the chat was told since the last time.
+func (c *chat) was(t *testing.T, want ...string) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Equal(c.told, want) {
+		t.Errorf("told %q, want %q", c.told, want)
+	}
+	c.told = nil
+}
+
+func TestAChatIsToldWhatNeedsAPersonAndWhatPeopleDid(t *testing.T) {
+	fleetOfTwo(t, func(b *bench, _ *forge) {
+		c := &chat{}
+		p, err := place.New(place.Options{
+			Name: "ops", Provider: place.Webhook, URL: "https://chat.example/x", Transport: c,
+			Events: []place.Kind{place.Paused, place.Resumed, place.Pinned, place.Unpinned, place.FetchFailed, place.Recovered, place.PeelsFailed, place.LeaderChanged},
+		})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		b.notify = []*place.Place{p}
+		b.stop()
+		b.start()
+		b.after(time.Minute)
+		c.was(t)
+		first := b.status().LastGood.Commit
+		b.told("pause", nil)
+		b.after(2 * time.Second)
+		c.was(t, "paused op zester sync resume")
+		b.told("resume", nil)
+		b.after(2 * time.Second)
+		c.was(t, "resumed op")
+		b.told("pin", status.PinRequest{Revision: string(first)})
+		b.after(2 * time.Second)
+		c.was(t, "pinned op zester sync unpin")
+		b.told("unpin", nil)
+		b.after(2 * time.Second)
+		c.was(t, "unpinned op")
+
+		away := b.dir + ".away"
+		if err := os.Rename(b.dir, away); err != nil {
+			b.t.Fatal(err)
+		}
+		b.after(20 * time.Minute)
+		c.was(t, "fetch_failed zester sync status")
+		if err := os.Rename(away, b.dir); err != nil {
+			b.t.Fatal(err)
+		}
+		b.after(10 * time.Minute)
+		c.was(t, "recovered")
+
+		b.alter(silent, "web-01")
+		b.say("web-01", wire.SettingsApplied("web-01"), reportOn(b.document("web-01"), "cannot use x any longer"))
+		b.after(2 * time.Minute)
+		c.was(t, "peels_failed zester sync peels")
 	})
 }

@@ -174,7 +174,7 @@ func (t *term) observe() notify.Observation {
 	if !ok {
 		return o
 	}
-	o.Fleet = notify.Fleet{Commit: o.Sync.LastGood.Commit, Counts: counts, Reached: reached}
+	o.Fleet = notify.Fleet{Commit: o.Sync.LastGood.Commit, Counts: counts, Reached: reached, Errors: t.progress.Errors()}
 	if counts.Failed+counts.Pending > 0 {
 		o.Fleet.Failing, o.Fleet.Late = t.progress.Troubled(maxFailing)
 	}

@@ -63,6 +63,8 @@ type Fleet struct {
 	Reached time.Time     // when a peel last came to run what it is to run
 	Failing []status.Peel // in the state failed, sorted by ID, at most 200
 	Late    target.PeelID // the first that is online and pending, empty if there is none
+	// Errors are what peels report now, also those that run the revision in force.
+	Errors map[target.PeelID][]string
 }
 
 // Order is the last order of a person that was carried out.

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -165,14 +166,27 @@ func by(o Order, verb string, now time.Time) string {
 	return ""
 }
 
+// withErrors returns the peels that failed or report errors, sorted by ID.
+func (f Fleet) withErrors() []status.Peel {
+	all := slices.Clone(f.Failing)
+	for id, errs := range f.Errors {
+		if !slices.ContainsFunc(f.Failing, func(p status.Peel) bool { return p.Peel == id }) {
+			all = append(all, status.Peel{Peel: id, Errors: errs})
+		}
+	}
+	slices.SortFunc(all, func(a, b status.Peel) int { return cmp.Compare(a.Peel, b.Peel) })
+	return all
+}
+
 // failed says which peels fail after the fleet had come to run the revision in force, or was said not to.
 func (w *watcher) failed(seen Observation, now time.Time) []place.Event {
 	f, fleet := &w.failing, seen.Fleet
 	if fleet.Commit == "" || len(seen.Attempts) == 0 {
 		return nil
 	}
-	errs := make(map[target.PeelID]string, len(fleet.Failing))
-	for _, p := range fleet.Failing {
+	all := fleet.withErrors()
+	errs := make(map[target.PeelID]string, len(all))
+	for _, p := range all {
 		errs[p.Peel] = digest(fmt.Sprint(p.Errors))
 	}
 	if f.commit != fleet.Commit {
@@ -182,7 +196,7 @@ func (w *watcher) failed(seen Observation, now time.Time) []place.Event {
 		*f = failing{commit: fleet.Commit, known: errs, told: f.told}
 		return nil
 	}
-	fresh := slices.DeleteFunc(slices.Clone(fleet.Failing), func(p status.Peel) bool { return f.known[p.Peel] == errs[p.Peel] })
+	fresh := slices.DeleteFunc(all, func(p status.Peel) bool { return f.known[p.Peel] == errs[p.Peel] })
 	for id := range f.known {
 		if errs[id] == "" {
 			delete(f.known, id)
@@ -201,7 +215,7 @@ func (w *watcher) failed(seen Observation, now time.Time) []place.Event {
 	f.known, f.first, f.told = errs, time.Time{}, now
 	return []place.Event{{
 		Kind: place.PeelsFailed, Revision: inForce(seen.Sync), Counts: fleet.Counts, Details: groups(fresh), Command: "zester sync peels",
-		Text: fmt.Sprintf("%s; of those that failed, at least %d ran it before, or failed otherwise", portion(fleet.Counts), len(fresh)),
+		Text: fmt.Sprintf("%s; %d report an error that they did not report before", portion(fleet.Counts), len(fresh)),
 	}}
 }
 

@@ -177,6 +177,15 @@ func TestPeelsThatFailLaterAreToldTogether(t *testing.T) {
 	c.after(20*time.Minute, "peels_failed web-30: cannot use 199")
 }
 
+func TestAPeelThatRunsTheRevisionAndReportsAnErrorFails(t *testing.T) {
+	c := newClock(t)
+	c.seen.Attempts = []status.Attempt{{Commit: one, Outcome: status.OutcomeApplied, Began: c.now}}
+	c.seen.Fleet = Fleet{Commit: one, Counts: status.Counts{Peels: 2, Applied: 2}, Errors: map[target.PeelID][]string{"db-01": {"old"}}}
+	c.after(time.Minute)
+	c.seen.Fleet.Errors = map[target.PeelID][]string{"db-01": {"old"}, "web-02": {"cannot use x"}, "web-01": {"cannot use x", "nor y"}}
+	c.after(time.Hour, `peels_failed ["web-01, web-02: cannot use x"]`)
+}
+
 func TestARevisionThatGoesOutHasNoPeelsThatFailLater(t *testing.T) {
 	c := newClock(t)
 	c.seen.Attempts = []status.Attempt{{Commit: one, Outcome: status.OutcomeApplied, Began: c.now}}
