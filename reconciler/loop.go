@@ -194,6 +194,10 @@ func (l *loop) write(ctx context.Context, a action) error {
 		s.shown.moved = s.judged.moved
 		s.measured = nil
 		l.log.Info("revision goes out", "commit", s.judged.commit, "author", s.judged.info.Author, "plan", s.judged.guard.Hash, "waves", r.Rollout != nil)
+	case doStep:
+		if wave := r.Rollout.Stage; !wave.Taken.IsZero() && !wave.Taken.Equal(before.Rollout.Stage.Taken) {
+			l.log.Info("wave begins", "commit", r.Rollout.Commit, "wave", r.Rollout.Waves[wave.Wave].Name, "peels", wave.Size)
+		}
 	case doReleasePin:
 		l.log.Info("pin released", "commit", before.Pinned.Commit, "head", s.source.head)
 	case doComplete:
@@ -203,7 +207,11 @@ func (l *loop) write(ctx context.Context, a action) error {
 		l.log.Error("revision rolled back", "commit", before.Rollout.Commit, "reason", s.step.Reason)
 		l.metrics.Failed("WaveFailed")
 	case doFinish:
-		l.log.Info("revision in force", "commit", r.Commit)
+		writes := 0
+		if s.shown.written == r.Commit {
+			writes = s.shown.writes
+		}
+		l.log.Info("revision in force", "commit", r.Commit, "writes", writes)
 	}
 	return nil
 }
