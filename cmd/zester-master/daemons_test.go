@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/examples"
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -173,7 +174,7 @@ func (s *site) answers(c *api.Client) {
 func (s *site) settled() {
 	s.t.Helper()
 	c := s.client()
-	for ctx := s.ctx(); ; {
+	for ctx := s.ctx(); ; <-time.After(lookAgain) {
 		status, err := c.SyncNow(ctx)
 		if err != nil && api.CodeOf(err) != api.CodeUnavailable {
 			s.t.Fatal(err)

@@ -91,7 +91,7 @@ func TestAFullDiskIsSeenAndOutlasted(t *testing.T) {
 	}
 	c := s.client()
 	for _, id := range peels {
-		for ctx := s.ctx(); ; {
+		for ctx := s.ctx(); ; <-time.After(lookAgain) {
 			if p, err := c.Peel(ctx, id); err == nil && p.Online {
 				break
 			} else if ctx.Err() != nil {
@@ -156,7 +156,7 @@ func TestAFullDiskIsSeenAndOutlasted(t *testing.T) {
 	began := time.Now()
 	s.ready(web, http.StatusOK)
 	t.Logf("/readyz was green %v after there was room", time.Since(began).Round(time.Millisecond))
-	for ctx := s.ctx(); ask("test.ping", nil) != nil; {
+	for ctx := s.ctx(); ask("test.ping", nil) != nil; <-time.After(lookAgain) {
 		if ctx.Err() != nil {
 			t.Fatal("no job is accepted after there was room")
 		}

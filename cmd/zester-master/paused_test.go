@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/examples"
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -87,7 +88,7 @@ func (s *site) hangOn(c *api.Client, master string) (asked []wire.JID) {
 // final returns when a job has ended.
 func (s *site) final(c *api.Client, jid wire.JID) {
 	s.t.Helper()
-	for ctx := s.ctx(); ; {
+	for ctx := s.ctx(); ; <-time.After(lookAgain) {
 		j, err := c.JobShow(ctx, jid)
 		if err != nil {
 			s.t.Fatal(err)

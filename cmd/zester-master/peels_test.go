@@ -53,7 +53,7 @@ func (s *stage) start() {
 // awaitPeel returns when masters know web-01.
 func (s *site) awaitPeel(c *api.Client) {
 	s.t.Helper()
-	for ctx := s.ctx(); ; {
+	for ctx := s.ctx(); ; <-time.After(lookAgain) {
 		r, err := c.Resolve(ctx, "web-01")
 		if err != nil {
 			s.t.Fatal(err)

@@ -25,6 +25,9 @@ import (
 // 40 s of it.
 const patience = 2 * time.Minute
 
+// lookAgain is the pause between two questions whose answer is waited for.
+const lookAgain = 50 * time.Millisecond
+
 var builds struct {
 	once sync.Once
 	dir  string
