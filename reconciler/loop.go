@@ -193,10 +193,14 @@ func (l *loop) write(ctx context.Context, a action) error {
 	case doEnforce, doBeginRollout:
 		s.shown.moved = s.judged.moved
 		s.measured = nil
-		l.log.Info("revision goes out", "commit", s.judged.commit, "author", s.judged.info.Author, "plan", s.judged.guard.Hash, "waves", r.Rollout != nil)
+		said := "revision goes out"
+		if a.kind == doBeginRollout {
+			said = "rollout begins"
+		}
+		l.log.Info(said, "commit", s.judged.commit, "author", s.judged.info.Author, "plan", s.judged.guard.Hash)
 	case doStep:
-		if wave := r.Rollout.Stage; !wave.Taken.IsZero() && !wave.Taken.Equal(before.Rollout.Stage.Taken) {
-			l.log.Info("wave begins", "commit", r.Rollout.Commit, "wave", r.Rollout.Waves[wave.Wave].Name, "peels", wave.Size)
+		if stage := r.Rollout.Stage; !stage.Taken.Equal(before.Rollout.Stage.Taken) && !stage.Taken.IsZero() {
+			l.log.Info("wave begins", "commit", r.Rollout.Commit, "wave", r.Rollout.Wave().Name, "peels", stage.Size)
 		}
 	case doReleasePin:
 		l.log.Info("pin released", "commit", before.Pinned.Commit, "head", s.source.head)
