@@ -57,7 +57,7 @@ func (s *stage) firstSync(ctx context.Context) error {
 func (s *stage) until(ctx context.Context, head gitrepo.Hash, peels int) (*status.Sync, error) {
 	return s.watch(ctx, func(sync *status.Sync) (bool, error) {
 		commit := settings.Commit(head.String())
-		if sync.LastAttempted == commit && sync.LastGood.Commit != commit {
+		if sync.LastAttempted == commit && sync.LastGood.Commit != commit && len(sync.Errors) > 0 {
 			return false, errors.New("the revision is refused:\n" + strings.Join(sync.Errors, "\n"))
 		}
 		return sync.LastGood.Commit == commit && sync.Counts.Peels == peels && sync.Counts.Applied == peels, nil
@@ -259,7 +259,8 @@ func (s *stage) breakIt(ctx context.Context, story story) error {
 		return err
 	}
 	sync, err := s.watch(ctx, func(sync *status.Sync) (bool, error) {
-		return sync.LastAttempted == settings.Commit(head.String()), nil
+		commit := settings.Commit(head.String())
+		return sync.LastAttempted == commit && (len(sync.Errors) > 0 || sync.LastGood.Commit == commit), nil
 	})
 	if err != nil {
 		return err
