@@ -28,6 +28,7 @@ type shown struct {
 	moved      status.Condition // HistoryRewritten, of the revision that was sent last
 	completed  settings.Commit  // the last revision whose waves have all passed
 	completion string           // how they have
+	order      control.Carried  // the last order that was carried out
 	conditions []status.Condition
 }
 

@@ -49,7 +49,6 @@ type loop struct {
 	waiting []waiter
 	quiet   quiet
 	ring    *sops.Ring
-	last    control.Carried // the last order that was carried out
 	newest  atomic.Pointer[control.Snapshot]
 }
 
@@ -243,7 +242,7 @@ func (l *loop) show(next action) {
 	}
 	s.shown.conditions = transitions(s.shown.conditions, conditions(s), s.now)
 	newest := s.snapshot()
-	newest.Order = l.last
+	newest.Order = l.state.shown.order
 	l.newest.Store(newest)
 }
 
@@ -361,7 +360,7 @@ func (l *loop) onOrder(ctx context.Context, o *control.Order) error {
 		}
 		l.log.Info("order carried out", "order", o.Verb, "by", o.By)
 	}
-	l.last = control.Carried{Verb: o.Verb, By: o.By, Time: time.Now()}
+	l.state.shown.order = control.Carried{Verb: o.Verb, By: o.By, Time: time.Now()}
 	o.Accept(nil)
 	w := waiter{order: o}
 	if o.Look {
