@@ -49,6 +49,7 @@ type bench struct {
 	history    History
 	mayAllow   []string
 	notify     []*place.Place
+	checkLease func() error // if nil, the lease is held
 
 	mu    sync.Mutex
 	peels map[target.PeelID]*actor
@@ -117,7 +118,11 @@ func (b *bench) startIn(store string) {
 	if err := fleet.WaitReady(ctx); err != nil {
 		b.t.Fatal(err)
 	}
-	if b.term, err = r.newTerm(ctx, b.nc, js, fleet, alwaysLeads); err != nil {
+	check := alwaysLeads
+	if b.checkLease != nil {
+		check = b.checkLease
+	}
+	if b.term, err = r.newTerm(ctx, b.nc, js, fleet, check); err != nil {
 		b.t.Fatal(err)
 	}
 	t := b.term

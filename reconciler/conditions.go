@@ -79,7 +79,9 @@ func transitions(before, now []status.Condition, at time.Time) (all []status.Con
 func ready(s *state) status.Condition {
 	c := status.Condition{Type: status.Ready, Reason: "NoRevision", Message: "no revision has been brought to the fleet yet"}
 	good, err := s.shown.good, s.failed.serve.err
-	if _, git := errors.AsType[*gitrepo.Error](err); s.failed.write.err != nil || err != nil && !git {
+	if other := s.record.CheckSource(s.own); other != nil {
+		c.Reason, c.Message = string(otherSource), other.Error()
+	} else if _, git := errors.AsType[*gitrepo.Error](err); s.failed.write.err != nil || err != nil && !git {
 		c.Reason, c.Message = "PublishFailed", cmp.Or(s.failed.write.err, err).Error()
 	} else if good.Commit != "" {
 		c.Status, c.Reason, c.ObservedRevision = true, "InForce", good.Commit
@@ -91,6 +93,9 @@ func ready(s *state) status.Condition {
 // fetchFailed returns FetchFailed and Stalled.
 func fetchFailed(s *state) []status.Condition {
 	failed, stalled := status.Condition{Type: status.FetchFailed}, status.Condition{Type: status.Stalled}
+	if other := s.record.CheckSource(s.own); other != nil {
+		stalled.Status, stalled.Reason, stalled.Message = true, string(otherSource), other.Error()
+	}
 	err := s.source.err
 	for _, other := range []error{s.failed.judge.err, s.failed.serve.err} {
 		if _, git := errors.AsType[*gitrepo.Error](other); err == nil && git {
@@ -292,6 +297,9 @@ func (s *state) snapshot() *control.Snapshot {
 	}
 	if s.shown.written == s.shown.good.Commit {
 		sync.Writes = s.shown.writes
+	}
+	if r.CheckSource(s.own) != nil {
+		sync.Adopt = &status.Adoption{From: r.Source.String(), To: s.own.String()}
 	}
 	if r.Blocked != nil {
 		sync.Blocked = r.Blocked.Hash

@@ -32,7 +32,10 @@ const (
 	doPublish   kind = "publish"   // write these documents
 	doRepublish kind = "republish" // find peels that do not run what was published long ago
 
+	doYield kind = "yield" // give the lease back
+
 	// Changes of the record.
+	doClaim        kind = "claim"
 	doReleasePin   kind = "release pin"
 	doEndApproval  kind = "end approval"
 	doRefuse       kind = "refuse"
@@ -104,12 +107,18 @@ type basis struct {
 	generation uint64 // of the newest document
 }
 
+// A session is what does not change while this master leads.
+type session struct {
+	owner   string        // this master
+	own     record.Source // that it follows
+	repo    string        // URL of the repo, without credentials
+	yieldAt time.Time     // when it gives the lease back if the fleet follows another source
+}
+
 // A state is all that decide looks at: the record, and what this term has observed. Only the loop changes it.
 type state struct {
+	session
 	now         time.Time
-	owner       string        // this master
-	own         record.Source // that this master follows
-	repo        string        // its URL, without credentials
 	record      record.Record
 	source      branch
 	changes     uint64 // see basis
@@ -213,13 +222,13 @@ func (f failure) holds(s *state) bool {
 // decide returns what to do next. It is the only place that says what the reconciler does; whatever it looks at is in s.
 func decide(s *state) action {
 	if s.record.CheckSource(s.own) != nil {
-		return wait(otherSource)
+		return otherFleet(s)
 	}
 	if s.failed.write.holds(s) {
 		return action{kind: doNothing, reason: tryAgainLater, until: s.failed.write.until}
 	}
 	all := action{kind: doNothing}
-	for _, step := range []func(*state) action{releasePin, endApproval, follow, serve, republish} {
+	for _, step := range []func(*state) action{claim, releasePin, endApproval, follow, serve, republish} {
 		a := step(s)
 		if a.kind != doNothing {
 			return a
@@ -230,6 +239,22 @@ func decide(s *state) action {
 		all.until = earlier(all.until, a.until)
 	}
 	return all
+}
+
+// otherFleet waits for sync.adopt, and then gives the lease back: another master may follow what the fleet follows.
+func otherFleet(s *state) action {
+	if s.now.Before(s.yieldAt) {
+		return action{kind: doNothing, reason: otherSource, until: s.yieldAt}
+	}
+	return action{kind: doYield, reason: otherSource}
+}
+
+// claim puts the source into a record that names none, as an earlier version wrote it.
+func claim(s *state) action {
+	if s.record.Source == s.own || s.record.Time.IsZero() {
+		return wait("")
+	}
+	return action{kind: doClaim, next: s.record}
 }
 
 // earlier returns the first of two times; zero is never.

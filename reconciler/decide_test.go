@@ -38,7 +38,7 @@ type cond func(*state)
 
 // stateOf returns the state of a term that has read the branch at commit 1, which is in force and served, with changes.
 func stateOf(changes ...cond) *state {
-	s := &state{now: noon, owner: "m1", republishAt: noon.Add(time.Minute), changes: 1}
+	s := &state{now: noon, session: session{owner: "m1", yieldAt: noon.Add(yieldAfter)}, republishAt: noon.Add(time.Minute), changes: 1}
 	s.record.Commit, s.record.Done, s.record.Generation = rev(1), true, 1
 	s.source = branch{attempt: 1, head: rev(1)}
 	for _, change := range changes {
@@ -145,6 +145,8 @@ func TestDecide(t *testing.T) {
 		{"a new fleet", stateOf(nothing), doJudge, ""},
 		{"the first revision goes to all", stateOf(nothing, judged(inWave)), doEnforce, ""},
 		{"another repo", stateOf(other, head(2)), doNothing, otherSource},
+		{"another repo for as long as it may be offered", stateOf(other, func(s *state) { s.now = s.yieldAt }), doYield, otherSource},
+		{"an old record names no source", stateOf(func(s *state) { s.own.Repo, s.record.Time = "h/a", noon }), doClaim, ""},
 		{"a term begins", stateOf(), doJudge, ""},
 		{"the head is in force, and its documents are looked at", stateOf(judged(good)), doPrepare, ""},
 		{"all is done", stateOf(judged(good), served(0)), doNothing, headInForce},

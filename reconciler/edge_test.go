@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -79,30 +78,6 @@ func TestAnEmptyCommitAdvancesTheRevisionAlone(t *testing.T) {
 		c := b.commit("nothing", nil)
 		if out := b.now(); out.LastGood.Commit != c || b.writes() != writes || out.Counts.Applied != 1 {
 			t.Errorf("%d writes, %+v", b.writes()-writes, out)
-		}
-	})
-}
-
-// Another repo is another fleet: nothing of it is published, and nothing is given to peels that are new.
-func TestAnotherURLPublishesNothing(t *testing.T) {
-	inBubble(t, siteFiles(), func(b *bench) {
-		b.peel("web-01", nil)
-		store := b.t.TempDir()
-		b.startIn(store)
-		first := b.document("web-01")
-		b.stop()
-		files := siteFiles()
-		files["top.yaml"] = text("base:\n  '*': [common]\n")
-		b.dir = filepath.Join(b.t.TempDir(), "other")
-		var err error
-		if b.work, err = worktree.Init(b.dir, files, "another repo", ada); err != nil {
-			b.t.Fatal(err)
-		}
-		b.startIn(store)
-		b.peel("web-02", nil)
-		b.after(time.Minute)
-		if b.document("web-01").Generation != first.Generation || b.document("web-02") != nil {
-			t.Errorf("web-01 has %s, web-02 has %s", b.entries("web-01"), b.entries("web-02"))
 		}
 	})
 }

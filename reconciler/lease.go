@@ -23,7 +23,17 @@ const (
 	giveUpAfter = 10 * time.Second
 )
 
-var errTaken = errors.New("another master holds the lease")
+// A master that follows another source than the fleet holds the lease for yieldAfter, so that people can adopt the fleet, and
+// tries again after yieldPause. A master whose source fits tries at least once in that pause.
+const (
+	yieldAfter = 50 * time.Second
+	yieldPause = renewEvery + time.Second
+)
+
+var (
+	errTaken       = errors.New("another master holds the lease")
+	errOtherSource = errors.New("the fleet follows another source than this master, which gives the lease back")
+)
 
 // A lease is the right to be the one reconciler of the fleet.
 type lease struct {
@@ -145,11 +155,18 @@ func (l *lease) ours(ctx context.Context) (revision uint64, ok bool) {
 	return entry.Revision(), true
 }
 
-// release removes the key as this term wrote it last, so that another begins at once.
+// release removes the key as this term wrote it last, so that another begins at once. A renewal that was cut off may have
+// written it after revision.
 func (l *lease) release(ctx context.Context, revision uint64) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := l.kv.Purge(ctx, leaseKey, jetstream.LastRevision(revision)); err != nil {
+	err := l.kv.Purge(ctx, leaseKey, jetstream.LastRevision(revision))
+	if err != nil {
+		if held, ok := l.ours(ctx); ok {
+			err = l.kv.Purge(ctx, leaseKey, jetstream.LastRevision(held))
+		}
+	}
+	if err != nil {
 		l.log.Warn("lease not released, it ends by itself", "err", err)
 	}
 }

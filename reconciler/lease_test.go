@@ -161,6 +161,24 @@ func TestAWriteOfTheLeaseThatWasNotHeardIsOurs(t *testing.T) {
 	})
 }
 
+func TestALeaseWhoseLastRenewalWasNotHeardIsReleased(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		l := newLease(t, b, "m1")
+		revision, err := l.acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.renew(t.Context(), revision); err != nil {
+			t.Fatal(err)
+		}
+		l.release(t.Context(), revision)
+		left := time.Now()
+		if _, err := newLease(t, b, "m2").acquire(t.Context()); err != nil || time.Since(left) > renewEvery {
+			t.Errorf("the next waited %v, %v", time.Since(left), err)
+		}
+	})
+}
+
 // The lease counts as held from the time at which its last write was sent, however long the answer took.
 func TestALeaseThatIsNotRenewedIsNotHeld(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {

@@ -108,6 +108,8 @@ func (l *loop) act(ctx context.Context) (action, error) {
 		switch {
 		case a.kind == doNothing:
 			return a, nil
+		case a.kind == doYield:
+			return a, errOtherSource
 		case a.isTask() && l.task != nil:
 			return action{kind: doNothing}, nil
 		case a.kind == doPublish:

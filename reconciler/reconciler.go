@@ -131,6 +131,13 @@ func (r *Reconciler) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) e
 	if err != nil {
 		return err
 	}
+	return r.lead(ctx, js, func(ctx context.Context, checkLease func() error) error {
+		return r.serve(ctx, nc, js, fleet, checkLease)
+	})
+}
+
+// lead runs serve whenever this master holds the lease, until ctx ends. checkLease returns an error once it does not.
+func (r *Reconciler) lead(ctx context.Context, js jetstream.JetStream, serve func(ctx context.Context, checkLease func() error) error) error {
 	leases, err := js.KeyValue(ctx, "leases")
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket leases: %w", err)
@@ -142,15 +149,19 @@ func (r *Reconciler) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) e
 			return err
 		}
 		r.log.Info("reconciler starts", "owner", r.o.Owner)
-		err = r.runWhileLeader(ctx, &l, revision, func(ctx context.Context) error { return r.serve(ctx, nc, js, fleet, l.check) })
+		err = r.runWhileLeader(ctx, &l, revision, func(ctx context.Context) error { return serve(ctx, l.check) })
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		r.log.Warn("reconciler stops", "err", err)
+		pause := time.Second
+		if errors.Is(err, errOtherSource) {
+			pause = yieldPause
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Second):
+		case <-time.After(pause):
 		}
 	}
 }

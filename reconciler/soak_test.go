@@ -157,29 +157,13 @@ func (r *Reconciler) unwatched(ctx context.Context, nc *nats.Conn, fleet *feed.F
 	if err != nil {
 		return err
 	}
-	leases, err := js.KeyValue(ctx, "leases")
-	if err != nil {
-		return err
-	}
-	l := lease{kv: leases, owner: r.o.Owner, log: r.log}
-	for {
-		revision, err := l.acquire(ctx)
+	return r.lead(ctx, js, func(ctx context.Context, checkLease func() error) error {
+		t, err := r.newTerm(ctx, nc, js, fleet, checkLease)
 		if err != nil {
 			return err
 		}
-		err = r.runWhileLeader(ctx, &l, revision, func(ctx context.Context) error {
-			t, err := r.newTerm(ctx, nc, js, fleet, l.check)
-			if err != nil {
-				return err
-			}
-			return errors.Join(t.run(ctx, nil), t.source.Close())
-		})
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		r.log.Warn("reconciler stops", "err", err)
-		time.Sleep(time.Second)
-	}
+		return errors.Join(t.run(ctx, nil), t.source.Close())
+	})
 }
 
 func (s *soak) peel(i int) (stop func()) {

@@ -53,20 +53,21 @@ func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.Je
 	if t.rollout, err = js.KeyValue(ctx, record.Bucket); err != nil {
 		return nil, fmt.Errorf("cannot open the bucket %s: %w", record.Bucket, err)
 	}
-	if t.archive, err = archive.Open(ctx, js, r.log); err != nil {
-		return nil, err
-	}
 	if t.source, err = source.New(r.o.Repo, r.o.Poll); err != nil {
 		return nil, err
 	}
-	if err := t.load(ctx, checkLease); err != nil {
+	own := record.NewSource(t.source.URL(), cmp.Or(r.o.Repo.Branch, "main"), r.o.Repo.Path)
+	if t.archive, err = archive.Open(ctx, js, own.String(), r.log); err != nil {
+		return nil, errors.Join(err, t.source.Close())
+	}
+	if err := t.load(ctx, own, checkLease); err != nil {
 		return nil, errors.Join(err, t.source.Close())
 	}
 	return t, nil
 }
 
 // load reads the record and what peels were given.
-func (t *term) load(ctx context.Context, checkLease func() error) error {
+func (t *term) load(ctx context.Context, own record.Source, checkLease func() error) error {
 	reported := make(chan struct{}, 1)
 	t.progress = progress.New(t.fleet, reported, t.r.log)
 	reader := t.source.Reader(t.archive)
@@ -74,7 +75,6 @@ func (t *term) load(ctx context.Context, checkLease func() error) error {
 		o: &t.r.o, reader: reader, archive: t.archive, progress: t.progress, fleet: t.fleet, js: t.js,
 		compiler: plan.NewCompiler(), blamer: blame.New(reader.History()),
 	}
-	own := record.NewSource(t.source.URL(), cmp.Or(t.r.o.Repo.Branch, "main"), t.r.o.Repo.Path)
 	store := record.NewStore(t.rollout, t.r.o.Owner, own)
 	last, err := store.Read(ctx)
 	if err != nil {
@@ -94,8 +94,9 @@ func (t *term) load(ctx context.Context, checkLease func() error) error {
 		orders: make(chan *control.Order), results: make(chan result, 1),
 	}
 	t.loop.state = state{
-		now: time.Now(), owner: t.r.o.Owner, record: last, republishAt: time.Now().Add(republishEvery),
-		own: own, repo: t.source.URL(),
+		now:     time.Now(),
+		session: session{owner: t.r.o.Owner, own: own, repo: t.source.URL(), yieldAt: time.Now().Add(yieldAfter)},
+		record:  last, republishAt: time.Now().Add(republishEvery),
 	}
 	t.loop.show(action{})
 	t.control = &control.Service{

@@ -14,7 +14,7 @@ import (
 func (a *app) syncCommand() *cobra.Command {
 	return group("sync", "See how far the fleet is with what Git says",
 		a.syncStatusCommand(), a.syncNowCommand(), a.syncWaitCommand(), a.syncPeelsCommand(), a.syncDiffCommand(), a.syncHistoryCommand(),
-		a.syncApproveCommand(), a.syncPauseCommand(), a.syncResumeCommand(), a.syncPinCommand(), a.syncUnpinCommand(), a.syncRetryCommand(), a.syncPlanCommand())
+		a.syncApproveCommand(), a.syncPauseCommand(), a.syncResumeCommand(), a.syncPinCommand(), a.syncUnpinCommand(), a.syncRetryCommand(), a.syncAdoptCommand(), a.syncPlanCommand())
 }
 
 func (a *app) syncStatusCommand() *cobra.Command {

@@ -60,6 +60,11 @@ func (c *Client) SyncRetry(ctx context.Context, revision string) (*status.Sync, 
 	return steering(ctx, c, "retry", status.RetryRequest{Revision: revision})
 }
 
+// SyncAdopt has the fleet follow the repo, branch and path of the master that answers. q is what its status shows.
+func (c *Client) SyncAdopt(ctx context.Context, q status.Adoption) (*status.Sync, error) {
+	return steering(ctx, c, "adopt", q)
+}
+
 // SyncHistory asks what became of the revisions that were tried, the newest first.
 func (c *Client) SyncHistory(ctx context.Context) ([]status.Attempt, error) {
 	h, err := syncing[status.History](ctx, c, "history", nil)

@@ -157,5 +157,5 @@ var calls = map[string]roles{
 	"zester.api.auth.rotate": chiefs, "zester.api.auth.retire": chiefs,
 	"zester.api.sync.status": readers, "zester.api.sync.history": readers, "zester.api.sync.peels": readers, "zester.api.sync.plan": readers, "zester.api.sync.diff": {auth.RoleOperator, auth.RoleDirect, auth.RoleAuditor},
 	"zester.api.sync.now": chiefs, "zester.api.sync.approve": chiefs, "zester.api.sync.pause": chiefs, "zester.api.sync.resume": chiefs,
-	"zester.api.sync.pin": chiefs, "zester.api.sync.unpin": chiefs, "zester.api.sync.retry": chiefs, "zester.api.sync.remove": chiefs,
+	"zester.api.sync.pin": chiefs, "zester.api.sync.unpin": chiefs, "zester.api.sync.retry": chiefs, "zester.api.sync.adopt": chiefs, "zester.api.sync.remove": chiefs,
 }

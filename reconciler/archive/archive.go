@@ -10,6 +10,7 @@
 //   - At most 20 revisions are stored besides those in use. Each takes at most 16 MiB, packed.
 //   - Request never waits for the bus.
 //   - An error of the bus is returned; it is never read as a revision that is not stored.
+//   - A revision of another source is never returned: the same commit may hold other files at another path.
 //
 // Known gaps: the files of a revision that is larger are not stored, which only the log says. What a master that stopped in
 // between has left of a revision is removed when the next one is stored.
@@ -51,6 +52,7 @@ func (r *Revision) ID() settings.Commit { return settings.Commit(r.Commit.Hash.S
 type Archive struct {
 	kv       jetstream.KeyValue
 	stream   jetstream.Stream // of kv
+	source   string           // of the revisions: what the fleet follows
 	log      *slog.Logger
 	requests chan request
 }
@@ -61,9 +63,9 @@ type request struct {
 	keep     []settings.Commit
 }
 
-// Open returns the archive on a bus. The bucket must exist.
-func Open(ctx context.Context, js jetstream.JetStream, log *slog.Logger) (*Archive, error) {
-	a := &Archive{log: log, requests: make(chan request, 1)}
+// Open returns the archive on a bus, of the revisions of a source: a repo, branch and path in one text. The bucket must exist.
+func Open(ctx context.Context, js jetstream.JetStream, source string, log *slog.Logger) (*Archive, error) {
+	a := &Archive{source: source, log: log, requests: make(chan request, 1)}
 	var err error
 	if a.kv, err = js.KeyValue(ctx, Bucket); err == nil {
 		a.stream, err = js.Stream(ctx, "KV_"+Bucket)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -35,7 +36,7 @@ func revision(n int) *Revision {
 
 func inBubble(t *testing.T, f func(t *testing.T, bus *natstest.Bus, a *Archive)) {
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
-		a, err := Open(t.Context(), bus.JetStream(t), slog.New(slog.DiscardHandler))
+		a, err := Open(t.Context(), bus.JetStream(t), "fleet", slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,6 +172,48 @@ func TestADamagedRevisionIsNotAbsent(t *testing.T) {
 			if got, err := a.List(t.Context()); err == nil {
 				t.Errorf("with the manifest %+v: %v", bad, got)
 			}
+		}
+	})
+}
+
+// The same commit may hold other files at another path.
+func TestARevisionOfAnotherSourceIsNotReturned(t *testing.T) {
+	inBubble(t, func(t *testing.T, bus *natstest.Bus, a *Archive) {
+		other, err := Open(t.Context(), bus.JetStream(t), "fleet, path prod", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := revision(1)
+		if err := a.put(t.Context(), r, nil); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := other.List(t.Context()); err != nil || len(list) != 0 || other.stored(t, r) {
+			t.Errorf("%+v, %v", list, err)
+		}
+		r.Tree = fstest.MapFS{"top.yaml": text("base: {} # of prod\n")}
+		if err := other.put(t.Context(), r, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := other.Load(t.Context(), r.ID()); err != nil || got == nil {
+			t.Error(got, err)
+		} else if data, err := fs.ReadFile(got.Tree, "top.yaml"); err != nil || string(data) != "base: {} # of prod\n" {
+			t.Errorf("%s, %v", data, err)
+		}
+		if a.stored(t, r) {
+			t.Error("the revision of prod is returned for the root")
+		}
+		old, err := canon.Marshal(Entry{Commit: revision(2).ID()})
+		if err == nil {
+			_, err = a.kv.Put(t.Context(), string(revision(2).ID()), old)
+		}
+		if list, listed := a.List(t.Context()); err != nil || listed != nil || len(list) != 1 {
+			t.Errorf("of an earlier version: %+v, %v, %v", list, err, listed)
+		}
+		if err := a.Clear(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if keys, err := a.keys(t.Context(), ">"); err != nil || len(keys) != 0 {
+			t.Errorf("%v, %v", keys, err)
 		}
 	})
 }

@@ -32,11 +32,31 @@ type Entry struct {
 	Time    time.Time       `json:"time"`    // by its author's clock
 	Stored  time.Time       `json:"stored"`
 	Chunks  int             `json:"chunks"`
-	Sum     string          `json:"sum"` // SHA-256 of the chunks together, in hex
+	Sum     string          `json:"sum"`              // SHA-256 of the chunks together, in hex
+	Source  string          `json:"source,omitempty"` // repo, branch and path; empty: an earlier version stored it
 }
 
-// List returns the stored revisions, the newest first.
+// List returns the stored revisions of the source, the newest first.
 func (a *Archive) List(ctx context.Context) ([]Entry, error) {
+	all, err := a.listAll(ctx)
+	return slices.DeleteFunc(all, func(e Entry) bool { return !a.isOwn(e) }), err
+}
+
+// isOwn reports whether a revision is of the source of the archive.
+func (a *Archive) isOwn(e Entry) bool { return e.Source == a.source || e.Source == "" }
+
+// Clear removes all stored revisions. Call it when the fleet has another source.
+func (a *Archive) Clear(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	if err := a.stream.Purge(ctx); err != nil {
+		return fmt.Errorf("cannot remove the stored revisions: %w", err)
+	}
+	return nil
+}
+
+// listAll returns the stored revisions of all sources, the newest first.
+func (a *Archive) listAll(ctx context.Context) ([]Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	keys, err := a.keys(ctx, "*")
@@ -104,7 +124,7 @@ func (a *Archive) Load(ctx context.Context, commit settings.Commit) (*Revision, 
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	e, err := a.entry(ctx, commit)
-	if err != nil || e == nil {
+	if err != nil || e == nil || !a.isOwn(*e) {
 		return nil, err
 	}
 	var packed []byte
@@ -128,7 +148,7 @@ func (a *Archive) put(ctx context.Context, r *Revision, keep []settings.Commit) 
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	known, err := a.entry(ctx, r.ID())
-	if err != nil || known != nil {
+	if err != nil || known != nil && a.isOwn(*known) {
 		return err
 	}
 	if err := a.write(ctx, r); err != nil {
@@ -146,7 +166,7 @@ func (a *Archive) write(ctx context.Context, r *Revision) error {
 	sum := sha256.Sum256(packed)
 	e := Entry{
 		Commit: r.ID(), Author: r.Commit.Author, Email: r.Commit.Email, Message: r.Commit.Subject(), Time: r.Commit.Time,
-		Stored: time.Now(), Sum: hex.EncodeToString(sum[:]),
+		Stored: time.Now(), Sum: hex.EncodeToString(sum[:]), Source: a.source,
 	}
 	for chunk := range slices.Chunk(packed, chunkBytes) {
 		if _, err := a.kv.Put(ctx, chunkKey(e.Commit, e.Chunks), chunk); err != nil {
@@ -163,7 +183,7 @@ func (a *Archive) write(ctx context.Context, r *Revision) error {
 
 // prune removes the oldest revisions beyond maxStored except those to keep, and the chunks without a manifest.
 func (a *Archive) prune(ctx context.Context, keep []settings.Commit) error {
-	all, err := a.List(ctx)
+	all, err := a.listAll(ctx)
 	if err != nil {
 		return err
 	}

@@ -122,6 +122,7 @@ func (s *Service) handlers() map[string]handler {
 	return map[string]handler{
 		"status": s.status, "history": s.history, "peels": s.peels, "diff": s.document, "plan": s.plan,
 		"now": s.now, "approve": s.approve, "pause": s.pause, "resume": s.resume, "pin": s.pin, "unpin": s.unpin, "retry": s.retry,
+		"adopt":  s.adopt,
 		"remove": s.remove,
 	}
 }
@@ -168,9 +169,10 @@ func named(request []byte) string {
 		Revision string `json:"revision"`
 		Peel     string `json:"peel"`
 		Wave     string `json:"wave"`
+		To       string `json:"to"`
 	}
 	_ = canon.Unmarshal(request, &q)
-	return q.Hash + q.Revision + q.Peel + q.Wave
+	return q.Hash + q.Revision + q.Peel + q.Wave + q.To
 }
 
 // user returns the sender of a request: the last token of its subject, which the bus permits to this user alone.

@@ -246,6 +246,9 @@ func (s *Service) remove(ctx context.Context, req micro.Request) (any, string, e
 	if err != nil {
 		return nil, "", record.Refuse("%v", err)
 	}
+	if a := s.Newest().Sync.Adopt; a != nil {
+		return nil, "", record.Refuse("cannot remove %s: the fleet follows %s, and this master follows %s", id, a.From, a.To)
+	}
 	if seen, online := s.Fleet.Presence(id); online && !q.Force {
 		return nil, "", record.Refuse("cannot remove %s: it is online, last heard at %s; stop it first", id, seen.UTC().Format(time.RFC3339))
 	}

@@ -70,6 +70,11 @@ func (r *Record) Judge(commit settings.Commit, j Judgement) *Blocked {
 	switch {
 	case r.Approves(commit, j.Hash):
 		return nil
+	case r.IsAdopted():
+		blocked.Reason, blocked.Kind = "it is the first revision after the fleet was adopted", "Adopted"
+		if j.Exceeded != "" {
+			blocked.Reason += "; " + j.Exceeded
+		}
 	case j.Rewritten != "" && j.Exceeded != "":
 		blocked.Reason, blocked.Kind = j.Rewritten+"; "+j.Exceeded, string(status.HistoryRewritten)
 	case j.Rewritten != "":

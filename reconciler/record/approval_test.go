@@ -64,6 +64,9 @@ func TestWhatHoldsARevisionBack(t *testing.T) {
 		{"rewritten and approved", approved("head", "h"), rewritten(all), "", ""},
 		{"small by now", waits, Judgement{Hash: "h"}, "large then", "Kind"},
 		{"waited and says so", waits, allowed(large), "large", ""},
+		{"after an adoption", Record{Generation: 7}, Judgement{Hash: "h"}, "it is the first revision after the fleet was adopted", "Adopted"},
+		{"large after an adoption and says so", Record{Generation: 7}, allowed(large), "it is the first revision after the fleet was adopted; large", "Adopted"},
+		{"approved after an adoption", Record{Generation: 7, Approved: &Approval{Commit: "head", Hash: "h"}}, all, "", ""},
 		{"another waited", Record{Blocked: &Blocked{Commit: "other"}}, Judgement{Hash: "h"}, "", ""},
 	} {
 		got := c.r.Judge("head", c.j)

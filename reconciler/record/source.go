@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"time"
 )
 
 // A Source names what a fleet follows: a branch of a repo, and a folder in it. A record of another source is the record of
@@ -73,9 +74,10 @@ func (r *Record) CheckSource(own Source) error {
 }
 
 // Adopted returns the record with the source to, or a *[Refusal]. from and to are what the person has seen, as
-// [Source.String] has them; own is what this master follows. Peels keep the revision in force until one of the new source is
-// put in force. A rollout, and a revision that waits for approval or is approved, end, as they are of the old source; a pin
-// and a pause stay.
+// [Source.String] has them; own is what this master follows. No revision is in force afterwards, as the same commit may hold
+// other files at another path: peels keep what they were given, and the first revision of the new source waits for approval.
+// A rollout, a pin, and the marks of revisions that were rolled back, approved or wait for approval end; a pause and the
+// limits stay.
 func (r Record) Adopted(from, to string, own Source) (Record, error) {
 	switch {
 	case r.Source == own || r.Source == (Source{}):
@@ -86,6 +88,10 @@ func (r Record) Adopted(from, to string, own Source) (Record, error) {
 		return r, Refuse("cannot adopt: the master that answers follows %.300s, and not %.300s", own, to)
 	}
 	r = r.WithoutApproval()
-	r.Source, r.Rollout = own, nil
+	r.Source, r.Commit, r.Done, r.Since = own, "", false, time.Time{}
+	r.Rollout, r.Pinned, r.Skipped = nil, nil, nil
 	return r, nil
 }
+
+// IsAdopted reports whether peels have settings of another source, and none of this one: see [Record.Adopted].
+func (r *Record) IsAdopted() bool { return r.Commit == "" && r.Generation > 0 }

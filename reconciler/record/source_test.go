@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 func TestSourcesAreEqualIfTheyLeadToTheSamePlace(t *testing.T) {
@@ -54,7 +55,7 @@ func FuzzSource(f *testing.F) {
 func TestWhatMayBeAdopted(t *testing.T) {
 	a, b := Source{Repo: "h/a", Branch: "main"}, Source{Repo: "h/b", Branch: "main", Path: "prod"}
 	before := Record{
-		Source: a, Commit: "c1", Rollout: &Rollout{Commit: "c2"}, Blocked: &Blocked{}, Approved: &Approval{}, Pinned: &Pin{}, Suspended: &Approval{},
+		Source: a, Commit: "c1", Generation: 7, Skipped: []Skipped{{Commit: "c3"}}, Safety: top.Safety{Limits: &top.Limits{Peels: 7}}, Rollout: &Rollout{Commit: "c2"}, Blocked: &Blocked{}, Approved: &Approval{}, Pinned: &Pin{}, Suspended: &Approval{},
 	}
 	for _, c := range []struct {
 		name     string
@@ -76,7 +77,8 @@ func TestWhatMayBeAdopted(t *testing.T) {
 			if !refused || !strings.Contains(err.Error(), c.want) || r.Source != c.r.Source {
 				t.Errorf("%s: %v, want %q", c.name, err, c.want)
 			}
-		case err != nil || r.Source != c.own || r.Commit != "c1" || r.Rollout != nil || r.Blocked != nil || r.Approved != nil || r.Pinned == nil || r.Suspended == nil:
+		case err != nil || r.Source != c.own || r.Commit != "" || r.IsSent("c1") || !r.IsAdopted() || r.Rollout != nil || r.Blocked != nil || r.Approved != nil || r.Pinned != nil ||
+			r.Suspended == nil || r.Skipped != nil || r.Limits == nil:
 			t.Errorf("%s: %+v, %v", c.name, r, err)
 		}
 	}

@@ -100,9 +100,10 @@ type Sync struct {
 
 // Holds are what keeps new commits from the fleet. Each is nil if it does not.
 type Holds struct {
-	Frozen *Freeze `json:"frozen,omitempty"` // the revision that waits for the end of a freeze
-	Pinned *Pin    `json:"pinned,omitempty"` // the revision that is held whatever the branch says
-	Paused *Pause  `json:"paused,omitempty"` // new commits wait, also after a pin
+	Frozen *Freeze   `json:"frozen,omitempty"` // the revision that waits for the end of a freeze
+	Pinned *Pin      `json:"pinned,omitempty"` // the revision that is held whatever the branch says
+	Paused *Pause    `json:"paused,omitempty"` // new commits wait, also after a pin
+	Adopt  *Adoption `json:"adopt,omitempty"`  // nothing is published until sync.adopt
 }
 
 // PausedEntries are the schedule entries of one peel that are paused_errors.
@@ -153,6 +154,13 @@ type Pin struct {
 	By         string          `json:"by"`
 	Time       time.Time       `json:"time"`
 	UntilNewer bool            `json:"until_newer,omitempty"` // the next commit that comes after it ends the pin
+}
+
+// An Adoption has the fleet follow another source: a repo, branch and path in one line. It is what sync.status shows while
+// the master that answers follows another source than the fleet, and the request of sync.adopt.
+type Adoption struct {
+	From string `json:"from"` // what the fleet follows
+	To   string `json:"to"`   // what the master that answers follows
 }
 
 // A Pause keeps new commits from the fleet.
