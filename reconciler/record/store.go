@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,8 @@ func (s *Store) Read(ctx context.Context) (r Record, err error) {
 
 // Write stores r in place of the record that was last read or written, and returns it as it was stored: with Owner, Source
 // and Time set and its lists within their bounds. The error is [ErrConflict] if another master has written the record, and a
-// *[Refusal] if r is of another source.
+// *[Refusal] if r is of another source. After any other error the record may be stored all the same: then the next write
+// is a conflict.
 func (s *Store) Write(ctx context.Context, r Record) (Record, error) {
 	if err := r.CheckSource(s.source); err != nil {
 		return Record{}, err
@@ -69,8 +71,13 @@ func (s *Store) Write(ctx context.Context, r Record) (Record, error) {
 		return Record{}, err
 	}
 	revision, err := s.kv.Update(ctx, key, data, s.revision)
-	if errors.Is(err, jetstream.ErrKeyExists) {
+	switch {
+	case errors.Is(err, jetstream.ErrKeyExists):
 		err = ErrConflict
+	case err != nil: // the answer may be lost alone
+		if entry, again := s.kv.Get(ctx, key); again == nil && bytes.Equal(entry.Value(), data) {
+			revision, err = entry.Revision(), nil
+		}
 	}
 	if err != nil {
 		return Record{}, fmt.Errorf("cannot record what is rolled out: %w", err)

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -150,6 +151,41 @@ func TestARolloutOfALargeFleetFitsIntoTheRecord(t *testing.T) {
 		}
 		if !read.Rollout.Has("web-00007.example.com") || read.Rollout.Has("web-10000.example.com") || !slices.Equal(read.Waves, r.Waves) {
 			t.Error("the record is not what was written")
+		}
+	})
+}
+
+// A busAway stores what it is given, and loses the answer.
+type busAway struct{ jetstream.KeyValue }
+
+func (b busAway) Update(ctx context.Context, key string, value []byte, last uint64) (uint64, error) {
+	if _, err := b.KeyValue.Update(ctx, key, value, last); err != nil {
+		return 0, err
+	}
+	return 0, context.DeadlineExceeded
+}
+
+func TestAWriteWhoseAnswerIsLostIsFoundStored(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
+		kv := openBucket(t, bus)
+		s := NewStore(busAway{kv}, "m1", Source{})
+		for generation := range uint64(3) {
+			if r, err := s.Write(t.Context(), Record{Commit: "a", Generation: generation}); err != nil || r.Generation != generation {
+				t.Fatalf("%+v, %v", r, err)
+			}
+		}
+		if _, err := NewStore(kv, "m2", Source{}).Write(t.Context(), Record{Commit: "b"}); !errors.Is(err, ErrConflict) {
+			t.Errorf("a master that has not read the record writes it: %v", err)
+		}
+		other := NewStore(kv, "m2", Source{})
+		if _, err := other.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Write(t.Context(), Record{Commit: "b"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Write(t.Context(), Record{Commit: "a", Generation: 9}); !errors.Is(err, ErrConflict) {
+			t.Errorf("the record of another master was written over: %v", err)
 		}
 	})
 }
