@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 )
 
@@ -224,4 +225,25 @@ func TestTheStricterLimitsCount(t *testing.T) {
 			}
 		})
 	}
+}
+
+// After an order the next write may take seconds. Its answer must not read the state of before.
+func TestTheAnswerToAnOrderReadsTheRecordWithTheOrder(t *testing.T) {
+	threeWebs(t, func(b *bench) {
+		waits := b.wiped()
+		b.stop() // the test takes the place of the loop, which does nothing more
+		l := b.term.loop
+		if err := l.onOrder(b.t.Context(), control.NewOrder("approve", "op", false, control.Approve(waits.Blocked, "op"))); err != nil {
+			t.Fatal(err)
+		}
+		if out := l.newest.Load().Sync; out.Blocked != "" {
+			t.Errorf("the plan is approved, and the answer says that it waits: %+v", out)
+		}
+		if err := l.onOrder(b.t.Context(), control.NewOrder("pause", "op", false, control.Pause("op"))); err != nil {
+			t.Fatal(err)
+		}
+		if out := l.newest.Load().Sync; out.Paused == nil || out.Paused.By != "op" {
+			t.Errorf("new commits are paused, and the answer does not say so: %+v", out)
+		}
+	})
 }

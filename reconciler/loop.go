@@ -363,6 +363,7 @@ func (l *loop) onOrder(ctx context.Context, o *control.Order) error {
 		l.log.Info("order carried out", "order", o.Verb, "by", o.By)
 	}
 	l.state.shown.order = control.Carried{Verb: o.Verb, By: o.By, Time: time.Now()}
+	l.show(action{reason: s.shown.waits}) // before the answer, which reads it: the next write may take long
 	o.Accept(nil)
 	w := waiter{order: o}
 	if o.Look {

@@ -207,7 +207,14 @@ func (s *Service) do(ctx context.Context, o *Order, limit time.Duration) (status
 			return status.Sync{}, err
 		}
 	case <-taken.Done():
-		return status.Sync{}, errHandover
+		select {
+		case err := <-o.accepted: // both at the same time
+			if err != nil {
+				return status.Sync{}, err
+			}
+		default:
+			return status.Sync{}, errHandover
+		}
 	}
 	late := time.NewTimer(limit)
 	defer late.Stop()
@@ -217,8 +224,8 @@ func (s *Service) do(ctx context.Context, o *Order, limit time.Duration) (status
 	case <-late.C:
 	case <-taken.Done():
 	}
-	if limit == lookLimit || ctx.Err() != nil {
+	if limit == lookLimit {
 		return status.Sync{}, errHandover
 	}
-	return s.Status(), nil
+	return s.Status(), nil // the order is stored, also if this master hands over
 }

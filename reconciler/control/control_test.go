@@ -76,3 +76,36 @@ func TestNoNumberOfLooksKeepsAnOrderWaiting(t *testing.T) {
 		}
 	})
 }
+
+// An order that is in force is answered so, also by a master that hands over before all that follows has been done.
+func TestAnOrderThatIsStoredIsAnsweredWhileTheMasterHandsOver(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
+		log := slog.New(slog.DiscardHandler)
+		nc := bus.Conn(t, auth.RoleMaster, "m1")
+		fleet := feed.New(nc, log)
+		orders := make(chan *Order)
+		var commands []Command
+		s := &Service{
+			NC: nc, Orders: orders, Newest: func() *Snapshot { return &Snapshot{} }, Fleet: fleet, Progress: progress.New(fleet, make(chan struct{}, 1), log), Log: log,
+			OnCommand: func(_ context.Context, _ *nats.Conn, c Command) { commands = append(commands, c) },
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{}, 2)
+		go func() { _ = s.Run(ctx); done <- struct{}{} }()
+		go func() {
+			(<-orders).Accept(nil) // stored
+			cancel()               // another master leads
+			done <- struct{}{}
+		}()
+		synctest.Wait()
+		m, err := bus.Conn(t, auth.RoleOperator, "op").Request(wire.API("sync", "pause", "op"), nil, time.Second)
+		<-done
+		<-done
+		if err != nil || m.Header.Get(micro.ErrorHeader) != "" {
+			t.Errorf("the order is stored, and the answer is %v, %v", err, m)
+		}
+		if len(commands) != 1 || commands[0].Err != nil {
+			t.Errorf("the order is stored, and the audit log has %+v", commands)
+		}
+	})
+}
