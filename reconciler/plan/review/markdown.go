@@ -124,7 +124,7 @@ func fence(b *strings.Builder, language string, lines []string, limit int) {
 // code is text that Markdown leaves as it is.
 func code(s string) string { return "`" + strings.ReplaceAll(oneLine(cut(s, 100)), "`", "'") + "`" }
 
-var markdownSigns = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "*", `\*`, "_", `\_`, "`", "\\`",
+var markdownSigns = strings.NewReplacer(`\`, `\\`, "&", "&amp;", "<", "&lt;", ">", "&gt;", "*", `\*`, "_", `\_`, "`", "\\`",
 	"[", `\[`, "]", `\]`, "|", `\|`, "@", "@\u200b", "#", "#\u200b", "~", `\~`, "!", `\!`)
 
 // escape keeps text from being taken for Markdown, HTML, a mention of somebody or a reference to an issue.

@@ -221,6 +221,26 @@ func TestACommentMentionsNobody(t *testing.T) {
 	}
 }
 
+// A backslash of a subject must not take away the one that escapes the sign after it.
+func TestNoSignOfASubjectIsMarkdown(t *testing.T) {
+	for subject, want := range map[string]string{
+		`[here](https://evil.example)`:   `\[here\](https://evil.example)`,
+		`\[here\](https://evil.example)`: `\\\[here\\\](https://evil.example)`,
+		`\*loud\* \_\|`:                  `\\\*loud\\\* \\\_\\\|`,
+		`\<b>`:                           `\\&lt;b&gt;`,
+	} {
+		same := compile(t, plan.NewCompiler(), tree("settings/all.yaml", "{}\n", "settings/few.yaml", "{}\n"), peels(3))
+		r, err := review.Make(same, same,
+			review.Options{From: merge, Zone: time.UTC, Head: review.Revision{Name: "h", Subject: subject}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := r.Markdown(); !strings.Contains(text, "`h` "+want+"\n") {
+			t.Errorf("%s: %s", subject, text)
+		}
+	}
+}
+
 func TestAReviewReadsTheSameEveryTime(t *testing.T) {
 	base := tree("settings/all.yaml", backup, "settings/few.yaml", "a: {b: 1, c: 2}\n")
 	head := tree("settings/all.yaml", "{}\n", "settings/few.yaml", "a: {b: 3, d: 2}\nx: 1\n"+backup)
