@@ -243,9 +243,11 @@ func (s *session) comment(ctx context.Context, p forge.Pull) error {
 	if err := s.save(ctx); err != nil {
 		return err
 	}
-	switch err := s.write(ctx, p.Number, s.marker+"\n"+text); {
-	case outbound.HasStatus(err, http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity):
-		// the conversation may be locked, or the token may not comment: the next pull request shows which
+	err = s.write(ctx, p.Number, s.marker+"\n"+text)
+	answer, _ := errors.AsType[*outbound.Error](err)
+	switch {
+	case answer != nil && answer.Final, outbound.HasStatus(err, http.StatusForbidden, http.StatusNotFound):
+		// the conversation may be locked or full, or the token may not comment: the next pull request shows which
 		s.o.Log.Warn("pull request not commented on", "place", s.o.Name, "pull", p.Number, "err", err)
 	case err != nil:
 		return err

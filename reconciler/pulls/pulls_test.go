@@ -383,6 +383,31 @@ func TestAfterACrashBeforeTheCommentWasNotedItIsFound(t *testing.T) {
 	b.comment(7, "2 of 3 peels change")
 }
 
+// Strangers write so many comments that the one of the master cannot be looked for.
+func TestAFullConversationIsPlannedOnceAndKeepsNoOtherWaiting(t *testing.T) {
+	b := newBench(t, forge.GitHub, site)
+	full := b.push(7, false, "settings/web.yaml", twoHours)
+	other := b.push(8, false, "settings/web.yaml", "schedule: {}\n")
+	b.forge.SetPulls(forgetest.Pull{Number: 7, Head: full, Branch: "main"}, forgetest.Pull{Number: 8, Head: other, Branch: "main"})
+	for range 600 {
+		b.forge.Write(7, 2, "talk")
+	}
+	s := b.lead()
+	for range 3 {
+		b.poll(s)
+	}
+	b.comment(8)
+	read := 0
+	for _, r := range b.forge.Requests(http.MethodGet) {
+		if strings.Contains(r, "issues/7/comments") {
+			read++
+		}
+	}
+	if read > 25 || !s.done["7"].Done {
+		t.Errorf("%d pages of comments were read, and %+v", read, s.done["7"])
+	}
+}
+
 func TestATokenThatMayNotIsLeftAloneForAnHour(t *testing.T) {
 	b := newBench(t, forge.GitHub, site)
 	b.push(7, false, "settings/web.yaml", twoHours)
