@@ -184,12 +184,37 @@ func page(at *url.URL, query url.Values, n int) *url.URL {
 // maxPages bounds the pages of a list that are read.
 const maxPages = 25
 
+// maxEntries bounds the entries of one answer: short ones take many times the memory of their JSON.
+const maxEntries = 10_000
+
+// A list is decoded up to maxEntries.
+type list[T any] []T
+
+// UnmarshalJSON reads an array.
+func (l *list[T]) UnmarshalJSON(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
+		return errors.New("it is no array")
+	}
+	for d.More() {
+		var entry T
+		if err := d.Decode(&entry); err != nil {
+			return err
+		}
+		if len(*l) == maxEntries {
+			return fmt.Errorf("it has more than %d entries", maxEntries)
+		}
+		*l = append(*l, entry)
+	}
+	return nil
+}
+
 // each calls f with the entries of a list, page by page, until f returns false, a page brings nothing new, or after 25
 // pages; then it returns false.
 func each[T any](ctx context.Context, c *Client, at *url.URL, query url.Values, paged bool, id func(T) int64, f func(T) bool) (all bool, err error) {
 	var last []int64
 	for n := 1; n <= maxPages; n++ {
-		var entries []T
+		var entries list[T]
 		to := at
 		if paged {
 			to = page(at, query, n)

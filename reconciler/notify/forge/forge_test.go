@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -127,6 +128,23 @@ func TestAForgeThatAnswersTheSamePageForEverEndsTheList(t *testing.T) {
 	c := client(t, forge.GitHub, s.URL+"/ops/fleet", "t")
 	if found, err := c.FindComment(t.Context(), 3, 1, marker); found != 0 || err != nil || asked != 2 {
 		t.Errorf("found %d, %v, asked %d times", found, err, asked)
+	}
+}
+
+func TestAnAnswerOfCountlessEntriesIsNotHeld(t *testing.T) {
+	body := []byte("[{}" + strings.Repeat(",{}", 2<<20) + "]")
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
+	t.Cleanup(s.Close)
+	c := client(t, forge.GitHub, s.URL+"/ops/fleet", "t")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	found, err := c.Pulls(t.Context(), "main", 50, func(forge.Pull) bool { return true })
+	runtime.ReadMemStats(&after)
+	if found != nil || err == nil || !strings.Contains(err.Error(), "more than 10000 entries") {
+		t.Errorf("found %v, %v", found, err)
+	}
+	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 100 {
+		t.Errorf("%d MiB were allocated", took)
 	}
 }
 
