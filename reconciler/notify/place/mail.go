@@ -42,6 +42,7 @@ func (l Letter) isZero() bool {
 const (
 	mailTimeout = 30 * time.Second // for one message
 	maxTo       = 20
+	maxDialog   = 1 << 20 // bytes that the server may send for one message
 )
 
 // A mailbox sends mail by one server.
@@ -122,14 +123,13 @@ func (m *mailbox) dial(ctx context.Context) (*smtp.Client, func(), error) {
 	}
 	config := &tls.Config{ServerName: m.host, RootCAs: roots, MinVersion: tls.VersionTLS12}
 	address := net.JoinHostPort(m.host, m.port)
-	var conn net.Conn
-	if m.implicit {
-		conn, err = (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
-	} else {
-		conn, err = new(net.Dialer).DialContext(ctx, "tcp", address)
-	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, nil, shortened("the mail server cannot be reached", err)
+	}
+	conn = &capped{Conn: conn, left: maxDialog}
+	if m.implicit {
+		conn = tls.Client(conn, config) // which shakes hands at the first read
 	}
 	release := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	stop := func() { release(); _ = conn.Close() }
@@ -142,6 +142,21 @@ func (m *mailbox) dial(ctx context.Context) (*smtp.Client, func(), error) {
 		return nil, nil, shortened("the mail server cannot be used", err)
 	}
 	return c, stop, nil
+}
+
+// A capped connection reads so many bytes more. An answer of SMTP may have any number of lines, all of which are kept.
+type capped struct {
+	net.Conn
+	left int
+}
+
+func (c *capped) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, fmt.Errorf("it sends more than %d bytes", maxDialog)
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
 }
 
 func (m *mailbox) secure(c *smtp.Client, config *tls.Config) error {

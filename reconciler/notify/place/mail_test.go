@@ -243,3 +243,31 @@ func TestMailThatIsRefusedForGoodIsNotSentAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestAMailServerThatNeverEndsItsAnswerIsLeft(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	sent := make(chan int)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		n := 0
+		for line := []byte("220-" + strings.Repeat("x", 1000) + "\r\n"); err == nil && n < 1<<30; n += len(line) {
+			_, err = conn.Write(line)
+		}
+		sent <- n
+	}()
+	s := &mailServer{addr: l.Addr().String(), noTLS: true}
+	err = s.place(t, func(o *place.Options) { o.Letter.User, o.Letter.Password = "", "" }).Send(t.Context(), place.Event{Kind: place.Blocked})
+	if err == nil || !strings.Contains(err.Error(), "it sends more than") {
+		t.Errorf("error is %v", err)
+	}
+	if n := <-sent; n > 64<<20 {
+		t.Errorf("%d bytes were read", n)
+	}
+}
