@@ -255,7 +255,7 @@ func TestAPushIsSignedHeardPlannedRolledOutAppliedAndReported(t *testing.T) {
 		p.signal(syscall.SIGCONT)
 	}
 	d.forge.until(c, "success: 2/2 peels in ")
-	master.waitFor("revision goes out", c, `"waves":true`)
+	master.waitFor("rollout begins", c)
 	master.waitFor("wave begins", c, "canary")
 	master.waitFor("revision in force", c)
 	out := s.zester(0, "*", "schedule.list", "-o", "json")
