@@ -1,11 +1,14 @@
 package main_test
 
 import (
+	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 )
 
@@ -59,5 +62,25 @@ func TestAFleetIsAdopted(t *testing.T) {
 	s.settled()
 	if s.written() == before {
 		t.Error("nothing was written after it was adopted")
+	}
+	c := s.client()
+	status, err := c.SyncStatus(s.ctx())
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := c.AuditList(s.ctx(), audit.Query{User: "mia"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := map[string]int{}, map[string]int{
+		"sync.pause  refused": 1, "sync.now  done": 1,
+		"sync.adopt " + s.path("fleet") + ", branch main, path prod in place of " + s.path("fleet") + ", branch main done": 1,
+		"sync.approve " + hash[1] + " of " + string(status.LastGood.Commit) + " done":                                      1,
+	}
+	for _, e := range page.Entries {
+		got[fmt.Sprint(e.Action, " ", e.Target, " ", e.Result)]++
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the log tells of %v, want %v", got, want)
 	}
 }
