@@ -137,15 +137,21 @@ func TestASitesServerReachesNobodyElse(t *testing.T) {
 		leafs, creds, l.dir+"/tls/ca.crt"), "Leafnode connection created")
 
 	type arrival struct{ at, subject string }
-	arrivals := make(chan arrival, 10000)
+	arrivals, linked := make(chan arrival, 10000), make(chan struct{}, 1)
 	var ears []*nats.Conn
 	hear := func(role auth.Role, name string, subjects ...string) {
 		nc := l.connect(t, role, name).Conn
 		ears = append(ears, nc)
 		for _, s := range subjects {
 			if _, err := nc.Subscribe(strings.ReplaceAll(s, "{{name()}}", name), func(m *nats.Msg) {
-				if string(m.Data) == "forged" {
+				switch string(m.Data) {
+				case "forged":
 					arrivals <- arrival{name, m.Subject}
+				case "linked":
+					select {
+					case linked <- struct{}{}:
+					default:
+					}
 				}
 			}); err != nil {
 				t.Fatal(err)
@@ -169,9 +175,10 @@ func TestASitesServerReachesNobodyElse(t *testing.T) {
 		p.Requests = append(p.Requests, own(s))
 	}
 	p.Aims = append(p.Aims, own(wire.Heartbeat("{{tag(peel)}}"))) // of its own, which shows that the link works
+	last := wire.Heartbeat("peel-s")
+	link(t, clients, last, linked)
 	p.run(t, attacker(t))
 	// It comes last, on the one connection to the bus.
-	last := wire.Heartbeat("peel-s")
 	check := func(a arrival) {
 		if wire.Sender(a.subject) != "peel-s" {
 			t.Errorf("%s received what the site's server published on %s", a.at, a.subject)
@@ -282,4 +289,29 @@ func TestNoRoleFillsTheServerWithSubscriptions(t *testing.T) {
 			}
 		}
 	})
+}
+
+// link publishes to the subject on a site's server until the bus has it. Before the bus has told the site's server what it
+// permits, one message on another subject would end the connection between them.
+func link(t *testing.T, url, subject string, linked <-chan struct{}) {
+	t.Helper()
+	nc, err := nats.Connect(url, nats.Timeout(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for limit := time.After(time.Minute); ; {
+		if err := nc.Publish(subject, []byte("linked")); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-linked:
+			return
+		case <-again.C:
+		case <-limit:
+			t.Fatal("nothing that is published on the site's server reaches the bus after a minute")
+		}
+	}
 }
