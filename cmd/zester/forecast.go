@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -76,7 +77,7 @@ func (a *app) forecastCommand() *cobra.Command {
 		Short: "Say how many runs a config repo makes in each minute",
 		Long:  forecastManual,
 		Args:  words("directory of the config repo"),
-		RunE:  func(_ *cobra.Command, args []string) error { return a.forecast(args[0], f) },
+		RunE:  func(cmd *cobra.Command, args []string) error { return a.forecast(cmd.Context(), args[0], f) },
 	}
 	flags := cmd.Flags()
 	flags.VarP(&f.form, "output", "o", "print as `FORM`: table, json, yaml, name or svg")
@@ -108,7 +109,7 @@ func (f *forecastFlags) options() (forecast.Options, error) {
 	return o, err
 }
 
-func (a *app) forecast(dir string, flags forecastFlags) error {
+func (a *app) forecast(ctx context.Context, dir string, flags forecastFlags) error {
 	if flags.facts == "" {
 		return usageError("zester schedule forecast needs --facts: a file of the peels and their facts, as zester target eval --file reads it")
 	}
@@ -116,7 +117,7 @@ func (a *app) forecast(dir string, flags forecastFlags) error {
 	if err != nil {
 		return err
 	}
-	groups, err := a.groups(dir, flags.facts)
+	groups, err := a.groups(ctx, dir, flags.facts)
 	if err != nil {
 		return err
 	}
@@ -140,12 +141,12 @@ func (a *app) forecast(dir string, flags forecastFlags) error {
 }
 
 // groups compiles the repo for the peels of a file: those with equal settings are a group.
-func (a *app) groups(dir, facts string) ([]forecast.Group, error) {
+func (a *app) groups(ctx context.Context, dir, facts string) ([]forecast.Group, error) {
 	index, err := readIndex(facts)
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := compileAt(place{repo: dir}, index)
+	compiled, err := compileAt(ctx, place{repo: dir}, index)
 	if err != nil {
 		return nil, err
 	}

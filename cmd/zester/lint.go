@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -17,8 +18,9 @@ import (
 
 const lintManual = `lint checks a config repo as a master reads it, and asks no master. DIR is the directory with top.yaml, by default
 this one. What is checked is the commit that git add -A and git commit would make of the working tree: a file that Git
-ignores does not count, a file of Git LFS is its pointer. DIR need not be in a Git repository. --head names a commit to
-check in its place. Where one repo serves several fleets by folder, --path names the folder, as for zester-master.
+ignores does not count, a file of Git LFS is its pointer. The program git makes it, in a temporary directory, and runs
+the clean filters of its configuration. DIR need not be in a Git repository. --head names a commit to check in its place;
+that needs no program. Where one repo serves several fleets by folder, --path names the folder, as for zester-master.
 
 Each error and warning is a line:
 
@@ -66,7 +68,7 @@ func (a *app) lintCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return a.lint(append(args, ".")[0], f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.lint(cmd.Context(), append(args, ".")[0], f) },
 	}
 	cmd.Flags().StringVar(&f.facts, "facts", "", "read the peels and their facts from `FILE`")
 	cmd.Flags().StringVar(&f.path, "path", "", "the fleet's files are in `DIR` below the directory, as --path of zester-master")
@@ -103,7 +105,7 @@ func findings(errs strictyaml.Errors) []finding {
 // collectSeldom saves a command that reads much and ends soon a quarter of its time, for twice the memory.
 func collectSeldom() { debug.SetGCPercent(400) }
 
-func (a *app) lint(dir string, flags lintFlags) error {
+func (a *app) lint(ctx context.Context, dir string, flags lintFlags) error {
 	collectSeldom()
 	static, err := staticEntries(flags.peelConfig)
 	if err != nil {
@@ -115,7 +117,7 @@ func (a *app) lint(dir string, flags lintFlags) error {
 			return err
 		}
 	}
-	compiled, err := compileAt(place{dir, flags.path, flags.head}, fleet)
+	compiled, err := compileAt(ctx, place{dir, flags.path, flags.head}, fleet)
 	refused, isRefused := refusal(err)
 	if err != nil && !isRefused {
 		return err

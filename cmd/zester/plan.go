@@ -150,7 +150,7 @@ func (a *app) plan(ctx context.Context, f planFlags) (err error) {
 	if err := reading.Wait(); err != nil {
 		return err
 	}
-	r, err := p.review(f.base, f.head)
+	r, err := p.review(ctx, f.base, f.head)
 	if err != nil {
 		return err
 	}
@@ -248,12 +248,12 @@ func (p *planning) readAhead(base string) {
 // basesTried is how many commits before a base that does not compile are tried.
 const basesTried = 50
 
-func (p *planning) review(base, head string) (*review.Review, error) {
+func (p *planning) review(ctx context.Context, base, head string) (*review.Review, error) {
 	before, err := p.base(base)
 	if err != nil {
 		return nil, err
 	}
-	after, err := p.head(head)
+	after, err := p.head(ctx, head)
 	if refused, ok := refusal(err); ok {
 		return review.Refuse(refused, p.o), nil
 	}
@@ -338,7 +338,7 @@ func (p *planning) settle(base *plan.Plan, parents []gitrepo.Hash) error {
 	return nil
 }
 
-func (p *planning) head(name string) (*plan.Plan, error) {
+func (p *planning) head(ctx context.Context, name string) (*plan.Plan, error) {
 	if name == "" {
 		if p.checkout.Bare() {
 			return nil, fmt.Errorf("cannot compare the working tree: %s has none; --head names a revision", p.dir)
@@ -347,7 +347,7 @@ func (p *planning) head(name string) (*plan.Plan, error) {
 	} else {
 		p.o.Head = review.Revision{Name: name}
 	}
-	s, err := snapshot(p.checkout, name)
+	s, err := snapshot(ctx, p.checkout, name)
 	if err != nil {
 		return nil, err
 	}

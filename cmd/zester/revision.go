@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
@@ -17,9 +18,13 @@ type place struct {
 }
 
 // snapshot reads a revision as a master does. With no revision it is the commit that Git would make of the working tree.
-func snapshot(c *gitrepo.Checkout, revision string) (*gitrepo.Snapshot, error) {
+func snapshot(ctx context.Context, c *gitrepo.Checkout, revision string) (*gitrepo.Snapshot, error) {
 	if revision == "" {
-		return c.Working()
+		s, err := c.Working(ctx)
+		if errors.Is(err, gitrepo.ErrNoGit) {
+			err = &failure{code: exitFailed, err: err, hint: "install git; zester lint and zester plan read a commit without it: --head REVISION"}
+		}
+		return s, err
 	}
 	at, err := c.Revision(revision)
 	if err != nil {
@@ -41,13 +46,13 @@ func refusal(err error) (refused *plan.Error, ok bool) {
 }
 
 // compileAt compiles the files of a place for a fleet, or checks them without one if that is nil.
-func compileAt(p place, fleet *target.Index) (compiled *plan.Plan, err error) {
+func compileAt(ctx context.Context, p place, fleet *target.Index) (compiled *plan.Plan, err error) {
 	c, err := gitrepo.OpenDirectory(p.repo, p.path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	s, err := snapshot(c, p.head)
+	s, err := snapshot(ctx, c, p.head)
 	if err != nil {
 		return nil, err
 	}

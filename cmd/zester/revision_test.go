@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -84,7 +85,7 @@ func planSays(t *testing.T, at place, fleet *target.Index) opinion {
 	defer c.Close()
 	p := planning{checkout: c, compiler: plan.NewCompiler(), fleet: fleet}
 	p.readAhead("HEAD")
-	compiled, err := p.head(at.head)
+	compiled, err := p.head(t.Context(), at.head)
 	return opinionOf(t, compiled, err)
 }
 
@@ -249,7 +250,7 @@ func TestLintPlanAndTheMasterReadTheSame(t *testing.T) {
 			at := place{repo: dir, path: c.path}
 			said := map[string]opinion{}
 			lint := func(when string, at place) {
-				p, err := compileAt(at, fleet)
+				p, err := compileAt(t.Context(), at, fleet)
 				said["lint "+when] = opinionOf(t, p, err)
 			}
 			lint("in no repository", at)
@@ -276,5 +277,22 @@ func TestLintPlanAndTheMasterReadTheSame(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestACommitIsReadWithoutTheProgramGit(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	dir := t.TempDir()
+	put(t, dir, soundTree)
+	runGit(t, dir, "init", "-q", "-b", "main")
+	runGit(t, dir, "add", "-A")
+	runGit(t, dir, "commit", "-q", "-m", "sound")
+	t.Setenv("PATH", t.TempDir())
+	if _, err := compileAt(t.Context(), place{repo: dir, head: "HEAD"}, nil); err != nil {
+		t.Error(err)
+	}
+	_, err := compileAt(t.Context(), place{repo: dir}, nil)
+	if f, ok := errors.AsType[*failure](err); !ok || !strings.Contains(f.hint, "--head REVISION") || !strings.Contains(f.Error(), "the program git is not in $PATH") {
+		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -13,7 +14,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/gitdir"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/staged"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
@@ -22,10 +22,10 @@ import (
 // and copies nothing, so the repository may be shallow. It belongs to one
 // goroutine.
 type Checkout struct {
-	names   *git.Repository // nil for a directory in no repository
-	repo    *Repo
-	top     string          // of the working tree, empty without one
-	working []*staged.Files // that snapshots read
+	names *git.Repository // nil for a directory in no repository
+	repo  *Repo
+	top   string   // of the working tree, empty without one
+	added []*store // temporary, with objects of working trees
 }
 
 // ErrNoCommit tells that HEAD is a branch without a commit.
@@ -150,8 +150,8 @@ func (c *Checkout) IsAncestor(a, b Hash) (bool, error) { return c.repo.IsAncesto
 
 // Close closes what is open. Snapshots cannot be read after.
 func (c *Checkout) Close() (err error) {
-	for _, files := range c.working {
-		err = errors.Join(err, files.Close())
+	for _, s := range c.added {
+		err = errors.Join(err, s.close(), os.RemoveAll(s.dir))
 	}
 	if c.repo.store != nil {
 		err = errors.Join(err, c.repo.store.close())

@@ -19,7 +19,8 @@
 // clone, which is logged; the damaged store stays beside it.
 //
 // Nothing is checked out, no link is followed, no hook, filter or submodule is
-// run. A name that could leave a directory refuses the revision. The number of
+// run; [Checkout.Working] alone runs the program git, and its doc says what that
+// may run. A name that could leave a directory refuses the revision. The number of
 // entries, the depth of a tree, the size of a file, the length of what a remote
 // says in an error and the time that it may take are bounded. Errors show no
 // credentials. A credential of a file is sent to the server that the URL names,

@@ -50,12 +50,12 @@ type store struct {
 }
 
 func newStore(dir string, inPlace bool) *store {
-	return &store{inPlace: inPlace, dir: dir, objects: newStorage(dir)}
+	return &store{inPlace: inPlace, dir: dir, objects: newStorage(dir, filesystem.Options{})}
 }
 
-func newStorage(dir string) *filesystem.Storage {
-	return filesystem.NewStorageWithOptions(osfs.New(dir, osfs.WithBoundOS()), cache.NewObjectLRU(objectCache),
-		filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: largeObject})
+func newStorage(dir string, o filesystem.Options) *filesystem.Storage {
+	o.KeepDescriptors, o.LargeObjectThreshold = true, largeObject
+	return filesystem.NewStorageWithOptions(osfs.New(dir, osfs.WithBoundOS()), cache.NewObjectLRU(objectCache), o)
 }
 
 func (s *store) close() error {
@@ -70,7 +70,7 @@ func (s *store) reopen(dir string, change func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = s.objects.Close() // only reading descriptors
-	s.dir, s.objects = dir, newStorage(dir)
+	s.dir, s.objects = dir, newStorage(dir, filesystem.Options{})
 	if change != nil {
 		s.damage = change()
 	}
@@ -92,7 +92,7 @@ func (s *store) guarded(what string, read func(*filesystem.Storage) error) error
 	err := caught(s.objects, read)
 	if s.inPlace && errors.Is(err, errMissing) {
 		_ = s.objects.Close()
-		s.objects = newStorage(s.dir)
+		s.objects = newStorage(s.dir, filesystem.Options{})
 		err = caught(s.objects, read)
 	}
 	if err == nil || errors.Is(err, errTooLarge) {

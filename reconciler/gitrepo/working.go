@@ -1,42 +1,68 @@
 package gitrepo
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/storage/filesystem"
 
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/staged"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
-// workingTree is the subject of errors.
-const workingTree = "the working tree"
+const (
+	workingTree  = "the working tree" // the subject of errors
+	workingLimit = 5 * time.Minute
+	maxGitOutput = 4 << 10 // bytes of the output of git that are kept
+)
+
+// ErrNoGit says that the program git, which [Checkout.Working] needs, is not in $PATH.
+var ErrNoGit = errors.New("the program git is not in $PATH")
 
 // Working is the commit that git add -A and git commit would make of the
-// working tree, see package staged. Its Commit is zero. It is read and
-// refused as any other Snapshot, and can be read until the Checkout is closed.
-func (c *Checkout) Working() (*Snapshot, error) {
+// working tree. Its Commit is zero. It is read and refused as any other
+// Snapshot, and can be read until the Checkout is closed.
+//
+// The program git makes it, because ignore files, attributes, filters and ends
+// of lines follow rules that no library has whole. It takes 5 min at most.
+//
+// Nothing is written in the repository: git works on a copy of the index, and
+// its objects go to a temporary directory. Git may renew the modification time
+// of an object that is there already.
+//
+// Of the programs that a configuration can name, git runs the clean filters,
+// because they decide what a commit holds. A revision cannot name one; it can
+// only say for which files a filter of the user's configuration runs. No hook,
+// no fsmonitor and no transfer runs. Git refuses a repository of another owner
+// (safe.directory), and the error says what to do.
+//
+// Known gaps: a new or changed file of any size is copied to the temporary
+// directory, unless Git ignores it. The time for more than 50,000 such files
+// grows with the square of their number.
+func (c *Checkout) Working(ctx context.Context) (*Snapshot, error) {
 	if c.Bare() {
 		return nil, errors.New("cannot read the working tree: a bare repository has none")
 	}
-	gitDir := ""
-	if c.names != nil {
-		gitDir = c.repo.store.dir
-	}
-	files, err := staged.Read(staged.Options{Top: c.top, Path: c.repo.root, Repo: c.names, GitDir: gitDir})
+	ctx, cancel := context.WithTimeout(ctx, workingLimit)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "zester-working-")
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the working tree: %w", err)
 	}
-	c.working = append(c.working, files)
-	from := &workingObjects{store: c.repo.store, files: files, trees: map[Hash][]tree.Entry{}}
-	t, err := c.repo.check(from, from.add("", files.Entries), workingTree)
+	added := newStore(dir, false)
+	added.objects = newStorage(dir, filesystem.Options{ExclusiveAccess: true}) // lists its objects once
+	c.added = append(c.added, added)
+	root, err := c.add(ctx, dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the working tree: %w", err)
+	}
+	t, err := c.repo.check(&workingObjects{added, c.repo.store}, root, workingTree)
 	if hasReason(err, PathNotFound) {
 		if info, statErr := os.Lstat(filepath.Join(c.top, filepath.FromSlash(c.repo.root))); statErr == nil && info.IsDir() {
 			err = errorf(PathNotFound, workingTree, "Git would commit nothing of directory %q: it is empty, or ignored by .gitignore", c.repo.root)
@@ -48,103 +74,151 @@ func (c *Checkout) Working() (*Snapshot, error) {
 	return &Snapshot{Tree: t}, nil
 }
 
-// workingObjects are the trees of a working tree and the blobs of its files. Of
-// what only the index has, the store has the content.
+// add adds the files of the working tree to an index in dir, and returns the
+// tree that they make.
+func (c *Checkout) add(ctx context.Context, dir string) (Hash, error) {
+	g, err := c.git(ctx, dir)
+	if err != nil {
+		return Hash{}, err
+	}
+	// Files without conversion go to one pack (bigFileThreshold): 50,000 single objects take much longer.
+	if _, err := g.run(ctx, "-c", "core.bigFileThreshold=1", "-c", "core.compression=0", "add", "-A"); err != nil {
+		return Hash{}, err
+	}
+	h, err := g.run(ctx, "write-tree", "--missing-ok")
+	if err != nil {
+		return Hash{}, err
+	}
+	return ParseHash(h)
+}
+
+// git prepares a temporary directory: with a copy of the index, or as a
+// repository of its own if the working tree is in none.
+func (c *Checkout) git(ctx context.Context, dir string) (*gitProgram, error) {
+	g := &gitProgram{top: c.top, env: gitEnvironment()}
+	if c.names == nil {
+		if _, err := g.run(ctx, "init", "-q", "--bare", "--template=", "--object-format=sha1", dir); err != nil {
+			return nil, err
+		}
+		g.env = append(g.env, "GIT_DIR="+dir, "GIT_WORK_TREE="+c.top)
+		return g, nil
+	}
+	// Git finds the repository itself: with GIT_DIR it would not check the owner.
+	out, err := g.run(ctx, "rev-parse", "--path-format=absolute", "--git-path", "index", "--git-path", "objects")
+	if err != nil {
+		return nil, err
+	}
+	index, objects, _ := strings.Cut(out, "\n")
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "objects"), 0o700), copyIndex(index, filepath.Join(dir, "index"))); err != nil {
+		return nil, err
+	}
+	quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(objects) + `"`
+	g.env = append(g.env, "GIT_INDEX_FILE="+filepath.Join(dir, "index"), "GIT_OBJECT_DIRECTORY="+filepath.Join(dir, "objects"),
+		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoted)
+	return g, nil
+}
+
+// copyIndex copies an index if there is one. The copy has the time of the
+// original, by which Git knows the files that changed right after it.
+func copyIndex(from, to string) error {
+	info, err := os.Stat(from)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(to, data, 0o600); err != nil {
+		return err
+	}
+	return os.Chtimes(to, info.ModTime(), info.ModTime())
+}
+
+// gitProgram runs git in a working tree.
+type gitProgram struct {
+	top string
+	env []string
+}
+
+// gitEnvironment is the environment without the variables that name another
+// repository, index or program, as a hook of Git has them. Those with
+// configuration stay.
+func gitEnvironment() (env []string) {
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "GIT_") || strings.HasPrefix(v, "GIT_CONFIG_") {
+			env = append(env, v)
+		}
+	}
+	return append(env, "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0")
+}
+
+// run returns the output of a command, without the last end of line.
+func (g *gitProgram) run(ctx context.Context, args ...string) (string, error) {
+	command := append([]string{
+		"-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull, "-c", "core.splitIndex=false", // a split one is written beside the original
+		"-c", "protocol.allow=never", "-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false",
+	}, args...)
+	cmd := exec.CommandContext(ctx, "git", command...)
+	var out, said firstBytes
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = g.top, g.env, &out, &said, time.Second
+	err := cmd.Run()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "", ErrNoGit
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("git took too long or was interrupted: %w", ctx.Err())
+	case err != nil:
+		return "", fmt.Errorf("git: %w: %s", err, oneLine(string(said), maxMessage))
+	}
+	return strings.TrimSuffix(string(out), "\n"), nil
+}
+
+// firstBytes keeps the first maxGitOutput bytes that are written to it.
+type firstBytes []byte
+
+func (b *firstBytes) Write(p []byte) (int, error) {
+	*b = append(*b, p[:min(len(p), maxGitOutput-len(*b))]...)
+	return len(p), nil
+}
+
+// workingObjects are the objects that git wrote for a working tree, and those
+// of its repository.
 type workingObjects struct {
+	added *store
 	store *store // nil without a repository
-	files *staged.Files
-	trees map[Hash][]tree.Entry
 }
 
-// add makes the tree of a directory from the files below it, which are sorted
-// by path, and returns its hash.
-func (w *workingObjects) add(dir string, files []staged.Entry) Hash {
-	var entries []tree.Entry
-	for len(files) > 0 {
-		name, _, below := strings.Cut(files[0].Path[len(dir):], "/")
-		if !below {
-			entries = append(entries, tree.Entry{Name: name, Mode: files[0].Mode, Hash: Hash(files[0].Hash)})
-			files = files[1:]
-			continue
-		}
-		prefix := dir + name + "/"
-		n := slices.IndexFunc(files, func(e staged.Entry) bool { return !strings.HasPrefix(e.Path, prefix) })
-		if n < 0 {
-			n = len(files)
-		}
-		entries = append(entries, tree.Entry{Name: name, Mode: fs.ModeDir | 0o755, Hash: w.add(prefix, files[:n])})
-		files = files[n:]
+// read reads from the one that has an object.
+func (w *workingObjects) read(from func(*store) error) error {
+	err := from(w.added)
+	if errors.Is(err, errMissing) && w.store != nil {
+		err = from(w.store)
 	}
-	h := hashTree(entries)
-	w.trees[h] = entries
-	return h
+	return err
 }
 
-// hashTree returns the hash of a tree, and sorts its entries as Git does: the
-// name of a directory ends in a slash there.
-func hashTree(entries []tree.Entry) Hash {
-	key := func(e tree.Entry) string {
-		if e.Mode.IsDir() {
-			return e.Name + "/"
-		}
-		return e.Name
-	}
-	slices.SortFunc(entries, func(a, b tree.Entry) int { return strings.Compare(key(a), key(b)) })
-	var data bytes.Buffer
-	for _, e := range entries {
-		mode := "160000"
-		switch {
-		case e.Mode.IsDir():
-			mode = "40000"
-		case e.Mode&fs.ModeSymlink != 0:
-			mode = "120000"
-		case e.Mode == 0o755:
-			mode = "100755"
-		case e.Mode.IsRegular():
-			mode = "100644"
-		}
-		fmt.Fprintf(&data, "%s %s\x00%s", mode, e.Name, e.Hash[:])
-	}
-	return Hash(plumbing.ComputeHash(plumbing.TreeObject, data.Bytes()))
+func (w *workingObjects) Tree(h Hash) (entries []tree.Entry, err error) {
+	err = w.read(func(s *store) error { entries, err = s.Tree(h); return err })
+	return entries, err
 }
 
-func (w *workingObjects) Tree(h Hash) ([]tree.Entry, error) {
-	entries, ok := w.trees[h]
-	if !ok {
-		return nil, errMissing
-	}
-	return entries, nil
+func (w *workingObjects) Size(h Hash) (size int64, err error) {
+	err = w.read(func(s *store) error { size, err = s.Size(h); return err })
+	return size, err
 }
 
-func (w *workingObjects) Size(h Hash) (int64, error) {
-	if size, ok := w.files.Size(h); ok {
-		return size, nil
-	}
-	if w.store == nil {
-		return 0, errMissing
-	}
-	return w.store.Size(h)
-}
-
-func (w *workingObjects) Read(t plumbing.ObjectType, h Hash, most int64) ([]byte, int64, error) {
-	if size, ok := w.files.Size(h); ok && size > most {
-		return nil, size, fmt.Errorf("%w, %d bytes of at most %d", errTooLarge, size, most)
-	}
-	if data, ok, err := w.files.Content(h); ok || err != nil {
-		return data, int64(len(data)), err
-	}
-	if w.store == nil {
-		return nil, 0, errMissing
-	}
-	return w.store.Read(t, h, most)
+func (w *workingObjects) Read(t plumbing.ObjectType, h Hash, most int64) (data []byte, size int64, err error) {
+	err = w.read(func(s *store) error { data, size, err = s.Read(t, h, most); return err })
+	return data, size, err
 }
 
 func (w *workingObjects) Failure(subject string, err error) error {
-	if _, ok := errors.AsType[*Error](err); ok {
-		return err
+	if w.store != nil {
+		return w.store.Failure(subject, err)
 	}
-	if errors.Is(err, errTooLarge) {
-		return errorf(TooLarge, subject, "%v", err)
-	}
-	return fmt.Errorf("cannot read %s: %w", subject, err)
+	return w.added.Failure(subject, err)
 }

@@ -1,13 +1,16 @@
 package gitrepo
 
 import (
-	"fmt"
+	"context"
+	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
 )
@@ -54,103 +57,69 @@ a: 3
 a: 4
 `
 
-// The hash of the working tree is the hash of the tree that Git itself would commit, for every way in which files can be
-// tracked, ignored, converted, linked or left out.
+// The hash of the working tree is the hash of the tree that Git itself would commit, whatever the index and the configuration are.
 func TestTheWorkingTreeIsWhatGitWouldCommit(t *testing.T) {
 	for name, c := range map[string]struct {
-		committed string     // besides workingBase
-		before    [][]string // git commands after the first commit
-		changed   string
-		home      string // files of the home directory
-		do        func(t *testing.T, dir string)
+		before  [][]string // git commands after the first commit
+		changed string
+		home    string // files of the home directory
+		do      func(t *testing.T, dir string)
 	}{
 		"unchanged":    {},
 		"changed":      {changed: "-- settings/a.yaml --\na: 5\n-- new/x.yaml --\nx\n-- settings/a/c.yaml --\n(remove)\n"},
-		"empty dirs":   {do: func(t *testing.T, dir string) { mkdir(t, dir, "Settings", "top.d/deep", "settings/none") }},
 		"no file left": {changed: "-- top.yaml --\n(remove)\n-- settings --\n(remove)\n"},
-		"ignored":      {changed: "-- .gitignore --\n*.bak\n/out\nsettings/tmp/\n!keep.bak\n-- a.bak --\n-- keep.bak --\n-- out/x --\n-- sub/out/x --\n-- settings/tmp/x.yaml --\n"},
-		"ignored deep": {changed: "-- settings/.gitignore --\n# no\n\\#x\nx y\\ \n*\n!*/\n!*.yaml\n-- settings/#x --\n-- settings/n/o.txt --\n-- settings/n/p.yaml --\n"},
-		"ignored spaces": {changed: "-- .gitignore --\nx \ny\\ \n-- x --\n", do: func(t *testing.T, dir string) {
-			for _, name := range []string{"x ", "y ", "y"} {
-				if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}},
-		"ignored stars": {changed: "-- .gitignore --\nlogs/**\n!logs/keep\n**/cache\na/**/z\n[!a]ne.txt\nsettings/**/w.yaml\n-- logs/keep --\n-- logs/x --\n-- q/cache/y --\n-- cache --\n-- a/z --\n-- a/b/c/z --\n-- a/b/zz --\n-- one.txt --\n-- ane.txt --\n-- settings/w.yaml --\n-- settings/v/w.yaml --\n"},
 		"ignored, tracked": {
 			changed: "-- .gitignore --\nsettings/\n*.yaml\n-- settings/a.yaml --\na: 7\n-- settings/new.yaml --\n-- new.yaml --\n",
 		},
-		"excluded": {
-			before:  [][]string{{"config", "core.excludesFile", "~/mine"}},
-			home:    "-- mine --\n*.swp\n",
-			changed: "-- .git/info/exclude --\nprivate.*\n-- private.yaml --\n-- settings/.a.swp --\n-- seen --\n",
+		"configuration of the user": {
+			home:    "-- .gitconfig --\n[include]\npath = more\n-- more --\n[core]\nexcludesFile = ~/mine\nautocrlf = true\n-- mine --\n*.swp\n",
+			changed: "-- .git/info/exclude --\nprivate.*\n-- private.yaml --\n-- settings/.a.swp --\n-- seen --\nx␍\n",
 		},
-		"excluded by default": {home: "-- .config/git/ignore --\n*.swp\n", changed: "-- .a.swp --\n-- seen --\n"},
-		"CRLF":                {changed: "-- settings/a.yaml --\na: 1␍\nb: 2␍\n-- lone --\na␍b␍\n"},
-		"CRLF, autocrlf":      {before: [][]string{{"config", "core.autocrlf", "true"}}, changed: "-- settings/a.yaml --\na: 1␍\nb: 2␍\n-- lone --\na␍b␍\n-- zero --\n␀␍\n-- new --\nx␍\n"},
-		"CRLF, attributes":    {changed: "-- .gitattributes --\n*.yaml text\n*.md eol=crlf\n*.raw -text\n*.bin binary\n* text=auto\nsettings/kept.yaml !text\n-- settings/a.yaml --\na: 1␍\n-- settings/kept.yaml --\nb␍\n-- x.md --\nb␍\n-- x.raw --\nb␍\n-- x.bin --\nb␍\n-- x.auto --\nb␍\n"},
-		"attributes, deep":    {changed: "-- settings/.gitattributes --\na/*.yaml text\n-- .gitattributes --\nc.yaml -text\n-- settings/a/c.yaml --\nb␍\n-- settings/a.yaml --\nb␍\n"},
-		"attributes, info":    {changed: "-- .git/info/attributes --\n*.yaml text\n-- .gitattributes --\n*.yaml -text\n-- settings/a.yaml --\nb␍\n"},
-		"filter not set up":   {changed: "-- .gitattributes --\n*.yaml filter=lfs -text\n-- settings/a.yaml --\nb␍\n"},
+		"a macro": {changed: "-- .gitattributes --\n[attr]windows text eol=crlf\n*.yaml windows\n-- settings/a.yaml --\nb␍\n"},
 		"links": {do: func(t *testing.T, dir string) {
 			symlink(t, "a.yaml", filepath.Join(dir, "settings/link.yaml"))
-			symlink(t, "nowhere", filepath.Join(dir, "dangling"))
 			symlink(t, "settings", filepath.Join(dir, "top.d"))
 		}},
-		"a directory replaced by a link": {do: func(t *testing.T, dir string) {
-			if err := os.Rename(filepath.Join(dir, "settings"), filepath.Join(t.TempDir(), "elsewhere")); err != nil {
-				t.Fatal(err)
-			}
-			symlink(t, t.TempDir(), filepath.Join(dir, "settings"))
-		}},
-		"links without symlinks": {
-			before: [][]string{{"config", "core.symlinks", "false"}},
-			do: func(t *testing.T, dir string) {
-				symlink(t, "a.yaml", filepath.Join(dir, "settings/link.yaml"))
-				gitCLI(t, dir, "-c", "core.symlinks=true", "add", "-A")
-				write(t, dir, "-- settings/link.yaml --\n(remove)\n")
-				if err := os.WriteFile(filepath.Join(dir, "settings/link.yaml"), []byte("kept.yaml"), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			},
-		},
 		"executable": {do: func(t *testing.T, dir string) {
 			if err := os.Chmod(filepath.Join(dir, "settings/a.yaml"), 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		"executable without modes": {before: [][]string{{"config", "core.fileMode", "false"}}, do: func(t *testing.T, dir string) {
-			if err := os.Chmod(filepath.Join(dir, "settings/a.yaml"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}},
-		"odd names": {changed: "-- Settings/a.yaml --\n-- settings/A.yaml --\n-- docs/Icon\\x --\n-- docs/é.txt --\n", do: func(t *testing.T, dir string) {
-			if err := os.WriteFile(filepath.Join(dir, "docs", "Icon\r"), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, "docs", "no\xfftext"), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}},
 		"sparse": {
-			committed: "-- prod/x.yaml --\n-- dev/x.yaml --\n",
-			before:    [][]string{{"update-index", "--skip-worktree", "dev/x.yaml", "settings/a.yaml"}},
-			changed:   "-- prod/x.yaml --\nnew\n-- dev --\n(remove)\n-- settings/a.yaml --\n(remove)\n",
+			before:  [][]string{{"update-index", "--skip-worktree", "settings/kept.yaml", "settings/a.yaml"}},
+			changed: "-- settings/kept.yaml --\n(remove)\n-- settings/a.yaml --\n(remove)\n-- top.yaml --\nnew\n",
 		},
 		"staged": {changed: "-- settings/a.yaml --\na: 5\n-- gone.yaml --\n", do: func(t *testing.T, dir string) {
 			gitCLI(t, dir, "add", "-A")
 			write(t, dir, "-- gone.yaml --\n(remove)\n-- settings/a.yaml --\na: 6\n")
 		}},
-		"to be added":   {changed: "-- soon.yaml --\nx\n", do: func(t *testing.T, dir string) { gitCLI(t, dir, "add", "-N", "soon.yaml") }},
-		"index 4":       {before: [][]string{{"update-index", "--index-version", "4"}}, changed: "-- settings/a.yaml --\na: 5\n"},
-		"large":         {changed: "-- large.yaml --\n" + strings.Repeat("x\n", maxBlob*2) + "-- settings/half.yaml --\n" + strings.Repeat("x\n", maxBlob*3/4)},
-		"a nested file": {changed: "-- settings/a/b/c/d.yaml --\nx\n-- settings/a/c.yaml --\n(remove)\n"},
+		"to be added": {changed: "-- soon.yaml --\nx\n", do: func(t *testing.T, dir string) { gitCLI(t, dir, "add", "-N", "soon.yaml") }},
+		"index 4":     {before: [][]string{{"update-index", "--index-version", "4"}}, changed: "-- settings/a.yaml --\na: 5\n"},
+		"split index": {before: [][]string{{"config", "core.splitIndex", "true"}, {"update-index", "--split-index"}}, changed: "-- settings/a.yaml --\na: 5\n"},
+		"no index":    {changed: "-- .git/index --\n(remove)\n"},
+		"a merge under way": {do: func(t *testing.T, dir string) {
+			gitCLI(t, dir, "checkout", "-q", "-b", "other")
+			write(t, dir, "-- settings/a.yaml --\ntheirs\n")
+			gitCLI(t, dir, "commit", "-q", "-a", "-m", "theirs")
+			gitCLI(t, dir, "checkout", "-q", "main")
+			write(t, dir, "-- settings/a.yaml --\nours\n")
+			gitCLI(t, dir, "commit", "-q", "-a", "-m", "ours")
+			gitCLI(t, dir, "read-tree", "-m", "main~1", "main", "other")
+		}},
+		"changed in the instant of the index": {before: [][]string{{"config", "core.trustctime", "false"}}, do: sameInstant},
+		"large":                               {changed: "-- large.yaml --\n" + strings.Repeat("x\n", maxBlob*2) + "-- settings/half.yaml --\n" + strings.Repeat("x\n", maxBlob/4)},
+		"a repository within": {do: func(t *testing.T, dir string) {
+			inner := filepath.Join(dir, "settings", "inner")
+			write(t, inner, "-- a.yaml --\nx\n")
+			gitCLI(t, inner, "init", "-q")
+			gitCLI(t, inner, "add", "-A")
+			gitCLI(t, inner, "commit", "-q", "-m", "inner")
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			write(t, emptyHome(t), c.home)
-			dir := t.TempDir()
-			write(t, dir, workingBase+c.committed)
+			dir := filepath.Join(t.TempDir(), `a "quoted": \ name`)
+			write(t, dir, workingBase)
 			gitCLI(t, dir, "init", "-q", "-b", "main")
 			gitCLI(t, dir, "add", "-A")
 			gitCLI(t, dir, "commit", "-q", "-m", "first")
@@ -161,18 +130,73 @@ func TestTheWorkingTreeIsWhatGitWouldCommit(t *testing.T) {
 			if c.do != nil {
 				c.do(t, dir)
 			}
-			s, err := openCheckout(t, dir).Working()
+			before := regularFiles(t, dir)
+			checkout := openCheckout(t, dir)
+			s, err := checkout.Working(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			got := s.Tree.Hash().String()
 			sizes(t, s.Tree)
-			gitCLI(t, dir, "-c", "advice.addEmbeddedRepo=false", "add", "-A")
+			for name, now := range regularFiles(t, dir) {
+				if now != before[name] {
+					t.Errorf("%s was written", name)
+				}
+			}
+			if c.home == "" {
+				t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
+			}
+			add := exec.Command("git", "add", "-A")
+			add.Dir = dir
+			if out, err := add.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
 			if want := gitCLI(t, dir, "write-tree"); got != want {
 				t.Errorf("the working tree is %s, and Git commits %s:\n%s\nnot\n%s", got, want, gitCLI(t, dir, "ls-files", "-s"), treeListing(t, s.Tree))
 			}
 		})
 	}
+}
+
+// sameInstant changes a file so that only the time of the index shows that it may have changed.
+func sameInstant(t *testing.T, dir string) {
+	t.Helper()
+	when := time.Now().Add(-time.Hour).Truncate(time.Second)
+	name := filepath.Join(dir, "settings/a.yaml")
+	touch := func(name string) {
+		if err := os.Chtimes(name, when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	touch(name)
+	gitCLI(t, dir, "update-index", "--refresh")
+	touch(filepath.Join(dir, ".git/index"))
+	f, err := os.OpenFile(name, os.O_WRONLY, 0) // in place: the inode stays
+	if err == nil {
+		_, err = f.WriteString("a: 9")
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	touch(name)
+}
+
+// regularFiles returns the content of the regular files below a directory.
+func regularFiles(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		all[name] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // sizes checks that each file has the content that it says it has.
@@ -213,15 +237,6 @@ func treeListing(t *testing.T, tree *Tree) string {
 	return out.String()
 }
 
-func mkdir(t *testing.T, dir string, names ...string) {
-	t.Helper()
-	for _, name := range names {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func symlink(t *testing.T, to, name string) {
 	t.Helper()
 	if err := os.Symlink(to, name); err != nil {
@@ -233,7 +248,7 @@ func TestTheWorkingTreeIsAFileSystem(t *testing.T) {
 	emptyHome(t)
 	w := newWork(t, files("top.yaml", "one", "settings/a.yaml", "a"))
 	write(t, w.Dir(), "-- settings/new.yaml --\nx\n")
-	s, err := openCheckout(t, w.Dir()).Working()
+	s, err := openCheckout(t, w.Dir()).Working(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +266,7 @@ func TestADirectoryInNoRepositoryIsReadAsItsFirstCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	s, err := c.Working()
+	s, err := c.Working(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +297,7 @@ func TestAPathThatIsNotCommittedIsNotFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Working(); !hasReason(err, PathNotFound) || !strings.Contains(err.Error(), want) {
+		if _, err := c.Working(t.Context()); !hasReason(err, PathNotFound) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
 		if err := c.Close(); err != nil {
@@ -291,97 +306,133 @@ func TestAPathThatIsNotCommittedIsNotFound(t *testing.T) {
 	}
 }
 
-// A filter that runs another program is not run: the file cannot be read, and all others can.
-func TestContentThatOnlyAnotherProgramKnowsIsNotGuessed(t *testing.T) {
-	emptyHome(t)
-	w := newWork(t, files("top.yaml", "one", "settings/a.yaml", "a"))
-	gitCLI(t, w.Dir(), "config", "filter.crypt.clean", "exit 1")
-	gitCLI(t, w.Dir(), "config", "filter.lfs.process", "exit 1")
-	write(t, w.Dir(), "-- .gitattributes --\n*.secret filter=crypt\nu.yaml working-tree-encoding=UTF-16\ni.yaml ident\nl.yaml filter=lfs\n-- x.secret --\ny\n-- u.yaml --\ny\n-- i.yaml --\n$Id$\n-- l.yaml --\ny\n")
-	s, err := openCheckout(t, w.Dir()).Working()
+// A filter decides what a commit holds, so it runs; without its program there is no commit.
+func TestACleanFilterOfTheUserRuns(t *testing.T) {
+	home := emptyHome(t)
+	w := newWork(t, files("top.yaml", "one", ".gitattributes", "*.yaml filter=upper\n"))
+	write(t, home, "-- .gitconfig --\n[filter \"upper\"]\nclean = tr a-z A-Z\nrequired\n")
+	write(t, w.Dir(), "-- top.yaml --\ntwo\n")
+	s, err := openCheckout(t, w.Dir()).Working(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{
-		"x.secret": "the filter crypt decides what Git commits of x.secret; commit it, then read the commit",
-		"u.yaml":   "the encoding UTF-16 decides what Git commits of u.yaml",
-		"i.yaml":   "the attribute ident decides what Git commits of i.yaml",
-	} {
-		if data, err := s.Tree.ReadFile(name); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s holds %q, %v", name, data, err)
+	if data, err := s.Tree.ReadFile("top.yaml"); err != nil || string(data) != "TWO\n" {
+		t.Errorf("it holds %q, %v", data, err)
+	}
+	write(t, home, "-- .gitconfig --\n[filter \"upper\"]\nclean = no-such-program\nrequired\n")
+	if _, err := openCheckout(t, w.Dir()).Working(t.Context()); err == nil || !strings.Contains(err.Error(), "top.yaml: clean filter 'upper' failed") {
+		t.Error(err)
+	}
+}
+
+// Git runs hooks and fsmonitor for git add, and uses the index that its environment names. Working does not.
+func TestNoHookRunsAndTheEnvironmentOfAHookIsNotUsed(t *testing.T) {
+	emptyHome(t)
+	w := newWork(t, files("top.yaml", "one"))
+	ran := filepath.Join(t.TempDir(), "ran")
+	hook := filepath.Join(w.Dir(), ".git/hooks/post-index-change")
+	write(t, w.Dir(), "-- .git/hooks/post-index-change --\n#!/bin/sh\ntouch "+ran+"\n-- top.yaml --\ntwo\n")
+	if err := os.Chmod(hook, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	gitCLI(t, w.Dir(), "config", "core.fsmonitor", "touch "+ran+"; true")
+	gitCLI(t, w.Dir(), "add", "-N", "top.yaml")
+	if err := os.Remove(ran); err != nil {
+		t.Fatal("the hook of the test does not run: ", err)
+	}
+	for _, name := range []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"} {
+		t.Setenv(name, filepath.Join(t.TempDir(), "elsewhere"))
+	}
+	s, err := openCheckout(t, w.Dir()).Working(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := s.Tree.ReadFile("top.yaml"); err != nil || string(data) != "two\n" {
+		t.Errorf("it holds %q, %v", data, err)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("a hook ran")
+	}
+}
+
+// A snapshot does not change with the files, and nothing stays after Close.
+func TestAWorkingTreeIsReadOnceAndLeavesNothingBehind(t *testing.T) {
+	emptyHome(t)
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	dir := t.TempDir()
+	read := func(c *Checkout) *Snapshot {
+		s, err := c.Working(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for _, prepare := range []func(){func() {}, func() { gitCLI(t, dir, "init", "-q") }} {
+		prepare()
+		c, err := OpenDirectory(dir, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir, "-- top.yaml --\none\n")
+		first := read(c)
+		write(t, dir, "-- top.yaml --\ntwo\n")
+		second := read(c)
+		for want, s := range map[string]*Snapshot{"one\n": first, "two\n": second} {
+			if data, err := s.Tree.ReadFile("top.yaml"); err != nil || string(data) != want {
+				t.Errorf("it holds %q, %v", data, err)
+			}
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+			t.Errorf("%v stays, %v", left, err)
 		}
 	}
-	if data, err := s.Tree.ReadFile("l.yaml"); err != nil || !strings.HasPrefix(string(data), "version https://git-lfs.github.com/spec/v1\noid sha256:") {
-		t.Errorf("the file of LFS holds %q, %v", data, err)
-	}
 }
 
-func TestARepositoryInTheWorkingTreeIsASubmodule(t *testing.T) {
-	emptyHome(t)
+// What git refuses is an error that says what to do.
+func TestAWorkingTreeThatGitRefuses(t *testing.T) {
+	home := emptyHome(t)
 	w := newWork(t, files("top.yaml", "one"))
-	inner := filepath.Join(w.Dir(), "settings", "inner")
-	write(t, inner, "-- a.yaml --\nx\n")
-	gitCLI(t, inner, "init", "-q")
-	s, err := openCheckout(t, w.Dir()).Working()
-	if err != nil {
-		t.Fatal(err)
+	c := openCheckout(t, w.Dir())
+	refused := func(ctx context.Context, want string) {
+		t.Helper()
+		if _, err := c.Working(ctx); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, not %q", err, want)
+		}
 	}
-	if info, err := s.Tree.Stat("settings/inner"); err != nil || info.Mode() != fs.ModeIrregular {
-		t.Errorf("it is %v, %v", info, err)
-	}
-}
-
-// A file that changes after the working tree was read is an error, or has the content from before: never content of another
-// hash.
-func TestAFileThatChangesMeanwhileIsNotMixed(t *testing.T) {
-	emptyHome(t)
-	w := newWork(t, files("top.yaml", "one"))
-	const many = 70 // of 1 MiB: more than is held in memory
-	name := func(i int) string { return fmt.Sprintf("f%d", i) }
-	fill := func(content string) {
-		for i := range many {
-			if err := os.WriteFile(filepath.Join(w.Dir(), name(i)), []byte(strings.Repeat(content, maxBlob-i)), 0o644); err != nil {
+	write(t, home, "-- .gitconfig --\n[core\nx\n")
+	refused(t.Context(), "bad config line 1 in file "+home)
+	write(t, home, "-- .gitconfig --\n(remove)\n")
+	write(t, w.Dir(), "-- inner/x --\n")
+	gitCLI(t, filepath.Join(w.Dir(), "inner"), "init", "-q")
+	refused(t.Context(), "'inner/' does not have a commit checked out")
+	write(t, w.Dir(), "-- inner --\n(remove)\n")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	refused(ended, "context canceled")
+	if os.Getuid() == 0 {
+		for _, name := range []string{w.Dir(), filepath.Join(w.Dir(), ".git")} {
+			if err := os.Chown(name, 1, 1); err != nil {
 				t.Fatal(err)
 			}
 		}
+		refused(t.Context(), "git config --global --add safe.directory "+w.Dir())
 	}
-	fill("a")
-	s, err := openCheckout(t, w.Dir()).Working()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range many {
-		if data, err := s.Tree.ReadFile(name(i)); err != nil || data[0] != 'a' {
-			t.Fatalf("%s: %v", name(i), err)
-		}
-	}
-	fill("b")
-	changed := 0
-	for i := range many {
-		data, err := s.Tree.ReadFile(name(i))
-		switch {
-		case err == nil && data[0] == 'a':
-		case err != nil && strings.Contains(err.Error(), "it changed at the same time"):
-			changed++
-		default:
-			t.Fatalf("%s: %v", name(i), err)
-		}
-	}
-	if changed == 0 {
-		t.Error("no file was read again")
+	t.Setenv("PATH", t.TempDir())
+	if _, err := c.Working(t.Context()); !errors.Is(err, ErrNoGit) {
+		t.Error(err)
 	}
 }
 
-// A job of a CI may have no home directory, and a user no configuration that can be parsed.
-func TestTheWorkingTreeIsReadWithoutAHomeAndNotWithABrokenConfiguration(t *testing.T) {
-	home := emptyHome(t)
+// A job of a CI may have no home directory.
+func TestTheWorkingTreeIsReadWithoutAHome(t *testing.T) {
+	emptyHome(t)
 	w := newWork(t, files("top.yaml", "one"))
-	write(t, home, "-- .gitconfig --\n[core\nx\n")
-	if _, err := openCheckout(t, w.Dir()).Working(); err == nil || !strings.Contains(err.Error(), "cannot read the configuration of Git") {
-		t.Error(err)
-	}
 	t.Setenv("HOME", "")
-	if _, err := openCheckout(t, w.Dir()).Working(); err != nil {
+	if _, err := openCheckout(t, w.Dir()).Working(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
