@@ -22,7 +22,9 @@
 // run; [Checkout.Working] alone runs the program git, and its doc says what that
 // may run. A name that could leave a directory refuses the revision. The number of
 // entries, the depth of a tree, the size of a file, the length of what a remote
-// says in an error and the time that it may take are bounded. Errors show no
+// says in an error and the time that it may take are bounded. A transfer with
+// an object of more than 256 MiB, anywhere in the history, is refused before it
+// is unpacked into memory. Errors show no
 // credentials. A credential of a file is sent to the server that the URL names,
 // and to no other; a redirect from https to http is refused.
 //
@@ -44,5 +46,6 @@
 // A local repository that drops a commit (git gc after a force push) takes it
 // from its readers too. Repositories with SHA-256 names, with the reftable
 // format, and shallow ones are refused, and a local repository that borrows
-// objects of another one (objects/info/alternates).
+// objects of another one (objects/info/alternates). The size of what its packs
+// unpack to is not bounded: Git has checked them when they were pushed.
 package gitrepo

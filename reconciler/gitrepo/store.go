@@ -16,6 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/pack"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
@@ -33,7 +34,7 @@ const (
 
 var (
 	errMissing  = errors.New("object not found")
-	errTooLarge = errors.New("too large")
+	errTooLarge = pack.ErrTooLarge
 )
 
 // store reads a Git directory strictly: the hash of every object is computed

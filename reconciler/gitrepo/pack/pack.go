@@ -23,8 +23,9 @@ const (
 	objectSize = 9  // bytes of an empty object: its type and an empty zlib stream
 )
 
-// Check checks the length of a pack, the hash at its end, and that it can hold
-// as many objects as it says.
+// Check checks the length of a pack, the hash at its end, that it can hold
+// as many objects as it says, and the size of each once it is unpacked. The
+// error wraps [ErrTooLarge] for one that would take too much memory.
 func Check(f io.ReadSeeker) error {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err == nil {
@@ -55,8 +56,15 @@ func Check(f io.ReadSeeker) error {
 	if !bytes.Equal(sum.Sum(nil), want) {
 		return fmt.Errorf("pack of %d bytes: it is cut or damaged", size)
 	}
-	if n := int64(binary.BigEndian.Uint32(header[8:])); n > (size-headerSize-sha1.Size)/objectSize {
+	n := binary.BigEndian.Uint32(header[8:])
+	if int64(n) > (size-headerSize-sha1.Size)/objectSize {
 		return fmt.Errorf("pack of %d bytes: it cannot hold %d objects", size, n)
+	}
+	if _, err := f.Seek(headerSize, io.SeekStart); err != nil {
+		return err
+	}
+	if err := checkSizes(f, n); err != nil {
+		return fmt.Errorf("pack of %d bytes: %w", size, err)
 	}
 	return nil
 }
