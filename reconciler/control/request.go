@@ -211,11 +211,11 @@ func (s *Service) pin(ctx context.Context, req micro.Request) (any, string, erro
 	if revision == nil {
 		return nil, "", record.Refuse("cannot pin %s: it is not stored any more", commit)
 	}
-	rules, err := plan.NewCompiler().Retarget(revision.Tree, target.NewIndex())
+	safety, err := plan.ReadSafety(revision.Tree)
 	if err != nil {
 		return nil, "", record.Refuse("cannot pin %s: %v", commit.Short(), err)
 	}
-	return s.order(ctx, req, "pin", false, Pin(revision, rules.Safety(), user(req), q.UntilNewer))
+	return s.order(ctx, req, "pin", false, Pin(revision, safety, user(req), q.UntilNewer))
 }
 
 // stored finds the one stored revision whose commit begins with digits.

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 const (
@@ -55,10 +56,29 @@ func (c *Compiler) Read(tree fs.FS) error {
 	return err
 }
 
-// begin reads the files of a revision, as pass.read returns them.
+// ReadSafety returns what zester.yaml says of how changes go out. Its error is why [Compiler.Retarget] would refuse the
+// revision. It reads no settings file, so it takes as long for a large revision as for a small one.
+func ReadSafety(tree fs.FS) (top.Safety, error) {
+	p := &pass{revision: new(parse.Cache).Begin(tree)}
+	sources, err := p.readSources()
+	if err != nil {
+		return top.Safety{}, err
+	}
+	r := readRules(sources)
+	p.problems.add(r.reason, r.errs...)
+	if err := p.problems.err(); err != nil && (p.lost || len(r.errs) > 0) {
+		return top.Safety{}, err
+	}
+	return top.Safety{Limits: &r.limits, Waves: r.waves, Freezes: r.freezes}, nil
+}
+
+// begin reads the files of a revision. It returns what [pass.readSources] does.
 func (c *Compiler) begin(tree fs.FS, fleet *target.Index) (*pass, []*parse.File, error) {
 	p := &pass{Compiler: c, revision: c.cache.Begin(tree), fleet: fleet, plan: &Plan{}, warnings: map[Warning]bool{}}
-	sources, err := p.read()
+	sources, err := p.readSources()
+	if err == nil {
+		err = p.readSettings()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -99,8 +119,8 @@ type pass struct {
 	warnings map[Warning]bool
 }
 
-// read reads all files of the revision and returns zester.yaml (nil if there is none) and the top files.
-func (p *pass) read() ([]*parse.File, error) {
+// readSources returns zester.yaml (nil if there is none) and the top files.
+func (p *pass) readSources() ([]*parse.File, error) {
 	policy, err := p.revision.File(parse.PolicyFile, parse.Plain)
 	if err != nil {
 		return nil, err
@@ -129,7 +149,7 @@ func (p *pass) read() ([]*parse.File, error) {
 	for _, name := range slices.Sorted(maps.Keys(more.Files)) {
 		sources = append(sources, more.Files[name])
 	}
-	return sources, p.readSettings()
+	return sources, nil
 }
 
 // readSettings reads all settings files.

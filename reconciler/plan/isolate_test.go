@@ -1,8 +1,11 @@
 package plan_test
 
 import (
+	"io/fs"
 	"maps"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -92,4 +95,42 @@ func TestAnIsolatedMistakeIsSaidOnce(t *testing.T) {
 	if p.Mistakes == nil || len(p.Mistakes.Errors) != 1 || p.Mistakes.Errors[0].Pos.File != "settings/b.yaml" || len(p.Warnings) != 0 {
 		t.Errorf("%v, %v", p.Mistakes, p.Warnings)
 	}
+}
+
+// withoutSettings fails the test when a settings file is read.
+type withoutSettings struct {
+	fs.FS
+	t *testing.T
+}
+
+func (w withoutSettings) Open(name string) (fs.File, error) {
+	if strings.HasPrefix(name, "settings") {
+		w.t.Errorf("%s is read", name)
+	}
+	return w.FS.Open(name)
+}
+
+func TestSafetyIsReadWithoutSettings(t *testing.T) {
+	tree := clashing()
+	tree["zester.yaml"] = &fstest.MapFile{Data: []byte("waves: [{name: canary, peels: 1, soak: 1h}]\nlimits: {change: 20%}\nfreeze: [{calendar: sat}]\n")}
+	same := func() {
+		t.Helper()
+		p, want := plan.NewCompiler().Retarget(tree, target.NewIndex())
+		got, err := plan.ReadSafety(withoutSettings{tree, t})
+		if (err == nil) != (want == nil) || err != nil && err.Error() != want.Error() || err == nil && !reflect.DeepEqual(got, p.Safety()) {
+			t.Errorf("%+v, %v; a compiler says %+v, %v", got, err, p, want)
+		}
+	}
+	same()
+	if s, err := plan.ReadSafety(tree); err != nil || len(s.Waves) != 1 || len(s.Freezes) != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	tree["top.yml"] = &fstest.MapFile{}
+	same()
+	tree["zester.yaml"] = &fstest.MapFile{Data: []byte("waves: [\n")}
+	same()
+	delete(tree, "zester.yaml")
+	delete(tree, "top.yml")
+	delete(tree, "top.yaml")
+	same()
 }
