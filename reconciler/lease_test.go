@@ -194,7 +194,7 @@ func TestALeaseThatIsNotRenewedIsNotHeld(t *testing.T) {
 		if err := l.check(); err != nil {
 			t.Errorf("1 ns before it is given up: %v", err)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if err := l.check(); err == nil {
 			t.Errorf("as it is given up: %v", err)
 		}
