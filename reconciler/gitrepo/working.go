@@ -97,18 +97,21 @@ func (c *Checkout) add(ctx context.Context, dir string) (Hash, error) {
 func (c *Checkout) git(ctx context.Context, dir string) (*gitProgram, error) {
 	g := &gitProgram{top: c.top, env: gitEnvironment()}
 	if c.names == nil {
-		if _, err := g.run(ctx, "init", "-q", "--bare", "--template=", "--object-format=sha1", dir); err != nil {
+		if _, err := g.run(ctx, "-c", "init.defaultObjectFormat=sha1", "init", "-q", "--bare", "--template=", dir); err != nil {
 			return nil, err
 		}
 		g.env = append(g.env, "GIT_DIR="+dir, "GIT_WORK_TREE="+c.top)
 		return g, nil
 	}
 	// Git finds the repository itself: with GIT_DIR it would not check the owner.
-	out, err := g.run(ctx, "rev-parse", "--path-format=absolute", "--git-path", "index", "--git-path", "objects")
+	index, err := g.path(ctx, "index")
 	if err != nil {
 		return nil, err
 	}
-	index, objects, _ := strings.Cut(out, "\n")
+	objects, err := g.path(ctx, "objects")
+	if err != nil {
+		return nil, err
+	}
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "objects"), 0o700), copyIndex(index, filepath.Join(dir, "index"))); err != nil {
 		return nil, err
 	}
@@ -175,6 +178,15 @@ func (g *gitProgram) run(ctx context.Context, args ...string) (string, error) {
 		return "", fmt.Errorf("git: %w: %s", err, oneLine(string(said), maxMessage))
 	}
 	return strings.TrimSuffix(string(out), "\n"), nil
+}
+
+// path returns the absolute path of a file of the repository.
+func (g *gitProgram) path(ctx context.Context, name string) (string, error) {
+	found, err := g.run(ctx, "rev-parse", "--git-path", name)
+	if err == nil && !filepath.IsAbs(found) { // Git before 2.31 cannot be told to make it absolute
+		found = filepath.Join(g.top, found)
+	}
+	return found, err
 }
 
 // firstBytes keeps the first maxGitOutput bytes that are written to it.

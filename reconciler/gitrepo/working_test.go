@@ -95,7 +95,7 @@ func TestTheWorkingTreeIsWhatGitWouldCommit(t *testing.T) {
 		}},
 		"to be added": {changed: "-- soon.yaml --\nx\n", do: func(t *testing.T, dir string) { gitCLI(t, dir, "add", "-N", "soon.yaml") }},
 		"index 4":     {before: [][]string{{"update-index", "--index-version", "4"}}, changed: "-- settings/a.yaml --\na: 5\n"},
-		"split index": {before: [][]string{{"config", "core.splitIndex", "true"}, {"update-index", "--split-index"}}, changed: "-- settings/a.yaml --\na: 5\n"},
+		"split index": {before: [][]string{{"config", "core.splitIndex", "true"}, {"update-index", "--split-index"}}, changed: "-- settings/a.yaml --\na: 5\n-- new.yaml --\n-- more.yaml --\nx\n"},
 		"no index":    {changed: "-- .git/index --\n(remove)\n"},
 		"a merge under way": {do: func(t *testing.T, dir string) {
 			gitCLI(t, dir, "checkout", "-q", "-b", "other")
@@ -433,6 +433,22 @@ func TestTheWorkingTreeIsReadWithoutAHome(t *testing.T) {
 	w := newWork(t, files("top.yaml", "one"))
 	t.Setenv("HOME", "")
 	if _, err := openCheckout(t, w.Dir()).Working(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A linked worktree has an index of its own, and the objects of its repository.
+func TestTheWorkingTreeOfALinkedWorktree(t *testing.T) {
+	emptyHome(t)
+	w := newWork(t, files("top.yaml", "one", ".gitignore", "top.yaml\n"))
+	linked := filepath.Join(t.TempDir(), "linked")
+	gitCLI(t, w.Dir(), "worktree", "add", "-q", "--detach", linked)
+	write(t, linked, "-- new.yaml --\nx\n")
+	s, err := openCheckout(t, linked).Working(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fstest.TestFS(s.Tree, "top.yaml", "new.yaml"); err != nil {
 		t.Error(err)
 	}
 }
