@@ -141,7 +141,7 @@ func TestDecisionsAboutWavesAndFreezesAreInTheAuditLog(t *testing.T) {
 	}
 	order(0, "approve", "canary", "--reason", "fine")
 	got, want := map[string]int{}, map[string]int{
-		"sync.now  done": 1, "sync.approve gate canary refused": 1, "sync.approve freeze " + next + ": " + reason + " done": 1, "sync.approve gate canary: fine done": 1,
+		"sync.now  done": 1, "sync.approve gate canary refused": 1, "sync.approve freeze " + next + ": " + reason + " done": 1, "sync.approve gate canary of " + next + ": fine done": 1,
 	}
 	page, err := s.client().AuditList(s.ctx(), audit.Query{User: "mia"})
 	if err != nil {

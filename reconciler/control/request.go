@@ -145,8 +145,18 @@ func (s *Service) approve(ctx context.Context, req micro.Request) (any, string, 
 	}
 	switch {
 	case q.Wave != "":
-		answer, _, err := s.order(ctx, req, "approve", false, OpenGate(q.Wave, q.Reason, user(req)))
-		return answer, "gate " + q.Wave + reasonOf(q), err
+		of := ""
+		answer, _, err := s.order(ctx, req, "approve", false, func(r record.Record, seen Seen) (record.Record, error) {
+			next, err := OpenGate(q.Wave, q.Reason, user(req))(r, seen)
+			if err == nil {
+				of = " of " + string(next.Rollout.Commit)
+			}
+			return next, err
+		})
+		if err != nil {
+			return nil, "gate " + q.Wave + reasonOf(q), err
+		}
+		return answer, "gate " + q.Wave + of + reasonOf(q), nil
 	case q.Override:
 		answer, _, err := s.order(ctx, req, "approve", false, OverrideFreeze(q.Hash, q.Reason, user(req)))
 		return answer, "freeze " + q.Hash + reasonOf(q), err
