@@ -81,6 +81,9 @@ func (a *app) describeSync(s *status.Sync) {
 	}
 	line("repo", s.Repo)
 	line("branch", s.Branch)
+	if s.Path != "." {
+		line("path", s.Path)
+	}
 	if s.LastGood.Commit == "" {
 		line("in force", "nothing yet")
 	} else {

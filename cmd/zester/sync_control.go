@@ -43,7 +43,8 @@ History and audit log hold the person and the reason.`,
 				}
 				q.Override, q.Reason = true, override
 			}
-			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncApprove(ctx, q) })
+			err := a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncApprove(ctx, q) })
+			return hinted(err, api.CodeConflict, "zester sync status shows what waits, and the command that lets it go on")
 		},
 	}
 	cmd.Flags().StringVar(&override, "override-freeze", "", "let the commit through the freeze that holds it, for this `REASON`")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -26,7 +27,7 @@ zester plan in a checkout compares any two revisions.`,
 			defer client.Close()
 			p, err := client.SyncPlan(cmd.Context(), strings.Join(args, ""))
 			if err != nil {
-				return err
+				return hinted(err, api.CodeNotFound, "zester sync status shows the newest commit and the revision in force")
 			}
 			return a.print(p, []string{string(p.Commit)}, func() error {
 				a.describePlan(p)

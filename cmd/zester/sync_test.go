@@ -184,3 +184,13 @@ func TestPeelsWhoseIDTwoProcessesShareAreShown(t *testing.T) {
 		t.Error(out.String())
 	}
 }
+
+func TestStatusNamesTheFolderOfTheFleet(t *testing.T) {
+	for path, want := range map[string]bool{"prod": true, ".": false, "": false} {
+		var out strings.Builder
+		(&app{out: &out}).describeSync(&status.Sync{Branch: "main", Path: path})
+		if got := strings.Contains(out.String(), "path:       "+path+"\n"); got != want {
+			t.Errorf("path %q: %s", path, out.String())
+		}
+	}
+}
