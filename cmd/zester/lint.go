@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/lint"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/revision"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -118,7 +119,7 @@ func (a *app) lint(ctx context.Context, dir string, flags lintFlags) error {
 		}
 	}
 	compiled, err := compileAt(ctx, place{dir, flags.path, flags.head}, fleet)
-	refused, isRefused := refusal(err)
+	refused, isRefused := revision.Refusal(err)
 	if err != nil && !isRefused {
 		return err
 	}
@@ -135,7 +136,7 @@ func (a *app) lint(ctx context.Context, dir string, flags lintFlags) error {
 		return err
 	}
 	if len(errs) > 0 {
-		return &failure{code: exitFailed}
+		return &failure{code: exitFailed, hint: topHint(refused, flags.path)}
 	}
 	return nil
 }

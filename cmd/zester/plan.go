@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/revision"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -166,14 +167,14 @@ func (a *app) plan(ctx context.Context, f planFlags) (err error) {
 	if err := a.showPlan(r, f.form.markdown); err != nil {
 		return err
 	}
-	return verdict(r)
+	return verdict(r, p.hint)
 }
 
-// verdict is the exit code of a review, which has said everything else.
-func verdict(r *review.Review) error {
+// verdict is the exit code of a review, with what to do about a head that is refused.
+func verdict(r *review.Review, hint string) error {
 	switch {
 	case r.Refused || len(r.Errors) > 0: // isolated mistakes are mistakes
-		return &failure{code: exitFailed}
+		return &failure{code: exitFailed, hint: hint}
 	case r.Blocked != "":
 		return &failure{code: exitSomeSilent}
 	case !r.Empty():
@@ -228,6 +229,7 @@ type planning struct {
 	dir      string
 	o        review.Options
 	notes    []string // for people
+	hint     string   // what to do about a head that is refused
 }
 
 func (p *planning) note(format string, args ...any) {
@@ -245,16 +247,14 @@ func (p *planning) readAhead(base string) {
 	}
 }
 
-// basesTried is how many commits before a base that does not compile are tried.
-const basesTried = 50
-
 func (p *planning) review(ctx context.Context, base, head string) (*review.Review, error) {
 	before, err := p.base(base)
 	if err != nil {
 		return nil, err
 	}
 	after, err := p.head(ctx, head)
-	if refused, ok := refusal(err); ok {
+	if refused, ok := revision.Refusal(err); ok {
+		p.hint = topHint(refused, p.o.Path)
 		return review.Refuse(refused, p.o), nil
 	}
 	if err != nil {
@@ -263,79 +263,36 @@ func (p *planning) review(ctx context.Context, base, head string) (*review.Revie
 	return review.Make(before, after, p.o)
 }
 
-// base compiles what the fleet has: the revision of a name, or the newest one before that compiles.
+// base compiles what the fleet has at the revision of a name.
 func (p *planning) base(name string) (*plan.Plan, error) {
+	p.o.Base = review.Revision{Name: name}
 	at, err := p.checkout.Revision(name)
 	if errors.Is(err, gitrepo.ErrNoCommit) {
-		p.o.Base = review.Revision{Name: name}
-		return p.nothing(name)
+		p.noteEmptyBase(name)
+		return p.compile(embed.FS{})
 	}
 	if err != nil {
 		return nil, err
 	}
-	for range basesTried {
-		snapshot, err := p.checkout.Snapshot(at)
-		if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason == gitrepo.PathNotFound {
-			p.o.Base = review.Revision{Name: name, Commit: at.String()}
-			return p.nothing(name)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot compare with %s: %w", name, err)
-		}
-		p.o.Base = revision(name, snapshot.Commit)
-		compiled, err := p.compile(snapshot.Tree)
-		if err == nil {
-			return compiled, p.settle(compiled, snapshot.Commit.Parents)
-		}
-		if _, refused := errors.AsType[*plan.Error](err); !refused {
-			return nil, err
-		}
-		if len(snapshot.Commit.Parents) == 0 {
-			return p.nothing(name)
-		}
-		at = snapshot.Commit.Parents[0]
-		p.notes = nil
-		p.note("%s does not compile, so the fleet keeps what was there before: compared with %s", name, at.String()[:8])
+	made, err := revision.Compile(p.checkout, p.compiler, p.fleet, at)
+	if err != nil {
+		return nil, fmt.Errorf("cannot compare with %s: %w", name, err)
 	}
-	return nil, fmt.Errorf("cannot compare with %s: neither it nor the %d commits before it compile", name, basesTried)
+	switch c := made.Commit; c.Hash {
+	case gitrepo.Hash{}:
+		p.o.Base.Commit = at.String()
+		p.noteEmptyBase(name)
+	case at:
+		p.o.Base = nameCommit(name, c)
+	default:
+		p.o.Base = nameCommit(name, c)
+		p.note("%s does not compile, so the fleet keeps what was there before: compared with %s", name, c.Hash.String()[:8])
+	}
+	return made.Plan, nil
 }
 
-// nothing is what a fleet has before its first revision.
-func (p *planning) nothing(name string) (*plan.Plan, error) {
-	p.notes = nil
+func (p *planning) noteEmptyBase(name string) {
 	p.note("neither %s nor a commit before it compiles: compared with a fleet without settings", name)
-	return p.compile(embed.FS{})
-}
-
-// settle gives the peels that mistakes at the base hold back what they were given before.
-func (p *planning) settle(base *plan.Plan, parents []gitrepo.Hash) error {
-	for range basesTried {
-		if len(base.Behind) == 0 || len(parents) == 0 {
-			return nil
-		}
-		snapshot, err := p.checkout.Snapshot(parents[0])
-		if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason == gitrepo.PathNotFound {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("cannot tell what the peels run that mistakes at the base hold back: %w", err)
-		}
-		parents = snapshot.Commit.Parents
-		older, err := p.compile(snapshot.Tree)
-		if _, refused := errors.AsType[*plan.Error](err); refused {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for id := range base.Behind {
-			if e := older.Peels[id]; e != nil {
-				base.Peels[id] = e
-				delete(base.Behind, id)
-			}
-		}
-	}
-	return nil
 }
 
 func (p *planning) head(ctx context.Context, name string) (*plan.Plan, error) {
@@ -352,7 +309,7 @@ func (p *planning) head(ctx context.Context, name string) (*plan.Plan, error) {
 		return nil, err
 	}
 	if name != "" {
-		p.o.Head, p.o.Message = revision(name, s.Commit), s.Commit.Message
+		p.o.Head, p.o.Message = nameCommit(name, s.Commit), s.Commit.Message
 		p.compareHistory(name, s.Commit.Hash)
 	}
 	return p.compile(s.Tree)
@@ -374,10 +331,10 @@ func (p *planning) compareHistory(name string, head gitrepo.Hash) {
 // compareFleet notes that the live fleet runs something else than the base.
 func (p *planning) compareFleet(c settings.Commit) {
 	if c != "" && string(c) != p.o.Base.Commit {
-		p.note("the fleet runs %s, which is not %s: with --base %[1]s the plan is of what happens to it", c.Short(), p.o.Base.Name)
+		p.note("the fleet runs %s, and %s is another revision: --base %[1]s compares with what the fleet runs", c.Short(), p.o.Base.Name)
 	}
 }
 
-func revision(name string, c gitrepo.Commit) review.Revision {
+func nameCommit(name string, c gitrepo.Commit) review.Revision {
 	return review.Revision{Name: name, Commit: c.Hash.String(), Subject: c.Subject()}
 }

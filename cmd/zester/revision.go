@@ -6,7 +6,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
-	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -33,18 +32,6 @@ func snapshot(ctx context.Context, c *gitrepo.Checkout, revision string) (*gitre
 	return c.Snapshot(at)
 }
 
-// refusal returns the error for which a master refuses a revision; ok is false for an error that says nothing about it.
-func refusal(err error) (refused *plan.Error, ok bool) {
-	if refused, ok = errors.AsType[*plan.Error](err); ok {
-		return refused, true
-	}
-	if e, isGit := errors.AsType[*gitrepo.Error](err); isGit && e.Reason.Stalled() {
-		at := strictyaml.Pos{File: e.Subject}
-		return &plan.Error{Reason: plan.Reason(e.Reason), Errors: strictyaml.Errors{{Pos: at, Msg: e.Msg}}}, true
-	}
-	return nil, false
-}
-
 // compileAt compiles the files of a place for a fleet, or checks them without one if that is nil.
 func compileAt(ctx context.Context, p place, fleet *target.Index) (compiled *plan.Plan, err error) {
 	c, err := gitrepo.OpenDirectory(p.repo, p.path)
@@ -60,4 +47,12 @@ func compileAt(ctx context.Context, p place, fleet *target.Index) (compiled *pla
 		return plan.NewCompiler().Check(s.Tree)
 	}
 	return plan.NewCompiler().Compile(s.Tree, fleet)
+}
+
+// topHint returns what to do about a revision without a top file; empty for other mistakes and where a path was given.
+func topHint(refused *plan.Error, path string) string {
+	if refused == nil || refused.Reason != plan.TopMissing || path != "" {
+		return ""
+	}
+	return "--path DIR names the folder of the fleet's files if top.yaml is not at the top of the repo"
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/revision"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -31,7 +32,7 @@ func (v opinion) String() string {
 func opinionOf(t *testing.T, p *plan.Plan, err error) (v opinion) {
 	t.Helper()
 	if err != nil {
-		refused, ok := refusal(err)
+		refused, ok := revision.Refusal(err)
 		if !ok {
 			t.Fatal(err)
 		}

@@ -328,6 +328,13 @@ func TestAPlanThatCannotBeMadeIsSaidOnceAndEndsNothing(t *testing.T) {
 	b.comment(7, head[:8])
 }
 
+func TestAPullRequestThatMendsTheFirstRevisionIsPlanned(t *testing.T) {
+	b := newBench(t, forge.GitHub, fstest.MapFS{"top.yaml": {Data: []byte("base: {'*': [gone]}\n")}})
+	b.push(7, false, "settings/gone.yaml", "a: 1\n")
+	b.poll(b.lead())
+	b.comment(7, "3 of 3 peels change")
+}
+
 func TestAPullRequestThatMovedIsPlannedLater(t *testing.T) {
 	b := newBench(t, forge.GitHub, site)
 	first := b.push(7, false, "settings/web.yaml", twoHours)

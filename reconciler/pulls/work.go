@@ -13,19 +13,17 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
-	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/revision"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const (
-	maxMemory  = 1 << 30  // bytes of the process
-	maxFile    = 1 << 30  // bytes of a file that it writes
-	maxJob     = 1 << 30  // bytes of the question
-	basesTried = 50       // commits before a base that does not compile
-	maxPack    = 64 << 20 // bytes of one transfer of a pull request
+	maxMemory = 1 << 30  // bytes of the process
+	maxFile   = 1 << 30  // bytes of a file that it writes
+	maxJob    = 1 << 30  // bytes of the question
+	maxPack   = 64 << 20 // bytes of one transfer of a pull request
 )
 
 // IsWorker reports whether this process was started to plan one pull request. The program has to call [Work] then, and end.
@@ -108,16 +106,16 @@ func (j *job) plan(ctx context.Context) (text string, err error) {
 	if !ok {
 		return "", fmt.Errorf("its commits share no ancestor with the branch %s", j.Branch)
 	}
-	p := planner{repo: repo, compiler: plan.NewCompiler(), fleet: target.NewIndex()} // without identities: secrets stay as they are
+	fleet := target.NewIndex()
 	for _, m := range j.Fleet {
-		p.fleet.Put(m.Peel, m.Facts)
+		fleet.Put(m.Peel, m.Facts)
 	}
-	made, err := p.review(base, head, review.Options{Path: j.Repo.Path, Base: review.Revision{Name: j.Branch}, Head: review.Revision{Name: j.Name}, From: time.Now()})
+	made, err := j.review(repo, base, head, fleet)
 	if err != nil {
 		return "", err
 	}
 	text = strings.TrimLeft(strings.TrimPrefix(made.Markdown(), review.Marker), "\n")
-	text += fmt.Sprintf("\nPlanned for %d peels at %s, for commit %.8s alone.", p.fleet.Len(), time.Now().UTC().Format("2006-01-02 15:04 MST"), head)
+	text += fmt.Sprintf("\nPlanned for %d peels at %s, for commit %.8s alone.", fleet.Len(), time.Now().UTC().Format("2006-01-02 15:04 MST"), head)
 	if base != tip {
 		text += " The branch has moved on since it began; what the branch brought is not in this plan."
 	}
@@ -141,59 +139,28 @@ func (j *job) fetch(ctx context.Context, ref string) (at gitrepo.Hash, err error
 	return at, repo.Fetch(ctx, at)
 }
 
-// A planner compares two commits.
-type planner struct {
-	repo     *gitrepo.Repo
-	compiler *plan.Compiler
-	fleet    *target.Index
-}
-
-func (p *planner) review(base, head gitrepo.Hash, o review.Options) (*review.Review, error) {
-	before, err := p.base(base, &o)
+// review compares two commits.
+func (j *job) review(repo *gitrepo.Repo, base, head gitrepo.Hash, fleet *target.Index) (*review.Review, error) {
+	o := review.Options{Path: j.Repo.Path, Base: review.Revision{Name: j.Branch, Commit: base.String()}, Head: review.Revision{Name: j.Name}, From: time.Now()}
+	compiler := plan.NewCompiler() // without identities: secrets stay as they are
+	before, err := revision.Compile(repo, compiler, fleet, base)
+	if err != nil {
+		return nil, fmt.Errorf("cannot compare with the branch: %w", err)
+	}
+	if c := before.Commit; !c.Hash.IsZero() {
+		o.Base.Commit, o.Base.Subject = c.Hash.String(), c.Subject()
+	}
+	after, err := repo.Snapshot(head)
+	var made *plan.Plan
+	if err == nil {
+		o.Head.Commit, o.Head.Subject, o.Message = head.String(), after.Commit.Subject(), after.Commit.Message
+		made, err = compiler.Compile(after.Tree, fleet)
+	}
+	if refused, ok := revision.Refusal(err); ok {
+		return review.Refuse(refused, o), nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	after, err := p.repo.Snapshot(head)
-	if err != nil {
-		return refused(err, o)
-	}
-	o.Head.Commit, o.Head.Subject, o.Message = head.String(), after.Commit.Subject(), after.Commit.Message
-	made, err := p.compiler.Compile(after.Tree, p.fleet)
-	if err != nil {
-		return refused(err, o)
-	}
-	return review.Make(before, made, o)
-}
-
-// base compiles what the fleet has at a commit: its revision, or the newest before it that compiles.
-func (p *planner) base(at gitrepo.Hash, o *review.Options) (*plan.Plan, error) {
-	for range basesTried {
-		snapshot, err := p.repo.Snapshot(at)
-		if err != nil {
-			return nil, err
-		}
-		o.Base.Commit, o.Base.Subject = at.String(), snapshot.Commit.Subject()
-		made, err := p.compiler.Compile(snapshot.Tree, p.fleet)
-		if _, bad := errors.AsType[*plan.Error](err); !bad {
-			return made, err
-		}
-		if len(snapshot.Commit.Parents) == 0 {
-			break
-		}
-		at = snapshot.Commit.Parents[0]
-	}
-	return nil, fmt.Errorf("neither the branch nor the %d commits before it compile", basesTried)
-}
-
-// refused is the review of a revision that the master would refuse. An error that says nothing about the revision is
-// returned.
-func refused(err error, o review.Options) (*review.Review, error) {
-	if bad, ok := errors.AsType[*plan.Error](err); ok {
-		return review.Refuse(bad, o), nil
-	}
-	if e, ok := errors.AsType[*gitrepo.Error](err); ok && e.Reason.Stalled() {
-		mistake := strictyaml.Error{Msg: outbound.Line(err.Error(), 300)}
-		return review.Refuse(&plan.Error{Errors: strictyaml.Errors{mistake}}, o), nil
-	}
-	return nil, err
+	return review.Make(before.Plan, made, o)
 }

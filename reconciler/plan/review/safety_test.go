@@ -28,7 +28,7 @@ func TestAPlanSaysHowTheChangeWouldGoOut(t *testing.T) {
 		limits = "limits: change: 20%, remove: 10%, peels: 50%"
 		waves  = "waves: canary (10 of web-00*, soak 10m, deadline 1h30m, manual gate) → tenth (2, soak 45s, 2 may fail) → all 20"
 		frozen = "frozen until 2026-03-31 00:00 UTC: spring, of web-001; sat, between 10:00-14:00 Europe/London; 20 peels: web-000, web-001, web-002 and 17 more; " +
-			"zester sync approve --override-freeze REASON after the merge lets it out before"
+			"zester sync approve COMMIT --override-freeze REASON after the merge lets it out before"
 	)
 	all := "schedule: {b: {module: test.ping, interval: %s}}\n"
 	before, after := fmt.Sprintf(all, "1h"), fmt.Sprintf(all, "2h")

@@ -135,7 +135,7 @@ func (s Safety) Lines(touched int) (lines []string) {
 		if !f.Until.IsZero() {
 			until = "until " + f.Until.Format("2006-01-02 15:04 MST")
 		}
-		lines = append(lines, fmt.Sprintf("frozen %s: %s; %s; zester sync approve --override-freeze REASON after the merge lets it out before", until, f.Reason, count(f.Peels)))
+		lines = append(lines, fmt.Sprintf("frozen %s: %s; %s; zester sync approve COMMIT --override-freeze REASON after the merge lets it out before", until, f.Reason, count(f.Peels)))
 	}
 	return lines
 }
