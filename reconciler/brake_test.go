@@ -99,11 +99,12 @@ func brakedTerm(t *testing.T) *braked {
 
 // elevenEntries returns settings with more than the guard lets a commit remove.
 func elevenEntries(interval string) string {
-	s := "schedule:\n"
-	for _, name := range strings.Split("abcdefghijk", "") {
-		s += "  " + name + ": {module: test.ping, interval: " + interval + "}\n"
+	var s strings.Builder
+	s.WriteString("schedule:\n")
+	for name := range strings.SplitSeq("abcdefghijk", "") {
+		s.WriteString("  " + name + ": {module: test.ping, interval: " + interval + "}\n")
 	}
-	return s
+	return s.String()
 }
 
 func (b *braked) commit(text string) settings.Commit {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -260,9 +261,7 @@ func TestWhatCameToTheBranchSinceIsNoPartOfThePlan(t *testing.T) {
 func TestNoSecretReachesAComment(t *testing.T) {
 	w := sopstest.New(t)
 	files := fstest.MapFS{"settings/secret.yaml": {Data: []byte(w.Encrypt("^note$", "note: correct-horse\n"))}}
-	for name, f := range site {
-		files[name] = f
-	}
+	maps.Copy(files, site)
 	b := newBench(t, forge.GitHub, files)
 	t.Setenv("SOPS_AGE_KEY_FILE", w.Identities)
 	b.push(7, false, "top.yaml", "base:\n  '*': [secret]\n")

@@ -173,11 +173,12 @@ func serveRepo(t *testing.T) *servedRepo {
 }
 
 func tenEntries(every string) string {
-	text := "schedule:\n"
+	var text strings.Builder
+	text.WriteString("schedule:\n")
 	for i := range 10 {
-		text += fmt.Sprintf("  e%d: {module: test.ping, interval: %s}\n", i, every)
+		fmt.Fprintf(&text, "  e%d: {module: test.ping, interval: %s}\n", i, every)
 	}
-	return text
+	return text.String()
 }
 
 // provokeSync has the routes about the config repo answer in every way that needs a repo: a revision waits for approval, is
