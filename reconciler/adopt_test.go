@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
+	"github.com/seed-c01c3da5/zester/reconciler/lease"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -174,7 +175,7 @@ func TestMastersOfTwoReposDoNotTakeTurns(t *testing.T) {
 			}
 		}
 		stop()
-		b.after(2 * renewEvery)
+		b.after(10 * time.Second)
 		if out := b.status(); out.Owner != "m2" || out.Adopt == nil {
 			t.Errorf("%+v", out)
 		}
@@ -193,20 +194,20 @@ func TestALeaderThatWasStoppedWritesNothing(t *testing.T) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		l := lease{kv: leases, owner: "m1", log: slog.New(slog.DiscardHandler)}
-		if _, err := l.acquire(b.t.Context()); err != nil {
+		l := lease.New(leases, "m1", slog.New(slog.DiscardHandler))
+		if _, err := l.Acquire(b.t.Context()); err != nil {
 			b.t.Fatal(err)
 		}
-		b.checkLease = l.check
+		b.checkLease = l.Check
 		b.start()
 		before := b.document("web-01")
 		b.commit("x for w", map[string]string{"settings/web.yaml": xForW})
-		b.after(giveUpAfter) // nothing renews the lease, as if the process had been stopped
+		b.after(10 * time.Second) // nothing renews the lease, as if the process had been stopped
 		b.now()
 		if after := b.document("web-01"); before == nil || after.Generation != before.Generation {
 			t.Errorf("web-01 has %s", b.entries("web-01"))
 		}
-		if _, err := l.acquire(b.t.Context()); err != nil {
+		if _, err := l.Acquire(b.t.Context()); err != nil {
 			b.t.Fatal(err)
 		}
 		b.after(time.Second)

@@ -180,8 +180,11 @@ func TestOrdersAreInForceWhateverElseTakesLong(t *testing.T) {
 			return func() { b.transfer.set(false) }
 		}},
 		{"the worker is busy", func(b *braked) func() {
-			b.term.loop.worker.mu.Lock()
-			return b.term.loop.worker.mu.Unlock
+			b.write.set(true)
+			b.term.fleet.Index().Put("new-01", nil) // needs a document
+			b.term.fleetChanged <- struct{}{}
+			<-b.write.held
+			return func() { b.write.set(false) }
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -192,12 +195,12 @@ func TestOrdersAreInForceWhateverElseTakesLong(t *testing.T) {
 			if err := b.term.attempt(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			release := c.hold(b)
+			defer release()
 			waits := b.record().Blocked
 			if waits == nil || waits.Commit != second {
 				t.Fatalf("%+v waits", waits)
 			}
-			release := c.hold(b)
-			defer release()
 			b.order("pause", nil)
 			if r := b.record(); r.Suspended == nil || r.Suspended.By != "op" {
 				t.Errorf("after pause: %+v", r)

@@ -27,6 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -46,7 +47,7 @@ type bench struct {
 	keys gitrepo.Trust // that heads have to be signed by
 
 	identities []string // files
-	history    History
+	history    worker.History
 	mayAllow   []string
 	notify     []*place.Place
 	checkLease func() error // if nil, the lease is held

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -87,7 +88,7 @@ func TestAnEmptyCommitAdvancesTheRevisionAlone(t *testing.T) {
 func TestAPublishThatWasCutOffIsFinished(t *testing.T) {
 	for done := range 4 {
 		inBubble(t, siteFiles(), func(b *bench) {
-			b.history = HistoryAllow
+			b.history = worker.HistoryAllow
 			ids := webs(3)
 			slices.Sort(ids)
 			for _, id := range ids {
@@ -103,7 +104,7 @@ func TestAPublishThatWasCutOffIsFinished(t *testing.T) {
 			b.moveTo(c)
 
 			// What a master leaves that is killed: the record, and some of the documents.
-			records := record.NewStore(b.term.rollout, "m1", b.term.loop.state.own)
+			records := record.NewStore(b.term.rollout, "m1", b.term.loop.state.Own)
 			r, err := records.Read(b.t.Context())
 			if err != nil {
 				b.t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
@@ -151,7 +152,7 @@ func TestWhatARevisionMayHold(t *testing.T) {
 func TestARebaseIsFollowedAndWritesWhatItChanges(t *testing.T) {
 	inHazard(t, func(b *bench, first settings.Commit) {
 		b.stop()
-		b.history = HistoryAllow
+		b.history = worker.HistoryAllow
 		b.start()
 		b.put("settings/web.yaml", []byte(xForW))
 		b.gitCommit()

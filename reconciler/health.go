@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/reconciler/decide"
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/rollout"
@@ -52,15 +53,15 @@ func (w *watch) follow(ctx context.Context, r *record.Rollout) {
 }
 
 // observe returns what the rollout depends on, for the peels as they are now.
-func (w *watch) observe(r *record.Record, p *prepared, now time.Time) rollout.Observed {
-	both := r.Safety.Stricter(p.base.plan.Safety()).Stricter(p.next.plan.Safety())
+func (w *watch) observe(r *record.Record, p *decide.Prepared, now time.Time) rollout.Observed {
+	both := r.Safety.Stricter(p.Base.Plan.Safety()).Stricter(p.Next.Plan.Safety())
 	o := rollout.Observed{Now: now, Fleet: w.fleet.Index(), Freezes: both.Freezes}
 	if by := r.Suspended; by != nil {
-		o.Paused = "paused by " + by.By + " at " + stamp(by.Time)
+		o.Paused = "paused by " + by.By + " at " + by.Time.UTC().Format(time.RFC3339)
 	}
 	failed := w.runs.Failures()
-	for id := range p.next.plan.Peels {
-		if !p.changesPeel(id) {
+	for id := range p.Next.Plan.Peels {
+		if !p.ChangesPeel(id) {
 			continue
 		}
 		view := w.progress.View(id)

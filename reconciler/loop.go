@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/control"
+	"github.com/seed-c01c3da5/zester/reconciler/decide"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/rollout"
 	"github.com/seed-c01c3da5/zester/reconciler/source"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 )
@@ -34,16 +35,16 @@ const (
 
 // A loop decides and acts. One goroutine owns it; what others may read is in newest.
 type loop struct {
-	state   state
+	state   decide.State
 	store   *record.Store
 	source  *source.Source
-	worker  *worker
+	worker  *worker.Worker
 	watch   watch // of the rollout under way
 	metrics *metrics.Metrics
 	log     *slog.Logger
 
 	orders  chan *control.Order
-	results chan result
+	results chan worker.Result
 	task    *runningTask // nil while the worker is idle
 	tasks   sync.WaitGroup
 	waiting []waiter
@@ -54,7 +55,7 @@ type loop struct {
 
 // A runningTask is what the worker does now.
 type runningTask struct {
-	task
+	worker.Task
 	cancel context.CancelFunc
 }
 
@@ -71,7 +72,7 @@ func (q *quiet) changed(now time.Time) {
 	if q.first.IsZero() {
 		q.first = now
 	}
-	q.until = earlier(now.Add(fleetQuiet), q.first.Add(fleetQuietMost))
+	q.until = decide.Earlier(now.Add(fleetQuiet), q.first.Add(fleetQuietMost))
 }
 
 // run decides and acts until ctx ends or another master leads.
@@ -88,38 +89,38 @@ func (l *loop) run(ctx context.Context, in inputs) error {
 		if err != nil {
 			return err
 		}
-		l.show(next)
+		l.show(next.Reason)
 		l.settle(next)
-		if err := l.await(ctx, in, next.until); err != nil {
+		if err := l.await(ctx, in, next.Until); err != nil {
 			return err
 		}
 	}
 }
 
 // act does what is to be done until there is nothing, or a task is under way.
-func (l *loop) act(ctx context.Context) (action, error) {
+func (l *loop) act(ctx context.Context) (decide.Action, error) {
 	for {
-		l.state.now = time.Now()
+		l.state.Now = time.Now()
 		l.observe(ctx)
-		a := decide(&l.state)
+		a := decide.Next(&l.state)
 		if l.task != nil && !l.task.fits(&l.state) {
 			l.task.cancel() // its result is dropped
 		}
 		switch {
-		case a.kind == doNothing:
+		case a.Kind == decide.DoNothing:
 			return a, nil
-		case a.kind == doYield:
+		case a.Kind == decide.DoYield:
 			return a, errOtherSource
-		case a.isTask() && l.task != nil:
-			return action{kind: doNothing}, nil
-		case a.kind == doPublish:
+		case a.IsTask() && l.task != nil:
+			return decide.Action{Kind: decide.DoNothing}, nil
+		case a.Kind == decide.DoPublish:
 			if err := l.write(ctx, a); err != nil {
 				return a, err
 			}
-			if l.state.failed.write.err == nil {
+			if l.state.Failed.Write.Err == nil {
 				l.start(ctx, a)
 			}
-		case a.isTask():
+		case a.IsTask():
 			l.start(ctx, a)
 		default:
 			if err := l.write(ctx, a); err != nil {
@@ -132,89 +133,89 @@ func (l *loop) act(ctx context.Context) (action, error) {
 // observe brings the step of the rollout under way up to date.
 func (l *loop) observe(ctx context.Context) {
 	s := &l.state
-	r := s.record.Rollout
+	r := s.Record.Rollout
 	l.watch.follow(ctx, r)
-	switch p := s.prepared; {
+	switch p := s.Prepared; {
 	case r == nil:
-		s.step = rollout.Step{}
-	case p != nil && p.goal == goalOf(&s.record):
-		l.watch.runs.Watch(p.watched)
-		s.step = rollout.Next(*r, l.watch.observe(&s.record, p, s.now))
-	case s.step.Rollout.Commit != r.Commit:
-		s.step = rollout.Step{}
+		s.Step = rollout.Step{}
+	case p != nil && p.Goal == decide.GoalOf(&s.Record):
+		l.watch.runs.Watch(p.Watched)
+		s.Step = rollout.Next(*r, l.watch.observe(&s.Record, p, s.Now))
+	case s.Step.Rollout.Commit != r.Commit:
+		s.Step = rollout.Step{}
 	}
 }
 
 // fits reports whether the result of a task is still wanted.
-func (j *runningTask) fits(s *state) bool {
-	switch j.kind {
-	case doJudge, doCompare, doMeasure:
-		return j.commit == s.source.head && (j.kind == doCompare) == (s.record.Pinned != nil)
-	case doPrepare, doPublish:
-		return j.goal == goalOf(&s.record)
+func (j *runningTask) fits(s *decide.State) bool {
+	switch j.Kind {
+	case decide.DoJudge, decide.DoCompare, decide.DoMeasure:
+		return j.Commit == s.Source.Head && (j.Kind == decide.DoCompare) == (s.Record.Pinned != nil)
+	case decide.DoPrepare, decide.DoPublish:
+		return j.Goal == decide.GoalOf(&s.Record)
 	}
 	return true
 }
 
 // start begins a task.
-func (l *loop) start(ctx context.Context, a action) {
+func (l *loop) start(ctx context.Context, a decide.Action) {
 	s := &l.state
-	j := task{kind: a.kind, commit: a.commit, goal: goalOf(&s.record), basis: s.basis(), attempt: s.source.attempt, record: s.record, ring: l.ring}
-	if a.kind == doPublish {
-		j.due = s.prepared.due
+	j := worker.Task{Kind: a.Kind, Commit: a.Commit, Goal: decide.GoalOf(&s.Record), Basis: s.Basis(), Attempt: s.Source.Attempt, Record: s.Record, Ring: l.ring}
+	if a.Kind == decide.DoPublish {
+		j.Due = s.Prepared.Due
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	l.task = &runningTask{j, cancel}
-	l.tasks.Go(func() { l.results <- l.worker.do(ctx, j) })
+	l.tasks.Go(func() { l.results <- l.worker.Do(ctx, j) })
 }
 
 // write stores the record of an action, and notes what it means. Its error ends the term.
-func (l *loop) write(ctx context.Context, a action) error {
+func (l *loop) write(ctx context.Context, a decide.Action) error {
 	s := &l.state
-	before := s.record
-	if err := l.put(ctx, a.next); err != nil {
+	before := s.Record
+	if err := l.put(ctx, a.Next); err != nil {
 		if errors.Is(err, record.ErrConflict) || ctx.Err() != nil {
 			return err
 		}
-		s.failed.write = l.failed(err)
-		l.log.Warn("record not written", "action", string(a.kind), "err", err)
+		s.Failed.Write = l.failed(err)
+		l.log.Warn("record not written", "action", string(a.Kind), "err", err)
 		return nil
 	}
-	s.failed.write = failure{}
-	r := &s.record
-	switch a.kind {
-	case doRefuse:
-		l.log.Error("revision refused, the last good one stays in force", "commit", s.judged.commit, "reason", s.judged.refused.reason, "err", s.judged.refused.message())
-		l.metrics.Failed(s.judged.refused.reason)
-	case doBlock:
+	s.Failed.Write = decide.Failure{}
+	r := &s.Record
+	switch a.Kind {
+	case decide.DoRefuse:
+		l.log.Error("revision refused, the last good one stays in force", "commit", s.Judged.Commit, "reason", s.Judged.Refused.Reason, "err", s.Judged.Refused.Message())
+		l.metrics.Failed(s.Judged.Refused.Reason)
+	case decide.DoBlock:
 		l.log.Error("revision waits for approval", "commit", r.Blocked.Commit, "plan", r.Blocked.Hash, "reason", r.Blocked.Reason)
 		l.metrics.Failed(cmp.Or(r.Blocked.Kind, "TooManyChanges"))
-	case doFreeze:
-		l.log.Warn("a freeze holds the revision", "commit", s.judged.commit, "reason", r.LastAttempt().Reason)
-	case doEnforce, doBeginRollout:
-		s.shown.moved = s.judged.moved
-		s.measured = nil
+	case decide.DoFreeze:
+		l.log.Warn("a freeze holds the revision", "commit", s.Judged.Commit, "reason", r.LastAttempt().Reason)
+	case decide.DoEnforce, decide.DoBeginRollout:
+		s.Shown.Moved = s.Judged.Moved
+		s.Measured = nil
 		said := "revision goes out"
-		if a.kind == doBeginRollout {
+		if a.Kind == decide.DoBeginRollout {
 			said = "rollout begins"
 		}
-		l.log.Info(said, "commit", s.judged.commit, "author", s.judged.info.Author, "plan", s.judged.guard.Hash)
-	case doStep:
+		l.log.Info(said, "commit", s.Judged.Commit, "author", s.Judged.Info.Author, "plan", s.Judged.Guard.Hash)
+	case decide.DoStep:
 		if stage := r.Rollout.Stage; !stage.Taken.Equal(before.Rollout.Stage.Taken) && !stage.Taken.IsZero() {
 			l.log.Info("wave begins", "commit", r.Rollout.Commit, "wave", r.Rollout.Wave().Name, "peels", stage.Size)
 		}
-	case doReleasePin:
-		l.log.Info("pin released", "commit", before.Pinned.Commit, "head", s.source.head)
-	case doComplete:
-		s.shown.completed, s.shown.completion = r.Commit, s.step.Reason
+	case decide.DoReleasePin:
+		l.log.Info("pin released", "commit", before.Pinned.Commit, "head", s.Source.Head)
+	case decide.DoComplete:
+		s.Shown.Completed, s.Shown.Completion = r.Commit, s.Step.Reason
 		l.log.Info("every wave has passed", "commit", r.Commit)
-	case doRollBack:
-		l.log.Error("revision rolled back", "commit", before.Rollout.Commit, "reason", s.step.Reason)
+	case decide.DoRollBack:
+		l.log.Error("revision rolled back", "commit", before.Rollout.Commit, "reason", s.Step.Reason)
 		l.metrics.Failed("WaveFailed")
-	case doFinish:
+	case decide.DoFinish:
 		writes := 0
-		if s.shown.written == r.Commit {
-			writes = s.shown.writes
+		if s.Shown.Written == r.Commit {
+			writes = s.Shown.Writes
 		}
 		l.log.Info("revision in force", "commit", r.Commit, "writes", writes)
 	}
@@ -225,36 +226,27 @@ func (l *loop) write(ctx context.Context, a action) error {
 func (l *loop) put(ctx context.Context, next record.Record) error {
 	stored, err := l.store.Write(ctx, next)
 	if err == nil {
-		l.state.record = stored
+		l.state.Record = stored
 	}
 	return err
 }
 
-func (l *loop) failed(err error) failure {
-	return failure{err: err, cause: l.state.cause(), until: time.Now().Add(tryAgainAfter + rand.N(tryAgainAfter))}
+func (l *loop) failed(err error) decide.Failure {
+	return decide.Failure{Err: err, Cause: l.state.Cause(), Until: time.Now().Add(tryAgainAfter + rand.N(tryAgainAfter))}
 }
 
 // show publishes what the state says.
-func (l *loop) show(next action) {
-	s := &l.state
-	s.shown.working, s.shown.waits = l.task != nil, next.reason
-	if p := s.prepared; p != nil && p.goal == goalOf(&s.record) && (s.record.Done || s.record.Rollout != nil) {
-		c := p.base.revision.Commit
-		s.shown.good = status.Revision{Commit: s.record.Commit, Author: source.Byline(c), Message: c.Subject(), Time: c.Time, Since: s.record.Since}
-	}
-	s.shown.conditions = transitions(s.shown.conditions, conditions(s), s.now)
-	newest := s.snapshot()
-	newest.Order = l.state.shown.order
-	l.newest.Store(newest)
+func (l *loop) show(why decide.Reason) {
+	l.newest.Store(l.state.Show(l.task != nil, why))
 }
 
 // settle answers the orders of which nothing is under way any longer.
-func (l *loop) settle(next action) {
-	if l.task != nil || !l.quiet.first.IsZero() || next.kind != doNothing {
+func (l *loop) settle(next decide.Action) {
+	if l.task != nil || !l.quiet.first.IsZero() || next.Kind != decide.DoNothing {
 		return
 	}
 	l.waiting = slices.DeleteFunc(l.waiting, func(w waiter) bool {
-		if w.look > l.state.source.answers {
+		if w.look > l.state.Source.Answers {
 			return false
 		}
 		w.order.Settle()
@@ -280,12 +272,12 @@ func (l *loop) await(ctx context.Context, in inputs, until time.Time) error {
 	s := &l.state
 	now := time.Now()
 	reported := in.reported
-	if s.record.Rollout == nil {
+	if s.Record.Rollout == nil {
 		reported = nil
-	} else if next := s.now.Add(reportQuiet); now.Before(next) {
-		reported, until = nil, earlier(until, next)
+	} else if next := s.Now.Add(reportQuiet); now.Before(next) {
+		reported, until = nil, decide.Earlier(until, next)
 	}
-	until = earlier(until, l.quiet.until)
+	until = decide.Earlier(until, l.quiet.until)
 	var timer <-chan time.Time
 	if !until.IsZero() {
 		timer = time.After(time.Until(until))
@@ -306,7 +298,7 @@ func (l *loop) await(ctx context.Context, in inputs, until time.Time) error {
 	case <-timer:
 		if !l.quiet.first.IsZero() && !time.Now().Before(l.quiet.until) {
 			l.quiet = quiet{}
-			s.changes++
+			s.Changes++
 		}
 	}
 	return nil
@@ -315,10 +307,10 @@ func (l *loop) await(ctx context.Context, in inputs, until time.Time) error {
 // onLook takes what a look at the branch has told.
 func (l *loop) onLook(e source.Event) {
 	s := &l.state
-	if s.shown.looking = e.Looking; e.Looking {
+	if s.Shown.Looking = e.Looking; e.Looking {
 		return
 	}
-	s.source = branch{attempt: s.source.attempt + 1, answers: e.Answers, head: e.Head, observed: e.Observed, read: e.Read, err: e.Err}
+	s.Source = decide.Branch{Attempt: s.Source.Attempt + 1, Answers: e.Answers, Head: e.Head, Observed: e.Observed, Read: e.Read, Err: e.Err}
 	l.metrics.Attempted()
 	l.metrics.Took(metrics.Fetch, e.Took)
 	if e.Err != nil {
@@ -337,7 +329,7 @@ func (l *loop) onRing(ring *sops.Ring) {
 		return
 	}
 	l.ring = ring
-	l.state.changes++
+	l.state.Changes++
 	l.log.Info("identities have changed")
 }
 
@@ -346,10 +338,10 @@ func (l *loop) onOrder(ctx context.Context, o *control.Order) error {
 	s := &l.state
 	if o.Change != nil {
 		var frozen settings.Commit
-		if f := freezeOf(s); f != nil {
+		if f := decide.FreezeOf(s); f != nil {
 			frozen = f.Commit
 		}
-		next, err := o.Change(s.record, control.Seen{Now: time.Now(), Owner: s.owner, Head: s.source.head, Source: s.own, Frozen: frozen})
+		next, err := o.Change(s.Record, control.Seen{Now: time.Now(), Owner: s.Owner, Head: s.Source.Head, Source: s.Own, Frozen: frozen})
 		if err == nil {
 			err = l.put(ctx, next)
 		}
@@ -362,8 +354,8 @@ func (l *loop) onOrder(ctx context.Context, o *control.Order) error {
 		}
 		l.log.Info("order carried out", "order", o.Verb, "by", o.By)
 	}
-	l.state.shown.order = control.Carried{Verb: o.Verb, By: o.By, Time: time.Now()}
-	l.show(action{reason: s.shown.waits}) // before the answer, which reads it: the next write may take long
+	l.state.Shown.Order = control.Carried{Verb: o.Verb, By: o.By, Time: time.Now()}
+	l.show(s.Shown.Waits) // before the answer, which reads it: the next write may take long
 	o.Accept(nil)
 	w := waiter{order: o}
 	if o.Look {
@@ -374,76 +366,76 @@ func (l *loop) onOrder(ctx context.Context, o *control.Order) error {
 }
 
 // onResult takes the result of a task. What no longer fits the record is dropped. Its error ends the term.
-func (l *loop) onResult(ctx context.Context, out result) error {
+func (l *loop) onResult(ctx context.Context, out worker.Result) error {
 	s := &l.state
 	fits := l.task.fits(s)
 	l.task.cancel()
 	l.task = nil
-	if _, conflict := errors.AsType[*settings.ConflictError](out.err); conflict || errors.Is(out.err, record.ErrConflict) {
-		return out.err
+	if _, conflict := errors.AsType[*settings.ConflictError](out.Err); conflict || errors.Is(out.Err, record.ErrConflict) {
+		return out.Err
 	}
-	if out.err != nil {
+	if out.Err != nil {
 		if fits && ctx.Err() == nil {
 			l.onFailure(out)
-		} else if out.task.kind == doPublish {
-			s.prepared = nil
+		} else if out.Task.Kind == decide.DoPublish {
+			s.Prepared = nil
 		}
 		return nil
 	}
-	switch out.task.kind {
-	case doJudge:
-		if out.judged.arrived = s.basis(); fits {
-			s.judged, s.failed.judge = out.judged, failure{}
+	switch out.Task.Kind {
+	case decide.DoJudge:
+		if out.Judged.Arrived = s.Basis(); fits {
+			s.Judged, s.Failed.Judge = out.Judged, decide.Failure{}
 		}
-		l.metrics.Took(metrics.Compile, out.took)
-	case doCompare:
-		s.compared, s.failed.judge = out.compared, failure{}
-	case doMeasure:
-		s.measured, s.failed.judge = out.measured, failure{}
-	case doPrepare:
+		l.metrics.Took(metrics.Compile, out.Took)
+	case decide.DoCompare:
+		s.Compared, s.Failed.Judge = out.Compared, decide.Failure{}
+	case decide.DoMeasure:
+		s.Measured, s.Failed.Judge = out.Measured, decide.Failure{}
+	case decide.DoPrepare:
 		if fits {
-			s.prepared, s.failed.serve = out.prepared, failure{}
+			s.Prepared, s.Failed.Serve = out.Prepared, decide.Failure{}
 		}
-	case doPublish:
-		if !s.record.Done {
-			if s.shown.written != s.record.Commit {
-				s.shown.written, s.shown.writes = s.record.Commit, 0
+	case decide.DoPublish:
+		if !s.Record.Done {
+			if s.Shown.Written != s.Record.Commit {
+				s.Shown.Written, s.Shown.Writes = s.Record.Commit, 0
 			}
-			s.shown.writes += out.writes
+			s.Shown.Writes += out.Writes
 		}
-		if fits && s.prepared != nil {
-			written := *s.prepared
-			written.due, written.lacking = nil, 0
-			s.prepared = &written
+		if fits && s.Prepared != nil {
+			written := *s.Prepared
+			written.Due, written.Lacking = nil, 0
+			s.Prepared = &written
 		}
-		l.metrics.Took(metrics.Publish, out.took)
-	case doRepublish:
-		s.republishAt = time.Now().Add(republishEvery)
-		if len(out.stale) > 0 {
-			s.changes++
-			l.log.Warn("peels do not run their settings, which are written again", "peels", plan.FirstOf(out.stale, 20))
+		l.metrics.Took(metrics.Publish, out.Took)
+	case decide.DoRepublish:
+		s.RepublishAt = time.Now().Add(republishEvery)
+		if len(out.Stale) > 0 {
+			s.Changes++
+			l.log.Warn("peels do not run their settings, which are written again", "peels", plan.FirstOf(out.Stale, 20))
 		}
 	}
 	return nil
 }
 
 // onFailure notes that a task failed, and until when it is not tried again.
-func (l *loop) onFailure(out result) {
+func (l *loop) onFailure(out worker.Result) {
 	s := &l.state
-	f := l.failed(fmt.Errorf("cannot %s: %w", out.task.kind, out.err))
-	f.err = out.err
-	switch out.task.kind {
-	case doJudge, doCompare, doMeasure:
-		s.failed.judge = f
+	f := l.failed(fmt.Errorf("cannot %s: %w", out.Task.Kind, out.Err))
+	f.Err = out.Err
+	switch out.Task.Kind {
+	case decide.DoJudge, decide.DoCompare, decide.DoMeasure:
+		s.Failed.Judge = f
 	default:
-		s.failed.serve = f
-		if out.task.kind == doPublish {
-			s.prepared = nil
+		s.Failed.Serve = f
+		if out.Task.Kind == decide.DoPublish {
+			s.Prepared = nil
 		}
 		l.metrics.Failed("PublishFailed")
 	}
-	if e, ok := errors.AsType[*gitrepo.Error](out.err); ok && e.Reason == gitrepo.StoreDamaged {
+	if e, ok := errors.AsType[*gitrepo.Error](out.Err); ok && e.Reason == gitrepo.StoreDamaged {
 		l.source.Look(source.Damaged)
 	}
-	l.log.Warn("task failed", "task", string(out.task.kind), "commit", settings.Commit(out.task.commit), "err", out.err)
+	l.log.Warn("task failed", "task", string(out.Task.Kind), "commit", settings.Commit(out.Task.Commit), "err", out.Err)
 }

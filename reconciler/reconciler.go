@@ -11,9 +11,9 @@
 //	fleet     facts and keys have changed                         ──▶ ───────┤    │             or begin a task
 //	progress  what peels have applied and run                     ──▶ ───────┘    └─▶ conditions ─▶ status
 //
-// Read decide.go first: decide is one pure function that says what happens next, and why. loop.go carries it out: it writes
-// the record, by compare-and-set, or begins a task of the worker, and then waits for the next event. conditions.go computes
-// what the status tells from the same state. worker.go and judge.go have the tasks, term.go starts everything.
+// Read package decide first: a pure function says what happens next, and why. loop.go carries it out: it writes the record,
+// by compare-and-set, or begins a task of package worker, and then waits for the next event. The status is computed from the
+// same state. term.go starts everything.
 //
 // Guarantees:
 //   - The loop never waits for the network, the disk or a compile. An order is in force after one write of the record. A task
@@ -49,13 +49,24 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/lease"
 	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/reconciler/pulls"
+	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
+
+// A master that follows another source than the fleet holds the lease for yieldAfter, so that people can adopt the fleet, and
+// tries again after yieldPause: a master whose source fits tries at least once in it.
+const (
+	yieldAfter = 50 * time.Second
+	yieldPause = 6 * time.Second
+)
+
+var errOtherSource = errors.New("the fleet follows another source than this master, which gives the lease back")
 
 // Options say which repo to follow and how.
 type Options struct {
@@ -65,7 +76,7 @@ type Options struct {
 	// Identities are files of age identities that decrypt the repo's secrets. They are read again at every look at the
 	// branch, so that keys are rotated without a restart.
 	Identities []string
-	History    History // empty: HistoryApprove
+	History    worker.History // empty: HistoryApprove
 	// MayAllow names the signers, by principal or fingerprint, whose Zester-Allow line counts if commits have to be signed.
 	// If empty, that of every trusted signer counts.
 	MayAllow []string
@@ -97,7 +108,7 @@ func New(o Options) (*Reconciler, error) {
 		return nil, errors.New("cannot run a reconciler without the name of its master")
 	}
 	switch o.History {
-	case "", HistoryForbid, HistoryApprove, HistoryAllow:
+	case "", worker.HistoryForbid, worker.HistoryApprove, worker.HistoryAllow:
 	default:
 		return nil, errors.Join(fmt.Errorf("cannot use history: %.64q: it is forbid, approve or allow", o.History), repo.Close())
 	}
@@ -142,14 +153,14 @@ func (r *Reconciler) lead(ctx context.Context, js jetstream.JetStream, serve fun
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket leases: %w", err)
 	}
-	l := lease{kv: leases, owner: r.o.Owner, log: r.log}
+	l := lease.New(leases, r.o.Owner, r.log)
 	for {
-		revision, err := l.acquire(ctx)
+		revision, err := l.Acquire(ctx)
 		if err != nil {
 			return err
 		}
 		r.log.Info("reconciler starts", "owner", r.o.Owner)
-		err = r.runWhileLeader(ctx, &l, revision, func(ctx context.Context) error { return serve(ctx, l.check) })
+		err = l.Serve(ctx, revision, func(ctx context.Context) error { return serve(ctx, l.Check) })
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -188,29 +199,4 @@ func (r *Reconciler) serve(ctx context.Context, nc *nats.Conn, js jetstream.JetS
 	}
 	defer func() { err = errors.Join(err, t.source.Close()) }()
 	return t.run(ctx, t.source.Watch(ctx))
-}
-
-// runWhileLeader runs serve for as long as the lease is held, and gives the lease back after serve has ended.
-func (r *Reconciler) runWhileLeader(ctx context.Context, l *lease, revision uint64, serve func(context.Context) error) error {
-	held, leave := context.WithCancel(context.WithoutCancel(ctx))
-	term, stop := context.WithCancelCause(ctx)
-	lost := make(chan error, 1)
-	go func() {
-		var err error
-		revision, err = l.hold(held, revision)
-		stop(err)
-		lost <- err
-	}()
-	err := serve(term)
-	stop(nil)
-	leave()
-	cause := <-lost
-	if errors.Is(cause, errTaken) {
-		return cause
-	}
-	l.release(context.WithoutCancel(ctx), revision)
-	if !errors.Is(cause, context.Canceled) {
-		return cause
-	}
-	return err
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -47,7 +48,7 @@ type site struct {
 
 	asked   int // times, by now
 	steered func(context.Context, *nats.Conn, control.Command)
-	history reconciler.History
+	history worker.History
 	stores  string // directory for stores of repos; "" is a new one at each start
 }
 
@@ -487,7 +488,7 @@ func TestReportsSayHowFarPeelsAre(t *testing.T) {
 
 func TestARewoundBranchIsFollowedAndShownWhereThatIsAllowed(t *testing.T) {
 	s := newSite(t, fleetFiles())
-	s.history = reconciler.HistoryAllow
+	s.history = worker.HistoryAllow
 	s.peel("web-01", nil)
 	s.start()
 	first := s.settled(1)
@@ -573,7 +574,7 @@ func TestAWriteOfAnotherLeaderIsNeverOverwrittenBlindly(t *testing.T) {
 
 func TestTheSameContentOnAnotherHistoryWritesNothing(t *testing.T) {
 	s := newSite(t, fleetFiles())
-	s.history = reconciler.HistoryAllow
+	s.history = worker.HistoryAllow
 	s.peel("web-01", nil)
 	s.start()
 	s.settled(1)

@@ -4,18 +4,19 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/reconciler/worker"
 )
 
 // TestARewrittenBranchWaits resets the branch to its first commit, which nobody has to sign.
 func TestARewrittenBranchWaits(t *testing.T) {
 	for _, c := range []struct {
-		policy   History
+		policy   worker.History
 		reason   string
 		approved bool // it can be
 	}{
 		{"", "HistoryRewritten", true},
-		{HistoryApprove, "HistoryRewritten", true},
-		{HistoryForbid, "HistoryForbidden", false},
+		{worker.HistoryApprove, "HistoryRewritten", true},
+		{worker.HistoryForbid, "HistoryForbidden", false},
 	} {
 		inBubble(t, siteFiles(), func(b *bench) {
 			b.history = c.policy

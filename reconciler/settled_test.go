@@ -6,7 +6,6 @@ import (
 	"testing/fstest"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
-	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // commits makes a term for a fleet of so many peels with a repo, and a function that commits what all peels are to run.
@@ -52,21 +51,5 @@ func TestWhatCouldNotBeWrittenIsLookedAtAgain(t *testing.T) {
 	}
 	if n := run.control.Status().Writes; n != 3 {
 		t.Errorf("%d documents were written in the end", n)
-	}
-}
-
-func TestPeelsThatAreOneOnTheBusAreNeverSettled(t *testing.T) {
-	run, commit := commits(t, 1)
-	run.fleet.Index().Put(target.PeelID("a.b"), nil)
-	if err := commit("v: 1\n"); err != nil || run.loop.worker.published.Plan() == nil {
-		t.Fatalf("%v, the plan is %v", err, run.loop.worker.published.Plan())
-	}
-	run.fleet.Index().Put(target.PeelID("a_b"), nil)
-	run.fleetChanged <- struct{}{}
-	if err := run.attempt(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if given := run.loop.worker.published; given.Plan() != nil || given.Heads().Of("a.b").Peel != "a_b" {
-		t.Errorf("both are taken to have what they were given, which is that of %s", given.Heads().Of("a.b").Peel)
 	}
 }

@@ -15,14 +15,15 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/control"
+	"github.com/seed-c01c3da5/zester/reconciler/decide"
 	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
-	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
 	"github.com/seed-c01c3da5/zester/reconciler/publish"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/source"
+	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/target/feed"
@@ -71,37 +72,38 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 	reported := make(chan struct{}, 1)
 	t.progress = progress.New(t.fleet, reported, t.r.log)
 	reader := t.source.Reader(t.archive)
-	w := &worker{
-		o: &t.r.o, reader: reader, archive: t.archive, progress: t.progress, fleet: t.fleet, js: t.js,
-		compiler: plan.NewCompiler(), blamer: blame.New(reader.History()),
-	}
+	blamer := blame.New(reader.History())
 	store := record.NewStore(t.rollout, t.r.o.Owner, own)
 	last, err := store.Read(ctx)
 	if err != nil {
 		return err
 	}
-	w.published, err = publish.Load(ctx, publish.Options{
-		JetStream: t.js, Rollout: t.rollout, Fleet: t.fleet, Blamer: w.blamer, Sealer: t.r.sealer, CheckLease: checkLease,
+	published, err := publish.Load(ctx, publish.Options{
+		JetStream: t.js, Rollout: t.rollout, Fleet: t.fleet, Blamer: blamer, Sealer: t.r.sealer, CheckLease: checkLease,
 	})
 	if err != nil {
 		return err
 	}
-	last.Generation = max(last.Generation, w.published.Generation())
+	last.Generation = max(last.Generation, published.Generation())
+	w := worker.New(worker.Options{
+		History: t.r.o.History, MayAllow: t.r.o.MayAllow, Reader: reader, Archive: t.archive, Progress: t.progress, Fleet: t.fleet,
+		JetStream: t.js, Blamer: blamer, Published: published,
+	})
 	t.in = inputs{fleet: t.fleet.Watch(ctx), reported: reported, looks: make(chan look)}
 	t.loop = &loop{
 		store: store, source: t.source, worker: w, metrics: t.r.metrics, log: t.r.log, ring: t.r.ring,
 		watch:  watch{js: t.js, fleet: t.fleet, progress: t.progress, reported: reported, log: t.r.log},
-		orders: make(chan *control.Order), results: make(chan result, 1),
+		orders: make(chan *control.Order), results: make(chan worker.Result, 1),
 	}
-	t.loop.state = state{
-		now:     time.Now(),
-		session: session{owner: t.r.o.Owner, own: own, repo: t.source.URL(), yieldAt: time.Now().Add(yieldAfter)},
-		record:  last, republishAt: time.Now().Add(republishEvery),
+	t.loop.state = decide.State{
+		Now:     time.Now(),
+		Session: decide.Session{Owner: t.r.o.Owner, Own: own, Repo: t.source.URL(), YieldAt: time.Now().Add(yieldAfter)},
+		Record:  last, RepublishAt: time.Now().Add(republishEvery),
 	}
-	t.loop.show(action{})
+	t.loop.show("")
 	t.control = &control.Service{
 		NC: t.nc, JS: t.js, Orders: t.loop.orders, Newest: t.loop.newest.Load, Archive: t.archive, Progress: t.progress,
-		Settings: settings.NewStore(t.js), Fleet: t.fleet, OnCommand: t.r.o.OnCommand, Remove: w.remove, Log: t.r.log,
+		Settings: settings.NewStore(t.js), Fleet: t.fleet, OnCommand: t.r.o.OnCommand, Remove: w.Remove, Log: t.r.log,
 	}
 	return nil
 }

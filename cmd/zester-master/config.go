@@ -18,7 +18,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master"
-	"github.com/seed-c01c3da5/zester/reconciler"
+	"github.com/seed-c01c3da5/zester/reconciler/worker"
 )
 
 // Config is master.yaml. Every field that is no list can be given as a flag or a variable too.
@@ -60,7 +60,7 @@ type REST struct {
 const leastAckWindow = time.Second
 
 func defaults() daemon.Config {
-	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", History: string(reconciler.HistoryApprove), Poll: 30 * time.Second, Listen: "127.0.0.1:4222", Replicas: 1, Audit: master.DefaultAudit, AckWindow: master.DefaultAckWindow}
+	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", History: string(worker.HistoryApprove), Poll: 30 * time.Second, Listen: "127.0.0.1:4222", Replicas: 1, Audit: master.DefaultAudit, AckWindow: master.DefaultAckWindow}
 }
 
 // Level is the least level that is logged.

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/reconciler/pulls"
 	"github.com/seed-c01c3da5/zester/reconciler/webhook"
+	"github.com/seed-c01c3da5/zester/reconciler/worker"
 )
 
 // Git is the part of master.yaml about reaching the repo. Its flags are --git-user and so on. All but user and proxy are
@@ -89,7 +90,7 @@ func (c *Config) sync(o *master.Options) error {
 	}
 	r, err := reconciler.New(reconciler.Options{
 		Repo: repo, Pulls: commenters,
-		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: reconciler.History(c.History), MayAllow: c.Verify.Allow, Notify: places, Log: o.Log,
+		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: worker.History(c.History), MayAllow: c.Verify.Allow, Notify: places, Log: o.Log,
 		OnCommand: (&recorder{log: o.Log}).record,
 	})
 	if err != nil {

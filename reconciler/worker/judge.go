@@ -1,4 +1,4 @@
-package reconciler
+package worker
 
 import (
 	"context"
@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/control"
+	"github.com/seed-c01c3da5/zester/reconciler/decide"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/signature"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -37,73 +37,61 @@ const (
 // errForbidden: the branch moved to a commit that does not descend from the last revision.
 var errForbidden = errors.New("history: forbid in this master's configuration refuses that; move the branch back, or choose a revision with zester sync pin")
 
-// A refused revision does not go to the fleet, whatever people approve.
-type refused struct {
-	kind     status.Type // CompileFailed, GuardBlocked or SourceVerified
-	reason   string
-	where    string   // path:line of the first mistake
-	messages []string // one for each mistake, one at least
-}
-
-func (r *refused) message() string { return strings.Join(r.messages, "\n") }
-
 // judge finds out whether a commit may go to the fleet. Its error says nothing about the commit.
-func (w *worker) judge(ctx context.Context, j task) (*judgement, error) {
-	out := &judgement{commit: j.commit, made: j.basis, attempt: j.attempt}
-	signer, err := w.verify(out, &j.record)
-	if err == nil && j.record.IsSent(j.commit) {
-		out.info = w.reader.Info(j.commit)
+func (w *Worker) judge(ctx context.Context, j Task) (*decide.Judgement, error) {
+	out := &decide.Judgement{Commit: j.Commit, Made: j.Basis, Attempt: j.Attempt}
+	signer, err := w.verify(out, &j.Record)
+	if err == nil && j.Record.IsSent(j.Commit) {
+		out.Info = w.o.Reader.Info(j.Commit)
 		return out, nil
 	}
 	var revision *archive.Revision
 	if err == nil {
-		revision, err = w.reader.Fetched(j.commit)
+		revision, err = w.o.Reader.Fetched(j.Commit)
 	}
 	var p *plan.Plan
 	if err == nil {
-		p, err = w.compiler.Compile(revision.Tree, w.fleet.Index())
+		p, err = w.compiler.Compile(revision.Tree, w.o.Fleet.Index())
 	}
 	if err == nil {
-		p = publish.HoldBack(p, w.fleet)
-		w.judged = compiled{revision, p, j.basis.changes}
+		p = publish.HoldBack(p, w.o.Fleet)
+		w.judged = decide.Compiled{Revision: revision, Plan: p, Changes: j.Basis.Changes}
 		err = w.guard(ctx, out, j, p, signer)
 	}
 	if err == nil {
-		out.moved, err = w.ancestry(&j.record, j.commit)
+		out.Moved, err = w.ancestry(&j.Record, j.Commit)
 	}
 	if err != nil {
-		if out.refused = refusal(err); out.refused == nil {
+		if out.Refused = refusal(err); out.Refused == nil {
 			return nil, err
 		}
 	}
-	if out.refused != nil && out.refused.kind == status.SourceVerified {
-		out.signed = status.Condition{Type: status.SourceVerified, Reason: out.refused.reason, Message: err.Error(), ObservedRevision: j.commit}
+	if out.Refused != nil && out.Refused.Kind == status.SourceVerified {
+		out.Signed = status.Condition{Type: status.SourceVerified, Reason: out.Refused.Reason, Message: err.Error(), ObservedRevision: j.Commit}
 	}
-	out.info = w.reader.Info(j.commit)
-	for _, c := range w.reader.Passed(j.commit, j.record.HasTried) {
-		out.passed = append(out.passed, attemptOn(c, w.o.Owner, status.OutcomeSuperseded, "by "+j.commit.Short()+", before it was tried"))
-	}
+	out.Info = w.o.Reader.Info(j.Commit)
+	out.Passed = w.o.Reader.Passed(j.Commit, j.Record.HasTried)
 	return out, nil
 }
 
 // refusal returns why an error refuses a revision, nil if it says nothing about the revision.
-func refusal(err error) *refused {
+func refusal(err error) *decide.Refused {
 	if bad, ok := errors.AsType[*plan.Error](err); ok {
-		out := &refused{kind: status.CompileFailed, reason: string(bad.Reason), where: bad.Errors[0].Pos.String()}
+		out := &decide.Refused{Kind: status.CompileFailed, Reason: string(bad.Reason), Where: bad.Errors[0].Pos.String()}
 		for _, e := range bad.Errors {
-			out.messages = append(out.messages, e.Error())
+			out.Messages = append(out.Messages, e.Error())
 		}
 		return out
 	}
-	out := &refused{messages: []string{err.Error()}}
+	out := &decide.Refused{Messages: []string{err.Error()}}
 	e, git := errors.AsType[*gitrepo.Error](err)
 	switch {
 	case errors.Is(err, errForbidden):
-		out.kind, out.reason = status.GuardBlocked, "HistoryForbidden"
+		out.Kind, out.Reason = status.GuardBlocked, "HistoryForbidden"
 	case git && e.Reason.Stalled():
-		out.kind, out.reason = status.CompileFailed, string(e.Reason)
+		out.Kind, out.Reason = status.CompileFailed, string(e.Reason)
 	case git && e.Reason == gitrepo.Untrusted:
-		out.kind, out.reason = status.SourceVerified, string(e.Reason)
+		out.Kind, out.Reason = status.SourceVerified, string(e.Reason)
 	default:
 		return nil
 	}
@@ -112,36 +100,36 @@ func refusal(err error) *refused {
 
 // verify returns the signer of a commit. Its error refuses the commit. A revision that was sent before stays in force: the
 // keys of that time accepted it.
-func (w *worker) verify(out *judgement, r *record.Record) (who signature.Signer, err error) {
-	if !w.reader.Signed() {
+func (w *Worker) verify(out *decide.Judgement, r *record.Record) (who signature.Signer, err error) {
+	if !w.o.Reader.Signed() {
 		return who, nil
 	}
-	c := status.Condition{Type: status.SourceVerified, ObservedRevision: out.commit}
-	who, err = w.reader.Verify(out.commit, time.Now())
+	c := status.Condition{Type: status.SourceVerified, ObservedRevision: out.Commit}
+	who, err = w.o.Reader.Verify(out.Commit, time.Now())
 	switch e, _ := errors.AsType[*gitrepo.Error](err); {
 	case err == nil:
 		c.Status, c.Reason, c.Message = true, "Signed", fmt.Sprintf("by %s with the key %s", who.Principal, who.Fingerprint)
-	case r.IsSent(out.commit) && e != nil:
+	case r.IsSent(out.Commit) && e != nil:
 		c.Reason, c.Message = string(e.Reason), err.Error()+"; it stays in force, as it was accepted before"
 	default:
 		return who, err
 	}
-	out.signed = c
+	out.Signed = c
 	return who, nil
 }
 
 // mayAllow reports whether the Zester-Allow line of a commit counts, by its signer. Where commits need not be signed it
 // always does.
-func (w *worker) mayAllow(who signature.Signer) bool {
+func (w *Worker) mayAllow(who signature.Signer) bool {
 	names := w.o.MayAllow
-	return !w.reader.Signed() || len(names) == 0 || slices.Contains(names, who.Principal) || slices.Contains(names, who.Fingerprint)
+	return !w.o.Reader.Signed() || len(names) == 0 || slices.Contains(names, who.Principal) || slices.Contains(names, who.Fingerprint)
 }
 
 // guard compares a plan with what peels were given.
-func (w *worker) guard(ctx context.Context, out *judgement, j task, p *plan.Plan, who signature.Signer) error {
-	r := &j.record
+func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *plan.Plan, who signature.Signer) error {
+	r := &j.Record
 	base, next := w.inForce(ctx, j)
-	given := w.published.Base(ctx)
+	given := w.o.Published.Base(ctx)
 	given.Targets = base
 	difference, err := diff.Make(given, p)
 	if err != nil {
@@ -153,69 +141,69 @@ func (w *worker) guard(ctx context.Context, out *judgement, j task, p *plan.Plan
 			return err
 		}
 	}
-	out.out = w.outgoing(r, base, p, difference)
+	out.Out = w.outgoing(r, base, p, difference)
 	g := record.Judgement{Hash: difference.Hash}
-	if exceeded, ok := errors.AsType[*diff.BlockedError](extent.Guard(out.out.both.LimitsOrDefault())); ok {
-		message := w.judged.revision.Commit.Message
+	if exceeded, ok := errors.AsType[*diff.BlockedError](extent.Guard(out.Out.Both.LimitsOrDefault())); ok {
+		message := w.judged.Revision.Commit.Message
 		g.Exceeded, g.RemovesAll, g.Allowed = exceeded.Reason, exceeded.RemovesAll, exceeded.AllowedBy(message)
 		if g.Allowed && !w.mayAllow(who) {
 			g.Allowed = false
 			g.Exceeded += fmt.Sprintf("; the line %s does not count, as verify.allow of the master does not name its signer, %s", exceeded.Trailer(), who.Principal)
 		}
 	}
-	if g.Rewritten, err = w.rewritten(r, j.commit); err != nil {
+	if g.Rewritten, err = w.rewritten(r, j.Commit); err != nil {
 		return err
 	}
 	if g.Rewritten != "" {
-		g.Hash = hashOfRewrite(r.Commit, j.commit, g.Hash)
+		g.Hash = hashOfRewrite(r.Commit, j.Commit, g.Hash)
 	}
-	out.guard = g
-	out.change = &control.Judged{Commit: j.commit, Hash: g.Hash, Change: control.ChangeOf(difference)}
+	out.Guard = g
+	out.Change = &control.Judged{Commit: j.Commit, Hash: g.Hash, Change: control.ChangeOf(difference)}
 	return nil
 }
 
 // outgoing returns how a plan would go to the fleet.
-func (w *worker) outgoing(r *record.Record, base, p *plan.Plan, d *diff.Difference) outgoing {
-	out := outgoing{own: p.Safety(), base: base != nil, fleet: w.fleet.Index()}
-	out.both = r.Safety
+func (w *Worker) outgoing(r *record.Record, base, p *plan.Plan, d *diff.Difference) decide.Outgoing {
+	out := decide.Outgoing{Own: p.Safety(), Base: base != nil, Fleet: w.o.Fleet.Index()}
+	out.Both = r.Safety
 	if base != nil {
-		out.both = out.both.Stricter(base.Safety())
+		out.Both = out.Both.Stricter(base.Safety())
 	}
-	out.both = out.both.Stricter(out.own)
+	out.Both = out.Both.Stricter(out.Own)
 	for _, g := range d.Groups {
-		out.peels = append(out.peels, g.Peels...)
+		out.Peels = append(out.Peels, g.Peels...)
 	}
 	return out
 }
 
 // inForce returns the plans of the revision in force and of the rollout under way; nil for one that cannot be read or
 // compiled, or that does not exist.
-func (w *worker) inForce(ctx context.Context, j task) (base, next *plan.Plan) {
-	r := &j.record
+func (w *Worker) inForce(ctx context.Context, j Task) (base, next *plan.Plan) {
+	r := &j.Record
 	if r.Commit == "" {
 		return nil, nil
 	}
-	c, err := w.compile(ctx, r.Commit, j.basis.changes)
+	c, err := w.compile(ctx, r.Commit, j.Basis.Changes)
 	if err != nil {
 		return nil, nil
 	}
-	if base = c.plan; r.Rollout == nil {
+	if base = c.Plan; r.Rollout == nil {
 		return base, nil
 	}
-	if c, err = w.compile(ctx, r.Rollout.Commit, j.basis.changes); err != nil {
+	if c, err = w.compile(ctx, r.Rollout.Commit, j.Basis.Changes); err != nil {
 		return base, nil
 	}
-	return base, c.plan
+	return base, c.Plan
 }
 
 // rewritten says how the history of the branch was rewritten, empty if it was not or HistoryAllow permits it. Its error
 // refuses the revision.
-func (w *worker) rewritten(r *record.Record, head settings.Commit) (how string, err error) {
+func (w *Worker) rewritten(r *record.Record, head settings.Commit) (how string, err error) {
 	if w.o.History == HistoryAllow {
 		return "", nil
 	}
 	for _, last := range r.Sent() {
-		after, err := w.reader.Descends(head, last)
+		after, err := w.o.Reader.Descends(head, last)
 		if err != nil {
 			return "", err
 		}
@@ -232,18 +220,18 @@ func (w *worker) rewritten(r *record.Record, head settings.Commit) (how string, 
 }
 
 // ancestry returns HistoryRewritten: true if the commit does not descend from the revision in force.
-func (w *worker) ancestry(r *record.Record, head settings.Commit) (c status.Condition, err error) {
+func (w *Worker) ancestry(r *record.Record, head settings.Commit) (c status.Condition, err error) {
 	c.Type = status.HistoryRewritten
 	if r.Commit == "" {
 		return c, nil
 	}
-	after, err := w.reader.Descends(head, r.Commit)
+	after, err := w.o.Reader.Descends(head, r.Commit)
 	if err != nil || after {
 		return c, err
 	}
 	c.Status, c.Reason = true, "ForcePushed"
 	c.Message = fmt.Sprintf("the branch moved from %s to %s, which does not come after it", r.Commit.Short(), head.Short())
-	if back, err := w.reader.Descends(r.Commit, head); err == nil && back {
+	if back, err := w.o.Reader.Descends(r.Commit, head); err == nil && back {
 		c.Reason = "Rewound"
 	}
 	return c, nil

@@ -1,4 +1,4 @@
-package reconciler
+package decide
 
 import (
 	"cmp"
@@ -13,43 +13,29 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/rollout"
+	"github.com/seed-c01c3da5/zester/reconciler/source"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
-// A shown is what the status tells besides what can be computed from the rest of the state.
-type shown struct {
-	looking    bool // at the branch
-	working    bool // a task is under way
-	waits      reason
-	good       status.Revision
-	writes     int // documents that took to bring to the fleet what is named by written
-	written    settings.Commit
-	moved      status.Condition // HistoryRewritten, of the revision that was sent last
-	completed  settings.Commit  // the last revision whose waves have all passed
-	completion string           // how they have
-	order      control.Carried  // the last order that was carried out
-	conditions []status.Condition
-}
-
 // conditions returns every condition as it is now, computed from the record and from what this term has observed.
-func conditions(s *state) []status.Condition {
-	r, head := &s.record, s.source.head
+func conditions(s *State) []status.Condition {
+	r, head := &s.Record, s.Source.Head
 	all := []status.Condition{
 		ready(s),
-		{Type: status.Reconciling, Status: s.shown.looking || s.shown.working},
+		{Type: status.Reconciling, Status: s.Shown.Looking || s.Shown.working},
 		compileFailed(s),
 		guardBlocked(s),
 		suspended(r),
 		progressing(s),
 		frozen(s),
 		skippedHead(r, head),
-		s.shown.moved,
+		s.Shown.Moved,
 	}
 	all[1].Reason = map[bool]string{true: "Attempt"}[all[1].Status]
 	all = append(all, fetchFailed(s)...)
-	if j := s.judged; j != nil && j.signed.Type != "" {
-		all = append(all, j.signed)
+	if j := s.Judged; j != nil && j.Signed.Type != "" {
+		all = append(all, j.Signed)
 	}
 	return all
 }
@@ -76,13 +62,13 @@ func transitions(before, now []status.Condition, at time.Time) (all []status.Con
 	return all
 }
 
-func ready(s *state) status.Condition {
+func ready(s *State) status.Condition {
 	c := status.Condition{Type: status.Ready, Reason: "NoRevision", Message: "no revision has been brought to the fleet yet"}
-	good, err := s.shown.good, s.failed.serve.err
-	if other := s.record.CheckSource(s.own); other != nil {
+	good, err := s.Shown.good, s.Failed.Serve.Err
+	if other := s.Record.CheckSource(s.Own); other != nil {
 		c.Reason, c.Message = string(otherSource), other.Error()
-	} else if _, git := errors.AsType[*gitrepo.Error](err); s.failed.write.err != nil || err != nil && !git {
-		c.Reason, c.Message = "PublishFailed", cmp.Or(s.failed.write.err, err).Error()
+	} else if _, git := errors.AsType[*gitrepo.Error](err); s.Failed.Write.Err != nil || err != nil && !git {
+		c.Reason, c.Message = "PublishFailed", cmp.Or(s.Failed.Write.Err, err).Error()
 	} else if good.Commit != "" {
 		c.Status, c.Reason, c.ObservedRevision = true, "InForce", good.Commit
 		c.Message = good.Commit.Short() + " " + good.Message
@@ -91,13 +77,13 @@ func ready(s *state) status.Condition {
 }
 
 // fetchFailed returns FetchFailed and Stalled.
-func fetchFailed(s *state) []status.Condition {
+func fetchFailed(s *State) []status.Condition {
 	failed, stalled := status.Condition{Type: status.FetchFailed}, status.Condition{Type: status.Stalled}
-	if other := s.record.CheckSource(s.own); other != nil {
+	if other := s.Record.CheckSource(s.Own); other != nil {
 		stalled.Status, stalled.Reason, stalled.Message = true, string(otherSource), other.Error()
 	}
-	err := s.source.err
-	for _, other := range []error{s.failed.judge.err, s.failed.serve.err} {
+	err := s.Source.Err
+	for _, other := range []error{s.Failed.Judge.Err, s.Failed.Serve.Err} {
 		if _, git := errors.AsType[*gitrepo.Error](other); err == nil && git {
 			err = other
 		}
@@ -117,18 +103,18 @@ func fetchFailed(s *state) []status.Condition {
 
 // headRefusal returns why the commit that was judged last is refused, nil if it is not, or if people want another one. A
 // newer head counts when it is judged.
-func headRefusal(s *state) *refused {
-	if j := s.judged; j != nil && s.record.Pinned == nil && !s.record.IsSent(j.commit) && s.record.FindSkipped(j.commit) == nil {
-		return j.refused
+func headRefusal(s *State) *Refused {
+	if j := s.Judged; j != nil && s.Record.Pinned == nil && !s.Record.IsSent(j.Commit) && s.Record.FindSkipped(j.Commit) == nil {
+		return j.Refused
 	}
 	return nil
 }
 
-func compileFailed(s *state) status.Condition {
+func compileFailed(s *State) status.Condition {
 	c := status.Condition{Type: status.CompileFailed}
 	if no := headRefusal(s); no != nil {
-		if no.kind == c.Type {
-			c.Status, c.Reason, c.Message, c.Where, c.ObservedRevision = true, no.reason, no.message(), no.where, s.judged.commit
+		if no.Kind == c.Type {
+			c.Status, c.Reason, c.Message, c.Where, c.ObservedRevision = true, no.Reason, no.Message(), no.Where, s.Judged.Commit
 		}
 		return c
 	}
@@ -137,7 +123,7 @@ func compileFailed(s *state) status.Condition {
 		return c
 	}
 	c.Status, c.Reason, c.Message = true, "Isolated", "no peel stays behind"
-	c.Where, c.ObservedRevision = p.Mistakes.Errors[0].Pos.String(), s.record.Commit
+	c.Where, c.ObservedRevision = p.Mistakes.Errors[0].Pos.String(), s.Record.Commit
 	if peels := slices.Sorted(maps.Keys(p.Behind)); len(peels) > 0 {
 		c.Message = fmt.Sprintf("%d peels keep what they have: %s", len(peels), plan.FirstOf(peels, 20))
 	}
@@ -145,20 +131,20 @@ func compileFailed(s *state) status.Condition {
 }
 
 // isolated returns the plan of the revision in force if it holds peels back for mistakes and no newer revision is at issue.
-func (s *state) isolated() *plan.Plan {
-	r, p := &s.record, s.prepared
-	if p == nil || p.base.plan == nil || p.base.plan.Mistakes == nil || attempted(s) != r.Commit || r.Blocked != nil {
+func (s *State) isolated() *plan.Plan {
+	r, p := &s.Record, s.Prepared
+	if p == nil || p.Base.Plan == nil || p.Base.Plan.Mistakes == nil || attempted(s) != r.Commit || r.Blocked != nil {
 		return nil
 	}
-	return p.base.plan
+	return p.Base.Plan
 }
 
-func guardBlocked(s *state) status.Condition {
+func guardBlocked(s *State) status.Condition {
 	c := status.Condition{Type: status.GuardBlocked}
-	if b := s.record.Blocked; b != nil {
+	if b := s.Record.Blocked; b != nil {
 		c.Status, c.Reason, c.Message, c.ObservedRevision = true, cmp.Or(b.Kind, "TooManyChanges"), b.Reason, b.Commit
-	} else if no := headRefusal(s); no != nil && no.kind == c.Type {
-		c.Status, c.Reason, c.Message, c.ObservedRevision = true, no.reason, no.message(), s.judged.commit
+	} else if no := headRefusal(s); no != nil && no.Kind == c.Type {
+		c.Status, c.Reason, c.Message, c.ObservedRevision = true, no.Reason, no.Message(), s.Judged.Commit
 	}
 	return c
 }
@@ -183,8 +169,8 @@ func suspended(r *record.Record) status.Condition {
 }
 
 // progressing says how far a rollout is, or how the last one ended as long as that concerns the head.
-func progressing(s *state) status.Condition {
-	r, head := &s.record, s.source.head
+func progressing(s *State) status.Condition {
+	r, head := &s.Record, s.Source.Head
 	c := status.Condition{Type: status.RolloutProgressing}
 	switch skipped := r.FindSkipped(head); {
 	case r.Rollout != nil:
@@ -193,15 +179,15 @@ func progressing(s *state) status.Condition {
 		c.Message = fmt.Sprintf("wave %d of %d (%s) %s: %s", w.Wave, w.Waves, w.Name, w.State, w.Reason)
 	case skipped != nil:
 		c.Reason, c.Message, c.ObservedRevision = "WaveFailed", skipped.Reason, skipped.Commit
-	case s.shown.completed != "" && s.shown.completed == r.Commit:
-		c.Reason, c.Message, c.ObservedRevision = "Completed", s.shown.completion, r.Commit
+	case s.Shown.Completed != "" && s.Shown.Completed == r.Commit:
+		c.Reason, c.Message, c.ObservedRevision = "Completed", s.Shown.Completion, r.Commit
 	}
 	return c
 }
 
 // rolling says how far the rollout under way is.
-func rolling(s *state) *status.Rollout {
-	r, step := s.record.Rollout, s.step
+func rolling(s *State) *status.Rollout {
+	r, step := s.Record.Rollout, s.Step
 	w, c := r.Wave(), step.Counts
 	out := &status.Rollout{
 		Commit: r.Commit, Wave: r.Stage.Wave + 1, Waves: len(r.Waves), Name: w.Name, State: cmp.Or(string(step.State), string(rollout.Waits)),
@@ -215,24 +201,24 @@ func rolling(s *state) *status.Rollout {
 }
 
 // freezeOf returns the revision that a freeze holds, nil if none does.
-func freezeOf(s *state) *status.Freeze {
-	r, j := &s.record, s.judged
-	if r.Rollout != nil && s.step.Frozen {
-		return &status.Freeze{Commit: r.Rollout.Commit, Reason: s.step.Reason, Until: s.step.Until}
+func FreezeOf(s *State) *status.Freeze {
+	r, j := &s.Record, s.Judged
+	if r.Rollout != nil && s.Step.Frozen {
+		return &status.Freeze{Commit: r.Rollout.Commit, Reason: s.Step.Reason, Until: s.Step.Until}
 	}
-	if s.shown.waits != headFrozen || j == nil {
+	if s.Shown.Waits != headFrozen || j == nil {
 		return nil
 	}
-	hold, held := j.out.frozen(r, s.now)
+	hold, held := j.Out.frozen(r, s.Now)
 	if !held {
 		return nil
 	}
-	return &status.Freeze{Commit: j.commit, Reason: hold.Reason, Until: hold.Until}
+	return &status.Freeze{Commit: j.Commit, Reason: hold.Reason, Until: hold.Until}
 }
 
-func frozen(s *state) status.Condition {
+func frozen(s *State) status.Condition {
 	c := status.Condition{Type: status.Frozen}
-	if f := freezeOf(s); f != nil {
+	if f := FreezeOf(s); f != nil {
 		c.Status, c.Reason, c.Message, c.ObservedRevision = true, "Frozen", f.String(), f.Commit
 	}
 	return c
@@ -250,8 +236,8 @@ func skippedHead(r *record.Record, head settings.Commit) status.Condition {
 }
 
 // attempted returns the newest revision that was tried, or is held.
-func attempted(s *state) settings.Commit {
-	r, head := &s.record, s.source.head
+func attempted(s *State) settings.Commit {
+	r, head := &s.Record, s.Source.Head
 	switch {
 	case r.Pinned != nil:
 		return r.Pinned.Commit
@@ -259,8 +245,8 @@ func attempted(s *state) settings.Commit {
 		return r.Blocked.Commit
 	case r.FindSkipped(head) != nil:
 		return head
-	case headRefusal(s) != nil || s.shown.waits == headFrozen:
-		return s.judged.commit
+	case headRefusal(s) != nil || s.Shown.Waits == headFrozen:
+		return s.Judged.Commit
 	case r.Rollout != nil:
 		return r.Rollout.Commit
 	}
@@ -268,13 +254,13 @@ func attempted(s *state) settings.Commit {
 }
 
 // problems returns what is wrong with the revision that was attempted.
-func problems(s *state) (all []string) {
-	r := &s.record
+func problems(s *State) (all []string) {
+	r := &s.Record
 	if no := headRefusal(s); no != nil {
-		all = no.messages
+		all = no.Messages
 	} else if r.Blocked != nil {
 		all = []string{r.Blocked.Reason}
-	} else if skipped := r.FindSkipped(s.source.head); skipped != nil && r.Pinned == nil {
+	} else if skipped := r.FindSkipped(s.Source.Head); skipped != nil && r.Pinned == nil {
 		all = []string{skipped.Reason}
 	} else if p := s.isolated(); p != nil {
 		for _, e := range p.Mistakes.Errors {
@@ -287,19 +273,31 @@ func problems(s *state) (all []string) {
 	return all
 }
 
+// Show returns what others may read of the state. Of the loop it needs to know whether a task is under way, and the reason
+// that [Next] gave last.
+func (s *State) Show(working bool, waits Reason) *control.Snapshot {
+	s.Shown.working, s.Shown.Waits = working, waits
+	if p := s.Prepared; p != nil && p.Goal == GoalOf(&s.Record) && (s.Record.Done || s.Record.Rollout != nil) {
+		c := p.Base.Revision.Commit
+		s.Shown.good = status.Revision{Commit: s.Record.Commit, Author: source.Byline(c), Message: c.Subject(), Time: c.Time, Since: s.Record.Since}
+	}
+	s.Shown.conditions = transitions(s.Shown.conditions, conditions(s), s.Now)
+	return s.snapshot()
+}
+
 // snapshot returns what others may read of the state.
-func (s *state) snapshot() *control.Snapshot {
-	r := &s.record
+func (s *State) snapshot() *control.Snapshot {
+	r := &s.Record
 	sync := status.Sync{
-		Repo: s.repo, Branch: s.own.Branch, Path: s.own.Path, Owner: s.owner, Holds: status.Holds{Frozen: freezeOf(s)},
-		Observed: s.source.observed, Read: s.source.read, LastAttempted: attempted(s), LastGood: s.shown.good,
-		Generation: r.Generation, Conditions: s.shown.conditions, Errors: problems(s),
+		Repo: s.Repo, Branch: s.Own.Branch, Path: s.Own.Path, Owner: s.Owner, Holds: status.Holds{Frozen: FreezeOf(s)},
+		Observed: s.Source.Observed, Read: s.Source.Read, LastAttempted: attempted(s), LastGood: s.Shown.good,
+		Generation: r.Generation, Conditions: s.Shown.conditions, Errors: problems(s),
 	}
-	if s.shown.written == s.shown.good.Commit {
-		sync.Writes = s.shown.writes
+	if s.Shown.Written == s.Shown.good.Commit {
+		sync.Writes = s.Shown.Writes
 	}
-	if r.CheckSource(s.own) != nil {
-		sync.Adopt = &status.Adoption{From: r.Source.String(), To: s.own.String()}
+	if r.CheckSource(s.Own) != nil {
+		sync.Adopt = &status.Adoption{From: r.Source.String(), To: s.Own.String()}
 	}
 	if r.Blocked != nil {
 		sync.Blocked = r.Blocked.Hash
@@ -316,16 +314,16 @@ func (s *state) snapshot() *control.Snapshot {
 	if r.Rollout != nil {
 		sync.Rollout = rolling(s)
 	}
-	if p := s.prepared; p != nil && p.base.plan != nil {
-		for _, w := range p.base.plan.Warnings {
+	if p := s.Prepared; p != nil && p.Base.Plan != nil {
+		for _, w := range p.Base.Plan.Warnings {
 			sync.Warnings = append(sync.Warnings, w.String())
 		}
 	}
 	past := slices.Clone(r.History)
 	slices.Reverse(past)
-	c := control.Snapshot{Sync: sync, Attempts: past}
-	if s.judged != nil {
-		c.Judged = s.judged.change
+	c := control.Snapshot{Sync: sync, Attempts: past, Order: s.Shown.Order}
+	if s.Judged != nil {
+		c.Judged = s.Judged.Change
 	}
 	return &c
 }

@@ -1,4 +1,13 @@
-package reconciler
+// Package lease lets one master at a time run the reconciler.
+//
+// Call [New], [Lease.Acquire] and then [Lease.Serve], which runs a function for as long as the lease is held. Call
+// [Lease.Check] before each write of that function.
+//
+// Guarantees: a holder stops before another can begin, also after the machine was suspended or the bus was away. What a lost
+// write may have stored is found by a random text, which each session has of its own.
+//
+// Known gap: a write that was sent before the lease was lost may arrive after it. Compare-and-set has to refuse it.
+package lease
 
 import (
 	"context"
@@ -23,20 +32,10 @@ const (
 	giveUpAfter = 10 * time.Second
 )
 
-// A master that follows another source than the fleet holds the lease for yieldAfter, so that people can adopt the fleet, and
-// tries again after yieldPause. A master whose source fits tries at least once in that pause.
-const (
-	yieldAfter = 50 * time.Second
-	yieldPause = renewEvery + time.Second
-)
+var errTaken = errors.New("another master holds the lease")
 
-var (
-	errTaken       = errors.New("another master holds the lease")
-	errOtherSource = errors.New("the fleet follows another source than this master, which gives the lease back")
-)
-
-// A lease is the right to be the one reconciler of the fleet.
-type lease struct {
+// A Lease is the right to be the one reconciler of the fleet.
+type Lease struct {
 	kv    jetstream.KeyValue
 	owner string
 	term  string // what the key holds in one session: the owner and a random text
@@ -46,9 +45,14 @@ type lease struct {
 	renewed time.Time // when the last write of the key that succeeded was sent
 }
 
-// check returns an error unless the lease was renewed in the last giveUpAfter. It neither waits nor asks the bus, so that
+// New returns the lease in a bucket whose keys live for 15 s. Owner names this master.
+func New(kv jetstream.KeyValue, owner string, log *slog.Logger) *Lease {
+	return &Lease{kv: kv, owner: owner, log: log}
+}
+
+// Check returns an error unless the lease was renewed in the last giveUpAfter. It neither waits nor asks the bus, so that
 // it can precede each write.
-func (l *lease) check() error {
+func (l *Lease) Check() error {
 	if age := l.age(); age >= giveUpAfter {
 		return fmt.Errorf("the lease of the reconciler was not renewed in %s, %s is the most", age.Round(time.Second), giveUpAfter)
 	}
@@ -57,7 +61,7 @@ func (l *lease) check() error {
 
 // age returns how long ago the key was last written: the larger one by two clocks, as the monotonic clock stands still while
 // the machine is suspended.
-func (l *lease) age() time.Duration {
+func (l *Lease) age() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -65,7 +69,7 @@ func (l *lease) age() time.Duration {
 }
 
 // write stores the key by a function that returns the new revision, and notes when it was sent.
-func (l *lease) write(store func() (uint64, error)) (uint64, error) {
+func (l *Lease) write(store func() (uint64, error)) (uint64, error) {
 	sent := time.Now()
 	revision, err := store()
 	if err == nil {
@@ -77,12 +81,12 @@ func (l *lease) write(store func() (uint64, error)) (uint64, error) {
 }
 
 // update stores the key over a revision.
-func (l *lease) update(ctx context.Context, revision uint64) (uint64, error) {
+func (l *Lease) update(ctx context.Context, revision uint64) (uint64, error) {
 	return l.write(func() (uint64, error) { return l.kv.Update(ctx, leaseKey, []byte(l.term), revision) })
 }
 
-// acquire waits until the key is free and takes it. It returns early only when ctx ends.
-func (l *lease) acquire(ctx context.Context) (revision uint64, err error) {
+// Acquire waits until the key is free and takes it. It returns early only when ctx ends.
+func (l *Lease) Acquire(ctx context.Context) (revision uint64, err error) {
 	l.term = l.owner + " " + rand.Text()
 	for {
 		revision, err = l.write(func() (uint64, error) { return l.kv.Create(ctx, leaseKey, []byte(l.term)) })
@@ -107,7 +111,7 @@ func (l *lease) acquire(ctx context.Context) (revision uint64, err error) {
 
 // hold renews the lease until ctx ends or the lease is lost, and returns why it is lost. The revision is that of its
 // last write that is known.
-func (l *lease) hold(ctx context.Context, revision uint64) (uint64, error) {
+func (l *Lease) hold(ctx context.Context, revision uint64) (uint64, error) {
 	wait := renewEvery
 	for {
 		select {
@@ -130,7 +134,7 @@ func (l *lease) hold(ctx context.Context, revision uint64) (uint64, error) {
 }
 
 // renew writes the key again. After an error whose outcome is unknown the key may hold our own write.
-func (l *lease) renew(ctx context.Context, revision uint64) (uint64, error) {
+func (l *Lease) renew(ctx context.Context, revision uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
 	next, err := l.update(ctx, revision)
@@ -145,7 +149,7 @@ func (l *lease) renew(ctx context.Context, revision uint64) (uint64, error) {
 
 // ours reports whether the key holds what this term wrote: a write whose outcome was not heard may have been made. The
 // name of the master alone would not tell, as another process may bear it.
-func (l *lease) ours(ctx context.Context) (revision uint64, ok bool) {
+func (l *Lease) ours(ctx context.Context) (revision uint64, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
 	entry, err := l.kv.Get(ctx, leaseKey)
@@ -157,7 +161,7 @@ func (l *lease) ours(ctx context.Context) (revision uint64, ok bool) {
 
 // release removes the key as this term wrote it last, so that another begins at once. A renewal that was cut off may have
 // written it after revision.
-func (l *lease) release(ctx context.Context, revision uint64) {
+func (l *Lease) release(ctx context.Context, revision uint64) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	err := l.kv.Purge(ctx, leaseKey, jetstream.LastRevision(revision))
@@ -169,4 +173,29 @@ func (l *lease) release(ctx context.Context, revision uint64) {
 	if err != nil {
 		l.log.Warn("lease not released, it ends by itself", "err", err)
 	}
+}
+
+// Serve runs a function for as long as the lease is held, and gives the lease back after it has ended.
+func (l *Lease) Serve(ctx context.Context, revision uint64, run func(context.Context) error) error {
+	held, leave := context.WithCancel(context.WithoutCancel(ctx))
+	term, stop := context.WithCancelCause(ctx)
+	lost := make(chan error, 1)
+	go func() {
+		var err error
+		revision, err = l.hold(held, revision)
+		stop(err)
+		lost <- err
+	}()
+	err := run(term)
+	stop(nil)
+	leave()
+	cause := <-lost
+	if errors.Is(cause, errTaken) {
+		return cause
+	}
+	l.release(context.WithoutCancel(ctx), revision)
+	if !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
 }

@@ -1,9 +1,10 @@
-package reconciler
+package lease
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,9 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
-func newLease(t *testing.T, b *natstest.Bus, owner string) *lease {
+func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
+
+func leaseOf(t *testing.T, b *natstest.Bus, owner string) *Lease {
 	t.Helper()
 	js, err := jetstream.New(b.Conn(t, auth.RoleMaster, owner, nats.ReconnectBufSize(-1)))
 	if err != nil {
@@ -25,13 +28,13 @@ func newLease(t *testing.T, b *natstest.Bus, owner string) *lease {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &lease{kv: kv, owner: owner, log: slog.New(slog.DiscardHandler)}
+	return New(kv, owner, slog.New(slog.DiscardHandler))
 }
 
 func TestOneHoldsTheLeaseAtATime(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		first, second := newLease(t, b, "m1"), newLease(t, b, "m2")
-		revision, err := first.acquire(t.Context())
+		first, second := leaseOf(t, b, "m1"), leaseOf(t, b, "m2")
+		revision, err := first.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +48,7 @@ func TestOneHoldsTheLeaseAtATime(t *testing.T) {
 
 		got := make(chan time.Time, 1)
 		go func() {
-			if _, err := second.acquire(t.Context()); err == nil {
+			if _, err := second.Acquire(t.Context()); err == nil {
 				got <- time.Now()
 			}
 		}()
@@ -68,12 +71,12 @@ func TestOneHoldsTheLeaseAtATime(t *testing.T) {
 
 func TestADeadHolderIsReplacedWithinItsTimeToLive(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		dead, next := newLease(t, b, "m1"), newLease(t, b, "m2")
-		if _, err := dead.acquire(t.Context()); err != nil {
+		dead, next := leaseOf(t, b, "m1"), leaseOf(t, b, "m2")
+		if _, err := dead.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		died := time.Now()
-		if _, err := next.acquire(t.Context()); err != nil {
+		if _, err := next.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if wait := time.Since(died); wait < 14*time.Second || wait > 21*time.Second {
@@ -84,8 +87,8 @@ func TestADeadHolderIsReplacedWithinItsTimeToLive(t *testing.T) {
 
 func TestAHolderWithoutTheBusStopsBeforeAnotherBegins(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		l := newLease(t, b, "m1")
-		revision, err := l.acquire(t.Context())
+		l := leaseOf(t, b, "m1")
+		revision, err := l.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,8 +105,8 @@ func TestAHolderWithoutTheBusStopsBeforeAnotherBegins(t *testing.T) {
 
 func TestAHolderOutlastsARestartOfTheBus(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		l := newLease(t, b, "m1")
-		revision, err := l.acquire(t.Context())
+		l := leaseOf(t, b, "m1")
+		revision, err := l.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,15 +130,15 @@ func TestAHolderOutlastsARestartOfTheBus(t *testing.T) {
 
 func TestALeaseOfAnotherProcessOfTheSameNameIsNotOurs(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		first, second := newLease(t, b, "m1"), newLease(t, b, "m1")
-		revision, err := first.acquire(t.Context())
+		first, second := leaseOf(t, b, "m1"), leaseOf(t, b, "m1")
+		revision, err := first.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := first.kv.Delete(t.Context(), leaseKey); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := second.acquire(t.Context()); err != nil {
+		if _, err := second.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := first.renew(t.Context(), revision); !errors.Is(err, jetstream.ErrKeyExists) {
@@ -146,8 +149,8 @@ func TestALeaseOfAnotherProcessOfTheSameNameIsNotOurs(t *testing.T) {
 
 func TestAWriteOfTheLeaseThatWasNotHeardIsOurs(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		l := newLease(t, b, "m1")
-		revision, err := l.acquire(t.Context())
+		l := leaseOf(t, b, "m1")
+		revision, err := l.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,8 +166,8 @@ func TestAWriteOfTheLeaseThatWasNotHeardIsOurs(t *testing.T) {
 
 func TestALeaseWhoseLastRenewalWasNotHeardIsReleased(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		l := newLease(t, b, "m1")
-		revision, err := l.acquire(t.Context())
+		l := leaseOf(t, b, "m1")
+		revision, err := l.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +176,7 @@ func TestALeaseWhoseLastRenewalWasNotHeardIsReleased(t *testing.T) {
 		}
 		l.release(t.Context(), revision)
 		left := time.Now()
-		if _, err := newLease(t, b, "m2").acquire(t.Context()); err != nil || time.Since(left) > renewEvery {
+		if _, err := leaseOf(t, b, "m2").Acquire(t.Context()); err != nil || time.Since(left) > renewEvery {
 			t.Errorf("the next waited %v, %v", time.Since(left), err)
 		}
 	})
@@ -182,33 +185,33 @@ func TestALeaseWhoseLastRenewalWasNotHeardIsReleased(t *testing.T) {
 // The lease counts as held from the time at which its last write was sent, however long the answer took.
 func TestALeaseThatIsNotRenewedIsNotHeld(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		l := newLease(t, b, "m1")
-		if err := l.check(); err == nil {
+		l := leaseOf(t, b, "m1")
+		if err := l.Check(); err == nil {
 			t.Errorf("before it was taken: %v", err)
 		}
-		revision, err := l.acquire(t.Context())
+		revision, err := l.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(giveUpAfter - 1)
-		if err := l.check(); err != nil {
+		if err := l.Check(); err != nil {
 			t.Errorf("1 ns before it is given up: %v", err)
 		}
 		time.Sleep(time.Nanosecond)
-		if err := l.check(); err == nil {
+		if err := l.Check(); err == nil {
 			t.Errorf("as it is given up: %v", err)
 		}
-		if revision, err = l.renew(t.Context(), revision); err != nil || l.check() != nil {
-			t.Errorf("after it was renewed: %v, %v", err, l.check())
+		if revision, err = l.renew(t.Context(), revision); err != nil || l.Check() != nil {
+			t.Errorf("after it was renewed: %v, %v", err, l.Check())
 		}
-		if _, err := l.write(func() (uint64, error) { time.Sleep(giveUpAfter); return revision, nil }); err != nil || l.check() == nil {
+		if _, err := l.write(func() (uint64, error) { time.Sleep(giveUpAfter); return revision, nil }); err != nil || l.Check() == nil {
 			t.Errorf("after an answer that took %v the lease counts as held, %v", giveUpAfter, err)
 		}
 		if _, err := l.renew(t.Context(), revision); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.write(func() (uint64, error) { return 0, errors.New("no answer") }); err == nil || l.check() != nil {
-			t.Errorf("after a write that failed: %v, %v", err, l.check())
+		if _, err := l.write(func() (uint64, error) { return 0, errors.New("no answer") }); err == nil || l.Check() != nil {
+			t.Errorf("after a write that failed: %v, %v", err, l.Check())
 		}
 	})
 }

@@ -1,0 +1,344 @@
+// Package decide says what the reconciler does next, and why: [Next] is one pure function of a [State].
+//
+// Read decide.go first, then state.go, which has all that is known, and conditions.go, in which [State.Show] computes what
+// the status tells from the same state.
+//
+// Guarantees: nothing here reads a clock, the bus or a disk. Every state in which the fleet does not follow the branch has a
+// [Reason] and a condition.
+package decide
+
+import (
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/reconciler/rollout"
+	"github.com/seed-c01c3da5/zester/reconciler/source"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+)
+
+// lookEvery is how often a rollout under way is looked at, besides at each report.
+const lookEvery = time.Second
+
+// A Kind says what the loop does next.
+type Kind string
+
+const (
+	DoNothing Kind = "wait"
+
+	// Tasks of the worker. The loop does not wait for a task: its result is an event.
+	DoJudge     Kind = "judge"     // verify, read and compile the head, compare it with what peels have
+	DoCompare   Kind = "compare"   // find out whether the head descends from the pinned revision
+	DoMeasure   Kind = "measure"   // find out what peels had reported before a rollout
+	DoPrepare   Kind = "prepare"   // compile what the record says, find the documents that the bucket lacks
+	DoPublish   Kind = "publish"   // write these documents
+	DoRepublish Kind = "republish" // find peels that do not run what was published long ago
+
+	DoYield Kind = "yield" // give the lease back
+
+	// Changes of the record.
+	DoClaim        Kind = "claim"
+	DoReleasePin   Kind = "release pin"
+	DoEndApproval  Kind = "end approval"
+	DoRefuse       Kind = "refuse"
+	DoBlock        Kind = "block"
+	DoFreeze       Kind = "freeze"
+	DoEnforce      Kind = "enforce"
+	DoBeginRollout Kind = "begin rollout"
+	DoStep         Kind = "step" // a wave begins, is replenished, soaks or ends
+	DoComplete     Kind = "complete"
+	DoRollBack     Kind = "roll back"
+	DoFinish       Kind = "finish" // every document was written
+)
+
+// A Reason says in one word why the fleet does not move.
+type Reason string
+
+const (
+	otherSource    Reason = "OtherSource"    // the record is of another repo, branch or path
+	branchNotRead  Reason = "BranchNotRead"  // no commit of the branch is at hand
+	revisionPinned Reason = "Pinned"         // new commits wait for an unpin
+	rolledBack     Reason = "RolledBack"     // the head was rolled back and waits for a retry
+	updatesPaused  Reason = "Paused"         // new commits wait for a resume
+	headRefused    Reason = "Refused"        // the head does not compile, or may not be served
+	headBlocked    Reason = "Blocked"        // the head waits for approval
+	headFrozen     Reason = "Frozen"         // the head waits for the end of a freeze
+	headInForce    Reason = "InForce"        // all peels have the head, or get it when they return
+	waveWaits      Reason = "Wave"           // a wave is not over
+	tryAgainLater  Reason = "TryAgainLater"  // a task or a write failed
+	noRevision     Reason = "NoRevision"     // nothing was ever in force
+	revisionServed Reason = "RevisionServed" // all documents of the revision in force are written
+)
+
+// An Action is what the loop does next, and why.
+type Action struct {
+	Kind   Kind
+	Reason Reason
+	Until  time.Time       // DoNothing: when to decide again at the latest; zero: at the next event
+	Commit settings.Commit // of DoJudge, DoCompare, DoMeasure
+	Next   record.Record   // of a change of the record, and of DoPublish
+}
+
+// IsTask reports whether the worker does it.
+func (a Action) IsTask() bool {
+	switch a.Kind {
+	case DoJudge, DoCompare, DoMeasure, DoPrepare, DoPublish, DoRepublish:
+		return true
+	}
+	return false
+}
+
+// Next returns what to do next. It is the only place that says what the reconciler does; whatever it looks at is in s.
+func Next(s *State) Action {
+	if s.Record.CheckSource(s.Own) != nil {
+		return otherFleet(s)
+	}
+	if s.Failed.Write.holds(s) {
+		return Action{Kind: DoNothing, Reason: tryAgainLater, Until: s.Failed.Write.Until}
+	}
+	all := Action{Kind: DoNothing}
+	for _, step := range []func(*State) Action{claim, releasePin, endApproval, follow, serve, republish} {
+		a := step(s)
+		if a.Kind != DoNothing {
+			return a
+		}
+		if all.Reason == "" {
+			all.Reason = a.Reason
+		}
+		all.Until = Earlier(all.Until, a.Until)
+	}
+	return all
+}
+
+// otherFleet waits for sync.adopt, and then gives the lease back: another master may follow what the fleet follows.
+func otherFleet(s *State) Action {
+	if s.Now.Before(s.YieldAt) {
+		return Action{Kind: DoNothing, Reason: otherSource, Until: s.YieldAt}
+	}
+	return Action{Kind: DoYield, Reason: otherSource}
+}
+
+// claim puts the source into a record that names none, as an earlier version wrote it.
+func claim(s *State) Action {
+	if s.Record.Source == s.Own || s.Record.Time.IsZero() {
+		return wait("")
+	}
+	return Action{Kind: DoClaim, Next: s.Record}
+}
+
+// Earlier returns the first of two times; zero is never.
+func Earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func wait(why Reason) Action { return Action{Kind: DoNothing, Reason: why} }
+
+// releasePin ends a pin until newer when there is a commit that comes after the pinned one, that was not known when it was
+// pinned, and that was not rolled back.
+func releasePin(s *State) Action {
+	p, head := s.Record.Pinned, s.Source.Head
+	if p == nil || !p.UntilNewer || head == "" || head == p.Head || head == p.Commit || s.Record.FindSkipped(head) != nil {
+		return wait("")
+	}
+	if s.Compared.Head != head || s.Compared.Pinned != p.Commit {
+		return s.unlessFailed(s.Failed.Judge, Action{Kind: DoCompare, Commit: head})
+	}
+	if !s.Compared.Descends {
+		return wait("")
+	}
+	next := s.Record
+	next.Pinned = nil
+	return Action{Kind: DoReleasePin, Next: next}
+}
+
+// endApproval drops an approval, and a revision that waits for one, when the branch has moved on.
+func endApproval(s *State) Action {
+	if s.Source.Head == "" || !s.Record.IsOutdated(s.Source.Head) {
+		return wait("")
+	}
+	return Action{Kind: DoEndApproval, Next: s.Record.WithoutApproval()}
+}
+
+// unlessFailed returns a, or a wait while a failure holds.
+func (s *State) unlessFailed(f Failure, a Action) Action {
+	if f.holds(s) {
+		return Action{Kind: DoNothing, Reason: tryAgainLater, Until: f.Until}
+	}
+	return a
+}
+
+// follow brings the record to the head of the branch, unless something holds it back.
+func follow(s *State) Action {
+	r, head := &s.Record, s.Source.Head
+	asked := r.Blocked != nil || r.Approved != nil // of the head: endApproval has seen to that
+	switch {
+	case r.Pinned != nil:
+		return wait(revisionPinned)
+	case head == "":
+		return wait(branchNotRead)
+	case r.FindSkipped(head) != nil:
+		return wait(rolledBack)
+	case r.IsSent(head) && s.Judged != nil && s.Judged.Commit == head:
+		if r.Rollout == nil || head == r.Rollout.Commit {
+			return wait(headInForce)
+		}
+		next := s.noted(*r, status.OutcomeProgressing, "") // the branch went back: the rollout ends
+		return Action{Kind: DoEnforce, Next: next.Enforced(head, r.Safety, false, s.Now)}
+	case r.Suspended != nil && !asked && !r.IsSent(head):
+		return wait(updatesPaused)
+	case r.IsSent(head), !s.isJudged():
+		return s.unlessFailed(s.Failed.Judge, Action{Kind: DoJudge, Commit: head})
+	case s.Judged.Refused != nil:
+		return refuse(s)
+	}
+	if b := r.Judge(head, s.Judged.Guard); b != nil {
+		return block(s, b)
+	}
+	if r.Suspended != nil {
+		return wait(updatesPaused)
+	}
+	return send(s)
+}
+
+// isJudged reports whether the judgement of the head holds for the fleet as it is.
+func (s *State) isJudged() bool {
+	j, r := s.Judged, &s.Record
+	switch {
+	case j == nil || j.Commit != s.Source.Head:
+		return false
+	case j.Refused != nil && j.Refused.Kind == status.SourceVerified && j.Attempt != s.Source.Attempt:
+		return false // the keys may have changed
+	case j.Made == s.Basis():
+		return true
+	}
+	// A fleet may change all the time. What needs no approval goes out if nothing has changed since the judgement arrived.
+	free := j.Refused == nil && r.Blocked == nil && r.Approved == nil && r.Judge(j.Commit, j.Guard) == nil
+	return free && j.Arrived == s.Basis()
+}
+
+// noted returns the record with what became of the revision that was judged, and of those that were passed over for it.
+func (s *State) noted(r record.Record, outcome status.Outcome, why string) record.Record {
+	if last := r.LastAttempt(); last != nil && last.Commit != s.Judged.Commit {
+		for _, c := range s.Judged.Passed {
+			r = r.Noted(attemptOn(c, s.Owner, status.OutcomeSuperseded, "by "+s.Judged.Commit.Short()+", before it was tried"), s.Now)
+		}
+	}
+	return r.Noted(attemptOn(s.Judged.Info, s.Owner, outcome, why), s.Now)
+}
+
+func attemptOn(c gitrepo.Commit, owner string, outcome status.Outcome, why string) status.Attempt {
+	return status.Attempt{
+		Commit: settings.Commit(c.Hash.String()), Author: source.Byline(c), Message: c.Subject(), Outcome: outcome, Reason: why, Master: owner,
+	}
+}
+
+// refuse notes that the head does not compile or may not be served.
+func refuse(s *State) Action {
+	next := s.noted(s.Record, status.OutcomeRejected, s.Judged.Refused.Messages[0])
+	if slices.EqualFunc(next.History, s.Record.History, status.Attempt.Equal) {
+		return wait(headRefused)
+	}
+	return Action{Kind: DoRefuse, Next: next}
+}
+
+// block notes that the head waits for approval of a plan.
+func block(s *State, b *record.Blocked) Action {
+	if before := s.Record.Blocked; before != nil && *before == *b {
+		return wait(headBlocked)
+	}
+	next := s.noted(s.Record.WithoutApproval(), status.OutcomeBlocked, b.Reason)
+	next.Blocked = b
+	return Action{Kind: DoBlock, Next: next}
+}
+
+// send puts the head in force, or begins its waves.
+func send(s *State) Action {
+	r, j := s.Record, s.Judged
+	if hold, frozen := j.Out.frozen(&r, s.Now); frozen {
+		next := s.noted(r, status.OutcomeBlocked, hold.Reason)
+		if !slices.EqualFunc(next.History, r.History, status.Attempt.Equal) {
+			return Action{Kind: DoFreeze, Next: next}
+		}
+		return Action{Kind: DoNothing, Reason: headFrozen, Until: Earlier(hold.Until, s.Now.Add(lookEvery))}
+	}
+	if !j.Out.inWaves(&r) {
+		next := s.noted(r.WithoutApproval(), status.OutcomeProgressing, "")
+		return Action{Kind: DoEnforce, Next: next.Enforced(j.Commit, j.Out.Own, false, s.Now)}
+	}
+	if s.Measured == nil || s.Measured.Commit != j.Commit {
+		return s.unlessFailed(s.Failed.Judge, Action{Kind: DoMeasure, Commit: j.Commit})
+	}
+	next := rollout.Begin(r, j.Commit, j.Out.Both, s.Measured.Sequence, s.Measured.Reports, s.Now)
+	return Action{Kind: DoBeginRollout, Next: s.noted(next, status.OutcomeProgressing, "")}
+}
+
+// serve gives peels what the record says.
+func serve(s *State) Action {
+	r, p := &s.Record, s.Prepared
+	switch {
+	case r.Commit == "":
+		return wait(noRevision)
+	case p == nil || p.Goal != GoalOf(r):
+		return s.unlessFailed(s.Failed.Serve, Action{Kind: DoPrepare})
+	case r.Rollout != nil && r.Rollout.Members.Len() == 0:
+		// The peels that a superseded rollout has reached get the first wave of this one, and do not go back before.
+		if a := roll(s); a.Kind != DoNothing || p.Lacking == 0 {
+			return a
+		}
+	}
+	switch {
+	case p.Lacking > 0:
+		next := s.Record
+		next.Generation = settings.NextGeneration(next.Generation, s.Now)
+		return Action{Kind: DoPublish, Next: next}
+	case p.Changes != s.Changes:
+		return s.unlessFailed(s.Failed.Serve, Action{Kind: DoPrepare})
+	case r.Rollout != nil:
+		return roll(s)
+	case !r.Done:
+		return Action{Kind: DoFinish, Next: finished(s)}
+	}
+	return wait(revisionServed)
+}
+
+// finished returns the record after all documents of the revision in force were written.
+func finished(s *State) record.Record {
+	next := s.Record
+	if last := next.LastAttempt(); last != nil && last.Commit == next.Commit && last.Outcome == status.OutcomeProgressing {
+		a := *last
+		a.Outcome, a.Master = status.OutcomeApplied, s.Owner
+		next = next.Noted(a, s.Now)
+	}
+	next.Done = true
+	return next
+}
+
+// roll takes the rollout as far as its waves permit.
+func roll(s *State) Action {
+	r, step := s.Record, s.Step
+	switch {
+	case step.State == rollout.Failed:
+		r.Rollout = &step.Rollout
+		next := r.Noted(attemptOn(s.Prepared.Next.Revision.Commit, s.Owner, status.OutcomeRolledBack, step.Reason), s.Now)
+		return Action{Kind: DoRollBack, Next: next.RolledBack(step.Reason, s.Now)}
+	case step.State == rollout.Complete:
+		return Action{Kind: DoComplete, Next: r.Enforced(r.Rollout.Commit, s.Prepared.Next.Plan.Safety(), false, s.Now)}
+	case step.Changed:
+		r.Rollout = &step.Rollout
+		return Action{Kind: DoStep, Next: r}
+	}
+	return Action{Kind: DoNothing, Reason: waveWaits, Until: Earlier(step.Until, s.Now.Add(lookEvery))}
+}
+
+// republish has the documents of peels that do not run them written once more.
+func republish(s *State) Action {
+	if s.Now.Before(s.RepublishAt) {
+		return Action{Kind: DoNothing, Until: s.RepublishAt}
+	}
+	return Action{Kind: DoRepublish}
+}

@@ -1,0 +1,252 @@
+// Package worker does for the reconciler what takes time: it verifies, reads, compiles and compares revisions, finds out whose
+// settings changed, and writes documents.
+//
+// Call [New] and then [Worker.Do] with a [Task], in a goroutine of its own. [Worker.Remove] removes the settings of one peel.
+//
+// Guarantees: one task is done at a time. A worker changes no record, and decides nothing about the fleet: package decide
+// does, from the results. An error of a task says nothing about the revision; what is wrong with a revision is in its
+// judgement.
+//
+// Known gap: a compile that has begun ends before the next task begins.
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/reconciler/archive"
+	"github.com/seed-c01c3da5/zester/reconciler/decide"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
+	"github.com/seed-c01c3da5/zester/reconciler/progress"
+	"github.com/seed-c01c3da5/zester/reconciler/publish"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/reconciler/source"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/sops"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/feed"
+)
+
+// Options are what a worker works with. It is the only one that uses Published.
+type Options struct {
+	History History // empty: HistoryApprove
+	// MayAllow names the signers, by principal or fingerprint, whose Zester-Allow line counts if commits have to be signed.
+	// If empty, that of every trusted signer counts.
+	MayAllow  []string
+	Reader    *source.Reader
+	Archive   *archive.Archive
+	Progress  *progress.Progress
+	Fleet     *feed.Feed
+	JetStream jetstream.JetStream
+	Blamer    *blame.Blamer
+	Published *publish.Published
+}
+
+// A worker does what takes time: one task at a time, each in a goroutine that the loop waits for. It changes no record.
+type Worker struct {
+	o Options
+
+	mu       sync.Mutex // one task at a time; guards all below, and what was published
+	compiler *plan.Compiler
+	ring     *sops.Ring
+	judged   decide.Compiled                     // of the newest judgement
+	opened   map[settings.Commit]decide.Compiled // of the goal that was prepared last
+}
+
+// A Task is what the worker does, for the record and the fleet as they were when it began.
+type Task struct {
+	Kind    decide.Kind
+	Commit  settings.Commit
+	Goal    decide.Goal
+	Basis   decide.Basis
+	Attempt uint64
+	Record  record.Record
+	Ring    *sops.Ring
+	Due     *publish.Due // of DoPublish
+}
+
+// A Result is what came of a task. It has the part that the kind of the task makes.
+type Result struct {
+	Task     Task
+	Took     time.Duration
+	Err      error
+	Judged   *decide.Judgement
+	Compared decide.Comparison
+	Measured *decide.Measurement
+	Prepared *decide.Prepared
+	Writes   int
+	Stale    []target.PeelID // whose documents have to be written again
+}
+
+// New returns a worker that knows no revision yet.
+func New(o Options) *Worker { return &Worker{o: o, compiler: plan.NewCompiler()} }
+
+// Do does a task. When ctx ends it stops as soon as it can.
+func (w *Worker) Do(ctx context.Context, j Task) (out Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j.Ring != w.ring {
+		w.ring, w.judged, w.opened = j.Ring, decide.Compiled{}, nil
+		w.compiler.UseRing(j.Ring)
+	}
+	began := time.Now()
+	out.Task = j
+	switch j.Kind {
+	case decide.DoJudge:
+		out.Judged, out.Err = w.judge(ctx, j)
+	case decide.DoCompare:
+		out.Compared = decide.Comparison{Head: j.Commit, Pinned: j.Record.Pinned.Commit}
+		out.Compared.Descends, out.Err = w.o.Reader.Descends(j.Commit, j.Record.Pinned.Commit)
+	case decide.DoMeasure:
+		out.Measured, out.Err = w.measure(ctx, j.Commit)
+	case decide.DoPrepare:
+		out.Prepared, out.Err = w.prepare(ctx, j)
+	case decide.DoPublish:
+		out.Writes, out.Err = w.o.Published.Write(ctx, j.Due, j.Record)
+	case decide.DoRepublish:
+		out.Stale = w.o.Published.RepublishStale(w.o.Progress.Pending())
+	}
+	out.Took = time.Since(began)
+	return out
+}
+
+// Remove removes the settings of a peel, and reports whether there were any.
+func (w *Worker) Remove(ctx context.Context, id target.PeelID) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	held := w.o.Published.Heads().Of(id).Peel == id
+	return held, w.o.Published.Remove(ctx, id)
+}
+
+// measure finds out how far the streams are that say what becomes of a rollout.
+func (w *Worker) measure(ctx context.Context, commit settings.Commit) (*decide.Measurement, error) {
+	m := &decide.Measurement{Commit: commit}
+	for stream, sequence := range map[string]*uint64{"job-events": &m.Sequence, "applied": &m.Reports} {
+		s, err := w.o.JetStream.Stream(ctx, stream)
+		if err != nil {
+			return nil, fmt.Errorf("cannot ask how far the stream %s is: %w", stream, err)
+		}
+		*sequence = s.CachedInfo().State.LastSeq
+	}
+	return m, nil
+}
+
+// prepare compiles what the record says for the fleet as it is, and finds the documents that the bucket lacks.
+func (w *Worker) prepare(ctx context.Context, j Task) (*decide.Prepared, error) {
+	r := &j.Record
+	p := &decide.Prepared{Goal: j.Goal, Changes: j.Basis.Changes}
+	var err error
+	if p.Base, err = w.compile(ctx, r.Commit, p.Changes); err != nil {
+		return nil, fmt.Errorf("cannot bring the revision in force to all peels: %w", err)
+	}
+	portions := []publish.Portion{{Commit: r.Commit, Peels: p.Base.Plan.Peels, Plan: p.Base.Plan}}
+	if r.Rollout == nil {
+		w.o.Archive.Request(p.Base.Revision, r.InUse())
+		w.o.Progress.Want(r.Commit, p.Base.Plan, w.o.Published.Heads())
+		if err := w.o.Published.WriteGroups(ctx, p.Base.Plan.Groups); err != nil {
+			return nil, err
+		}
+	} else {
+		if p.Next, err = w.compile(ctx, r.Rollout.Commit, p.Changes); err != nil {
+			return nil, fmt.Errorf("cannot go on with the rollout: %w", err)
+		}
+		w.o.Archive.Request(p.Next.Revision, r.InUse())
+		mixed := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}, Behind: map[target.PeelID]strictyaml.Error{}}
+		portions = []publish.Portion{
+			{Commit: r.Commit, Peels: share(p.Base.Plan, mixed, func(id target.PeelID) bool { return !r.Rollout.Has(id) })},
+			{Commit: r.Rollout.Commit, Peels: share(p.Next.Plan, mixed, r.Rollout.Has)},
+		}
+		w.o.Progress.Want("", mixed, w.o.Published.Heads())
+	}
+	w.opened = map[settings.Commit]decide.Compiled{r.Commit: p.Base}
+	if r.Rollout != nil {
+		w.opened[r.Rollout.Commit] = p.Next
+	}
+	if p.Next.Plan != nil {
+		if p.Watched, err = w.watched(ctx, p, r.Rollout); err != nil {
+			return nil, err
+		}
+	}
+	if p.Due, err = w.o.Published.Due(ctx, portions...); err != nil {
+		return nil, err
+	}
+	p.Lacking = p.Due.Len()
+	return p, nil
+}
+
+// watched returns the entries whose runs say something of a revision: those that it brings to its members.
+func (w *Worker) watched(ctx context.Context, p *decide.Prepared, r *record.Rollout) (map[target.PeelID]progress.Entries, error) {
+	difference, err := diff.Make(diff.Of(p.Base.Plan), p.Next.Plan)
+	if err != nil {
+		return nil, err
+	}
+	all := map[target.PeelID]progress.Entries{}
+	for _, g := range difference.Groups {
+		e := p.Next.Plan.Peels[g.Peels[0]]
+		origins, err := w.o.Blamer.Blame(ctx, r.Commit, e)
+		if err != nil {
+			return nil, err
+		}
+		entries := progress.Entries{}
+		for _, name := range slices.Concat(g.Entries.Added, g.Entries.Retimed, g.Entries.Swapped) {
+			entries[name] = origins[e][name].Commit
+		}
+		for _, id := range g.Peels {
+			if r.Has(id) {
+				all[id] = entries
+			}
+		}
+	}
+	return all, nil
+}
+
+// share copies what a plan says of some peels into mixed, and returns what it gives them.
+func share(p, mixed *plan.Plan, of func(target.PeelID) bool) map[target.PeelID]*plan.Effective {
+	peels := map[target.PeelID]*plan.Effective{}
+	for id, e := range p.Peels {
+		if of(id) {
+			peels[id], mixed.Peels[id] = e, e
+		}
+	}
+	for id, mistake := range p.Behind {
+		if of(id) {
+			mixed.Behind[id] = mistake
+		}
+	}
+	return peels
+}
+
+// compile returns a revision that was sent, compiled for the fleet as it is. What is wrong with it holds back only the peels
+// that depend on it.
+func (w *Worker) compile(ctx context.Context, commit settings.Commit, changes uint64) (decide.Compiled, error) {
+	known := w.opened[commit]
+	if r := w.judged.Revision; r != nil && r.ID() == commit {
+		known = w.judged
+	}
+	if known.Revision != nil && known.Changes == changes {
+		return known, nil
+	}
+	revision := known.Revision
+	if revision == nil {
+		var err error
+		if revision, err = w.o.Reader.Revision(ctx, commit); err != nil {
+			return decide.Compiled{}, err
+		}
+	}
+	if revision == nil {
+		return decide.Compiled{}, fmt.Errorf("neither the repo nor the archive has revision %s", commit.Short())
+	}
+	p, err := w.compiler.Retarget(revision.Tree, w.o.Fleet.Index())
+	if err != nil {
+		return decide.Compiled{}, err
+	}
+	return decide.Compiled{Revision: revision, Plan: publish.HoldBack(p, w.o.Fleet), Changes: changes}, nil
+}
