@@ -440,10 +440,10 @@ func TestTheWorkingTreeIsReadWithoutAHome(t *testing.T) {
 // A linked worktree has an index of its own, and the objects of its repository.
 func TestTheWorkingTreeOfALinkedWorktree(t *testing.T) {
 	emptyHome(t)
-	w := newWork(t, files("top.yaml", "one", ".gitignore", "top.yaml\n"))
+	w := newWork(t, files("top.yaml", "one"))
 	linked := filepath.Join(t.TempDir(), "linked")
 	gitCLI(t, w.Dir(), "worktree", "add", "-q", "--detach", linked)
-	write(t, linked, "-- new.yaml --\nx\n")
+	write(t, linked, "-- new.yaml --\nx\n-- .gitignore --\ntop.yaml\n")
 	s, err := openCheckout(t, linked).Working(t.Context())
 	if err != nil {
 		t.Fatal(err)
