@@ -103,6 +103,10 @@ func attempted(e *place.Event, a status.Attempt, s status.Sync) (detail string) 
 		}
 		return ""
 	case status.OutcomeBlocked:
+		if f := s.Frozen; f != nil && f.Commit == a.Commit {
+			frozen(e, f)
+			return string(place.Frozen) // once for each revision, whatever freeze holds it later
+		}
 		e.Kind, e.State, e.Text = place.Blocked, forge.Pending, "waits for approval: "+a.Reason
 		if s.Blocked != "" && s.LastAttempted == a.Commit {
 			e.Command = "zester sync approve " + s.Blocked[:min(len(s.Blocked), hashShown)]

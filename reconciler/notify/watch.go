@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -145,17 +146,25 @@ func pauses(before, seen Observation, now time.Time) []place.Event {
 	return nil
 }
 
-// freezes says that a revision began to wait for the end of a freeze. What becomes of the revision then is told of it.
+// freezes says that the next wave of a revision began to wait for the end of a freeze. A revision that waits before its first
+// wave is an outcome.
 func freezes(before, seen Observation) []place.Event {
 	was, is := before.Sync.Frozen, seen.Sync.Frozen
-	if is == nil || was != nil && was.Commit == is.Commit {
+	if is == nil || seen.Sync.Rollout == nil || was != nil && was.Commit == is.Commit {
 		return nil
 	}
-	e := place.Event{Kind: place.Frozen, Revision: place.Revision{Commit: is.Commit}, Text: is.Reason, Command: "zester sync approve " + is.Commit.Short() + " --override-freeze REASON"}
-	if !is.Until.IsZero() {
-		e.Details = []string{"until " + stamp(is.Until)}
-	}
+	e := place.Event{Revision: place.Revision{Commit: is.Commit}}
+	frozen(&e, is)
 	return []place.Event{e}
+}
+
+// frozen says why a revision waits, until when, and what lets it go on.
+func frozen(e *place.Event, f *status.Freeze) {
+	e.Kind, e.State, e.Text = place.Frozen, forge.Pending, f.Reason
+	e.Command = "zester sync approve " + f.Commit.Short() + " --override-freeze REASON"
+	if !f.Until.IsZero() {
+		e.Details = []string{"until " + stamp(f.Until)}
+	}
 }
 
 // by returns the person whose order caused what is seen now.

@@ -199,6 +199,7 @@ func TestARevisionThatGoesOutHasNoPeelsThatFailLater(t *testing.T) {
 func TestAFreezeIsToldOnceForEachRevision(t *testing.T) {
 	c := newClock(t)
 	c.after(time.Minute)
+	c.seen.Sync.Rollout = &status.Rollout{Commit: one}
 	c.seen.Sync.Frozen = &status.Freeze{Commit: one, Reason: "freeze: weekends", Until: c.now.Add(time.Hour)}
 	c.after(time.Minute, `frozen 11111111 freeze: weekends ["until 2026-06-01T10:01:00Z"]`)
 	c.seen.Sync.Frozen = &status.Freeze{Commit: one, Reason: "freeze: another window"}
@@ -207,6 +208,22 @@ func TestAFreezeIsToldOnceForEachRevision(t *testing.T) {
 	c.after(time.Minute, "frozen zester sync approve 22222222 --override-freeze REASON")
 	c.seen.Sync.Frozen = nil
 	c.after(time.Minute)
+}
+
+func TestARevisionThatAFreezeHoldsIsToldOnce(t *testing.T) {
+	c := newClock(t)
+	c.after(time.Minute)
+	c.seen.Attempts = []status.Attempt{{Commit: two, Outcome: status.OutcomeBlocked, Reason: "freeze: weekends", Began: c.now}}
+	c.seen.Sync.LastAttempted, c.seen.Sync.Frozen = two, &status.Freeze{Commit: two, Reason: "freeze: weekends"}
+	o := c.w.outcomes(c.seen, c.now)[0]
+	if o.Kind != place.Frozen || o.State != "pending" || o.Command != "zester sync approve 22222222 --override-freeze REASON" {
+		t.Errorf("%+v", o)
+	}
+	c.after(time.Minute) // no event beside the outcome
+	c.seen.Sync.Frozen = &status.Freeze{Commit: two, Reason: "freeze: another window"}
+	if again := c.w.outcomes(c.seen, c.now)[0]; again.mark != o.mark {
+		t.Errorf("told again: %+v", again)
+	}
 }
 
 func TestAWaveAtItsGateSaysWhatOpensIt(t *testing.T) {

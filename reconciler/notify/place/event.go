@@ -20,6 +20,7 @@ type Kind string
 const (
 	Progressing Kind = "progressing" // it goes to the fleet
 	Blocked     Kind = "blocked"     // it waits for approval
+	Frozen      Kind = "frozen"      // a freeze of zester.yaml holds it, or its next wave
 	Rejected    Kind = "rejected"    // it does not compile, or may not be served
 	Gate        Kind = "gate"        // a wave has passed, and a person has to let the next one begin
 	WaveFailed  Kind = "wave_failed" // it was rolled back
@@ -33,7 +34,6 @@ const (
 	FetchFailed   Kind = "fetch_failed" // the branch could not be read for 5 min
 	Stalled       Kind = "stalled"      // nothing can be brought to the fleet until somebody changes something
 	Recovered     Kind = "recovered"    // the branch can be read again
-	Frozen        Kind = "frozen"       // a freeze of zester.yaml holds a revision
 	Pinned        Kind = "pinned"
 	Unpinned      Kind = "unpinned"
 	Paused        Kind = "paused"
@@ -43,10 +43,10 @@ const (
 )
 
 // RevisionKinds are the kinds of what becomes of a revision.
-var RevisionKinds = []Kind{Progressing, Gate, Blocked, Rejected, WaveFailed, Completed, Incomplete, Superseded}
+var RevisionKinds = []Kind{Progressing, Gate, Blocked, Frozen, Rejected, WaveFailed, Completed, Incomplete, Superseded}
 
 // otherKinds are all others.
-var otherKinds = []Kind{FetchFailed, Stalled, Recovered, Frozen, Pinned, Unpinned, Paused, Resumed, LeaderChanged, PeelsFailed}
+var otherKinds = []Kind{FetchFailed, Stalled, Recovered, Pinned, Unpinned, Paused, Resumed, LeaderChanged, PeelsFailed}
 
 // quiet are the kinds that a chat or mail gets only if it asks for them.
 var quiet = []Kind{Progressing, Superseded}
