@@ -12,8 +12,8 @@
 //	progress  what peels have applied and run                     ──▶ ───────┘    └─▶ conditions ─▶ status
 //
 // Read package decide first: a pure function says what happens next, and why. loop.go carries it out: it writes the record,
-// by compare-and-set, or begins a task of package worker, and then waits for the next event. The status is computed from the
-// same state. term.go starts everything.
+// by compare-and-set, or begins a task of package worker, and then waits for the next event, which events.go takes. The
+// status is computed from the same state. term.go starts everything.
 //
 // Guarantees:
 //   - The loop never waits for the network, the disk or a compile. An order is in force after one write of the record. A task

@@ -99,9 +99,6 @@ func (p *Published) Generation() (newest uint64) {
 // Heads returns what the bucket holds. The caller must not change it, and must not keep it beyond the next call.
 func (p *Published) Heads() settings.Heads { return p.heads }
 
-// Plan returns the plan that all its peels were given, nil if that is not known.
-func (p *Published) Plan() *plan.Plan { return p.plan }
-
 // Base returns what the peels were given, for [diff.Make]. It reads settings from the bucket.
 func (p *Published) Base(ctx context.Context) diff.Base {
 	return diff.Base{Digests: p.given, Plan: p.plan, Settings: func(d settings.Digest) (canon.Raw, error) {

@@ -133,7 +133,7 @@ func TestOnlyWhatDiffersIsWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		p := b.load(nil)
 		first := b.plan(1, 1)
-		if n := b.write(p, first, 10); n != 4 || p.Plan() != first || p.Generation() != 10 {
+		if n := b.write(p, first, 10); n != 4 || p.plan != first || p.Generation() != 10 {
 			t.Errorf("%d documents, generation %d", n, p.Generation())
 		}
 		if n := b.due(p, whole(first)).Len(); n != 0 {
@@ -170,7 +170,7 @@ func TestPortionsOfTwoRevisions(t *testing.T) {
 		rest := Portion{Commit: commit, Peels: map[target.PeelID]*plan.Effective{"a": next.Peels["a"]}}
 		r := inForce(11)
 		r.Rollout = &record.Rollout{Commit: "2222222"}
-		if n, err := p.Write(t.Context(), b.due(p, rest, wave), r); n != 2 || err != nil || p.Plan() != nil {
+		if n, err := p.Write(t.Context(), b.due(p, rest, wave), r); n != 2 || err != nil || p.plan != nil {
 			t.Errorf("%d documents, %v", n, err)
 		}
 		if h := p.Heads(); h.Of("b").Commit != "2222222" || h.Of("a").Commit != commit || h.Of("c").Generation != 10 {
@@ -247,7 +247,7 @@ func TestAWriteThatEndsEarlyIsContinued(t *testing.T) {
 			})
 			wanted := b.plan(i+1, i+1)
 			n, err := p.Write(ctx, b.due(p, whole(wanted)), inForce(uint64(10*i+10)))
-			if want := 2 + i; err == nil || n != want || p.Plan() != nil {
+			if want := 2 + i; err == nil || n != want || p.plan != nil {
 				t.Errorf("%s: %d documents, want %d, %v", end, n, want, err)
 			}
 			if left := b.due(p, whole(wanted)).Len(); left != 4-n {
@@ -282,7 +282,7 @@ func TestPeelsThatShareAKeyAreNeverComplete(t *testing.T) {
 		p := b.load(nil)
 		b.write(p, b.plan(1, 1), 10)
 		b.fleet.Index().Put("web_1", nil)
-		if n := b.write(p, b.plan(1, 1), 11); n != 1 || p.Plan() != nil || p.Heads().Of("web.1").Peel != "web_1" {
+		if n := b.write(p, b.plan(1, 1), 11); n != 1 || p.plan != nil || p.Heads().Of("web.1").Peel != "web_1" {
 			t.Errorf("%d documents, that of %s was written last", n, p.Heads().Of("web.1").Peel)
 		}
 	})
