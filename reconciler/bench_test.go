@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -57,11 +58,40 @@ func BenchmarkCommitForOnePeel(b *testing.B) {
 	}
 }
 
+// A commit that gives every peel another document: from the commit to all documents in the bucket.
+func BenchmarkCommitForAllPeels(b *testing.B) {
+	const peels = 10_000
+	entry := func(n int) string {
+		return fmt.Sprintf("schedule:\n  a: {module: test.ping, interval: %dm}\n", 2+n%1000)
+	}
+	work, err := worktree.Init(filepath.Join(b.TempDir(), "repo"), fstest.MapFS{
+		"top.yaml": text("base:\n  '*': [all]\n"), "zester.yaml": text("limits: {change: off}\n"), "settings/all.yaml": text(entry(0)),
+	}, "first", ada)
+	if err != nil {
+		b.Fatal(err)
+	}
+	t := benchTerm(b, work.Dir(), peels)
+	if err := t.attempt(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	for n := 1; b.Loop(); n++ {
+		b.StopTimer()
+		if _, err := work.Commit("for all", map[string][]byte{"settings/all.yaml": []byte(entry(n))}, ada); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		if err := t.attempt(b.Context()); err != nil || t.control.Status().Writes != peels {
+			b.Fatal(err, t.control.Status())
+		}
+	}
+}
+
 // A benchedTerm runs with a fleet that is in its index alone.
 type benchedTerm struct {
 	*term
 	ops          *nats.Conn
 	fleetChanged chan struct{}
+	stop         func() // ends the term; may be called again
 }
 
 func benchTerm(b testing.TB, repo string, peels int) *benchedTerm {
@@ -70,8 +100,12 @@ func benchTerm(b testing.TB, repo string, peels int) *benchedTerm {
 
 // termOf runs a term that calls checkLease before each document.
 func termOf(b testing.TB, repo string, peels int, checkLease func() error) *benchedTerm {
+	return termOn(b, natstest.Listen(b), repo, peels, checkLease)
+}
+
+// termOn runs a term, with a store of its own, on a bus that may hold what an earlier term has left.
+func termOn(b testing.TB, bus *natstest.Bus, repo string, peels int, checkLease func() error) *benchedTerm {
 	log := slog.New(slog.DiscardHandler)
-	bus := natstest.Listen(b)
 	nc := bus.Conn(b, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -83,7 +117,7 @@ func termOf(b testing.TB, repo string, peels int, checkLease func() error) *benc
 	}
 	fleet := feed.New(nc, log)
 	for i := range peels {
-		fleet.Index().Put(target.PeelID(fmt.Sprintf("peel-%06d", i)), nil)
+		fleet.Index().Put(benchPeel(i), nil)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &benchedTerm{ops: bus.Conn(b, auth.RoleOperator, "op"), fleetChanged: make(chan struct{})}
@@ -93,9 +127,12 @@ func termOf(b testing.TB, repo string, peels int, checkLease func() error) *benc
 	t.in.fleet = t.fleetChanged
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = t.run(ctx, nil) }()
-	b.Cleanup(func() { cancel(); <-ended; _ = t.source.Close() })
+	t.stop = sync.OnceFunc(func() { cancel(); <-ended; _ = t.source.Close() })
+	b.Cleanup(t.stop)
 	return t
 }
+
+func benchPeel(i int) target.PeelID { return target.PeelID(fmt.Sprintf("peel-%06d", i)) }
 
 // attempt has the branch read, and returns when all that follows has ended. Its error says why the fleet does not have it.
 func (t *benchedTerm) attempt(ctx context.Context) error {
