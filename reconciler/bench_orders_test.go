@@ -251,8 +251,7 @@ func (o *ordered) compile() {
 		}
 	})
 	o.wait = func() {
-		for t.loop.worker.mu.TryLock() {
-			t.loop.worker.mu.Unlock()
+		for !t.loop.newest.Load().Sync.Is(status.Reconciling) {
 			runtime.Gosched()
 		}
 	}
