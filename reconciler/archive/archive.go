@@ -1,7 +1,8 @@
 // Package archive stores the files of the newest revisions on the bus, so that a master can serve them when the repo
 // cannot be read, and so that people can pin one.
 //
-// Call [Open] first. [Archive.Load] reads a revision, [Archive.List] and [Archive.Find] say which are stored.
+// Call [Open] first. [Archive.Load] reads a revision, [Archive.Header] what is known of it without its files,
+// and [Archive.List] and [Archive.Find] say which are stored.
 // [Archive.Request] has one stored by [Archive.Run], which runs in a goroutine of its own.
 //
 // Guarantees:
@@ -28,6 +29,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 // Bucket is the bucket of stored revisions.
@@ -43,6 +45,7 @@ const (
 type Revision struct {
 	Commit gitrepo.Commit
 	Tree   fs.FS
+	Safety *top.Safety // what its zester.yaml says of how changes go out; nil: nobody has read it
 }
 
 // ID returns the commit as the settings name it.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
@@ -31,7 +33,7 @@ func revision(n int) *Revision {
 	var c gitrepo.Commit
 	c.Hash[0], c.Hash[1] = byte(n), 1
 	c.Author, c.Email, c.Message = "Ada", "ada@example.com", fmt.Sprintf("change %d\n\nmore", n)
-	return &Revision{c, fstest.MapFS{"top.yaml": text(fmt.Sprintf("base: {} # %d\n", n))}}
+	return &Revision{Commit: c, Tree: fstest.MapFS{"top.yaml": text(fmt.Sprintf("base: {} # %d\n", n))}}
 }
 
 func inBubble(t *testing.T, f func(t *testing.T, bus *natstest.Bus, a *Archive)) {
@@ -304,4 +306,31 @@ func TestAPackedRevisionHoldsWhatIsCompiled(t *testing.T) {
 			t.Errorf("the first %d bytes are read as a revision", cut)
 		}
 	}
+}
+
+func TestAHeaderReadsNoFiles(t *testing.T) {
+	inBubble(t, func(t *testing.T, bus *natstest.Bus, a *Archive) {
+		r := revision(1)
+		r.Safety = &top.Safety{Waves: []top.Wave{{Name: "canary", Soak: time.Hour, Gate: top.GateManual}}}
+		if got, err := a.Header(t.Context(), r.ID()); got != nil || err != nil {
+			t.Fatal(got, err)
+		}
+		if err := a.put(t.Context(), r, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.kv.Delete(t.Context(), chunkKey(r.ID(), 0)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := a.Header(t.Context(), r.ID())
+		if err != nil || got.Tree != nil || got.ID() != r.ID() || got.Safety == nil || !reflect.DeepEqual(got.Safety, r.Safety) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		other, err := Open(t.Context(), bus.JetStream(t), "other", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := other.Header(t.Context(), r.ID()); got != nil || err != nil {
+			t.Error("the header of another source", got, err)
+		}
+	})
 }

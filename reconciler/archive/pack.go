@@ -76,13 +76,22 @@ func isCompiled(name string) bool {
 
 // unpack returns the revision that pack has packed.
 func (e *Entry) unpack(packed []byte) (*Revision, error) {
+	r, err := e.header()
+	if err != nil {
+		return nil, err
+	}
+	if r.Tree, err = zip.NewReader(bytes.NewReader(packed), int64(len(packed))); err != nil {
+		return nil, fmt.Errorf("cannot read stored revision %s: %w", e.Commit.Short(), err)
+	}
+	return r, nil
+}
+
+// header returns the revision without its files.
+func (e *Entry) header() (*Revision, error) {
 	hash, err := gitrepo.ParseHash(string(e.Commit))
 	if err != nil {
 		return nil, err
 	}
-	tree, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
-	if err != nil {
-		return nil, fmt.Errorf("cannot read stored revision %s: %w", e.Commit.Short(), err)
-	}
-	return &Revision{Commit: gitrepo.Commit{Hash: hash, Author: e.Author, Email: e.Email, Message: e.Message, Time: e.Time}, Tree: tree}, nil
+	c := gitrepo.Commit{Hash: hash, Author: e.Author, Email: e.Email, Message: e.Message, Time: e.Time}
+	return &Revision{Commit: c, Safety: e.Safety}, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 const (
@@ -34,6 +35,7 @@ type Entry struct {
 	Chunks  int             `json:"chunks"`
 	Sum     string          `json:"sum"`              // SHA-256 of the chunks together, in hex
 	Source  string          `json:"source,omitempty"` // repo, branch and path; empty: an earlier version stored it
+	Safety  *top.Safety     `json:"safety,omitempty"` // see [Revision]
 }
 
 // List returns the stored revisions of the source, the newest first.
@@ -119,6 +121,18 @@ func (a *Archive) entry(ctx context.Context, commit settings.Commit) (*Entry, er
 	return e, nil
 }
 
+// Header returns a stored revision without its Tree, nil if it is not stored. It costs one read of a small value, whatever
+// the revision holds.
+func (a *Archive) Header(ctx context.Context, commit settings.Commit) (*Revision, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	e, err := a.entry(ctx, commit)
+	if err != nil || e == nil || !a.isOwn(*e) {
+		return nil, err
+	}
+	return e.header()
+}
+
 // Load returns a stored revision, nil if it is not stored. Its Tree is in memory.
 func (a *Archive) Load(ctx context.Context, commit settings.Commit) (*Revision, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
@@ -166,7 +180,7 @@ func (a *Archive) write(ctx context.Context, r *Revision) error {
 	sum := sha256.Sum256(packed)
 	e := Entry{
 		Commit: r.ID(), Author: r.Commit.Author, Email: r.Commit.Email, Message: r.Commit.Subject(), Time: r.Commit.Time,
-		Stored: time.Now(), Sum: hex.EncodeToString(sum[:]), Source: a.source,
+		Stored: time.Now(), Sum: hex.EncodeToString(sum[:]), Source: a.source, Safety: r.Safety,
 	}
 	for chunk := range slices.Chunk(packed, chunkBytes) {
 		if _, err := a.kv.Put(ctx, chunkKey(e.Commit, e.Chunks), chunk); err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/source"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 // Seen is what an order may depend on besides the record.
@@ -97,8 +96,8 @@ func OverrideFreeze(digits, why, by string) Change {
 }
 
 // Pin gives the whole fleet a stored revision at once: the person who pins it knows it from before. So neither waves nor the
-// guard nor a pause hold it up, and a rollout under way ends.
-func Pin(pinned *archive.Revision, safety top.Safety, by string, untilNewer bool) Change {
+// guard nor a pause hold it up, and a rollout under way ends. The Safety of the revision has to be known.
+func Pin(pinned *archive.Revision, by string, untilNewer bool) Change {
 	return func(r record.Record, s Seen) (record.Record, error) {
 		commit := pinned.ID()
 		if r.Commit != commit || r.Rollout != nil {
@@ -106,7 +105,7 @@ func Pin(pinned *archive.Revision, safety top.Safety, by string, untilNewer bool
 				Commit: commit, Author: source.Byline(pinned.Commit), Message: pinned.Commit.Subject(),
 				Outcome: status.OutcomeProgressing, Master: s.Owner,
 			}, s.Now).NotedBy(commit, by)
-			r = r.Enforced(commit, safety, false, s.Now)
+			r = r.Enforced(commit, *pinned.Safety, false, s.Now)
 		}
 		head := s.Head
 		if head == "" {

@@ -27,7 +27,7 @@ func revision(t *testing.T, commit string) *archive.Revision {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &archive.Revision{Commit: gitrepo.Commit{Hash: h, Author: "Ada", Email: "ada@example.com"}}
+	return &archive.Revision{Commit: gitrepo.Commit{Hash: h, Author: "Ada", Email: "ada@example.com"}, Safety: &top.Safety{}}
 }
 
 // TestOrders holds what each order makes of a record, one line each, and that it changes nothing in place.
@@ -67,16 +67,16 @@ func TestOrders(t *testing.T) {
 			return *r.Approved == record.Approval{Commit: two, By: "ann", Time: now, Override: "outage"} && r.History[0].Approvals[0].What == "freeze"
 		}, ""},
 		{"override the freeze of another revision", waits, OverrideFreeze(one[:8], "outage", "ann"), two, nil, "the freeze holds"},
-		{"pin", rolls, Pin(revision(t, two), top.Safety{}, "ann", true), two, func(r record.Record) bool {
+		{"pin", rolls, Pin(revision(t, two), "ann", true), two, func(r record.Record) bool {
 			return r.Commit == two && !r.Done && r.Rollout == nil && r.Pinned.Head == two && r.Pinned.UntilNewer && r.History[0].By == "ann"
 		}, ""},
-		{"pin what waves replace", rolls, Pin(revision(t, one), top.Safety{}, "ann", false), two, func(r record.Record) bool {
+		{"pin what waves replace", rolls, Pin(revision(t, one), "ann", false), two, func(r record.Record) bool {
 			return r.Commit == one && !r.Done && r.Rollout == nil && r.Pinned.Commit == one
 		}, ""},
-		{"pin what is in force", waits, Pin(revision(t, one), top.Safety{}, "ann", false), two, func(r record.Record) bool {
+		{"pin what is in force", waits, Pin(revision(t, one), "ann", false), two, func(r record.Record) bool {
 			return r.Done && len(r.History) == 1 && r.Blocked == nil
 		}, ""},
-		{"pin before the branch is read", waits, Pin(revision(t, one), top.Safety{}, "ann", true), "", func(r record.Record) bool { return r.Pinned.Head == two }, ""},
+		{"pin before the branch is read", waits, Pin(revision(t, one), "ann", true), "", func(r record.Record) bool { return r.Pinned.Head == two }, ""},
 		{"unpin", record.Record{Pinned: &record.Pin{}}, Unpin(), one, func(r record.Record) bool { return r.Pinned == nil }, ""},
 		{"unpin what is not pinned", record.Record{}, Unpin(), one, nil, "nothing is pinned"},
 		{"retry", skipped, Retry("", "ann"), two, func(r record.Record) bool {

@@ -149,7 +149,7 @@ func (w *Worker) prepare(ctx context.Context, j Task) (*decide.Prepared, error) 
 	}
 	portions := []publish.Portion{{Commit: r.Commit, Peels: p.Base.Plan.Peels, Plan: p.Base.Plan}}
 	if r.Rollout == nil {
-		w.o.Archive.Request(p.Base.Revision, r.InUse())
+		w.archive(&p.Base, r)
 		w.o.Progress.Want(r.Commit, p.Base.Plan, w.o.Published.Heads())
 		if err := w.o.Published.WriteGroups(ctx, p.Base.Plan.Groups); err != nil {
 			return nil, err
@@ -158,7 +158,7 @@ func (w *Worker) prepare(ctx context.Context, j Task) (*decide.Prepared, error) 
 		if p.Next, err = w.compile(ctx, r.Rollout.Commit, p.Changes); err != nil {
 			return nil, fmt.Errorf("cannot go on with the rollout: %w", err)
 		}
-		w.o.Archive.Request(p.Next.Revision, r.InUse())
+		w.archive(&p.Next, r)
 		mixed := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}, Behind: map[target.PeelID]strictyaml.Error{}}
 		portions = []publish.Portion{
 			{Commit: r.Commit, Peels: share(p.Base.Plan, mixed, func(id target.PeelID) bool { return !r.Rollout.Has(id) })},
@@ -206,6 +206,13 @@ func (w *Worker) watched(ctx context.Context, p *decide.Prepared, r *record.Roll
 		}
 	}
 	return all, nil
+}
+
+// archive has a revision stored, with what its zester.yaml says of how changes go out.
+func (w *Worker) archive(c *decide.Compiled, r *record.Record) {
+	revision, safety := *c.Revision, c.Plan.Safety()
+	revision.Safety = &safety
+	w.o.Archive.Request(&revision, r.InUse())
 }
 
 // share copies what a plan says of some peels into mixed, and returns what it gives them.
