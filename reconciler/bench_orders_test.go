@@ -96,11 +96,12 @@ type ordered struct {
 func newOrdered(b *testing.B, peels, files int) *ordered {
 	o := &ordered{B: b, bus: natstest.Listen(b), peels: peels, groups: min(peels, files, 1000), asked: make(chan struct{}, 100), wait: func() {}, calm: func() {}}
 	o.repo = packedRepo(b, files)
-	top := "base:\n  '*': [all]\n"
+	var top strings.Builder
+	top.WriteString("base:\n  '*': [all]\n")
 	for i := range o.groups {
-		top += fmt.Sprintf("  'G@group:%d': [%s]\n", i, fmt.Sprintf("d%03d.f%05d", i/100, i))
+		fmt.Fprintf(&top, "  'G@group:%d': [%s]\n", i, fmt.Sprintf("d%03d.f%05d", i/100, i))
 	}
-	o.commit(inline("top.yaml", top) + inline("settings/all.yaml", elevenEntries("1h")))
+	o.commit(inline("top.yaml", top.String()) + inline("settings/all.yaml", elevenEntries("1h")))
 	o.serve()
 	o.begin()
 	if err := o.term.attempt(b.Context()); err != nil {
