@@ -267,10 +267,11 @@ func problems(s *State) (all []string) {
 			all = append(all, e.Error())
 		}
 	}
-	for i := range all {
-		all[i] = record.Cut(all[i], status.MaxMessage)
+	var cut []string // a new slice, as others may still read what was shown before
+	for _, text := range all {
+		cut = append(cut, record.Cut(text, status.MaxMessage))
 	}
-	return all
+	return cut
 }
 
 // Show returns what others may read of the state. Of the loop it needs to know whether a task is under way, and the reason

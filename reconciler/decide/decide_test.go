@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -362,5 +363,23 @@ func TestEveryStateEndsOnTheHeadOrSaysWhyNot(t *testing.T) {
 		if !reached && !held {
 			t.Fatalf("seed %d ends with %s, %q: %+v after %v", seed, last.Kind, last.Reason, w.Record, trail)
 		}
+	}
+}
+
+// What Show returned is read by others while the loop goes on.
+func TestWhatIsShownSharesNoErrorsWithTheState(t *testing.T) {
+	messages := []string{"top.yaml:1:1: " + strings.Repeat("broken ", status.MaxMessage)}
+	s := stateOf(head(2), judged(Judgement{Refused: &Refused{Kind: status.CompileFailed, Messages: messages}}))
+	long := messages[0]
+	shown := s.Show(false, headRefused)
+	if len(shown.Sync.Errors) != 1 || len(shown.Sync.Errors[0]) > status.MaxMessage {
+		t.Errorf("%d errors", len(shown.Sync.Errors))
+	}
+	if messages[0] != long {
+		t.Error("the state was changed by showing it")
+	}
+	shown.Sync.Errors[0] = "changed"
+	if messages[0] != long {
+		t.Error("the state shares its errors with what was shown")
 	}
 }
