@@ -45,7 +45,7 @@ type Hook struct {
 	Secrets  []string         `yaml:"secrets"` // files; all of them hold
 }
 
-// Place is one that is told what becomes of revisions, and what else happens.
+// Place configures a receiver of notifications: a forge, a chat, a webhook or a mail server.
 type Place struct {
 	Name     string         `yaml:"name"`
 	Provider place.Provider `yaml:"provider"`
@@ -137,7 +137,7 @@ func (c *Config) places() (all []*place.Place, err error) {
 	return all, nil
 }
 
-// commenters are those of the forges that comment on pull requests.
+// commenters returns the forges of notify that comment on pull requests.
 func (c *Config) commenters(places []*place.Place, repo gitrepo.Options) (all []*pulls.Commenter, err error) {
 	for i, n := range c.Notify {
 		o := pulls.Options{Name: n.Name, Forge: places[i].Forge(), Forks: n.Plans == "forks", Repo: repo, Log: repo.Log}

@@ -76,7 +76,7 @@ func (w web) metric(line string, there bool) {
 	}
 }
 
-// TestProgramsOrderTheReconcilerThroughAnyMaster runs two masters on one bus, of which one leads.
+// TestProgramsOrderTheReconcilerThroughAnyMaster runs two masters on one bus. One of them leads, and the requests go to the other.
 func TestProgramsOrderTheReconcilerThroughAnyMaster(t *testing.T) {
 	s := newSite(t, fstest.MapFS{
 		"top.yaml": {Data: []byte("base:\n  '*': [all]\n")}, "settings/all.yaml": {Data: []byte(entries(1))},

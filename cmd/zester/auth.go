@@ -203,7 +203,7 @@ func (a *app) issue(c credential) ([]byte, error) {
 	return append(creds, roots...), err
 }
 
-// authority returns the CA certificates to put into a new credential: the file of --ca, else those of the embedded bus in
+// authority returns the CA certificates to put into a new credential: from the file of --ca, else from the embedded bus in
 // the data directory, else nil.
 func (c *connection) authority() ([]byte, error) {
 	file := c.ca

@@ -16,23 +16,20 @@ func (a *app) peelCommand() *cobra.Command {
 		Short: "List the peels that have ever told their facts",
 		Args:  words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			if a.output == formWide {
-				return a.listPeelsWide(cmd.Context(), client, expr)
-			}
-			peels, err := client.Peels(cmd.Context(), expr)
-			if err != nil {
-				return err
-			}
-			t := table{header: []string{"PEEL", "ONLINE", "LAST SEEN"}}
-			for _, p := range peels {
-				t.add(string(p.ID), presence(&p), clock(p.LastSeen))
-			}
-			return a.show(peels, t)
+			return a.withClient(func(client *api.Client) error {
+				if a.output == formWide {
+					return a.listPeelsWide(cmd.Context(), client, expr)
+				}
+				peels, err := client.Peels(cmd.Context(), expr)
+				if err != nil {
+					return err
+				}
+				t := table{header: []string{"PEEL", "ONLINE", "LAST SEEN"}}
+				for _, p := range peels {
+					t.add(string(p.ID), presence(&p), clock(p.LastSeen))
+				}
+				return a.show(peels, t)
+			})
 		},
 	}
 	list.Flags().StringVar(&expr, "target", "", "only the peels that the `EXPRESSION` selects")

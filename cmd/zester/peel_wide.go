@@ -58,7 +58,7 @@ func (a *app) listPeelsWide(ctx context.Context, client *api.Client, expr string
 	return a.printTable(t)
 }
 
-// factText returns a fact, or the first element of a list, as text; empty if there is none.
+// factText returns a fact as text: of a list its first element, of a missing fact the empty text.
 func factText(facts target.Facts, name string) string {
 	v := facts[name]
 	if list, ok := v.([]any); ok {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 )
 
@@ -23,16 +24,13 @@ func (a *app) syncStatusCommand() *cobra.Command {
 		Short: "Show the revision in force, what is wrong, and how many peels run it",
 		Args:  words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			s, err := client.SyncStatus(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.showSync(s)
+			return a.withClient(func(client *api.Client) error {
+				s, err := client.SyncStatus(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.showSync(s)
+			})
 		},
 	}
 }
@@ -45,22 +43,19 @@ func (a *app) syncNowCommand() *cobra.Command {
 with 1 when the branch cannot be read or its newest commit is refused. It does not wait for the peels: sync wait does.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			s, err := client.SyncNow(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if err := a.showSync(s); err != nil {
-				return err
-			}
-			if s.Is(status.FetchFailed) || refused(s) {
-				return &failure{code: exitFailed}
-			}
-			return nil
+			return a.withClient(func(client *api.Client) error {
+				s, err := client.SyncNow(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if err := a.showSync(s); err != nil {
+					return err
+				}
+				if s.Is(status.FetchFailed) || refused(s) {
+					return &failure{code: exitFailed}
+				}
+				return nil
+			})
 		},
 	}
 }
@@ -199,32 +194,29 @@ stale runs on its snapshot, which the bus has not confirmed. A peel that tells n
 are still kept, is decommissioned: zester peel remove takes them away.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			peels, err := client.SyncPeels(cmd.Context())
-			if err != nil {
-				return err
-			}
-			t := table{header: []string{"PEEL", "STATE", "ONLINE", "COMMIT", "LAG", "RELOAD", "ERRORS"}}
-			for _, p := range peels {
-				lag := "-"
-				if !p.Since.IsZero() {
-					lag = age(time.Since(p.Since))
+			return a.withClient(func(client *api.Client) error {
+				peels, err := client.SyncPeels(cmd.Context())
+				if err != nil {
+					return err
 				}
-				state := string(p.State)
-				if p.Stale {
-					state += ", stale"
+				t := table{header: []string{"PEEL", "STATE", "ONLINE", "COMMIT", "LAG", "RELOAD", "ERRORS"}}
+				for _, p := range peels {
+					lag := "-"
+					if !p.Since.IsZero() {
+						lag = age(time.Since(p.Since))
+					}
+					state := string(p.State)
+					if p.Stale {
+						state += ", stale"
+					}
+					if n := len(p.PausedErrors); n > 0 {
+						state += fmt.Sprintf(", %d paused_errors", n)
+					}
+					t.add(string(p.Peel), state, yesNo(p.Online), p.Commit.Short(), lag,
+						fmt.Sprintf("+%d ~%d -%d =%d", p.Started, p.Changed, p.Stopped, p.Kept), strings.Join(slices.Concat(p.Errors, pausedTexts(p.PausedErrors)), "; "))
 				}
-				if n := len(p.PausedErrors); n > 0 {
-					state += fmt.Sprintf(", %d paused_errors", n)
-				}
-				t.add(string(p.Peel), state, yesNo(p.Online), p.Commit.Short(), lag,
-					fmt.Sprintf("+%d ~%d -%d =%d", p.Started, p.Changed, p.Stopped, p.Kept), strings.Join(slices.Concat(p.Errors, pausedTexts(p.PausedErrors)), "; "))
-			}
-			return a.show(peels, t)
+				return a.show(peels, t)
+			})
 		},
 	}
 }
@@ -238,24 +230,21 @@ superseded by another, or rolled back; who approved or pinned one, opened a gate
 and why; when it was first seen, and how long it took until the outcome. A stored revision can be pinned.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			attempts, err := client.SyncHistory(cmd.Context())
-			if err != nil {
-				return err
-			}
-			t := table{header: []string{"REVISION", "OUTCOME", "BEGAN", "TOOK", "STORED", "AUTHOR", "BY", "MESSAGE", "REASON"}}
-			for _, at := range attempts {
-				took := ""
-				if !at.Ended.IsZero() {
-					took = at.Ended.Sub(at.Began).Round(time.Millisecond).String()
+			return a.withClient(func(client *api.Client) error {
+				attempts, err := client.SyncHistory(cmd.Context())
+				if err != nil {
+					return err
 				}
-				t.add(at.Commit.Short(), string(at.Outcome), clock(at.Began), took, yesNo(at.Stored), at.Author, at.By, at.Message, reasonsOf(at))
-			}
-			return a.show(attempts, t)
+				t := table{header: []string{"REVISION", "OUTCOME", "BEGAN", "TOOK", "STORED", "AUTHOR", "BY", "MESSAGE", "REASON"}}
+				for _, at := range attempts {
+					took := ""
+					if !at.Ended.IsZero() {
+						took = at.Ended.Sub(at.Began).Round(time.Millisecond).String()
+					}
+					t.add(at.Commit.Short(), string(at.Outcome), clock(at.Began), took, yesNo(at.Stored), at.Author, at.By, at.Message, reasonsOf(at))
+				}
+				return a.show(attempts, t)
+			})
 		},
 	}
 }

@@ -24,27 +24,24 @@ have, and the newest commit of the new source waits for sync approve. A rollout 
 revisions that were stored can no longer be pinned. With --dry-run nothing is done.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			s, err := client.SyncStatus(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if s.Adopt == nil {
-				return &failure{
-					code: exitFailed, err: errors.New("cannot adopt: the master that leads follows the same repo, branch and path as the fleet"),
-					hint: "change repo, branch or path of all masters, and restart them",
+			return a.withClient(func(client *api.Client) error {
+				s, err := client.SyncStatus(cmd.Context())
+				if err != nil {
+					return err
 				}
-			}
-			fmt.Fprintf(a.errOut, "adopt: from %s\n       to %s\n", plain(s.Adopt.From), plain(s.Adopt.To))
-			if dryRun {
-				return nil
-			}
-			return a.steerWith(cmd.Context(), client, func(ctx context.Context, c *api.Client) (*status.Sync, error) {
-				return c.SyncAdopt(ctx, *s.Adopt)
+				if s.Adopt == nil {
+					return &failure{
+						code: exitFailed, err: errors.New("cannot adopt: the master that leads follows the same repo, branch and path as the fleet"),
+						hint: "change repo, branch or path of all masters, and restart them",
+					}
+				}
+				fmt.Fprintf(a.errOut, "adopt: from %s\n       to %s\n", plain(s.Adopt.From), plain(s.Adopt.To))
+				if dryRun {
+					return nil
+				}
+				return a.steerWith(cmd.Context(), client, func(ctx context.Context, c *api.Client) (*status.Sync, error) {
+					return c.SyncAdopt(ctx, *s.Adopt)
+				})
 			})
 		},
 	}

@@ -113,24 +113,21 @@ func (a *app) syncUnpinCommand() *cobra.Command {
 does, or nowhere, because that commit was rolled back or new commits are paused. With --dry-run nothing else is done.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			s, err := client.SyncStatus(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if s.Pinned != nil {
-				fmt.Fprintln(a.errOut, "unpin:", plain(afterPin(s)))
-			} else if dryRun {
-				return &failure{code: exitFailed, err: errors.New("cannot unpin: nothing is pinned")}
-			}
-			if dryRun {
-				return nil
-			}
-			return a.steerWith(cmd.Context(), client, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncUnpin(ctx) })
+			return a.withClient(func(client *api.Client) error {
+				s, err := client.SyncStatus(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if s.Pinned != nil {
+					fmt.Fprintln(a.errOut, "unpin:", plain(afterPin(s)))
+				} else if dryRun {
+					return &failure{code: exitFailed, err: errors.New("cannot unpin: nothing is pinned")}
+				}
+				if dryRun {
+					return nil
+				}
+				return a.steerWith(cmd.Context(), client, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncUnpin(ctx) })
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print where unpin leads, and do nothing")
@@ -177,12 +174,7 @@ newest commit of the branch. While a revision is pinned, or new commits are paus
 
 // steer connects, gives an order to the reconciler and prints what became of it.
 func (a *app) steer(cmd *cobra.Command, ask func(context.Context, *api.Client) (*status.Sync, error)) error {
-	client, err := a.client()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	return a.steerWith(cmd.Context(), client, ask)
+	return a.withClient(func(client *api.Client) error { return a.steerWith(cmd.Context(), client, ask) })
 }
 
 // steerWith gives an order to the reconciler and prints what became of it. It fails if the newest commit is still refused.

@@ -20,18 +20,15 @@ whole fleet. The master compiles nothing for this command: a revision that a pin
 zester plan in a checkout compares any two revisions.`,
 		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			p, err := client.SyncPlan(cmd.Context(), strings.Join(args, ""))
-			if err != nil {
-				return hinted(err, api.CodeNotFound, "zester sync status shows the newest commit and the revision in force")
-			}
-			return a.print(p, []string{string(p.Commit)}, func() error {
-				a.describePlan(p)
-				return nil
+			return a.withClient(func(client *api.Client) error {
+				p, err := client.SyncPlan(cmd.Context(), strings.Join(args, ""))
+				if err != nil {
+					return hinted(err, api.CodeNotFound, "zester sync status shows the newest commit and the revision in force")
+				}
+				return a.print(p, []string{string(p.Commit)}, func() error {
+					a.describePlan(p)
+					return nil
+				})
 			})
 		},
 	}

@@ -65,7 +65,7 @@ type Service struct {
 	Log    *slog.Logger
 }
 
-// A Command is an order of a person, and what became of it.
+// A Command is an order of a person and its result.
 type Command struct {
 	Subject string      // its last token is the user
 	Header  nats.Header // of the request

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// A Goal is what peels are to have. Equal goals give a peel the same revision.
+// A Goal names the revisions that peels are to have. Equal goals give a peel the same revision.
 type Goal struct {
 	commit  settings.Commit // in force
 	rollout settings.Commit // goes out in waves to members
