@@ -23,6 +23,8 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -57,18 +59,21 @@ type Archive struct {
 	stream   jetstream.Stream // of kv
 	source   string           // of the revisions: what the fleet follows
 	log      *slog.Logger
-	requests chan request
+	requests chan *request
+	newest   atomic.Pointer[request]
 }
 
 // A request is a revision to store, and the revisions that must not be removed for it.
 type request struct {
 	revision *Revision
 	keep     []settings.Commit
+	once     sync.Once     // closes tried
+	tried    chan struct{} // closed after the first attempt, or when another request took its place
 }
 
 // Open returns the archive on a bus, of the revisions of a source: a repo, branch and path in one text. The bucket must exist.
 func Open(ctx context.Context, js jetstream.JetStream, source string, log *slog.Logger) (*Archive, error) {
-	a := &Archive{source: source, log: log, requests: make(chan request, 1)}
+	a := &Archive{source: source, log: log, requests: make(chan *request, 1)}
 	var err error
 	if a.kv, err = js.KeyValue(ctx, Bucket); err == nil {
 		a.stream, err = js.Stream(ctx, "KV_"+Bucket)
@@ -82,10 +87,13 @@ func Open(ctx context.Context, js jetstream.JetStream, source string, log *slog.
 // Request has Run store a revision, and keep the revisions in use. It takes the place of a request that Run has not begun.
 func (a *Archive) Request(r *Revision, keep []settings.Commit) {
 	select {
-	case <-a.requests:
+	case replaced := <-a.requests:
+		close(replaced.tried)
 	default:
 	}
-	a.requests <- request{r, keep}
+	next := &request{revision: r, keep: keep, tried: make(chan struct{})}
+	a.newest.Store(next)
+	a.requests <- next
 }
 
 // Run stores the requested revisions until ctx ends. It tries each again until it is stored or another is requested.
@@ -99,11 +107,11 @@ func (a *Archive) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case next := <-a.requests:
-			due = &next
+		case due = <-a.requests:
 		case <-again:
 		}
 		err := a.put(ctx, due.revision, due.keep)
+		due.once.Do(func() { close(due.tried) })
 		if err != nil && ctx.Err() == nil {
 			a.log.Warn("revision not stored on the bus", "commit", due.revision.Commit.Hash, "err", err)
 		}

@@ -233,6 +233,30 @@ func (a *Archive) run(t *testing.T) (stop func()) {
 	}
 }
 
+func TestFindWaitsForTheRequestedRevision(t *testing.T) {
+	inBubble(t, func(t *testing.T, bus *natstest.Bus, a *Archive) {
+		r := revision(1)
+		a.Request(revision(2), nil)
+		a.Request(r, nil)
+		found := make(chan []settings.Commit, 1)
+		go func() {
+			all, err := a.Find(t.Context(), string(r.ID()[:8]))
+			if err != nil {
+				t.Error(err)
+			}
+			found <- all
+		}()
+		synctest.Wait()
+		if len(found) != 0 {
+			t.Fatal("answered before Run had tried to store it")
+		}
+		go func() { _ = a.Run(t.Context()) }()
+		if all := <-found; !slices.Equal(all, []settings.Commit{r.ID()}) {
+			t.Errorf("found %v", all)
+		}
+	})
+}
+
 func TestARequestIsTriedAgainUntilTheNext(t *testing.T) {
 	inBubble(t, func(t *testing.T, bus *natstest.Bus, a *Archive) {
 		for n := range 3 {

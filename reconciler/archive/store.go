@@ -79,8 +79,16 @@ func (a *Archive) listAll(ctx context.Context) ([]Entry, error) {
 	return all, nil
 }
 
-// Find returns the stored revisions whose commit begins with digits, the newest first.
+// Find returns the stored revisions whose commit begins with digits, the newest first. If the revision that was requested
+// last is one of them, it waits for the first attempt to store it.
 func (a *Archive) Find(ctx context.Context, digits string) (found []settings.Commit, err error) {
+	if r := a.newest.Load(); r != nil && strings.HasPrefix(string(r.revision.ID()), digits) {
+		select {
+		case <-r.tried:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	all, err := a.List(ctx)
 	for _, e := range all {
 		if strings.HasPrefix(string(e.Commit), digits) {
