@@ -70,6 +70,7 @@ func aims(ack string) []string {
 		ack, "$JS.ACK.job-events.schedule-results.1.1.1.1.0",
 		"$JS.API.STREAM.PURGE.KV_settings", "$JS.API.STREAM.DELETE.KV_jobs", "$JS.API.STREAM.DELETE.job-events", "$JS.API.STREAM.DELETE.facts",
 		"$JS.API.CONSUMER.DELETE.job-events.schedule-results", "$JS.API.STREAM.MSG.DELETE.facts",
+		wire.StoredOf(jid, "peel-b"), wire.StoredOf(jid, "peel-a"),
 		"$KV.settings.peel-b", "$KV.jobs." + string(jid), "$KV.job-returns." + string(jid) + ".peel-b", "$KV.leases.reconciler",
 		wire.Cmd("peel-b"), wire.Settings("peel-b"), wire.CancelOf(jid), wire.StatusOf(jid), wire.DispatchOf(jid),
 		wire.Direct("peel-b", "ann"), wire.Direct("peel-b", "bob"),

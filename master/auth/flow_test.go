@@ -170,6 +170,34 @@ func TestWhatAPeelSaysIsHeardAndStored(t *testing.T) {
 	})
 }
 
+func TestAStoredReturnReachesMastersAndFollowers(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		followers := map[string]*nats.Subscription{
+			"master":   listen(t, js.Conn(), wire.StoredOf(jid, "*")),
+			"operator": listen(t, b.Conn(t, auth.RoleOperator, "ann"), wire.StoredOf(jid, "*")),
+			"limited":  listen(t, b.Conn(t, auth.RoleLimited, "lee"), wire.StoredOf(jid, "*")),
+		}
+		returns := bucket(t, js, natsd.BucketJobReturns)
+		if _, err := returns.Create(t.Context(), string(jid)+".peel-a", []byte("first")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := returns.Create(t.Context(), string(jid)+".peel-a", []byte("second")); err == nil {
+			t.Error("a second return was stored")
+		}
+		for who, sub := range followers {
+			got := heard(t, sub)
+			if len(got) != 1 {
+				t.Errorf("%s received %d messages, want the one return that was stored", who, len(got))
+				continue
+			}
+			if m := got[0]; m.Subject != wire.StoredOf(jid, "peel-a") || string(m.Data) != "first" || m.Header.Get("Nats-Sequence") != "1" {
+				t.Errorf("%s received %s, %q, %v", who, m.Subject, m.Data, m.Header)
+			}
+		}
+	})
+}
+
 func TestAMessageIDIsStoredOnce(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		nc := b.Conn(t, auth.RolePeel, "peel-a")

@@ -130,6 +130,7 @@ func operatorGrants(r Role) Grants {
 		Subscribe: []string{
 			wire.AckOf("*", "*"),
 			wire.ReturnOf("*", "*"),
+			wire.StoredOf("*", "*"),
 			wire.ScheduledOf("*", "*"),
 			wire.StatusOf("*"),
 			r.Inbox(self) + ".>",

@@ -51,6 +51,7 @@ var subjects = map[string][]kind{
 	"UserInbox":       {{of: answersOf(wire.UserInbox), own: readers}},
 	"AckOf":           {{of: wire.AckOf, speak: hosts, all: doers}},
 	"ReturnOf":        {{of: wire.ReturnOf, speak: hosts, all: doers}},
+	"StoredOf":        {{of: wire.StoredOf, all: doers}},
 	"ScheduledOf":     {{of: wire.ScheduledOf, speak: hosts, all: doers}},
 	"DispatchOf":      {{of: job(wire.DispatchOf)}},
 	"StatusOf":        {{of: job(wire.StatusOf), all: doers}},
@@ -96,6 +97,7 @@ var beyond = []kind{
 	{of: only("zester.master.released")},
 	{of: only("zester.>")},
 	{of: only("zester.job.>")},
+	{of: only("zester.stored.>")},
 	{of: only("zester.api.>")},
 	{of: only(wire.API("*", "*", "*"))}, // where the server itself listens for each account that imports it
 	{of: named(func(name string) string { return "zester.*." + name })},

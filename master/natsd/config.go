@@ -13,6 +13,7 @@ func configs() []jetstream.StreamConfig {
 	settings.RePublish = &jetstream.RePublish{Source: wire.SettingsKey("*"), Destination: wire.Settings("{{wildcard(1)}}")}
 	returns := bucket(BucketJobReturns, 1, jobRetention)
 	returns.AllowDirect = true
+	returns.RePublish = &jetstream.RePublish{Source: "$KV." + BucketJobReturns + ".*.*", Destination: wire.StoredOf("{{wildcard(1)}}", "{{wildcard(2)}}")}
 	bound(&returns, 4<<30)
 	jobs := bucket(BucketJobs, 10, jobRetention)
 	bound(&jobs, 1<<30)

@@ -61,6 +61,10 @@ func ReturnOf(jid JID, peel string) string { return jobSubject(jid, "return."+pe
 // ScheduledOf is where a peel reports a run of its own schedule.
 func ScheduledOf(jid JID, peel string) string { return jobSubject(jid, "schedule."+peel) }
 
+// StoredOf is where the stream of the bucket job-returns re-publishes the first return of a peel, once it is stored. Masters
+// and followers of jobs hear it, peels do not.
+func StoredOf(jid JID, peel string) string { return "zester.stored." + string(jid) + "." + peel }
+
 // SaidBy is all that a peel says about jobs.
 func SaidBy(peel string) string { return "zester.job.*.*." + peel }
 
