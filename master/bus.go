@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
@@ -25,7 +26,7 @@ type ownBus struct {
 	srv *natsd.Server // nil while none runs
 }
 
-func (m *Master) startBus(keys *auth.Keys, ca *auth.CA) (*ownBus, error) {
+func (m *Master) startBus(keys *auth.Keys, ca *pki.CA) (*ownBus, error) {
 	o := natsd.Options{
 		Dir: filepath.Join(m.o.DataDir, "bus"), Host: m.o.Host, Port: m.o.Port, Trust: natsd.Trust(keys.Trust()),
 		TLS: ca.Config(append(m.o.Names, m.o.Host)...), Log: m.log,

@@ -26,6 +26,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api/rest"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
@@ -100,9 +101,9 @@ type Info struct {
 type Master struct {
 	o   Options
 	log *slog.Logger
-	ca  func() (*auth.CA, error) // the one authority of all listeners
-	id  *identity                // set by Run
-	bus *ownBus                  // set by Run; nil: the server is elsewhere
+	ca  func() (*pki.CA, error) // the one authority of all listeners
+	id  *identity               // set by Run
+	bus *ownBus                 // set by Run; nil: the server is elsewhere
 }
 
 // New checks the options. It starts nothing.
@@ -118,7 +119,7 @@ func New(o Options) (*Master, error) {
 	}
 	o.Replicas = max(1, o.Replicas)
 	m := &Master{o: o, log: o.Log.With("master", o.ID)}
-	m.ca = sync.OnceValues(func() (*auth.CA, error) { return auth.OpenCA(filepath.Join(o.DataDir, "tls")) })
+	m.ca = sync.OnceValues(func() (*pki.CA, error) { return pki.Open(filepath.Join(o.DataDir, "tls")) })
 	if err := m.checkREST(); err != nil {
 		return nil, err
 	}
@@ -204,7 +205,7 @@ func (m *Master) own(keys *auth.Keys) (nats.Option, error) {
 }
 
 // announce writes run.json, by which the command line on this host finds the bus.
-func (m *Master) announce(keys *auth.Keys, ca *auth.CA, url string) error {
+func (m *Master) announce(keys *auth.Keys, ca *pki.CA, url string) error {
 	creds, err := keys.Creds(auth.RoleOperator, auth.LocalUser, 0)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -70,7 +71,7 @@ func credentialCode(err error) Code {
 	case errors.Is(err, auth.ErrNoToken), errors.Is(err, auth.ErrNoUser), errors.Is(err, auth.ErrNoPeel), errors.Is(err, auth.ErrNoSite):
 		return CodeNotFound
 	case errors.Is(err, errRevokesCaller), errors.Is(err, auth.ErrTokenExists), errors.Is(err, auth.ErrUserExists), errors.Is(err, auth.ErrConflict), errors.Is(err, auth.ErrNotWanted),
-		errors.Is(err, auth.ErrFormer), errors.Is(err, auth.ErrCutShort), errors.Is(err, auth.ErrNoFormer), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):
+		errors.Is(err, pki.ErrFormer), errors.Is(err, auth.ErrCutShort), errors.Is(err, pki.ErrNoFormer), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):
 		return CodeConflict
 	}
 	return ""

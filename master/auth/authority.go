@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/time/rate"
+
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
 // syncEvery is how often a server is brought to what is revoked, in case another's word has overtaken it.
@@ -23,7 +25,7 @@ type AuthorityOptions struct {
 	JetStream jetstream.JetStream // on the connection of a master
 	// Update gives servers the JWT of an account, signed by the operator that they trust.
 	Update func(ctx context.Context, account string) error
-	CA     *CA // that signs the certificate by which hosts that join know the master; nil: it is none of ours
+	CA     *pki.CA // that signs the certificate by which hosts that join know the master; nil: it is none of ours
 	// Rotated is called when servers know other signing keys, to issue anew what is beside the keys; nil: nothing is.
 	Rotated func() error
 	Log     *slog.Logger

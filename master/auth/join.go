@@ -2,8 +2,6 @@ package auth
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"path"
@@ -167,9 +165,3 @@ func (r *joinRecord) admits(id target.PeelID, hash Hash) error {
 }
 
 func matchGlob(glob, s string) bool { ok, _ := path.Match(glob, s); return ok }
-
-// PinOf is the hash by which a host that joins knows the authority of the masters.
-func PinOf(der []byte) string {
-	sum := sha256.Sum256(der)
-	return base64.RawURLEncoding.EncodeToString(sum[:])
-}

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -345,7 +346,7 @@ func TestKeysBelowADirectoryThatOthersMayReplaceAreRefused(t *testing.T) {
 		if _, err := auth.Open(dir); err == nil || !strings.Contains(err.Error(), "chmod go-w "+shared) {
 			t.Errorf("keys in %s: %v", dir, err)
 		}
-		if _, err := auth.OpenCA(dir); err == nil || !strings.Contains(err.Error(), "chmod go-w "+shared) {
+		if _, err := pki.Open(dir); err == nil || !strings.Contains(err.Error(), "chmod go-w "+shared) {
 			t.Errorf("an authority in %s: %v", dir, err)
 		}
 	}

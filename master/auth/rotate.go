@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/renameio/v2"
 	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
 // rotationFile is beside the keys.
@@ -51,7 +53,7 @@ func (k *Keys) Rotate() error {
 		return fmt.Errorf("cannot rotate the signing keys: %w", err)
 	}
 	if len(k.rotation.Former) > 0 && len(left) == 0 {
-		return fmt.Errorf("%w: that of %s", ErrFormer, k.rotation.At.Format(time.RFC3339))
+		return fmt.Errorf("%w: that of %s", pki.ErrFormer, k.rotation.At.Format(time.RFC3339))
 	}
 	if len(k.rotation.Former) == 0 {
 		// The former come first: a crash then leaves keys that are both.

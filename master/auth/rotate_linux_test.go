@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
 // movedInto returns the names that files get in a directory while f runs, in this order.
@@ -121,7 +122,7 @@ func TestARotationThatIsCutShortLocksNobodyOut(t *testing.T) {
 				t.Errorf("cut short after %d files, it is retired: %v", cut, err)
 			}
 		}
-		if err := k.Rotate(); whole != errors.Is(err, auth.ErrFormer) || !whole && err != nil {
+		if err := k.Rotate(); whole != errors.Is(err, pki.ErrFormer) || !whole && err != nil {
 			t.Fatalf("cut short after %d files, it is completed: %v", cut, err)
 		}
 		if r := open(t, dir).Rotation(); r.Generation != 1 {

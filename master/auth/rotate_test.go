@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
@@ -36,7 +37,7 @@ func TestSigningKeysAreRotatedWithoutAnOutage(t *testing.T) {
 			t.Error("the rotation cut a connection")
 		default:
 		}
-		if _, err := a.RotateKeys(t.Context()); !errors.Is(err, auth.ErrFormer) {
+		if _, err := a.RotateKeys(t.Context()); !errors.Is(err, pki.ErrFormer) {
 			t.Errorf("rotated twice: %v", err)
 		}
 		fresh := renewed.ask(t, a, "", nil)
@@ -125,35 +126,6 @@ func TestACopyOfFormerKeysChangesNothing(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestARotatedAuthorityIsTheSameAfterARestart(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "tls")
-	ca := openCA(t, dir)
-	first := ca.Pin()
-	if err := ca.Retire(); !errors.Is(err, auth.ErrNoFormer) {
-		t.Error(err)
-	}
-	if err := ca.Rotate(); err != nil {
-		t.Fatal(err)
-	}
-	if err := ca.Rotate(); !errors.Is(err, auth.ErrFormer) {
-		t.Error(err)
-	}
-	if err := os.WriteFile(ca.File(), nil, 0o644); err != nil { // the change was cut short
-		t.Fatal(err)
-	}
-	again := openCA(t, dir)
-	public, err := os.ReadFile(again.File())
-	if again.Pin() != ca.Pin() || again.Pin() == first || string(public) != string(ca.Bundle()) || err != nil {
-		t.Error("another authority came back")
-	}
-	if err := again.Retire(); err != nil {
-		t.Fatal(err)
-	}
-	if openCA(t, dir).Pin() != ca.Pin() || len(again.Bundle()) >= len(ca.Bundle()) {
-		t.Error("the former is still there")
-	}
 }
 
 // A server elsewhere keeps the accounts that an earlier version gave it, and their permissions.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
 // Why signing keys are not retired, or not used.
@@ -30,7 +32,7 @@ func (a *Authority) RotateKeys(ctx context.Context) (*Rotation, error) {
 		return nil, err
 	}
 	err := a.o.Keys.Rotate()
-	if errors.Is(err, ErrFormer) {
+	if errors.Is(err, pki.ErrFormer) {
 		return nil, err
 	}
 	a.tellAll() // also of what an error has left: some keys may be new
@@ -49,7 +51,7 @@ func (a *Authority) RetireKeys(ctx context.Context, force bool) (*Rotation, erro
 	}
 	r := a.o.Keys.Rotation()
 	if len(r.Former) == 0 {
-		return nil, ErrNoFormer
+		return nil, pki.ErrNoFormer
 	}
 	if !force {
 		behind, err := a.behind(ctx, r.At)
@@ -68,15 +70,15 @@ func (a *Authority) RetireKeys(ctx context.Context, force bool) (*Rotation, erro
 	return &r, nil
 }
 
-// RotateCA makes the authority of the masters' certificates anew, see [CA.Rotate], and returns its pin.
-func (a *Authority) RotateCA() (pin string, err error) { return a.changeCA((*CA).Rotate) }
+// RotateCA makes the authority of the masters' certificates anew, see [pki.CA.Rotate], and returns its pin.
+func (a *Authority) RotateCA() (pin string, err error) { return a.changeCA((*pki.CA).Rotate) }
 
-// RetireCA ends the former one, see [CA.Retire].
-func (a *Authority) RetireCA() (pin string, err error) { return a.changeCA((*CA).Retire) }
+// RetireCA ends the former one, see [pki.CA.Retire].
+func (a *Authority) RetireCA() (pin string, err error) { return a.changeCA((*pki.CA).Retire) }
 
-func (a *Authority) changeCA(change func(*CA) error) (pin string, err error) {
+func (a *Authority) changeCA(change func(*pki.CA) error) (pin string, err error) {
 	if a.o.CA == nil {
-		return "", fmt.Errorf("%w: the certificates of this master's REST are none of its own", ErrNoFormer)
+		return "", fmt.Errorf("%w: the certificates of this master's REST are none of its own", pki.ErrNoFormer)
 	}
 	if err := change(a.o.CA); err != nil {
 		return "", err

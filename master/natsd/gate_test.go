@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
 // A mute is a connection of who says hello and hears nothing, until it is closed.
@@ -22,7 +22,7 @@ type mute struct {
 func (m mute) Read([]byte) (int, error) { <-m.closed; return 0, net.ErrClosed }
 
 func TestAFewHandshakesAtATime(t *testing.T) {
-	ca, err := auth.OpenCA(t.TempDir())
+	ca, err := pki.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

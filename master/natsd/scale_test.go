@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
 func TestTheExampleOfALargeBusIsAConfigurationOfServers(t *testing.T) {
@@ -65,7 +66,7 @@ func trustFiles(t *testing.T, dir string, conf auth.NATSConf) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := auth.OpenCA(filepath.Join(dir, "ca"))
+	ca, err := pki.Open(filepath.Join(dir, "ca"))
 	if err != nil {
 		t.Fatal(err)
 	}

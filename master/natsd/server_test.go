@@ -20,6 +20,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -31,7 +32,7 @@ func options(t *testing.T) natsd.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := auth.OpenCA(filepath.Join(t.TempDir(), "tls"))
+	ca, err := pki.Open(filepath.Join(t.TempDir(), "tls"))
 	if err != nil {
 		t.Fatal(err)
 	}

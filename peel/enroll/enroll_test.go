@@ -18,12 +18,13 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
 // A site is a master's HTTP and the keys and authority behind it.
 type site struct {
 	keys  *auth.Keys
-	ca    *auth.CA
+	ca    *pki.CA
 	life  time.Duration
 	asked atomic.Int32
 	token string // of the last request
@@ -36,7 +37,7 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := auth.OpenCA(filepath.Join(t.TempDir(), "tls"))
+	ca, err := pki.Open(filepath.Join(t.TempDir(), "tls"))
 	if err != nil {
 		t.Fatal(err)
 	}

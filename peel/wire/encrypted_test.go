@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -138,7 +139,7 @@ func TestTheBusIsCheckedByTheAuthorityOfItsFileAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := auth.OpenCA(t.TempDir())
+	other, err := pki.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +186,7 @@ func TestTheBusIsCheckedByTheAuthorityOfItsFileAlone(t *testing.T) {
 
 // FuzzRoots holds that a text without a certificate is refused unless it is a credential.
 func FuzzRoots(f *testing.F) {
-	ca, err := auth.OpenCA(f.TempDir())
+	ca, err := pki.Open(f.TempDir())
 	if err != nil {
 		f.Fatal(err)
 	}

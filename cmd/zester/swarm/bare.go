@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -36,7 +37,7 @@ type baseline struct {
 // A bus is the bare one: a server without a master.
 type bus struct {
 	r     *run
-	ca    *auth.CA      // nil: external
+	ca    *pki.CA       // nil: external
 	srv   *natsd.Server // nil: external
 	url   string
 	nc    *nats.Conn
@@ -48,7 +49,7 @@ func (r *run) bare(ctx context.Context, b *baseline) (err error) {
 	r.say("the bare bus: %d connections, %d processes", r.o.Peels, r.o.Procs)
 	s := &bus{r: r, heard: make(chan string, 2*r.o.Peels)}
 	if r.o.External == nil {
-		if s.ca, err = auth.OpenCA(r.path("bare/tls")); err != nil {
+		if s.ca, err = pki.Open(r.path("bare/tls")); err != nil {
 			return err
 		}
 	}

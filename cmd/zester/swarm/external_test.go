@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
@@ -24,7 +25,7 @@ func serveBus(keys, dir string) error {
 	if err != nil {
 		return err
 	}
-	ca, err := auth.OpenCA(filepath.Join(keys, "tls"))
+	ca, err := pki.Open(filepath.Join(keys, "tls"))
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api/rest"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -126,7 +127,7 @@ func TestAPageInABrowserEnrollsNobody(t *testing.T) {
 }
 
 func TestTheListenersNamesAreThoseOfItsCertificate(t *testing.T) {
-	ca, err := auth.OpenCA(t.TempDir())
+	ca, err := pki.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestTheListenersNamesAreThoseOfItsCertificate(t *testing.T) {
 
 // FuzzIsListener has any Host header.
 func FuzzIsListener(f *testing.F) {
-	ca, err := auth.OpenCA(f.TempDir())
+	ca, err := pki.Open(f.TempDir())
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/api/rest"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
@@ -109,7 +110,7 @@ func (s *system) master(name string) {
 // certificate is that of a master's own authority.
 func certificate(t *testing.T) *tls.Config {
 	t.Helper()
-	ca, err := auth.OpenCA(t.TempDir())
+	ca, err := pki.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
@@ -31,7 +32,7 @@ type Cluster struct {
 	Keys *auth.Keys
 
 	t    testing.TB
-	ca   *auth.CA
+	ca   *pki.CA
 	opts [members]*server.Options
 
 	mu      sync.Mutex

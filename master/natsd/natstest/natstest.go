@@ -29,6 +29,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
@@ -38,7 +39,7 @@ type Bus struct {
 
 	t    testing.TB
 	opts natsd.Options
-	ca   *auth.CA // signs the certificate of a bus with sockets; nil in a bubble
+	ca   *pki.CA // signs the certificate of a bus with sockets; nil in a bubble
 
 	mu    sync.Mutex
 	srv   *natsd.Server // nil while stopped

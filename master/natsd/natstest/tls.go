@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
-func openCA(t testing.TB, dir string) *auth.CA {
+func openCA(t testing.TB, dir string) *pki.CA {
 	t.Helper()
-	ca, err := auth.OpenCA(filepath.Join(dir, "tls"))
+	ca, err := pki.Open(filepath.Join(dir, "tls"))
 	if err != nil {
 		t.Fatal(err)
 	}

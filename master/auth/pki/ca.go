@@ -1,13 +1,22 @@
-package auth
+// Package pki is the certificate authority of the masters' listeners. Call [Open] with a folder, then [CA.Config] for each
+// listener; hosts and people check the listeners against [CA.File], or know the authority by [CA.Pin].
+//
+// A certificate is replaced before it ends and after each rotation, without a restart. A change of the authority is one
+// rename, so a crash leaves the old or the new one. A key that others may read, or that is lost, is refused.
+//
+// Known gap: certificates are not revoked one by one. Rotate and retire the authority instead.
+package pki
 
 import (
 	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -36,14 +45,14 @@ const (
 	skew     = 10 * time.Minute    // by which the clock of whoever checks may be behind
 )
 
-// Why an authority, or a key, is not rotated.
+// Why an authority, or a key, is not rotated or retired.
 var (
 	ErrFormer   = errors.New("the last rotation is not at its end")
 	ErrNoFormer = errors.New("there is no former one that could be retired")
 )
 
 // A CA signs the certificates that a master shows on its listeners. It is made at first start and is for masters
-// that are given none; peels and people check the bus against [CA.File] and trust nothing else.
+// that are given none; peels and people check the bus against [CA.File] and trust no other authority.
 //
 // [CA.Rotate] gives it a new key and certificate, which the former key signs as well: whoever knows the former alone
 // goes on, and learns the new one from [CA.File], or when its credential is renewed. [CA.Retire] ends the former.
@@ -61,7 +70,7 @@ type CA struct {
 // OpenCA reads the certificate authority in dir, or makes it if dir holds no certificate. So it replaces a key that an earlier
 // version, interrupted, left without a certificate: nobody has seen that authority. A key that others than its owner may use
 // is refused, and so is a certificate without its key.
-func OpenCA(dir string) (*CA, error) {
+func Open(dir string) (*CA, error) {
 	c := &CA{dir: dir}
 	if err := private.Make(dir); err != nil {
 		return nil, err
@@ -90,6 +99,12 @@ func (c *CA) Pin() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return PinOf(c.cert.Raw)
+}
+
+// PinOf returns the SHA-256 of a certificate, given in DER, as base64url. A host that joins knows the authority by it.
+func PinOf(der []byte) string {
+	sum := sha256.Sum256(der)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // Bundle is what [CA.File] holds: the certificate, and the former if there is one.

@@ -1,10 +1,11 @@
-package auth_test
+package pki_test
 
 import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,12 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
-func openCA(t *testing.T, dir string) *auth.CA {
+func openCA(t *testing.T, dir string) *pki.CA {
 	t.Helper()
-	ca, err := auth.OpenCA(dir)
+	ca, err := pki.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +26,7 @@ func openCA(t *testing.T, dir string) *auth.CA {
 }
 
 // handshake returns the certificate that a server with the configuration shows to a client that trusts the CA alone.
-func handshake(t *testing.T, ca *auth.CA, server *tls.Config, client *tls.Config) (*x509.Certificate, error) {
+func handshake(t *testing.T, ca *pki.CA, server *tls.Config, client *tls.Config) (*x509.Certificate, error) {
 	t.Helper()
 	pem, err := os.ReadFile(ca.File())
 	if err != nil {
@@ -96,13 +97,13 @@ func TestAnAuthorityWhoseKeyOthersMayReadOrThatIsNotWholeIsRefused(t *testing.T)
 	if err := os.Chmod(key, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := auth.OpenCA(dir); err == nil {
+	if _, err := pki.Open(dir); err == nil {
 		t.Error("a key that others may read is used")
 	}
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := auth.OpenCA(dir); err == nil {
+	if _, err := pki.Open(dir); err == nil {
 		t.Error("a lost key is made anew: everybody who trusts the old one would be locked out")
 	}
 }
@@ -153,5 +154,34 @@ func TestAnAuthorityWhoseMakingWasCutShortOpensAgain(t *testing.T) {
 				t.Errorf("it is the authority of before the cut: %v, want %v", same, want)
 			}
 		})
+	}
+}
+
+func TestARotatedAuthorityIsTheSameAfterARestart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tls")
+	ca := openCA(t, dir)
+	first := ca.Pin()
+	if err := ca.Retire(); !errors.Is(err, pki.ErrNoFormer) {
+		t.Error(err)
+	}
+	if err := ca.Rotate(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ca.Rotate(); !errors.Is(err, pki.ErrFormer) {
+		t.Error(err)
+	}
+	if err := os.WriteFile(ca.File(), nil, 0o644); err != nil { // the change was cut short
+		t.Fatal(err)
+	}
+	again := openCA(t, dir)
+	public, err := os.ReadFile(again.File())
+	if again.Pin() != ca.Pin() || again.Pin() == first || string(public) != string(ca.Bundle()) || err != nil {
+		t.Error("another authority came back")
+	}
+	if err := again.Retire(); err != nil {
+		t.Fatal(err)
+	}
+	if openCA(t, dir).Pin() != ca.Pin() || len(again.Bundle()) >= len(ca.Bundle()) {
+		t.Error("the former is still there")
 	}
 }
