@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
-	"github.com/seed-c01c3da5/zester/settings/target/feed"
+	"github.com/seed-c01c3da5/zester/master/feed"
 )
 
 const (

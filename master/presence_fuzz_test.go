@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
-	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
 // FuzzConnections has events and a page of the list of connections, as the server sends them. The connection to the server is

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net"
 
-	"github.com/seed-c01c3da5/zester/master/api/rest"
+	"github.com/seed-c01c3da5/zester/master/rest"
 )
 
 // checkREST tells what cannot work before anything is started or written.

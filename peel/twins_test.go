@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
-	"github.com/seed-c01c3da5/zester/settings/target/feed"
+	"github.com/seed-c01c3da5/zester/master/feed"
 )
 
 func TestTwoHostsUnderOnePeelIDAreFoundByMasters(t *testing.T) {

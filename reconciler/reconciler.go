@@ -46,6 +46,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
@@ -56,7 +57,6 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/sops"
-	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
 // A master that follows another source than the fleet holds the lease for yieldAfter, so that people can adopt the fleet, and

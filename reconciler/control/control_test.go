@@ -13,10 +13,10 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
-	"github.com/seed-c01c3da5/zester/settings/target/feed"
 )
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
