@@ -34,12 +34,9 @@ type look struct {
 // await takes one event.
 func (l *loop) await(ctx context.Context, in inputs, until time.Time) error {
 	s := &l.state
-	now := time.Now()
 	reported := in.reported
 	if s.Record.Rollout == nil {
 		reported = nil
-	} else if next := s.Now.Add(reportQuiet); now.Before(next) {
-		reported, until = nil, decide.Earlier(until, next)
 	}
 	until = decide.Earlier(until, l.quiet.until)
 	var timer <-chan time.Time
@@ -59,6 +56,9 @@ func (l *loop) await(ctx context.Context, in inputs, until time.Time) error {
 	case r := <-l.results:
 		return l.onResult(ctx, r)
 	case <-reported:
+		if next := s.Now.Add(reportQuiet); time.Now().Before(next) {
+			return l.await(ctx, inputs{looks: in.looks, fleet: in.fleet}, decide.Earlier(until, next))
+		}
 	case <-timer:
 		if !l.quiet.first.IsZero() && !time.Now().Before(l.quiet.until) {
 			l.quiet = quiet{}
