@@ -20,8 +20,8 @@ func (a *app) swarmCommand() *cobra.Command {
 		Short: "Measure a master and its bus with thousands of simulated peels",
 		Long: `swarm starts a master, a bus and peels on this machine, and measures how long it takes to connect them, to bring a
 commit to them, to run a function on all of them and to record what they run by themselves. Beside each figure stands
-what the bare bus needs for the same traffic, in the same run; and beside the bare connections what they need on a bus
-that checks no credentials and does not encrypt. It fails if the bus refused anything to anybody.
+what the bare bus needs for the same traffic with the same promises, in the same run; and beside the bare connections
+what they need on a bus that checks no credentials and does not encrypt. It fails if the bus refused anything to anybody.
 
 A simulated peel is the real one without cmd.run and without the facts of its host. If zester-peel lies beside zester,
 one is started as a process of its own too, and what it takes to do nothing is measured. Nothing is left behind.
@@ -55,6 +55,7 @@ for the audit, which nobody can delete.`,
 	flags.IntVar(&o.Rounds, "rounds", 5, "measure each dispatch and commit `N` times and take the median")
 	flags.DurationVar(&o.Idle, "idle", 10*time.Second, "watch the idle master for `TIME`")
 	flags.DurationVar(&o.Soak, "soak", 0, "instead let the fleet work for `TIME`, with commits, dispatches, schedules and restarts, and count what is lost")
+	flags.IntVar(&o.Outputs, "outputs", 0, "instead ask every peel for 64 KiB of output `N` times, and count what is lost")
 	cmd.AddCommand(&cobra.Command{
 		Use: "peels", Hidden: true, Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return swarm.Work(cmd.Context(), os.Stdin) },

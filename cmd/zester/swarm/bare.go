@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,11 +25,10 @@ type baseline struct {
 	connectCPU                  float64 // ms a connection, of the bus and who counts them
 	plain                       storm   // 0: not measured
 	restart                     float64 // s
-	ask, askCPU, askPeelCPU     float64 // s, ms a peel for the bus and who asks, ms a peel for the peels
-	kept                        float64 // s, as ask, with each answer stored twice and acknowledged to both sides
-	all, few, one               float64 // s, for documents to every peel, to 1 % of them, and to one
-	reported                    float64 // s, as all, with each answer stored and acknowledged
-	puts, taken                 float64 // 1/s, the second of what waits in a stream, stored twice
+	ask                         effort  // a command to every peel, its answer stored nowhere
+	kept                        effort  // the same, each answer stored once and acknowledged, and counted when it is stored
+	all, few, one               effort  // documents to every peel, to 1 % of them, and to one, each answer stored and acknowledged
+	taken                       float64 // 1/s, of reports that wait in a stream, each stored twice
 	idle                        float64 // % of a core, with heartbeats; 0: not measured
 }
 
@@ -101,14 +99,25 @@ func (s *bus) start(ctx context.Context, port int) (err error) {
 	if err := natsd.Provision(ctx, s.js, 1); err != nil {
 		return err
 	}
+	if _, err := s.js.CreateOrUpdateStream(ctx, bareReturns); err != nil {
+		return err
+	}
 	return s.listen()
+}
+
+// bareReturns is the stream of the bare bus that keeps the first answer of a peel to each command, refuses further ones, and
+// re-publishes what it has stored.
+var bareReturns = jetstream.StreamConfig{
+	Name: "bare-returns", Subjects: []string{bareKept + "*.*"}, Storage: jetstream.FileStorage,
+	MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true, AllowDirect: true,
+	RePublish: &jetstream.RePublish{Source: bareKept + ">", Destination: bareStored + ">"},
 }
 
 // listen counts what the peels say.
 func (s *bus) listen() error {
 	heard := func(m *nats.Msg) { s.heard <- m.Subject }
 	for subject, f := range map[string]nats.MsgHandler{
-		bareReturn + "*": heard, bareApplied + "*": heard, wire.ReturnOf(bareJID, "*"): s.keep, wire.AllApplied: heard, bareBeat + "*": func(*nats.Msg) {},
+		bareReturn + "*": heard, bareStored + "*.*": heard, wire.AllApplied: heard, bareBeat + "*": func(*nats.Msg) {},
 		bareHello + "*": func(m *nats.Msg) {
 			heard(m)
 			_ = m.Respond(nil)
@@ -162,26 +171,19 @@ func (s *bus) wait(ctx context.Context, n int) error {
 }
 
 func (s *bus) measure(ctx context.Context, b *baseline) (err error) {
-	if err = s.ask(ctx, b); err != nil {
+	if b.ask, err = s.command(ctx, bareCmd); err != nil {
 		return err
 	}
 	if b.kept, err = s.command(ctx, bareKeep); err != nil {
 		return err
 	}
-	document := make([]byte, 700)
-	if b.all, err = s.give(ctx, 1, document); err != nil {
+	if b.all, err = s.give(ctx, 1); err != nil {
 		return err
 	}
-	if b.few, err = s.give(ctx, 100, document); err != nil {
+	if b.few, err = s.give(ctx, 100); err != nil {
 		return err
 	}
-	if b.one, err = s.give(ctx, s.r.o.Peels, document); err != nil {
-		return err
-	}
-	if b.reported, err = s.give(ctx, 1, slices.Concat(bareKept, document)); err != nil {
-		return err
-	}
-	if b.puts, err = s.put(ctx); err != nil {
+	if b.one, err = s.give(ctx, s.r.o.Peels); err != nil {
 		return err
 	}
 	if b.taken, err = s.take(ctx); err != nil {
@@ -199,74 +201,44 @@ func (s *bus) measure(ctx context.Context, b *baseline) (err error) {
 	return err
 }
 
-// ask commands every peel, and takes the processor time too.
-func (s *bus) ask(ctx context.Context, b *baseline) (err error) {
-	used, peels := cpuTime(), s.r.timeOfPeels()
-	if b.ask, err = s.command(ctx, bareCmd); err != nil {
-		return err
-	}
-	b.askPeelCPU = perPeel(s.r.timeOfPeels()-peels, s.r.o)
-	if s.srv != nil { // else its processor time is not known
-		b.askCPU = perPeel(cpuTime()-used, s.r.o)
-	}
-	return nil
-}
-
-// command says something to every peel and waits until each has answered and all that was stored of it is acknowledged:
-// the median of the rounds.
-func (s *bus) command(ctx context.Context, subject string) (float64, error) {
-	command := make([]byte, 300)
-	var took []float64
-	for range s.r.o.Rounds {
-		began := time.Now()
+// command publishes a command to every peel in each round and waits until the answer of each has come.
+func (s *bus) command(ctx context.Context, subject string) (effort, error) {
+	return s.rounds(ctx, s.r.o.Peels, func() error {
+		command := make([]byte, 300)
+		copy(command, wire.NewJID())
 		for i := range s.r.o.Peels {
 			if err := s.nc.Publish(subject+string(peelID(i)), command); err != nil {
-				return 0, err
+				return err
 			}
 		}
-		if err := s.wait(ctx, s.r.o.Peels); err != nil {
-			return 0, err
-		}
-		if err := s.stored(ctx); err != nil {
-			return 0, err
-		}
-		took = append(took, time.Since(began).Seconds())
-	}
-	return median(took), nil
+		return nil
+	})
 }
 
-// give stores a document for each step-th peel, as fast as the bus takes them, and waits until all have heard theirs.
-func (s *bus) give(ctx context.Context, step int, document []byte) (float64, error) {
-	var took []float64
-	for range s.r.o.Rounds {
-		began, n := time.Now(), 0
+// give stores a document for each step-th peel in each round, as fast as the bus takes them, and waits until all of these have
+// reported. The reports are stored and acknowledged.
+func (s *bus) give(ctx context.Context, step int) (effort, error) {
+	document := make([]byte, 700)
+	return s.rounds(ctx, (s.r.o.Peels+step-1)/step, func() error {
 		for i := 0; i < s.r.o.Peels; i += step {
 			if _, err := s.js.PublishAsync(wire.SettingsKey(string(peelID(i))), document); err != nil {
-				return 0, err
+				return err
 			}
-			n++
 		}
-		if err := s.wait(ctx, n); err != nil {
-			return 0, err
-		}
-		took = append(took, time.Since(began).Seconds())
-	}
-	return median(took), nil
+		return nil
+	})
 }
 
-// put stores as many values as there are peels and says how many a second were stored.
-func (s *bus) put(ctx context.Context) (float64, error) {
-	value := make([]byte, 500)
-	began := time.Now()
-	for i := range s.r.o.Peels {
-		if _, err := s.js.PublishAsync("$KV.jobs."+string(peelID(i)), value); err != nil {
-			return 0, err
+// rounds calls publish in each round and waits until n peels have answered.
+func (s *bus) rounds(ctx context.Context, n int, publish func() error) (effort, error) {
+	return s.r.rounds(n, func(int) (took, used time.Duration, err error) {
+		watch := stopwatch()
+		if err = publish(); err == nil {
+			err = s.wait(ctx, n)
 		}
-	}
-	if err := s.stored(ctx); err != nil {
-		return 0, err
-	}
-	return float64(s.r.o.Peels) / time.Since(began).Seconds(), nil
+		took, used = watch()
+		return took, used, err
+	})
 }
 
 // restart stops the server, starts it at the same address, and waits until every peel is back.
@@ -282,14 +254,4 @@ func (s *bus) restart(ctx context.Context) (float64, error) {
 	}
 	err = s.wait(ctx, s.r.o.Peels)
 	return time.Since(began).Seconds(), err
-}
-
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return values[len(values)/2]
-}
-
-// perPeel is the time of one round for one peel, in milliseconds.
-func perPeel(used time.Duration, o Options) float64 {
-	return used.Seconds() * 1000 / float64(o.Rounds*o.Peels)
 }

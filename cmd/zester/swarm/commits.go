@@ -12,7 +12,7 @@ import (
 // author makes the commits of a swarm.
 var author = worktree.Author{Name: "Swarm", Email: "swarm@example.com"}
 
-// A content is what the config repo says: a schedule for everybody, and a second file for each hundredth peel and a
+// A content is what the config repo says: a schedule of two entries for everybody, one of which has a number, and a second file for each hundredth peel and a
 // third for the first one, or else as many different documents as there are racks. The numbers are changed to have
 // something to commit.
 type content struct {
@@ -24,10 +24,9 @@ type content struct {
 // files are those of the repo that c may change.
 func (c content) files() map[string][]byte {
 	files := map[string][]byte{
-		"settings/all.yaml": fmt.Appendf(nil, `marker: %d
-schedule:
+		"settings/all.yaml": fmt.Appendf(nil, `schedule:
   report: {cron: '17 3 * * *', splay: 1h, module: test.ping, return_job: true}
-  check: {interval: 6h, splay: 10m, module: test.echo, args: {text: all is well}}
+  check: {interval: 6h, splay: 10m, module: test.echo, args: {text: check %d is well}}
 %s`, c.all, c.probe),
 		"settings/few.yaml": fmt.Appendf(nil, "few: %d\n", c.few),
 		"settings/one.yaml": fmt.Appendf(nil, "one: %d\n", c.one),
@@ -59,20 +58,22 @@ func (f *fleet) commits(ctx context.Context, b baseline) error {
 	if err != nil {
 		return err
 	}
-	f.r.figure("commit that changes one peel: applied", "s", one.seconds, b.one)
+	f.r.figure("commit that changes one peel: applied", "s", one.seconds, b.one.seconds)
 	f.r.figure("processor time of "+f.r.side()+" for it", "ms", one.cpu, 0)
-	n := (f.r.o.Peels + 99) / 100
-	few, err := f.commit(ctx, n, func(round int) content { return content{few: round} })
+	few, err := f.commit(ctx, (f.r.o.Peels+99)/100, func(round int) content { return content{few: round} })
 	if err != nil {
 		return err
 	}
-	f.r.figure("commit that changes 1 % of the peels: applied", "s", few.seconds, b.few)
+	f.r.figure("commit that changes 1 % of the peels: applied", "s", few.seconds, b.few.seconds)
 	all, err := f.commit(ctx, f.r.o.Peels, func(round int) content { return content{all: round} })
 	if err != nil {
 		return err
 	}
-	f.r.figure("commit that changes every peel: applied", "s", all.seconds, b.all)
-	f.r.figure("the bare bus, each report stored and acknowledged", "s", b.reported, b.all)
+	f.r.figure(commitSeconds, "s", all.seconds, b.all.seconds)
+	if f.r.o.External == nil {
+		f.r.figure(commitCPU, "ms", all.cpu, b.all.cpu)
+	}
+	f.r.figure(commitPeel, "ms", all.peel, b.all.peel)
 	for _, racks := range []int{50, 1000} {
 		if racks > f.r.o.Peels {
 			continue
@@ -84,34 +85,26 @@ func (f *fleet) commits(ctx context.Context, b baseline) error {
 		if err != nil {
 			return err
 		}
-		f.r.figure(fmt.Sprintf("the same with %d documents", racks), "s", all.seconds, b.all)
+		f.r.figure(fmt.Sprintf("the same with %d documents", racks), "s", all.seconds, b.all.seconds)
 	}
 	return nil
 }
 
-// An effort is what a commit took until all whom it changes had reported that they run it.
-type effort struct {
-	seconds float64
-	cpu     float64 // of this process in ms
-}
-
-// commit makes a commit in each round, which changes n peels, and returns the median.
+// commit makes a commit in each round, which changes n peels, and waits until all of them have reported that they run it.
 func (f *fleet) commit(ctx context.Context, n int, change func(round int) content) (effort, error) {
-	var took, used []float64
-	for round := range f.r.o.Rounds {
-		if err := f.converged(ctx); err != nil {
-			return effort{}, err
-		}
+	if err := f.converged(ctx); err != nil {
+		return effort{}, err
+	}
+	return f.r.rounds(n, func(round int) (took, used time.Duration, err error) {
 		message := fmt.Sprintf("Change %d peels, round %d", n, round)
 		if _, err := f.work.Commit(message, change(round+1).files(), author); err != nil {
-			return effort{}, err
+			return 0, 0, err
 		}
-		began, before, cpu := time.Now(), f.applied.Load(), cpuTime()
+		watch, before := stopwatch(), f.applied.Load()
 		if err := f.until(ctx, "applied", before+int64(n), f.applied.Load); err != nil {
-			return effort{}, err
+			return 0, 0, err
 		}
-		took = append(took, time.Since(began).Seconds())
-		used = append(used, (cpuTime()-cpu).Seconds()*1000)
-	}
-	return effort{median(took), median(used)}, f.converged(ctx)
+		took, used = watch()
+		return took, used, f.converged(ctx)
+	})
 }

@@ -65,8 +65,11 @@ func (r *run) product(ctx context.Context, b baseline) (err error) {
 	r.figure("every peel connected and current", "s", time.Since(began).Seconds(), b.connect)
 	r.figure("memory of "+r.side()+" for a peel", "KiB", (own()-before)/float64(r.o.Peels), b.memory)
 	r.figure("memory of a simulated peel", "KiB", r.memoryOfPeels(), b.peelMemory)
-	if r.o.Soak > 0 {
+	switch {
+	case r.o.Soak > 0:
 		return f.soak(ctx)
+	case r.o.Outputs > 0:
+		return f.heavy(ctx)
 	}
 	return f.measure(ctx, b)
 }
@@ -205,22 +208,28 @@ func (f *fleet) converged(ctx context.Context) error {
 	})
 }
 
-// messages counts what a stream holds.
-func (f *fleet) messages(ctx context.Context, stream string) int64 {
+// state is what a stream holds; zero if that cannot be read.
+func (f *fleet) state(ctx context.Context, stream string) jetstream.StreamState {
 	s, err := f.js.Stream(ctx, stream)
 	if err != nil {
-		return 0
+		return jetstream.StreamState{}
 	}
-	return int64(s.CachedInfo().State.Msgs)
+	return s.CachedInfo().State
+}
+
+// messages counts what a stream holds.
+func (f *fleet) messages(ctx context.Context, stream string) int64 {
+	return int64(f.state(ctx, stream).Msgs)
+}
+
+// bytes is the length of what a stream holds.
+func (f *fleet) bytes(ctx context.Context, stream string) int64 {
+	return int64(f.state(ctx, stream).Bytes)
 }
 
 // said counts what was ever stored in a stream.
 func (f *fleet) said(ctx context.Context, stream string) int64 {
-	s, err := f.js.Stream(ctx, stream)
-	if err != nil {
-		return 0
-	}
-	return int64(s.CachedInfo().State.LastSeq)
+	return int64(f.state(ctx, stream).LastSeq)
 }
 
 // restart stops the master with its bus, starts it at the same address, and waits until every peel has told its facts

@@ -44,7 +44,7 @@ func (f *fleet) ingest(ctx context.Context, b baseline) error {
 	if err != nil {
 		return err
 	}
-	before, began, cpu := f.messages(ctx, "KV_"+natsd.BucketJobReturns), time.Now(), cpuTime()
+	before, watch := f.messages(ctx, "KV_"+natsd.BucketJobReturns), stopwatch()
 	for _, m := range messages {
 		if err := nc.PublishMsg(m); err != nil {
 			return err
@@ -53,9 +53,9 @@ func (f *fleet) ingest(ctx context.Context, b baseline) error {
 	if err := f.until(ctx, "reports", before+int64(n), func() int64 { return f.messages(ctx, "KV_"+natsd.BucketJobReturns) }); err != nil {
 		return err
 	}
-	f.r.figure("results that wait: in records", "1/s", float64(n)/time.Since(began).Seconds(), b.puts)
-	f.r.figure("the bare bus, each taken from the stream and stored twice", "1/s", b.taken, b.puts)
-	f.r.figure("processor time of "+f.r.side()+" for one", "ms", (cpuTime()-cpu).Seconds()*1000/float64(n), 0)
+	took, used := watch()
+	f.r.figure(waiting, "1/s", float64(n)/took.Seconds(), b.taken)
+	f.r.figure("processor time of "+f.r.side()+" for one", "ms", used.Seconds()*1000/float64(n), 0)
 	return nil
 }
 

@@ -6,31 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 )
-
-// keep stores an answer once more, as a master does. It counts when both streams have it.
-func (s *bus) keep(m *nats.Msg) {
-	key := "$KV." + natsd.BucketJobReturns + "." + string(wire.NewJID()) + "." + wire.Sender(m.Subject)
-	if _, err := s.js.PublishAsync(key, m.Data); err == nil { // else an answer is missing
-		s.heard <- m.Subject
-	}
-}
-
-// stored returns when the streams have acknowledged what was put.
-func (s *bus) stored(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.js.PublishAsyncComplete():
-		return nil
-	}
-}
 
 // twice is a report and what becomes of its two copies.
 type twice struct {
@@ -74,11 +55,12 @@ func (s *bus) take(ctx context.Context) (float64, error) {
 	return float64(n) / time.Since(began).Seconds(), nil
 }
 
-// copy sends both copies of a report.
+// copy sends both copies of a report, each to a key that must not be there.
 func (s *bus) copy(m jetstream.Msg) (t twice) {
 	t.report = m
-	for i, bucket := range []string{natsd.BucketJobs, natsd.BucketJobReturns} {
-		t.copies[i], _ = s.js.PublishAsync("$KV."+bucket+"."+string(wire.NewJID()), m.Data()) // nil: it could not be sent
+	jid := string(wire.NewJID())
+	for i, key := range []string{natsd.BucketJobs + "." + jid, natsd.BucketJobReturns + "." + jid + "." + string(sender)} {
+		t.copies[i], _ = s.js.PublishAsync("$KV."+key, m.Data(), jetstream.WithExpectLastSequencePerSubject(0)) // nil: it could not be sent
 	}
 	return t
 }

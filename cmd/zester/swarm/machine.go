@@ -2,7 +2,9 @@ package swarm
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"syscall"
@@ -69,4 +71,17 @@ func timeOf(pid int) time.Duration {
 func own() float64 {
 	debug.FreeOSMemory()
 	return resident(os.Getpid())
+}
+
+// size is the length of all files below a folder, without those that vanish meanwhile.
+func size(dir string) (bytes int64) {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			if info, err := e.Info(); err == nil {
+				bytes += info.Size()
+			}
+		}
+		return nil
+	})
+	return bytes
 }

@@ -3,6 +3,7 @@ package swarm
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,6 +23,11 @@ func (f *fleet) measure(ctx context.Context, b baseline) error {
 	}
 	if err := f.outputs(ctx); err != nil {
 		return err
+	}
+	if f.r.o.External == nil {
+		if err := f.disk(ctx); err != nil {
+			return err
+		}
 	}
 	if err := f.commits(ctx, b); err != nil {
 		return err
@@ -112,48 +118,94 @@ func (f *fleet) read(ctx context.Context, jid wire.JID, c *course) error {
 }
 
 func (f *fleet) pings(ctx context.Context, b baseline) error {
-	var last, ended, half, most []float64
+	var last, half, most []float64
 	lost := 0
-	var used, reading time.Duration
-	peels := f.r.timeOfPeels()
-	for range f.r.o.Rounds {
+	var reading time.Duration
+	e, err := f.r.rounds(f.r.o.Peels, func(int) (took, used time.Duration, err error) {
 		c, err := f.dispatch(ctx, "test.ping", "*", nil)
 		if err != nil {
-			return err
+			return 0, 0, err
 		}
-		used, reading = used+c.used, reading+c.reading
+		reading += c.reading
 		slices.Sort(c.returns)
 		n := len(c.returns)
-		last, ended = append(last, c.returns[n-1]), append(ended, c.ended)
-		half, most = append(half, c.returns[n/2]), append(most, c.returns[n*99/100])
+		last, half, most = append(last, c.returns[n-1]), append(half, c.returns[n/2]), append(most, c.returns[n*99/100])
 		lost += f.r.o.Peels - c.stored
+		return time.Duration(c.ended * float64(time.Second)), c.used, nil
+	})
+	if err != nil {
+		return err
 	}
 	f.r.figure("test.ping of all: half have returned", "s", median(half), 0)
 	f.r.figure("test.ping of all: 99 % have returned", "s", median(most), 0)
-	f.r.figure("test.ping of all: last return", "s", median(last), b.ask)
-	f.r.figure("test.ping of all: ended, every return stored", "s", median(ended), b.ask)
-	f.r.figure("the bare bus, each return stored and acknowledged", "s", b.kept, b.ask)
-	f.r.figure("processor time of client, "+f.r.side()+" for a target", "ms", perPeel(used, f.r.o), b.askCPU)
-	f.r.figure("processor time of client, "+f.r.side()+" to read its row", "ms", perPeel(reading, f.r.o), 0)
-	f.r.figure("processor time of a simulated peel for it", "ms", perPeel(f.r.timeOfPeels()-peels, f.r.o), b.askPeelCPU)
+	f.r.figure("test.ping of all: last return", "s", median(last), b.kept.seconds)
+	f.r.figure(pingEnded, "s", e.seconds, b.kept.seconds)
+	f.r.figure("the bare bus, no answer stored", "s", b.ask.seconds, b.kept.seconds)
+	if f.r.o.External == nil { // else the processor time of the bus is not known
+		f.r.figure(pingCPU, "ms", e.cpu, b.kept.cpu)
+		f.r.figure("processor time of the bare bus, no answer stored", "ms", b.ask.cpu, b.kept.cpu)
+	}
+	f.r.figure("processor time of client, "+f.r.side()+" to read its row", "ms", reading.Seconds()*1000/float64(f.r.o.Rounds*f.r.o.Peels), 0)
+	f.r.figure(pingPeel, "ms", e.peel, b.kept.peel)
 	f.r.figure("returns lost in all rounds", "", float64(lost), 0)
 	return nil
+}
+
+// echo asks the first n peels for so many bytes of output each.
+func (f *fleet) echo(ctx context.Context, n, bytes int) (course, error) {
+	expr := "*"
+	if n < f.r.o.Peels {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = string(peelID(i))
+		}
+		expr = "L@" + strings.Join(list, ",")
+	}
+	return f.dispatch(ctx, "test.echo", expr, map[string]any{"text": strings.Repeat("zester! ", bytes/8)})
 }
 
 // outputs asks for 64 KiB of each of at most 1,000 peels.
 func (f *fleet) outputs(ctx context.Context) error {
 	n := min(f.r.o.Peels, outputPeels)
-	list := make([]string, n)
-	for i := range list {
-		list[i] = string(peelID(i))
-	}
-	args := map[string]any{"text": strings.Repeat("zester! ", outputLength/8)}
-	c, err := f.dispatch(ctx, "test.echo", "L@"+strings.Join(list, ","), args)
+	c, err := f.echo(ctx, n, outputLength)
 	if err != nil {
 		return err
 	}
 	f.r.figure(fmt.Sprintf("64 KiB of output of %d peels stored", n), "s", c.ended, 0)
 	f.r.figure("outputs lost", "", float64(n-c.stored), 0)
+	return nil
+}
+
+// disk asks every peel for 1 KiB and compares what the files of the bus have grown by with what the bucket of the returns
+// has: 1 is one copy. The rest is what is kept of the job itself.
+func (f *fleet) disk(ctx context.Context) error {
+	files, kept := size(f.r.path("master")), f.bytes(ctx, "KV_"+natsd.BucketJobReturns)
+	c, err := f.echo(ctx, f.r.o.Peels, 1<<10)
+	if err != nil {
+		return err
+	}
+	files, kept = size(f.r.path("master"))-files, f.bytes(ctx, "KV_"+natsd.BucketJobReturns)-kept
+	if c.stored < f.r.o.Peels || kept == 0 {
+		return fmt.Errorf("%d of %d returns are stored, in %d bytes", c.stored, f.r.o.Peels, kept)
+	}
+	f.r.figure(diskWritten, "MiB", float64(files)/(1<<20), float64(kept)/(1<<20))
+	return nil
+}
+
+// heavy asks every peel for 64 KiB, as often as Options.Outputs says.
+func (f *fleet) heavy(ctx context.Context) error {
+	lost := 0
+	var took []float64
+	for range f.r.o.Outputs {
+		c, err := f.echo(ctx, f.r.o.Peels, outputLength)
+		if err != nil {
+			return err
+		}
+		took, lost = append(took, c.ended), lost+f.r.o.Peels-c.stored
+	}
+	f.r.figure("64 KiB of output of every peel stored", "s", median(took), 0)
+	f.r.figure("outputs lost in all rounds", "", float64(lost), 0)
+	f.r.figure("memory of "+f.r.side()+" at most", "MiB", statusOf(os.Getpid(), "VmHWM")/1024, 0)
 	return nil
 }
 
@@ -176,7 +228,7 @@ func (f *fleet) results(ctx context.Context, b baseline) error {
 	if err := f.until(ctx, "results", before+int64(f.r.o.Peels), func() int64 { return f.messages(ctx, "KV_"+natsd.BucketJobReturns) }); err != nil {
 		return err
 	}
-	f.r.figure("results of scheduled runs in records", "1/s", float64(f.r.o.Peels)/time.Since(at).Seconds(), b.puts)
+	f.r.figure("results of scheduled runs in records", "1/s", float64(f.r.o.Peels)/time.Since(at).Seconds(), b.taken)
 	return nil
 }
 

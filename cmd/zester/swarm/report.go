@@ -25,6 +25,7 @@ type Report struct {
 	Rounds  int      `json:"rounds"`
 	Bus     string   `json:"bus,omitempty"` // URL of one that somebody else runs
 	Figures []Figure `json:"figures"`
+	Goals   []Goal   `json:"goals,omitempty"` // of the figures that were measured
 }
 
 // Markdown writes the report as people read it: what was run and where, and a table that is one in a terminal too.
@@ -35,14 +36,14 @@ func (r *Report) Markdown(w io.Writer) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d peels in %d processes, a credential each, %s, median of %d; %s\n\n", r.Peels, r.Procs, bus, r.Rounds, r.Machine)
-	fmt.Fprintf(&b, "| %-58s | %12s | %12s | %6s |\n", "figure", "measured", "bare bus", "ratio")
-	fmt.Fprintf(&b, "|%s|%s:|%s:|%s:|\n", strings.Repeat("-", 60), strings.Repeat("-", 13), strings.Repeat("-", 13), strings.Repeat("-", 7))
+	fmt.Fprintf(&b, "| %-58s | %12s | %12s | %6s | %10s |\n", "figure", "measured", "bare bus", "ratio", "goal")
+	fmt.Fprintf(&b, "|%s|%s:|%s:|%s:|%s:|\n", strings.Repeat("-", 60), strings.Repeat("-", 13), strings.Repeat("-", 13), strings.Repeat("-", 7), strings.Repeat("-", 11))
 	for _, f := range r.Figures {
 		bare, ratio := "", ""
 		if f.Bare > 0 {
 			bare, ratio = amount(f.Bare, f.Unit), strconv.FormatFloat(f.Ratio, 'f', 2, 64)
 		}
-		fmt.Fprintf(&b, "| %-58s | %12s | %12s | %6s |\n", f.Name, amount(f.Value, f.Unit), bare, ratio)
+		fmt.Fprintf(&b, "| %-58s | %12s | %12s | %6s | %10s |\n", f.Name, amount(f.Value, f.Unit), bare, ratio, r.goal(f.Name))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -2,9 +2,14 @@
 // with a connection and a credential of its own, that share this host and so cannot say anything about it.
 //
 // Every figure stands beside the same traffic on the bare bus, in the same run and on the same machine: connections that
-// know nothing of jobs and settings, a sender that counts answers, nothing recorded. What lies between the two is the
-// price of records, fences, acknowledgements and digests. How much of that is the bus's own say two rows in which the bare
-// bus stores what was answered, as the streams and buckets of the fleet do, and acknowledges it.
+// know nothing of jobs and settings, with the promises of the fleet. Of each answer to a command one stream keeps the first,
+// acknowledges it and re-publishes it, and the sender counts what was re-published; each report on settings is stored and
+// acknowledged; a report that waits is taken from its stream and created in two buckets; heartbeats are as many as the fleet's.
+// What lies between the two is the price of records, fences and digests. A row says what the answers cost on the bare bus
+// if they are stored nowhere.
+//
+// What is to be reached stands apart, see [Goal]. What the simulated peels use of the processors is a figure of its own:
+// on the same cores it is in every time as well.
 //
 // The master, its bus and whoever asks it are this process, the peels are others, so that the processor time of the two
 // sides can be told apart. The state of the peels lies in memory where the system has a file system for that.
@@ -41,6 +46,7 @@ type Options struct {
 	Worker   []string      // program and arguments that call [Work]
 	Programs string        // folder of zester and zester-peel, which are measured if they are there; empty: none
 	Soak     time.Duration // measure nothing but let the fleet work for so long, and count; 0: measure
+	Outputs  int           // measure nothing but ask every peel for 64 KiB so many times, and count; 0: measure
 	Out      io.Writer     // what was found so far; each Write is of whole lines; nil: none
 	// Progress is called, at most ten times a second, with how far something is that is waited for; nil: nothing.
 	Progress func(what string, done, total int64)
@@ -99,6 +105,7 @@ func (r *run) measure(ctx context.Context) error {
 	if err == nil || r.refused.err() != nil {
 		r.figure("permission violations", "", float64(r.refused.count()), 0)
 	}
+	r.report.setGoals()
 	return errors.Join(err, r.refused.err())
 }
 
@@ -109,7 +116,7 @@ func (r *run) parts(ctx context.Context) error {
 		part, r.report.Bus = r.onExternal, r.o.External.URL
 	}
 	var bare baseline
-	if r.o.Soak > 0 {
+	if r.o.Soak > 0 || r.o.Outputs > 0 {
 		return part(ctx, func(ctx context.Context) error { return r.product(ctx, bare) })
 	}
 	if err := part(ctx, func(ctx context.Context) error { return r.bare(ctx, &bare) }); err != nil {

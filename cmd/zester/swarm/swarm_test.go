@@ -77,7 +77,7 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"bare connections with credentials and TLS, beside none", "processor time of the bus for one, beside none", "every peel connected and current", "test.ping of all: ended, every return stored", "processor time of a simulated peel for it", "the bare bus, each return stored and acknowledged", "the bare bus, each report stored and acknowledged", "the same with 50 documents", "results of scheduled runs in records", "results that wait: in records", "the bare bus, each taken from the stream and stored twice", "restart of the server: every peel back",
+		"bare connections with credentials and TLS, beside none", "processor time of the bus for one, beside none", "every peel connected and current", pingEnded, pingCPU, pingPeel, "the bare bus, no answer stored", diskWritten, commitSeconds, commitCPU, commitPeel, "the same with 50 documents", "results of scheduled runs in records", waiting, idleCPU, "restart of the server: every peel back",
 	} {
 		if f := figure(report, want); f.Value == 0 || f.Bare == 0 {
 			t.Errorf("%s: nothing of the bare bus stands beside it", want)
@@ -91,6 +91,12 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 	}
 	if f := figure(report, "processor time of client, master and bus to read its row"); f.Value == 0 {
 		t.Error("nobody has counted what it takes to read rows")
+	}
+	for i, g := range goals(50) {
+		f := figure(report, g.Name)
+		if len(report.Goals) <= i || report.Goals[i].Name != g.Name || report.Goals[i].Value != f.Ratio && report.Goals[i].Value != f.Value {
+			t.Errorf("%s: %v of %+v", g.Name, f, report.Goals)
+		}
 	}
 	reads(t, report)
 }
@@ -129,8 +135,8 @@ func reads(t *testing.T, report *Report) {
 		t.Errorf("%d lines for %d figures", len(lines), len(report.Figures))
 	}
 	for _, line := range lines {
-		if strings.Count(line, "|") != 5 {
-			t.Errorf("not a row of four cells: %s", line)
+		if strings.Count(line, "|") != 6 {
+			t.Errorf("not a row of five cells: %s", line)
 		}
 	}
 }
@@ -235,5 +241,35 @@ func TestASoakCountsWhatWasAskedAndWhatWasDue(t *testing.T) {
 	}
 	if !told["applied"] {
 		t.Errorf("it has told the progress of %v", told)
+	}
+}
+
+func TestOutputsOfEveryPeelAreCounted(t *testing.T) {
+	t.Parallel()
+	report, err := Run(t.Context(), Options{Peels: 5, Outputs: 2, Worker: workers(t), Out: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := figure(report, "outputs lost in all rounds"); f.Name == "" || f.Value != 0 {
+		t.Errorf("%+v", f)
+	}
+	if f := figure(report, "64 KiB of output of every peel stored"); f.Value <= 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestAReportNamesTheGoalsOfItsFigures(t *testing.T) {
+	r := Report{Peels: 10_000, Figures: []Figure{{Name: pingEnded, Unit: "s", Value: 3, Bare: 2, Ratio: 1.5}, {Name: pingPeel, Unit: "ms", Value: 0.1, Bare: 0.05, Ratio: 2}, {Name: waiting, Ratio: 0.8}}}
+	r.setGoals()
+	want := []Goal{{Name: pingEnded, Value: 1.5, Goal: 1.5}, {Name: pingPeel, Unit: "ms", Value: 0.1, Goal: 0.06}, {Name: waiting, Value: 0.8, Goal: 0.9, AtLeast: true}}
+	if !slices.Equal(r.Goals, want) {
+		t.Errorf("%+v", r.Goals)
+	}
+	if got := r.goal(waiting) + r.goal(pingPeel) + r.goal("none"); got != ">= 0.9 <= 0.06 ms" {
+		t.Error(got)
+	}
+	r.Peels = 1000
+	if r.setGoals(); r.Goals[0].Goal != 1.3 {
+		t.Errorf("%+v", r.Goals[0])
 	}
 }

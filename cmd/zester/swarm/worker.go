@@ -27,28 +27,31 @@ import (
 // jitter spreads the connections that come back after an outage, as that of peels does.
 const jitter = 2 * time.Second
 
-// beatEvery is how often a peel shows that it lives.
-const beatEvery = 30 * time.Second
+// beatEvery is how often a peel of a small fleet shows that it lives, and allBeats how many heartbeats those of a large one
+// send in a second.
+const (
+	beatEvery = 30 * time.Second
+	allBeats  = 300
+)
 
 // dialsAtOnce is how many bare connections of a process are being made.
 const dialsAtOnce = 16
 
-// Subjects of the bare bus. No stream keeps them. What is answered to bareKeep goes where peels return what they did for a
-// job of that ID, and what is answered to a document that begins with bareKept where they report on their settings.
+// Subjects of the bare bus. A stream keeps bareKept and re-publishes it to bareStored, the others are kept by none.
 const (
-	bareCmd     = "zester.bare.cmd."
-	bareKeep    = "zester.bare.keep."
-	bareBeat    = "zester.bare.beat."
-	bareJID     = wire.JID("000000000000000000000000000")
-	bareReturn  = "zester.bare.return."
-	bareApplied = "zester.bare.applied."
-	bareHello   = "zester.bare.hello."
+	bareCmd    = "zester.bare.cmd."
+	bareKeep   = "zester.bare.keep."
+	bareBeat   = "zester.bare.beat."
+	bareReturn = "zester.bare.return."
+	bareKept   = "zester.bare.kept."   // followed by the JID that the command begins with, and the peel
+	bareStored = "zester.bare.stored." // followed by the same
+	bareHello  = "zester.bare.hello."
 )
 
 // orders are what a process that simulates peels is told on its standard input.
 type orders struct {
 	URL, CA, Keys, Dir string
-	From, To           int  // the peels, To excluded
+	From, To, Peels    int  // those to simulate, To excluded, and how many there are
 	Bare               bool // connections alone
 	Open               bool // of a bus that asks nobody for a credential
 }
@@ -64,7 +67,7 @@ type worker struct {
 // hire starts the workers, each with its share of the peels. One that ends before it is dismissed ends the run.
 func (r *run) hire(ctx context.Context, o orders) error {
 	for i := range r.o.Procs {
-		o.From, o.To = r.o.Peels*i/r.o.Procs, r.o.Peels*(i+1)/r.o.Procs
+		o.From, o.To, o.Peels = r.o.Peels*i/r.o.Procs, r.o.Peels*(i+1)/r.o.Procs, r.o.Peels
 		w := &worker{cmd: exec.CommandContext(ctx, r.o.Worker[0], r.o.Worker[1:]...), ended: make(chan error, 1)}
 		w.cmd.Stderr = &w.said
 		w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -198,9 +201,14 @@ func (o orders) connections(ctx context.Context, keys *auth.Keys) error {
 	return refused.err()
 }
 
+// beats is how often a peel of the fleet shows that it lives.
+func (o orders) beats() time.Duration {
+	return max(beatEvery, time.Duration(o.Peels)*time.Second/allBeats)
+}
+
 // beat lets each connection be heard as often as a peel is, until ctx ends.
 func (o orders) beat(ctx context.Context, conns []*nats.Conn) {
-	next := time.NewTicker(beatEvery / time.Duration(len(conns)))
+	next := time.NewTicker(o.beats() / time.Duration(len(conns)))
 	defer next.Stop()
 	for i := 0; ; i = (i + 1) % len(conns) {
 		select {
@@ -244,16 +252,12 @@ func (o orders) dial(ctx context.Context, keys *auth.Keys, name string, failed n
 	}
 	inbox := nc.NewInbox()
 	for subject, f := range map[string]nats.MsgHandler{
-		bareCmd + name:  func(*nats.Msg) { _ = nc.Publish(bareReturn+name, answer) },
-		bareKeep + name: func(*nats.Msg) { _ = nc.PublishRequest(wire.ReturnOf(bareJID, name), inbox, answer) },
-		wire.Settings(name): func(m *nats.Msg) {
-			if bytes.HasPrefix(m.Data, bareKept) {
-				_ = nc.PublishRequest(wire.SettingsApplied(name), inbox, answer)
-			} else {
-				_ = nc.Publish(bareApplied+name, answer)
-			}
+		bareCmd + name: func(*nats.Msg) { _ = nc.Publish(bareReturn+name, answer) },
+		bareKeep + name: func(m *nats.Msg) {
+			_ = nc.PublishRequest(bareKept+string(m.Data[:jidLength])+"."+name, inbox, answer)
 		},
-		inbox: func(*nats.Msg) {},
+		wire.Settings(name): func(*nats.Msg) { _ = nc.PublishRequest(wire.SettingsApplied(name), inbox, answer) },
+		inbox:               func(*nats.Msg) {},
 	} {
 		if _, err := nc.Subscribe(subject, f); err != nil {
 			return nil, err
@@ -263,7 +267,8 @@ func (o orders) dial(ctx context.Context, keys *auth.Keys, name string, failed n
 	return nc, nc.Flush()
 }
 
-var bareKept = []byte("kept")
+// jidLength is the length of a [wire.JID].
+const jidLength = 27
 
 // answer is about as long as the return of test.ping.
 var answer = bytes.Repeat([]byte("x"), 160)
