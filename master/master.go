@@ -30,10 +30,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/master/reclaim"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/master/results"
-	"github.com/seed-c01c3da5/zester/master/share"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -301,12 +301,12 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	}
 	owner := reclaim.OwnerOf(m.o.ID, m.id.run)
 	var server *api.Server
-	guard := share.NewGuard(js, natsd.StreamJobEvents, m.log)
+	trimmer := quota.New(quota.Options{JetStream: js, Live: liveJobs(store), Log: m.log})
 	stored := &storage{js: js, bus: m.bus, key: m.o.ID, log: m.log}
 	judge := judge{users, tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) { return server.Select(ctx, expr) }}
 	dispatcher, err := dispatch.New(dispatch.Options{
 		Room: stored.room,
-		Conn: nc, Store: store, Owner: owner, AckWindow: m.o.AckWindow, Heard: guard.Heard, Audit: record, Log: m.log,
+		Conn: nc, Store: store, Owner: owner, AckWindow: m.o.AckWindow, Audit: record, Log: m.log,
 		Allow: judge.allow, CheckNotRevoked: judge.checkNotRevoked,
 	})
 	if err != nil {
@@ -321,7 +321,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err := scanner.Enter(ctx); err != nil {
 		return err
 	}
-	consumer := results.New(results.Options{JetStream: js, Store: store, Heard: guard.Heard, Log: m.log})
+	consumer := results.New(results.Options{JetStream: js, Store: store, Log: m.log})
 	server = api.NewServer(api.ServerOptions{
 		JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Users: users, Authority: authority, Audit: record, Fleet: fleet,
 		Stored: stored.Err, Readable: judge.readable, Log: m.log,
@@ -341,11 +341,11 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	g.Go(func() error { return dispatcher.Run(ctx) })
 	g.Go(func() error { return scanner.Run(ctx) })
 	g.Go(func() error { return consumer.Run(ctx) })
-	g.Go(func() error { return guard.Run(ctx) })
+	g.Go(func() error { return trimmer.Run(ctx) })
 	g.Go(func() error { return server.Run(ctx) })
 	open(rest.Backend{
 		JetStream: js, Store: store, Tokens: tokens, Authority: authority, Audit: record, Questions: server,
-		Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet, Guard: guard, Stored: stored.Err,
+		Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet, Trimmer: trimmer, Stored: stored.Err,
 		Collectors: m.o.REST.Collectors,
 	})
 	for _, service := range m.o.Services {

@@ -105,9 +105,7 @@ type Options struct {
 	// before the first publication, and must see every revocation that was stored before. If nil, nobody was revoked.
 	CheckNotRevoked func(ctx context.Context, user string) error
 	// Room returns an error while the bus stores nothing: then no job begins. If nil, there is always room.
-	Room func() error
-	// Heard is told of every acknowledgement and return, its subject and size, whoever watches the job. Nil: nobody is.
-	Heard func(subject string, bytes int)
+	Room  func() error
 	Audit *audit.Log   // gets what comes over the bus; nil: nothing is kept
 	Log   *slog.Logger // nil: nothing is logged
 }
@@ -154,9 +152,6 @@ func New(o Options) (*Dispatcher, error) {
 	}
 	if o.CheckNotRevoked == nil {
 		o.CheckNotRevoked = func(context.Context, string) error { return nil }
-	}
-	if o.Heard == nil {
-		o.Heard = func(string, int) {}
 	}
 	d := &Dispatcher{
 		o: o, log: o.Log, refusals: wire.NewRefusals(o.Log), requests: make(chan request, acceptQueue), resumed: make(chan *job.Job),

@@ -12,7 +12,6 @@ import (
 
 // heardAck is called for every acknowledgement on the bus, those for other masters included.
 func (d *Dispatcher) heardAck(msg *nats.Msg) {
-	d.o.Heard(msg.Subject, len(msg.Data))
 	w, place, _ := d.sender(msg)
 	if w == nil {
 		return
@@ -30,7 +29,6 @@ func (d *Dispatcher) heardAck(msg *nats.Msg) {
 
 // heardReturn is called for every return on the bus, those for other masters included. It must not wait for storage.
 func (d *Dispatcher) heardReturn(msg *nats.Msg) {
-	d.o.Heard(msg.Subject, len(msg.Data))
 	w, place, id := d.sender(msg)
 	if w == nil {
 		return

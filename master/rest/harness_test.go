@@ -25,12 +25,11 @@ import (
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/master/reclaim"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/master/results"
-	"github.com/seed-c01c3da5/zester/master/share"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -90,7 +89,7 @@ func (s *system) master(name string) {
 	consumer := results.New(results.Options{JetStream: s.js, Store: store})
 	s.backend = rest.Backend{
 		JetStream: s.js, Store: store, Tokens: s.tokens, Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet,
-		Guard:     share.NewGuard(s.js, natsd.StreamJobEvents, quiet),
+		Trimmer:   quota.New(quota.Options{JetStream: s.js}),
 		Questions: api.NewServer(api.ServerOptions{JetStream: s.js, Store: store, Tokens: s.tokens, Fleet: fleet}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())

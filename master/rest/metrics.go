@@ -66,7 +66,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	} {
 		count(dropped, n, reason)
 	}
-	count(surplus, c.b.Guard.Removed())
+	count(surplus, c.b.Trimmer.Removed())
 	nc := c.b.JetStream.Conn()
 	up := 0.0
 	if nc.Status() == nats.CONNECTED {

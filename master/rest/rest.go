@@ -36,9 +36,9 @@ import (
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/master/reclaim"
 	"github.com/seed-c01c3da5/zester/master/results"
-	"github.com/seed-c01c3da5/zester/master/share"
 )
 
 // Limits of what comes in.
@@ -77,7 +77,7 @@ type Backend struct {
 	Results    *results.Consumer
 	Scanner    *reclaim.Scanner
 	Fleet      *feed.Feed
-	Guard      *share.Guard
+	Trimmer    *quota.Trimmer
 	Collectors []prometheus.Collector // further metrics
 	Stored     func() error           // why the bus stores nothing now; nil: it is not watched
 }

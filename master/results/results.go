@@ -9,8 +9,8 @@
 //
 // A report that cannot be used, because it cannot be read, contradicts its subject, tells times from the far future,
 // is too large or speaks of a job that is not this peel's own, is ended for good, counted by its reason and logged, once a minute for each peel;
-// it stays in the stream, where it can be looked at. So is one that is beyond its peel's share of a bucket that is more
-// than half full ([share.Room]): one peel cannot push out the records and returns of others. Trouble with storage is never the report's fault: it is tried
+// it stays in the stream, where it can be looked at. So is one that is beyond its peel's share of the bucket jobs while
+// less than half of that is free ([quota.Account]): one peel cannot push out the records of others. Trouble with storage is never the report's fault: it is tried
 // again, with growing pauses and without end, while other reports pass.
 package results
 
@@ -26,7 +26,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/master/share"
+	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 )
@@ -35,22 +35,21 @@ const (
 	streamName   = "job-events"
 	consumerName = "schedule-results"
 
-	atOnce     = 2       // batches that are worked on
-	batch      = 256     // reports in one, if so many lie ready
-	batchBytes = 4 << 20 // that they hold together, with one more
-	unacked    = 1024
-	ackWait    = 30 * time.Second
-	fetched    = 4 << 20 // bytes of reports that were asked for
-	askWait    = 5 * time.Second
-	lastPause  = time.Minute
+	atOnce        = 2       // batches that are worked on
+	maxBatch      = 256     // reports in one, if so many lie ready
+	maxBatchBytes = 4 << 20 // of them together, without the last one
+	unacked       = 1024
+	ackWait       = 30 * time.Second
+	fetched       = 4 << 20 // bytes of reports that were asked for
+	askWait       = 5 * time.Second
+	lastPause     = time.Minute
 )
 
 // Options are what a Consumer works with.
 type Options struct {
 	JetStream jetstream.JetStream
 	Store     *job.Store
-	Heard     func(subject string, bytes int) // is told of every report; nil: nobody is
-	Log       *slog.Logger                    // nil: nothing is logged
+	Log       *slog.Logger // nil: nothing is logged
 }
 
 // A Consumer is one master's share in the work. Make it with [New] and call Run once.
@@ -58,7 +57,7 @@ type Consumer struct {
 	o        Options
 	log      *slog.Logger
 	refusals *wire.Refusals
-	rooms    []*share.Room // that reports are stored in
+	records  *quota.Account // of the bucket that records are stored in
 	counts   struct{ stored, undecodable, foreign, future, surplus, retried atomic.Uint64 }
 }
 
@@ -77,14 +76,7 @@ func New(o Options) *Consumer {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Heard == nil {
-		o.Heard = func(string, int) {}
-	}
-	c := &Consumer{o: o, log: o.Log, refusals: wire.NewRefusals(o.Log)}
-	for _, bucket := range []string{"KV_jobs", "KV_job-returns"} {
-		c.rooms = append(c.rooms, share.NewRoom(o.JetStream, bucket))
-	}
-	return c
+	return &Consumer{o: o, log: o.Log, refusals: wire.NewRefusals(o.Log), records: quota.NewAccount(o.JetStream, "KV_jobs")}
 }
 
 // Stats returns the counts.
@@ -131,10 +123,10 @@ func (c *Consumer) consume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	piles, ended := make(chan pile, 1), make(chan error, 1)
+	batches, ended := make(batcher, 1), make(chan error, 1)
 	stopping, stop := context.WithCancel(ctx)
 	defer stop()
-	consuming, err := consumer.Consume(func(m jetstream.Msg) { heap(stopping, piles, m) }, jetstream.PullMaxBytes(fetched), jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+	consuming, err := consumer.Consume(func(m jetstream.Msg) { batches.add(stopping, m) }, jetstream.PullMaxBytes(fetched), jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 		select {
 		case ended <- err:
 		default:
@@ -145,7 +137,7 @@ func (c *Consumer) consume(ctx context.Context) error {
 	}
 	var workers sync.WaitGroup
 	for range atOnce {
-		workers.Go(func() { c.work(stopping, piles, &key) })
+		workers.Go(func() { c.work(stopping, batches, &key) })
 	}
 	select {
 	case <-ctx.Done():
@@ -157,25 +149,25 @@ func (c *Consumer) consume(ctx context.Context) error {
 	consuming.Drain() // what was fetched goes back at once
 	<-consuming.Closed()
 	workers.Wait()
-	close(piles)
-	for p := range piles {
-		p.giveBack()
+	close(batches)
+	for b := range batches {
+		b.nakAll()
 	}
 	return err
 }
 
 // work handles reports until ctx ends, those that it has begun with to their end.
-func (c *Consumer) work(ctx context.Context, piles <-chan pile, key *settings.ProofKey) {
+func (c *Consumer) work(ctx context.Context, batches <-chan batch, key *settings.ProofKey) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case p := <-piles:
+		case b := <-batches:
 			if ctx.Err() != nil {
-				p.giveBack()
+				b.nakAll()
 				return
 			}
-			c.handle(context.WithoutCancel(ctx), p.reports, key)
+			c.handle(context.WithoutCancel(ctx), b.reports, key)
 		}
 	}
 }
@@ -205,11 +197,14 @@ func (c *Consumer) consumer(ctx context.Context) (jetstream.Consumer, error) {
 
 // handle brings deliveries to their ends: acknowledged, refused for good, or to come again.
 func (c *Consumer) handle(ctx context.Context, reports []jetstream.Msg, key *settings.ProofKey) {
+	if err := c.records.Refresh(ctx); err != nil {
+		c.log.Debug("shares of peels are those from before", "err", err)
+	}
 	now := time.Now()
 	ends := make([]job.Ended, 0, len(reports))
 	good := make([]jetstream.Msg, 0, len(reports))
 	for _, m := range reports {
-		if err := c.admit(ctx, m); err != nil {
+		if err := c.admit(m); err != nil {
 			c.answer(m, err)
 			continue
 		}
@@ -265,22 +260,14 @@ func (c *Consumer) again(m jetstream.Msg, why error) error {
 	return m.NakWithDelay(pause)
 }
 
-// admit refuses a report for whose record or return there is no room that its peel has a right to. Where that cannot be
-// found out there is, and one that was admitted before stays so, and is not accounted for again.
-func (c *Consumer) admit(ctx context.Context, m jetstream.Msg) error {
+// admit refuses a report beyond its peel's share of the records. One that was admitted before stays so, and is not
+// accounted for again.
+func (c *Consumer) admit(m jetstream.Msg) error {
 	if meta, err := m.Metadata(); err != nil || meta.NumDelivered > 1 {
 		return nil
 	}
-	c.o.Heard(m.Subject(), len(m.Data()))
-	for _, room := range c.rooms {
-		within := func() bool { return room.Within(wire.Sender(m.Subject()), len(m.Data())) }
-		if within() {
-			continue
-		}
-		// The first question is how much the room holds.
-		if crowded, _ := room.Crowded(ctx); crowded && !within() {
-			return &refusalError{surplus, errors.New("the peel has used up its share of what is kept of jobs, and there is little room left")}
-		}
+	if !c.records.Admit(wire.Sender(m.Subject()), len(m.Data())) {
+		return &refusalError{surplus, errors.New("the peel has used up its share of the records of jobs, of which less than half is free")}
 	}
 	return nil
 }

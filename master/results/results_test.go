@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,7 +49,7 @@ func bubble(t *testing.T, f func(t *testing.T, s *system)) {
 }
 
 // consumer starts a master's consumer, which ends with the test if stop is not called.
-func (s *system) consumer(name string, change ...func(*results.Options)) (c *results.Consumer, stop func()) {
+func (s *system) consumer(name string) (c *results.Consumer, stop func()) {
 	s.t.Helper()
 	js, err := jetstream.New(s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1)))
 	if err != nil {
@@ -60,11 +59,7 @@ func (s *system) consumer(name string, change ...func(*results.Options)) (c *res
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	o := results.Options{JetStream: js, Store: store, Log: s.log}
-	for _, change := range change {
-		change(&o)
-	}
-	c = results.New(o)
+	c = results.New(results.Options{JetStream: js, Store: store, Log: s.log})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
@@ -657,25 +652,29 @@ func TestAMasterThatStartsRefusesNobodyInACrowdedBucket(t *testing.T) {
 // TestAReportThatComesAgainIsAccountedForOnce holds that trouble with storage uses up nobody's share.
 func TestAReportThatComesAgainIsAccountedForOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		var heard atomic.Int32
-		c, _ := s.consumer("m1", func(o *results.Options) { o.Heard = func(string, int) { heard.Add(1) } })
-		stream, err := s.js.Stream(t.Context(), "KV_jobs")
-		if err != nil {
-			t.Fatal(err)
-		}
-		config := stream.CachedInfo().Config
-		for _, most := range []int32{1, config.MaxMsgSize} {
-			config.MaxMsgSize = most
-			if _, err := s.js.UpdateStream(t.Context(), config); err != nil {
+		s.shrink("KV_jobs", func(c *jetstream.StreamConfig) { c.MaxMsgs = 160 })
+		for range 100 { // so that less than half is free
+			if _, err := s.js.Publish(t.Context(), "$KV.jobs."+string(wire.NewJID()), nil); err != nil {
 				t.Fatal(err)
 			}
-			if most == 1 {
-				s.report(report(nil))
-			}
-			time.Sleep(10 * time.Minute)
 		}
-		if st := c.Stats(); st.Stored != 1 || st.Retried < 5 || heard.Load() != 1 {
-			t.Errorf("accounted for %d times; %+v", heard.Load(), st)
+		c, _ := s.consumer("m1")
+		s.refuse("jobs", true)
+		s.report(report(nil))
+		time.Sleep(10 * time.Minute)
+		s.refuse("jobs", false)
+		time.Sleep(2 * time.Minute)
+		for range 9 { // the rest of its ten
+			s.report(report(nil))
+		}
+		synctest.Wait()
+		if st := c.Stats(); st.Stored != 10 || st.Surplus != 0 || st.Retried < 5 {
+			t.Fatalf("%+v", st)
+		}
+		s.report(report(nil))
+		synctest.Wait()
+		if st := c.Stats(); st.Surplus != 1 {
+			t.Errorf("one more than its share: %+v", st)
 		}
 	})
 }

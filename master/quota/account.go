@@ -1,0 +1,96 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	refill    = 7 * 24 * time.Hour // in which a share that was used up is there again
+	stateFor  = time.Second        // how long an answer of the server is used
+	sweepWait = time.Hour          // between two looks for accounts that are whole again
+)
+
+// An Account counts what masters store on behalf of each peel in a bucket whose keys do not name the peel. Call
+// [Account.Refresh], then [Account.Admit] for each message. A peel may have a
+// sixteenth of the bucket at once, and as much again in the course of a week. Beyond that it is refused while less than
+// half of the bucket is free. Methods may be called from several goroutines.
+type Account struct {
+	js     jetstream.JetStream
+	stream string
+
+	mu      sync.Mutex
+	share   amount // of one peel; zero until the server has answered
+	crowded bool
+	asked   time.Time
+	whole   map[string]time.Time // when a peel, by its wire ID, has its whole share again
+	swept   time.Time
+}
+
+// NewAccount returns an account of a stream. It asks nothing yet.
+func NewAccount(js jetstream.JetStream, stream string) *Account {
+	return &Account{js: js, stream: stream, whole: map[string]time.Time{}}
+}
+
+// Refresh reads the limits of the bucket and how full it is, at most once a second.
+func (a *Account) Refresh(ctx context.Context) error {
+	a.mu.Lock()
+	due := time.Since(a.asked) >= stateFor
+	if due {
+		a.asked = time.Now()
+	}
+	a.mu.Unlock()
+	if !due {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	stream, err := a.js.Stream(ctx, a.stream)
+	if err != nil {
+		return fmt.Errorf("cannot read how full the stream %s is: %w", a.stream, err)
+	}
+	info := stream.CachedInfo()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.share, a.crowded = shareOf(&info.Config), Of(info).crowded()
+	return nil
+}
+
+// Admit reports whether a message of a peel may be stored, and accounts for it if so. All are admitted until the first
+// [Account.Refresh].
+func (a *Account) Admit(peel string, bytes int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	if now.Sub(a.swept) >= sweepWait {
+		a.swept = now
+		maps.DeleteFunc(a.whole, func(_ string, whole time.Time) bool { return whole.Before(now) })
+	}
+	whole := a.whole[peel]
+	if whole.Before(now) {
+		whole = now
+	}
+	whole = whole.Add(a.costLocked(uint64(bytes + overhead)))
+	if whole.Sub(now) > refill {
+		return !a.crowded
+	}
+	a.whole[peel] = whole
+	return true
+}
+
+// costLocked returns in which time a peel has again what a message takes of its share. Caller must hold mu.
+func (a *Account) costLocked(bytes uint64) time.Duration {
+	taken := 0.0
+	if a.share.messages > 0 {
+		taken = 1 / float64(a.share.messages)
+	}
+	if a.share.bytes > 0 {
+		taken = max(taken, float64(bytes)/float64(a.share.bytes))
+	}
+	return time.Duration(taken * float64(refill))
+}

@@ -1,0 +1,128 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/master/quota"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// system is a bus in fake time with small streams, and what its masters know of live jobs.
+type system struct {
+	t    *testing.T
+	bus  *natstest.Bus
+	js   jetstream.JetStream
+	said strings.Builder // what trimmers log
+	live []wire.JID
+	err  error // of reading live
+}
+
+func bubble(t *testing.T, f func(t *testing.T, s *system)) {
+	t.Helper()
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) { f(t, &system{t: t, bus: b, js: b.JetStream(t)}) })
+}
+
+// limit gives a stream other limits, in messages and bytes. Only job-returns refuses beyond them.
+func (s *system) limit(name string, messages, bytes int64) {
+	s.t.Helper()
+	stream := s.stream(name)
+	c := stream.CachedInfo().Config
+	c.MaxMsgs, c.MaxBytes = messages, bytes
+	if name == "KV_job-returns" {
+		c.Discard, c.MaxMsgsPerSubject, c.DiscardNewPerSubject = jetstream.DiscardNew, 1, true
+	}
+	if _, err := s.js.UpdateStream(s.t.Context(), c); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *system) stream(name string) jetstream.Stream {
+	s.t.Helper()
+	stream, err := s.js.Stream(s.t.Context(), name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return stream
+}
+
+func (s *system) state(name string) jetstream.StreamState {
+	s.t.Helper()
+	synctest.Wait()
+	return s.stream(name).CachedInfo().State
+}
+
+// trimmer runs a master's trimmer until the test ends.
+func (s *system) trimmer(master string) *quota.Trimmer {
+	s.t.Helper()
+	js, err := jetstream.New(s.bus.Conn(s.t, auth.RoleMaster, master))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	trimmer := quota.New(quota.Options{
+		JetStream: js, Live: func(context.Context) ([]wire.JID, error) { return s.live, s.err },
+		Log: slog.New(slog.NewTextHandler(&s.said, nil)),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- trimmer.Run(ctx) }()
+	s.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.t.Error(err)
+		}
+	})
+	return trimmer
+}
+
+// put stores a return and returns the server's refusal.
+func (s *system) put(jid wire.JID, peel string, bytes int) error {
+	_, err := s.js.Publish(s.t.Context(), "$KV.job-returns."+string(jid)+"."+peel, make([]byte, bytes))
+	return err
+}
+
+// has reports whether a return is stored.
+func (s *system) has(jid wire.JID, peel string) bool {
+	s.t.Helper()
+	_, err := s.stream("KV_job-returns").GetLastMsgForSubject(s.t.Context(), "$KV.job-returns."+string(jid)+"."+peel)
+	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		s.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// held returns how many messages match in a stream.
+func (s *system) held(stream, subject string) int {
+	s.t.Helper()
+	synctest.Wait()
+	info, err := s.stream(stream).Info(s.t.Context(), jetstream.WithSubjectFilter(subject))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(info.State.Subjects)
+}
+
+// flood publishes n messages of a peel as the peel does, without waiting for answers.
+func (s *system) flood(nc *nats.Conn, subject func(wire.JID, string) string, peel string, n, bytes int) {
+	s.t.Helper()
+	for range n {
+		if err := nc.Publish(subject(wire.NewJID(), peel), make([]byte, bytes)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		s.t.Fatal(err)
+	}
+	synctest.Wait()
+	time.Sleep(time.Second)
+}

@@ -1,0 +1,158 @@
+package quota
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+const (
+	parts      = 16  // a peel's share is one of so many parts of a stream
+	sampleSize = 128 // messages in one row of a sample
+
+	// countPause is how long the messages of a peel are not counted again, for each message that was counted. Counting takes
+	// about 4 µs for each.
+	countPause = 100 * time.Microsecond
+)
+
+// crowded reports whether less than half of the stream is free.
+func (s Stream) crowded() bool { return s.Full() > 0.5 }
+
+// An amount is what a stream holds of a peel, or may hold.
+type amount struct{ messages, bytes uint64 }
+
+func (a *amount) add(bytes uint64) { a.messages, a.bytes = a.messages+1, a.bytes+bytes }
+
+// beyond reports whether a has more messages or more bytes than a limit. A limit of 0 is none.
+func (a amount) beyond(limit amount) bool {
+	return limit.messages > 0 && a.messages > limit.messages || limit.bytes > 0 && a.bytes > limit.bytes
+}
+
+// shareOf returns what one peel may have of a stream.
+func shareOf(c *jetstream.StreamConfig) amount {
+	return amount{uint64(max(c.MaxMsgs, 0)) / parts, uint64(max(c.MaxBytes, 0)) / parts}
+}
+
+// checkShares samples a crowded stream that has got messages since the last time, and purges what peels have beyond their
+// shares. It counts the messages of at most one peel in each row of the sample. After a purge the stream's cached state is new.
+func (t *Trimmer) checkShares(ctx context.Context, s *shared, stream jetstream.Stream) error {
+	state := stream.CachedInfo().State
+	if state.LastSeq == s.sampled || state.Msgs == 0 {
+		return nil
+	}
+	now := time.Now()
+	maps.DeleteFunc(s.counted, func(_ string, until time.Time) bool { return now.After(until) })
+	newest := max(state.FirstSeq, state.LastSeq-min(state.LastSeq, sampleSize)+1)
+	random := state.FirstSeq + rand.Uint64N(state.LastSeq-state.FirstSeq+1)
+	for _, from := range []uint64{newest, random} {
+		held, err := t.sample(ctx, s, from)
+		if err != nil {
+			return err
+		}
+		heavy := slices.DeleteFunc(heaviest(held), func(peel string) bool { _, counted := s.counted[peel]; return counted })
+		if len(heavy) == 0 {
+			continue
+		}
+		if err := t.checkPeel(ctx, s, stream, heavy[0]); err != nil {
+			return err
+		}
+	}
+	s.sampled = state.LastSeq
+	return nil
+}
+
+// sample returns what each peel has of some messages of peels in a row.
+func (t *Trimmer) sample(ctx context.Context, s *shared, from uint64) (map[string]amount, error) {
+	held, n := map[string]amount{}, 0
+	err := t.read(ctx, s, s.filter, from, sampleSize, func(m jetstream.Msg, _ uint64) (more bool) {
+		peel := wire.Sender(m.Subject())
+		a := held[peel]
+		a.add(sizeOf(m))
+		held[peel] = a
+		n++
+		return n < sampleSize
+	})
+	return held, err
+}
+
+// heaviest returns the peels that have more than a sixteenth of a sample's messages or bytes, those with the most first.
+func heaviest(held map[string]amount) []string {
+	var total amount
+	for _, a := range held {
+		total.messages, total.bytes = total.messages+a.messages, total.bytes+a.bytes
+	}
+	weight := func(peel string) float64 {
+		a := held[peel]
+		return max(float64(a.messages)/float64(total.messages), float64(a.bytes)/float64(total.bytes))
+	}
+	peels := slices.SortedFunc(maps.Keys(held), func(a, b string) int {
+		return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(a, b))
+	})
+	return slices.DeleteFunc(peels, func(peel string) bool { return weight(peel)*parts <= 1 })
+}
+
+// checkPeel purges the oldest messages of a peel if it has more than its share, down to half of it.
+func (t *Trimmer) checkPeel(ctx context.Context, s *shared, stream jetstream.Stream, peel string) error {
+	share := shareOf(&stream.CachedInfo().Config)
+	sizes, err := t.sizes(ctx, s, peel, share)
+	if err != nil {
+		return err
+	}
+	s.counted[peel] = time.Now().Add(time.Duration(len(sizes)) * countPause)
+	keep, over := kept(sizes, share)
+	if !over {
+		return nil
+	}
+	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(s.of(peel)), jetstream.WithPurgeKeep(keep)); err != nil {
+		return err
+	}
+	t.removed.Add(1)
+	t.refusals.Warn(peel, "surplus of a peel purged, the stream is crowded", "peel", peel, "stream", s.name, "kept", keep)
+	_, err = stream.Info(ctx)
+	return err
+}
+
+// sizes returns the sizes of a peel's messages in a stream, in bytes, the oldest first. It ends with the first message
+// beyond the number that is the peel's share.
+func (t *Trimmer) sizes(ctx context.Context, s *shared, peel string, share amount) (all []uint64, err error) {
+	err = t.read(ctx, s, s.of(peel), 1, walkBatch, func(m jetstream.Msg, _ uint64) (more bool) {
+		all = append(all, sizeOf(m))
+		return share.messages == 0 || uint64(len(all)) <= share.messages
+	})
+	return all, err
+}
+
+// kept returns how many of a peel's newest messages, of these sizes, are at most half of its share, and whether all are
+// more than the share.
+func kept(sizes []uint64, share amount) (keep uint64, over bool) {
+	var all, half amount
+	for _, n := range sizes {
+		all.add(n)
+	}
+	if !all.beyond(share) {
+		return 0, false
+	}
+	for _, n := range slices.Backward(sizes) {
+		half.add(n)
+		if half.beyond(amount{share.messages / 2, share.bytes / 2}) {
+			break
+		}
+		keep++
+	}
+	return max(keep, 1), true
+}
+
+// read calls got with the headers of messages, from a sequence on, until it returns false.
+func (t *Trimmer) read(ctx context.Context, s *shared, filter string, from uint64, batch int, got func(m jetstream.Msg, seq uint64) (more bool)) error {
+	return bucket.Drain(ctx, t.js, s.name, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(from, 1), FilterSubject: filter, HeadersOnly: true, MaxRequestBatch: batch,
+	}, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) { return got(m, meta.Sequence.Stream) })
+}

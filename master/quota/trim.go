@@ -1,0 +1,293 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+const (
+	highWater = 80 // percent of a limit at which a stream is trimmed
+	lowWater  = 70 // percent down to which it is
+
+	lookEvery   = 2 * time.Second
+	requestWait = 5 * time.Second // for one answer of the server
+	walkBatch   = 4096            // headers on their way from the server
+	purgesEach  = 10_000          // messages that are purged one by one before the state is read again
+	purgesOnce  = 16              // of these requests at the same time
+)
+
+// Options are what a Trimmer works with.
+type Options struct {
+	JetStream jetstream.JetStream
+	// Live returns the IDs of all jobs that have not ended. After an error no return is purged.
+	Live func(ctx context.Context) ([]wire.JID, error)
+	Log  *slog.Logger // nil: nothing is logged
+}
+
+// A Trimmer purges the oldest messages of streams that are nearly full, and what one peel has beyond its share. Make it
+// with [New] and call Run once.
+type Trimmer struct {
+	js       jetstream.JetStream
+	live     func(ctx context.Context) ([]wire.JID, error)
+	log      *slog.Logger
+	refusals *wire.Refusals
+	streams  []*shared
+	removed  atomic.Uint64
+}
+
+// A shared stream is one to which all peels write. Its fields are for the goroutine of Run.
+type shared struct {
+	name   string
+	filter string                   // subjects on which peels write
+	of     func(peel string) string // the subjects of one peel, by its wire ID
+
+	sampled uint64               // last sequence when the stream was sampled
+	counted map[string]time.Time // until when the messages of a peel, by its wire ID, are not counted again
+
+	walked uint64              // every message before it belonged to a job in passed
+	passed map[string]struct{} // live jobs whose returns a walk has passed
+}
+
+// New returns a trimmer of job-returns and job-events. It starts nothing.
+func New(o Options) *Trimmer {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	t := &Trimmer{js: o.JetStream, live: o.Live, log: o.Log, refusals: wire.NewRefusals(o.Log)}
+	t.streams = []*shared{
+		{name: "KV_job-returns", filter: returnsOf("*"), of: returnsOf, counted: map[string]time.Time{}},
+		{name: "job-events", filter: wire.SaidBy("*"), of: wire.SaidBy, counted: map[string]time.Time{}},
+	}
+	return t
+}
+
+func returnsOf(peel string) string { return "$KV.job-returns.*." + peel }
+
+// Removed returns how often the surplus of a peel was purged.
+func (t *Trimmer) Removed() uint64 { return t.removed.Load() }
+
+// Run looks at the streams every 2 s until ctx ends, and returns nil.
+func (t *Trimmer) Run(ctx context.Context) error {
+	// Masters that start together do not look together.
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(rand.N(lookEvery)):
+	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		for _, s := range t.streams {
+			if err := t.look(ctx, s); err != nil && ctx.Err() == nil {
+				t.log.Warn("stream not trimmed", "stream", s.name, "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// look purges what has to be purged from one stream.
+func (t *Trimmer) look(ctx context.Context, s *shared) error {
+	asking, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	stream, err := t.js.Stream(asking, s.name)
+	if err != nil {
+		return err
+	}
+	if Of(stream.CachedInfo()).crowded() {
+		err = t.checkShares(ctx, s, stream)
+	}
+	return errors.Join(err, t.trim(ctx, s, stream))
+}
+
+// trim purges the oldest messages of a stream that refuses messages at its limits.
+func (t *Trimmer) trim(ctx context.Context, s *shared, stream jetstream.Stream) error {
+	if full := Of(stream.CachedInfo()); !full.Refuses || full.Full()*100 < highWater {
+		return nil
+	}
+	for {
+		c, err := t.plan(ctx, s, stream)
+		if err != nil {
+			return err
+		}
+		if err := c.purge(ctx, stream); err != nil {
+			s.walked = 0
+			return err
+		}
+		if c.messages > 0 {
+			t.log.Info("oldest messages purged, the stream was nearly full", "stream", s.name, "messages", c.messages)
+		}
+		if !c.partial() {
+			if !c.enough() {
+				t.refusals.Warn(s.name, "stream not trimmed to 70 %: live jobs hold the rest", "stream", s.name)
+			}
+			return nil
+		}
+	}
+}
+
+// plan walks over the oldest messages until it has found enough to purge. The state of the stream is read before the live
+// jobs are: a return of a job that began later is not walked over.
+func (t *Trimmer) plan(ctx context.Context, s *shared, stream jetstream.Stream) (*cut, error) {
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jids, err := t.live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := newCut(info, jids)
+	c.resume(s)
+	if c.enough() {
+		return c, nil
+	}
+	err = t.read(ctx, s, s.filter, c.from, walkBatch, func(m jetstream.Msg, seq uint64) (more bool) {
+		return c.add(m.Subject(), seq, sizeOf(m))
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.walked, s.passed = c.next, c.passed
+	return c, nil
+}
+
+// overhead is what a stored message takes beside subject and data, in bytes.
+const overhead = 100
+
+// sizeOf returns about how many bytes of the stream a message takes of which the headers alone came.
+func sizeOf(m jetstream.Msg) uint64 {
+	n, _ := strconv.ParseUint(m.Headers().Get(nats.MsgSize), 10, 64)
+	return n + uint64(len(m.Subject())) + overhead
+}
+
+// A cut is what one step of a trim purges: all messages before a sequence, and some between returns of live jobs.
+type cut struct {
+	live   map[string]struct{}
+	last   uint64 // sequence of the last message that may be purged
+	wanted excess // when the walk began
+	excess excess // that the walk has not covered
+
+	from, next uint64              // the walk begins at from; it has passed every message before next
+	passed     map[string]struct{} // live jobs that it has passed
+	before     uint64              // all messages before it are purged; 0: none
+	subjects   []string            // of messages that are purged one by one
+	messages   int                 // that are purged
+}
+
+func newCut(info *jetstream.StreamInfo, jids []wire.JID) *cut {
+	c := &cut{last: info.State.LastSeq, live: make(map[string]struct{}, len(jids)), passed: map[string]struct{}{}}
+	for _, jid := range jids {
+		c.live[string(jid)] = struct{}{}
+	}
+	c.wanted = excessOf(info)
+	c.excess = c.wanted
+	return c
+}
+
+// An excess is how much a stream has above 70 % of its limits; negative: below.
+type excess struct{ messages, bytes int64 }
+
+func excessOf(info *jetstream.StreamInfo) (e excess) {
+	if limit := info.Config.MaxMsgs; limit > 0 {
+		e.messages = int64(info.State.Msgs) - limit*lowWater/100
+	}
+	if limit := info.Config.MaxBytes; limit > 0 {
+		e.bytes = int64(info.State.Bytes) - limit*lowWater/100
+	}
+	return e
+}
+
+func (e excess) none() bool { return e.messages <= 0 && e.bytes <= 0 }
+
+// covers reports whether e is at least half of another excess.
+func (e excess) covers(other excess) bool {
+	return e.messages >= other.messages/2 && other.messages > 0 || e.bytes >= other.bytes/2 && other.bytes > 0
+}
+
+// resume begins where the last walk ended, if the jobs that it passed still live.
+func (c *cut) resume(s *shared) {
+	if s.walked > c.last+1 {
+		return // the stream was made again
+	}
+	for jid := range s.passed {
+		if _, ok := c.live[jid]; !ok {
+			return
+		}
+	}
+	if len(s.passed) > 0 {
+		c.from, c.next, c.passed = s.walked, s.walked, s.passed
+	}
+}
+
+// enough reports whether the stream is at 70 % or less afterwards.
+func (c *cut) enough() bool { return c.excess.none() }
+
+// partial reports whether the walk has ended early.
+func (c *cut) partial() bool { return !c.enough() && len(c.subjects) == purgesEach }
+
+// add takes the next message of the walk, whose subject has its job's ID as third token, and reports whether the walk goes on.
+func (c *cut) add(subject string, seq, size uint64) (more bool) {
+	if seq > c.last {
+		return false
+	}
+	c.next = seq + 1
+	if tokens := strings.SplitN(subject, ".", 4); len(tokens) == 4 {
+		if _, ok := c.live[tokens[2]]; ok {
+			c.passed[tokens[2]] = struct{}{}
+			return true
+		}
+	}
+	if len(c.passed) == 0 {
+		c.before = seq + 1
+	} else {
+		c.subjects = append(c.subjects, subject)
+	}
+	c.messages++
+	c.excess.messages--
+	c.excess.bytes -= int64(size)
+	return !c.enough() && len(c.subjects) < purgesEach
+}
+
+// purge purges what the walk has found, unless another master has purged most of it meanwhile. It may be repeated.
+func (c *cut) purge(ctx context.Context, stream jetstream.Stream) error {
+	if c.messages == 0 {
+		return nil
+	}
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if !excessOf(info).covers(c.wanted) {
+		c.before, c.subjects, c.messages = 0, nil, 0
+	}
+	if c.before > 0 {
+		if err := stream.Purge(ctx, jetstream.WithPurgeSequence(c.before)); err != nil {
+			return err
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(purgesOnce)
+	for _, subject := range c.subjects {
+		g.Go(func() error {
+			return stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(c.next))
+		})
+	}
+	return g.Wait()
+}
