@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/examples"
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -175,4 +176,18 @@ func TestAFullDiskIsSeenAndOutlasted(t *testing.T) {
 	}
 	s.ready(web, http.StatusOK)
 	s.zester(0, "doctor")
+}
+
+// final returns when a job has ended.
+func (s *site) final(c *api.Client, jid wire.JID) {
+	s.t.Helper()
+	for ctx := s.ctx(); ; <-time.After(lookAgain) {
+		j, err := c.JobShow(ctx, jid)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if j.Status.Final() {
+			return
+		}
+	}
 }

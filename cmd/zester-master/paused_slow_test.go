@@ -1,3 +1,5 @@
+//go:build slow
+
 package main_test
 
 import (
@@ -7,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/seed-c01c3da5/zester/examples"
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -83,20 +84,6 @@ func (s *site) hangOn(c *api.Client, master string) (asked []wire.JID) {
 	}
 	s.t.Fatalf("none of %d jobs came to %s", len(asked), master)
 	return nil
-}
-
-// final returns when a job has ended.
-func (s *site) final(c *api.Client, jid wire.JID) {
-	s.t.Helper()
-	for ctx := s.ctx(); ; <-time.After(lookAgain) {
-		j, err := c.JobShow(ctx, jid)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if j.Status.Final() {
-			return
-		}
-	}
 }
 
 // endBeat has the heartbeat of a master end now, as it would within 15 s.
