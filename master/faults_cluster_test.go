@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
@@ -27,7 +27,7 @@ const clusterPeels = 6
 // atCluster is atSite on a cluster, in real time, with masters and peels that are ready.
 func atCluster(t *testing.T, f func(s *site, c *natstest.Cluster, ids []target.PeelID)) {
 	c := natstest.ListenCluster(t)
-	js, err := jetstream.New(c.Conn(t, auth.RoleMaster, "test"))
+	js, err := jetstream.New(c.Conn(t, grants.RoleMaster, "test"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,12 +35,12 @@ func atCluster(t *testing.T, f func(s *site, c *natstest.Cluster, ids []target.P
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{t: t, dir: t.TempDir(), js: js, store: store, alice: c.Conn(t, auth.RoleOperator, "alice"), rest: func() {}}
+	s := &site{t: t, dir: t.TempDir(), js: js, store: store, alice: c.Conn(t, grants.RoleOperator, "alice"), rest: func() {}}
 	var ready sync.WaitGroup
 	for _, name := range []string{"m1", "m2"} {
 		ready.Add(1)
 		m, err := master.New(master.Options{
-			ID: name, DataDir: filepath.Join(s.dir, name), NATS: c.URL(), Replicas: 3, Connect: c.Options(auth.RoleMaster, name),
+			ID: name, DataDir: filepath.Join(s.dir, name), NATS: c.URL(), Replicas: 3, Connect: c.Options(grants.RoleMaster, name),
 			Ready: func(master.Info) { ready.Done() },
 		})
 		if err != nil {
@@ -68,7 +68,7 @@ func (s *site) clusterPeels(c *natstest.Cluster) []target.PeelID {
 		p, err := peel.New(peel.Options{
 			ID: id, DataDir: filepath.Join(s.dir, string(id)), URL: c.URL(), Simulated: true, Zone: time.UTC,
 			Log:     slog.New(listener{begun: &s.begun, peel: id}),
-			Connect: c.Options(auth.RolePeel, id.Wire()),
+			Connect: c.Options(grants.RolePeel, id.Wire()),
 		})
 		if err != nil {
 			s.t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -256,7 +256,7 @@ func atSite(t *testing.T, f func(t *testing.T, s *site)) {
 	t.Helper()
 	dir := t.TempDir()
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
-		s := &site{t: t, bus: bus, dir: dir, js: bus.JetStream(t), alice: bus.Conn(t, auth.RoleOperator, "alice"), rest: synctest.Wait}
+		s := &site{t: t, bus: bus, dir: dir, js: bus.JetStream(t), alice: bus.Conn(t, grants.RoleOperator, "alice"), rest: synctest.Wait}
 		var err error
 		if s.store, err = job.NewStore(t.Context(), s.js); err != nil {
 			t.Fatal(err)
@@ -301,7 +301,7 @@ func (s *site) master(name string, change ...func(*master.Options)) *process {
 	var conn atomic.Pointer[nats.Conn]
 	o := master.Options{
 		ID: name, DataDir: filepath.Join(s.dir, name), NATS: s.bus.URL(),
-		Connect: append(s.bus.Options(auth.RoleMaster, name), nats.InProcessServer(l), keepsNothing(s.t)),
+		Connect: append(s.bus.Options(grants.RoleMaster, name), nats.InProcessServer(l), keepsNothing(s.t)),
 		Services: []master.Service{func(ctx context.Context, nc *nats.Conn, _ *feed.Feed) error {
 			conn.Store(nc)
 			<-ctx.Done()
@@ -342,7 +342,7 @@ func (s *site) peel(id target.PeelID) *process {
 	m, err := peel.New(peel.Options{
 		ID: id, DataDir: filepath.Join(s.dir, "peel-"+id.Wire()), URL: s.bus.URL(), Simulated: true, Zone: time.UTC,
 		Log:     slog.New(listener{begun: &s.begun, peel: id}),
-		Connect: append(s.bus.Options(auth.RolePeel, id.Wire()), nats.InProcessServer(l), keepsNothing(s.t)),
+		Connect: append(s.bus.Options(grants.RolePeel, id.Wire()), nats.InProcessServer(l), keepsNothing(s.t)),
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -401,7 +401,7 @@ func (s *site) ask(spec job.Spec) (*job.Job, error) {
 // people is what the command line of an operator uses.
 func (s *site) people(name string) *api.Client {
 	s.t.Helper()
-	creds, err := s.bus.Keys.Creds(auth.RoleOperator, name, 0)
+	creds, err := s.bus.Keys.Creds(grants.RoleOperator, name, 0)
 	if err != nil {
 		s.t.Fatal(err)
 	}

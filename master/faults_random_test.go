@@ -13,7 +13,7 @@ import (
 	"github.com/segmentio/ksuid"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -173,9 +173,9 @@ func (c *chaos) repeat() {
 	twins := map[string]*nats.Conn{}
 	for i := range c.peels {
 		name := peelID(i).Wire()
-		twins[name] = c.site.bus.Conn(c.t, auth.RolePeel, name, nats.ReconnectBufSize(-1))
+		twins[name] = c.site.bus.Conn(c.t, grants.RolePeel, name, nats.ReconnectBufSize(-1))
 	}
-	liar := c.site.bus.Conn(c.t, auth.RolePeel, "liar", nats.ReconnectBufSize(-1))
+	liar := c.site.bus.Conn(c.t, grants.RolePeel, "liar", nats.ReconnectBufSize(-1))
 	heard := 0
 	if _, err := c.js.Conn().Subscribe(wire.ReturnOf("*", "*"), func(msg *nats.Msg) {
 		if heard++; heard%10 != 0 {
@@ -198,7 +198,7 @@ func (c *chaos) repeat() {
 
 // repeatRequests makes what masters ask of peels come again, a little later.
 func (c *chaos) repeatRequests() {
-	twin := c.site.bus.Conn(c.t, auth.RoleMaster, "twin", nats.ReconnectBufSize(-1))
+	twin := c.site.bus.Conn(c.t, grants.RoleMaster, "twin", nats.ReconnectBufSize(-1))
 	heard := 0
 	if _, err := c.js.Conn().Subscribe(wire.Cmd("*"), func(msg *nats.Msg) {
 		if heard++; heard%5 != 0 || msg.Header != nil {

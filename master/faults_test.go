@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -337,8 +337,8 @@ func TestReturnsThatAreRepeatedReorderedAndForged(t *testing.T) {
 		s.master("m1")
 		s.peels("a", "b", "c")
 		spec := nap(5*time.Second, "a", "b")
-		liar := s.bus.Conn(t, auth.RolePeel, "c") // no target
-		twin := s.bus.Conn(t, auth.RolePeel, "a") // sends again what a has sent, and more
+		liar := s.bus.Conn(t, grants.RolePeel, "c") // no target
+		twin := s.bus.Conn(t, grants.RolePeel, "a") // sends again what a has sent, and more
 		first := make(chan *nats.Msg, 1000)
 		if _, err := s.js.Conn().ChanSubscribe(wire.ReturnOf(spec.JID, "a"), first); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -18,8 +19,8 @@ type judge struct {
 	selects func(ctx context.Context, expr string) ([]target.PeelID, error)
 }
 
-// allow returns [auth.ErrNotAllowed] if a caller may not run what spec says on its targets.
-func (j judge) allow(ctx context.Context, from auth.Asker, spec *job.Spec) error {
+// allow returns [grants.ErrNotAllowed] if a caller may not run what spec says on its targets.
+func (j judge) allow(ctx context.Context, from grants.Caller, spec *job.Spec) error {
 	if token, ok := auth.TokenName(from.User); ok {
 		return j.tokens.Allow(ctx, token, spec.Function, spec.Targets, j.selects)
 	}
@@ -31,7 +32,7 @@ func (j judge) allow(ctx context.Context, from auth.Asker, spec *job.Spec) error
 	return j.users.Allow(ctx, from, spec.Function, spec.Targets, j.selects)
 }
 
-// checkNotRevoked returns [auth.ErrNotAllowed] if a person or a token was revoked, by the records in the buckets.
+// checkNotRevoked returns [grants.ErrNotAllowed] if a person or a token was revoked, by the records in the buckets.
 func (j judge) checkNotRevoked(ctx context.Context, user string) error {
 	if token, ok := auth.TokenName(user); ok {
 		return j.tokens.CheckNotRevoked(ctx, token)
@@ -40,13 +41,13 @@ func (j judge) checkNotRevoked(ctx context.Context, user string) error {
 }
 
 // readable returns those of the peels whose settings a caller may read: an auditor those of all, others of the peels on
-// which they may run settings.get. The error is [auth.ErrNotAllowed] for callers who may run it nowhere.
-func (j judge) readable(ctx context.Context, from auth.Asker, peels []target.PeelID) ([]target.PeelID, error) {
-	if from.Role == auth.RoleAuditor {
+// which they may run settings.get. The error is [grants.ErrNotAllowed] for callers who may run it nowhere.
+func (j judge) readable(ctx context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error) {
+	if from.Role == grants.RoleAuditor {
 		return peels, nil
 	}
 	err := j.allow(ctx, from, &job.Spec{Function: "settings.get", Targets: peels})
-	if outside, ok := errors.AsType[*auth.OutsideError](err); ok {
+	if outside, ok := errors.AsType[*grants.OutsideError](err); ok {
 		return slices.DeleteFunc(slices.Clone(peels), outside.Has), nil
 	}
 	return peels, err

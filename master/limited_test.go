@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -18,7 +19,7 @@ import (
 )
 
 // limited connects as an operator with limits, made by an authority as a master with keys makes it.
-func (s *site) limited(name string, limits auth.Limits) *api.Client {
+func (s *site) limited(name string, limits grants.Limits) *api.Client {
 	s.t.Helper()
 	a, err := auth.NewAuthority(s.t.Context(), auth.AuthorityOptions{Keys: s.bus.Keys, JetStream: s.js, Update: s.bus.Update})
 	if err != nil {
@@ -28,11 +29,11 @@ func (s *site) limited(name string, limits auth.Limits) *api.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	role := auth.RoleOperator
+	role := grants.RoleOperator
 	if limits.Target != "" || len(limits.Functions) > 0 {
-		role = auth.RoleLimited
+		role = grants.RoleLimited
 	}
-	token, _, err := a.AddUser(s.t.Context(), auth.UserRequest{Name: name, Role: auth.RoleOperator, Limits: limits, Public: key.Public()}, "alice")
+	token, _, err := a.AddUser(s.t.Context(), auth.UserRequest{Name: name, Role: grants.RoleOperator, Limits: limits, Public: key.Public()}, "alice")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -71,8 +72,8 @@ func TestTargetsDoNotShowSettingsOutsideTheLimitsOfACaller(t *testing.T) {
 		for _, id := range []target.PeelID{"web-01", "db-01"} {
 			s.give(id, map[string]any{"pin": 42})
 		}
-		within := s.limited("lee", auth.Limits{Target: "web-*"})
-		never := s.limited("kim", auth.Limits{Functions: []string{"test.*"}})
+		within := s.limited("lee", grants.Limits{Target: "web-*"})
+		never := s.limited("kim", grants.Limits{Functions: []string{"test.*"}})
 		for n := range 100 {
 			for _, expr := range []string{fmt.Sprintf("I@pin:%d", n), fmt.Sprintf("db-01 and not I@pin:%d", n)} {
 				r, err := within.Resolve(t.Context(), expr)
@@ -110,7 +111,7 @@ func TestARevokedPersonWhomAMasterRemembersStartsNothing(t *testing.T) {
 	atSite(t, func(t *testing.T, s *site) {
 		s.master("m1")
 		s.peels("web-01")
-		lee := s.limited("lee", auth.Limits{})
+		lee := s.limited("lee", grants.Limits{})
 		spec := job.Spec{Function: "test.ping", Targets: []target.PeelID{"web-01"}, TargetExpr: "web-01"}
 		spec.JID = wire.NewJID()
 		if _, err := lee.Dispatch(t.Context(), spec); err != nil {

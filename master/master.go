@@ -25,6 +25,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
@@ -201,12 +202,12 @@ func (m *Master) own(keys *auth.Keys) (nats.Option, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nats.UserJWT(func() (string, error) { return keys.Issue(auth.RoleMaster, m.o.ID, key.Public(), 0) }, key.Sign), nil
+	return nats.UserJWT(func() (string, error) { return keys.Issue(grants.RoleMaster, m.o.ID, key.Public(), 0) }, key.Sign), nil
 }
 
 // announce writes run.json, by which the command line on this host finds the bus.
 func (m *Master) announce(keys *auth.Keys, ca *pki.CA, url string) error {
-	creds, err := keys.Creds(auth.RoleOperator, auth.LocalUser, 0)
+	creds, err := keys.Creds(grants.RoleOperator, auth.LocalUser, 0)
 	if err != nil {
 		return err
 	}
@@ -227,7 +228,7 @@ func (m *Master) forget() {
 func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*nats.Conn, error) {
 	opts = append([]nats.Option{
 		nats.Name("master " + m.o.ID),
-		nats.CustomInboxPrefix(auth.RoleMaster.Inbox(m.o.ID)),
+		nats.CustomInboxPrefix(grants.RoleMaster.Inbox(m.o.ID)),
 		nats.MaxReconnects(-1),
 		nats.ReconnectBufSize(-1),
 		nats.ReconnectWait(250 * time.Millisecond),

@@ -15,7 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -28,12 +28,12 @@ func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 func TestAMasterThatIsReadyAnswers(t *testing.T) {
 	dir := t.TempDir()
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		ada := b.Conn(t, auth.RoleOperator, "ada")
+		ada := b.Conn(t, grants.RoleOperator, "ada")
 		for range 5 {
 			ctx, cancel := context.WithCancel(t.Context())
 			ready := false
 			m, err := master.New(master.Options{
-				ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(auth.RoleMaster, "m1"),
+				ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(grants.RoleMaster, "m1"),
 				Ready: func(master.Info) {
 					defer cancel()
 					ready = true
@@ -92,7 +92,7 @@ func TestAMasterWhoseServiceCannotBeginIsNeverReady(t *testing.T) {
 	broken := errors.New("no such repo")
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		m, err := master.New(master.Options{
-			ID: "m1", DataDir: dir, NATS: b.URL(), Connect: append(b.Options(auth.RoleMaster, "m1"), nats.InProcessServer(lateBus{b})),
+			ID: "m1", DataDir: dir, NATS: b.URL(), Connect: append(b.Options(grants.RoleMaster, "m1"), nats.InProcessServer(lateBus{b})),
 			Services: []master.Service{func(context.Context, *nats.Conn, *feed.Feed) error { return broken }},
 			Ready:    func(master.Info) { t.Error("ready") },
 		})
@@ -138,7 +138,7 @@ func TestAMasterStartsOnABusThatIsBusy(t *testing.T) {
 		defer cancel()
 		ready := false
 		m, err := master.New(master.Options{
-			ID: "m1", DataDir: dir, NATS: b.URL(), Connect: append(b.Options(auth.RoleMaster, "m1"), nats.InProcessServer(slow)),
+			ID: "m1", DataDir: dir, NATS: b.URL(), Connect: append(b.Options(grants.RoleMaster, "m1"), nats.InProcessServer(slow)),
 			Ready: func(master.Info) { ready = true; cancel() },
 		})
 		if err != nil {
@@ -157,7 +157,7 @@ func TestAMasterWaitsForItsBus(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		m, err := master.New(master.Options{
-			ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(auth.RoleMaster, "m1"),
+			ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(grants.RoleMaster, "m1"),
 			Log:   slog.New(slog.NewTextHandler(&log, nil)),
 			Ready: func(master.Info) { cancel() },
 		})
@@ -183,7 +183,7 @@ func TestAMasterThatWaitsForItsBusCanBeStopped(t *testing.T) {
 	dir := t.TempDir()
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		b.Stop(t)
-		m, err := master.New(master.Options{ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(auth.RoleMaster, "m1")})
+		m, err := master.New(master.Options{ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(grants.RoleMaster, "m1")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestTheAuditLogIsKeptForAsLongAsIsConfigured(t *testing.T) {
 			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			m, err := master.New(master.Options{
-				ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(auth.RoleMaster, "m1"), Audit: keep, Ready: func(master.Info) { cancel() },
+				ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(grants.RoleMaster, "m1"), Audit: keep, Ready: func(master.Info) { cancel() },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -248,7 +248,7 @@ func TestASilentTargetIsAskedAgainAsIsConfigured(t *testing.T) {
 	for window, want := range map[time.Duration]int{0: 2, -1: 1} {
 		atSite(t, func(t *testing.T, s *site) {
 			s.master("m1", func(o *master.Options) { o.AckWindow = window })
-			nc := s.bus.Conn(t, auth.RolePeel, "silent")
+			nc := s.bus.Conn(t, grants.RolePeel, "silent")
 			requests, err := nc.SubscribeSync(wire.Cmd("silent"))
 			if err == nil {
 				err = nc.Flush()

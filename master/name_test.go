@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/reclaim"
 )
@@ -21,7 +21,7 @@ func (s *site) namesake(ctx context.Context, name string) error {
 	s.t.Helper()
 	m, err := master.New(master.Options{
 		ID: name, DataDir: filepath.Join(s.dir, "other-"+name), NATS: s.bus.URL(),
-		Connect: append(s.bus.Options(auth.RoleMaster, name), nats.InProcessServer(s.bus)),
+		Connect: append(s.bus.Options(grants.RoleMaster, name), nats.InProcessServer(s.bus)),
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -80,7 +80,7 @@ func TestOneDataDirectoryHasOneMaster(t *testing.T) {
 		s.master("vm")
 		m, err := master.New(master.Options{
 			ID: "other", DataDir: filepath.Join(s.dir, "vm"), NATS: s.bus.URL(),
-			Connect: append(s.bus.Options(auth.RoleMaster, "other"), nats.InProcessServer(s.bus)),
+			Connect: append(s.bus.Options(grants.RoleMaster, "other"), nats.InProcessServer(s.bus)),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 )
 
@@ -171,7 +172,7 @@ func (p *presence) onPage(data []byte) (connections int, err error) {
 
 // add records a connection. If its peel has more than maxConnections, the server is asked to close the oldest.
 func (p *presence) add(connection uint64, token string) error {
-	peel, ok := auth.PeelOf(token)
+	peel, ok := grants.PeelOf(token)
 	if _, known := p.peels[connection]; !ok || known {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
@@ -14,7 +14,7 @@ import (
 // FuzzConnections has events and a page of the list of connections, as the server sends them. The connection to the server is
 // closed, so connections in excess are not ended.
 func FuzzConnections(f *testing.F) {
-	nc := natstest.Listen(f).Conn(f, auth.RoleMaster, "m1")
+	nc := natstest.Listen(f).Conn(f, grants.RoleMaster, "m1")
 	nc.Close()
 	token := "a." + base64.RawURLEncoding.EncodeToString([]byte(`{"name":"web","nats":{"tags":["role:peel"]}}`)) + ".b"
 	for id := range maxConnections + 2 {

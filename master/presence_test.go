@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -90,7 +91,7 @@ func (s *ownSite) peel(id target.PeelID) (public string, stop func()) {
 		s.t.Fatal(err)
 	}
 	public = key.Public()
-	token, err := s.keys.Issue(auth.RolePeel, id.Wire(), public, 0)
+	token, err := s.keys.Issue(grants.RolePeel, id.Wire(), public, 0)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -147,7 +148,7 @@ func TestAPeelThatTheServerDisconnectsIsOfflineAtOnce(t *testing.T) {
 	s.until("online again", func() bool { return s.online("web-01") })
 
 	// A connection of another role under the name of a peel is none of the peel's.
-	creds, err := s.keys.Creds(auth.RoleOperator, "web-01", 0)
+	creds, err := s.keys.Creds(grants.RoleOperator, "web-01", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestAPeelThatTheServerDisconnectsIsOfflineAtOnce(t *testing.T) {
 	}
 	defer nc.Close()
 
-	account, _, err := s.keys.Revoke(auth.RolePeel, map[string]auth.End{public: {}})
+	account, _, err := s.keys.Revoke(grants.RolePeel, map[string]auth.End{public: {}})
 	if err == nil {
 		err = s.m.UpdateAccount(account)
 	}
@@ -182,7 +183,7 @@ func TestAPeelHasFewConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := s.keys.Issue(auth.RolePeel, "greedy", key.Public(), 0)
+	token, err := s.keys.Issue(grants.RolePeel, "greedy", key.Public(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

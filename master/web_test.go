@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/master"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
@@ -41,7 +41,7 @@ func (l listening) Handle(_ context.Context, r slog.Record) error {
 // It uses real sockets.
 func TestOtherHostsReachRESTByTheMastersOwnAuthority(t *testing.T) {
 	b, dir := natstest.Listen(t), t.TempDir()
-	options := b.Options(auth.RoleMaster, "m1")
+	options := b.Options(grants.RoleMaster, "m1")
 	b.Stop(t)
 	at, ready := make(chan string, 1), make(chan struct{})
 	m, err := master.New(master.Options{

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -22,7 +22,7 @@ import (
 // are in the figures.
 func attend(b *testing.B, subject string) (*natstest.Bus, *nats.Conn, *nats.Subscription) {
 	bus := natstest.Listen(b)
-	nc := bus.Conn(b, auth.RoleMaster, "m1")
+	nc := bus.Conn(b, grants.RoleMaster, "m1")
 	heard, err := nc.SubscribeSync(subject)
 	if err != nil {
 		b.Fatal(err)
@@ -32,7 +32,7 @@ func attend(b *testing.B, subject string) (*natstest.Bus, *nats.Conn, *nats.Subs
 		b.Fatal(err)
 	}
 	p, err := peel.New(peel.Options{
-		ID: id, DataDir: b.TempDir(), URL: bus.URL(), Connect: bus.Options(auth.RolePeel, id.Wire()), Simulated: true, Facts: target.Facts{"role": "web"},
+		ID: id, DataDir: b.TempDir(), URL: bus.URL(), Connect: bus.Options(grants.RolePeel, id.Wire()), Simulated: true, Facts: target.Facts{"role": "web"},
 	})
 	if err != nil {
 		b.Fatal(err)

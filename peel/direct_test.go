@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -58,7 +58,7 @@ func TestADirectRequestIsAnsweredThereAndLoggedWithItsUser(t *testing.T) {
 		b.give(1, "schedule:\n  beat: {module: test.ping, interval: 1h}\n")
 		b.start()
 		b.drain()
-		dan := b.bus.Conn(b.t, auth.RoleDirect, "dan")
+		dan := b.bus.Conn(b.t, grants.RoleDirect, "dan")
 		if a := b.direct(dan, wire.DirectRequest{Function: "test.echo", ID: "hello"})(); !a.Success || a.Data != "hello" {
 			t.Errorf("%+v", a)
 		}
@@ -88,7 +88,7 @@ func TestADirectRequestIsAnsweredThereAndLoggedWithItsUser(t *testing.T) {
 func TestADirectRequestWaitsForItsTurn(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
-		dan := b.bus.Conn(b.t, auth.RoleDirect, "dan")
+		dan := b.bus.Conn(b.t, grants.RoleDirect, "dan")
 		hanging := b.hang()
 		command := map[string]any{"command": "true"}
 		var waiting []func() wire.DirectAnswer
@@ -114,7 +114,7 @@ func TestADirectRequestWaitsForItsTurn(t *testing.T) {
 func TestADirectAnswerFitsTheBus(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
-		dan := b.bus.Conn(b.t, auth.RoleDirect, "dan")
+		dan := b.bus.Conn(b.t, grants.RoleDirect, "dan")
 		text := long[:1_000_000]
 		a := b.direct(dan, wire.DirectRequest{Function: "test.echo", Args: map[string]any{"text": text}})()
 		b.excerpt(a.Data, "output_truncated", text)
@@ -124,7 +124,7 @@ func TestADirectAnswerFitsTheBus(t *testing.T) {
 func TestWhatIsNoDirectRequestIsDroppedOrRefusedByName(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
-		dan := b.bus.Conn(b.t, auth.RoleDirect, "dan")
+		dan := b.bus.Conn(b.t, grants.RoleDirect, "dan")
 		if a := b.direct(dan, wire.DirectRequest{Function: "test.ping", V: wire.Version + 1})(); a.Outcome != wire.Rejected || !strings.Contains(a.Error, "version 2 of the protocol") {
 			t.Errorf("%+v", a)
 		}
@@ -155,7 +155,7 @@ func TestDirectRequestsAndThoseOfMastersHaveBoundsOfTheirOwn(t *testing.T) {
 	t.Run("people fill theirs", func(t *testing.T) {
 		run(t, func(b *bench) {
 			b.start()
-			dan := b.bus.Conn(b.t, auth.RoleDirect, "dan")
+			dan := b.bus.Conn(b.t, grants.RoleDirect, "dan")
 			for range 64 {
 				b.direct(dan, wire.DirectRequest{Function: "test.sleep", Args: long})
 				synctest.Wait()
@@ -171,7 +171,7 @@ func TestDirectRequestsAndThoseOfMastersHaveBoundsOfTheirOwn(t *testing.T) {
 	t.Run("people fill the queue", func(t *testing.T) {
 		run(t, func(b *bench) {
 			b.start()
-			dan := b.bus.Conn(b.t, auth.RoleDirect, "dan")
+			dan := b.bus.Conn(b.t, grants.RoleDirect, "dan")
 			hanging := b.hang()
 			for range 64 {
 				b.direct(dan, wire.DirectRequest{Function: "cmd.run", Args: command})
@@ -190,7 +190,7 @@ func TestDirectRequestsAndThoseOfMastersHaveBoundsOfTheirOwn(t *testing.T) {
 	t.Run("masters fill theirs", func(t *testing.T) {
 		run(t, func(b *bench) {
 			b.start()
-			dan := b.bus.Conn(b.t, auth.RoleDirect, "dan")
+			dan := b.bus.Conn(b.t, grants.RoleDirect, "dan")
 			for range 64 {
 				b.ask(wire.Request{Function: "test.sleep", Args: long, Epoch: 1})
 			}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -66,7 +66,7 @@ func run(t *testing.T, f func(*bench)) {
 	dir := t.TempDir()
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
 		b := &bench{t: t, bus: bus, dir: dir, stop: func() {}}
-		b.nc = bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectWait(100*time.Millisecond))
+		b.nc = bus.Conn(t, grants.RoleMaster, "m1", nats.ReconnectWait(100*time.Millisecond))
 		b.heard = make(chan *nats.Msg, 10_000)
 		for _, subject := range []string{wire.ReturnOf("*", "*"), wire.AckOf("*", "*"), wire.AllScheduled, wire.AllApplied} {
 			if _, err := b.nc.ChanSubscribe(subject, b.heard); err != nil {
@@ -83,7 +83,7 @@ func run(t *testing.T, f func(*bench)) {
 func (b *bench) start() {
 	b.t.Helper()
 	o := peel.Options{
-		ID: id, DataDir: b.dir, URL: b.bus.URL(), Connect: b.bus.Options(auth.RolePeel, id.Wire()), Schedule: b.static,
+		ID: id, DataDir: b.dir, URL: b.bus.URL(), Connect: b.bus.Options(grants.RolePeel, id.Wire()), Schedule: b.static,
 		Zone: time.UTC, Facts: target.Facts{"role": "web"}, Log: slog.New(slog.NewTextHandler(&b.log, nil)),
 	}
 	if b.options != nil {

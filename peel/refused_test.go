@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
 )
@@ -36,7 +37,7 @@ func TestAPeelThatIsRefusedFromTheStartKnowsItAtItsSecondTry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sign := func() (string, error) { return elsewhere.Issue(auth.RolePeel, id.Wire(), key.Public(), 0) }
+	sign := func() (string, error) { return elsewhere.Issue(grants.RolePeel, id.Wire(), key.Public(), 0) }
 	log := make(lines, 100)
 	p, err := peel.New(peel.Options{
 		ID: id, DataDir: t.TempDir(), URL: bus.URL(), CA: bus.CA(), Log: slog.New(slog.NewTextHandler(log, nil)),

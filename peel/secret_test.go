@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -242,7 +242,7 @@ func TestThePeelSignsItsSealingKeyAndSaysItAgainWhereMastersKnowAnother(t *testi
 		if err != nil {
 			t.Fatal(err)
 		}
-		jwt, err := b.bus.Keys.Issue(auth.RolePeel, id.Wire(), public, 0)
+		jwt, err := b.bus.Keys.Issue(grants.RolePeel, id.Wire(), public, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,7 +358,7 @@ func TestSecretsAreShownToThePersonWhoAskedAlone(t *testing.T) {
 		}
 		for name, r := range map[string]wire.Result{
 			"a schedule":      asked("", args(public)),
-			"who asks direct": b.direct(b.bus.Conn(b.t, auth.RoleDirect, "dan"), wire.DirectRequest{Function: "settings.get", Args: args(public)})().Result,
+			"who asks direct": b.direct(b.bus.Conn(b.t, grants.RoleDirect, "dan"), wire.DirectRequest{Function: "settings.get", Args: args(public)})().Result,
 			"no key":          asked("alice", args("XNOKEY")),
 		} {
 			if r.Success || strings.Contains(fmt.Sprint(r), "box") {

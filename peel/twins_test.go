@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 )
 
 func TestTwoHostsUnderOnePeelIDAreFoundByMasters(t *testing.T) {
 	run(t, func(b *bench) {
-		fleet := feed.New(b.bus.Conn(b.t, auth.RoleMaster, "m2"), slog.New(slog.DiscardHandler))
+		fleet := feed.New(b.bus.Conn(b.t, grants.RoleMaster, "m2"), slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(b.t.Context())
 		done := make(chan error, 1)
 		go func() { done <- fleet.Run(ctx) }()

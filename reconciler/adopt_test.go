@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
@@ -129,7 +129,7 @@ func (b *bench) alterRecord(change func(*record.Record)) {
 // master runs a whole reconciler that competes for the lease, until stop.
 func (b *bench) master(name, dir string) (stop func()) {
 	b.t.Helper()
-	nc := b.bus.Conn(b.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1))
+	nc := b.bus.Conn(b.t, grants.RoleMaster, name, nats.ReconnectBufSize(-1))
 	r, err := New(Options{Repo: gitrepo.Options{URL: dir, Dir: b.t.TempDir()}, Owner: name, Poll: time.Minute, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -59,7 +60,7 @@ func TestWhatPeopleDoIsInTheAuditLog(t *testing.T) {
 				continue
 			}
 			e := page.Entries[0]
-			if e.User != "alice" || e.Role != auth.RoleOperator || e.Target != did.target && did.target != "" || e.Count != did.count || e.Result != did.result || e.Time.Before(began) {
+			if e.User != "alice" || e.Role != grants.RoleOperator || e.Target != did.target && did.target != "" || e.Count != did.count || e.Result != did.result || e.Time.Before(began) {
 				t.Errorf("%s is told as %+v", did.action, e)
 			}
 		}

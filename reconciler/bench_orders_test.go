@@ -19,7 +19,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
@@ -125,7 +125,7 @@ func newOrdered(b *testing.B, peels, files int) *ordered {
 	if o.second = o.record().Blocked; o.second == nil {
 		b.Fatal("no revision waits for approval")
 	}
-	_, err := o.bus.Conn(b, auth.RoleMaster, "m2").Subscribe(wire.Settings("*"), func(m *nats.Msg) {
+	_, err := o.bus.Conn(b, grants.RoleMaster, "m2").Subscribe(wire.Settings("*"), func(m *nats.Msg) {
 		if o.pinned.Load() && bytes.Contains(m.Data, []byte(o.second.Commit)) {
 			o.late.Add(1)
 		}

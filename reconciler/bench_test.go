@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -106,7 +106,7 @@ func termOf(b testing.TB, repo string, peels int, checkLease func() error) *benc
 // termOn runs a term, with a store of its own, on a bus that may hold what an earlier term has left.
 func termOn(b testing.TB, bus *natstest.Bus, repo string, peels int, checkLease func() error) *benchedTerm {
 	log := slog.New(slog.DiscardHandler)
-	nc := bus.Conn(b, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))
+	nc := bus.Conn(b, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1))
 	js, err := jetstream.New(nc)
 	if err != nil {
 		b.Fatal(err)
@@ -120,7 +120,7 @@ func termOn(b testing.TB, bus *natstest.Bus, repo string, peels int, checkLease 
 		fleet.Index().Put(benchPeel(i), nil)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &benchedTerm{ops: bus.Conn(b, auth.RoleOperator, "op"), fleetChanged: make(chan struct{})}
+	t := &benchedTerm{ops: bus.Conn(b, grants.RoleOperator, "op"), fleetChanged: make(chan struct{})}
 	if t.term, err = r.newTerm(ctx, nc, js, fleet, checkLease); err != nil {
 		b.Fatal(err)
 	}

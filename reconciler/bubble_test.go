@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -78,8 +78,8 @@ func inBubble(t *testing.T, files fstest.MapFS, f func(b *bench)) {
 		if b.work, err = worktree.Init(b.dir, files, "first", ada); err != nil {
 			t.Fatal(err)
 		}
-		b.nc = bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))
-		b.ops = bus.Conn(t, auth.RoleOperator, "op")
+		b.nc = bus.Conn(t, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1))
+		b.ops = bus.Conn(t, grants.RoleOperator, "op")
 		t.Cleanup(func() {
 			if b.stop != nil {
 				b.stop()
@@ -186,7 +186,7 @@ func (b *bench) beat(ctx context.Context) {
 // peel adds a peel that is online and takes what it is given.
 func (b *bench) peel(id target.PeelID, facts target.Facts) {
 	b.t.Helper()
-	p := &actor{nc: b.bus.Conn(b.t, auth.RolePeel, id.Wire()), takes: true}
+	p := &actor{nc: b.bus.Conn(b.t, grants.RolePeel, id.Wire()), takes: true}
 	_, err := p.nc.Subscribe(wire.Settings(id.Wire()), func(m *nats.Msg) {
 		doc, err := settings.Decode(m.Data, id)
 		b.mu.Lock()

@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -125,7 +126,7 @@ func (p *planted) sync(verb string) (out status.Sync) {
 
 func (p *planted) start() {
 	p.t.Helper()
-	nc := p.bus.Conn(p.t, auth.RoleMaster, "witness")
+	nc := p.bus.Conn(p.t, grants.RoleMaster, "witness")
 	for _, subject := range []string{"zester.>", "$KV.>"} {
 		if _, err := nc.Subscribe(subject, p.said.hear); err != nil {
 			p.t.Fatal(err)
@@ -140,7 +141,7 @@ func (p *planted) start() {
 	}
 	ready := make(chan struct{})
 	m, err := master.New(master.Options{
-		ID: "m1", DataDir: filepath.Join(p.dir, "m1"), NATS: p.bus.URL(), Connect: p.bus.Options(auth.RoleMaster, "m1"),
+		ID: "m1", DataDir: filepath.Join(p.dir, "m1"), NATS: p.bus.URL(), Connect: p.bus.Options(grants.RoleMaster, "m1"),
 		Services: []master.Service{r.unwatched}, Ready: func(master.Info) { close(ready) }, Log: p.log,
 	})
 	if err != nil {
@@ -150,7 +151,7 @@ func (p *planted) start() {
 	<-ready
 	p.permit("alice")
 	agent, err := peel.New(peel.Options{
-		ID: "db-01", DataDir: filepath.Join(p.dir, "db-01"), URL: p.bus.URL(), Connect: p.bus.Options(auth.RolePeel, "db-01"), Zone: time.UTC, Log: p.log,
+		ID: "db-01", DataDir: filepath.Join(p.dir, "db-01"), URL: p.bus.URL(), Connect: p.bus.Options(grants.RolePeel, "db-01"), Zone: time.UTC, Log: p.log,
 	})
 	if err != nil {
 		p.t.Fatal(err)
@@ -165,7 +166,7 @@ func (p *planted) permit(name string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	data, err := canon.Marshal(auth.User{Name: name, Role: auth.RoleOperator, Secrets: true})
+	data, err := canon.Marshal(auth.User{Name: name, Role: grants.RoleOperator, Secrets: true})
 	if err == nil {
 		_, err = kv.Create(p.t.Context(), name, data)
 	}
@@ -251,7 +252,7 @@ func (p *planted) reveal() {
 func TestAPlantedSecretIsFoundNowhere(t *testing.T) {
 	dir := t.TempDir()
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
-		p := &planted{soak: &soak{t: t, bus: bus, dir: dir}, w: sopstest.New(t), proof: filepath.Join(dir, "proof"), alice: bus.Conn(t, auth.RoleOperator, "alice")}
+		p := &planted{soak: &soak{t: t, bus: bus, dir: dir}, w: sopstest.New(t), proof: filepath.Join(dir, "proof"), alice: bus.Conn(t, grants.RoleOperator, "alice")}
 		p.log = slog.New(slog.NewTextHandler(&p.said, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		var err error
 		p.work, err = worktree.Init(filepath.Join(dir, "repo"), fstest.MapFS{

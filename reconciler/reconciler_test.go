@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -58,8 +58,8 @@ func newSite(t *testing.T, files fstest.MapFS) *site {
 	if s.work, err = worktree.Init(s.dir, files, "first", author); err != nil {
 		t.Fatal(err)
 	}
-	s.nc = s.bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))
-	s.ops = s.bus.Conn(t, auth.RoleOperator, "op")
+	s.nc = s.bus.Conn(t, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1))
+	s.ops = s.bus.Conn(t, grants.RoleOperator, "op")
 	return s
 }
 
@@ -102,7 +102,7 @@ func (s *site) publish(id target.PeelID, subject string, v any) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	nc := s.bus.Conn(s.t, auth.RolePeel, id.Wire())
+	nc := s.bus.Conn(s.t, grants.RolePeel, id.Wire())
 	defer nc.Close()
 	if _, err := nc.Request(subject, data, time.Minute); err != nil {
 		s.t.Fatal(err)
@@ -384,7 +384,7 @@ func TestAChangedFactRetargetsWithoutACommit(t *testing.T) {
 	s.peel("db-01", target.Facts{"os": "ubuntu"})
 	s.start()
 	s.settled(1)
-	watch := s.bus.Conn(t, auth.RolePeel, "db-01")
+	watch := s.bus.Conn(t, grants.RolePeel, "db-01")
 	sub, err := watch.SubscribeSync(wire.Settings("db-01"))
 	if err != nil {
 		t.Fatal(err)
@@ -606,7 +606,7 @@ func TestACommitToALocalRepoIsSeenAtOnce(t *testing.T) {
 	s.peel("web-01", nil)
 	s.start()
 	s.settled(1)
-	watch := s.bus.Conn(t, auth.RolePeel, "web-01")
+	watch := s.bus.Conn(t, grants.RolePeel, "web-01")
 	sub, err := watch.SubscribeSync(wire.Settings("web-01"))
 	if err == nil {
 		err = watch.Flush()

@@ -19,7 +19,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -92,7 +92,7 @@ func TestTwoHoursOfAFleet(t *testing.T) {
 }
 
 func (s *soak) begin() {
-	creds, err := s.bus.Keys.Creds(auth.RoleOperator, "alice", 0)
+	creds, err := s.bus.Keys.Creds(grants.RoleOperator, "alice", 0)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func (s *soak) master(i int) (stop func()) {
 	var once sync.Once
 	ready := make(chan struct{})
 	o := master.Options{
-		ID: name, DataDir: filepath.Join(s.dir, name), NATS: s.bus.URL(), Connect: s.bus.Options(auth.RoleMaster, name),
+		ID: name, DataDir: filepath.Join(s.dir, name), NATS: s.bus.URL(), Connect: s.bus.Options(grants.RoleMaster, name),
 		Services: []master.Service{r.unwatched}, Ready: func(master.Info) { once.Do(func() { close(ready) }) },
 	}
 	stop = s.run(name, func(ctx context.Context) error {
@@ -170,7 +170,7 @@ func (s *soak) peel(i int) (stop func()) {
 	id := s.ids[i]
 	return s.run(string(id), func(ctx context.Context) error {
 		p, err := peel.New(peel.Options{
-			ID: id, DataDir: filepath.Join(s.dir, string(id)), URL: s.bus.URL(), Connect: s.bus.Options(auth.RolePeel, id.Wire()),
+			ID: id, DataDir: filepath.Join(s.dir, string(id)), URL: s.bus.URL(), Connect: s.bus.Options(grants.RolePeel, id.Wire()),
 			Zone: time.UTC, Simulated: true,
 		})
 		if err != nil {

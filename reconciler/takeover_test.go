@@ -12,7 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
@@ -24,7 +24,7 @@ import (
 func (s *site) master(name, dir string) (stop func()) {
 	s.t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	nc := s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1))
+	nc := s.bus.Conn(s.t, grants.RoleMaster, name, nats.ReconnectBufSize(-1))
 	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: s.dir, Dir: dir}, Owner: name, Poll: time.Hour, Log: log})
 	if err != nil {
 		s.t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/source"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -20,7 +20,7 @@ func (b *bench) another() *Reconciler {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r.bus.Store(b.bus.Conn(b.t, auth.RoleMaster, "m2", nats.ReconnectBufSize(-1)))
+	r.bus.Store(b.bus.Conn(b.t, grants.RoleMaster, "m2", nats.ReconnectBufSize(-1)))
 	return r
 }
 

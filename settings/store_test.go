@@ -12,7 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -23,7 +23,7 @@ func writes(list ...settings.Write) iter.Seq[settings.Write] { return slices.Val
 // masterStream connects as a master does: what could not be sent is not sent later.
 func masterStream(t *testing.T, b *natstest.Bus) jetstream.JetStream {
 	t.Helper()
-	js, err := jetstream.New(b.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1)))
+	js, err := jetstream.New(b.Conn(t, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1)))
 	if err != nil {
 		t.Fatal(err)
 	}

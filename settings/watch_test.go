@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -44,7 +44,7 @@ type watched struct {
 
 func watchPeel(t *testing.T, b *natstest.Bus, peel target.PeelID, after uint64) *watched {
 	t.Helper()
-	w := &watched{t: t, conn: b.Conn(t, auth.RolePeel, peel.Wire()), updates: make(chan settings.Update, 100)}
+	w := &watched{t: t, conn: b.Conn(t, grants.RolePeel, peel.Wire()), updates: make(chan settings.Update, 100)}
 	w.run(peel, after)
 	return w
 }
@@ -193,7 +193,7 @@ func TestWatchStartedWithoutTheBusFindsTheDocumentLater(t *testing.T) {
 		c.publish("second", 2)
 		b.Stop(t)
 		w := &watched{t: t, updates: make(chan settings.Update, 100)}
-		w.conn = b.Conn(t, auth.RolePeel, "web-01", nats.RetryOnFailedConnect(true))
+		w.conn = b.Conn(t, grants.RolePeel, "web-01", nats.RetryOnFailedConnect(true))
 		w.run("web-01", 1)
 		time.Sleep(time.Hour)
 		w.expect("")
@@ -354,7 +354,7 @@ func TestDocumentThatCannotBeUsedIsReportedAndTheNextOneTaken(t *testing.T) {
 
 func TestWatchEndsWithAnErrorWhenTheConnectionIsClosed(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		nc := b.Conn(t, auth.RolePeel, "web-01")
+		nc := b.Conn(t, grants.RolePeel, "web-01")
 		w := settings.NewWatch(settings.WatchOptions{Conn: nc, Peel: "web-01", Log: slog.New(slog.DiscardHandler)})
 		time.AfterFunc(time.Minute, nc.Close)
 		if err := w.Run(t.Context(), func(context.Context, settings.Update) {}); err == nil {

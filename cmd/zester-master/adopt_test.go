@@ -9,7 +9,7 @@ import (
 	"testing/fstest"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 // TestAFleetIsAdopted restarts a master with another path of the repo, which publishes nothing until a person says so.
@@ -27,9 +27,9 @@ func TestAFleetIsAdopted(t *testing.T) {
 	start := []string{"zester-master", "--data-dir", "master", "--listen", reserve(t), "--repo", "fleet", "--poll", "1h"}
 	master := s.daemon(start...)
 	master.waitFor("master is ready")
-	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(auth.RolePeel, "web-01")).waitFor("settings applied")
+	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(grants.RolePeel, "web-01")).waitFor("settings applied")
 	s.settled()
-	s.issue(auth.RoleOperator, "mia")
+	s.issue(grants.RoleOperator, "mia")
 	before := s.written()
 	if out, code := sync("adopt"); code != 1 || !strings.Contains(out, "follows the same repo, branch and path") {
 		t.Error(code, out)

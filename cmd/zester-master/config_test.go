@@ -14,6 +14,7 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -95,7 +96,7 @@ func TestThePlacesInTheExampleCanBeUsed(t *testing.T) {
 }
 
 func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
-	creds := credential(t, auth.RoleMaster, "m2")
+	creds := credential(t, grants.RoleMaster, "m2")
 	for _, c := range []struct {
 		name string
 		set  func(*Config)
@@ -169,7 +170,7 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 
 func TestTheCredentialNamesTheMaster(t *testing.T) {
 	cfg := defaults().(*Config)
-	cfg.NATS, cfg.Creds, cfg.Replicas = "nats://bus", credential(t, auth.RoleMaster, "m2"), 3
+	cfg.NATS, cfg.Creds, cfg.Replicas = "nats://bus", credential(t, grants.RoleMaster, "m2"), 3
 	d, err := cfg.Prepare(discard)
 	if err != nil || d.Name != "master m2" {
 		t.Errorf("%q, %v", d.Name, err)
@@ -177,7 +178,7 @@ func TestTheCredentialNamesTheMaster(t *testing.T) {
 }
 
 // credential makes a .creds file and returns its path.
-func credential(t *testing.T, role auth.Role, name string) string {
+func credential(t *testing.T, role grants.Role, name string) string {
 	t.Helper()
 	keys, err := auth.Open(filepath.Join(t.TempDir(), "auth"))
 	if err != nil {

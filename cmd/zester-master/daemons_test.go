@@ -15,7 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/examples"
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -120,7 +120,7 @@ func TestADaemonObeysSignals(t *testing.T) {
 	master.signal(syscall.SIGHUP)
 	master.waitFor("configuration not read again", "master.yaml:4:1", `did you mean`)
 
-	creds := s.issue(auth.RolePeel, "web-01")
+	creds := s.issue(grants.RolePeel, "web-01")
 	config = func(rest string) {
 		s.write("peel.yaml", fmt.Sprintf("id: web-01\ndata_dir: peel\nurl: %s\ncreds: %s\n%s", s.url(), creds, rest))
 	}
@@ -237,7 +237,7 @@ func TestAPeelThatStartsBeforeItsMasterRunsWhatItHad(t *testing.T) {
 	start := []string{"zester-master", "--data-dir", "master", "--repo", "fleet", "--listen", reserve(t)}
 	master := s.daemon(start...)
 	master.waitFor("master is ready")
-	args := []string{"zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(auth.RolePeel, "web-01")}
+	args := []string{"zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(grants.RolePeel, "web-01")}
 	peel := s.daemon(args...)
 	told := pipe.wait(t)
 	if _, ok := told.says(); !ok {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/examples"
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -88,7 +88,7 @@ func TestAFullDiskIsSeenAndOutlasted(t *testing.T) {
 	m.waitFor("master is ready")
 	peels := []target.PeelID{"web-01", "web-02", "db-01"}
 	for _, id := range peels {
-		s.daemon("zester-peel", "--id", string(id), "--data-dir", "peel-"+string(id), "--url", s.url(), "--creds", s.issue(auth.RolePeel, string(id))).waitFor("bus is reached")
+		s.daemon("zester-peel", "--id", string(id), "--data-dir", "peel-"+string(id), "--url", s.url(), "--creds", s.issue(grants.RolePeel, string(id))).waitFor("bus is reached")
 	}
 	c := s.client()
 	for _, id := range peels {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/examples"
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 // TestMastersShareABus runs two masters on the bus of a third, as they would on a cluster of servers.
@@ -17,10 +17,10 @@ func TestMastersShareABus(t *testing.T) {
 	s.daemon("zester-master", "--id", "bus", "--data-dir", "master", "--listen", "127.0.0.1:0").waitFor("master is ready")
 	masters := map[string]*process{}
 	for _, name := range []string{"m1", "m2"} {
-		masters[name] = s.daemon("zester-master", "--nats", s.url(), "--creds", s.issue(auth.RoleMaster, name), "--data-dir", name, "--repo", "fleet")
+		masters[name] = s.daemon("zester-master", "--nats", s.url(), "--creds", s.issue(grants.RoleMaster, name), "--data-dir", name, "--repo", "fleet")
 		masters[name].waitFor("master is ready", `"master":"`+name+`"`)
 	}
-	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(auth.RolePeel, "web-01")).waitFor("settings applied")
+	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(grants.RolePeel, "web-01")).waitFor("settings applied")
 	s.settled()
 	c := s.client()
 
@@ -96,7 +96,7 @@ func TestACredentialOfAnotherBusIsRefused(t *testing.T) {
 	s.daemon("zester-master", "--data-dir", "master", "--listen", "127.0.0.1:0").waitFor("master is ready")
 	other := &site{t: t, dir: t.TempDir(), work: s.work}
 	other.daemon("zester-master", "--data-dir", "master", "--listen", "127.0.0.1:0").waitFor("master is ready")
-	creds := other.issue(auth.RoleMaster, "m2")
+	creds := other.issue(grants.RoleMaster, "m2")
 	if out, errOut, code := (command{dir: s.dir, args: []string{
 		"zester-master", "--nats", s.url(), "--creds", creds, "--ca", "master/tls/ca.crt", "--data-dir", "m2",
 	}}).run(t); code != 1 || !strings.Contains(errOut, "refuses the credential (authorization violation)") || !strings.Contains(errOut, "hint: ") {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 // entries are as many as a change of all of them needs an approval, every so many hours.
@@ -30,9 +30,9 @@ func TestOrdersAboutTheRepoAreInTheAuditLog(t *testing.T) {
 		"top.yaml": {Data: []byte("base:\n  '*': [all]\n")}, "settings/all.yaml": {Data: []byte(entries(1))},
 	})
 	s.daemon("zester-master", "--data-dir", "master", "--listen", "127.0.0.1:0", "--repo", "fleet", "--poll", "1h").waitFor("master is ready")
-	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(auth.RolePeel, "web-01")).waitFor("settings applied")
+	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(grants.RolePeel, "web-01")).waitFor("settings applied")
 	s.settled()
-	mia := s.issue(auth.RoleOperator, "mia")
+	mia := s.issue(grants.RoleOperator, "mia")
 	order := func(code int, args ...string) string {
 		t.Helper()
 		return s.zester(code, append([]string{"--url", s.url(), "--creds", mia, "sync"}, args...)...)
@@ -67,7 +67,7 @@ func TestOrdersAboutTheRepoAreInTheAuditLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range page.Entries {
-		if got[fmt.Sprint(e.Action, " ", e.Target, " ", e.Result)]++; e.Role != auth.RoleOperator || e.From == "" || e.Time.IsZero() || (e.Reason == "") != (e.Result == audit.Done) {
+		if got[fmt.Sprint(e.Action, " ", e.Target, " ", e.Result)]++; e.Role != grants.RoleOperator || e.From == "" || e.Time.IsZero() || (e.Reason == "") != (e.Result == audit.Done) {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -120,9 +120,9 @@ func TestDecisionsAboutWavesAndFreezesAreInTheAuditLog(t *testing.T) {
 		"zester.yaml": {Data: []byte("waves: [{name: canary, peels: 1, gate: manual}]\nfreeze: [{calendar: 2000-01-01/2100-01-01}]\n")},
 	})
 	s.daemon("zester-master", "--data-dir", "master", "--listen", "127.0.0.1:0", "--repo", "fleet", "--poll", "1h").waitFor("master is ready")
-	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(auth.RolePeel, "web-01")).waitFor("settings applied")
+	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(grants.RolePeel, "web-01")).waitFor("settings applied")
 	s.settled()
-	mia := s.issue(auth.RoleOperator, "mia")
+	mia := s.issue(grants.RoleOperator, "mia")
 	order := func(code int, args ...string) {
 		t.Helper()
 		s.zester(code, append([]string{"--url", s.url(), "--creds", mia, "sync"}, args...)...)

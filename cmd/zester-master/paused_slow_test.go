@@ -12,7 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/examples"
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -23,9 +23,9 @@ func TestAMasterThatSleepsLongerThanItsHeartbeatEndsNothingTwice(t *testing.T) {
 	s := newSite(t, examples.Fleet())
 	bus := s.daemon("zester-master", "--id", "bus", "--data-dir", "master", "--listen", "127.0.0.1:0")
 	bus.waitFor("master is ready")
-	m1 := s.daemon("zester-master", "--nats", s.url(), "--creds", s.issue(auth.RoleMaster, "m1"), "--data-dir", "m1")
+	m1 := s.daemon("zester-master", "--nats", s.url(), "--creds", s.issue(grants.RoleMaster, "m1"), "--data-dir", "m1")
 	m1.waitFor("master is ready")
-	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--workers", "60", "--url", s.url(), "--creds", s.issue(auth.RolePeel, "web-01")).waitFor("bus is reached")
+	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--workers", "60", "--url", s.url(), "--creds", s.issue(grants.RolePeel, "web-01")).waitFor("bus is reached")
 	c := s.client()
 	s.awaitPeel(c)
 

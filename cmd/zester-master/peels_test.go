@@ -15,7 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/examples"
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -37,7 +37,7 @@ func newStage(t *testing.T) *stage {
 	if s.requests, err = s.streams().Conn().SubscribeSync(wire.Cmd("web-01")); err != nil {
 		t.Fatal(err)
 	}
-	s.args = []string{"zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(auth.RolePeel, "web-01")}
+	s.args = []string{"zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(grants.RolePeel, "web-01")}
 	s.start()
 	return s
 }

@@ -24,7 +24,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
@@ -239,7 +239,7 @@ func TestAPushIsSignedHeardPlannedRolledOutAppliedAndReported(t *testing.T) {
 	d.forge.until(first, "success: 0/0 peels")
 	var peels []*process
 	for _, id := range []string{"web-01", "web-02"} {
-		p := s.daemon("zester-peel", "--id", id, "--data-dir", id, "--url", s.url(), "--creds", s.issue(auth.RolePeel, id))
+		p := s.daemon("zester-peel", "--id", id, "--data-dir", id, "--url", s.url(), "--creds", s.issue(grants.RolePeel, id))
 		p.waitFor("settings applied", first)
 		peels = append(peels, p)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/reconciler/control"
 )
 
@@ -31,7 +31,7 @@ func (r *recorder) record(ctx context.Context, nc *nats.Conn, o control.Command)
 		return
 	}
 	e := audit.Entry{Action: "sync." + o.Verb, Target: o.About}.Ended(o.Err, o.Refused)
-	l.Write(ctx, e.By(auth.AskerOf(o.Subject, o.Header)))
+	l.Write(ctx, e.By(grants.CallerOf(o.Subject, o.Header)))
 }
 
 func (r *recorder) of(nc *nats.Conn) (*audit.Log, error) {

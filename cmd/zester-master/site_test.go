@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
@@ -83,7 +83,7 @@ func (s *site) zester(code int, args ...string) string {
 }
 
 // issue makes a credential and returns its file.
-func (s *site) issue(role auth.Role, name string) string {
+func (s *site) issue(role grants.Role, name string) string {
 	s.t.Helper()
 	file := s.path(name + ".creds")
 	s.zester(0, "auth", "issue", string(role), name, "--again", "--out", file)
@@ -126,8 +126,8 @@ func (s *site) client() *api.Client {
 func (s *site) streams() jetstream.JetStream {
 	s.t.Helper()
 	const name = "observer"
-	creds := s.issue(auth.RoleMaster, name)
-	nc, err := nats.Connect(s.url(), nats.UserCredentials(creds), wire.CheckedBy(creds), nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)), nats.Timeout(patience))
+	creds := s.issue(grants.RoleMaster, name)
+	nc, err := nats.Connect(s.url(), nats.UserCredentials(creds), wire.CheckedBy(creds), nats.CustomInboxPrefix(grants.RoleMaster.Inbox(name)), nats.Timeout(patience))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing/fstest"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 )
@@ -85,9 +85,9 @@ func TestProgramsOrderTheReconcilerThroughAnyMaster(t *testing.T) {
 	listen := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", address[i]) }
 	s.daemon("zester-master", "--id", "m1", "--data-dir", "master", "--listen", "127.0.0.1:0", "--rest-listen", listen(0), "--repo", "fleet", "--poll", "1h").
 		waitFor("reconciler starts")
-	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(auth.RolePeel, "web-01")).waitFor("settings applied")
+	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(grants.RolePeel, "web-01")).waitFor("settings applied")
 	s.settled()
-	s.daemon("zester-master", "--nats", s.url(), "--creds", s.issue(auth.RoleMaster, "m2"), "--data-dir", "m2", "--rest-listen", listen(1), "--repo", "fleet", "--poll", "1h").
+	s.daemon("zester-master", "--nats", s.url(), "--creds", s.issue(grants.RoleMaster, "m2"), "--data-dir", "m2", "--rest-listen", listen(1), "--repo", "fleet", "--poll", "1h").
 		waitFor("master is ready")
 	token := func(name, scopes string) string {
 		return strings.TrimSpace(s.zester(0, "token", "create", name, "--scope", scopes))

@@ -13,6 +13,7 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -124,7 +125,7 @@ func TestTheCredentialHasToBeThePeels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	creds, err := keys.Creds(auth.RolePeel, "web_01_example_com", 0)
+	creds, err := keys.Creds(grants.RolePeel, "web_01_example_com", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,17 +13,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // waits has a host ask to be a peel, without a token, and returns its key.
 func (f *fleet) waits(t *testing.T, id target.PeelID) string {
 	t.Helper()
-	creds, err := f.keys.Creds(auth.RoleMaster, "enroller", 0)
+	creds, err := f.keys.Creds(grants.RoleMaster, "enroller", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(f.url, nats.UserCredentialBytes(creds), nats.RootCAs(f.ca), nats.CustomInboxPrefix(auth.RoleMaster.Inbox("enroller")), nats.Timeout(patience))
+	nc, err := nats.Connect(f.url, nats.UserCredentialBytes(creds), nats.RootCAs(f.ca), nats.CustomInboxPrefix(grants.RoleMaster.Inbox("enroller")), nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}

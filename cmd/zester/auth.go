@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -36,7 +37,7 @@ master, by --direct: that leaves no record but the log of the peel. A site is a 
 the peels of --peels to the bus: it may say and hear what they may. For other peels make it a new credential.`,
 		Args: words("role", "name"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c.role, c.id = auth.Role(args[0]), args[1]
+			c.role, c.id = grants.Role(args[0]), args[1]
 			for _, p := range peels {
 				c.peels = append(c.peels, target.PeelID(p))
 			}
@@ -82,7 +83,7 @@ People are revoked by zester auth user revoke, peels by zester enroll revoke, an
 zester auth retire keys.`,
 		Args: words("word site", "name of the site"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if args[0] != string(auth.RoleSite) {
+			if args[0] != string(grants.RoleSite) {
 				return usageError("cannot revoke a %s here, but a site", args[0])
 			}
 			return a.withClient(func(client *api.Client) error {
@@ -151,7 +152,7 @@ the site connect. It has no streams, learns nothing from masters, and needs a cr
 
 // A credential is one to be made.
 type credential struct {
-	role  auth.Role
+	role  grants.Role
 	id    string
 	peels []target.PeelID // of a site
 	ttl   time.Duration   // 0: it does not end
@@ -236,9 +237,9 @@ func certificates(text []byte) (certs []byte) {
 // sign returns the JWT for a public key.
 func (c credential) sign(keys *auth.Keys, public string) (string, error) {
 	switch c.role {
-	case auth.RoleSite:
+	case grants.RoleSite:
 		return keys.IssueSite(c.id, public, c.peels, c.ttl)
-	case auth.RolePeel:
+	case grants.RolePeel:
 		return keys.Issue(c.role, target.PeelID(c.id).Wire(), public, c.ttl)
 	}
 	return keys.Issue(c.role, c.id, public, c.ttl)
@@ -270,15 +271,15 @@ func endCredential(f *renameio.PendingFile, creds []byte) error {
 
 func (c credential) check() error {
 	switch c.role {
-	case auth.RolePeel:
+	case grants.RolePeel:
 		if _, err := target.ParsePeelID(c.id); err != nil {
 			return usageError("%w", err)
 		}
-	case auth.RoleOperator, auth.RoleDirect, auth.RoleAuditor, auth.RoleMaster, auth.RoleSite:
+	case grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor, grants.RoleMaster, grants.RoleSite:
 	default:
 		return usageError("there is no role %q: it is peel, operator, direct, auditor, master or site", c.role)
 	}
-	if (c.role == auth.RoleSite) != (len(c.peels) > 0) {
+	if (c.role == grants.RoleSite) != (len(c.peels) > 0) {
 		return usageError("a site has --peels, and nobody else has")
 	}
 	if c.ttl < 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -37,7 +38,7 @@ makes no tokens and users, and does not steer what Git brings to the fleet.
 --secrets is the permission to have peels show secrets of their settings, within those limits. Nobody has it otherwise.`,
 		Args: words("name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q.Name, q.Role = args[0], auth.Role(role)
+			q.Name, q.Role = args[0], grants.Role(role)
 			if file == "" {
 				file = args[0] + ".creds"
 			}
@@ -66,7 +67,7 @@ makes no tokens and users, and does not steer what Git brings to the fleet.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&role, "role", string(auth.RoleOperator), "what for: `ROLE` operator, direct or auditor")
+	f.StringVar(&role, "role", string(grants.RoleOperator), "what for: `ROLE` operator, direct or auditor")
 	f.DurationVar(&q.TTL, "ttl", userLife, "end it after this time; 0: it does not end")
 	f.StringVar(&q.Limits.Target, "limit-target", "", "dispatch only to peels that the `EXPRESSION` selects")
 	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil, "dispatch only functions that match one of the `GLOBS`, such as test.*")

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -34,7 +34,7 @@ func TestPeelsAreFoundAndAskedWhileNoMasterLives(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	creds, err := bus.Keys.Creds(auth.RoleDirect, "dan", 0)
+	creds, err := bus.Keys.Creds(grants.RoleDirect, "dan", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

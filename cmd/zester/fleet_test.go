@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
@@ -138,7 +139,7 @@ func (f *fleet) startMaster(ctx context.Context, g *errgroup.Group) error {
 
 // startPeel returns a channel that closes when the peel has ended.
 func (f *fleet) startPeel(ctx context.Context, g *errgroup.Group, id target.PeelID) (<-chan struct{}, error) {
-	creds, err := f.keys.Creds(auth.RolePeel, id.Wire(), 0)
+	creds, err := f.keys.Creds(grants.RolePeel, id.Wire(), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -195,11 +196,11 @@ func (f *fleet) until(ctx context.Context, pattern string, args ...string) error
 // credentials puts the files of people into dir: auditor.creds, direct.creds, and stranger.creds, which others have
 // signed.
 func (f *fleet) credentials(dir string) error {
-	auditor, err := f.keys.Creds(auth.RoleAuditor, "eve", 0)
+	auditor, err := f.keys.Creds(grants.RoleAuditor, "eve", 0)
 	if err != nil {
 		return err
 	}
-	direct, err := f.keys.Creds(auth.RoleDirect, "dan", 0)
+	direct, err := f.keys.Creds(grants.RoleDirect, "dan", 0)
 	if err != nil {
 		return err
 	}
@@ -207,7 +208,7 @@ func (f *fleet) credentials(dir string) error {
 	if err != nil {
 		return err
 	}
-	stranger, err := others.Creds(auth.RoleOperator, "mallory", 0)
+	stranger, err := others.Creds(grants.RoleOperator, "mallory", 0)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 func (a *app) tokenCommand() *cobra.Command {
@@ -125,7 +126,7 @@ func scopesOf(t *auth.Token) string {
 	return strings.Join(names, ",")
 }
 
-func limitsOf(l auth.Limits) string {
+func limitsOf(l grants.Limits) string {
 	parts := l.Functions
 	if l.Target != "" {
 		parts = append([]string{"on " + l.Target}, parts...)

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -22,7 +22,7 @@ func TestTargetsAreResolvedWithoutAMaster(t *testing.T) {
 		s.peel("web.02", target.Facts{"os": "ubuntu"}, nil)
 		s.peel("db-01", target.Facts{"os": "debian"}, nil)
 		s.peel("web-01", target.Facts{"os": "alpine"}, nil) // the newest facts are those that count
-		alice := s.client(auth.RoleOperator, "alice")
+		alice := s.client(grants.RoleOperator, "alice")
 		for expr, want := range map[string][]target.PeelID{
 			"*":              {"db-01", "web-01", "web.02"},
 			"G@os:debian":    {"db-01"},
@@ -42,7 +42,7 @@ func TestTargetsAreResolvedWithoutAMaster(t *testing.T) {
 			_, err := alice.ResolveAlone(t.Context(), expr)
 			wantCode(t, err, api.CodeInvalid)
 		}
-		_, err := s.client(auth.RoleAuditor, "eve").ResolveAlone(t.Context(), "*")
+		_, err := s.client(grants.RoleAuditor, "eve").ResolveAlone(t.Context(), "*")
 		wantCode(t, err, api.CodeDenied)
 	})
 }
@@ -51,7 +51,7 @@ func TestTargetsAreResolvedWithoutAMaster(t *testing.T) {
 func TestAllFactsAreReadHoweverManyAndWhateverTheirHeaders(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		const peels = 600
-		nc := s.bus.Conn(t, auth.RoleMaster, "writer")
+		nc := s.bus.Conn(t, grants.RoleMaster, "writer")
 		for i := range peels {
 			id := target.PeelID(fmt.Sprintf("p-%03d", i))
 			data, err := canon.Marshal(wire.Facts{Peel: id, Facts: target.Facts{"i": int64(i)}, V: wire.Version})
@@ -67,7 +67,7 @@ func TestAllFactsAreReadHoweverManyAndWhateverTheirHeaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait() // until all is stored
-		got, err := s.client(auth.RoleOperator, "alice").ResolveAlone(t.Context(), "p-* and not G@i:7")
+		got, err := s.client(grants.RoleOperator, "alice").ResolveAlone(t.Context(), "p-* and not G@i:7")
 		if err != nil || len(got.Peels) != peels-1 {
 			t.Errorf("%d peels, %v", len(got.Peels), err)
 		}
@@ -77,7 +77,7 @@ func TestAllFactsAreReadHoweverManyAndWhateverTheirHeaders(t *testing.T) {
 // BenchmarkResolveAlone is what a person waits for without a master, at 10,000 peels.
 func BenchmarkResolveAlone(b *testing.B) {
 	bus := natstest.Listen(b)
-	nc := bus.Conn(b, auth.RoleMaster, "writer")
+	nc := bus.Conn(b, grants.RoleMaster, "writer")
 	for i := range 10_000 {
 		id := target.PeelID(fmt.Sprintf("p-%05d", i))
 		data, err := canon.Marshal(wire.Facts{Peel: id, Facts: target.Facts{"os": "debian", "i": int64(i), "kernel": "linux"}, V: wire.Version})
@@ -91,7 +91,7 @@ func BenchmarkResolveAlone(b *testing.B) {
 	if err := nc.Flush(); err != nil {
 		b.Fatal(err)
 	}
-	creds, err := bus.Keys.Creds(auth.RoleOperator, "alice", 0)
+	creds, err := bus.Keys.Creds(grants.RoleOperator, "alice", 0)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -41,7 +41,7 @@ func TestTargetsAreResolvedFromTheFacts(t *testing.T) {
 		s.peel("web-01", target.Facts{"os": "debian"}, nil)
 		s.peel("web.02", target.Facts{"os": "alpine"}, nil)
 		s.peel("db-01", target.Facts{"os": "debian"}, nil)
-		c := s.client(auth.RoleOperator, "alice")
+		c := s.client(grants.RoleOperator, "alice")
 		for expr, want := range map[string][]target.PeelID{
 			"*":                       {"db-01", "web-01", "web.02"},
 			"G@os:debian and not db*": {"web-01"},
@@ -74,7 +74,7 @@ func TestAnExpressionIsExplained(t *testing.T) {
 		s.master("m1")
 		s.peel("web-01", target.Facts{"os": "debian"}, nil)
 		s.peel("db-01", target.Facts{"os": "debian"}, nil)
-		c := s.client(auth.RoleAuditor, "bob")
+		c := s.client(grants.RoleAuditor, "bob")
 		e, err := c.Explain(t.Context(), "N@front and G@oss:debian")
 		if err != nil || e.Total != 2 || e.Parsed != "N@front and G@oss:debian" || len(e.Explanation.Parts) != 2 {
 			t.Fatalf("%+v, %v", e, err)
@@ -95,7 +95,7 @@ func TestPeelsAreListedAndShown(t *testing.T) {
 		s.master("m1")
 		s.peel("web-01", target.Facts{"os": "debian"}, nil)
 		s.peel("db-01", nil, nil)
-		c := s.client(auth.RoleAuditor, "eve")
+		c := s.client(grants.RoleAuditor, "eve")
 		peels, err := c.Peels(t.Context(), "")
 		if err != nil || len(peels) != 2 || peels[0].ID != "db-01" || !peels[0].Online || peels[0].Facts != nil || peels[0].LastSeen.IsZero() {
 			t.Errorf("%+v, %v", peels, err)
@@ -114,7 +114,7 @@ func TestPeelsAreListedAndShown(t *testing.T) {
 
 func TestManyPeelsComeInPages(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		nc := s.bus.Conn(t, auth.RoleMaster, "loader")
+		nc := s.bus.Conn(t, grants.RoleMaster, "loader")
 		var ids []target.PeelID
 		for i := range 4100 {
 			id := target.PeelID(fmt.Sprintf("p%04d%s", i, strings.Repeat("x", 120)))
@@ -129,7 +129,7 @@ func TestManyPeelsComeInPages(t *testing.T) {
 		}
 		synctest.Wait()
 		s.master("m1")
-		c := s.client(auth.RoleOperator, "alice")
+		c := s.client(grants.RoleOperator, "alice")
 		time.Sleep(2 * time.Minute) // so that each is in the answer twice
 		r, err := c.Resolve(t.Context(), "*")
 		if err != nil || !slices.Equal(r.Peels, ids) || !slices.Equal(r.Offline, ids) || r.Total != 4100 {
@@ -168,7 +168,7 @@ func TestAJobIsDispatchedFollowedAndShown(t *testing.T) {
 			s.peel(id, nil, pong(id))
 		}
 		s.peel("quiet", nil, nil)
-		c := s.client(auth.RoleOperator, "alice")
+		c := s.client(grants.RoleOperator, "alice")
 		spec := job.Spec{JID: wire.NewJID(), Function: "test.echo", Args: map[string]any{"text": "a"}, Targets: append(ids, "quiet"), TargetExpr: "*", Timeout: 10 * time.Second}
 		f, err := c.Follow(spec.JID, spec.Targets)
 		if err != nil {
@@ -217,7 +217,7 @@ func TestWhatAFollowerMissedComesAtTheEnd(t *testing.T) {
 			ids = append(ids, target.PeelID(fmt.Sprintf("p%02d", i)))
 			s.peel(ids[i], nil, pong(ids[i]))
 		}
-		c := s.client(auth.RoleOperator, "alice")
+		c := s.client(grants.RoleOperator, "alice")
 		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: ids}
 		if _, err := c.Dispatch(t.Context(), spec); err != nil {
 			t.Fatal(err)
@@ -243,7 +243,7 @@ func TestLeavingAFollowerLeavesTheJob(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			pong("a")(nc, r)
 		})
-		c := s.client(auth.RoleOperator, "alice")
+		c := s.client(grants.RoleOperator, "alice")
 		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"a"}}
 		f, err := c.Follow(spec.JID, spec.Targets)
 		if err != nil {
@@ -268,7 +268,7 @@ func TestLeavingAFollowerLeavesTheJob(t *testing.T) {
 func TestWhatIsNotAllowedIsKnownAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.master("m1")
-		c := s.client(auth.RoleAuditor, "eve")
+		c := s.client(grants.RoleAuditor, "eve")
 		began := time.Now()
 		_, err := c.Dispatch(t.Context(), job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"a"}})
 		wantCode(t, err, api.CodeDenied)
@@ -281,13 +281,13 @@ func TestWhatIsNotAllowedIsKnownAtOnce(t *testing.T) {
 func TestACredentialThatTheBusDoesNotKnowIsDenied(t *testing.T) {
 	b := natstest.Listen(t)
 	other := natstest.Listen(t)
-	creds, err := other.Keys.Creds(auth.RoleOperator, "alice", 0)
+	creds, err := other.Keys.Creds(grants.RoleOperator, "alice", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: creds, CA: b.CA()})
 	wantCode(t, err, api.CodeDenied)
-	brief, err := other.Keys.Creds(auth.RoleOperator, "bob", time.Nanosecond) // it ends with the second that is over
+	brief, err := other.Keys.Creds(grants.RoleOperator, "bob", time.Nanosecond) // it ends with the second that is over
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestACredentialThatTheBusDoesNotKnowIsDenied(t *testing.T) {
 	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: []byte("nonsense")})
 	wantCode(t, err, api.CodeDenied)
 	b.Stop(t)
-	own, err := b.Keys.Creds(auth.RoleOperator, "alice", 0)
+	own, err := b.Keys.Creds(grants.RoleOperator, "alice", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestACredentialThatTheBusDoesNotKnowIsDenied(t *testing.T) {
 
 func TestWithoutAMasterTheAnswerSaysSo(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		c := s.client(auth.RoleOperator, "alice")
+		c := s.client(grants.RoleOperator, "alice")
 		_, err := c.Resolve(t.Context(), "*")
 		wantCode(t, err, api.CodeUnavailable)
 		if err == nil || !strings.Contains(err.Error(), "no master answers") {
@@ -332,7 +332,7 @@ func TestDispatchWaitsForAMasterThatIsAboutToCome(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		stop := s.master("m1")
 		s.peel("a", nil, pong("a"))
-		c := s.client(auth.RoleOperator, "alice")
+		c := s.client(grants.RoleOperator, "alice")
 		stop()
 		started := make(chan struct{})
 		go func() {
@@ -350,7 +350,7 @@ func TestDispatchWaitsForAMasterThatIsAboutToCome(t *testing.T) {
 
 func TestQuestionsWaitForAMasterThatIsAboutToCome(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		c := s.client(auth.RoleOperator, "alice")
+		c := s.client(grants.RoleOperator, "alice")
 		started := make(chan struct{})
 		go func() {
 			defer close(started)
@@ -372,7 +372,7 @@ func TestTheKeysOfAllJobsAreReadBeforeAnybodyAsks(t *testing.T) {
 			t.Fatal(err)
 		}
 		readings := 0
-		nc := s.bus.Conn(t, auth.RoleMaster, "spy")
+		nc := s.bus.Conn(t, grants.RoleMaster, "spy")
 		if _, err := nc.Subscribe("$JS.API.CONSUMER.CREATE.KV_jobs.>", func(*nats.Msg) { readings++ }); err != nil {
 			t.Fatal(err)
 		}
@@ -380,7 +380,7 @@ func TestTheKeysOfAllJobsAreReadBeforeAnybodyAsks(t *testing.T) {
 		s.master("m1")
 		synctest.Wait()
 		before := readings
-		page, err := s.client(auth.RoleOperator, "alice").JobList(t.Context(), job.Query{})
+		page, err := s.client(grants.RoleOperator, "alice").JobList(t.Context(), job.Query{})
 		synctest.Wait()
 		if err != nil || len(page.Jobs) != 1 || before == 0 || readings != before {
 			t.Errorf("%+v, %v after %d readings, %d of them before it was asked for", page, err, readings, before)
@@ -390,7 +390,7 @@ func TestTheKeysOfAllJobsAreReadBeforeAnybodyAsks(t *testing.T) {
 
 func TestSyncIsAskedWhereItIsServed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		nc := s.bus.Conn(t, auth.RoleMaster, "m1")
+		nc := s.bus.Conn(t, grants.RoleMaster, "m1")
 		service, err := micro.AddService(nc, micro.Config{Name: "sync", Version: "1.0.0"})
 		if err != nil {
 			t.Fatal(err)
@@ -424,7 +424,7 @@ func TestSyncIsAskedWhereItIsServed(t *testing.T) {
 			to := min(from+500, len(all))
 			return status.PeelsPage{Peels: all[from:to], More: to < len(all)}
 		})
-		c := s.client(auth.RoleOperator, "alice")
+		c := s.client(grants.RoleOperator, "alice")
 		if st, err := c.SyncStatus(t.Context()); err != nil || st.Branch != "main" {
 			t.Errorf("%+v, %v", st, err)
 		}
@@ -442,7 +442,7 @@ func TestMastersShareTheQuestions(t *testing.T) {
 		stop := s.master("m1")
 		s.master("m2")
 		s.peel("a", nil, nil)
-		c := s.client(auth.RoleOperator, "alice")
+		c := s.client(grants.RoleOperator, "alice")
 		for i := range 20 {
 			if i == 10 {
 				stop()
@@ -457,7 +457,7 @@ func TestMastersShareTheQuestions(t *testing.T) {
 func TestTargetsAreResolvedFromSettings(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.master("m1")
-		c := s.client(auth.RoleOperator, "alice")
+		c := s.client(grants.RoleOperator, "alice")
 		revisions := map[target.PeelID]uint64{}
 		give := func(id target.PeelID, generation uint64, workers int) {
 			raw, err := canon.Marshal(map[string]any{"nginx": map[string]any{"workers": workers}})
@@ -512,12 +512,12 @@ func TestAnotherSealingKeyOfAPeelIsApprovedByAnOperator(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		c := s.client(auth.RoleOperator, "ada")
+		c := s.client(grants.RoleOperator, "ada")
 		p, err := c.Peel(t.Context(), "web-01")
 		if err != nil || p.Key != keys[0] || p.PendingKey != keys[1] {
 			t.Fatalf("%+v, %v", p, err)
 		}
-		_, err = s.client(auth.RoleAuditor, "eve").PeelRekey(t.Context(), api.PeelKey{Peel: "web-01", Key: keys[1]})
+		_, err = s.client(grants.RoleAuditor, "eve").PeelRekey(t.Context(), api.PeelKey{Peel: "web-01", Key: keys[1]})
 		wantCode(t, err, api.CodeDenied)
 		_, err = c.PeelRekey(t.Context(), api.PeelKey{Peel: "web-01", Key: keys[0]})
 		wantCode(t, err, api.CodeConflict)

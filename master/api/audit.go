@@ -7,12 +7,13 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // act is handleFrom for what changes something: the audit log has it, with what came of it, before it is answered.
-func act[Q, A any](s *Server, action string, f func(ctx context.Context, from auth.Asker, q Q) (A, error)) micro.Handler {
-	return handleFrom(s, func(ctx context.Context, from auth.Asker, q Q) (A, error) {
+func act[Q, A any](s *Server, action string, f func(ctx context.Context, from grants.Caller, q Q) (A, error)) micro.Handler {
+	return handleFrom(s, func(ctx context.Context, from grants.Caller, q Q) (A, error) {
 		answer, err := f(ctx, from, q)
 		e := audit.Entry{Action: action}
 		switch about := any(q).(type) {

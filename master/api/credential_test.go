@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 // FuzzCredentialEnds reads files that people were given.
@@ -13,7 +14,7 @@ func FuzzCredentialEnds(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	creds, err := keys.Creds(auth.RoleOperator, "ada", 0)
+	creds, err := keys.Creds(grants.RoleOperator, "ada", 0)
 	if err != nil {
 		f.Fatal(err)
 	}

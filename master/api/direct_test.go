@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -17,7 +17,7 @@ import (
 // answers has a peel answer direct requests with what its functions are named after.
 func (s *system) answers(id target.PeelID) {
 	s.t.Helper()
-	nc := s.bus.Conn(s.t, auth.RolePeel, id.Wire())
+	nc := s.bus.Conn(s.t, grants.RolePeel, id.Wire())
 	_, err := nc.Subscribe(wire.Direct(id.Wire(), "*"), func(msg *nats.Msg) {
 		r, user, err := wire.DecodeDirect(msg)
 		if err != nil {
@@ -52,7 +52,7 @@ func (s *system) answers(id target.PeelID) {
 func TestAPeelIsAskedDirectlyWithoutAMaster(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.answers("web.01")
-		c := s.client(auth.RoleDirect, "dan")
+		c := s.client(grants.RoleDirect, "dan")
 		got, err := c.Direct(t.Context(), "web.01", wire.DirectRequest{Function: "test.echo", ID: "hello", TimeLeft: time.Minute})
 		if err != nil || !got.Success || got.Data != "dan hello" {
 			t.Errorf("%+v, %v", got, err)
@@ -66,7 +66,7 @@ func TestAPeelIsAskedDirectlyWithoutAMaster(t *testing.T) {
 func TestWhyAPeelGaveNoDirectAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.answers("web.01")
-		dan, ann := s.client(auth.RoleDirect, "dan"), s.client(auth.RoleOperator, "ann")
+		dan, ann := s.client(grants.RoleDirect, "dan"), s.client(grants.RoleOperator, "ann")
 		for _, c := range []struct {
 			client   *api.Client
 			peel     target.PeelID

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -43,7 +44,7 @@ func bubble(t *testing.T, f func(t *testing.T, s *system)) {
 // master starts what a master serves, which ends with the test if stop is not called.
 func (s *system) master(name string, change ...func(*api.ServerOptions)) (stop func()) {
 	s.t.Helper()
-	nc := s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1))
+	nc := s.bus.Conn(s.t, grants.RoleMaster, name, nats.ReconnectBufSize(-1))
 	js, err := jetstream.New(nc)
 	if err != nil {
 		s.t.Fatal(err)
@@ -102,7 +103,7 @@ func (s *system) master(name string, change ...func(*api.ServerOptions)) (stop f
 // peel tells facts and answers requests with on, which may be nil, each once.
 func (s *system) peel(id target.PeelID, facts target.Facts, on func(nc *nats.Conn, r wire.Request)) *nats.Conn {
 	s.t.Helper()
-	nc := s.bus.Conn(s.t, auth.RolePeel, id.Wire())
+	nc := s.bus.Conn(s.t, grants.RolePeel, id.Wire())
 	data, err := canon.Marshal(wire.Facts{Peel: id, Facts: facts, V: wire.Version})
 	if err == nil {
 		_, err = nc.Request(wire.Fact(id.Wire()), data, time.Second)
@@ -135,7 +136,7 @@ func pong(id target.PeelID) func(*nats.Conn, wire.Request) {
 }
 
 // client connects as a person.
-func (s *system) client(role auth.Role, user string) *api.Client {
+func (s *system) client(role grants.Role, user string) *api.Client {
 	s.t.Helper()
 	creds, err := s.bus.Keys.Creds(role, user, 0)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -15,7 +15,7 @@ import (
 // request is of the user in from, whom this master has authenticated: the name ends the subject, as it does for a person on
 // the bus, and history and audit log have it. It waits until ctx ends. Errors are [*Error]; the code is [CodeConflict] for
 // an order that is refused and [CodeUnavailable] if no master leads, or none replied in time.
-func AskReconciler[A any](ctx context.Context, s *Server, from auth.Asker, verb string, question any) (*A, error) {
+func AskReconciler[A any](ctx context.Context, s *Server, from grants.Caller, verb string, question any) (*A, error) {
 	data, err := canon.Marshal(question)
 	if err != nil {
 		return nil, fail(CodeInvalid, err, "cannot ask the reconciler")

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -16,7 +16,7 @@ type PeelKey struct {
 }
 
 // rekey has secrets of a peel sealed to the key that its facts carry now.
-func (s *Server) rekey(ctx context.Context, from auth.Asker, q PeelKey) (*Peel, error) {
+func (s *Server) rekey(ctx context.Context, from grants.Caller, q PeelKey) (*Peel, error) {
 	if _, ok := s.o.Fleet.Index().Get(q.Peel); !ok {
 		return nil, fmt.Errorf("%w: %q has never told its facts", errNoPeel, q.Peel)
 	}

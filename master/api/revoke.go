@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -56,7 +57,7 @@ const (
 
 // userRevoke ends a person's credentials, then what the person made, then the open jobs of all of them. Each step may be
 // repeated: revoking again does what an earlier try left undone.
-func (s *Server) userRevoke(ctx context.Context, from auth.Asker, q RevokeRequest) (*Revoked, error) {
+func (s *Server) userRevoke(ctx context.Context, from grants.Caller, q RevokeRequest) (*Revoked, error) {
 	made, err := s.madeBy(ctx, q.Name)
 	if err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ var errRevokesCaller = errors.New("not revoked")
 
 // endMade ends what a revoked person made. Requests of the person may have been in flight during the revocation, so it
 // repeats until nothing is left.
-func (s *Server) endMade(ctx context.Context, from auth.Asker, name string) (ended []Made, err error) {
+func (s *Server) endMade(ctx context.Context, from grants.Caller, name string) (ended []Made, err error) {
 	for range maxRevokeRounds {
 		made, err := s.madeBy(ctx, name)
 		if err != nil || len(made) == 0 {
@@ -117,7 +118,7 @@ func (s *Server) endMade(ctx context.Context, from auth.Asker, name string) (end
 }
 
 // end ends one thing that somebody made, and writes an entry into the audit log.
-func (s *Server) end(ctx context.Context, from auth.Asker, m Made) (err error) {
+func (s *Server) end(ctx context.Context, from grants.Caller, m Made) (err error) {
 	action := "user.revoke"
 	switch m.Kind {
 	case MadeToken:
@@ -181,7 +182,7 @@ func (s *Server) madeBy(ctx context.Context, name string) (made []Made, err erro
 
 // cancelJobs cancels the open jobs of some users. It returns those that are canceled, also by a dispatcher that noticed the
 // revocation first. before is the index from before the revocation: such a job may have left it since.
-func (s *Server) cancelJobs(ctx context.Context, from auth.Asker, users map[string]bool, before []job.Active, reason string) (canceled []wire.JID, err error) {
+func (s *Server) cancelJobs(ctx context.Context, from grants.Caller, users map[string]bool, before []job.Active, reason string) (canceled []wire.JID, err error) {
 	now, err := s.o.Store.ListActive(ctx)
 	if err != nil {
 		return nil, err
@@ -203,7 +204,7 @@ func (s *Server) cancelJobs(ctx context.Context, from auth.Asker, users map[stri
 }
 
 // cancelJob cancels an open job if it is one of the users'. It reports whether the job is canceled, whoever canceled it.
-func (s *Server) cancelJob(ctx context.Context, from auth.Asker, users map[string]bool, jid wire.JID, reason string) (canceled bool, err error) {
+func (s *Server) cancelJob(ctx context.Context, from grants.Caller, users map[string]bool, jid wire.JID, reason string) (canceled bool, err error) {
 	j, err := s.o.Store.Get(ctx, jid)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
@@ -227,7 +228,7 @@ func (s *Server) cancelJob(ctx context.Context, from auth.Asker, users map[strin
 	return err == nil, err
 }
 
-func (s *Server) tokenRevoke(ctx context.Context, from auth.Asker, q TokenName) (*TokenRevoked, error) {
+func (s *Server) tokenRevoke(ctx context.Context, from grants.Caller, q TokenName) (*TokenRevoked, error) {
 	before, errBefore := s.o.Store.ListActive(ctx)
 	t, err := s.o.Tokens.Revoke(ctx, q.Name, from.User)
 	if err != nil {
@@ -243,7 +244,7 @@ func (s *Server) tokenRevoke(ctx context.Context, from auth.Asker, q TokenName) 
 
 // endIfRevoked ends what the caller has just made if the caller was revoked in the meantime, or if that cannot be read. A
 // revocation is stored before it looks for what the person made, so either it or this check finds everything.
-func (s *Server) endIfRevoked(ctx context.Context, from auth.Asker, kind MadeKind, name string) error {
+func (s *Server) endIfRevoked(ctx context.Context, from grants.Caller, kind MadeKind, name string) error {
 	err := s.o.Users.CheckNotRevoked(ctx, from.User)
 	if err == nil {
 		return nil

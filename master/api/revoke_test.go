@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -24,8 +25,8 @@ func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		authority := s.authority(func(context.Context, string) error { return nil }) // which leaves connections open
 		s.master("m1", func(o *api.ServerOptions) { o.Authority = authority })
-		boss, mallory := s.client(auth.RoleOperator, "boss"), s.client(auth.RoleOperator, "mallory")
-		if _, _, err := boss.UserAdd(t.Context(), auth.UserRequest{Name: "mallory", Role: auth.RoleOperator, TTL: time.Hour}); err != nil {
+		boss, mallory := s.client(grants.RoleOperator, "boss"), s.client(grants.RoleOperator, "mallory")
+		if _, _, err := boss.UserAdd(t.Context(), auth.UserRequest{Name: "mallory", Role: grants.RoleOperator, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		token := func(name string) auth.TokenRequest {
@@ -41,7 +42,7 @@ func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 			"a token":              func() error { _, _, err := mallory.TokenCreate(t.Context(), token("late")); return err },
 			"a token's new secret": func() error { _, _, err := mallory.TokenRotate(t.Context(), token("bosses")); return err },
 			"a user": func() error {
-				_, _, err := mallory.UserAdd(t.Context(), auth.UserRequest{Name: "friend", Role: auth.RoleOperator, TTL: time.Hour})
+				_, _, err := mallory.UserAdd(t.Context(), auth.UserRequest{Name: "friend", Role: grants.RoleOperator, TTL: time.Hour})
 				return err
 			},
 			"a join token": func() error {
@@ -87,7 +88,7 @@ func TestJobsThatADispatcherCanceledAreListed(t *testing.T) {
 			o.Dispatch = s.judging("m1", o.Users, nil)
 			submit = o.Dispatch
 		})
-		boss := s.client(auth.RoleOperator, "boss")
+		boss := s.client(grants.RoleOperator, "boss")
 		s.user(boss, "mallory")
 		s.peel("web-01", nil, func(nc *nats.Conn, r wire.Request) { held <- func() { pong("web-01")(nc, r) } })
 		again, batch := pings("away"), pings("web-01", "web-02")
@@ -115,7 +116,7 @@ func TestJobsThatADispatcherCanceledAreListed(t *testing.T) {
 // the person's permissions and the record of the job. The master still remembers the permissions of before.
 func TestAJobThatWasAllowedBeforeItsUserWasRevokedDoesNotRun(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		boss, mallory := s.client(auth.RoleOperator, "boss"), s.client(auth.RoleOperator, "mallory")
+		boss, mallory := s.client(grants.RoleOperator, "boss"), s.client(grants.RoleOperator, "mallory")
 		revoke := sync.OnceFunc(func() {
 			r, err := boss.UserRevoke(t.Context(), api.RevokeRequest{Name: "mallory"})
 			if err != nil || len(r.Jobs) > 0 {
@@ -141,10 +142,10 @@ func TestAJobThatWasAllowedBeforeItsUserWasRevokedDoesNotRun(t *testing.T) {
 // judging makes a dispatcher that asks the users' records. meanwhile, which may be nil, is called after each permission.
 func (s *system) judging(owner string, users *auth.Users, meanwhile func()) *dispatch.Dispatcher {
 	s.t.Helper()
-	nc := s.bus.Conn(s.t, auth.RoleMaster, owner, nats.ReconnectBufSize(-1))
+	nc := s.bus.Conn(s.t, grants.RoleMaster, owner, nats.ReconnectBufSize(-1))
 	d, err := dispatch.New(dispatch.Options{
 		Conn: nc, Store: s.store, Owner: owner, CheckNotRevoked: users.CheckNotRevoked,
-		Allow: func(ctx context.Context, from auth.Asker, spec *job.Spec) error {
+		Allow: func(ctx context.Context, from grants.Caller, spec *job.Spec) error {
 			err := users.Allow(ctx, from, spec.Function, spec.Targets, nil)
 			if meanwhile != nil {
 				meanwhile()
@@ -171,7 +172,7 @@ func (s *system) authority(update func(context.Context, string) error) *auth.Aut
 // user makes an operator.
 func (s *system) user(by *api.Client, name string) {
 	s.t.Helper()
-	if _, _, err := by.UserAdd(s.t.Context(), auth.UserRequest{Name: name, Role: auth.RoleOperator, TTL: time.Hour}); err != nil {
+	if _, _, err := by.UserAdd(s.t.Context(), auth.UserRequest{Name: name, Role: grants.RoleOperator, TTL: time.Hour}); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -29,14 +30,14 @@ func TestARevokedPersonWhoIsStillConnectedMakesNothing(t *testing.T) {
 			}
 			o = *with
 		})
-		mallory, ada := s.client(auth.RoleOperator, "mallory"), s.client(auth.RoleOperator, "ada")
+		mallory, ada := s.client(grants.RoleOperator, "mallory"), s.client(grants.RoleOperator, "ada")
 		scopes := []auth.Scope{auth.ScopeRead}
 		for _, name := range []string{"before", "rotated"} {
 			if _, _, err := ada.TokenCreate(t.Context(), auth.TokenRequest{Name: name, Scopes: scopes}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		js, err := jetstream.New(s.bus.Conn(t, auth.RoleMaster, "m2"))
+		js, err := jetstream.New(s.bus.Conn(t, grants.RoleMaster, "m2"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +45,7 @@ func TestARevokedPersonWhoIsStillConnectedMakesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		revoked, err := canon.Marshal(auth.User{Name: "mallory", Role: auth.RoleOperator, Revoked: time.Now()})
+		revoked, err := canon.Marshal(auth.User{Name: "mallory", Role: grants.RoleOperator, Revoked: time.Now()})
 		if err == nil {
 			_, err = users.Put(t.Context(), "mallory", revoked)
 		}
@@ -63,7 +64,7 @@ func TestARevokedPersonWhoIsStillConnectedMakesNothing(t *testing.T) {
 		if joins, err := o.Authority.JoinTokens(t.Context()); err != nil || slices.ContainsFunc(joins, func(j auth.JoinToken) bool { return j.Uses > 0 }) {
 			t.Errorf("join tokens: %+v, %v", joins, err)
 		}
-		if creds, _, err := mallory.UserAdd(t.Context(), auth.UserRequest{Name: "second", Role: auth.RoleOperator}); err == nil || len(creds) > 0 || !strings.Contains(err.Error(), "mallory was revoked") {
+		if creds, _, err := mallory.UserAdd(t.Context(), auth.UserRequest{Name: "second", Role: grants.RoleOperator}); err == nil || len(creds) > 0 || !strings.Contains(err.Error(), "mallory was revoked") {
 			t.Errorf("adds a user: %v", err)
 		}
 		if all, err := o.Authority.Users(t.Context()); err != nil || slices.ContainsFunc(all, func(u auth.User) bool { return u.Name == "second" && u.Revoked.IsZero() }) {
@@ -90,7 +91,7 @@ func TestTheOpenJobsOfARevokedTokenAreCanceled(t *testing.T) {
 		var submit *dispatch.Dispatcher
 		var store *job.Store
 		s.master("m1", func(with *api.ServerOptions) { submit, store = with.Dispatch, with.Store })
-		ada := s.client(auth.RoleOperator, "ada")
+		ada := s.client(grants.RoleOperator, "ada")
 		for _, name := range []string{"ci", "other"} {
 			if _, _, err := ada.TokenCreate(t.Context(), auth.TokenRequest{Name: name, Scopes: []auth.Scope{auth.ScopeDispatch}}); err != nil {
 				t.Fatal(err)

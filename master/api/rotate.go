@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -32,8 +33,8 @@ type RotateAnswer struct {
 
 func (s *Server) rotateEndpoints() map[string]endpoint {
 	a := s.o.Authority
-	do := func(keys func(context.Context, RotateRequest) (*auth.Rotation, error), ca func() (string, error)) func(context.Context, auth.Asker, RotateRequest) (*RotateAnswer, error) {
-		return func(ctx context.Context, _ auth.Asker, q RotateRequest) (answer *RotateAnswer, err error) {
+	do := func(keys func(context.Context, RotateRequest) (*auth.Rotation, error), ca func() (string, error)) func(context.Context, grants.Caller, RotateRequest) (*RotateAnswer, error) {
+		return func(ctx context.Context, _ grants.Caller, q RotateRequest) (answer *RotateAnswer, err error) {
 			answer = &RotateAnswer{What: q.What}
 			switch q.What {
 			case RotateKeys:

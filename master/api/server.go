@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -50,9 +51,9 @@ type ServerOptions struct {
 	Audit     *audit.Log      // nil: nothing is kept, and nobody can read it
 	Fleet     *feed.Feed      // which runs and is ready
 	Stored    func() error    // why the bus stores nothing now; nil: it is not watched
-	// Readable returns those of the peels whose settings a caller may read, or [auth.ErrNotAllowed]; nil: all are. Whoever
+	// Readable returns those of the peels whose settings a caller may read, or [grants.ErrNotAllowed]; nil: all are. Whoever
 	// may select by a setting can find out its value by trying.
-	Readable func(ctx context.Context, from auth.Asker, peels []target.PeelID) ([]target.PeelID, error)
+	Readable func(ctx context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error)
 	Log      *slog.Logger // nil: nothing is logged
 }
 
@@ -166,11 +167,11 @@ func (s *Server) answer(ctx context.Context) {
 
 // handle is handleFrom for what does not depend on who asks.
 func handle[Q, A any](s *Server, f func(context.Context, Q) (A, error)) micro.Handler {
-	return handleFrom(s, func(ctx context.Context, _ auth.Asker, q Q) (A, error) { return f(ctx, q) })
+	return handleFrom(s, func(ctx context.Context, _ grants.Caller, q Q) (A, error) { return f(ctx, q) })
 }
 
-// handleFrom makes a service's handler of a function from asker and question to answer. The handler itself only hands over.
-func handleFrom[Q, A any](s *Server, f func(ctx context.Context, from auth.Asker, q Q) (A, error)) micro.Handler {
+// handleFrom makes a service's handler of a function from caller and request to answer. The handler itself only hands over.
+func handleFrom[Q, A any](s *Server, f func(ctx context.Context, from grants.Caller, q Q) (A, error)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
 		question := func(ctx context.Context) {
 			var q Q
@@ -178,7 +179,7 @@ func handleFrom[Q, A any](s *Server, f func(ctx context.Context, from auth.Asker
 			err := decode(req, &q)
 			if err == nil {
 				var a A
-				if a, err = f(ctx, auth.AskerOf(req.Subject(), nats.Header(req.Headers())), q); err == nil {
+				if a, err = f(ctx, grants.CallerOf(req.Subject(), nats.Header(req.Headers())), q); err == nil {
 					data, err = canon.Marshal(a)
 				}
 			}
@@ -258,12 +259,12 @@ func (s *Server) Select(ctx context.Context, expr string) ([]target.PeelID, erro
 
 // SelectFor returns the peels that an expression selects for a caller, sorted: where it asks for settings, only those
 // whose settings the caller may read.
-func (s *Server) SelectFor(ctx context.Context, from auth.Asker, expr string) ([]target.PeelID, error) {
+func (s *Server) SelectFor(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error) {
 	_, ids, err := s.selectFor(ctx, from, expr)
 	return ids, err
 }
 
-func (s *Server) selectFor(ctx context.Context, from auth.Asker, expr string) (*target.Expr, []target.PeelID, error) {
+func (s *Server) selectFor(ctx context.Context, from grants.Caller, expr string) (*target.Expr, []target.PeelID, error) {
 	e, ids, err := s.targets.selected(ctx, expr)
 	if err != nil || s.o.Readable == nil || !e.UsesSettings() {
 		return e, ids, err
@@ -275,7 +276,7 @@ func (s *Server) selectFor(ctx context.Context, from auth.Asker, expr string) (*
 }
 
 // Resolve returns a page of the peels that an expression selects for a caller, as [Server.SelectFor] does.
-func (s *Server) Resolve(ctx context.Context, from auth.Asker, q ResolveRequest) (*Resolved, error) {
+func (s *Server) Resolve(ctx context.Context, from grants.Caller, q ResolveRequest) (*Resolved, error) {
 	e, ids, err := s.selectFor(ctx, from, q.Expr)
 	if err != nil {
 		return nil, err
@@ -298,7 +299,7 @@ func (s *Server) Resolve(ctx context.Context, from auth.Asker, q ResolveRequest)
 	return a, nil
 }
 
-func (s *Server) explain(ctx context.Context, from auth.Asker, q ExplainRequest) (*Explained, error) {
+func (s *Server) explain(ctx context.Context, from grants.Caller, q ExplainRequest) (*Explained, error) {
 	e, err := s.targets.parse(ctx, q.Expr)
 	if err != nil {
 		return nil, err
@@ -307,7 +308,7 @@ func (s *Server) explain(ctx context.Context, from auth.Asker, q ExplainRequest)
 		all := s.targets.index.IDs() // the explanation counts over the whole fleet
 		readable, err := s.o.Readable(ctx, from, all)
 		if err == nil && len(readable) < len(all) {
-			err = fmt.Errorf("%w: it counts peels whose settings are outside the limits of %s", auth.ErrNotAllowed, from.User)
+			err = fmt.Errorf("%w: it counts peels whose settings are outside the limits of %s", grants.ErrNotAllowed, from.User)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot explain an expression over settings (I@, J@): %w", err)
@@ -351,7 +352,7 @@ func (s *Server) JobReturns(ctx context.Context, q JobRequest) (*job.RowsPage, e
 const factsInPage = wire.MaxMessage / 2
 
 // PeelList returns a page of peels, selected as by [Server.SelectFor].
-func (s *Server) PeelList(ctx context.Context, from auth.Asker, q PeelsRequest) (*PeelsPage, error) {
+func (s *Server) PeelList(ctx context.Context, from grants.Caller, q PeelsRequest) (*PeelsPage, error) {
 	ids := s.o.Fleet.Index().IDs()
 	if strings.TrimSpace(q.Target) != "" {
 		var err error
@@ -381,14 +382,14 @@ func (s *Server) PeelList(ctx context.Context, from auth.Asker, q PeelsRequest) 
 }
 
 // jobCancel lets who has limits cancel no job but his own.
-func (s *Server) jobCancel(ctx context.Context, from auth.Asker, q JobRequest) (*job.Job, error) {
-	if from.Role == auth.RoleLimited {
+func (s *Server) jobCancel(ctx context.Context, from grants.Caller, q JobRequest) (*job.Job, error) {
+	if from.Role == grants.RoleLimited {
 		j, err := s.o.Store.Get(ctx, q.JID)
 		if err != nil {
 			return nil, err
 		}
 		if j.User != from.User {
-			return nil, fmt.Errorf("cannot cancel job %s: %w: it is of %s", q.JID, auth.ErrNotAllowed, j.User)
+			return nil, fmt.Errorf("cannot cancel job %s: %w: it is of %s", q.JID, grants.ErrNotAllowed, j.User)
 		}
 	}
 	j, err := s.o.Dispatch.Cancel(ctx, q.JID, from.User)

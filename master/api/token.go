@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -20,13 +21,13 @@ type TokenName struct {
 	Name string `json:"name"`
 }
 
-func (s *Server) tokenList(ctx context.Context, _ auth.Asker, _ struct{}) (*TokensAnswer, error) {
+func (s *Server) tokenList(ctx context.Context, _ grants.Caller, _ struct{}) (*TokensAnswer, error) {
 	all, err := s.o.Tokens.List(ctx)
 	return &TokensAnswer{all}, err
 }
 
 // checkLimits judges the target of limits, which needs the node groups.
-func (s *Server) checkLimits(ctx context.Context, l auth.Limits) error {
+func (s *Server) checkLimits(ctx context.Context, l grants.Limits) error {
 	if l.Target == "" {
 		return nil
 	}
@@ -36,7 +37,7 @@ func (s *Server) checkLimits(ctx context.Context, l auth.Limits) error {
 	return nil
 }
 
-func (s *Server) tokenCreate(ctx context.Context, from auth.Asker, q auth.TokenRequest) (*auth.Token, error) {
+func (s *Server) tokenCreate(ctx context.Context, from grants.Caller, q auth.TokenRequest) (*auth.Token, error) {
 	if err := s.checkLimits(ctx, q.Limits); err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func (s *Server) tokenCreate(ctx context.Context, from auth.Asker, q auth.TokenR
 	return t, err
 }
 
-func (s *Server) tokenRotate(ctx context.Context, from auth.Asker, q auth.TokenRequest) (*auth.Token, error) {
+func (s *Server) tokenRotate(ctx context.Context, from grants.Caller, q auth.TokenRequest) (*auth.Token, error) {
 	t, err := s.o.Tokens.Rotate(ctx, q, from.User)
 	if err == nil {
 		err = s.endIfRevoked(ctx, from, MadeToken, q.Name)
@@ -64,7 +65,7 @@ func (s *Server) tokenRotate(ctx context.Context, from auth.Asker, q auth.TokenR
 // credentialCode is the code of an error about tokens, users and what they may do, "" for others.
 func credentialCode(err error) Code {
 	switch {
-	case errors.Is(err, auth.ErrNotAllowed):
+	case errors.Is(err, grants.ErrNotAllowed):
 		return CodeForbidden
 	case errors.Is(err, auth.ErrTokenInvalid), errors.Is(err, auth.ErrUserInvalid):
 		return CodeInvalid

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -32,12 +33,12 @@ func (s *Server) userEndpoints() map[string]endpoint {
 	}
 }
 
-func (s *Server) userList(ctx context.Context, _ auth.Asker, _ struct{}) (*UsersAnswer, error) {
+func (s *Server) userList(ctx context.Context, _ grants.Caller, _ struct{}) (*UsersAnswer, error) {
 	all, err := s.o.Authority.Users(ctx)
 	return &UsersAnswer{all}, err
 }
 
-func (s *Server) userAdd(ctx context.Context, from auth.Asker, q auth.UserRequest) (*UserAdded, error) {
+func (s *Server) userAdd(ctx context.Context, from grants.Caller, q auth.UserRequest) (*UserAdded, error) {
 	if err := s.checkLimits(ctx, q.Limits); err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (s *Server) userAdd(ctx context.Context, from auth.Asker, q auth.UserReques
 	return &UserAdded{*u, token}, nil
 }
 
-func (s *Server) siteRevoke(ctx context.Context, from auth.Asker, q SiteName) (*auth.Site, error) {
+func (s *Server) siteRevoke(ctx context.Context, from grants.Caller, q SiteName) (*auth.Site, error) {
 	site, err := s.o.Authority.RevokeSite(ctx, q.Name, from.User)
 	if err == nil {
 		s.log.Info("site revoked", "site", site.Name, "by", from.User)

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -29,7 +29,7 @@ func TestWhoWatchesLaterSeesEveryReturnOnce(t *testing.T) {
 		slow("p0", 0)
 		slow("p1", 8*time.Second)
 		slow("p2", time.Hour)
-		alice, bob := s.client(auth.RoleOperator, "alice"), s.client(auth.RoleOperator, "bob")
+		alice, bob := s.client(grants.RoleOperator, "alice"), s.client(grants.RoleOperator, "bob")
 		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: ids, Timeout: 20 * time.Second}
 		if _, err := alice.Dispatch(t.Context(), spec); err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestAScheduledJobHasEndedForWhoWatchesIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := s.client(auth.RoleOperator, "alice").Watch(j.JID)
+		f, err := s.client(grants.RoleOperator, "alice").Watch(j.JID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,7 @@ func TestACancelIsOfTheOneWhoAsksAndAnsweredOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.master("m1")
 		s.peel("p0", nil, nil)
-		alice, bob := s.client(auth.RoleOperator, "alice"), s.client(auth.RoleOperator, "bob")
+		alice, bob := s.client(grants.RoleOperator, "alice"), s.client(grants.RoleOperator, "bob")
 		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"p0"}, Timeout: time.Minute}
 		if _, err := alice.Dispatch(t.Context(), spec); err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestACancelIsOfTheOneWhoAsksAndAnsweredOnce(t *testing.T) {
 		wantCode(t, err, api.CodeConflict)
 		_, err = alice.JobCancel(t.Context(), wire.NewJID())
 		wantCode(t, err, api.CodeNotFound)
-		_, err = s.client(auth.RoleAuditor, "eve").JobCancel(t.Context(), spec.JID)
+		_, err = s.client(grants.RoleAuditor, "eve").JobCancel(t.Context(), spec.JID)
 		wantCode(t, err, api.CodeDenied)
 		time.Sleep(30 * time.Second)
 		synctest.Wait()

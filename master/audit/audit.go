@@ -24,7 +24,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/time/rate"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -41,18 +41,18 @@ const (
 
 // An Entry is one thing that somebody did or tried to do.
 type Entry struct {
-	Seq      uint64    `json:"seq"` // its place in the log, once it is there
-	Time     time.Time `json:"time"`
-	User     string    `json:"user"`
-	Role     auth.Role `json:"role,omitempty"`   // "" for tokens and masters
-	From     string    `json:"from,omitempty"`   // address of the host that asked
-	Action   string    `json:"action"`           // noun.verb, such as job.dispatch
-	Target   string    `json:"target,omitempty"` // a target expression, or the name of what it is about
-	Function string    `json:"function,omitempty"`
-	Args     string    `json:"args,omitempty"` // of the function, as NAME=JSON; long values are cut, secrets hidden
-	JID      wire.JID  `json:"jid,omitempty"`
-	Count    int       `json:"count,omitempty"` // peels
-	Peels    []string  `json:"peels,omitempty"` // the first [MaxPeels] of them
+	Seq      uint64      `json:"seq"` // its place in the log, once it is there
+	Time     time.Time   `json:"time"`
+	User     string      `json:"user"`
+	Role     grants.Role `json:"role,omitempty"`   // "" for tokens and masters
+	From     string      `json:"from,omitempty"`   // address of the host that asked
+	Action   string      `json:"action"`           // noun.verb, such as job.dispatch
+	Target   string      `json:"target,omitempty"` // a target expression, or the name of what it is about
+	Function string      `json:"function,omitempty"`
+	Args     string      `json:"args,omitempty"` // of the function, as NAME=JSON; long values are cut, secrets hidden
+	JID      wire.JID    `json:"jid,omitempty"`
+	Count    int         `json:"count,omitempty"` // peels
+	Peels    []string    `json:"peels,omitempty"` // the first [MaxPeels] of them
 	// PeelsHash is the SHA-256 in hex of the sorted IDs of all peels, each followed by a newline.
 	PeelsHash string `json:"peels_hash,omitempty"`
 	Result    Result `json:"result"`
@@ -61,7 +61,7 @@ type Entry struct {
 }
 
 // By fills in of whom a request is, as the bus vouches for it.
-func (e Entry) By(a auth.Asker) Entry {
+func (e Entry) By(a grants.Caller) Entry {
 	e.User, e.Role, e.From = a.User, a.Role, a.From
 	return e
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
@@ -46,7 +46,7 @@ func TestEntriesAreListedAsTheyWereWritten(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		l := open(t, b)
 		written := audit.Entry{Action: "job.dispatch", Target: "web-*", Function: "cmd.run", JID: "2abcdefghijklmnopqrstuvwxyz", Count: 7}.
-			Ended(fmt.Errorf("it is %w", auth.ErrNotAllowed), true).By(auth.Asker{User: "lee", Role: auth.RoleLimited, From: "192.0.2.1"})
+			Ended(fmt.Errorf("it is %w", grants.ErrNotAllowed), true).By(grants.Caller{User: "lee", Role: grants.RoleLimited, From: "192.0.2.1"})
 		began := time.Now()
 		l.Write(t.Context(), written)
 		page := list(t, l, audit.Query{})
@@ -76,7 +76,7 @@ func TestPagesAndFilters(t *testing.T) {
 			if i == 4 {
 				err = errors.New("no")
 			}
-			l.Write(t.Context(), e.Ended(err, false).By(auth.Asker{User: []string{"ann", "bob", "bob"}[i%3]}))
+			l.Write(t.Context(), e.Ended(err, false).By(grants.Caller{User: []string{"ann", "bob", "bob"}[i%3]}))
 			time.Sleep(time.Minute)
 		}
 		for _, c := range []struct {
@@ -123,7 +123,7 @@ func TestALongLogIsReadInPieces(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		l := open(t, b)
 		write := func(user string) {
-			l.Write(t.Context(), audit.Entry{Action: "job.dispatch", Target: user}.Ended(nil, false).By(auth.Asker{User: user}))
+			l.Write(t.Context(), audit.Entry{Action: "job.dispatch", Target: user}.Ended(nil, false).By(grants.Caller{User: user}))
 		}
 		write("ann")
 		for range 2100 {
@@ -183,13 +183,13 @@ func TestRefusalsDoNotPushOutThePast(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		l := open(t, b)
 		refuse := func(user string) {
-			l.Write(t.Context(), audit.Entry{Action: "job.dispatch"}.Ended(auth.ErrNotAllowed, true).By(auth.Asker{User: user}))
+			l.Write(t.Context(), audit.Entry{Action: "job.dispatch"}.Ended(grants.ErrNotAllowed, true).By(grants.Caller{User: user}))
 		}
 		for range 10_000 {
 			refuse("eve")
 		}
 		refuse("ann")
-		l.Write(t.Context(), audit.Entry{Action: "job.dispatch"}.Ended(nil, false).By(auth.Asker{User: "eve"}))
+		l.Write(t.Context(), audit.Entry{Action: "job.dispatch"}.Ended(nil, false).By(grants.Caller{User: "eve"}))
 		entries := list(t, l, audit.Query{Limit: 500}).Entries
 		if n := len(entries); n < 20 || n > 40 {
 			t.Errorf("%d entries", n)
@@ -212,7 +212,7 @@ func TestNobodyRemovesAnEntry(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		l := open(t, b)
 		l.Write(t.Context(), audit.Entry{Action: "job.dispatch", Target: "kept"}.Ended(nil, false))
-		master := b.Conn(t, auth.RoleMaster, "m1", nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		master := b.Conn(t, grants.RoleMaster, "m1", nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 		for subject, body := range map[string]string{
 			"$JS.API.STREAM.DELETE.audit":     "",
 			"$JS.API.STREAM.PURGE.audit":      "",
@@ -261,7 +261,7 @@ func TestAnEntryThatIsNotStoredIsInTheLogOfTheProcess(t *testing.T) {
 		}
 		b.Stop(t)
 		began := time.Now()
-		l.Write(t.Context(), audit.Entry{Action: "token.create", Target: "ci"}.Ended(nil, false).By(auth.Asker{User: "ann"}))
+		l.Write(t.Context(), audit.Entry{Action: "token.create", Target: "ci"}.Ended(nil, false).By(grants.Caller{User: "ann"}))
 		if took := time.Since(began); took > 6*time.Second {
 			t.Errorf("it took %v", took)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/time/rate"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
@@ -48,8 +49,8 @@ type Authority struct {
 	wake      chan struct{} // Run is to sync
 
 	mu   sync.Mutex
-	told map[Role]bool // whether servers have heard all that the keys know
-	news bool          // whether that is more than who was revoked
+	told map[grants.Role]bool // whether servers have heard all that the keys know
+	news bool                 // whether that is more than who was revoked
 }
 
 // NewAuthority opens the buckets, which have to exist.
@@ -61,7 +62,7 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Authority{o: o, fleet: newSummary(o.JetStream), wake: make(chan struct{}, 1), users: users, told: map[Role]bool{}, news: o.Keys.Untold(), strangers: rate.NewLimiter(rate.Every(strangerEvery), strangersAtOnce)}
+	a := &Authority{o: o, fleet: newSummary(o.JetStream), wake: make(chan struct{}, 1), users: users, told: map[grants.Role]bool{}, news: o.Keys.Untold(), strangers: rate.NewLimiter(rate.Every(strangerEvery), strangersAtOnce)}
 	if a.peels, err = openRecords[Enrolled](ctx, o.JetStream, enrollBucket, peelPrefix, "the peel"); err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func (a *Authority) sync(ctx context.Context) error {
 		// Not between two accounts: to be told of the masters' may cost this master its connection.
 		stale := a.current(ctx)
 		news = false
-		for _, role := range roles {
+		for _, role := range grants.Roles() {
 			account, changed, err := a.o.Keys.Revoke(role, ends[role])
 			if err != nil {
 				return err
@@ -142,13 +143,13 @@ func (a *Authority) sync(ctx context.Context) error {
 }
 
 // ends are the keys that were revoked, by role.
-func (a *Authority) ends(ctx context.Context) (map[Role]map[string]End, error) {
+func (a *Authority) ends(ctx context.Context) (map[grants.Role]map[string]End, error) {
 	users, err := a.Users(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ends := map[Role]map[string]End{}
-	for _, role := range roles {
+	ends := map[grants.Role]map[string]End{}
+	for _, role := range grants.Roles() {
 		ends[role] = map[string]End{}
 	}
 	for _, u := range users {
@@ -157,11 +158,11 @@ func (a *Authority) ends(ctx context.Context) (map[Role]map[string]End, error) {
 		}
 		maps.Copy(ends[u.Role], u.Ended)
 	}
-	if ends[RolePeel], _, err = a.fleet.read(ctx); err != nil {
+	if ends[grants.RolePeel], _, err = a.fleet.read(ctx); err != nil {
 		return nil, err
 	}
 	sites, err := a.revokedSites(ctx)
-	maps.Copy(ends[RoleSite.account()], sites)
+	maps.Copy(ends[grants.RoleSite.Account()], sites)
 	return ends, err
 }
 
@@ -237,7 +238,7 @@ func (a *Authority) Users(ctx context.Context) ([]User, error) {
 // given again. Revoking again changes nothing. If the user is revoked but the bus may not know, the user is returned with an
 // error.
 func (a *Authority) RevokeUser(ctx context.Context, name, by string) (*User, error) {
-	if err := checkName(RoleOperator, name); err != nil {
+	if err := grants.CheckName(grants.RoleOperator, name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoUser, err)
 	}
 	u, err := a.find(ctx, name)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -200,7 +201,7 @@ func (a *Authority) issuePeel(ctx context.Context, e *Enrolled) (string, *Enroll
 	if err != nil {
 		return "", nil, err
 	}
-	token, err := a.o.Keys.Issue(RolePeel, r.ID.Wire(), r.Public, PeelLife)
+	token, err := a.o.Keys.Issue(grants.RolePeel, r.ID.Wire(), r.Public, PeelLife)
 	return token, &r, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -51,7 +52,7 @@ func (a *Authority) vacant(q EnrollRequest, asked string) error {
 func (a *Authority) register(id target.PeelID, public string) error {
 	now := time.Now().UTC()
 	key := UserKey{Public: public, Issued: now, Expires: now.Add(PeelLife)}
-	_, err := Register(a.o.Keys.dir, Issue{Role: RolePeel, ID: string(id), Keys: []UserKey{key}}, true)
+	_, err := Register(a.o.Keys.dir, Issue{Role: grants.RolePeel, ID: string(id), Keys: []UserKey{key}}, true)
 	if errors.Is(err, ErrTaken) {
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -64,7 +65,7 @@ func (h *host) connect(t *testing.T, b *natstest.Bus, jwt string) (nc *nats.Conn
 	t.Helper()
 	ended := make(chan struct{})
 	nc, err = nats.Connect(b.URL(), nats.InProcessServer(b), nats.UserJWT(func() (string, error) { return jwt, nil }, h.key.Sign),
-		nats.NoReconnect(), nats.CustomInboxPrefix(auth.RolePeel.Inbox(h.id.Wire())),
+		nats.NoReconnect(), nats.CustomInboxPrefix(grants.RolePeel.Inbox(h.id.Wire())),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ClosedHandler(func(*nats.Conn) { close(ended) }))
 	if err == nil {
 		t.Cleanup(nc.Close)
@@ -225,7 +226,7 @@ func TestAKnownPeelIsNeverReplacedByAnotherKey(t *testing.T) {
 		if used, err := a.JoinTokens(t.Context()); err != nil || used[0].Used != 1 {
 			t.Errorf("conflicts use up a token: %+v, %v", used, err)
 		}
-		if _, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: auth.RolePeel, ID: "db-01", Keys: []auth.UserKey{{Public: owner.public}}}, false); err != nil {
+		if _, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: grants.RolePeel, ID: "db-01", Keys: []auth.UserKey{{Public: owner.public}}}, false); err != nil {
 			t.Fatal(err)
 		}
 		newHost(t, "db-01").ask(t, a, token, auth.ErrConflict) // it has a credential that was made beside the keys
@@ -291,7 +292,7 @@ func TestARevokedPeelIsCutOffAtOnceAndForGood(t *testing.T) {
 		}
 		refused("a moment later", jwt)
 		time.Sleep(time.Hour)
-		late, err := b.Keys.Issue(auth.RolePeel, "web-01", h.public, time.Hour)
+		late, err := b.Keys.Issue(grants.RolePeel, "web-01", h.public, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,11 +315,11 @@ func TestACredentialThatWasMadeBesideTheKeysCanBeRevoked(t *testing.T) {
 		if _, err := a.RevokePeel(t.Context(), "db.01", "ann"); !errors.Is(err, auth.ErrNoPeel) {
 			t.Errorf("nobody is revoked: %v", err)
 		}
-		name, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: auth.RolePeel, ID: "db.01", Keys: []auth.UserKey{{Public: h.public, Issued: time.Now()}}}, false)
+		name, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: grants.RolePeel, ID: "db.01", Keys: []auth.UserKey{{Public: h.public, Issued: time.Now()}}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		jwt, err := b.Keys.Issue(auth.RolePeel, name, h.public, 0)
+		jwt, err := b.Keys.Issue(grants.RolePeel, name, h.public, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -360,11 +361,11 @@ func TestWhoOnlyAsksKeepsNoPeelFromBeingRevoked(t *testing.T) {
 			if _, err := a.RevokePeel(t.Context(), "db.01", "ann"); !errors.Is(err, auth.ErrConflict) {
 				t.Errorf("%s: revoked without a credential: %v", c.name, err)
 			}
-			name, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: auth.RolePeel, ID: "db.01", Keys: []auth.UserKey{{Public: owner.public, Issued: time.Now()}}}, false)
+			name, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: grants.RolePeel, ID: "db.01", Keys: []auth.UserKey{{Public: owner.public, Issued: time.Now()}}}, false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			jwt, err := b.Keys.Issue(auth.RolePeel, name, owner.public, 0)
+			jwt, err := b.Keys.Issue(grants.RolePeel, name, owner.public, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -556,7 +557,7 @@ func TestARequestDoesNotTakeAnID(t *testing.T) {
 		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 3, TTL: 24 * time.Hour})
 		newHost(t, "db-01").ask(t, a, "", auth.ErrPending)
 		owner := newHost(t, "db-01")
-		if _, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: auth.RolePeel, ID: "db-01", Keys: []auth.UserKey{{Public: owner.public}}}, false); err != nil {
+		if _, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: grants.RolePeel, ID: "db-01", Keys: []auth.UserKey{{Public: owner.public}}}, false); err != nil {
 			t.Errorf("no credential can be made beside the keys: %v", err)
 		}
 		newHost(t, "db-01").ask(t, a, token, auth.ErrConflict) // it has one now

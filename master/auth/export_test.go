@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -10,13 +9,6 @@ import (
 func (q *EnrollRequest) Check() error { return q.check() }
 
 func CloseIssue(dir string, u *User) error { return closeIssue(dir, u) }
-
-// LetSitesBeClients has credentials of sites accepted from clients, until the test ends, on servers that start after it.
-func LetSitesBeClients(t *testing.T) {
-	was := siteConnections
-	siteConnections = nil
-	t.Cleanup(func() { siteConnections = was })
-}
 
 // A Summary is a summary of the records of peels.
 type Summary struct{ s *summary }

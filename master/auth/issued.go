@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -27,10 +28,10 @@ var (
 // An Issue is one entry of the register of credentials, which is kept beside the keys: a file for each name on the bus.
 // People have one space of names, whatever their role.
 type Issue struct {
-	Role    Role      `json:"role"`
-	ID      string    `json:"id"` // as it was asked for: a peel's own ID, not its wire form
-	Keys    []UserKey `json:"keys"`
-	Revoked time.Time `json:"revoked,omitzero"`
+	Role    grants.Role `json:"role"`
+	ID      string      `json:"id"` // as it was asked for: a peel's own ID, not its wire form
+	Keys    []UserKey   `json:"keys"`
+	Revoked time.Time   `json:"revoked,omitzero"`
 }
 
 // registerDir is in the directory of the keys.
@@ -42,10 +43,10 @@ const registerDir = "issued"
 // [ErrRevoked].
 func Register(dir string, entry Issue, again bool) (name string, err error) {
 	name = entry.ID
-	if entry.Role == RolePeel {
+	if entry.Role == grants.RolePeel {
 		name = target.PeelID(entry.ID).Wire()
 	}
-	if err := checkName(entry.Role, name); err != nil {
+	if err := grants.CheckName(entry.Role, name); err != nil {
 		return "", err
 	}
 	if err := register(filepath.Join(dir, registerDir), name, entry, again); err != nil {
@@ -55,9 +56,9 @@ func Register(dir string, entry Issue, again bool) (name string, err error) {
 }
 
 // issueFile is where an entry is kept.
-func issueFile(role Role, name string) string {
+func issueFile(role grants.Role, name string) string {
 	kind := string(role)
-	if slices.Contains(people, role) {
+	if role.IsPerson() {
 		kind = personFile
 	}
 	return kind + "." + name + ".json"
@@ -121,7 +122,7 @@ func issued(dir string, id target.PeelID) ([]UserKey, error) {
 
 // issuedAs returns the entry of a peel by its name on the bus, zero if there is none.
 func issuedAs(dir, wireID string) (Issue, error) {
-	known, err := readIssue(filepath.Join(dir, registerDir, issueFile(RolePeel, wireID)))
+	known, err := readIssue(filepath.Join(dir, registerDir, issueFile(grants.RolePeel, wireID)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Issue{}, nil
 	}

@@ -14,34 +14,35 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
-func entry(role auth.Role, id string) auth.Issue {
+func entry(role grants.Role, id string) auth.Issue {
 	return auth.Issue{Role: role, ID: id, Keys: []auth.UserKey{{Public: "U" + id, Issued: time.Now()}}}
 }
 
 func TestOnePartyGetsOneCredential(t *testing.T) {
 	dir := t.TempDir()
 	for _, step := range []struct {
-		role  auth.Role
+		role  grants.Role
 		id    string
 		again bool
 		name  string
 		want  error
 	}{
-		{auth.RolePeel, "web.01", false, "web_01", nil},
-		{auth.RolePeel, "web.01", false, "", auth.ErrIssued},
-		{auth.RolePeel, "web.01", true, "web_01", nil},
-		{auth.RolePeel, "web_01", false, "", auth.ErrTaken},
-		{auth.RolePeel, "web_01", true, "", auth.ErrTaken},
-		{auth.RolePeel, "web-01", false, "web-01", nil},
-		{auth.RolePeel, "new", true, "new", nil}, // again does not need a first
-		{auth.RolePeel, "new", false, "", auth.ErrIssued},
-		{auth.RoleOperator, "ada", false, "ada", nil},
-		{auth.RoleOperator, "ada", false, "", auth.ErrIssued},
-		{auth.RoleAuditor, "ada", false, "", auth.ErrIssued}, // to masters a name is who asks, whatever the role
-		{auth.RoleLimited, "ada", true, "", auth.ErrIssued},
-		{auth.RoleMaster, "ada", false, "ada", nil},
+		{grants.RolePeel, "web.01", false, "web_01", nil},
+		{grants.RolePeel, "web.01", false, "", auth.ErrIssued},
+		{grants.RolePeel, "web.01", true, "web_01", nil},
+		{grants.RolePeel, "web_01", false, "", auth.ErrTaken},
+		{grants.RolePeel, "web_01", true, "", auth.ErrTaken},
+		{grants.RolePeel, "web-01", false, "web-01", nil},
+		{grants.RolePeel, "new", true, "new", nil}, // again does not need a first
+		{grants.RolePeel, "new", false, "", auth.ErrIssued},
+		{grants.RoleOperator, "ada", false, "ada", nil},
+		{grants.RoleOperator, "ada", false, "", auth.ErrIssued},
+		{grants.RoleAuditor, "ada", false, "", auth.ErrIssued}, // to masters a name is who asks, whatever the role
+		{grants.RoleLimited, "ada", true, "", auth.ErrIssued},
+		{grants.RoleMaster, "ada", false, "ada", nil},
 	} {
 		name, err := auth.Register(dir, entry(step.role, step.id), step.again)
 		if name != step.name || !errors.Is(err, step.want) || step.want == nil && err != nil {
@@ -49,7 +50,7 @@ func TestOnePartyGetsOneCredential(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "*", "a b", "../x", "a/b", strings.Repeat("a", 129)} {
-		if _, err := auth.Register(dir, entry(auth.RolePeel, bad), false); err == nil {
+		if _, err := auth.Register(dir, entry(grants.RolePeel, bad), false); err == nil {
 			t.Errorf("%q is registered", bad)
 		}
 	}
@@ -75,7 +76,7 @@ func TestOfManyAtOnceOneIsRegistered(t *testing.T) {
 	for i := range 20 {
 		all.Go(func() {
 			id := []string{"web.01", "web_01"}[i%2]
-			switch _, err := auth.Register(dir, entry(auth.RolePeel, id), false); {
+			switch _, err := auth.Register(dir, entry(grants.RolePeel, id), false); {
 			case err == nil:
 				first.Add(1)
 			case !errors.Is(err, auth.ErrIssued) && !errors.Is(err, auth.ErrTaken):
@@ -98,14 +99,14 @@ func TestOfManyThatIssueAgainNoKeyIsForgotten(t *testing.T) {
 		public := fmt.Sprintf("key-%d", i)
 		keys[public] = true
 		all.Go(func() {
-			more := auth.Issue{Role: auth.RoleOperator, ID: "ada", Keys: []auth.UserKey{{Public: public, Issued: time.Now()}}}
+			more := auth.Issue{Role: grants.RoleOperator, ID: "ada", Keys: []auth.UserKey{{Public: public, Issued: time.Now()}}}
 			if _, err := auth.Register(dir, more, true); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	if err := auth.CloseIssue(dir, &auth.User{Name: "ada", Role: auth.RoleOperator, Revoked: time.Now()}); err != nil { // who knew of none of them
+	if err := auth.CloseIssue(dir, &auth.User{Name: "ada", Role: grants.RoleOperator, Revoked: time.Now()}); err != nil { // who knew of none of them
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "issued", "user.ada.json"))
@@ -127,7 +128,7 @@ func TestOfManyThatIssueAgainNoKeyIsForgotten(t *testing.T) {
 func TestKeysOpenBesideTheRegister(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	first := issuer(t, open(t, dir))
-	if _, err := auth.Register(dir, entry(auth.RolePeel, "web-01"), false); err != nil {
+	if _, err := auth.Register(dir, entry(grants.RolePeel, "web-01"), false); err != nil {
 		t.Fatal(err)
 	}
 	if issuer(t, open(t, dir)) != first {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -54,7 +55,7 @@ func (q *JoinRequest) check() error {
 	if err := checkTokenName(q.Name); err != nil {
 		return err
 	}
-	if _, err := path.Match(q.Peel, ""); err != nil || q.Peel == "" || len(q.Peel) > maxGlob {
+	if !grants.IsGlob(q.Peel) {
 		return fmt.Errorf("%.100q is not a glob for peels, such as web-*", q.Peel)
 	}
 	switch {

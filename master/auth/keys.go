@@ -1,31 +1,21 @@
 // Package auth says who may do what on the bus, and makes the credentials that the server checks.
 //
 // Trust is a chain of signatures. An operator key signs the accounts: one for the server itself and one for each
-// [Role]. An account lists a signing key together with a template of what a user signed by that key may publish
-// and hear, made from [Permissions]. A user's JWT therefore holds no permissions, only a name, which the server
+// [grants.Role]. An account lists a signing key together with a template of what a user signed by that key may publish
+// and hear, made from [grants.Permissions]. A user's JWT therefore holds no permissions, only a name, which the server
 // puts into the template: it stays small, and a change of the table reaches everybody when the server starts with
 // the new one.
 //
-// The name is thus the identity: it is the last token of all that its owner publishes. A name with a wildcard in
-// it would be everybody, hence [Keys.Issue] takes one plain token and nothing else. The wire form of peel IDs
-// cannot be turned back: "a.b" and "a_b" have one name and would be one party on the bus, so whoever enrolls peels
-// refuses the second.
+// The wire form of peel IDs cannot be turned back: "a.b" and "a_b" have one name and would be one party on the bus, so
+// enrollment refuses the second.
 //
-// Permissions guard what a client publishes, but not the reply subject to which it has others answer. In one
-// account with the streams, a peel could aim the server's empty answer to a bad request at the API and so delete a
-// bucket. Hence the streams live in the masters' account alone, and exactly the subjects of the table pass between
-// it and the others, as services (towards the masters) and streams (from them). Peels are asked by a service, too, by
-// people of [RoleDirect]; they may answer where such a request wants its answer, once, and publish nothing else there.
-// An answer comes back into the account of the asker and goes no further: aimed at a neighbour it can still be heard
-// there, and peel/wire refuses it by its headers.
-//
-// People are [Users]: with [Limits] one is of a role of its own, to which the bus gives little more than reading and asking
-// for jobs, and masters hold every job against the limits. Of whom a request is they know from the bus ([AskerOf]), so
+// People are [Users]: with [grants.Limits] one is of a role of its own, to which the bus gives little more than reading and asking
+// for jobs, and masters hold every job against the limits. Of whom a request is they know from the bus ([grants.CallerOf]), so
 // limits that got lost refuse. What an [Authority] revokes is first written down, then beside the keys, then told to the
 // server, which cuts the connections.
 //
 // Programs that speak HTTP have a [Token] in place of a key. Its text is made where it is to be used; masters and the
-// bucket tokens know its hash, its scopes and [Limits].
+// bucket tokens know its hash, its scopes and [grants.Limits].
 package auth
 
 import (
@@ -37,12 +27,8 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
-)
 
-// Lengths of names in bytes: of people and masters, and of peels in wire form.
-const (
-	maxUser = 64
-	maxPeel = 128
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 // Trust is what a server must know to check credentials. It holds no secret.
@@ -55,11 +41,11 @@ type Trust struct {
 // Keys hold the secrets that sign credentials. Methods may be called from several goroutines.
 type Keys struct {
 	dir      string
-	accounts map[Role]string // public keys
-	signers  map[Role]nkeys.KeyPair
+	accounts map[grants.Role]string // public keys
+	signers  map[grants.Role]nkeys.KeyPair
 
-	mu       sync.Mutex              // guards signers, too
-	revoked  map[Role]map[string]End // by public key
+	mu       sync.Mutex                     // guards signers, too
+	revoked  map[grants.Role]map[string]End // by public key
 	rotation Rotation
 	untold   bool // servers may not have heard of rotation
 	trust    Trust
@@ -79,18 +65,18 @@ func (k *Keys) Trust() Trust {
 
 // Issue signs a JWT for a user key made elsewhere, of which only the public half is given. For a peel the name is
 // the wire form of its ID, for others 1 to 64 characters of [A-Za-z0-9_-]. A ttl of 0 gives a JWT that does not end.
-func (k *Keys) Issue(role Role, name, public string, ttl time.Duration) (string, error) {
+func (k *Keys) Issue(role grants.Role, name, public string, ttl time.Duration) (string, error) {
 	return k.issue(role, name, public, ttl)
 }
 
-func (k *Keys) issue(role Role, name, public string, ttl time.Duration, tags ...string) (string, error) {
+func (k *Keys) issue(role grants.Role, name, public string, ttl time.Duration, peels ...string) (string, error) {
 	k.mu.Lock()
 	signer, ok := k.signers[role]
 	k.mu.Unlock()
 	if !ok {
 		return "", fmt.Errorf("cannot sign a credential for %q: unknown role %q", name, role)
 	}
-	if err := checkName(role, name); err != nil {
+	if err := grants.CheckName(role, name); err != nil {
 		return "", err
 	}
 	if !nkeys.IsValidPublicUserKey(public) {
@@ -101,9 +87,9 @@ func (k *Keys) issue(role Role, name, public string, ttl time.Duration, tags ...
 	}
 	c := jwt.NewUserClaims(public)
 	c.Name = name
-	c.IssuerAccount = k.accounts[role.account()]
+	c.IssuerAccount = k.accounts[role.Account()]
 	c.SetScoped(true)
-	c.Tags = append(jwt.TagList{roleTag + string(role)}, tags...)
+	c.Tags = grants.Tags(role, peels...)
 	if ttl > 0 {
 		c.Expires = time.Now().Add(ttl).Unix()
 	}
@@ -155,7 +141,7 @@ func (k NewKey) Creds(token string) ([]byte, error) {
 
 // Creds makes a new user key and returns it with its JWT in the form of a .creds file, which is a secret.
 // Name and ttl are as in [Keys.Issue].
-func (k *Keys) Creds(role Role, name string, ttl time.Duration) ([]byte, error) {
+func (k *Keys) Creds(role grants.Role, name string, ttl time.Duration) ([]byte, error) {
 	key, err := MakeKey()
 	if err != nil {
 		return nil, err
@@ -168,7 +154,7 @@ func (k *Keys) Creds(role Role, name string, ttl time.Duration) ([]byte, error) 
 }
 
 // PeelAccount returns the public key of the account of peels.
-func (k *Keys) PeelAccount() string { return k.accounts[RolePeel] }
+func (k *Keys) PeelAccount() string { return k.accounts[grants.RolePeel] }
 
 // SystemCreds is a credential for the account in which the server speaks of itself and takes the JWTs of accounts.
 func (k *Keys) SystemCreds(ttl time.Duration) ([]byte, error) {
@@ -194,24 +180,4 @@ func (k *Keys) SystemCreds(ttl time.Duration) ([]byte, error) {
 		return nil, fmt.Errorf("cannot make a credential for the server's account: %w", err)
 	}
 	return key.Creds(token)
-}
-
-func checkName(role Role, name string) error {
-	limit := maxUser
-	if role == RolePeel {
-		limit = maxPeel
-	}
-	if name == "" || len(name) > limit {
-		return fmt.Errorf("cannot sign a credential for %.40q: a %s's name has 1 to %d characters", name, role, limit)
-	}
-	for i := range len(name) {
-		if !isNameByte(name[i]) {
-			return fmt.Errorf("cannot sign a credential for %q: %q is not allowed in a name, only letters, digits, '_' and '-'", name, name[i])
-		}
-	}
-	return nil
-}
-
-func isNameByte(b byte) bool {
-	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_' || b == '-'
 }

@@ -16,7 +16,9 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -139,7 +141,7 @@ func TestADirectoryFromBeforeARoleGetsItsKeysOnce(t *testing.T) {
 		wg.Go(func() { got[i] = open(t, dir) })
 	}
 	wg.Wait()
-	creds, err := got[0].Creds(auth.RoleDirect, "dan", 0)
+	creds, err := got[0].Creds(grants.RoleDirect, "dan", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +182,7 @@ func outsideLink(dir string) error {
 func TestNamesThatWouldWidenOrBlurAGrantAreRefused(t *testing.T) {
 	k := open(t, filepath.Join(t.TempDir(), "keys"))
 	long := strings.Repeat("n", target.MaxIDLength)
-	for _, role := range []auth.Role{auth.RolePeel, auth.RoleOperator, auth.RoleDirect, auth.RoleLimited, auth.RoleAuditor, auth.RoleMaster} {
+	for _, role := range []grants.Role{grants.RolePeel, grants.RoleOperator, grants.RoleDirect, grants.RoleLimited, grants.RoleAuditor, grants.RoleMaster} {
 		for _, name := range []string{"", "*", ">", "peel-a.>", "*.x", "web.example.com", "has space", "tab\t", "nl\n", "ünï", "{{name()}}", "a,b", "$JS", long + "n"} {
 			if c, err := k.Creds(role, name, 0); err == nil {
 				t.Errorf("%s %q got %s", role, name, c)
@@ -190,10 +192,10 @@ func TestNamesThatWouldWidenOrBlurAGrantAreRefused(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := k.Creds(auth.RolePeel, target.PeelID(strings.Repeat("a.", 64)).Wire(), 0); err != nil {
+	if _, err := k.Creds(grants.RolePeel, target.PeelID(strings.Repeat("a.", 64)).Wire(), 0); err != nil {
 		t.Errorf("the longest peel ID: %v", err)
 	}
-	if _, err := k.Creds(auth.RoleOperator, long, 0); err == nil {
+	if _, err := k.Creds(grants.RoleOperator, long, 0); err == nil {
 		t.Error("an operator's name of 128 bytes was signed")
 	}
 }
@@ -212,10 +214,10 @@ func TestOnlyPublicUserKeysOfKnownRolesAreSigned(t *testing.T) {
 	userKey, _ := user.PublicKey()
 	seed, _ := user.Seed()
 	for what, issue := range map[string]func() (string, error){
-		"an account's key": func() (string, error) { return k.Issue(auth.RolePeel, "p", accountKey, 0) },
-		"a seed":           func() (string, error) { return k.Issue(auth.RolePeel, "p", string(seed), 0) },
+		"an account's key": func() (string, error) { return k.Issue(grants.RolePeel, "p", accountKey, 0) },
+		"a seed":           func() (string, error) { return k.Issue(grants.RolePeel, "p", string(seed), 0) },
 		"an unknown role":  func() (string, error) { return k.Issue("root", "p", userKey, 0) },
-		"a past end":       func() (string, error) { return k.Issue(auth.RolePeel, "p", userKey, -time.Second) },
+		"a past end":       func() (string, error) { return k.Issue(grants.RolePeel, "p", userKey, -time.Second) },
 	} {
 		if token, err := issue(); err == nil {
 			t.Errorf("%s was signed: %s", what, token)
@@ -223,7 +225,7 @@ func TestOnlyPublicUserKeysOfKnownRolesAreSigned(t *testing.T) {
 			t.Errorf("%s: the error tells the seed", what)
 		}
 	}
-	token, err := k.Issue(auth.RolePeel, "p", userKey, 0)
+	token, err := k.Issue(grants.RolePeel, "p", userKey, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +262,7 @@ func TestTrustHoldsNoSeed(t *testing.T) {
 
 func TestACredentialEndsOnTheLiveConnection(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		creds, err := b.Keys.Creds(auth.RolePeel, "web-01", time.Hour)
+		creds, err := b.Keys.Creds(grants.RolePeel, "web-01", time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +283,7 @@ func TestACredentialEndsOnTheLiveConnection(t *testing.T) {
 
 func TestRestartWithTheSameKeysKnowsOldCredentials(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		opts := b.Options(auth.RolePeel, "web-01")
+		opts := b.Options(grants.RolePeel, "web-01")
 		b.Restart(t)
 		nc, err := nats.Connect(b.URL(), opts...)
 		if err != nil {
@@ -319,7 +321,7 @@ func TestCONNECTOfTheLongestNameIsSmall(t *testing.T) {
 	name := strings.Repeat("n", target.MaxIDLength)
 	d := recordingDialer{bus: b}
 	readable := func(o *nats.Options) error { o.Secure = false; return nil }
-	nc, err := nats.Connect("", append(b.Options(auth.RolePeel, name), nats.InProcessServer(&d), readable, nats.Timeout(time.Minute))...)
+	nc, err := nats.Connect("", append(b.Options(grants.RolePeel, name), nats.InProcessServer(&d), readable, nats.Timeout(time.Minute))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -29,7 +30,7 @@ type NATSConf struct {
 // A Hub is the bus to which a site belongs.
 type Hub struct {
 	URLs  []string // where it hears leaf nodes
-	Creds string   // file of the credential, of [RoleSite]
+	Creds string   // file of the credential, of [grants.RoleSite]
 	CA    string   // file of the authority of its certificates; empty: those of the system
 }
 
@@ -110,7 +111,7 @@ func (c NATSConf) leafNodes() string {
 // peels is the account of peels.
 func (t Trust) peels() string {
 	for public, token := range t.Accounts {
-		if c, err := jwt.DecodeAccountClaims(token); err == nil && c.Name == accountName(RolePeel) {
+		if c, err := jwt.DecodeAccountClaims(token); err == nil && c.Name == grants.AccountName(grants.RolePeel) {
 			return public
 		}
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/renameio/v2"
 	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 // revokedFile is in the directory of the keys, so that a server that is made from them never lets in, not even at its
@@ -31,7 +33,7 @@ type End struct {
 
 // Revoke ends what was issued to the given keys in a role, durably, and returns the JWT of the role's account with
 // which servers learn of it. Keys that were revoked before stay so. changed is false if none was new.
-func (k *Keys) Revoke(role Role, ends map[string]End) (account string, changed bool, err error) {
+func (k *Keys) Revoke(role grants.Role, ends map[string]End) (account string, changed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, ok := k.accounts[role]; !ok {
@@ -39,7 +41,7 @@ func (k *Keys) Revoke(role Role, ends map[string]End) (account string, changed b
 	}
 	all := maps.Clone(k.revoked)
 	if all == nil {
-		all = map[Role]map[string]End{}
+		all = map[grants.Role]map[string]End{}
 	}
 	of := map[string]End{}
 	now := time.Now()
@@ -68,7 +70,7 @@ func (k *Keys) Revoke(role Role, ends map[string]End) (account string, changed b
 	return k.trust.Accounts[k.accounts[role]], true, nil
 }
 
-func (k *Keys) writeRevoked(all map[Role]map[string]End) error {
+func (k *Keys) writeRevoked(all map[grants.Role]map[string]End) error {
 	data, err := json.Marshal(all)
 	if err != nil {
 		return err
@@ -80,7 +82,7 @@ func (k *Keys) writeRevoked(all map[Role]map[string]End) error {
 }
 
 // renew signs the JWT of one account again.
-func (k *Keys) renew(role Role) error {
+func (k *Keys) renew(role grants.Role) error {
 	root, err := os.OpenRoot(k.dir)
 	if err != nil {
 		return err
@@ -104,7 +106,7 @@ func (k *Keys) renew(role Role) error {
 	return nil
 }
 
-func readRevoked(root *os.Root) (all map[Role]map[string]End, err error) {
+func readRevoked(root *os.Root) (all map[grants.Role]map[string]End, err error) {
 	f, err := root.Open(revokedFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
@@ -20,16 +21,16 @@ const rotationFile = "rotation.json"
 
 // A Rotation is what is left of the last change of the signing keys. The secrets of the former ones are gone.
 type Rotation struct {
-	Generation int             `json:"generation"` // how many there were
-	At         time.Time       `json:"at"`
-	Former     map[Role]string `json:"former,omitempty"` // public keys that are accepted still
+	Generation int                    `json:"generation"` // how many there were
+	At         time.Time              `json:"at"`
+	Former     map[grants.Role]string `json:"former,omitempty"` // public keys that are accepted still
 }
 
 // noted is the content of rotationFile.
 type noted struct {
 	Rotation
 	Untold bool   `json:"untold,omitempty"` // servers may not have the accounts of this rotation
-	Grants string `json:"grants,omitempty"` // the last [grantsDigest] that servers were given, unless Untold
+	Grants string `json:"grants,omitempty"` // the last [grants.Digest] that servers were given, unless Untold
 }
 
 // ErrCutShort is of keys of which only some were rotated when it was interrupted.
@@ -74,8 +75,8 @@ func (k *Keys) Rotate() error {
 
 // unrotated are the signing keys that a rotation has to replace: those that are their own former, or all before there are
 // former ones.
-func (k *Keys) unrotated() (map[Role]string, error) {
-	left := map[Role]string{}
+func (k *Keys) unrotated() (map[grants.Role]string, error) {
+	left := map[grants.Role]string{}
 	for r, signer := range k.signers {
 		public, err := signer.PublicKey()
 		if err != nil {
@@ -108,7 +109,7 @@ func (k *Keys) Retire() error {
 func (k *Keys) note(next Rotation) error { return k.write(noted{Rotation: next, Untold: true}) }
 
 func (k *Keys) write(next noted) error {
-	next.Grants = grantsDigest()
+	next.Grants = grants.Digest()
 	data, err := json.Marshal(next)
 	if err == nil {
 		err = renameio.WriteFile(filepath.Join(k.dir, rotationFile), data, 0o600)
@@ -139,7 +140,7 @@ func (k *Keys) Told(r Rotation) error {
 }
 
 func (k *Keys) renewAll() error {
-	for _, r := range roles {
+	for _, r := range grants.Roles() {
 		if err := k.renew(r); err != nil {
 			return fmt.Errorf("cannot sign the account of the role %s: %w", r, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
@@ -67,11 +68,11 @@ func stateAfter(t *testing.T, before, after string, done []string) string {
 }
 
 // credentials are one for each role.
-func credentials(t *testing.T, k *auth.Keys) map[auth.Role][]byte {
+func credentials(t *testing.T, k *auth.Keys) map[grants.Role][]byte {
 	t.Helper()
-	all := map[auth.Role][]byte{}
-	for role, name := range actors {
-		creds, err := k.Creds(role, name, 0)
+	all := map[grants.Role][]byte{}
+	for _, role := range append(grants.Roles(), grants.RoleSite) {
+		creds, err := k.Creds(role, "ann", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,12 +96,12 @@ func TestARotationThatIsCutShortLocksNobodyOut(t *testing.T) {
 		}
 	})
 	signers, err := filepath.Glob(filepath.Join(after, "signer-*.nk"))
-	if err != nil || len(signers) < len(actors) || len(written) != 1+len(signers) {
+	if err != nil || len(signers) < len(old) || len(written) != 1+len(signers) {
 		t.Fatalf("a rotation of %v writes %v", signers, written)
 	}
 	for cut := range len(written) + 1 {
 		dir := stateAfter(t, before, after, written[:cut])
-		check := func(when string, good bool, creds map[auth.Role][]byte) {
+		check := func(when string, good bool, creds map[grants.Role][]byte) {
 			t.Helper()
 			k := open(t, dir) // as a server and a master that start have them
 			for role, c := range creds {

@@ -5,14 +5,17 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 func TestSigningKeysAreRotatedWithoutAnOutage(t *testing.T) {
@@ -95,7 +98,7 @@ func TestSigningKeysAreRotatedWithoutAnOutage(t *testing.T) {
 func TestACopyOfFormerKeysChangesNothing(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		here := authority(t, b)
-		bob := enlist(t, b, here, auth.UserRequest{Name: "bob", Role: auth.RoleOperator})
+		bob := enlist(t, b, here, auth.UserRequest{Name: "bob", Role: grants.RoleOperator})
 		dir := filepath.Join(t.TempDir(), "copy")
 		if err := os.CopyFS(dir, os.DirFS(b.Keys.Dir())); err != nil {
 			t.Fatal(err)
@@ -111,7 +114,7 @@ func TestACopyOfFormerKeysChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		ada := enlist(t, b, here, auth.UserRequest{Name: "ada", Role: auth.RoleOperator})
+		ada := enlist(t, b, here, auth.UserRequest{Name: "ada", Role: grants.RoleOperator})
 		if _, err := there.RevokeUser(t.Context(), "bob", "ann"); !errors.Is(err, auth.ErrStale) {
 			t.Errorf("the copy told the server: %v", err)
 		}
@@ -223,5 +226,51 @@ func TestAChangeOfKeysThatNobodyWasToldOfIsMadeUpForAtTheNextStart(t *testing.T)
 		let("retired, the former", old, false)
 		let("retired, the new one", fresh, true)
 		time.Sleep(time.Minute) // for the connections that come back
+	})
+}
+
+// makeSite makes a credential as zester auth issue does, and returns it with its public key.
+func makeSite(t *testing.T, k *auth.Keys, name string) (creds []byte, public string) {
+	t.Helper()
+	key, err := auth.MakeKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public = key.Public()
+	issue := auth.Issue{Role: grants.RoleSite, ID: name, Keys: []auth.UserKey{{Public: public, Issued: time.Now()}}}
+	if _, err := auth.Register(k.Dir(), issue, true); err != nil {
+		t.Fatal(err)
+	}
+	token, err := k.IssueSite(name, public, []target.PeelID{"peel-a"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err = key.Creds(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return creds, public
+}
+
+// A site whose credential would end with the former keys is told, as peels and people are.
+func TestKeysAreNotRetiredWhileASiteNeedsThem(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		makeSite(t, b.Keys, "berlin")
+		makeSite(t, b.Keys, "bonn")
+		time.Sleep(time.Minute)
+		if _, err := a.RotateKeys(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.RevokeSite(t.Context(), "bonn", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.RetireKeys(t.Context(), false); !errors.Is(err, auth.ErrBehind) || !strings.HasSuffix(err.Error(), ": 1, of site berlin") {
+			t.Errorf("the former are retired: %v", err)
+		}
+		makeSite(t, b.Keys, "berlin")
+		if _, err := a.RetireKeys(t.Context(), false); err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
@@ -147,7 +148,7 @@ func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, e
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range []Role{RolePeel, RoleMaster, RoleSite} {
+	for _, r := range []grants.Role{grants.RolePeel, grants.RoleMaster, grants.RoleSite} {
 		files, err := filepath.Glob(filepath.Join(a.o.Keys.dir, registerDir, string(r)+".*.json"))
 		if err != nil {
 			return nil, err
@@ -158,7 +159,7 @@ func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, e
 				return nil, err
 			}
 			entry.Keys = slices.DeleteFunc(entry.Keys, func(k UserKey) bool { _, revoked := ended[k.Public]; return revoked })
-			if old(entry.Keys, at) && (r != RolePeel || !known[entry.ID]) {
+			if old(entry.Keys, at) && (r != grants.RolePeel || !known[entry.ID]) {
 				names = append(names, string(r)+" "+entry.ID)
 			}
 		}

@@ -9,29 +9,26 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
-
-// MaxSitePeels bounds the peels that a credential of a site names. A server makes at most 4,096 permissions of each kind
-// from a credential, and a peel has eight subjects to publish on.
-const MaxSitePeels = 500
 
 // maxSiteToken is how long a JWT of a site may be, in bytes: servers take 64 KiB from a leaf node before they know it.
 const maxSiteToken = 60 << 10
 
 // IssueSite signs a JWT as [Keys.Issue] does, for a leaf node that brings the peels to the bus.
 func (k *Keys) IssueSite(name, public string, peels []target.PeelID, ttl time.Duration) (string, error) {
-	if len(peels) == 0 || len(peels) > MaxSitePeels {
-		return "", fmt.Errorf("cannot sign a credential for the site %q: it has %d peels, 1 to %d are possible", name, len(peels), MaxSitePeels)
+	if len(peels) == 0 || len(peels) > grants.MaxSitePeels {
+		return "", fmt.Errorf("cannot sign a credential for the site %q: it has %d peels, 1 to %d are possible", name, len(peels), grants.MaxSitePeels)
 	}
-	var tags []string
+	var names []string
 	for _, p := range peels {
 		if _, err := target.ParsePeelID(string(p)); err != nil {
 			return "", fmt.Errorf("cannot sign a credential for the site %q: %w", name, err)
 		}
-		tags = append(tags, peelTag+p.Wire())
+		names = append(names, p.Wire())
 	}
-	token, err := k.issue(RoleSite, name, public, ttl, tags...)
+	token, err := k.issue(grants.RoleSite, name, public, ttl, names...)
 	if err == nil && len(token) > maxSiteToken {
 		err = fmt.Errorf("cannot sign a credential for the site %q: it would have %d bytes, %d are possible: name fewer peels", name, len(token), maxSiteToken)
 	}
@@ -82,10 +79,10 @@ func (a *Authority) RevokeSite(ctx context.Context, name, by string) (*Site, err
 
 // siteKeys are those for which credentials of a site were made in the directory of the keys.
 func (a *Authority) siteKeys(name string) ([]UserKey, error) {
-	if err := checkName(RoleSite, name); err != nil {
+	if err := grants.CheckName(grants.RoleSite, name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoSite, err)
 	}
-	known, err := readIssue(filepath.Join(a.o.Keys.dir, registerDir, issueFile(RoleSite, name)))
+	known, err := readIssue(filepath.Join(a.o.Keys.dir, registerDir, issueFile(grants.RoleSite, name)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

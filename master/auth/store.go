@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
@@ -20,8 +21,8 @@ const (
 	systemFile   = "system.nk"
 )
 
-func accountFile(r Role) string { return "account-" + string(r) + ".nk" }
-func signerFile(r Role) string  { return "signer-" + string(r) + ".nk" }
+func accountFile(r grants.Role) string { return "account-" + string(r) + ".nk" }
+func signerFile(r grants.Role) string  { return "signer-" + string(r) + ".nk" }
 
 // Dir is where a master with this data directory keeps its keys.
 func Dir(dataDir string) string { return filepath.Join(dataDir, "auth") }
@@ -50,13 +51,13 @@ func Open(dir string) (*Keys, error) {
 }
 
 // younger are roles that sets made before them do not know; such a set is completed.
-var younger = []Role{RoleDirect, RoleLimited, RoleSite}
+var younger = []grants.Role{grants.RoleDirect, grants.RoleLimited, grants.RoleSite}
 
 // complete makes the keys of a role of which there is none. Of several processes that do it at once one wins for all,
 // key by key; the account's comes last, so that what a crash leaves is completed as well.
-func complete(root *os.Root, dir string, r Role) error {
+func complete(root *os.Root, dir string, r grants.Role) error {
 	files := []string{signerFile(r)}
-	if r.account() == r {
+	if r.Account() == r {
 		files = append(files, accountFile(r))
 	}
 	if _, err := root.Lstat(files[len(files)-1]); !errors.Is(err, fs.ErrNotExist) {
@@ -102,11 +103,11 @@ func create(dir string) error {
 		operatorFile: nkeys.CreateOperator,
 		systemFile:   nkeys.CreateAccount,
 	}
-	for _, r := range roles {
+	for _, r := range grants.Roles() {
 		makers[accountFile(r)] = nkeys.CreateAccount
 		makers[signerFile(r)] = nkeys.CreateAccount
 	}
-	makers[signerFile(RoleSite)] = nkeys.CreateAccount
+	makers[signerFile(grants.RoleSite)] = nkeys.CreateAccount
 	for file, newKey := range makers {
 		if err := writeKey(filepath.Join(tmp, file), newKey); err != nil {
 			return err
@@ -174,13 +175,13 @@ func load(dir string) (*Keys, error) {
 		return nil, err
 	}
 	defer operator.Wipe()
-	k := &Keys{dir: dir, accounts: map[Role]string{}, signers: map[Role]nkeys.KeyPair{}}
+	k := &Keys{dir: dir, accounts: map[grants.Role]string{}, signers: map[grants.Role]nkeys.KeyPair{}}
 	for _, r := range younger {
 		if err := complete(root, dir, r); err != nil {
 			return nil, err
 		}
 	}
-	for _, r := range roles {
+	for _, r := range grants.Roles() {
 		if k.accounts[r], err = publicKey(root, accountFile(r)); err != nil {
 			return nil, err
 		}
@@ -188,7 +189,7 @@ func load(dir string) (*Keys, error) {
 			return nil, err
 		}
 	}
-	if k.signers[RoleSite], err = readKey(root, signerFile(RoleSite), nkeys.PrefixByteAccount); err != nil {
+	if k.signers[grants.RoleSite], err = readKey(root, signerFile(grants.RoleSite), nkeys.PrefixByteAccount); err != nil {
 		return nil, err
 	}
 	system, err := publicKey(root, systemFile)
@@ -202,7 +203,7 @@ func load(dir string) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.rotation, k.untold = last.Rotation, last.Untold || last.Grants != grantsDigest()
+	k.rotation, k.untold = last.Rotation, last.Untold || last.Grants != grants.Digest()
 	if k.trust, err = k.sign(operator, system); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 // A Scope is a kind of thing that the bearer of a token may do over HTTP.
@@ -30,17 +32,17 @@ const scopeNames = "read, dispatch, sync and admin"
 
 // A Token is what is known of a bearer token, which is all but the token itself.
 type Token struct {
-	Name      string    `json:"name"` // jobs that it makes are of the user "token:<name>"
-	Scopes    []Scope   `json:"scopes"`
-	Limits    Limits    `json:"limits,omitzero"`
-	Created   time.Time `json:"created"`
-	CreatedBy string    `json:"created_by"`
-	Rotated   time.Time `json:"rotated,omitzero"` // the last time
-	RotatedBy string    `json:"rotated_by,omitempty"`
-	Expires   time.Time `json:"expires,omitzero"` // zero: it does not
-	Revoked   time.Time `json:"revoked,omitzero"` // zero: it is not
-	RevokedBy string    `json:"revoked_by,omitempty"`
-	LastUsed  time.Time `json:"last_used,omitzero"` // to ten minutes; zero: never
+	Name      string        `json:"name"` // jobs that it makes are of the user "token:<name>"
+	Scopes    []Scope       `json:"scopes"`
+	Limits    grants.Limits `json:"limits,omitzero"`
+	Created   time.Time     `json:"created"`
+	CreatedBy string        `json:"created_by"`
+	Rotated   time.Time     `json:"rotated,omitzero"` // the last time
+	RotatedBy string        `json:"rotated_by,omitempty"`
+	Expires   time.Time     `json:"expires,omitzero"` // zero: it does not
+	Revoked   time.Time     `json:"revoked,omitzero"` // zero: it is not
+	RevokedBy string        `json:"revoked_by,omitempty"`
+	LastUsed  time.Time     `json:"last_used,omitzero"` // to ten minutes; zero: never
 }
 
 // tokenUser begins the user names of tokens. No credential of the bus can have such a name.
@@ -97,8 +99,8 @@ func parseToken(text string) (name string, hash Hash, ok bool) {
 }
 
 func checkTokenName(name string) error {
-	if name == "" || len(name) > maxUser || strings.ContainsFunc(name, func(r rune) bool { return r > 0x7f || !isNameByte(byte(r)) }) {
-		return fmt.Errorf("a token's name has 1 to %d letters, digits, '_' and '-': %.70q", maxUser, name)
+	if grants.CheckName(grants.RoleOperator, name) != nil { // the jobs of a token are recorded under its name, as those of people are
+		return fmt.Errorf("a token's name has 1 to 64 letters, digits, '_' and '-': %.70q", name)
 	}
 	return nil
 }
@@ -109,7 +111,7 @@ type TokenRequest struct {
 	Hash   Hash          `json:"hash"`
 	TTL    time.Duration `json:"ttl,omitempty"` // 0: it does not end
 	Scopes []Scope       `json:"scopes,omitempty"`
-	Limits Limits        `json:"limits,omitzero"`
+	Limits grants.Limits `json:"limits,omitzero"`
 	Grace  time.Duration `json:"grace,omitempty"` // the old secret goes on for so long
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -87,37 +88,37 @@ func (t *Tokens) Authenticate(ctx context.Context, text string) (*Token, error) 
 	return &r.Token, nil
 }
 
-// Allow returns [ErrNotAllowed] with the reason if the bearer of a token may not dispatch a function to targets, which are
+// Allow returns [grants.ErrNotAllowed] with the reason if the bearer of a token may not dispatch a function to targets, which are
 // sorted, or may do so no longer. That the token has expired is no reason: the request was made before. selects evaluates
 // the target of a limit.
-func (t *Tokens) Allow(ctx context.Context, name, function string, targets []target.PeelID, selects func(ctx context.Context, expr string) ([]target.PeelID, error)) error {
+func (t *Tokens) Allow(ctx context.Context, name, function string, targets []target.PeelID, selects grants.Selector) error {
 	r, err := t.recent(ctx, name, time.Now())
 	switch {
 	case errors.Is(err, ErrNoToken):
-		return fmt.Errorf("%w: %w", ErrNotAllowed, err)
+		return fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
 	case err != nil:
 		return err
 	case !r.Revoked.IsZero():
-		return fmt.Errorf("%w: the token %s was revoked", ErrNotAllowed, name)
+		return fmt.Errorf("%w: the token %s was revoked", grants.ErrNotAllowed, name)
 	case !r.Has(ScopeDispatch):
-		return fmt.Errorf("%w: the token %s lacks the scope %s", ErrNotAllowed, name, ScopeDispatch)
+		return fmt.Errorf("%w: the token %s lacks the scope %s", grants.ErrNotAllowed, name, ScopeDispatch)
 	case r.Has(ScopeAdmin):
 		return nil
 	}
-	return r.Limits.allow(ctx, "the token "+name, function, targets, selects)
+	return r.Limits.Evaluate(ctx, "the token "+name, function, targets, selects)
 }
 
-// CheckNotRevoked returns [ErrNotAllowed] if a token was revoked or does not exist. It reads the bucket, so it sees every
+// CheckNotRevoked returns [grants.ErrNotAllowed] if a token was revoked or does not exist. It reads the bucket, so it sees every
 // revocation that was stored before.
 func (t *Tokens) CheckNotRevoked(ctx context.Context, name string) error {
 	r, err := t.read(ctx, name)
 	switch {
 	case errors.Is(err, ErrNoToken):
-		return fmt.Errorf("%w: %w", ErrNotAllowed, err)
+		return fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
 	case err != nil:
 		return err
 	case !r.Revoked.IsZero():
-		return fmt.Errorf("%w: the token %s was revoked", ErrNotAllowed, name)
+		return fmt.Errorf("%w: the token %s was revoked", grants.ErrNotAllowed, name)
 	}
 	return nil
 }

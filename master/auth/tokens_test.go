@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -172,7 +173,7 @@ func TestTheListTellsWhoAndWhenAndNoSecret(t *testing.T) {
 		all := tokens(t, b)
 		text := create(t, all, read("ci"))
 		create(t, all, auth.TokenRequest{
-			Name: "used", Scopes: []auth.Scope{auth.ScopeDispatch}, Limits: auth.Limits{Target: "web-*", Functions: []string{"test.*"}},
+			Name: "used", Scopes: []auth.Scope{auth.ScopeDispatch}, Limits: grants.Limits{Target: "web-*", Functions: []string{"test.*"}},
 		})
 		time.Sleep(30 * time.Minute)
 		began := time.Now()
@@ -378,7 +379,7 @@ func TestARevocationWinsOverRotations(t *testing.T) {
 func TestATokenIsJudgedByNameAsItIsNow(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		all := tokens(t, b)
-		limits := auth.Limits{Target: "web-*", Functions: []string{"test.*"}}
+		limits := grants.Limits{Target: "web-*", Functions: []string{"test.*"}}
 		create(t, all, auth.TokenRequest{Name: "ci", Scopes: []auth.Scope{auth.ScopeDispatch}, Limits: limits, TTL: time.Hour})
 		create(t, all, auth.TokenRequest{Name: "admin", Scopes: []auth.Scope{auth.ScopeAdmin}})
 		create(t, all, read("reader"))
@@ -390,11 +391,11 @@ func TestATokenIsJudgedByNameAsItIsNow(t *testing.T) {
 		for _, refused := range []error{
 			allow("nobody", "test.ping", "web-01"), allow("reader", "test.ping", "web-01"), allow("ci", "cmd.run", "web-01"), allow("ci", "test.ping", "db-01", "web-01"),
 		} {
-			if !errors.Is(refused, auth.ErrNotAllowed) {
+			if !errors.Is(refused, grants.ErrNotAllowed) {
 				t.Errorf("%v", refused)
 			}
 		}
-		if outside, ok := errors.AsType[*auth.OutsideError](allow("ci", "test.ping", "db-01", "web-01")); !ok || !outside.Has("db-01") || outside.Has("web-01") {
+		if outside, ok := errors.AsType[*grants.OutsideError](allow("ci", "test.ping", "db-01", "web-01")); !ok || !outside.Has("db-01") || outside.Has("web-01") {
 			t.Errorf("%v", outside)
 		}
 		if err := errors.Join(allow("ci", "test.ping", "web-01"), allow("admin", "cmd.run", "db-01")); err != nil {
@@ -407,7 +408,7 @@ func TestATokenIsJudgedByNameAsItIsNow(t *testing.T) {
 		if _, err := all.Revoke(t.Context(), "ci", "bob"); err != nil {
 			t.Fatal(err)
 		}
-		if err := allow("ci", "test.ping", "web-01"); !errors.Is(err, auth.ErrNotAllowed) || !strings.Contains(err.Error(), "the token ci was revoked") {
+		if err := allow("ci", "test.ping", "web-01"); !errors.Is(err, grants.ErrNotAllowed) || !strings.Contains(err.Error(), "the token ci was revoked") {
 			t.Errorf("%v", err)
 		}
 	})
@@ -428,7 +429,7 @@ func TestARevocationOnAnotherMasterIsSeenAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"ci", "nobody"} {
-			if err := there.CheckNotRevoked(t.Context(), name); !errors.Is(err, auth.ErrNotAllowed) {
+			if err := there.CheckNotRevoked(t.Context(), name); !errors.Is(err, grants.ErrNotAllowed) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -438,23 +439,23 @@ func TestARevocationOnAnotherMasterIsSeenAtOnce(t *testing.T) {
 func TestLimits(t *testing.T) {
 	web := []target.PeelID{"web-01", "web-02", "web-03"}
 	for _, c := range []struct {
-		limits   auth.Limits
+		limits   grants.Limits
 		function string
 		targets  []target.PeelID
 		refused  string
 	}{
-		{auth.Limits{}, "cmd.run", []target.PeelID{"db-01"}, ""},
-		{auth.Limits{Functions: []string{"test.*", "cmd.run"}}, "cmd.run", []target.PeelID{"db-01"}, ""},
-		{auth.Limits{Functions: []string{"test.*"}}, "cmd.run", web, "cmd.run"},
-		{auth.Limits{Functions: []string{"test.*"}}, "testing.ping", web, "testing.ping"},
-		{auth.Limits{Target: "web-*"}, "cmd.run", web, ""},
-		{auth.Limits{Target: "web-*"}, "cmd.run", web[1:2], ""},
-		{auth.Limits{Target: "web-*"}, "cmd.run", []target.PeelID{"db-01", "web-01", "web-09"}, "2 of 3 targets, the first of them db-01"},
-		{auth.Limits{Target: "web-*", Functions: []string{"cmd.run"}}, "cmd.run", web, ""},
-		{auth.Limits{Target: "web-*", Functions: []string{"cmd.run"}}, "test.ping", web, "test.ping"},
+		{grants.Limits{}, "cmd.run", []target.PeelID{"db-01"}, ""},
+		{grants.Limits{Functions: []string{"test.*", "cmd.run"}}, "cmd.run", []target.PeelID{"db-01"}, ""},
+		{grants.Limits{Functions: []string{"test.*"}}, "cmd.run", web, "cmd.run"},
+		{grants.Limits{Functions: []string{"test.*"}}, "testing.ping", web, "testing.ping"},
+		{grants.Limits{Target: "web-*"}, "cmd.run", web, ""},
+		{grants.Limits{Target: "web-*"}, "cmd.run", web[1:2], ""},
+		{grants.Limits{Target: "web-*"}, "cmd.run", []target.PeelID{"db-01", "web-01", "web-09"}, "2 of 3 targets, the first of them db-01"},
+		{grants.Limits{Target: "web-*", Functions: []string{"cmd.run"}}, "cmd.run", web, ""},
+		{grants.Limits{Target: "web-*", Functions: []string{"cmd.run"}}, "test.ping", web, "test.ping"},
 	} {
 		err := c.limits.Allow(c.function, c.targets, web)
-		if (err != nil) != (c.refused != "") || err != nil && (!errors.Is(err, auth.ErrNotAllowed) || !strings.Contains(err.Error(), c.refused)) {
+		if (err != nil) != (c.refused != "") || err != nil && (!errors.Is(err, grants.ErrNotAllowed) || !strings.Contains(err.Error(), c.refused)) {
 			t.Errorf("%+v, %s on %v: %v", c.limits, c.function, c.targets, err)
 		}
 	}
@@ -478,7 +479,7 @@ func TestScopesIncludeNoOtherButAdminAll(t *testing.T) {
 // FuzzAuthenticate holds that no text but the token's own opens it, and that none makes the bucket do anything odd.
 func FuzzAuthenticate(f *testing.F) {
 	b := natstest.Listen(f)
-	js, err := jetstream.New(b.Conn(f, auth.RoleMaster, "m1"))
+	js, err := jetstream.New(b.Conn(f, grants.RoleMaster, "m1"))
 	if err != nil {
 		f.Fatal(err)
 	}

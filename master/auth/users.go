@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -29,11 +30,11 @@ const LocalUser = "local"
 
 // A User is a person with a credential of the bus.
 type User struct {
-	Name    string    `json:"name"`
-	Role    Role      `json:"role"` // RoleOperator, RoleDirect, RoleLimited or RoleAuditor
-	Limits  Limits    `json:"limits,omitzero"`
-	Secrets bool      `json:"secrets,omitempty"` // may have peels show secrets of their settings
-	Keys    []UserKey `json:"keys,omitempty"`
+	Name    string        `json:"name"`
+	Role    grants.Role   `json:"role"` // RoleOperator, RoleDirect, RoleLimited or RoleAuditor
+	Limits  grants.Limits `json:"limits,omitzero"`
+	Secrets bool          `json:"secrets,omitempty"` // may have peels show secrets of their settings
+	Keys    []UserKey     `json:"keys,omitempty"`
 	// Ended are keys that were revoked because the person who requested them was. The user is in force.
 	Ended     map[string]End `json:"ended,omitempty"`
 	Created   time.Time      `json:"created"`
@@ -82,10 +83,10 @@ func (u *User) State(now time.Time) string {
 // A UserRequest asks for a credential for a person, whose key was made elsewhere.
 type UserRequest struct {
 	Name   string        `json:"name"`
-	Role   Role          `json:"role"`   // RoleOperator, RoleDirect or RoleAuditor; limits make of the first a RoleLimited
+	Role   grants.Role   `json:"role"`   // RoleOperator, RoleDirect or RoleAuditor; limits make of the first a RoleLimited
 	Public string        `json:"public"` // the public half of the key
 	TTL    time.Duration `json:"ttl,omitempty"`
-	Limits Limits        `json:"limits,omitzero"`
+	Limits grants.Limits `json:"limits,omitzero"`
 	// Secrets is the permission to have peels show secrets of their settings, to the user alone.
 	Secrets bool `json:"secrets,omitempty"`
 	Again   bool `json:"again,omitempty"` // another credential for one who has one; role, limits and permission are those of then
@@ -93,7 +94,7 @@ type UserRequest struct {
 
 // check also settles the role.
 func (q *UserRequest) check() error {
-	if err := checkName(RoleOperator, q.Name); err != nil {
+	if err := grants.CheckName(grants.RoleOperator, q.Name); err != nil {
 		return err
 	}
 	switch limited := q.Limits.Target != "" || len(q.Limits.Functions) > 0; {
@@ -103,16 +104,16 @@ func (q *UserRequest) check() error {
 		return errors.New("what was given is not the public key of a user")
 	case q.TTL < 0 || q.TTL > maxTTL:
 		return fmt.Errorf("the credential would end after %v: %v is the most", q.TTL, maxTTL)
-	case q.Role != RoleOperator && q.Role != RoleDirect && q.Role != RoleAuditor:
+	case q.Role != grants.RoleOperator && q.Role != grants.RoleDirect && q.Role != grants.RoleAuditor:
 		return fmt.Errorf("there is no role %.40q: there are operator, direct and auditor", q.Role)
-	case q.Secrets && q.Role == RoleAuditor:
+	case q.Secrets && q.Role == grants.RoleAuditor:
 		return errors.New("peels show secrets to operators: auditors ask them nothing")
-	case limited && q.Role == RoleAuditor:
+	case limited && q.Role == grants.RoleAuditor:
 		return errors.New("limits are for operators: auditors only read")
-	case limited && q.Role == RoleDirect:
+	case limited && q.Role == grants.RoleDirect:
 		return errors.New("limits are for operators: masters, which check them, are not asked by the role direct")
 	case limited:
-		q.Role = RoleLimited
+		q.Role = grants.RoleLimited
 	}
 	return q.Limits.Check()
 }
@@ -143,26 +144,26 @@ func (u *Users) List(ctx context.Context) ([]User, error) {
 	return all, err
 }
 
-// Allow returns [ErrNotAllowed] with the reason if an asker may not dispatch a function to targets, which are sorted.
-// selects evaluates the target of a limit. An asker with limits that are not known is refused, so a bucket that was lost
+// Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a function to targets, which are sorted.
+// selects evaluates the target of a limit. A caller with limits that are not known is refused, so a bucket that was lost
 // gives nobody more than he had.
-func (u *Users) Allow(ctx context.Context, a Asker, function string, targets []target.PeelID, selects func(ctx context.Context, expr string) ([]target.PeelID, error)) error {
+func (u *Users) Allow(ctx context.Context, a grants.Caller, function string, targets []target.PeelID, selects grants.Selector) error {
 	user, err := u.recent(ctx, a.User)
 	switch {
 	case errors.Is(err, errAbsent):
-		if a.Role == RoleLimited {
-			return fmt.Errorf("%w: the limits of %s are not known here", ErrNotAllowed, a.User)
+		if a.Role == grants.RoleLimited {
+			return fmt.Errorf("%w: the limits of %s are not known here", grants.ErrNotAllowed, a.User)
 		}
 		return nil
 	case err != nil:
 		return err
 	case !user.Revoked.IsZero():
-		return fmt.Errorf("%w: %s was revoked", ErrNotAllowed, a.User)
+		return fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, a.User)
 	}
-	return user.Limits.allow(ctx, a.User, function, targets, selects)
+	return user.Limits.Evaluate(ctx, a.User, function, targets, selects)
 }
 
-// CheckNotRevoked returns [ErrNotAllowed] if a person was revoked. It reads the bucket, so it sees every revocation that was
+// CheckNotRevoked returns [grants.ErrNotAllowed] if a person was revoked. It reads the bucket, so it sees every revocation that was
 // stored before.
 func (u *Users) CheckNotRevoked(ctx context.Context, name string) error {
 	user, _, err := u.all.get(ctx, name)
@@ -172,20 +173,20 @@ func (u *Users) CheckNotRevoked(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case !user.Revoked.IsZero():
-		return fmt.Errorf("%w: %s was revoked", ErrNotAllowed, name)
+		return fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, name)
 	}
 	return nil
 }
 
-// AllowSecrets returns [ErrNotAllowed] if an asker was not given the permission to see secrets. It is given with
+// AllowSecrets returns [grants.ErrNotAllowed] if a caller was not given the permission to see secrets. It is given with
 // [UserRequest] alone, so whoever has no record has not got it.
-func (u *Users) AllowSecrets(ctx context.Context, a Asker) error {
+func (u *Users) AllowSecrets(ctx context.Context, a grants.Caller) error {
 	user, err := u.recent(ctx, a.User)
 	switch {
 	case err != nil && !errors.Is(err, errAbsent):
 		return err
 	case err != nil || !user.Secrets:
-		return fmt.Errorf("%w: %s has no permission to see secrets", ErrNotAllowed, a.User)
+		return fmt.Errorf("%w: %s has no permission to see secrets", grants.ErrNotAllowed, a.User)
 	}
 	return nil
 }

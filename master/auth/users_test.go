@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -64,7 +65,7 @@ func enlist(t *testing.T, b *natstest.Bus, a *auth.Authority, q auth.UserRequest
 func join(t *testing.T, b *natstest.Bus, name string, creds nats.Option) (nc *nats.Conn, lost <-chan struct{}, err error) {
 	t.Helper()
 	ended := make(chan struct{})
-	nc, err = nats.Connect(b.URL(), nats.InProcessServer(b), creds, nats.CustomInboxPrefix(auth.RoleOperator.Inbox(name)), nats.NoReconnect(),
+	nc, err = nats.Connect(b.URL(), nats.InProcessServer(b), creds, nats.CustomInboxPrefix(grants.RoleOperator.Inbox(name)), nats.NoReconnect(),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ClosedHandler(func(*nats.Conn) { close(ended) }))
 	if err == nil {
 		t.Cleanup(nc.Close)
@@ -75,8 +76,8 @@ func join(t *testing.T, b *natstest.Bus, name string, creds nats.Option) (nc *na
 func TestARevokedUserIsCutOffAtOnceAndForGood(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		bob := enlist(t, b, a, auth.UserRequest{Name: "bob", Role: auth.RoleOperator})
-		other := enlist(t, b, a, auth.UserRequest{Name: "ada", Role: auth.RoleOperator})
+		bob := enlist(t, b, a, auth.UserRequest{Name: "bob", Role: grants.RoleOperator})
+		other := enlist(t, b, a, auth.UserRequest{Name: "ada", Role: grants.RoleOperator})
 		_, lost, err := join(t, b, "bob", bob)
 		if err != nil {
 			t.Fatal(err)
@@ -120,8 +121,8 @@ func TestARevokedUserIsCutOffAtOnceAndForGood(t *testing.T) {
 func TestAnAuthorityLearnsWhatAnotherHasRevoked(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		here := authority(t, b)
-		bob := enlist(t, b, here, auth.UserRequest{Name: "bob", Role: auth.RoleOperator})
-		eve := enlist(t, b, here, auth.UserRequest{Name: "eve", Role: auth.RoleOperator})
+		bob := enlist(t, b, here, auth.UserRequest{Name: "bob", Role: grants.RoleOperator})
+		eve := enlist(t, b, here, auth.UserRequest{Name: "eve", Role: grants.RoleOperator})
 		dir := filepath.Join(t.TempDir(), "copy")
 		if err := os.CopyFS(dir, os.DirFS(b.Keys.Dir())); err != nil {
 			t.Fatal(err)
@@ -177,7 +178,7 @@ func TestARevocationThatTheServerMissedIsMadeUpFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bob := enlist(t, b, a, auth.UserRequest{Name: "bob", Role: auth.RoleOperator})
+		bob := enlist(t, b, a, auth.UserRequest{Name: "bob", Role: grants.RoleOperator})
 		_, lost, err := join(t, b, "bob", bob)
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +187,7 @@ func TestARevocationThatTheServerMissedIsMadeUpFor(t *testing.T) {
 		if _, err := a.RevokeUser(t.Context(), "bob", "ann"); err == nil || !strings.Contains(err.Error(), "no answer") {
 			t.Errorf("revoked without a word to the server: %v", err)
 		}
-		if err := users(t, b).Allow(t.Context(), auth.Asker{User: "bob"}, "test.ping", nil, nil); !errors.Is(err, auth.ErrNotAllowed) {
+		if err := users(t, b).Allow(t.Context(), grants.Caller{User: "bob"}, "test.ping", nil, nil); !errors.Is(err, grants.ErrNotAllowed) {
 			t.Errorf("he may dispatch: %v", err)
 		}
 		fails = false
@@ -212,7 +213,7 @@ func TestRunBringsRevocationsToTheServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bob := enlist(t, b, deaf, auth.UserRequest{Name: "bob", Role: auth.RoleOperator})
+		bob := enlist(t, b, deaf, auth.UserRequest{Name: "bob", Role: grants.RoleOperator})
 		_, lost, err := join(t, b, "bob", bob)
 		if err != nil {
 			t.Fatal(err)
@@ -245,12 +246,12 @@ func TestRunBringsRevocationsToTheServer(t *testing.T) {
 func TestUsersThatCannotBeMade(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		enlist(t, b, a, auth.UserRequest{Name: "taken", Role: auth.RoleOperator})
-		enlist(t, b, a, auth.UserRequest{Name: "gone", Role: auth.RoleOperator})
+		enlist(t, b, a, auth.UserRequest{Name: "taken", Role: grants.RoleOperator})
+		enlist(t, b, a, auth.UserRequest{Name: "gone", Role: grants.RoleOperator})
 		if _, err := a.RevokeUser(t.Context(), "gone", "ann"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := auth.Register(b.Keys.Dir(), entry(auth.RoleAuditor, "offline"), false); err != nil {
+		if _, err := auth.Register(b.Keys.Dir(), entry(grants.RoleAuditor, "offline"), false); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range []struct {
@@ -268,18 +269,18 @@ func TestUsersThatCannotBeMade(t *testing.T) {
 			{auth.ErrUserInvalid, `'*'`, func(q *auth.UserRequest) { q.Name = "*" }},
 			{auth.ErrUserInvalid, `'.'`, func(q *auth.UserRequest) { q.Name = "a.b" }},
 			{auth.ErrUserInvalid, "public key", func(q *auth.UserRequest) { q.Public = "" }},
-			{auth.ErrUserInvalid, `"master"`, func(q *auth.UserRequest) { q.Role = auth.RoleMaster }},
-			{auth.ErrUserInvalid, `"peel"`, func(q *auth.UserRequest) { q.Role = auth.RolePeel }},
+			{auth.ErrUserInvalid, `"master"`, func(q *auth.UserRequest) { q.Role = grants.RoleMaster }},
+			{auth.ErrUserInvalid, `"peel"`, func(q *auth.UserRequest) { q.Role = grants.RolePeel }},
 			{auth.ErrUserInvalid, "-1s", func(q *auth.UserRequest) { q.TTL = -time.Second }},
-			{auth.ErrUserInvalid, "only read", func(q *auth.UserRequest) { q.Role, q.Limits.Target = auth.RoleAuditor, "*" }},
-			{auth.ErrUserInvalid, "are not asked", func(q *auth.UserRequest) { q.Role, q.Limits.Target = auth.RoleDirect, "*" }},
+			{auth.ErrUserInvalid, "only read", func(q *auth.UserRequest) { q.Role, q.Limits.Target = grants.RoleAuditor, "*" }},
+			{auth.ErrUserInvalid, "are not asked", func(q *auth.UserRequest) { q.Role, q.Limits.Target = grants.RoleDirect, "*" }},
 			{auth.ErrUserInvalid, `"[a"`, func(q *auth.UserRequest) { q.Limits.Functions = []string{"[a"} }},
 		} {
 			key, err := auth.MakeKey()
 			if err != nil {
 				t.Fatal(err)
 			}
-			q := auth.UserRequest{Name: "new", Role: auth.RoleOperator, Public: key.Public()}
+			q := auth.UserRequest{Name: "new", Role: grants.RoleOperator, Public: key.Public()}
 			c.change(&q)
 			if _, _, err := a.AddUser(t.Context(), q, "ann"); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%v, want %v %q", err, c.want, c.text)
@@ -298,11 +299,11 @@ func TestOneIssuedBesideTheKeysIsListedAndRevoked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		issue := auth.Issue{Role: auth.RoleOperator, ID: "ada", Keys: []auth.UserKey{{Public: key.Public(), Issued: time.Now()}}}
+		issue := auth.Issue{Role: grants.RoleOperator, ID: "ada", Keys: []auth.UserKey{{Public: key.Public(), Issued: time.Now()}}}
 		if _, err := auth.Register(b.Keys.Dir(), issue, false); err != nil {
 			t.Fatal(err)
 		}
-		token, err := b.Keys.Issue(auth.RoleOperator, "ada", key.Public(), 0)
+		token, err := b.Keys.Issue(grants.RoleOperator, "ada", key.Public(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,19 +332,19 @@ func TestOneIssuedBesideTheKeysIsListedAndRevoked(t *testing.T) {
 func TestAnotherCredentialKeepsRoleAndLimits(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		limits := auth.Limits{Functions: []string{"test.*"}}
-		first := enlist(t, b, a, auth.UserRequest{Name: "lee", Role: auth.RoleOperator, Limits: limits, TTL: time.Hour})
-		second := enlist(t, b, a, auth.UserRequest{Name: "lee", Role: auth.RoleOperator, TTL: 2 * time.Hour, Again: true})
+		limits := grants.Limits{Functions: []string{"test.*"}}
+		first := enlist(t, b, a, auth.UserRequest{Name: "lee", Role: grants.RoleOperator, Limits: limits, TTL: time.Hour})
+		second := enlist(t, b, a, auth.UserRequest{Name: "lee", Role: grants.RoleOperator, TTL: 2 * time.Hour, Again: true})
 		for what, creds := range map[string]nats.Option{"first": first, "second": second} {
 			nc, _, err := join(t, b, "lee", creds)
 			if err != nil {
 				t.Fatal(what, err)
 			}
-			if asker := ask(t, b, nc, "lee"); asker.Role != auth.RoleLimited {
+			if asker := ask(t, b, nc, "lee"); asker.Role != grants.RoleLimited {
 				t.Errorf("the %s is of %+v", what, asker)
 			}
 		}
-		if err := users(t, b).Allow(t.Context(), auth.Asker{User: "lee"}, "cmd.run", nil, nil); !errors.Is(err, auth.ErrNotAllowed) {
+		if err := users(t, b).Allow(t.Context(), grants.Caller{User: "lee"}, "cmd.run", nil, nil); !errors.Is(err, grants.ErrNotAllowed) {
 			t.Errorf("the limits are gone: %v", err)
 		}
 		if _, err := a.RevokeUser(t.Context(), "lee", "ann"); err != nil {
@@ -358,9 +359,9 @@ func TestAnotherCredentialKeepsRoleAndLimits(t *testing.T) {
 }
 
 // ask sends a request as a user and returns who masters take it to be from.
-func ask(t *testing.T, b *natstest.Bus, nc *nats.Conn, name string, headers ...string) auth.Asker {
+func ask(t *testing.T, b *natstest.Bus, nc *nats.Conn, name string, headers ...string) grants.Caller {
 	t.Helper()
-	sub, err := b.Conn(t, auth.RoleMaster, "m1").SubscribeSync(wire.AllDispatches)
+	sub, err := b.Conn(t, grants.RoleMaster, "m1").SubscribeSync(wire.AllDispatches)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +380,7 @@ func ask(t *testing.T, b *natstest.Bus, nc *nats.Conn, name string, headers ...s
 	if err != nil {
 		t.Fatal(err)
 	}
-	return auth.AskerOf(got.Subject, got.Header)
+	return grants.CallerOf(got.Subject, got.Header)
 }
 
 // TestNobodyForgesWhoAsks has clients write the header that the server writes.
@@ -389,7 +390,7 @@ func TestNobodyForgesWhoAsks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for role, name := range map[auth.Role]string{auth.RoleLimited: "lee", auth.RoleOperator: "ann"} {
+		for role, name := range map[grants.Role]string{grants.RoleLimited: "lee", grants.RoleOperator: "ann"} {
 			nc := b.Conn(t, role, name)
 			for _, headers := range [][]string{nil, {string(forged)}, {string(forged), string(forged)}, {""}, {"{"}} {
 				got := ask(t, b, nc, name, headers...)
@@ -404,8 +405,8 @@ func TestNobodyForgesWhoAsks(t *testing.T) {
 func TestLimitsAreThoseOfTheBucket(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a, all := authority(t, b), users(t, b)
-		enlist(t, b, a, auth.UserRequest{Name: "lee", Role: auth.RoleOperator, Limits: auth.Limits{Target: "web-*", Functions: []string{"test.*"}}})
-		enlist(t, b, a, auth.UserRequest{Name: "ada", Role: auth.RoleOperator})
+		enlist(t, b, a, auth.UserRequest{Name: "lee", Role: grants.RoleOperator, Limits: grants.Limits{Target: "web-*", Functions: []string{"test.*"}}})
+		enlist(t, b, a, auth.UserRequest{Name: "ada", Role: grants.RoleOperator})
 		web := []target.PeelID{"web-01", "web-02"}
 		selects := func(_ context.Context, expr string) ([]target.PeelID, error) {
 			if expr != "web-*" {
@@ -413,9 +414,9 @@ func TestLimitsAreThoseOfTheBucket(t *testing.T) {
 			}
 			return web, nil
 		}
-		lee := auth.Asker{User: "lee", Role: auth.RoleLimited}
+		lee := grants.Caller{User: "lee", Role: grants.RoleLimited}
 		for _, c := range []struct {
-			asker    auth.Asker
+			asker    grants.Caller
 			function string
 			targets  []target.PeelID
 			allowed  bool
@@ -425,23 +426,23 @@ func TestLimitsAreThoseOfTheBucket(t *testing.T) {
 			{lee, "cmd.run", web, false},
 			{lee, "schedule.pause", web, false},
 			{lee, "test.ping", []target.PeelID{"db-01", "web-01"}, false},
-			{auth.Asker{User: "ada", Role: auth.RoleOperator}, "cmd.run", []target.PeelID{"db-01"}, true},
-			{auth.Asker{User: "unknown", Role: auth.RoleOperator}, "cmd.run", []target.PeelID{"db-01"}, true},
-			{auth.Asker{User: "unknown", Role: auth.RoleLimited}, "test.ping", web, false},
+			{grants.Caller{User: "ada", Role: grants.RoleOperator}, "cmd.run", []target.PeelID{"db-01"}, true},
+			{grants.Caller{User: "unknown", Role: grants.RoleOperator}, "cmd.run", []target.PeelID{"db-01"}, true},
+			{grants.Caller{User: "unknown", Role: grants.RoleLimited}, "test.ping", web, false},
 		} {
 			err := all.Allow(t.Context(), c.asker, c.function, c.targets, selects)
-			if (err == nil) != c.allowed || err != nil && !errors.Is(err, auth.ErrNotAllowed) {
+			if (err == nil) != c.allowed || err != nil && !errors.Is(err, grants.ErrNotAllowed) {
 				t.Errorf("%+v %s %v: %v", c.asker, c.function, c.targets, err)
 			}
 		}
 		broken := func(context.Context, string) ([]target.PeelID, error) { return nil, errors.New("no index") }
-		if err := all.Allow(t.Context(), lee, "test.ping", web, broken); err == nil || errors.Is(err, auth.ErrNotAllowed) {
+		if err := all.Allow(t.Context(), lee, "test.ping", web, broken); err == nil || errors.Is(err, grants.ErrNotAllowed) {
 			t.Errorf("limits that cannot be checked: %v", err)
 		}
 		bucket(t, b.JetStream(t), natsd.BucketUsers)
 		b.Stop(t)
 		time.Sleep(time.Second)
-		if err := all.Allow(t.Context(), auth.Asker{User: "ada", Role: auth.RoleOperator}, "test.ping", web, selects); err == nil || errors.Is(err, auth.ErrNotAllowed) {
+		if err := all.Allow(t.Context(), grants.Caller{User: "ada", Role: grants.RoleOperator}, "test.ping", web, selects); err == nil || errors.Is(err, grants.ErrNotAllowed) {
 			t.Errorf("a bucket that cannot be read: %v", err)
 		}
 		b.Start(t)
@@ -481,20 +482,20 @@ func TestADamagedListOfTheRevokedIsNotAnEmptyOne(t *testing.T) {
 func TestThePermissionToSeeSecretsIsGivenByName(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a, all := authority(t, b), users(t, b)
-		enlist(t, b, a, auth.UserRequest{Name: "sue", Role: auth.RoleOperator, Secrets: true})
-		enlist(t, b, a, auth.UserRequest{Name: "ada", Role: auth.RoleOperator})
+		enlist(t, b, a, auth.UserRequest{Name: "sue", Role: grants.RoleOperator, Secrets: true})
+		enlist(t, b, a, auth.UserRequest{Name: "ada", Role: grants.RoleOperator})
 		for user, allowed := range map[string]bool{"sue": true, "ada": false, auth.LocalUser: false, "unknown": false} {
-			err := all.AllowSecrets(t.Context(), auth.Asker{User: user, Role: auth.RoleOperator})
-			if (err == nil) != allowed || err != nil && !errors.Is(err, auth.ErrNotAllowed) {
+			err := all.AllowSecrets(t.Context(), grants.Caller{User: user, Role: grants.RoleOperator})
+			if (err == nil) != allowed || err != nil && !errors.Is(err, grants.ErrNotAllowed) {
 				t.Errorf("%s: %v", user, err)
 			}
 		}
-		if _, _, err := a.AddUser(t.Context(), auth.UserRequest{Name: "eve", Role: auth.RoleAuditor, Secrets: true}, "ada"); !errors.Is(err, auth.ErrUserInvalid) {
+		if _, _, err := a.AddUser(t.Context(), auth.UserRequest{Name: "eve", Role: grants.RoleAuditor, Secrets: true}, "ada"); !errors.Is(err, auth.ErrUserInvalid) {
 			t.Errorf("an auditor with the permission: %v", err)
 		}
 		b.Stop(t)
 		time.Sleep(time.Second)
-		if err := all.AllowSecrets(t.Context(), auth.Asker{User: "sue", Role: auth.RoleOperator}); err == nil || errors.Is(err, auth.ErrNotAllowed) {
+		if err := all.AllowSecrets(t.Context(), grants.Caller{User: "sue", Role: grants.RoleOperator}); err == nil || errors.Is(err, grants.ErrNotAllowed) {
 			t.Errorf("a bucket that cannot be read: %v", err)
 		}
 		b.Start(t)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -92,7 +92,7 @@ func (d *Dispatcher) allow(ctx context.Context, r *request) error {
 	case r.from != nil && d.o.Allow != nil:
 		return d.o.Allow(ctx, *r.from, &r.spec)
 	case r.from == nil && wire.AsksForSecrets(r.spec.Args):
-		return fmt.Errorf("%w: secrets are shown to people, with a credential of the bus", auth.ErrNotAllowed)
+		return fmt.Errorf("%w: secrets are shown to people, with a credential of the bus", grants.ErrNotAllowed)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 }
 
 // begin takes a claim from its record to its first requests, whose targets are given so much time. A claim that was
-// canceled is ready to be ended instead. The error is [auth.ErrNotAllowed] if the job's user was revoked.
+// canceled is ready to be ended instead. The error is [grants.ErrNotAllowed] if the job's user was revoked.
 func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time.Duration) error {
 	w.record, w.drops = j, d.o.Conn.Stats().Reconnects
 	if err := d.admit(ctx, w, j); err != nil {

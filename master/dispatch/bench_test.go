@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -29,7 +29,7 @@ func BenchmarkDispatch(b *testing.B) {
 
 func benchmarkDispatch(b *testing.B, n int) {
 	bus := natstest.Listen(b)
-	js, err := jetstream.New(bus.Conn(b, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1)))
+	js, err := jetstream.New(bus.Conn(b, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1)))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -53,9 +53,9 @@ func benchmarkDispatch(b *testing.B, n int) {
 	targets := make([]target.PeelID, n)
 	for i := range targets {
 		targets[i] = target.PeelID(fmt.Sprintf("peel-%05d", i))
-		answer(b, bus.Conn(b, auth.RolePeel, string(targets[i])), targets[i])
+		answer(b, bus.Conn(b, grants.RolePeel, string(targets[i])), targets[i])
 	}
-	alice := bus.Conn(b, auth.RoleOperator, "alice")
+	alice := bus.Conn(b, grants.RoleOperator, "alice")
 	over, err := alice.SubscribeSync(wire.StatusOf("*"))
 	if err != nil {
 		b.Fatal(err)
@@ -117,7 +117,7 @@ func answer(b *testing.B, nc *nats.Conn, id target.PeelID) {
 func BenchmarkReturns(b *testing.B) {
 	const n = 2000
 	bus := natstest.Listen(b)
-	nc := bus.Conn(b, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))
+	nc := bus.Conn(b, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1))
 	js, err := jetstream.New(nc)
 	if err != nil {
 		b.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -156,7 +156,7 @@ func TestTheBytesOfReturnsInFlightAreBounded(t *testing.T) {
 			ids[i] = target.PeelID(fmt.Sprint("p", i))
 		}
 		jid := wire.NewJID()
-		nc := s.bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))
+		nc := s.bus.Conn(t, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1))
 		left := dispatch.LeftWaiting(t, nc, jid, ids, make([]byte, size))
 		if sent := peels - left; sent*size < dispatch.BytesAtOnce || (sent-1)*size >= dispatch.BytesAtOnce {
 			t.Errorf("%d returns of %d bytes were sent at once, %d bytes may be in flight", sent, size, dispatch.BytesAtOnce)

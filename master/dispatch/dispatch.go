@@ -55,7 +55,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -97,11 +97,11 @@ type Options struct {
 	// AckWindow is how long a target may be silent before it gets its request once more: 0 means
 	// [DefaultAckWindow], a negative one that it does not.
 	AckWindow time.Duration
-	// Allow authorizes requests that come over the bus; its error is [auth.ErrNotAllowed] if one is not allowed. Before later
-	// publications of a job it is called again with the targets in question, and the Asker has the user's name alone. If
+	// Allow authorizes requests that come over the bus; its error is [grants.ErrNotAllowed] if one is not allowed. Before later
+	// publications of a job it is called again with the targets in question, and the Caller has the user's name alone. If
 	// nil, everything is allowed.
-	Allow func(ctx context.Context, from auth.Asker, spec *job.Spec) error
-	// CheckNotRevoked returns [auth.ErrNotAllowed] if the user of a job was revoked. It is called when the job is in the index,
+	Allow func(ctx context.Context, from grants.Caller, spec *job.Spec) error
+	// CheckNotRevoked returns [grants.ErrNotAllowed] if the user of a job was revoked. It is called when the job is in the index,
 	// before the first publication, and must see every revocation that was stored before. If nil, nobody was revoked.
 	CheckNotRevoked func(ctx context.Context, user string) error
 	// Room returns an error while the bus stores nothing: then no job begins. If nil, there is always room.
@@ -132,7 +132,7 @@ type Dispatcher struct {
 type request struct {
 	spec   job.Spec
 	user   string
-	from   *auth.Asker // nil: whoever submits it has judged it, and keeps account of it
+	from   *grants.Caller // nil: whoever submits it has judged it, and keeps account of it
 	answer func(*job.Job, error)
 }
 
@@ -284,7 +284,7 @@ func (d *Dispatcher) serve() (micro.Service, error) {
 
 // asked takes a request off the bus. The user is the last token of its subject, which the bus lets nobody else use.
 func (d *Dispatcher) asked(req micro.Request) {
-	from := auth.AskerOf(req.Subject(), nats.Header(req.Headers()))
+	from := grants.CallerOf(req.Subject(), nats.Header(req.Headers()))
 	r := request{user: from.User, from: &from, answer: func(j *job.Job, err error) { d.respond(req, j, err) }}
 	msg := &nats.Msg{Subject: req.Subject(), Header: nats.Header(req.Headers()), Data: req.Data()}
 	if err := wire.Decode(msg, &r.spec); err != nil {
@@ -312,7 +312,7 @@ func code(err error) string {
 		return "400"
 	case errors.Is(err, ErrTaken):
 		return "409"
-	case errors.Is(err, auth.ErrNotAllowed):
+	case errors.Is(err, grants.ErrNotAllowed):
 		return "403"
 	}
 	return "503"

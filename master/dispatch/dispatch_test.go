@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -91,7 +91,7 @@ func TestUserIsTheOneOfTheCredential(t *testing.T) {
 		s.master("m1")
 		s.peel("a", pong)
 		denied := make(chan error, 1)
-		bob := s.bus.Conn(t, auth.RoleOperator, "bob", nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
+		bob := s.bus.Conn(t, grants.RoleOperator, "bob", nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
 		if j, err := s.request(bob, "bob", ask(nil, "a")); err != nil || j.User != "bob" {
 			t.Errorf("%+v, %v", j, err)
 		}
@@ -152,7 +152,7 @@ func TestAJobOutlivesWhoAskedForIt(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.master("m1")
 		s.peel("a", func(p *peel, r wire.Request) { time.Sleep(20 * time.Second); pong(p, r) })
-		carol := s.bus.Conn(t, auth.RoleOperator, "carol")
+		carol := s.bus.Conn(t, grants.RoleOperator, "carol")
 		spec := ask(nil, "a")
 		if _, err := s.request(carol, "carol", spec); err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -41,7 +41,7 @@ func Entry(spec *job.Spec, err error) audit.Entry {
 		}
 		e.PeelsHash = hex.EncodeToString(hash.Sum(nil))
 	}
-	return e.Ended(err, errors.Is(err, auth.ErrNotAllowed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrTaken))
+	return e.Ended(err, errors.Is(err, grants.ErrNotAllowed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrTaken))
 }
 
 // entryArgs writes the arguments of a job as NAME=JSON. Each value is cut to entryValue bytes, so that a long one leaves

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
@@ -42,14 +42,14 @@ func bubble(t *testing.T, f func(t *testing.T, s *system)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(t, &system{t: t, bus: b, js: js, store: store, alice: b.Conn(t, auth.RoleOperator, "alice")})
+		f(t, &system{t: t, bus: b, js: js, store: store, alice: b.Conn(t, grants.RoleOperator, "alice")})
 	})
 }
 
 // master starts a dispatcher, which ends with the test if stop is not called.
 func (s *system) master(name string, change ...func(*dispatch.Options)) (d *dispatch.Dispatcher, stop func()) {
 	s.t.Helper()
-	return s.masterOn(s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1)), name, change...)
+	return s.masterOn(s.bus.Conn(s.t, grants.RoleMaster, name, nats.ReconnectBufSize(-1)), name, change...)
 }
 
 // masterOn is master on a connection that was made for it.
@@ -100,7 +100,7 @@ type peel struct {
 // peel starts a peel; on may be nil, and is called once for each job and epoch, beside what else is heard.
 func (s *system) peel(id target.PeelID, on func(p *peel, r wire.Request)) *peel {
 	s.t.Helper()
-	p := &peel{t: s.t, id: id, nc: s.bus.Conn(s.t, auth.RolePeel, id.Wire())}
+	p := &peel{t: s.t, id: id, nc: s.bus.Conn(s.t, grants.RolePeel, id.Wire())}
 	_, err := p.nc.Subscribe(wire.Cmd(id.Wire()), func(msg *nats.Msg) {
 		r, err := wire.DecodeRequest(msg)
 		if err != nil {

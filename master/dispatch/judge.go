@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -38,13 +38,13 @@ func (d *Dispatcher) judgeLate(ctx context.Context, w *watch, places []int) ([]i
 		spec.Targets[i] = w.record.Targets[place]
 	}
 	err := d.judge(ctx, w.user, &spec)
-	outside, isOutside := errors.AsType[*auth.OutsideError](err)
+	outside, isOutside := errors.AsType[*grants.OutsideError](err)
 	switch {
 	case err == nil:
 		return places, permitted
 	case isOutside:
 		return d.withoutOutside(w, places, outside), permitted
-	case errors.Is(err, auth.ErrNotAllowed):
+	case errors.Is(err, grants.ErrNotAllowed):
 		if err = d.cancelRefused(ctx, w.jid, err); err == nil {
 			w.cancel()
 			return nil, refused
@@ -62,11 +62,11 @@ func (d *Dispatcher) judge(ctx context.Context, user string, spec *job.Spec) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, judgeLimit)
 	defer cancel()
-	return d.o.Allow(ctx, auth.Asker{User: user}, spec)
+	return d.o.Allow(ctx, grants.Caller{User: user}, spec)
 }
 
 // withoutOutside gives up the targets at places that are outside the limits of the job's user and returns the others.
-func (d *Dispatcher) withoutOutside(w *watch, places []int, outside *auth.OutsideError) []int {
+func (d *Dispatcher) withoutOutside(w *watch, places []int, outside *grants.OutsideError) []int {
 	var within, without []int
 	for _, place := range places {
 		if outside.Has(w.record.Targets[place]) {

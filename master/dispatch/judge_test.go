@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -25,7 +25,7 @@ func (d *decision) set(err error) { d.err.Store(&err) }
 
 // allows makes a master ask the decision.
 func (d *decision) allows(o *dispatch.Options) {
-	o.Allow = func(_ context.Context, from auth.Asker, _ *job.Spec) error {
+	o.Allow = func(_ context.Context, from grants.Caller, _ *job.Spec) error {
 		if from.User != "alice" {
 			return fmt.Errorf("asked about %q", from.User)
 		}
@@ -49,7 +49,7 @@ func (d *decision) checksRevocation(o *dispatch.Options) {
 	}
 }
 
-var errRevoked = fmt.Errorf("%w: alice was revoked", auth.ErrNotAllowed)
+var errRevoked = fmt.Errorf("%w: alice was revoked", grants.ErrNotAllowed)
 
 // lateSends are the ways in which a request is sent after the first ones. Each begins a job of alice for the peel "late"
 // and returns what has the request sent to it, and how many requests it may have had before.
@@ -170,11 +170,11 @@ func TestWhileNobodyCanJudgeNothingIsSentLate(t *testing.T) {
 // TestATargetThatLeftTheLimitsIsGivenUpAlone narrows what the user may select while a batch runs.
 func TestATargetThatLeftTheLimitsIsGivenUpAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		limits := auth.Limits{Target: "p*"}
+		limits := grants.Limits{Target: "p*"}
 		var within atomic.Pointer[[]target.PeelID]
 		within.Store(&[]target.PeelID{"p00", "p01", "p02", "p03", "p04"})
 		s.master("m1", func(o *dispatch.Options) {
-			o.Allow = func(_ context.Context, _ auth.Asker, spec *job.Spec) error {
+			o.Allow = func(_ context.Context, _ grants.Caller, spec *job.Spec) error {
 				return limits.Allow(spec.Function, spec.Targets, *within.Load())
 			}
 		})

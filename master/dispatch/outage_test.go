@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -22,7 +22,7 @@ func TestAReturnThatItsMasterDidNotHearCounts(t *testing.T) {
 	for name, timeout := range map[string]time.Duration{"before the deadline": time.Hour, "at the deadline": 20 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *system) {
-				nc := s.bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1), nats.ReconnectWait(15*time.Second))
+				nc := s.bus.Conn(t, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1), nats.ReconnectWait(15*time.Second))
 				s.masterOn(nc, "m1")
 				p := s.peel("a", func(p *peel, r wire.Request) { p.ack(r) })
 				spec := ask(func(j *job.Spec) { j.Timeout = timeout }, "a")
@@ -43,7 +43,7 @@ func TestAReturnThatItsMasterDidNotHearCounts(t *testing.T) {
 // The master reads records every 15 s and reads the stream then if the bus was away. Here the canceled job ends before that.
 func TestACanceledJobCountsTheReturnThatItsMasterDidNotHear(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		nc := s.bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1), nats.ReconnectWait(5*time.Second))
+		nc := s.bus.Conn(t, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1), nats.ReconnectWait(5*time.Second))
 		d, _ := s.masterOn(nc, "m1")
 		p := s.peel("a", func(p *peel, r wire.Request) { p.ack(r) })
 		spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, "a")

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/reclaim"
@@ -31,7 +31,7 @@ type whole struct {
 // whole starts a master; at, which may be nil, is called at each step with what kills it.
 func (s *system) whole(name string, at func(step string, kill func()), change ...func(*dispatch.Options)) *whole {
 	s.t.Helper()
-	nc := s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1))
+	nc := s.bus.Conn(s.t, grants.RoleMaster, name, nats.ReconnectBufSize(-1))
 	js, err := jetstream.New(nc)
 	if err != nil {
 		s.t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -71,7 +71,7 @@ func (d *Dispatcher) beginAgain(ctx context.Context, w *watch) error {
 	if err == nil {
 		err = d.begin(ctx, w, w.record, limit)
 	}
-	if !errors.Is(err, auth.ErrNotAllowed) {
+	if !errors.Is(err, grants.ErrNotAllowed) {
 		return err
 	}
 	if err = d.cancelRefused(ctx, w.jid, err); err != nil {

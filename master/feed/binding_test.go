@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -78,7 +79,7 @@ func (t *fleet) master() (f *Feed, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f = New(t.bus.Conn(t, auth.RoleMaster, "m1"), slog.New(slog.NewTextHandler(t.logs, nil)))
+	f = New(t.bus.Conn(t, grants.RoleMaster, "m1"), slog.New(slog.NewTextHandler(t.logs, nil)))
 	f.UseRegister(func(ctx context.Context, w string) (Registration, error) {
 		r, err := register.Lookup(ctx, w)
 		if errors.Is(err, auth.ErrUnreadable) {
@@ -183,7 +184,7 @@ func (t *fleet) enroll(h *host) {
 // issue enters a credential that was made beside the keys.
 func (t *fleet) issue(h *host, again bool) {
 	t.Helper()
-	entry := auth.Issue{Role: auth.RolePeel, ID: string(h.id), Keys: []auth.UserKey{{Public: h.public, Issued: time.Now()}}}
+	entry := auth.Issue{Role: grants.RolePeel, ID: string(h.id), Keys: []auth.UserKey{{Public: h.public, Issued: time.Now()}}}
 	if _, err := auth.Register(t.bus.Keys.Dir(), entry, again); err != nil {
 		t.Fatal(err)
 	}

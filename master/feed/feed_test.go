@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -193,7 +193,7 @@ func TestPeelsAreOnlineWhileTheyAreHeard(t *testing.T) {
 func TestHeartbeatsThatTheServerWasMadeToSendCountForNothing(t *testing.T) {
 	bubble(t, func(t *fleet) {
 		f, _ := t.start()
-		master := t.bus.Conn(t, auth.RoleMaster, "evil")
+		master := t.bus.Conn(t, grants.RoleMaster, "evil")
 		for _, m := range []*nats.Msg{
 			{Subject: wire.Heartbeat("a"), Data: []byte(`{"type":"io.nats.jetstream.api.v1.pub_ack_response"}`)},
 			{Subject: wire.Heartbeat("a"), Header: nats.Header{"Nats-Stream": {"x"}}},
@@ -317,7 +317,7 @@ func TestIndexEqualsTheStreamAfterAnyHistory(t *testing.T) {
 
 func TestRunEndsWithItsConnection(t *testing.T) {
 	bubble(t, func(t *fleet) {
-		nc := t.bus.Conn(t, auth.RoleMaster, "m1")
+		nc := t.bus.Conn(t, grants.RoleMaster, "m1")
 		f := New(nc, slog.New(slog.DiscardHandler))
 		done := make(chan error, 1)
 		go func() { done <- f.Run(t.Context()) }()
@@ -331,7 +331,7 @@ func TestRunEndsWithItsConnection(t *testing.T) {
 
 func TestWaitReadyEndsWithItsContext(t *testing.T) {
 	bubble(t, func(t *fleet) {
-		f := New(t.bus.Conn(t, auth.RoleMaster, "m1"), slog.New(slog.DiscardHandler))
+		f := New(t.bus.Conn(t, grants.RoleMaster, "m1"), slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := f.WaitReady(ctx); err == nil {

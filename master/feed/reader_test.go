@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 // reader returns a reader that nobody runs, with the stream it has opened.
 func (t *fleet) reader() (*reader, jetstream.Stream) {
 	t.Helper()
-	f := New(t.bus.Conn(t, auth.RoleMaster, "m1"), slog.New(slog.DiscardHandler))
+	f := New(t.bus.Conn(t, grants.RoleMaster, "m1"), slog.New(slog.DiscardHandler))
 	r := &reader{feed: f, js: t.js, known: map[string]int{}}
 	stream, _, err := r.open(t.Context())
 	if err != nil {

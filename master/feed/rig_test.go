@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -35,7 +35,7 @@ func bubble(t *testing.T, f func(t *fleet)) {
 
 // start runs a feed until the test ends or stop is called.
 func (t *fleet) start() (f *Feed, stop func()) {
-	f = New(t.bus.Conn(t, auth.RoleMaster, "m1"), slog.New(slog.NewTextHandler(t.logs, nil)))
+	f = New(t.bus.Conn(t, grants.RoleMaster, "m1"), slog.New(slog.NewTextHandler(t.logs, nil)))
 	return f, t.run(f)
 }
 
@@ -70,7 +70,7 @@ func (t *fleet) ready(f *Feed) {
 
 func (t *fleet) conn(w string) *nats.Conn {
 	if t.peels[w] == nil {
-		t.peels[w] = t.bus.Conn(t, auth.RolePeel, w)
+		t.peels[w] = t.bus.Conn(t, grants.RolePeel, w)
 	}
 	return t.peels[w]
 }

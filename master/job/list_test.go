@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -61,7 +61,7 @@ func BenchmarkList(b *testing.B) {
 // manyJobs is a bus with n jobs of the last days.
 func manyJobs(b *testing.B, n int) jetstream.JetStream {
 	bus := natstest.Listen(b)
-	js, err := jetstream.New(bus.Conn(b, auth.RoleMaster, "writer"), jetstream.WithPublishAsyncMaxPending(4096), jetstream.WithPublishAsyncTimeout(time.Minute))
+	js, err := jetstream.New(bus.Conn(b, grants.RoleMaster, "writer"), jetstream.WithPublishAsyncMaxPending(4096), jetstream.WithPublishAsyncTimeout(time.Minute))
 	if err != nil {
 		b.Fatal(err)
 	}

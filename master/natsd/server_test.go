@@ -20,6 +20,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -199,7 +200,7 @@ func TestARefusedMessageIsLoggedAndKnownAsSuch(t *testing.T) {
 	o := options(t)
 	o.Trust, o.Log = natsd.Trust(keys.Trust()), slog.New(&log)
 	s := run(t, o)
-	creds, err := keys.Creds(auth.RoleAuditor, "eve", 0)
+	creds, err := keys.Creds(grants.RoleAuditor, "eve", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +255,7 @@ func (l *told) Handle(_ context.Context, r slog.Record) error {
 
 func TestAMessageAboveTheLimitIsRefusedByTheServer(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		if got := b.Conn(t, auth.RoleMaster, "m1").MaxPayload(); got != 1<<20 {
+		if got := b.Conn(t, grants.RoleMaster, "m1").MaxPayload(); got != 1<<20 {
 			t.Errorf("the limit is %d bytes", got)
 		}
 	})

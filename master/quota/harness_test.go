@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -65,7 +65,7 @@ func (s *system) state(name string) jetstream.StreamState {
 // trimmer runs a master's trimmer until the test ends.
 func (s *system) trimmer(master string) *quota.Trimmer {
 	s.t.Helper()
-	js, err := jetstream.New(s.bus.Conn(s.t, auth.RoleMaster, master))
+	js, err := jetstream.New(s.bus.Conn(s.t, grants.RoleMaster, master))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -54,7 +54,7 @@ func TestAPeelThatFloodsReportsPushesOutNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.limit("job-events", -1, 2<<20)
 		trimmer := s.trimmer("m1")
-		good, mad := s.bus.Conn(t, auth.RolePeel, "good"), s.bus.Conn(t, auth.RolePeel, "mad")
+		good, mad := s.bus.Conn(t, grants.RolePeel, "good"), s.bus.Conn(t, grants.RolePeel, "mad")
 		s.flood(good, wire.ScheduledOf, "good", 12, 8<<10)
 		for range 128 { // seconds; together a hundred shares
 			s.flood(mad, wire.ScheduledOf, "mad", 12, 8<<10)
@@ -76,7 +76,7 @@ func TestAStreamThatIsNotHalfFullIsNotCounted(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.limit("job-events", -1, 2<<20)
 		trimmer := s.trimmer("m1")
-		busy := s.bus.Conn(t, auth.RolePeel, "busy")
+		busy := s.bus.Conn(t, grants.RolePeel, "busy")
 		for range 8 { // six shares
 			s.flood(busy, wire.ScheduledOf, "busy", 12, 8<<10)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -67,7 +67,7 @@ func (s *system) master(name string) *master {
 // enter starts a run of a master. Its error is the one of Enter.
 func (s *system) enter(name, run, earlier string) (*master, error) {
 	s.t.Helper()
-	nc := s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1))
+	nc := s.bus.Conn(s.t, grants.RoleMaster, name, nats.ReconnectBufSize(-1))
 	js, err := jetstream.New(nc)
 	if err != nil {
 		s.t.Fatal(err)
@@ -128,7 +128,7 @@ type peel struct {
 
 func (s *system) peel(id target.PeelID, takes time.Duration) *peel {
 	s.t.Helper()
-	p := &peel{nc: s.bus.Conn(s.t, auth.RolePeel, id.Wire()), runs: map[wire.JID][]uint64{}}
+	p := &peel{nc: s.bus.Conn(s.t, grants.RolePeel, id.Wire()), runs: map[wire.JID][]uint64{}}
 	send := func(subject string, v any) {
 		if data, err := canon.Marshal(v); err == nil {
 			_ = p.nc.Publish(subject, data)

@@ -22,7 +22,7 @@ type PeelsPage struct {
 type peelsOutput struct{ Body PeelsPage }
 
 func (r *routes) listPeels(ctx context.Context, in *peelsInput) (*peelsOutput, error) {
-	page, err := r.Questions.PeelList(ctx, askerOf(ctx), api.PeelsRequest{Target: in.Target, After: in.Cursor})
+	page, err := r.Questions.PeelList(ctx, callerOf(ctx), api.PeelsRequest{Target: in.Target, After: in.Cursor})
 	if err != nil {
 		return nil, answerError(err)
 	}
@@ -53,7 +53,7 @@ type TargetsPage struct {
 type targetsOutput struct{ Body TargetsPage }
 
 func (r *routes) resolveTarget(ctx context.Context, in *targetsInput) (*targetsOutput, error) {
-	page, err := r.Questions.Resolve(ctx, askerOf(ctx), api.ResolveRequest{Expr: in.Expr, After: in.Cursor})
+	page, err := r.Questions.Resolve(ctx, callerOf(ctx), api.ResolveRequest{Expr: in.Expr, After: in.Cursor})
 	if err != nil {
 		return nil, answerError(err)
 	}

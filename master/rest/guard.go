@@ -19,6 +19,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 // How many requests are answered. Guesses are unknown tokens from one address, which for IPv6 is a network of 64 bits; past
@@ -177,10 +178,10 @@ type (
 	requestKey struct{}
 )
 
-// askerOf returns the caller of a request that was admitted.
-func askerOf(ctx context.Context) auth.Asker {
+// callerOf returns the caller of a request that was admitted.
+func callerOf(ctx context.Context) grants.Caller {
 	host, _, _ := net.SplitHostPort(remoteOf(ctx))
-	return auth.Asker{User: tokenOf(ctx).User(), From: host}
+	return grants.Caller{User: tokenOf(ctx).User(), From: host}
 }
 
 // remoteOf returns the HOST:PORT that an admitted request came from.

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -235,7 +236,7 @@ func TestATokenRunsOnlyWithinItsLimits(t *testing.T) {
 			s.peel(id, target.Facts{"role": string(id[:2])}, func(nc *nats.Conn, r wire.Request) { note(id); echo(id)(nc, r) })
 		}
 		limited := s.token(auth.TokenRequest{
-			Name: "limited", Scopes: []auth.Scope{run}, Limits: auth.Limits{Target: "web-* and not web-09", Functions: []string{"test.*", "sys.doc"}},
+			Name: "limited", Scopes: []auth.Scope{run}, Limits: grants.Limits{Target: "web-* and not web-09", Functions: []string{"test.*", "sys.doc"}},
 		})
 		for _, c := range []struct{ target, function, refused string }{
 			{"web-01", "test.ping", ""},
@@ -267,7 +268,7 @@ func TestATokenRunsOnlyWithinItsLimits(t *testing.T) {
 		// A new peel that matches is within, and a limit that cannot be evaluated lets nothing through.
 		s.peel("web-03", nil, echo("web-03"))
 		want[job.Job](t, s.ask(limited, "POST", "/api/v1/jobs", object{"target": "web-03", "function": "test.ping"}), 202)
-		broken := s.token(auth.TokenRequest{Name: "broken", Scopes: []auth.Scope{run}, Limits: auth.Limits{Target: "N@gone"}})
+		broken := s.token(auth.TokenRequest{Name: "broken", Scopes: []auth.Scope{run}, Limits: grants.Limits{Target: "N@gone"}})
 		refused(t, s.ask(broken, "POST", "/api/v1/jobs", object{"target": "web-03", "function": "test.ping"}), 503, "the limits of the token")
 	})
 }

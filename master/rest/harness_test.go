@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
@@ -66,7 +67,7 @@ func bubble(t *testing.T, f func(t *testing.T, s *system)) {
 // master starts what a master does.
 func (s *system) master(name string) {
 	s.t.Helper()
-	nc := s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1))
+	nc := s.bus.Conn(s.t, grants.RoleMaster, name, nats.ReconnectBufSize(-1))
 	var err error
 	must := func(e error) {
 		s.t.Helper()
@@ -242,7 +243,7 @@ func (s *system) admin() string {
 // peel tells facts and answers requests with on, which may be nil, each once.
 func (s *system) peel(id target.PeelID, facts target.Facts, on func(nc *nats.Conn, r wire.Request)) *nats.Conn {
 	s.t.Helper()
-	nc := s.bus.Conn(s.t, auth.RolePeel, id.Wire())
+	nc := s.bus.Conn(s.t, grants.RolePeel, id.Wire())
 	data, err := canon.Marshal(wire.Facts{Peel: id, Facts: facts, V: wire.Version})
 	if err == nil {
 		_, err = nc.Request(wire.Fact(id.Wire()), data, time.Second)

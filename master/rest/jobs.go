@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -121,7 +122,7 @@ func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchO
 		return nil, err
 	}
 	j, err := r.Dispatcher.Submit(ctx, spec, token.User())
-	r.Audit.Write(ctx, dispatch.Entry(&spec, err).By(askerOf(ctx)))
+	r.Audit.Write(ctx, dispatch.Entry(&spec, err).By(callerOf(ctx)))
 	if err != nil {
 		return nil, dispatchError(err)
 	}
@@ -135,7 +136,7 @@ func accepted(j *job.Job) *dispatchOutput {
 
 // selectTargets resolves the target of a new job.
 func (r *routes) selectTargets(ctx context.Context, n *NewJob, spec *job.Spec) (err error) {
-	if spec.Targets, err = r.Questions.SelectFor(ctx, askerOf(ctx), n.Target); err != nil {
+	if spec.Targets, err = r.Questions.SelectFor(ctx, callerOf(ctx), n.Target); err != nil {
 		return answerError(err)
 	}
 	switch found := len(spec.Targets); {
@@ -213,7 +214,7 @@ func (r *routes) allow(ctx context.Context, token *auth.Token, spec *job.Spec) e
 	}
 	if err := token.Limits.Allow(spec.Function, spec.Targets, within); err != nil {
 		r.s.log.Warn("job refused", "user", token.User(), "function", spec.Function, "targets", len(spec.Targets), "request", requestOf(ctx), "err", err)
-		r.Audit.Write(ctx, dispatch.Entry(spec, err).By(askerOf(ctx)))
+		r.Audit.Write(ctx, dispatch.Entry(spec, err).By(callerOf(ctx)))
 		return huma.Error403Forbidden(sentence(err))
 	}
 	return nil
@@ -223,7 +224,7 @@ func dispatchError(err error) error {
 	switch {
 	case errors.Is(err, dispatch.ErrInvalid):
 		return huma.Error400BadRequest(sentence(err))
-	case errors.Is(err, auth.ErrNotAllowed):
+	case errors.Is(err, grants.ErrNotAllowed):
 		return huma.Error403Forbidden(sentence(err))
 	case errors.Is(err, dispatch.ErrTaken):
 		return huma.Error409Conflict(sentence(err))
@@ -338,12 +339,12 @@ func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error
 		}
 		if j.User != token.User() {
 			err := huma.Error403Forbidden("the job is another's, and the token has not the scope admin")
-			r.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, true).By(askerOf(ctx)))
+			r.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, true).By(callerOf(ctx)))
 			return nil, err
 		}
 	}
 	j, err := r.Dispatcher.Cancel(ctx, in.JID, token.User())
-	r.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, api.AnswerCode(err) != api.CodeUnavailable).By(askerOf(ctx)))
+	r.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, api.AnswerCode(err) != api.CodeUnavailable).By(callerOf(ctx)))
 	switch {
 	case errors.Is(err, dispatch.ErrEnded), errors.Is(err, dispatch.ErrCanceled):
 		return nil, huma.Error409Conflict(sentence(err))

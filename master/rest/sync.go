@@ -39,7 +39,7 @@ func (r *routes) registerSync(a huma.API) {
 
 // forward asks the reconciler that leads on behalf of the token.
 func forward[A any](ctx context.Context, r *routes, verb string, question any) (*A, error) {
-	answer, err := api.AskReconciler[A](ctx, r.Questions, askerOf(ctx), verb, question)
+	answer, err := api.AskReconciler[A](ctx, r.Questions, callerOf(ctx), verb, question)
 	if err != nil {
 		return nil, syncError(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
@@ -42,7 +43,7 @@ func (s *system) leadWith(name, repo string) (heard *orders, stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	nc := s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1))
+	nc := s.bus.Conn(s.t, grants.RoleMaster, name, nats.ReconnectBufSize(-1))
 	go func() { defer close(ended); _ = r.Run(ctx, nc, s.backend.Fleet) }()
 	stop = func() { cancel(); <-ended }
 	s.t.Cleanup(stop)
@@ -86,7 +87,7 @@ func TestAnOrderIsOfTheTokenWhateverTheRequestSays(t *testing.T) {
 		want[status.Sync](t, s.ask(ops, "POST", "/api/v1/sync/resume", nil), 200)
 		var told []string
 		for _, o := range heard.all {
-			by := auth.AskerOf(o.Subject, o.Header)
+			by := grants.CallerOf(o.Subject, o.Header)
 			if by.User != "token:ops" || by.Role != "" || by.From != "192.0.2.1" {
 				t.Errorf("%s is of %+v", o.Verb, by)
 			}

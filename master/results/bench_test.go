@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/master/results"
@@ -22,7 +22,7 @@ import (
 func BenchmarkResults(b *testing.B) {
 	const n = 5000
 	bus := natstest.Listen(b)
-	js, err := jetstream.New(bus.Conn(b, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1)))
+	js, err := jetstream.New(bus.Conn(b, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1)))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func BenchmarkResults(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	web := bus.Conn(b, auth.RolePeel, "web_01")
+	web := bus.Conn(b, grants.RolePeel, "web_01")
 	b.Run("puts", func(b *testing.B) {
 		value := make([]byte, 500)
 		var used time.Duration

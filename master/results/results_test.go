@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/segmentio/ksuid"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/master/results"
@@ -42,7 +42,7 @@ func bubble(t *testing.T, f func(t *testing.T, s *system)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &system{t: t, bus: b, js: js, store: store, web: b.Conn(t, auth.RolePeel, "web_01")}
+		s := &system{t: t, bus: b, js: js, store: store, web: b.Conn(t, grants.RolePeel, "web_01")}
 		s.log = slog.New(slog.NewTextHandler(&s.said, nil))
 		f(t, s)
 	})
@@ -51,7 +51,7 @@ func bubble(t *testing.T, f func(t *testing.T, s *system)) {
 // consumer starts a master's consumer, which ends with the test if stop is not called.
 func (s *system) consumer(name string) (c *results.Consumer, stop func()) {
 	s.t.Helper()
-	js, err := jetstream.New(s.bus.Conn(s.t, auth.RoleMaster, name, nats.ReconnectBufSize(-1)))
+	js, err := jetstream.New(s.bus.Conn(s.t, grants.RoleMaster, name, nats.ReconnectBufSize(-1)))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func TestAPeelThatFloodsTheConsumerStopsNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		const n, rounds = 10_000, 10
 		c, _ := s.consumer("m1")
-		mad := s.bus.Conn(t, auth.RolePeel, "mad")
+		mad := s.bus.Conn(t, grants.RolePeel, "mad")
 		ahead := report(func(r *wire.ScheduledResult) { r.Peel, r.Finished = "mad", time.Now().AddDate(100, 0, 0) })
 		began := time.Now()
 		for range rounds {
@@ -395,7 +395,7 @@ func TestAJobIDThatBelongsToOthersIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		others := report(func(r *wire.ScheduledResult) { r.Peel = "db-01" })
-		db := s.bus.Conn(t, auth.RolePeel, "db-01")
+		db := s.bus.Conn(t, grants.RolePeel, "db-01")
 		s.publish(db, wire.ScheduledOf(others.JID, "db-01"), others)
 		synctest.Wait()
 		for _, jid := range []wire.JID{dispatched.JID, others.JID} {
@@ -413,7 +413,7 @@ func TestAJobIDThatBelongsToOthersIsRefused(t *testing.T) {
 func TestAPeelCannotSpeakForAnother(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		denied := make(chan error, 1)
-		db := s.bus.Conn(t, auth.RolePeel, "db-01", nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
+		db := s.bus.Conn(t, grants.RolePeel, "db-01", nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
 		r := report(nil)
 		if err := db.Publish(wire.ScheduledOf(r.JID, "web_01"), nil); err != nil {
 			t.Fatal(err)
@@ -595,7 +595,7 @@ func TestAPeelThatReportsWithoutEndPushesOutNobody(t *testing.T) {
 		for range 20 {
 			good()
 		}
-		mad := s.bus.Conn(t, auth.RolePeel, "mad")
+		mad := s.bus.Conn(t, grants.RolePeel, "mad")
 		const n = 640 // of 10 kB: a hundred times the sixteenth of a bucket
 		for i := range n {
 			r := report(func(r *wire.ScheduledResult) {

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
@@ -53,7 +54,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.token = q.Token
-	token, err := s.keys.Issue(auth.RolePeel, q.ID.Wire(), q.Public, s.life)
+	token, err := s.keys.Issue(grants.RolePeel, q.ID.Wire(), q.Public, s.life)
 	if err == nil {
 		err = json.NewEncoder(w).Encode(map[string]string{"jwt": token, "ca": string(s.ca.Bundle())})
 	}
@@ -202,7 +203,7 @@ func TestACredentialForSomebodyElseIsNotKept(t *testing.T) {
 
 func issue(t *testing.T, s *site, name, public string) string {
 	t.Helper()
-	token, err := s.keys.Issue(auth.RolePeel, name, public, time.Hour)
+	token, err := s.keys.Issue(grants.RolePeel, name, public, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

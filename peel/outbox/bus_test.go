@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/outbox"
@@ -44,7 +44,7 @@ func publisher(nc *nats.Conn) func(context.Context, outbox.Item) error {
 func TestResultsReachTheStreamOnceThroughOutageAndRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "outbox")
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		nc := b.Conn(t, auth.RolePeel, "web-01", nats.ReconnectBufSize(-1))
+		nc := b.Conn(t, grants.RolePeel, "web-01", nats.ReconnectBufSize(-1))
 		var put []wire.JID
 		fill := func(o *outbox.Outbox) {
 			for range 3 {

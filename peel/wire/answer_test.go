@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/micro"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -18,7 +18,7 @@ func TestAnAnswerThatTheBusDoesNotCarryIsAnError(t *testing.T) {
 		b.Stop(t)
 		b.CarryAtMost(8 << 10)
 		b.Start(t)
-		master := b.Conn(t, auth.RoleMaster, "m1")
+		master := b.Conn(t, grants.RoleMaster, "m1")
 		service, err := micro.AddService(master, micro.Config{Name: "big", Version: "1.0.0"})
 		if err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func TestAnAnswerThatTheBusDoesNotCarryIsAnError(t *testing.T) {
 		if err := master.Flush(); err != nil { // the server knows the endpoint before it is asked
 			t.Fatal(err)
 		}
-		person := b.Conn(t, auth.RoleOperator, "ann")
+		person := b.Conn(t, grants.RoleOperator, "ann")
 		for question, want := range map[string]struct{ code, text string }{
 			"all":     {wire.CodeTooLarge, "the answer takes 9216 bytes, the bus carries 8192: ask for less"},
 			"trouble": {"503", strings.Repeat("x", 4<<10)},

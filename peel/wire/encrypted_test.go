@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -143,7 +143,7 @@ func TestTheBusIsCheckedByTheAuthorityOfItsFileAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	creds, err := bus.Keys.Creds(auth.RolePeel, "web-01", 0)
+	creds, err := bus.Keys.Creds(grants.RolePeel, "web-01", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

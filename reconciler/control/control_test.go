@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 func TestNoNumberOfLooksKeepsAnOrderWaiting(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
 		log := slog.New(slog.DiscardHandler)
-		nc := bus.Conn(t, auth.RoleMaster, "m1")
+		nc := bus.Conn(t, grants.RoleMaster, "m1")
 		fleet := feed.New(nc, log)
 		orders := make(chan *Order)
 		s := &Service{
@@ -49,7 +49,7 @@ func TestNoNumberOfLooksKeepsAnOrderWaiting(t *testing.T) {
 		}()
 		defer func() { cancel(); <-done; <-done }()
 		synctest.Wait()
-		ops := bus.Conn(t, auth.RoleOperator, "op")
+		ops := bus.Conn(t, grants.RoleOperator, "op")
 		var busy atomic.Int64
 		inbox := ops.NewInbox()
 		if _, err := ops.Subscribe(inbox, func(m *nats.Msg) {
@@ -81,7 +81,7 @@ func TestNoNumberOfLooksKeepsAnOrderWaiting(t *testing.T) {
 func TestAnOrderThatIsStoredIsAnsweredWhileTheMasterHandsOver(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
 		log := slog.New(slog.DiscardHandler)
-		nc := bus.Conn(t, auth.RoleMaster, "m1")
+		nc := bus.Conn(t, grants.RoleMaster, "m1")
 		fleet := feed.New(nc, log)
 		orders := make(chan *Order)
 		var commands []Command
@@ -98,7 +98,7 @@ func TestAnOrderThatIsStoredIsAnsweredWhileTheMasterHandsOver(t *testing.T) {
 			done <- struct{}{}
 		}()
 		synctest.Wait()
-		m, err := bus.Conn(t, auth.RoleOperator, "op").Request(wire.API("sync", "pause", "op"), nil, time.Second)
+		m, err := bus.Conn(t, grants.RoleOperator, "op").Request(wire.API("sync", "pause", "op"), nil, time.Second)
 		<-done
 		<-done
 		if err != nil || m.Header.Get(micro.ErrorHeader) != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 
 func leaseOf(t *testing.T, b *natstest.Bus, owner string) *Lease {
 	t.Helper()
-	js, err := jetstream.New(b.Conn(t, auth.RoleMaster, owner, nats.ReconnectBufSize(-1)))
+	js, err := jetstream.New(b.Conn(t, grants.RoleMaster, owner, nats.ReconnectBufSize(-1)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/reconciler/notify"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
@@ -126,7 +126,7 @@ type bench struct {
 
 func inBubble(t *testing.T, chats int, f func(b *bench)) {
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
-		js, err := jetstream.New(bus.Conn(t, auth.RoleMaster, "m1"))
+		js, err := jetstream.New(bus.Conn(t, grants.RoleMaster, "m1"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -37,7 +37,7 @@ type fleet struct {
 func inBubble(t *testing.T, f func(t *testing.T, b *fleet)) {
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
 		log := slog.New(slog.DiscardHandler)
-		b := &fleet{t: t, bus: bus, feed: feed.New(bus.Conn(t, auth.RoleMaster, "m1"), log), reported: make(chan struct{}, 1)}
+		b := &fleet{t: t, bus: bus, feed: feed.New(bus.Conn(t, grants.RoleMaster, "m1"), log), reported: make(chan struct{}, 1)}
 		b.p = New(b.feed, b.reported, log)
 		js := bus.JetStream(t)
 		defer b.run(b.feed.Run)()
@@ -68,7 +68,7 @@ func (b *fleet) say(id target.PeelID, subject string, v any) {
 		data, err = raw, nil
 	}
 	if err == nil {
-		err = b.bus.Conn(b.t, auth.RolePeel, id.Wire()).Publish(subject, data)
+		err = b.bus.Conn(b.t, grants.RolePeel, id.Wire()).Publish(subject, data)
 	}
 	if err != nil {
 		b.t.Fatal(err)

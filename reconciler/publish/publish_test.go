@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -41,7 +41,7 @@ type bench struct {
 
 func inBubble(t *testing.T, f func(t *testing.T, b *bench)) {
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
-		nc := bus.Conn(t, auth.RoleMaster, "m1", nats.ReconnectBufSize(-1))
+		nc := bus.Conn(t, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1))
 		js, err := jetstream.New(nc)
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
@@ -92,7 +92,7 @@ func newBench(t *testing.T, kind forge.Provider, files fstest.MapFS) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	js, err := jetstream.New(b.bus.Conn(t, auth.RoleMaster, "m1"))
+	js, err := jetstream.New(b.bus.Conn(t, grants.RoleMaster, "m1"))
 	if err == nil {
 		b.store, err = js.KeyValue(t.Context(), "rollout")
 	}
@@ -503,7 +503,7 @@ func TestAHintHasPullRequestsLookedAt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc := b.bus.Conn(t, auth.RoleMaster, "m2")
+	nc := b.bus.Conn(t, grants.RoleMaster, "m2")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx, nc, target.NewIndex(), b.store) }()

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
@@ -197,7 +198,7 @@ func (s *stage) startPeels(ctx context.Context, cast *errgroup.Group) error {
 		return err
 	}
 	for _, id := range s.o.Peels {
-		creds, err := keys.Creds(auth.RolePeel, id.Wire(), 0)
+		creds, err := keys.Creds(grants.RolePeel, id.Wire(), 0)
 		if err != nil {
 			return err
 		}

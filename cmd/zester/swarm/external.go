@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
@@ -30,12 +31,12 @@ func (e *External) operator() (api.RunInfo, error) {
 	if err != nil {
 		return api.RunInfo{}, err
 	}
-	creds, err := keys.Creds(auth.RoleOperator, "swarm", 0)
+	creds, err := keys.Creds(grants.RoleOperator, "swarm", 0)
 	return api.RunInfo{URL: e.URL, CA: e.CA, Creds: string(creds)}, err
 }
 
 // options are those of a connection with a new credential.
-func (e *External) options(role auth.Role, name string) ([]nats.Option, error) {
+func (e *External) options(role grants.Role, name string) ([]nats.Option, error) {
 	keys, err := auth.Open(e.Keys)
 	if err != nil {
 		return nil, err
@@ -69,11 +70,11 @@ func dial(url, ca, keys, name string, opts ...nats.Option) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	creds, err := k.Creds(auth.RoleMaster, name, 0)
+	creds, err := k.Creds(grants.RoleMaster, name, 0)
 	if err != nil {
 		return nil, err
 	}
-	opts = append(orders{CA: ca}.options(creds), append(opts, nats.Timeout(patience), nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)))...)
+	opts = append(orders{CA: ca}.options(creds), append(opts, nats.Timeout(patience), nats.CustomInboxPrefix(grants.RoleMaster.Inbox(name)))...)
 	nc, err := nats.Connect(url, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the bus at %s: %w", url, err)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
@@ -100,7 +100,7 @@ func (f *fleet) start(ctx context.Context) error {
 	}
 	if e := f.r.o.External; e != nil {
 		o.NATS = e.URL
-		if o.Connect, err = e.options(auth.RoleMaster, o.ID); err != nil {
+		if o.Connect, err = e.options(grants.RoleMaster, o.ID); err != nil {
 			return err
 		}
 	}

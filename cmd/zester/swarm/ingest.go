@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -68,7 +69,7 @@ func (f *fleet) speak(id target.PeelID) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	creds, err := keys.Creds(auth.RolePeel, id.Wire(), 0)
+	creds, err := keys.Creds(grants.RolePeel, id.Wire(), 0)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -104,7 +105,7 @@ func (f *fleet) peelProgram(ctx context.Context) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	creds, err := keys.Creds(auth.RolePeel, realID.Wire(), 0)
+	creds, err := keys.Creds(grants.RolePeel, realID.Wire(), 0)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -164,7 +165,7 @@ func (o orders) peels(ctx context.Context, keys *auth.Keys) error {
 	log := slog.New(watched{slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}), refused})
 	for i := o.From; i < o.To && ctx.Err() == nil; i++ {
 		id := peelID(i)
-		creds, err := keys.Creds(auth.RolePeel, id.Wire(), 0)
+		creds, err := keys.Creds(grants.RolePeel, id.Wire(), 0)
 		if err != nil {
 			return err
 		}
@@ -223,7 +224,7 @@ func (o orders) beat(ctx context.Context, conns []*nats.Conn) {
 func (o orders) dial(ctx context.Context, keys *auth.Keys, name string, failed nats.ErrHandler) (*nats.Conn, error) {
 	var opts []nats.Option
 	if keys != nil {
-		creds, err := keys.Creds(auth.RoleMaster, name, 0)
+		creds, err := keys.Creds(grants.RoleMaster, name, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -243,7 +244,7 @@ func (o orders) dial(ctx context.Context, keys *auth.Keys, name string, failed n
 			}
 		}
 	}
-	opts = append(opts, nats.CustomInboxPrefix(auth.RoleMaster.Inbox(name)), nats.MaxReconnects(-1),
+	opts = append(opts, nats.CustomInboxPrefix(grants.RoleMaster.Inbox(name)), nats.MaxReconnects(-1),
 		nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectHandler(hello), nats.ReconnectWait(time.Second), nats.ReconnectJitter(jitter, jitter),
 		nats.Timeout(patience), nats.ErrorHandler(failed))
 	nc, err := nats.Connect(o.URL, opts...)

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
@@ -118,7 +119,7 @@ func Reserve(t testing.TB, n int) []int {
 // provision makes the streams as soon as the cluster has found its leader.
 func (c *Cluster) provision() {
 	c.t.Helper()
-	js, err := jetstream.New(c.Conn(c.t, auth.RoleMaster, "natstest"))
+	js, err := jetstream.New(c.Conn(c.t, grants.RoleMaster, "natstest"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -248,7 +249,7 @@ func (c *Cluster) Spread(nc *nats.Conn) {
 		if !c.runs(i) {
 			continue
 		}
-		there, err := nats.Connect(fmt.Sprintf("tls://127.0.0.1:%d", o.Port), append(c.Options(auth.RoleMaster, "natstest"), nats.Timeout(settleWait))...)
+		there, err := nats.Connect(fmt.Sprintf("tls://127.0.0.1:%d", o.Port), append(c.Options(grants.RoleMaster, "natstest"), nats.Timeout(settleWait))...)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -280,7 +281,7 @@ func (c *Cluster) URL() string {
 }
 
 // Options are what a component needs to dial the cluster, as those of a [Bus].
-func (c *Cluster) Options(role auth.Role, name string) []nats.Option {
+func (c *Cluster) Options(role grants.Role, name string) []nats.Option {
 	c.t.Helper()
 	return append(dialOptions(c.t, c.Keys, role, name, c.refused), nats.RootCAs(c.ca.File()))
 }
@@ -292,7 +293,7 @@ func (c *Cluster) refused(nc *nats.Conn, _ *nats.Subscription, err error) {
 }
 
 // Conn connects as name in a role, and closes the connection when t ends.
-func (c *Cluster) Conn(t testing.TB, role auth.Role, name string) *nats.Conn {
+func (c *Cluster) Conn(t testing.TB, role grants.Role, name string) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(c.URL(), append(c.Options(role, name),
 		nats.Timeout(settleWait), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1))...)

@@ -29,6 +29,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
@@ -223,7 +224,7 @@ func (b *Bus) Start(t testing.TB) {
 // where the client waits with a lock held, such as for the messages of a KV watch.
 func (b *Bus) ask(t testing.TB, srv *natsd.Server) {
 	t.Helper()
-	nc, err := nats.Connect("", append(dialOptions(t, b.Keys, auth.RoleMaster, "natstest", b.refused), nats.InProcessServer(srv))...)
+	nc, err := nats.Connect("", append(dialOptions(t, b.Keys, grants.RoleMaster, "natstest", b.refused), nats.InProcessServer(srv))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +341,7 @@ func (b *Bus) InProcessConn() (net.Conn, error) {
 
 // Options are what a component needs to dial the bus as name in a role: a new credential that does not end, the
 // inbox prefix that goes with it, and the way to the server. They set the error handler.
-func (b *Bus) Options(role auth.Role, name string) []nats.Option {
+func (b *Bus) Options(role grants.Role, name string) []nats.Option {
 	b.t.Helper()
 	opts := dialOptions(b.t, b.Keys, role, name, b.refused)
 	if b.opts.DontListen {
@@ -355,7 +356,7 @@ func (b *Bus) refused(nc *nats.Conn, _ *nats.Subscription, err error) {
 	reportRefusal(b.t, b.ended, nc, err)
 }
 
-func dialOptions(t testing.TB, keys *auth.Keys, role auth.Role, name string, failed nats.ErrHandler) []nats.Option {
+func dialOptions(t testing.TB, keys *auth.Keys, role grants.Role, name string, failed nats.ErrHandler) []nats.Option {
 	t.Helper()
 	key, err := auth.MakeKey()
 	if err != nil {
@@ -379,7 +380,7 @@ func reportRefusal(t testing.TB, ended bool, nc *nats.Conn, err error) {
 
 // Conn connects as name in a role, with further options, and closes the connection when t ends. It reconnects for
 // ever.
-func (b *Bus) Conn(t testing.TB, role auth.Role, name string, opts ...nats.Option) *nats.Conn {
+func (b *Bus) Conn(t testing.TB, role grants.Role, name string, opts ...nats.Option) *nats.Conn {
 	t.Helper()
 	all := append(b.Options(role, name), nats.MaxReconnects(-1))
 	if !b.opts.DontListen {
@@ -396,7 +397,7 @@ func (b *Bus) Conn(t testing.TB, role auth.Role, name string, opts ...nats.Optio
 // JetStream connects as a master and returns its view of the streams.
 func (b *Bus) JetStream(t testing.TB) jetstream.JetStream {
 	t.Helper()
-	js, err := jetstream.New(b.Conn(t, auth.RoleMaster, "natstest"))
+	js, err := jetstream.New(b.Conn(t, grants.RoleMaster, "natstest"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
@@ -44,7 +44,7 @@ func TestConnectionsSurviveARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		back := make(chan struct{}, 1)
-		nc := b.Conn(t, auth.RoleMaster, "m1", nats.ReconnectHandler(func(*nats.Conn) { back <- struct{}{} }))
+		nc := b.Conn(t, grants.RoleMaster, "m1", nats.ReconnectHandler(func(*nats.Conn) { back <- struct{}{} }))
 		url := b.URL()
 		b.Restart(t)
 		if b.URL() != url {

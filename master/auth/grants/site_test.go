@@ -1,10 +1,9 @@
-package auth_test
+package grants_test
 
 import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -36,7 +36,7 @@ func siteCreds(t *testing.T, k *auth.Keys, peels ...target.PeelID) []byte {
 
 // A server of a site that is in bad hands is the peels of the site, and nobody else.
 func TestASiteSpeaksAndHearsForItsPeelsAlone(t *testing.T) {
-	auth.LetSitesBeClients(t)
+	grants.LetSitesBeClients(t)
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		creds := siteCreds(t, b.Keys, "peel-a", "Web.01")
 		nc, err := nats.Connect("", nats.InProcessServer(b), nats.UserCredentialBytes(creds), nats.ErrorHandler(notViolation(t, "berlin")))
@@ -71,8 +71,8 @@ func TestASiteSpeaksAndHearsForItsPeelsAlone(t *testing.T) {
 		for peel, own := range map[string]bool{"peel-a": true, "Web_01": true, "other": false, "berlin": false, "web_01": false} {
 			for _, kinds := range subjects {
 				for _, k := range kinds {
-					speak := own && slices.Contains(k.speak, auth.RolePeel)
-					hear := own && slices.Contains(k.own, auth.RolePeel) || slices.Contains(k.all, auth.RolePeel)
+					speak := own && slices.Contains(k.speak, grants.RolePeel)
+					hear := own && slices.Contains(k.own, grants.RolePeel) || slices.Contains(k.all, grants.RolePeel)
 					try(k.of(jid, peel), speak, hear)
 				}
 			}
@@ -100,7 +100,7 @@ func makeSite(t *testing.T, k *auth.Keys, name string) (creds []byte, public str
 		t.Fatal(err)
 	}
 	public = key.Public()
-	issue := auth.Issue{Role: auth.RoleSite, ID: name, Keys: []auth.UserKey{{Public: public, Issued: time.Now()}}}
+	issue := auth.Issue{Role: grants.RoleSite, ID: name, Keys: []auth.UserKey{{Public: public, Issued: time.Now()}}}
 	if _, err := auth.Register(k.Dir(), issue, true); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func makeSite(t *testing.T, k *auth.Keys, name string) (creds []byte, public str
 }
 
 func TestARevokedSiteIsCutOffAtOnceAndForGood(t *testing.T) {
-	auth.LetSitesBeClients(t)
+	grants.LetSitesBeClients(t)
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
 		for _, name := range []string{"berlin", "../berlin", ""} {
@@ -126,8 +126,6 @@ func TestARevokedSiteIsCutOffAtOnceAndForGood(t *testing.T) {
 		}
 		creds, public := makeSite(t, b.Keys, "berlin")
 		other, _ := makeSite(t, b.Keys, "bonn")
-		peel := newHost(t, "peel-a") // whose site it is
-		jwt := peel.ask(t, a, joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: time.Hour}), nil)
 		_, lost, err := join(t, b, "berlin", nats.UserCredentialBytes(creds))
 		if err != nil {
 			t.Fatal(err)
@@ -166,9 +164,7 @@ func TestARevokedSiteIsCutOffAtOnceAndForGood(t *testing.T) {
 		b.Restart(t)
 		in("by a server of another process", creds, false)
 		in("the other", other, true)
-		if _, _, err := peel.connect(t, b, jwt); err != nil {
-			t.Error("the peel by itself:", err)
-		}
+		b.Conn(t, grants.RolePeel, "peel-a") // of that site, by itself
 		again, _ := makeSite(t, b.Keys, "berlin")
 		in("with another credential", again, true)
 		if _, err := authority(t, b).RevokeSite(t.Context(), "berlin", "ann"); err != nil {
@@ -179,32 +175,9 @@ func TestARevokedSiteIsCutOffAtOnceAndForGood(t *testing.T) {
 	})
 }
 
-// A site whose credential would end with the former keys is told, as peels and people are.
-func TestKeysAreNotRetiredWhileASiteNeedsThem(t *testing.T) {
-	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		a := authority(t, b)
-		makeSite(t, b.Keys, "berlin")
-		makeSite(t, b.Keys, "bonn")
-		time.Sleep(time.Minute)
-		if _, err := a.RotateKeys(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.RevokeSite(t.Context(), "bonn", "ann"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.RetireKeys(t.Context(), false); !errors.Is(err, auth.ErrBehind) || !strings.HasSuffix(err.Error(), ": 1, of site berlin") {
-			t.Errorf("the former are retired: %v", err)
-		}
-		makeSite(t, b.Keys, "berlin")
-		if _, err := a.RetireKeys(t.Context(), false); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // What is signed for sites ends as what is signed for everybody.
 func TestACredentialOfASiteEndsWithTheKeysThatSignedIt(t *testing.T) {
-	auth.LetSitesBeClients(t)
+	grants.LetSitesBeClients(t)
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		creds := siteCreds(t, b.Keys, "peel-a")
 		in := func() bool {
@@ -235,11 +208,11 @@ func TestASiteHasPeelsAndNotTooMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	many := make([]target.PeelID, auth.MaxSitePeels+1)
+	many := make([]target.PeelID, grants.MaxSitePeels+1)
 	for i := range many {
 		many[i] = target.PeelID(fmt.Sprintf("peel-%d", i))
 	}
-	long := make([]target.PeelID, auth.MaxSitePeels)
+	long := make([]target.PeelID, grants.MaxSitePeels)
 	for i := range long {
 		long[i] = target.PeelID(fmt.Sprintf("%0128d", i))
 	}
@@ -256,10 +229,6 @@ func TestTheCredentialOfASiteIsNoClients(t *testing.T) {
 		if _, _, err := join(t, b, "berlin", nats.UserCredentialBytes(creds)); err == nil {
 			t.Error("a client with it is let in")
 		}
-		peel := newHost(t, "peel-a")
-		jwt := peel.ask(t, authority(t, b), joinToken(t, authority(t, b), auth.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour}), nil)
-		if _, _, err := peel.connect(t, b, jwt); err != nil {
-			t.Errorf("a peel of the same account: %v", err)
-		}
+		b.Conn(t, grants.RolePeel, "peel-a") // of the same account
 	})
 }

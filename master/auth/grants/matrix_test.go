@@ -1,4 +1,4 @@
-package auth_test
+package grants_test
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -26,14 +26,14 @@ import (
 const jid = wire.JID("2abcdefghijklmnopqrstuvwxyz")
 
 // actors are who tries, a site for its peel of that name; other is a name that nobody has.
-var actors = map[auth.Role]string{
-	auth.RolePeel:     "peel-a",
-	auth.RoleSite:     "peel-s",
-	auth.RoleOperator: "ann",
-	auth.RoleDirect:   "dan",
-	auth.RoleLimited:  "lee",
-	auth.RoleAuditor:  "eve",
-	auth.RoleMaster:   "m1",
+var actors = map[grants.Role]string{
+	grants.RolePeel:     "peel-a",
+	grants.RoleSite:     "peel-s",
+	grants.RoleOperator: "ann",
+	grants.RoleDirect:   "dan",
+	grants.RoleLimited:  "lee",
+	grants.RoleAuditor:  "eve",
+	grants.RoleMaster:   "m1",
 }
 
 const other = "other"
@@ -48,7 +48,7 @@ func (p probes) expect(t *testing.T, subject string, may roles) {
 	t.Helper()
 	s := jwt.Subject(subject)
 	if s.IsContainedIn("zester.>") || s.IsContainedIn("$KV.>") || s.IsContainedIn("$JS.>") {
-		may = append(slices.Clone(may), auth.RoleMaster)
+		may = append(slices.Clone(may), grants.RoleMaster)
 	}
 	p.exactly(t, subject, may)
 }
@@ -64,7 +64,7 @@ func (p probes) exactly(t *testing.T, subject string, may roles) {
 
 // of are those of some roles whose actor has a name.
 func of(some roles, name string) roles {
-	return slices.DeleteFunc(slices.Clone(some), func(r auth.Role) bool { return actors[r] != name })
+	return slices.DeleteFunc(slices.Clone(some), func(r grants.Role) bool { return actors[r] != name })
 }
 
 // A system is what runs on a bus, as the bus tells it.
@@ -225,7 +225,7 @@ func declared(t *testing.T, file string) declarations {
 
 // What is tried is what is in the table, so whatever peel/wire names has to be there.
 func TestEverySubjectIsDecided(t *testing.T) {
-	files, err := filepath.Glob("../../peel/wire/*.go")
+	files, err := filepath.Glob("../../../peel/wire/*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
@@ -263,7 +263,7 @@ func TestEveryRoleTries(t *testing.T) {
 			continue
 		}
 		found++
-		if actors[auth.Role(value)] == "" {
+		if actors[grants.Role(value)] == "" {
 			t.Errorf("nobody tries what %s may do", name)
 		}
 	}
@@ -275,7 +275,7 @@ func TestEveryRoleTries(t *testing.T) {
 // party is a connection whose refusals are seen at once.
 type party struct{ *nats.Conn }
 
-func connect(t *testing.T, b *natstest.Bus, role auth.Role, name string) *party {
+func connect(t *testing.T, b *natstest.Bus, role grants.Role, name string) *party {
 	return &party{b.Conn(t, role, name, nats.ErrorHandler(notViolation(t, name)))}
 }
 
@@ -318,7 +318,7 @@ func (p *party) allowsSubscribe(t *testing.T, subject, queue string) bool {
 // who else may not.
 func (s *system) checkGrants(t *testing.T) {
 	for role, name := range actors {
-		g := auth.Permissions(role)
+		g := grants.Permissions(role)
 		for kind, p := range map[string]struct {
 			grants []string
 			probes probes
@@ -343,10 +343,10 @@ func (s *system) checkGrants(t *testing.T) {
 func TestAGrantWithAnothersNameInItIsRefused(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		for role, name := range actors {
-			if role == auth.RoleMaster || role == auth.RoleSite {
+			if role == grants.RoleMaster || role == grants.RoleSite {
 				continue
 			}
-			p, g := connect(t, b, role, name), auth.Permissions(role)
+			p, g := connect(t, b, role, name), grants.Permissions(role)
 			for _, other := range []string{"other", name + "x", name[:1], strings.ToUpper(name)} {
 				for _, grant := range g.Publish {
 					if s := instance(grant, other); s != instance(grant, name) && p.allowsPublish(t, s) {

@@ -1,4 +1,4 @@
-package auth_test
+package grants_test
 
 import (
 	"bufio"
@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
@@ -33,7 +34,7 @@ import (
 // and tries on it as every role all that the bus says there is: each subject, bucket and stream, each call of the
 // streams' API and each that masters serve.
 func TestEveryRoleMayDoExactlyItsShare(t *testing.T) {
-	auth.LetSitesBeClients(t)
+	grants.LetSitesBeClients(t)
 	t.Run("embedded", func(t *testing.T) {
 		dir := t.TempDir()
 		l := live{keys: open(t, auth.Dir(dir)), dir: dir}
@@ -137,7 +138,7 @@ func (l live) startMaster(t *testing.T, url string) string {
 	}
 	o := master.Options{ID: "first", DataDir: l.dir, NATS: url, Services: []master.Service{r.Run}}
 	if url != "" {
-		o.Connect = l.options(t, auth.RoleMaster, "first")
+		o.Connect = l.options(t, grants.RoleMaster, "first")
 	}
 	ready := make(chan master.Info, 1)
 	o.Ready = func(i master.Info) { ready <- i }
@@ -166,16 +167,16 @@ func (l live) startMaster(t *testing.T, url string) string {
 	return ""
 }
 
-func (l live) options(t *testing.T, role auth.Role, name string) []nats.Option {
+func (l live) options(t *testing.T, role grants.Role, name string) []nats.Option {
 	t.Helper()
 	key, err := auth.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	token, inbox := "", role.Inbox(name)
-	if role == auth.RoleSite {
+	if role == grants.RoleSite {
 		token, err = l.keys.IssueSite("lab", key.Public(), []target.PeelID{target.PeelID(name)}, 0)
-		inbox = auth.RolePeel.Inbox(name)
+		inbox = grants.RolePeel.Inbox(name)
 	} else {
 		token, err = l.keys.Issue(role, name, key.Public(), 0)
 	}
@@ -194,7 +195,7 @@ func (l live) options(t *testing.T, role auth.Role, name string) []nats.Option {
 
 func (l live) roots() nats.Option { return wire.CheckedBy(l.dir + "/tls/ca.crt") }
 
-func (l live) connect(t *testing.T, role auth.Role, name string) *party {
+func (l live) connect(t *testing.T, role grants.Role, name string) *party {
 	t.Helper()
 	nc, err := nats.Connect(l.url, l.options(t, role, name)...)
 	if err != nil {
@@ -205,25 +206,25 @@ func (l live) connect(t *testing.T, role auth.Role, name string) *party {
 }
 
 func (l live) try(t *testing.T) {
-	lead := l.connect(t, auth.RoleMaster, actors[auth.RoleMaster])
+	lead := l.connect(t, grants.RoleMaster, actors[grants.RoleMaster])
 	s := l.look(t, lead)
 	s.say, s.hear = s.publishes(t), s.subscriptions(t)
 	s.checkDecided(t)
 	s.checkGrants(t)
-	for _, role := range []auth.Role{auth.RolePeel, auth.RoleSite, auth.RoleOperator, auth.RoleDirect, auth.RoleLimited, auth.RoleAuditor} {
+	for _, role := range []grants.Role{grants.RolePeel, grants.RoleSite, grants.RoleOperator, grants.RoleDirect, grants.RoleLimited, grants.RoleAuditor} {
 		s.try(t, l.connect(t, role, actors[role]), role)
 	}
-	s.try(t, lead, auth.RoleMaster)
+	s.try(t, lead, grants.RoleMaster)
 	if after := streams(t, lead); len(after) != len(s.streams) {
 		t.Errorf("there are %d streams; there were %d", len(after), len(s.streams))
 	}
 }
 
 // try holds what the server does against what is decided, for one role.
-func (s *system) try(t *testing.T, p *party, role auth.Role) {
+func (s *system) try(t *testing.T, p *party, role grants.Role) {
 	// What is allowed reaches a master, from whatever account, and its answer comes back.
 	for _, call := range s.calls {
-		if role != auth.RoleMaster && !slices.Contains(calls[call], role) {
+		if role != grants.RoleMaster && !slices.Contains(calls[call], role) {
 			continue
 		}
 		if _, err := p.Request(call+"."+actors[role], []byte("probe"), time.Minute); err != nil {
@@ -338,7 +339,7 @@ func TestWithoutACredentialOfThisBusNobodyConnects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := other.Creds(auth.RoleMaster, "m1", 0)
+	stranger, err := other.Creds(grants.RoleMaster, "m1", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,21 +1,21 @@
-package auth_test
+package grants_test
 
 import (
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // What each role may do is decided here once more, by hand, beside the table that grants it. Masters may publish and hear
 // whatever is of zester, the buckets and the streams; what is said of them here is where that ends.
-type roles = []auth.Role
+type roles = []grants.Role
 
 var (
 	nobody   = roles{}
-	hosts    = roles{auth.RolePeel, auth.RoleSite}       // a site speaks and hears for its peels
-	chiefs   = roles{auth.RoleOperator, auth.RoleDirect} // who dispatch without limits
-	doers    = roles{auth.RoleOperator, auth.RoleDirect, auth.RoleLimited}
-	readers  = roles{auth.RoleOperator, auth.RoleDirect, auth.RoleLimited, auth.RoleAuditor}
-	directly = roles{auth.RoleDirect}
+	hosts    = roles{grants.RolePeel, grants.RoleSite}       // a site speaks and hears for its peels
+	chiefs   = roles{grants.RoleOperator, grants.RoleDirect} // who dispatch without limits
+	doers    = roles{grants.RoleOperator, grants.RoleDirect, grants.RoleLimited}
+	readers  = roles{grants.RoleOperator, grants.RoleDirect, grants.RoleLimited, grants.RoleAuditor}
+	directly = roles{grants.RoleDirect}
 )
 
 // A kind is of subjects that differ in the name of who speaks or hears, and perhaps in the job.
@@ -62,7 +62,7 @@ var subjects = map[string][]kind{
 	"Resolve":         {{of: named(wire.Resolve), speak: doers}},
 	"API":             {{of: named(func(name string) string { return wire.API("nothing", "such", name) }), speak: chiefs}},
 	"Direct": {
-		{of: named(func(name string) string { return wire.Direct("peel-a", name) }), speak: directly, all: roles{auth.RolePeel}}, // peel-a is the peel that tries
+		{of: named(func(name string) string { return wire.Direct("peel-a", name) }), speak: directly, all: roles{grants.RolePeel}}, // peel-a is the peel that tries
 		{of: named(func(name string) string { return wire.Direct("other", name) }), speak: directly},
 		{of: named(func(name string) string { return wire.Direct(name, "other") }), own: hosts},
 	},
@@ -109,7 +109,7 @@ var beyond = []kind{
 
 // publishBeyond and hearBeyond end what masters may, or are of none of their subjects: here they are in the lists, too.
 var (
-	masters       = roles{auth.RoleMaster}
+	masters       = roles{grants.RoleMaster}
 	publishBeyond = map[string]roles{
 		"_INBOX_MASTER.other.x": masters, "_INBOX_MASTER.m1.x": masters, "_R_.x.y": masters,
 		"$SRV.PING": nobody, "$SRV.INFO.zester-api": nobody, "$SYS.REQ.SERVER.PING": nobody, "$SYS.REQ.CLAIMS.UPDATE": nobody,
@@ -126,7 +126,7 @@ var (
 // stores says of every stream, and so of every bucket, what beside masters' share is allowed of it, or is not even
 // theirs: by the subject below $JS.API, who may.
 var stores = map[string]map[string]roles{
-	"KV_settings":    {"DIRECT.GET.KV_settings.$KV.settings.peel-a": {auth.RolePeel, auth.RoleMaster}}, // peel-a is the peel that tries
+	"KV_settings":    {"DIRECT.GET.KV_settings.$KV.settings.peel-a": {grants.RolePeel, grants.RoleMaster}}, // peel-a is the peel that tries
 	"KV_jobs":        {},
 	"KV_job-returns": {},
 	"KV_masters":     {},
@@ -138,7 +138,7 @@ var stores = map[string]map[string]roles{
 	"KV_identities":  {},
 	"KV_tokens":      {},
 	"job-events":     {},
-	"facts":          {"DIRECT.GET.facts": {auth.RoleOperator, auth.RoleDirect, auth.RoleMaster}},
+	"facts":          {"DIRECT.GET.facts": {grants.RoleOperator, grants.RoleDirect, grants.RoleMaster}},
 	"applied":        {},
 	"audit":          {"STREAM.DELETE.audit": nobody, "STREAM.PURGE.audit": nobody, "STREAM.MSG.DELETE.audit": nobody},
 }
@@ -157,7 +157,7 @@ var calls = map[string]roles{
 	"zester.api.join.list": readers, "zester.api.join.create": chiefs, "zester.api.join.revoke": chiefs,
 	"zester.api.site.revoke": chiefs,
 	"zester.api.auth.rotate": chiefs, "zester.api.auth.retire": chiefs,
-	"zester.api.sync.status": readers, "zester.api.sync.history": readers, "zester.api.sync.peels": readers, "zester.api.sync.plan": readers, "zester.api.sync.diff": {auth.RoleOperator, auth.RoleDirect, auth.RoleAuditor},
+	"zester.api.sync.status": readers, "zester.api.sync.history": readers, "zester.api.sync.peels": readers, "zester.api.sync.plan": readers, "zester.api.sync.diff": {grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor},
 	"zester.api.sync.now": chiefs, "zester.api.sync.approve": chiefs, "zester.api.sync.pause": chiefs, "zester.api.sync.resume": chiefs,
 	"zester.api.sync.pin": chiefs, "zester.api.sync.unpin": chiefs, "zester.api.sync.retry": chiefs, "zester.api.sync.adopt": chiefs, "zester.api.sync.remove": chiefs,
 }

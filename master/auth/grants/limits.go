@@ -1,4 +1,4 @@
-package auth
+package grants
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// ErrNotAllowed is of a dispatch that the limits of a credential exclude.
+// ErrNotAllowed: the caller may not do what was requested.
 var ErrNotAllowed = errors.New("not allowed")
 
 // Limits narrow what a credential may dispatch. The zero value allows everything.
@@ -26,13 +26,19 @@ const (
 	maxGlob  = 256 // bytes
 )
 
+// IsGlob reports whether a text is a glob of [path.Match] of at most 256 bytes.
+func IsGlob(text string) bool {
+	_, err := path.Match(text, "")
+	return err == nil && text != "" && len(text) <= maxGlob
+}
+
 // Check reports what is wrong with the globs. The expression is for [target.Parse] to judge, which needs the node groups.
 func (l Limits) Check() error {
 	if len(l.Functions) > maxGlobs {
 		return fmt.Errorf("cannot limit to %d functions: %d are the most", len(l.Functions), maxGlobs)
 	}
 	for _, glob := range l.Functions {
-		if _, err := path.Match(glob, ""); err != nil || glob == "" || len(glob) > maxGlob {
+		if !IsGlob(glob) {
 			return fmt.Errorf("cannot limit to the functions %.100q: want a glob such as test.* or cmd.run", glob)
 		}
 	}
@@ -62,13 +68,16 @@ func (l Limits) Allow(function string, targets, within []target.PeelID) error {
 	return nil
 }
 
-// allow is Allow with l.Target evaluated by selects. who has the limits, for the error.
-func (l Limits) allow(ctx context.Context, who, function string, targets []target.PeelID, selects func(ctx context.Context, expr string) ([]target.PeelID, error)) error {
+// A Selector returns the peels that a target expression selects now, sorted.
+type Selector func(ctx context.Context, expr string) ([]target.PeelID, error)
+
+// Evaluate is [Limits.Allow] with the peels that selects returns for l.Target. The name of the credential is for the error.
+func (l Limits) Evaluate(ctx context.Context, name, function string, targets []target.PeelID, selects Selector) error {
 	var within []target.PeelID
 	if l.Target != "" {
 		var err error
 		if within, err = selects(ctx, l.Target); err != nil {
-			return fmt.Errorf("the limits of %s cannot be checked: %w", who, err)
+			return fmt.Errorf("the limits of %s cannot be checked: %w", name, err)
 		}
 	}
 	return l.Allow(function, targets, within)

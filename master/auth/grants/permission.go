@@ -1,4 +1,21 @@
-package auth
+// Package grants is the table of what each party may do: [Permissions] says which subjects a [Role] may use on the bus, and
+// [Limits] which jobs a credential may start. [CallerOf] names the sender of a request.
+//
+// The name in a credential is the identity: it is the last token of every subject on which its owner publishes. The server
+// puts it into the grants, so [CheckName] refuses names that hold a wildcard or more than one token.
+//
+// A server checks the subject of a message, but not the reply subject to which the receiver is to answer. In one account
+// with the streams, a peel could aim the server's answer to a bad request at an API and so delete a bucket. Therefore the
+// streams are in the account of the masters alone. [Exports] and [Imports] pass exactly the subjects of the table between the
+// accounts: as services to masters, as streams from them. People of [RoleDirect] send requests to peels by a service, too;
+// a peel may answer there once and publish nothing else.
+//
+// Guarantees: the table is the only source of what the signing keys grant; a test tries every subject, bucket, stream and
+// call as every role. Limits are checked by masters at each dispatch.
+//
+// Known gap: an answer to a direct request can be aimed at another party of the same account, whose decoder refuses it by
+// its headers.
+package grants
 
 import (
 	"slices"
@@ -22,28 +39,44 @@ const (
 	RoleSite Role = "site"
 )
 
-// roles are those that have an account of their own.
+// Roles returns the roles that have an account of their own.
+func Roles() []Role { return slices.Clone(roles) }
+
 var roles = []Role{RolePeel, RoleOperator, RoleDirect, RoleLimited, RoleAuditor, RoleMaster}
 
-// account is the role whose account holds the credentials of this one.
-func (r Role) account() Role {
+// Account returns the role whose account holds the credentials of r.
+func (r Role) Account() Role {
 	if r == RoleSite {
 		return RolePeel
 	}
 	return r
 }
 
-// people are the roles of persons. Their names are of one space: to masters a name is who asks, whatever the role.
-var people = []Role{RoleOperator, RoleDirect, RoleLimited, RoleAuditor}
+// IsPerson reports whether credentials of the role belong to people. Their names are unique across these roles, because
+// masters know a person by the name alone.
+func (r Role) IsPerson() bool {
+	return slices.Contains([]Role{RoleOperator, RoleDirect, RoleLimited, RoleAuditor}, r)
+}
 
 // self stands in a grant for the name in the credential; the server puts it there when a connection is made.
 const self = "{{name()}}"
 
 // ofSite stands in a grant for each of the peels that a credential of [RoleSite] names in its tags.
-const (
-	ofSite  = "{{tag(peel)}}"
-	peelTag = "peel:"
-)
+const ofSite = "{{tag(peel)}}"
+
+// MaxSitePeels bounds the peels that a credential of a site names. A server makes at most 4,096 permissions of each kind
+// from a credential, and a peel has eight subjects to publish on.
+const MaxSitePeels = 500
+
+// Tags returns the tags of a credential, for [CallerOf], [PeelOf] and the permissions of a site: its role, and the names on
+// the bus of the peels of a site.
+func Tags(r Role, wireIDs ...string) []string {
+	tags := []string{roleTag + string(r)}
+	for _, id := range wireIDs {
+		tags = append(tags, "peel:"+id)
+	}
+	return tags
+}
 
 // readVerbs are the verbs of the API that change nothing, whatever the noun.
 var readVerbs = []string{"list", "show", "status", "active", "returns", "history", "peels", "diff", "plan", "explain"}

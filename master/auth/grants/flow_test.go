@@ -1,4 +1,4 @@
-package auth_test
+package grants_test
 
 import (
 	"encoding/json"
@@ -12,7 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
-	"github.com/seed-c01c3da5/zester/master/auth"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -98,7 +99,7 @@ func TestAPeelGetsAndHearsItsOwnSettings(t *testing.T) {
 		kv := bucket(t, b.JetStream(t), natsd.BucketSettings)
 		put(t, kv, "peel-b", document(t, "peel-b"))
 		put(t, kv, "peel-a", document(t, "peel-a"))
-		nc := b.Conn(t, auth.RolePeel, "peel-a")
+		nc := b.Conn(t, grants.RolePeel, "peel-a")
 		live := listen(t, nc, wire.Settings("peel-a"))
 
 		got := request(t, nc, wire.SettingsGet("peel-a"), "")
@@ -129,7 +130,7 @@ func TestAPeelCannotReadAnothersSettingsThroughItsOwnGet(t *testing.T) {
 		kv := bucket(t, b.JetStream(t), natsd.BucketSettings)
 		put(t, kv, "peel-a", []byte("of a"))
 		put(t, kv, "peel-b", []byte("of b"))
-		nc := b.Conn(t, auth.RolePeel, "peel-a")
+		nc := b.Conn(t, grants.RolePeel, "peel-a")
 		for _, body := range []string{
 			`{"seq":2}`, `{"last_by_subj":"$KV.settings.peel-b"}`, `{"next_by_subj":"$KV.settings.*"}`, `{"seq":1,"next_by_subj":"$KV.settings.peel-b"}`,
 			`{"multi_last":["$KV.settings.>"]}`, `{"seq":1,"batch":10}`, `{"start_time":"2000-01-01T00:00:00Z"}`, `[]`, `x`,
@@ -144,8 +145,8 @@ func TestAPeelCannotReadAnothersSettingsThroughItsOwnGet(t *testing.T) {
 func TestWhatAPeelSaysIsHeardAndStored(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		all := listen(t, b.JetStream(t).Conn(), "zester.>")
-		operator := listen(t, b.Conn(t, auth.RoleOperator, "ann"), wire.ReturnOf("*", "*"))
-		nc := b.Conn(t, auth.RolePeel, "peel-a")
+		operator := listen(t, b.Conn(t, grants.RoleOperator, "ann"), wire.ReturnOf("*", "*"))
+		nc := b.Conn(t, grants.RolePeel, "peel-a")
 		for subject, stream := range map[string]string{
 			wire.AckOf(jid, "peel-a"):       natsd.StreamJobEvents,
 			wire.ReturnOf(jid, "peel-a"):    natsd.StreamJobEvents,
@@ -175,8 +176,8 @@ func TestAStoredReturnReachesMastersAndFollowers(t *testing.T) {
 		js := b.JetStream(t)
 		followers := map[string]*nats.Subscription{
 			"master":   listen(t, js.Conn(), wire.StoredOf(jid, "*")),
-			"operator": listen(t, b.Conn(t, auth.RoleOperator, "ann"), wire.StoredOf(jid, "*")),
-			"limited":  listen(t, b.Conn(t, auth.RoleLimited, "lee"), wire.StoredOf(jid, "*")),
+			"operator": listen(t, b.Conn(t, grants.RoleOperator, "ann"), wire.StoredOf(jid, "*")),
+			"limited":  listen(t, b.Conn(t, grants.RoleLimited, "lee"), wire.StoredOf(jid, "*")),
 		}
 		returns := bucket(t, js, natsd.BucketJobReturns)
 		if _, err := returns.Create(t.Context(), string(jid)+".peel-a", []byte("first")); err != nil {
@@ -200,7 +201,7 @@ func TestAStoredReturnReachesMastersAndFollowers(t *testing.T) {
 
 func TestAMessageIDIsStoredOnce(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		nc := b.Conn(t, auth.RolePeel, "peel-a")
+		nc := b.Conn(t, grants.RolePeel, "peel-a")
 		for i, want := range []bool{false, true} {
 			msg := nats.NewMsg(wire.ScheduledOf(jid, "peel-a"))
 			msg.Header.Set(jetstream.MsgIDHeader, "once")
@@ -217,8 +218,8 @@ func TestAMessageIDIsStoredOnce(t *testing.T) {
 
 func TestCommandsAndCancelsReachTheirPeels(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		master := b.Conn(t, auth.RoleMaster, "m1")
-		a, c := b.Conn(t, auth.RolePeel, "peel-a"), b.Conn(t, auth.RolePeel, "peel-b")
+		master := b.Conn(t, grants.RoleMaster, "m1")
+		a, c := b.Conn(t, grants.RolePeel, "peel-a"), b.Conn(t, grants.RolePeel, "peel-b")
 		cmdA, cmdB := listen(t, a, wire.Cmd("peel-a")), listen(t, c, wire.Cmd("peel-b"))
 		cancelA, cancelB, cancelM := listen(t, a, wire.CancelOf("*")), listen(t, c, wire.CancelOf("*")), listen(t, master, wire.AllCancels)
 		for _, subject := range []string{wire.Cmd("peel-a"), wire.CancelOf(jid)} {
@@ -239,7 +240,7 @@ func TestCommandsAndCancelsReachTheirPeels(t *testing.T) {
 
 func TestPeopleAskMastersAndAreToldWhenThereIsNone(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		operator, auditor := b.Conn(t, auth.RoleOperator, "ann"), b.Conn(t, auth.RoleAuditor, "eve")
+		operator, auditor := b.Conn(t, grants.RoleOperator, "ann"), b.Conn(t, grants.RoleAuditor, "eve")
 		asks := []struct {
 			nc      *nats.Conn
 			subject string
@@ -254,7 +255,7 @@ func TestPeopleAskMastersAndAreToldWhenThereIsNone(t *testing.T) {
 				t.Errorf("%s without a master: %v", ask.subject, err)
 			}
 		}
-		svc, err := micro.AddService(b.Conn(t, auth.RoleMaster, "m1"), micro.Config{Name: "zester", Version: "1.0.0", QueueGroup: wire.MastersQueue})
+		svc, err := micro.AddService(b.Conn(t, grants.RoleMaster, "m1"), micro.Config{Name: "zester", Version: "1.0.0", QueueGroup: wire.MastersQueue})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,9 +285,9 @@ func TestPeopleAskMastersAndAreToldWhenThereIsNone(t *testing.T) {
 func TestAnOperatorReadsAllFactsWithoutAMaster(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		for _, name := range []string{"peel-a", "peel-b", "peel-a", "peel-c"} {
-			request(t, b.Conn(t, auth.RolePeel, name), wire.Fact(name), name)
+			request(t, b.Conn(t, grants.RolePeel, name), wire.Fact(name), name)
 		}
-		nc := b.Conn(t, auth.RoleOperator, "ann")
+		nc := b.Conn(t, grants.RoleOperator, "ann")
 		inbox := nc.NewInbox()
 		answers := listen(t, nc, inbox)
 		if err := nc.PublishRequest("$JS.API.DIRECT.GET.facts", inbox, []byte(`{"seq":1,"next_by_subj":"zester.fact.*","batch":256}`)); err != nil {
@@ -306,7 +307,7 @@ func TestAnOperatorReadsAllFactsWithoutAMaster(t *testing.T) {
 func TestSettingsOfAnIDWithTheSameWireFormAreRefused(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		put(t, bucket(t, b.JetStream(t), natsd.BucketSettings), target.PeelID("web.01").Wire(), document(t, "web.01"))
-		m := request(t, b.Conn(t, auth.RolePeel, "web_01"), wire.SettingsGet("web_01"), "")
+		m := request(t, b.Conn(t, grants.RolePeel, "web_01"), wire.SettingsGet("web_01"), "")
 		if _, err := settings.Decode(m.Data, "web_01"); err == nil {
 			t.Error("web_01 took the settings of web.01")
 		}
@@ -318,9 +319,9 @@ func TestSettingsOfAnIDWithTheSameWireFormAreRefused(t *testing.T) {
 
 func TestAPeelAnswersADirectRequestOnItsOwnSubjectAlone(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		peel := connect(t, b, auth.RolePeel, "peel-a")
+		peel := connect(t, b, grants.RolePeel, "peel-a")
 		requests := listen(t, peel.Conn, wire.Direct("peel-a", "*"))
-		dan := b.Conn(t, auth.RoleDirect, "dan")
+		dan := b.Conn(t, grants.RoleDirect, "dan")
 		answer := wire.AnswerOf("dan", "1", "peel-a")
 		answers := listen(t, dan, answer)
 		for _, reply := range []string{answer, wire.AnswerOf("dan", "1", "peel-b"), "_INBOX_USER.dan.x", wire.Cmd("peel-b"), wire.Fact("peel-b")} {
@@ -351,8 +352,8 @@ func TestAPeelAnswersADirectRequestOnItsOwnSubjectAlone(t *testing.T) {
 // A reply subject takes memory of the server until it is answered, and nobody answers a heartbeat.
 func TestTheServerForgetsWhereAPeelWaitsForAnAnswer(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		peel := b.Conn(t, auth.RolePeel, "peel-a")
-		beats := listen(t, b.Conn(t, auth.RoleMaster, "m1"), wire.AllHeartbeats)
+		peel := b.Conn(t, grants.RolePeel, "peel-a")
+		beats := listen(t, b.Conn(t, grants.RoleMaster, "m1"), wire.AllHeartbeats)
 		answers := listen(t, peel, "_INBOX.peel-a.>")
 		for _, tt := range []struct {
 			after time.Duration

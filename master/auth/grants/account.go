@@ -1,4 +1,4 @@
-package auth
+package grants
 
 import (
 	"crypto/sha256"
@@ -10,81 +10,19 @@ import (
 	"time"
 
 	"github.com/nats-io/jwt/v2"
-	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// endOfTime is what no credential is issued after.
-var endOfTime = time.Unix(1<<40, 0)
-
-// sign makes the JWTs of the operator and the accounts anew: they hold the table of this build.
-func (k *Keys) sign(operator nkeys.KeyPair, system string) (Trust, error) {
-	public, err := operator.PublicKey()
-	if err != nil {
-		return Trust{}, err
-	}
-	oc := jwt.NewOperatorClaims(public)
-	oc.Name = "zester"
-	oc.SystemAccount = system
-	sc := jwt.NewAccountClaims(system)
-	sc.Name = "SYS"
-	t := Trust{SystemAccount: system, Accounts: map[string]string{}}
-	if t.Operator, err = oc.Encode(operator); err != nil {
-		return Trust{}, err
-	}
-	if t.Accounts[system], err = sc.Encode(operator); err != nil {
-		return Trust{}, err
-	}
-	for _, r := range roles {
-		ac, err := k.claims(r)
-		if err != nil {
-			return Trust{}, err
-		}
-		if t.Accounts[ac.Subject], err = ac.Encode(operator); err != nil {
-			return Trust{}, err
-		}
-	}
-	return t, nil
-}
-
-// claims describe the account of a role: what its users may do in it, and what passes between it and the masters'.
-func (k *Keys) claims(r Role) (*jwt.AccountClaims, error) {
-	ac := jwt.NewAccountClaims(k.accounts[r])
-	ac.Name = accountName(r)
-	ac.Limits.DisallowBearer = true
-	for signs, key := range k.signers {
-		if signs.account() != r {
-			continue
-		}
-		signer, err := key.PublicKey()
-		if err != nil {
-			return nil, err
-		}
-		ac.SigningKeys.AddScopedSigner(scope(signs, signer))
-		if former := k.rotation.Former[signs]; former != "" && former != signer {
-			ac.SigningKeys.AddScopedSigner(scope(signs, former))
-		}
-	}
-	if r == RoleMaster {
-		ac.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
-	}
-	ac.Exports = exports(r)
-	ac.Imports = k.imports(r)
-	for public := range k.revoked[r] {
-		ac.RevokeAt(public, endOfTime) // a revoked key is never signed for again, but by a master whose clock or word was late
-	}
-	return ac, nil
-}
-
-func accountName(r Role) string { return strings.ToUpper(string(r)) }
+// AccountName returns the name of a role's account, for people.
+func AccountName(r Role) string { return strings.ToUpper(string(r)) }
 
 // siteConnections are the kinds of connection for which a credential of [RoleSite] is valid: a copy of it is of no use to an
 // ordinary client. Tests of its grants are such clients, and change this.
 var siteConnections = jwt.StringList{jwt.ConnectionTypeLeafnode}
 
-// scope is what a signing key of a role gives whom it signs.
-func scope(r Role, signer string) *jwt.UserScope {
+// UserScope returns the permissions of all users whose JWT is signed with the signing key of a role, given by its public half.
+func UserScope(r Role, signer string) *jwt.UserScope {
 	grants := Permissions(r)
 	scope := jwt.NewUserScope()
 	scope.Key = signer
@@ -101,15 +39,15 @@ func scope(r Role, signer string) *jwt.UserScope {
 	return scope
 }
 
-// grantsDigest identifies what this version grants: the templates of all roles, and what passes between their accounts.
-var grantsDigest = sync.OnceValue(func() string {
+// Digest identifies what this version grants: the templates of all roles, and what passes between their accounts.
+var Digest = sync.OnceValue(func() string {
 	h := sha256.New()
 	table := json.NewEncoder(h)
 	for _, r := range append(slices.Clone(roles), RoleSite) {
-		_ = table.Encode(scope(r, "").Template) // a hash takes everything
+		_ = table.Encode(UserScope(r, "").Template) // a hash takes everything
 	}
 	for _, r := range roles {
-		_ = table.Encode(exports(r))
+		_ = table.Encode(Exports(r))
 	}
 	return hex.EncodeToString(h.Sum(nil))
 })
@@ -118,10 +56,10 @@ var grantsDigest = sync.OnceValue(func() string {
 // peel waits 5 s for an answer. The server's default of two minutes lets one peel fill the memory of the bus.
 const peelAnswerTime = 10 * time.Second
 
-// exports returns the subjects on which other accounts may publish to a role's account and receive from it. Requests to
+// Exports returns the subjects on which other accounts may publish to a role's account and receive from it. Requests to
 // masters are services: the server routes the reply back to the account of the request. Everything else is a stream, direct
 // requests to peels and their answers included.
-func exports(r Role) jwt.Exports {
+func Exports(r Role) jwt.Exports {
 	var in, out []jwt.Subject
 	for _, other := range roles {
 		in = append(in, services(other, r)...)
@@ -144,16 +82,18 @@ func exports(r Role) jwt.Exports {
 	return e
 }
 
-func (k *Keys) imports(r Role) jwt.Imports {
+// Imports returns the subjects on which a role's account publishes to the accounts of other roles and receives from them.
+// accounts has the public keys of all accounts.
+func Imports(r Role, accounts map[Role]string) jwt.Imports {
 	var i jwt.Imports
 	for _, other := range roles {
 		for _, s := range services(r, other) {
-			// With Share the server tells masters of whom a request is, see [AskerOf].
-			share := other == RoleMaster && slices.Contains(people, r)
-			i.Add(&jwt.Import{Name: string(s), Subject: s, Account: k.accounts[other], Type: jwt.Service, Share: share})
+			// With Share the server tells masters the connection of the request, see [CallerOf].
+			share := other == RoleMaster && r.IsPerson()
+			i.Add(&jwt.Import{Name: string(s), Subject: s, Account: accounts[other], Type: jwt.Service, Share: share})
 		}
 		for _, s := range between(other, r) {
-			i.Add(&jwt.Import{Name: string(s), Subject: s, Account: k.accounts[other], Type: jwt.Stream})
+			i.Add(&jwt.Import{Name: string(s), Subject: s, Account: accounts[other], Type: jwt.Stream})
 		}
 	}
 	return i
@@ -172,11 +112,11 @@ func between(speaker, listener Role) []jwt.Subject {
 }
 
 // services returns the subjects on which a role sends requests to masters, which are in another account.
-func services(asker, asked Role) []jwt.Subject {
-	if asker == asked || asked != RoleMaster {
+func services(caller, server Role) []jwt.Subject {
+	if caller == server || server != RoleMaster {
 		return nil
 	}
-	return slices.DeleteFunc(said(asker), isDirect)
+	return slices.DeleteFunc(said(caller), isDirect)
 }
 
 // isDirect reports whether a subject carries direct requests to peels, or the answers to them.

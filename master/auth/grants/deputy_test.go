@@ -1,4 +1,4 @@
-package auth_test
+package grants_test
 
 import (
 	"errors"
@@ -10,7 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/seed-c01c3da5/zester/master/auth"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -33,25 +34,25 @@ func state(t *testing.T, js jetstream.JetStream) map[string][2]uint64 {
 }
 
 // deputies are requests that somebody answers for each role: replies may be aimed anywhere.
-var deputies = map[auth.Role][]struct{ subject, body string }{
-	auth.RolePeel: {
+var deputies = map[grants.Role][]struct{ subject, body string }{
+	grants.RolePeel: {
 		{wire.SettingsGet("peel-a"), ""},          // answered with a document
 		{wire.SettingsGet("peel-a"), `{"seq":1}`}, // answered with headers alone
 		{wire.Heartbeat("peel-a"), ""},            // answered by a careless master
 	},
-	auth.RoleOperator: {
+	grants.RoleOperator: {
 		{"$JS.API.DIRECT.GET.facts", `{"seq":1}`},
 		{"$JS.API.DIRECT.GET.facts", `{"seq":1000}`},
 		{"$JS.API.DIRECT.GET.facts", `{"seq":1,"next_by_subj":"zester.fact.*","batch":5}`},
 		{wire.API("job", "show", "ann"), ""},
 	},
-	auth.RoleLimited: {{wire.API("job", "show", "lee"), ""}, {wire.API("job", "cancel", "lee"), ""}},
-	auth.RoleDirect: {
+	grants.RoleLimited: {{wire.API("job", "show", "lee"), ""}, {wire.API("job", "cancel", "lee"), ""}},
+	grants.RoleDirect: {
 		{wire.Direct("peel-a", "dan"), ""}, // answered by a peel that helps the attacker
 		{wire.Direct("peel-b", "dan"), ""}, // answered by one that does its work
 		{wire.API("job", "show", "dan"), ""},
 	},
-	auth.RoleAuditor: {{wire.API("job", "show", "eve"), ""}},
+	grants.RoleAuditor: {{wire.API("job", "show", "eve"), ""}},
 }
 
 // senderSubjects are all on which a peel speaks.
@@ -88,10 +89,10 @@ func stage(t *testing.T, b *natstest.Bus) (js jetstream.JetStream, results jetst
 	js = b.JetStream(t)
 	for _, p := range []string{"peel-a", "peel-b"} {
 		put(t, bucket(t, js, natsd.BucketSettings), p, document(t, "peel-a"))
-		request(t, b.Conn(t, auth.RolePeel, p), wire.Fact(p), "facts of "+p)
+		request(t, b.Conn(t, grants.RolePeel, p), wire.Fact(p), "facts of "+p)
 	}
 	put(t, bucket(t, js, natsd.BucketJobs), string(jid), []byte("job"))
-	request(t, b.Conn(t, auth.RolePeel, "peel-b"), wire.ScheduledOf(jid, "peel-b"), "result of b")
+	request(t, b.Conn(t, grants.RolePeel, "peel-b"), wire.ScheduledOf(jid, "peel-b"), "result of b")
 	results, err := js.CreateConsumer(t.Context(), natsd.StreamJobEvents, jetstream.ConsumerConfig{
 		Durable: "schedule-results", FilterSubject: wire.AllScheduled, AckPolicy: jetstream.AckExplicitPolicy,
 	})
@@ -102,7 +103,7 @@ func stage(t *testing.T, b *natstest.Bus) (js jetstream.JetStream, results jetst
 	if err != nil {
 		t.Fatal(err)
 	}
-	help := connect(t, b, auth.RolePeel, "peel-a") // which tries to answer anywhere
+	help := connect(t, b, grants.RolePeel, "peel-a") // which tries to answer anywhere
 	if _, err := help.Subscribe(wire.Direct("peel-a", "*"), func(m *nats.Msg) { _ = m.Respond(question(t)) }); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func TestNobodyHarmsOthersThroughAnswersAimedAtThem(t *testing.T) {
 		t.Run(string(role), func(t *testing.T) {
 			natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 				js, results, ack := stage(t, b)
-				victim := connect(t, b, auth.RolePeel, "peel-b")
+				victim := connect(t, b, grants.RolePeel, "peel-b")
 				var ears []*nats.Subscription
 				for _, subject := range []string{wire.Cmd("peel-b"), wire.Settings("peel-b"), wire.CancelOf("*"), wire.Direct("peel-b", "ann"), wire.Direct("peel-b", "bob"), "_INBOX.peel-b.>"} {
 					ears = append(ears, listen(t, victim.Conn, subject))
@@ -150,12 +151,12 @@ func TestNobodyHarmsOthersThroughAnswersAimedAtThem(t *testing.T) {
 					t.Fatal(err)
 				}
 				master := listen(t, js.Conn(), "zester.job.>")
-				operator := listen(t, b.Conn(t, auth.RoleOperator, "bob"), wire.ReturnOf("*", "*"))
+				operator := listen(t, b.Conn(t, grants.RoleOperator, "bob"), wire.ReturnOf("*", "*"))
 				before := state(t, js)
 				attacker := connect(t, b, role, actors[role])
-				answers := listen(t, b.Conn(t, auth.RoleDirect, "bob"), wire.AnswerOf("bob", "*", "*"))
+				answers := listen(t, b.Conn(t, grants.RoleDirect, "bob"), wire.AnswerOf("bob", "*", "*"))
 				for _, aim := range aims(ack) {
-					if role == auth.RoleDirect && wire.Sender(aim) == "peel-a" {
+					if role == grants.RoleDirect && wire.Sender(aim) == "peel-a" {
 						continue // the peel that helps may speak for itself
 					}
 					for _, r := range requests {
@@ -220,9 +221,9 @@ func checkRefused(t *testing.T, m *nats.Msg) {
 func TestAnswersThatReachANeighbourAreRefusedByItsDecoders(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		stage(t, b)
-		victim := connect(t, b, auth.RolePeel, "peel-b")
+		victim := connect(t, b, grants.RolePeel, "peel-b")
 		cmd, live := listen(t, victim.Conn, wire.Cmd("peel-b")), listen(t, victim.Conn, wire.Settings("peel-b"))
-		attacker := connect(t, b, auth.RolePeel, "peel-a")
+		attacker := connect(t, b, grants.RolePeel, "peel-a")
 		for _, sub := range []*nats.Subscription{cmd, live} {
 			if err := attacker.PublishRequest(wire.SettingsGet("peel-a"), sub.Subject, nil); err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-package auth_test
+package grants_test
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -45,10 +46,10 @@ func TestNoRoleMayPublishToReplies(t *testing.T) {
 // trusted with the whole bus.
 func TestNoRoleHearsWhatItPublishes(t *testing.T) {
 	for role := range actors {
-		if role == auth.RoleMaster {
+		if role == grants.RoleMaster {
 			continue
 		}
-		g := auth.Permissions(role)
+		g := grants.Permissions(role)
 		for _, published := range g.Publish {
 			for _, heard := range g.Subscribe {
 				if p, h := jwt.Subject(published), jwt.Subject(heard); p.IsContainedIn(h) || h.IsContainedIn(p) {
@@ -139,7 +140,7 @@ func TestASitesServerReachesNobodyElse(t *testing.T) {
 	type arrival struct{ at, subject string }
 	arrivals, linked := make(chan arrival, 10000), make(chan struct{}, 1)
 	var ears []*nats.Conn
-	hear := func(role auth.Role, name string, subjects ...string) {
+	hear := func(role grants.Role, name string, subjects ...string) {
 		nc := l.connect(t, role, name).Conn
 		ears = append(ears, nc)
 		for _, s := range subjects {
@@ -161,15 +162,15 @@ func TestASitesServerReachesNobodyElse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	hear(auth.RoleMaster, actors[auth.RoleMaster], "zester.>", "$KV.>")
-	hear(auth.RolePeel, "peel-b", auth.Permissions(auth.RolePeel).Subscribe...)
-	for _, role := range []auth.Role{auth.RoleOperator, auth.RoleDirect} {
-		hear(role, actors[role], auth.Permissions(role).Subscribe...)
+	hear(grants.RoleMaster, actors[grants.RoleMaster], "zester.>", "$KV.>")
+	hear(grants.RolePeel, "peel-b", grants.Permissions(grants.RolePeel).Subscribe...)
+	for _, role := range []grants.Role{grants.RoleOperator, grants.RoleDirect} {
+		hear(role, actors[role], grants.Permissions(role).Subscribe...)
 	}
 	own := func(s string) string {
 		return strings.NewReplacer("{{tag(peel)}}", "peel-s", "*", string(jid)).Replace(s)
 	}
-	g := auth.Permissions(auth.RoleSite)
+	g := grants.Permissions(grants.RoleSite)
 	p := plan{URL: clients, Aims: aims("$JS.ACK.job-events.schedule-results.1.1.1.1.0")}
 	for _, s := range g.Publish {
 		p.Requests = append(p.Requests, own(s))
@@ -207,7 +208,7 @@ func TestASitesServerReachesNobodyElse(t *testing.T) {
 
 func (l live) attack(t *testing.T, program string) {
 	l.populate(t)
-	for _, role := range []auth.Role{auth.RolePeel, auth.RoleOperator, auth.RoleDirect, auth.RoleLimited, auth.RoleAuditor} {
+	for _, role := range []grants.Role{grants.RolePeel, grants.RoleOperator, grants.RoleDirect, grants.RoleLimited, grants.RoleAuditor} {
 		name := actors[role]
 		own := func(grants []string) (subjects []string) {
 			for _, g := range grants {
@@ -215,7 +216,7 @@ func (l live) attack(t *testing.T, program string) {
 			}
 			return subjects
 		}
-		g := auth.Permissions(role)
+		g := grants.Permissions(role)
 		granted := own(g.Publish)
 		plan := plan{URL: l.url, CA: l.dir + "/tls/ca.crt", Creds: l.credsFile(t, role, name), Listen: own(g.Subscribe)}
 		for _, subject := range append(slices.Clone(granted), plan.Listen...) { // what it hears as well: its own echo
@@ -238,16 +239,16 @@ func (l live) attack(t *testing.T, program string) {
 // populate has something stored for each peel that tries and for others, so that what reads it gets an answer.
 func (l live) populate(t *testing.T) {
 	t.Helper()
-	lead := l.connect(t, auth.RoleMaster, actors[auth.RoleMaster])
+	lead := l.connect(t, grants.RoleMaster, actors[grants.RoleMaster])
 	for _, p := range []string{"peel-a", "peel-b"} {
 		request(t, lead.Conn, wire.SettingsKey(p), string(document(t, "peel-a")))
-		request(t, l.connect(t, auth.RolePeel, p).Conn, wire.Fact(p), "facts of "+p)
+		request(t, l.connect(t, grants.RolePeel, p).Conn, wire.Fact(p), "facts of "+p)
 	}
 	request(t, lead.Conn, "$KV."+natsd.BucketJobs+"."+string(jid), "job")
 }
 
 // credsFile returns the path of a credential.
-func (l live) credsFile(t *testing.T, role auth.Role, name string) string {
+func (l live) credsFile(t *testing.T, role grants.Role, name string) string {
 	t.Helper()
 	creds, err := l.keys.Creds(role, name, 0)
 	if err != nil {
@@ -264,7 +265,7 @@ func (l live) credsFile(t *testing.T, role auth.Role, name string) string {
 func TestNoRoleFillsTheServerWithSubscriptions(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		for role, name := range actors {
-			if role == auth.RoleMaster || role == auth.RoleSite {
+			if role == grants.RoleMaster || role == grants.RoleSite {
 				continue
 			}
 			var exceeded int
@@ -284,7 +285,7 @@ func TestNoRoleFillsTheServerWithSubscriptions(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if limit := int(auth.Permissions(role).Subscriptions); limit == 0 || tried-exceeded != limit {
+			if limit := int(grants.Permissions(role).Subscriptions); limit == 0 || tried-exceeded != limit {
 				t.Errorf("%s: %d of %d subscriptions were taken, the limit is %d", role, tried-exceeded, tried, limit)
 			}
 		}
