@@ -40,7 +40,7 @@ func (b *bench) hostile(random *rand.Rand, good, hash, wave string) string {
 }
 
 func TestNoSeriesOfOrdersLetsABlockedRevisionOut(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(3) {
 		threeWebs(t, func(b *bench) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			good := string(b.status().LastGood.Commit)
