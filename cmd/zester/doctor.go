@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -42,7 +43,6 @@ const (
 	endsSoon      = 14 * 24 * time.Hour // in which a credential or certificate wants to be renewed
 	clockWarning  = 2 * time.Second
 	clockBroken   = time.Minute
-	nearlyFull    = 0.8
 	doctorTimeout = 45 * time.Second // a change of the leading master may take 20 s of it
 )
 
@@ -324,14 +324,25 @@ func (d *doctor) clock(ahead, within time.Duration) {
 	d.found("clock", state, next, "the master's is %s from this host's", ahead.Abs().Round(time.Millisecond))
 }
 
-func (d *doctor) stream(s *api.Stream) {
+const (
+	nearlyFull   = 0.8  // of a stream that loses its oldest messages
+	notTrimmed   = 0.85 // of a stream that masters trim at 80 %
+	hintOldest   = "the oldest messages are removed: keep them elsewhere, or run fewer reported entries"
+	hintLiveJobs = "zester job active shows the jobs whose returns must stay: wait for the end of one, or cancel one"
+)
+
+func (d *doctor) stream(s *quota.Stream) {
 	check := "stream " + s.Name
+	full := fmt.Sprintf("is %.0f %% full: %d messages, %d MiB", s.Full()*100, s.Messages, s.Bytes>>20)
 	switch {
 	case s.Behind > 0:
 		d.found(check, broken, "look at the servers of the cluster", "%d of its %d copies are away or behind", s.Behind, s.Copies)
-	case s.Full() >= nearlyFull:
-		d.found(check, warning, "what is oldest goes first: keep it elsewhere, or run fewer reported entries",
-			"is %.0f %% full: %d messages, %d MiB", s.Full()*100, s.Messages, s.Bytes>>20)
+	case s.Err() != nil:
+		d.found(check, broken, hintLiveJobs, "%s; it refuses what is beyond its limits, and peels keep that and try again", full)
+	case s.Refuses && s.Full() >= notTrimmed:
+		d.found(check, warning, hintLiveJobs, "%s; live jobs have more than masters may purge", full)
+	case !s.Refuses && s.Full() >= nearlyFull:
+		d.found(check, warning, hintOldest, "%s", full)
 	}
 }
 

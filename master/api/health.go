@@ -10,38 +10,16 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // Health is what one of the masters says of its host and of the bus.
 type Health struct {
-	Time    time.Time `json:"time"` // by the clock of its host
-	Streams []Stream  `json:"streams"`
-	Led     bool      `json:"led,omitempty"`     // a master leads the settings service, or did less than 15 s ago
-	Storage string    `json:"storage,omitempty"` // why the bus stores nothing now; empty: it does
-}
-
-// A Stream is how full one of the bus is. At a limit the oldest messages make room.
-type Stream struct {
-	Name        string `json:"name"`
-	Messages    uint64 `json:"messages"`
-	MaxMessages int64  `json:"max_messages,omitempty"` // 0: no limit
-	Bytes       uint64 `json:"bytes"`
-	MaxBytes    int64  `json:"max_bytes,omitempty"` // 0: no limit
-	Copies      int    `json:"copies"`
-	Behind      int    `json:"behind,omitempty"` // copies that are away or do not have everything
-}
-
-// Full is how much of a stream's limits is used, from 0 to 1; 0 for one without any.
-func (s *Stream) Full() float64 {
-	full := 0.0
-	if s.MaxMessages > 0 {
-		full = float64(s.Messages) / float64(s.MaxMessages)
-	}
-	if s.MaxBytes > 0 {
-		full = max(full, float64(s.Bytes)/float64(s.MaxBytes))
-	}
-	return full
+	Time    time.Time      `json:"time"` // by the clock of its host
+	Streams []quota.Stream `json:"streams"`
+	Led     bool           `json:"led,omitempty"`     // a master leads the settings service, or did less than 15 s ago
+	Storage string         `json:"storage,omitempty"` // why the bus stores nothing now; empty: it does
 }
 
 func (s *Server) health(ctx context.Context, _ struct{}) (*Health, error) {
@@ -55,23 +33,8 @@ func (s *Server) health(ctx context.Context, _ struct{}) (*Health, error) {
 	if h.Led, err = s.led(ctx); err != nil {
 		return nil, err
 	}
-	lister := s.o.JetStream.ListStreams(ctx)
-	for info := range lister.Info() {
-		one := Stream{
-			Name: info.Config.Name, Messages: info.State.Msgs, MaxMessages: max(info.Config.MaxMsgs, 0),
-			Bytes: info.State.Bytes, MaxBytes: max(info.Config.MaxBytes, 0), Copies: info.Config.Replicas,
-		}
-		if info.Cluster != nil {
-			for _, r := range info.Cluster.Replicas {
-				if r.Offline || !r.Current {
-					one.Behind++
-				}
-			}
-		}
-		h.Streams = append(h.Streams, one)
-	}
-	if err := lister.Err(); err != nil {
-		return nil, fmt.Errorf("cannot list the streams: %w", err)
+	if h.Streams, err = quota.Streams(ctx, s.o.JetStream); err != nil {
+		return nil, err
 	}
 	h.Time = time.Now()
 	return h, nil

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/quota"
 )
 
 const (
@@ -20,8 +22,8 @@ const resultsConsumer = "schedule-results"
 
 var readyStreams = []string{"KV_jobs", "KV_job-returns", "KV_tokens", eventsStream, "facts"}
 
-// readiness checks whether the master can do its work: the bus answers and stores, the streams are there and have a leader, and so
-// has the consumer of scheduled results.
+// readiness checks whether the master can do its work: the bus answers and stores, the streams are there, have a leader
+// and refuse nothing, and the consumer of scheduled results has a leader.
 type readiness struct {
 	js     jetstream.JetStream
 	stored func() error
@@ -64,8 +66,12 @@ func (r *readiness) ask(ctx context.Context) error {
 		}
 	}
 	for _, name := range readyStreams {
-		if _, err := r.js.Stream(ctx, name); err != nil {
+		stream, err := r.js.Stream(ctx, name)
+		if err != nil {
 			return fmt.Errorf("the stream %s does not answer: %w", name, err)
+		}
+		if full := quota.Of(stream.CachedInfo()); full.Err() != nil {
+			return full.Err()
 		}
 	}
 	if _, err := r.js.Consumer(ctx, eventsStream, resultsConsumer); err != nil {

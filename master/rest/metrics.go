@@ -1,12 +1,16 @@
 package rest
 
 import (
+	"context"
 	"net/http"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/seed-c01c3da5/zester/master/quota"
 )
 
 var (
@@ -23,6 +27,10 @@ var (
 	factsRefused = describe("facts_refused_total", "Facts of peels that were not taken, because they are beyond the limits, unreadable or speak for another.")
 	dropped      = describe("replies_dropped_total", "Acks and returns that this master did not count, by why.", "reason")
 	surplus      = describe("surplus_removed_total", "How often this master removed what a peel had put into a crowded stream beyond its share.")
+	heldMessages = describe("stream_messages", "Messages in a stream.", "stream")
+	heldBytes    = describe("stream_bytes", "Bytes in a stream.", "stream")
+	mostMessages = describe("stream_messages_limit", "Messages that a stream may have, where it has a limit.", "stream")
+	mostBytes    = describe("stream_bytes_limit", "Bytes that a stream may have, where it has a limit.", "stream")
 	busUp        = describe("bus_connected", "Whether the connection to the bus stands.")
 	busReconnect = describe("bus_reconnects_total", "How often the connection to the bus was made again.")
 	busMessages  = describe("bus_messages_total", "Messages on the connection to the bus.", "direction")
@@ -67,6 +75,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		count(dropped, n, reason)
 	}
 	count(surplus, c.b.Trimmer.Removed())
+	c.collectStreams(ch)
 	nc := c.b.JetStream.Conn()
 	up := 0.0
 	if nc.Status() == nats.CONNECTED {
@@ -79,6 +88,31 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count(busMessages, n.OutMsgs, "out")
 	count(busBytes, n.InBytes, "in")
 	count(busBytes, n.OutBytes, "out")
+}
+
+// streamsWait bounds how long an answer waits for the bus; without one it leaves the streams out.
+const streamsWait = 2 * time.Second
+
+func (c collector) collectStreams(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), streamsWait)
+	defer cancel()
+	streams, err := quota.Streams(ctx, c.b.JetStream)
+	if err != nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, n float64, stream string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, stream)
+	}
+	for _, s := range streams {
+		gauge(heldMessages, float64(s.Messages), s.Name)
+		gauge(heldBytes, float64(s.Bytes), s.Name)
+		if s.MaxMessages > 0 {
+			gauge(mostMessages, float64(s.MaxMessages), s.Name)
+		}
+		if s.MaxBytes > 0 {
+			gauge(mostBytes, float64(s.MaxBytes), s.Name)
+		}
+	}
 }
 
 // metrics answers in the text form of Prometheus.

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/rest"
@@ -96,6 +97,28 @@ func TestReadyFollowsTheBusAndItsStreams(t *testing.T) {
 		s.bus.Start(t)
 		time.Sleep(2 * time.Minute) // by then the consumer is made again
 		ready(200, "")
+		returns, err := s.js.Stream(t.Context(), "KV_job-returns")
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := returns.CachedInfo().Config
+		config.Discard, config.MaxMsgs = jetstream.DiscardNew, 20
+		if _, err := s.js.UpdateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 20 {
+			if n == 19 {
+				ready(200, "")
+			}
+			if _, err := s.js.Publish(t.Context(), "$KV.job-returns."+string(wire.NewJID())+".p", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ready(503, "the stream KV_job-returns is 100 % full")
+		if err := returns.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ready(200, "")
 		if err := s.js.DeleteStream(t.Context(), "KV_tokens"); err != nil {
 			t.Fatal(err)
 		}
@@ -145,6 +168,8 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 			`zester_dispatch_unreachable_total`: "1", `zester_bus_connected`: "1", `zester_orphans_reclaimed_total`: "0",
 			`zester_job_duration_seconds_bucket{le="0.05"}`: "1", `zester_job_duration_seconds_bucket{le="10"}`: "1",
 			`zester_job_duration_seconds_bucket{le="30"}`: "2", `zester_job_duration_seconds_count`: "2",
+			`zester_stream_messages{stream="KV_job-returns"}`: "2", `zester_stream_bytes{stream="KV_settings"}`: "0",
+			`zester_stream_messages_limit{stream="KV_job-returns"}`: "4e+06", `zester_stream_bytes_limit{stream="KV_job-returns"}`: "4.294967296e+09",
 		} {
 			if got := value(name); got != want {
 				t.Errorf("%s is %s, want %s", name, got, want)
