@@ -92,6 +92,7 @@ func FuzzDecode(f *testing.F) {
 	jid := wire.NewJID()
 	f.Add(wire.ReturnOf(jid, "web-01"), message(f, "", wire.Return{JID: jid, Peel: "web-01"}).Data)
 	f.Add(wire.Fact("p"), message(f, "", wire.Facts{Peel: "p", Facts: map[string]any{"os": "debian"}}).Data)
+	f.Add(wire.ReturnOf(jid, "web-01"), message(f, "", map[string]any{"jid": jid, "peel_id": "web-01", "timestamp": nil}).Data)
 	f.Add(wire.Direct("p", "ada"), message(f, "", wire.DirectRequest{Function: "test.ping", TimeLeft: time.Minute}).Data)
 	f.Fuzz(func(t *testing.T, subject string, data []byte) {
 		msg := &nats.Msg{Subject: subject, Data: data}

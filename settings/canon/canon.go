@@ -57,15 +57,27 @@ func Unmarshal(data []byte, v any) error {
 	if err := check(data); err != nil {
 		return fmt.Errorf("cannot decode %s: %w", typeName(v), err)
 	}
-	dec := msgpack.GetDecoder()
-	defer msgpack.PutDecoder(dec)
-	dec.Reset(bytes.NewReader(data))
-	dec.SetCustomStructTag("json")
-	if err := dec.Decode(v); err != nil {
+	if err := decode(data, v); err != nil {
 		return fmt.Errorf("cannot decode %s: %w", typeName(v), err)
 	}
 	settle(reflect.ValueOf(v))
 	return nil
+}
+
+// decode returns an error where the decoder panics, as it does on a nil that stands for a time. Such a decoder is not used
+// again.
+func decode(data []byte, v any) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("the decoder does not take it: %v", reason)
+		}
+	}()
+	dec := msgpack.GetDecoder()
+	dec.Reset(bytes.NewReader(data))
+	dec.SetCustomStructTag("json")
+	err = dec.Decode(v)
+	msgpack.PutDecoder(dec)
+	return err
 }
 
 func typeName(v any) string {

@@ -103,6 +103,20 @@ func TestHostileBytesAreRefused(t *testing.T) {
 	}
 }
 
+// The decoder panics on it. A peel could end a master with its facts or a return.
+func TestANilInPlaceOfATimeIsAnError(t *testing.T) {
+	data, err := canon.Marshal(map[string]any{"at": nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v struct {
+		At time.Time `json:"at"`
+	}
+	if err := canon.Unmarshal(data, &v); err == nil || !strings.Contains(err.Error(), "cannot decode") {
+		t.Errorf("%v", err)
+	}
+}
+
 func FuzzUnmarshal(f *testing.F) {
 	seed, err := canon.Marshal(message{Name: "n", Args: map[string]any{"a": []any{1, 1.5, "x", nil, true, []byte("b")}}, When: time.Unix(1, 2)})
 	if err != nil {
