@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -205,8 +206,9 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 	for _, name := range changes.Retimed {
 		o.retime(o.entries[name], set[name], now)
 	}
+	changed := len(changes.Added)+len(changes.Retimed)+len(changes.Removed) > 0
 	for _, name := range changes.Swapped {
-		o.swap(o.entries[name], set[name], now)
+		changed = o.swapHistory(o.entries[name], set[name], now) || changed
 	}
 	for _, name := range changes.Kept {
 		set[name] = o.entries[name].spec
@@ -217,10 +219,19 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 	if len(o.unreported) > 0 {
 		o.reportOlder()
 	}
-	o.dirty = o.dirty || len(changes.Kept) < len(set) || len(changes.Removed) > 0
+	o.dirty = o.dirty || changed
 	o.s.log.Info("schedule applied", "added", len(changes.Added), "removed", len(changes.Removed),
 		"retimed", len(changes.Retimed), "swapped", len(changes.Swapped), "kept", len(changes.Kept))
 	return changes
+}
+
+// swapHistory swaps an entry and reports whether its history has to be stored. A new hash alone need not be: it says whose
+// failures are counted, and a history without failures says the same under every hash.
+func (o *owner) swapHistory(e *entry, spec *schedule.Entry, now instant) (changed bool) {
+	before := e.clone()
+	o.swap(e, spec, now)
+	before.Hash = e.Hash
+	return !reflect.DeepEqual(before, e.History)
 }
 
 // maxRemembered is how many entries that left the schedule are remembered.
