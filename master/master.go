@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
@@ -301,7 +302,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 		return err
 	}
 	owner := reclaim.OwnerOf(m.o.ID, m.id.run)
-	var server *api.Server
+	var server *apiserver.Server
 	trimmer := quota.New(quota.Options{JetStream: js, Live: liveJobs(store), Log: m.log})
 	stored := &storage{js: js, bus: m.bus, key: m.o.ID, log: m.log}
 	judge := judge{users, tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) { return server.Select(ctx, expr) }}
@@ -323,7 +324,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 		return err
 	}
 	consumer := results.New(results.Options{JetStream: js, Store: store, Log: m.log})
-	server = api.NewServer(api.ServerOptions{
+	server = apiserver.New(apiserver.Options{
 		JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Users: users, Authority: authority, Audit: record, Fleet: fleet,
 		Stored: stored.Err, Readable: judge.readable, Log: m.log,
 	})
@@ -363,7 +364,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 
 // answers waits until every question that people ask of masters is answered, and reports whether that came before the
 // end of ctx. It asks for nothing, and only where that leaves no trace.
-func (m *Master) answers(ctx context.Context, nc *nats.Conn, server *api.Server) bool {
+func (m *Master) answers(ctx context.Context, nc *nats.Conn, server *apiserver.Server) bool {
 	select {
 	case <-ctx.Done():
 		return false

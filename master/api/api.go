@@ -1,9 +1,8 @@
-// Package api is how people's programs talk to masters: the services that answer questions over the bus, and the
-// client that asks them.
+// Package api is how programs of people talk to masters over the bus. Call [Connect] first, then a method of [Client] for
+// each question. The server is another package, so that a program brings no code of masters.
 //
-// A question is a request on a subject whose last token is who asks; the bus lets nobody use another's name there,
-// so the name needs no proof in the message. Any master answers, because none knows anything that is not in the
-// buckets or the stream of facts. Lists come in pages that take at most half of what the bus carries in one message,
+// A question is a request on a subject whose last token is the name of the caller; the bus lets nobody use the name of
+// another there, so the name needs no proof in the message. Any master answers. Lists come in pages that take at most half of what the bus carries in one message,
 // unless one thing alone is larger; each says where the next begins.
 //
 // What goes wrong comes back as an [*Error] with a [Code], which is all that a program needs to choose what to do.
@@ -90,10 +89,3 @@ type PeelsPage struct {
 type PeelRequest struct {
 	Peel target.PeelID `json:"peel"`
 }
-
-// Lengths of pages, so that with IDs of the greatest length a page stays under 512 KiB.
-const (
-	resolvedInPage = 1500 // a peel may be in it twice
-	peelsInPage    = 1200
-	activeAtMost   = 200
-)

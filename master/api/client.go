@@ -100,7 +100,7 @@ func call[A any](ctx context.Context, c *Client, subject string, question any) (
 	if err != nil {
 		return nil, requestError(subject, err)
 	}
-	if err := answerError(msg); err != nil {
+	if err := ReplyError(msg); err != nil {
 		return nil, err
 	}
 	a := new(A)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
-	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -29,43 +28,6 @@ type JoinTokensAnswer struct {
 type JoinAdded struct {
 	Token auth.JoinToken `json:"token"`
 	Pin   string         `json:"pin,omitempty"`
-}
-
-// enrollEndpoints end where the masters have no keys.
-func (s *Server) enrollEndpoints() map[string]endpoint {
-	a := s.o.Authority
-	return map[string]endpoint{
-		"enroll-list": {wire.API("enroll", "list", "*"), handle(s, func(ctx context.Context, _ struct{}) (*EnrolledAnswer, error) {
-			all, err := a.Peels(ctx)
-			return &EnrolledAnswer{all}, err
-		})},
-		"enroll-approve": {wire.API("enroll", "approve", "*"), act(s, "enroll.approve", func(ctx context.Context, from grants.Caller, q EnrollName) (*auth.Enrolled, error) {
-			return a.Approve(ctx, q.ID, q.Public, from.User)
-		})},
-		"enroll-reject": {wire.API("enroll", "reject", "*"), act(s, "enroll.reject", func(ctx context.Context, from grants.Caller, q EnrollName) (*auth.Enrolled, error) {
-			return a.Reject(ctx, q.ID, from.User)
-		})},
-		"enroll-revoke": {wire.API("enroll", "revoke", "*"), act(s, "enroll.revoke", func(ctx context.Context, from grants.Caller, q EnrollName) (*auth.Enrolled, error) {
-			return a.RevokePeel(ctx, q.ID, from.User)
-		})},
-		"join-list": {wire.API("join", "list", "*"), handle(s, func(ctx context.Context, _ struct{}) (*JoinTokensAnswer, error) {
-			all, err := a.JoinTokens(ctx)
-			return &JoinTokensAnswer{all}, err
-		})},
-		"join-create": {wire.API("join", "create", "*"), act(s, "join.create", func(ctx context.Context, from grants.Caller, q auth.JoinRequest) (*JoinAdded, error) {
-			t, pin, err := a.AddJoinToken(ctx, q, from.User)
-			if err == nil {
-				err = s.endIfRevoked(ctx, from, MadeJoinToken, q.Name)
-			}
-			if err != nil {
-				return nil, err
-			}
-			return &JoinAdded{*t, pin}, nil
-		})},
-		"join-revoke": {wire.API("join", "revoke", "*"), act(s, "join.revoke", func(ctx context.Context, _ grants.Caller, q TokenName) (*auth.JoinToken, error) {
-			return a.EndJoinToken(ctx, q.Name)
-		})},
-	}
 }
 
 // EnrollList returns all peels that were enrolled or asked to be, by ID.

@@ -95,8 +95,8 @@ func requestError(subject string, err error) error {
 	return fail(CodeUnreachable, wire.Explain(err, ""), "cannot ask %s", subject)
 }
 
-// answerError is what a service answered in place of what was asked for.
-func answerError(msg *nats.Msg) error {
+// ReplyError is what a service answered in place of what was asked for.
+func ReplyError(msg *nats.Msg) error {
 	if code := msg.Header.Get(micro.ErrorCodeHeader); code != "" {
 		return &Error{Code: Code(code), Msg: msg.Header.Get(micro.ErrorHeader)}
 	}

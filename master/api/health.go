@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -20,40 +18,6 @@ type Health struct {
 	Streams []quota.Stream `json:"streams"`
 	Led     bool           `json:"led,omitempty"`     // a master leads the settings service, or did less than 15 s ago
 	Storage string         `json:"storage,omitempty"` // why the bus stores nothing now; empty: it does
-}
-
-func (s *Server) health(ctx context.Context, _ struct{}) (*Health, error) {
-	h := &Health{}
-	if s.o.Stored != nil {
-		if err := s.o.Stored(); err != nil {
-			h.Storage = err.Error()
-		}
-	}
-	var err error
-	if h.Led, err = s.led(ctx); err != nil {
-		return nil, err
-	}
-	if h.Streams, err = quota.Streams(ctx, s.o.JetStream); err != nil {
-		return nil, err
-	}
-	h.Time = time.Now()
-	return h, nil
-}
-
-// led reports whether a master holds the lease of the reconciler, or held it less than 15 s ago: so long the bucket keeps
-// the mark of a lease that has ended.
-func (s *Server) led(ctx context.Context) (bool, error) {
-	leases, err := s.o.JetStream.Stream(ctx, "KV_leases")
-	if err == nil {
-		_, err = leases.GetLastMsgForSubject(ctx, "$KV.leases.reconciler")
-	}
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("cannot read the lease of the reconciler: %w", err)
-	}
-	return true, nil
 }
 
 // Health asks a master about its clock and its streams.

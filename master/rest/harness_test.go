@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
@@ -91,7 +91,7 @@ func (s *system) master(name string) {
 	s.backend = rest.Backend{
 		JetStream: s.js, Store: store, Tokens: s.tokens, Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet,
 		Trimmer:   quota.New(quota.Options{JetStream: s.js}),
-		Questions: api.NewServer(api.ServerOptions{JetStream: s.js, Store: store, Tokens: s.tokens, Fleet: fleet}),
+		Questions: apiserver.New(apiserver.Options{JetStream: s.js, Store: store, Tokens: s.tokens, Fleet: fleet}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

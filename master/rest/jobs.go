@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
@@ -344,7 +345,7 @@ func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error
 		}
 	}
 	j, err := r.Dispatcher.Cancel(ctx, in.JID, token.User())
-	r.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, api.AnswerCode(err) != api.CodeUnavailable).By(callerOf(ctx)))
+	r.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, apiserver.AnswerCode(err) != api.CodeUnavailable).By(callerOf(ctx)))
 	switch {
 	case errors.Is(err, dispatch.ErrEnded), errors.Is(err, dispatch.ErrCanceled):
 		return nil, huma.Error409Conflict(sentence(err))

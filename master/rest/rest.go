@@ -30,7 +30,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
@@ -72,7 +72,7 @@ type Backend struct {
 	Tokens     *auth.Tokens
 	Authority  *auth.Authority // nil: nobody is enrolled here
 	Audit      *audit.Log      // nil: nothing is kept
-	Questions  *api.Server
+	Questions  *apiserver.Server
 	Dispatcher *dispatch.Dispatcher
 	Results    *results.Consumer
 	Scanner    *reclaim.Scanner

@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -195,7 +196,7 @@ func schemaName(t reflect.Type, hint string) string {
 
 // answerError is what an error of a question is answered with.
 func answerError(err error) error {
-	switch code := api.AnswerCode(err); {
+	switch code := apiserver.AnswerCode(err); {
 	case errors.Is(err, context.DeadlineExceeded), code == api.CodeUnavailable:
 		return unavailable(err)
 	case code == api.CodeForbidden:

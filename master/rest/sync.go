@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -39,7 +40,7 @@ func (r *routes) registerSync(a huma.API) {
 
 // forward asks the reconciler that leads on behalf of the token.
 func forward[A any](ctx context.Context, r *routes, verb string, question any) (*A, error) {
-	answer, err := api.AskReconciler[A](ctx, r.Questions, callerOf(ctx), verb, question)
+	answer, err := apiserver.AskReconciler[A](ctx, r.Questions, callerOf(ctx), verb, question)
 	if err != nil {
 		return nil, syncError(err)
 	}

@@ -1,4 +1,4 @@
-package api_test
+package apiserver_test
 
 import (
 	"slices"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
@@ -21,8 +21,8 @@ import (
 // TestARevokedPersonWhoIsStillConnectedMakesNoToken stores the revocation of a person whom the bus has not cut off yet.
 func TestARevokedPersonWhoIsStillConnectedMakesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		var o api.ServerOptions
-		s.master("m1", func(with *api.ServerOptions) {
+		var o apiserver.Options
+		s.master("m1", func(with *apiserver.Options) {
 			var err error
 			with.Authority, err = auth.NewAuthority(t.Context(), auth.AuthorityOptions{Keys: s.bus.Keys, JetStream: with.JetStream, Update: s.bus.Update})
 			if err != nil {
@@ -90,7 +90,7 @@ func TestTheOpenJobsOfARevokedTokenAreCanceled(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		var submit *dispatch.Dispatcher
 		var store *job.Store
-		s.master("m1", func(with *api.ServerOptions) { submit, store = with.Dispatch, with.Store })
+		s.master("m1", func(with *apiserver.Options) { submit, store = with.Dispatch, with.Store })
 		ada := s.client(grants.RoleOperator, "ada")
 		for _, name := range []string{"ci", "other"} {
 			if _, _, err := ada.TokenCreate(t.Context(), auth.TokenRequest{Name: name, Scopes: []auth.Scope{auth.ScopeDispatch}}); err != nil {

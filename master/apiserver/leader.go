@@ -1,4 +1,4 @@
-package api
+package apiserver
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -13,28 +14,28 @@ import (
 
 // AskReconciler sends a request to the reconciler that leads, on this master or another, and returns its reply. The
 // request is of the user in from, whom this master has authenticated: the name ends the subject, as it does for a person on
-// the bus, and history and audit log have it. It waits until ctx ends. Errors are [*Error]; the code is [CodeConflict] for
-// an order that is refused and [CodeUnavailable] if no master leads, or none replied in time.
+// the bus, and history and audit log have it. It waits until ctx ends. Errors are [*api.Error]; the code is [api.CodeConflict] for
+// an order that is refused and [api.CodeUnavailable] if no master leads, or none replied in time.
 func AskReconciler[A any](ctx context.Context, s *Server, from grants.Caller, verb string, question any) (*A, error) {
 	data, err := canon.Marshal(question)
 	if err != nil {
-		return nil, fail(CodeInvalid, err, "cannot ask the reconciler")
+		return nil, &api.Error{Code: api.CodeInvalid, Msg: "cannot ask the reconciler: " + err.Error(), Err: err}
 	}
 	msg, err := s.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: wire.API("sync", verb, from.User), Header: from.Header(), Data: data})
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return nil, s.noLeader(ctx)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return nil, fail(CodeUnavailable, nil, "the reconciler did not reply in time; an order may have been carried out, as its status shows")
+		return nil, &api.Error{Code: api.CodeUnavailable, Msg: "the reconciler did not reply in time; an order may have been carried out, as its status shows"}
 	case err != nil:
-		return nil, fail(CodeUnavailable, err, "cannot ask the reconciler")
+		return nil, &api.Error{Code: api.CodeUnavailable, Msg: "cannot ask the reconciler: " + err.Error(), Err: err}
 	}
-	if err := answerError(msg); err != nil {
+	if err := api.ReplyError(msg); err != nil {
 		return nil, err
 	}
 	a := new(A)
 	if err := canon.Unmarshal(msg.Data, a); err != nil {
-		return nil, fail(CodeUnavailable, err, "cannot read the reply of the reconciler")
+		return nil, &api.Error{Code: api.CodeUnavailable, Msg: "cannot read the reply of the reconciler: " + err.Error(), Err: err}
 	}
 	return a, nil
 }
@@ -42,7 +43,7 @@ func AskReconciler[A any](ctx context.Context, s *Server, from grants.Caller, ve
 // noLeader says why no reconciler replies.
 func (s *Server) noLeader(ctx context.Context) error {
 	if led, err := s.led(ctx); err == nil && !led {
-		return fail(CodeUnavailable, nil, "no reconciler replies: no master runs with a config repo")
+		return &api.Error{Code: api.CodeUnavailable, Msg: "no reconciler replies: no master runs with a config repo"}
 	}
-	return fail(CodeUnavailable, nil, "no reconciler replies: no master leads just now")
+	return &api.Error{Code: api.CodeUnavailable, Msg: "no reconciler replies: no master leads just now"}
 }

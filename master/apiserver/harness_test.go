@@ -1,4 +1,4 @@
-package api_test
+package apiserver_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
@@ -42,7 +43,7 @@ func bubble(t *testing.T, f func(t *testing.T, s *system)) {
 }
 
 // master starts what a master serves, which ends with the test if stop is not called.
-func (s *system) master(name string, change ...func(*api.ServerOptions)) (stop func()) {
+func (s *system) master(name string, change ...func(*apiserver.Options)) (stop func()) {
 	s.t.Helper()
 	nc := s.bus.Conn(s.t, grants.RoleMaster, name, nats.ReconnectBufSize(-1))
 	js, err := jetstream.New(nc)
@@ -77,11 +78,11 @@ func (s *system) master(name string, change ...func(*api.ServerOptions)) (stop f
 		s.t.Fatal(err)
 	}
 	fleet := feed.New(nc, quiet)
-	o := api.ServerOptions{JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Users: users, Fleet: fleet}
+	o := apiserver.Options{JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Users: users, Fleet: fleet}
 	for _, f := range change {
 		f(&o)
 	}
-	server := api.NewServer(o)
+	server := apiserver.New(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{fleet.Run, o.Dispatch.Run, server.Run} {

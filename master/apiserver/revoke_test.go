@@ -1,4 +1,4 @@
-package api_test
+package apiserver_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
@@ -24,7 +25,7 @@ import (
 func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		authority := s.authority(func(context.Context, string) error { return nil }) // which leaves connections open
-		s.master("m1", func(o *api.ServerOptions) { o.Authority = authority })
+		s.master("m1", func(o *apiserver.Options) { o.Authority = authority })
 		boss, mallory := s.client(grants.RoleOperator, "boss"), s.client(grants.RoleOperator, "mallory")
 		if _, _, err := boss.UserAdd(t.Context(), auth.UserRequest{Name: "mallory", Role: grants.RoleOperator, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
@@ -75,7 +76,7 @@ func TestJobsThatADispatcherCanceledAreListed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		var submit *dispatch.Dispatcher
 		held := make(chan func(), 1) // what has the first target of the batch return
-		s.master("m1", func(o *api.ServerOptions) {
+		s.master("m1", func(o *apiserver.Options) {
 			o.Authority = s.authority(func(context.Context, string) error {
 				select {
 				case returns := <-held:
@@ -123,7 +124,7 @@ func TestAJobThatWasAllowedBeforeItsUserWasRevokedDoesNotRun(t *testing.T) {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
-		s.master("m1", func(o *api.ServerOptions) {
+		s.master("m1", func(o *apiserver.Options) {
 			o.Authority = s.authority(func(context.Context, string) error { return nil }) // which leaves connections open
 			o.Dispatch = s.judging("m1", o.Users, revoke)
 		})

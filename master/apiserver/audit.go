@@ -1,0 +1,44 @@
+package apiserver
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+)
+
+// act is handleFrom for what changes something: the audit log has it, with what came of it, before it is answered.
+func act[Q, A any](s *Server, action string, f func(ctx context.Context, from grants.Caller, q Q) (A, error)) micro.Handler {
+	return handleFrom(s, func(ctx context.Context, from grants.Caller, q Q) (A, error) {
+		answer, err := f(ctx, from, q)
+		e := audit.Entry{Action: action}
+		switch about := any(q).(type) {
+		case api.JobRequest:
+			e.JID = about.JID
+		case auth.TokenRequest:
+			e.Target = about.Name
+		case api.TokenName:
+			e.Target = about.Name
+		case auth.UserRequest:
+			e.Target = about.Name
+		case api.RevokeRequest:
+			e.Target = about.Name
+		case api.SiteName:
+			e.Target = about.Name
+		case api.EnrollName:
+			e.Target = string(about.ID)
+		case api.PeelKey:
+			e.Target = string(about.Peel)
+		case api.RotateRequest:
+			e.Target = string(about.What)
+		case auth.JoinRequest:
+			e.Target = about.Name
+		}
+		s.o.Audit.Write(ctx, e.Ended(err, AnswerCode(err) != api.CodeUnavailable).By(from))
+		return answer, err
+	})
+}

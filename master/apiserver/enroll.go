@@ -1,0 +1,47 @@
+package apiserver
+
+import (
+	"context"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// enrollEndpoints end where the masters have no keys.
+func (s *Server) enrollEndpoints() map[string]endpoint {
+	a := s.o.Authority
+	return map[string]endpoint{
+		"enroll-list": {wire.API("enroll", "list", "*"), handle(s, func(ctx context.Context, _ struct{}) (*api.EnrolledAnswer, error) {
+			all, err := a.Peels(ctx)
+			return &api.EnrolledAnswer{Peels: all}, err
+		})},
+		"enroll-approve": {wire.API("enroll", "approve", "*"), act(s, "enroll.approve", func(ctx context.Context, from grants.Caller, q api.EnrollName) (*auth.Enrolled, error) {
+			return a.Approve(ctx, q.ID, q.Public, from.User)
+		})},
+		"enroll-reject": {wire.API("enroll", "reject", "*"), act(s, "enroll.reject", func(ctx context.Context, from grants.Caller, q api.EnrollName) (*auth.Enrolled, error) {
+			return a.Reject(ctx, q.ID, from.User)
+		})},
+		"enroll-revoke": {wire.API("enroll", "revoke", "*"), act(s, "enroll.revoke", func(ctx context.Context, from grants.Caller, q api.EnrollName) (*auth.Enrolled, error) {
+			return a.RevokePeel(ctx, q.ID, from.User)
+		})},
+		"join-list": {wire.API("join", "list", "*"), handle(s, func(ctx context.Context, _ struct{}) (*api.JoinTokensAnswer, error) {
+			all, err := a.JoinTokens(ctx)
+			return &api.JoinTokensAnswer{Tokens: all}, err
+		})},
+		"join-create": {wire.API("join", "create", "*"), act(s, "join.create", func(ctx context.Context, from grants.Caller, q auth.JoinRequest) (*api.JoinAdded, error) {
+			t, pin, err := a.AddJoinToken(ctx, q, from.User)
+			if err == nil {
+				err = s.endIfRevoked(ctx, from, api.MadeJoinToken, q.Name)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return &api.JoinAdded{Token: *t, Pin: pin}, nil
+		})},
+		"join-revoke": {wire.API("join", "revoke", "*"), act(s, "join.revoke", func(ctx context.Context, _ grants.Caller, q api.TokenName) (*auth.JoinToken, error) {
+			return a.EndJoinToken(ctx, q.Name)
+		})},
+	}
+}

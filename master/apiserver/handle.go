@@ -1,0 +1,114 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// errInvalid is of a question that makes no sense.
+var errInvalid = errors.New("the request is not valid")
+
+// errNoPeel is of a peel that nobody has heard of.
+var errNoPeel = errors.New("no such peel")
+
+// An endpoint is where a question is asked and what answers it.
+type endpoint struct {
+	subject string
+	handler micro.Handler
+}
+
+// answer works on questions until there are no more.
+func (s *Server) answer(ctx context.Context) {
+	for question := range s.questions {
+		question(ctx)
+	}
+}
+
+// handle is handleFrom for what does not depend on who asks.
+func handle[Q, A any](s *Server, f func(context.Context, Q) (A, error)) micro.Handler {
+	return handleFrom(s, func(ctx context.Context, _ grants.Caller, q Q) (A, error) { return f(ctx, q) })
+}
+
+// handleFrom makes a service's handler of a function from caller and request to answer. The handler itself only hands over.
+func handleFrom[Q, A any](s *Server, f func(ctx context.Context, from grants.Caller, q Q) (A, error)) micro.Handler {
+	return micro.HandlerFunc(func(req micro.Request) {
+		question := func(ctx context.Context) {
+			var q Q
+			var data []byte
+			err := decode(req, &q)
+			if err == nil {
+				var a A
+				if a, err = f(ctx, grants.CallerOf(req.Subject(), nats.Header(req.Headers())), q); err == nil {
+					data, err = canon.Marshal(a)
+				}
+			}
+			s.respond(req, data, err)
+		}
+		if !s.hand(question) {
+			s.respond(req, nil, errors.New("too many questions are waiting, or this master is stopping"))
+		}
+	})
+}
+
+// hand gives a question to the workers; false if there is no room or they have stopped.
+func (s *Server) hand(question func(context.Context)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return false
+	}
+	select {
+	case s.questions <- question:
+		return true
+	default:
+		return false
+	}
+}
+
+// decode reads a question; none at all is the zero one.
+func decode(req micro.Request, q any) error {
+	if len(req.Data()) == 0 {
+		return nil
+	}
+	msg := &nats.Msg{Subject: req.Subject(), Header: nats.Header(req.Headers()), Data: req.Data()}
+	if err := wire.Decode(msg, q); err != nil {
+		return fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	return nil
+}
+
+func (s *Server) respond(req micro.Request, data []byte, err error) {
+	if err := wire.Answer(s.nc, req, data, string(AnswerCode(err)), err); err != nil {
+		s.log.Debug("question not answered", "subject", req.Subject(), "err", err)
+	}
+}
+
+// AnswerCode is the code with which a service answers an error of a Server's methods.
+func AnswerCode(err error) api.Code {
+	if _, ok := errors.AsType[*target.SyntaxError](err); ok || errors.Is(err, errInvalid) {
+		return api.CodeInvalid
+	}
+	if code := credentialCode(err); code != "" {
+		return code
+	}
+	if errors.Is(err, dispatch.ErrEnded) || errors.Is(err, dispatch.ErrCanceled) || errors.Is(err, feed.ErrNoKey) {
+		return api.CodeConflict
+	}
+	if errors.Is(err, job.ErrNotFound) || isAbsent(err) {
+		return api.CodeNotFound
+	}
+	return api.CodeUnavailable
+}

@@ -1,0 +1,47 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/quota"
+)
+
+func (s *Server) health(ctx context.Context, _ struct{}) (*api.Health, error) {
+	h := &api.Health{}
+	if s.o.Stored != nil {
+		if err := s.o.Stored(); err != nil {
+			h.Storage = err.Error()
+		}
+	}
+	var err error
+	if h.Led, err = s.led(ctx); err != nil {
+		return nil, err
+	}
+	if h.Streams, err = quota.Streams(ctx, s.o.JetStream); err != nil {
+		return nil, err
+	}
+	h.Time = time.Now()
+	return h, nil
+}
+
+// led reports whether a master holds the lease of the reconciler, or held it less than 15 s ago: so long the bucket keeps
+// the mark of a lease that has ended.
+func (s *Server) led(ctx context.Context) (bool, error) {
+	leases, err := s.o.JetStream.Stream(ctx, "KV_leases")
+	if err == nil {
+		_, err = leases.GetLastMsgForSubject(ctx, "$KV.leases.reconciler")
+	}
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot read the lease of the reconciler: %w", err)
+	}
+	return true, nil
+}

@@ -1,0 +1,88 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+const (
+	activeAtMost = 200  // jobs in the answer about those that run
+	maxTargets   = 2000 // in the answer about one job
+)
+
+// JobList returns a page of jobs, newest first.
+func (s *Server) JobList(ctx context.Context, q job.Query) (*job.Page, error) {
+	if q.Status != "" && !q.Status.Known() {
+		return nil, fmt.Errorf("%w: no job has the status %q", errInvalid, q.Status)
+	}
+	if q.Before != "" {
+		if _, err := wire.ParseJID(string(q.Before)); err != nil {
+			return nil, fmt.Errorf("%w: cannot list what is before: %w", errInvalid, err)
+		}
+	}
+	return s.o.Store.List(ctx, q)
+}
+
+// JobShow returns a job with its arguments, and its targets unless there are thousands.
+func (s *Server) JobShow(ctx context.Context, q api.JobRequest) (*job.Job, error) {
+	j, err := s.o.Store.Get(ctx, q.JID)
+	if err == nil && len(j.Targets) > maxTargets {
+		j.Targets = nil // job.returns tells them, in pages
+	}
+	return j, err
+}
+
+// JobReturns returns a page of a job's targets.
+func (s *Server) JobReturns(ctx context.Context, q api.JobRequest) (*job.RowsPage, error) {
+	return s.o.Store.Rows(ctx, q.JID, q.After)
+}
+
+// jobCancel lets who has limits cancel no job but his own.
+func (s *Server) jobCancel(ctx context.Context, from grants.Caller, q api.JobRequest) (*job.Job, error) {
+	if from.Role == grants.RoleLimited {
+		j, err := s.o.Store.Get(ctx, q.JID)
+		if err != nil {
+			return nil, err
+		}
+		if j.User != from.User {
+			return nil, fmt.Errorf("cannot cancel job %s: %w: it is of %s", q.JID, grants.ErrNotAllowed, j.User)
+		}
+	}
+	j, err := s.o.Dispatch.Cancel(ctx, q.JID, from.User)
+	if err != nil {
+		return nil, err
+	}
+	summary := j.Summary()
+	return &summary, nil
+}
+
+// jobActive reads the records of the jobs that run, newest first, as many as fit into an answer.
+func (s *Server) jobActive(ctx context.Context, _ struct{}) (*api.ActiveJobs, error) {
+	index, err := s.o.Store.ListActive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(index, func(a, b job.Active) int { return strings.Compare(string(b.JID), string(a.JID)) })
+	a := &api.ActiveJobs{Total: len(index), Jobs: []job.Job{}}
+	for _, entry := range index[:min(len(index), activeAtMost)] {
+		j, err := s.o.Store.Get(ctx, entry.JID)
+		if errors.Is(err, job.ErrNotFound) {
+			continue // its record is not written yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !j.Status.Final() {
+			a.Jobs = append(a.Jobs, j.Summary())
+		}
+	}
+	return a, nil
+}

@@ -1,0 +1,37 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+func (s *Server) rotateEndpoints() map[string]endpoint {
+	a := s.o.Authority
+	do := func(keys func(context.Context, api.RotateRequest) (*auth.Rotation, error), ca func() (string, error)) func(context.Context, grants.Caller, api.RotateRequest) (*api.RotateAnswer, error) {
+		return func(ctx context.Context, _ grants.Caller, q api.RotateRequest) (answer *api.RotateAnswer, err error) {
+			answer = &api.RotateAnswer{What: q.What}
+			switch q.What {
+			case api.RotateKeys:
+				answer.Rotation, err = keys(ctx, q)
+			case api.RotateCA:
+				answer.Pin, err = ca()
+			default:
+				err = fmt.Errorf("%w: there is nothing called %.40q that could be rotated", auth.ErrUserInvalid, q.What)
+			}
+			return answer, err
+		}
+	}
+	return map[string]endpoint{
+		"auth-rotate": {wire.API("auth", "rotate", "*"), act(s, "auth.rotate", do(func(ctx context.Context, _ api.RotateRequest) (*auth.Rotation, error) {
+			return a.RotateKeys(ctx)
+		}, a.RotateCA))},
+		"auth-retire": {wire.API("auth", "retire", "*"), act(s, "auth.retire", do(func(ctx context.Context, q api.RotateRequest) (*auth.Rotation, error) {
+			return a.RetireKeys(ctx, q.Force)
+		}, a.RetireCA))},
+	}
+}

@@ -1,0 +1,69 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
+)
+
+func (s *Server) tokenList(ctx context.Context, _ grants.Caller, _ struct{}) (*api.TokensAnswer, error) {
+	all, err := s.o.Tokens.List(ctx)
+	return &api.TokensAnswer{Tokens: all}, err
+}
+
+// checkLimits judges the target of limits, which needs the node groups.
+func (s *Server) checkLimits(ctx context.Context, l grants.Limits) error {
+	if l.Target == "" {
+		return nil
+	}
+	if _, err := s.Select(ctx, l.Target); err != nil {
+		return fmt.Errorf("cannot limit to the target: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) tokenCreate(ctx context.Context, from grants.Caller, q auth.TokenRequest) (*auth.Token, error) {
+	if err := s.checkLimits(ctx, q.Limits); err != nil {
+		return nil, err
+	}
+	t, err := s.o.Tokens.Create(ctx, q, from.User)
+	if err == nil {
+		err = s.endIfRevoked(ctx, from, api.MadeToken, q.Name)
+	}
+	if err == nil {
+		s.log.Info("token created", "token", t.Name, "user", from.User, "scopes", t.Scopes, "target", t.Limits.Target, "functions", t.Limits.Functions, "ends", t.Expires)
+	}
+	return t, err
+}
+
+func (s *Server) tokenRotate(ctx context.Context, from grants.Caller, q auth.TokenRequest) (*auth.Token, error) {
+	t, err := s.o.Tokens.Rotate(ctx, q, from.User)
+	if err == nil {
+		err = s.endIfRevoked(ctx, from, api.MadeToken, q.Name)
+	}
+	if err == nil {
+		s.log.Info("token rotated", "token", t.Name, "user", from.User, "grace", q.Grace, "ends", t.Expires)
+	}
+	return t, err
+}
+
+// credentialCode is the code of an error about tokens, users and what they may do, "" for others.
+func credentialCode(err error) api.Code {
+	switch {
+	case errors.Is(err, grants.ErrNotAllowed):
+		return api.CodeForbidden
+	case errors.Is(err, auth.ErrTokenInvalid), errors.Is(err, auth.ErrUserInvalid):
+		return api.CodeInvalid
+	case errors.Is(err, auth.ErrNoToken), errors.Is(err, auth.ErrNoUser), errors.Is(err, auth.ErrNoPeel), errors.Is(err, auth.ErrNoSite):
+		return api.CodeNotFound
+	case errors.Is(err, errRevokesCaller), errors.Is(err, auth.ErrTokenExists), errors.Is(err, auth.ErrUserExists), errors.Is(err, auth.ErrConflict), errors.Is(err, auth.ErrNotWanted),
+		errors.Is(err, pki.ErrFormer), errors.Is(err, auth.ErrCutShort), errors.Is(err, pki.ErrNoFormer), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):
+		return api.CodeConflict
+	}
+	return ""
+}

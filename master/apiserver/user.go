@@ -1,0 +1,51 @@
+package apiserver
+
+import (
+	"context"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+func (s *Server) userEndpoints() map[string]endpoint {
+	return map[string]endpoint{
+		"user-list":   {wire.API("user", "list", "*"), handleFrom(s, s.userList)},
+		"user-add":    {wire.API("user", "add", "*"), act(s, "user.add", s.userAdd)},
+		"user-revoke": {wire.API("user", "revoke", "*"), act(s, "user.revoke", s.userRevoke)},
+		"site-revoke": {wire.API("site", "revoke", "*"), act(s, "site.revoke", s.siteRevoke)},
+	}
+}
+
+func (s *Server) userList(ctx context.Context, _ grants.Caller, _ struct{}) (*api.UsersAnswer, error) {
+	all, err := s.o.Authority.Users(ctx)
+	return &api.UsersAnswer{Users: all}, err
+}
+
+func (s *Server) userAdd(ctx context.Context, from grants.Caller, q auth.UserRequest) (*api.UserAdded, error) {
+	if err := s.checkLimits(ctx, q.Limits); err != nil {
+		return nil, err
+	}
+	token, u, err := s.o.Authority.AddUser(ctx, q, from.User)
+	if err == nil {
+		kind := api.MadeUser
+		if q.Again {
+			kind = api.MadeCredential
+		}
+		err = s.endIfRevoked(ctx, from, kind, q.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.log.Info("credential made", "user", u.Name, "role", u.Role, "by", from.User, "target", u.Limits.Target, "functions", u.Limits.Functions, "ends", u.Expires())
+	return &api.UserAdded{User: *u, JWT: token}, nil
+}
+
+func (s *Server) siteRevoke(ctx context.Context, from grants.Caller, q api.SiteName) (*auth.Site, error) {
+	site, err := s.o.Authority.RevokeSite(ctx, q.Name, from.User)
+	if err == nil {
+		s.log.Info("site revoked", "site", site.Name, "by", from.User)
+	}
+	return site, err
+}
