@@ -79,11 +79,13 @@ func (k *ProofKey) ID() string {
 
 // Prove returns the proof that an entry with this origin was given to a peel.
 func (k *ProofKey) Prove(peel target.PeelID, entry string, c Claim) string {
-	h := hmac.New(sha256.New, k[:])
+	claimed := make([]byte, 0, 256)
 	for _, text := range [...]string{string(peel), entry, c.Commit, c.File, c.Author} {
-		_ = binary.Write(h, binary.BigEndian, uint32(len(text))) // a hash takes everything
-		h.Write([]byte(text))
+		claimed = binary.BigEndian.AppendUint32(claimed, uint32(len(text)))
+		claimed = append(claimed, text...)
 	}
+	h := hmac.New(sha256.New, k[:])
+	h.Write(claimed)
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }
 

@@ -18,7 +18,8 @@ import (
 )
 
 // BenchmarkResults is how fast one master makes records and returns of reports that wait, and beside it how fast the
-// bucket takes values of the same size from one sender that does not wait.
+// bucket takes values of the same size from one sender that does not wait, and how fast each report is taken from the stream
+// and stored twice unread.
 func BenchmarkResults(b *testing.B) {
 	const n = 5000
 	bus := natstest.Listen(b)
@@ -42,6 +43,18 @@ func BenchmarkResults(b *testing.B) {
 				}
 			}
 			<-js.PublishAsyncComplete()
+			used += processor(b) - before
+		}
+		rates(b, n, used)
+	})
+	b.Run("copies", func(b *testing.B) {
+		var used time.Duration
+		for b.Loop() {
+			b.StopTimer()
+			publish(b, web, n)
+			b.StartTimer()
+			before := processor(b)
+			copyTwice(b, js, n)
 			used += processor(b) - before
 		}
 		rates(b, n, used)
@@ -88,6 +101,52 @@ func publish(b *testing.B, web *nats.Conn, n int) {
 			_, err = web.Request(wire.ScheduledOf(r.JID, "web_01"), data, time.Minute) // which comes after the others
 		}
 		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// copyTwice takes n reports from the stream and stores each under two keys that must not be there before it is acknowledged.
+func copyTwice(b *testing.B, js jetstream.JetStream, n int) {
+	b.Helper()
+	stream, err := js.Stream(b.Context(), "job-events")
+	if err != nil {
+		b.Fatal(err)
+	}
+	first := stream.CachedInfo().State.LastSeq - uint64(n) + 1
+	consumer, err := js.CreateConsumer(b.Context(), "job-events", jetstream.ConsumerConfig{
+		FilterSubject: wire.AllScheduled, AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = js.DeleteConsumer(b.Context(), "job-events", consumer.CachedInfo().Name) }()
+	type copies struct {
+		m   jetstream.Msg
+		put [2]jetstream.PubAckFuture
+	}
+	sent := make(chan copies, n)
+	consuming, err := consumer.Consume(func(m jetstream.Msg) {
+		c, jid := copies{m: m}, string(wire.NewJID())
+		for i, key := range []string{"jobs." + jid, "job-returns." + jid + ".web_01"} {
+			c.put[i], _ = js.PublishAsync("$KV."+key, m.Data(), jetstream.WithExpectLastSequencePerSubject(0))
+		}
+		sent <- c
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer consuming.Stop()
+	for range n {
+		c := <-sent
+		for _, put := range c.put {
+			select {
+			case err := <-put.Err():
+				b.Fatal(err)
+			case <-put.Ok():
+			}
+		}
+		if err := c.m.Ack(); err != nil {
 			b.Fatal(err)
 		}
 	}
