@@ -65,11 +65,12 @@ func (m *Master) fleet(ctx context.Context, nc *nats.Conn, js jetstream.JetStrea
 	return fleet, nil
 }
 
-// followConnections reports to the feed which peels are connected to the embedded server, until ctx ends. For peels that
-// reach it through a server of their own the feed has heartbeats alone.
+// followConnections reports to the feed which peels are connected to the embedded server, until ctx ends.
 func (m *Master) followConnections(ctx context.Context, fleet *feed.Feed) {
+	var connected map[string][]uint64 // as it was when the events ended
 	for ctx.Err() == nil {
-		if err := m.followOnce(ctx, fleet); err != nil && ctx.Err() == nil {
+		var err error
+		if connected, err = m.followOnce(ctx, fleet, connected); err != nil && ctx.Err() == nil {
 			m.log.Warn("connections of peels are not followed, trying again", "err", err)
 		}
 		select {
@@ -80,29 +81,35 @@ func (m *Master) followConnections(ctx context.Context, fleet *feed.Feed) {
 }
 
 // followOnce follows the connections of one run of the server, until ctx ends, the connection to the server ends or events
-// come faster than they are handled.
-func (m *Master) followOnce(ctx context.Context, fleet *feed.Feed) error {
+// come faster than they are handled. Peels that were connected before and are no longer have left meanwhile. It returns the
+// connections that it knew last.
+func (m *Master) followOnce(ctx context.Context, fleet *feed.Feed, before map[string][]uint64) (map[string][]uint64, error) {
 	creds, err := m.bus.keys.SystemCreds(systemTTL)
 	if err != nil {
-		return err
+		return before, err
 	}
 	closed := make(chan struct{})
 	nc, err := nats.Connect(embedded, nats.UserCredentialBytes(creds), nats.InProcessServer(m.bus), nats.NoReconnect(),
 		nats.Name("master "+m.o.ID+" presence"), nats.CustomInboxPrefix(nats.InboxPrefix[:len(nats.InboxPrefix)-1]),
 		nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
 	if err != nil {
-		return fmt.Errorf("cannot connect to the server's own account: %w", err)
+		return before, fmt.Errorf("cannot connect to the server's own account: %w", err)
 	}
 	defer func() { nc.Close(); <-closed }()
 	p := presence{nc: nc, account: m.bus.keys.PeelAccount(), fleet: fleet, peels: map[uint64]string{}, connections: map[string][]uint64{}}
 	events, err := nc.SubscribeSync("$SYS.ACCOUNT." + p.account + ".*") // before the list, so that no connection is missed
 	if err != nil {
-		return err
+		return before, err
 	}
 	if err := p.readAll(); err != nil {
-		return err
+		return before, err
 	}
-	return p.follow(ctx, events)
+	for peel := range before {
+		if _, still := p.connections[peel]; !still {
+			fleet.Disconnected(peel)
+		}
+	}
+	return p.connections, p.follow(ctx, events)
 }
 
 // follow handles events until ctx ends. It returns nil if the connection ends, with its credential or with the server.

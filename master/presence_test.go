@@ -2,7 +2,9 @@ package master_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -173,6 +175,115 @@ func TestAPeelThatTheServerDisconnectsIsOfflineAtOnce(t *testing.T) {
 	s.stop()
 	if again := own(t, s.dir); !again.fleet.Unknown("web-03") {
 		t.Error("a master that has just begun knows that a peel is offline")
+	}
+}
+
+// connect makes a connection with a credential of a peel.
+func (s *ownSite) connect(creds []byte) *nats.Conn {
+	s.t.Helper()
+	nc, err := nats.Connect(s.url, nats.UserCredentialBytes(creds), nats.RootCAs(s.ca), nats.NoReconnect(), nats.Timeout(time.Minute))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(nc.Close)
+	return nc
+}
+
+func (s *ownSite) creds(role auth.Role, name string) []byte {
+	s.t.Helper()
+	creds, err := s.keys.Creds(role, name, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return creds
+}
+
+// settle returns when the master has handled the events of all connections made and ended so far.
+func (s *ownSite) settle() {
+	s.t.Helper()
+	mark := s.connect(s.creds(auth.RolePeel, "mark"))
+	s.until("mark online", func() bool { return s.online("mark") })
+	mark.Close()
+	s.until("mark offline", func() bool { return !s.online("mark") })
+}
+
+// A peel that reconnects may have a new connection before the server notices the end of the old one.
+func TestAPeelIsOnlineWhileOneOfItsConnectionsStands(t *testing.T) {
+	s := own(t, t.TempDir())
+	creds := s.creds(auth.RolePeel, "web-01")
+	conn := s.connect(creds)
+	s.until("online", func() bool { return s.online("web-01") })
+	for range 5 {
+		next := s.connect(creds)
+		conn.Close()
+		conn = next
+		s.settle()
+		if !s.online("web-01") {
+			t.Fatal("offline after the end of its old connection")
+		}
+	}
+	conn.Close()
+	s.until("offline", func() bool { return !s.online("web-01") })
+	conn = s.connect(creds)
+	s.until("online again", func() bool { return s.online("web-01") })
+}
+
+// endPresence ends the connection by which the master receives the events of connections. It returns when the server has
+// closed it, a second before the master makes another one.
+func (s *ownSite) endPresence() {
+	s.t.Helper()
+	creds, err := s.keys.SystemCreds(time.Hour)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	nc, err := nats.Connect(s.url, nats.UserCredentialBytes(creds), nats.RootCAs(s.ca), nats.CustomInboxPrefix("_INBOX"), nats.Timeout(time.Minute))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer nc.Close()
+	find := func() (cid uint64) {
+		msg, err := nc.Request("$SYS.REQ.SERVER."+nc.ConnectedServerId()+".CONNZ", []byte(`{"auth":true,"limit":100}`), time.Minute)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		var answer struct {
+			Data struct {
+				Connections []struct {
+					CID  uint64 `json:"cid"`
+					Name string `json:"name"`
+				} `json:"connections"`
+			} `json:"data"`
+		}
+		if err := json.Unmarshal(msg.Data, &answer); err != nil {
+			s.t.Fatal(err)
+		}
+		for _, c := range answer.Data.Connections {
+			if c.Name == "master own presence" {
+				return c.CID
+			}
+		}
+		return 0
+	}
+	cid := find()
+	if cid == 0 {
+		s.t.Fatal("the master does not follow the connections")
+	}
+	if _, err := nc.Request("$SYS.REQ.SERVER."+nc.ConnectedServerId()+".KICK", fmt.Appendf(nil, `{"cid":%d}`, cid), time.Minute); err != nil {
+		s.t.Fatal(err)
+	}
+	s.until("closed", func() bool { return find() != cid })
+}
+
+func TestAPeelThatLeavesWhileNobodyFollowsTheConnectionsIsOffline(t *testing.T) {
+	s := own(t, t.TempDir())
+	gone, stays := s.connect(s.creds(auth.RolePeel, "web-01")), s.connect(s.creds(auth.RolePeel, "web-02"))
+	s.until("online", func() bool { return s.online("web-01") && s.online("web-02") })
+	s.endPresence()
+	gone.Close()
+	s.until("offline", func() bool { return !s.online("web-01") })
+	s.settle()
+	if !s.online("web-02") || !stays.IsConnected() || !s.heardLately("web-01") {
+		t.Errorf("the other is online %v; offline by its heartbeats %v", s.online("web-02"), !s.heardLately("web-01"))
 	}
 }
 
