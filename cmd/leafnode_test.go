@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // TestPeelsOfASiteComeThroughALeafNode has two processes of nats-server with the configurations that zester prints: the
@@ -38,6 +41,7 @@ func TestPeelsOfASiteComeThroughALeafNode(t *testing.T) {
 	if out := s.z.must("--creds", s.creds("direct", "dan"), "Web.01", "test.echo", "hello", "--direct"); !strings.Contains(out, "hello") {
 		t.Errorf("asked directly, the peel says %s", out)
 	}
+	s.asksForTheInterval("Web.01")
 	// The hub goes away. The peel is still connected to the server of its site, runs its schedule, and keeps what it owes.
 	hub.stop()
 	away := time.Now()
@@ -63,6 +67,23 @@ func TestPeelsOfASiteComeThroughALeafNode(t *testing.T) {
 	s.creds("site", "berlin", "--peels", "Web.01", "--again")
 	site.await(`Leafnode connection created`)
 	s.z.until("true", "Web.01", "test.ping", "--timeout", "5s")
+}
+
+// asksForTheInterval sends a heartbeat as a peel of the site, which a master has to answer with the interval of heartbeats.
+func (s *leafSite) asksForTheInterval(id target.PeelID) {
+	s.t.Helper()
+	nc, err := nats.Connect("tls://"+s.own, nats.UserCredentials(filepath.Join(s.dir, "peel-"+string(id)+".creds")), nats.RootCAs(s.cert), nats.CustomInboxPrefix(wire.Inbox(id.Wire())))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer nc.Close()
+	msg, err := nc.Request(wire.Heartbeat(id.Wire()), nil, time.Minute)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if every, err := wire.DecodeInterval(msg); err != nil || every != wire.MinHeartbeat {
+		s.t.Errorf("the interval of heartbeats is %v, %v", every, err)
+	}
 }
 
 // A leafSite is a directory with all that the processes read.

@@ -55,6 +55,9 @@ func (m *Master) fleet(ctx context.Context, nc *nats.Conn, js jetstream.JetStrea
 		return nil, err
 	}
 	fleet := feed.New(nc, m.log)
+	if m.bus != nil {
+		fleet.FollowsConnections()
+	}
 	fleet.UseRegister(func(ctx context.Context, wireID string) (feed.Registration, error) {
 		r, err := register.Lookup(ctx, wireID)
 		if errors.Is(err, auth.ErrUnreadable) {

@@ -17,7 +17,6 @@ import (
 )
 
 const (
-	heartbeatEvery  = 30 * time.Second // ± 10 %
 	factsEvery      = 10 * time.Minute // ± 10 %: when facts are collected again
 	acknowledgement = 5 * time.Second  // how long the stream may take to confirm what it stored
 
@@ -81,19 +80,15 @@ func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
 type news struct{ facts, applied bool }
 
 // announce keeps the masters informed: facts and the applied report after every connect, each again when it
-// changes, and a heartbeat. What the stream does not confirm is sent again.
+// changes. What the stream does not confirm is sent again.
 func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 	connected := nc.StatusChanged(nats.CONNECTED)
 	defer nc.RemoveStatusListener(connected)
-	beat := time.NewTimer(rand.N(heartbeatEvery))
-	defer beat.Stop()
 	again := time.NewTimer(0)
 	defer again.Stop()
 	collect := time.NewTimer(aboutEvery(factsEvery))
 	defer collect.Stop()
 	open := news{facts: true, applied: true}
-	instance := wire.NewInstance()
-	dropped := p.outbox.Dropped()
 	for {
 		select {
 		case <-ctx.Done():
@@ -111,14 +106,6 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 				open.facts = true
 			}
 			collect.Reset(aboutEvery(factsEvery))
-		case <-beat.C:
-			if err := nc.Publish(wire.Heartbeat(p.wire), instance); err != nil {
-				p.log.Debug("heartbeat not sent", "err", err)
-			}
-			beat.Reset(aboutEvery(heartbeatEvery))
-			if n := p.outbox.Dropped(); n != dropped {
-				dropped, open.applied = n, true
-			}
 		}
 		if nc.IsConnected() && !p.tell(ctx, &open) {
 			again.Reset(acknowledgement/2 + rand.N(acknowledgement))

@@ -123,11 +123,11 @@ func TestAPeelIsHeardEveryHalfMinute(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			instance, ok := wire.DecodeHeartbeat(msg)
-			if msg.Subject != wire.Heartbeat(id.Wire()) || !ok || len(instance) < 20 || i > 0 && instance != process {
+			beat, ok := wire.DecodeHeartbeat(msg)
+			if msg.Subject != wire.Heartbeat(id.Wire()) || !ok || len(beat.Instance) < 20 || i > 0 && beat.Instance != process {
 				t.Errorf("%s: %q of %q", msg.Subject, msg.Data, process)
 			}
-			process = instance
+			process = beat.Instance
 			if now := time.Now(); i > 0 {
 				shortest, longest = min(shortest, now.Sub(last)), max(longest, now.Sub(last))
 			}

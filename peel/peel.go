@@ -209,6 +209,7 @@ func (p *Peel) talk(ctx context.Context, after uint64, scheduled <-chan struct{}
 	g.Go(func() error { return watch.Run(ctx, p.hear) })
 	g.Go(func() error { p.serve(ctx, requests); return nil })
 	g.Go(func() error { p.announce(ctx, nc); return nil })
+	g.Go(func() error { p.beat(ctx, nc); return nil })
 	err = g.Wait()
 	requests.close()
 	if err == nil {

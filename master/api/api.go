@@ -66,8 +66,8 @@ type PeelsRequest struct {
 // A Peel is one peel as masters know it.
 type Peel struct {
 	ID       target.PeelID `json:"id"`
-	Online   bool          `json:"online"`             // heard in the last 90 s, and not disconnected since
-	Unknown  bool          `json:"unknown,omitempty"`  // no heartbeat yet, and the master that answers has listened for less than 35 s
+	Online   bool          `json:"online"`             // a message came in the last three intervals of its heartbeats, 90 s in a small fleet, and it has not disconnected since
+	Unknown  bool          `json:"unknown,omitempty"`  // no heartbeat yet, and the master that answers has listened for less than one interval
 	LastSeen time.Time     `json:"last_seen,omitzero"` // zero: never since the master that answers began
 	// Duplicate: two processes are connected under this ID, and both run each request.
 	Duplicate bool   `json:"duplicate,omitempty"`

@@ -18,12 +18,26 @@
 // of the other are refused. Which peel has a name, and which key its secrets are
 // sealed to, is in the bucket identities ([Binding]).
 //
-// A peel is online while heartbeats or facts of it arrive. Heartbeats are not
-// stored: after a start the first ones are up to half a minute away. Each
-// carries a name that the peel's process made up when it started, so that two
-// processes under one ID are found ([Feed.Duplicate]) about a minute after both
-// run. Two copies of one process, as of a virtual machine that was cloned while
-// it ran, look like one.
+// A peel is online while heartbeats or facts of it arrive, until three heartbeats
+// are missing. Where the server of the bus reports connections, a peel is online
+// from the moment that it connects, and offline from the moment that its last
+// connection ends ([Feed.Connected]); heartbeats confirm that. Heartbeats are not
+// stored: after a start the first ones are up to one interval away.
+//
+// The interval of heartbeats grows with the fleet, from 30 s to 10 min, so that
+// all peels together send at most 300 a second, or 30 where the server reports
+// connections. A peel asks for it: after each connect, and when what it knows is
+// five minutes old, its heartbeat has a reply subject, and every master whose
+// index is complete answers with the interval for the number of peels in it. The
+// first answer holds. Masters of one bus count the same stream, so that they need
+// not agree; where one of them owns the server and another does not, either of
+// their intervals is right, because each heartbeat says when the next one comes
+// and masters go by that alone.
+//
+// Each heartbeat carries a name that the peel's process made up when it started,
+// so that two processes under one ID are found ([Feed.Duplicate]) about two
+// intervals after both run. Two copies of one process, as of a virtual machine
+// that was cloned while it ran, look like one.
 package feed
 
 import (
@@ -52,31 +66,30 @@ type Feed struct {
 	refusals *wire.Refusals
 	lookup   func(ctx context.Context, wireID string) (Registration, error)
 
-	mu        sync.Mutex
-	since     time.Time                // when the feed began to receive heartbeats, at the latest connection
-	heard     map[string]time.Time     // by wire ID
-	left      map[string]time.Time     // when the last connection of a peel ended, by wire ID
-	instances map[string]*instances    // by wire ID
-	ids       map[string]target.PeelID // whose facts are in the index, by wire ID
-	bound     bindings
-	watchers  map[chan struct{}]struct{}
+	mu          sync.Mutex
+	connections bool                     // the server reports connections
+	since       time.Time                // when the feed began to receive heartbeats, at the latest connection
+	seen        map[string]*seen         // by wire ID
+	alternated  map[string]*seen         // those of seen that may be duplicates
+	ids         map[string]target.PeelID // whose facts are in the index, by wire ID
+	bound       bindings
+	watchers    map[chan struct{}]struct{}
 }
 
 // New makes a feed with an empty index; Run fills it.
 func New(nc *nats.Conn, log *slog.Logger) *Feed {
 	return &Feed{
-		nc:        nc,
-		log:       log,
-		refusals:  wire.NewRefusals(log),
-		index:     target.NewIndex(),
-		ready:     make(chan struct{}),
-		heard:     map[string]time.Time{},
-		left:      map[string]time.Time{},
-		instances: map[string]*instances{},
-		ids:       map[string]target.PeelID{},
-		bound:     bindings{known: map[string]bound{}, told: map[string]string{}},
-		lookup:    func(context.Context, string) (Registration, error) { return Registration{}, nil },
-		watchers:  map[chan struct{}]struct{}{},
+		nc:         nc,
+		log:        log,
+		refusals:   wire.NewRefusals(log),
+		index:      target.NewIndex(),
+		ready:      make(chan struct{}),
+		seen:       map[string]*seen{},
+		alternated: map[string]*seen{},
+		ids:        map[string]target.PeelID{},
+		bound:      bindings{known: map[string]bound{}, told: map[string]string{}},
+		lookup:     func(context.Context, string) (Registration, error) { return Registration{}, nil },
+		watchers:   map[chan struct{}]struct{}{},
 	}
 }
 
@@ -92,6 +105,16 @@ func (f *Feed) WaitReady(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("cannot read the facts of the fleet: %w", context.Cause(ctx))
+	}
+}
+
+// isReady reports whether the index is complete.
+func (f *Feed) isReady() bool {
+	select {
+	case <-f.ready:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -143,29 +166,11 @@ func (f *Feed) listen(ctx context.Context, sub *nats.Subscription) {
 		msg, err := sub.NextMsgWithContext(ctx)
 		switch {
 		case err == nil:
-			if instance, ok := wire.DecodeHeartbeat(msg); ok {
-				f.onHeartbeat(wire.Sender(msg.Subject), instance, time.Now())
-			}
+			f.onHeartbeat(msg, time.Now())
 		case errors.Is(err, nats.ErrSlowConsumer):
 		default:
 			return
 		}
-	}
-}
-
-// onHeartbeat records that a peel is online, and logs when a second process uses its ID.
-func (f *Feed) onHeartbeat(wireID, instance string, at time.Time) {
-	f.hear(wireID, at)
-	f.mu.Lock()
-	i := f.instances[wireID]
-	if i == nil {
-		i = &instances{}
-		f.instances[wireID] = i
-	}
-	duplicate := i.onHeartbeat(instance, at)
-	f.mu.Unlock()
-	if duplicate {
-		f.log.Error("two processes are connected under one peel ID, and both run what masters send: give one of them an ID of its own", "peel", wireID)
 	}
 }
 

@@ -3,65 +3,123 @@ package feed
 import (
 	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A peel is online while its heartbeats or facts arrive, or the bus reports a connection of it. Heartbeats are not stored:
-// during the first [knownAfter] a silent peel is neither online nor offline.
 const (
-	// OfflineAfter is how long a peel counts as online after its last message: three heartbeats.
-	OfflineAfter = 90 * time.Second
+	// OfflineAfter is how long a peel counts as online after its last message if its heartbeats have the shortest interval:
+	// [missedHeartbeats] of them.
+	OfflineAfter = missedHeartbeats * wire.MinHeartbeat
 
-	// knownAfter is longer than the pause between two heartbeats of a peel.
-	knownAfter = 35 * time.Second
+	missedHeartbeats = 3
 
 	// maxDelay is how long a heartbeat may take that was sent before the connection ended.
 	maxDelay = time.Second
 )
+
+// Heartbeats of the whole fleet in a second, at most.
+const (
+	heartbeatRate = 300
+	// confirmRate holds where the server reports connections, so that heartbeats only confirm what it says.
+	confirmRate = 30
+)
+
+// interval returns the time between two heartbeats of each of n peels that together send rate a second.
+func interval(n, rate int) time.Duration {
+	every := (time.Duration(n) * time.Second / time.Duration(rate)).Round(time.Second)
+	return min(max(every, wire.MinHeartbeat), wire.MaxHeartbeat)
+}
+
+// seen is what a feed knows of a peel besides its facts.
+type seen struct {
+	heard     time.Time // the last message; zero: none
+	left      time.Time // messages until then were sent before the peel's last connection ended; zero: it has not ended
+	instances instances
+}
+
+// seenLocked returns the entry of a peel, which it makes if there is none.
+func (f *Feed) seenLocked(wireID string) *seen {
+	s := f.seen[wireID]
+	if s == nil {
+		s = &seen{}
+		f.seen[wireID] = s
+	}
+	return s
+}
+
+// every returns the interval that the feed announces. All masters of a bus count the peels of one stream, so they announce
+// the same, except while one of them reads.
+func (f *Feed) every() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.connections {
+		return interval(len(f.ids), confirmRate)
+	}
+	return interval(len(f.ids), heartbeatRate)
+}
 
 // Presence returns the time of the peel's last message, zero if there was none, and whether the peel is online.
 func (f *Feed) Presence(id target.PeelID) (lastSeen time.Time, online bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := id.Wire()
-	if known, ok := f.ids[w]; ok && known != id {
+	s := f.seen[w]
+	if known, ok := f.ids[w]; ok && known != id || s == nil {
 		return time.Time{}, false
 	}
-	return f.heard[w], f.onlineLocked(w)
+	return s.heard, f.onlineLocked(s)
 }
 
-func (f *Feed) onlineLocked(wireID string) bool {
-	heard := f.heard[wireID]
-	return !heard.IsZero() && time.Since(heard) < OfflineAfter && heard.After(f.left[wireID])
+// onlineLocked reports whether a peel is online. A peel that connects sends a heartbeat within the shortest interval.
+func (f *Feed) onlineLocked(s *seen) bool {
+	return s != nil && !s.heard.IsZero() && s.heard.After(s.left) && time.Since(s.heard) < missedHeartbeats*max(s.instances.every, wire.MinHeartbeat)
 }
 
-// Unknown reports whether the feed has listened for too short a time to know if a silent peel is online.
+// Unknown reports whether the feed has listened for too short a time to know if a silent peel is online: shorter than one
+// interval. A server that reports connections knows sooner.
 func (f *Feed) Unknown(id target.PeelID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := id.Wire()
-	if known, ok := f.ids[w]; ok && known != id || f.onlineLocked(w) {
+	s := f.seen[w]
+	if known, ok := f.ids[w]; ok && known != id || f.onlineLocked(s) {
 		return false
 	}
-	return f.left[w].IsZero() && time.Since(f.since) < knownAfter
+	knownAfter := interval(len(f.ids), heartbeatRate)
+	if f.connections {
+		knownAfter = wire.MinHeartbeat
+	}
+	knownAfter += knownAfter / 6 // ± 10 % of jitter, and the way
+	return (s == nil || s.left.IsZero()) && time.Since(f.since) < knownAfter
+}
+
+// FollowsConnections has the feed announce the longer interval of a bus whose server reports connections. The master
+// that calls [Feed.Connected] and [Feed.Disconnected] calls it, before Run.
+func (f *Feed) FollowsConnections() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.connections = true
 }
 
 // Connected records that a peel has made a connection to the bus.
 func (f *Feed) Connected(wireID string) {
 	f.mu.Lock()
-	delete(f.left, wireID)
-	f.mu.Unlock()
-	f.hear(wireID, time.Now())
+	defer f.mu.Unlock()
+	f.seenLocked(wireID).left = time.Time{}
+	f.hearLocked(wireID, time.Now())
 }
 
 // Disconnected records that the last connection of a peel has ended. The peel is offline until its next connection or
 // message.
 func (f *Feed) Disconnected(wireID string) {
 	now := time.Now()
-	f.hear(wireID, now)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.left[wireID] = now.Add(maxDelay)
+	f.hearLocked(wireID, now)
+	f.seenLocked(wireID).left = now.Add(maxDelay)
 }
 
 // listens records when the feed began to receive heartbeats.
@@ -74,8 +132,43 @@ func (f *Feed) listens(since time.Time) {
 func (f *Feed) hear(wireID string, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if at.After(f.heard[wireID]) {
-		f.heard[wireID] = at
+	f.hearLocked(wireID, at)
+}
+
+func (f *Feed) hearLocked(wireID string, at time.Time) {
+	if s := f.seenLocked(wireID); at.After(s.heard) {
+		s.heard = at
+	}
+}
+
+// onHeartbeat records that a peel is online, logs when a second process uses its ID, and answers with the interval that holds
+// if the peel asks for it.
+func (f *Feed) onHeartbeat(msg *nats.Msg, at time.Time) {
+	beat, ok := wire.DecodeHeartbeat(msg)
+	if !ok {
+		return
+	}
+	wireID := wire.Sender(msg.Subject)
+	f.mu.Lock()
+	f.hearLocked(wireID, at)
+	s := f.seenLocked(wireID)
+	alternates := s.instances.onHeartbeat(beat, at)
+	if alternates {
+		f.alternated[wireID] = s
+	}
+	f.mu.Unlock()
+	if alternates {
+		f.log.Error("two processes are connected under one peel ID, and both run what masters send: give one of them an ID of its own", "peel", wireID)
+	}
+	if msg.Reply != "" && f.isReady() { // else the peels are not counted yet
+		f.announce(msg)
+	}
+}
+
+// announce answers a heartbeat with the interval that holds. A peel that gets no answer asks again with its next heartbeat.
+func (f *Feed) announce(msg *nats.Msg) {
+	if err := msg.RespondMsg(wire.NewInterval(f.every())); err != nil {
+		f.log.Debug("interval of heartbeats not announced", "peel", wire.Sender(msg.Subject), "err", err)
 	}
 }
 
@@ -83,11 +176,10 @@ func (f *Feed) hear(wireID string, at time.Time) {
 func (f *Feed) forgetStrangers() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for w, at := range f.heard {
-		if _, ok := f.ids[w]; !ok && time.Since(at) >= OfflineAfter {
-			delete(f.heard, w)
-			delete(f.left, w)
-			delete(f.instances, w)
+	for w, s := range f.seen {
+		if _, ok := f.ids[w]; !ok && !f.onlineLocked(s) {
+			delete(f.seen, w)
+			delete(f.alternated, w)
 		}
 	}
 }

@@ -4,25 +4,29 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const (
 	// rememberedInstances is how many processes of one peel are remembered.
 	rememberedInstances = 4
-	// duplicateFor is how long a peel counts as a duplicate after heartbeats of its processes alternated.
-	duplicateFor = 2 * OfflineAfter
+	// duplicateFor is for how many intervals a peel counts as a duplicate after heartbeats of its processes alternated.
+	duplicateFor = 2 * missedHeartbeats
 )
 
 // instances are the processes that sent heartbeats under one peel ID, the newest last. A peel that restarts becomes a new
 // process, so a heartbeat of an earlier process shows that two share the ID.
 type instances struct {
 	recent     []string
-	alternated time.Time // when an earlier process last sent a heartbeat after a later one
+	alternated time.Time     // when an earlier process last sent a heartbeat after a later one
+	every      time.Duration // between heartbeats, as the last one said; 0: there was none
 }
 
 // onHeartbeat records a heartbeat and reports whether the peel becomes a duplicate by it.
-func (i *instances) onHeartbeat(instance string, at time.Time) bool {
+func (i *instances) onHeartbeat(beat wire.Beat, at time.Time) bool {
+	i.every = beat.Every
+	instance := beat.Instance
 	was := slices.Index(i.recent, instance)
 	if was >= 0 && was == len(i.recent)-1 {
 		return false
@@ -41,20 +45,16 @@ func (i *instances) onHeartbeat(instance string, at time.Time) bool {
 }
 
 func (i *instances) duplicate(now time.Time) bool {
-	return !i.alternated.IsZero() && now.Sub(i.alternated) < duplicateFor
+	return !i.alternated.IsZero() && now.Sub(i.alternated) < duplicateFor*i.every
 }
 
-// Duplicate reports whether heartbeats of two processes under the ID of a peel alternated in the last three minutes. Both
-// processes run each request.
+// Duplicate reports whether heartbeats of two processes under the ID of a peel alternated in the last six intervals, which is
+// three minutes for a small fleet. Both processes run each request.
 func (f *Feed) Duplicate(id target.PeelID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.duplicateLocked(id, time.Now())
-}
-
-func (f *Feed) duplicateLocked(id target.PeelID, now time.Time) bool {
-	i := f.instances[id.Wire()]
-	return i != nil && f.ids[id.Wire()] == id && i.duplicate(now)
+	s := f.alternated[id.Wire()]
+	return s != nil && f.ids[id.Wire()] == id && s.instances.duplicate(time.Now())
 }
 
 // Duplicates returns the peels whose ID two processes share, sorted.
@@ -62,8 +62,11 @@ func (f *Feed) Duplicates() (ids []target.PeelID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	for _, id := range f.ids {
-		if f.duplicateLocked(id, now) {
+	for w, s := range f.alternated {
+		switch id, known := f.ids[w]; {
+		case !s.instances.duplicate(now):
+			delete(f.alternated, w)
+		case known:
 			ids = append(ids, id)
 		}
 	}

@@ -55,6 +55,29 @@ func TestTwoProcessesUnderOneIDAreADuplicateWhileBothLive(t *testing.T) {
 	})
 }
 
+func TestDuplicatesAreFoundAndForgottenInTheirOwnInterval(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		t.facts("a", nil)
+		f, _ := t.start()
+		for _, process := range []string{"AAAA 600", "BBBB 600", "AAAA 600"} {
+			t.beat("a", process)
+			time.Sleep(5 * time.Minute)
+		}
+		time.Sleep(50 * time.Minute)
+		if !f.Duplicate("a") {
+			t.Error("not known six intervals later")
+		}
+		time.Sleep(10 * time.Minute)
+		if f.Duplicate("a") || len(f.Duplicates()) > 0 {
+			t.Error("known for ever")
+		}
+		t.beat("a", "BBBB 600")
+		if got := f.Duplicates(); len(got) != 1 {
+			t.Errorf("found again are %v", got)
+		}
+	})
+}
+
 func TestAPeelOfAnEarlierVersionIsAProcessToo(t *testing.T) {
 	bubble(t, func(t *fleet) {
 		t.facts("a", nil)
@@ -76,7 +99,7 @@ func TestProcessesThatRestartForEverTakeBoundedMemory(t *testing.T) {
 			t.beat(fmt.Sprint("s", i), "AAAA")
 		}
 		f.mu.Lock()
-		n := len(f.instances["stranger"].recent)
+		n := len(f.seen["stranger"].instances.recent)
 		f.mu.Unlock()
 		if n > rememberedInstances {
 			t.Errorf("%d processes are remembered", n)
@@ -85,8 +108,8 @@ func TestProcessesThatRestartForEverTakeBoundedMemory(t *testing.T) {
 		synctest.Wait()
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if len(f.instances) > 0 {
-			t.Errorf("%d peels without facts are remembered for ever", len(f.instances))
+		if len(f.seen) > 0 {
+			t.Errorf("%d peels without facts are remembered for ever", len(f.seen))
 		}
 	})
 }

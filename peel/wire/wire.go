@@ -12,7 +12,6 @@
 package wire
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -218,7 +217,7 @@ func Decode(msg *nats.Msg, v any) error {
 	if len(msg.Data) > MaxMessage {
 		return fmt.Errorf("cannot read %s: %d bytes, the limit is %d", msg.Subject, len(msg.Data), MaxMessage)
 	}
-	for _, h := range []string{"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Status", "Nats-Service-Error"} {
+	for _, h := range []string{"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Status", "Nats-Service-Error", intervalHeader} {
 		if _, ok := msg.Header[h]; ok {
 			return fmt.Errorf("cannot read %s: %w: it is an answer of the server", msg.Subject, ErrForged)
 		}
@@ -227,27 +226,4 @@ func Decode(msg *nats.Msg, v any) error {
 		return fmt.Errorf("cannot read %s: %w", msg.Subject, err)
 	}
 	return nil
-}
-
-// maxInstance is the longest name of a peel's process, in bytes.
-const maxInstance = 32
-
-// NewInstance makes up a name for a process of a peel, the payload of its heartbeats.
-func NewInstance() []byte { return []byte(rand.Text()) }
-
-// DecodeHeartbeat returns the name of the process that sent a heartbeat, empty from a peel of an earlier version. It
-// reports false for what is no heartbeat: anybody may direct the server's answers to any subject, but they have headers, or
-// a payload that is no name.
-func DecodeHeartbeat(msg *nats.Msg) (instance string, ok bool) {
-	for name := range msg.Header {
-		if name != "Nats-Request-Info" {
-			return "", false
-		}
-	}
-	for _, b := range msg.Data {
-		if (b < 'A' || b > 'Z') && (b < '2' || b > '7') {
-			return "", false
-		}
-	}
-	return string(msg.Data), len(msg.Data) <= maxInstance
 }

@@ -116,29 +116,6 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzDecodeHeartbeat has the payload and one header of a message, which is not set if its name is empty.
-func FuzzDecodeHeartbeat(f *testing.F) {
-	f.Add("", []byte{})
-	f.Add("", wire.NewInstance())
-	f.Add("Nats-Request-Info", wire.NewInstance())
-	f.Add("Nats-Service-Error", []byte("no such key"))
-	f.Add("", []byte(`{"type":"io.nats.jetstream.api.v1.pub_ack_response"}`))
-	f.Fuzz(func(t *testing.T, header string, data []byte) {
-		msg := &nats.Msg{Subject: wire.Heartbeat("p"), Data: data}
-		if header != "" {
-			msg.Header = nats.Header{header: {"x"}}
-		}
-		instance, ok := wire.DecodeHeartbeat(msg)
-		switch {
-		case !ok:
-		case header != "" && header != "Nats-Request-Info":
-			t.Errorf("accepted with the header %q", header)
-		case instance != string(data) || len(instance) > 32 || strings.ContainsFunc(instance, func(r rune) bool { return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", r) }):
-			t.Errorf("%q accepted as a heartbeat", data)
-		}
-	})
-}
-
 func TestAJIDHasLettersAndDigitsOnly(t *testing.T) {
 	jid := string(wire.NewJID())
 	if _, err := wire.ParseJID(jid); err != nil {

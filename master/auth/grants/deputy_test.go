@@ -38,7 +38,7 @@ var deputies = map[grants.Role][]struct{ subject, body string }{
 	grants.RolePeel: {
 		{wire.SettingsGet("peel-a"), ""},          // answered with a document
 		{wire.SettingsGet("peel-a"), `{"seq":1}`}, // answered with headers alone
-		{wire.Heartbeat("peel-a"), ""},            // answered by a careless master
+		{wire.Heartbeat("peel-a"), ""},            // answered with the interval of heartbeats
 	},
 	grants.RoleOperator: {
 		{"$JS.API.DIRECT.GET.facts", `{"seq":1}`},
@@ -110,10 +110,10 @@ func stage(t *testing.T, b *natstest.Bus) (js jetstream.JetStream, results jetst
 	if err := help.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	for _, subject := range []string{wire.AllHeartbeats, "zester.api.*.*.*"} {
+	for subject, answer := range map[string]*nats.Msg{wire.AllHeartbeats: wire.NewInterval(wire.MaxHeartbeat), "zester.api.*.*.*": {}} {
 		if _, err := js.Conn().Subscribe(subject, func(m *nats.Msg) {
 			if m.Reply != "" {
-				_ = m.Respond(nil)
+				_ = m.RespondMsg(answer)
 			}
 		}); err != nil {
 			t.Fatal(err)
