@@ -189,7 +189,7 @@ func (s *ownSite) connect(creds []byte) *nats.Conn {
 	return nc
 }
 
-func (s *ownSite) creds(role auth.Role, name string) []byte {
+func (s *ownSite) creds(role grants.Role, name string) []byte {
 	s.t.Helper()
 	creds, err := s.keys.Creds(role, name, 0)
 	if err != nil {
@@ -201,7 +201,7 @@ func (s *ownSite) creds(role auth.Role, name string) []byte {
 // settle returns when the master has handled the events of all connections made and ended so far.
 func (s *ownSite) settle() {
 	s.t.Helper()
-	mark := s.connect(s.creds(auth.RolePeel, "mark"))
+	mark := s.connect(s.creds(grants.RolePeel, "mark"))
 	s.until("mark online", func() bool { return s.online("mark") })
 	mark.Close()
 	s.until("mark offline", func() bool { return !s.online("mark") })
@@ -210,7 +210,7 @@ func (s *ownSite) settle() {
 // A peel that reconnects may have a new connection before the server notices the end of the old one.
 func TestAPeelIsOnlineWhileOneOfItsConnectionsStands(t *testing.T) {
 	s := own(t, t.TempDir())
-	creds := s.creds(auth.RolePeel, "web-01")
+	creds := s.creds(grants.RolePeel, "web-01")
 	conn := s.connect(creds)
 	s.until("online", func() bool { return s.online("web-01") })
 	for range 5 {
@@ -276,7 +276,7 @@ func (s *ownSite) endPresence() {
 
 func TestAPeelThatLeavesWhileNobodyFollowsTheConnectionsIsOffline(t *testing.T) {
 	s := own(t, t.TempDir())
-	gone, stays := s.connect(s.creds(auth.RolePeel, "web-01")), s.connect(s.creds(auth.RolePeel, "web-02"))
+	gone, stays := s.connect(s.creds(grants.RolePeel, "web-01")), s.connect(s.creds(grants.RolePeel, "web-02"))
 	s.until("online", func() bool { return s.online("web-01") && s.online("web-02") })
 	s.endPresence()
 	gone.Close()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -137,7 +137,7 @@ func TestMastersAnswerAHeartbeatThatAsksForTheInterval(t *testing.T) {
 		if got := t.ask("web-1"); len(got) != 1 || got[0] != 10*time.Minute {
 			t.Errorf("100,000 peels whose connections are followed: %v", got)
 		}
-		other := New(t.bus.Conn(t, auth.RoleMaster, "m2"), f.log)
+		other := New(t.bus.Conn(t, grants.RoleMaster, "m2"), f.log)
 		t.run(other)
 		for _, got := range t.ask("web-1") { // the peel goes by the first
 			if got != 30*time.Second && got != 10*time.Minute {
