@@ -22,12 +22,12 @@ const (
 // An Event is something that happened to a job that is followed: exactly one of Return, Ended and Acked is set.
 type Event struct {
 	Peel   target.PeelID // of an ack or a return
-	Acked  bool          // the peel has the request
+	Acked  bool          // the peel has the request; acks are not stored, so only those that arrive while following are events
 	Return *wire.Return
 	Ended  *job.Job // the final record, without targets and arguments; nothing follows
 }
 
-// A Follower hears what becomes of one job.
+// A Follower receives the acks, the stored returns and the end of one job.
 type Follower struct {
 	c       *Client
 	jid     wire.JID
@@ -44,7 +44,7 @@ func (c *Client) Follow(jid wire.JID, targets []target.PeelID) (*Follower, error
 	for _, id := range targets {
 		f.targets[id.Wire()] = id
 	}
-	for _, subject := range []string{wire.AckOf(jid, "*"), wire.ReturnOf(jid, "*"), wire.StatusOf(jid)} {
+	for _, subject := range []string{wire.AckOf(jid, "*"), wire.StoredOf(jid, "*"), wire.StatusOf(jid)} {
 		sub, err := c.nc.ChanSubscribe(subject, f.heard.arrived)
 		if err != nil {
 			f.Close()
@@ -54,7 +54,7 @@ func (c *Client) Follow(jid wire.JID, targets []target.PeelID) (*Follower, error
 	}
 	if err := c.nc.FlushTimeout(answerWait); err != nil {
 		f.Close()
-		return nil, requestError(wire.ReturnOf(jid, "*"), err)
+		return nil, requestError(wire.StoredOf(jid, "*"), err)
 	}
 	return f, nil
 }
@@ -77,8 +77,8 @@ func (f *Follower) Close() {
 	f.heard.end()
 }
 
-// Events yields what happens until the job has ended, each return once: as they come, and at the end those that were
-// missed, from the record. It ends with an error if the job's end could not be learned, that of ctx included.
+// Events yields what happens until the job has ended, each return once: when it is stored, or at the end if the message
+// about it was missed. It ends with an error if the job's end could not be learned, that of ctx included.
 func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if f.behind && !f.catchUp(ctx, yield) {
@@ -171,8 +171,8 @@ func (f *Follower) event(msg *nats.Msg) (Event, bool) {
 		f.acked[sender] = true
 		return Event{Peel: id, Acked: true}, true
 	}
-	r, err := wire.DecodeReturn(msg)
-	if err != nil || r.Peel != id || len(msg.Data) > job.MaxReturn {
+	r, err := wire.DecodeReturn(&nats.Msg{Subject: wire.ReturnOf(f.jid, sender), Data: msg.Data})
+	if err != nil || r.Peel != id {
 		return Event{}, false
 	}
 	delete(f.targets, sender)

@@ -58,6 +58,32 @@ func TestWhoWatchesLaterSeesEveryReturnOnce(t *testing.T) {
 	})
 }
 
+// TestAFollowerHearsWhatIsStored has no master: the return comes from the stream of the bucket alone.
+func TestAFollowerHearsWhatIsStored(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		jid := wire.NewJID()
+		f, err := s.client(grants.RoleOperator, "alice").Follow(jid, []target.PeelID{"p.0", "p1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for _, id := range []target.PeelID{"stranger", "p.0"} {
+			data, err := canon.Marshal(wire.Return{JID: jid, Peel: id, Result: wire.Result{Success: true}, V: wire.Version})
+			if err == nil {
+				_, err = s.bus.JetStream(t).PublishMsg(t.Context(), job.ReturnMessage(jid, id, data))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if returns, _, _, err := collect(ctx, f); !slices.Equal(returns, []target.PeelID{"p.0"}) {
+			t.Errorf("%v, %v", returns, err)
+		}
+	})
+}
+
 // TestAScheduledJobHasEndedForWhoWatchesIt is about records that are final from the beginning.
 func TestAScheduledJobHasEndedForWhoWatchesIt(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
