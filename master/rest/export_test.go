@@ -28,3 +28,9 @@ var IsListener = isListener
 func (s *Server) ServePlain(ctx context.Context, l net.Listener) error {
 	return s.serveBy(ctx, l, (*http.Server).Serve)
 }
+
+// EventID returns the ID of an event as it is written.
+func EventID(id string) (string, error) {
+	p, err := parsePosition(id)
+	return p.String(), err
+}
