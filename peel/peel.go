@@ -152,6 +152,7 @@ func (p *Peel) path(name string) string { return filepath.Join(p.o.DataDir, name
 func (p *Peel) Run(ctx context.Context) error {
 	err := p.run(ctx)
 	p.outbox.Close()
+	p.snapshot.close()
 	return errors.Join(err, p.fence.Close())
 }
 
