@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
@@ -18,7 +18,7 @@ import (
 // An ownBus is the embedded server of a master. It can be restarted while the master runs; its in-process connections go
 // to the server that runs at that time.
 type ownBus struct {
-	keys *auth.Keys
+	keys *keystore.Keys
 	url  string
 	opts natsd.Options // with the port that was chosen at the first start
 
@@ -26,7 +26,7 @@ type ownBus struct {
 	srv *natsd.Server // nil while none runs
 }
 
-func (m *Master) startBus(keys *auth.Keys, ca *pki.CA) (*ownBus, error) {
+func (m *Master) startBus(keys *keystore.Keys, ca *pki.CA) (*ownBus, error) {
 	o := natsd.Options{
 		Dir: filepath.Join(m.o.DataDir, "bus"), Host: m.o.Host, Port: m.o.Port, Trust: natsd.Trust(keys.Trust()),
 		TLS: ca.Config(append(m.o.Names, m.o.Host)...), Log: m.log,

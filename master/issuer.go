@@ -13,12 +13,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // An issuer is what a master that has the keys makes and ends credentials with. The zero value is one without.
 type issuer struct {
-	keys   *auth.Keys
+	keys   *keystore.Keys
 	update func(ctx context.Context, account string) error
 	// rotated issues anew what the master has signed for itself; nil: nothing.
 	rotated func() error
@@ -26,11 +27,11 @@ type issuer struct {
 
 // externalIssuer is for a server elsewhere, if the keys that it trusts are in the data directory.
 func (m *Master) externalIssuer() (issuer, error) {
-	dir := auth.Dir(m.o.DataDir)
+	dir := keystore.Dir(m.o.DataDir)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return issuer{}, nil
 	}
-	keys, err := auth.Open(dir)
+	keys, err := keystore.Open(dir)
 	if err != nil {
 		return issuer{}, err
 	}
@@ -45,7 +46,7 @@ const (
 
 // updateExternal speaks to the server in the account in which it speaks of itself, on a connection of its own: the rest
 // of a master has no business there.
-func (m *Master) updateExternal(ctx context.Context, keys *auth.Keys, account string) error {
+func (m *Master) updateExternal(ctx context.Context, keys *keystore.Keys, account string) error {
 	creds, err := keys.SystemCreds(time.Minute)
 	if err != nil {
 		return err

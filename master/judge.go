@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -15,13 +16,13 @@ import (
 // A judge decides by the records of people and tokens, as they are now, what may be dispatched.
 type judge struct {
 	users   *auth.Users
-	tokens  *auth.Tokens
+	tokens  *token.Store
 	selects func(ctx context.Context, expr string) ([]target.PeelID, error)
 }
 
 // allow returns [grants.ErrNotAllowed] if a caller may not run what spec says on its targets.
 func (j judge) allow(ctx context.Context, from grants.Caller, spec *job.Spec) error {
-	if token, ok := auth.TokenName(from.User); ok {
+	if token, ok := token.NameOf(from.User); ok {
 		return j.tokens.Allow(ctx, token, spec.Function, spec.Targets, j.selects)
 	}
 	if wire.AsksForSecrets(spec.Args) {
@@ -34,7 +35,7 @@ func (j judge) allow(ctx context.Context, from grants.Caller, spec *job.Spec) er
 
 // checkNotRevoked returns [grants.ErrNotAllowed] if a person or a token was revoked, by the records in the buckets.
 func (j judge) checkNotRevoked(ctx context.Context, user string) error {
-	if token, ok := auth.TokenName(user); ok {
+	if token, ok := token.NameOf(user); ok {
 		return j.tokens.CheckNotRevoked(ctx, token)
 	}
 	return j.users.CheckNotRevoked(ctx, user)

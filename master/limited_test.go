@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -25,7 +26,7 @@ func (s *site) limited(name string, limits grants.Limits) *api.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		s.t.Fatal(err)
 	}

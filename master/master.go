@@ -27,7 +27,9 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -162,7 +164,7 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 			return err
 		}
 	} else {
-		keys, err := auth.Open(auth.Dir(m.o.DataDir))
+		keys, err := keystore.Open(keystore.Dir(m.o.DataDir))
 		if err != nil {
 			return err
 		}
@@ -198,8 +200,8 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 }
 
 // own is the credential of this master in its own server. It is signed at every connection, by the keys of then.
-func (m *Master) own(keys *auth.Keys) (nats.Option, error) {
-	key, err := auth.MakeKey()
+func (m *Master) own(keys *keystore.Keys) (nats.Option, error) {
+	key, err := keystore.MakeKey()
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +209,7 @@ func (m *Master) own(keys *auth.Keys) (nats.Option, error) {
 }
 
 // announce writes run.json, by which the command line on this host finds the bus.
-func (m *Master) announce(keys *auth.Keys, ca *pki.CA, url string) error {
+func (m *Master) announce(keys *keystore.Keys, ca *pki.CA, url string) error {
 	creds, err := keys.Creds(grants.RoleOperator, auth.LocalUser, 0)
 	if err != nil {
 		return err
@@ -279,7 +281,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
-	tokens, err := auth.OpenTokens(opening, js)
+	tokens, err := token.Open(opening, js)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/master/feed"
 )
 
@@ -60,7 +61,7 @@ func (m *Master) fleet(ctx context.Context, nc *nats.Conn, js jetstream.JetStrea
 	}
 	fleet.UseRegister(func(ctx context.Context, wireID string) (feed.Registration, error) {
 		r, err := register.Lookup(ctx, wireID)
-		if errors.Is(err, auth.ErrUnreadable) {
+		if errors.Is(err, records.ErrUnreadable) {
 			err = fmt.Errorf("%w: %w", feed.ErrRefused, err)
 		}
 		return feed.Registration(r), err

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -26,7 +26,7 @@ type ownSite struct {
 	t   *testing.T
 	dir string
 
-	keys  *auth.Keys
+	keys  *keystore.Keys
 	url   string
 	ca    string // the file of the authority of the server's certificate
 	m     *master.Master
@@ -64,7 +64,7 @@ func own(t *testing.T, dir string, change ...func(*master.Options)) *ownSite {
 	case <-t.Context().Done():
 		t.Fatal("the master is not ready")
 	}
-	if s.keys, err = auth.Open(auth.Dir(dir)); err != nil {
+	if s.keys, err = keystore.Open(keystore.Dir(dir)); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -88,7 +88,7 @@ func (s *ownSite) run(f func(context.Context) error) (stop func()) {
 // peel starts a peel and returns its public key and what ends it.
 func (s *ownSite) peel(id target.PeelID) (public string, stop func()) {
 	s.t.Helper()
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestAPeelThatTheServerDisconnectsIsOfflineAtOnce(t *testing.T) {
 	}
 	defer nc.Close()
 
-	account, _, err := s.keys.Revoke(grants.RolePeel, map[string]auth.End{public: {}})
+	account, _, err := s.keys.Revoke(grants.RolePeel, map[string]keystore.End{public: {}})
 	if err == nil {
 		err = s.m.UpdateAccount(account)
 	}
@@ -290,7 +290,7 @@ func TestAPeelThatLeavesWhileNobodyFollowsTheConnectionsIsOffline(t *testing.T) 
 // Else one peel's credential takes all connections of the server.
 func TestAPeelHasFewConnections(t *testing.T) {
 	s := own(t, t.TempDir())
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
 )
@@ -29,11 +29,11 @@ func (l lines) Write(p []byte) (int, error) {
 func TestAPeelThatIsRefusedFromTheStartKnowsItAtItsSecondTry(t *testing.T) {
 	t.Parallel()
 	bus := natstest.Listen(t)
-	elsewhere, err := auth.Open(t.TempDir())
+	elsewhere, err := keystore.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -180,7 +180,7 @@ func TestTheCredentialNamesTheMaster(t *testing.T) {
 // credential makes a .creds file and returns its path.
 func credential(t *testing.T, role grants.Role, name string) string {
 	t.Helper()
-	keys, err := auth.Open(filepath.Join(t.TempDir(), "auth"))
+	keys, err := keystore.Open(filepath.Join(t.TempDir(), "auth"))
 	if err != nil {
 		t.Fatal(err)
 	}

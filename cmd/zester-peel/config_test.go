@@ -12,8 +12,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -121,7 +121,7 @@ func TestABadEntryIsAFlawAndTheOthersRun(t *testing.T) {
 }
 
 func TestTheCredentialHasToBeThePeels(t *testing.T) {
-	keys, err := auth.Open(filepath.Join(t.TempDir(), "auth"))
+	keys, err := keystore.Open(filepath.Join(t.TempDir(), "auth"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -37,7 +38,7 @@ func (f *fleet) waits(t *testing.T, id target.PeelID) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -101,7 +101,7 @@ zester auth retire keys.`,
 }
 
 func (a *app) exportCommand() *cobra.Command {
-	conf, hub := auth.NATSConf{}, auth.Hub{}
+	conf, hub := keystore.NATSConf{}, keystore.Hub{}
 	var nats bool
 	cmd := &cobra.Command{
 		Use:   "export --nats-conf",
@@ -118,7 +118,7 @@ the site connect. It has no streams, learns nothing from masters, and needs a cr
 			if !nats {
 				return usageError("say what to export: --nats-conf")
 			}
-			keys, err := auth.Open(auth.Dir(a.connect.dataDir))
+			keys, err := keystore.Open(keystore.Dir(a.connect.dataDir))
 			if err != nil {
 				return err
 			}
@@ -163,22 +163,22 @@ func (a *app) issue(c credential) ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	dir := auth.Dir(a.connect.dataDir)
+	dir := keystore.Dir(a.connect.dataDir)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, &failure{
 			code: exitFailed, err: fmt.Errorf("there are no keys in %s", dir),
 			hint: "a master makes them at its first start; --data-dir says where they are",
 		}
 	}
-	keys, err := auth.Open(dir)
+	keys, err := keystore.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		return nil, err
 	}
-	entry := auth.UserKey{Public: key.Public(), Issued: time.Now().UTC()}
+	entry := keystore.Key{Public: key.Public(), Issued: time.Now().UTC()}
 	if c.ttl > 0 {
 		entry.Expires = entry.Issued.Add(c.ttl)
 	}
@@ -191,11 +191,11 @@ func (a *app) issue(c credential) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = auth.Register(dir, auth.Issue{Role: c.role, ID: c.id, Keys: []auth.UserKey{entry}}, c.again)
+	_, err = keystore.Register(dir, keystore.Entry{Role: c.role, ID: c.id, Keys: []keystore.Key{entry}}, c.again)
 	switch {
-	case errors.Is(err, auth.ErrIssued):
+	case errors.Is(err, keystore.ErrIssued):
 		return nil, &failure{code: exitFailed, err: err, hint: "--again makes another one; both are valid until they end"}
-	case errors.Is(err, auth.ErrTaken):
+	case errors.Is(err, keystore.ErrTaken):
 		return nil, &failure{code: exitFailed, err: err, hint: "on the bus '.' and '_' are one: choose an ID that differs in another way"}
 	case err != nil:
 		return nil, err
@@ -235,7 +235,7 @@ func certificates(text []byte) (certs []byte) {
 }
 
 // sign returns the JWT for a public key.
-func (c credential) sign(keys *auth.Keys, public string) (string, error) {
+func (c credential) sign(keys *keystore.Keys, public string) (string, error) {
 	switch c.role {
 	case grants.RoleSite:
 		return keys.IssueSite(c.id, public, c.peels, c.ttl)

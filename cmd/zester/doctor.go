@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -159,7 +159,7 @@ func (d *doctor) secret(check, path string) {
 
 // ownKeys checks all files with the keys of the master on this host.
 func (d *doctor) ownKeys(dataDir string) {
-	dir, open := auth.Dir(dataDir), []string{}
+	dir, open := keystore.Dir(dataDir), []string{}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err

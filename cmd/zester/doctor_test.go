@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -110,7 +110,7 @@ func TestTheDoctorJudgesTheReconciler(t *testing.T) {
 // Whoever makes a credential writes a file beside its name first.
 func TestTheDoctorLooksAtKeysWhileFilesComeAndGo(t *testing.T) {
 	dir := t.TempDir()
-	keys, err := auth.Open(auth.Dir(dir))
+	keys, err := keystore.Open(keystore.Dir(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestTheDoctorLooksAtKeysWhileFilesComeAndGo(t *testing.T) {
 
 func TestTheDoctorFindsKeysThatOthersMayUse(t *testing.T) {
 	dir := t.TempDir()
-	keys, err := auth.Open(auth.Dir(dir))
+	keys, err := keystore.Open(keystore.Dir(dir))
 	if err != nil {
 		t.Fatal(err)
 	}

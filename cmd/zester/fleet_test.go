@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
@@ -32,7 +32,7 @@ type fleet struct {
 	url  string
 	ca   string // file with the certificate of the bus's authority
 	work *worktree.Work
-	keys *auth.Keys
+	keys *keystore.Keys
 	stop func() error // ends it all; returns when it has ended
 
 	repo       gitrepo.Options // what the reconciler follows; without a URL: work
@@ -133,7 +133,7 @@ func (f *fleet) startMaster(ctx context.Context, g *errgroup.Group) error {
 	case info := <-ready:
 		f.url, f.ca = info.URL, filepath.Join(f.dir, "tls", "ca.crt")
 	}
-	f.keys, err = auth.Open(auth.Dir(f.dir))
+	f.keys, err = keystore.Open(keystore.Dir(f.dir))
 	return err
 }
 
@@ -204,7 +204,7 @@ func (f *fleet) credentials(dir string) error {
 	if err != nil {
 		return err
 	}
-	others, err := auth.Open(filepath.Join(dir, "others"))
+	others, err := keystore.Open(filepath.Join(dir, "others"))
 	if err != nil {
 		return err
 	}

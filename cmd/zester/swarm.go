@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 )
 
 func (a *app) swarmCommand() *cobra.Command {
@@ -37,7 +37,7 @@ for the audit, which nobody can delete.`,
 			}
 			o.Worker, o.Programs = []string{exe, "swarm", "peels"}, filepath.Dir(exe)
 			if url != "" {
-				o.External = &swarm.External{URL: url, CA: a.connect.ca, Keys: auth.Dir(a.connect.dataDir)}
+				o.External = &swarm.External{URL: url, CA: a.connect.ca, Keys: keystore.Dir(a.connect.dataDir)}
 			}
 			line := newProgress(a.errOut)
 			o.Out, o.Progress = clearing{line}, line.bar

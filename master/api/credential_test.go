@@ -4,13 +4,13 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 )
 
 // FuzzCredentialEnds reads files that people were given.
 func FuzzCredentialEnds(f *testing.F) {
-	keys, err := auth.Open(f.TempDir())
+	keys, err := keystore.Open(f.TempDir())
 	if err != nil {
 		f.Fatal(err)
 	}

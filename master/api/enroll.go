@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -65,7 +66,7 @@ func (c *Client) JoinList(ctx context.Context) ([]auth.JoinToken, error) {
 
 // JoinCreate makes a join token and returns its text, to which the pin of the masters is added. q.Hash is of no account.
 func (c *Client) JoinCreate(ctx context.Context, q auth.JoinRequest) (text string, t *auth.JoinToken, err error) {
-	text, q.Hash = auth.NewSecret(q.Name)
+	text, q.Hash = token.NewSecret(q.Name)
 	a, err := call[JoinAdded](ctx, c, wire.API("join", "create", c.user), q)
 	if err != nil {
 		return "", nil, err

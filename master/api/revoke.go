@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -25,7 +26,7 @@ type Revoked struct {
 
 // TokenRevoked is a bearer token that was revoked, and what that ended.
 type TokenRevoked struct {
-	auth.Token
+	token.Token
 	Jobs []wire.JID `json:"jobs,omitempty"` // canceled jobs that were open when the revocation began, or later
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -35,7 +36,7 @@ func (c *Client) UserList(ctx context.Context) ([]auth.User, error) {
 // UserAdd makes a key for a person, has it signed, and returns what a .creds file holds. The secret half of the key
 // leaves this process nowhere else. q.Public is of no account.
 func (c *Client) UserAdd(ctx context.Context, q auth.UserRequest) (creds []byte, u *auth.User, err error) {
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 )
 
 // act is handleFrom for what changes something: the audit log has it, with what came of it, before it is answered.
@@ -19,7 +20,7 @@ func act[Q, A any](s *Server, action string, f func(ctx context.Context, from gr
 		switch about := any(q).(type) {
 		case api.JobRequest:
 			e.JID = about.JID
-		case auth.TokenRequest:
+		case token.Request:
 			e.Target = about.Name
 		case api.TokenName:
 			e.Target = about.Name

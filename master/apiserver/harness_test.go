@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -69,7 +70,7 @@ func (s *system) master(name string, change ...func(*apiserver.Options)) (stop f
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	tokens, err := auth.OpenTokens(s.t.Context(), js)
+	tokens, err := token.Open(s.t.Context(), js)
 	if err != nil {
 		s.t.Fatal(err)
 	}

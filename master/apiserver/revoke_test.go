@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -30,8 +31,8 @@ func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 		if _, _, err := boss.UserAdd(t.Context(), auth.UserRequest{Name: "mallory", Role: grants.RoleOperator, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
-		token := func(name string) auth.TokenRequest {
-			return auth.TokenRequest{Name: name, Scopes: []auth.Scope{auth.ScopeRead}, TTL: time.Hour}
+		token := func(name string) token.Request {
+			return token.Request{Name: name, Scopes: []token.Scope{token.ScopeRead}, TTL: time.Hour}
 		}
 		if _, _, err := boss.TokenCreate(t.Context(), token("bosses")); err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -31,9 +32,9 @@ func TestARevokedPersonWhoIsStillConnectedMakesNothing(t *testing.T) {
 			o = *with
 		})
 		mallory, ada := s.client(grants.RoleOperator, "mallory"), s.client(grants.RoleOperator, "ada")
-		scopes := []auth.Scope{auth.ScopeRead}
+		scopes := []token.Scope{token.ScopeRead}
 		for _, name := range []string{"before", "rotated"} {
-			if _, _, err := ada.TokenCreate(t.Context(), auth.TokenRequest{Name: name, Scopes: scopes}); err != nil {
+			if _, _, err := ada.TokenCreate(t.Context(), token.Request{Name: name, Scopes: scopes}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -52,10 +53,10 @@ func TestARevokedPersonWhoIsStillConnectedMakesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := mallory.TokenCreate(t.Context(), auth.TokenRequest{Name: "late", Scopes: scopes}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
+		if _, _, err := mallory.TokenCreate(t.Context(), token.Request{Name: "late", Scopes: scopes}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
 			t.Errorf("creates a token: %v", err)
 		}
-		if _, _, err := mallory.TokenRotate(t.Context(), auth.TokenRequest{Name: "rotated"}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
+		if _, _, err := mallory.TokenRotate(t.Context(), token.Request{Name: "rotated"}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
 			t.Errorf("rotates a token: %v", err)
 		}
 		if _, _, err := mallory.JoinCreate(t.Context(), auth.JoinRequest{Name: "late", Peel: "*", Uses: 5, TTL: time.Hour}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
@@ -93,7 +94,7 @@ func TestTheOpenJobsOfARevokedTokenAreCanceled(t *testing.T) {
 		s.master("m1", func(with *apiserver.Options) { submit, store = with.Dispatch, with.Store })
 		ada := s.client(grants.RoleOperator, "ada")
 		for _, name := range []string{"ci", "other"} {
-			if _, _, err := ada.TokenCreate(t.Context(), auth.TokenRequest{Name: name, Scopes: []auth.Scope{auth.ScopeDispatch}}); err != nil {
+			if _, _, err := ada.TokenCreate(t.Context(), token.Request{Name: name, Scopes: []token.Scope{token.ScopeDispatch}}); err != nil {
 				t.Fatal(err)
 			}
 		}

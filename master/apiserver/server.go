@@ -22,6 +22,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -41,7 +42,7 @@ type Options struct {
 	JetStream jetstream.JetStream // on the connection of a master
 	Store     *job.Store
 	Dispatch  *dispatch.Dispatcher // which runs
-	Tokens    *auth.Tokens         // of the REST API
+	Tokens    *token.Store         // of the REST API
 	Users     *auth.Users
 	Authority *auth.Authority // nil on a master without keys, which leaves what needs them to others
 	Audit     *audit.Log      // nil: nothing is kept, and nobody can read it

@@ -8,7 +8,9 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 )
 
 func (s *Server) tokenList(ctx context.Context, _ grants.Caller, _ struct{}) (*api.TokensAnswer, error) {
@@ -27,7 +29,7 @@ func (s *Server) checkLimits(ctx context.Context, l grants.Limits) error {
 	return nil
 }
 
-func (s *Server) tokenCreate(ctx context.Context, from grants.Caller, q auth.TokenRequest) (*auth.Token, error) {
+func (s *Server) tokenCreate(ctx context.Context, from grants.Caller, q token.Request) (*token.Token, error) {
 	if err := s.checkLimits(ctx, q.Limits); err != nil {
 		return nil, err
 	}
@@ -41,7 +43,7 @@ func (s *Server) tokenCreate(ctx context.Context, from grants.Caller, q auth.Tok
 	return t, err
 }
 
-func (s *Server) tokenRotate(ctx context.Context, from grants.Caller, q auth.TokenRequest) (*auth.Token, error) {
+func (s *Server) tokenRotate(ctx context.Context, from grants.Caller, q token.Request) (*token.Token, error) {
 	t, err := s.o.Tokens.Rotate(ctx, q, from.User)
 	if err == nil {
 		err = s.endIfRevoked(ctx, from, api.MadeToken, q.Name)
@@ -57,12 +59,12 @@ func credentialCode(err error) api.Code {
 	switch {
 	case errors.Is(err, grants.ErrNotAllowed):
 		return api.CodeForbidden
-	case errors.Is(err, auth.ErrTokenInvalid), errors.Is(err, auth.ErrUserInvalid):
+	case errors.Is(err, token.ErrInvalid), errors.Is(err, auth.ErrUserInvalid):
 		return api.CodeInvalid
-	case errors.Is(err, auth.ErrNoToken), errors.Is(err, auth.ErrNoUser), errors.Is(err, auth.ErrNoPeel), errors.Is(err, auth.ErrNoSite):
+	case errors.Is(err, token.ErrNotFound), errors.Is(err, auth.ErrNoUser), errors.Is(err, auth.ErrNoPeel), errors.Is(err, auth.ErrNoSite):
 		return api.CodeNotFound
-	case errors.Is(err, errRevokesCaller), errors.Is(err, auth.ErrTokenExists), errors.Is(err, auth.ErrUserExists), errors.Is(err, auth.ErrConflict), errors.Is(err, auth.ErrNotWanted),
-		errors.Is(err, pki.ErrFormer), errors.Is(err, auth.ErrCutShort), errors.Is(err, pki.ErrNoFormer), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):
+	case errors.Is(err, errRevokesCaller), errors.Is(err, token.ErrExists), errors.Is(err, auth.ErrUserExists), errors.Is(err, auth.ErrConflict), errors.Is(err, auth.ErrNotWanted),
+		errors.Is(err, pki.ErrFormer), errors.Is(err, keystore.ErrCutShort), errors.Is(err, pki.ErrNoFormer), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):
 		return api.CodeConflict
 	}
 	return ""

@@ -1,3 +1,8 @@
+// Package auth issues and revokes credentials on a master that has the keys ([Authority]), and has the people of the bus
+// ([Users]) and its enrolled peels.
+//
+// What an [Authority] revokes is first stored in a bucket, then beside the keys, then sent to the servers, which cut the
+// connections.
 package auth
 
 import (
@@ -7,6 +12,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +20,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
 )
 
 // syncEvery is how often a server is brought to what is revoked, in case another's word has overtaken it.
@@ -22,7 +30,7 @@ const syncEvery = 30 * time.Second
 
 // AuthorityOptions are what an Authority works with.
 type AuthorityOptions struct {
-	Keys      *Keys
+	Keys      *keystore.Keys
 	JetStream jetstream.JetStream // on the connection of a master
 	// Update gives servers the JWT of an account, signed by the operator that they trust.
 	Update func(ctx context.Context, account string) error
@@ -38,12 +46,12 @@ type AuthorityOptions struct {
 type Authority struct {
 	o     AuthorityOptions
 	users *Users
-	peels records[Enrolled]
-	joins records[joinRecord]
-	sites records[Site] // that were revoked
-	fleet *summary      // of peels
+	peels records.Bucket[Enrolled]
+	joins records.Bucket[joinRecord]
+	sites records.Bucket[Site] // that were revoked
+	fleet *summary             // of peels
 
-	generations records[generation]
+	generations records.Bucket[generation]
 
 	strangers *rate.Limiter
 	wake      chan struct{} // Run is to sync
@@ -63,16 +71,16 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &Authority{o: o, fleet: newSummary(o.JetStream), wake: make(chan struct{}, 1), users: users, told: map[grants.Role]bool{}, news: o.Keys.Untold(), strangers: rate.NewLimiter(rate.Every(strangerEvery), strangersAtOnce)}
-	if a.peels, err = openRecords[Enrolled](ctx, o.JetStream, enrollBucket, peelPrefix, "the peel"); err != nil {
+	if a.peels, err = records.Open[Enrolled](ctx, o.JetStream, enrollBucket, peelPrefix, "the peel"); err != nil {
 		return nil, err
 	}
-	if a.sites, err = openRecords[Site](ctx, o.JetStream, enrollBucket, sitePrefix, "the site"); err != nil {
+	if a.sites, err = records.Open[Site](ctx, o.JetStream, enrollBucket, sitePrefix, "the site"); err != nil {
 		return nil, err
 	}
-	if a.generations, err = openRecords[generation](ctx, o.JetStream, enrollBucket, generationKey, "the rotation of the keys"); err != nil {
+	if a.generations, err = records.Open[generation](ctx, o.JetStream, enrollBucket, generationKey, "the rotation of the keys"); err != nil {
 		return nil, err
 	}
-	a.joins, err = openRecords[joinRecord](ctx, o.JetStream, enrollBucket, joinPrefix, "the join token")
+	a.joins, err = records.Open[joinRecord](ctx, o.JetStream, enrollBucket, joinPrefix, "the join token")
 	return a, err
 }
 
@@ -143,14 +151,14 @@ func (a *Authority) sync(ctx context.Context) error {
 }
 
 // ends are the keys that were revoked, by role.
-func (a *Authority) ends(ctx context.Context) (map[grants.Role]map[string]End, error) {
+func (a *Authority) ends(ctx context.Context) (map[grants.Role]map[string]keystore.End, error) {
 	users, err := a.Users(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ends := map[grants.Role]map[string]End{}
+	ends := map[grants.Role]map[string]keystore.End{}
 	for _, role := range grants.Roles() {
-		ends[role] = map[string]End{}
+		ends[role] = map[string]keystore.End{}
 	}
 	for _, u := range users {
 		if !u.Revoked.IsZero() {
@@ -166,10 +174,10 @@ func (a *Authority) ends(ctx context.Context) (map[grants.Role]map[string]End, e
 	return ends, err
 }
 
-func endsOf(keys []UserKey, at time.Time) map[string]End {
-	ends := map[string]End{}
+func endsOf(keys []keystore.Key, at time.Time) map[string]keystore.End {
+	ends := map[string]keystore.End{}
 	for _, k := range keys {
-		ends[k.Public] = End{At: at, Expires: k.Expires}
+		ends[k.Public] = keystore.End{At: at, Expires: k.Expires}
 	}
 	return ends
 }
@@ -181,30 +189,30 @@ func (a *Authority) AddUser(ctx context.Context, q UserRequest, by string) (toke
 		return "", nil, fmt.Errorf("%w: %w", ErrUserInvalid, err)
 	}
 	now := time.Now().UTC()
-	key := UserKey{Public: q.Public, Issued: now, By: by}
+	key := keystore.Key{Public: q.Public, Issued: now, By: by}
 	if q.TTL > 0 {
 		key.Expires = now.Add(q.TTL)
 	}
 	// The record comes first: a credential of which nobody knows could not be revoked.
-	r := User{Name: q.Name, Role: q.Role, Limits: q.Limits, Secrets: q.Secrets, Keys: []UserKey{key}, Created: now, CreatedBy: by}
+	r := User{Name: q.Name, Role: q.Role, Limits: q.Limits, Secrets: q.Secrets, Keys: []keystore.Key{key}, Created: now, CreatedBy: by}
 	if q.Again {
-		r, err = a.users.all.change(ctx, q.Name, func(r *User) error {
+		r, err = a.users.all.Change(ctx, q.Name, func(r *User) error {
 			if !r.Revoked.IsZero() {
 				return fmt.Errorf("%w: %s was revoked", ErrUserExists, q.Name)
 			}
-			r.Keys = append(current(r.Keys, now), key)
-			if len(r.Keys) > maxUserKeys {
+			r.Keys = append(keystore.Current(r.Keys, now), key)
+			if len(r.Keys) > maxKeys {
 				return fmt.Errorf("%w: %s has %d credentials that have not ended", ErrUserInvalid, q.Name, len(r.Keys)-1)
 			}
 			return nil
 		})
-	} else if _, err = Register(a.o.Keys.dir, Issue{Role: r.Role, ID: q.Name, Keys: r.Keys}, false); err == nil {
-		err = a.users.all.create(ctx, q.Name, r)
+	} else if _, err = keystore.Register(a.o.Keys.Dir(), keystore.Entry{Role: r.Role, ID: q.Name, Keys: r.Keys}, false); err == nil {
+		err = a.users.all.Create(ctx, q.Name, r)
 	}
 	switch {
-	case errors.Is(err, errAbsent):
+	case errors.Is(err, records.ErrAbsent):
 		return "", nil, fmt.Errorf("%w: %s", ErrNoUser, q.Name)
-	case errors.Is(err, errPresent), errors.Is(err, ErrIssued), errors.Is(err, ErrRevoked):
+	case errors.Is(err, records.ErrPresent), errors.Is(err, keystore.ErrIssued), errors.Is(err, keystore.ErrRevoked):
 		return "", nil, fmt.Errorf("%w: %s", ErrUserExists, q.Name)
 	case err != nil:
 		return "", nil, err
@@ -213,17 +221,7 @@ func (a *Authority) AddUser(ctx context.Context, q UserRequest, by string) (toke
 	return token, &r, err
 }
 
-const maxUserKeys = 16
-
-// current are the keys whose credentials have not ended.
-func current(keys []UserKey, now time.Time) (left []UserKey) {
-	for _, k := range keys {
-		if k.Expires.IsZero() || k.Expires.After(now) {
-			left = append(left, k)
-		}
-	}
-	return left
-}
+const maxKeys = 16
 
 // Users returns all people by name: those of the bucket, and those whose credentials were made beside the keys.
 func (a *Authority) Users(ctx context.Context) ([]User, error) {
@@ -231,7 +229,7 @@ func (a *Authority) Users(ctx context.Context) ([]User, error) {
 	if err != nil {
 		return nil, err
 	}
-	return withIssued(a.o.Keys.dir, all)
+	return withIssued(a.o.Keys.Dir(), all)
 }
 
 // RevokeUser ends all credentials of a person for good: the bus cuts the connections that use them, and the name is never
@@ -248,17 +246,17 @@ func (a *Authority) RevokeUser(ctx context.Context, name, by string) (*User, err
 	if u.Revoked.IsZero() {
 		u.Revoked, u.RevokedBy = time.Now().UTC(), by
 	}
-	err = a.users.all.create(ctx, name, *u)
-	if errors.Is(err, errPresent) {
-		*u, err = a.users.all.change(ctx, name, func(r *User) error {
-			r.Revoked, r.RevokedBy, r.Keys = u.Revoked, u.RevokedBy, united(r.Keys, u.Keys)
+	err = a.users.all.Create(ctx, name, *u)
+	if errors.Is(err, records.ErrPresent) {
+		*u, err = a.users.all.Change(ctx, name, func(r *User) error {
+			r.Revoked, r.RevokedBy, r.Keys = u.Revoked, u.RevokedBy, keystore.Merge(r.Keys, u.Keys)
 			return nil
 		})
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(closeIssue(a.o.Keys.dir, u), a.sync(ctx)); err != nil {
+	if err := errors.Join(keystore.Close(a.o.Keys.Dir(), keystore.Entry{Role: u.Role, ID: u.Name, Keys: u.Keys, Revoked: u.Revoked}), a.sync(ctx)); err != nil {
 		return u, fmt.Errorf("%s is revoked, and dispatches nothing; its connections may last for some time: %w", name, err)
 	}
 	return u, nil
@@ -266,21 +264,21 @@ func (a *Authority) RevokeUser(ctx context.Context, name, by string) (*User, err
 
 // RevokeKeys ends the credentials of a person that were requested by another one.
 func (a *Authority) RevokeKeys(ctx context.Context, name, by string) error {
-	_, err := a.users.all.change(ctx, name, func(u *User) error {
+	_, err := a.users.all.Change(ctx, name, func(u *User) error {
 		now := time.Now().UTC()
-		u.Keys = slices.DeleteFunc(u.Keys, func(k UserKey) bool {
+		u.Keys = slices.DeleteFunc(u.Keys, func(k keystore.Key) bool {
 			if k.By != by {
 				return false
 			}
 			if u.Ended == nil {
-				u.Ended = map[string]End{}
+				u.Ended = map[string]keystore.End{}
 			}
-			u.Ended[k.Public] = End{At: now, Expires: k.Expires}
+			u.Ended[k.Public] = keystore.End{At: now, Expires: k.Expires}
 			return true
 		})
 		return nil
 	})
-	if errors.Is(err, errAbsent) {
+	if errors.Is(err, records.ErrAbsent) {
 		return fmt.Errorf("%w: %s", ErrNoUser, name)
 	}
 	if err != nil {
@@ -300,4 +298,23 @@ func (a *Authority) find(ctx context.Context, name string) (*User, error) {
 		}
 	}
 	return nil, fmt.Errorf("%w: %s", ErrNoUser, name)
+}
+
+// withIssued adds to users those that are in the register alone, and the keys that are there alone.
+func withIssued(dir string, users []User) ([]User, error) {
+	entries, err := keystore.Entries(dir, grants.RoleOperator)
+	for _, known := range entries {
+		i := slices.IndexFunc(users, func(u User) bool { return u.Name == known.ID })
+		if i < 0 {
+			u := User{Name: known.ID, Role: known.Role, Keys: known.Keys}
+			if len(known.Keys) > 0 {
+				u.Created = known.Keys[0].Issued
+			}
+			users = append(users, u)
+			continue
+		}
+		users[i].Keys = keystore.Merge(users[i].Keys, known.Keys)
+	}
+	slices.SortFunc(users, func(a, b User) int { return strings.Compare(a.Name, b.Name) })
+	return users, err
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -66,7 +68,7 @@ type Enrolled struct {
 	// Rival is another key that asked under the same ID: a host that was set up again, or somebody who would be this peel.
 	Rival *EnrollRival `json:"rival,omitempty"`
 	// Ended are the keys that were revoked.
-	Ended map[string]End `json:"ended,omitempty"`
+	Ended map[string]keystore.End `json:"ended,omitempty"`
 }
 
 // An EnrollStep is when a peel came to a state, and by whom: a user, "token:" and the name of a join token, or the host.
@@ -115,7 +117,7 @@ func (q *EnrollRequest) check() error {
 	if _, err := target.ParsePeelID(string(q.ID)); err != nil {
 		return err
 	}
-	if !nkeys.IsValidPublicUserKey(q.Public) {
+	if !nkeys.IsValidPublicKey(q.Public) {
 		return errors.New("what was given is not the public key of a user")
 	}
 	key, err := nkeys.FromPublicKey(q.Public)
@@ -147,9 +149,9 @@ func (a *Authority) Enroll(ctx context.Context, q EnrollRequest) (token string, 
 	if err := q.check(); err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrEnrollInvalid, err)
 	}
-	r, _, err := a.peels.get(ctx, q.ID.Wire())
+	r, _, err := a.peels.Get(ctx, q.ID.Wire())
 	switch {
-	case errors.Is(err, errAbsent):
+	case errors.Is(err, records.ErrAbsent):
 		return a.enrollNew(ctx, q)
 	case err != nil:
 		return "", nil, err
@@ -160,7 +162,7 @@ func (a *Authority) Enroll(ctx context.Context, q EnrollRequest) (token string, 
 	case r.Public != q.Public && (r.State == Accepted || r.State == Pending):
 		a.noteRival(ctx, q)
 		return "", &r, fmt.Errorf("%w, %s: zester enroll reject or revoke makes room", ErrConflict, r.State)
-	case r.Public != q.Public && r.Ended[q.Public] == (End{}):
+	case r.Public != q.Public && r.Ended[q.Public] == (keystore.End{}):
 		return a.enrollAgain(ctx, q)
 	case r.State == Accepted:
 		return a.issuePeel(ctx, &r)
@@ -191,7 +193,7 @@ func (a *Authority) accept(ctx context.Context, id target.PeelID, public, by str
 
 // issuePeel signs a credential; when it ends is in the record first, because a revocation is remembered for so long.
 func (a *Authority) issuePeel(ctx context.Context, e *Enrolled) (string, *Enrolled, error) {
-	r, err := a.peels.change(ctx, e.ID.Wire(), func(r *Enrolled) error {
+	r, err := a.peels.Change(ctx, e.ID.Wire(), func(r *Enrolled) error {
 		if r.State != Accepted || r.Public != e.Public {
 			return fmt.Errorf("%w: %s", ErrNotWanted, r.State)
 		}
@@ -215,7 +217,7 @@ func (a *Authority) Roots() []byte {
 
 // Peels returns all peels that were enrolled or asked to be, by ID.
 func (a *Authority) Peels(ctx context.Context) ([]Enrolled, error) {
-	all, err := a.peels.list(ctx)
+	all, err := a.peels.List(ctx)
 	slices.SortFunc(all, func(a, b Enrolled) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return all, err
 }
@@ -247,9 +249,18 @@ func (a *Authority) RevokePeel(ctx context.Context, id target.PeelID, by string)
 	return e, nil
 }
 
+// issued returns the keys for which credentials of a peel were made beside the keys.
+func (a *Authority) issued(id target.PeelID) ([]keystore.Key, error) {
+	known, err := keystore.Registered(a.o.Keys.Dir(), grants.RolePeel, id.Wire())
+	if err != nil || known.ID != string(id) {
+		return nil, err
+	}
+	return known.Keys, nil
+}
+
 // adopt enters a peel whose credential was made beside the keys.
 func (a *Authority) adopt(ctx context.Context, id target.PeelID) error {
-	known, err := issued(a.o.Keys.dir, id)
+	known, err := a.issued(id)
 	if err != nil || len(known) == 0 {
 		return err
 	}
@@ -257,14 +268,14 @@ func (a *Authority) adopt(ctx context.Context, id target.PeelID) error {
 	r := Enrolled{ID: id, Public: last.Public, Expires: last.Expires}
 	r.step(Accepted, "")
 	r.History[0].Time = last.Issued
-	if err := a.peels.create(ctx, id.Wire(), r); err != nil && !errors.Is(err, errPresent) {
+	if err := a.peels.Create(ctx, id.Wire(), r); err != nil && !errors.Is(err, records.ErrPresent) {
 		return err
 	}
 	return nil
 }
 
 func (a *Authority) end(ctx context.Context, id target.PeelID, to, from EnrollState, by string) (*Enrolled, error) {
-	keys, err := issued(a.o.Keys.dir, id)
+	keys, err := a.issued(id)
 	if err != nil {
 		return nil, err
 	}
@@ -288,9 +299,9 @@ func (a *Authority) end(ctx context.Context, id target.PeelID, to, from EnrollSt
 
 // replaceAsking makes the record of a host that only asks for an ID, or was rejected, the record of the peel whose
 // credential was made beside the keys after that. The host is then the rival that people see.
-func (e *Enrolled) replaceAsking(id target.PeelID, keys []UserKey) {
-	keys = slices.DeleteFunc(current(keys, time.Now()), func(k UserKey) bool {
-		return k.Public == e.Public || e.Ended[k.Public] != (End{})
+func (e *Enrolled) replaceAsking(id target.PeelID, keys []keystore.Key) {
+	keys = slices.DeleteFunc(keystore.Current(keys, time.Now()), func(k keystore.Key) bool {
+		return k.Public == e.Public || e.Ended[k.Public] != (keystore.End{})
 	})
 	if len(keys) == 0 || e.State != Pending && e.State != Rejected || e.ID != id && !e.unused() {
 		return
@@ -304,11 +315,11 @@ func (e *Enrolled) replaceAsking(id target.PeelID, keys []UserKey) {
 // changePeel changes the record of a peel that is named by a person.
 func (a *Authority) changePeel(ctx context.Context, id target.PeelID, f func(*Enrolled) error) (r Enrolled, err error) {
 	if _, err = target.ParsePeelID(string(id)); err == nil {
-		r, err = a.peels.change(ctx, id.Wire(), f)
+		r, err = a.peels.Change(ctx, id.Wire(), f)
 	} else {
-		err = errAbsent
+		err = records.ErrAbsent
 	}
-	if errors.Is(err, errAbsent) {
+	if errors.Is(err, records.ErrAbsent) {
 		err = fmt.Errorf("%w: %s", ErrNoPeel, id)
 	}
 	return r, err
@@ -316,12 +327,12 @@ func (a *Authority) changePeel(ctx context.Context, id target.PeelID, f func(*En
 
 // revoke enters the peel's own key and those of credentials that were made beside the keys as ended, until the last of
 // their credentials has ended by itself.
-func (e *Enrolled) revoke(keys []UserKey) {
+func (e *Enrolled) revoke(keys []keystore.Key) {
 	now := time.Now().UTC()
-	ended := map[string]End{e.Public: {At: now, Expires: e.Expires}}
-	for _, k := range current(keys, now) {
+	ended := map[string]keystore.End{e.Public: {At: now, Expires: e.Expires}}
+	for _, k := range keystore.Current(keys, now) {
 		if k.Public != e.Public {
-			ended[k.Public] = End{At: now, Expires: k.Expires}
+			ended[k.Public] = keystore.End{At: now, Expires: k.Expires}
 		}
 	}
 	for public, end := range e.Ended {

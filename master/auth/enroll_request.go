@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -25,7 +27,7 @@ func (a *Authority) enrollNew(ctx context.Context, q EnrollRequest) (string, *En
 	if err := a.vacant(q, ""); err != nil {
 		return "", nil, err
 	}
-	if err := a.peels.create(ctx, q.ID.Wire(), r); errors.Is(err, errPresent) {
+	if err := a.peels.Create(ctx, q.ID.Wire(), r); errors.Is(err, records.ErrPresent) {
 		return "", nil, fmt.Errorf("%w: it asked at the same moment", ErrConflict)
 	} else if err != nil {
 		return "", nil, err
@@ -36,14 +38,14 @@ func (a *Authority) enrollNew(ctx context.Context, q EnrollRequest) (string, *En
 // vacant returns [ErrConflict] if a credential for the ID, or for another ID with the same name on the bus, was made beside
 // the keys. Earlier versions recorded the keys of requests there too: asked is such a key, which has no credential.
 func (a *Authority) vacant(q EnrollRequest, asked string) error {
-	known, err := issuedAs(a.o.Keys.dir, q.ID.Wire())
+	known, err := keystore.Registered(a.o.Keys.Dir(), grants.RolePeel, q.ID.Wire())
 	switch {
 	case err != nil:
 		return err
 	case len(known.Keys) > 0 && known.ID != string(q.ID):
-		return fmt.Errorf("%w: %w: %s", ErrConflict, ErrTaken, known.ID)
-	case slices.ContainsFunc(known.Keys, func(k UserKey) bool { return k.Public != q.Public && k.Public != asked }):
-		return fmt.Errorf("%w: %w", ErrConflict, ErrIssued)
+		return fmt.Errorf("%w: %w: %s", ErrConflict, keystore.ErrTaken, known.ID)
+	case slices.ContainsFunc(known.Keys, func(k keystore.Key) bool { return k.Public != q.Public && k.Public != asked }):
+		return fmt.Errorf("%w: %w", ErrConflict, keystore.ErrIssued)
 	}
 	return nil
 }
@@ -51,9 +53,9 @@ func (a *Authority) vacant(q EnrollRequest, asked string) error {
 // register records the key of a peel beside the keys, before its credential is made.
 func (a *Authority) register(id target.PeelID, public string) error {
 	now := time.Now().UTC()
-	key := UserKey{Public: public, Issued: now, Expires: now.Add(PeelLife)}
-	_, err := Register(a.o.Keys.dir, Issue{Role: grants.RolePeel, ID: string(id), Keys: []UserKey{key}}, true)
-	if errors.Is(err, ErrTaken) {
+	key := keystore.Key{Public: public, Issued: now, Expires: now.Add(PeelLife)}
+	_, err := keystore.Register(a.o.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: string(id), Keys: []keystore.Key{key}}, true)
+	if errors.Is(err, keystore.ErrTaken) {
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	}
 	return err
@@ -95,7 +97,7 @@ func (a *Authority) enrollInstead(ctx context.Context, q EnrollRequest, seen *En
 	if err := a.vacant(q, seen.Public); err != nil {
 		return "", nil, err
 	}
-	r, err := a.peels.change(ctx, q.ID.Wire(), func(r *Enrolled) error {
+	r, err := a.peels.Change(ctx, q.ID.Wire(), func(r *Enrolled) error {
 		if r.Public != seen.Public || !r.unused() {
 			return fmt.Errorf("%w, %s: it asked at the same moment", ErrConflict, r.State)
 		}
@@ -119,7 +121,7 @@ func (a *Authority) enrollAgain(ctx context.Context, q EnrollRequest) (string, *
 	if err := a.room(ctx); err != nil {
 		return "", nil, err
 	}
-	r, err := a.peels.change(ctx, q.ID.Wire(), func(r *Enrolled) error {
+	r, err := a.peels.Change(ctx, q.ID.Wire(), func(r *Enrolled) error {
 		r.Public, r.From, r.Rival = q.Public, q.From, nil
 		r.step(Pending, "host")
 		return nil
@@ -147,14 +149,14 @@ func (a *Authority) room(ctx context.Context) error {
 
 // noteRival is a hint for people; that it got lost harms nobody. Of many rivals one an hour is noted.
 func (a *Authority) noteRival(ctx context.Context, q EnrollRequest) {
-	_, err := a.peels.change(ctx, q.ID.Wire(), func(r *Enrolled) error {
+	_, err := a.peels.Change(ctx, q.ID.Wire(), func(r *Enrolled) error {
 		if r.Rival != nil && time.Since(r.Rival.Time) < time.Hour {
-			return errPresent
+			return records.ErrPresent
 		}
 		r.Rival = &EnrollRival{Public: q.Public, From: q.From, Time: time.Now().UTC()}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errPresent) {
+	if err != nil && !errors.Is(err, records.ErrPresent) {
 		a.o.Log.Warn("rival key not noted", "peel", q.ID, "err", err)
 	}
 }

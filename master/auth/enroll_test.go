@@ -19,6 +19,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -75,7 +77,7 @@ func (h *host) connect(t *testing.T, b *natstest.Bus, jwt string) (nc *nats.Conn
 
 func joinToken(t *testing.T, a *auth.Authority, q auth.JoinRequest) string {
 	t.Helper()
-	text, hash := auth.NewSecret(q.Name)
+	text, hash := token.NewSecret(q.Name)
 	q.Hash = hash
 	if _, _, err := a.AddJoinToken(t.Context(), q, "ann"); err != nil {
 		t.Fatal(err)
@@ -226,7 +228,7 @@ func TestAKnownPeelIsNeverReplacedByAnotherKey(t *testing.T) {
 		if used, err := a.JoinTokens(t.Context()); err != nil || used[0].Used != 1 {
 			t.Errorf("conflicts use up a token: %+v, %v", used, err)
 		}
-		if _, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: grants.RolePeel, ID: "db-01", Keys: []auth.UserKey{{Public: owner.public}}}, false); err != nil {
+		if _, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db-01", Keys: []keystore.Key{{Public: owner.public}}}, false); err != nil {
 			t.Fatal(err)
 		}
 		newHost(t, "db-01").ask(t, a, token, auth.ErrConflict) // it has a credential that was made beside the keys
@@ -315,7 +317,7 @@ func TestACredentialThatWasMadeBesideTheKeysCanBeRevoked(t *testing.T) {
 		if _, err := a.RevokePeel(t.Context(), "db.01", "ann"); !errors.Is(err, auth.ErrNoPeel) {
 			t.Errorf("nobody is revoked: %v", err)
 		}
-		name, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: grants.RolePeel, ID: "db.01", Keys: []auth.UserKey{{Public: h.public, Issued: time.Now()}}}, false)
+		name, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db.01", Keys: []keystore.Key{{Public: h.public, Issued: time.Now()}}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -361,7 +363,7 @@ func TestWhoOnlyAsksKeepsNoPeelFromBeingRevoked(t *testing.T) {
 			if _, err := a.RevokePeel(t.Context(), "db.01", "ann"); !errors.Is(err, auth.ErrConflict) {
 				t.Errorf("%s: revoked without a credential: %v", c.name, err)
 			}
-			name, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: grants.RolePeel, ID: "db.01", Keys: []auth.UserKey{{Public: owner.public, Issued: time.Now()}}}, false)
+			name, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db.01", Keys: []keystore.Key{{Public: owner.public, Issued: time.Now()}}}, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -557,7 +559,7 @@ func TestARequestDoesNotTakeAnID(t *testing.T) {
 		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 3, TTL: 24 * time.Hour})
 		newHost(t, "db-01").ask(t, a, "", auth.ErrPending)
 		owner := newHost(t, "db-01")
-		if _, err := auth.Register(b.Keys.Dir(), auth.Issue{Role: grants.RolePeel, ID: "db-01", Keys: []auth.UserKey{{Public: owner.public}}}, false); err != nil {
+		if _, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db-01", Keys: []keystore.Key{{Public: owner.public}}}, false); err != nil {
 			t.Errorf("no credential can be made beside the keys: %v", err)
 		}
 		newHost(t, "db-01").ask(t, a, token, auth.ErrConflict) // it has one now

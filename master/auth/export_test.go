@@ -8,8 +8,6 @@ import (
 
 func (q *EnrollRequest) Check() error { return q.check() }
 
-func CloseIssue(dir string, u *User) error { return closeIssue(dir, u) }
-
 // A Summary is a summary of the records of peels.
 type Summary struct{ s *summary }
 

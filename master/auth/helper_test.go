@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
@@ -18,4 +19,13 @@ func bucket(t *testing.T, js jetstream.JetStream, name string) jetstream.KeyValu
 		t.Fatal(err)
 	}
 	return kv
+}
+
+func open(t *testing.T, dir string) *keystore.Keys {
+	t.Helper()
+	k, err := keystore.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
 }

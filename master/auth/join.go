@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -33,13 +35,13 @@ type JoinToken struct {
 
 type joinRecord struct {
 	JoinToken
-	Hash Hash `json:"hash"`
+	Hash token.Hash `json:"hash"`
 }
 
 // A JoinRequest asks for a join token, whose text was made elsewhere.
 type JoinRequest struct {
 	Name string        `json:"name"`
-	Hash Hash          `json:"hash"`
+	Hash token.Hash    `json:"hash"`
 	Peel string        `json:"peel"`
 	Uses int           `json:"uses"`
 	TTL  time.Duration `json:"ttl"`
@@ -52,14 +54,14 @@ const (
 )
 
 func (q *JoinRequest) check() error {
-	if err := checkTokenName(q.Name); err != nil {
+	if err := token.CheckName(q.Name); err != nil {
 		return err
 	}
 	if !grants.IsGlob(q.Peel) {
 		return fmt.Errorf("%.100q is not a glob for peels, such as web-*", q.Peel)
 	}
 	switch {
-	case q.Hash == (Hash{}):
+	case q.Hash == (token.Hash{}):
 		return errors.New("it has no hash")
 	case q.Uses < 1 || q.Uses > maxJoinUses:
 		return fmt.Errorf("it is for %d hosts: 1 to %d are possible", q.Uses, maxJoinUses)
@@ -72,12 +74,12 @@ func (q *JoinRequest) check() error {
 // AddJoinToken enters a join token and returns it, with the pin of the authority that signs the masters' certificates.
 func (a *Authority) AddJoinToken(ctx context.Context, q JoinRequest, by string) (t *JoinToken, pin string, err error) {
 	if err := q.check(); err != nil {
-		return nil, "", fmt.Errorf("%w: %w", ErrTokenInvalid, err)
+		return nil, "", fmt.Errorf("%w: %w", token.ErrInvalid, err)
 	}
 	now := time.Now().UTC()
 	r := joinRecord{JoinToken{Name: q.Name, Peel: q.Peel, Uses: q.Uses, Created: now, CreatedBy: by, Expires: now.Add(q.TTL)}, q.Hash}
-	if err := a.joins.create(ctx, q.Name, r); errors.Is(err, errPresent) {
-		return nil, "", fmt.Errorf("%w: %s", ErrTokenExists, q.Name)
+	if err := a.joins.Create(ctx, q.Name, r); errors.Is(err, records.ErrPresent) {
+		return nil, "", fmt.Errorf("%w: %s", token.ErrExists, q.Name)
 	} else if err != nil {
 		return nil, "", err
 	}
@@ -89,7 +91,7 @@ func (a *Authority) AddJoinToken(ctx context.Context, q JoinRequest, by string) 
 
 // JoinTokens returns all join tokens, by name, those that have ended included.
 func (a *Authority) JoinTokens(ctx context.Context) ([]JoinToken, error) {
-	records, err := a.joins.list(ctx)
+	records, err := a.joins.List(ctx)
 	all := make([]JoinToken, len(records))
 	for i, r := range records {
 		all[i] = r.JoinToken
@@ -100,9 +102,9 @@ func (a *Authority) JoinTokens(ctx context.Context) ([]JoinToken, error) {
 
 // EndJoinToken makes a join token let in nobody else.
 func (a *Authority) EndJoinToken(ctx context.Context, name string) (*JoinToken, error) {
-	r, err := a.joins.change(ctx, name, func(r *joinRecord) error { r.Uses = 0; return nil })
-	if errors.Is(err, errAbsent) {
-		return nil, fmt.Errorf("%w: %s", ErrNoToken, name)
+	r, err := a.joins.Change(ctx, name, func(r *joinRecord) error { r.Uses = 0; return nil })
+	if errors.Is(err, records.ErrAbsent) {
+		return nil, fmt.Errorf("%w: %s", token.ErrNotFound, name)
 	}
 	if err != nil {
 		return nil, err
@@ -112,11 +114,11 @@ func (a *Authority) EndJoinToken(ctx context.Context, name string) (*JoinToken, 
 
 // redeem takes one use of the token of a request and returns who so lets the host in.
 func (a *Authority) redeem(ctx context.Context, q EnrollRequest) (by string, err error) {
-	name, hash, ok := parseToken(q.Token)
+	name, hash, ok := token.Parse(q.Token)
 	if !ok {
 		return "", ErrJoinUnknown
 	}
-	_, err = a.joins.change(ctx, name, func(r *joinRecord) error {
+	_, err = a.joins.Change(ctx, name, func(r *joinRecord) error {
 		if err := r.admits(q.ID, hash); err != nil {
 			return err
 		}
@@ -124,7 +126,7 @@ func (a *Authority) redeem(ctx context.Context, q EnrollRequest) (by string, err
 		r.Used++
 		return nil
 	})
-	if errors.Is(err, errAbsent) {
+	if errors.Is(err, records.ErrAbsent) {
 		err = ErrJoinUnknown
 	}
 	return "token:" + name, err
@@ -132,12 +134,12 @@ func (a *Authority) redeem(ctx context.Context, q EnrollRequest) (by string, err
 
 // redeemable tells what is wrong with the token of a request, and leaves it as it is.
 func (a *Authority) redeemable(ctx context.Context, q EnrollRequest) error {
-	name, hash, ok := parseToken(q.Token)
+	name, hash, ok := token.Parse(q.Token)
 	if !ok {
 		return ErrJoinUnknown
 	}
-	r, _, err := a.joins.get(ctx, name)
-	if errors.Is(err, errAbsent) {
+	r, _, err := a.joins.Get(ctx, name)
+	if errors.Is(err, records.ErrAbsent) {
 		return ErrJoinUnknown
 	}
 	if err != nil {
@@ -150,10 +152,10 @@ func (a *Authority) redeemable(ctx context.Context, q EnrollRequest) error {
 const otherWays = "zester enroll token create makes another, and a host without a token waits for zester enroll approve"
 
 // admits tells a stranger nothing of a token whose text he does not have.
-func (r *joinRecord) admits(id target.PeelID, hash Hash) error {
+func (r *joinRecord) admits(id target.PeelID, hash token.Hash) error {
 	now := time.Now()
 	switch {
-	case !(&secrets{Hash: r.Hash}).opens(hash, now):
+	case !r.Hash.Equal(hash):
 		return ErrJoinUnknown
 	case r.Uses < 1:
 		return fmt.Errorf("%w: none of its uses is left, %d were taken; %s", ErrJoinEnded, r.Used, otherWays)

@@ -7,6 +7,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -21,7 +24,7 @@ type Registration struct {
 
 // A PeelRegister looks up who peels are. Its methods may be called from several goroutines.
 type PeelRegister struct {
-	peels records[Enrolled]
+	peels records.Bucket[Enrolled]
 	store *settings.Store
 	dir   string
 }
@@ -29,18 +32,15 @@ type PeelRegister struct {
 // OpenPeelRegister opens the bucket of enrolled peels, which has to exist. Dir is where the keys of the masters are, empty
 // for a master without them: it does not know peels whose credentials were made beside the keys, before their revocation.
 func OpenPeelRegister(ctx context.Context, js jetstream.JetStream, dir string) (*PeelRegister, error) {
-	peels, err := openRecords[Enrolled](ctx, js, enrollBucket, peelPrefix, "the peel")
+	peels, err := records.Open[Enrolled](ctx, js, enrollBucket, peelPrefix, "the peel")
 	return &PeelRegister{peels, settings.NewStore(js), dir}, err
 }
 
-// ErrUnreadable: what is stored of a peel cannot be decoded. Asking again does not help.
-var ErrUnreadable = errors.New("it cannot be decoded")
-
 // Lookup returns the peel that has a name on the bus. Settings that cannot be decoded count as settings without secrets. The
-// error is [ErrUnreadable] if the peel's record cannot be decoded.
+// error is [records.ErrUnreadable] if the peel's record cannot be decoded.
 func (p *PeelRegister) Lookup(ctx context.Context, wireID string) (r Registration, err error) {
-	e, _, err := p.peels.get(ctx, wireID)
-	if err != nil && !errors.Is(err, errAbsent) {
+	e, _, err := p.peels.Get(ctx, wireID)
+	if err != nil && !errors.Is(err, records.ErrAbsent) {
 		return r, err
 	}
 	if e.State == Accepted || len(e.Ended) > 0 { // others only ask
@@ -50,7 +50,7 @@ func (p *PeelRegister) Lookup(ctx context.Context, wireID string) (r Registratio
 		r.Ended = append(r.Ended, public)
 	}
 	if p.dir != "" {
-		known, err := issuedAs(p.dir, wireID)
+		known, err := keystore.Registered(p.dir, grants.RolePeel, wireID)
 		if err != nil {
 			return r, err
 		}
@@ -82,6 +82,6 @@ func (p *PeelRegister) Lookup(ctx context.Context, wireID string) (r Registratio
 
 // asks reports whether none of the keys has a credential, because they are those of a request that is not accepted. Earlier
 // versions recorded such keys beside the keys of the masters.
-func (e *Enrolled) asks(keys []UserKey) bool {
-	return !slices.ContainsFunc(keys, func(k UserKey) bool { return k.Public != e.Public }) && e.State != Accepted
+func (e *Enrolled) asks(keys []keystore.Key) bool {
+	return !slices.ContainsFunc(keys, func(k keystore.Key) bool { return k.Public != e.Public }) && e.State != Accepted
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -40,7 +40,7 @@ func TestSigningKeysAreRotatedWithoutAnOutage(t *testing.T) {
 			t.Error("the rotation cut a connection")
 		default:
 		}
-		if _, err := a.RotateKeys(t.Context()); !errors.Is(err, pki.ErrFormer) {
+		if _, err := a.RotateKeys(t.Context()); !errors.Is(err, keystore.ErrFormer) {
 			t.Errorf("rotated twice: %v", err)
 		}
 		fresh := renewed.ask(t, a, "", nil)
@@ -230,15 +230,15 @@ func TestAChangeOfKeysThatNobodyWasToldOfIsMadeUpForAtTheNextStart(t *testing.T)
 }
 
 // makeSite makes a credential as zester auth issue does, and returns it with its public key.
-func makeSite(t *testing.T, k *auth.Keys, name string) (creds []byte, public string) {
+func makeSite(t *testing.T, k *keystore.Keys, name string) (creds []byte, public string) {
 	t.Helper()
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	public = key.Public()
-	issue := auth.Issue{Role: grants.RoleSite, ID: name, Keys: []auth.UserKey{{Public: public, Issued: time.Now()}}}
-	if _, err := auth.Register(k.Dir(), issue, true); err != nil {
+	issue := keystore.Entry{Role: grants.RoleSite, ID: name, Keys: []keystore.Key{{Public: public, Issued: time.Now()}}}
+	if _, err := keystore.Register(k.Dir(), issue, true); err != nil {
 		t.Fatal(err)
 	}
 	token, err := k.IssueSite(name, public, []target.PeelID{"peel-a"}, 0)

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
 )
 
 // Why signing keys are not retired, or not used.
@@ -28,17 +29,17 @@ type generation struct {
 
 // RotateKeys has everything signed by new keys from now on, and servers told by Run; what the former have signed stays valid.
 // Copies of the keys beside other masters have to be replaced: what they sign is of the former.
-func (a *Authority) RotateKeys(ctx context.Context) (*Rotation, error) {
+func (a *Authority) RotateKeys(ctx context.Context) (*keystore.Rotation, error) {
 	if err := a.current(ctx); err != nil {
 		return nil, err
 	}
 	err := a.o.Keys.Rotate()
-	if errors.Is(err, pki.ErrFormer) {
+	if errors.Is(err, keystore.ErrFormer) {
 		return nil, err
 	}
 	a.tellAll() // also of what an error has left: some keys may be new
 	r := a.o.Keys.Rotation()
-	if err := errors.Join(err, a.generations.put(ctx, generation{r.Generation})); err != nil {
+	if err := errors.Join(err, a.generations.Put(ctx, generation{r.Generation})); err != nil {
 		return nil, err
 	}
 	return &r, nil
@@ -46,13 +47,13 @@ func (a *Authority) RotateKeys(ctx context.Context) (*Rotation, error) {
 
 // RetireKeys ends what the former keys have signed. Unless that is forced the error is [ErrBehind], with names, if there
 // are credentials in use that were not issued anew.
-func (a *Authority) RetireKeys(ctx context.Context, force bool) (*Rotation, error) {
+func (a *Authority) RetireKeys(ctx context.Context, force bool) (*keystore.Rotation, error) {
 	if err := a.current(ctx); err != nil {
 		return nil, err
 	}
 	r := a.o.Keys.Rotation()
 	if len(r.Former) == 0 {
-		return nil, pki.ErrNoFormer
+		return nil, keystore.ErrNoFormer
 	}
 	if !force {
 		behind, err := a.behind(ctx, r.At)
@@ -79,7 +80,7 @@ func (a *Authority) RetireCA() (pin string, err error) { return a.changeCA((*pki
 
 func (a *Authority) changeCA(change func(*pki.CA) error) (pin string, err error) {
 	if a.o.CA == nil {
-		return "", fmt.Errorf("%w: the certificates of this master's REST are none of its own", pki.ErrNoFormer)
+		return "", fmt.Errorf("%w: the certificates of this master's REST are none of its own", keystore.ErrNoFormer)
 	}
 	if err := change(a.o.CA); err != nil {
 		return "", err
@@ -90,15 +91,15 @@ func (a *Authority) changeCA(change func(*pki.CA) error) (pin string, err error)
 // current refuses keys that others have rotated since they were copied. If these were rotated and the bucket does not say
 // so, because that was interrupted, it does now.
 func (a *Authority) current(ctx context.Context) error {
-	g, _, err := a.generations.get(ctx, "")
-	if err != nil && !errors.Is(err, errAbsent) {
+	g, _, err := a.generations.Get(ctx, "")
+	if err != nil && !errors.Is(err, records.ErrAbsent) {
 		return err
 	}
 	switch own := a.o.Keys.Rotation().Generation; {
 	case g.N > own:
 		return ErrStale
 	case g.N < own:
-		return a.generations.put(ctx, generation{own})
+		return a.generations.Put(ctx, generation{own})
 	}
 	return nil
 }
@@ -120,7 +121,7 @@ func (a *Authority) tellAll() {
 
 // behind are those whose last credential was issued before a time and has not ended.
 func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, err error) {
-	peels, err := a.peels.list(ctx)
+	peels, err := a.peels.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +137,7 @@ func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, e
 	if err != nil {
 		return nil, err
 	}
-	if users, err = withIssued(a.o.Keys.dir, users); err != nil {
+	if users, err = withIssued(a.o.Keys.Dir(), users); err != nil {
 		return nil, err
 	}
 	for _, u := range users {
@@ -149,16 +150,12 @@ func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, e
 		return nil, err
 	}
 	for _, r := range []grants.Role{grants.RolePeel, grants.RoleMaster, grants.RoleSite} {
-		files, err := filepath.Glob(filepath.Join(a.o.Keys.dir, registerDir, string(r)+".*.json"))
+		entries, err := keystore.Entries(a.o.Keys.Dir(), r)
 		if err != nil {
 			return nil, err
 		}
-		for _, path := range files {
-			entry, err := readIssue(path)
-			if err != nil {
-				return nil, err
-			}
-			entry.Keys = slices.DeleteFunc(entry.Keys, func(k UserKey) bool { _, revoked := ended[k.Public]; return revoked })
+		for _, entry := range entries {
+			entry.Keys = slices.DeleteFunc(entry.Keys, func(k keystore.Key) bool { _, revoked := ended[k.Public]; return revoked })
 			if old(entry.Keys, at) && (r != grants.RolePeel || !known[entry.ID]) {
 				names = append(names, string(r)+" "+entry.ID)
 			}
@@ -169,7 +166,7 @@ func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, e
 }
 
 // old reports whether there are keys whose credentials have not ended, all issued before a time.
-func old(keys []UserKey, at time.Time) bool {
-	keys = current(keys, time.Now())
-	return len(keys) > 0 && !slices.ContainsFunc(keys, func(k UserKey) bool { return !k.Issued.Before(at) })
+func old(keys []keystore.Key, at time.Time) bool {
+	keys = keystore.Current(keys, time.Now())
+	return len(keys) > 0 && !slices.ContainsFunc(keys, func(k keystore.Key) bool { return !k.Issued.Before(at) })
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -50,7 +51,7 @@ func TestTheRecordsOfPeelsAreReadOnceEach(t *testing.T) {
 		if first < peels || second > 3 {
 			t.Errorf("%d peels: the first look took %d messages, the second %d", peels, first, second)
 		}
-		put(7, auth.Enrolled{State: auth.Revoked, Ended: map[string]auth.End{"U1": {}}})
+		put(7, auth.Enrolled{State: auth.Revoked, Ended: map[string]keystore.End{"U1": {}}})
 		put(8, auth.Enrolled{State: auth.Pending})
 		put(9, auth.Enrolled{State: auth.Pending})
 		if n := look(1, 2); n > 10 {

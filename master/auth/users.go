@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -23,6 +25,12 @@ var (
 	ErrUserInvalid = errors.New("the user cannot be made")
 )
 
+// userFresh is how old a record may be that decides about a dispatch.
+const userFresh = 400 * time.Millisecond
+
+// maxUserTTL bounds how long a credential of a person is valid.
+const maxUserTTL = 10 * 366 * 24 * time.Hour
+
 const usersBucket = "users"
 
 // LocalUser is the operator whose credential a master gives to whoever may read its data directory.
@@ -30,30 +38,22 @@ const LocalUser = "local"
 
 // A User is a person with a credential of the bus.
 type User struct {
-	Name    string        `json:"name"`
-	Role    grants.Role   `json:"role"` // RoleOperator, RoleDirect, RoleLimited or RoleAuditor
-	Limits  grants.Limits `json:"limits,omitzero"`
-	Secrets bool          `json:"secrets,omitempty"` // may have peels show secrets of their settings
-	Keys    []UserKey     `json:"keys,omitempty"`
+	Name    string         `json:"name"`
+	Role    grants.Role    `json:"role"` // RoleOperator, RoleDirect, RoleLimited or RoleAuditor
+	Limits  grants.Limits  `json:"limits,omitzero"`
+	Secrets bool           `json:"secrets,omitempty"` // may have peels show secrets of their settings
+	Keys    []keystore.Key `json:"keys,omitempty"`
 	// Ended are keys that were revoked because the person who requested them was. The user is in force.
-	Ended     map[string]End `json:"ended,omitempty"`
-	Created   time.Time      `json:"created"`
-	CreatedBy string         `json:"created_by"`
-	Revoked   time.Time      `json:"revoked,omitzero"` // zero: it is not
-	RevokedBy string         `json:"revoked_by,omitempty"`
-}
-
-// A UserKey is a key for which a credential was made.
-type UserKey struct {
-	Public  string    `json:"public"`
-	Issued  time.Time `json:"issued"`
-	Expires time.Time `json:"expires,omitzero"` // zero: it does not
-	By      string    `json:"by,omitempty"`     // user who requested it; empty if it was made beside the masters' keys
+	Ended     map[string]keystore.End `json:"ended,omitempty"`
+	Created   time.Time               `json:"created"`
+	CreatedBy string                  `json:"created_by"`
+	Revoked   time.Time               `json:"revoked,omitzero"` // zero: it is not
+	RevokedBy string                  `json:"revoked_by,omitempty"`
 }
 
 // HasKeyBy reports whether a person requested one of the user's credentials.
 func (u *User) HasKeyBy(by string) bool {
-	return slices.ContainsFunc(u.Keys, func(k UserKey) bool { return k.By == by })
+	return slices.ContainsFunc(u.Keys, func(k keystore.Key) bool { return k.By == by })
 }
 
 // Expires is when the last credential of the user ends; zero: never.
@@ -100,10 +100,10 @@ func (q *UserRequest) check() error {
 	switch limited := q.Limits.Target != "" || len(q.Limits.Functions) > 0; {
 	case q.Name == LocalUser:
 		return fmt.Errorf("the name %s is of whoever may read a master's data directory", LocalUser)
-	case !nkeys.IsValidPublicUserKey(q.Public):
+	case !nkeys.IsValidPublicKey(q.Public):
 		return errors.New("what was given is not the public key of a user")
-	case q.TTL < 0 || q.TTL > maxTTL:
-		return fmt.Errorf("the credential would end after %v: %v is the most", q.TTL, maxTTL)
+	case q.TTL < 0 || q.TTL > maxUserTTL:
+		return fmt.Errorf("the credential would end after %v: %v is the most", q.TTL, maxUserTTL)
 	case q.Role != grants.RoleOperator && q.Role != grants.RoleDirect && q.Role != grants.RoleAuditor:
 		return fmt.Errorf("there is no role %.40q: there are operator, direct and auditor", q.Role)
 	case q.Secrets && q.Role == grants.RoleAuditor:
@@ -120,7 +120,7 @@ func (q *UserRequest) check() error {
 
 // Users are the people of a bus, in the bucket users. Methods may be called from several goroutines.
 type Users struct {
-	all records[User]
+	all records.Bucket[User]
 
 	mu    sync.Mutex
 	known map[string]sighting // by name; none that the bucket does not hold
@@ -133,13 +133,13 @@ type sighting struct {
 
 // OpenUsers opens the bucket, which has to exist.
 func OpenUsers(ctx context.Context, js jetstream.JetStream) (*Users, error) {
-	all, err := openRecords[User](ctx, js, usersBucket, "", "the user")
+	all, err := records.Open[User](ctx, js, usersBucket, "", "the user")
 	return &Users{all: all, known: map[string]sighting{}}, err
 }
 
 // List returns all users by name, those that were revoked included.
 func (u *Users) List(ctx context.Context) ([]User, error) {
-	all, err := u.all.list(ctx)
+	all, err := u.all.List(ctx)
 	slices.SortFunc(all, func(a, b User) int { return strings.Compare(a.Name, b.Name) })
 	return all, err
 }
@@ -150,7 +150,7 @@ func (u *Users) List(ctx context.Context) ([]User, error) {
 func (u *Users) Allow(ctx context.Context, a grants.Caller, function string, targets []target.PeelID, selects grants.Selector) error {
 	user, err := u.recent(ctx, a.User)
 	switch {
-	case errors.Is(err, errAbsent):
+	case errors.Is(err, records.ErrAbsent):
 		if a.Role == grants.RoleLimited {
 			return fmt.Errorf("%w: the limits of %s are not known here", grants.ErrNotAllowed, a.User)
 		}
@@ -166,9 +166,9 @@ func (u *Users) Allow(ctx context.Context, a grants.Caller, function string, tar
 // CheckNotRevoked returns [grants.ErrNotAllowed] if a person was revoked. It reads the bucket, so it sees every revocation that was
 // stored before.
 func (u *Users) CheckNotRevoked(ctx context.Context, name string) error {
-	user, _, err := u.all.get(ctx, name)
+	user, _, err := u.all.Get(ctx, name)
 	switch {
-	case errors.Is(err, errAbsent):
+	case errors.Is(err, records.ErrAbsent):
 		return nil // the credential was made beside the keys
 	case err != nil:
 		return err
@@ -183,7 +183,7 @@ func (u *Users) CheckNotRevoked(ctx context.Context, name string) error {
 func (u *Users) AllowSecrets(ctx context.Context, a grants.Caller) error {
 	user, err := u.recent(ctx, a.User)
 	switch {
-	case err != nil && !errors.Is(err, errAbsent):
+	case err != nil && !errors.Is(err, records.ErrAbsent):
 		return err
 	case err != nil || !user.Secrets:
 		return fmt.Errorf("%w: %s has no permission to see secrets", grants.ErrNotAllowed, a.User)
@@ -191,16 +191,16 @@ func (u *Users) AllowSecrets(ctx context.Context, a grants.Caller) error {
 	return nil
 }
 
-// recent is a record that is at most fresh old.
+// recent is a record that is at most userFresh old.
 func (u *Users) recent(ctx context.Context, name string) (User, error) {
 	now := time.Now()
 	u.mu.Lock()
 	seen, ok := u.known[name]
 	u.mu.Unlock()
-	if ok && now.Sub(seen.at) < fresh {
+	if ok && now.Sub(seen.at) < userFresh {
 		return seen.user, nil
 	}
-	r, _, err := u.all.get(ctx, name)
+	r, _, err := u.all.Get(ctx, name)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err != nil {

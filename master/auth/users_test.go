@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -42,7 +43,7 @@ func users(t *testing.T, b *natstest.Bus) *auth.Users {
 // enlist adds a user and returns what a connection needs to be that user's.
 func enlist(t *testing.T, b *natstest.Bus, a *auth.Authority, q auth.UserRequest) nats.Option {
 	t.Helper()
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +252,7 @@ func TestUsersThatCannotBeMade(t *testing.T) {
 		if _, err := a.RevokeUser(t.Context(), "gone", "ann"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := auth.Register(b.Keys.Dir(), entry(grants.RoleAuditor, "offline"), false); err != nil {
+		if _, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RoleAuditor, ID: "offline", Keys: []keystore.Key{{Public: "Uoffline", Issued: time.Now()}}}, false); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range []struct {
@@ -276,7 +277,7 @@ func TestUsersThatCannotBeMade(t *testing.T) {
 			{auth.ErrUserInvalid, "are not asked", func(q *auth.UserRequest) { q.Role, q.Limits.Target = grants.RoleDirect, "*" }},
 			{auth.ErrUserInvalid, `"[a"`, func(q *auth.UserRequest) { q.Limits.Functions = []string{"[a"} }},
 		} {
-			key, err := auth.MakeKey()
+			key, err := keystore.MakeKey()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -295,12 +296,12 @@ func TestUsersThatCannotBeMade(t *testing.T) {
 
 func TestOneIssuedBesideTheKeysIsListedAndRevoked(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		key, err := auth.MakeKey()
+		key, err := keystore.MakeKey()
 		if err != nil {
 			t.Fatal(err)
 		}
-		issue := auth.Issue{Role: grants.RoleOperator, ID: "ada", Keys: []auth.UserKey{{Public: key.Public(), Issued: time.Now()}}}
-		if _, err := auth.Register(b.Keys.Dir(), issue, false); err != nil {
+		issue := keystore.Entry{Role: grants.RoleOperator, ID: "ada", Keys: []keystore.Key{{Public: key.Public(), Issued: time.Now()}}}
+		if _, err := keystore.Register(b.Keys.Dir(), issue, false); err != nil {
 			t.Fatal(err)
 		}
 		token, err := b.Keys.Issue(grants.RoleOperator, "ada", key.Public(), 0)
@@ -323,7 +324,7 @@ func TestOneIssuedBesideTheKeysIsListedAndRevoked(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-lost
-		if _, err := auth.Register(b.Keys.Dir(), issue, true); !errors.Is(err, auth.ErrRevoked) {
+		if _, err := keystore.Register(b.Keys.Dir(), issue, true); !errors.Is(err, keystore.ErrRevoked) {
 			t.Errorf("the name is given again: %v", err)
 		}
 	})
@@ -447,36 +448,6 @@ func TestLimitsAreThoseOfTheBucket(t *testing.T) {
 		}
 		b.Start(t)
 	})
-}
-
-func TestASetOfKeysFromBeforeARoleIsCompleted(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "keys")
-	first := issuer(t, open(t, dir))
-	for _, file := range []string{"account-limited.nk", "signer-limited.nk"} {
-		if err := os.Remove(filepath.Join(dir, file)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := issuer(t, open(t, dir)); got != first {
-		t.Error("the operator is another")
-	}
-	if err := os.Remove(filepath.Join(dir, "signer-limited.nk")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := auth.Open(dir); err == nil {
-		t.Error("half of a role's keys were lost and are made anew")
-	}
-}
-
-func TestADamagedListOfTheRevokedIsNotAnEmptyOne(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "keys")
-	open(t, dir)
-	if err := os.WriteFile(filepath.Join(dir, "revoked.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := auth.Open(dir); err == nil || !strings.Contains(err.Error(), "revoked.json") {
-		t.Errorf("opened: %v", err)
-	}
 }
 
 func TestThePermissionToSeeSecretsIsGivenByName(t *testing.T) {

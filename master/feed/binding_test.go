@@ -16,6 +16,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -82,7 +84,7 @@ func (t *fleet) master() (f *Feed, stop func()) {
 	f = New(t.bus.Conn(t, grants.RoleMaster, "m1"), slog.New(slog.NewTextHandler(t.logs, nil)))
 	f.UseRegister(func(ctx context.Context, w string) (Registration, error) {
 		r, err := register.Lookup(ctx, w)
-		if errors.Is(err, auth.ErrUnreadable) {
+		if errors.Is(err, records.ErrUnreadable) {
 			err = fmt.Errorf("%w: %w", ErrRefused, err)
 		}
 		return Registration(r), err
@@ -184,8 +186,8 @@ func (t *fleet) enroll(h *host) {
 // issue enters a credential that was made beside the keys.
 func (t *fleet) issue(h *host, again bool) {
 	t.Helper()
-	entry := auth.Issue{Role: grants.RolePeel, ID: string(h.id), Keys: []auth.UserKey{{Public: h.public, Issued: time.Now()}}}
-	if _, err := auth.Register(t.bus.Keys.Dir(), entry, again); err != nil {
+	entry := keystore.Entry{Role: grants.RolePeel, ID: string(h.id), Keys: []keystore.Key{{Public: h.public, Issued: time.Now()}}}
+	if _, err := keystore.Register(t.bus.Keys.Dir(), entry, again); err != nil {
 		t.Fatal(err)
 	}
 }

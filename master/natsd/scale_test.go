@@ -7,12 +7,12 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
 func TestTheExampleOfALargeBusIsAConfigurationOfServers(t *testing.T) {
-	opts := configured(t, "hub.conf", "hub-1", auth.NATSConf{LeafNodes: "0.0.0.0:7422"})
+	opts := configured(t, "hub.conf", "hub-1", keystore.NATSConf{LeafNodes: "0.0.0.0:7422"})
 	if opts.LeafNode.Port != 7422 || opts.LeafNode.TLSConfig == nil {
 		t.Errorf("leaf nodes are heard at %+v", opts.LeafNode)
 	}
@@ -22,7 +22,7 @@ func TestTheExampleOfALargeBusIsAConfigurationOfServers(t *testing.T) {
 }
 
 func TestTheExampleOfASiteIsAConfigurationOfServers(t *testing.T) {
-	opts := configured(t, "site.conf", "berlin-1", auth.NATSConf{Hub: &auth.Hub{
+	opts := configured(t, "site.conf", "berlin-1", keystore.NATSConf{Hub: &keystore.Hub{
 		URLs: []string{"tls://hub-1:7422", "tls://hub-2:7422"}, Creds: "site.creds", CA: "ca.crt",
 	}})
 	remotes := opts.LeafNode.Remotes
@@ -32,7 +32,7 @@ func TestTheExampleOfASiteIsAConfigurationOfServers(t *testing.T) {
 }
 
 // configured makes a server of an example, which checks what belongs together, and does not start it.
-func configured(t *testing.T, example, name string, conf auth.NATSConf) *server.Options {
+func configured(t *testing.T, example, name string, conf keystore.NATSConf) *server.Options {
 	t.Helper()
 	text, err := os.ReadFile("../../examples/scale/" + example)
 	if err != nil {
@@ -60,9 +60,9 @@ func configured(t *testing.T, example, name string, conf auth.NATSConf) *server.
 
 // trustFiles makes what the example refers to. A certificate authority's own certificate does for a server that nobody
 // reaches.
-func trustFiles(t *testing.T, dir string, conf auth.NATSConf) {
+func trustFiles(t *testing.T, dir string, conf keystore.NATSConf) {
 	t.Helper()
-	keys, err := auth.Open(filepath.Join(dir, "keys"))
+	keys, err := keystore.Open(filepath.Join(dir, "keys"))
 	if err != nil {
 		t.Fatal(err)
 	}

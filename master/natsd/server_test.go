@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -29,7 +29,7 @@ import (
 
 func options(t *testing.T) natsd.Options {
 	t.Helper()
-	keys, err := auth.Open(filepath.Join(t.TempDir(), "keys"))
+	keys, err := keystore.Open(filepath.Join(t.TempDir(), "keys"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestStrangersDoNotFillTheLog(t *testing.T) {
 }
 
 func TestARefusedMessageIsLoggedAndKnownAsSuch(t *testing.T) {
-	keys, err := auth.Open(t.TempDir())
+	keys, err := keystore.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

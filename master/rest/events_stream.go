@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -185,8 +185,8 @@ func returnsOf(jid wire.JID) string { return "$KV.job-returns." + string(jid) + 
 // admitted returns an error once the token no longer opens the stream, or if that cannot be checked.
 func (e *events) admitted(ctx context.Context) error {
 	text, _ := bearer(e.request)
-	token, err := e.r.Tokens.Authenticate(ctx, text)
-	if err == nil && !token.Has(auth.ScopeRead) && e.job.User != token.User() {
+	t, err := e.r.Tokens.Authenticate(ctx, text)
+	if err == nil && !t.Has(token.ScopeRead) && e.job.User != t.User() {
 		err = errors.New("the token lacks the scope read")
 	}
 	return err

@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -440,7 +440,7 @@ func TestAnOpenStreamEndsWithItsToken(t *testing.T) {
 		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "10m"})
 		events, _, _ := s.follow(reader, jid, "")
 		time.Sleep(time.Minute)
-		elsewhere, err := auth.OpenTokens(t.Context(), s.bus.JetStream(t))
+		elsewhere, err := token.Open(t.Context(), s.bus.JetStream(t))
 		if err == nil {
 			_, err = elsewhere.Revoke(t.Context(), "reader", "ann")
 		}
@@ -490,7 +490,7 @@ func TestStreamsOfAnAddressAreCounted(t *testing.T) {
 		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "10m"})
 		opened := 0
 		for i := range 10 {
-			reader := s.token(auth.TokenRequest{Name: fmt.Sprintf("reader%d", i), Scopes: []auth.Scope{auth.ScopeRead}})
+			reader := s.token(token.Request{Name: fmt.Sprintf("reader%d", i), Scopes: []token.Scope{token.ScopeRead}})
 			for range 10 {
 				if _, status, _ := s.follow(reader, jid, ""); status == 200 {
 					opened++
@@ -558,7 +558,7 @@ func TestAMasterThatStopsEndsItsStreams(t *testing.T) {
 func TestWhoOnlyDispatchesFollowsHisOwn(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.peel("web-01", nil, echo("web-01"))
-		ci := s.token(auth.TokenRequest{Name: "ci", Scopes: []auth.Scope{auth.ScopeDispatch}})
+		ci := s.token(token.Request{Name: "ci", Scopes: []token.Scope{token.ScopeDispatch}})
 		own, other := s.dispatch(ci, object{"target": "*", "function": "test.ping"}), s.dispatch(s.admin(), object{"target": "*", "function": "test.ping"})
 		time.Sleep(2 * time.Second)
 		for _, what := range []string{"", "/returns", "/events"} {

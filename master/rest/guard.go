@@ -18,8 +18,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"golang.org/x/time/rate"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 )
 
 // How many requests are answered. Guesses are unknown tokens from one address, which for IPv6 is a network of 64 bits; past
@@ -33,13 +33,13 @@ const (
 
 // A guard decides who may ask.
 type guard struct {
-	tokens  *auth.Tokens
+	tokens  *token.Store
 	log     *slog.Logger
 	guesses *limiter[netip.Prefix]
 	asked   *limiter[string] // by the token's name
 }
 
-func newGuard(tokens *auth.Tokens, log *slog.Logger) *guard {
+func newGuard(tokens *token.Store, log *slog.Logger) *guard {
 	return &guard{
 		tokens: tokens, log: log,
 		guesses: newLimiter[netip.Prefix](rate.Every(guessEvery), guessesAtOnce),
@@ -56,41 +56,41 @@ type denial struct {
 
 // admit returns the token of a request that has one of the scopes. The token is checked before anything is limited, so that
 // wrong tokens never lock out a valid one from the same address.
-func (g *guard) admit(r *http.Request, scopes []auth.Scope) (*auth.Token, *denial) {
+func (g *guard) admit(r *http.Request, scopes []token.Scope) (*token.Token, *denial) {
 	text, given := bearer(r)
 	if !given {
 		return nil, &denial{http.StatusUnauthorized, "this needs one bearer token in the header Authorization", http.Header{"Www-Authenticate": {`Bearer realm="zester"`}}}
 	}
-	token, err := g.tokens.Authenticate(r.Context(), text)
+	t, err := g.tokens.Authenticate(r.Context(), text)
 	switch {
-	case errors.Is(err, auth.ErrTokenUnknown), errors.Is(err, auth.ErrTokenEnded):
+	case errors.Is(err, token.ErrUnknown), errors.Is(err, token.ErrEnded):
 		return nil, g.refuse(r, err)
 	case err != nil:
 		g.log.Warn("token not read", "request", requestOf(r.Context()), "err", err)
 		return nil, &denial{http.StatusServiceUnavailable, "tokens cannot be checked just now", retryAfter(1)}
 	}
-	if !g.asked.of(token.Name).Allow() {
+	if !g.asked.of(t.Name).Allow() {
 		return nil, &denial{http.StatusTooManyRequests, "the token asks too often: " + strconv.Itoa(requestsPerSecond) + " requests a second are allowed", retryAfter(1)}
 	}
-	if !slices.ContainsFunc(scopes, token.Has) {
-		g.log.Warn("token lacks the scope", "request", requestOf(r.Context()), "user", token.User(), "path", r.URL.Path)
+	if !slices.ContainsFunc(scopes, t.Has) {
+		g.log.Warn("token lacks the scope", "request", requestOf(r.Context()), "user", t.User(), "path", r.URL.Path)
 		return nil, &denial{http.StatusForbidden, "the token has not the scope " + anyOf(scopes), nil}
 	}
-	return token, nil
+	return t, nil
 }
 
 // refuse denies a request whose token is not valid. An unknown token takes one of the guesses of its address; with none left
 // the answer is 429, and the log gets no line, so that guessing costs one hash and one read. A token that has ended is no
 // guess.
 func (g *guard) refuse(r *http.Request, err error) *denial {
-	if errors.Is(err, auth.ErrTokenUnknown) && !g.guesses.of(source(r.RemoteAddr)).Allow() {
+	if errors.Is(err, token.ErrUnknown) && !g.guesses.of(source(r.RemoteAddr)).Allow() {
 		return &denial{http.StatusTooManyRequests, "the token is not known, and too many unknown tokens came from your address", retryAfter(int(guessEvery / time.Second))}
 	}
 	g.log.Warn("token refused", "request", requestOf(r.Context()), "from", r.RemoteAddr, "path", r.URL.Path, "err", err)
 	return &denial{http.StatusUnauthorized, err.Error(), http.Header{"Www-Authenticate": {`Bearer realm="zester", error="invalid_token"`}}}
 }
 
-func anyOf(scopes []auth.Scope) string {
+func anyOf(scopes []token.Scope) string {
 	var names []string
 	for _, s := range scopes {
 		names = append(names, string(s))
@@ -133,10 +133,10 @@ func source(remote string) netip.Prefix {
 // middleware lets a request to its operation if the operation's scopes allow it, and bounds its time.
 func (g *guard) middleware(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
-	var scopes []auth.Scope
+	var scopes []token.Scope
 	for _, alternative := range ctx.Operation().Security {
 		for _, scope := range alternative["token"] {
-			scopes = append(scopes, auth.Scope(scope))
+			scopes = append(scopes, token.Scope(scope))
 		}
 	}
 	token, denied := g.admit(r, scopes)
@@ -156,9 +156,9 @@ func (g *guard) middleware(ctx huma.Context, next func(huma.Context)) {
 }
 
 // protect is middleware for a handler that is no operation.
-func (g *guard) protect(scope auth.Scope, h http.Handler) http.Handler {
+func (g *guard) protect(scope token.Scope, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, denied := g.admit(r, []auth.Scope{scope}); denied != nil {
+		if _, denied := g.admit(r, []token.Scope{scope}); denied != nil {
 			denied.write(w)
 			return
 		}
@@ -191,7 +191,7 @@ func remoteOf(ctx context.Context) string {
 }
 
 // tokenOf is the token of a request that was admitted.
-func tokenOf(ctx context.Context) *auth.Token { return ctx.Value(tokenKey{}).(*auth.Token) }
+func tokenOf(ctx context.Context) *token.Token { return ctx.Value(tokenKey{}).(*token.Token) }
 
 func withRequest(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestKey{}, id)

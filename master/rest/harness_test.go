@@ -20,9 +20,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/apiserver"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -44,7 +44,7 @@ type system struct {
 	t       *testing.T
 	bus     *natstest.Bus
 	js      jetstream.JetStream
-	tokens  *auth.Tokens
+	tokens  *token.Store
 	backend rest.Backend
 	log     lines
 	client  *http.Client
@@ -79,7 +79,7 @@ func (s *system) master(name string) {
 	must(err)
 	store, err := job.NewStore(s.t.Context(), late{s.js, &s.delay})
 	must(err)
-	s.tokens, err = auth.OpenTokens(s.t.Context(), s.js)
+	s.tokens, err = token.Open(s.t.Context(), s.js)
 	must(err)
 	dispatcher, err := dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: name})
 	must(err)
@@ -222,9 +222,9 @@ next:
 }
 
 // token makes a token and returns its text.
-func (s *system) token(q auth.TokenRequest) string {
+func (s *system) token(q token.Request) string {
 	s.t.Helper()
-	text, hash := auth.NewSecret(q.Name)
+	text, hash := token.NewSecret(q.Name)
 	q.Hash = hash
 	if _, err := s.tokens.Create(s.t.Context(), q, "ann"); err != nil {
 		s.t.Fatal(err)
@@ -233,11 +233,11 @@ func (s *system) token(q auth.TokenRequest) string {
 }
 
 func (s *system) reader() string {
-	return s.token(auth.TokenRequest{Name: "reader", Scopes: []auth.Scope{auth.ScopeRead}})
+	return s.token(token.Request{Name: "reader", Scopes: []token.Scope{token.ScopeRead}})
 }
 
 func (s *system) admin() string {
-	return s.token(auth.TokenRequest{Name: "admin", Scopes: []auth.Scope{auth.ScopeAdmin}})
+	return s.token(token.Request{Name: "admin", Scopes: []token.Scope{token.ScopeAdmin}})
 }
 
 // peel tells facts and answers requests with on, which may be nil, each once.

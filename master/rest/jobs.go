@@ -16,8 +16,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -102,7 +102,7 @@ type dispatchOutput struct {
 
 // dispatchJob answers when the job is published, not when it has ended.
 func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchOutput, error) {
-	token := tokenOf(ctx)
+	t := tokenOf(ctx)
 	spec, err := in.Body.spec()
 	if err != nil {
 		return nil, huma.Error400BadRequest(sentence(err))
@@ -119,10 +119,10 @@ func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchO
 			return nil, err
 		}
 	}
-	if err := r.allow(ctx, token, &spec); err != nil {
+	if err := r.allow(ctx, t, &spec); err != nil {
 		return nil, err
 	}
-	j, err := r.Dispatcher.Submit(ctx, spec, token.User())
+	j, err := r.Dispatcher.Submit(ctx, spec, t.User())
 	r.Audit.Write(ctx, dispatch.Entry(&spec, err).By(callerOf(ctx)))
 	if err != nil {
 		return nil, dispatchError(err)
@@ -202,19 +202,19 @@ func (n *NewJob) spec() (job.Spec, error) {
 }
 
 // allow holds the limits of a token against a dispatch.
-func (r *routes) allow(ctx context.Context, token *auth.Token, spec *job.Spec) error {
-	if token.Has(auth.ScopeAdmin) {
+func (r *routes) allow(ctx context.Context, t *token.Token, spec *job.Spec) error {
+	if t.Has(token.ScopeAdmin) {
 		return nil
 	}
 	var within []target.PeelID
-	if token.Limits.Target != "" {
+	if t.Limits.Target != "" {
 		var err error
-		if within, err = r.Questions.Select(ctx, token.Limits.Target); err != nil {
+		if within, err = r.Questions.Select(ctx, t.Limits.Target); err != nil {
 			return unavailable(fmt.Errorf("the limits of the token cannot be checked: %w", err))
 		}
 	}
-	if err := token.Limits.Allow(spec.Function, spec.Targets, within); err != nil {
-		r.s.log.Warn("job refused", "user", token.User(), "function", spec.Function, "targets", len(spec.Targets), "request", requestOf(ctx), "err", err)
+	if err := t.Limits.Allow(spec.Function, spec.Targets, within); err != nil {
+		r.s.log.Warn("job refused", "user", t.User(), "function", spec.Function, "targets", len(spec.Targets), "request", requestOf(ctx), "err", err)
 		r.Audit.Write(ctx, dispatch.Entry(spec, err).By(callerOf(ctx)))
 		return huma.Error403Forbidden(sentence(err))
 	}
@@ -292,7 +292,7 @@ func (r *routes) visible(ctx context.Context, jid wire.JID) (*job.Job, error) {
 	if err != nil {
 		return nil, answerError(err)
 	}
-	if token := tokenOf(ctx); !token.Has(auth.ScopeRead) && j.User != token.User() {
+	if t := tokenOf(ctx); !t.Has(token.ScopeRead) && j.User != t.User() {
 		return nil, huma.Error403Forbidden("the job is another's, and the token has not the scope read")
 	}
 	return j, nil
@@ -332,19 +332,19 @@ func (r *routes) jobReturns(ctx context.Context, in *returnsInput) (*returnsOutp
 
 // cancelJob answers when the wish is recorded; the job ends soon after.
 func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error) {
-	token := tokenOf(ctx)
-	if !token.Has(auth.ScopeAdmin) {
+	t := tokenOf(ctx)
+	if !t.Has(token.ScopeAdmin) {
 		j, err := r.Questions.JobShow(ctx, api.JobRequest{JID: in.JID})
 		if err != nil {
 			return nil, answerError(err)
 		}
-		if j.User != token.User() {
+		if j.User != t.User() {
 			err := huma.Error403Forbidden("the job is another's, and the token has not the scope admin")
 			r.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, true).By(callerOf(ctx)))
 			return nil, err
 		}
 	}
-	j, err := r.Dispatcher.Cancel(ctx, in.JID, token.User())
+	j, err := r.Dispatcher.Cancel(ctx, in.JID, t.User())
 	r.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, apiserver.AnswerCode(err) != api.CodeUnavailable).By(callerOf(ctx)))
 	switch {
 	case errors.Is(err, dispatch.ErrEnded), errors.Is(err, dispatch.ErrCanceled):
@@ -352,7 +352,7 @@ func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error
 	case err != nil:
 		return nil, answerError(err)
 	}
-	r.s.log.Info("cancel accepted over REST", "jid", j.JID, "user", token.User(), "function", j.Function, "targets", j.TargetCount, "request", requestOf(ctx))
+	r.s.log.Info("cancel accepted over REST", "jid", j.JID, "user", t.User(), "function", j.Function, "targets", j.TargetCount, "request", requestOf(ctx))
 	return &jobOutput{j.Summary()}, nil
 }
 

@@ -33,6 +33,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -69,7 +70,7 @@ type Options struct {
 type Backend struct {
 	JetStream  jetstream.JetStream
 	Store      *job.Store
-	Tokens     *auth.Tokens
+	Tokens     *token.Store
 	Authority  *auth.Authority // nil: nobody is enrolled here
 	Audit      *audit.Log      // nil: nothing is kept
 	Questions  *apiserver.Server

@@ -19,12 +19,13 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
 // A site is a master's HTTP and the keys and authority behind it.
 type site struct {
-	keys  *auth.Keys
+	keys  *keystore.Keys
 	ca    *pki.CA
 	life  time.Duration
 	asked atomic.Int32
@@ -34,7 +35,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	keys, err := auth.Open(filepath.Join(t.TempDir(), "auth"))
+	keys, err := keystore.Open(filepath.Join(t.TempDir(), "auth"))
 	if err != nil {
 		t.Fatal(err)
 	}

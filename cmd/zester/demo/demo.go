@@ -20,8 +20,8 @@ import (
 	"github.com/seed-c01c3da5/zester/examples"
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
@@ -189,7 +189,7 @@ func (s *stage) startMaster(ctx context.Context, cast *errgroup.Group) error {
 }
 
 func (s *stage) startPeels(ctx context.Context, cast *errgroup.Group) error {
-	keys, err := auth.Open(auth.Dir(s.path("master")))
+	keys, err := keystore.Open(keystore.Dir(s.path("master")))
 	if err != nil {
 		return err
 	}

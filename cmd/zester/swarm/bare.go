@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -135,7 +135,7 @@ func (s *bus) listen() error {
 }
 
 func (s *bus) serve(port int) error {
-	keys, err := auth.Open(s.r.keys("bare"))
+	keys, err := keystore.Open(s.r.keys("bare"))
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
@@ -22,12 +22,12 @@ import (
 type External struct {
 	URL  string
 	CA   string // file with the certificates that it is checked against; empty: those of the system
-	Keys string // folder of the keys whose accounts it has, as [auth.Dir] says
+	Keys string // folder of the keys whose accounts it has, as [keystore.Dir] says
 }
 
 // operator says how a person asks the master.
 func (e *External) operator() (api.RunInfo, error) {
-	keys, err := auth.Open(e.Keys)
+	keys, err := keystore.Open(e.Keys)
 	if err != nil {
 		return api.RunInfo{}, err
 	}
@@ -37,7 +37,7 @@ func (e *External) operator() (api.RunInfo, error) {
 
 // options are those of a connection with a new credential.
 func (e *External) options(role grants.Role, name string) ([]nats.Option, error) {
-	keys, err := auth.Open(e.Keys)
+	keys, err := keystore.Open(e.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (r *run) keys(part string) string {
 	if r.o.External != nil {
 		return r.o.External.Keys
 	}
-	return auth.Dir(r.path(part))
+	return keystore.Dir(r.path(part))
 }
 
 // side is whose memory and processor time this process can tell.
@@ -66,7 +66,7 @@ func (r *run) side() string {
 
 // dial connects as somebody who may read and write everything.
 func dial(url, ca, keys, name string, opts ...nats.Option) (*nats.Conn, error) {
-	k, err := auth.Open(keys)
+	k, err := keystore.Open(keys)
 	if err != nil {
 		return nil, err
 	}

@@ -14,14 +14,14 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
 // serveBus runs a bus that trusts the keys in a folder until stdin ends, and prints where it is.
 func serveBus(keys, dir string) error {
-	k, err := auth.Open(keys)
+	k, err := keystore.Open(keys)
 	if err != nil {
 		return err
 	}
@@ -45,8 +45,8 @@ func serveBus(keys, dir string) error {
 // external starts a bus in a process of its own.
 func external(t *testing.T) *External {
 	t.Helper()
-	e := &External{Keys: auth.Dir(t.TempDir())}
-	if _, err := auth.Open(e.Keys); err != nil {
+	e := &External{Keys: keystore.Dir(t.TempDir())}
+	if _, err := keystore.Open(e.Keys); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(workers(t)[0], serve, e.Keys, t.TempDir())
@@ -147,7 +147,7 @@ func TestABusThatIsInUseIsRefusedAndNotTouched(t *testing.T) {
 
 func TestABusIsNotUsedWithoutItsKeys(t *testing.T) {
 	t.Parallel()
-	e := &External{URL: "nats://127.0.0.1:1", Keys: auth.Dir(t.TempDir())}
+	e := &External{URL: "nats://127.0.0.1:1", Keys: keystore.Dir(t.TempDir())}
 	_, err := Run(t.Context(), Options{Peels: 10, External: e, Worker: workers(t), Out: t.Output()})
 	if err == nil || !strings.Contains(err.Error(), "without its keys") {
 		t.Errorf("%v", err)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -65,7 +65,7 @@ func reportsOf(peels int) int { return min(max(10*peels, fewReports), manyReport
 
 // speak connects as a peel.
 func (f *fleet) speak(id target.PeelID) (*nats.Conn, error) {
-	keys, err := auth.Open(f.r.keys("master"))
+	keys, err := keystore.Open(f.r.keys("master"))
 	if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -101,7 +101,7 @@ func hasSettings(ctx context.Context, reports *nats.Subscription) error {
 }
 
 func (f *fleet) peelProgram(ctx context.Context) (*exec.Cmd, error) {
-	keys, err := auth.Open(f.r.keys("master"))
+	keys, err := keystore.Open(f.r.keys("master"))
 	if err != nil {
 		return nil, err
 	}

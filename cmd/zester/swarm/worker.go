@@ -18,8 +18,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -132,10 +132,10 @@ func Work(ctx context.Context, in io.Reader) error {
 	if err := d.Decode(&o); err != nil {
 		return fmt.Errorf("cannot read what to simulate: %w", err)
 	}
-	var keys *auth.Keys // nil: none are needed
+	var keys *keystore.Keys // nil: none are needed
 	if !o.Open {
 		var err error
-		if keys, err = auth.Open(o.Keys); err != nil {
+		if keys, err = keystore.Open(o.Keys); err != nil {
 			return err
 		}
 	}
@@ -159,7 +159,7 @@ func (o orders) options(creds []byte) []nats.Option {
 	return opts
 }
 
-func (o orders) peels(ctx context.Context, keys *auth.Keys) error {
+func (o orders) peels(ctx context.Context, keys *keystore.Keys) error {
 	g, ctx := errgroup.WithContext(ctx)
 	refused := &refusals{}
 	log := slog.New(watched{slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}), refused})
@@ -182,7 +182,7 @@ func (o orders) peels(ctx context.Context, keys *auth.Keys) error {
 }
 
 // connections answer commands and settings at once, and know nothing of what they mean.
-func (o orders) connections(ctx context.Context, keys *auth.Keys) error {
+func (o orders) connections(ctx context.Context, keys *keystore.Keys) error {
 	g, refused := new(errgroup.Group), &refusals{}
 	g.SetLimit(dialsAtOnce)
 	conns := make([]*nats.Conn, o.To-o.From)
@@ -221,7 +221,7 @@ func (o orders) beat(ctx context.Context, conns []*nats.Conn) {
 	}
 }
 
-func (o orders) dial(ctx context.Context, keys *auth.Keys, name string, failed nats.ErrHandler) (*nats.Conn, error) {
+func (o orders) dial(ctx context.Context, keys *keystore.Keys, name string, failed nats.ErrHandler) (*nats.Conn, error) {
 	var opts []nats.Option
 	if keys != nil {
 		creds, err := keys.Creds(grants.RoleMaster, name, 0)

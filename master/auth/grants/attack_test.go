@@ -17,8 +17,8 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -67,7 +67,7 @@ func TestNoCredentialReachesOthersByWayOfAReply(t *testing.T) {
 	program := attacker(t)
 	t.Run("embedded", func(t *testing.T) {
 		dir := t.TempDir()
-		l := live{keys: open(t, auth.Dir(dir)), dir: dir}
+		l := live{keys: open(t, keystore.Dir(dir)), dir: dir}
 		l.url = l.startMaster(t, "")
 		l.attack(t, program)
 	})
@@ -76,7 +76,7 @@ func TestNoCredentialReachesOthersByWayOfAReply(t *testing.T) {
 			t.Skip("builds and runs nats-server")
 		}
 		dir := t.TempDir()
-		l := live{keys: open(t, auth.Dir(dir)), dir: dir}
+		l := live{keys: open(t, keystore.Dir(dir)), dir: dir}
 		l.url, _ = startServer(t, l.keys.Trust(), dir)
 		l.startMaster(t, l.url)
 		l.attack(t, program)
@@ -124,7 +124,7 @@ func TestASitesServerReachesNobodyElse(t *testing.T) {
 		t.Skip("builds and runs nats-server")
 	}
 	dir := t.TempDir()
-	l := live{keys: open(t, auth.Dir(dir)), dir: dir}
+	l := live{keys: open(t, keystore.Dir(dir)), dir: dir}
 	url, leafs := startServer(t, l.keys.Trust(), dir)
 	l.url = url
 	l.startMaster(t, l.url)

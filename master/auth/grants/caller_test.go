@@ -6,8 +6,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -36,11 +36,11 @@ func TestACallerOfARequestThatIsPassedOn(t *testing.T) {
 }
 
 func TestAJWTNamesThePeelThatItWasSignedFor(t *testing.T) {
-	keys, err := auth.Open(t.TempDir())
+	keys, err := keystore.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}

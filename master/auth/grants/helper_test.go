@@ -7,12 +7,13 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
-func open(t *testing.T, dir string) *auth.Keys {
+func open(t *testing.T, dir string) *keystore.Keys {
 	t.Helper()
-	k, err := auth.Open(dir)
+	k, err := keystore.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
@@ -37,7 +37,7 @@ func TestEveryRoleMayDoExactlyItsShare(t *testing.T) {
 	grants.LetSitesBeClients(t)
 	t.Run("embedded", func(t *testing.T) {
 		dir := t.TempDir()
-		l := live{keys: open(t, auth.Dir(dir)), dir: dir}
+		l := live{keys: open(t, keystore.Dir(dir)), dir: dir}
 		l.url = l.startMaster(t, "")
 		l.try(t)
 	})
@@ -46,7 +46,7 @@ func TestEveryRoleMayDoExactlyItsShare(t *testing.T) {
 			t.Skip("builds and runs nats-server")
 		}
 		dir := t.TempDir()
-		l := live{keys: open(t, auth.Dir(dir)), dir: dir}
+		l := live{keys: open(t, keystore.Dir(dir)), dir: dir}
 		l.url, _ = startServer(t, l.keys.Trust(), dir)
 		l.startMaster(t, l.url)
 		l.try(t)
@@ -55,12 +55,12 @@ func TestEveryRoleMayDoExactlyItsShare(t *testing.T) {
 
 // live is a bus in real time, and the keys that it trusts. Its certificate is signed by the authority below dir.
 type live struct {
-	keys     *auth.Keys
+	keys     *keystore.Keys
 	dir, url string
 }
 
 // startServer runs nats-server itself, built from the module that go.mod names, with the configuration that zester prints.
-func startServer(t *testing.T, trust auth.Trust, dir string) (clients, leafs string) {
+func startServer(t *testing.T, trust keystore.Trust, dir string) (clients, leafs string) {
 	t.Helper()
 	program := dir + "/nats-server"
 	// What go run has linked stays in the build cache, from which tests of other packages have it as well.
@@ -68,7 +68,7 @@ func startServer(t *testing.T, trust auth.Trust, dir string) (clients, leafs str
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cert, key, _ := natstest.Certify(t, dir)
-	text, err := auth.NATSConf{Trust: trust, Listen: "127.0.0.1:-1", LeafNodes: "127.0.0.1:-1", Dir: dir + "/nats", Cert: cert, Key: key}.Text()
+	text, err := keystore.NATSConf{Trust: trust, Listen: "127.0.0.1:-1", LeafNodes: "127.0.0.1:-1", Dir: dir + "/nats", Cert: cert, Key: key}.Text()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func (l live) startMaster(t *testing.T, url string) string {
 
 func (l live) options(t *testing.T, role grants.Role, name string) []nats.Option {
 	t.Helper()
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func (s *system) checkDecided(t *testing.T) {
 }
 
 func TestWithoutACredentialOfThisBusNobodyConnects(t *testing.T) {
-	other, err := auth.Open(t.TempDir())
+	other, err := keystore.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,14 +12,15 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // siteCreds is a credential for a leaf node with the peels.
-func siteCreds(t *testing.T, k *auth.Keys, peels ...target.PeelID) []byte {
+func siteCreds(t *testing.T, k *keystore.Keys, peels ...target.PeelID) []byte {
 	t.Helper()
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,15 +94,15 @@ func TestASiteSpeaksAndHearsForItsPeelsAlone(t *testing.T) {
 }
 
 // makeSite makes a credential as zester auth issue does, and returns it with its public key.
-func makeSite(t *testing.T, k *auth.Keys, name string) (creds []byte, public string) {
+func makeSite(t *testing.T, k *keystore.Keys, name string) (creds []byte, public string) {
 	t.Helper()
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	public = key.Public()
-	issue := auth.Issue{Role: grants.RoleSite, ID: name, Keys: []auth.UserKey{{Public: public, Issued: time.Now()}}}
-	if _, err := auth.Register(k.Dir(), issue, true); err != nil {
+	issue := keystore.Entry{Role: grants.RoleSite, ID: name, Keys: []keystore.Key{{Public: public, Issued: time.Now()}}}
+	if _, err := keystore.Register(k.Dir(), issue, true); err != nil {
 		t.Fatal(err)
 	}
 	token, err := k.IssueSite(name, public, []target.PeelID{"peel-a"}, 0)
@@ -204,7 +205,7 @@ func TestACredentialOfASiteEndsWithTheKeysThatSignedIt(t *testing.T) {
 
 func TestASiteHasPeelsAndNotTooMany(t *testing.T) {
 	k := open(t, t.TempDir()+"/auth")
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}

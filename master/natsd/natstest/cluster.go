@@ -16,8 +16,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
@@ -30,7 +30,7 @@ const settleWait = 30 * time.Second
 
 // A Cluster is three servers that share all streams, in real time and on loopback. Clients reach them by TLS.
 type Cluster struct {
-	Keys *auth.Keys
+	Keys *keystore.Keys
 
 	t    testing.TB
 	ca   *pki.CA
@@ -45,7 +45,7 @@ type Cluster struct {
 func ListenCluster(t testing.TB) *Cluster {
 	t.Helper()
 	dir := shortLived(t)
-	keys, err := auth.Open(filepath.Join(dir, "keys"))
+	keys, err := keystore.Open(filepath.Join(dir, "keys"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,15 +28,15 @@ import (
 	_ "github.com/nats-io/nats-server/v2/server/ats" // whose clock tick sets
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
 // Bus is a running server and the keys that it trusts.
 type Bus struct {
-	Keys *auth.Keys
+	Keys *keystore.Keys
 
 	t    testing.TB
 	opts natsd.Options
@@ -169,7 +169,7 @@ func Listen(t testing.TB) *Bus {
 
 func start(t testing.TB, dir string, opts natsd.Options) *Bus {
 	t.Helper()
-	keys, err := auth.Open(filepath.Join(dir, "keys"))
+	keys, err := keystore.Open(filepath.Join(dir, "keys"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,9 +356,9 @@ func (b *Bus) refused(nc *nats.Conn, _ *nats.Subscription, err error) {
 	reportRefusal(b.t, b.ended, nc, err)
 }
 
-func dialOptions(t testing.TB, keys *auth.Keys, role grants.Role, name string, failed nats.ErrHandler) []nats.Option {
+func dialOptions(t testing.TB, keys *keystore.Keys, role grants.Role, name string, failed nats.ErrHandler) []nats.Option {
 	t.Helper()
-	key, err := auth.MakeKey()
+	key, err := keystore.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package auth_test
+package keystore_test
 
 import (
 	"bytes"
@@ -10,9 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 )
 
 // movedInto returns the names that files get in a directory while f runs, in this order.
@@ -68,7 +67,7 @@ func stateAfter(t *testing.T, before, after string, done []string) string {
 }
 
 // credentials are one for each role.
-func credentials(t *testing.T, k *auth.Keys) map[grants.Role][]byte {
+func credentials(t *testing.T, k *keystore.Keys) map[grants.Role][]byte {
 	t.Helper()
 	all := map[grants.Role][]byte{}
 	for _, role := range append(grants.Roles(), grants.RoleSite) {
@@ -119,11 +118,11 @@ func TestARotationThatIsCutShortLocksNobodyOut(t *testing.T) {
 		}
 		whole := cut == len(written)
 		if cut > 0 && !whole {
-			if err := k.Retire(); !errors.Is(err, auth.ErrCutShort) {
+			if err := k.Retire(); !errors.Is(err, keystore.ErrCutShort) {
 				t.Errorf("cut short after %d files, it is retired: %v", cut, err)
 			}
 		}
-		if err := k.Rotate(); whole != errors.Is(err, pki.ErrFormer) || !whole && err != nil {
+		if err := k.Rotate(); whole != errors.Is(err, keystore.ErrFormer) || !whole && err != nil {
 			t.Fatalf("cut short after %d files, it is completed: %v", cut, err)
 		}
 		if r := open(t, dir).Rotation(); r.Generation != 1 {

@@ -1,4 +1,4 @@
-package auth_test
+package token_test
 
 import (
 	"bytes"
@@ -13,36 +13,36 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-func tokens(t *testing.T, b *natstest.Bus) *auth.Tokens {
+func tokens(t *testing.T, b *natstest.Bus) *token.Store {
 	t.Helper()
-	all, err := auth.OpenTokens(t.Context(), b.JetStream(t))
+	all, err := token.Open(t.Context(), b.JetStream(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
-func create(t *testing.T, all *auth.Tokens, q auth.TokenRequest) (text string) {
+func create(t *testing.T, all *token.Store, q token.Request) (text string) {
 	t.Helper()
-	text, q.Hash = auth.NewSecret(q.Name)
+	text, q.Hash = token.NewSecret(q.Name)
 	if _, err := all.Create(t.Context(), q, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	return text
 }
 
-func read(name string) auth.TokenRequest {
-	return auth.TokenRequest{Name: name, Scopes: []auth.Scope{auth.ScopeRead}, TTL: time.Hour}
+func read(name string) token.Request {
+	return token.Request{Name: name, Scopes: []token.Scope{token.ScopeRead}, TTL: time.Hour}
 }
 
 // opens is who the bearer of a token is, or why he is nobody.
-func opens(t *testing.T, all *auth.Tokens, text string) (string, error) {
+func opens(t *testing.T, all *token.Store, text string) (string, error) {
 	t.Helper()
 	token, err := all.Authenticate(t.Context(), text)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestATokenOpensUntilItsEnd(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(time.Second)
-		if _, err := opens(t, all, text); !errors.Is(err, auth.ErrTokenEnded) {
+		if _, err := opens(t, all, text); !errors.Is(err, token.ErrEnded) {
 			t.Errorf("after its end: %v", err)
 		}
 	})
@@ -75,13 +75,13 @@ func TestWhatIsNotTheTokenOpensNothing(t *testing.T) {
 		text := create(t, all, read("ci"))
 		create(t, all, read("other"))
 		secret := text[strings.LastIndexByte(text, '.')+1:]
-		wrong, _ := auth.NewSecret("ci")
+		wrong, _ := token.NewSecret("ci")
 		for _, guess := range []string{
 			"", " ", "zester", "zester.", "zester.ci", "zester.ci.", wrong, text[:len(text)-1], text + "A", text + " ", strings.ToUpper(text),
 			"zester.other." + secret, "zester.nobody." + secret, "zester..ci." + secret, "zester.used.ci." + secret, "zester.*." + secret, "zester.>." + secret,
 			"Bearer " + text, text + ", " + text, "zester.ci." + strings.Repeat("A", 43), "zester.ci\x00." + secret,
 		} {
-			if user, err := opens(t, all, guess); !errors.Is(err, auth.ErrTokenUnknown) {
+			if user, err := opens(t, all, guess); !errors.Is(err, token.ErrUnknown) {
 				t.Errorf("%q opens as %q, %v", guess, user, err)
 			}
 		}
@@ -105,11 +105,11 @@ func TestAChangeHoldsWithinASecondOnEveryMaster(t *testing.T) {
 			return time.Since(began)
 		}
 		use(first, func(err error) bool { return err == nil })
-		second, hash := auth.NewSecret("ci")
-		if _, err := here.Rotate(t.Context(), auth.TokenRequest{Name: "ci", Hash: hash, TTL: time.Hour}, "bob"); err != nil {
+		second, hash := token.NewSecret("ci")
+		if _, err := here.Rotate(t.Context(), token.Request{Name: "ci", Hash: hash, TTL: time.Hour}, "bob"); err != nil {
 			t.Fatal(err)
 		}
-		took := use(first, func(err error) bool { return errors.Is(err, auth.ErrTokenUnknown) })
+		took := use(first, func(err error) bool { return errors.Is(err, token.ErrUnknown) })
 		if took > time.Second {
 			t.Errorf("the old secret went on for %v", took)
 		}
@@ -117,7 +117,7 @@ func TestAChangeHoldsWithinASecondOnEveryMaster(t *testing.T) {
 		if _, err := here.Revoke(t.Context(), "ci", "bob"); err != nil {
 			t.Fatal(err)
 		}
-		if took := use(second, func(err error) bool { return errors.Is(err, auth.ErrTokenEnded) }); took > time.Second {
+		if took := use(second, func(err error) bool { return errors.Is(err, token.ErrEnded) }); took > time.Second {
 			t.Errorf("the token went on for %v after it was revoked", took)
 		}
 	})
@@ -129,8 +129,8 @@ func TestAnOldSecretGoesOnForItsGrace(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		all := tokens(t, b)
 		first := create(t, all, read("ci"))
-		second, hash := auth.NewSecret("ci")
-		if _, err := all.Rotate(t.Context(), auth.TokenRequest{Name: "ci", Hash: hash, TTL: 2 * time.Hour, Grace: time.Minute}, "bob"); err != nil {
+		second, hash := token.NewSecret("ci")
+		if _, err := all.Rotate(t.Context(), token.Request{Name: "ci", Hash: hash, TTL: 2 * time.Hour, Grace: time.Minute}, "bob"); err != nil {
 			t.Fatal(err)
 		}
 		for _, text := range []string{first, second} {
@@ -139,7 +139,7 @@ func TestAnOldSecretGoesOnForItsGrace(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if _, err := opens(t, all, first); !errors.Is(err, auth.ErrTokenUnknown) {
+		if _, err := opens(t, all, first); !errors.Is(err, token.ErrUnknown) {
 			t.Errorf("after the grace: %v", err)
 		}
 		if _, err := opens(t, all, second); err != nil {
@@ -157,7 +157,7 @@ func TestABucketThatCannotBeReadIsNotAWrongToken(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		b.Stop(t)
-		if _, err := opens(t, all, text); err == nil || errors.Is(err, auth.ErrTokenUnknown) || errors.Is(err, auth.ErrTokenEnded) {
+		if _, err := opens(t, all, text); err == nil || errors.Is(err, token.ErrUnknown) || errors.Is(err, token.ErrEnded) {
 			t.Errorf("without the bus: %v", err)
 		}
 		b.Start(t)
@@ -172,8 +172,8 @@ func TestTheListTellsWhoAndWhenAndNoSecret(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		all := tokens(t, b)
 		text := create(t, all, read("ci"))
-		create(t, all, auth.TokenRequest{
-			Name: "used", Scopes: []auth.Scope{auth.ScopeDispatch}, Limits: grants.Limits{Target: "web-*", Functions: []string{"test.*"}},
+		create(t, all, token.Request{
+			Name: "used", Scopes: []token.Scope{token.ScopeDispatch}, Limits: grants.Limits{Target: "web-*", Functions: []string{"test.*"}},
 		})
 		time.Sleep(30 * time.Minute)
 		began := time.Now()
@@ -256,35 +256,35 @@ func TestTokensThatCannotBeMade(t *testing.T) {
 		if _, err := all.Revoke(t.Context(), "taken", "bob"); err != nil {
 			t.Fatal(err)
 		}
-		dispatch := []auth.Scope{auth.ScopeDispatch}
+		dispatch := []token.Scope{token.ScopeDispatch}
 		for _, c := range []struct {
 			want   error
 			text   string
-			change func(*auth.TokenRequest)
+			change func(*token.Request)
 		}{
-			{auth.ErrTokenExists, "taken", func(q *auth.TokenRequest) { q.Name = "taken" }},
-			{auth.ErrTokenInvalid, "1 to 64", func(q *auth.TokenRequest) { q.Name = "" }},
-			{auth.ErrTokenInvalid, "1 to 64", func(q *auth.TokenRequest) { q.Name = "a.b" }},
-			{auth.ErrTokenInvalid, "1 to 64", func(q *auth.TokenRequest) { q.Name = "*" }},
-			{auth.ErrTokenInvalid, "1 to 64", func(q *auth.TokenRequest) { q.Name = strings.Repeat("a", 65) }},
-			{auth.ErrTokenInvalid, "1 to 64", func(q *auth.TokenRequest) { q.Name = "ü" }},
-			{auth.ErrTokenInvalid, "no hash", func(q *auth.TokenRequest) { q.Hash = auth.Hash{} }},
-			{auth.ErrTokenInvalid, "no scope", func(q *auth.TokenRequest) { q.Scopes = nil }},
-			{auth.ErrTokenInvalid, `"root"`, func(q *auth.TokenRequest) { q.Scopes = []auth.Scope{"root"} }},
-			{auth.ErrTokenInvalid, "-1s", func(q *auth.TokenRequest) { q.TTL = -time.Second }},
-			{auth.ErrTokenInvalid, "scope dispatch", func(q *auth.TokenRequest) { q.Limits.Target = "web-*" }},
-			{auth.ErrTokenInvalid, "without admin", func(q *auth.TokenRequest) {
-				q.Limits.Target, q.Scopes = "web-*", []auth.Scope{auth.ScopeDispatch, auth.ScopeAdmin}
+			{token.ErrExists, "taken", func(q *token.Request) { q.Name = "taken" }},
+			{token.ErrInvalid, "1 to 64", func(q *token.Request) { q.Name = "" }},
+			{token.ErrInvalid, "1 to 64", func(q *token.Request) { q.Name = "a.b" }},
+			{token.ErrInvalid, "1 to 64", func(q *token.Request) { q.Name = "*" }},
+			{token.ErrInvalid, "1 to 64", func(q *token.Request) { q.Name = strings.Repeat("a", 65) }},
+			{token.ErrInvalid, "1 to 64", func(q *token.Request) { q.Name = "ü" }},
+			{token.ErrInvalid, "no hash", func(q *token.Request) { q.Hash = token.Hash{} }},
+			{token.ErrInvalid, "no scope", func(q *token.Request) { q.Scopes = nil }},
+			{token.ErrInvalid, `"root"`, func(q *token.Request) { q.Scopes = []token.Scope{"root"} }},
+			{token.ErrInvalid, "-1s", func(q *token.Request) { q.TTL = -time.Second }},
+			{token.ErrInvalid, "scope dispatch", func(q *token.Request) { q.Limits.Target = "web-*" }},
+			{token.ErrInvalid, "without admin", func(q *token.Request) {
+				q.Limits.Target, q.Scopes = "web-*", []token.Scope{token.ScopeDispatch, token.ScopeAdmin}
 			}},
-			{auth.ErrTokenInvalid, "without admin and sync", func(q *auth.TokenRequest) {
-				q.Limits.Target, q.Scopes = "web-*", []auth.Scope{auth.ScopeDispatch, auth.ScopeSync}
+			{token.ErrInvalid, "without admin and sync", func(q *token.Request) {
+				q.Limits.Target, q.Scopes = "web-*", []token.Scope{token.ScopeDispatch, token.ScopeSync}
 			}},
-			{auth.ErrTokenInvalid, `"[a"`, func(q *auth.TokenRequest) { q.Limits.Functions, q.Scopes = []string{"[a"}, dispatch }},
-			{auth.ErrTokenInvalid, `""`, func(q *auth.TokenRequest) { q.Limits.Functions, q.Scopes = []string{""}, dispatch }},
-			{auth.ErrTokenInvalid, "64", func(q *auth.TokenRequest) { q.Limits.Functions, q.Scopes = make([]string, 65), dispatch }},
+			{token.ErrInvalid, `"[a"`, func(q *token.Request) { q.Limits.Functions, q.Scopes = []string{"[a"}, dispatch }},
+			{token.ErrInvalid, `""`, func(q *token.Request) { q.Limits.Functions, q.Scopes = []string{""}, dispatch }},
+			{token.ErrInvalid, "64", func(q *token.Request) { q.Limits.Functions, q.Scopes = make([]string, 65), dispatch }},
 		} {
 			q := read("new")
-			_, q.Hash = auth.NewSecret(q.Name)
+			_, q.Hash = token.NewSecret(q.Name)
 			c.change(&q)
 			if _, err := all.Create(t.Context(), q, "ann"); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%v, want %q", err, c.text)
@@ -308,15 +308,15 @@ func TestARevokedTokenStaysSo(t *testing.T) {
 		if err != nil || again.RevokedBy != "bob" || time.Since(again.Revoked) < time.Minute {
 			t.Errorf("%+v, %v", again, err)
 		}
-		text, hash := auth.NewSecret("ci")
-		if _, err := all.Rotate(t.Context(), auth.TokenRequest{Name: "ci", Hash: hash}, "ann"); !errors.Is(err, auth.ErrTokenInvalid) {
+		text, hash := token.NewSecret("ci")
+		if _, err := all.Rotate(t.Context(), token.Request{Name: "ci", Hash: hash}, "ann"); !errors.Is(err, token.ErrInvalid) {
 			t.Errorf("rotated: %v", err)
 		}
-		if _, err := opens(t, all, text); !errors.Is(err, auth.ErrTokenUnknown) {
+		if _, err := opens(t, all, text); !errors.Is(err, token.ErrUnknown) {
 			t.Errorf("opened: %v", err)
 		}
 		for _, name := range []string{"nobody", "used"} {
-			if _, err := all.Revoke(t.Context(), name, "bob"); !errors.Is(err, auth.ErrNoToken) {
+			if _, err := all.Revoke(t.Context(), name, "bob"); !errors.Is(err, token.ErrNotFound) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -336,9 +336,9 @@ func TestARevocationWinsOverRotations(t *testing.T) {
 			for range 4 {
 				rotating.Go(func() {
 					for {
-						text, hash := auth.NewSecret(name)
-						if _, err := here.Rotate(t.Context(), auth.TokenRequest{Name: name, Hash: hash, Grace: time.Hour}, "ann"); err != nil {
-							if t.Context().Err() == nil && !errors.Is(err, auth.ErrTokenInvalid) {
+						text, hash := token.NewSecret(name)
+						if _, err := here.Rotate(t.Context(), token.Request{Name: name, Hash: hash, Grace: time.Hour}, "ann"); err != nil {
+							if t.Context().Err() == nil && !errors.Is(err, token.ErrInvalid) {
 								t.Errorf("a rotation failed: %v", err)
 							}
 							return
@@ -380,8 +380,8 @@ func TestATokenIsJudgedByNameAsItIsNow(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		all := tokens(t, b)
 		limits := grants.Limits{Target: "web-*", Functions: []string{"test.*"}}
-		create(t, all, auth.TokenRequest{Name: "ci", Scopes: []auth.Scope{auth.ScopeDispatch}, Limits: limits, TTL: time.Hour})
-		create(t, all, auth.TokenRequest{Name: "admin", Scopes: []auth.Scope{auth.ScopeAdmin}})
+		create(t, all, token.Request{Name: "ci", Scopes: []token.Scope{token.ScopeDispatch}, Limits: limits, TTL: time.Hour})
+		create(t, all, token.Request{Name: "admin", Scopes: []token.Scope{token.ScopeAdmin}})
 		create(t, all, read("reader"))
 		allow := func(name, function string, targets ...target.PeelID) error {
 			return all.Allow(t.Context(), name, function, targets, func(context.Context, string) ([]target.PeelID, error) {
@@ -462,16 +462,16 @@ func TestLimits(t *testing.T) {
 }
 
 func TestScopesIncludeNoOtherButAdminAll(t *testing.T) {
-	all := []auth.Scope{auth.ScopeRead, auth.ScopeDispatch, auth.ScopeSync, auth.ScopeAdmin}
+	all := []token.Scope{token.ScopeRead, token.ScopeDispatch, token.ScopeSync, token.ScopeAdmin}
 	for _, has := range all {
-		token := auth.Token{Scopes: []auth.Scope{has}}
+		one := token.Token{Scopes: []token.Scope{has}}
 		for _, want := range all {
-			if got := token.Has(want); got != (has == want || has == auth.ScopeAdmin) {
+			if got := one.Has(want); got != (has == want || has == token.ScopeAdmin) {
 				t.Errorf("%s gives %s: %v", has, want, got)
 			}
 		}
 	}
-	if slices.ContainsFunc(all, (&auth.Token{}).Has) {
+	if slices.ContainsFunc(all, (&token.Token{}).Has) {
 		t.Error("a token without a scope has one")
 	}
 }
@@ -483,13 +483,13 @@ func FuzzAuthenticate(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	all, err := auth.OpenTokens(f.Context(), js)
+	all, err := token.Open(f.Context(), js)
 	if err != nil {
 		f.Fatal(err)
 	}
 	q := read("ci")
 	var text string
-	text, q.Hash = auth.NewSecret("ci")
+	text, q.Hash = token.NewSecret("ci")
 	if _, err := all.Create(f.Context(), q, "ann"); err != nil {
 		f.Fatal(err)
 	}
@@ -500,7 +500,7 @@ func FuzzAuthenticate(f *testing.F) {
 		if guess == text {
 			return
 		}
-		if _, err := all.Authenticate(context.Background(), guess); !errors.Is(err, auth.ErrTokenUnknown) {
+		if _, err := all.Authenticate(context.Background(), guess); !errors.Is(err, token.ErrUnknown) {
 			t.Errorf("%q: %v", guess, err)
 		}
 	})

@@ -1,22 +1,19 @@
-// Package auth says who may do what on the bus, and makes the credentials that the server checks.
+// Package keystore holds the secrets that sign credentials of the bus, and what is kept beside them. Call [Open] with the
+// folder of the keys, give [Keys.Trust] to the server, and sign with [Keys.Issue] or [Keys.Creds].
 //
 // Trust is a chain of signatures. An operator key signs the accounts: one for the server itself and one for each
-// [grants.Role]. An account lists a signing key together with a template of what a user signed by that key may publish
-// and hear, made from [grants.Permissions]. A user's JWT therefore holds no permissions, only a name, which the server
-// puts into the template: it stays small, and a change of the table reaches everybody when the server starts with
-// the new one.
+// [grants.Role]. An account lists a signing key with the permissions of all users that the key signs. A user's JWT holds a
+// name and no permissions, so a change of the table reaches everybody when the servers get the accounts of a new version.
 //
-// The wire form of peel IDs cannot be turned back: "a.b" and "a_b" have one name and would be one party on the bus, so
-// enrollment refuses the second.
+// The folder has four kinds of state: the keys; revoked.json, the keys that [Keys.Revoke] ended; rotation.json, the last
+// change of the signing keys; and the register ([Register]), a file for each name for which a credential was made.
 //
-// People are [Users]: with [grants.Limits] one is of a role of its own, to which the bus gives little more than reading and asking
-// for jobs, and masters hold every job against the limits. Of whom a request is they know from the bus ([grants.CallerOf]), so
-// limits that got lost refuse. What an [Authority] revokes is first written down, then beside the keys, then told to the
-// server, which cuts the connections.
+// Guarantees: keys appear all at once or not at all; files that others may read are refused; a damaged list of revoked
+// keys is an error, never an empty list; a rotation that is cut short locks nobody out and is completed by repeating it.
+// "a.b" and "a_b" have one name on the bus, so the register refuses the second.
 //
-// Programs that speak HTTP have a [Token] in place of a key. Its text is made where it is to be used; masters and the
-// bucket tokens know its hash, its scopes and [grants.Limits].
-package auth
+// Known gap: whoever can read the folder can sign anything. The keys are not encrypted.
+package keystore
 
 import (
 	"fmt"
@@ -29,6 +26,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // Trust is what a server must know to check credentials. It holds no secret.
@@ -98,6 +96,28 @@ func (k *Keys) issue(role grants.Role, name, public string, ttl time.Duration, p
 		return "", fmt.Errorf("cannot sign a credential for %q: %w", name, err)
 	}
 	return token, nil
+}
+
+// maxSiteToken is how long a JWT of a site may be, in bytes: servers take 64 KiB from a leaf node before they know it.
+const maxSiteToken = 60 << 10
+
+// IssueSite signs a JWT as [Keys.Issue] does, for a leaf node that brings the peels to the bus.
+func (k *Keys) IssueSite(name, public string, peels []target.PeelID, ttl time.Duration) (string, error) {
+	if len(peels) == 0 || len(peels) > grants.MaxSitePeels {
+		return "", fmt.Errorf("cannot sign a credential for the site %q: it has %d peels, 1 to %d are possible", name, len(peels), grants.MaxSitePeels)
+	}
+	var names []string
+	for _, p := range peels {
+		if _, err := target.ParsePeelID(string(p)); err != nil {
+			return "", fmt.Errorf("cannot sign a credential for the site %q: %w", name, err)
+		}
+		names = append(names, p.Wire())
+	}
+	token, err := k.issue(grants.RoleSite, name, public, ttl, names...)
+	if err == nil && len(token) > maxSiteToken {
+		err = fmt.Errorf("cannot sign a credential for the site %q: it would have %d bytes, %d are possible: name fewer peels", name, len(token), maxSiteToken)
+	}
+	return token, err
 }
 
 // A NewKey is the key of a user that was just made. Its secret half leaves this process in a credential alone.

@@ -1,4 +1,14 @@
-package auth
+// Package token has the bearer tokens of the REST API. Call [Open] and then [Store.Authenticate] for each request.
+//
+// The text of a token is made where it is used ([NewSecret]). Masters and the bucket tokens have its hash, its scopes and its
+// [grants.Limits].
+//
+// Guarantees: a revocation or rotation holds on every master within half a second; a bucket that cannot be read opens
+// nothing; a revoked token stays revoked, and its name is not given again; [Store.CheckNotRevoked] sees every revocation that
+// was stored before.
+//
+// Known gap: the time of the last use is lost if the bucket cannot be written at that moment.
+package token
 
 import (
 	"crypto/rand"
@@ -30,7 +40,7 @@ var scopes = []Scope{ScopeRead, ScopeDispatch, ScopeSync, ScopeAdmin}
 
 const scopeNames = "read, dispatch, sync and admin"
 
-// A Token is what is known of a bearer token, which is all but the token itself.
+// A Token is all that masters know of a bearer token, without its text.
 type Token struct {
 	Name      string        `json:"name"` // jobs that it makes are of the user "token:<name>"
 	Scopes    []Scope       `json:"scopes"`
@@ -48,11 +58,11 @@ type Token struct {
 // tokenUser begins the user names of tokens. No credential of the bus can have such a name.
 const tokenUser = "token:"
 
-// User is the name under which the bearer's jobs are recorded.
+// User returns the user name of jobs that the bearer starts.
 func (t *Token) User() string { return tokenUser + t.Name }
 
 // TokenName returns the name of the token whose jobs a user name stands for; ok is false for the names of people.
-func TokenName(user string) (name string, ok bool) { return strings.CutPrefix(user, tokenUser) }
+func NameOf(user string) (name string, ok bool) { return strings.CutPrefix(user, tokenUser) }
 
 // Has reports whether the token gives a scope.
 func (t *Token) Has(s Scope) bool {
@@ -74,13 +84,16 @@ func (t *Token) State(now time.Time) string {
 // would protect, and a slow one would let strangers make the master work.
 type Hash [sha256.Size]byte
 
+// Equal reports whether two hashes are the same, in a time that does not depend on them.
+func (h Hash) Equal(other Hash) bool { return subtle.ConstantTimeCompare(h[:], other[:]) == 1 }
+
 // A token is "zester.<name>.<43 characters of base64url>".
 const (
 	tokenPrefix = "zester."
 	secretBytes = 32
 )
 
-// NewSecret makes a bearer token of that name. Whoever is to use it calls this; masters are told the hash alone.
+// NewSecret makes the text of a bearer token of that name. The user's own program calls it and sends masters the hash alone.
 func NewSecret(name string) (text string, hash Hash) {
 	secret := make([]byte, secretBytes)
 	_, _ = rand.Read(secret) // it ends the program rather than fail
@@ -88,17 +101,18 @@ func NewSecret(name string) (text string, hash Hash) {
 	return text, sha256.Sum256([]byte(text))
 }
 
-// parseToken reads the name in a token and hashes it; ok is false for what cannot be a token.
-func parseToken(text string) (name string, hash Hash, ok bool) {
+// Parse reads the name in a token and hashes it; ok is false for what cannot be a token.
+func Parse(text string) (name string, hash Hash, ok bool) {
 	rest, ok := strings.CutPrefix(text, tokenPrefix)
 	name, secret, found := strings.Cut(rest, ".")
-	if !ok || !found || checkTokenName(name) != nil || len(secret) != base64.RawURLEncoding.EncodedLen(secretBytes) {
+	if !ok || !found || CheckName(name) != nil || len(secret) != base64.RawURLEncoding.EncodedLen(secretBytes) {
 		return "", Hash{}, false
 	}
 	return name, sha256.Sum256([]byte(text)), true
 }
 
-func checkTokenName(name string) error {
+// CheckName returns an error if a token, or a join token, cannot have a name.
+func CheckName(name string) error {
 	if grants.CheckName(grants.RoleOperator, name) != nil { // the jobs of a token are recorded under its name, as those of people are
 		return fmt.Errorf("a token's name has 1 to 64 letters, digits, '_' and '-': %.70q", name)
 	}
@@ -106,7 +120,7 @@ func checkTokenName(name string) error {
 }
 
 // A TokenRequest asks for a token that does not exist yet, or for another secret for one that does.
-type TokenRequest struct {
+type Request struct {
 	Name   string        `json:"name"`
 	Hash   Hash          `json:"hash"`
 	TTL    time.Duration `json:"ttl,omitempty"` // 0: it does not end
@@ -121,8 +135,8 @@ const (
 	maxGrace = 7 * 24 * time.Hour
 )
 
-func (r *TokenRequest) check() error {
-	if err := checkTokenName(r.Name); err != nil {
+func (r *Request) check() error {
+	if err := CheckName(r.Name); err != nil {
 		return err
 	}
 	if r.Hash == (Hash{}) {
@@ -137,7 +151,7 @@ func (r *TokenRequest) check() error {
 	return nil
 }
 
-func (r *TokenRequest) checkScopes() error {
+func (r *Request) checkScopes() error {
 	if len(r.Scopes) == 0 {
 		return errors.New("it has no scope: there are " + scopeNames)
 	}
@@ -154,7 +168,7 @@ func (r *TokenRequest) checkScopes() error {
 	return r.Limits.Check()
 }
 
-func (r *TokenRequest) expires(now time.Time) time.Time {
+func (r *Request) expires(now time.Time) time.Time {
 	if r.TTL == 0 {
 		return time.Time{}
 	}
@@ -170,7 +184,6 @@ type secrets struct {
 
 // opens takes the same time whatever the hash has in common with those it is compared to.
 func (s *secrets) opens(h Hash, now time.Time) bool {
-	current := subtle.ConstantTimeCompare(s.Hash[:], h[:])
-	old := subtle.ConstantTimeCompare(s.Old[:], h[:])
-	return current == 1 || old == 1 && now.Before(s.OldUntil)
+	current, old := s.Hash.Equal(h), s.Old.Equal(h)
+	return current || old && now.Before(s.OldUntil)
 }

@@ -1,4 +1,4 @@
-package auth
+package token
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -19,11 +20,11 @@ import (
 
 // What is wrong with a token. The first two are all that a bearer learns.
 var (
-	ErrTokenUnknown = errors.New("the token is not known") // also where only its secret is wrong
-	ErrTokenEnded   = errors.New("the token has expired or was revoked")
-	ErrNoToken      = errors.New("no such token")
-	ErrTokenExists  = errors.New("there is such a token")
-	ErrTokenInvalid = errors.New("the token cannot be made")
+	ErrUnknown  = errors.New("the token is not known") // also where only its secret is wrong
+	ErrEnded    = errors.New("the token has expired or was revoked")
+	ErrNotFound = errors.New("no such token")
+	ErrExists   = errors.New("there is such a token")
+	ErrInvalid  = errors.New("the token cannot be made")
 )
 
 const (
@@ -41,8 +42,10 @@ const (
 // Tokens are the bearer tokens of the REST API, in the bucket tokens. What they open is read from the bucket's leader, so
 // that a change holds on every master within half a second; a bucket that cannot be read opens nothing. Methods may be
 // called from several goroutines.
-type Tokens struct {
-	all records[record]
+type Store struct {
+	js  jetstream.JetStream
+	kv  jetstream.KeyValue
+	all records.Bucket[record]
 
 	mu    sync.Mutex
 	known map[string]reading   // by name; none that the bucket does not hold
@@ -61,28 +64,32 @@ type record struct {
 }
 
 // OpenTokens opens the bucket, which has to exist.
-func OpenTokens(ctx context.Context, js jetstream.JetStream) (*Tokens, error) {
-	all, err := openRecords[record](ctx, js, tokensBucket, "", "the token")
-	return &Tokens{all: all, known: map[string]reading{}, used: map[string]time.Time{}}, err
+func Open(ctx context.Context, js jetstream.JetStream) (*Store, error) {
+	kv, err := js.KeyValue(ctx, tokensBucket)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the bucket %s: %w", tokensBucket, err)
+	}
+	all, err := records.Open[record](ctx, js, tokensBucket, "", "the token")
+	return &Store{js: js, kv: kv, all: all, known: map[string]reading{}, used: map[string]time.Time{}}, err
 }
 
-// Authenticate returns the token of which a bearer gave the text. The error is [ErrTokenUnknown] or [ErrTokenEnded], or
+// Authenticate returns the token of which a bearer gave the text. The error is [ErrUnknown] or [ErrEnded], or
 // says that the bucket could not be read.
-func (t *Tokens) Authenticate(ctx context.Context, text string) (*Token, error) {
-	name, hash, ok := parseToken(text)
+func (t *Store) Authenticate(ctx context.Context, text string) (*Token, error) {
+	name, hash, ok := Parse(text)
 	if !ok {
-		return nil, ErrTokenUnknown
+		return nil, ErrUnknown
 	}
 	now := time.Now()
 	r, err := t.recent(ctx, name, now)
-	if err != nil && !errors.Is(err, ErrNoToken) {
+	if err != nil && !errors.Is(err, ErrNotFound) {
 		return nil, err
 	}
 	if !r.Secrets.opens(hash, now) {
-		return nil, ErrTokenUnknown
+		return nil, ErrUnknown
 	}
 	if r.State(now) != "active" {
-		return nil, ErrTokenEnded
+		return nil, ErrEnded
 	}
 	t.mark(ctx, name, now)
 	return &r.Token, nil
@@ -91,10 +98,10 @@ func (t *Tokens) Authenticate(ctx context.Context, text string) (*Token, error) 
 // Allow returns [grants.ErrNotAllowed] with the reason if the bearer of a token may not dispatch a function to targets, which are
 // sorted, or may do so no longer. That the token has expired is no reason: the request was made before. selects evaluates
 // the target of a limit.
-func (t *Tokens) Allow(ctx context.Context, name, function string, targets []target.PeelID, selects grants.Selector) error {
+func (t *Store) Allow(ctx context.Context, name, function string, targets []target.PeelID, selects grants.Selector) error {
 	r, err := t.recent(ctx, name, time.Now())
 	switch {
-	case errors.Is(err, ErrNoToken):
+	case errors.Is(err, ErrNotFound):
 		return fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
 	case err != nil:
 		return err
@@ -110,10 +117,10 @@ func (t *Tokens) Allow(ctx context.Context, name, function string, targets []tar
 
 // CheckNotRevoked returns [grants.ErrNotAllowed] if a token was revoked or does not exist. It reads the bucket, so it sees every
 // revocation that was stored before.
-func (t *Tokens) CheckNotRevoked(ctx context.Context, name string) error {
+func (t *Store) CheckNotRevoked(ctx context.Context, name string) error {
 	r, err := t.read(ctx, name)
 	switch {
-	case errors.Is(err, ErrNoToken):
+	case errors.Is(err, ErrNotFound):
 		return fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
 	case err != nil:
 		return err
@@ -123,8 +130,8 @@ func (t *Tokens) CheckNotRevoked(ctx context.Context, name string) error {
 	return nil
 }
 
-// recent is a record that is at most fresh old, and zero with [ErrNoToken] if there is none.
-func (t *Tokens) recent(ctx context.Context, name string, now time.Time) (record, error) {
+// recent is a record that is at most fresh old, and zero with [ErrNotFound] if there is none.
+func (t *Store) recent(ctx context.Context, name string, now time.Time) (record, error) {
 	t.mu.Lock()
 	seen, ok := t.known[name]
 	t.mu.Unlock()
@@ -142,11 +149,11 @@ func (t *Tokens) recent(ctx context.Context, name string, now time.Time) (record
 	return r, nil
 }
 
-func (t *Tokens) read(ctx context.Context, name string) (record, error) {
-	r, _, err := t.all.get(ctx, name)
+func (t *Store) read(ctx context.Context, name string) (record, error) {
+	r, _, err := t.all.Get(ctx, name)
 	switch {
-	case errors.Is(err, errAbsent):
-		return record{}, fmt.Errorf("%w: %s", ErrNoToken, name)
+	case errors.Is(err, records.ErrAbsent):
+		return record{}, fmt.Errorf("%w: %s", ErrNotFound, name)
 	case err != nil:
 		return record{}, err
 	case r.Name != name:
@@ -156,7 +163,7 @@ func (t *Tokens) read(ctx context.Context, name string) (record, error) {
 }
 
 // mark remembers that a token was used. That this got lost is no reason to refuse its bearer.
-func (t *Tokens) mark(ctx context.Context, name string, now time.Time) {
+func (t *Store) mark(ctx context.Context, name string, now time.Time) {
 	t.mu.Lock()
 	recent := now.Sub(t.used[name]) < coarse
 	if !recent {
@@ -166,33 +173,33 @@ func (t *Tokens) mark(ctx context.Context, name string, now time.Time) {
 	if recent {
 		return
 	}
-	if _, err := t.all.kv.Put(ctx, usedPrefix+name, []byte(now.UTC().Format(time.RFC3339))); err != nil {
+	if _, err := t.kv.Put(ctx, usedPrefix+name, []byte(now.UTC().Format(time.RFC3339))); err != nil {
 		t.mu.Lock()
 		delete(t.used, name)
 		t.mu.Unlock()
 	}
 }
 
-// Create enters a token for which by answers. The error is [ErrTokenExists] if the name is taken, also by a token that was
+// Create enters a token for which by answers. The error is [ErrExists] if the name is taken, also by a token that was
 // revoked: the jobs of its time would be taken for those of the new one.
-func (t *Tokens) Create(ctx context.Context, q TokenRequest, by string) (*Token, error) {
+func (t *Store) Create(ctx context.Context, q Request, by string) (*Token, error) {
 	if err := errors.Join(q.check(), q.checkScopes()); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrTokenInvalid, err)
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	all, err := t.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(all) >= maxTokens {
-		return nil, fmt.Errorf("%w: there are %d, and no more are kept", ErrTokenInvalid, len(all))
+		return nil, fmt.Errorf("%w: there are %d, and no more are kept", ErrInvalid, len(all))
 	}
 	now := time.Now().UTC()
 	r := record{
 		Token:   Token{Name: q.Name, Scopes: q.Scopes, Limits: q.Limits, Created: now, CreatedBy: by, Expires: q.expires(now)},
 		Secrets: secrets{Hash: q.Hash},
 	}
-	if err := t.all.create(ctx, q.Name, r); errors.Is(err, errPresent) {
-		return nil, fmt.Errorf("%w: %s", ErrTokenExists, q.Name)
+	if err := t.all.Create(ctx, q.Name, r); errors.Is(err, records.ErrPresent) {
+		return nil, fmt.Errorf("%w: %s", ErrExists, q.Name)
 	} else if err != nil {
 		return nil, err
 	}
@@ -200,13 +207,13 @@ func (t *Tokens) Create(ctx context.Context, q TokenRequest, by string) (*Token,
 }
 
 // Rotate gives a token another secret and a new end; the old secret goes on for q.Grace. Scopes and limits stay.
-func (t *Tokens) Rotate(ctx context.Context, q TokenRequest, by string) (*Token, error) {
+func (t *Store) Rotate(ctx context.Context, q Request, by string) (*Token, error) {
 	if err := q.check(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrTokenInvalid, err)
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return t.change(ctx, q.Name, func(r *record, now time.Time) error {
 		if !r.Revoked.IsZero() {
-			return fmt.Errorf("%w: %s was revoked", ErrTokenInvalid, q.Name)
+			return fmt.Errorf("%w: %s was revoked", ErrInvalid, q.Name)
 		}
 		old := secrets{Hash: q.Hash}
 		if q.Grace > 0 {
@@ -218,9 +225,9 @@ func (t *Tokens) Rotate(ctx context.Context, q TokenRequest, by string) (*Token,
 }
 
 // Revoke ends a token for good. Revoking it again changes nothing.
-func (t *Tokens) Revoke(ctx context.Context, name, by string) (*Token, error) {
-	if err := checkTokenName(name); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrTokenInvalid, err)
+func (t *Store) Revoke(ctx context.Context, name, by string) (*Token, error) {
+	if err := CheckName(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return t.change(ctx, name, func(r *record, now time.Time) error {
 		if r.Revoked.IsZero() {
@@ -231,15 +238,15 @@ func (t *Tokens) Revoke(ctx context.Context, name, by string) (*Token, error) {
 }
 
 // change makes a change to a record. If somebody else changes it at the same time, f is called again with the newer record.
-func (t *Tokens) change(ctx context.Context, name string, f func(*record, time.Time) error) (*Token, error) {
-	r, err := t.all.change(ctx, name, func(r *record) error {
+func (t *Store) change(ctx context.Context, name string, f func(*record, time.Time) error) (*Token, error) {
+	r, err := t.all.Change(ctx, name, func(r *record) error {
 		if r.Name != name {
-			return fmt.Errorf("%w: %s", ErrNoToken, name)
+			return fmt.Errorf("%w: %s", ErrNotFound, name)
 		}
 		return f(r, time.Now().UTC())
 	})
-	if errors.Is(err, errAbsent) {
-		return nil, fmt.Errorf("%w: %s", ErrNoToken, name)
+	if errors.Is(err, records.ErrAbsent) {
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
 	}
 	if err != nil {
 		return nil, err
@@ -251,9 +258,9 @@ func (t *Tokens) change(ctx context.Context, name string, f func(*record, time.T
 }
 
 // List returns all tokens by name, those that have ended included.
-func (t *Tokens) List(ctx context.Context) ([]Token, error) {
+func (t *Store) List(ctx context.Context) ([]Token, error) {
 	tokens, used := []Token{}, map[string]time.Time{}
-	err := bucket.Read(ctx, t.all.js, tokensBucket, jetstream.AllKeys, func(key string, value []byte) error {
+	err := bucket.Read(ctx, t.js, tokensBucket, jetstream.AllKeys, func(key string, value []byte) error {
 		if name, isUse := strings.CutPrefix(key, usedPrefix); isUse {
 			used[name], _ = time.Parse(time.RFC3339, string(value))
 			return nil

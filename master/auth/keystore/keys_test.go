@@ -1,4 +1,4 @@
-package auth_test
+package keystore_test
 
 import (
 	"bytes"
@@ -17,23 +17,23 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-func open(t *testing.T, dir string) *auth.Keys {
+func open(t *testing.T, dir string) *keystore.Keys {
 	t.Helper()
-	k, err := auth.Open(dir)
+	k, err := keystore.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return k
 }
 
-func issuer(t *testing.T, k *auth.Keys) string {
+func issuer(t *testing.T, k *keystore.Keys) string {
 	t.Helper()
 	c, err := jwt.DecodeOperatorClaims(k.Trust().Operator)
 	if err != nil {
@@ -78,10 +78,10 @@ func TestKeysReplaceAnEmptyDirectory(t *testing.T) {
 func TestProcessesThatStartTogetherShareOneSet(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	var wg sync.WaitGroup
-	got := make([]*auth.Keys, 8)
+	got := make([]*keystore.Keys, 8)
 	for i := range got {
 		wg.Go(func() {
-			k, err := auth.Open(dir)
+			k, err := keystore.Open(dir)
 			if err != nil {
 				t.Error(err)
 			}
@@ -119,7 +119,7 @@ func TestKeysAreRefused(t *testing.T) {
 			if err := tc.spoil(dir); err != nil {
 				t.Fatal(err)
 			}
-			_, err := auth.Open(dir)
+			_, err := keystore.Open(dir)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), dir) {
 				t.Errorf("got %v, want it to name %s and %q", err, dir, tc.want)
 			}
@@ -136,7 +136,7 @@ func TestADirectoryFromBeforeARoleGetsItsKeysOnce(t *testing.T) {
 		}
 	}
 	var wg sync.WaitGroup
-	got := make([]*auth.Keys, 8)
+	got := make([]*keystore.Keys, 8)
 	for i := range got {
 		wg.Go(func() { got[i] = open(t, dir) })
 	}
@@ -160,7 +160,7 @@ func TestADirectoryFromBeforeARoleGetsItsKeysOnce(t *testing.T) {
 }
 
 // trusts reports whether a bus with the keys would take a credential, by its signatures.
-func trusts(t *testing.T, k *auth.Keys, creds []byte) bool {
+func trusts(t *testing.T, k *keystore.Keys, creds []byte) bool {
 	t.Helper()
 	token, err := jwt.ParseDecoratedJWT(creds)
 	if err != nil {
@@ -337,19 +337,49 @@ func TestCONNECTOfTheLongestNameIsSmall(t *testing.T) {
 
 func TestKeysBelowADirectoryThatOthersMayReplaceAreRefused(t *testing.T) {
 	shared := t.TempDir()
-	dir := auth.Dir(filepath.Join(shared, "master"))
-	if _, err := auth.Open(dir); err != nil {
+	dir := keystore.Dir(filepath.Join(shared, "master"))
+	if _, err := keystore.Open(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(shared, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{dir, filepath.Join(shared, "other")} {
-		if _, err := auth.Open(dir); err == nil || !strings.Contains(err.Error(), "chmod go-w "+shared) {
+		if _, err := keystore.Open(dir); err == nil || !strings.Contains(err.Error(), "chmod go-w "+shared) {
 			t.Errorf("keys in %s: %v", dir, err)
 		}
 		if _, err := pki.Open(dir); err == nil || !strings.Contains(err.Error(), "chmod go-w "+shared) {
 			t.Errorf("an authority in %s: %v", dir, err)
 		}
+	}
+}
+
+func TestASetOfKeysFromBeforeARoleIsCompleted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	first := issuer(t, open(t, dir))
+	for _, file := range []string{"account-limited.nk", "signer-limited.nk"} {
+		if err := os.Remove(filepath.Join(dir, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := issuer(t, open(t, dir)); got != first {
+		t.Error("the operator is another")
+	}
+	if err := os.Remove(filepath.Join(dir, "signer-limited.nk")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keystore.Open(dir); err == nil {
+		t.Error("half of a role's keys were lost and are made anew")
+	}
+}
+
+func TestADamagedListOfTheRevokedIsNotAnEmptyOne(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	open(t, dir)
+	if err := os.WriteFile(filepath.Join(dir, "revoked.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keystore.Open(dir); err == nil || !strings.Contains(err.Error(), "revoked.json") {
+		t.Errorf("opened: %v", err)
 	}
 }

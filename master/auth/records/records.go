@@ -1,4 +1,8 @@
-package auth
+// Package records stores records of one kind in a KV bucket, each under its name. Call [Open], then the methods of [Bucket].
+//
+// Guarantees: [Bucket.Get] reads from the leader of the bucket, so it sees every change that was stored before; an error is
+// never taken for a record that is absent; [Bucket.Change] loses no change that others make at the same time.
+package records
 
 import (
 	"context"
@@ -11,13 +15,16 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
+// Errors of records.
 var (
-	errAbsent  = errors.New("there is no such record")
-	errPresent = errors.New("there is such a record")
+	ErrAbsent  = errors.New("there is no such record")
+	ErrPresent = errors.New("there is such a record")
+	// ErrUnreadable: the record cannot be decoded. Reading it again does not help.
+	ErrUnreadable = errors.New("it cannot be decoded")
 )
 
-// records are a bucket of one kind of record, under keys below a prefix. They are read from the bucket's leader.
-type records[T any] struct {
+// A Bucket holds one kind of record, under keys below a prefix. Methods may be called from several goroutines.
+type Bucket[T any] struct {
 	js     jetstream.JetStream
 	kv     jetstream.KeyValue
 	bucket string
@@ -25,19 +32,20 @@ type records[T any] struct {
 	noun   string // for errors: "the user"
 }
 
-func openRecords[T any](ctx context.Context, js jetstream.JetStream, bucket, prefix, noun string) (records[T], error) {
+// Open opens the records below a prefix of a bucket, which has to exist. The noun is for errors, such as "the user".
+func Open[T any](ctx context.Context, js jetstream.JetStream, bucket, prefix, noun string) (Bucket[T], error) {
 	kv, err := js.KeyValue(ctx, bucket)
 	if err != nil {
-		return records[T]{}, fmt.Errorf("cannot open the bucket %s: %w", bucket, err)
+		return Bucket[T]{}, fmt.Errorf("cannot open the bucket %s: %w", bucket, err)
 	}
-	return records[T]{js: js, kv: kv, bucket: bucket, prefix: prefix, noun: noun}, nil
+	return Bucket[T]{js: js, kv: kv, bucket: bucket, prefix: prefix, noun: noun}, nil
 }
 
-// get returns a record and its revision, errAbsent or ErrUnreadable.
-func (b *records[T]) get(ctx context.Context, name string) (r T, revision uint64, err error) {
+// Get returns a record and its revision, [ErrAbsent] or [ErrUnreadable].
+func (b *Bucket[T]) Get(ctx context.Context, name string) (r T, revision uint64, err error) {
 	entry, err := b.kv.Get(ctx, b.prefix+name)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return r, 0, errAbsent
+		return r, 0, ErrAbsent
 	}
 	if err == nil {
 		if err = canon.Unmarshal(entry.Value(), &r); err != nil {
@@ -50,14 +58,14 @@ func (b *records[T]) get(ctx context.Context, name string) (r T, revision uint64
 	return r, entry.Revision(), nil
 }
 
-// create stores a new record, or returns errPresent.
-func (b *records[T]) create(ctx context.Context, name string, r T) error {
+// Create stores a new record, or returns [ErrPresent].
+func (b *Bucket[T]) Create(ctx context.Context, name string, r T) error {
 	data, err := canon.Marshal(r)
 	if err == nil {
 		_, err = b.kv.Create(ctx, b.prefix+name, data)
 	}
 	if errors.Is(err, jetstream.ErrKeyExists) {
-		return errPresent
+		return ErrPresent
 	}
 	if err != nil {
 		return fmt.Errorf("cannot store %s %s: %w", b.noun, name, err)
@@ -65,8 +73,8 @@ func (b *records[T]) create(ctx context.Context, name string, r T) error {
 	return nil
 }
 
-// put stores the one record of a prefix that is a whole key.
-func (b *records[T]) put(ctx context.Context, r T) error {
+// Put stores the one record of a prefix that is a whole key.
+func (b *Bucket[T]) Put(ctx context.Context, r T) error {
 	data, err := canon.Marshal(r)
 	if err == nil {
 		_, err = b.kv.Put(ctx, b.prefix, data)
@@ -81,13 +89,13 @@ func (b *records[T]) put(ctx context.Context, r T) error {
 // succeeds while others change the record all the time.
 const changeTries = 500
 
-// change makes a change to a record, on the condition that nobody else does at the same time; f is then called again with
+// Change makes a change to a record, on the condition that nobody else does at the same time; f is then called again with
 // what the other has left.
-func (b *records[T]) change(ctx context.Context, name string, f func(*T) error) (r T, err error) {
+func (b *Bucket[T]) Change(ctx context.Context, name string, f func(*T) error) (r T, err error) {
 	for range changeTries {
 		var revision uint64
 		var data []byte
-		if r, revision, err = b.get(ctx, name); err != nil {
+		if r, revision, err = b.Get(ctx, name); err != nil {
 			return r, err
 		}
 		if err := f(&r); err != nil {
@@ -106,8 +114,8 @@ func (b *records[T]) change(ctx context.Context, name string, f func(*T) error) 
 	return r, nil
 }
 
-// list returns all records, by their keys' order in the bucket.
-func (b *records[T]) list(ctx context.Context) ([]T, error) {
+// List returns all records, by their keys' order in the bucket.
+func (b *Bucket[T]) List(ctx context.Context) ([]T, error) {
 	all := []T{}
 	err := bucket.Read(ctx, b.js, b.bucket, b.prefix+">", func(key string, value []byte) error {
 		var r T

@@ -1,4 +1,4 @@
-package auth_test
+package keystore_test
 
 import (
 	"encoding/json"
@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 )
 
-func entry(role grants.Role, id string) auth.Issue {
-	return auth.Issue{Role: role, ID: id, Keys: []auth.UserKey{{Public: "U" + id, Issued: time.Now()}}}
+func entry(role grants.Role, id string) keystore.Entry {
+	return keystore.Entry{Role: role, ID: id, Keys: []keystore.Key{{Public: "U" + id, Issued: time.Now()}}}
 }
 
 func TestOnePartyGetsOneCredential(t *testing.T) {
@@ -31,26 +31,26 @@ func TestOnePartyGetsOneCredential(t *testing.T) {
 		want  error
 	}{
 		{grants.RolePeel, "web.01", false, "web_01", nil},
-		{grants.RolePeel, "web.01", false, "", auth.ErrIssued},
+		{grants.RolePeel, "web.01", false, "", keystore.ErrIssued},
 		{grants.RolePeel, "web.01", true, "web_01", nil},
-		{grants.RolePeel, "web_01", false, "", auth.ErrTaken},
-		{grants.RolePeel, "web_01", true, "", auth.ErrTaken},
+		{grants.RolePeel, "web_01", false, "", keystore.ErrTaken},
+		{grants.RolePeel, "web_01", true, "", keystore.ErrTaken},
 		{grants.RolePeel, "web-01", false, "web-01", nil},
 		{grants.RolePeel, "new", true, "new", nil}, // again does not need a first
-		{grants.RolePeel, "new", false, "", auth.ErrIssued},
+		{grants.RolePeel, "new", false, "", keystore.ErrIssued},
 		{grants.RoleOperator, "ada", false, "ada", nil},
-		{grants.RoleOperator, "ada", false, "", auth.ErrIssued},
-		{grants.RoleAuditor, "ada", false, "", auth.ErrIssued}, // to masters a name is who asks, whatever the role
-		{grants.RoleLimited, "ada", true, "", auth.ErrIssued},
+		{grants.RoleOperator, "ada", false, "", keystore.ErrIssued},
+		{grants.RoleAuditor, "ada", false, "", keystore.ErrIssued}, // to masters a name is who asks, whatever the role
+		{grants.RoleLimited, "ada", true, "", keystore.ErrIssued},
 		{grants.RoleMaster, "ada", false, "ada", nil},
 	} {
-		name, err := auth.Register(dir, entry(step.role, step.id), step.again)
+		name, err := keystore.Register(dir, entry(step.role, step.id), step.again)
 		if name != step.name || !errors.Is(err, step.want) || step.want == nil && err != nil {
 			t.Errorf("%s %s, again %v: %q, %v; want %q, %v", step.role, step.id, step.again, name, err, step.name, step.want)
 		}
 	}
 	for _, bad := range []string{"", "*", "a b", "../x", "a/b", strings.Repeat("a", 129)} {
-		if _, err := auth.Register(dir, entry(grants.RolePeel, bad), false); err == nil {
+		if _, err := keystore.Register(dir, entry(grants.RolePeel, bad), false); err == nil {
 			t.Errorf("%q is registered", bad)
 		}
 	}
@@ -76,10 +76,10 @@ func TestOfManyAtOnceOneIsRegistered(t *testing.T) {
 	for i := range 20 {
 		all.Go(func() {
 			id := []string{"web.01", "web_01"}[i%2]
-			switch _, err := auth.Register(dir, entry(grants.RolePeel, id), false); {
+			switch _, err := keystore.Register(dir, entry(grants.RolePeel, id), false); {
 			case err == nil:
 				first.Add(1)
-			case !errors.Is(err, auth.ErrIssued) && !errors.Is(err, auth.ErrTaken):
+			case !errors.Is(err, keystore.ErrIssued) && !errors.Is(err, keystore.ErrTaken):
 				t.Error(err)
 			}
 		})
@@ -99,21 +99,21 @@ func TestOfManyThatIssueAgainNoKeyIsForgotten(t *testing.T) {
 		public := fmt.Sprintf("key-%d", i)
 		keys[public] = true
 		all.Go(func() {
-			more := auth.Issue{Role: grants.RoleOperator, ID: "ada", Keys: []auth.UserKey{{Public: public, Issued: time.Now()}}}
-			if _, err := auth.Register(dir, more, true); err != nil {
+			more := keystore.Entry{Role: grants.RoleOperator, ID: "ada", Keys: []keystore.Key{{Public: public, Issued: time.Now()}}}
+			if _, err := keystore.Register(dir, more, true); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	if err := auth.CloseIssue(dir, &auth.User{Name: "ada", Role: grants.RoleOperator, Revoked: time.Now()}); err != nil { // who knew of none of them
+	if err := keystore.Close(dir, keystore.Entry{Role: grants.RoleOperator, ID: "ada", Revoked: time.Now()}); err != nil { // who knew of none of them
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "issued", "user.ada.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var known auth.Issue
+	var known keystore.Entry
 	if err := json.Unmarshal(data, &known); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestOfManyThatIssueAgainNoKeyIsForgotten(t *testing.T) {
 func TestKeysOpenBesideTheRegister(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	first := issuer(t, open(t, dir))
-	if _, err := auth.Register(dir, entry(grants.RolePeel, "web-01"), false); err != nil {
+	if _, err := keystore.Register(dir, entry(grants.RolePeel, "web-01"), false); err != nil {
 		t.Fatal(err)
 	}
 	if issuer(t, open(t, dir)) != first {

@@ -1,16 +1,16 @@
-package auth_test
+package keystore_test
 
 import (
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 )
 
 func TestAServerIsPrintedWithTLSAlone(t *testing.T) {
 	trust := open(t, filepath.Join(t.TempDir(), "auth")).Trust()
-	for listen, c := range map[string]auth.NATSConf{
+	for listen, c := range map[string]keystore.NATSConf{
 		"0.0.0.0:4222":   {Cert: "c.pem", Key: "k.pem"},
 		"127.0.0.1:4222": {},
 		":4222":          {},

@@ -1,4 +1,4 @@
-package auth
+package keystore
 
 import (
 	"encoding/json"
@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/pki"
 )
 
 // rotationFile is beside the keys.
@@ -33,8 +32,13 @@ type noted struct {
 	Grants string `json:"grants,omitempty"` // the last [grants.Digest] that servers were given, unless Untold
 }
 
-// ErrCutShort is of keys of which only some were rotated when it was interrupted.
-var ErrCutShort = errors.New("the last rotation of the keys was cut short: rotate them again, which completes it")
+// Why keys are not rotated or retired.
+var (
+	ErrFormer   = errors.New("the last rotation is not at its end")
+	ErrNoFormer = errors.New("there is no former one that could be retired")
+	// ErrCutShort: the last rotation replaced only some of the keys.
+	ErrCutShort = errors.New("the last rotation of the keys was cut short: rotate them again, which completes it")
+)
 
 // Rotation returns the last change of the signing keys. The zero value is that there was none.
 func (k *Keys) Rotation() Rotation {
@@ -54,7 +58,7 @@ func (k *Keys) Rotate() error {
 		return fmt.Errorf("cannot rotate the signing keys: %w", err)
 	}
 	if len(k.rotation.Former) > 0 && len(left) == 0 {
-		return fmt.Errorf("%w: that of %s", pki.ErrFormer, k.rotation.At.Format(time.RFC3339))
+		return fmt.Errorf("%w: that of %s", ErrFormer, k.rotation.At.Format(time.RFC3339))
 	}
 	if len(k.rotation.Former) == 0 {
 		// The former come first: a crash then leaves keys that are both.

@@ -1,0 +1,216 @@
+package keystore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Why no credential is made.
+var (
+	ErrIssued  = errors.New("it has a credential already")
+	ErrTaken   = errors.New("another peel is the same party on the bus")
+	ErrRevoked = errors.New("its name was revoked")
+)
+
+// A Key is a public key for which a credential was made.
+type Key struct {
+	Public  string    `json:"public"`
+	Issued  time.Time `json:"issued"`
+	Expires time.Time `json:"expires,omitzero"` // zero: it does not
+	By      string    `json:"by,omitempty"`     // user who requested it; empty if it was made beside the masters' keys
+}
+
+// Current returns the keys whose credentials have not expired.
+func Current(keys []Key, now time.Time) (left []Key) {
+	for _, k := range keys {
+		if k.Expires.IsZero() || k.Expires.After(now) {
+			left = append(left, k)
+		}
+	}
+	return left
+}
+
+// Merge returns the keys of two lists, each once.
+func Merge(keys, more []Key) []Key {
+	for _, k := range more {
+		if !slices.ContainsFunc(keys, func(other Key) bool { return other.Public == k.Public }) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// An Entry of the register says for which keys credentials of one party were made. The register has a file for each name on
+// the bus, beside the keys, so that a credential can be made while no bus runs. People have one space of names, whatever
+// their role.
+type Entry struct {
+	Role    grants.Role `json:"role"`
+	ID      string      `json:"id"` // as it was requested: a peel's own ID, not its wire form
+	Keys    []Key       `json:"keys"`
+	Revoked time.Time   `json:"revoked,omitzero"`
+}
+
+// registerDir is in the directory of the keys.
+const registerDir = "issued"
+
+// Register records that a credential is about to be made for entry.Keys with the keys in dir, and returns the name to make
+// it for. The error is [ErrIssued] if the party has a credential, unless another is meant (again); [ErrTaken] if another
+// peel has the same wire form, because on the bus both would be one; [ErrRevoked] if the name was revoked.
+func Register(dir string, entry Entry, again bool) (name string, err error) {
+	name = entry.ID
+	if entry.Role == grants.RolePeel {
+		name = target.PeelID(entry.ID).Wire()
+	}
+	if err := grants.CheckName(entry.Role, name); err != nil {
+		return "", err
+	}
+	if err := register(dir, name, entry, again); err != nil {
+		return "", fmt.Errorf("cannot make a credential for the %s %s: %w", entry.Role, entry.ID, err)
+	}
+	return name, nil
+}
+
+// entryFile returns the file of an entry, by the name on the bus or a pattern of such names.
+func entryFile(dir string, role grants.Role, name string) string {
+	kind := string(role)
+	if role.IsPerson() {
+		kind = "user"
+	}
+	return filepath.Join(dir, registerDir, kind+"."+name+".json")
+}
+
+// lockRegister makes the register and lets one process at a time change it, so that no key is lost: it could not be revoked.
+func lockRegister(dir string) (unlock func(), err error) {
+	dir = filepath.Join(dir, registerDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return func() { _ = d.Close() }, nil
+}
+
+func register(dir, name string, entry Entry, again bool) error {
+	unlock, err := lockRegister(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	path := entryFile(dir, entry.Role, name)
+	err = createJSON(path, entry)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	known, err := readEntry(path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !known.Revoked.IsZero():
+		return fmt.Errorf("%w at %s", ErrRevoked, known.Revoked.Format(time.RFC3339))
+	case known.ID != entry.ID:
+		return fmt.Errorf("%w: %s", ErrTaken, known.ID)
+	case known.Role != entry.Role:
+		return fmt.Errorf("%w, as %s", ErrIssued, known.Role)
+	case !again && len(known.Keys) > 0:
+		return fmt.Errorf("%w, of %s", ErrIssued, known.Keys[len(known.Keys)-1].Issued.Format(time.RFC3339))
+	}
+	known.Keys = append(Current(known.Keys, time.Now()), entry.Keys...)
+	return writeEntry(path, known)
+}
+
+// Registered returns the entry of a party by its name on the bus, which [grants.CheckName] allows; zero if there is none.
+func Registered(dir string, role grants.Role, name string) (Entry, error) {
+	known, err := readEntry(entryFile(dir, role, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Entry{}, nil
+	}
+	return known, err
+}
+
+// Entries returns all entries of a role, for a role of people those of all people.
+func Entries(dir string, role grants.Role) (all []Entry, err error) {
+	files, err := filepath.Glob(entryFile(dir, role, "*"))
+	for _, path := range files {
+		known, err := readEntry(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, known)
+	}
+	return all, err
+}
+
+// Close records that the name of a person or master was revoked: nothing is issued for it again. Keys that were registered
+// meanwhile stay, to be revoked with the others.
+func Close(dir string, entry Entry) error {
+	unlock, err := lockRegister(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	path := entryFile(dir, entry.Role, entry.ID)
+	known, err := readEntry(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	entry.Keys = Merge(entry.Keys, known.Keys)
+	return writeEntry(path, entry)
+}
+
+func readEntry(path string) (known Entry, err error) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		if err = json.Unmarshal(data, &known); err != nil {
+			err = fmt.Errorf("%w: %w", records.ErrUnreadable, err)
+		}
+	}
+	if err != nil {
+		return known, fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	return known, nil
+}
+
+func writeEntry(path string, entry Entry) error {
+	data, err := json.Marshal(entry)
+	if err != nil {
+		return err
+	}
+	return renameio.WriteFile(path, data, 0o600)
+}
+
+// createJSON makes a whole file or none. Of several at once one succeeds; the others get [fs.ErrExist].
+func createJSON(path string, v any) (err error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Link(tmp.Name(), path)
+}
