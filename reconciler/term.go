@@ -162,10 +162,14 @@ func (t *term) forwardLooks(ctx context.Context) error {
 // Collector returns the metrics of the reconciler. While another master leads, it has no gauge but zester_sync_leader.
 func (r *Reconciler) Collector() prometheus.Collector { return r.metrics }
 
-// view returns what metrics read of a term.
+// view returns what metrics read of a term, every second. It leaves out the lists of the status, which metrics do not show.
 func (t *term) view() metrics.View {
-	v := metrics.View{Sync: t.control.Status()}
-	_, v.Reached, _ = t.progress.CountsOf(v.LastGood.Commit)
+	v := metrics.View{Sync: t.loop.newest.Load().Sync}
+	counts, reached, ok := t.progress.CountsOf(v.LastGood.Commit)
+	if !ok {
+		counts = t.progress.Counts()
+	}
+	v.Counts, v.Reached = counts, reached
 	return v
 }
 

@@ -39,6 +39,7 @@ type Progress struct {
 	wanted  map[target.PeelID]settings.Digest
 	behind  map[target.PeelID]strictyaml.Error // of wanted, the peels that keep what they have
 	reports map[string]report                  // by wire form, of which the bus lets a peel have only one
+	trouble map[string]struct{}                // those of reports that have errors or entries paused by errors
 	lacking map[target.PeelID]lack             // of wanted, the peels that do not run it
 	former  []target.PeelID                    // have a document and no facts, sorted
 	commit  settings.Commit                    // the revision of wanted; empty if wanted is of two
@@ -62,7 +63,7 @@ type report struct {
 
 // New returns a Progress without reports. reported gets a value after each report; a full channel is left as it is.
 func New(fleet *feed.Feed, reported chan<- struct{}, log *slog.Logger) *Progress {
-	return &Progress{fleet: fleet, log: log, refusals: wire.NewRefusals(log), reported: reported, reports: map[string]report{}}
+	return &Progress{fleet: fleet, log: log, refusals: wire.NewRefusals(log), reported: reported, reports: map[string]report{}, trouble: map[string]struct{}{}}
 }
 
 // Want replaces what the peels are to run. commit is the revision of the plan, empty if the plan is of two. Peels that the

@@ -129,3 +129,16 @@ func BenchmarkCounts(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkTroubleOfTheFleet is what metrics and places read every second, of 10,000 peels without an error.
+func BenchmarkTroubleOfTheFleet(b *testing.B) {
+	p := New(nil, nil, slog.New(slog.DiscardHandler))
+	for i := range 10_000 {
+		p.take(wire.Applied{Peel: target.PeelID(fmt.Sprint("web-", i)), Digest: "d1"}, uint64(i), time.Now())
+	}
+	for b.Loop() {
+		if len(p.Errors()) > 0 || len(p.PausedErrors(5)) > 0 {
+			b.Fatal("there are errors")
+		}
+	}
+}

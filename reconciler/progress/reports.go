@@ -57,8 +57,14 @@ func (p *Progress) onReport(m jetstream.Msg) {
 func (p *Progress) take(said wire.Applied, sequence uint64, stored time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := p.reports[said.Peel.Wire()]
-	p.reports[said.Peel.Wire()] = report{said, sequence}
+	w := said.Peel.Wire()
+	before := p.reports[w]
+	p.reports[w] = report{said, sequence}
+	if len(said.Errors)+len(said.PausedErrors) > 0 {
+		p.trouble[w] = struct{}{}
+	} else {
+		delete(p.trouble, w)
+	}
 	for _, id := range []target.PeelID{said.Peel, before.Peel} { // two may share a wire form
 		_, lacked := p.lacking[id]
 		p.compareLocked(id, stored)

@@ -56,6 +56,7 @@ func (p *Progress) Forget(id target.PeelID) {
 	defer p.mu.Unlock()
 	if p.reports[id.Wire()].Peel == id {
 		delete(p.reports, id.Wire())
+		delete(p.trouble, id.Wire())
 	}
 	p.former = slices.DeleteFunc(slices.Clone(p.former), func(other target.PeelID) bool { return other == id })
 }
@@ -72,8 +73,8 @@ func (p *Progress) Errors() map[target.PeelID][]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := map[target.PeelID][]string{}
-	for _, r := range p.reports {
-		if len(r.Errors) > 0 {
+	for w := range p.trouble {
+		if r := p.reports[w]; len(r.Errors) > 0 {
 			all[r.Peel] = slices.Clone(r.Errors)
 		}
 	}
@@ -84,7 +85,8 @@ func (p *Progress) Errors() map[target.PeelID][]string {
 func (p *Progress) PausedErrors(most int) (list []status.PausedEntries) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, r := range p.reports {
+	for w := range p.trouble {
+		r := p.reports[w]
 		if _, wanted := p.wanted[r.Peel]; wanted && len(r.PausedErrors) > 0 {
 			list = append(list, status.PausedEntries{Peel: r.Peel, Entries: r.PausedErrors})
 		}
