@@ -82,12 +82,12 @@ func (s *site) clusterPeels(c *natstest.Cluster) []target.PeelID {
 	return ids
 }
 
-// ended waits until a job has ended and is out of the index, which is the last thing that happens to it.
+// ended waits until a job has ended and is not live, which is the last thing that happens to it.
 func (s *site) ended(jid wire.JID) {
 	s.t.Helper()
 	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
-		active, err := s.store.ListActive(s.t.Context())
-		if err == nil && !slices.ContainsFunc(active, func(a job.Active) bool { return a.JID == jid }) {
+		active, err := s.store.ListLive(s.t.Context())
+		if err == nil && !slices.ContainsFunc(active, func(a job.Job) bool { return a.JID == jid }) {
 			return
 		}
 	}
@@ -111,7 +111,7 @@ var losses = []struct {
 	stream string
 	at     moment
 }{
-	{"KV_jobs", moment{wire.DispatchOf("*"), 1}},
+	{"KV_active", moment{wire.DispatchOf("*"), 1}},
 	{"job-events", moment{wire.Cmd("*"), clusterPeels / 2}},
 	{"KV_job-returns", moment{wire.ReturnOf("*", "*"), 2}},
 }

@@ -502,7 +502,7 @@ func (s *site) history() map[wire.JID]*said {
 func (s *site) check(late time.Duration, jids ...wire.JID) {
 	s.t.Helper()
 	s.rest()
-	active, err := s.store.ListActive(s.t.Context())
+	active, err := s.store.ListLive(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -516,7 +516,7 @@ func (s *site) check(late time.Duration, jids ...wire.JID) {
 		if over := j.Updated.Sub(j.Deadline); over > late {
 			s.t.Errorf("%s ended %v after its deadline", jid, over)
 		}
-		if slices.ContainsFunc(active, func(a job.Active) bool { return a.JID == jid }) {
+		if slices.ContainsFunc(active, func(a job.Job) bool { return a.JID == jid }) {
 			s.t.Errorf("%s has ended and is in the index", jid)
 		}
 		h := all[jid]

@@ -95,7 +95,7 @@ func (c *chaos) trouble() {
 			})
 		}
 	case 9:
-		stream := []string{"KV_jobs", "KV_job-returns", "KV_masters", "job-events"}[c.r.IntN(4)]
+		stream := []string{"KV_active", "KV_jobs", "KV_job-returns", "KV_masters", "job-events"}[c.r.IntN(5)]
 		if c.bus.TryLock() { // which has to be there to be told
 			c.work.Go(func() {
 				defer c.bus.Unlock()

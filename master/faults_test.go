@@ -287,7 +287,7 @@ func TestWritesThatFailForAMinute(t *testing.T) {
 	if !*long {
 		t.Skip("it is long; -faults.long runs it")
 	}
-	for i, stream := range []string{"KV_jobs", "KV_job-returns", "KV_masters", "job-events"} {
+	for i, stream := range []string{"KV_active", "KV_jobs", "KV_job-returns", "KV_masters", "job-events"} {
 		for _, m := range some(i) {
 			t.Run(stream+" "+m.String(), func(t *testing.T) {
 				atSite(t, func(t *testing.T, s *site) {

@@ -35,7 +35,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/quota"
-	"github.com/seed-c01c3da5/zester/master/reclaim"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/master/results"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -303,7 +302,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
-	owner := reclaim.OwnerOf(m.o.ID, m.id.run)
+	owner := dispatch.OwnerOf(m.o.ID, m.id.run)
 	var server *apiserver.Server
 	trimmer := quota.New(quota.Options{JetStream: js, Live: liveJobs(store), Log: m.log})
 	stored := &storage{js: js, bus: m.bus, key: m.o.ID, log: m.log}
@@ -316,12 +315,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
-	scanner, err := reclaim.New(reclaim.Options{
-		JetStream: js, Store: store, Dispatcher: dispatcher, Owner: owner, Earlier: reclaim.OwnerOf(m.o.ID, m.id.earlier), Log: m.log,
-	})
-	if err != nil {
-		return err
-	}
+	scanner := dispatch.NewScanner(dispatcher, js, dispatch.OwnerOf(m.o.ID, m.id.earlier))
 	if err := scanner.Enter(ctx); err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/master/reclaim"
 )
 
 // namesake runs a second process with the name of a master and a data directory of its own, and returns why it ended.
@@ -38,7 +38,7 @@ func TestASecondMasterOfOneNameDoesNotStartAndTakesNoJobs(t *testing.T) {
 		s.insist(spec)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		if err := s.namesake(ctx, "vm"); !errors.Is(err, reclaim.ErrNameTaken) || !strings.Contains(err.Error(), `"vm"`) {
+		if err := s.namesake(ctx, "vm"); !errors.Is(err, dispatch.ErrNameTaken) || !strings.Contains(err.Error(), `"vm"`) {
 			t.Errorf("the second master ended with %v", err)
 		}
 		time.Sleep(2 * time.Minute)

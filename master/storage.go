@@ -97,7 +97,7 @@ func (s *storage) probe(ctx context.Context) error {
 // liveJobs returns a function that reads the IDs of all jobs that have not ended.
 func liveJobs(store *job.Store) func(context.Context) ([]wire.JID, error) {
 	return func(ctx context.Context) ([]wire.JID, error) {
-		live, err := store.ListActive(ctx)
+		live, err := store.ListLive(ctx)
 		jids := make([]wire.JID, len(live))
 		for i := range live {
 			jids[i] = live[i].JID

@@ -53,7 +53,7 @@ type JobRequest struct {
 // ActiveJobs are jobs that have not ended, newest first, without their targets and arguments.
 type ActiveJobs struct {
 	Jobs  []job.Job `json:"jobs"`
-	Total int       `json:"total"` // in the index; Jobs are at most 200 of them
+	Total int       `json:"total"` // jobs that have not ended; Jobs are at most 200 of them
 }
 
 // PeelsRequest asks for a page of peels.

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,11 +32,11 @@ func (s *Server) JobList(ctx context.Context, q job.Query) (*job.Page, error) {
 
 // JobShow returns a job with its arguments, and its targets unless there are thousands.
 func (s *Server) JobShow(ctx context.Context, q api.JobRequest) (*job.Job, error) {
-	j, err := s.o.Store.Get(ctx, q.JID)
-	if err == nil && len(j.Targets) > maxTargets {
-		j.Targets = nil // job.returns tells them, in pages
+	j, err := s.o.Store.GetRecord(ctx, q.JID)
+	if err == nil && len(j.Targets) < j.TargetCount && j.TargetCount <= maxTargets {
+		return s.o.Store.Get(ctx, q.JID)
 	}
-	return j, err
+	return j, err // job.returns lists thousands of targets, in pages
 }
 
 // JobReturns returns a page of a job's targets.
@@ -48,7 +47,7 @@ func (s *Server) JobReturns(ctx context.Context, q api.JobRequest) (*job.RowsPag
 // jobCancel lets who has limits cancel no job but his own.
 func (s *Server) jobCancel(ctx context.Context, from grants.Caller, q api.JobRequest) (*job.Job, error) {
 	if from.Role == grants.RoleLimited {
-		j, err := s.o.Store.Get(ctx, q.JID)
+		j, err := s.o.Store.GetRecord(ctx, q.JID)
 		if err != nil {
 			return nil, err
 		}
@@ -64,25 +63,13 @@ func (s *Server) jobCancel(ctx context.Context, from grants.Caller, q api.JobReq
 	return &summary, nil
 }
 
-// jobActive reads the records of the jobs that run, newest first, as many as fit into an answer.
+// jobActive reads the records of the jobs that have not ended, newest first, as many as fit into an answer.
 func (s *Server) jobActive(ctx context.Context, _ struct{}) (*api.ActiveJobs, error) {
-	index, err := s.o.Store.ListActive(ctx)
+	live, err := s.o.Store.ListLive(ctx)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(index, func(a, b job.Active) int { return strings.Compare(string(b.JID), string(a.JID)) })
-	a := &api.ActiveJobs{Total: len(index), Jobs: []job.Job{}}
-	for _, entry := range index[:min(len(index), activeAtMost)] {
-		j, err := s.o.Store.Get(ctx, entry.JID)
-		if errors.Is(err, job.ErrNotFound) {
-			continue // its record is not written yet
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !j.Status.Final() {
-			a.Jobs = append(a.Jobs, j.Summary())
-		}
-	}
-	return a, nil
+	live = slices.DeleteFunc(live, func(j job.Job) bool { return j.Status.Final() })
+	slices.SortFunc(live, func(a, b job.Job) int { return strings.Compare(string(b.JID), string(a.JID)) })
+	return &api.ActiveJobs{Total: len(live), Jobs: append([]job.Job{}, live[:min(len(live), activeAtMost)]...)}, nil
 }

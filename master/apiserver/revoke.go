@@ -28,7 +28,7 @@ func (s *Server) userRevoke(ctx context.Context, from grants.Caller, q api.Revok
 			return nil, fmt.Errorf("%w: revoking %s would revoke %s too, whom %s made; keep what %s made, or have somebody else revoke", errRevokesCaller, q.Name, from.User, m.By, q.Name)
 		}
 	}
-	before, errBefore := s.o.Store.ListActive(ctx)
+	before, errBefore := s.o.Store.ListLive(ctx)
 	u, errBus := s.o.Authority.RevokeUser(ctx, q.Name, from.User)
 	if u == nil {
 		return nil, errBus
@@ -142,9 +142,9 @@ func (s *Server) madeBy(ctx context.Context, name string) (made []api.Made, err 
 }
 
 // cancelJobs cancels the open jobs of some users. It returns those that are canceled, also by a dispatcher that noticed the
-// revocation first. before is the index from before the revocation: such a job may have left it since.
-func (s *Server) cancelJobs(ctx context.Context, from grants.Caller, users map[string]bool, before []job.Active, reason string) (canceled []wire.JID, err error) {
-	now, err := s.o.Store.ListActive(ctx)
+// revocation first. before are the live jobs from before the revocation: such a job may have ended since.
+func (s *Server) cancelJobs(ctx context.Context, from grants.Caller, users map[string]bool, before []job.Job, reason string) (canceled []wire.JID, err error) {
+	now, err := s.o.Store.ListLive(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -166,10 +166,10 @@ func (s *Server) cancelJobs(ctx context.Context, from grants.Caller, users map[s
 
 // cancelJob cancels an open job if it is one of the users'. It reports whether the job is canceled, whoever canceled it.
 func (s *Server) cancelJob(ctx context.Context, from grants.Caller, users map[string]bool, jid wire.JID, reason string) (canceled bool, err error) {
-	j, err := s.o.Store.Get(ctx, jid)
+	j, err := s.o.Store.GetRecord(ctx, jid)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
-		return false, nil // its record is not written yet; the dispatcher checks then whether its user was revoked
+		return false, nil // its claim was withdrawn
 	case err != nil || !users[j.User]:
 		return false, err
 	case j.Status.Final():
@@ -180,7 +180,7 @@ func (s *Server) cancelJob(ctx context.Context, from grants.Caller, users map[st
 	case errors.Is(err, dispatch.ErrCanceled):
 		return true, nil
 	case errors.Is(err, dispatch.ErrEnded):
-		if j, err = s.o.Store.Get(ctx, jid); err != nil {
+		if j, err = s.o.Store.GetRecord(ctx, jid); err != nil {
 			return false, err
 		}
 		return j.Status == job.Canceled, nil
@@ -190,7 +190,7 @@ func (s *Server) cancelJob(ctx context.Context, from grants.Caller, users map[st
 }
 
 func (s *Server) tokenRevoke(ctx context.Context, from grants.Caller, q api.TokenName) (*api.TokenRevoked, error) {
-	before, errBefore := s.o.Store.ListActive(ctx)
+	before, errBefore := s.o.Store.ListLive(ctx)
 	t, err := s.o.Tokens.Revoke(ctx, q.Name, from.User)
 	if err != nil {
 		return nil, err

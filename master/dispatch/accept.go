@@ -131,20 +131,15 @@ func stopping(jid wire.JID) error { return fmt.Errorf("cannot run job %s: %w", j
 // dispatch takes the steps that the package comment lists. It reports whether the job is to be watched now.
 func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job.Job, watching bool, err error) {
 	j = job.FromDispatch(r.spec, r.user, d.o.Owner, time.Now())
-	if err := d.o.Store.Enlist(ctx, j); err != nil {
-		d.log.Warn("job is not in the index", "jid", j.JID, "err", err)
-	} else {
-		w.indexed = true
-	}
-	d.at(stepIndexed)
 	w.claim = j
+	d.at(stepAllowed)
 	err = d.o.Store.Create(ctx, j)
 	if errors.Is(err, job.ErrExists) {
 		var known bool
 		j, known, err = d.resume(ctx, r)
 		w.claim = j
 		if known {
-			if j.Status.Final() { // its owner may have died before he had told
+			if j.Live && j.Status.Final() { // its owner may have died before he had told
 				d.complain(j.JID, d.conclude(ctx, j))
 			}
 			return j, false, nil
@@ -158,9 +153,6 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 		return nil, false, err
 	}
 	d.at(stepCreated)
-	if j.Epoch == 0 {
-		j.Epoch = j.Revision
-	}
 	if err := d.begin(ctx, w, j, j.Timeout); err != nil {
 		return nil, false, err
 	}
@@ -170,9 +162,14 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 // begin takes a claim from its record to its first requests, whose targets are given so much time. A claim that was
 // canceled is ready to be ended instead. The error is [grants.ErrNotAllowed] if the job's user was revoked.
 func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time.Duration) error {
+	if j.Epoch == 0 {
+		j.Epoch = j.Revision
+	}
 	w.record, w.drops = j, d.o.Conn.Stats().Reconnects
-	if err := d.admit(ctx, w, j); err != nil {
-		return err
+	if j.Cancel == nil {
+		if err := d.checkNotRevoked(ctx, j.User); err != nil {
+			return err
+		}
 	}
 	if err := d.o.Store.Record(ctx, wire.DispatchOf(j.JID), "dispatched", j); err != nil {
 		return err
@@ -210,21 +207,12 @@ func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time
 	return nil
 }
 
-// admit enters a claim into the index if it is not there and then checks that its user was not revoked. The order matters: a
-// revocation is stored before it cancels the jobs in the index, so it finds this job, or this check finds the revocation.
-func (d *Dispatcher) admit(ctx context.Context, w *watch, j *job.Job) error {
-	if !w.indexed {
-		if err := d.o.Store.Activate(ctx, j); err != nil {
-			return err
-		}
-		w.indexed = true
-	}
-	if j.Cancel != nil {
-		return nil
-	}
+// checkNotRevoked is called when the claim is stored. A revocation is stored before it cancels the live jobs, so it finds
+// this job, or this check finds the revocation.
+func (d *Dispatcher) checkNotRevoked(ctx context.Context, user string) error {
 	ctx, cancel := context.WithTimeout(ctx, judgeLimit)
 	defer cancel()
-	return d.o.CheckNotRevoked(ctx, j.User)
+	return d.o.CheckNotRevoked(ctx, user)
 }
 
 // interrupted is for a claim that somebody has changed. If it is still a claim of this master it was canceled before
@@ -253,6 +241,9 @@ func (w *watch) endCanceled() {
 // record is one of this master that was never published.
 func (d *Dispatcher) resume(ctx context.Context, r *request) (j *job.Job, known bool, err error) {
 	j, err = d.o.Store.Get(ctx, r.spec.JID)
+	if errors.Is(err, job.ErrIncomplete) {
+		return d.incomplete(ctx, r, err)
+	}
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -261,11 +252,25 @@ func (d *Dispatcher) resume(ctx context.Context, r *request) (j *job.Job, known 
 	case j.Status == job.Claimed && j.Owner != d.o.Owner:
 		return nil, false, fmt.Errorf("%w: %s", ErrElsewhere, j.Owner)
 	case j.Status == job.Claimed:
-		return j, false, nil
+		return j, false, d.o.Store.Confirm(ctx, j)
 	case j.Status == job.Running && j.Owner == d.o.Owner && j.Updated.After(d.started) && j.Epoch == j.RequestEpoch:
 		// It is not watched here, so the write to running was stored and its acknowledgement lost. The epoch of one
 		// that was taken over is another: its targets may have the request.
 		return j, false, nil
 	}
 	return j, true, nil
+}
+
+// incomplete returns the claim that lacks targets if it is of this master, for the caller to withdraw it.
+func (d *Dispatcher) incomplete(ctx context.Context, r *request, cause error) (*job.Job, bool, error) {
+	j, err := d.o.Store.GetRecord(ctx, r.spec.JID)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case j.User != r.user:
+		return nil, false, ErrTaken
+	case j.Owner != d.o.Owner:
+		return nil, false, fmt.Errorf("%w: %s", ErrElsewhere, j.Owner)
+	}
+	return j, false, fmt.Errorf("%w, ask again", cause)
 }

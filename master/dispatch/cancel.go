@@ -48,7 +48,7 @@ func (d *Dispatcher) CancelBecause(ctx context.Context, jid wire.JID, user, reas
 // that may not have heard of it the first time.
 func (d *Dispatcher) markCanceled(ctx context.Context, jid wire.JID, wish job.Cancel) (*job.Job, error) {
 	for {
-		j, err := d.o.Store.Get(ctx, jid)
+		j, err := d.o.Store.GetRecord(ctx, jid)
 		switch {
 		case err != nil:
 			return nil, err

@@ -3,10 +3,10 @@
 //
 // The order of the steps is an invariant, because any of them may be the last that a master takes:
 //
-//  1. the job enters the index of active jobs and a record is created that says claimed, with this master as owner
-//     and a deadline on its clock; in this order, so that no claim is one that nobody would find;
-//  2. the store is read for a revocation of the job's user. A revocation is stored before it cancels the jobs in the index,
-//     so either it finds the job or this check finds the revocation;
+//  1. a record is created among the live jobs that says claimed, with this master as owner and a deadline on its clock,
+//     and no job that has ended has the ID;
+//  2. the store is read for a revocation of the job's user. A revocation is stored before it cancels the live jobs, so
+//     either it finds the job or this check finds the revocation;
 //  3. the revision of the claim becomes the job's epoch, and the stream job-events gets the event dispatched;
 //  4. the record is changed to running, on the condition that nobody has changed it;
 //  5. only then the request is published to each target.
@@ -41,6 +41,28 @@
 // of the former owner is refused from then on, and finding that out makes it let go. The requests themselves keep the
 // epoch under which the first was sent, whoever sends them, so a peel runs the job once. Each event of a job's life is
 // in the stream once, whoever records it.
+//
+// The end of a job is first a conditional write of its live record, so that a former owner cannot end it. Then the final
+// record is copied to the ended jobs, the event status is recorded, and the live record is removed. If a master stops in
+// between, another one repeats these steps.
+//
+// # Taking over
+//
+// A [Scanner] takes over the jobs of masters that have stopped or died. The owner of a job is one run of a master: its
+// name and an ID that no other run has. Every master writes a heartbeat every 5 s into the bucket masters, where it lives
+// for 15 s under the master's name and says which run has the name. It is written on the condition that no other run has
+// it, so of two processes with one name the second does not start ([Scanner.Enter]), and one that lost its name while it
+// could not renew it ends.
+//
+// Every master looks every 20 s at the owners of all live jobs. An owner without a heartbeat in two looks in a row is dead.
+// What cannot be read proves nothing: such a look ends with nothing changed, and so does one that does not find this
+// run's own heartbeat. So a job whose owner died is taken over within 55 s. A job that its owner has released, when it
+// stopped in peace, is taken over at once; so is one of an earlier run of this master, because that run has ended.
+//
+// Taking over is one conditional write of the record: of several masters one succeeds. A job that has been taken from
+// dead owners more than [MaxReclaims] times is ended as failed, because it may be what kills them. The clocks of masters
+// need not agree: how much time a job has left is computed from its record and the bus's clock. Heartbeats and records
+// are read from the leader of their stream.
 package dispatch
 
 import (
@@ -101,7 +123,7 @@ type Options struct {
 	// publications of a job it is called again with the targets in question, and the Caller has the user's name alone. If
 	// nil, everything is allowed.
 	Allow func(ctx context.Context, from grants.Caller, spec *job.Spec) error
-	// CheckNotRevoked returns [grants.ErrNotAllowed] if the user of a job was revoked. It is called when the job is in the index,
+	// CheckNotRevoked returns [grants.ErrNotAllowed] if the user of a job was revoked. It is called when the claim is stored,
 	// before the first publication, and must see every revocation that was stored before. If nil, nobody was revoked.
 	CheckNotRevoked func(ctx context.Context, user string) error
 	// Room returns an error while the bus stores nothing: then no job begins. If nil, there is always room.
@@ -117,7 +139,7 @@ type Dispatcher struct {
 	refusals *wire.Refusals
 	returns  *writer
 	requests chan request
-	resumed  chan *job.Job
+	resumed  chan *job.Job // from the scanner: jobs that this master has taken over
 	counts   counters
 	started  time.Time
 	reached  func(step) // in tests: called at each step

@@ -38,7 +38,7 @@ func TestAJobRunsAndIsRecorded(t *testing.T) {
 			t.Errorf("asked the peel for %+v", r)
 		}
 		if got := s.record(spec.JID); got.Status != job.Running || !s.active(spec.JID) {
-			t.Errorf("while a peel works the job is %s, indexed %v", got.Status, s.active(spec.JID))
+			t.Errorf("while a peel works the job is %s, live %v", got.Status, s.active(spec.JID))
 		}
 		time.Sleep(4 * time.Second)
 		got := s.record(spec.JID)

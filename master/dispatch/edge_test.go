@@ -194,7 +194,7 @@ func TestWhoAsksAgainLearnsOfAnEndThatNobodyTold(t *testing.T) {
 			}
 		}
 		if n := s.terminalEvents(spec.JID); n != 1 || s.active(spec.JID) {
-			t.Errorf("%d terminal events, indexed %v", n, s.active(spec.JID))
+			t.Errorf("%d terminal events, live %v", n, s.active(spec.JID))
 		}
 	})
 }

@@ -13,8 +13,8 @@ import (
 
 // Steps are the points at which a test may stop a master, in their order.
 var Steps = []string{
-	string(stepIndexed), string(stepCreated), string(stepAnnounced), string(stepRunning), string(stepHalfSent), string(stepSent),
-	string(stepReturned), string(stepEnded), string(stepTold), string(stepRemoved),
+	string(stepAllowed), string(stepCreated), string(stepAnnounced), string(stepRunning), string(stepHalfSent), string(stepSent),
+	string(stepReturned), string(stepEnded), string(stepArchived), string(stepTold), string(stepRemoved),
 }
 
 // StepBatch is the one that only jobs in batches come to.
@@ -22,6 +22,9 @@ const StepBatch = string(stepBatchWritten)
 
 // StepEnded is the one between the final record and its event.
 const StepEnded = string(stepEnded)
+
+// Watches reports whether a job is dispatched or watched here.
+func (d *Dispatcher) Watches(jid wire.JID) bool { return d.find(jid) != nil }
 
 // OnStep has f called at each step. It must be called before Run.
 func (d *Dispatcher) OnStep(f func(step string)) { d.reached = func(s step) { f(string(s)) } }

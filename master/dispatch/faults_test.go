@@ -46,13 +46,13 @@ func TestAClaimWasNeverPublished(t *testing.T) {
 		p := s.peel("a", pong)
 		spec := ask(nil, "a")
 
-		s.refuse("jobs", true)
+		s.refuse("active", true)
 		_, err := s.request(s.alice, "alice", spec)
 		wantCode(t, err, "503")
 		if _, err := s.store.Get(t.Context(), spec.JID); err == nil || len(p.requests()) != 0 {
 			t.Errorf("no claim could be written: %v, the peel has %d requests", err, len(p.requests()))
 		}
-		s.refuse("jobs", false)
+		s.refuse("active", false)
 
 		if err := s.js.DeleteStream(t.Context(), "job-events"); err != nil {
 			t.Fatal(err)
@@ -83,7 +83,7 @@ func TestAFailedChangeToRunningPublishesNothingAndARetryOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		sub, err := s.js.Conn().Subscribe(wire.DispatchOf("*"), func(msg *nats.Msg) {
-			s.refuse("jobs", true)
+			s.refuse("active", true)
 			if err := msg.Respond([]byte(`{"stream":"job-events","seq":1}`)); err != nil {
 				t.Error(err)
 			}
@@ -231,18 +231,18 @@ func TestTheEndIsWrittenWhenTheBucketIsBack(t *testing.T) {
 		d, _ := s.master("m1")
 		spec := ask(nil, "a")
 		s.peel("a", func(p *peel, r wire.Request) {
-			s.refuse("jobs", true)
+			s.refuse("active", true)
 			pong(p, r)
 		})
 		s.dispatch(spec)
 		time.Sleep(time.Minute)
 		if j := s.record(spec.JID); j.Status != job.Running || !s.active(spec.JID) {
-			t.Errorf("the job is %s, indexed %v", j.Status, s.active(spec.JID))
+			t.Errorf("the job is %s, live %v", j.Status, s.active(spec.JID))
 		}
-		s.refuse("jobs", false)
+		s.refuse("active", false)
 		time.Sleep(6 * time.Second)
 		if j := s.record(spec.JID); j.Status != job.Complete || s.active(spec.JID) || d.Stats().Retried == 0 {
-			t.Errorf("the job is %s, indexed %v, %+v", j.Status, s.active(spec.JID), d.Stats())
+			t.Errorf("the job is %s, live %v, %+v", j.Status, s.active(spec.JID), d.Stats())
 		}
 	})
 }
@@ -261,7 +261,7 @@ func TestAStaleOwnerDoesNotWriteTheEnd(t *testing.T) {
 		pong(p, p.requests()[0])
 		time.Sleep(time.Second)
 		if j := s.record(spec.JID); j.Status != job.Running || j.Owner != "m2" || !s.active(spec.JID) {
-			t.Errorf("%+v, indexed %v", j, s.active(spec.JID))
+			t.Errorf("%+v, live %v", j, s.active(spec.JID))
 		}
 		if st := d.Stats(); st.Fenced != 1 || st.Ended[job.Complete] != 0 {
 			t.Errorf("%+v", st)

@@ -15,7 +15,7 @@ type amendment uint8
 const (
 	amended   amendment = iota
 	unwritten           // ctx ended before
-	foreign             // the job is another master's, or has no record any more
+	foreign             // the job is another master's, or has no record
 	ended               // the record is final
 )
 
@@ -42,10 +42,10 @@ func (d *Dispatcher) amend(ctx context.Context, w *watch, change func(*job.Job))
 
 // reread looks who has changed the record. The change is to be tried again if that was no other owner.
 func (d *Dispatcher) reread(ctx context.Context, w *watch) (result amendment, retry bool) {
-	stored, err := d.o.Store.Get(ctx, w.jid)
+	stored, err := d.o.Store.GetRecord(ctx, w.jid)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
-		d.log.Warn("job has no record any more", "jid", w.jid)
+		d.log.Warn("job has no record", "jid", w.jid)
 		return foreign, false
 	case err != nil:
 		return unwritten, d.complain(w.jid, err)
@@ -53,14 +53,14 @@ func (d *Dispatcher) reread(ctx context.Context, w *watch) (result amendment, re
 		d.lost(w, stored)
 		return foreign, false
 	}
-	w.record = stored
+	w.see(stored)
 	if stored.Status.Final() {
 		return ended, false
 	}
 	return unwritten, true
 }
 
-// finalize writes the end of a job whose returns are all stored: the record, then the event, then the index.
+// finalize writes the end of a job whose returns are all stored.
 func (d *Dispatcher) finalize(ctx context.Context, w *watch) {
 	d.at(stepReturned)
 	end, now := w.tally.end(), time.Now()
@@ -75,16 +75,24 @@ func (d *Dispatcher) finalize(ctx context.Context, w *watch) {
 	j := w.record
 	d.counts.ended(j)
 	d.log.Info("job ended", "jid", j.JID, "status", j.Status, "returned", end.Returned, "succeeded", end.Succeeded, "targets", end.Targets)
-	persist(ctx, func() (retry bool) { return d.complain(j.JID, d.conclude(ctx, j)) })
+	if j.Live { // else another master has concluded it
+		persist(ctx, func() (retry bool) { return d.complain(j.JID, d.conclude(ctx, j)) })
+	}
 }
 
-// conclude tells the end of a job whose record is final.
+// conclude moves a live job whose record is final to the ended jobs and tells its end. The order matters: a reader that
+// does not find the job in the bucket active finds it in the bucket jobs, and until the end is told every master finds
+// the job among the live ones. It may be repeated, by any master.
 func (d *Dispatcher) conclude(ctx context.Context, j *job.Job) error {
+	if err := d.o.Store.Archive(ctx, j); err != nil {
+		return err
+	}
+	d.at(stepArchived)
 	if err := d.o.Store.Record(ctx, wire.StatusOf(j.JID), "status", j); err != nil {
 		return err
 	}
 	d.at(stepTold)
-	if err := d.o.Store.Deactivate(ctx, j.JID); err != nil {
+	if err := d.o.Store.Remove(ctx, j); err != nil {
 		return err
 	}
 	d.at(stepRemoved)

@@ -224,11 +224,11 @@ func (s *system) record(jid wire.JID) *job.Job {
 	return j
 }
 
-// active says whether the index has a job.
+// active reports whether a job is among the live ones.
 func (s *system) active(jid wire.JID) bool {
 	s.t.Helper()
 	synctest.Wait()
-	all, err := s.store.ListActive(s.t.Context())
+	all, err := s.store.ListLive(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -196,9 +196,8 @@ func TestATargetThatLeftTheLimitsIsGivenUpAlone(t *testing.T) {
 	})
 }
 
-// TestAJobWhoseUserIsRevokedBeforeItIsPublishedIsNotSent revokes the user after the request was allowed, once when the job is
-// not in the index yet and once when its claim is recorded: the revocation cancels what it finds, so the dispatch has to
-// notice the rest.
+// TestAJobWhoseUserIsRevokedBeforeItIsPublishedIsNotSent revokes the user after the request was allowed, once
+// before its claim is recorded and once after: the revocation cancels what it finds, so the dispatch has to notice the rest.
 func TestAJobWhoseUserIsRevokedBeforeItIsPublishedIsNotSent(t *testing.T) {
 	for _, step := range dispatch.Steps[:2] {
 		t.Run(step, func(t *testing.T) {

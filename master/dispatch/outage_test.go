@@ -93,7 +93,7 @@ func TestTheBusMayRestartAtEveryMoment(t *testing.T) {
 		for _, jid := range jids {
 			j := s.record(jid)
 			if j.Status != job.Complete || j.ReturnCount != 2 || s.active(jid) || s.terminalEvents(jid) != 1 {
-				t.Errorf("%s with %d returns, indexed %v, %d terminal events", j.Status, j.ReturnCount, s.active(jid), s.terminalEvents(jid))
+				t.Errorf("%s with %d returns, live %v, %d terminal events", j.Status, j.ReturnCount, s.active(jid), s.terminalEvents(jid))
 			}
 			if p.ran[jid] != 1 || q.ran[jid] != 1 {
 				t.Errorf("ran %d and %d times", p.ran[jid], q.ran[jid])
@@ -160,7 +160,7 @@ func TestRecordsThatCannotBeWrittenForAMinute(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
-			bucket := []string{"jobs", "job-returns"}[round%2]
+			bucket := []string{"active", "job-returns", "jobs"}[round%3]
 			s.refuse(bucket, true)
 			time.Sleep(time.Duration(1+random.IntN(60)) * time.Second)
 			s.refuse(bucket, false)
@@ -181,7 +181,7 @@ func TestRecordsThatCannotBeWrittenForAMinute(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !j.Status.Final() || j.ReturnCount != end.Returned || s.active(j.JID) || s.terminalEvents(j.JID) != 1 || (j.Cancel != nil) != a.canceled {
-				t.Errorf("%s with %d returns, %d are stored; indexed %v, canceled %v", j.Status, j.ReturnCount, end.Returned, s.active(j.JID), a.canceled)
+				t.Errorf("%s with %d returns, %d are stored; live %v, canceled %v", j.Status, j.ReturnCount, end.Returned, s.active(j.JID), a.canceled)
 			}
 			if !a.canceled && j.Status != job.Complete {
 				t.Errorf("%s ended %s", j.JID, j.Status)

@@ -24,7 +24,7 @@ func TestWhatIsReportedAsNotRunNeverRuns(t *testing.T) {
 			fail, heal func(t *testing.T, s *system)
 		}{
 			"the records refuse writes": {
-				func(_ *testing.T, s *system) { s.refuse("jobs", true) }, func(_ *testing.T, s *system) { s.refuse("jobs", false) },
+				func(_ *testing.T, s *system) { s.refuse("active", true) }, func(_ *testing.T, s *system) { s.refuse("active", false) },
 			},
 			"the events are lost": {
 				func(t *testing.T, s *system) {

@@ -5,7 +5,7 @@ type step string
 
 // The steps, in their order.
 const (
-	stepIndexed      step = "the job is in the index"
+	stepAllowed      step = "the request is allowed"
 	stepCreated      step = "the claim is recorded"
 	stepAnnounced    step = "the dispatch event is recorded"
 	stepRunning      step = "the record says running"
@@ -14,8 +14,9 @@ const (
 	stepBatchWritten step = "the record says how far the batch is"
 	stepReturned     step = "nothing more is waited for"
 	stepEnded        step = "the record is final"
+	stepArchived     step = "the record is among the ended jobs"
 	stepTold         step = "the status event is recorded"
-	stepRemoved      step = "the job is out of the index"
+	stepRemoved      step = "the job is removed from the live jobs"
 )
 
 // at tells a test that the dispatcher has come to a step.

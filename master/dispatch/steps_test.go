@@ -16,7 +16,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/master/reclaim"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -48,10 +47,7 @@ func (s *system) whole(name string, at func(step string, kill func()), change ..
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	scanner, err := reclaim.New(reclaim.Options{JetStream: js, Store: store, Dispatcher: d, Owner: name})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	scanner := dispatch.NewScanner(d, js, "")
 	if err := scanner.Enter(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
@@ -144,15 +140,14 @@ func TestAMasterMayDieAtEveryStep(t *testing.T) {
 					m1.stop()
 					s.whole("m2", nil)
 					time.Sleep(2 * time.Minute)
-					if i == 0 && batch == nil { // nothing was recorded, the asker has no job
-						time.Sleep(time.Hour) // in which the record of an entry of the index may still come
+					if i == 0 && batch == nil { // nothing was recorded, the caller has no job
 						if _, err := s.store.Get(t.Context(), spec.JID); err == nil || s.active(spec.JID) {
-							t.Errorf("there is a job: %v, indexed %v", err, s.active(spec.JID))
+							t.Errorf("there is a job: %v, live %v", err, s.active(spec.JID))
 						}
 						return
 					}
 					if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != 4 || s.active(spec.JID) {
-						t.Errorf("%s with %d returns, owner %s, indexed %v", j.Status, j.ReturnCount, j.Owner, s.active(spec.JID))
+						t.Errorf("%s with %d returns, owner %s, live %v", j.Status, j.ReturnCount, j.Owner, s.active(spec.JID))
 					}
 					if n := s.terminalEvents(spec.JID); n != 1 {
 						t.Errorf("%d terminal events", n)
@@ -200,7 +195,7 @@ func TestAMasterThatWakesUpAfterItsJobWasTakenWritesNothing(t *testing.T) {
 				time.Sleep(3 * time.Minute)
 				j := s.record(spec.JID)
 				if j.Status != job.Complete || j.ReturnCount != 4 || s.active(spec.JID) || d.Watches(spec.JID) {
-					t.Errorf("%s with %d returns, owner %s, indexed %v", j.Status, j.ReturnCount, j.Owner, s.active(spec.JID))
+					t.Errorf("%s with %d returns, owner %s, live %v", j.Status, j.ReturnCount, j.Owner, s.active(spec.JID))
 				}
 				if n := s.terminalEvents(spec.JID); n != 1 {
 					t.Errorf("%d terminal events", n)
@@ -239,7 +234,7 @@ func TestNobodyStartsAClaimThatWasReportedAsFailed(t *testing.T) {
 		s.whole("m2", nil)
 		time.Sleep(2 * time.Hour)
 		if _, err := s.store.Get(t.Context(), spec.JID); !errors.Is(err, job.ErrNotFound) || s.active(spec.JID) || len(p.requests()) != 0 {
-			t.Errorf("%v, indexed %v, %d requests", err, s.active(spec.JID), len(p.requests()))
+			t.Errorf("%v, live %v, %d requests", err, s.active(spec.JID), len(p.requests()))
 		}
 	})
 }

@@ -3,40 +3,22 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // replayWait is how long one reading of the stream may take.
 const replayWait = 30 * time.Second
 
-// Released is where a master that stops says that it has let go of jobs. What is said has no meaning.
-const Released = "zester.master.released"
+// released is the subject on which a master that stops announces that it has released jobs. The message is empty.
+const released = "zester.master.released"
 
-// Resume continues a job that this master has just become the owner of, with a raised epoch: a claim is dispatched
-// with the time that it has left, a running job is watched. It returns as soon as the job is in hand. It needs Run.
-func (d *Dispatcher) Resume(ctx context.Context, j *job.Job) error {
-	select {
-	case d.resumed <- j:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("cannot continue job %s: %w", j.JID, ctx.Err())
-	}
-}
-
-// Watches says whether a job is dispatched or watched here.
-func (d *Dispatcher) Watches(jid wire.JID) bool { return d.find(jid) != nil }
-
-// Conclude tells the end of a job whose record is final and whose owner died before it had told.
-func (d *Dispatcher) Conclude(ctx context.Context, j *job.Job) error { return d.conclude(ctx, j) }
-
-// takeOver sees a resumed job through to its end.
+// takeOver continues a job that this master has just become the owner of, with a raised epoch: a claim is dispatched with
+// the time that it has left, a running job is watched.
 func (d *Dispatcher) takeOver(ctx, work context.Context, j *job.Job) {
 	w, first := d.enter(newWatch(j.Spec, j.User))
 	if !first {
@@ -67,6 +49,9 @@ func (d *Dispatcher) beginAgain(ctx context.Context, w *watch) error {
 		return nil
 	}
 	limit := min(left, w.record.Timeout)
+	if err := d.o.Store.Confirm(ctx, w.record); err != nil {
+		return err
+	}
 	err := d.judge(ctx, w.user, &w.record.Spec)
 	if err == nil {
 		err = d.begin(ctx, w, w.record, limit)
@@ -90,7 +75,6 @@ func (d *Dispatcher) watchAgain(ctx context.Context, w *watch) error {
 	j, now := w.record, time.Now()
 	w.epoch, w.next = j.RequestEpoch, min(j.Published, len(j.Targets))
 	w.tally.begin(j.Targets, j.WhenOnline > 0)
-	d.index(ctx, w)
 	sent := sequence(0, w.next)
 	w.tally.advance(sent, silent, unsent)
 	until := now.Add(time.Until(j.Deadline))
@@ -135,8 +119,7 @@ func (d *Dispatcher) release(ctx context.Context, w *watch) {
 	switch d.amend(ctx, w, func(j *job.Job) { j.Owner, j.Updated = "", time.Now() }) {
 	case amended:
 		d.log.Info("job released", "jid", w.jid)
-		d.index(ctx, w)
-		if err := d.o.Conn.Publish(Released, nil); err != nil {
+		if err := d.o.Conn.Publish(released, nil); err != nil {
 			d.log.Debug("release not told", "jid", w.jid, "err", err)
 		}
 	case unwritten:

@@ -54,8 +54,7 @@ type plan struct {
 	stopped  bool      // that time has come; what was heard is being stored
 	replayAt time.Time // when the stream is read again; zero: it need not be
 	judgeAt  time.Time // when permissions are checked again after a check that failed; zero: not at all
-	indexed  bool
-	drops    uint64 // reconnects of the bus that were made up for
+	drops    uint64    // reconnects of the bus that were made up for
 }
 
 // A wave is some targets that were sent the request together.
@@ -89,6 +88,12 @@ func (w *watch) cancel() {
 	case w.asked <- struct{}{}:
 	default:
 	}
+}
+
+// see takes a record that was read without the targets, which never change.
+func (w *watch) see(stored *job.Job) {
+	stored.Targets = w.record.Targets
+	w.record = stored
 }
 
 // appeared notes that a peel, which may be a target, has connected.
@@ -268,10 +273,7 @@ func (d *Dispatcher) look(ctx context.Context, w *watch) (ours bool) {
 		w.drops = drops
 		d.replay(ctx, w)
 	}
-	if !w.indexed {
-		d.index(ctx, w)
-	}
-	stored, err := d.o.Store.Get(ctx, w.jid)
+	stored, err := d.o.Store.GetRecord(ctx, w.jid)
 	if err != nil {
 		d.log.Warn("record of a watched job not read", "jid", w.jid, "err", err)
 		return true
@@ -280,7 +282,7 @@ func (d *Dispatcher) look(ctx context.Context, w *watch) (ours bool) {
 		d.lost(w, stored)
 		return false
 	}
-	w.record = stored
+	w.see(stored)
 	if stored.Cancel != nil && w.stopAt.IsZero() {
 		d.stop(ctx, w)
 	}
@@ -299,13 +301,4 @@ func (d *Dispatcher) stop(ctx context.Context, w *watch) {
 func (d *Dispatcher) lost(w *watch, stored *job.Job) {
 	d.counts.fenced.Add(1)
 	d.log.Warn("job is another master's", "jid", w.jid, "epoch", stored.Epoch, "owner", stored.Owner, "status", stored.Status)
-}
-
-// index enters the job into the index of active jobs.
-func (d *Dispatcher) index(ctx context.Context, w *watch) {
-	err := d.o.Store.Activate(ctx, w.record)
-	w.indexed = err == nil
-	if err != nil {
-		d.log.Warn("job is not in the index", "jid", w.jid, "err", err)
-	}
 }

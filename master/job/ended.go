@@ -43,7 +43,18 @@ func (s *Store) CreateEnded(ctx context.Context, all []Ended, done func(i int, e
 		return
 	}
 	defer func() { _ = answers.Unsubscribe() }()
-	for i := range all {
+	live, err := s.liveIDs(ctx)
+	if err != nil {
+		c.abandon(err)
+		return
+	}
+	for i, e := range all {
+		if live[e.Job.JID] {
+			if err := s.isEnded(ctx, e.Job); err != nil && !errors.Is(err, ErrNotFound) {
+				c.done(i, err)
+				continue
+			}
+		}
 		c.sendRecord(i)
 	}
 	for c.open > 0 {

@@ -74,7 +74,7 @@ func TestJobsThatHaveEndedAreCreatedOnce(t *testing.T) {
 				t.Errorf("job %d has no return", i)
 			}
 		}
-		for bucket, want := range map[string]uint64{"KV_jobs": 3, "KV_job-returns": 2} {
+		for bucket, want := range map[string]uint64{"KV_active": 1, "KV_jobs": 2, "KV_job-returns": 2} {
 			if stream, err := js.Stream(t.Context(), bucket); err != nil || stream.CachedInfo().State.LastSeq != want {
 				t.Errorf("%s: %+v, %v", bucket, stream.CachedInfo().State, err)
 			}

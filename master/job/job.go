@@ -2,12 +2,16 @@
 // the run, the peels' connections and the master that watched it.
 //
 // A record begins as claimed and ends in one of the final states; [End.Status] is the only place that decides which.
-// Its life is a chain of compare-and-set writes in the bucket jobs: whoever holds the revision of the last write may
-// make the next, and everybody else is told so with [ErrConflict]. The revision of the write that made somebody the
-// owner is the job's epoch, the number by which peels tell an old owner's requests from a new one's.
+// A live job has one home, the bucket active, where its record has no age. Its life is a chain of compare-and-set writes
+// there: the holder of the revision of the last write may make the next, and all others get [ErrConflict]. The revision of
+// the claim is the job's first epoch, the number by which peels tell an old owner's requests from a new one's; it only
+// rises. A job that has ended is in the bucket jobs, for a week, as runs of schedules are. Its last live record says so
+// first; then the record is copied ([Store.Archive]) and leaves the bucket active ([Store.Remove]). Readers look in the
+// bucket active first, then in jobs, so they find every job.
 //
-// Three invariants hold for every record:
+// Four invariants hold for every record:
 //
+//   - the bucket active has no job that has ended and was told, and the bucket jobs none that lives;
 //   - a record that says claimed was never published to any peel, so that a claim can be dispatched again;
 //   - every return of a peel that a final record counts is in the bucket job-returns;
 //   - a key that could not be read is an error and never an absent key: absent is [ErrNotFound] and nothing else.
@@ -20,6 +24,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // A Status is where a job is in its life.
@@ -129,6 +134,12 @@ type Job struct {
 	SuccessCount int       `json:"success_count"`           // set when the job ends
 	V            int       `json:"v"`
 
+	// TargetHeads is the first target of each chunk, in stored records whose targets are stored beside them.
+	TargetHeads []target.PeelID `json:"target_heads,omitempty"`
+	heads       []target.PeelID
+
+	// Live reports whether the record is in the bucket active: the job has not ended, or its end is not told yet.
+	Live bool `json:"-"`
 	// Revision is that of the record as it was read or written last, which the next write must replace.
 	Revision uint64 `json:"-"`
 	// Written is when that was, on the bus's clock; known only of a record that was read.

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ const (
 // bounded number of them and of the targets that are stored beside them. Jobs come without arguments, and with their
 // targets only where these are a handful.
 func (s *Store) List(ctx context.Context, q Query) (*Page, error) {
-	keys, err := s.index.older(ctx, q.Before, maxLooked+1)
+	keys, live, err := s.older(ctx, q.Before, maxLooked+1)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list jobs: %w", err)
 	}
@@ -59,7 +60,7 @@ func (s *Store) List(ctx context.Context, q Query) (*Page, error) {
 	limit = min(limit, maxLimit)
 	page, looked, size, read := &Page{}, 0, 0, 0
 	for batch := range slices.Chunk(keys, listBatch) {
-		jobs, err := s.readJobs(ctx, batch)
+		jobs, err := s.readJobs(ctx, batch, live)
 		if err != nil {
 			return nil, fmt.Errorf("cannot list jobs: %w", err)
 		}
@@ -85,6 +86,25 @@ func (s *Store) List(ctx context.Context, q Query) (*Page, error) {
 	return page, nil
 }
 
+// older returns the n newest IDs of jobs before one, the newest first, and which jobs live; before may be empty. The live
+// jobs are read first, so that one that ends meanwhile is not missed.
+func (s *Store) older(ctx context.Context, before wire.JID, n int) (jids []wire.JID, live map[wire.JID]bool, err error) {
+	if live, err = s.liveIDs(ctx); err != nil {
+		return nil, nil, err
+	}
+	if jids, err = s.index.older(ctx, before, n); err != nil {
+		return nil, nil, err
+	}
+	for jid := range live {
+		if before == "" || jid < before {
+			jids = append(jids, jid)
+		}
+	}
+	slices.SortFunc(jids, func(a, b wire.JID) int { return cmp.Compare(b, a) })
+	jids = slices.Compact(jids)
+	return jids[:min(n, len(jids))], live, nil
+}
+
 // fewTargets is how many targets a listed job shows.
 const fewTargets = 8
 
@@ -106,13 +126,19 @@ func listedSize(j *Job) int {
 }
 
 // readJobs reads records; one that has aged out since its key was read is nil.
-func (s *Store) readJobs(ctx context.Context, jids []wire.JID) ([]*Job, error) {
+func (s *Store) readJobs(ctx context.Context, jids []wire.JID, live map[wire.JID]bool) ([]*Job, error) {
 	jobs := make([]*Job, len(jids))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(inFlight)
 	for i, jid := range jids {
 		g.Go(func() error {
-			j, err := s.get(ctx, jid)
+			var j *Job
+			var err error
+			if live[jid] {
+				j, err = s.get(ctx, jid)
+			} else {
+				j, err = s.getFrom(ctx, s.jobs, jid)
+			}
 			if errors.Is(err, ErrNotFound) {
 				return nil
 			}
@@ -147,14 +173,15 @@ func (s *Store) selects(ctx context.Context, q *Query, j *Job, read *int) (bool,
 	if q.Target == "" {
 		return true, nil
 	}
-	targets := j.Targets
-	if len(targets) < j.TargetCount {
-		var err error
-		if targets, err = s.readTargets(ctx, j); err != nil {
-			return false, err
+	var found bool
+	err := s.withTargets(ctx, j, func(j *Job) error {
+		ids, _, err := s.targetsFrom(ctx, j, q.Target)
+		if found = err == nil && len(ids) > 0 && ids[0] == q.Target; len(j.Targets) < j.TargetCount {
+			*read += chunkTargets
+		} else if j.TargetCount > inlineTargets {
+			*read += j.TargetCount
 		}
-		*read += len(targets)
-	}
-	_, found := slices.BinarySearch(targets, q.Target)
-	return found, nil
+		return err
+	})
+	return found, err
 }

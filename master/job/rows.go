@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -47,7 +46,7 @@ type RowsPage struct {
 }
 
 const (
-	rowsInPage = 1024      // a record of thousands of targets is read for each page
+	rowsInPage = 1024
 	pageBytes  = 448 << 10 // of a page that has more than one row
 	rowBytes   = 64        // of a row, beside its peel's ID and return
 	leastBatch = 16        // rows that are read at first: their returns may be large
@@ -58,21 +57,25 @@ const (
 // at least one. What a target returned after the job had ended is in its row as well, marked as late. It may lag behind
 // a write of this moment on a cluster.
 func (s *Store) Rows(ctx context.Context, jid wire.JID, after target.PeelID) (*RowsPage, error) {
-	j, err := s.Get(ctx, jid)
+	var j *Job
+	var ids []target.PeelID
+	var place int
+	err := s.read(ctx, jid, func(found *Job) (err error) {
+		j = found
+		ids, place, err = s.targetsFrom(ctx, j, after)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	page := &RowsPage{Job: j.Summary()}
-	rest := j.Targets
-	if i, found := slices.BinarySearch(rest, after); found {
-		rest = rest[i+1:]
-	} else {
-		rest = rest[i:]
+	if len(ids) > 0 && ids[0] == after {
+		ids, place = ids[1:], place+1
 	}
+	page := &RowsPage{Job: j.Summary()}
 	bytes := 0
-	for batch := leastBatch; len(rest) > 0; batch = min(4*batch, mostBatch, fitting(len(page.Rows), bytes)) {
-		ids := rest[:min(batch, len(rest))]
-		rows, err := s.readRows(ctx, j, ids)
+	for batch := leastBatch; len(ids) > 0; batch = min(4*batch, mostBatch, fitting(len(page.Rows), bytes)) {
+		part := ids[:min(batch, len(ids))]
+		rows, err := s.readRows(ctx, j, part, place)
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +86,7 @@ func (s *Store) Rows(ctx context.Context, jid wire.JID, after target.PeelID) (*R
 			}
 			page.Rows = append(page.Rows, row.Row)
 		}
-		rest = rest[len(ids):]
+		ids, place = ids[len(part):], place+len(part)
 	}
 	return page, nil
 }
@@ -99,8 +102,9 @@ type sizedRow struct {
 	size int
 }
 
-// readRows reads targets of a job that follow each other, in two questions to the bus however many they are.
-func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID) ([]sizedRow, error) {
+// readRows reads targets of a job that follow each other, in two questions to the bus however many they are. Place is that
+// of the first of them among the job's targets.
+func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID, place int) ([]sizedRow, error) {
 	keys := make([]string, len(ids))
 	for i, id := range ids {
 		keys[i] = returnSubject(j.JID, id)
@@ -111,11 +115,9 @@ func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID) ([]si
 	}
 	rows := make([]sizedRow, len(ids))
 	var open []int // of which nothing is stored, though they were sent their request
-	published := j.Targets[:min(j.Published, len(j.Targets))]
 	for i, id := range ids {
 		m, returned := stored[keys[i]]
-		_, sent := slices.BinarySearch(published, id)
-		sent = sent || j.Scheduled()
+		sent := place+i < j.Published || j.Scheduled()
 		rows[i].Row = Row{Peel: id, State: StateOf(j.Status, nil)}
 		switch {
 		case returned:

@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // What the store's errors are about; they are wrapped with the job's ID.
@@ -20,64 +18,56 @@ var (
 	ErrNotFound = errors.New("no such job")
 	ErrExists   = errors.New("the job exists")
 	ErrConflict = errors.New("somebody else has changed the job")
+	// ErrIncomplete is the error of a claim whose targets are not all stored: its master was stopped before, or is about to
+	// store them. Such a claim cannot be dispatched by another master.
+	ErrIncomplete = errors.New("the job has been claimed, but not all its targets are stored")
 )
 
 const (
+	activeBucket  = "active"
 	jobsBucket    = "jobs"
 	returnsBucket = "job-returns"
 	returnsStream = "KV_" + returnsBucket
 	eventsStream  = "job-events"
-	recordPrefix  = "$KV." + jobsBucket + "." // of the subjects of records
-	activePrefix  = "active."
-	targetsPrefix = "targets."
-
-	// inlineTargets is how many targets a record holds itself. More are stored once beside it, so that a change of
-	// status does not write them again, in chunks that fit the bus's payload whatever the length of the IDs.
-	inlineTargets = 500
-	chunkTargets  = 4000
-
-	// briefly is how long a job may take whose targets are not stored again at its end.
-	briefly = time.Minute
-
-	// indexMarker is how long the mark of a removed index key stays.
-	indexMarker = time.Minute
+	recordPrefix  = "$KV." + jobsBucket + "."   // of the subjects of records of ended jobs
+	activePrefix  = "$KV." + activeBucket + "." // of the subjects of records of live jobs
 
 	inFlight = 32 // reads of one page at a time
 )
 
-// A Store keeps records in the bucket jobs, returns in the bucket job-returns and what happened in the stream job-events. It decides nothing on
-// what it remembers, and its methods may be called from several goroutines.
+// A Store keeps the records of live jobs in the bucket active, those of ended jobs in the bucket jobs, returns in the
+// bucket job-returns and what happened in the stream job-events. It decides nothing on what it remembers, and its methods
+// may be called from several goroutines.
 type Store struct {
-	jobs, returns jetstream.KeyValue
-	events        jetstream.Stream
-	index         index
-	js            jetstream.JetStream
+	active, jobs, returns jetstream.KeyValue
+	live                  jetstream.Stream // of the bucket active
+	events                jetstream.Stream
+	index                 index
+	js                    jetstream.JetStream
 }
 
 // NewStore opens the buckets, which have to exist. A write that returned an error must not be sent later by itself:
 // connect with nats.ReconnectBufSize(-1).
 func NewStore(ctx context.Context, js jetstream.JetStream) (*Store, error) {
-	jobs, err := js.KeyValue(ctx, jobsBucket)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the bucket %s: %w", jobsBucket, err)
+	s := &Store{js: js, index: index{js: js}}
+	for name, open := range map[string]*jetstream.KeyValue{activeBucket: &s.active, jobsBucket: &s.jobs, returnsBucket: &s.returns} {
+		var err error
+		if *open, err = js.KeyValue(ctx, name); err != nil {
+			return nil, fmt.Errorf("cannot open the bucket %s: %w", name, err)
+		}
 	}
-	returns, err := js.KeyValue(ctx, returnsBucket)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the bucket %s: %w", returnsBucket, err)
+	for name, open := range map[string]*jetstream.Stream{"KV_" + activeBucket: &s.live, "KV_" + jobsBucket: &s.index.stream, eventsStream: &s.events} {
+		var err error
+		if *open, err = js.Stream(ctx, name); err != nil {
+			return nil, fmt.Errorf("cannot open the stream %s: %w", name, err)
+		}
 	}
-	stream, err := js.Stream(ctx, "KV_"+jobsBucket)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the stream of the bucket %s: %w", jobsBucket, err)
-	}
-	events, err := js.Stream(ctx, eventsStream)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the stream %s: %w", eventsStream, err)
-	}
-	return &Store{jobs: jobs, returns: returns, events: events, js: js, index: index{js: js, stream: stream}}, nil
+	return s, nil
 }
 
-// Create writes a new record and sets j.Revision. If the ID is taken the error is [ErrExists]. After any other error
-// the record may or may not be there.
+// Create writes the record of a new live job and sets j.Revision. If the ID is taken, by a live job or by one that has
+// ended, the error is [ErrExists]. After any other error the record may or may not be there, and may lack targets:
+// [Store.Withdraw] removes it.
 func (s *Store) Create(ctx context.Context, j *Job) error {
 	if err := s.create(ctx, j); err != nil {
 		return fmt.Errorf("cannot create job %s: %w", j.JID, err)
@@ -85,39 +75,62 @@ func (s *Store) Create(ctx context.Context, j *Job) error {
 	return nil
 }
 
+// create writes the record and then the targets, so that one master alone writes these. It looks for an ended job last:
+// such a job is in the bucket jobs before it leaves the bucket active.
 func (s *Store) create(ctx context.Context, j *Job) error {
-	if err := s.createTargets(ctx, j); err != nil {
-		return err
-	}
 	data, err := encode(j)
 	if err != nil {
 		return err
 	}
-	revision, err := s.jobs.Create(ctx, string(j.JID), data)
+	revision, err := s.active.Create(ctx, string(j.JID), data)
 	if err != nil {
 		if revision, err = s.settle(ctx, j.JID, data, err); err != nil {
 			return orElse(err, jetstream.ErrKeyExists, ErrExists)
 		}
 	}
-	j.Revision = revision
+	j.Revision, j.Live = revision, true
+	if err := s.createTargets(ctx, j); err != nil {
+		return err
+	}
+	return s.Confirm(ctx, j)
+}
+
+// Confirm returns nil if no ended job has the ID of a claim that is stored. Else it withdraws the claim, and the error is
+// [ErrExists]. A claim that this process did not create itself must be confirmed before it is dispatched.
+func (s *Store) Confirm(ctx context.Context, j *Job) error {
+	switch _, err := entry(ctx, s.jobs, string(j.JID)); {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	if err := s.withdraw(ctx, j); err != nil {
+		return err
+	}
+	return ErrExists
+}
+
+// Update replaces the record of a live job that has j.Revision and sets the new revision. If that is not the newest any
+// more the error is [ErrConflict]. The targets of a job never change.
+func (s *Store) Update(ctx context.Context, j *Job) error {
+	if err := s.update(ctx, j); err != nil {
+		return fmt.Errorf("cannot update job %s: %w", j.JID, err)
+	}
 	return nil
 }
 
-// Update replaces the record that has j.Revision and sets the new revision. If that is not the newest any more the
-// error is [ErrConflict]. The targets of a job never change.
-func (s *Store) Update(ctx context.Context, j *Job) error {
-	err := s.renewTargets(ctx, j)
-	if err != nil {
-		return fmt.Errorf("cannot update job %s: %w", j.JID, err)
+func (s *Store) update(ctx context.Context, j *Job) error {
+	if !j.Live {
+		return errors.New("it is not among the live jobs")
 	}
 	data, err := encode(j)
 	if err != nil {
-		return fmt.Errorf("cannot update job %s: %w", j.JID, err)
+		return err
 	}
-	revision, err := s.jobs.Update(ctx, string(j.JID), data, j.Revision)
+	revision, err := s.active.Update(ctx, string(j.JID), data, j.Revision)
 	if err != nil {
 		if revision, err = s.settle(ctx, j.JID, data, err); err != nil {
-			return fmt.Errorf("cannot update job %s: %w", j.JID, orElse(err, jetstream.ErrKeyExists, ErrConflict))
+			return orElse(err, jetstream.ErrKeyExists, ErrConflict)
 		}
 	}
 	j.Revision = revision
@@ -128,11 +141,45 @@ func (s *Store) Update(ctx context.Context, j *Job) error {
 // acknowledgement lost, and a repeated one is then refused. Records hold the time and owner of their write, so
 // nobody else writes the same bytes.
 func (s *Store) settle(ctx context.Context, jid wire.JID, data []byte, failed error) (uint64, error) {
-	entry, err := s.jobs.Get(ctx, string(jid))
-	if err == nil && bytes.Equal(entry.Value(), data) {
-		return entry.Revision(), nil
+	e, err := s.active.Get(ctx, string(jid))
+	if err == nil && bytes.Equal(e.Value(), data) {
+		return e.Revision(), nil
 	}
 	return 0, failed
+}
+
+// Archive copies the final record of a live job and its targets, which j must have, to the bucket jobs. It may be repeated,
+// by any master. [Store.Remove] follows it.
+func (s *Store) Archive(ctx context.Context, j *Job) error {
+	data, err := encode(j)
+	if err == nil {
+		err = s.putTargets(ctx, s.jobs, j)
+	}
+	if err == nil {
+		_, err = s.jobs.Put(ctx, string(j.JID), data)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot keep the ended job %s: %w", j.JID, err)
+	}
+	return nil
+}
+
+// Remove takes the final record of a job and its targets out of the bucket active. A claim that was made under the same ID
+// since j was read stays.
+func (s *Store) Remove(ctx context.Context, j *Job) error {
+	err := purge(ctx, s.live, activePrefix+string(j.JID), j.Revision)
+	if err == nil && j.TargetCount > inlineTargets {
+		err = purge(ctx, s.live, activePrefix+targetsKey(j.JID, "*"), j.Revision)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot remove job %s from the live jobs: %w", j.JID, err)
+	}
+	return nil
+}
+
+// purge removes the messages of a subject up to a sequence. What is stored later stays.
+func purge(ctx context.Context, stream jetstream.Stream, subject string, upTo uint64) error {
+	return stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1))
 }
 
 func orElse(err, is, known error) error {
@@ -144,120 +191,137 @@ func orElse(err, is, known error) error {
 
 // Get reads a record with all its targets. If there is none the error is [ErrNotFound].
 func (s *Store) Get(ctx context.Context, jid wire.JID) (*Job, error) {
-	j, err := s.get(ctx, jid)
-	if err == nil && len(j.Targets) < j.TargetCount {
-		j.Targets, err = s.readTargets(ctx, j)
-	}
+	var j *Job
+	err := s.read(ctx, jid, func(found *Job) (err error) {
+		if j = found; len(j.Targets) < j.TargetCount {
+			j.Targets, err = s.readTargets(ctx, j)
+		}
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot read job %s: %w", jid, err)
+		return nil, err
 	}
 	return j, nil
 }
 
-// get reads a record as it is stored: many targets are not in it.
+// GetRecord reads a record as it is stored: more than 500 targets are not in it.
+func (s *Store) GetRecord(ctx context.Context, jid wire.JID) (j *Job, err error) {
+	err = s.read(ctx, jid, func(found *Job) error { j = found; return nil })
+	return j, err
+}
+
+// read finds the record of a job and calls use with it, which may read the targets that are stored beside it.
+func (s *Store) read(ctx context.Context, jid wire.JID, use func(*Job) error) error {
+	j, err := s.get(ctx, jid)
+	if err == nil {
+		err = s.withTargets(ctx, j, use)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read job %s: %w", jid, err)
+	}
+	return nil
+}
+
+// withTargets calls use with a record, and once more if targets are missing beside the record of a live job: it may have
+// ended since it was read, and both are in the bucket jobs then.
+func (s *Store) withTargets(ctx context.Context, j *Job, use func(*Job) error) error {
+	err := use(j)
+	if !errors.Is(err, ErrIncomplete) || !j.Live {
+		return err
+	}
+	again, err := s.get(ctx, j.JID)
+	if err != nil {
+		return err
+	}
+	return use(again)
+}
+
+// get looks for a record among the live jobs, then among the ended ones. In this order none is missed, because a job that
+// ends is in the second bucket before it leaves the first.
 func (s *Store) get(ctx context.Context, jid wire.JID) (*Job, error) {
 	if _, err := wire.ParseJID(string(jid)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
-	entry, err := s.entry(ctx, string(jid))
+	j, err := s.getFrom(ctx, s.active, jid)
+	if errors.Is(err, ErrNotFound) {
+		return s.getFrom(ctx, s.jobs, jid)
+	}
+	return j, err
+}
+
+func (s *Store) getFrom(ctx context.Context, from jetstream.KeyValue, jid wire.JID) (*Job, error) {
+	e, err := entry(ctx, from, string(jid))
 	if err != nil {
 		return nil, orElse(err, jetstream.ErrKeyNotFound, ErrNotFound)
 	}
+	j, err := decode(jid, e.Value())
+	if err != nil {
+		return nil, err
+	}
+	j.Live, j.Revision, j.Written = from == s.active, e.Revision(), e.Created()
+	return j, nil
+}
+
+func entry(ctx context.Context, from jetstream.KeyValue, key string) (jetstream.KeyValueEntry, error) {
+	return patiently(ctx, func() (jetstream.KeyValueEntry, error) { return from.Get(ctx, key) })
+}
+
+// encode omits targets that are stored beside the record.
+func encode(j *Job) ([]byte, error) {
+	stored := *j
+	if j.TargetCount > inlineTargets {
+		stored.Targets = nil
+		stored.TargetHeads = headsOf(j)
+	}
+	return canon.Marshal(&stored)
+}
+
+func decode(jid wire.JID, data []byte) (*Job, error) {
 	j := new(Job)
-	if err := canon.Unmarshal(entry.Value(), j); err != nil {
+	if err := canon.Unmarshal(data, j); err != nil {
 		return nil, err
 	}
 	if j.JID != jid {
 		return nil, fmt.Errorf("the record is of job %q", j.JID)
 	}
-	j.Revision, j.Written = entry.Revision(), entry.Created()
+	j.heads, j.TargetHeads = j.TargetHeads, nil
 	if j.Deadline.IsZero() && !j.Scheduled() {
 		j.Deadline = j.Created.Add(j.Timeout)
 	}
 	return j, nil
 }
 
-func (s *Store) entry(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
-	return patiently(ctx, func() (jetstream.KeyValueEntry, error) { return s.jobs.Get(ctx, key) })
-}
-
-func encode(j *Job) ([]byte, error) {
-	if j.TargetCount > inlineTargets {
-		stored := *j
-		stored.Targets = nil
-		j = &stored
-	}
-	return canon.Marshal(j)
-}
-
-// createTargets stores the targets of a job that has many. They are there before the record is, so that a record is
-// never without them.
-func (s *Store) createTargets(ctx context.Context, j *Job) error {
-	if j.TargetCount <= inlineTargets {
-		return nil
-	}
-	n := 0
-	for chunk := range slices.Chunk(j.Targets, chunkTargets) {
-		data, err := canon.Marshal(chunk)
-		if err != nil {
-			return err
-		}
-		key := targetsKey(j.JID, n)
-		if _, err := s.jobs.Create(ctx, key, data); errors.Is(err, jetstream.ErrKeyExists) {
-			entry, err := s.jobs.Get(ctx, key)
+// ListLive reads the records in the bucket active, without arguments and targets: of the jobs that have not ended, and
+// of those that have and are about to be removed from it. Its cost is that of the live jobs, whatever has ended.
+func (s *Store) ListLive(ctx context.Context) ([]Job, error) {
+	all, err := patiently(ctx, func() (all []Job, err error) {
+		err = bucket.Read(ctx, s.js, activeBucket, "*", func(key string, value []byte) error {
+			j, err := decode(wire.JID(key), value)
 			if err != nil {
-				return err
+				return fmt.Errorf("cannot read %s: %w", key, err)
 			}
-			if !bytes.Equal(entry.Value(), data) {
-				return ErrExists // of another job under the same ID
-			}
-		} else if err != nil {
-			return err
-		}
-		n++
-	}
-	return nil
-}
-
-// renewTargets stores the targets of a job that has ended once more if it took long, so that they are kept as long as
-// its record, which is counted from its last write.
-func (s *Store) renewTargets(ctx context.Context, j *Job) error {
-	if !j.Status.Final() || j.TargetCount <= inlineTargets || j.Updated.Sub(j.Created) < briefly {
-		return nil
-	}
-	n := 0
-	for chunk := range slices.Chunk(j.Targets, chunkTargets) {
-		data, err := canon.Marshal(chunk)
-		if err == nil {
-			_, err = s.jobs.Put(ctx, targetsKey(j.JID, n), data)
-		}
-		if err != nil {
-			return err
-		}
-		n++
-	}
-	return nil
-}
-
-func (s *Store) readTargets(ctx context.Context, j *Job) ([]target.PeelID, error) {
-	var all []target.PeelID
-	for n := 0; len(all) < j.TargetCount; n++ {
-		entry, err := s.entry(ctx, targetsKey(j.JID, n))
-		if err != nil {
-			return nil, fmt.Errorf("its targets: %w", err)
-		}
-		var chunk []target.PeelID
-		if err := canon.Unmarshal(entry.Value(), &chunk); err != nil {
-			return nil, fmt.Errorf("its targets: %w", err)
-		}
-		if len(chunk) == 0 {
-			return nil, fmt.Errorf("its targets: %d of %d are stored", len(all), j.TargetCount)
-		}
-		all = append(all, chunk...)
+			all = append(all, j.Summary())
+			return nil
+		})
+		return all, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the live jobs: %w", err)
 	}
 	return all, nil
 }
 
-func targetsKey(jid wire.JID, n int) string {
-	return targetsPrefix + string(jid) + "." + strconv.Itoa(n)
+// liveIDs returns the IDs of the jobs in the bucket active, and of claims that were withdrawn within the last hour.
+func (s *Store) liveIDs(ctx context.Context) (map[wire.JID]bool, error) {
+	info, err := patiently(ctx, func() (*jetstream.StreamInfo, error) {
+		return s.live.Info(ctx, jetstream.WithSubjectFilter(activePrefix+"*"))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the IDs of the live jobs: %w", err)
+	}
+	ids := make(map[wire.JID]bool, len(info.State.Subjects))
+	for subject := range info.State.Subjects {
+		ids[wire.JID(subject[len(activePrefix):])] = true
+	}
+	return ids, nil
 }

@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -73,11 +74,16 @@ func TestAnAbsentJobIsNotAnUnreadableOne(t *testing.T) {
 		if r, err := s.Return(t.Context(), j.JID, "a"); err == nil {
 			t.Errorf("without the bucket the return is %v", r)
 		}
-		if err := js.DeleteStream(t.Context(), "KV_jobs"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Get(t.Context(), j.JID); err == nil || errors.Is(err, job.ErrNotFound) {
-			t.Errorf("without the bucket: %v", err)
+		for _, gone := range []struct {
+			stream string
+			jid    wire.JID // whose record is in it, if it is stored
+		}{{"KV_jobs", wire.NewJID()}, {"KV_active", j.JID}} {
+			if err := js.DeleteStream(t.Context(), gone.stream); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Get(t.Context(), gone.jid); err == nil || errors.Is(err, job.ErrNotFound) {
+				t.Errorf("without %s: %v", gone.stream, err)
+			}
 		}
 	})
 }
@@ -178,12 +184,10 @@ func TestARecordIsKeptAsLongAfterAJobThatTookLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		jobs := []*job.Job{create(t, s, claim("a")), create(t, s, claim(fleet(5000)...))}
-		time.Sleep(time.Hour)
+		time.Sleep(3 * retention) // a live job has no age
 		for _, j := range jobs {
 			j.Finish(job.End{Targets: j.TargetCount}, time.Now())
-			if err := s.Update(t.Context(), j); err != nil {
-				t.Fatal(err)
-			}
+			end(t, s, j)
 		}
 		time.Sleep(retention - time.Minute)
 		for _, j := range jobs {
@@ -200,38 +204,96 @@ func TestARecordIsKeptAsLongAfterAJobThatTookLong(t *testing.T) {
 	})
 }
 
+// end writes a final record and moves the job to the ended ones, as a dispatcher does.
+func end(t *testing.T, s *job.Store, j *job.Job) {
+	t.Helper()
+	for _, step := range []func(context.Context, *job.Job) error{s.Update, s.Archive, s.Remove} {
+		if err := step(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func stored(t *testing.T, js jetstream.JetStream) uint64 {
 	t.Helper()
-	stream, err := js.Stream(t.Context(), "KV_jobs")
+	stream, err := js.Stream(t.Context(), "KV_active")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return stream.CachedInfo().State.Bytes
 }
 
-func TestTheIndexHoldsWhatIsActive(t *testing.T) {
+func TestAnEndedJobLeavesNothingAmongTheLiveOnes(t *testing.T) {
 	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
-		a, b := create(t, s, claim("a")), create(t, s, claim("b"))
-		for _, j := range []*job.Job{a, b, a} {
-			if err := s.Activate(t.Context(), j); err != nil {
-				t.Fatal(err)
-			}
+		a, large, b := create(t, s, claim("a")), create(t, s, claim(fleet(9001)...)), create(t, s, claim("b"))
+		for _, j := range []*job.Job{a, large} {
+			j.Finish(job.End{Targets: j.TargetCount}, time.Now())
+			end(t, s, j)
 		}
-		if err := s.Deactivate(t.Context(), a.JID); err != nil {
+		live, err := s.ListLive(t.Context())
+		if err != nil || len(live) != 1 || live[0].JID != b.JID || live[0].Owner != "m1" {
+			t.Errorf("%+v, %v", live, err)
+		}
+		stream, err := js.Stream(t.Context(), "KV_active")
+		if err != nil {
 			t.Fatal(err)
 		}
-		active, err := s.ListActive(t.Context())
-		if err != nil || len(active) != 1 || active[0].JID != b.JID || active[0].Owner != "m1" {
-			t.Errorf("%+v, %v", active, err)
+		if n := stream.CachedInfo().State.Msgs; n != 1 {
+			t.Errorf("%d messages are left of one live job", n)
 		}
-		time.Sleep(2 * time.Minute)
+		for _, j := range []*job.Job{a, large} {
+			got, err := s.Get(t.Context(), j.JID)
+			if err != nil || got.Live || got.Status != job.Timeout || !slices.Equal(got.Targets, j.Targets) {
+				t.Errorf("%+v, %v", got, err)
+			}
+			again := claim("c")
+			again.JID = j.JID
+			if err := s.Create(t.Context(), again); !errors.Is(err, job.ErrExists) {
+				t.Errorf("a claim under the ID of an ended job: %v", err)
+			}
+		}
+	})
+}
+
+// TestLiveJobsOutlastTheHistory has scheduled runs fill the bucket of ended jobs several times over.
+func TestLiveJobsOutlastTheHistory(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
 		stream, err := js.Stream(t.Context(), "KV_jobs")
 		if err != nil {
 			t.Fatal(err)
 		}
-		info, err := stream.Info(t.Context(), jetstream.WithSubjectFilter("$KV.jobs.active.*"))
-		if err != nil || len(info.State.Subjects) != 1 {
-			t.Errorf("two minutes later the bucket holds %v, %v", info.State.Subjects, err)
+		c := stream.CachedInfo().Config
+		c.MaxMsgs, c.MaxBytes = 50, 64<<10
+		if _, err := js.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		live := []*job.Job{create(t, s, claim("a")), create(t, s, claim(fleet(5000)...))}
+		for range 10 {
+			runs := make([]job.Ended, 50)
+			for i := range runs {
+				runs[i] = ended(t, wire.NewJID(), "a", "x")
+			}
+			for _, err := range createEnded(t, s, runs...) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if info, err := stream.Info(t.Context()); err != nil || info.State.FirstSeq < 400 {
+			t.Fatalf("the bucket was not rolled over: %+v, %v", info.State, err)
+		}
+		for _, j := range live {
+			got, err := s.Get(t.Context(), j.JID)
+			if err != nil || got.Status != job.Claimed || !slices.Equal(got.Targets, j.Targets) {
+				t.Fatalf("a live job of %d targets: %v", j.TargetCount, err)
+			}
+			got.Status = job.Running
+			if err := s.Update(t.Context(), got); err != nil {
+				t.Error(err)
+			}
+		}
+		if all, err := s.ListLive(t.Context()); err != nil || len(all) != 2 {
+			t.Errorf("%d live jobs, %v", len(all), err)
 		}
 	})
 }
@@ -270,8 +332,9 @@ func TestJobsAreListedNewestFirstInPages(t *testing.T) {
 			j.JID = at(t, now.Add(time.Duration(i%65)*time.Second)) // two of each second, written out of order
 			j.Args = map[string]any{"secret": "not in a list"}
 			create(t, s, j)
-			if err := s.Activate(t.Context(), j); err != nil {
-				t.Fatal(err)
+			if i%3 == 0 {
+				j.Finish(job.End{Targets: 1}, now)
+				end(t, s, j)
 			}
 			jids = append(jids, j.JID)
 		}

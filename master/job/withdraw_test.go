@@ -20,7 +20,7 @@ func TestAWithdrawnClaimRefusesWritesThatAreInFlight(t *testing.T) {
 			if err := s.Withdraw(t.Context(), j); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := js.Publish(t.Context(), "$KV.jobs."+string(j.JID), []byte("late"), jetstream.WithExpectLastSequencePerSubject(j.Revision)); err == nil {
+			if _, err := js.Publish(t.Context(), "$KV.active."+string(j.JID), []byte("late"), jetstream.WithExpectLastSequencePerSubject(j.Revision)); err == nil {
 				t.Error("a write that was made before the withdrawal is stored after it")
 			}
 			if _, err := s.Get(t.Context(), j.JID); !errors.Is(err, job.ErrNotFound) {

@@ -21,6 +21,7 @@ func configs() []jetstream.StreamConfig {
 	bound(&events, 2<<30)
 	return []jetstream.StreamConfig{
 		settings,
+		bucket(BucketActive, 10, 0),
 		jobs,
 		returns,
 		bucket(BucketMasters, 1, liveness),

@@ -12,7 +12,8 @@ import (
 // The buckets, by what their keys are. A peel in a key is in wire form.
 const (
 	BucketSettings   = "settings"    // peel: its newest document
-	BucketJobs       = "jobs"        // JID: the record; active.<jid>: it has not ended
+	BucketActive     = "active"      // JID: the record of a job that has not ended; targets.<jid>.<n>: its targets, if they are many
+	BucketJobs       = "jobs"        // JID: the record of a job that has ended; targets.<jid>.<n>: its targets, if they are many
 	BucketJobReturns = "job-returns" // <jid>.<peel>
 	BucketMasters    = "masters"     // master: it lives
 	BucketLeases     = "leases"      // what is led: by whom

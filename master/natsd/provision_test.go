@@ -40,6 +40,7 @@ func TestEveryStreamKeepsWhatItMust(t *testing.T) {
 			direct     bool
 		}{
 			"KV_settings":    {1, 0, true},
+			"KV_active":      {10, 0, false},
 			"KV_jobs":        {10, week, false},
 			"KV_job-returns": {1, week, true},
 			"KV_masters":     {1, 15 * time.Second, false},
@@ -191,16 +192,16 @@ func TestWatchersHearThatAMasterIsGoneAndMayTakeItsLease(t *testing.T) {
 func TestAJobsMarkerMayEndByItself(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
-		jobs := bucket(t, js, natsd.BucketJobs)
-		if _, err := jobs.Put(t.Context(), "active.j", nil); err != nil {
+		active := bucket(t, js, natsd.BucketActive)
+		if _, err := active.Put(t.Context(), "j", nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := jobs.Purge(t.Context(), "active.j", jetstream.PurgeTTL(time.Minute)); err != nil {
+		if err := active.Purge(t.Context(), "j", jetstream.PurgeTTL(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if left := info(t, js, "KV_jobs").State.Msgs; left != 0 {
+		if left := info(t, js, "KV_active").State.Msgs; left != 0 {
 			t.Errorf("%d messages are left", left)
 		}
 	})

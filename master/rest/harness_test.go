@@ -28,7 +28,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/master/quota"
-	"github.com/seed-c01c3da5/zester/master/reclaim"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/master/results"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -84,8 +83,7 @@ func (s *system) master(name string) {
 	dispatcher, err := dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: name})
 	must(err)
 	fleet := feed.New(nc, quiet)
-	scanner, err := reclaim.New(reclaim.Options{JetStream: s.js, Store: store, Dispatcher: dispatcher, Owner: name})
-	must(err)
+	scanner := dispatch.NewScanner(dispatcher, s.js, "")
 	must(scanner.Enter(s.t.Context()))
 	consumer := results.New(results.Options{JetStream: s.js, Store: store})
 	s.backend = rest.Backend{

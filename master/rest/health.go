@@ -20,7 +20,7 @@ const (
 // what a master that is ready can reach.
 const resultsConsumer = "schedule-results"
 
-var readyStreams = []string{"KV_jobs", "KV_job-returns", "KV_tokens", eventsStream, "facts"}
+var readyStreams = []string{"KV_active", "KV_jobs", "KV_job-returns", "KV_tokens", eventsStream, "facts"}
 
 // readiness checks whether the master can do its work: the bus answers and stores, the streams are there, have a leader
 // and refuse nothing, and the consumer of scheduled results has a leader.

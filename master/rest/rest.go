@@ -38,7 +38,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/quota"
-	"github.com/seed-c01c3da5/zester/master/reclaim"
 	"github.com/seed-c01c3da5/zester/master/results"
 )
 
@@ -76,7 +75,7 @@ type Backend struct {
 	Questions  *apiserver.Server
 	Dispatcher *dispatch.Dispatcher
 	Results    *results.Consumer
-	Scanner    *reclaim.Scanner
+	Scanner    *dispatch.Scanner
 	Fleet      *feed.Feed
 	Trimmer    *quota.Trimmer
 	Collectors []prometheus.Collector // further metrics

@@ -244,7 +244,7 @@ func (l live) populate(t *testing.T) {
 		request(t, lead.Conn, wire.SettingsKey(p), string(document(t, "peel-a")))
 		request(t, l.connect(t, grants.RolePeel, p).Conn, wire.Fact(p), "facts of "+p)
 	}
-	request(t, lead.Conn, "$KV."+natsd.BucketJobs+"."+string(jid), "job")
+	request(t, lead.Conn, "$KV."+natsd.BucketActive+"."+string(jid), "job")
 }
 
 // credsFile returns the path of a credential.

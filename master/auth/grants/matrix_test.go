@@ -123,7 +123,7 @@ func touch(c jetstream.StreamConfig) []string {
 		for _, name := range names() {
 			subjects = append(subjects, "$KV."+bucket+"."+name)
 		}
-		subjects = append(subjects, "$KV."+bucket+"."+string(jid)+".peel-a", "$KV."+bucket+".active."+string(jid))
+		subjects = append(subjects, "$KV."+bucket+"."+string(jid)+".peel-a", "$KV."+bucket+"."+string(jid), "$KV."+bucket+".targets."+string(jid)+".0")
 	}
 	return subjects
 }

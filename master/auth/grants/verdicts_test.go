@@ -127,6 +127,7 @@ var (
 // theirs: by the subject below $JS.API, who may.
 var stores = map[string]map[string]roles{
 	"KV_settings":    {"DIRECT.GET.KV_settings.$KV.settings.peel-a": {grants.RolePeel, grants.RoleMaster}}, // peel-a is the peel that tries
+	"KV_active":      {},
 	"KV_jobs":        {},
 	"KV_job-returns": {},
 	"KV_masters":     {},

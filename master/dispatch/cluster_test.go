@@ -1,4 +1,4 @@
-package reclaim_test
+package dispatch_test
 
 import (
 	"context"
@@ -16,14 +16,13 @@ import (
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
-	"github.com/seed-c01c3da5/zester/master/reclaim"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// system is a bus in fake time.
-type system struct {
+// A cluster is a bus in fake time with masters that take jobs over.
+type cluster struct {
 	t     *testing.T
 	bus   *natstest.Bus
 	js    jetstream.JetStream
@@ -31,7 +30,7 @@ type system struct {
 	runs  map[string]int // of masters, by name
 }
 
-func bubble(t *testing.T, f func(t *testing.T, s *system)) {
+func inCluster(t *testing.T, f func(t *testing.T, s *cluster)) {
 	t.Helper()
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
@@ -39,12 +38,12 @@ func bubble(t *testing.T, f func(t *testing.T, s *system)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(t, &system{t: t, bus: b, js: js, store: store, runs: map[string]int{}})
+		f(t, &cluster{t: t, bus: b, js: js, store: store, runs: map[string]int{}})
 	})
 }
 
-// master is a dispatcher and a scanner.
-type master struct {
+// A masterRun is one run of a master: a dispatcher and a scanner.
+type masterRun struct {
 	*dispatch.Dispatcher
 	owner string
 	ended error // of the scanner; valid after stop
@@ -53,7 +52,7 @@ type master struct {
 }
 
 // master starts a run of a master, which knows what the last one of its name has left, and waits until it has the name.
-func (s *system) master(name string) *master {
+func (s *cluster) master(name string) *masterRun {
 	s.t.Helper()
 	s.runs[name]++
 	n := s.runs[name]
@@ -65,7 +64,7 @@ func (s *system) master(name string) *master {
 }
 
 // enter starts a run of a master. Its error is the one of Enter.
-func (s *system) enter(name, run, earlier string) (*master, error) {
+func (s *cluster) enter(name, run, earlier string) (*masterRun, error) {
 	s.t.Helper()
 	nc := s.bus.Conn(s.t, grants.RoleMaster, name, nats.ReconnectBufSize(-1))
 	js, err := jetstream.New(nc)
@@ -76,16 +75,11 @@ func (s *system) enter(name, run, earlier string) (*master, error) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	m := &master{owner: reclaim.OwnerOf(name, run), nc: nc}
+	m := &masterRun{owner: dispatch.OwnerOf(name, run), nc: nc}
 	if m.Dispatcher, err = dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: m.owner}); err != nil {
 		s.t.Fatal(err)
 	}
-	scanner, err := reclaim.New(reclaim.Options{
-		JetStream: js, Store: store, Dispatcher: m.Dispatcher, Owner: m.owner, Earlier: reclaim.OwnerOf(name, earlier),
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	scanner := dispatch.NewScanner(m.Dispatcher, js, dispatch.OwnerOf(name, earlier))
 	if err := scanner.Enter(s.t.Context()); err != nil {
 		return nil, err
 	}
@@ -104,7 +98,7 @@ func (s *system) enter(name, run, earlier string) (*master, error) {
 	m.stop = sync.OnceFunc(func() { cancel(); running.Wait() })
 	s.t.Cleanup(func() {
 		m.stop()
-		if m.ended != nil && !errors.Is(m.ended, reclaim.ErrNameTaken) {
+		if m.ended != nil && !errors.Is(m.ended, dispatch.ErrNameTaken) {
 			s.t.Errorf("the scanner of %s ended with %v", name, m.ended)
 		}
 	})
@@ -113,22 +107,22 @@ func (s *system) enter(name, run, earlier string) (*master, error) {
 }
 
 // kill cuts a master off at once and for ever, as the end of its process would.
-func (m *master) kill() {
+func (m *masterRun) kill() {
 	m.nc.Close()
 	m.stop()
 }
 
-// peel answers each job once for each epoch, after a pause, and counts what it runs.
-type peel struct {
+// A worker is a peel that answers each job once for each epoch, after a pause, and counts what it runs.
+type worker struct {
 	nc   *nats.Conn
 	mu   sync.Mutex
 	runs map[wire.JID][]uint64 // epochs
 	work sync.WaitGroup
 }
 
-func (s *system) peel(id target.PeelID, takes time.Duration) *peel {
+func (s *cluster) peel(id target.PeelID, takes time.Duration) *worker {
 	s.t.Helper()
-	p := &peel{nc: s.bus.Conn(s.t, grants.RolePeel, id.Wire()), runs: map[wire.JID][]uint64{}}
+	p := &worker{nc: s.bus.Conn(s.t, grants.RolePeel, id.Wire()), runs: map[wire.JID][]uint64{}}
 	send := func(subject string, v any) {
 		if data, err := canon.Marshal(v); err == nil {
 			_ = p.nc.Publish(subject, data)
@@ -168,18 +162,18 @@ func (s *system) peel(id target.PeelID, takes time.Duration) *peel {
 }
 
 // ran is how often the peel ran a job.
-func (p *peel) ran(jid wire.JID) int {
+func (p *worker) ran(jid wire.JID) int {
 	synctest.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.runs[jid])
 }
 
-func ask(timeout time.Duration, targets ...target.PeelID) job.Spec {
+func askFor(timeout time.Duration, targets ...target.PeelID) job.Spec {
 	return job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: targets, TargetExpr: "*", Timeout: timeout}
 }
 
-func (s *system) submit(m *master, spec job.Spec) *job.Job {
+func (s *cluster) submit(m *masterRun, spec job.Spec) *job.Job {
 	s.t.Helper()
 	j, err := m.Submit(s.t.Context(), spec, "alice")
 	if err != nil {
@@ -188,7 +182,7 @@ func (s *system) submit(m *master, spec job.Spec) *job.Job {
 	return j
 }
 
-func (s *system) record(jid wire.JID) *job.Job {
+func (s *cluster) record(jid wire.JID) *job.Job {
 	s.t.Helper()
 	synctest.Wait()
 	j, err := s.store.Get(s.t.Context(), jid)
@@ -198,9 +192,9 @@ func (s *system) record(jid wire.JID) *job.Job {
 	return j
 }
 
-func (s *system) active(jid wire.JID) bool {
+func (s *cluster) active(jid wire.JID) bool {
 	s.t.Helper()
-	all, err := s.store.ListActive(s.t.Context())
+	all, err := s.store.ListLive(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -213,7 +207,7 @@ func (s *system) active(jid wire.JID) bool {
 }
 
 // count is how many messages the stream has on a subject.
-func (s *system) count(subject string) uint64 {
+func (s *cluster) count(subject string) uint64 {
 	s.t.Helper()
 	synctest.Wait()
 	stream, err := s.js.Stream(s.t.Context(), "job-events")
@@ -228,11 +222,11 @@ func (s *system) count(subject string) uint64 {
 }
 
 // ended fails the test unless a job is over in every respect, with a status.
-func (s *system) ended(jid wire.JID, want job.Status) *job.Job {
+func (s *cluster) ended(jid wire.JID, want job.Status) *job.Job {
 	s.t.Helper()
 	j := s.record(jid)
 	if j.Status != want || s.active(jid) {
-		s.t.Errorf("job is %s (owner %q, %d returns, %d reclaims), indexed %v; want %s", j.Status, j.Owner, j.ReturnCount, j.ReclaimCount, s.active(jid), want)
+		s.t.Errorf("job is %s (owner %q, %d returns, %d reclaims), live %v; want %s", j.Status, j.Owner, j.ReturnCount, j.ReclaimCount, s.active(jid), want)
 	}
 	if n := s.count(wire.StatusOf(jid)); n != 1 {
 		s.t.Errorf("%d terminal events", n)

@@ -1,4 +1,4 @@
-package reclaim
+package dispatch
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func (s *Scanner) Enter(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
 	var err error
-	if s.beats, err = s.o.JetStream.KeyValue(ctx, bucket); err != nil {
+	if s.beats, err = s.js.KeyValue(ctx, beatsBucket); err != nil {
 		return fmt.Errorf("cannot take the name %s: %w", s.name, err)
 	}
 	var seen uint64 // the first heartbeat of another run
@@ -57,7 +57,7 @@ func (s *Scanner) Enter(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case !errors.Is(err, ErrNameTaken):
-			s.log.Warn("name not taken yet", "err", err)
+			s.d.log.Warn("name not taken yet", "err", err)
 		case seen == 0:
 			seen = found.revision
 		case found.revision != seen:
@@ -75,7 +75,7 @@ func (s *Scanner) Enter(ctx context.Context) error {
 func (s *Scanner) hold(ctx context.Context) (*beat, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	data, err := canon.Marshal(heartbeat{s.o.Owner, time.Now()})
+	data, err := canon.Marshal(heartbeat{s.d.o.Owner, time.Now()})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (s *Scanner) hold(ctx context.Context) (*beat, error) {
 		return nil, err
 	case found == nil:
 		_, err = s.beats.Create(ctx, s.name, data)
-	case found.Owner == s.o.Owner || found.Owner == s.o.Earlier:
+	case found.Owner == s.d.o.Owner || found.Owner == s.earlier:
 		_, err = s.beats.Update(ctx, s.name, data, found.revision)
 	default:
 		return found, fmt.Errorf("cannot run as master %q: %w, it was last heard at %s; give each master a name and a credential of its own",
@@ -122,7 +122,7 @@ func (s *Scanner) lives(ctx context.Context, owner string) (bool, error) {
 	if err != nil || b == nil || b.Owner != owner {
 		return false, err
 	}
-	if owner == s.o.Owner {
+	if owner == s.d.o.Owner {
 		s.ahead = b.Time.Sub(b.created)
 	}
 	return true, nil

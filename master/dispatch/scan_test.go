@@ -1,22 +1,27 @@
-package reclaim_test
+package dispatch_test
 
 import (
+	"errors"
+	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // bound is within how long a dead master's jobs are taken over.
 const bound = 55 * time.Second
 
 func TestJobsOfADeadMasterAreTakenOverInTime(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
+	inCluster(t, func(t *testing.T, s *cluster) {
 		m1, m2 := s.master("m1"), s.master("m2")
 		fast, slow := s.peel("fast", time.Second), s.peel("slow", 100*time.Second)
-		spec := ask(5*time.Minute, "fast", "slow")
+		spec := askFor(5*time.Minute, "fast", "slow")
 		began := s.submit(m1, spec)
 		time.Sleep(2 * time.Second)
 		m1.kill()
@@ -44,12 +49,12 @@ func TestJobsOfADeadMasterAreTakenOverInTime(t *testing.T) {
 }
 
 func TestReturnsWhileNobodyWatchesAreFound(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
+	inCluster(t, func(t *testing.T, s *cluster) {
 		m1 := s.master("m1")
 		s.peel("before", 0)
 		s.peel("while", 10*time.Second)
 		s.peel("after", 90*time.Second)
-		spec := ask(5*time.Minute, "after", "before", "while")
+		spec := askFor(5*time.Minute, "after", "before", "while")
 		s.submit(m1, spec)
 		time.Sleep(time.Second)
 		m1.kill()
@@ -67,10 +72,10 @@ func TestReturnsWhileNobodyWatchesAreFound(t *testing.T) {
 }
 
 func TestAJobThatIsCompleteWhenItIsTakenOverEndsAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
+	inCluster(t, func(t *testing.T, s *cluster) {
 		m1 := s.master("m1")
 		s.peel("a", 5*time.Second)
-		spec := ask(time.Hour, "a")
+		spec := askFor(time.Hour, "a")
 		s.submit(m1, spec)
 		m1.kill()
 		s.master("m2")
@@ -80,10 +85,10 @@ func TestAJobThatIsCompleteWhenItIsTakenOverEndsAtOnce(t *testing.T) {
 }
 
 func TestATakenOverJobHasOnlyTheTimeThatIsLeft(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
+	inCluster(t, func(t *testing.T, s *cluster) {
 		m1 := s.master("m1")
 		s.peel("a", 5*time.Minute)
-		spec := ask(90*time.Second, "a")
+		spec := askFor(90*time.Second, "a")
 		j := s.submit(m1, spec)
 		m1.kill()
 		s.master("m2")
@@ -97,11 +102,11 @@ func TestATakenOverJobHasOnlyTheTimeThatIsLeft(t *testing.T) {
 }
 
 func TestAJobWhoseDeadlineHasPassedEndsWithWhatIsThere(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
+	inCluster(t, func(t *testing.T, s *cluster) {
 		m1 := s.master("m1")
 		s.peel("a", time.Second)
 		slow := s.peel("b", 10*time.Minute)
-		spec := ask(20*time.Second, "a", "b")
+		spec := askFor(20*time.Second, "a", "b")
 		s.submit(m1, spec)
 		m1.kill()
 		time.Sleep(time.Minute)
@@ -117,12 +122,12 @@ func TestAJobWhoseDeadlineHasPassedEndsWithWhatIsThere(t *testing.T) {
 }
 
 func TestACleanStopHandsJobsOverAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
+	inCluster(t, func(t *testing.T, s *cluster) {
 		m1, m2 := s.master("m1"), s.master("m2")
 		p := s.peel("a", 10*time.Second)
 		var jids []wire.JID
 		for range 6 { // more than are taken from the dead
-			spec := ask(time.Minute, "a")
+			spec := askFor(time.Minute, "a")
 			s.submit(m1, spec)
 			jids = append(jids, spec.JID)
 		}
@@ -144,11 +149,11 @@ func TestACleanStopHandsJobsOverAtOnce(t *testing.T) {
 }
 
 func TestAllMastersRestart(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
-		for _, end := range []func(*master){func(m *master) { m.stop() }, (*master).kill} {
+	inCluster(t, func(t *testing.T, s *cluster) {
+		for _, end := range []func(*masterRun){func(m *masterRun) { m.stop() }, (*masterRun).kill} {
 			m1, m2 := s.master("m1"), s.master("m2")
 			p := s.peel("a", 20*time.Second)
-			one, two := ask(time.Minute, "a"), ask(time.Minute, "a")
+			one, two := askFor(time.Minute, "a"), askFor(time.Minute, "a")
 			s.submit(m1, one)
 			s.submit(m2, two)
 			time.Sleep(time.Second)
@@ -171,10 +176,10 @@ func TestAllMastersRestart(t *testing.T) {
 }
 
 func TestTheFourthDeathFailsTheJob(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
+	inCluster(t, func(t *testing.T, s *cluster) {
 		s.peel("a", time.Second)
 		p := s.peel("b", 10*time.Minute)
-		spec := ask(time.Hour, "a", "b")
+		spec := askFor(time.Hour, "a", "b")
 		m := s.master("m0")
 		s.submit(m, spec)
 		time.Sleep(2 * time.Second)
@@ -195,12 +200,12 @@ func TestTheFourthDeathFailsTheJob(t *testing.T) {
 }
 
 func TestOneMissedLookProvesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
+	inCluster(t, func(t *testing.T, s *cluster) {
 		m1 := s.master("m1") // beats at 0 s, 5 s, 10 s, …
 		time.Sleep(2500 * time.Millisecond)
 		m2 := s.master("m2") // looks at 22.5 s, 42.5 s, 62.5 s, …
 		s.peel("a", 4*time.Minute)
-		spec := ask(5*time.Minute, "a")
+		spec := askFor(5*time.Minute, "a")
 		s.submit(m1, spec)
 		beats, err := s.js.KeyValue(t.Context(), "masters")
 		if err != nil {
@@ -222,10 +227,10 @@ func TestOneMissedLookProvesNothing(t *testing.T) {
 }
 
 func TestHeartbeatsThatCannotBeReadProveNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
+	inCluster(t, func(t *testing.T, s *cluster) {
 		m1, m2 := s.master("m1"), s.master("m2")
 		s.peel("a", 4*time.Minute)
-		spec := ask(10*time.Minute, "a")
+		spec := askFor(10*time.Minute, "a")
 		s.submit(m1, spec)
 		stream, err := s.js.Stream(t.Context(), "KV_masters")
 		if err != nil {
@@ -254,13 +259,13 @@ func TestHeartbeatsThatCannotBeReadProveNothing(t *testing.T) {
 }
 
 func TestOneOfManyMastersTakesAJobOver(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
+	inCluster(t, func(t *testing.T, s *cluster) {
 		m1 := s.master("m1")
-		others := []*master{s.master("m2"), s.master("m3"), s.master("m4")}
+		others := []*masterRun{s.master("m2"), s.master("m3"), s.master("m4")}
 		p := s.peel("a", 100*time.Second)
 		var jids []wire.JID
 		for range 20 {
-			spec := ask(5*time.Minute, "a")
+			spec := askFor(5*time.Minute, "a")
 			s.submit(m1, spec)
 			jids = append(jids, spec.JID)
 		}
@@ -288,10 +293,10 @@ func TestOneOfManyMastersTakesAJobOver(t *testing.T) {
 }
 
 func TestACancelHoldsForWhoTakesTheJobOver(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
+	inCluster(t, func(t *testing.T, s *cluster) {
 		m1 := s.master("m1")
 		s.peel("a", 5*time.Minute)
-		spec := ask(time.Hour, "a")
+		spec := askFor(time.Hour, "a")
 		s.submit(m1, spec)
 		m2 := s.master("m2")
 		m1.kill()
@@ -309,11 +314,11 @@ func TestACancelHoldsForWhoTakesTheJobOver(t *testing.T) {
 func TestATakenOverJobHasTheTimeThatIsLeftWhateverItsOwnersClockSaid(t *testing.T) {
 	for _, ahead := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
 		t.Run(ahead.String(), func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *system) {
+			inCluster(t, func(t *testing.T, s *cluster) {
 				m1 := s.master("m1")
 				s.peel("quick", 2*time.Minute)
 				s.peel("slow", time.Hour)
-				spec := ask(5*time.Minute, "quick", "slow")
+				spec := askFor(5*time.Minute, "quick", "slow")
 				j := s.submit(m1, spec)
 				until := j.Deadline
 				m1.kill()
@@ -335,63 +340,73 @@ func TestATakenOverJobHasTheTimeThatIsLeftWhateverItsOwnersClockSaid(t *testing.
 	}
 }
 
-func TestAnIndexThatNamesAnOwnerOfThePastIsCorrected(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
-		m1, m2 := s.master("m1"), s.master("m2")
-		s.peel("a", 3*time.Minute)
-		spec := ask(10*time.Minute, "a")
-		s.submit(m1, spec)
-		stale := s.record(spec.JID)
-		stale.Owner = "m0/1"
-		if err := s.store.Activate(t.Context(), stale); err != nil {
-			t.Fatal(err)
+// TestAClaimWithoutItsTargetsIsWithdrawn has a master die between the record of a claim and its targets.
+func TestAClaimWithoutItsTargetsIsWithdrawn(t *testing.T) {
+	inCluster(t, func(t *testing.T, s *cluster) {
+		targets := make([]target.PeelID, 501)
+		for i := range targets {
+			targets[i] = target.PeelID(fmt.Sprintf("peel-%04d", i))
 		}
-		time.Sleep(bound)
-		if m2.Watches(spec.JID) || s.record(spec.JID).Owner != "m1/1" {
-			t.Error("a live owner's job was taken over")
-		}
-		m1.kill()
-		time.Sleep(bound)
-		if !m2.Watches(spec.JID) {
-			t.Error("not taken over")
-		}
-		time.Sleep(2 * time.Minute)
-		s.ended(spec.JID, job.Complete)
-	})
-}
-
-func TestAnEntryWithoutARecordGoesAway(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
-		jid := wire.NewJID()
-		if err := s.store.Activate(t.Context(), &job.Job{Spec: job.Spec{JID: jid}, Owner: "m0/1"}); err != nil {
-			t.Fatal(err)
-		}
-		s.master("m1")
-		time.Sleep(bound)
-		synctest.Wait()
-		if s.active(jid) {
-			t.Error("still in the index")
-		}
-	})
-}
-
-func TestAnEntryIsKeptWhileItsRecordMayBeOnItsWay(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
-		s.master("m1")
-		s.peel("a", time.Second)
-		spec := ask(5*time.Minute, "a")
-		if err := spec.Normalize(time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		spec := askFor(5*time.Minute, targets...)
 		j := job.FromDispatch(spec, "alice", "m0/1", time.Now())
-		if err := s.store.Enlist(t.Context(), j); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * bound) // in which m0 was paused
 		if err := s.store.Create(t.Context(), j); err != nil {
 			t.Fatal(err)
 		}
+		stream, err := s.js.Stream(t.Context(), "KV_active")
+		if err == nil {
+			err = stream.Purge(t.Context(), jetstream.WithPurgeSubject("$KV.active.targets.>"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.master("m1")
+		time.Sleep(bound)
+		if _, err := s.store.Get(t.Context(), spec.JID); !errors.Is(err, job.ErrNotFound) {
+			t.Errorf("the claim: %v", err)
+		}
+		if s.active(spec.JID) || s.count(wire.StatusOf(spec.JID)) != 0 {
+			t.Error("the claim is live, or its end was told")
+		}
+	})
+}
+
+// TestAClaimOfADeadMasterIsDispatched has a master stop for good after it made a claim.
+func TestAClaimOfADeadMasterIsDispatched(t *testing.T) {
+	inCluster(t, func(t *testing.T, s *cluster) {
+		s.master("m1")
+		s.peel("a", time.Second)
+		spec := askFor(5*time.Minute, "a")
+		if err := spec.Normalize(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.store.Create(t.Context(), job.FromDispatch(spec, "alice", "m0/1", time.Now())); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(bound + 5*time.Second)
+		s.ended(spec.JID, job.Complete)
+	})
+}
+
+// TestAClaimOfAnEndedJobIsNotDispatched has a claim stored that was in flight while another master ran the job to its end.
+func TestAClaimOfAnEndedJobIsNotDispatched(t *testing.T) {
+	inCluster(t, func(t *testing.T, s *cluster) {
+		m1 := s.master("m1")
+		p := s.peel("a", time.Second)
+		spec := askFor(time.Minute, "a")
+		s.submit(m1, spec)
+		time.Sleep(5 * time.Second)
+		s.ended(spec.JID, job.Complete)
+		data, err := canon.Marshal(job.FromDispatch(spec, "alice", "m0/1", time.Now()))
+		if err == nil {
+			_, err = s.js.Publish(t.Context(), "$KV.active."+string(spec.JID), data, jetstream.WithExpectLastSequencePerSubject(0))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(bound)
 		s.ended(spec.JID, job.Complete)
+		if p.ran(spec.JID) != 1 {
+			t.Errorf("ran %d times", p.ran(spec.JID))
+		}
 	})
 }

@@ -1,15 +1,15 @@
-package reclaim_test
+package dispatch_test
 
 import (
 	"errors"
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/reclaim"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
 )
 
 func TestAMasterWhoseNameAnotherRunHasTakenEnds(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
+	inCluster(t, func(t *testing.T, s *cluster) {
 		m := s.master("m1")
 		beats, err := s.js.KeyValue(t.Context(), "masters")
 		if err == nil {
@@ -23,7 +23,7 @@ func TestAMasterWhoseNameAnotherRunHasTakenEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
-		if m.stop(); !errors.Is(m.ended, reclaim.ErrNameTaken) {
+		if m.stop(); !errors.Is(m.ended, dispatch.ErrNameTaken) {
 			t.Errorf("the run that lost the name ended with %v", m.ended)
 		}
 		if other.stop(); other.ended != nil {

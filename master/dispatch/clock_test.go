@@ -1,4 +1,4 @@
-package reclaim
+package dispatch
 
 import (
 	"log/slog"
@@ -16,7 +16,7 @@ func TestTheTimeThatIsLeftDoesNotDependOnTheClocksOfMasters(t *testing.T) {
 	owner := time.Date(2026, time.May, 1, 10, 0, 0, 0, time.UTC)
 	bus := owner.Add(2 * time.Hour)
 	for _, ahead := range []time.Duration{-time.Hour, -10 * time.Second, 0, 10 * time.Second, time.Hour} {
-		s := &Scanner{ahead: ahead, log: slog.New(slog.DiscardHandler)}
+		s := &Scanner{d: &Dispatcher{log: slog.New(slog.DiscardHandler)}, ahead: ahead}
 		j := &job.Job{Updated: owner, Deadline: owner.Add(5 * time.Minute), Written: bus}
 		now := bus.Add(time.Minute + ahead)
 		s.setClock(j, now)
@@ -28,7 +28,7 @@ func TestTheTimeThatIsLeftDoesNotDependOnTheClocksOfMasters(t *testing.T) {
 
 func TestTheHeartbeatTellsHowFarTheClockIsAheadOfTheBus(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		s := &Scanner{o: Options{JetStream: b.JetStream(t), Owner: "m1/1"}, name: "m1", log: slog.New(slog.DiscardHandler)}
+		s := NewScanner(&Dispatcher{o: Options{Owner: "m1/1"}, log: slog.New(slog.DiscardHandler)}, b.JetStream(t), "")
 		if err := s.Enter(t.Context()); err != nil {
 			t.Fatal(err)
 		}
