@@ -26,19 +26,19 @@ func (m moment) String() string { return fmt.Sprintf("%s %d", m.subject, m.n) }
 
 // moments are those of the life of a job on three peels.
 var moments = []moment{
-	{"$KV.jobs.>", 1},
-	{"$KV.jobs.>", 2},
+	{"$KV.active.>", 1},
 	{wire.DispatchOf("*"), 1},
-	{"$KV.jobs.>", 3},
+	{"$KV.active.>", 2},
 	{wire.Cmd("*"), 1},
 	{wire.Cmd("*"), 3},
 	{wire.AckOf("*", "*"), 2},
 	{wire.ReturnOf("*", "*"), 1},
 	{"$KV.job-returns.>", 1},
 	{wire.ReturnOf("*", "*"), 3},
-	{"$KV.jobs.>", 4},
+	{"$KV.active.>", 3},
+	{"$KV.jobs.>", 1},
 	{wire.StatusOf("*"), 1},
-	{"$KV.jobs.>", 5},
+	{"$JS.API.STREAM.PURGE.KV_active", 1},
 }
 
 // at has f called once, at a moment that comes before off is called.
