@@ -19,7 +19,7 @@ import (
 // arguments of the same values and types, same times, same options. They are for comparing and hashing, not
 // for reading back.
 func (e *Entry) Canonical() []byte {
-	b := canonical(make([]byte, 0, 256))
+	b := canonical(make([]byte, 0, 512)) // the numbers alone take 300
 	b.text(e.Name)
 	b.text(e.Module)
 	b.clock(e.Clock)

@@ -201,3 +201,14 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkFromValue(b *testing.B) {
+	v := map[string]any{"marker": int64(1), "schedule": map[string]any{
+		"report": map[string]any{"cron": "17 3 * * *", "splay": "1h", "module": "test.ping", "return_job": true},
+		"check":  map[string]any{"interval": "6h", "splay": "10m", "module": "test.echo", "args": map[string]any{"text": "all is well"}},
+	}}
+	b.ReportAllocs()
+	for b.Loop() {
+		FromValue("settings", v)
+	}
+}

@@ -18,7 +18,6 @@ package strictyaml
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 )
@@ -176,7 +175,14 @@ func (n *Node) FirstSecret() *Node {
 // sizes become Int (Float beyond int64), bytes become String, and a value of a type that no decoder
 // gives becomes the String that fmt prints for it.
 func FromValue(file string, v any) *Node {
-	n := &Node{Pos: Pos{File: file}}
+	n := new(Node)
+	n.set(file, v)
+	return n
+}
+
+// set makes n the node of a value. The nodes of a list or a map are allocated together.
+func (n *Node) set(file string, v any) {
+	n.Pos.File = file
 	switch v := v.(type) {
 	case nil:
 	case bool:
@@ -187,18 +193,25 @@ func FromValue(file string, v any) *Node {
 		n.Kind, n.Value = String, string(v)
 	case []any:
 		n.Kind, n.List = List, make([]*Node, len(v))
+		nodes := make([]Node, len(v))
 		for i, e := range v {
-			n.List[i] = FromValue(file, e)
+			nodes[i].set(file, e)
+			n.List[i] = &nodes[i]
 		}
 	case map[string]any:
 		n.Kind, n.Map = Map, make([]Pair, 0, len(v))
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			n.Map = append(n.Map, Pair{Key: k, KeyPos: n.Pos, Value: FromValue(file, v[k])})
+		nodes := make([]Node, len(v))
+		for k := range v {
+			n.Map = append(n.Map, Pair{Key: k, KeyPos: n.Pos})
+		}
+		slices.SortFunc(n.Map, func(a, b Pair) int { return cmp.Compare(a.Key, b.Key) })
+		for i := range n.Map {
+			nodes[i].set(file, v[n.Map[i].Key])
+			n.Map[i].Value = &nodes[i]
 		}
 	default:
 		n.Kind, n.Value = number(v)
 	}
-	return n
 }
 
 // FromSecret gives decoded values as nodes, as [FromValue] does, where shown holds text in place of secrets: each scalar
