@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,9 +24,42 @@ type system struct {
 	t    *testing.T
 	bus  *natstest.Bus
 	js   jetstream.JetStream
-	said strings.Builder // what trimmers log
+	said said // what trimmers log
+
+	mu   sync.Mutex
 	live []wire.JID
 	err  error // of reading live
+}
+
+// lives sets the jobs that live, or the error of reading them.
+func (s *system) lives(err error, jids ...wire.JID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live, s.err = jids, err
+}
+
+func (s *system) readLive(context.Context) ([]wire.JID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live, s.err
+}
+
+// said is a log.
+type said struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
 
 func bubble(t *testing.T, f func(t *testing.T, s *system)) {
@@ -70,8 +104,7 @@ func (s *system) trimmer(master string) *quota.Trimmer {
 		s.t.Fatal(err)
 	}
 	trimmer := quota.New(quota.Options{
-		JetStream: js, Live: func(context.Context) ([]wire.JID, error) { return s.live, s.err },
-		Log: slog.New(slog.NewTextHandler(&s.said, nil)),
+		JetStream: js, Live: s.readLive, Log: slog.New(slog.NewTextHandler(&s.said, nil)),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -28,7 +28,7 @@
 //     it would need 14,400,000 messages: 9.4 GB on disk and 5 GB of memory. Beyond its limits the oldest reports are lost.
 //   - jobs and active are written by masters alone.
 //
-// Known gaps: a flood of more than a tenth of a stream within 2 s can push out the oldest of job-events before it is seen.
+// Known gaps: a flood that adds half of job-events within 5 s can push out the oldest reports before it is seen.
 // An [Account] is kept by each master, in memory, from when it started.
 package quota
 

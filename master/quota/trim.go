@@ -21,10 +21,10 @@ const (
 	highWater = 80 // percent of a limit at which a stream is trimmed
 	lowWater  = 70 // percent down to which it is
 
-	lookEvery   = 2 * time.Second
+	lookEvery   = 5 * time.Second
 	requestWait = 5 * time.Second // for one answer of the server
 	walkBatch   = 4096            // headers on their way from the server
-	purgesEach  = 10_000          // messages that are purged one by one before the state is read again
+	purgesEach  = 2000            // messages that are purged one by one before the state is read again
 	purgesOnce  = 16              // of these requests at the same time
 )
 
@@ -78,7 +78,7 @@ func returnsOf(peel string) string { return "$KV.job-returns.*." + peel }
 // Removed returns how often the surplus of a peel was purged.
 func (t *Trimmer) Removed() uint64 { return t.removed.Load() }
 
-// Run looks at the streams every 2 s until ctx ends, and returns nil.
+// Run looks at the streams every 5 s until ctx ends, and returns nil.
 func (t *Trimmer) Run(ctx context.Context) error {
 	// Masters that start together do not look together.
 	select {

@@ -26,7 +26,7 @@ func TestUnderSteadyLoadNothingIsRefused(t *testing.T) {
 							t.Fatalf("return %d was refused: %v", 25*i+n, err)
 						}
 					}
-					time.Sleep(2 * time.Second)
+					time.Sleep(5 * time.Second)
 					full := quota.Of(s.stream(returns).CachedInfo())
 					if full.Full() > 0.85 || i > 80 && full.Full() < 0.65 {
 						t.Fatalf("after %d returns the stream is %.0f %% full: %+v", 25*(i+1), full.Full()*100, full)
@@ -50,7 +50,7 @@ func TestAStreamThatIsNotNearlyFullIsLeftAlone(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if n := s.state(returns).Msgs; n != 790 || s.said.Len() != 0 {
+		if n := s.state(returns).Msgs; n != 790 || s.said.String() != "" {
 			t.Errorf("%d of 790 returns are left, logged %s", n, &s.said)
 		}
 	})
@@ -64,7 +64,7 @@ func TestReturnsOfALiveJobStay(t *testing.T) {
 		s.trimmer("m1")
 		s.trimmer("m2")
 		jobs := []wire.JID{wire.NewJID(), wire.NewJID()}
-		s.live = jobs
+		s.lives(nil, jobs...)
 		returned := map[string]wire.JID{}
 		for i := range 5000 {
 			if i%100 == 0 {
@@ -78,7 +78,7 @@ func TestReturnsOfALiveJobStay(t *testing.T) {
 				t.Fatalf("return %d was refused: %v", i, err)
 			}
 			if i%50 == 49 {
-				time.Sleep(3 * time.Second)
+				time.Sleep(6 * time.Second)
 			}
 		}
 		for peel, jid := range returned {
@@ -89,13 +89,13 @@ func TestReturnsOfALiveJobStay(t *testing.T) {
 		if n := s.state(returns).Msgs; n < 650 || n > 850 {
 			t.Errorf("the stream holds %d messages", n)
 		}
-		s.live = jobs[1:]
+		s.lives(nil, jobs[1])
 		for i := range 1000 {
 			if err := s.put(wire.NewJID(), fmt.Sprint("p", i%40), 10); err != nil {
 				t.Fatal(err)
 			}
 			if i%50 == 49 {
-				time.Sleep(3 * time.Second)
+				time.Sleep(6 * time.Second)
 			}
 		}
 		for peel, jid := range returned {
@@ -110,12 +110,13 @@ func TestWhereLiveJobsHoldAllTheStreamRefusesUntilOneEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.limit(returns, 200, -1)
 		s.trimmer("m1")
-		s.live = []wire.JID{wire.NewJID()}
+		live := wire.NewJID()
+		s.lives(nil, live)
 		var err error
 		n := 0
 		for ; err == nil; n++ {
-			if err = s.put(s.live[0], fmt.Sprint("p", n), 10); n%50 == 49 {
-				time.Sleep(3 * time.Second)
+			if err = s.put(live, fmt.Sprint("p", n), 10); n%50 == 49 {
+				time.Sleep(6 * time.Second)
 			}
 		}
 		full := quota.Of(s.stream(returns).CachedInfo())
@@ -125,8 +126,8 @@ func TestWhereLiveJobsHoldAllTheStreamRefusesUntilOneEnds(t *testing.T) {
 		if said := s.said.String(); !strings.Contains(said, "live jobs hold the rest") || strings.Contains(said, "oldest messages purged") {
 			t.Errorf("logged %s", said)
 		}
-		s.live = nil
-		time.Sleep(3 * time.Second)
+		s.lives(nil)
+		time.Sleep(6 * time.Second)
 		if err := s.put(wire.NewJID(), "p", 10); err != nil || s.state(returns).Msgs != 141 {
 			t.Errorf("after the job's end the stream holds %d messages, %v", s.state(returns).Msgs, err)
 		}
@@ -136,7 +137,7 @@ func TestWhereLiveJobsHoldAllTheStreamRefusesUntilOneEnds(t *testing.T) {
 func TestNothingIsPurgedWhileTheLiveJobsAreNotKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.limit(returns, 100, -1)
-		s.err = errors.New("the bucket does not answer")
+		s.lives(errors.New("the bucket does not answer"))
 		s.trimmer("m1")
 		for i := range 100 {
 			if err := s.put(wire.NewJID(), fmt.Sprint("p", i), 10); err != nil {
@@ -147,8 +148,8 @@ func TestNothingIsPurgedWhileTheLiveJobsAreNotKnown(t *testing.T) {
 		if n := s.state(returns).Msgs; n != 100 || !strings.Contains(s.said.String(), "the bucket does not answer") {
 			t.Errorf("%d of 100 returns are left, logged %s", n, &s.said)
 		}
-		s.err = nil
-		time.Sleep(3 * time.Second)
+		s.lives(nil)
+		time.Sleep(6 * time.Second)
 		if n := s.state(returns).Msgs; n != 70 {
 			t.Errorf("%d returns are left", n)
 		}
@@ -158,9 +159,10 @@ func TestNothingIsPurgedWhileTheLiveJobsAreNotKnown(t *testing.T) {
 // TestMoreThanIsPurgedAtOnce has more returns between those of a live job than one step purges one by one.
 func TestMoreThanIsPurgedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		const n = 10_600
-		s.live = []wire.JID{wire.NewJID()}
-		if err := s.put(s.live[0], "live", 10); err != nil {
+		const n = 2200
+		live := wire.NewJID()
+		s.lives(nil, live)
+		if err := s.put(live, "live", 10); err != nil {
 			t.Fatal(err)
 		}
 		for i := range n {
@@ -175,7 +177,7 @@ func TestMoreThanIsPurgedAtOnce(t *testing.T) {
 		if n := s.state(returns).Msgs; n != 70 {
 			t.Errorf("%d returns are left", n)
 		}
-		if !s.has(s.live[0], "live") {
+		if !s.has(live, "live") {
 			t.Error("the return of the live job is gone")
 		}
 	})
