@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"time"
 )
 
@@ -20,6 +21,17 @@ const (
 	gateTime = 20 * time.Second
 )
 
+// keepAlive has the kernel notice within 90 s that the other host of a silent connection is gone. The server's own PING takes
+// up to six minutes, and heartbeats of a large fleet are minutes apart.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 4}
+
+// probe sets keepAlive on a connection that was accepted. nats-server turns keep-alive off.
+func probe(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetKeepAliveConfig(keepAlive) // fails only if the connection has ended
+	}
+}
+
 var errCrowded = errors.New("too many connect at once")
 
 // gate lets a few connections at a time, atOnce, begin their handshake, in the order in which they came. When thousands
@@ -29,6 +41,7 @@ func gate(c *tls.Config, atOnce int) *tls.Config {
 	turns := make(chan struct{}, atOnce)
 	c = c.Clone()
 	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		probe(hello.Conn)
 		began := time.Now()
 		select {
 		case turns <- struct{}{}:
