@@ -14,7 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan/lint"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/revision"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
-	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 const lintManual = `lint checks a config repo as a master reads it, and asks no master. DIR is the directory with top.yaml, by default
@@ -112,7 +112,7 @@ func (a *app) lint(ctx context.Context, dir string, flags lintFlags) error {
 	if err != nil {
 		return err
 	}
-	var fleet *target.Index
+	var fleet *peelindex.Index
 	if flags.facts != "" {
 		if fleet, err = readIndex(flags.facts); err != nil {
 			return err
@@ -182,12 +182,12 @@ func (f *finding) line(kind string) string {
 }
 
 // readIndex reads a file of peels as a fleet.
-func readIndex(file string) (*target.Index, error) {
+func readIndex(file string) (*peelindex.Index, error) {
 	fleet, err := readFleet(file)
 	if err != nil {
 		return nil, err
 	}
-	index := target.NewIndex()
+	index := peelindex.New()
 	for _, p := range fleet.Peels {
 		index.Put(p.ID, p.Facts)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan/revision"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
-	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 const planManual = `plan compares two revisions of a config repo as the fleet would see them, and says what a merge will do: which
@@ -184,7 +184,7 @@ func verdict(r *review.Review, hint string) error {
 }
 
 // fleet returns the peels with their facts: of a file, or of the live fleet if that is empty.
-func (a *app) fleet(ctx context.Context, file string) (*target.Index, error) {
+func (a *app) fleet(ctx context.Context, file string) (*peelindex.Index, error) {
 	if file != "" {
 		return readIndex(file)
 	}
@@ -200,7 +200,7 @@ func (a *app) fleet(ctx context.Context, file string) (*target.Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	index := target.NewIndex()
+	index := peelindex.New()
 	for _, p := range peels {
 		index.Put(p.ID, p.Facts)
 	}
@@ -225,7 +225,7 @@ func (a *app) inForce(ctx context.Context) settings.Commit {
 type planning struct {
 	checkout *gitrepo.Checkout
 	compiler *plan.Compiler
-	fleet    *target.Index
+	fleet    *peelindex.Index
 	dir      string
 	o        review.Options
 	notes    []string // for people

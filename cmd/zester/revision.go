@@ -6,7 +6,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
-	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // A place says where the files of a fleet are, as the flags of a command name it.
@@ -33,7 +33,7 @@ func snapshot(ctx context.Context, c *gitrepo.Checkout, revision string) (*gitre
 }
 
 // compileAt compiles the files of a place for a fleet, or checks them without one if that is nil.
-func compileAt(ctx context.Context, p place, fleet *target.Index) (compiled *plan.Plan, err error) {
+func compileAt(ctx context.Context, p place, fleet *peelindex.Index) (compiled *plan.Plan, err error) {
 	c, err := gitrepo.OpenDirectory(p.repo, p.path)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/revision"
-	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // An opinion is what a reader says about a revision.
@@ -53,7 +53,7 @@ func opinionOf(t *testing.T, p *plan.Plan, err error) (v opinion) {
 }
 
 // masterSays follows the branch main of a repository as the reconciler does, and compiles what it finds.
-func masterSays(t *testing.T, repo, path string, fleet *target.Index) opinion {
+func masterSays(t *testing.T, repo, path string, fleet *peelindex.Index) opinion {
 	t.Helper()
 	r, err := gitrepo.Open(gitrepo.Options{URL: repo, Path: path, Dir: t.TempDir()})
 	if err != nil {
@@ -77,7 +77,7 @@ func masterSays(t *testing.T, repo, path string, fleet *target.Index) opinion {
 }
 
 // planSays is what zester plan finds at the head, which is the working tree if it is empty.
-func planSays(t *testing.T, at place, fleet *target.Index) opinion {
+func planSays(t *testing.T, at place, fleet *peelindex.Index) opinion {
 	t.Helper()
 	c, err := gitrepo.OpenCheckout(at.repo, at.path)
 	if err != nil {
@@ -237,7 +237,7 @@ func TestLintPlanAndTheMasterReadTheSame(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("needs the git binary")
 	}
-	fleet := target.NewIndex()
+	fleet := peelindex.New()
 	fleet.Put("web-01", nil)
 	for name, c := range oddTrees {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 func (a *app) targetExplainCommand() *cobra.Command {
@@ -81,7 +82,7 @@ func explainFile(file, expr string) (*explained, error) {
 	if err != nil {
 		return nil, err
 	}
-	index := target.NewIndex()
+	index := peelindex.New()
 	for _, p := range fleet.Peels {
 		index.Put(p.ID, p.Facts)
 		index.PutSettings(p.ID, p.Settings)

@@ -24,6 +24,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -83,7 +84,7 @@ func TestAnExpressionIsExplained(t *testing.T) {
 		if front.Peels != 1 || oss.Peels != 0 || oss.Excludes != 1 || !slices.Equal(oss.Hints, []string{"No peel has a fact oss; near is os."}) {
 			t.Errorf("%+v", e.Explanation)
 		}
-		for _, expr := range []string{"web-* and", "a" + strings.Repeat(" or a", target.MaxExplained)} {
+		for _, expr := range []string{"web-* and", "a" + strings.Repeat(" or a", peelindex.MaxExplained)} {
 			_, err = c.Explain(t.Context(), expr)
 			wantCode(t, err, api.CodeInvalid)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 // of the repo, its node groups and the settings that it gives, is read when it says so, and only if it has changed.
 type selector struct {
 	js    jetstream.JetStream
-	index *target.Index
+	index *peelindex.Index
 	store *settings.Store
 
 	loading singleflight.Group // of the settings: all who wait share one

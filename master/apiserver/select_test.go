@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // given is a selector over peels whose settings a test writes.
@@ -28,7 +29,7 @@ func withSettings(t *testing.T, f func(t *testing.T, g *given)) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
 		g := &given{
-			selector: &selector{js: js, index: target.NewIndex(), store: settings.NewStore(js)}, t: t, revisions: map[target.PeelID]uint64{},
+			selector: &selector{js: js, index: peelindex.New(), store: settings.NewStore(js)}, t: t, revisions: map[target.PeelID]uint64{},
 		}
 		if _, err := js.Conn().Subscribe("$JS.API.CONSUMER.CREATE.KV_settings.>", func(*nats.Msg) { g.heard.Add(1) }); err != nil {
 			t.Fatal(err)

@@ -53,6 +53,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // Feed is the live picture of a fleet. Its methods are safe for concurrent
@@ -60,7 +61,7 @@ import (
 type Feed struct {
 	nc       *nats.Conn
 	log      *slog.Logger
-	index    *target.Index
+	index    *peelindex.Index
 	ready    chan struct{} // closed when the stream was read once
 	refused  atomic.Uint64
 	refusals *wire.Refusals
@@ -82,7 +83,7 @@ func New(nc *nats.Conn, log *slog.Logger) *Feed {
 		nc:         nc,
 		log:        log,
 		refusals:   wire.NewRefusals(log),
-		index:      target.NewIndex(),
+		index:      peelindex.New(),
 		ready:      make(chan struct{}),
 		seen:       map[string]*seen{},
 		alternated: map[string]*seen{},
@@ -95,7 +96,7 @@ func New(nc *nats.Conn, log *slog.Logger) *Feed {
 
 // Index is the index that the feed keeps current. Before WaitReady returns it
 // lacks peels.
-func (f *Feed) Index() *target.Index { return f.index }
+func (f *Feed) Index() *peelindex.Index { return f.index }
 
 // WaitReady blocks until all facts that were stored when Run began are in the
 // index. Its error is that of ctx.

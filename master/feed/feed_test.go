@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 func TestStoredAndNewFactsAreInTheIndex(t *testing.T) {
@@ -351,7 +352,7 @@ func FuzzDecode(f *testing.F) {
 		if facts.Peel != "a" {
 			t.Fatalf("accepted facts of %q", facts.Peel)
 		}
-		ix := target.NewIndex()
+		ix := peelindex.New()
 		ix.Put(facts.Peel, facts.Facts)
 		ix.Remove(facts.Peel)
 		if ix.Len() != 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
@@ -129,7 +130,7 @@ func writing(f *Failures) *Failure { return &f.Write }
 
 // frozenFor has a freeze hold the revision that was judged.
 func frozenFor(s *State) {
-	fleet := target.NewIndex()
+	fleet := peelindex.New()
 	fleet.Put("web-01", nil)
 	s.Judged.Out = Outgoing{Peels: []target.PeelID{"web-01"}, Fleet: fleet, Both: top.Safety{Freezes: []top.Freeze{{}}}}
 }
@@ -302,7 +303,7 @@ func (w *world) observe() {
 		w.Step = rollout.Step{}
 		return
 	}
-	fleet, o := target.NewIndex(), rollout.Observed{Now: w.Now}
+	fleet, o := peelindex.New(), rollout.Observed{Now: w.Now}
 	for i := range 4 {
 		id := target.PeelID(fmt.Sprint("web-", i))
 		fleet.Put(id, nil)

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
@@ -80,7 +81,7 @@ type Outgoing struct {
 	Own, Both top.Safety      // of the revision, and the stricter of it and the one in force
 	Base      bool            // the revision in force is at hand, so that waves can go back to it
 	Peels     []target.PeelID // that it changes
-	Fleet     *target.Index
+	Fleet     *peelindex.Index
 }
 
 // inWaves reports whether the revision goes out in waves. The first of all does not: there is nothing to go back to.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
@@ -13,7 +14,7 @@ import (
 // the fleet.
 type assignment struct {
 	rules   *top.File
-	fleet   *target.Index
+	fleet   *peelindex.Index
 	version uint64 // of fleet
 
 	signatures []top.Signature

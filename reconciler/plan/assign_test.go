@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // history is a revision and a fleet that change at random, and the plans so far.
@@ -23,7 +24,7 @@ type history struct {
 	t     *testing.T
 	rng   *rand.Rand
 	c     *plan.Compiler
-	fleet *target.Index
+	fleet *peelindex.Index
 	tree  fstest.MapFS
 	plans []*plan.Plan
 }
@@ -104,7 +105,7 @@ func (h *history) compare(p, earlier *plan.Plan) (known bool) {
 }
 
 func TestDifferencesBySignatureAreThoseOfEveryPeel(t *testing.T) {
-	h := &history{t: t, rng: rand.New(rand.NewPCG(3, 7)), c: plan.NewCompiler(), fleet: target.NewIndex(), tree: fstest.MapFS{
+	h := &history{t: t, rng: rand.New(rand.NewPCG(3, 7)), c: plan.NewCompiler(), fleet: peelindex.New(), tree: fstest.MapFS{
 		"top.yaml": {Data: []byte("base:\n  '*': [f0]\n")},
 	}}
 	for i := range randomFiles {

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 const benchFiles = 1000
@@ -38,8 +39,8 @@ func big(signatures int) fstest.MapFS {
 	return m
 }
 
-func bigFleet(peels, signatures int) *target.Index {
-	ix := target.NewIndex()
+func bigFleet(peels, signatures int) *peelindex.Index {
+	ix := peelindex.New()
 	for i := range peels {
 		ix.Put(target.PeelID(fmt.Sprintf("peel-%06d", i)), target.Facts{"group": fmt.Sprint(i % signatures), "n": int64(i)})
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
-	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
@@ -38,14 +38,14 @@ func (c *Compiler) UseRing(ring *sops.Ring) { *c = Compiler{load: parse.Decrypte
 // Compile reads the revision in tree and says what each member of the fleet is to run. An [*Error] lists all that is
 // wrong with the revision; any other error is about reading the tree. Where tree tells by [fs.FileInfo.Sys] which
 // files and directories are equal to those of an earlier revision, with a comparable value, they are not read again.
-func (c *Compiler) Compile(tree fs.FS, fleet *target.Index) (*Plan, error) {
+func (c *Compiler) Compile(tree fs.FS, fleet *peelindex.Index) (*Plan, error) {
 	return c.pass(tree, fleet, false)
 }
 
 // Retarget compiles a revision that is in force already, for a fleet that has changed since. It differs from Compile in
 // that mistakes are always isolated: that the facts of one peel put files together that do not merge holds back that
 // peel alone.
-func (c *Compiler) Retarget(tree fs.FS, fleet *target.Index) (*Plan, error) {
+func (c *Compiler) Retarget(tree fs.FS, fleet *peelindex.Index) (*Plan, error) {
 	return c.pass(tree, fleet, true)
 }
 
@@ -73,7 +73,7 @@ func ReadSafety(tree fs.FS) (top.Safety, error) {
 }
 
 // begin reads the files of a revision. It returns what [pass.readSources] does.
-func (c *Compiler) begin(tree fs.FS, fleet *target.Index) (*pass, []*parse.File, error) {
+func (c *Compiler) begin(tree fs.FS, fleet *peelindex.Index) (*pass, []*parse.File, error) {
 	p := &pass{Compiler: c, revision: c.cache.Begin(tree), fleet: fleet, plan: &Plan{}, warnings: map[Warning]bool{}}
 	sources, err := p.readSources()
 	if err == nil {
@@ -86,7 +86,7 @@ func (c *Compiler) begin(tree fs.FS, fleet *target.Index) (*pass, []*parse.File,
 	return p, sources, nil
 }
 
-func (c *Compiler) pass(tree fs.FS, fleet *target.Index, isolate bool) (*Plan, error) {
+func (c *Compiler) pass(tree fs.FS, fleet *peelindex.Index, isolate bool) (*Plan, error) {
 	p, sources, err := c.begin(tree, fleet)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (c *Compiler) pass(tree fs.FS, fleet *target.Index, isolate bool) (*Plan, e
 type pass struct {
 	*Compiler
 	revision *parse.Revision
-	fleet    *target.Index
+	fleet    *peelindex.Index
 	plan     *Plan
 	lost     bool                      // there is no top file
 	files    map[string]*parse.File    // of the settings directory, by path

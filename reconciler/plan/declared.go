@@ -8,7 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
-	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // A DeclaredEntry is an entry as a revision declares it, for all peels on which it is the same.
@@ -122,7 +122,7 @@ func (e *Effective) values(name string) []*strictyaml.Node {
 // with each file, with the rules, and with entries that no other file could complete. The plan has no Peels, and
 // [Plan.DeclaredEntries] lists the entries that can be read so.
 func (c *Compiler) Check(tree fs.FS) (*Plan, error) {
-	p, sources, err := c.begin(tree, target.NewIndex())
+	p, sources, err := c.begin(tree, peelindex.New())
 	if err != nil {
 		return nil, err
 	}

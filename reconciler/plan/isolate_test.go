@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // clashing is a revision in which two files do not merge: only for a peel that both apply to.
@@ -23,8 +24,8 @@ func clashing() fstest.MapFS {
 	}
 }
 
-func mixedFleet() *target.Index {
-	ix := target.NewIndex()
+func mixedFleet() *peelindex.Index {
+	ix := peelindex.New()
 	for id, facts := range map[target.PeelID]target.Facts{
 		"web": nil, "db": {"role": "db"}, "deb": {"os": "debian"}, "both": {"role": "db", "os": "debian"},
 	} {
@@ -115,7 +116,7 @@ func TestSafetyIsReadWithoutSettings(t *testing.T) {
 	tree["zester.yaml"] = &fstest.MapFile{Data: []byte("waves: [{name: canary, peels: 1, soak: 1h}]\nlimits: {change: 20%}\nfreeze: [{calendar: sat}]\n")}
 	same := func() {
 		t.Helper()
-		p, want := plan.NewCompiler().Retarget(tree, target.NewIndex())
+		p, want := plan.NewCompiler().Retarget(tree, peelindex.New())
 		got, err := plan.ReadSafety(withoutSettings{tree, t})
 		if (err == nil) != (want == nil) || err != nil && err.Error() != want.Error() || err == nil && !reflect.DeepEqual(got, p.Safety()) {
 			t.Errorf("%+v, %v; a compiler says %+v, %v", got, err, p, want)

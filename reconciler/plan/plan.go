@@ -33,6 +33,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
@@ -62,7 +63,7 @@ type Plan struct {
 	loose []*DeclaredEntry       // of Check
 	files map[string]*parse.File // of the settings directory, by path
 	rules *top.File              // nil if the plan is made of others
-	fleet *target.Index
+	fleet *peelindex.Index
 
 	assigned *assignment  // whose signatures Peels and Behind follow; nil if it is changed from what was compiled
 	results  []*Effective // of its signatures, nil for those that stay behind

@@ -46,7 +46,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
 	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 const (
@@ -112,7 +112,7 @@ type head struct {
 
 // Run comments until ctx ends. Trouble with a forge or a pull request is logged and ends nothing. The fleet is the one that
 // this master follows, the store the bucket rollout.
-func (c *Commenter) Run(ctx context.Context, nc *nats.Conn, fleet *target.Index, store jetstream.KeyValue) error {
+func (c *Commenter) Run(ctx context.Context, nc *nats.Conn, fleet *peelindex.Index, store jetstream.KeyValue) error {
 	hints := make(chan struct{}, 1)
 	sub, err := nc.Subscribe(wire.BranchMoved, func(*nats.Msg) {
 		select {
@@ -146,7 +146,7 @@ func (c *Commenter) Run(ctx context.Context, nc *nats.Conn, fleet *target.Index,
 // A session is one run.
 type session struct {
 	*Commenter
-	fleet    *target.Index
+	fleet    *peelindex.Index
 	store    jetstream.KeyValue
 	done     planned
 	revision uint64 // of done in the store

@@ -27,6 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/notify/forge/forgetest"
 	"github.com/seed-c01c3da5/zester/settings/sops/sopstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // TestMain is also the process that plans, as the program is.
@@ -150,7 +151,7 @@ func (b *bench) lead() *session {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	fleet := target.NewIndex()
+	fleet := peelindex.New()
 	for _, id := range []target.PeelID{"web-01", "web-02", "db-01"} {
 		fleet.Put(id, target.Facts{"os": "linux"})
 	}
@@ -506,7 +507,7 @@ func TestAHintHasPullRequestsLookedAt(t *testing.T) {
 	nc := b.bus.Conn(t, grants.RoleMaster, "m2")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx, nc, target.NewIndex(), b.store) }()
+	go func() { ended <- c.Run(ctx, nc, peelindex.New(), b.store) }()
 	if err := nc.Publish(wire.BranchMoved, nil); err != nil {
 		t.Fatal(err)
 	}

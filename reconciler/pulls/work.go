@@ -16,7 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/revision"
-	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 const (
@@ -106,7 +106,7 @@ func (j *job) plan(ctx context.Context) (text string, err error) {
 	if !ok {
 		return "", fmt.Errorf("its commits share no ancestor with the branch %s", j.Branch)
 	}
-	fleet := target.NewIndex()
+	fleet := peelindex.New()
 	for _, m := range j.Fleet {
 		fleet.Put(m.Peel, m.Facts)
 	}
@@ -140,7 +140,7 @@ func (j *job) fetch(ctx context.Context, ref string) (at gitrepo.Hash, err error
 }
 
 // review compares two commits.
-func (j *job) review(repo *gitrepo.Repo, base, head gitrepo.Hash, fleet *target.Index) (*review.Review, error) {
+func (j *job) review(repo *gitrepo.Repo, base, head gitrepo.Hash, fleet *peelindex.Index) (*review.Review, error) {
 	o := review.Options{Path: j.Repo.Path, Base: review.Revision{Name: j.Branch, Commit: base.String()}, Head: review.Revision{Name: j.Name}, From: time.Now()}
 	compiler := plan.NewCompiler() // without identities: secrets stay as they are
 	before, err := revision.Compile(repo, compiler, fleet, base)

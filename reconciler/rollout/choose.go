@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
@@ -50,7 +51,7 @@ func (s *stepper) choose(wave top.Wave) (c choice, err error) {
 }
 
 // selects returns a function that reports whether a target selects a peel.
-func selects(text string, fleet *target.Index) (func(target.PeelID) bool, error) {
+func selects(text string, fleet *peelindex.Index) (func(target.PeelID) bool, error) {
 	if text == "" {
 		return func(target.PeelID) bool { return true }, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
@@ -16,7 +17,7 @@ type Hold struct {
 }
 
 // Frozen returns the hold of the freezes on a revision that changes some peels, if one holds now.
-func Frozen(freezes []top.Freeze, peels []target.PeelID, fleet *target.Index, now time.Time) (h Hold, held bool) {
+func Frozen(freezes []top.Freeze, peels []target.PeelID, fleet *peelindex.Index, now time.Time) (h Hold, held bool) {
 	var concerned []top.Freeze
 	for _, f := range freezes {
 		selected, err := selects(f.Target, fleet)

@@ -29,6 +29,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
@@ -70,10 +71,10 @@ const (
 // Observed is what a rollout depends on besides its record.
 type Observed struct {
 	Now     time.Time
-	Peels   []Peel        // those that the revision changes, in any order
-	Fleet   *target.Index // to evaluate targets
-	Freezes []top.Freeze  // of both revisions
-	Paused  string        // who paused new commits and when, for people; empty if nobody did
+	Peels   []Peel           // those that the revision changes, in any order
+	Fleet   *peelindex.Index // to evaluate targets
+	Freezes []top.Freeze     // of both revisions
+	Paused  string           // who paused new commits and when, for people; empty if nobody did
 }
 
 // A State says how a rollout is.

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
@@ -37,7 +38,7 @@ type scene struct {
 	r       record.Rollout
 	now     time.Time
 	peels   map[target.PeelID]*Peel
-	fleet   *target.Index
+	fleet   *peelindex.Index
 	freezes []top.Freeze
 	paused  string
 	last    Step
@@ -46,7 +47,7 @@ type scene struct {
 // newScene has n peels p0, p1, … that are online, in the order of waves by order.
 func newScene(t testing.TB, policy string, n int) *scene {
 	both := safety(t, policy)
-	s := &scene{t: t, now: start, peels: map[target.PeelID]*Peel{}, fleet: target.NewIndex(), freezes: both.Freezes}
+	s := &scene{t: t, now: start, peels: map[target.PeelID]*Peel{}, fleet: peelindex.New(), freezes: both.Freezes}
 	s.r = *Begin(record.Record{}, "c", both, 10, 20, start).Rollout
 	for i := range n {
 		s.join(target.PeelID(fmt.Sprintf("p%d", i)))
@@ -453,7 +454,7 @@ func TestAnOverrideIsForOneRevision(t *testing.T) {
 }
 
 func TestAFreezeIsForTheRevisionsOfItsPeels(t *testing.T) {
-	fleet := target.NewIndex()
+	fleet := peelindex.New()
 	fleet.Put("web-1", target.Facts{})
 	fleet.Put("db-1", target.Facts{})
 	both := safety(t, "freeze: [{calendar: mon, targets: 'db-*'}, {calendar: tue}]")

@@ -1,10 +1,13 @@
-package target
+package target_test
 
 import (
 	"encoding/json"
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // caseFile is testdata/cases.json: expressions with the peels that they
@@ -15,9 +18,9 @@ type caseFile struct{ Cases []saltCase }
 type saltCase struct {
 	Name, Expression string
 	Error            bool
-	Expected         []PeelID
+	Expected         []target.PeelID
 	Nodegroups       map[string]wordList
-	Peels            []Peel
+	Peels            []target.Peel
 }
 
 // wordList is a node group: one expression or the list of its words.
@@ -60,8 +63,8 @@ func (c saltCase) check(t *testing.T) {
 	for name, words := range c.Nodegroups {
 		defs[name] = words
 	}
-	groups, _ := ParseGroups(defs)
-	e, err := Parse(c.Expression, Options{Groups: groups})
+	groups, _ := target.ParseGroups(defs)
+	e, err := target.Parse(c.Expression, target.Options{Groups: groups})
 	if c.Error || refusedHere[c.Name] != "" {
 		if err == nil {
 			t.Errorf("%s was not refused", c.Expression)
@@ -71,8 +74,8 @@ func (c saltCase) check(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []PeelID
-	ix := NewIndex()
+	var got []target.PeelID
+	ix := peelindex.New()
 	for _, p := range c.Peels {
 		ix.Put(p.ID, p.Facts)
 		ix.PutSettings(p.ID, p.Settings)

@@ -35,10 +35,5 @@
 // it. A comparison looks at numbers alone, so an absent or wordy value never
 // satisfies it, != included.
 //
-// # Index
-//
-// Index answers expressions for a fleet without looking at every peel. It
-// merges the facts of all peels into one tree whose leaves are sets of peels,
-// and walks that tree the way Match walks the facts of one. Select returns
-// exactly the peels for which Match is true.
+// An Expr selects one peel after another with Match. Package peelindex answers for a fleet at once.
 package target

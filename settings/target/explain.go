@@ -3,12 +3,7 @@ package target
 import (
 	"fmt"
 	"strings"
-
-	"github.com/RoaringBitmap/roaring/v2"
 )
-
-// MaxExplained is how many terms an expression may have that is explained.
-const MaxExplained = 200
 
 // An Op joins the parts of an expression.
 type Op string
@@ -37,129 +32,37 @@ type Explanation struct {
 	Parts []Explanation `json:"parts,omitempty"` // of an operator, or of the expression of a node group
 }
 
-const (
-	someExcluded = 5
-	longText     = 200 // bytes of a term that are shown
-)
+// longText is how many bytes of a term are shown.
+const longText = 200
 
-// Explain takes an expression apart. One with more than [MaxExplained] terms, those of its node groups included, is an
-// error.
-func (ix *Index) Explain(e *Expr) (*Explanation, error) {
-	if e.terms > MaxExplained {
-		return nil, fmt.Errorf("cannot explain an expression of %d terms, more than %d: explain a part of it", e.terms, MaxExplained)
-	}
-	ix.mu.RLock()
-	defer ix.mu.RUnlock()
-	x := explainer{ix: ix, searches: maxSearches}
-	explanation, _ := x.explain(e.root)
-	return &explanation, nil
-}
-
-// explainer walks an expression over an index that is locked.
-type explainer struct {
-	ix       *Index
-	searches int // over all peels that may still be made for hints
-}
-
-// explain also returns the members that n selects, which nobody may change.
-func (x *explainer) explain(n node) (Explanation, *roaring.Bitmap) {
-	var e Explanation
-	var set *roaring.Bitmap
+// Means says in words what a term selects.
+func Means(n Node) string {
 	switch n := n.(type) {
-	case andNode:
-		e.Op, e.Means = OpAnd, "all of these"
-		set = x.and(&e, n)
-	case orNode:
-		e.Op, e.Means = OpOr, "any of these"
-		set = x.parts(&e, n, (*roaring.Bitmap).Or)
-	case notNode:
-		e.Op, e.Means = OpNot, "all peels but these"
-		part, excluded := x.explain(n.node)
-		e.Parts = []Explanation{part}
-		set = x.ix.members.Clone()
-		set.AndNot(excluded)
-		e.Hints = x.notHints(n, excluded)
-	case groupTerm:
-		e.Term, e.Means = short(n.String()), "the node group "+strings.TrimPrefix(n.String(), "N@")
-		var part Explanation
-		part, set = x.explain(n.expr.root)
-		e.Parts = []Explanation{part}
-	default:
-		set = n.set(x.ix)
-		set.And(x.ix.members)
-		e.Means = means(n)
-		if s, ok := n.(fmt.Stringer); ok {
-			e.Term = short(s.String())
-		}
-		e.Hints = x.hints(n, set)
-	}
-	e.Peels = int(set.GetCardinality())
-	return e, set
-}
-
-// parts explains operands and joins what they select.
-func (x *explainer) parts(e *Explanation, operands []node, join func(all, one *roaring.Bitmap)) *roaring.Bitmap {
-	all := roaring.New()
-	for _, c := range operands {
-		part, set := x.explain(c)
-		e.Parts = append(e.Parts, part)
-		join(all, set)
-	}
-	return all
-}
-
-// and explains operands, each with what it alone keeps out.
-func (x *explainer) and(e *Explanation, operands []node) *roaring.Bitmap {
-	var sets []*roaring.Bitmap
-	x.parts(e, operands, func(_, one *roaring.Bitmap) { sets = append(sets, one) })
-	// behind[i] is what all operands from i on select.
-	behind := make([]*roaring.Bitmap, len(sets)+1)
-	behind[len(sets)] = x.ix.members
-	for i := len(sets) - 1; i >= 0; i-- {
-		behind[i] = roaring.And(behind[i+1], sets[i])
-	}
-	before := x.ix.members
-	for i, set := range sets {
-		others := roaring.And(before, behind[i+1])
-		others.AndNot(set)
-		part := &e.Parts[i]
-		part.Excludes = int(others.GetCardinality())
-		if ids := x.ix.ids(others); len(ids) > 0 {
-			part.Excluded = ids[:min(len(ids), someExcluded)]
-		}
-		before = roaring.And(before, set)
-	}
-	return behind[0]
-}
-
-// means says in words what a term selects.
-func means(n node) string {
-	switch n := n.(type) {
-	case globTerm:
-		if n.glob.all() {
+	case GlobTerm:
+		if n.Glob.All() {
 			return "every peel"
 		}
-		if id, ok := n.glob.literal(); ok {
+		if id, ok := n.Glob.Literal(); ok {
 			return "the peel " + id
 		}
-		return "peels whose ID fits " + short(n.String())
-	case regexTerm:
-		return "peels whose ID begins with a match of " + short(strings.TrimPrefix(n.String(), "E@"))
-	case listTerm:
-		if len(n.ids) == 1 {
-			return "the peel " + string(n.ids[0])
+		return "peels whose ID fits " + Short(n.String())
+	case RegexTerm:
+		return "peels whose ID begins with a match of " + Short(strings.TrimPrefix(n.String(), "E@"))
+	case ListTerm:
+		if len(n.IDs) == 1 {
+			return "the peel " + string(n.IDs[0])
 		}
-		return fmt.Sprintf("the %d peels of these IDs", len(n.ids))
-	case netTerm:
+		return fmt.Sprintf("the %d peels of these IDs", len(n.IDs))
+	case NetTerm:
 		return "peels with an address in " + n.prefix.String() + ", by their facts ipv4 and ipv6"
-	case *factTerm:
+	case *FactTerm:
 		return n.means()
 	}
 	return ""
 }
 
-// noun is what the term looks into.
-func (t *factTerm) noun() string {
+// Noun is what the term looks into: fact or setting.
+func (t *FactTerm) Noun() string {
 	if t.source == inSettings {
 		return "setting"
 	}
@@ -169,53 +72,53 @@ func (t *factTerm) noun() string {
 // maxWays is how many readings of a path are told.
 const maxWays = 4
 
-func (t *factTerm) means() string {
-	if len(t.parts) == 1 {
-		return fmt.Sprintf("peels with a %s %s", t.noun(), t.path(1))
+func (t *FactTerm) means() string {
+	if len(t.Parts) == 1 {
+		return fmt.Sprintf("peels with a %s %s", t.Noun(), t.Path(1))
 	}
 	var ways []string
-	for i := len(t.parts) - 1; i > 0 && len(ways) < maxWays; i-- {
-		if m := t.values[i]; m != nil {
-			ways = append(ways, t.path(i)+" "+t.value(m, i))
+	for i := len(t.Parts) - 1; i > 0 && len(ways) < maxWays; i-- {
+		if m := t.Values[i]; m != nil {
+			ways = append(ways, t.Path(i)+" "+t.value(m, i))
 		}
 	}
-	text := fmt.Sprintf("peels whose %s %s", t.noun(), strings.Join(ways, ", or "))
-	if _, compares := t.values[len(t.parts)-1].(comparison); !compares {
-		text += fmt.Sprintf(" (or is a map with the key %s)", short(t.parts[len(t.parts)-1].key))
+	text := fmt.Sprintf("peels whose %s %s", t.Noun(), strings.Join(ways, ", or "))
+	if _, compares := t.Values[len(t.Parts)-1].(comparison); !compares {
+		text += fmt.Sprintf(" (or is a map with the key %s)", Short(t.Parts[len(t.Parts)-1].Key))
 	}
 	return text
 }
 
-// path is the first n parts.
-func (t *factTerm) path(n int) string {
+// Path is the first n parts, joined by colons.
+func (t *FactTerm) Path(n int) string {
 	keys := make([]string, n)
-	for i, p := range t.parts[:n] {
-		keys[i] = p.key
+	for i, p := range t.Parts[:n] {
+		keys[i] = p.Key
 	}
-	return short(strings.Join(keys, ":"))
+	return Short(strings.Join(keys, ":"))
 }
 
 // value says what m, which stands at part i, asks of a value.
-func (t *factTerm) value(m valueMatcher, i int) string {
+func (t *FactTerm) value(m ValueMatcher, i int) string {
 	switch m := m.(type) {
 	case comparison:
 		return fmt.Sprintf("is a number %s %v", m.op, m.number)
 	case regexValue:
-		return "begins with a match of " + short(strings.TrimSuffix(strings.TrimPrefix(m.re.String(), "^(?i:"), ")"))
-	case glob:
-		if text, ok := m.literal(); ok {
-			return "is " + short(text)
+		return "begins with a match of " + Short(strings.TrimSuffix(strings.TrimPrefix(m.re.String(), "^(?i:"), ")"))
+	case Glob:
+		if text, ok := m.Literal(); ok {
+			return "is " + Short(text)
 		}
 	}
-	keys := make([]string, 0, len(t.parts)-i)
-	for _, p := range t.parts[i:] {
-		keys = append(keys, p.key)
+	keys := make([]string, 0, len(t.Parts)-i)
+	for _, p := range t.Parts[i:] {
+		keys = append(keys, p.Key)
 	}
-	return "fits " + short(strings.Join(keys, ":"))
+	return "fits " + Short(strings.Join(keys, ":"))
 }
 
-// short cuts what is long.
-func short(s string) string {
+// Short cuts a text that is too long to be shown.
+func Short(s string) string {
 	if len(s) <= longText {
 		return s
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/RoaringBitmap/roaring/v2"
 )
 
 // Facts is what a peel says about itself: normalised values, that is nil,
@@ -21,37 +19,45 @@ type Peel struct {
 
 // Expr is a parsed expression, immutable and safe for concurrent use.
 type Expr struct {
-	root         node
+	root         Node
 	terms        int // words, with those of its groups
 	usesSettings bool
 }
 
-// node is a part of an expression: an operator below, or a term.
-type node interface {
-	match(p *Peel) bool
-	// set returns the peels of the index that match, as a bitmap that the
-	// caller may change; it may hold free slots. The index is locked.
-	set(ix *Index) *roaring.Bitmap
+// A Node is a part of an expression: [And], [Or], [Not] or a term, which is a [GlobTerm], [RegexTerm],
+// [ListTerm], [NetTerm], [GroupTerm] or *[FactTerm].
+type Node interface {
+	Match(p *Peel) bool // reports whether it selects the peel
 }
 
+// The operators.
 type (
-	andNode []node
-	orNode  []node
-	notNode struct{ node }
+	And []Node
+	Or  []Node
+	Not struct{ Node }
 )
 
-func (n andNode) match(p *Peel) bool {
-	return !slices.ContainsFunc(n, func(c node) bool { return !c.match(p) })
+// Match reports whether all operands select the peel.
+func (n And) Match(p *Peel) bool {
+	return !slices.ContainsFunc(n, func(c Node) bool { return !c.Match(p) })
 }
 
-func (n orNode) match(p *Peel) bool {
-	return slices.ContainsFunc(n, func(c node) bool { return c.match(p) })
+// Match reports whether one of the operands selects the peel.
+func (n Or) Match(p *Peel) bool {
+	return slices.ContainsFunc(n, func(c Node) bool { return c.Match(p) })
 }
 
-func (n notNode) match(p *Peel) bool { return !n.node.match(p) }
+// Match reports whether the operand does not select the peel.
+func (n Not) Match(p *Peel) bool { return !n.Node.Match(p) }
 
 // Match reports whether e selects p.
-func (e *Expr) Match(p Peel) bool { return e.root.match(&p) }
+func (e *Expr) Match(p Peel) bool { return e.root.Match(&p) }
+
+// Root returns the operator or the term that e is. Callers must not change what it holds.
+func (e *Expr) Root() Node { return e.root }
+
+// Terms returns the number of terms of e, those of its node groups included.
+func (e *Expr) Terms() int { return e.terms }
 
 // UsesSettings reports whether I@ or J@ occurs in e or in a group of it; only
 // then does Peel.Settings matter.
@@ -73,23 +79,23 @@ func (e *Expr) Expanded() string {
 	return b.String()
 }
 
-func expanded(n node) node {
-	all := func(list []node) []node {
-		out := make([]node, len(list))
+func expanded(n Node) Node {
+	all := func(list []Node) []Node {
+		out := make([]Node, len(list))
 		for i, c := range list {
 			out[i] = expanded(c)
 		}
 		return out
 	}
 	switch n := n.(type) {
-	case andNode:
-		return andNode(all(n))
-	case orNode:
-		return orNode(all(n))
-	case notNode:
-		return notNode{expanded(n.node)}
-	case groupTerm:
-		return expanded(n.expr.root)
+	case And:
+		return And(all(n))
+	case Or:
+		return Or(all(n))
+	case Not:
+		return Not{expanded(n.Node)}
+	case GroupTerm:
+		return expanded(n.Expr.root)
 	}
 	return n
 }
@@ -98,9 +104,9 @@ func expanded(n node) node {
 // sorted, each once. Which of them exist is not e's to know.
 func (e *Expr) Lists() []PeelID {
 	var ids []PeelID
-	visit(e.root, func(n node) {
-		if l, ok := n.(listTerm); ok {
-			ids = append(ids, l.ids...)
+	visit(e.root, func(n Node) {
+		if l, ok := n.(ListTerm); ok {
+			ids = append(ids, l.IDs...)
 		}
 	})
 	slices.Sort(ids)
@@ -108,44 +114,44 @@ func (e *Expr) Lists() []PeelID {
 }
 
 // visit calls f for every term below n.
-func visit(n node, f func(node)) {
+func visit(n Node, f func(Node)) {
 	switch n := n.(type) {
-	case andNode:
+	case And:
 		for _, c := range n {
 			visit(c, f)
 		}
-	case orNode:
+	case Or:
 		for _, c := range n {
 			visit(c, f)
 		}
-	case notNode:
-		visit(n.node, f)
-	case groupTerm:
-		visit(n.expr.root, f)
+	case Not:
+		visit(n.Node, f)
+	case GroupTerm:
+		visit(n.Expr.root, f)
 	default:
 		f(n)
 	}
 }
 
-func write(b *strings.Builder, n node) {
+func write(b *strings.Builder, n Node) {
 	switch n := n.(type) {
-	case orNode:
+	case Or:
 		for i, c := range n {
 			if i > 0 {
 				b.WriteString(" or ")
 			}
 			writeWithin(b, c, bindsOr)
 		}
-	case andNode:
+	case And:
 		for i, c := range n {
 			if i > 0 {
 				b.WriteString(" and ")
 			}
 			writeWithin(b, c, bindsAnd)
 		}
-	case notNode:
+	case Not:
 		b.WriteString("not ")
-		writeWithin(b, n.node, bindsNot)
+		writeWithin(b, n.Node, bindsNot)
 	case fmt.Stringer:
 		b.WriteString(n.String())
 	}
@@ -153,7 +159,7 @@ func write(b *strings.Builder, n node) {
 
 // writeWithin writes n, in parentheses if it binds less than atLeast. They
 // stand apart from the words, which may hold parentheses of their own.
-func writeWithin(b *strings.Builder, n node, atLeast binding) {
+func writeWithin(b *strings.Builder, n Node, atLeast binding) {
 	if bindingOf(n) >= atLeast {
 		write(b, n)
 		return
@@ -171,11 +177,11 @@ const (
 	bindsNot
 )
 
-func bindingOf(n node) binding {
+func bindingOf(n Node) binding {
 	switch n.(type) {
-	case orNode:
+	case Or:
 		return bindsOr
-	case andNode:
+	case And:
 		return bindsAnd
 	}
 	return bindsNot

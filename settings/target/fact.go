@@ -9,17 +9,20 @@ import (
 	"strings"
 )
 
-// factTerm is G@, P@, I@ or J@.
-type factTerm struct {
+// FactTerm is G@, P@, I@ or J@.
+type FactTerm struct {
 	raw
 	source source
-	parts  []part
-	// values[i] matches what remains when the path ends before part i;
-	// values[0] is not used, and nil stands for text that is no pattern.
-	values []valueMatcher
+	Parts  []PathPart
+	// Values[i] matches what remains when the path ends before part i;
+	// Values[0] is not used, and nil stands for text that is no pattern.
+	Values []ValueMatcher
 }
 
-// source says which of a peel's documents a factTerm looks into.
+// OfSettings reports whether the term looks into settings; if not, into facts.
+func (t *FactTerm) OfSettings() bool { return t.source == inSettings }
+
+// source says which of a peel's documents a FactTerm looks into.
 type source uint8
 
 const (
@@ -27,20 +30,20 @@ const (
 	inSettings
 )
 
-// part is one step of a path.
-type part struct {
-	key   string
-	any   bool // "*"
-	index int  // -1 if key is no list index
+// PathPart is one step of a path.
+type PathPart struct {
+	Key   string
+	Any   bool // "*"
+	Index int  // -1 if Key is no list index
 }
 
-// valueMatcher decides on the text of a scalar, which is in lower case.
-type valueMatcher interface{ match(text string) bool }
+// ValueMatcher decides on the text of a scalar, which is in lower case.
+type ValueMatcher interface{ Match(text string) bool }
 
-func makePart(s string) part {
-	p := part{key: unescape(s), any: s == "*", index: -1}
+func makePart(s string) PathPart {
+	p := PathPart{Key: unescape(s), Any: s == "*", Index: -1}
 	if n, err := strconv.ParseUint(s, 10, 31); err == nil && strconv.FormatUint(n, 10) == s {
-		p.index = int(n)
+		p.Index = int(n)
 	}
 	return p
 }
@@ -59,7 +62,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-func (t *factTerm) match(p *Peel) bool {
+// Match reports whether the term selects the peel.
+func (t *FactTerm) Match(p *Peel) bool {
 	doc := p.Facts
 	if t.source == inSettings {
 		doc = p.Settings
@@ -68,8 +72,8 @@ func (t *factTerm) match(p *Peel) bool {
 }
 
 // at reports whether parts i and on lead from v to a match.
-func (t *factTerm) at(v any, i int) bool {
-	if i == len(t.parts) {
+func (t *FactTerm) at(v any, i int) bool {
+	if i == len(t.Parts) {
 		return true
 	}
 	switch v := v.(type) {
@@ -78,12 +82,12 @@ func (t *factTerm) at(v any, i int) bool {
 	case []any:
 		return t.inList(v, i)
 	}
-	return t.values[i] != nil && t.values[i].match(valueText(v))
+	return t.Values[i] != nil && t.Values[i].Match(ValueText(v))
 }
 
-func (t *factTerm) inMap(m map[string]any, i int) bool {
-	if !t.parts[i].any {
-		v, ok := m[t.parts[i].key]
+func (t *FactTerm) inMap(m map[string]any, i int) bool {
+	if !t.Parts[i].Any {
+		v, ok := m[t.Parts[i].Key]
 		return ok && t.at(v, i+1)
 	}
 	for _, v := range m {
@@ -97,22 +101,22 @@ func (t *factTerm) inMap(m map[string]any, i int) bool {
 // inList tries every element for itself and, where the part chooses it and
 // more parts follow, as the place that the part leads to. A list within the
 // list is only entered in the second way.
-func (t *factTerm) inList(list []any, i int) bool {
-	p, last := t.parts[i], i+1 == len(t.parts)
+func (t *FactTerm) inList(list []any, i int) bool {
+	p, last := t.Parts[i], i+1 == len(t.Parts)
 	for j, e := range list {
 		if _, nested := e.([]any); !nested && t.at(e, i) {
 			return true
 		}
-		if !last && (p.any || p.index == j) && t.at(e, i+1) {
+		if !last && (p.Any || p.Index == j) && t.at(e, i+1) {
 			return true
 		}
 	}
 	return false
 }
 
-// valueText is what the text of a scalar compares as: in lower case, a whole
+// ValueText is what the text of a scalar compares as: in lower case, a whole
 // float with ".0", null as "null".
-func valueText(v any) string {
+func ValueText(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "null"
@@ -143,7 +147,7 @@ func floatText(f float64) string {
 // regexValue adapts a regular expression; it was compiled without case.
 type regexValue struct{ re *regexp.Regexp }
 
-func (r regexValue) match(text string) bool { return r.re.MatchString(text) }
+func (r regexValue) Match(text string) bool { return r.re.MatchString(text) }
 
 // comparison is >, >=, <, <= or != with a number.
 type comparison struct {
@@ -151,7 +155,7 @@ type comparison struct {
 	number number
 }
 
-func (c comparison) match(text string) bool {
+func (c comparison) Match(text string) bool {
 	n, ok := parseNumber(text)
 	if !ok {
 		return false

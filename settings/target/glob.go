@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// glob is a compiled fnmatch pattern. Its time is bounded by the product of
+// Glob is a compiled fnmatch pattern. Its time is bounded by the product of
 // pattern and text: only the last star is ever tried again.
-type glob struct {
+type Glob struct {
 	ops []globOp
 }
 
@@ -29,10 +29,10 @@ var anyChar = &globClass{negated: true}
 
 func (o globOp) star() bool { return o.text == "" && o.class == nil }
 
-// compileGlob reads *, ?, [a-z0-9], [!x] and backslash escapes; all else,
+// CompileGlob reads *, ?, [a-z0-9], [!x] and backslash escapes; all else,
 // braces included, is literal.
-func compileGlob(pattern string) (glob, error) {
-	var g glob
+func CompileGlob(pattern string) (Glob, error) {
+	var g Glob
 	for i := 0; i < len(pattern); {
 		switch pattern[i] {
 		case '*':
@@ -46,13 +46,13 @@ func compileGlob(pattern string) (glob, error) {
 		case '[':
 			class, n, err := compileClass(pattern[i:])
 			if err != nil {
-				return glob{}, err
+				return Glob{}, err
 			}
 			g.ops = append(g.ops, globOp{class: class})
 			i += n
 		case '\\':
 			if i++; i == len(pattern) {
-				return glob{}, fmt.Errorf("a backslash ends %q, it has nothing to escape", pattern)
+				return Glob{}, fmt.Errorf("a backslash ends %q, it has nothing to escape", pattern)
 			}
 			fallthrough
 		default:
@@ -65,7 +65,7 @@ func compileGlob(pattern string) (glob, error) {
 }
 
 // addText appends literal text, to the last step where that is text too.
-func (g *glob) addText(s string) {
+func (g *Glob) addText(s string) {
 	if n := len(g.ops); n > 0 && g.ops[n-1].text != "" {
 		g.ops[n-1].text += s
 		return
@@ -119,8 +119,8 @@ func (c *globClass) has(r rune) bool {
 	return c.negated
 }
 
-// literal returns the one text that g matches, if there is only one.
-func (g glob) literal() (string, bool) {
+// Literal returns the one text that g matches, if there is only one.
+func (g Glob) Literal() (string, bool) {
 	switch {
 	case len(g.ops) == 0:
 		return "", true
@@ -130,18 +130,19 @@ func (g glob) literal() (string, bool) {
 	return "", false
 }
 
-// prefix is what all texts begin with that g matches.
-func (g glob) prefix() string {
+// Prefix returns what all texts begin with that g matches.
+func (g Glob) Prefix() string {
 	if len(g.ops) == 0 {
 		return ""
 	}
 	return g.ops[0].text
 }
 
-// all reports whether g matches every text.
-func (g glob) all() bool { return len(g.ops) == 1 && g.ops[0].star() }
+// All reports whether g matches every text.
+func (g Glob) All() bool { return len(g.ops) == 1 && g.ops[0].star() }
 
-func (g glob) match(s string) bool {
+// Match reports whether the whole text fits.
+func (g Glob) Match(s string) bool {
 	ops := g.ops
 	var retryOps []globOp // what follows the last star, nil before the first
 	var retry string      // where that was tried last

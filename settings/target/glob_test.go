@@ -26,13 +26,13 @@ func TestGlobMatchesAsTheSameRegularExpression(t *testing.T) {
 		}
 	}
 	for _, p := range patterns {
-		g, err := compileGlob(p)
+		g, err := CompileGlob(p)
 		if err != nil {
 			t.Fatal(err)
 		}
 		re := asRegexp(p)
 		for _, s := range texts {
-			if got, want := g.match(s), re.MatchString(s); got != want {
+			if got, want := g.Match(s), re.MatchString(s); got != want {
 				t.Errorf("%q matches %q: %v, want %v", p, s, got, want)
 			}
 		}
@@ -55,18 +55,18 @@ func TestGlobClassesAndEscapes(t *testing.T) {
 		{"{a,b}", "{a,b}", "a b"},
 		{"a]", "a]", "a"},
 	} {
-		g, err := compileGlob(c.pattern)
+		g, err := CompileGlob(c.pattern)
 		if err != nil {
 			t.Errorf("%s: %v", c.pattern, err)
 			continue
 		}
 		for s := range strings.FieldsSeq(c.yes) {
-			if !g.match(s) {
+			if !g.Match(s) {
 				t.Errorf("%q does not match %q", c.pattern, s)
 			}
 		}
 		for s := range strings.FieldsSeq(c.no) {
-			if g.match(s) {
+			if g.Match(s) {
 				t.Errorf("%q matches %q", c.pattern, s)
 			}
 		}
@@ -77,16 +77,16 @@ func FuzzGlob(f *testing.F) {
 	f.Add("a*[b-c]?", "axbc")
 	f.Add(`\**[!]]`, "*]")
 	f.Fuzz(func(t *testing.T, pattern, text string) {
-		g, err := compileGlob(pattern)
+		g, err := CompileGlob(pattern)
 		if err != nil {
 			return
 		}
-		if lit, ok := g.literal(); ok && utf8.ValidString(text) && g.match(text) != (lit == text) {
+		if lit, ok := g.Literal(); ok && utf8.ValidString(text) && g.Match(text) != (lit == text) {
 			t.Fatalf("%q is the literal %q, but not for %q", pattern, lit, text)
 		}
 		plain := !strings.ContainsAny(pattern, `[\`) && utf8.ValidString(pattern) && utf8.ValidString(text)
-		if plain && g.match(text) != asRegexp(pattern).MatchString(text) {
-			t.Fatalf("%q on %q: %v", pattern, text, g.match(text))
+		if plain && g.Match(text) != asRegexp(pattern).MatchString(text) {
+			t.Fatalf("%q on %q: %v", pattern, text, g.Match(text))
 		}
 	})
 }

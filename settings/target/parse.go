@@ -123,8 +123,8 @@ func (p *parser) operatorHint() string {
 	return "write and or or between them; a value with a blank needs quotes"
 }
 
-func (p *parser) or() (node, *SyntaxError) {
-	var alternatives []node
+func (p *parser) or() (Node, *SyntaxError) {
+	var alternatives []Node
 	for {
 		n, err := p.and()
 		if err != nil {
@@ -138,11 +138,11 @@ func (p *parser) or() (node, *SyntaxError) {
 	if len(alternatives) == 1 {
 		return alternatives[0], nil
 	}
-	return orNode(alternatives), nil
+	return Or(alternatives), nil
 }
 
-func (p *parser) and() (node, *SyntaxError) {
-	var all []node
+func (p *parser) and() (Node, *SyntaxError) {
+	var all []Node
 	for {
 		n, err := p.unary()
 		if err != nil {
@@ -158,10 +158,10 @@ func (p *parser) and() (node, *SyntaxError) {
 	if len(all) == 1 {
 		return all[0], nil
 	}
-	return andNode(all), nil
+	return And(all), nil
 }
 
-func (p *parser) unary() (node, *SyntaxError) {
+func (p *parser) unary() (Node, *SyntaxError) {
 	if p.depth++; p.depth > MaxDepth {
 		return nil, p.fail(fmt.Sprintf("nested deeper than %d", MaxDepth), "")
 	}
@@ -170,7 +170,7 @@ func (p *parser) unary() (node, *SyntaxError) {
 	case tokenNot:
 		p.take()
 		n, err := p.unary()
-		return notNode{n}, err
+		return Not{n}, err
 	case tokenOpen:
 		return p.group()
 	case tokenWord:
@@ -185,7 +185,7 @@ func (p *parser) unary() (node, *SyntaxError) {
 }
 
 // group reads what stands in parentheses.
-func (p *parser) group() (node, *SyntaxError) {
+func (p *parser) group() (Node, *SyntaxError) {
 	open := p.take()
 	n, err := p.or()
 	if err != nil {

@@ -1,14 +1,17 @@
-package target
+package target_test
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
-var fleet = []Peel{
-	{ID: "web-01", Facts: Facts{
+var fleet = []target.Peel{
+	{ID: "web-01", Facts: target.Facts{
 		"os": "Ubuntu", "mem_mb": int64(8192), "virtual": true, "load": 2.0, "name": "Red Hat (old)",
 		"ipv4": []any{"10.1.2.3", "192.168.0.1"}, "ipv6": []any{"2001:db8::1", "fe80::1%eth0"},
 		"disks": []any{
@@ -18,12 +21,12 @@ var fleet = []Peel{
 		"net": map[string]any{"eth0": map[string]any{"mac": "aa:bb:cc"}, "Key": "x"},
 		"url": "http://a:80", "empty": "", "null": nil, "ports": []any{int64(22), int64(80)},
 	}, Settings: map[string]any{"role": "front", "tier": []any{"a", "b"}}},
-	{ID: "web-02.dc1", Facts: Facts{"os": "Debian", "mem_mb": "4096", "virtual": false, "ipv4": "10.200.0.1"}},
-	{ID: "db-01", Facts: Facts{"os": "Debian", "mem_mb": "a lot"}},
+	{ID: "web-02.dc1", Facts: target.Facts{"os": "Debian", "mem_mb": "4096", "virtual": false, "ipv4": "10.200.0.1"}},
+	{ID: "db-01", Facts: target.Facts{"os": "Debian", "mem_mb": "a lot"}},
 	{ID: "and"},
 }
 
-func matching(e *Expr) string {
+func matching(e *target.Expr) string {
 	var ids []string
 	for _, p := range fleet {
 		if e.Match(p) {
@@ -103,14 +106,14 @@ var expressions = []struct{ expr, want string }{
 }
 
 func TestExpressionsSelectAndAreWrittenAgain(t *testing.T) {
-	groups, errs := ParseGroups(map[string][]string{
+	groups, errs := target.ParseGroups(map[string][]string{
 		"web": {"web-*"}, "some": {"web-01", "db-01"}, "deb": {"G@os:debian or 'and'"}, "both": {"N@web", "and", "N@deb"},
 	})
 	if errs != nil {
 		t.Fatal(errs)
 	}
 	for _, c := range expressions {
-		e, err := Parse(c.expr, Options{Groups: groups})
+		e, err := target.Parse(c.expr, target.Options{Groups: groups})
 		if err != nil {
 			t.Errorf("%s: %v", c.expr, err)
 			continue
@@ -118,14 +121,14 @@ func TestExpressionsSelectAndAreWrittenAgain(t *testing.T) {
 		if got := matching(e); got != c.want {
 			t.Errorf("%s matches %q, want %q", c.expr, got, c.want)
 		}
-		again, err := Parse(e.String(), Options{Groups: groups})
+		again, err := target.Parse(e.String(), target.Options{Groups: groups})
 		if err != nil || matching(again) != c.want || again.String() != e.String() {
 			t.Errorf("%s is written as %s, which means something else (%v)", c.expr, e, err)
 		}
 	}
 }
 
-var longPattern = strings.Repeat("x", MaxPattern+1)
+var longPattern = strings.Repeat("x", target.MaxPattern+1)
 
 // mistakes are expressions with what is wrong with them.
 var mistakes = []struct {
@@ -167,7 +170,7 @@ var mistakes = []struct {
 	{longPattern, 1, "the pattern has 1025 bytes, more than 1024"},
 	{"L@a, b", 5, "an ID is missing in the list (a list holds neither blanks nor an empty place)"},
 	{"L@a,b*", 5, `peel ID "b*" has '*' at 2`},
-	{"L@" + strings.Repeat("a,", MaxList) + "a", 3, "the list has 10001 IDs, more than 10000"},
+	{"L@" + strings.Repeat("a,", target.MaxList) + "a", 3, "the list has 10001 IDs, more than 10000"},
 	{"S@not-an-ip", 3, `"not-an-ip" is neither an address nor a network`},
 	{"S@10.0.0.1/8", 3, `"10.0.0.1/8" has bits beyond its length (write S@10.0.0.0/8)`},
 	{"N@nowhere", 3, `there is no node group "nowhere"`},
@@ -182,19 +185,19 @@ var mistakes = []struct {
 	{"G@a:[", 5, "has no closing ]"},
 	{"E%@a", 2, "E@ takes no delimiter"},
 	{"G*@a*b", 2, "'*' cannot be a delimiter"},
-	{"G@" + strings.Repeat("a:", MaxParts) + "a", 3, "the path has 65 parts, more than 64"},
-	{strings.Repeat("(", 200), MaxDepth + 1, "nested deeper than 100"},
-	{strings.Repeat("not ", 200), 4*MaxDepth + 1, "nested deeper than 100"},
+	{"G@" + strings.Repeat("a:", target.MaxParts) + "a", 3, "the path has 65 parts, more than 64"},
+	{strings.Repeat("(", 200), target.MaxDepth + 1, "nested deeper than 100"},
+	{strings.Repeat("not ", 200), 4*target.MaxDepth + 1, "nested deeper than 100"},
 	{"a\xff", 2, "no valid UTF-8"},
-	{strings.Repeat("a", MaxLength+1), 1, "the expression has 262145 bytes, more than 262144"},
-	{strings.Repeat("a or ", MaxTerms) + "a", 5*MaxTerms + 1, "more than 10000 terms"},
+	{strings.Repeat("a", target.MaxLength+1), 1, "the expression has 262145 bytes, more than 262144"},
+	{strings.Repeat("a or ", target.MaxTerms) + "a", 5*target.MaxTerms + 1, "more than 10000 terms"},
 }
 
 func TestMistakesNameTheirColumn(t *testing.T) {
-	groups, _ := ParseGroups(map[string][]string{"loop": {"N@loop2"}, "loop2": {"N@loop"}})
+	groups, _ := target.ParseGroups(map[string][]string{"loop": {"N@loop2"}, "loop2": {"N@loop"}})
 	for _, c := range mistakes {
-		_, err := Parse(c.expr, Options{Groups: groups})
-		syntax, ok := err.(*SyntaxError)
+		_, err := target.Parse(c.expr, target.Options{Groups: groups})
+		syntax, ok := err.(*target.SyntaxError)
 		if !ok || syntax.Column != c.column || !strings.Contains(err.Error(), c.msg) {
 			t.Errorf("%.40s gives %v, want column %d: %s", c.expr, err, c.column, c.msg)
 		}
@@ -202,23 +205,24 @@ func TestMistakesNameTheirColumn(t *testing.T) {
 }
 
 func TestSettingsAreRefusedWhereTheyAreDecided(t *testing.T) {
-	groups, _ := ParseGroups(map[string][]string{"s": {"I@a:b"}})
+	groups, _ := target.ParseGroups(map[string][]string{"s": {"I@a:b"}})
+	others, _ := target.ParseGroups(map[string][]string{"s": {"web-*"}})
 	for _, expr := range []string{"a or I@a:b", "a or J@a:b", "a or N@s"} {
-		e, err := Parse(expr, Options{Groups: groups})
+		e, err := target.Parse(expr, target.Options{Groups: groups})
 		if err != nil || !e.UsesSettings() {
 			t.Errorf("%s: %v", expr, err)
 		}
-		if _, err := Parse(expr, Options{Groups: groups, NoSettings: true}); err == nil {
+		if _, err := target.Parse(expr, target.Options{Groups: groups, NoSettings: true}); err == nil {
 			t.Errorf("%s was not refused", expr)
 		}
 	}
-	if e, err := Parse("a or N@s", Options{Groups: Groups{"s": group{expr: &Expr{root: orNode{}}}}}); err != nil || e.UsesSettings() {
+	if e, err := target.Parse("a or N@s", target.Options{Groups: others}); err != nil || e.UsesSettings() {
 		t.Errorf("settings are used without I@ and J@ (%v)", err)
 	}
 }
 
 func TestGroupsThatAreFineAreUsableBesideBrokenOnes(t *testing.T) {
-	groups, errs := ParseGroups(map[string][]string{
+	groups, errs := target.ParseGroups(map[string][]string{
 		"ok": {"db-*"}, "none": nil, "bad": {"a b"}, "globs": {"a", "b*"}, "unknown": {"N@x"},
 	})
 	want := []string{
@@ -235,7 +239,7 @@ func TestGroupsThatAreFineAreUsableBesideBrokenOnes(t *testing.T) {
 	if len(errs) != len(want) {
 		t.Errorf("%d errors, want %d", len(errs), len(want))
 	}
-	e, err := Parse("N@ok", Options{Groups: groups})
+	e, err := target.Parse("N@ok", target.Options{Groups: groups})
 	if err != nil || matching(e) != "db-01" {
 		t.Errorf("%v", err)
 	}
@@ -246,18 +250,18 @@ func TestGroupsCannotMultiply(t *testing.T) {
 	for i := range 30 {
 		defs[fmt.Sprint("g", i+1)] = []string{fmt.Sprintf("N@g%d or N@g%d", i, i)}
 	}
-	groups, _ := ParseGroups(defs)
-	if _, err := Parse("N@g10", Options{Groups: groups}); err != nil {
+	groups, _ := target.ParseGroups(defs)
+	if _, err := target.Parse("N@g10", target.Options{Groups: groups}); err != nil {
 		t.Error(err)
 	}
-	if _, err := Parse("N@g30", Options{Groups: groups}); err == nil || !strings.Contains(err.Error(), "more than 10000 terms") {
+	if _, err := target.Parse("N@g30", target.Options{Groups: groups}); err == nil || !strings.Contains(err.Error(), "more than 10000 terms") {
 		t.Errorf("a group of 2^30 terms gives %v", err)
 	}
 }
 
 func TestListsNamesWhatL_Names(t *testing.T) {
-	groups, _ := ParseGroups(map[string][]string{"g": {"z", "a"}})
-	e, err := Parse("L@c,b and (not N@g or L@b,d) and web-*", Options{Groups: groups})
+	groups, _ := target.ParseGroups(map[string][]string{"g": {"z", "a"}})
+	e, err := target.Parse("L@c,b and (not N@g or L@b,d) and web-*", target.Options{Groups: groups})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,23 +278,23 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	groups, _ := ParseGroups(map[string][]string{"g": {"a"}})
+	groups, _ := target.ParseGroups(map[string][]string{"g": {"a"}})
 	f.Fuzz(func(t *testing.T, s string) {
-		e, err := Parse(s, Options{Groups: groups})
+		e, err := target.Parse(s, target.Options{Groups: groups})
 		if err != nil {
-			if syntax := err.(*SyntaxError); syntax.Column < 1 || syntax.Column > len(s)+1 || syntax.Msg == "" {
+			if syntax := err.(*target.SyntaxError); syntax.Column < 1 || syntax.Column > len(s)+1 || syntax.Msg == "" {
 				t.Fatalf("%q: %#v", s, err)
 			}
 			return
 		}
-		again, err := Parse(e.String(), Options{Groups: groups})
+		again, err := target.Parse(e.String(), target.Options{Groups: groups})
 		if err != nil {
 			t.Fatalf("%q is written as %q: %v", s, e, err)
 		}
 		if again.String() != e.String() {
 			t.Fatalf("%q is written as %q, then as %q", s, e, again)
 		}
-		ix := NewIndex()
+		ix := peelindex.New()
 		for _, p := range fleet {
 			if e.Match(p) != again.Match(p) {
 				t.Fatalf("%q and %q differ on %s", s, e, p.ID)
@@ -307,7 +311,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestExpandedNeedsNoGroups(t *testing.T) {
-	groups, errs := ParseGroups(map[string][]string{
+	groups, errs := target.ParseGroups(map[string][]string{
 		"web": {"web-*"}, "both": {"N@web", "or", "db-1"}, "ids": {"db-1", "db-2"}, "not": {"not N@both"},
 	})
 	if len(errs) > 0 {
@@ -320,19 +324,19 @@ func TestExpandedNeedsNoGroups(t *testing.T) {
 		"not N@not":           "not not ( web-* or db-1 )",
 		"a* and N@web":        "a* and web-*",
 	} {
-		e, err := Parse(text, Options{Groups: groups})
+		e, err := target.Parse(text, target.Options{Groups: groups})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := e.Expanded(); got != want {
 			t.Errorf("%s is written out as %s, want %s", text, got, want)
 		}
-		alone, err := Parse(e.Expanded(), Options{})
+		alone, err := target.Parse(e.Expanded(), target.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, id := range []PeelID{"web-1", "db-1", "db-2", "a1", "x"} {
-			p := Peel{ID: id, Facts: Facts{"os": "x"}}
+		for _, id := range []target.PeelID{"web-1", "db-1", "db-2", "a1", "x"} {
+			p := target.Peel{ID: id, Facts: target.Facts{"os": "x"}}
 			if e.Match(p) != alone.Match(p) {
 				t.Errorf("%s and %s differ about %s", text, e.Expanded(), id)
 			}

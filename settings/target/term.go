@@ -15,48 +15,56 @@ type raw string
 
 func (r raw) String() string { return string(r) }
 
+// The terms, but for [FactTerm].
 type (
-	// globTerm is a glob on the ID.
-	globTerm struct {
+	// GlobTerm is a glob on the ID.
+	GlobTerm struct {
 		raw
-		glob glob
+		Glob Glob
 	}
-	// regexTerm is E@.
-	regexTerm struct {
+	// RegexTerm is E@.
+	RegexTerm struct {
 		raw
-		re *regexp.Regexp
+		Regexp *regexp.Regexp
 	}
-	// listTerm is L@.
-	listTerm struct {
+	// ListTerm is L@.
+	ListTerm struct {
 		raw
-		ids []PeelID // sorted
+		IDs []PeelID // sorted
 	}
-	// netTerm is S@.
-	netTerm struct {
+	// NetTerm is S@.
+	NetTerm struct {
 		raw
 		prefix netip.Prefix
 	}
-	// groupTerm is N@.
-	groupTerm struct {
+	// GroupTerm is N@.
+	GroupTerm struct {
 		raw
-		expr *Expr
+		Expr *Expr
 	}
 )
 
-func (t globTerm) match(p *Peel) bool  { return t.glob.match(string(p.ID)) }
-func (t regexTerm) match(p *Peel) bool { return t.re.MatchString(string(p.ID)) }
-func (t groupTerm) match(p *Peel) bool { return t.expr.root.match(p) }
+// Match reports whether the term selects the peel.
+func (t GlobTerm) Match(p *Peel) bool { return t.Glob.Match(string(p.ID)) }
 
-func (t listTerm) match(p *Peel) bool {
-	_, ok := slices.BinarySearch(t.ids, p.ID)
+// Match reports whether the term selects the peel.
+func (t RegexTerm) Match(p *Peel) bool { return t.Regexp.MatchString(string(p.ID)) }
+
+// Match reports whether the term selects the peel.
+func (t GroupTerm) Match(p *Peel) bool { return t.Expr.root.Match(p) }
+
+// Match reports whether the term selects the peel.
+func (t ListTerm) Match(p *Peel) bool {
+	_, ok := slices.BinarySearch(t.IDs, p.ID)
 	return ok
 }
 
-// addressFacts are where S@ looks for the addresses of a peel.
-var addressFacts = []string{"ipv4", "ipv6"}
+// AddressFacts are the facts in which S@ looks for the addresses of a peel.
+var AddressFacts = []string{"ipv4", "ipv6"}
 
-func (t netTerm) match(p *Peel) bool {
-	for _, name := range addressFacts {
+// Match reports whether the term selects the peel.
+func (t NetTerm) Match(p *Peel) bool {
+	for _, name := range AddressFacts {
 		v, ok := p.Facts[name]
 		if list, isList := v.([]any); isList && slices.ContainsFunc(list, t.holds) || ok && t.holds(v) {
 			return true
@@ -66,15 +74,16 @@ func (t netTerm) match(p *Peel) bool {
 }
 
 // holds reports whether v is a scalar with an address of the network.
-func (t netTerm) holds(v any) bool {
+func (t NetTerm) holds(v any) bool {
 	switch v.(type) {
 	case map[string]any, []any:
 		return false
 	}
-	return t.contains(valueText(v))
+	return t.Contains(ValueText(v))
 }
 
-func (t netTerm) contains(address string) bool {
+// Contains reports whether address is an address of the network.
+func (t NetTerm) Contains(address string) bool {
 	a, err := netip.ParseAddr(address)
 	return err == nil && t.prefix.Contains(a.Unmap().WithZone(""))
 }
@@ -86,7 +95,7 @@ type wordError struct {
 }
 
 // word reads the next token as a term.
-func (p *parser) word() (node, *SyntaxError) {
+func (p *parser) word() (Node, *SyntaxError) {
 	t := p.peek()
 	n, bad := p.term(t)
 	if bad != nil {
@@ -102,7 +111,7 @@ func (p *parser) word() (node, *SyntaxError) {
 	return n, nil
 }
 
-func (p *parser) term(t token) (node, *wordError) {
+func (p *parser) term(t token) (Node, *wordError) {
 	f, ok := cutForm(t.text)
 	if !ok {
 		return idGlob(t)
@@ -145,7 +154,7 @@ var notInIDs = map[rune]string{
 	':': "a fact is G@key:value",
 }
 
-func idGlob(t token) (node, *wordError) {
+func idGlob(t token) (Node, *wordError) {
 	if t.text == "" {
 		return nil, &wordError{0, "the word is empty", "'*' selects every peel"}
 	}
@@ -165,22 +174,22 @@ func idGlob(t token) (node, *wordError) {
 	if open != 0 {
 		return nil, &wordError{0, "the parentheses in this word do not pair", "put a blank before a ( that opens a group and after a ) that closes one"}
 	}
-	return globTerm{raw(t.raw), g}, nil
+	return GlobTerm{raw(t.raw), g}, nil
 }
 
-func compileWithin(pattern string) (glob, error) {
+func compileWithin(pattern string) (Glob, error) {
 	if len(pattern) > MaxPattern {
-		return glob{}, fmt.Errorf("the pattern has %d bytes, more than %d", len(pattern), MaxPattern)
+		return Glob{}, fmt.Errorf("the pattern has %d bytes, more than %d", len(pattern), MaxPattern)
 	}
-	return compileGlob(pattern)
+	return CompileGlob(pattern)
 }
 
-func idRegex(t token, body string) (node, *wordError) {
+func idRegex(t token, body string) (Node, *wordError) {
 	re, err := compileRegex(body, 0)
 	if err != nil {
 		return nil, &wordError{2, err.Error(), ""}
 	}
-	return regexTerm{raw(t.raw), re}, nil
+	return RegexTerm{raw(t.raw), re}, nil
 }
 
 // maxProgram bounds the instructions of a compiled regular expression, which
@@ -207,7 +216,7 @@ func compileRegex(pattern string, flags syntax.Flags) (*regexp.Regexp, error) {
 	return regexp.Compile(prefix + pattern + ")")
 }
 
-func list(t token, body string) (node, *wordError) {
+func list(t token, body string) (Node, *wordError) {
 	words := strings.Split(body, ",")
 	if len(words) > MaxList {
 		return nil, &wordError{2, fmt.Sprintf("the list has %d IDs, more than %d", len(words), MaxList), ""}
@@ -226,13 +235,13 @@ func list(t token, body string) (node, *wordError) {
 		offset += len(w) + 1
 	}
 	slices.Sort(ids)
-	return listTerm{raw(t.raw), slices.Compact(ids)}, nil
+	return ListTerm{raw(t.raw), slices.Compact(ids)}, nil
 }
 
-func network(t token, body string) (node, *wordError) {
+func network(t token, body string) (Node, *wordError) {
 	if a, err := netip.ParseAddr(body); err == nil {
 		a = a.Unmap().WithZone("")
-		return netTerm{raw(t.raw), netip.PrefixFrom(a, a.BitLen())}, nil
+		return NetTerm{raw(t.raw), netip.PrefixFrom(a, a.BitLen())}, nil
 	}
 	prefix, err := netip.ParsePrefix(body)
 	if err != nil {
@@ -241,10 +250,10 @@ func network(t token, body string) (node, *wordError) {
 	if prefix != prefix.Masked() {
 		return nil, &wordError{2, fmt.Sprintf("%q has bits beyond its length", body), "write S@" + prefix.Masked().String()}
 	}
-	return netTerm{raw(t.raw), prefix}, nil
+	return NetTerm{raw(t.raw), prefix}, nil
 }
 
-func (p *parser) nodeGroup(t token, name string) (node, *wordError) {
+func (p *parser) nodeGroup(t token, name string) (Node, *wordError) {
 	g, ok := p.options.Groups[name]
 	if !ok {
 		return nil, &wordError{2, fmt.Sprintf("there is no node group %q", name), "nodegroups of zester.yaml"}
@@ -260,11 +269,11 @@ func (p *parser) nodeGroup(t token, name string) (node, *wordError) {
 	}
 	p.usesSettings = p.usesSettings || g.expr.usesSettings
 	p.terms += g.expr.terms
-	return groupTerm{raw(t.raw), g.expr}, nil
+	return GroupTerm{raw(t.raw), g.expr}, nil
 }
 
-func (p *parser) fact(t token, f form, body string) (node, *wordError) {
-	term := &factTerm{raw: raw(t.raw)}
+func (p *parser) fact(t token, f form, body string) (Node, *wordError) {
+	term := &FactTerm{raw: raw(t.raw)}
 	if f.letter == 'I' || f.letter == 'J' {
 		if p.options.NoSettings {
 			return nil, &wordError{0, fmt.Sprintf("%c@ asks for settings, which cannot be used here", f.letter), "use facts: G@ or P@"}
@@ -282,9 +291,9 @@ func (p *parser) fact(t token, f form, body string) (node, *wordError) {
 	if len(words) == 2 && words[1] == "" && !t.quoted {
 		return nil, &wordError{f.length + len(body), "the value is missing", fmt.Sprintf("%c@%s asks whether it is there, '' is the empty value", f.letter, words[0])}
 	}
-	term.values = make([]valueMatcher, len(words))
+	term.Values = make([]ValueMatcher, len(words))
 	for i, w := range words {
-		term.parts = append(term.parts, makePart(w))
+		term.Parts = append(term.Parts, makePart(w))
 		if i == 0 {
 			continue
 		}
@@ -294,7 +303,7 @@ func (p *parser) fact(t token, f form, body string) (node, *wordError) {
 			bad.offset += f.length + len(body) - len(value)
 			return nil, bad
 		}
-		term.values[i] = m
+		term.Values[i] = m
 	}
 	return term, nil
 }
@@ -323,7 +332,7 @@ func splitPath(body string, f form) ([]string, *wordError) {
 func escaped(s string) bool { return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1 }
 
 // valueFor compiles what may turn out to be the value.
-func valueFor(letter byte, value string) (valueMatcher, *wordError) {
+func valueFor(letter byte, value string) (ValueMatcher, *wordError) {
 	if letter == 'P' || letter == 'J' {
 		re, err := compileRegex(value, syntax.FoldCase)
 		if err != nil {

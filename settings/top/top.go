@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // File is what top.yaml and top.d say together.
@@ -175,7 +176,7 @@ func (f *File) refs(rules []int) []Ref {
 // Assign gives every peel of the index its references, as Select does, with
 // peels of equal lists together. Each rule is evaluated once. Signatures are
 // sorted by their references.
-func (f *File) Assign(ix *target.Index) []Signature {
+func (f *File) Assign(ix *peelindex.Index) []Signature {
 	exprs := make([]*target.Expr, len(f.Rules))
 	for i := range f.Rules {
 		exprs[i] = f.Rules[i].Expr

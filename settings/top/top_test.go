@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected messages in testdata")
@@ -83,7 +84,7 @@ base:
   'L@a1,b2':    [two]
   'none-*':     [three]
 `)
-	ix := target.NewIndex()
+	ix := peelindex.New()
 	peels := map[target.PeelID]target.Peel{}
 	for i := range 40 {
 		id := target.PeelID(fmt.Sprintf("%c%d", "abc"[i%3], i))
@@ -248,7 +249,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func BenchmarkAssign(b *testing.B) {
-	ix := target.NewIndex()
+	ix := peelindex.New()
 	for i := range 10_000 {
 		ix.Put(target.PeelID(fmt.Sprintf("%s-%05d", []string{"web", "db", "job"}[i%3], i)), target.Facts{
 			"os": []any{"debian", "ubuntu"}[i%2], "rack": fmt.Sprint(i % 20), "mem_mb": int64(i % 64 * 1024),

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
@@ -44,7 +45,7 @@ var errDamaged = errors.New("damaged")
 type steps struct {
 	t     *testing.T
 	c     *plan.Compiler
-	fleet *target.Index
+	fleet *peelindex.Index
 }
 
 func begin(t *testing.T, peels ...string) steps {

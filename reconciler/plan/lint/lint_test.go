@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan/lint"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 var from = time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC)
@@ -27,7 +28,7 @@ func warnings(t testing.TB, text string, peels int, o lint.Options) []string {
 	if peels == 0 {
 		p, err = plan.NewCompiler().Check(tree)
 	} else {
-		fleet := target.NewIndex()
+		fleet := peelindex.New()
 		for i := range peels {
 			fleet.Put(target.PeelID(fmt.Sprintf("web-%03d", i)), target.Facts{})
 		}
@@ -135,7 +136,7 @@ func TestAnEntryCountsOnAllPeelsThatHaveIt(t *testing.T) {
 		"settings/db.yaml":    {Data: []byte("schedule: {own: {module: test.ping, cron: '0 12 * * *'}}")},
 		"settings/other.yaml": {Data: []byte("schedule: {unused: {module: test.pong, interval: 1h}}")},
 	}
-	fleet := target.NewIndex()
+	fleet := peelindex.New()
 	for i := range 6 {
 		fleet.Put(target.PeelID(fmt.Sprintf("web-%d", i)), target.Facts{})
 		fleet.Put(target.PeelID(fmt.Sprintf("db-%d", i)), target.Facts{})
@@ -174,7 +175,7 @@ func TestALinterThatHasSeenAnotherRevisionSaysTheSame(t *testing.T) {
 		{"more peels", "password: env:DB\n", 10, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fleet := target.NewIndex()
+			fleet := peelindex.New()
 			for i := range c.peels {
 				fleet.Put(target.PeelID(fmt.Sprintf("web-%02d", i)), target.Facts{})
 			}
@@ -209,13 +210,13 @@ func BenchmarkLint(b *testing.B) {
 		fmt.Fprintf(&top, "  'G@kind:%d and not x%d': [f%d]\n", i%50, i, i)
 	}
 	tree["top.yaml"] = &fstest.MapFile{Data: []byte(top.String())}
-	fleet := target.NewIndex()
+	fleet := peelindex.New()
 	for i := range 10_000 {
 		fleet.Put(target.PeelID(fmt.Sprintf("peel-%05d", i)), target.Facts{"kind": fmt.Sprint(i % 50)})
 	}
 	for _, c := range []struct {
 		name  string
-		fleet *target.Index
+		fleet *peelindex.Index
 	}{{"files=1000", nil}, {"files=1000/peels=10000", fleet}} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {

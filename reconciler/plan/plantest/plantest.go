@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // Tree makes files from a txtar archive.
@@ -80,8 +81,8 @@ func (h Hashed) ReadFile(name string) ([]byte, error) {
 }
 
 // Fleet makes an index of peels without facts but those given as "id key=value …".
-func Fleet(peels ...string) *target.Index {
-	ix := target.NewIndex()
+func Fleet(peels ...string) *peelindex.Index {
+	ix := peelindex.New()
 	for _, p := range peels {
 		words := strings.Fields(p)
 		facts := target.Facts{}
@@ -95,7 +96,7 @@ func Fleet(peels ...string) *target.Index {
 }
 
 // Compile compiles a revision that is sound.
-func Compile(t testing.TB, c *plan.Compiler, m fs.FS, ix *target.Index) *plan.Plan {
+func Compile(t testing.TB, c *plan.Compiler, m fs.FS, ix *peelindex.Index) *plan.Plan {
 	t.Helper()
 	p, err := c.Compile(m, ix)
 	if err != nil {

@@ -15,13 +15,14 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // merge is a Saturday before the clocks of London go forward.
 var merge = time.Date(2026, time.March, 28, 12, 0, 0, 0, time.UTC)
 
-func peels(n int) *target.Index {
-	index := target.NewIndex()
+func peels(n int) *peelindex.Index {
+	index := peelindex.New()
 	for i := range n {
 		index.Put(target.PeelID(fmt.Sprintf("web-%03d", i)), target.Facts{"rack": fmt.Sprint(i % 4)})
 	}
@@ -36,7 +37,7 @@ func tree(pairs ...string) fstest.MapFS {
 	return m
 }
 
-func compile(t testing.TB, c *plan.Compiler, fs fstest.MapFS, fleet *target.Index) *plan.Plan {
+func compile(t testing.TB, c *plan.Compiler, fs fstest.MapFS, fleet *peelindex.Index) *plan.Plan {
 	t.Helper()
 	p, err := c.Compile(fs, fleet)
 	if err != nil {
@@ -45,7 +46,7 @@ func compile(t testing.TB, c *plan.Compiler, fs fstest.MapFS, fleet *target.Inde
 	return p
 }
 
-func compare(t testing.TB, fleet *target.Index, base, head fstest.MapFS) *review.Review {
+func compare(t testing.TB, fleet *peelindex.Index, base, head fstest.MapFS) *review.Review {
 	t.Helper()
 	c := plan.NewCompiler()
 	before := compile(t, c, base, fleet)
@@ -285,7 +286,7 @@ func TestBlocksHoldEveryChangeOnce(t *testing.T) {
 }
 
 func BenchmarkReview(b *testing.B) {
-	fleet := target.NewIndex()
+	fleet := peelindex.New()
 	for i := range 10_000 {
 		fleet.Put(target.PeelID(fmt.Sprintf("web-%05d", i)), target.Facts{"lot": fmt.Sprint(i % 1000)})
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
-	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // maxTried bounds the commits before a revision that are read.
@@ -30,7 +30,7 @@ type Compiled struct {
 // Compile compiles a commit for a fleet. If it does not compile, the fleet has what was there before: the newest of the 50
 // commits before it that compiles, along first parents. Peels that mistakes hold back have what the newest commit before
 // gives them. The plan has no settings if no commit compiles, or the folder of the fleet is not there yet.
-func Compile(repo Repo, compiler *plan.Compiler, fleet *target.Index, at gitrepo.Hash) (Compiled, error) {
+func Compile(repo Repo, compiler *plan.Compiler, fleet *peelindex.Index, at gitrepo.Hash) (Compiled, error) {
 	for range maxTried {
 		made, commit, err := compile(repo, compiler, fleet, at)
 		switch {
@@ -48,7 +48,7 @@ func Compile(repo Repo, compiler *plan.Compiler, fleet *target.Index, at gitrepo
 }
 
 // fillBehind gives the peels that mistakes hold back what the commits before give them.
-func fillBehind(base *plan.Plan, repo Repo, compiler *plan.Compiler, fleet *target.Index, parents []gitrepo.Hash) error {
+func fillBehind(base *plan.Plan, repo Repo, compiler *plan.Compiler, fleet *peelindex.Index, parents []gitrepo.Hash) error {
 	for range maxTried {
 		if len(base.Behind) == 0 || len(parents) == 0 {
 			return nil
@@ -74,7 +74,7 @@ func fillBehind(base *plan.Plan, repo Repo, compiler *plan.Compiler, fleet *targ
 	return nil
 }
 
-func compile(repo Repo, compiler *plan.Compiler, fleet *target.Index, at gitrepo.Hash) (*plan.Plan, gitrepo.Commit, error) {
+func compile(repo Repo, compiler *plan.Compiler, fleet *peelindex.Index, at gitrepo.Hash) (*plan.Plan, gitrepo.Commit, error) {
 	s, err := repo.Snapshot(at)
 	if err != nil {
 		return nil, gitrepo.Commit{}, err

@@ -1,10 +1,12 @@
-package target
+package peelindex
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // TestNodeGroupsSelectAsAFullScanAfterEveryChange asks the same parsed
@@ -16,7 +18,7 @@ func TestNodeGroupsSelectAsAFullScanAfterEveryChange(t *testing.T) {
 	for seed := range uint64(rounds) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		exprs := randomGroupExprs(t, r)
-		w := world{NewIndex(), map[PeelID]Peel{}, map[PeelID]map[string]any{}}
+		w := world{New(), map[target.PeelID]target.Peel{}, map[target.PeelID]map[string]any{}}
 		for step := range 60 {
 			w.change(r)
 			for _, e := range exprs {
@@ -34,9 +36,9 @@ func TestNodeGroupsSelectAsAFullScanAfterEveryChange(t *testing.T) {
 }
 
 // randomGroupExprs are expressions over node groups, one of which uses another.
-func randomGroupExprs(t *testing.T, r *rand.Rand) []*Expr {
+func randomGroupExprs(t *testing.T, r *rand.Rand) []*target.Expr {
 	t.Helper()
-	groups, errs := ParseGroups(map[string][]string{
+	groups, errs := target.ParseGroups(map[string][]string{
 		"one": {randomExpr(r, 2)},
 		"two": {"( N@one ) or " + randomExpr(r, 1)},
 		"ids": {"p-1", "p-1", "p-30", "nobody"},
@@ -44,9 +46,9 @@ func randomGroupExprs(t *testing.T, r *rand.Rand) []*Expr {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	var exprs []*Expr
+	var exprs []*target.Expr
 	for _, text := range []string{"N@one", "not N@two", "N@ids", "N@two and not N@ids", "N@ids or " + randomExpr(r, 2)} {
-		e, err := Parse(text, Options{Groups: groups})
+		e, err := target.Parse(text, target.Options{Groups: groups})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +59,7 @@ func randomGroupExprs(t *testing.T, r *rand.Rand) []*Expr {
 
 // change adds, updates or removes one peel, or what it was given.
 func (w *world) change(r *rand.Rand) {
-	id := PeelID(fmt.Sprint("p-", r.IntN(40)))
+	id := target.PeelID(fmt.Sprint("p-", r.IntN(40)))
 	p, member := w.peels[id]
 	switch r.IntN(6) {
 	case 0:
@@ -72,6 +74,6 @@ func (w *world) change(r *rand.Rand) {
 	default:
 		facts := randomFacts(r)
 		w.ix.Put(id, facts)
-		w.peels[id] = Peel{ID: id, Facts: facts, Settings: w.settings[id]}
+		w.peels[id] = target.Peel{ID: id, Facts: facts, Settings: w.settings[id]}
 	}
 }

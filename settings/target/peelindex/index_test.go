@@ -1,4 +1,4 @@
-package target
+package peelindex
 
 import (
 	"fmt"
@@ -7,11 +7,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // scan is what the index must equal.
-func scan(peels map[PeelID]Peel, e *Expr) []PeelID {
-	var ids []PeelID
+func scan(peels map[target.PeelID]target.Peel, e *target.Expr) []target.PeelID {
+	var ids []target.PeelID
 	for id, p := range peels {
 		if e.Match(p) {
 			ids = append(ids, id)
@@ -59,9 +61,9 @@ func randomMap(r *rand.Rand, depth int) map[string]any {
 	return m
 }
 
-func randomFacts(r *rand.Rand) Facts {
+func randomFacts(r *rand.Rand) target.Facts {
 	facts := randomMap(r, 4)
-	for _, name := range addressFacts {
+	for _, name := range target.AddressFacts {
 		if r.IntN(2) == 0 {
 			facts[name] = randomValue(r, 1)
 		}
@@ -100,16 +102,16 @@ func randomExpr(r *rand.Rand, depth int) string {
 // world is an index with what it must hold.
 type world struct {
 	ix       *Index
-	peels    map[PeelID]Peel
-	settings map[PeelID]map[string]any
+	peels    map[target.PeelID]target.Peel
+	settings map[target.PeelID]map[string]any
 }
 
 // randomWorld adds, updates and removes peels and their settings.
 func randomWorld(t *testing.T, r *rand.Rand) world {
 	t.Helper()
-	w := world{NewIndex(), map[PeelID]Peel{}, map[PeelID]map[string]any{}}
+	w := world{New(), map[target.PeelID]target.Peel{}, map[target.PeelID]map[string]any{}}
 	for range 120 {
-		id := PeelID(fmt.Sprint("p-", r.IntN(40)))
+		id := target.PeelID(fmt.Sprint("p-", r.IntN(40)))
 		switch r.IntN(6) {
 		case 0:
 			_, was := w.peels[id]
@@ -126,7 +128,7 @@ func randomWorld(t *testing.T, r *rand.Rand) world {
 		default:
 			facts := randomFacts(r)
 			w.ix.Put(id, facts)
-			w.peels[id] = Peel{ID: id, Facts: facts}
+			w.peels[id] = target.Peel{ID: id, Facts: facts}
 		}
 	}
 	for id, p := range w.peels {
@@ -175,11 +177,11 @@ func TestAnEmptiedIndexHoldsNothing(t *testing.T) {
 	}
 }
 
-func checkPartition(t *testing.T, r *rand.Rand, ix *Index, peels map[PeelID]Peel) {
+func checkPartition(t *testing.T, r *rand.Rand, ix *Index, peels map[target.PeelID]target.Peel) {
 	t.Helper()
-	exprs := make([]*Expr, r.IntN(6))
+	exprs := make([]*target.Expr, r.IntN(6))
 	for i := range exprs {
-		e, err := Parse(randomExpr(r, 2), Options{})
+		e, err := target.Parse(randomExpr(r, 2), target.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,10 +209,10 @@ func checkPartition(t *testing.T, r *rand.Rand, ix *Index, peels map[PeelID]Peel
 }
 
 func TestPutSaysWhetherAnythingChanged(t *testing.T) {
-	ix := NewIndex()
-	facts := func(os string) Facts { return Facts{"os": os, "disks": []any{"a", "b"}} }
+	ix := New()
+	facts := func(os string) target.Facts { return target.Facts{"os": os, "disks": []any{"a", "b"}} }
 	for i, c := range []struct {
-		facts Facts
+		facts target.Facts
 		want  bool
 	}{
 		{nil, true},
@@ -218,7 +220,7 @@ func TestPutSaysWhetherAnythingChanged(t *testing.T) {
 		{facts("x"), true},
 		{facts("x"), false},
 		{facts("y"), true},
-		{Facts{"os": "y"}, true},
+		{target.Facts{"os": "y"}, true},
 	} {
 		if got := ix.Put("p", c.facts); got != c.want {
 			t.Errorf("put %d changed: %v", i, got)
@@ -230,7 +232,7 @@ func TestPutSaysWhetherAnythingChanged(t *testing.T) {
 }
 
 func TestSettingsMakeNoMember(t *testing.T) {
-	ix := NewIndex()
+	ix := New()
 	ix.PutSettings("p", map[string]any{"a": "b"})
 	if _, ok := ix.Get("p"); ok || ix.Len() != 0 || len(ix.IDs()) != 0 {
 		t.Error("a peel without facts is a member")
@@ -247,9 +249,9 @@ func TestSettingsMakeNoMember(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, expr string) *Expr {
+func must(t testing.TB, expr string) *target.Expr {
 	t.Helper()
-	e, err := Parse(expr, Options{})
+	e, err := target.Parse(expr, target.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +259,7 @@ func must(t testing.TB, expr string) *Expr {
 }
 
 func TestIndexServesReadersWhileItChanges(t *testing.T) {
-	ix := NewIndex()
+	ix := New()
 	e := must(t, "p-* and G@n:>=0 not L@p-3")
 	var wg sync.WaitGroup
 	for range 4 {
@@ -271,26 +273,26 @@ func TestIndexServesReadersWhileItChanges(t *testing.T) {
 		})
 	}
 	for i := range 2000 {
-		id := PeelID(fmt.Sprint("p-", i%50))
+		id := target.PeelID(fmt.Sprint("p-", i%50))
 		if i%7 == 0 {
 			ix.Remove(id)
 		} else {
-			ix.Put(id, Facts{"n": int64(i)})
+			ix.Put(id, target.Facts{"n": int64(i)})
 		}
 	}
 	wg.Wait()
 }
 
 func bigIndex(n int) *Index {
-	ix := NewIndex()
+	ix := New()
 	for i := range n {
-		ix.Put(PeelID(fmt.Sprintf("%s-%06d.dc%d", []string{"web", "db", "cache", "job"}[i%4], i, i%7)), bigFacts(i))
+		ix.Put(target.PeelID(fmt.Sprintf("%s-%06d.dc%d", []string{"web", "db", "cache", "job"}[i%4], i, i%7)), bigFacts(i))
 	}
 	return ix
 }
 
-func bigFacts(i int) Facts {
-	return Facts{
+func bigFacts(i int) target.Facts {
+	return target.Facts{
 		"os": []any{"Ubuntu", "Debian", "RedHat"}[i%3], "mem_mb": int64(1024 << (i % 6)), "serial": fmt.Sprintf("S%08d", i),
 		"ipv4":  []any{"127.0.0.1", fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)},
 		"disks": []any{map[string]any{"dev": "sda", "gb": int64(i % 50)}, map[string]any{"dev": "sdb", "gb": int64(100)}},
@@ -301,13 +303,13 @@ func bigFacts(i int) Facts {
 // BenchmarkSelect answers each form from the index, and beside it by a look at every peel.
 func BenchmarkSelect(b *testing.B) {
 	ix := bigIndex(100_000)
-	groups, _ := ParseGroups(map[string][]string{"g": {"web-* and G@os:debian"}})
+	groups, _ := target.ParseGroups(map[string][]string{"g": {"web-* and G@os:debian"}})
 	for _, expr := range []string{
 		"*", "web-000000.dc0", "web-*", "*-01[0-9]*", `E@(web|db)-\d+\.dc3$`, "L@web-000000.dc0,db-000001.dc1",
 		"G@os:ubuntu", "G@serial:s0000123?", "G@mem_mb:>=4096", "G@disks:dev:sdb", "G@disks:1:gb:100", "P@rack:name:r1\\d$",
 		"S@10.1.0.0/16", "N@g", "not G@os:Debian", "web-* and G@os:ubuntu and G@mem_mb:<=8192 and not G@rack:row:3", "P@rack:name:r7$ and G@os:debian",
 	} {
-		e, err := Parse(expr, Options{Groups: groups})
+		e, err := target.Parse(expr, target.Options{Groups: groups})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -335,7 +337,7 @@ func BenchmarkSelect(b *testing.B) {
 func BenchmarkPut(b *testing.B) {
 	ix := bigIndex(100_000)
 	ids := ix.IDs()
-	facts := []Facts{bigFacts(1), bigFacts(2)}
+	facts := []target.Facts{bigFacts(1), bigFacts(2)}
 	i := 0
 	b.ReportAllocs()
 	for b.Loop() {
@@ -346,7 +348,7 @@ func BenchmarkPut(b *testing.B) {
 
 func BenchmarkPartition(b *testing.B) {
 	ix := bigIndex(100_000)
-	var exprs []*Expr
+	var exprs []*target.Expr
 	for i := range 100 {
 		exprs = append(exprs, must(b, fmt.Sprintf("G@rack:row:%d or web-00%d*", i%40, i%10)))
 	}
@@ -357,31 +359,31 @@ func BenchmarkPartition(b *testing.B) {
 }
 
 func TestARegexpThatBacktracksElsewhereIsLinear(t *testing.T) {
-	e, err := Parse(`E@(a+)+$`, Options{})
+	e, err := target.Parse(`E@(a+)+$`, target.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ix := NewIndex()
+	ix := New()
 	for i := range 10_000 {
-		ix.Put(PeelID(fmt.Sprintf("%s-%d", strings.Repeat("a", 60), i)), nil)
+		ix.Put(target.PeelID(fmt.Sprintf("%s-%d", strings.Repeat("a", 60), i)), nil)
 	}
-	all := PeelID(strings.Repeat("a", 60))
+	all := target.PeelID(strings.Repeat("a", 60))
 	ix.Put(all, nil)
-	if got := ix.Select(e); !slices.Equal(got, []PeelID{all}) {
+	if got := ix.Select(e); !slices.Equal(got, []target.PeelID{all}) {
 		t.Errorf("%d peels", len(got))
 	}
 }
 
 func TestTheVersionOfAnIndexGrowsWithWhatMayChangeAnAnswer(t *testing.T) {
-	ix := NewIndex()
+	ix := New()
 	for _, step := range []struct {
 		name  string
 		do    func()
 		grows bool
 	}{
-		{"a new peel", func() { ix.Put("a", Facts{"os": "linux"}) }, true},
-		{"the same facts", func() { ix.Put("a", Facts{"os": "linux"}) }, false},
-		{"other facts", func() { ix.Put("a", Facts{"os": "bsd"}) }, true},
+		{"a new peel", func() { ix.Put("a", target.Facts{"os": "linux"}) }, true},
+		{"the same facts", func() { ix.Put("a", target.Facts{"os": "linux"}) }, false},
+		{"other facts", func() { ix.Put("a", target.Facts{"os": "bsd"}) }, true},
 		{"settings", func() { ix.PutSettings("a", map[string]any{"tier": "1"}) }, true},
 		{"the same settings", func() { ix.PutSettings("a", map[string]any{"tier": "1"}) }, false},
 		{"no settings", func() { ix.PutSettings("a", nil) }, true},

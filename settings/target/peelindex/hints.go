@@ -1,4 +1,4 @@
-package target
+package peelindex
 
 import (
 	"cmp"
@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const (
@@ -20,22 +22,22 @@ const (
 )
 
 // hints are about a term that selects the members found.
-func (x *explainer) hints(n node, found *roaring.Bitmap) []string {
+func (x *explainer) hints(n target.Node, found *roaring.Bitmap) []string {
 	none := found.IsEmpty()
 	switch n := n.(type) {
-	case globTerm:
+	case target.GlobTerm:
 		if none {
 			return x.globHints(n)
 		}
-	case regexTerm:
+	case target.RegexTerm:
 		return x.regexHints(n, found)
-	case listTerm:
+	case target.ListTerm:
 		return x.listHints(n)
-	case netTerm:
+	case target.NetTerm:
 		if none {
 			return x.netHints()
 		}
-	case *factTerm:
+	case *target.FactTerm:
 		if none {
 			return x.factHints(n)
 		}
@@ -49,19 +51,19 @@ func (x *explainer) search() bool {
 	return x.searches >= 0 && !x.ix.members.IsEmpty()
 }
 
-func (x *explainer) globHints(t globTerm) []string {
-	if id, ok := t.glob.literal(); ok {
+func (x *explainer) globHints(t target.GlobTerm) []string {
+	if id, ok := t.Glob.Literal(); ok {
 		return x.idHint(id)
 	}
-	folded, err := compileGlob(strings.ToLower(t.String()))
+	folded, err := target.CompileGlob(strings.ToLower(t.String()))
 	if err != nil || !x.search() {
 		return nil
 	}
-	n := x.ix.scan(func(id string) bool { return folded.match(strings.ToLower(id)) }).GetCardinality()
+	n := x.ix.scan(func(id string) bool { return folded.Match(strings.ToLower(id)) }).GetCardinality()
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("Upper and lower case count in IDs: without that %s would select %s.", short(t.String()), plural(n, "peel"))}
+	return []string{fmt.Sprintf("Upper and lower case count in IDs: without that %s would select %s.", target.Short(t.String()), plural(n, "peel"))}
 }
 
 // idHint is about an ID that no peel has.
@@ -83,8 +85,8 @@ func (x *explainer) idHint(id string) []string {
 	return []string{text + "."}
 }
 
-func (x *explainer) regexHints(t regexTerm, found *roaring.Bitmap) []string {
-	pattern := strings.TrimSuffix(strings.TrimPrefix(t.re.String(), "^(?:"), ")")
+func (x *explainer) regexHints(t target.RegexTerm, found *roaring.Bitmap) []string {
+	pattern := strings.TrimSuffix(strings.TrimPrefix(t.Regexp.String(), "^(?:"), ")")
 	if !x.search() {
 		return nil
 	}
@@ -99,17 +101,17 @@ func (x *explainer) regexHints(t regexTerm, found *roaring.Bitmap) []string {
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("It matches at the beginning of an ID alone, and case counts: E@(?i).*(%s) would select %s.", short(pattern), plural(n, "peel"))}
+	return []string{fmt.Sprintf("It matches at the beginning of an ID alone, and case counts: E@(?i).*(%s) would select %s.", target.Short(pattern), plural(n, "peel"))}
 }
 
 // openEndHint is about a pattern that is all of some IDs and the beginning of others: E@web-1 selects web-10.
-func (x *explainer) openEndHint(t regexTerm, pattern string, found *roaring.Bitmap) []string {
+func (x *explainer) openEndHint(t target.RegexTerm, pattern string, found *roaring.Bitmap) []string {
 	closed, err := regexp.Compile("^(?:" + pattern + ")$")
-	if err != nil || len(pattern)+1 > MaxPattern {
+	if err != nil || len(pattern)+1 > target.MaxPattern {
 		return nil
 	}
 	whole := 0
-	beyond := PeelID("")
+	beyond := target.PeelID("")
 	for it := found.Iterator(); it.HasNext(); {
 		if id := x.ix.peels[it.Next()].ID; closed.MatchString(string(id)) {
 			whole++
@@ -123,10 +125,10 @@ func (x *explainer) openEndHint(t regexTerm, pattern string, found *roaring.Bitm
 	return []string{fmt.Sprintf("It matches the beginning of an ID and so selects %s too; with $ at its end it would select %s.", beyond, plural(uint64(whole), "peel"))}
 }
 
-func (x *explainer) listHints(t listTerm) []string {
+func (x *explainer) listHints(t target.ListTerm) []string {
 	var hints []string
 	unknown := 0
-	for _, id := range t.ids {
+	for _, id := range t.IDs {
 		if slot, ok := x.ix.slots[id]; ok && x.ix.members.Contains(slot) {
 			continue
 		}
@@ -135,14 +137,14 @@ func (x *explainer) listHints(t listTerm) []string {
 		}
 	}
 	if unknown > someUnknown {
-		hints = append(hints, fmt.Sprintf("%d of these %d IDs are of no peel.", unknown, len(t.ids)))
+		hints = append(hints, fmt.Sprintf("%d of these %d IDs are of no peel.", unknown, len(t.IDs)))
 	}
 	return hints
 }
 
 func (x *explainer) netHints() []string {
 	told := 0
-	for _, name := range addressFacts {
+	for _, name := range target.AddressFacts {
 		if place, ok := x.ix.facts.keys[name]; ok {
 			told += len(place.scalars())
 		}
@@ -154,14 +156,14 @@ func (x *explainer) netHints() []string {
 }
 
 // factHints says how far the path of a term leads that selects nothing, and what is there instead.
-func (x *explainer) factHints(t *factTerm) []string {
+func (x *explainer) factHints(t *target.FactTerm) []string {
 	place := &x.ix.facts
-	if t.source == inSettings {
+	if t.OfSettings() {
 		place = &x.ix.settings
 	}
-	for i, p := range t.parts {
+	for i, p := range t.Parts {
 		next, ok := place.child(p)
-		if p.any || ok && i+1 == len(t.parts) {
+		if p.Any || ok && i+1 == len(t.Parts) {
 			return nil
 		}
 		if !ok {
@@ -173,14 +175,14 @@ func (x *explainer) factHints(t *factTerm) []string {
 }
 
 // missing is about part i of a path, which is neither a key at that place nor a value that fits.
-func (x *explainer) missing(t *factTerm, place *tree, i int) []string {
+func (x *explainer) missing(t *target.FactTerm, place *tree, i int) []string {
 	if i > 0 {
 		if values := place.common(); len(values) > 0 {
-			return []string{fmt.Sprintf("Where peels have a %s %s it is %s.", t.noun(), t.path(i), strings.Join(values, ", "))}
+			return []string{fmt.Sprintf("Where peels have a %s %s it is %s.", t.Noun(), t.Path(i), strings.Join(values, ", "))}
 		}
 	}
-	key := t.parts[i].key
-	text := fmt.Sprintf("No peel has a %s %s", t.noun(), t.path(i+1))
+	key := t.Parts[i].Key
+	text := fmt.Sprintf("No peel has a %s %s", t.Noun(), t.Path(i+1))
 	if x.search() {
 		if near := nearest(key, func(yield func(string)) {
 			for _, at := range []*tree{place, place.element} {
@@ -191,27 +193,27 @@ func (x *explainer) missing(t *factTerm, place *tree, i int) []string {
 				}
 			}
 		}); near != "" {
-			text += "; near is " + short(near)
+			text += "; near is " + target.Short(near)
 		}
 	}
 	return []string{text + "."}
 }
 
 // notHints are about not, which takes away the members excluded.
-func (x *explainer) notHints(n notNode, excluded *roaring.Bitmap) []string {
+func (x *explainer) notHints(n target.Not, excluded *roaring.Bitmap) []string {
 	if excluded.IsEmpty() {
 		return []string{"What follows not selects no peel, so nothing is taken away."}
 	}
-	t, ok := n.node.(*factTerm)
-	if !ok || len(t.parts) < 2 || t.parts[0].any {
+	t, ok := n.Node.(*target.FactTerm)
+	if !ok || len(t.Parts) < 2 || t.Parts[0].Any {
 		return nil
 	}
 	root := &x.ix.facts
-	if t.source == inSettings {
+	if t.OfSettings() {
 		root = &x.ix.settings
 	}
 	without := x.ix.members.Clone()
-	if place, ok := root.keys[t.parts[0].key]; ok {
+	if place, ok := root.keys[t.Parts[0].Key]; ok {
 		told := roaring.New()
 		place.present.addTo(told)
 		without.AndNot(told)
@@ -219,21 +221,21 @@ func (x *explainer) notHints(n notNode, excluded *roaring.Bitmap) []string {
 	if without.IsEmpty() {
 		return nil
 	}
-	return []string{fmt.Sprintf("Peels that have no %s %s at all are selected as well: %d.", t.noun(), t.path(1), without.GetCardinality())}
+	return []string{fmt.Sprintf("Peels that have no %s %s at all are selected as well: %d.", t.Noun(), t.Path(1), without.GetCardinality())}
 }
 
 // child is the place that a part of a path leads to.
-func (t *tree) child(p part) (*tree, bool) {
-	if c, ok := t.keys[p.key]; ok {
+func (t *tree) child(p target.PathPart) (*tree, bool) {
+	if c, ok := t.keys[p.Key]; ok {
 		return c, true
 	}
 	if t.element == nil {
 		return nil, false
 	}
-	if c, ok := t.element.keys[p.key]; ok {
+	if c, ok := t.element.keys[p.Key]; ok {
 		return c, true
 	}
-	return t.element, p.index >= 0
+	return t.element, p.Index >= 0
 }
 
 // scalars are the values at a place, those in a list included.
@@ -268,7 +270,7 @@ func (t *tree) common() []string {
 
 func shortValue(s string) string {
 	const enough = 40
-	if s == "" || strings.ContainsAny(s, blanks) {
+	if s == "" || strings.ContainsAny(s, " \t\r\n") {
 		s = strconv.Quote(s)
 	}
 	if len(s) <= enough {
@@ -312,10 +314,10 @@ func nearest(word string, candidates func(yield func(string))) string {
 
 // distance counts the bytes to insert, delete, replace or swap with their neighbour; not ok if that is more than most.
 func distance(a, b string, most int) (n int, ok bool) {
-	if len(a)-len(b) > most || len(b)-len(a) > most || len(a) > MaxIDLength || len(b) > MaxIDLength {
+	if len(a)-len(b) > most || len(b)-len(a) > most || len(a) > target.MaxIDLength || len(b) > target.MaxIDLength {
 		return 0, false
 	}
-	var rows [3][MaxIDLength + 1]int
+	var rows [3][target.MaxIDLength + 1]int
 	before, last, row := &rows[0], &rows[1], &rows[2]
 	for j := range len(b) + 1 {
 		last[j] = j

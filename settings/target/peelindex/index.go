@@ -1,4 +1,10 @@
-package target
+// Package peelindex answers target expressions for a fleet without looking at every peel. Make an [Index] with [New], tell it
+// the facts of each peel with Put, and call Select.
+//
+// It merges the facts of all peels into one tree whose leaves are sets of peels, and walks that tree the way
+// [target.Expr.Match] walks the facts of one. Select returns exactly the peels for which Match is true. Explain says how an
+// expression is understood and what each of its parts selects.
+package peelindex
 
 import (
 	"reflect"
@@ -8,14 +14,16 @@ import (
 	"sync/atomic"
 
 	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // Index holds the peels of a fleet and answers expressions about them. It is
 // safe for concurrent use; an answer is about one moment.
 type Index struct {
 	mu       sync.RWMutex
-	peels    []Peel // by slot
-	slots    map[PeelID]uint32
+	peels    []target.Peel // by slot
+	slots    map[target.PeelID]uint32
 	free     []uint32
 	version  atomic.Uint64
 	members  *roaring.Bitmap // the slots of peels with facts
@@ -26,14 +34,14 @@ type Index struct {
 	order atomic.Pointer[[]uint32]
 }
 
-// NewIndex makes an empty index.
-func NewIndex() *Index {
-	return &Index{slots: map[PeelID]uint32{}, members: roaring.New()}
+// New makes an empty index.
+func New() *Index {
+	return &Index{slots: map[target.PeelID]uint32{}, members: roaring.New()}
 }
 
 // Put sets the facts of a peel, which is a member from then on, and reports
 // whether that changed anything. Nobody may change facts afterwards.
-func (ix *Index) Put(id PeelID, facts Facts) (changed bool) {
+func (ix *Index) Put(id target.PeelID, facts target.Facts) (changed bool) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	slot := ix.slot(id)
@@ -51,7 +59,7 @@ func (ix *Index) Version() uint64 { return ix.version.Load() }
 // PutSettings sets what I@ and J@ see of a peel, nil for nothing. It makes no
 // member: a peel without facts is in no answer. Nobody may change settings
 // afterwards.
-func (ix *Index) PutSettings(id PeelID, settings map[string]any) {
+func (ix *Index) PutSettings(id target.PeelID, settings map[string]any) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	slot := ix.slot(id)
@@ -63,7 +71,7 @@ func (ix *Index) PutSettings(id PeelID, settings map[string]any) {
 
 // Remove takes the facts of a peel away, and with them its membership; it
 // reports whether the peel was a member.
-func (ix *Index) Remove(id PeelID) bool {
+func (ix *Index) Remove(id target.PeelID) bool {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	slot, ok := ix.slots[id]
@@ -77,7 +85,7 @@ func (ix *Index) Remove(id PeelID) bool {
 }
 
 // Get returns the facts of a member, which must not be changed.
-func (ix *Index) Get(id PeelID) (Facts, bool) {
+func (ix *Index) Get(id target.PeelID) (target.Facts, bool) {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
 	slot, ok := ix.slots[id]
@@ -95,35 +103,35 @@ func (ix *Index) Len() int {
 }
 
 // IDs returns the members, sorted.
-func (ix *Index) IDs() []PeelID {
+func (ix *Index) IDs() []target.PeelID {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
 	return ix.ids(ix.members)
 }
 
 // Select returns the members for which e.Match is true, sorted.
-func (ix *Index) Select(e *Expr) []PeelID {
+func (ix *Index) Select(e *target.Expr) []target.PeelID {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
 	return ix.ids(ix.selected(e))
 }
 
-func (ix *Index) selected(e *Expr) *roaring.Bitmap {
-	b := e.root.set(ix)
+func (ix *Index) selected(e *target.Expr) *roaring.Bitmap {
+	b := ix.set(e.Root())
 	b.And(ix.members)
 	return b
 }
 
 // Part is a set of peels that the same expressions select.
 type Part struct {
-	Matches []int    // places in the list of expressions, rising
-	Peels   []PeelID // sorted
+	Matches []int           // places in the list of expressions, rising
+	Peels   []target.PeelID // sorted
 }
 
 // Partition divides the members by which of exprs select them. Peels that
 // none selects form a part with no Matches. The cost is that of one Select for
 // each expression, plus one step for each peel that it selects.
-func (ix *Index) Partition(exprs []*Expr) []Part {
+func (ix *Index) Partition(exprs []*target.Expr) []Part {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
 	classes := []class{{parent: -1, expr: -1}}
@@ -141,7 +149,7 @@ func (ix *Index) Partition(exprs []*Expr) []Part {
 			of[slot] = to
 		}
 	}
-	peels := make([][]PeelID, len(classes))
+	peels := make([][]target.PeelID, len(classes))
 	for _, slot := range ix.sorted() {
 		if ix.members.Contains(slot) {
 			peels[of[slot]] = append(peels[of[slot]], ix.peels[slot].ID)
@@ -169,7 +177,7 @@ func matches(classes []class, c int) []int {
 }
 
 // slot finds or makes the place of id.
-func (ix *Index) slot(id PeelID) uint32 {
+func (ix *Index) slot(id target.PeelID) uint32 {
 	if slot, ok := ix.slots[id]; ok {
 		return slot
 	}
@@ -178,10 +186,10 @@ func (ix *Index) slot(id PeelID) uint32 {
 	if n := len(ix.free); n > 0 {
 		slot = ix.free[n-1]
 		ix.free = ix.free[:n-1]
-		ix.peels[slot] = Peel{ID: id}
+		ix.peels[slot] = target.Peel{ID: id}
 	} else {
 		slot = uint32(len(ix.peels))
-		ix.peels = append(ix.peels, Peel{ID: id})
+		ix.peels = append(ix.peels, target.Peel{ID: id})
 	}
 	ix.slots[id] = slot
 	return slot
@@ -193,7 +201,7 @@ func (ix *Index) release(slot uint32) {
 		return
 	}
 	delete(ix.slots, ix.peels[slot].ID)
-	ix.peels[slot] = Peel{}
+	ix.peels[slot] = target.Peel{}
 	ix.free = append(ix.free, slot)
 	ix.order.Store(nil)
 }
@@ -271,9 +279,9 @@ func (ix *Index) byID(a, b uint32) int {
 }
 
 // ids turns slots into IDs; many are picked from the order, few are sorted.
-func (ix *Index) ids(b *roaring.Bitmap) []PeelID {
+func (ix *Index) ids(b *roaring.Bitmap) []target.PeelID {
 	n := int(b.GetCardinality())
-	ids := make([]PeelID, 0, n)
+	ids := make([]target.PeelID, 0, n)
 	if n < len(ix.slots)/8 {
 		slots := b.ToArray()
 		slices.SortFunc(slots, ix.byID)

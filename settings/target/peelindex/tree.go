@@ -1,7 +1,9 @@
-package target
+package peelindex
 
 import (
 	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // posting is the set of slots that share a leaf. Many leaves belong to one
@@ -72,7 +74,7 @@ func (t *tree) add(v any, slot uint32) {
 		if t.values == nil {
 			t.values = map[string]posting{}
 		}
-		text := valueText(v)
+		text := target.ValueText(v)
 		p := t.values[text]
 		p.add(slot)
 		t.values[text] = p
@@ -109,7 +111,7 @@ func (t *tree) remove(v any, slot uint32) {
 			t.element = nil
 		}
 	default:
-		text := valueText(v)
+		text := target.ValueText(v)
 		p := t.values[text]
 		if p.remove(slot); p.empty() {
 			delete(t.values, text)
@@ -129,9 +131,9 @@ func (t *tree) removeKey(key string, v any, slot uint32) {
 	}
 }
 
-// lookup walks the tree as factTerm.match walks one document.
+// lookup walks the tree as [target.FactTerm.Match] walks one document.
 type lookup struct {
-	term  *factTerm
+	term  *target.FactTerm
 	found *roaring.Bitmap
 	// inexact is set when a part may have meant a list index: the tree does
 	// not know which element stands where.
@@ -139,7 +141,7 @@ type lookup struct {
 }
 
 func (l *lookup) at(t *tree, i int) {
-	if i == len(l.term.parts) {
+	if i == len(l.term.Parts) {
 		t.present.addTo(l.found)
 		return
 	}
@@ -151,11 +153,11 @@ func (l *lookup) at(t *tree, i int) {
 
 // inElement looks at the scalars and maps of t.
 func (l *lookup) inElement(t *tree, i int) {
-	if m := l.term.values[i]; m != nil {
+	if m := l.term.Values[i]; m != nil {
 		l.inValues(t.values, m)
 	}
-	if !l.term.parts[i].any {
-		if c, ok := t.keys[l.term.parts[i].key]; ok {
+	if !l.term.Parts[i].Any {
+		if c, ok := t.keys[l.term.Parts[i].Key]; ok {
 			l.at(c, i+1)
 		}
 		return
@@ -167,115 +169,24 @@ func (l *lookup) inElement(t *tree, i int) {
 
 func (l *lookup) inList(element *tree, i int) {
 	l.inElement(element, i)
-	p := l.term.parts[i]
-	if i+1 == len(l.term.parts) || !p.any && p.index < 0 {
+	p := l.term.Parts[i]
+	if i+1 == len(l.term.Parts) || !p.Any && p.Index < 0 {
 		return
 	}
-	l.inexact = l.inexact || !p.any
+	l.inexact = l.inexact || !p.Any
 	l.at(element, i+1)
 }
 
-func (l *lookup) inValues(values map[string]posting, m valueMatcher) {
-	if g, ok := m.(glob); ok {
-		if text, ok := g.literal(); ok {
+func (l *lookup) inValues(values map[string]posting, m target.ValueMatcher) {
+	if g, ok := m.(target.Glob); ok {
+		if text, ok := g.Literal(); ok {
 			values[text].addTo(l.found)
 			return
 		}
 	}
 	for text, p := range values {
-		if m.match(text) {
+		if m.Match(text) {
 			p.addTo(l.found)
 		}
 	}
-}
-
-func (t *factTerm) set(ix *Index) *roaring.Bitmap {
-	l := lookup{term: t, found: roaring.New()}
-	root := &ix.facts
-	if t.source == inSettings {
-		root = &ix.settings
-	}
-	l.inElement(root, 0)
-	if !l.inexact {
-		return l.found
-	}
-	for _, slot := range l.found.ToArray() {
-		if !t.match(&ix.peels[slot]) {
-			l.found.Remove(slot)
-		}
-	}
-	return l.found
-}
-
-func (t netTerm) set(ix *Index) *roaring.Bitmap {
-	found := roaring.New()
-	for _, name := range addressFacts {
-		place, ok := ix.facts.keys[name]
-		if !ok {
-			continue
-		}
-		for _, t2 := range []*tree{place, place.element} {
-			if t2 == nil {
-				continue
-			}
-			for text, p := range t2.values {
-				if t.contains(text) {
-					p.addTo(found)
-				}
-			}
-		}
-	}
-	return found
-}
-
-func (n andNode) set(ix *Index) *roaring.Bitmap {
-	b := n[0].set(ix)
-	for _, c := range n[1:] {
-		if b.IsEmpty() {
-			break
-		}
-		b.And(c.set(ix))
-	}
-	return b
-}
-
-func (n orNode) set(ix *Index) *roaring.Bitmap {
-	b := n[0].set(ix)
-	for _, c := range n[1:] {
-		b.Or(c.set(ix))
-	}
-	return b
-}
-
-func (n notNode) set(ix *Index) *roaring.Bitmap {
-	b := ix.members.Clone()
-	b.AndNot(n.node.set(ix))
-	return b
-}
-
-func (t globTerm) set(ix *Index) *roaring.Bitmap {
-	if t.glob.all() {
-		return ix.members.Clone()
-	}
-	if text, ok := t.glob.literal(); ok {
-		return listTerm{ids: []PeelID{PeelID(text)}}.set(ix)
-	}
-	if prefix := t.glob.prefix(); prefix != "" {
-		return ix.scanPrefix(prefix, t.glob.match)
-	}
-	return ix.scan(t.glob.match)
-}
-
-func (t regexTerm) set(ix *Index) *roaring.Bitmap { return ix.scan(t.re.MatchString) }
-
-func (t groupTerm) set(ix *Index) *roaring.Bitmap { return t.expr.root.set(ix) }
-
-func (t listTerm) set(ix *Index) *roaring.Bitmap {
-	b := roaring.New()
-	for _, id := range t.ids {
-		if slot, ok := ix.slots[id]; ok {
-			b.Add(slot)
-		}
-	}
-	return b
 }
