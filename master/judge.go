@@ -5,9 +5,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -15,7 +15,7 @@ import (
 
 // A judge decides by the records of people and tokens, as they are now, what may be dispatched.
 type judge struct {
-	users   *auth.Users
+	users   *user.Store
 	tokens  *token.Store
 	selects func(ctx context.Context, expr string) ([]target.PeelID, error)
 }

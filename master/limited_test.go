@@ -12,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -34,7 +35,7 @@ func (s *site) limited(name string, limits grants.Limits) *api.Client {
 	if limits.Target != "" || len(limits.Functions) > 0 {
 		role = grants.RoleLimited
 	}
-	token, _, err := a.AddUser(s.t.Context(), auth.UserRequest{Name: name, Role: grants.RoleOperator, Limits: limits, Public: key.Public()}, "alice")
+	token, _, err := a.Users.Add(s.t.Context(), user.Request{Name: name, Role: grants.RoleOperator, Limits: limits, Public: key.Public()}, "alice")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestARevokedPersonWhomAMasterRemembersStartsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := elsewhere.RevokeUser(t.Context(), "lee", "alice"); err != nil {
+		if _, err := elsewhere.Users.Revoke(t.Context(), "lee", "alice"); err != nil {
 			t.Fatal(err)
 		}
 		spec.JID = wire.NewJID()

@@ -25,11 +25,11 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -209,7 +209,7 @@ func (m *Master) own(keys *keystore.Keys) (nats.Option, error) {
 
 // announce writes run.json, by which the command line on this host finds the bus.
 func (m *Master) announce(keys *keystore.Keys, ca *pki.CA, url string) error {
-	creds, err := keys.Creds(grants.RoleOperator, auth.LocalUser, 0)
+	creds, err := keys.Creds(grants.RoleOperator, user.LocalUser, 0)
 	if err != nil {
 		return err
 	}
@@ -284,7 +284,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
-	users, err := auth.OpenUsers(opening, js)
+	users, err := user.Open(opening, js)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/master/feed"
@@ -51,7 +51,7 @@ func (m *Master) fleet(ctx context.Context, nc *nats.Conn, js jetstream.JetStrea
 	if trust.keys != nil {
 		dir = trust.keys.Dir()
 	}
-	register, err := auth.OpenPeelRegister(ctx, js, dir)
+	register, err := enroll.OpenRegister(ctx, js, dir)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -42,12 +43,12 @@ func (f *fleet) waits(t *testing.T, id target.PeelID) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proof, err := key.Sign(auth.EnrollProof(id, key.Public()))
+	proof, err := key.Sign(enroll.Proof(id, key.Public()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := auth.EnrollRequest{ID: id, Public: key.Public(), Proof: base64.RawURLEncoding.EncodeToString(proof), From: "192.0.2.7"}
-	if _, _, err := authority.Enroll(t.Context(), q); !errors.Is(err, auth.ErrPending) {
+	q := enroll.Request{ID: id, Public: key.Public(), Proof: base64.RawURLEncoding.EncodeToString(proof), From: "192.0.2.7"}
+	if _, _, err := authority.Hosts.Enroll(t.Context(), q); !errors.Is(err, enroll.ErrPending) {
 		t.Fatal(err)
 	}
 	return key.Public()

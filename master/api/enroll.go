@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -11,7 +11,7 @@ import (
 
 // EnrolledAnswer is all peels that were enrolled or asked to be, by ID.
 type EnrolledAnswer struct {
-	Peels []auth.Enrolled `json:"peels"`
+	Peels []enroll.Enrolled `json:"peels"`
 }
 
 // EnrollName names a peel. An approval needs the key that waits as well.
@@ -22,17 +22,17 @@ type EnrollName struct {
 
 // JoinTokensAnswer is all join tokens, by name.
 type JoinTokensAnswer struct {
-	Tokens []auth.JoinToken `json:"tokens"`
+	Tokens []enroll.JoinToken `json:"tokens"`
 }
 
 // JoinAdded is a join token and what hosts know the masters by.
 type JoinAdded struct {
-	Token auth.JoinToken `json:"token"`
-	Pin   string         `json:"pin,omitempty"`
+	Token enroll.JoinToken `json:"token"`
+	Pin   string           `json:"pin,omitempty"`
 }
 
 // EnrollList returns all peels that were enrolled or asked to be, by ID.
-func (c *Client) EnrollList(ctx context.Context) ([]auth.Enrolled, error) {
+func (c *Client) EnrollList(ctx context.Context) ([]enroll.Enrolled, error) {
 	a, err := call[EnrolledAnswer](ctx, c, wire.API("enroll", "list", c.user), struct{}{})
 	if err != nil {
 		return nil, err
@@ -41,22 +41,22 @@ func (c *Client) EnrollList(ctx context.Context) ([]auth.Enrolled, error) {
 }
 
 // EnrollApprove accepts a peel that waits.
-func (c *Client) EnrollApprove(ctx context.Context, q EnrollName) (*auth.Enrolled, error) {
-	return call[auth.Enrolled](ctx, c, wire.API("enroll", "approve", c.user), q)
+func (c *Client) EnrollApprove(ctx context.Context, q EnrollName) (*enroll.Enrolled, error) {
+	return call[enroll.Enrolled](ctx, c, wire.API("enroll", "approve", c.user), q)
 }
 
 // EnrollReject turns away a peel that waits.
-func (c *Client) EnrollReject(ctx context.Context, q EnrollName) (*auth.Enrolled, error) {
-	return call[auth.Enrolled](ctx, c, wire.API("enroll", "reject", c.user), q)
+func (c *Client) EnrollReject(ctx context.Context, q EnrollName) (*enroll.Enrolled, error) {
+	return call[enroll.Enrolled](ctx, c, wire.API("enroll", "reject", c.user), q)
 }
 
 // EnrollRevoke ends the credential of a peel and has the bus cut its connection.
-func (c *Client) EnrollRevoke(ctx context.Context, q EnrollName) (*auth.Enrolled, error) {
-	return call[auth.Enrolled](ctx, c, wire.API("enroll", "revoke", c.user), q)
+func (c *Client) EnrollRevoke(ctx context.Context, q EnrollName) (*enroll.Enrolled, error) {
+	return call[enroll.Enrolled](ctx, c, wire.API("enroll", "revoke", c.user), q)
 }
 
 // JoinList returns all join tokens, by name. None tells its text.
-func (c *Client) JoinList(ctx context.Context) ([]auth.JoinToken, error) {
+func (c *Client) JoinList(ctx context.Context) ([]enroll.JoinToken, error) {
 	a, err := call[JoinTokensAnswer](ctx, c, wire.API("join", "list", c.user), struct{}{})
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (c *Client) JoinList(ctx context.Context) ([]auth.JoinToken, error) {
 }
 
 // JoinCreate makes a join token and returns its text, to which the pin of the masters is added. q.Hash is of no account.
-func (c *Client) JoinCreate(ctx context.Context, q auth.JoinRequest) (text string, t *auth.JoinToken, err error) {
+func (c *Client) JoinCreate(ctx context.Context, q enroll.JoinRequest) (text string, t *enroll.JoinToken, err error) {
 	text, q.Hash = token.NewSecret(q.Name)
 	a, err := call[JoinAdded](ctx, c, wire.API("join", "create", c.user), q)
 	if err != nil {
@@ -78,6 +78,6 @@ func (c *Client) JoinCreate(ctx context.Context, q auth.JoinRequest) (text strin
 }
 
 // JoinRevoke makes a join token let in nobody else.
-func (c *Client) JoinRevoke(ctx context.Context, name string) (*auth.JoinToken, error) {
-	return call[auth.JoinToken](ctx, c, wire.API("join", "revoke", c.user), TokenName{name})
+func (c *Client) JoinRevoke(ctx context.Context, name string) (*enroll.JoinToken, error) {
+	return call[enroll.JoinToken](ctx, c, wire.API("join", "revoke", c.user), TokenName{name})
 }

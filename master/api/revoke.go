@@ -3,8 +3,8 @@ package api
 import (
 	"context"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -16,7 +16,7 @@ type RevokeRequest struct {
 
 // Revoked is a person who was revoked, and what that ended.
 type Revoked struct {
-	auth.User
+	user.User
 	// Made are the tokens, join tokens, users and credentials that the person made, and those that these users made. They
 	// have ended, unless Kept says that they were left in force.
 	Made []Made     `json:"made,omitempty"`

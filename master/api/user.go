@@ -3,14 +3,15 @@ package api
 import (
 	"context"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // UsersAnswer is all people who have a credential, by name.
 type UsersAnswer struct {
-	Users []auth.User `json:"users"`
+	Users []user.User `json:"users"`
 }
 
 // SiteName names a site.
@@ -20,12 +21,12 @@ type SiteName struct {
 
 // UserAdded is a person and the JWT that was signed for his key.
 type UserAdded struct {
-	User auth.User `json:"user"`
+	User user.User `json:"user"`
 	JWT  string    `json:"jwt"`
 }
 
 // UserList returns all people who have a credential, by name.
-func (c *Client) UserList(ctx context.Context) ([]auth.User, error) {
+func (c *Client) UserList(ctx context.Context) ([]user.User, error) {
 	a, err := call[UsersAnswer](ctx, c, wire.API("user", "list", c.user), struct{}{})
 	if err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func (c *Client) UserList(ctx context.Context) ([]auth.User, error) {
 
 // UserAdd makes a key for a person, has it signed, and returns what a .creds file holds. The secret half of the key
 // leaves this process nowhere else. q.Public is of no account.
-func (c *Client) UserAdd(ctx context.Context, q auth.UserRequest) (creds []byte, u *auth.User, err error) {
+func (c *Client) UserAdd(ctx context.Context, q user.Request) (creds []byte, u *user.User, err error) {
 	key, err := keystore.MakeKey()
 	if err != nil {
 		return nil, nil, err
@@ -50,6 +51,6 @@ func (c *Client) UserAdd(ctx context.Context, q auth.UserRequest) (creds []byte,
 }
 
 // SiteRevoke ends all credentials of a site that were made so far and has the bus cut the connections that use them.
-func (c *Client) SiteRevoke(ctx context.Context, name string) (*auth.Site, error) {
-	return call[auth.Site](ctx, c, wire.API("site", "revoke", c.user), SiteName{name})
+func (c *Client) SiteRevoke(ctx context.Context, name string) (*enroll.Site, error) {
+	return call[enroll.Site](ctx, c, wire.API("site", "revoke", c.user), SiteName{name})
 }

@@ -7,9 +7,10 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 )
 
 // act is handleFrom for what changes something: the audit log has it, with what came of it, before it is answered.
@@ -24,7 +25,7 @@ func act[Q, A any](s *Server, action string, f func(ctx context.Context, from gr
 			e.Target = about.Name
 		case api.TokenName:
 			e.Target = about.Name
-		case auth.UserRequest:
+		case user.Request:
 			e.Target = about.Name
 		case api.RevokeRequest:
 			e.Target = about.Name
@@ -36,7 +37,7 @@ func act[Q, A any](s *Server, action string, f func(ctx context.Context, from gr
 			e.Target = string(about.Peel)
 		case api.RotateRequest:
 			e.Target = string(about.What)
-		case auth.JoinRequest:
+		case enroll.JoinRequest:
 			e.Target = about.Name
 		}
 		s.o.Audit.Write(ctx, e.Ended(err, AnswerCode(err) != api.CodeUnavailable).By(from))

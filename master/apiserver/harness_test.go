@@ -12,9 +12,9 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -74,7 +74,7 @@ func (s *system) master(name string, change ...func(*apiserver.Options)) (stop f
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	users, err := auth.OpenUsers(s.t.Context(), js)
+	users, err := user.Open(s.t.Context(), js)
 	if err != nil {
 		s.t.Fatal(err)
 	}

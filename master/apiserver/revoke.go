@@ -29,7 +29,7 @@ func (s *Server) userRevoke(ctx context.Context, from grants.Caller, q api.Revok
 		}
 	}
 	before, errBefore := s.o.Store.ListLive(ctx)
-	u, errBus := s.o.Authority.RevokeUser(ctx, q.Name, from.User)
+	u, errBus := s.o.Authority.Users.Revoke(ctx, q.Name, from.User)
 	if u == nil {
 		return nil, errBus
 	}
@@ -87,11 +87,11 @@ func (s *Server) end(ctx context.Context, from grants.Caller, m api.Made) (err e
 		_, err = s.o.Tokens.Revoke(ctx, m.Name, from.User)
 	case api.MadeJoinToken:
 		action = "join.revoke"
-		_, err = s.o.Authority.EndJoinToken(ctx, m.Name)
+		_, err = s.o.Authority.Hosts.EndJoinToken(ctx, m.Name)
 	case api.MadeUser:
-		_, err = s.o.Authority.RevokeUser(ctx, m.Name, from.User)
+		_, err = s.o.Authority.Users.Revoke(ctx, m.Name, from.User)
 	case api.MadeCredential:
-		err = s.o.Authority.RevokeKeys(ctx, m.Name, m.By)
+		err = s.o.Authority.Users.RevokeKeys(ctx, m.Name, m.By)
 	}
 	s.log.Info("ended with its maker", "kind", m.Kind, "name", m.Name, "made_by", m.By, "by", from.User, "err", err)
 	s.o.Audit.Write(ctx, audit.Entry{Action: action, Target: m.Name}.Ended(err, false).By(from))
@@ -104,11 +104,11 @@ func (s *Server) madeBy(ctx context.Context, name string) (made []api.Made, err 
 	if err != nil {
 		return nil, err
 	}
-	joins, err := s.o.Authority.JoinTokens(ctx)
+	joins, err := s.o.Authority.Hosts.JoinTokens(ctx)
 	if err != nil {
 		return nil, err
 	}
-	users, err := s.o.Authority.Users(ctx)
+	users, err := s.o.Authority.Users.List(ctx)
 	if err != nil {
 		return nil, err
 	}

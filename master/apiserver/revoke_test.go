@@ -13,8 +13,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -28,7 +30,7 @@ func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 		authority := s.authority(func(context.Context, string) error { return nil }) // which leaves connections open
 		s.master("m1", func(o *apiserver.Options) { o.Authority = authority })
 		boss, mallory := s.client(grants.RoleOperator, "boss"), s.client(grants.RoleOperator, "mallory")
-		if _, _, err := boss.UserAdd(t.Context(), auth.UserRequest{Name: "mallory", Role: grants.RoleOperator, TTL: time.Hour}); err != nil {
+		if _, _, err := boss.UserAdd(t.Context(), user.Request{Name: "mallory", Role: grants.RoleOperator, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		token := func(name string) token.Request {
@@ -37,18 +39,18 @@ func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 		if _, _, err := boss.TokenCreate(t.Context(), token("bosses")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := authority.RevokeUser(t.Context(), "mallory", "boss"); err != nil {
+		if _, err := authority.Users.Revoke(t.Context(), "mallory", "boss"); err != nil {
 			t.Fatal(err)
 		}
 		for what, f := range map[string]func() error{
 			"a token":              func() error { _, _, err := mallory.TokenCreate(t.Context(), token("late")); return err },
 			"a token's new secret": func() error { _, _, err := mallory.TokenRotate(t.Context(), token("bosses")); return err },
 			"a user": func() error {
-				_, _, err := mallory.UserAdd(t.Context(), auth.UserRequest{Name: "friend", Role: grants.RoleOperator, TTL: time.Hour})
+				_, _, err := mallory.UserAdd(t.Context(), user.Request{Name: "friend", Role: grants.RoleOperator, TTL: time.Hour})
 				return err
 			},
 			"a join token": func() error {
-				_, _, err := mallory.JoinCreate(t.Context(), auth.JoinRequest{Name: "late", Peel: "*", Uses: 1, TTL: time.Hour})
+				_, _, err := mallory.JoinCreate(t.Context(), enroll.JoinRequest{Name: "late", Peel: "*", Uses: 1, TTL: time.Hour})
 				return err
 			},
 		} {
@@ -63,7 +65,7 @@ func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 		if err != nil || len(users) != 2 || users[0].Name != "friend" || users[0].Revoked.IsZero() {
 			t.Errorf("%+v, %v", users, err)
 		}
-		joins, err := authority.JoinTokens(t.Context())
+		joins, err := authority.Hosts.JoinTokens(t.Context())
 		if err != nil || len(joins) > 0 && joins[0].Uses > 0 {
 			t.Errorf("%+v, %v", joins, err)
 		}
@@ -142,7 +144,7 @@ func TestAJobThatWasAllowedBeforeItsUserWasRevokedDoesNotRun(t *testing.T) {
 }
 
 // judging makes a dispatcher that asks the users' records. meanwhile, which may be nil, is called after each permission.
-func (s *system) judging(owner string, users *auth.Users, meanwhile func()) *dispatch.Dispatcher {
+func (s *system) judging(owner string, users *user.Store, meanwhile func()) *dispatch.Dispatcher {
 	s.t.Helper()
 	nc := s.bus.Conn(s.t, grants.RoleMaster, owner, nats.ReconnectBufSize(-1))
 	d, err := dispatch.New(dispatch.Options{
@@ -174,7 +176,7 @@ func (s *system) authority(update func(context.Context, string) error) *auth.Aut
 // user makes an operator.
 func (s *system) user(by *api.Client, name string) {
 	s.t.Helper()
-	if _, _, err := by.UserAdd(s.t.Context(), auth.UserRequest{Name: name, Role: grants.RoleOperator, TTL: time.Hour}); err != nil {
+	if _, _, err := by.UserAdd(s.t.Context(), user.Request{Name: name, Role: grants.RoleOperator, TTL: time.Hour}); err != nil {
 		s.t.Fatal(err)
 	}
 }

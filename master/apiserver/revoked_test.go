@@ -10,8 +10,10 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -46,7 +48,7 @@ func TestARevokedPersonWhoIsStillConnectedMakesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		revoked, err := canon.Marshal(auth.User{Name: "mallory", Role: grants.RoleOperator, Revoked: time.Now()})
+		revoked, err := canon.Marshal(user.User{Name: "mallory", Role: grants.RoleOperator, Revoked: time.Now()})
 		if err == nil {
 			_, err = users.Put(t.Context(), "mallory", revoked)
 		}
@@ -59,16 +61,16 @@ func TestARevokedPersonWhoIsStillConnectedMakesNothing(t *testing.T) {
 		if _, _, err := mallory.TokenRotate(t.Context(), token.Request{Name: "rotated"}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
 			t.Errorf("rotates a token: %v", err)
 		}
-		if _, _, err := mallory.JoinCreate(t.Context(), auth.JoinRequest{Name: "late", Peel: "*", Uses: 5, TTL: time.Hour}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
+		if _, _, err := mallory.JoinCreate(t.Context(), enroll.JoinRequest{Name: "late", Peel: "*", Uses: 5, TTL: time.Hour}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
 			t.Errorf("creates a join token: %v", err)
 		}
-		if joins, err := o.Authority.JoinTokens(t.Context()); err != nil || slices.ContainsFunc(joins, func(j auth.JoinToken) bool { return j.Uses > 0 }) {
+		if joins, err := o.Authority.Hosts.JoinTokens(t.Context()); err != nil || slices.ContainsFunc(joins, func(j enroll.JoinToken) bool { return j.Uses > 0 }) {
 			t.Errorf("join tokens: %+v, %v", joins, err)
 		}
-		if creds, _, err := mallory.UserAdd(t.Context(), auth.UserRequest{Name: "second", Role: grants.RoleOperator}); err == nil || len(creds) > 0 || !strings.Contains(err.Error(), "mallory was revoked") {
+		if creds, _, err := mallory.UserAdd(t.Context(), user.Request{Name: "second", Role: grants.RoleOperator}); err == nil || len(creds) > 0 || !strings.Contains(err.Error(), "mallory was revoked") {
 			t.Errorf("adds a user: %v", err)
 		}
-		if all, err := o.Authority.Users(t.Context()); err != nil || slices.ContainsFunc(all, func(u auth.User) bool { return u.Name == "second" && u.Revoked.IsZero() }) {
+		if all, err := o.Authority.Users.List(t.Context()); err != nil || slices.ContainsFunc(all, func(u user.User) bool { return u.Name == "second" && u.Revoked.IsZero() }) {
 			t.Errorf("users: %+v, %v", all, err)
 		}
 		tokens, err := o.Tokens.List(t.Context())

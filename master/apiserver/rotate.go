@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -22,7 +22,7 @@ func (s *Server) rotateEndpoints() map[string]endpoint {
 			case api.RotateCA:
 				answer.Pin, err = ca()
 			default:
-				err = fmt.Errorf("%w: there is nothing called %.40q that could be rotated", auth.ErrUserInvalid, q.What)
+				err = fmt.Errorf("%w: there is nothing called %.40q that could be rotated", user.ErrInvalid, q.What)
 			}
 			return answer, err
 		}

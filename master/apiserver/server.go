@@ -23,6 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -43,7 +44,7 @@ type Options struct {
 	Store     *job.Store
 	Dispatch  *dispatch.Dispatcher // which runs
 	Tokens    *token.Store         // of the REST API
-	Users     *auth.Users
+	Users     *user.Store
 	Authority *auth.Authority // nil on a master without keys, which leaves what needs them to others
 	Audit     *audit.Log      // nil: nothing is kept, and nobody can read it
 	Fleet     *feed.Feed      // which runs and is ready

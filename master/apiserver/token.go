@@ -7,10 +7,12 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 )
 
 func (s *Server) tokenList(ctx context.Context, _ grants.Caller, _ struct{}) (*api.TokensAnswer, error) {
@@ -59,11 +61,11 @@ func credentialCode(err error) api.Code {
 	switch {
 	case errors.Is(err, grants.ErrNotAllowed):
 		return api.CodeForbidden
-	case errors.Is(err, token.ErrInvalid), errors.Is(err, auth.ErrUserInvalid):
+	case errors.Is(err, token.ErrInvalid), errors.Is(err, user.ErrInvalid):
 		return api.CodeInvalid
-	case errors.Is(err, token.ErrNotFound), errors.Is(err, auth.ErrNoUser), errors.Is(err, auth.ErrNoPeel), errors.Is(err, auth.ErrNoSite):
+	case errors.Is(err, token.ErrNotFound), errors.Is(err, user.ErrNotFound), errors.Is(err, enroll.ErrNotFound), errors.Is(err, enroll.ErrNoSite):
 		return api.CodeNotFound
-	case errors.Is(err, errRevokesCaller), errors.Is(err, token.ErrExists), errors.Is(err, auth.ErrUserExists), errors.Is(err, auth.ErrConflict), errors.Is(err, auth.ErrNotWanted),
+	case errors.Is(err, errRevokesCaller), errors.Is(err, token.ErrExists), errors.Is(err, user.ErrExists), errors.Is(err, enroll.ErrConflict), errors.Is(err, enroll.ErrRejected),
 		errors.Is(err, pki.ErrFormer), errors.Is(err, keystore.ErrCutShort), errors.Is(err, pki.ErrNoFormer), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):
 		return api.CodeConflict
 	}

@@ -4,8 +4,9 @@ import (
 	"context"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -19,15 +20,15 @@ func (s *Server) userEndpoints() map[string]endpoint {
 }
 
 func (s *Server) userList(ctx context.Context, _ grants.Caller, _ struct{}) (*api.UsersAnswer, error) {
-	all, err := s.o.Authority.Users(ctx)
+	all, err := s.o.Authority.Users.List(ctx)
 	return &api.UsersAnswer{Users: all}, err
 }
 
-func (s *Server) userAdd(ctx context.Context, from grants.Caller, q auth.UserRequest) (*api.UserAdded, error) {
+func (s *Server) userAdd(ctx context.Context, from grants.Caller, q user.Request) (*api.UserAdded, error) {
 	if err := s.checkLimits(ctx, q.Limits); err != nil {
 		return nil, err
 	}
-	token, u, err := s.o.Authority.AddUser(ctx, q, from.User)
+	token, u, err := s.o.Authority.Users.Add(ctx, q, from.User)
 	if err == nil {
 		kind := api.MadeUser
 		if q.Again {
@@ -42,8 +43,8 @@ func (s *Server) userAdd(ctx context.Context, from grants.Caller, q auth.UserReq
 	return &api.UserAdded{User: *u, JWT: token}, nil
 }
 
-func (s *Server) siteRevoke(ctx context.Context, from grants.Caller, q api.SiteName) (*auth.Site, error) {
-	site, err := s.o.Authority.RevokeSite(ctx, q.Name, from.User)
+func (s *Server) siteRevoke(ctx context.Context, from grants.Caller, q api.SiteName) (*enroll.Site, error) {
+	site, err := s.o.Authority.Hosts.RevokeSite(ctx, q.Name, from.User)
 	if err == nil {
 		s.log.Info("site revoked", "site", site.Name, "by", from.User)
 	}

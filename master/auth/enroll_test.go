@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
@@ -45,18 +46,18 @@ func newHost(t *testing.T, id target.PeelID) *host {
 	return &host{id, key, public}
 }
 
-func (h *host) request(token string) auth.EnrollRequest {
-	proof, err := h.key.Sign(auth.EnrollProof(h.id, h.public))
+func (h *host) request(token string) enroll.Request {
+	proof, err := h.key.Sign(enroll.Proof(h.id, h.public))
 	if err != nil {
 		panic(err)
 	}
-	return auth.EnrollRequest{ID: h.id, Public: h.public, Proof: base64.RawURLEncoding.EncodeToString(proof), Token: token, From: "192.0.2.7"}
+	return enroll.Request{ID: h.id, Public: h.public, Proof: base64.RawURLEncoding.EncodeToString(proof), Token: token, From: "192.0.2.7"}
 }
 
 // ask wants an answer, nil for a credential, and returns the credential.
 func (h *host) ask(t *testing.T, a *auth.Authority, token string, want error) string {
 	t.Helper()
-	text, _, err := a.Enroll(t.Context(), h.request(token))
+	text, _, err := a.Hosts.Enroll(t.Context(), h.request(token))
 	if !errors.Is(err, want) || (text == "") != (want != nil) {
 		t.Fatalf("%s got %.10q, %v; want %v", h.id, text, err, want)
 	}
@@ -75,19 +76,19 @@ func (h *host) connect(t *testing.T, b *natstest.Bus, jwt string) (nc *nats.Conn
 	return nc, ended, err
 }
 
-func joinToken(t *testing.T, a *auth.Authority, q auth.JoinRequest) string {
+func joinToken(t *testing.T, a *auth.Authority, q enroll.JoinRequest) string {
 	t.Helper()
 	text, hash := token.NewSecret(q.Name)
 	q.Hash = hash
-	if _, _, err := a.AddJoinToken(t.Context(), q, "ann"); err != nil {
+	if _, _, err := a.Hosts.AddJoinToken(t.Context(), q, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	return text
 }
 
-func enrolled(t *testing.T, a *auth.Authority, id target.PeelID) auth.Enrolled {
+func enrolled(t *testing.T, a *auth.Authority, id target.PeelID) enroll.Enrolled {
 	t.Helper()
-	all, err := a.Peels(t.Context())
+	all, err := a.Hosts.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,17 +98,17 @@ func enrolled(t *testing.T, a *auth.Authority, id target.PeelID) auth.Enrolled {
 		}
 	}
 	t.Fatalf("%s is none of %v", id, all)
-	return auth.Enrolled{}
+	return enroll.Enrolled{}
 }
 
 func TestAJoinTokenLetsInAsManyOfItsPeelsAsItSaysUntilItEnds(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		token := joinToken(t, a, auth.JoinRequest{Name: "web", Peel: "web-*", Uses: 2, TTL: time.Hour})
+		token := joinToken(t, a, enroll.JoinRequest{Name: "web", Peel: "web-*", Uses: 2, TTL: time.Hour})
 		first, second, third := newHost(t, "web-01"), newHost(t, "web.02"), newHost(t, "web-03")
-		newHost(t, "db-01").ask(t, a, token, auth.ErrJoinPeel)
-		newHost(t, "web-09").ask(t, a, token+"x", auth.ErrJoinUnknown)
-		newHost(t, "web-09").ask(t, a, strings.Replace(token, ".web.", ".bew.", 1), auth.ErrJoinUnknown)
+		newHost(t, "db-01").ask(t, a, token, enroll.ErrJoinPeel)
+		newHost(t, "web-09").ask(t, a, token+"x", enroll.ErrJoinUnknown)
+		newHost(t, "web-09").ask(t, a, strings.Replace(token, ".web.", ".bew.", 1), enroll.ErrJoinUnknown)
 		jwt := first.ask(t, a, token, nil)
 		if _, _, err := first.connect(t, b, jwt); err != nil {
 			t.Error(err)
@@ -117,27 +118,27 @@ func TestAJoinTokenLetsInAsManyOfItsPeelsAsItSaysUntilItEnds(t *testing.T) {
 			t.Error(err)
 		}
 		newHost(t, "web-02").ask(t, a, token, nil)
-		third.ask(t, a, token, auth.ErrJoinEnded)
-		_, _, err := a.Enroll(t.Context(), third.request(token))
+		third.ask(t, a, token, enroll.ErrJoinEnded)
+		_, _, err := a.Hosts.Enroll(t.Context(), third.request(token))
 		if want := "none of its uses is left, 2 were taken; zester enroll token create makes another"; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a token that is used up: %v, want %s", err, want)
 		}
-		second.ask(t, a, "", auth.ErrPending)
-		tokens, err := a.JoinTokens(t.Context())
+		second.ask(t, a, "", enroll.ErrPending)
+		tokens, err := a.Hosts.JoinTokens(t.Context())
 		if err != nil || len(tokens) != 1 || tokens[0].Uses != 0 || tokens[0].Used != 2 || tokens[0].CreatedBy != "ann" {
 			t.Error(tokens, err)
 		}
-		if e := enrolled(t, a, "web-01"); e.State != auth.Accepted || e.History[1].By != "token:web" || e.From != "192.0.2.7" {
+		if e := enrolled(t, a, "web-01"); e.State != enroll.Accepted || e.History[1].By != "token:web" || e.From != "192.0.2.7" {
 			t.Errorf("%+v", e)
 		}
-		short := joinToken(t, a, auth.JoinRequest{Name: "short", Peel: "*", Uses: 9, TTL: time.Minute})
-		ended := joinToken(t, a, auth.JoinRequest{Name: "ended", Peel: "*", Uses: 9, TTL: time.Hour})
-		if _, err := a.EndJoinToken(t.Context(), "ended"); err != nil {
+		short := joinToken(t, a, enroll.JoinRequest{Name: "short", Peel: "*", Uses: 9, TTL: time.Minute})
+		ended := joinToken(t, a, enroll.JoinRequest{Name: "ended", Peel: "*", Uses: 9, TTL: time.Hour})
+		if _, err := a.Hosts.EndJoinToken(t.Context(), "ended"); err != nil {
 			t.Error(err)
 		}
-		newHost(t, "x").ask(t, a, ended, auth.ErrJoinEnded)
+		newHost(t, "x").ask(t, a, ended, enroll.ErrJoinEnded)
 		time.Sleep(time.Minute)
-		newHost(t, "x").ask(t, a, short, auth.ErrJoinEnded)
+		newHost(t, "x").ask(t, a, short, enroll.ErrJoinEnded)
 	})
 }
 
@@ -145,20 +146,20 @@ func TestAJoinTokenLetsInAsManyOfItsPeelsAsItSaysUntilItEnds(t *testing.T) {
 func TestHostsThatJoinAtOnceUseATokenUpExactly(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		token := joinToken(t, a, auth.JoinRequest{Name: "image", Peel: "web-*", Uses: 5, TTL: time.Hour})
+		token := joinToken(t, a, enroll.JoinRequest{Name: "image", Peel: "web-*", Uses: 5, TTL: time.Hour})
 		let, refused := 0, 0
 		var mu sync.Mutex
 		var hosts sync.WaitGroup
 		for i := range 8 {
 			h := newHost(t, target.PeelID(fmt.Sprintf("web-%d", i)))
 			hosts.Go(func() {
-				_, _, err := a.Enroll(t.Context(), h.request(token))
+				_, _, err := a.Hosts.Enroll(t.Context(), h.request(token))
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
 				case err == nil:
 					let++
-				case errors.Is(err, auth.ErrJoinEnded):
+				case errors.Is(err, enroll.ErrJoinEnded):
 					refused++
 				default:
 					t.Error(err)
@@ -176,35 +177,35 @@ func TestWithoutATokenAPeelWaitsForAPerson(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
 		good, bad := newHost(t, "web-01"), newHost(t, "web-02")
-		good.ask(t, a, "", auth.ErrPending)
-		good.ask(t, a, "", auth.ErrPending)
-		bad.ask(t, a, "", auth.ErrPending)
-		if _, err := a.Approve(t.Context(), "web-01", bad.public, "ann"); !errors.Is(err, auth.ErrConflict) {
+		good.ask(t, a, "", enroll.ErrPending)
+		good.ask(t, a, "", enroll.ErrPending)
+		bad.ask(t, a, "", enroll.ErrPending)
+		if _, err := a.Hosts.Approve(t.Context(), "web-01", bad.public, "ann"); !errors.Is(err, enroll.ErrConflict) {
 			t.Errorf("approved with a key that does not wait: %v", err)
 		}
-		good.ask(t, a, "", auth.ErrPending)
-		if _, err := a.Approve(t.Context(), "web-01", good.public, "ann"); err != nil {
+		good.ask(t, a, "", enroll.ErrPending)
+		if _, err := a.Hosts.Approve(t.Context(), "web-01", good.public, "ann"); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := good.connect(t, b, good.ask(t, a, "", nil)); err != nil {
 			t.Error(err)
 		}
-		if _, err := a.Reject(t.Context(), "web-02", "ann"); err != nil {
+		if _, err := a.Hosts.Reject(t.Context(), "web-02", "ann"); err != nil {
 			t.Fatal(err)
 		}
-		bad.ask(t, a, "", auth.ErrNotWanted)
-		if _, err := a.Approve(t.Context(), "web-02", "", "ann"); !errors.Is(err, auth.ErrConflict) {
+		bad.ask(t, a, "", enroll.ErrRejected)
+		if _, err := a.Hosts.Approve(t.Context(), "web-02", "", "ann"); !errors.Is(err, enroll.ErrConflict) {
 			t.Errorf("who was rejected is approved: %v", err)
 		}
 		for _, id := range []target.PeelID{"web-03", "*", "web 1", ""} {
-			if _, err := a.Approve(t.Context(), id, "", "ann"); !errors.Is(err, auth.ErrNoPeel) {
+			if _, err := a.Hosts.Approve(t.Context(), id, "", "ann"); !errors.Is(err, enroll.ErrNotFound) {
 				t.Errorf("%q: %v", id, err)
 			}
 		}
-		if _, err := a.Reject(t.Context(), "web-01", "ann"); !errors.Is(err, auth.ErrConflict) {
+		if _, err := a.Hosts.Reject(t.Context(), "web-01", "ann"); !errors.Is(err, enroll.ErrConflict) {
 			t.Errorf("who is accepted is rejected: %v", err)
 		}
-		if e := enrolled(t, a, "web-01"); len(e.History) != 2 || e.History[1].By != "ann" || !e.Expires.Equal(time.Now().Add(auth.PeelLife)) {
+		if e := enrolled(t, a, "web-01"); len(e.History) != 2 || e.History[1].By != "ann" || !e.Expires.Equal(time.Now().Add(enroll.PeelLife)) {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -213,35 +214,35 @@ func TestWithoutATokenAPeelWaitsForAPerson(t *testing.T) {
 func TestAKnownPeelIsNeverReplacedByAnotherKey(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: 24 * time.Hour})
+		token := joinToken(t, a, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: 24 * time.Hour})
 		owner, thief, twin := newHost(t, "a.b"), newHost(t, "a.b"), newHost(t, "a_b")
 		jwt := owner.ask(t, a, token, nil)
-		thief.ask(t, a, token, auth.ErrConflict)
-		twin.ask(t, a, token, auth.ErrConflict)
+		thief.ask(t, a, token, enroll.ErrConflict)
+		twin.ask(t, a, token, enroll.ErrConflict)
 		e := enrolled(t, a, "a.b")
-		if e.Public != owner.public || e.State != auth.Accepted || e.Rival == nil || e.Rival.Public != thief.public {
+		if e.Public != owner.public || e.State != enroll.Accepted || e.Conflicting == nil || e.Conflicting.Public != thief.public {
 			t.Errorf("%+v", e)
 		}
 		if _, _, err := owner.connect(t, b, jwt); err != nil {
 			t.Error(err)
 		}
-		if used, err := a.JoinTokens(t.Context()); err != nil || used[0].Used != 1 {
+		if used, err := a.Hosts.JoinTokens(t.Context()); err != nil || used[0].Used != 1 {
 			t.Errorf("conflicts use up a token: %+v, %v", used, err)
 		}
 		if _, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db-01", Keys: []keystore.Key{{Public: owner.public}}}, false); err != nil {
 			t.Fatal(err)
 		}
-		newHost(t, "db-01").ask(t, a, token, auth.ErrConflict) // it has a credential that was made beside the keys
+		newHost(t, "db-01").ask(t, a, token, enroll.ErrConflict) // it has a credential that was made beside the keys
 
 		// A host that was set up again needs a person twice: to end the old, and to let in the new, token or not.
-		if _, err := a.RevokePeel(t.Context(), "a.b", "ann"); err != nil {
+		if _, err := a.Hosts.Revoke(t.Context(), "a.b", "ann"); err != nil {
 			t.Fatal(err)
 		}
-		owner.ask(t, a, token, auth.ErrNotWanted)
-		thief.ask(t, a, "", auth.ErrPending)
-		thief.ask(t, a, token, auth.ErrPending)
-		thief.ask(t, a, token, auth.ErrPending)
-		if _, err := a.Approve(t.Context(), "a.b", thief.public, "ann"); err != nil {
+		owner.ask(t, a, token, enroll.ErrRejected)
+		thief.ask(t, a, "", enroll.ErrPending)
+		thief.ask(t, a, token, enroll.ErrPending)
+		thief.ask(t, a, token, enroll.ErrPending)
+		if _, err := a.Hosts.Approve(t.Context(), "a.b", thief.public, "ann"); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := thief.connect(t, b, thief.ask(t, a, "", nil)); err != nil {
@@ -250,17 +251,17 @@ func TestAKnownPeelIsNeverReplacedByAnotherKey(t *testing.T) {
 		if _, _, err := owner.connect(t, b, jwt); err == nil {
 			t.Error("the revoked key is let in")
 		}
-		if _, err := a.RevokePeel(t.Context(), "a.b", "ann"); err != nil {
+		if _, err := a.Hosts.Revoke(t.Context(), "a.b", "ann"); err != nil {
 			t.Fatal(err)
 		}
-		owner.ask(t, a, "", auth.ErrNotWanted) // not even to wait
+		owner.ask(t, a, "", enroll.ErrRejected) // not even to wait
 	})
 }
 
 func TestARevokedPeelIsCutOffAtOnceAndForGood(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: time.Hour})
+		token := joinToken(t, a, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: time.Hour})
 		h, other := newHost(t, "web-01"), newHost(t, "web-02")
 		jwt, otherJWT := h.ask(t, a, token, nil), other.ask(t, a, token, nil)
 		_, lost, err := h.connect(t, b, jwt)
@@ -272,7 +273,7 @@ func TestARevokedPeelIsCutOffAtOnceAndForGood(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if e, err := a.RevokePeel(t.Context(), "web-01", "ann"); err != nil || e.State != auth.Revoked || len(e.History) != 3 {
+			if e, err := a.Hosts.Revoke(t.Context(), "web-01", "ann"); err != nil || e.State != enroll.Revoked || len(e.History) != 3 {
 				t.Fatal(e, err)
 			}
 		}
@@ -285,7 +286,7 @@ func TestARevokedPeelIsCutOffAtOnceAndForGood(t *testing.T) {
 		if !stays.IsConnected() {
 			t.Error("another peel's connection was cut, too")
 		}
-		h.ask(t, a, token, auth.ErrNotWanted)
+		h.ask(t, a, token, enroll.ErrRejected)
 		refused := func(when, jwt string) {
 			t.Helper()
 			if _, _, err := h.connect(t, b, jwt); err == nil {
@@ -314,7 +315,7 @@ func TestACredentialThatWasMadeBesideTheKeysCanBeRevoked(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
 		h := newHost(t, "db.01")
-		if _, err := a.RevokePeel(t.Context(), "db.01", "ann"); !errors.Is(err, auth.ErrNoPeel) {
+		if _, err := a.Hosts.Revoke(t.Context(), "db.01", "ann"); !errors.Is(err, enroll.ErrNotFound) {
 			t.Errorf("nobody is revoked: %v", err)
 		}
 		name, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db.01", Keys: []keystore.Key{{Public: h.public, Issued: time.Now()}}}, false)
@@ -328,10 +329,10 @@ func TestACredentialThatWasMadeBesideTheKeysCanBeRevoked(t *testing.T) {
 		if _, _, err := h.connect(t, b, jwt); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.RevokePeel(t.Context(), "db_01", "ann"); !errors.Is(err, auth.ErrNoPeel) {
+		if _, err := a.Hosts.Revoke(t.Context(), "db_01", "ann"); !errors.Is(err, enroll.ErrNotFound) {
 			t.Errorf("a peel that is another's twin is revoked: %v", err)
 		}
-		if _, err := a.RevokePeel(t.Context(), "db.01", "ann"); err != nil {
+		if _, err := a.Hosts.Revoke(t.Context(), "db.01", "ann"); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := h.connect(t, b, jwt); err == nil {
@@ -354,13 +355,13 @@ func TestWhoOnlyAsksKeepsNoPeelFromBeingRevoked(t *testing.T) {
 		natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 			a := authority(t, b)
 			stranger, owner := newHost(t, c.asked), newHost(t, "db.01")
-			stranger.ask(t, a, "", auth.ErrPending)
+			stranger.ask(t, a, "", enroll.ErrPending)
 			if c.reject {
-				if _, err := a.Reject(t.Context(), c.asked, "ann"); err != nil {
+				if _, err := a.Hosts.Reject(t.Context(), c.asked, "ann"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if _, err := a.RevokePeel(t.Context(), "db.01", "ann"); !errors.Is(err, auth.ErrConflict) {
+			if _, err := a.Hosts.Revoke(t.Context(), "db.01", "ann"); !errors.Is(err, enroll.ErrConflict) {
 				t.Errorf("%s: revoked without a credential: %v", c.name, err)
 			}
 			name, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db.01", Keys: []keystore.Key{{Public: owner.public, Issued: time.Now()}}}, false)
@@ -374,8 +375,8 @@ func TestWhoOnlyAsksKeepsNoPeelFromBeingRevoked(t *testing.T) {
 			if _, _, err := owner.connect(t, b, jwt); err != nil {
 				t.Fatal(err)
 			}
-			e, err := a.RevokePeel(t.Context(), "db.01", "ann")
-			if err != nil || e.ID != "db.01" || e.State != auth.Revoked || e.Rival == nil || e.Rival.Public != stranger.public {
+			e, err := a.Hosts.Revoke(t.Context(), "db.01", "ann")
+			if err != nil || e.ID != "db.01" || e.State != enroll.Revoked || e.Conflicting == nil || e.Conflicting.Public != stranger.public {
 				t.Fatalf("%s: %+v, %v", c.name, e, err)
 			}
 			if _, _, err := owner.connect(t, b, jwt); err == nil {
@@ -389,10 +390,10 @@ func TestARenewalMovesTheEndOfACredential(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
 		h := newHost(t, "web-01")
-		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour})
+		token := joinToken(t, a, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour})
 		for range 2 {
 			c, err := jwt.DecodeUserClaims(h.ask(t, a, token, nil))
-			if err != nil || c.Expires != time.Now().Add(auth.PeelLife).Unix() || c.Subject != h.public || c.Name != "web-01" {
+			if err != nil || c.Expires != time.Now().Add(enroll.PeelLife).Unix() || c.Subject != h.public || c.Name != "web-01" {
 				t.Error(c, err)
 			}
 			if e := enrolled(t, a, "web-01"); e.Expires.Unix() != c.Expires {
@@ -408,18 +409,18 @@ func TestStrangersAreBounded(t *testing.T) {
 		a := authority(t, b)
 		waiting := 0
 		for i := range 300 {
-			_, _, err := a.Enroll(t.Context(), newHost(t, target.PeelID(fmt.Sprintf("x-%d", i))).request(""))
+			_, _, err := a.Hosts.Enroll(t.Context(), newHost(t, target.PeelID(fmt.Sprintf("x-%d", i))).request(""))
 			switch {
-			case errors.Is(err, auth.ErrPending):
+			case errors.Is(err, enroll.ErrPending):
 				waiting++
-			case !errors.Is(err, auth.ErrEnrollFull):
+			case !errors.Is(err, enroll.ErrFull):
 				t.Fatal(err)
 			}
 		}
 		if waiting != 100 {
 			t.Errorf("%d strangers were taken down at once", waiting)
 		}
-		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour})
+		token := joinToken(t, a, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour})
 		newHost(t, "web-01").ask(t, a, token, nil) // who has a token does not stand behind them
 	})
 }
@@ -427,23 +428,23 @@ func TestStrangersAreBounded(t *testing.T) {
 func TestARequestIsOfWhoHasTheKey(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		for name, spoil := range map[string]func(*auth.EnrollRequest){
-			"another ID":         func(q *auth.EnrollRequest) { q.ID = "web-02" },
-			"another key":        func(q *auth.EnrollRequest) { q.Public = newHost(t, "x").public },
-			"no key":             func(q *auth.EnrollRequest) { q.Public = "" },
-			"an account's key":   func(q *auth.EnrollRequest) { q.Public = "A" + q.Public[1:] },
-			"no proof":           func(q *auth.EnrollRequest) { q.Proof = "" },
-			"a proof of nothing": func(q *auth.EnrollRequest) { q.Proof = strings.Repeat("A", 86) },
-			"everybody":          func(q *auth.EnrollRequest) { q.ID = "*" },
-			"no ID":              func(q *auth.EnrollRequest) { q.ID = "" },
+		for name, spoil := range map[string]func(*enroll.Request){
+			"another ID":         func(q *enroll.Request) { q.ID = "web-02" },
+			"another key":        func(q *enroll.Request) { q.Public = newHost(t, "x").public },
+			"no key":             func(q *enroll.Request) { q.Public = "" },
+			"an account's key":   func(q *enroll.Request) { q.Public = "A" + q.Public[1:] },
+			"no proof":           func(q *enroll.Request) { q.Proof = "" },
+			"a proof of nothing": func(q *enroll.Request) { q.Proof = strings.Repeat("A", 86) },
+			"everybody":          func(q *enroll.Request) { q.ID = "*" },
+			"no ID":              func(q *enroll.Request) { q.ID = "" },
 		} {
 			q := newHost(t, "web-01").request("")
 			spoil(&q)
-			if _, _, err := a.Enroll(t.Context(), q); !errors.Is(err, auth.ErrEnrollInvalid) {
+			if _, _, err := a.Hosts.Enroll(t.Context(), q); !errors.Is(err, enroll.ErrInvalid) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if all, err := a.Peels(t.Context()); err != nil || len(all) != 0 {
+		if all, err := a.Hosts.List(t.Context()); err != nil || len(all) != 0 {
 			t.Errorf("something was stored: %v, %v", all, err)
 		}
 	})
@@ -453,15 +454,15 @@ func TestARequestIsOfWhoHasTheKey(t *testing.T) {
 func TestWithoutTheBucketNobodyIsLetIn(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 2, TTL: time.Hour})
+		token := joinToken(t, a, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 2, TTL: time.Hour})
 		known, fresh := newHost(t, "web-01"), newHost(t, "web-02")
 		known.ask(t, a, token, nil)
 		b.Stop(t)
 		for _, h := range []*host{known, fresh} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			jwt, _, err := a.Enroll(ctx, h.request(token))
-			if err == nil || jwt != "" || errors.Is(err, auth.ErrConflict) || errors.Is(err, auth.ErrJoinUnknown) {
+			jwt, _, err := a.Hosts.Enroll(ctx, h.request(token))
+			if err == nil || jwt != "" || errors.Is(err, enroll.ErrConflict) || errors.Is(err, enroll.ErrJoinUnknown) {
 				t.Errorf("%s: %v", h.id, err)
 			}
 		}
@@ -489,9 +490,9 @@ func FuzzEnrollRequest(f *testing.F) {
 	f.Add([]byte(`{"id":1}`))
 	f.Add([]byte(`{"id":"web-01","from":"x"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		q, err := auth.ParseEnroll(text)
+		q, err := enroll.ParseRequest(text)
 		if err != nil {
-			if !errors.Is(err, auth.ErrEnrollInvalid) {
+			if !errors.Is(err, enroll.ErrInvalid) {
 				t.Error(err)
 			}
 			return
@@ -504,7 +505,7 @@ func FuzzEnrollRequest(f *testing.F) {
 		}
 		proof, _ := base64.RawURLEncoding.DecodeString(q.Proof)
 		other, err := nkeys.FromPublicKey(q.Public)
-		if err != nil || other.Verify(auth.EnrollProof(q.ID, q.Public), proof) != nil || strings.ContainsAny(q.ID.Wire(), "*> .") {
+		if err != nil || other.Verify(enroll.Proof(q.ID, q.Public), proof) != nil || strings.ContainsAny(q.ID.Wire(), "*> .") {
 			t.Errorf("accepted: %+v", q)
 		}
 	})
@@ -513,55 +514,55 @@ func FuzzEnrollRequest(f *testing.F) {
 func TestATokenTakesThePlaceOfARequestWithoutOne(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		token := joinToken(t, a, auth.JoinRequest{Name: "web", Peel: "web-*", Uses: 3, TTL: 24 * time.Hour})
-		other := joinToken(t, a, auth.JoinRequest{Name: "db", Peel: "db-*", Uses: 3, TTL: 24 * time.Hour})
+		token := joinToken(t, a, enroll.JoinRequest{Name: "web", Peel: "web-*", Uses: 3, TTL: 24 * time.Hour})
+		other := joinToken(t, a, enroll.JoinRequest{Name: "db", Peel: "db-*", Uses: 3, TTL: 24 * time.Hour})
 		stranger, host, thief := newHost(t, "web-07"), newHost(t, "web-07"), newHost(t, "web-07")
-		stranger.ask(t, a, "", auth.ErrPending)
-		host.ask(t, a, "", auth.ErrConflict)
-		host.ask(t, a, other, auth.ErrConflict)
-		host.ask(t, a, "zr_web_0123456789", auth.ErrConflict)
+		stranger.ask(t, a, "", enroll.ErrPending)
+		host.ask(t, a, "", enroll.ErrConflict)
+		host.ask(t, a, other, enroll.ErrConflict)
+		host.ask(t, a, "zr_web_0123456789", enroll.ErrConflict)
 		jwt := host.ask(t, a, token, nil)
 		if _, _, err := host.connect(t, b, jwt); err != nil {
 			t.Error(err)
 		}
-		if e := enrolled(t, a, "web-07"); e.Public != host.public || e.State != auth.Accepted || e.Rival == nil || e.Rival.Public != stranger.public {
+		if e := enrolled(t, a, "web-07"); e.Public != host.public || e.State != enroll.Accepted || e.Conflicting == nil || e.Conflicting.Public != stranger.public {
 			t.Errorf("%+v", e)
 		}
-		stranger.ask(t, a, "", auth.ErrConflict)
-		thief.ask(t, a, token, auth.ErrConflict)
-		if used, err := a.JoinTokens(t.Context()); err != nil || used[1].Used != 1 || used[0].Used != 0 {
+		stranger.ask(t, a, "", enroll.ErrConflict)
+		thief.ask(t, a, token, enroll.ErrConflict)
+		if used, err := a.Hosts.JoinTokens(t.Context()); err != nil || used[1].Used != 1 || used[0].Used != 0 {
 			t.Errorf("%+v, %v", used, err)
 		}
 
 		// After a request was rejected the token lets in another key, not the rejected one.
 		stranger, host = newHost(t, "web-08"), newHost(t, "web-08")
-		stranger.ask(t, a, "", auth.ErrPending)
-		if _, err := a.Reject(t.Context(), "web-08", "ann"); err != nil {
+		stranger.ask(t, a, "", enroll.ErrPending)
+		if _, err := a.Hosts.Reject(t.Context(), "web-08", "ann"); err != nil {
 			t.Fatal(err)
 		}
-		stranger.ask(t, a, token, auth.ErrNotWanted)
+		stranger.ask(t, a, token, enroll.ErrRejected)
 		host.ask(t, a, token, nil)
 
 		// A peel that was revoked waits for a person, whatever it has.
-		if _, err := a.RevokePeel(t.Context(), "web-08", "ann"); err != nil {
+		if _, err := a.Hosts.Revoke(t.Context(), "web-08", "ann"); err != nil {
 			t.Fatal(err)
 		}
 		again := newHost(t, "web-08")
-		again.ask(t, a, token, auth.ErrPending)
+		again.ask(t, a, token, enroll.ErrPending)
 		thief = newHost(t, "web-08")
-		thief.ask(t, a, token, auth.ErrConflict)
+		thief.ask(t, a, token, enroll.ErrConflict)
 	})
 }
 
 func TestARequestDoesNotTakeAnID(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 3, TTL: 24 * time.Hour})
-		newHost(t, "db-01").ask(t, a, "", auth.ErrPending)
+		token := joinToken(t, a, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 3, TTL: 24 * time.Hour})
+		newHost(t, "db-01").ask(t, a, "", enroll.ErrPending)
 		owner := newHost(t, "db-01")
 		if _, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db-01", Keys: []keystore.Key{{Public: owner.public}}}, false); err != nil {
 			t.Errorf("no credential can be made beside the keys: %v", err)
 		}
-		newHost(t, "db-01").ask(t, a, token, auth.ErrConflict) // it has one now
+		newHost(t, "db-01").ask(t, a, token, enroll.ErrConflict) // it has one now
 	})
 }

@@ -12,8 +12,10 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -23,7 +25,7 @@ func TestSigningKeysAreRotatedWithoutAnOutage(t *testing.T) {
 		a := authority(t, b)
 		ctx := t.Context()
 		go func() { _ = a.Run(ctx) }()
-		token := joinToken(t, a, auth.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: time.Hour})
+		token := joinToken(t, a, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: time.Hour})
 		renewed, away := newHost(t, "web-01"), newHost(t, "web-02")
 		old, oldAway := renewed.ask(t, a, token, nil), away.ask(t, a, token, nil)
 		stays, cut, err := renewed.connect(t, b, old)
@@ -98,7 +100,7 @@ func TestSigningKeysAreRotatedWithoutAnOutage(t *testing.T) {
 func TestACopyOfFormerKeysChangesNothing(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		here := authority(t, b)
-		bob := enlist(t, b, here, auth.UserRequest{Name: "bob", Role: grants.RoleOperator})
+		bob := enlist(t, b, here, user.Request{Name: "bob", Role: grants.RoleOperator})
 		dir := filepath.Join(t.TempDir(), "copy")
 		if err := os.CopyFS(dir, os.DirFS(b.Keys.Dir())); err != nil {
 			t.Fatal(err)
@@ -114,8 +116,8 @@ func TestACopyOfFormerKeysChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		ada := enlist(t, b, here, auth.UserRequest{Name: "ada", Role: grants.RoleOperator})
-		if _, err := there.RevokeUser(t.Context(), "bob", "ann"); !errors.Is(err, auth.ErrStale) {
+		ada := enlist(t, b, here, user.Request{Name: "ada", Role: grants.RoleOperator})
+		if _, err := there.Users.Revoke(t.Context(), "bob", "ann"); !errors.Is(err, auth.ErrStale) {
 			t.Errorf("the copy told the server: %v", err)
 		}
 		if _, err := there.RotateKeys(t.Context()); !errors.Is(err, auth.ErrStale) {
@@ -175,7 +177,7 @@ func TestAChangeOfKeysThatNobodyWasToldOfIsMadeUpForAtTheNextStart(t *testing.T)
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		host := newHost(t, "web-01")
 		first := authority(t, b)
-		old := host.ask(t, first, joinToken(t, first, auth.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour}), nil)
+		old := host.ask(t, first, joinToken(t, first, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour}), nil)
 		copied := filepath.Join(t.TempDir(), "copy")
 		if err := os.CopyFS(copied, os.DirFS(b.Keys.Dir())); err != nil {
 			t.Fatal(err)
@@ -216,7 +218,7 @@ func TestAChangeOfKeysThatNobodyWasToldOfIsMadeUpForAtTheNextStart(t *testing.T)
 		if _, err := stale.RotateKeys(t.Context()); !errors.Is(err, auth.ErrStale) {
 			t.Errorf("a copy of before does not know: %v", err)
 		}
-		if open(t, b.Keys.Dir()).Untold() {
+		if open(t, b.Keys.Dir()).Dirty() {
 			t.Error("servers are told again at every start")
 		}
 		if err := b.Keys.Retire(); err != nil {
@@ -262,7 +264,7 @@ func TestKeysAreNotRetiredWhileASiteNeedsThem(t *testing.T) {
 		if _, err := a.RotateKeys(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.RevokeSite(t.Context(), "bonn", "ann"); err != nil {
+		if _, err := a.Hosts.RevokeSite(t.Context(), "bonn", "ann"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := a.RetireKeys(t.Context(), false); !errors.Is(err, auth.ErrBehind) || !strings.HasSuffix(err.Error(), ": 1, of site berlin") {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
@@ -37,7 +38,7 @@ func (a *Authority) RotateKeys(ctx context.Context) (*keystore.Rotation, error) 
 	if errors.Is(err, keystore.ErrFormer) {
 		return nil, err
 	}
-	a.tellAll() // also of what an error has left: some keys may be new
+	a.markDirty() // also of what an error has left: some keys may be new
 	r := a.o.Keys.Rotation()
 	if err := errors.Join(err, a.generations.Put(ctx, generation{r.Generation})); err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (a *Authority) RetireKeys(ctx context.Context, force bool) (*keystore.Rotat
 		return nil, err
 	}
 	r = a.o.Keys.Rotation()
-	a.tellAll()
+	a.markDirty()
 	return &r, nil
 }
 
@@ -104,15 +105,15 @@ func (a *Authority) current(ctx context.Context) error {
 	return nil
 }
 
-// answerFirst is how long servers are told later: one that takes a new account forgets to whom answers were to go.
-const answerFirst = 500 * time.Millisecond
+// pushDelay leaves time for replies that are under way: a server that takes a new account drops their reply subjects.
+const pushDelay = 500 * time.Millisecond
 
-// tellAll has Run give servers all accounts.
-func (a *Authority) tellAll() {
+// markDirty has Run give servers all accounts.
+func (a *Authority) markDirty() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	clear(a.told)
-	a.news = true
+	clear(a.pushed)
+	a.dirty = true
 	select {
 	case a.wake <- struct{}{}:
 	default:
@@ -121,7 +122,7 @@ func (a *Authority) tellAll() {
 
 // behind are those whose last credential was issued before a time and has not ended.
 func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, err error) {
-	peels, err := a.peels.List(ctx)
+	peels, err := a.Hosts.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -129,15 +130,12 @@ func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, e
 	now := time.Now()
 	for _, e := range peels {
 		known[string(e.ID)] = true
-		if e.State == Accepted && e.Expires.After(now) && e.Expires.Add(-PeelLife).Before(at) {
+		if e.State == enroll.Accepted && e.Expires.After(now) && e.Expires.Add(-enroll.PeelLife).Before(at) {
 			names = append(names, "peel "+string(e.ID))
 		}
 	}
-	users, err := a.users.List(ctx)
+	users, err := a.Users.List(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if users, err = withIssued(a.o.Keys.Dir(), users); err != nil {
 		return nil, err
 	}
 	for _, u := range users {
@@ -145,7 +143,7 @@ func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, e
 			names = append(names, string(u.Role)+" "+u.Name)
 		}
 	}
-	ended, err := a.revokedSites(ctx)
+	ended, err := a.Hosts.EndedSites(ctx)
 	if err != nil {
 		return nil, err
 	}

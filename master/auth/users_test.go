@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -31,9 +32,9 @@ func authority(t *testing.T, b *natstest.Bus) *auth.Authority {
 	return a
 }
 
-func users(t *testing.T, b *natstest.Bus) *auth.Users {
+func users(t *testing.T, b *natstest.Bus) *user.Store {
 	t.Helper()
-	all, err := auth.OpenUsers(t.Context(), b.JetStream(t))
+	all, err := user.Open(t.Context(), b.JetStream(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,14 +42,14 @@ func users(t *testing.T, b *natstest.Bus) *auth.Users {
 }
 
 // enlist adds a user and returns what a connection needs to be that user's.
-func enlist(t *testing.T, b *natstest.Bus, a *auth.Authority, q auth.UserRequest) nats.Option {
+func enlist(t *testing.T, b *natstest.Bus, a *auth.Authority, q user.Request) nats.Option {
 	t.Helper()
 	key, err := keystore.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	q.Public = key.Public()
-	token, u, err := a.AddUser(t.Context(), q, "ann")
+	token, u, err := a.Users.Add(t.Context(), q, "ann")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +78,8 @@ func join(t *testing.T, b *natstest.Bus, name string, creds nats.Option) (nc *na
 func TestARevokedUserIsCutOffAtOnceAndForGood(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		bob := enlist(t, b, a, auth.UserRequest{Name: "bob", Role: grants.RoleOperator})
-		other := enlist(t, b, a, auth.UserRequest{Name: "ada", Role: grants.RoleOperator})
+		bob := enlist(t, b, a, user.Request{Name: "bob", Role: grants.RoleOperator})
+		other := enlist(t, b, a, user.Request{Name: "ada", Role: grants.RoleOperator})
 		_, lost, err := join(t, b, "bob", bob)
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +88,7 @@ func TestARevokedUserIsCutOffAtOnceAndForGood(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		u, err := a.RevokeUser(t.Context(), "bob", "ann")
+		u, err := a.Users.Revoke(t.Context(), "bob", "ann")
 		if err != nil || u.RevokedBy != "ann" || u.State(time.Now()) != "revoked" {
 			t.Fatal(u, err)
 		}
@@ -122,8 +123,8 @@ func TestARevokedUserIsCutOffAtOnceAndForGood(t *testing.T) {
 func TestAnAuthorityLearnsWhatAnotherHasRevoked(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		here := authority(t, b)
-		bob := enlist(t, b, here, auth.UserRequest{Name: "bob", Role: grants.RoleOperator})
-		eve := enlist(t, b, here, auth.UserRequest{Name: "eve", Role: grants.RoleOperator})
+		bob := enlist(t, b, here, user.Request{Name: "bob", Role: grants.RoleOperator})
+		eve := enlist(t, b, here, user.Request{Name: "eve", Role: grants.RoleOperator})
 		dir := filepath.Join(t.TempDir(), "copy")
 		if err := os.CopyFS(dir, os.DirFS(b.Keys.Dir())); err != nil {
 			t.Fatal(err)
@@ -133,10 +134,10 @@ func TestAnAuthorityLearnsWhatAnotherHasRevoked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := here.RevokeUser(t.Context(), "bob", "ann"); err != nil {
+		if _, err := here.Users.Revoke(t.Context(), "bob", "ann"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := there.RevokeUser(t.Context(), "eve", "ann"); err != nil {
+		if _, err := there.Users.Revoke(t.Context(), "eve", "ann"); err != nil {
 			t.Fatal(err)
 		}
 		for name, creds := range map[string]nats.Option{"bob": bob, "eve": eve} {
@@ -179,20 +180,20 @@ func TestARevocationThatTheServerMissedIsMadeUpFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bob := enlist(t, b, a, auth.UserRequest{Name: "bob", Role: grants.RoleOperator})
+		bob := enlist(t, b, a, user.Request{Name: "bob", Role: grants.RoleOperator})
 		_, lost, err := join(t, b, "bob", bob)
 		if err != nil {
 			t.Fatal(err)
 		}
 		fails = true
-		if _, err := a.RevokeUser(t.Context(), "bob", "ann"); err == nil || !strings.Contains(err.Error(), "no answer") {
+		if _, err := a.Users.Revoke(t.Context(), "bob", "ann"); err == nil || !strings.Contains(err.Error(), "no answer") {
 			t.Errorf("revoked without a word to the server: %v", err)
 		}
 		if err := users(t, b).Allow(t.Context(), grants.Caller{User: "bob"}, "test.ping", nil, nil); !errors.Is(err, grants.ErrNotAllowed) {
 			t.Errorf("he may dispatch: %v", err)
 		}
 		fails = false
-		if _, err := a.RevokeUser(t.Context(), "bob", "ann"); err != nil {
+		if _, err := a.Users.Revoke(t.Context(), "bob", "ann"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -214,12 +215,12 @@ func TestRunBringsRevocationsToTheServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bob := enlist(t, b, deaf, auth.UserRequest{Name: "bob", Role: grants.RoleOperator})
+		bob := enlist(t, b, deaf, user.Request{Name: "bob", Role: grants.RoleOperator})
 		_, lost, err := join(t, b, "bob", bob)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := deaf.RevokeUser(t.Context(), "bob", "ann"); err == nil {
+		if _, err := deaf.Users.Revoke(t.Context(), "bob", "ann"); err == nil {
 			t.Fatal("the server was told")
 		}
 		a, err := auth.NewAuthority(t.Context(), options(func(ctx context.Context, account string) error {
@@ -247,9 +248,9 @@ func TestRunBringsRevocationsToTheServer(t *testing.T) {
 func TestUsersThatCannotBeMade(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		enlist(t, b, a, auth.UserRequest{Name: "taken", Role: grants.RoleOperator})
-		enlist(t, b, a, auth.UserRequest{Name: "gone", Role: grants.RoleOperator})
-		if _, err := a.RevokeUser(t.Context(), "gone", "ann"); err != nil {
+		enlist(t, b, a, user.Request{Name: "taken", Role: grants.RoleOperator})
+		enlist(t, b, a, user.Request{Name: "gone", Role: grants.RoleOperator})
+		if _, err := a.Users.Revoke(t.Context(), "gone", "ann"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RoleAuditor, ID: "offline", Keys: []keystore.Key{{Public: "Uoffline", Issued: time.Now()}}}, false); err != nil {
@@ -258,36 +259,36 @@ func TestUsersThatCannotBeMade(t *testing.T) {
 		for _, c := range []struct {
 			want   error
 			text   string
-			change func(*auth.UserRequest)
+			change func(*user.Request)
 		}{
-			{auth.ErrUserExists, "taken", func(q *auth.UserRequest) { q.Name = "taken" }},
-			{auth.ErrUserExists, "offline", func(q *auth.UserRequest) { q.Name = "offline" }},
-			{auth.ErrUserExists, "gone", func(q *auth.UserRequest) { q.Name = "gone" }},
-			{auth.ErrUserExists, "gone was revoked", func(q *auth.UserRequest) { q.Name, q.Again = "gone", true }},
-			{auth.ErrNoUser, "nobody", func(q *auth.UserRequest) { q.Name, q.Again = "nobody", true }},
-			{auth.ErrUserInvalid, "data directory", func(q *auth.UserRequest) { q.Name = "local" }},
-			{auth.ErrUserInvalid, "1 to 64", func(q *auth.UserRequest) { q.Name = "" }},
-			{auth.ErrUserInvalid, `'*'`, func(q *auth.UserRequest) { q.Name = "*" }},
-			{auth.ErrUserInvalid, `'.'`, func(q *auth.UserRequest) { q.Name = "a.b" }},
-			{auth.ErrUserInvalid, "public key", func(q *auth.UserRequest) { q.Public = "" }},
-			{auth.ErrUserInvalid, `"master"`, func(q *auth.UserRequest) { q.Role = grants.RoleMaster }},
-			{auth.ErrUserInvalid, `"peel"`, func(q *auth.UserRequest) { q.Role = grants.RolePeel }},
-			{auth.ErrUserInvalid, "-1s", func(q *auth.UserRequest) { q.TTL = -time.Second }},
-			{auth.ErrUserInvalid, "only read", func(q *auth.UserRequest) { q.Role, q.Limits.Target = grants.RoleAuditor, "*" }},
-			{auth.ErrUserInvalid, "are not asked", func(q *auth.UserRequest) { q.Role, q.Limits.Target = grants.RoleDirect, "*" }},
-			{auth.ErrUserInvalid, `"[a"`, func(q *auth.UserRequest) { q.Limits.Functions = []string{"[a"} }},
+			{user.ErrExists, "taken", func(q *user.Request) { q.Name = "taken" }},
+			{user.ErrExists, "offline", func(q *user.Request) { q.Name = "offline" }},
+			{user.ErrExists, "gone", func(q *user.Request) { q.Name = "gone" }},
+			{user.ErrExists, "gone was revoked", func(q *user.Request) { q.Name, q.Again = "gone", true }},
+			{user.ErrNotFound, "nobody", func(q *user.Request) { q.Name, q.Again = "nobody", true }},
+			{user.ErrInvalid, "data directory", func(q *user.Request) { q.Name = "local" }},
+			{user.ErrInvalid, "1 to 64", func(q *user.Request) { q.Name = "" }},
+			{user.ErrInvalid, `'*'`, func(q *user.Request) { q.Name = "*" }},
+			{user.ErrInvalid, `'.'`, func(q *user.Request) { q.Name = "a.b" }},
+			{user.ErrInvalid, "public key", func(q *user.Request) { q.Public = "" }},
+			{user.ErrInvalid, `"master"`, func(q *user.Request) { q.Role = grants.RoleMaster }},
+			{user.ErrInvalid, `"peel"`, func(q *user.Request) { q.Role = grants.RolePeel }},
+			{user.ErrInvalid, "-1s", func(q *user.Request) { q.TTL = -time.Second }},
+			{user.ErrInvalid, "only read", func(q *user.Request) { q.Role, q.Limits.Target = grants.RoleAuditor, "*" }},
+			{user.ErrInvalid, "are not asked", func(q *user.Request) { q.Role, q.Limits.Target = grants.RoleDirect, "*" }},
+			{user.ErrInvalid, `"[a"`, func(q *user.Request) { q.Limits.Functions = []string{"[a"} }},
 		} {
 			key, err := keystore.MakeKey()
 			if err != nil {
 				t.Fatal(err)
 			}
-			q := auth.UserRequest{Name: "new", Role: grants.RoleOperator, Public: key.Public()}
+			q := user.Request{Name: "new", Role: grants.RoleOperator, Public: key.Public()}
 			c.change(&q)
-			if _, _, err := a.AddUser(t.Context(), q, "ann"); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
+			if _, _, err := a.Users.Add(t.Context(), q, "ann"); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%v, want %v %q", err, c.want, c.text)
 			}
 		}
-		all, err := a.Users(t.Context())
+		all, err := a.Users.List(t.Context())
 		if err != nil || len(all) != 3 {
 			t.Errorf("%+v, %v", all, err)
 		}
@@ -317,10 +318,10 @@ func TestOneIssuedBesideTheKeysIsListedAndRevoked(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := authority(t, b)
-		if all, err := a.Users(t.Context()); err != nil || len(all) != 1 || all[0].Name != "ada" {
+		if all, err := a.Users.List(t.Context()); err != nil || len(all) != 1 || all[0].Name != "ada" {
 			t.Errorf("%+v, %v", all, err)
 		}
-		if _, err := a.RevokeUser(t.Context(), "ada", "ann"); err != nil {
+		if _, err := a.Users.Revoke(t.Context(), "ada", "ann"); err != nil {
 			t.Fatal(err)
 		}
 		<-lost
@@ -334,8 +335,8 @@ func TestAnotherCredentialKeepsRoleAndLimits(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
 		limits := grants.Limits{Functions: []string{"test.*"}}
-		first := enlist(t, b, a, auth.UserRequest{Name: "lee", Role: grants.RoleOperator, Limits: limits, TTL: time.Hour})
-		second := enlist(t, b, a, auth.UserRequest{Name: "lee", Role: grants.RoleOperator, TTL: 2 * time.Hour, Again: true})
+		first := enlist(t, b, a, user.Request{Name: "lee", Role: grants.RoleOperator, Limits: limits, TTL: time.Hour})
+		second := enlist(t, b, a, user.Request{Name: "lee", Role: grants.RoleOperator, TTL: 2 * time.Hour, Again: true})
 		for what, creds := range map[string]nats.Option{"first": first, "second": second} {
 			nc, _, err := join(t, b, "lee", creds)
 			if err != nil {
@@ -348,7 +349,7 @@ func TestAnotherCredentialKeepsRoleAndLimits(t *testing.T) {
 		if err := users(t, b).Allow(t.Context(), grants.Caller{User: "lee"}, "cmd.run", nil, nil); !errors.Is(err, grants.ErrNotAllowed) {
 			t.Errorf("the limits are gone: %v", err)
 		}
-		if _, err := a.RevokeUser(t.Context(), "lee", "ann"); err != nil {
+		if _, err := a.Users.Revoke(t.Context(), "lee", "ann"); err != nil {
 			t.Fatal(err)
 		}
 		for what, creds := range map[string]nats.Option{"first": first, "second": second} {
@@ -406,8 +407,8 @@ func TestNobodyForgesWhoAsks(t *testing.T) {
 func TestLimitsAreThoseOfTheBucket(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a, all := authority(t, b), users(t, b)
-		enlist(t, b, a, auth.UserRequest{Name: "lee", Role: grants.RoleOperator, Limits: grants.Limits{Target: "web-*", Functions: []string{"test.*"}}})
-		enlist(t, b, a, auth.UserRequest{Name: "ada", Role: grants.RoleOperator})
+		enlist(t, b, a, user.Request{Name: "lee", Role: grants.RoleOperator, Limits: grants.Limits{Target: "web-*", Functions: []string{"test.*"}}})
+		enlist(t, b, a, user.Request{Name: "ada", Role: grants.RoleOperator})
 		web := []target.PeelID{"web-01", "web-02"}
 		selects := func(_ context.Context, expr string) ([]target.PeelID, error) {
 			if expr != "web-*" {
@@ -453,15 +454,15 @@ func TestLimitsAreThoseOfTheBucket(t *testing.T) {
 func TestThePermissionToSeeSecretsIsGivenByName(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a, all := authority(t, b), users(t, b)
-		enlist(t, b, a, auth.UserRequest{Name: "sue", Role: grants.RoleOperator, Secrets: true})
-		enlist(t, b, a, auth.UserRequest{Name: "ada", Role: grants.RoleOperator})
-		for user, allowed := range map[string]bool{"sue": true, "ada": false, auth.LocalUser: false, "unknown": false} {
+		enlist(t, b, a, user.Request{Name: "sue", Role: grants.RoleOperator, Secrets: true})
+		enlist(t, b, a, user.Request{Name: "ada", Role: grants.RoleOperator})
+		for user, allowed := range map[string]bool{"sue": true, "ada": false, user.LocalUser: false, "unknown": false} {
 			err := all.AllowSecrets(t.Context(), grants.Caller{User: user, Role: grants.RoleOperator})
 			if (err == nil) != allowed || err != nil && !errors.Is(err, grants.ErrNotAllowed) {
 				t.Errorf("%s: %v", user, err)
 			}
 		}
-		if _, _, err := a.AddUser(t.Context(), auth.UserRequest{Name: "eve", Role: grants.RoleAuditor, Secrets: true}, "ada"); !errors.Is(err, auth.ErrUserInvalid) {
+		if _, _, err := a.Users.Add(t.Context(), user.Request{Name: "eve", Role: grants.RoleAuditor, Secrets: true}, "ada"); !errors.Is(err, user.ErrInvalid) {
 			t.Errorf("an auditor with the permission: %v", err)
 		}
 		b.Stop(t)

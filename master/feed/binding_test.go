@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/records"
@@ -77,7 +78,7 @@ func (t *fleet) publish(f wire.Facts) {
 // master starts a feed with the register of a master that has the keys.
 func (t *fleet) master() (f *Feed, stop func()) {
 	t.Helper()
-	register, err := auth.OpenPeelRegister(t.Context(), t.js, t.bus.Keys.Dir())
+	register, err := enroll.OpenRegister(t.Context(), t.js, t.bus.Keys.Dir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,16 +170,16 @@ func TestADamagedRecordStopsNoOtherPeel(t *testing.T) {
 // enroll has a person approve the host.
 func (t *fleet) enroll(h *host) {
 	t.Helper()
-	proof, err := h.pair.Sign(auth.EnrollProof(h.id, h.public))
+	proof, err := h.pair.Sign(enroll.Proof(h.id, h.public))
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := t.authority()
-	q := auth.EnrollRequest{ID: h.id, Public: h.public, Proof: base64.RawURLEncoding.EncodeToString(proof)}
-	if _, _, err := a.Enroll(t.Context(), q); !errors.Is(err, auth.ErrPending) {
+	q := enroll.Request{ID: h.id, Public: h.public, Proof: base64.RawURLEncoding.EncodeToString(proof)}
+	if _, _, err := a.Hosts.Enroll(t.Context(), q); !errors.Is(err, enroll.ErrPending) {
 		t.Fatal(err)
 	}
-	if _, err := a.Approve(t.Context(), h.id, h.public, "ann"); err != nil {
+	if _, err := a.Hosts.Approve(t.Context(), h.id, h.public, "ann"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -304,7 +305,7 @@ func TestAHostThatIsEnrolledAgainBringsItsSealingKey(t *testing.T) {
 		again := t.host("db-01")
 		t.publish(again.facts(t))
 		t.wantKey(f, "db-01", h.key, again.key) // not before a person has agreed
-		if _, err := t.authority().RevokePeel(t.Context(), "db-01", "ann"); err != nil {
+		if _, err := t.authority().Hosts.Revoke(t.Context(), "db-01", "ann"); err != nil {
 			t.Fatal(err)
 		}
 		t.publish(again.facts(t))

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 )
 
 // Limits of hosts that ask to be enrolled, who are strangers. One asks every ten seconds at most, but a whole site may come
@@ -60,13 +60,13 @@ func (r *routes) enroll() http.HandlerFunc {
 			problem(w, http.StatusBadRequest, "the request cannot be read: "+err.Error())
 			return
 		}
-		q, err := auth.ParseEnroll(text)
+		q, err := enroll.ParseRequest(text)
 		if err != nil {
 			problem(w, http.StatusBadRequest, sentence(err))
 			return
 		}
 		q.From, _, _ = net.SplitHostPort(req.RemoteAddr)
-		token, e, err := r.Authority.Enroll(req.Context(), q)
+		token, e, err := r.Authority.Hosts.Enroll(req.Context(), q)
 		r.accountEnroll(req, &q, e, err)
 		if err != nil {
 			status := enrollStatus(err)
@@ -77,7 +77,7 @@ func (r *routes) enroll() http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(Enrolled{JWT: token, Expires: e.Expires, CA: string(r.Authority.Roots())})
+		_ = json.NewEncoder(w).Encode(Enrolled{JWT: token, Expires: e.Expires, CA: string(r.Authority.Hosts.Roots())})
 	}
 }
 
@@ -92,31 +92,31 @@ func isListener(c *tls.Config, header string) bool {
 }
 
 // accountEnroll keeps account of hosts that were let in or turned away. One that waits asks all the time.
-func (r *routes) accountEnroll(req *http.Request, q *auth.EnrollRequest, e *auth.Enrolled, err error) {
-	if errors.Is(err, auth.ErrPending) && len(e.History) > 0 && time.Since(e.History[len(e.History)-1].Time) > time.Second {
+func (r *routes) accountEnroll(req *http.Request, q *enroll.Request, e *enroll.Enrolled, err error) {
+	if errors.Is(err, enroll.ErrPending) && len(e.History) > 0 && time.Since(e.History[len(e.History)-1].Time) > time.Second {
 		return
 	}
 	entry := audit.Entry{Action: "enroll.ask", Target: string(q.ID), User: "host", From: q.From}
-	if errors.Is(err, auth.ErrPending) {
+	if errors.Is(err, enroll.ErrPending) {
 		entry.Result, entry.Reason = audit.Done, err.Error()
 	} else {
 		// Of refusals the log keeps a few: strangers must not push the past out of it.
-		entry = entry.Ended(err, errors.Is(err, auth.ErrEnrollFull) || enrollStatus(err) != http.StatusServiceUnavailable)
+		entry = entry.Ended(err, errors.Is(err, enroll.ErrFull) || enrollStatus(err) != http.StatusServiceUnavailable)
 	}
 	r.Audit.Write(req.Context(), entry)
 }
 
 func enrollStatus(err error) int {
 	switch {
-	case errors.Is(err, auth.ErrPending):
+	case errors.Is(err, enroll.ErrPending):
 		return http.StatusAccepted
-	case errors.Is(err, auth.ErrEnrollInvalid):
+	case errors.Is(err, enroll.ErrInvalid):
 		return http.StatusBadRequest
-	case errors.Is(err, auth.ErrJoinUnknown), errors.Is(err, auth.ErrJoinEnded):
+	case errors.Is(err, enroll.ErrJoinUnknown), errors.Is(err, enroll.ErrJoinEnded):
 		return http.StatusUnauthorized
-	case errors.Is(err, auth.ErrJoinPeel), errors.Is(err, auth.ErrNotWanted):
+	case errors.Is(err, enroll.ErrJoinPeel), errors.Is(err, enroll.ErrRejected):
 		return http.StatusForbidden
-	case errors.Is(err, auth.ErrConflict):
+	case errors.Is(err, enroll.ErrConflict):
 		return http.StatusConflict
 	}
 	return http.StatusServiceUnavailable

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/rest"
@@ -25,11 +26,11 @@ func enrollment(t *testing.T, id target.PeelID) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proof, err := key.Sign(auth.EnrollProof(id, key.Public()))
+	proof, err := key.Sign(enroll.Proof(id, key.Public()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := json.Marshal(auth.EnrollRequest{ID: id, Public: key.Public(), Proof: base64.RawURLEncoding.EncodeToString(proof)})
+	q, err := json.Marshal(enroll.Request{ID: id, Public: key.Public(), Proof: base64.RawURLEncoding.EncodeToString(proof)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestAPageInABrowserEnrollsNobody(t *testing.T) {
 				t.Errorf("%q for %s: %d %s", q.kind, q.host, a.status, a.body)
 			}
 		}
-		if all, err := authority.Peels(t.Context()); err != nil || len(all) != 4 {
+		if all, err := authority.Hosts.List(t.Context()); err != nil || len(all) != 4 {
 			t.Errorf("%d peels wait, want 4, %v", len(all), err)
 		}
 	})

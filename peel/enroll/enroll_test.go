@@ -17,7 +17,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
@@ -43,12 +43,12 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &site{keys: keys, ca: ca, life: auth.PeelLife}
+	return &site{keys: keys, ca: ca, life: enroll.PeelLife}
 }
 
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.asked.Add(1)
-	var q auth.EnrollRequest
+	var q enroll.Request
 	err := json.NewDecoder(r.Body).Decode(&q)
 	if err != nil || s.down.Load() || r.URL.Path != "/api/v1/enroll" {
 		http.Error(w, `{"detail": "not now"}`, http.StatusServiceUnavailable)
@@ -225,7 +225,7 @@ func TestACredentialIsRenewedEveryDay(t *testing.T) {
 		life time.Duration
 		day  int32 // asked in one day
 	}{
-		"a month": {auth.PeelLife, 1},
+		"a month": {enroll.PeelLife, 1},
 		"3 hours": {3 * time.Hour, 12},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -121,7 +121,7 @@ func TestARevokedSiteIsCutOffAtOnceAndForGood(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
 		for _, name := range []string{"berlin", "../berlin", ""} {
-			if _, err := a.RevokeSite(t.Context(), name, "ann"); !errors.Is(err, auth.ErrNoSite) {
+			if _, err := a.Hosts.RevokeSite(t.Context(), name, "ann"); !errors.Is(err, enroll.ErrNoSite) {
 				t.Errorf("%q: %v", name, err)
 			}
 		}
@@ -136,7 +136,7 @@ func TestARevokedSiteIsCutOffAtOnceAndForGood(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			s, err := a.RevokeSite(t.Context(), "berlin", "ann")
+			s, err := a.Hosts.RevokeSite(t.Context(), "berlin", "ann")
 			if err != nil || s.RevokedBy != "ann" || len(s.Keys) != 1 || s.Keys[0].Public != public {
 				t.Fatal(s, err)
 			}
@@ -168,7 +168,7 @@ func TestARevokedSiteIsCutOffAtOnceAndForGood(t *testing.T) {
 		b.Conn(t, grants.RolePeel, "peel-a") // of that site, by itself
 		again, _ := makeSite(t, b.Keys, "berlin")
 		in("with another credential", again, true)
-		if _, err := authority(t, b).RevokeSite(t.Context(), "berlin", "ann"); err != nil {
+		if _, err := authority(t, b).Hosts.RevokeSite(t.Context(), "berlin", "ann"); err != nil {
 			t.Fatal(err)
 		}
 		in("that was revoked, too", again, false)

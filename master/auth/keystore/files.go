@@ -203,7 +203,7 @@ func load(dir string) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.rotation, k.untold = last.Rotation, last.Untold || last.Grants != grants.Digest()
+	k.rotation, k.dirty = last.Rotation, last.Untold || last.Grants != grants.Digest()
 	if k.trust, err = k.sign(operator, system); err != nil {
 		return nil, err
 	}

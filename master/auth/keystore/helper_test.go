@@ -26,5 +26,3 @@ func private(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 }
-
-// TestARevocationThatTheServerMissedIsMadeUpFor has the server away, and not told, when somebody is revoked.

@@ -45,7 +45,7 @@ type Keys struct {
 	mu       sync.Mutex                     // guards signers, too
 	revoked  map[grants.Role]map[string]End // by public key
 	rotation Rotation
-	untold   bool // servers may not have heard of rotation
+	dirty    bool // servers may lack the accounts of rotation
 	trust    Trust
 }
 

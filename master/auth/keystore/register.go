@@ -53,6 +53,15 @@ func Merge(keys, more []Key) []Key {
 	return keys
 }
 
+// Ends returns the end of the credentials of keys that were revoked at a time, by public key.
+func Ends(keys []Key, at time.Time) map[string]End {
+	ends := map[string]End{}
+	for _, k := range keys {
+		ends[k.Public] = End{At: at, Expires: k.Expires}
+	}
+	return ends
+}
+
 // An Entry of the register says for which keys credentials of one party were made. The register has a file for each name on
 // the bus, beside the keys, so that a credential can be made while no bus runs. People have one space of names, whatever
 // their role.

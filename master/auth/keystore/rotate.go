@@ -119,25 +119,25 @@ func (k *Keys) write(next noted) error {
 		err = renameio.WriteFile(filepath.Join(k.dir, rotationFile), data, 0o600)
 	}
 	if err == nil {
-		k.rotation, k.untold = next.Rotation, next.Untold
+		k.rotation, k.dirty = next.Rotation, next.Untold
 	}
 	return err
 }
 
-// Untold reports whether servers may not have the accounts of the last change of the signing keys, or of the table of
+// Dirty reports whether servers may not have the accounts of the last change of the signing keys, or of the table of
 // permissions: a server elsewhere keeps the accounts of the version that it was given, with what was granted then.
-func (k *Keys) Untold() bool {
+func (k *Keys) Dirty() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.untold
+	return k.dirty
 }
 
-// Told is called when servers have heard of all accounts, as they were after a rotation. If there was another meanwhile it
+// Pushed is called when servers have heard of all accounts, as they were after a rotation. If there was another meanwhile it
 // does nothing.
-func (k *Keys) Told(r Rotation) error {
+func (k *Keys) Pushed(r Rotation) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.untold || k.rotation.Generation != r.Generation || len(k.rotation.Former) != len(r.Former) {
+	if !k.dirty || k.rotation.Generation != r.Generation || len(k.rotation.Former) != len(r.Former) {
 		return nil
 	}
 	return k.write(noted{Rotation: k.rotation})

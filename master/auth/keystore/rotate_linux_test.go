@@ -113,7 +113,7 @@ func TestARotationThatIsCutShortLocksNobodyOut(t *testing.T) {
 		between := credentials(t, k)
 		check("a former", true, old)
 		check("one of then", true, between)
-		if cut > 0 && !k.Untold() {
+		if cut > 0 && !k.Dirty() {
 			t.Errorf("cut short after %d files: who starts does not know that servers have to be told", cut)
 		}
 		whole := cut == len(written)

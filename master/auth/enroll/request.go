@@ -1,4 +1,4 @@
-package auth
+package enroll
 
 import (
 	"context"
@@ -14,31 +14,31 @@ import (
 )
 
 // enrollNew is for an ID that nobody had. A token is used up last, when nothing else can refuse the host.
-func (a *Authority) enrollNew(ctx context.Context, q EnrollRequest) (string, *Enrolled, error) {
+func (h *Hosts) enrollNew(ctx context.Context, q Request) (string, *Enrolled, error) {
 	if q.Token != "" {
-		if err := a.redeemable(ctx, q); err != nil {
+		if err := h.redeemable(ctx, q); err != nil {
 			return "", nil, err
 		}
-	} else if err := a.room(ctx); err != nil {
+	} else if err := h.room(ctx); err != nil {
 		return "", nil, err
 	}
 	r := Enrolled{ID: q.ID, Public: q.Public, From: q.From}
 	r.step(Pending, "host")
-	if err := a.vacant(q, ""); err != nil {
+	if err := h.vacant(q, ""); err != nil {
 		return "", nil, err
 	}
-	if err := a.peels.Create(ctx, q.ID.Wire(), r); errors.Is(err, records.ErrPresent) {
+	if err := h.peels.Create(ctx, q.ID.Wire(), r); errors.Is(err, records.ErrPresent) {
 		return "", nil, fmt.Errorf("%w: it asked at the same moment", ErrConflict)
 	} else if err != nil {
 		return "", nil, err
 	}
-	return a.admit(ctx, q, &r)
+	return h.admit(ctx, q, &r)
 }
 
 // vacant returns [ErrConflict] if a credential for the ID, or for another ID with the same name on the bus, was made beside
 // the keys. Earlier versions recorded the keys of requests there too: asked is such a key, which has no credential.
-func (a *Authority) vacant(q EnrollRequest, asked string) error {
-	known, err := keystore.Registered(a.o.Keys.Dir(), grants.RolePeel, q.ID.Wire())
+func (h *Hosts) vacant(q Request, asked string) error {
+	known, err := keystore.Registered(h.o.Keys.Dir(), grants.RolePeel, q.ID.Wire())
 	switch {
 	case err != nil:
 		return err
@@ -51,10 +51,10 @@ func (a *Authority) vacant(q EnrollRequest, asked string) error {
 }
 
 // register records the key of a peel beside the keys, before its credential is made.
-func (a *Authority) register(id target.PeelID, public string) error {
+func (h *Hosts) register(id target.PeelID, public string) error {
 	now := time.Now().UTC()
 	key := keystore.Key{Public: public, Issued: now, Expires: now.Add(PeelLife)}
-	_, err := keystore.Register(a.o.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: string(id), Keys: []keystore.Key{key}}, true)
+	_, err := keystore.Register(h.o.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: string(id), Keys: []keystore.Key{key}}, true)
 	if errors.Is(err, keystore.ErrTaken) {
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	}
@@ -63,45 +63,45 @@ func (a *Authority) register(id target.PeelID, public string) error {
 
 // admit accepts a peel that waits and has a join token. If a host has had a credential under the ID before, the peel waits
 // for a person, because that host may have the token.
-func (a *Authority) admit(ctx context.Context, q EnrollRequest, r *Enrolled) (string, *Enrolled, error) {
+func (h *Hosts) admit(ctx context.Context, q Request, r *Enrolled) (string, *Enrolled, error) {
 	if q.Token == "" || !r.unused() {
 		return "", r, ErrPending
 	}
-	by, err := a.redeem(ctx, q)
+	by, err := h.redeem(ctx, q)
 	if err != nil {
 		return "", r, err
 	}
-	return a.accept(ctx, q.ID, q.Public, by)
+	return h.accept(ctx, q.ID, q.Public, by)
 }
 
 // unused reports whether no host has had a credential under this ID: there were only requests.
 func (e *Enrolled) unused() bool {
-	decided := slices.ContainsFunc(e.History, func(s EnrollStep) bool { return s.State == Accepted || s.State == Revoked })
+	decided := slices.ContainsFunc(e.History, func(s Step) bool { return s.State == Accepted || s.State == Revoked })
 	return (e.State == Pending || e.State == Rejected) && !decided && e.Expires.IsZero() && len(e.Ended) == 0
 }
 
 // enrollInstead handles a second key for an unused ID. With a valid join token it replaces the first key, which had none or
-// it would not wait; the first is then shown as the rival. Without one, a first key that waits is a conflict, and a rejected
+// it would not wait; the first is then shown as the conflicting key. Without one, a first key that waits is a conflict, and a rejected
 // one makes room.
-func (a *Authority) enrollInstead(ctx context.Context, q EnrollRequest, seen *Enrolled) (string, *Enrolled, error) {
-	switch err := a.redeemable(ctx, q); {
+func (h *Hosts) enrollInstead(ctx context.Context, q Request, seen *Enrolled) (string, *Enrolled, error) {
+	switch err := h.redeemable(ctx, q); {
 	case err == nil:
 	case !errors.Is(err, ErrJoinUnknown) && !errors.Is(err, ErrJoinPeel):
 		return "", nil, err
 	case seen.State == Pending:
-		a.noteRival(ctx, q)
+		h.noteConflict(ctx, q)
 		return "", seen, fmt.Errorf("%w, %s: zester enroll reject makes room", ErrConflict, seen.State)
 	default:
-		return a.enrollAgain(ctx, q)
+		return h.enrollAgain(ctx, q)
 	}
-	if err := a.vacant(q, seen.Public); err != nil {
+	if err := h.vacant(q, seen.Public); err != nil {
 		return "", nil, err
 	}
-	r, err := a.peels.Change(ctx, q.ID.Wire(), func(r *Enrolled) error {
+	r, err := h.peels.Change(ctx, q.ID.Wire(), func(r *Enrolled) error {
 		if r.Public != seen.Public || !r.unused() {
 			return fmt.Errorf("%w, %s: it asked at the same moment", ErrConflict, r.State)
 		}
-		r.Rival = &EnrollRival{Public: r.Public, From: r.From, Time: r.History[len(r.History)-1].Time}
+		r.Conflicting = &ConflictingKey{Public: r.Public, From: r.From, Time: r.History[len(r.History)-1].Time}
 		r.Public, r.From = q.Public, q.From
 		r.step(Pending, "host")
 		return nil
@@ -109,20 +109,20 @@ func (a *Authority) enrollInstead(ctx context.Context, q EnrollRequest, seen *En
 	if err != nil {
 		return "", nil, err
 	}
-	by, err := a.redeem(ctx, q)
+	by, err := h.redeem(ctx, q)
 	if err != nil {
 		return "", &r, err
 	}
-	return a.accept(ctx, q.ID, q.Public, by)
+	return h.accept(ctx, q.ID, q.Public, by)
 }
 
 // enrollAgain is for a peel that was rejected or revoked and comes with another key: it waits for a person.
-func (a *Authority) enrollAgain(ctx context.Context, q EnrollRequest) (string, *Enrolled, error) {
-	if err := a.room(ctx); err != nil {
+func (h *Hosts) enrollAgain(ctx context.Context, q Request) (string, *Enrolled, error) {
+	if err := h.room(ctx); err != nil {
 		return "", nil, err
 	}
-	r, err := a.peels.Change(ctx, q.ID.Wire(), func(r *Enrolled) error {
-		r.Public, r.From, r.Rival = q.Public, q.From, nil
+	r, err := h.peels.Change(ctx, q.ID.Wire(), func(r *Enrolled) error {
+		r.Public, r.From, r.Conflicting = q.Public, q.From, nil
 		r.step(Pending, "host")
 		return nil
 	})
@@ -132,31 +132,31 @@ func (a *Authority) enrollAgain(ctx context.Context, q EnrollRequest) (string, *
 	return "", &r, ErrPending
 }
 
-// room bounds what strangers can store.
-func (a *Authority) room(ctx context.Context) error {
-	if !a.strangers.Allow() {
-		return ErrEnrollFull
+// room bounds what requests without a token can store.
+func (h *Hosts) room(ctx context.Context) error {
+	if !h.anonymous.Allow() {
+		return ErrFull
 	}
-	_, pending, err := a.fleet.read(ctx)
+	_, pending, err := h.fleet.read(ctx)
 	if err != nil {
 		return err
 	}
 	if pending >= maxPending {
-		return ErrEnrollFull
+		return ErrFull
 	}
 	return nil
 }
 
-// noteRival is a hint for people; that it got lost harms nobody. Of many rivals one an hour is noted.
-func (a *Authority) noteRival(ctx context.Context, q EnrollRequest) {
-	_, err := a.peels.Change(ctx, q.ID.Wire(), func(r *Enrolled) error {
-		if r.Rival != nil && time.Since(r.Rival.Time) < time.Hour {
+// noteConflict records a conflicting key as a hint for people, at most one an hour. It is no error that this failed.
+func (h *Hosts) noteConflict(ctx context.Context, q Request) {
+	_, err := h.peels.Change(ctx, q.ID.Wire(), func(r *Enrolled) error {
+		if r.Conflicting != nil && time.Since(r.Conflicting.Time) < time.Hour {
 			return records.ErrPresent
 		}
-		r.Rival = &EnrollRival{Public: q.Public, From: q.From, Time: time.Now().UTC()}
+		r.Conflicting = &ConflictingKey{Public: q.Public, From: q.From, Time: time.Now().UTC()}
 		return nil
 	})
 	if err != nil && !errors.Is(err, records.ErrPresent) {
-		a.o.Log.Warn("rival key not noted", "peel", q.ID, "err", err)
+		h.o.Log.Warn("conflicting key not recorded", "peel", q.ID, "err", err)
 	}
 }

@@ -1,4 +1,4 @@
-package auth
+package enroll
 
 import (
 	"context"
@@ -27,17 +27,17 @@ type Site struct {
 
 // RevokeSite ends all credentials of a site that were made so far: the bus cuts the connections of its server, and with it
 // its peels, whose own credentials stay what they are. Revoking again ends those that were made since.
-func (a *Authority) RevokeSite(ctx context.Context, name, by string) (*Site, error) {
-	keys, err := a.siteKeys(name)
+func (h *Hosts) RevokeSite(ctx context.Context, name, by string) (*Site, error) {
+	keys, err := h.siteKeys(name)
 	if err != nil {
 		return nil, err
 	}
 	if len(keys) > 0 {
-		if err := a.sites.Create(ctx, name, Site{Name: name}); err != nil && !errors.Is(err, records.ErrPresent) {
+		if err := h.sites.Create(ctx, name, Site{Name: name}); err != nil && !errors.Is(err, records.ErrPresent) {
 			return nil, err
 		}
 	}
-	s, err := a.sites.Change(ctx, name, func(s *Site) error {
+	s, err := h.sites.Change(ctx, name, func(s *Site) error {
 		now := time.Now().UTC()
 		s.Keys, s.Revoked, s.RevokedBy = keystore.Current(keystore.Merge(s.Keys, keys), now), now, by
 		return nil
@@ -48,27 +48,27 @@ func (a *Authority) RevokeSite(ctx context.Context, name, by string) (*Site, err
 	if err != nil {
 		return nil, err
 	}
-	if err := a.sync(ctx); err != nil {
+	if err := h.o.Push(ctx); err != nil {
 		return nil, fmt.Errorf("the site %s is revoked; its connections may last for some time: %w", name, err)
 	}
 	return &s, nil
 }
 
 // siteKeys are those for which credentials of a site were made in the directory of the keys.
-func (a *Authority) siteKeys(name string) ([]keystore.Key, error) {
+func (h *Hosts) siteKeys(name string) ([]keystore.Key, error) {
 	if err := grants.CheckName(grants.RoleSite, name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoSite, err)
 	}
-	known, err := keystore.Registered(a.o.Keys.Dir(), grants.RoleSite, name)
+	known, err := keystore.Registered(h.o.Keys.Dir(), grants.RoleSite, name)
 	return known.Keys, err
 }
 
-// revokedSites are the keys of sites that were revoked.
-func (a *Authority) revokedSites(ctx context.Context) (map[string]keystore.End, error) {
-	sites, err := a.sites.List(ctx)
+// EndedSites returns the keys of sites that were revoked.
+func (h *Hosts) EndedSites(ctx context.Context) (map[string]keystore.End, error) {
+	sites, err := h.sites.List(ctx)
 	ends := map[string]keystore.End{}
 	for _, s := range sites {
-		maps.Copy(ends, endsOf(s.Keys, s.Revoked))
+		maps.Copy(ends, keystore.Ends(s.Keys, s.Revoked))
 	}
 	return ends, err
 }

@@ -1,12 +1,10 @@
-package auth
+package enroll
 
 import (
 	"context"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
-
-func (q *EnrollRequest) Check() error { return q.check() }
 
 // A Summary is a summary of the records of peels.
 type Summary struct{ s *summary }

@@ -1,4 +1,4 @@
-package auth
+package enroll
 
 import (
 	"cmp"
@@ -48,7 +48,7 @@ func (s *summary) read(ctx context.Context) (ended map[string]keystore.End, pend
 }
 
 func (s *summary) refresh(ctx context.Context) error {
-	stream, err := s.js.Stream(ctx, "KV_"+enrollBucket)
+	stream, err := s.js.Stream(ctx, "KV_"+Bucket)
 	if err != nil {
 		return err
 	}
@@ -63,9 +63,9 @@ func (s *summary) refresh(ctx context.Context) error {
 		return nil
 	}
 	var failed error
-	err = bucket.Drain(ctx, s.js, "KV_"+enrollBucket, jetstream.ConsumerConfig{
+	err = bucket.Drain(ctx, s.js, "KV_"+Bucket, jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: s.next,
-		FilterSubject: "$KV." + enrollBucket + "." + peelPrefix + ">", MaxRequestBatch: recordsAtOnce,
+		FilterSubject: "$KV." + Bucket + "." + peelPrefix + ">", MaxRequestBatch: recordsAtOnce,
 	}, func(m jetstream.Msg, _ *jetstream.MsgMetadata) (more bool) {
 		failed = s.take(m)
 		return failed == nil
@@ -80,7 +80,7 @@ func (s *summary) refresh(ctx context.Context) error {
 const recordsAtOnce = 64
 
 func (s *summary) take(m jetstream.Msg) error {
-	key := strings.TrimPrefix(m.Subject(), "$KV."+enrollBucket+"."+peelPrefix)
+	key := strings.TrimPrefix(m.Subject(), "$KV."+Bucket+"."+peelPrefix)
 	delete(s.pending, key)
 	if len(m.Data()) == 0 {
 		return nil // the record was removed

@@ -1,4 +1,4 @@
-package auth
+package enroll
 
 import (
 	"context"
@@ -72,26 +72,26 @@ func (q *JoinRequest) check() error {
 }
 
 // AddJoinToken enters a join token and returns it, with the pin of the authority that signs the masters' certificates.
-func (a *Authority) AddJoinToken(ctx context.Context, q JoinRequest, by string) (t *JoinToken, pin string, err error) {
+func (h *Hosts) AddJoinToken(ctx context.Context, q JoinRequest, by string) (t *JoinToken, pin string, err error) {
 	if err := q.check(); err != nil {
 		return nil, "", fmt.Errorf("%w: %w", token.ErrInvalid, err)
 	}
 	now := time.Now().UTC()
 	r := joinRecord{JoinToken{Name: q.Name, Peel: q.Peel, Uses: q.Uses, Created: now, CreatedBy: by, Expires: now.Add(q.TTL)}, q.Hash}
-	if err := a.joins.Create(ctx, q.Name, r); errors.Is(err, records.ErrPresent) {
+	if err := h.joins.Create(ctx, q.Name, r); errors.Is(err, records.ErrPresent) {
 		return nil, "", fmt.Errorf("%w: %s", token.ErrExists, q.Name)
 	} else if err != nil {
 		return nil, "", err
 	}
-	if a.o.CA != nil {
-		pin = a.o.CA.Pin()
+	if h.o.CA != nil {
+		pin = h.o.CA.Pin()
 	}
 	return &r.JoinToken, pin, nil
 }
 
 // JoinTokens returns all join tokens, by name, those that have ended included.
-func (a *Authority) JoinTokens(ctx context.Context) ([]JoinToken, error) {
-	records, err := a.joins.List(ctx)
+func (h *Hosts) JoinTokens(ctx context.Context) ([]JoinToken, error) {
+	records, err := h.joins.List(ctx)
 	all := make([]JoinToken, len(records))
 	for i, r := range records {
 		all[i] = r.JoinToken
@@ -101,8 +101,8 @@ func (a *Authority) JoinTokens(ctx context.Context) ([]JoinToken, error) {
 }
 
 // EndJoinToken makes a join token let in nobody else.
-func (a *Authority) EndJoinToken(ctx context.Context, name string) (*JoinToken, error) {
-	r, err := a.joins.Change(ctx, name, func(r *joinRecord) error { r.Uses = 0; return nil })
+func (h *Hosts) EndJoinToken(ctx context.Context, name string) (*JoinToken, error) {
+	r, err := h.joins.Change(ctx, name, func(r *joinRecord) error { r.Uses = 0; return nil })
 	if errors.Is(err, records.ErrAbsent) {
 		return nil, fmt.Errorf("%w: %s", token.ErrNotFound, name)
 	}
@@ -113,12 +113,12 @@ func (a *Authority) EndJoinToken(ctx context.Context, name string) (*JoinToken, 
 }
 
 // redeem takes one use of the token of a request and returns who so lets the host in.
-func (a *Authority) redeem(ctx context.Context, q EnrollRequest) (by string, err error) {
+func (h *Hosts) redeem(ctx context.Context, q Request) (by string, err error) {
 	name, hash, ok := token.Parse(q.Token)
 	if !ok {
 		return "", ErrJoinUnknown
 	}
-	_, err = a.joins.Change(ctx, name, func(r *joinRecord) error {
+	_, err = h.joins.Change(ctx, name, func(r *joinRecord) error {
 		if err := r.admits(q.ID, hash); err != nil {
 			return err
 		}
@@ -133,12 +133,12 @@ func (a *Authority) redeem(ctx context.Context, q EnrollRequest) (by string, err
 }
 
 // redeemable tells what is wrong with the token of a request, and leaves it as it is.
-func (a *Authority) redeemable(ctx context.Context, q EnrollRequest) error {
+func (h *Hosts) redeemable(ctx context.Context, q Request) error {
 	name, hash, ok := token.Parse(q.Token)
 	if !ok {
 		return ErrJoinUnknown
 	}
-	r, _, err := a.joins.Get(ctx, name)
+	r, _, err := h.joins.Get(ctx, name)
 	if errors.Is(err, records.ErrAbsent) {
 		return ErrJoinUnknown
 	}

@@ -1,4 +1,14 @@
-package auth
+// Package user has the people of the bus. Call [Open]; [Store.Allow] decides about a dispatch. A master that has the keys
+// issues and revokes credentials with a [Directory].
+//
+// Two places know people: the bucket users, and the register beside the keys, for credentials made while no bus ran.
+// [Directory.List] merges them; a revocation is stored in both, so the name is never given again.
+//
+// Guarantees: a record is stored before the credential is signed; a person with limits that cannot be read is refused; a
+// change holds on every master within half a second, and [Store.CheckNotRevoked] sees every revocation that was stored before.
+//
+// Known gap: a master without the keys does not know people whose credentials were made beside the keys, until they are revoked.
+package user
 
 import (
 	"context"
@@ -20,16 +30,16 @@ import (
 
 // What is wrong with a user.
 var (
-	ErrNoUser      = errors.New("no such user")
-	ErrUserExists  = errors.New("there is such a user")
-	ErrUserInvalid = errors.New("the user cannot be made")
+	ErrNotFound = errors.New("no such user")
+	ErrExists   = errors.New("there is such a user")
+	ErrInvalid  = errors.New("the user cannot be made")
 )
 
 // userFresh is how old a record may be that decides about a dispatch.
-const userFresh = 400 * time.Millisecond
+const fresh = 400 * time.Millisecond
 
 // maxUserTTL bounds how long a credential of a person is valid.
-const maxUserTTL = 10 * 366 * 24 * time.Hour
+const maxTTL = 10 * 366 * 24 * time.Hour
 
 const usersBucket = "users"
 
@@ -81,7 +91,7 @@ func (u *User) State(now time.Time) string {
 }
 
 // A UserRequest asks for a credential for a person, whose key was made elsewhere.
-type UserRequest struct {
+type Request struct {
 	Name   string        `json:"name"`
 	Role   grants.Role   `json:"role"`   // RoleOperator, RoleDirect or RoleAuditor; limits make of the first a RoleLimited
 	Public string        `json:"public"` // the public half of the key
@@ -93,7 +103,7 @@ type UserRequest struct {
 }
 
 // check also settles the role.
-func (q *UserRequest) check() error {
+func (q *Request) check() error {
 	if err := grants.CheckName(grants.RoleOperator, q.Name); err != nil {
 		return err
 	}
@@ -102,8 +112,8 @@ func (q *UserRequest) check() error {
 		return fmt.Errorf("the name %s is of whoever may read a master's data directory", LocalUser)
 	case !nkeys.IsValidPublicKey(q.Public):
 		return errors.New("what was given is not the public key of a user")
-	case q.TTL < 0 || q.TTL > maxUserTTL:
-		return fmt.Errorf("the credential would end after %v: %v is the most", q.TTL, maxUserTTL)
+	case q.TTL < 0 || q.TTL > maxTTL:
+		return fmt.Errorf("the credential would end after %v: %v is the most", q.TTL, maxTTL)
 	case q.Role != grants.RoleOperator && q.Role != grants.RoleDirect && q.Role != grants.RoleAuditor:
 		return fmt.Errorf("there is no role %.40q: there are operator, direct and auditor", q.Role)
 	case q.Secrets && q.Role == grants.RoleAuditor:
@@ -119,7 +129,7 @@ func (q *UserRequest) check() error {
 }
 
 // Users are the people of a bus, in the bucket users. Methods may be called from several goroutines.
-type Users struct {
+type Store struct {
 	all records.Bucket[User]
 
 	mu    sync.Mutex
@@ -132,13 +142,13 @@ type sighting struct {
 }
 
 // OpenUsers opens the bucket, which has to exist.
-func OpenUsers(ctx context.Context, js jetstream.JetStream) (*Users, error) {
+func Open(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 	all, err := records.Open[User](ctx, js, usersBucket, "", "the user")
-	return &Users{all: all, known: map[string]sighting{}}, err
+	return &Store{all: all, known: map[string]sighting{}}, err
 }
 
 // List returns all users by name, those that were revoked included.
-func (u *Users) List(ctx context.Context) ([]User, error) {
+func (u *Store) List(ctx context.Context) ([]User, error) {
 	all, err := u.all.List(ctx)
 	slices.SortFunc(all, func(a, b User) int { return strings.Compare(a.Name, b.Name) })
 	return all, err
@@ -147,7 +157,7 @@ func (u *Users) List(ctx context.Context) ([]User, error) {
 // Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a function to targets, which are sorted.
 // selects evaluates the target of a limit. A caller with limits that are not known is refused, so a bucket that was lost
 // gives nobody more than he had.
-func (u *Users) Allow(ctx context.Context, a grants.Caller, function string, targets []target.PeelID, selects grants.Selector) error {
+func (u *Store) Allow(ctx context.Context, a grants.Caller, function string, targets []target.PeelID, selects grants.Selector) error {
 	user, err := u.recent(ctx, a.User)
 	switch {
 	case errors.Is(err, records.ErrAbsent):
@@ -165,7 +175,7 @@ func (u *Users) Allow(ctx context.Context, a grants.Caller, function string, tar
 
 // CheckNotRevoked returns [grants.ErrNotAllowed] if a person was revoked. It reads the bucket, so it sees every revocation that was
 // stored before.
-func (u *Users) CheckNotRevoked(ctx context.Context, name string) error {
+func (u *Store) CheckNotRevoked(ctx context.Context, name string) error {
 	user, _, err := u.all.Get(ctx, name)
 	switch {
 	case errors.Is(err, records.ErrAbsent):
@@ -179,8 +189,8 @@ func (u *Users) CheckNotRevoked(ctx context.Context, name string) error {
 }
 
 // AllowSecrets returns [grants.ErrNotAllowed] if a caller was not given the permission to see secrets. It is given with
-// [UserRequest] alone, so whoever has no record has not got it.
-func (u *Users) AllowSecrets(ctx context.Context, a grants.Caller) error {
+// [Request] alone, so whoever has no record has not got it.
+func (u *Store) AllowSecrets(ctx context.Context, a grants.Caller) error {
 	user, err := u.recent(ctx, a.User)
 	switch {
 	case err != nil && !errors.Is(err, records.ErrAbsent):
@@ -192,12 +202,12 @@ func (u *Users) AllowSecrets(ctx context.Context, a grants.Caller) error {
 }
 
 // recent is a record that is at most userFresh old.
-func (u *Users) recent(ctx context.Context, name string) (User, error) {
+func (u *Store) recent(ctx context.Context, name string) (User, error) {
 	now := time.Now()
 	u.mu.Lock()
 	seen, ok := u.known[name]
 	u.mu.Unlock()
-	if ok && now.Sub(seen.at) < userFresh {
+	if ok && now.Sub(seen.at) < fresh {
 		return seen.user, nil
 	}
 	r, _, err := u.all.Get(ctx, name)

@@ -1,4 +1,4 @@
-package auth
+package enroll
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type Registration struct {
 }
 
 // A PeelRegister looks up who peels are. Its methods may be called from several goroutines.
-type PeelRegister struct {
+type Register struct {
 	peels records.Bucket[Enrolled]
 	store *settings.Store
 	dir   string
@@ -31,14 +31,14 @@ type PeelRegister struct {
 
 // OpenPeelRegister opens the bucket of enrolled peels, which has to exist. Dir is where the keys of the masters are, empty
 // for a master without them: it does not know peels whose credentials were made beside the keys, before their revocation.
-func OpenPeelRegister(ctx context.Context, js jetstream.JetStream, dir string) (*PeelRegister, error) {
-	peels, err := records.Open[Enrolled](ctx, js, enrollBucket, peelPrefix, "the peel")
-	return &PeelRegister{peels, settings.NewStore(js), dir}, err
+func OpenRegister(ctx context.Context, js jetstream.JetStream, dir string) (*Register, error) {
+	peels, err := records.Open[Enrolled](ctx, js, Bucket, peelPrefix, "the peel")
+	return &Register{peels, settings.NewStore(js), dir}, err
 }
 
 // Lookup returns the peel that has a name on the bus. Settings that cannot be decoded count as settings without secrets. The
 // error is [records.ErrUnreadable] if the peel's record cannot be decoded.
-func (p *PeelRegister) Lookup(ctx context.Context, wireID string) (r Registration, err error) {
+func (p *Register) Lookup(ctx context.Context, wireID string) (r Registration, err error) {
 	e, _, err := p.peels.Get(ctx, wireID)
 	if err != nil && !errors.Is(err, records.ErrAbsent) {
 		return r, err

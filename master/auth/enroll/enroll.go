@@ -1,0 +1,404 @@
+// Package enroll gives hosts the credential of a peel and takes it back. Call [Open] and then [Hosts.Enroll] for each request
+// of a host; people use [Hosts.Approve], [Hosts.Reject] and [Hosts.Revoke], or let hosts in with a [JoinToken]. Masters find
+// the peel of a name with a [Register].
+//
+// Guarantees: an ID that is known is never given to another key without a person; a key is registered before its credential
+// is signed, and its end is stored first; a revoked key is never accepted again; requests without a token are limited in
+// number and in what they store. The records of peels are read when they change, not at intervals.
+//
+// Known gap: a request without a token is trusted as far as the person who approves it compares the key.
+package enroll
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+	"golang.org/x/time/rate"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Why a host is not enrolled.
+var (
+	ErrInvalid  = errors.New("the request is not valid")
+	ErrPending  = errors.New("the request waits for approval")
+	ErrConflict = errors.New("the peel is known by another key")
+	ErrRejected = errors.New("the peel was rejected or revoked")
+	ErrNotFound = errors.New("no such peel is enrolled")
+	ErrFull     = errors.New("too many requests wait for approval, or came at once")
+)
+
+const (
+	Bucket     = "enroll" // of what hosts and sites are given, and the generation of the signing keys
+	peelPrefix = "peel."
+
+	// PeelLife is how long the credential of a peel that was enrolled is valid. Peels renew it every day, so that the
+	// masters may be away for a month, and what changes in a credential is with the whole fleet in a day.
+	PeelLife = 30 * 24 * time.Hour
+
+	maxPending = 1000
+	maxHistory = 20
+
+	// How many requests without a token are checked, of all hosts together.
+	anonymousEvery  = time.Second / 2
+	anonymousAtOnce = 100
+)
+
+// HostOptions are what Hosts work with.
+type Options struct {
+	Keys *keystore.Keys
+	CA   *pki.CA // signs the masters' certificates; nil: another authority does
+	// Push brings stored revocations to the keys and to the servers.
+	Push func(context.Context) error
+	Log  *slog.Logger
+}
+
+// Hosts enrolls peels and revokes them, on a master that has the keys. It owns the join tokens and the revocations of sites.
+type Hosts struct {
+	o     Options
+	peels records.Bucket[Enrolled]
+	joins records.Bucket[joinRecord]
+	sites records.Bucket[Site] // that were revoked
+	fleet *summary             // of peels
+
+	anonymous *rate.Limiter // requests without a token
+}
+
+// OpenHosts opens the bucket, which has to exist.
+func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Hosts, error) {
+	h := &Hosts{o: o, fleet: newSummary(js), anonymous: rate.NewLimiter(rate.Every(anonymousEvery), anonymousAtOnce)}
+	var err error
+	if h.peels, err = records.Open[Enrolled](ctx, js, Bucket, peelPrefix, "the peel"); err != nil {
+		return nil, err
+	}
+	if h.sites, err = records.Open[Site](ctx, js, Bucket, sitePrefix, "the site"); err != nil {
+		return nil, err
+	}
+	h.joins, err = records.Open[joinRecord](ctx, js, Bucket, joinPrefix, "the join token")
+	return h, err
+}
+
+// Ended returns the keys of peels and sites that were revoked.
+func (h *Hosts) Ended(ctx context.Context) (map[string]keystore.End, error) {
+	ended, _, err := h.fleet.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sites, err := h.EndedSites(ctx)
+	maps.Copy(ended, sites)
+	return ended, err
+}
+
+// An EnrollState is how far a peel is with being one of the fleet.
+type State string
+
+// The states. A peel that was rejected or revoked can ask again with another key, and is then pending. With a join token it
+// is accepted at once if no host has had a credential under its ID.
+const (
+	Pending  State = "pending"
+	Accepted State = "accepted"
+	Rejected State = "rejected"
+	Revoked  State = "revoked"
+)
+
+// An Enrolled is a peel that requested a credential.
+type Enrolled struct {
+	ID      target.PeelID `json:"id"`
+	State   State         `json:"state"`
+	Public  string        `json:"public"` // the key that it has or asks with
+	From    string        `json:"from,omitempty"`
+	Expires time.Time     `json:"expires,omitzero"` // of the credential that it was given last
+	History []Step        `json:"history"`          // the last 20, oldest first
+	// Conflicting is another key of a request under the same ID, of a host that was set up again or of an impostor.
+	Conflicting *ConflictingKey `json:"rival,omitempty"`
+	// Ended are the keys that were revoked.
+	Ended map[string]keystore.End `json:"ended,omitempty"`
+}
+
+// An EnrollStep is when a peel came to a state, and by whom: a user, "token:" and the name of a join token, or the host.
+type Step struct {
+	State State     `json:"state"`
+	By    string    `json:"by"`
+	Time  time.Time `json:"time"`
+}
+
+// A ConflictingKey is the key of a request that contradicts the record.
+type ConflictingKey struct {
+	Public string    `json:"public"`
+	From   string    `json:"from,omitempty"`
+	Time   time.Time `json:"time"`
+}
+
+// An EnrollRequest is what a host sends to be enrolled, or to have its credential renewed.
+type Request struct {
+	ID     target.PeelID `json:"id"`
+	Public string        `json:"public"`          // of a key made on the host, which never leaves it
+	Proof  string        `json:"proof"`           // see [Proof], signed with that key
+	Token  string        `json:"token,omitempty"` // text of a join token
+	From   string        `json:"-"`               // address of the host, for the record
+}
+
+// EnrollProof is what a host signs to show that it has the key. Whoever repeats the request gets a JWT, which without the
+// key is of no use.
+func Proof(id target.PeelID, public string) []byte {
+	return []byte("zester enroll 1\n" + string(id) + "\n" + public + "\n")
+}
+
+// ParseEnroll reads a request as a host sends it. What it says is judged by [Hosts.Enroll].
+func ParseRequest(text []byte) (q Request, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&q); err != nil {
+		return q, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if d.More() {
+		return q, fmt.Errorf("%w: something follows it", ErrInvalid)
+	}
+	return q, nil
+}
+
+// Check returns an error if the request is malformed or the proof is not of its key.
+func (q *Request) Check() error {
+	if _, err := target.ParsePeelID(string(q.ID)); err != nil {
+		return err
+	}
+	if !nkeys.IsValidPublicKey(q.Public) {
+		return errors.New("what was given is not the public key of a user")
+	}
+	key, err := nkeys.FromPublicKey(q.Public)
+	if err != nil {
+		return err
+	}
+	proof, err := base64.RawURLEncoding.DecodeString(q.Proof)
+	if err != nil {
+		return fmt.Errorf("the proof is not base64url: %w", err)
+	}
+	if err := key.Verify(Proof(q.ID, q.Public), proof); err != nil {
+		return errors.New("the proof was not signed with the key")
+	}
+	return nil
+}
+
+// step enters a state.
+func (e *Enrolled) step(s State, by string) {
+	e.State = s
+	e.History = append(e.History, Step{State: s, By: by, Time: time.Now().UTC()})
+	if extra := len(e.History) - maxHistory; extra > 0 {
+		e.History = e.History[extra:]
+	}
+}
+
+// Enroll returns the JWT for a host that is accepted, or why it is not: [ErrPending], [ErrConflict], [ErrRejected],
+// [ErrInvalid], or what is wrong with the token. A token is asked for nothing where the host is accepted already.
+func (h *Hosts) Enroll(ctx context.Context, q Request) (token string, e *Enrolled, err error) {
+	if err := q.Check(); err != nil {
+		return "", nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	r, _, err := h.peels.Get(ctx, q.ID.Wire())
+	switch {
+	case errors.Is(err, records.ErrAbsent):
+		return h.enrollNew(ctx, q)
+	case err != nil:
+		return "", nil, err
+	case r.ID != q.ID:
+		return "", nil, fmt.Errorf("%w: on the bus it would be %s", ErrConflict, r.ID)
+	case r.Public != q.Public && r.unused():
+		return h.enrollInstead(ctx, q, &r)
+	case r.Public != q.Public && (r.State == Accepted || r.State == Pending):
+		h.noteConflict(ctx, q)
+		return "", &r, fmt.Errorf("%w, %s: zester enroll reject or revoke makes room", ErrConflict, r.State)
+	case r.Public != q.Public && r.Ended[q.Public] == (keystore.End{}):
+		return h.enrollAgain(ctx, q)
+	case r.State == Accepted:
+		return h.issuePeel(ctx, &r)
+	case r.State == Pending:
+		return h.admit(ctx, q, &r)
+	}
+	return "", &r, fmt.Errorf("%w: %s", ErrRejected, r.State)
+}
+
+// accept makes a pending peel one of the fleet and issues its credential. If the peel waits with another key, nothing is
+// changed.
+func (h *Hosts) accept(ctx context.Context, id target.PeelID, public, by string) (string, *Enrolled, error) {
+	r, err := h.changePeel(ctx, id, func(r *Enrolled) error {
+		switch {
+		case r.ID != id || r.State != Pending:
+			return fmt.Errorf("%w: %s is %s", ErrConflict, r.ID, r.State)
+		case r.Public != public:
+			return fmt.Errorf("%w: %s waits with the key %s", ErrConflict, id, r.Public)
+		}
+		r.step(Accepted, by)
+		return h.register(id, public)
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return h.issuePeel(ctx, &r)
+}
+
+// issuePeel signs a credential; when it ends is in the record first, because a revocation is remembered for so long.
+func (h *Hosts) issuePeel(ctx context.Context, e *Enrolled) (string, *Enrolled, error) {
+	r, err := h.peels.Change(ctx, e.ID.Wire(), func(r *Enrolled) error {
+		if r.State != Accepted || r.Public != e.Public {
+			return fmt.Errorf("%w: %s", ErrRejected, r.State)
+		}
+		r.Expires = time.Now().UTC().Add(PeelLife)
+		return nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	token, err := h.o.Keys.Issue(grants.RolePeel, r.ID.Wire(), r.Public, PeelLife)
+	return token, &r, err
+}
+
+// Roots are the certificates by which a peel is to check masters from now on, in PEM; nil where they are none of ours.
+func (h *Hosts) Roots() []byte {
+	if h.o.CA == nil {
+		return nil
+	}
+	return h.o.CA.Bundle()
+}
+
+// List returns all peels that were enrolled or asked to be, by ID.
+func (h *Hosts) List(ctx context.Context) ([]Enrolled, error) {
+	all, err := h.peels.List(ctx)
+	slices.SortFunc(all, func(a, b Enrolled) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return all, err
+}
+
+// Approve accepts a peel that waits with this key.
+func (h *Hosts) Approve(ctx context.Context, id target.PeelID, public, by string) (*Enrolled, error) {
+	_, e, err := h.accept(ctx, id, public, by)
+	return e, err
+}
+
+// Reject turns away a peel that waits. Its key stays turned away until another has asked for the peel; then it waits again.
+func (h *Hosts) Reject(ctx context.Context, id target.PeelID, by string) (*Enrolled, error) {
+	return h.end(ctx, id, Rejected, Pending, by)
+}
+
+// Revoke ends the credentials of a peel, those that were made beside the keys included: the bus cuts its connection,
+// and its keys are never accepted again. Revoking again changes nothing.
+func (h *Hosts) Revoke(ctx context.Context, id target.PeelID, by string) (*Enrolled, error) {
+	if err := h.adopt(ctx, id); err != nil {
+		return nil, err
+	}
+	e, err := h.end(ctx, id, Revoked, Accepted, by)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.o.Push(ctx); err != nil {
+		return nil, fmt.Errorf("%s is revoked, and gets no other credential; its connection may last for some time: %w", id, err)
+	}
+	return e, nil
+}
+
+// issued returns the keys for which credentials of a peel were made beside the keys.
+func (h *Hosts) issued(id target.PeelID) ([]keystore.Key, error) {
+	known, err := keystore.Registered(h.o.Keys.Dir(), grants.RolePeel, id.Wire())
+	if err != nil || known.ID != string(id) {
+		return nil, err
+	}
+	return known.Keys, nil
+}
+
+// adopt enters a peel whose credential was made beside the keys.
+func (h *Hosts) adopt(ctx context.Context, id target.PeelID) error {
+	known, err := h.issued(id)
+	if err != nil || len(known) == 0 {
+		return err
+	}
+	last := known[len(known)-1]
+	r := Enrolled{ID: id, Public: last.Public, Expires: last.Expires}
+	r.step(Accepted, "")
+	r.History[0].Time = last.Issued
+	if err := h.peels.Create(ctx, id.Wire(), r); err != nil && !errors.Is(err, records.ErrPresent) {
+		return err
+	}
+	return nil
+}
+
+func (h *Hosts) end(ctx context.Context, id target.PeelID, to, from State, by string) (*Enrolled, error) {
+	keys, err := h.issued(id)
+	if err != nil {
+		return nil, err
+	}
+	r, err := h.changePeel(ctx, id, func(r *Enrolled) error {
+		if to == Revoked {
+			r.replaceAsking(id, keys)
+		}
+		if r.ID != id || r.State != from && r.State != to {
+			return fmt.Errorf("%w: %s is %s", ErrConflict, r.ID, r.State)
+		}
+		if r.State == from {
+			r.step(to, by)
+		}
+		if to == Revoked {
+			r.revoke(keys)
+		}
+		return nil
+	})
+	return &r, err
+}
+
+// replaceAsking makes the record of a host that only asks for an ID, or was rejected, the record of the peel whose
+// credential was made beside the keys after that. The host is then shown as the conflicting key.
+func (e *Enrolled) replaceAsking(id target.PeelID, keys []keystore.Key) {
+	keys = slices.DeleteFunc(keystore.Current(keys, time.Now()), func(k keystore.Key) bool {
+		return k.Public == e.Public || e.Ended[k.Public] != (keystore.End{})
+	})
+	if len(keys) == 0 || e.State != Pending && e.State != Rejected || e.ID != id && !e.unused() {
+		return
+	}
+	last := keys[len(keys)-1]
+	e.Conflicting = &ConflictingKey{Public: e.Public, From: e.From, Time: e.History[len(e.History)-1].Time}
+	e.ID, e.Public, e.From, e.Expires = id, last.Public, "", last.Expires
+	e.step(Accepted, "")
+}
+
+// changePeel changes the record of a peel that is named by a person.
+func (h *Hosts) changePeel(ctx context.Context, id target.PeelID, f func(*Enrolled) error) (r Enrolled, err error) {
+	if _, err = target.ParsePeelID(string(id)); err == nil {
+		r, err = h.peels.Change(ctx, id.Wire(), f)
+	} else {
+		err = records.ErrAbsent
+	}
+	if errors.Is(err, records.ErrAbsent) {
+		err = fmt.Errorf("%w: %s", ErrNotFound, id)
+	}
+	return r, err
+}
+
+// revoke enters the peel's own key and those of credentials that were made beside the keys as ended, until the last of
+// their credentials has ended by itself.
+func (e *Enrolled) revoke(keys []keystore.Key) {
+	now := time.Now().UTC()
+	ended := map[string]keystore.End{e.Public: {At: now, Expires: e.Expires}}
+	for _, k := range keystore.Current(keys, now) {
+		if k.Public != e.Public {
+			ended[k.Public] = keystore.End{At: now, Expires: k.Expires}
+		}
+	}
+	for public, end := range e.Ended {
+		if end.Expires.IsZero() || end.Expires.After(now) {
+			ended[public] = end
+		}
+	}
+	e.Ended = ended
+}

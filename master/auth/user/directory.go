@@ -1,0 +1,176 @@
+package user
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
+)
+
+// A UserDirectory issues and revokes the credentials of people, on a master that has the keys.
+type Directory struct {
+	Store *Store
+	Keys  *keystore.Keys
+	// Push brings stored revocations to the keys and to the servers.
+	Push func(context.Context) error
+}
+
+// Ended returns the keys of people that were revoked, by role.
+func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]keystore.End, error) {
+	users, err := d.List(ctx)
+	ends := map[grants.Role]map[string]keystore.End{}
+	for _, u := range users {
+		if ends[u.Role] == nil {
+			ends[u.Role] = map[string]keystore.End{}
+		}
+		if !u.Revoked.IsZero() {
+			maps.Copy(ends[u.Role], keystore.Ends(u.Keys, u.Revoked))
+		}
+		maps.Copy(ends[u.Role], u.Ended)
+	}
+	return ends, err
+}
+
+// Add signs a credential for a person, requested by another one, and returns its JWT. The error is [ErrExists] if the
+// name has one and that is not meant, or if the user was revoked: what was done in that name would be taken for his.
+func (d *Directory) Add(ctx context.Context, q Request, by string) (token string, u *User, err error) {
+	if err := q.check(); err != nil {
+		return "", nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	now := time.Now().UTC()
+	key := keystore.Key{Public: q.Public, Issued: now, By: by}
+	if q.TTL > 0 {
+		key.Expires = now.Add(q.TTL)
+	}
+	// The record comes first: a credential of which nobody knows could not be revoked.
+	r := User{Name: q.Name, Role: q.Role, Limits: q.Limits, Secrets: q.Secrets, Keys: []keystore.Key{key}, Created: now, CreatedBy: by}
+	if q.Again {
+		r, err = d.Store.all.Change(ctx, q.Name, func(r *User) error {
+			if !r.Revoked.IsZero() {
+				return fmt.Errorf("%w: %s was revoked", ErrExists, q.Name)
+			}
+			r.Keys = append(keystore.Current(r.Keys, now), key)
+			if len(r.Keys) > maxKeys {
+				return fmt.Errorf("%w: %s has %d credentials that have not ended", ErrInvalid, q.Name, len(r.Keys)-1)
+			}
+			return nil
+		})
+	} else if _, err = keystore.Register(d.Keys.Dir(), keystore.Entry{Role: r.Role, ID: q.Name, Keys: r.Keys}, false); err == nil {
+		err = d.Store.all.Create(ctx, q.Name, r)
+	}
+	switch {
+	case errors.Is(err, records.ErrAbsent):
+		return "", nil, fmt.Errorf("%w: %s", ErrNotFound, q.Name)
+	case errors.Is(err, records.ErrPresent), errors.Is(err, keystore.ErrIssued), errors.Is(err, keystore.ErrRevoked):
+		return "", nil, fmt.Errorf("%w: %s", ErrExists, q.Name)
+	case err != nil:
+		return "", nil, err
+	}
+	token, err = d.Keys.Issue(r.Role, q.Name, q.Public, q.TTL)
+	return token, &r, err
+}
+
+const maxKeys = 16
+
+// List returns all people by name: those of the bucket, and those whose credentials were made beside the keys.
+func (d *Directory) List(ctx context.Context) ([]User, error) {
+	all, err := d.Store.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return withIssued(d.Keys.Dir(), all)
+}
+
+// Revoke ends all credentials of a person for good: the bus cuts the connections that use them, and the name is never
+// given again. Revoking again changes nothing. If the user is revoked but the bus may not know, the user is returned with an
+// error.
+func (d *Directory) Revoke(ctx context.Context, name, by string) (*User, error) {
+	if err := grants.CheckName(grants.RoleOperator, name); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
+	}
+	u, err := d.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if u.Revoked.IsZero() {
+		u.Revoked, u.RevokedBy = time.Now().UTC(), by
+	}
+	err = d.Store.all.Create(ctx, name, *u)
+	if errors.Is(err, records.ErrPresent) {
+		*u, err = d.Store.all.Change(ctx, name, func(r *User) error {
+			r.Revoked, r.RevokedBy, r.Keys = u.Revoked, u.RevokedBy, keystore.Merge(r.Keys, u.Keys)
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(keystore.Close(d.Keys.Dir(), keystore.Entry{Role: u.Role, ID: u.Name, Keys: u.Keys, Revoked: u.Revoked}), d.Push(ctx)); err != nil {
+		return u, fmt.Errorf("%s is revoked, and dispatches nothing; its connections may last for some time: %w", name, err)
+	}
+	return u, nil
+}
+
+// RevokeKeys ends the credentials of a person that were requested by another one.
+func (d *Directory) RevokeKeys(ctx context.Context, name, by string) error {
+	_, err := d.Store.all.Change(ctx, name, func(u *User) error {
+		now := time.Now().UTC()
+		u.Keys = slices.DeleteFunc(u.Keys, func(k keystore.Key) bool {
+			if k.By != by {
+				return false
+			}
+			if u.Ended == nil {
+				u.Ended = map[string]keystore.End{}
+			}
+			u.Ended[k.Public] = keystore.End{At: now, Expires: k.Expires}
+			return true
+		})
+		return nil
+	})
+	if errors.Is(err, records.ErrAbsent) {
+		return fmt.Errorf("%w: %s", ErrNotFound, name)
+	}
+	if err != nil {
+		return err
+	}
+	return d.Push(ctx)
+}
+
+func (d *Directory) find(ctx context.Context, name string) (*User, error) {
+	all, err := d.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i], nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
+}
+
+// withIssued adds to users those that are in the register alone, and the keys that are there alone.
+func withIssued(dir string, users []User) ([]User, error) {
+	entries, err := keystore.Entries(dir, grants.RoleOperator)
+	for _, known := range entries {
+		i := slices.IndexFunc(users, func(u User) bool { return u.Name == known.ID })
+		if i < 0 {
+			u := User{Name: known.ID, Role: known.Role, Keys: known.Keys}
+			if len(known.Keys) > 0 {
+				u.Created = known.Keys[0].Issued
+			}
+			users = append(users, u)
+			continue
+		}
+		users[i].Keys = keystore.Merge(users[i].Keys, known.Keys)
+	}
+	slices.SortFunc(users, func(a, b User) int { return strings.Compare(a.Name, b.Name) })
+	return users, err
+}
