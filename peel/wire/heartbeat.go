@@ -16,8 +16,10 @@ const (
 	MaxHeartbeat = 10 * time.Minute
 )
 
-// maxInstance is the longest name of a peel's process, in bytes.
-const maxInstance = 32
+const (
+	maxInstance = 32                        // bytes of the name of a peel's process
+	maxBeat     = maxInstance + len(" 600") // bytes of a heartbeat
+)
 
 // NewInstance returns a new name for a process of a peel.
 func NewInstance() string { return rand.Text() }
@@ -43,6 +45,9 @@ func DecodeHeartbeat(msg *nats.Msg) (b Beat, ok bool) {
 		if name != "Nats-Request-Info" {
 			return Beat{}, false
 		}
+	}
+	if len(msg.Data) > maxBeat {
+		return Beat{}, false
 	}
 	b.Every = MinHeartbeat
 	instance, seconds, told := strings.Cut(string(msg.Data), " ")
