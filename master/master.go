@@ -280,6 +280,9 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
+	if err := store.Convert(opening); err != nil {
+		return err
+	}
 	tokens, err := token.Open(opening, js)
 	if err != nil {
 		return err

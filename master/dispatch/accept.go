@@ -67,7 +67,7 @@ const withdrawLimit = 3 * time.Second
 // notDispatched returns the error for a job that was not dispatched. It says that the job does not run only if that is
 // certain: the claim was withdrawn, so that no master ever takes it up. Else it is an [ErrUnknown].
 func (d *Dispatcher) notDispatched(ctx context.Context, w *watch, failed error) error {
-	if errors.Is(failed, ErrTaken) {
+	if errors.Is(failed, ErrTaken) || errors.Is(failed, ErrTooManyLive) {
 		return fmt.Errorf("cannot run job %s: %w", w.jid, failed)
 	}
 	if w.claim == nil {
@@ -130,6 +130,9 @@ func stopping(jid wire.JID) error { return fmt.Errorf("cannot run job %s: %w", j
 
 // dispatch takes the steps that the package comment lists. It reports whether the job is to be watched now.
 func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job.Job, watching bool, err error) {
+	if live := d.live(); live > d.maxLive {
+		return nil, false, fmt.Errorf("%w (this master has %d, the limit)", ErrTooManyLive, d.maxLive)
+	}
 	j = job.FromDispatch(r.spec, r.user, d.o.Owner, time.Now())
 	w.claim = j
 	d.at(stepAllowed)

@@ -125,6 +125,31 @@ func TestTenThousandTargets(t *testing.T) {
 	})
 }
 
+func TestJobsBeyondTheLimitOfLiveOnesAreRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.master("m1")
+		d.LimitLive(2)
+		s.peel("b", pong)
+		for range 2 {
+			s.dispatch(ask(nil, "away"))
+		}
+		refused := ask(nil, "b")
+		_, err := s.request(s.alice, "alice", refused)
+		wantCode(t, err, "503")
+		if want := "too many jobs have not ended: wait for some to end, or cancel some that `zester job active` lists (this master has 2, the limit)"; err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v", err)
+		}
+		if _, err := s.store.Get(t.Context(), refused.JID); !errors.Is(err, job.ErrNotFound) {
+			t.Errorf("the refused job: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		s.dispatch(refused) // the others have ended, and its ID is free
+		if j := s.record(refused.JID); j.Status != job.Complete {
+			t.Errorf("then it is %s", j.Status)
+		}
+	})
+}
+
 func TestNoJobBeginsWhileTheBusHasNoRoom(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		full := errors.New("the disk is full")

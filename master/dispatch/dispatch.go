@@ -83,6 +83,10 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
+// MaxLive is how many jobs that have not ended one master dispatches. It bounds the bucket active, which has no other limit.
+// Jobs that are taken over count, and are never refused.
+const MaxLive = 10_000
+
 // DefaultAckWindow is how long a target may be silent before it gets its request again.
 const DefaultAckWindow = 5 * time.Second
 
@@ -101,6 +105,8 @@ var (
 	// ErrElsewhere is of a job that another master has claimed and not dispatched yet: asking again helps.
 	ErrElsewhere = errors.New("another master is about to dispatch the job")
 	ErrBusy      = errors.New("too many requests are waiting")
+	// ErrTooManyLive: this master has [MaxLive] jobs that have not ended.
+	ErrTooManyLive = errors.New("too many jobs have not ended: wait for some to end, or cancel some that `zester job active` lists")
 	// ErrUnknown: the job may run, because it could be neither dispatched nor withdrawn.
 	ErrUnknown = errors.New("whether the job runs is not known")
 )
@@ -142,6 +148,7 @@ type Dispatcher struct {
 	resumed  chan *job.Job // from the scanner: jobs that this master has taken over
 	counts   counters
 	started  time.Time
+	maxLive  int
 	reached  func(step) // in tests: called at each step
 
 	mu      sync.Mutex
@@ -177,7 +184,7 @@ func New(o Options) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		o: o, log: o.Log, refusals: wire.NewRefusals(o.Log), requests: make(chan request, acceptQueue), resumed: make(chan *job.Job),
-		watches: map[wire.JID]*watch{}, patient: map[wire.JID]*watch{},
+		maxLive: MaxLive, watches: map[wire.JID]*watch{}, patient: map[wire.JID]*watch{},
 	}
 	d.returns = newWriter(o.Conn, &d.counts, o.Log)
 	return d, nil
@@ -383,6 +390,13 @@ func (d *Dispatcher) find(jid wire.JID) *watch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.watches[jid]
+}
+
+// live returns how many jobs are dispatched or watched here.
+func (d *Dispatcher) live() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.watches)
 }
 
 func (d *Dispatcher) forget(w *watch) {

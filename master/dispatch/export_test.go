@@ -23,6 +23,9 @@ const StepBatch = string(stepBatchWritten)
 // StepEnded is the one between the final record and its event.
 const StepEnded = string(stepEnded)
 
+// LimitLive lets so many jobs that have not ended be dispatched. It must be called before the first request.
+func (d *Dispatcher) LimitLive(n int) { d.maxLive = n }
+
 // Watches reports whether a job is dispatched or watched here.
 func (d *Dispatcher) Watches(jid wire.JID) bool { return d.find(jid) != nil }
 
