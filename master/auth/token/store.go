@@ -32,9 +32,6 @@ const (
 	usedPrefix   = "used."
 	maxTokens    = 1000
 
-	// fresh is how long a token that was read is believed. With the time of one request it is how late a revocation or
-	// a rotation can be.
-	fresh = 400 * time.Millisecond
 	// coarse is how exactly the last use is known: one write a token in this time.
 	coarse = 10 * time.Minute
 )
@@ -45,16 +42,10 @@ const (
 type Store struct {
 	js  jetstream.JetStream
 	kv  jetstream.KeyValue
-	all records.Bucket[record]
+	all *records.Cached[record]
 
-	mu    sync.Mutex
-	known map[string]reading   // by name; none that the bucket does not hold
-	used  map[string]time.Time // the last mark of this process
-}
-
-type reading struct {
-	record record
-	at     time.Time // before it was read
+	mu   sync.Mutex
+	used map[string]time.Time // the last mark of this process
 }
 
 // record is a token as it is stored.
@@ -70,7 +61,7 @@ func Open(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 		return nil, fmt.Errorf("cannot open the bucket %s: %w", tokensBucket, err)
 	}
 	all, err := records.Open[record](ctx, js, tokensBucket, "", "the token")
-	return &Store{js: js, kv: kv, all: all, known: map[string]reading{}, used: map[string]time.Time{}}, err
+	return &Store{js: js, kv: kv, all: records.NewCached(all), used: map[string]time.Time{}}, err
 }
 
 // Authenticate returns the token of which a bearer gave the text. The error is [ErrUnknown] or [ErrEnded], or
@@ -81,7 +72,7 @@ func (t *Store) Authenticate(ctx context.Context, text string) (*Token, error) {
 		return nil, ErrUnknown
 	}
 	now := time.Now()
-	r, err := t.recent(ctx, name, now)
+	r, err := t.recent(ctx, name)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return nil, err
 	}
@@ -99,7 +90,7 @@ func (t *Store) Authenticate(ctx context.Context, text string) (*Token, error) {
 // sorted, or may do so no longer. That the token has expired is no reason: the request was made before. selects evaluates
 // the target of a limit.
 func (t *Store) Allow(ctx context.Context, name, function string, targets []target.PeelID, selects grants.Selector) error {
-	r, err := t.recent(ctx, name, time.Now())
+	r, err := t.recent(ctx, name)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
@@ -118,7 +109,8 @@ func (t *Store) Allow(ctx context.Context, name, function string, targets []targ
 // CheckNotRevoked returns [grants.ErrNotAllowed] if a token was revoked or does not exist. It reads the bucket, so it sees every
 // revocation that was stored before.
 func (t *Store) CheckNotRevoked(ctx context.Context, name string) error {
-	r, err := t.read(ctx, name)
+	stored, _, err := t.all.Get(ctx, name)
+	r, err := checked(name, stored, err)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
@@ -130,27 +122,14 @@ func (t *Store) CheckNotRevoked(ctx context.Context, name string) error {
 	return nil
 }
 
-// recent is a record that is at most fresh old, and zero with [ErrNotFound] if there is none.
-func (t *Store) recent(ctx context.Context, name string, now time.Time) (record, error) {
-	t.mu.Lock()
-	seen, ok := t.known[name]
-	t.mu.Unlock()
-	if ok && now.Sub(seen.at) < fresh {
-		return seen.record, nil
-	}
-	r, err := t.read(ctx, name)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err != nil {
-		delete(t.known, name)
-		return record{}, err
-	}
-	t.known[name] = reading{r, now}
-	return r, nil
+// recent returns a record as it was at most 400 ms ago, or [ErrNotFound].
+func (t *Store) recent(ctx context.Context, name string) (record, error) {
+	r, err := t.all.Recent(ctx, name)
+	return checked(name, r, err)
 }
 
-func (t *Store) read(ctx context.Context, name string) (record, error) {
-	r, _, err := t.all.Get(ctx, name)
+// checked returns [ErrNotFound] for a record that is absent, and refuses one under the name of another token.
+func checked(name string, r record, err error) (record, error) {
 	switch {
 	case errors.Is(err, records.ErrAbsent):
 		return record{}, fmt.Errorf("%w: %s", ErrNotFound, name)
@@ -251,9 +230,6 @@ func (t *Store) change(ctx context.Context, name string, f func(*record, time.Ti
 	if err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.known, name)
 	return &r.Token, nil
 }
 

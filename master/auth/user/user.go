@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -34,9 +33,6 @@ var (
 	ErrExists   = errors.New("there is such a user")
 	ErrInvalid  = errors.New("the user cannot be made")
 )
-
-// userFresh is how old a record may be that decides about a dispatch.
-const fresh = 400 * time.Millisecond
 
 // maxUserTTL bounds how long a credential of a person is valid.
 const maxTTL = 10 * 366 * 24 * time.Hour
@@ -129,22 +125,12 @@ func (q *Request) check() error {
 }
 
 // Users are the people of a bus, in the bucket users. Methods may be called from several goroutines.
-type Store struct {
-	all records.Bucket[User]
+type Store struct{ all *records.Cached[User] }
 
-	mu    sync.Mutex
-	known map[string]sighting // by name; none that the bucket does not hold
-}
-
-type sighting struct {
-	user User
-	at   time.Time // before it was read
-}
-
-// OpenUsers opens the bucket, which has to exist.
+// Open opens the bucket, which has to exist.
 func Open(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 	all, err := records.Open[User](ctx, js, usersBucket, "", "the user")
-	return &Store{all: all, known: map[string]sighting{}}, err
+	return &Store{records.NewCached(all)}, err
 }
 
 // List returns all users by name, those that were revoked included.
@@ -158,7 +144,7 @@ func (u *Store) List(ctx context.Context) ([]User, error) {
 // selects evaluates the target of a limit. A caller with limits that are not known is refused, so a bucket that was lost
 // gives nobody more than he had.
 func (u *Store) Allow(ctx context.Context, a grants.Caller, function string, targets []target.PeelID, selects grants.Selector) error {
-	user, err := u.recent(ctx, a.User)
+	user, err := u.all.Recent(ctx, a.User)
 	switch {
 	case errors.Is(err, records.ErrAbsent):
 		if a.Role == grants.RoleLimited {
@@ -191,7 +177,7 @@ func (u *Store) CheckNotRevoked(ctx context.Context, name string) error {
 // AllowSecrets returns [grants.ErrNotAllowed] if a caller was not given the permission to see secrets. It is given with
 // [Request] alone, so whoever has no record has not got it.
 func (u *Store) AllowSecrets(ctx context.Context, a grants.Caller) error {
-	user, err := u.recent(ctx, a.User)
+	user, err := u.all.Recent(ctx, a.User)
 	switch {
 	case err != nil && !errors.Is(err, records.ErrAbsent):
 		return err
@@ -199,24 +185,4 @@ func (u *Store) AllowSecrets(ctx context.Context, a grants.Caller) error {
 		return fmt.Errorf("%w: %s has no permission to see secrets", grants.ErrNotAllowed, a.User)
 	}
 	return nil
-}
-
-// recent is a record that is at most userFresh old.
-func (u *Store) recent(ctx context.Context, name string) (User, error) {
-	now := time.Now()
-	u.mu.Lock()
-	seen, ok := u.known[name]
-	u.mu.Unlock()
-	if ok && now.Sub(seen.at) < fresh {
-		return seen.user, nil
-	}
-	r, _, err := u.all.Get(ctx, name)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if err != nil {
-		delete(u.known, name)
-		return r, err
-	}
-	u.known[name] = sighting{r, now}
-	return r, nil
 }
