@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -23,15 +24,15 @@ type welcome struct {
 	refused   atomic.Int64 // in a row
 
 	mu       sync.Mutex
-	troubles *wire.Refusals // by what they are
-	reason   string         // why no server could be reached
+	troubles *loglimit.Limiter // by what they are
+	reason   string            // why no server could be reached
 
 	conn  atomic.Pointer[nats.Conn] // nil before the first attempt to connect has ended
 	stood atomic.Bool               // a server has accepted the connection; before that the client calls no handler for refusals
 }
 
 func newWelcome(checkedBy string, log *slog.Logger) *welcome {
-	return &welcome{checkedBy: checkedBy, log: log, troubles: wire.NewRefusals(log)}
+	return &welcome{checkedBy: checkedBy, log: log, troubles: loglimit.New(log)}
 }
 
 // trouble logs what is wrong with the connection, the same once a minute: a credential is refused at every attempt.
@@ -55,7 +56,7 @@ func (w *welcome) away(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if reason := err.Error(); reason != w.reason && !errors.Is(err, context.Canceled) {
-		w.reason, w.troubles = reason, wire.NewRefusals(w.log)
+		w.reason, w.troubles = reason, loglimit.New(w.log)
 		w.log.Warn("waiting for the bus", wire.LogError(err, w.checkedBy)...)
 	}
 }

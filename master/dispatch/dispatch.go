@@ -79,6 +79,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -142,7 +143,7 @@ type Options struct {
 type Dispatcher struct {
 	o        Options
 	log      *slog.Logger
-	refusals *wire.Refusals
+	refusals *loglimit.Limiter
 	returns  *writer
 	requests chan request
 	resumed  chan *job.Job // from the scanner: jobs that this master has taken over
@@ -183,7 +184,7 @@ func New(o Options) (*Dispatcher, error) {
 		o.CheckNotRevoked = func(context.Context, string) error { return nil }
 	}
 	d := &Dispatcher{
-		o: o, log: o.Log, refusals: wire.NewRefusals(o.Log), requests: make(chan request, acceptQueue), resumed: make(chan *job.Job),
+		o: o, log: o.Log, refusals: loglimit.New(o.Log), requests: make(chan request, acceptQueue), resumed: make(chan *job.Job),
 		maxLive: MaxLive, watches: map[wire.JID]*watch{}, patient: map[wire.JID]*watch{},
 	}
 	d.returns = newWriter(o.Conn, &d.counts, o.Log)

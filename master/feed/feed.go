@@ -51,6 +51,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
@@ -64,7 +66,7 @@ type Feed struct {
 	index    *peelindex.Index
 	ready    chan struct{} // closed when the stream was read once
 	refused  atomic.Uint64
-	refusals *wire.Refusals
+	refusals *loglimit.Limiter
 	lookup   func(ctx context.Context, wireID string) (Registration, error)
 
 	mu          sync.Mutex
@@ -82,7 +84,7 @@ func New(nc *nats.Conn, log *slog.Logger) *Feed {
 	return &Feed{
 		nc:         nc,
 		log:        log,
-		refusals:   wire.NewRefusals(log),
+		refusals:   loglimit.New(log),
 		index:      peelindex.New(),
 		ready:      make(chan struct{}),
 		seen:       map[string]*seen{},

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/loglimit"
 )
 
 // Refused reports whether a line of a server's log is about something that a connection may not publish or hear.
@@ -23,14 +23,14 @@ func Refused(r slog.Record) bool {
 // have ended a server of its own process is kept for Start.
 type logger struct {
 	log      *slog.Logger
-	refusals *wire.Refusals // by host and kind
+	refusals *loglimit.Limiter // by host and kind
 
 	mu    sync.Mutex
 	first string // of the fatal ones
 	stuck string // the first line about a stream that stores no further message, see [Server.Stuck]
 }
 
-func newLogger(log *slog.Logger) *logger { return &logger{log: log, refusals: wire.NewRefusals(log)} }
+func newLogger(log *slog.Logger) *logger { return &logger{log: log, refusals: loglimit.New(log)} }
 
 func (l *logger) Noticef(format string, v ...any) { l.log.Debug("bus: " + fmt.Sprintf(format, v...)) }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -42,7 +43,7 @@ type Trimmer struct {
 	js       jetstream.JetStream
 	live     func(ctx context.Context) ([]wire.JID, error)
 	log      *slog.Logger
-	refusals *wire.Refusals
+	refusals *loglimit.Limiter
 	streams  []*shared
 	removed  atomic.Uint64
 }
@@ -65,7 +66,7 @@ func New(o Options) *Trimmer {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	t := &Trimmer{js: o.JetStream, live: o.Live, log: o.Log, refusals: wire.NewRefusals(o.Log)}
+	t := &Trimmer{js: o.JetStream, live: o.Live, log: o.Log, refusals: loglimit.New(o.Log)}
 	t.streams = []*shared{
 		{name: "KV_job-returns", filter: returnsOf("*"), of: returnsOf, counted: map[string]time.Time{}},
 		{name: "job-events", filter: wire.SaidBy("*"), of: wire.SaidBy, counted: map[string]time.Time{}},

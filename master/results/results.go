@@ -27,6 +27,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/quota"
+	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 )
@@ -56,7 +57,7 @@ type Options struct {
 type Consumer struct {
 	o        Options
 	log      *slog.Logger
-	refusals *wire.Refusals
+	refusals *loglimit.Limiter
 	records  *quota.Account // of the bucket that records are stored in
 	counts   struct{ stored, undecodable, foreign, future, surplus, retried atomic.Uint64 }
 }
@@ -76,7 +77,7 @@ func New(o Options) *Consumer {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Consumer{o: o, log: o.Log, refusals: wire.NewRefusals(o.Log), records: quota.NewAccount(o.JetStream, "KV_jobs")}
+	return &Consumer{o: o, log: o.Log, refusals: loglimit.New(o.Log), records: quota.NewAccount(o.JetStream, "KV_jobs")}
 }
 
 // Stats returns the counts.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -32,7 +33,7 @@ import (
 type Progress struct {
 	fleet    *feed.Feed
 	log      *slog.Logger
-	refusals *wire.Refusals
+	refusals *loglimit.Limiter
 	reported chan<- struct{} // gets a value after a report, unless it is full
 
 	mu      sync.Mutex
@@ -63,7 +64,7 @@ type report struct {
 
 // New returns a Progress without reports. reported gets a value after each report; a full channel is left as it is.
 func New(fleet *feed.Feed, reported chan<- struct{}, log *slog.Logger) *Progress {
-	return &Progress{fleet: fleet, log: log, refusals: wire.NewRefusals(log), reported: reported, reports: map[string]report{}, trouble: map[string]struct{}{}}
+	return &Progress{fleet: fleet, log: log, refusals: loglimit.New(log), reported: reported, reports: map[string]report{}, trouble: map[string]struct{}{}}
 }
 
 // Want replaces what the peels are to run. commit is the revision of the plan, empty if the plan is of two. Peels that the

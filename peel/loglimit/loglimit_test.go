@@ -1,4 +1,4 @@
-package wire
+package loglimit
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 func TestNobodyFillsTheLogWithRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		r := NewRefusals(slog.New(slog.NewTextHandler(&log, nil)))
+		r := New(slog.New(slog.NewTextHandler(&log, nil)))
 		lines := func() (told []string) {
 			for line := range strings.Lines(log.String()) {
 				_, said, _ := strings.Cut(strings.TrimSpace(line), "msg=")
@@ -42,7 +42,7 @@ func TestNobodyFillsTheLogWithRefusals(t *testing.T) {
 func TestWhoIsRefusedIsRememberedWithinBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		r := NewRefusals(slog.New(slog.NewTextHandler(&log, nil)))
+		r := New(slog.New(slog.NewTextHandler(&log, nil)))
 		flood := func(round int) int {
 			log.Reset()
 			for range 3 {

@@ -1,4 +1,6 @@
-package wire
+// Package loglimit lets nobody fill a log with what is refused. Make a [Limiter] with [New] for each reader of messages and
+// call Warn for each refusal.
+package loglimit
 
 import (
 	"log/slog"
@@ -13,10 +15,10 @@ const (
 	maxSenders = 1024
 )
 
-// Refusals tell a log what was refused, and let nobody fill it: of each sender the first refusal is logged and then at
-// most one a minute, which says how many before it were left out. Of senders 1,024 are remembered, each until its
-// minute is over; all beyond them count as one. Methods may be called from several goroutines.
-type Refusals struct {
+// A Limiter logs the first refusal of each sender, and then at most one a minute, which says how many before it were left
+// out. It remembers 1,024 senders, each until its minute is over; all beyond them count as one. Methods may be called from
+// several goroutines.
+type Limiter struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
@@ -30,13 +32,13 @@ type refused struct {
 	leftOut int
 }
 
-// NewRefusals returns the refusals of one reader of messages, who tells log.
-func NewRefusals(log *slog.Logger) *Refusals {
-	return &Refusals{log: log, senders: map[string]*refused{}}
+// New returns the limiter of one reader of messages, which writes to log.
+func New(log *slog.Logger) *Limiter {
+	return &Limiter{log: log, senders: map[string]*refused{}}
 }
 
 // Warn logs a refusal as [slog.Logger.Warn] does, unless the sender, a wire ID, had a line in the last minute.
-func (r *Refusals) Warn(sender, text string, args ...any) {
+func (r *Limiter) Warn(sender, text string, args ...any) {
 	leftOut, tell := r.admit(sender, time.Now())
 	if !tell {
 		return
@@ -48,7 +50,7 @@ func (r *Refusals) Warn(sender, text string, args ...any) {
 }
 
 // admit counts a refusal, and says whether it is to be told and how many were not since the last that was.
-func (r *Refusals) admit(sender string, now time.Time) (leftOut int, tell bool) {
+func (r *Limiter) admit(sender string, now time.Time) (leftOut int, tell bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.of(sender, now)
@@ -61,7 +63,7 @@ func (r *Refusals) admit(sender string, now time.Time) (leftOut int, tell bool) 
 }
 
 // of finds a sender; r.mu is held.
-func (r *Refusals) of(sender string, now time.Time) *refused {
+func (r *Limiter) of(sender string, now time.Time) *refused {
 	if s, ok := r.senders[sender]; ok {
 		return s
 	}
