@@ -362,7 +362,7 @@ finalize: skip;
     :: out == conflict ->
        reread();
        if
-       :: next.status == none || next.owner != me || (next.epoch != ours && next.status != claimed) || next.epoch > ours -> goto forget
+       :: next.status == none || next.owner != me || next.epoch != ours -> goto forget
        :: else ->
           if
           :: FINAL(next.status)
