@@ -82,6 +82,8 @@ var subjects = map[string][]kind{
 	"BranchMoved":   {{of: only(wire.BranchMoved)}},
 
 	"Sender": nil, // names a sender, no subject
+
+	"NewInstance": nil, // names a process, no subject
 }
 
 func answersOf(inbox func(string) string) func(wire.JID, string) string {
