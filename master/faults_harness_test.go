@@ -449,13 +449,13 @@ func (s *site) rows(jid wire.JID) []job.Row {
 	}
 }
 
-// said is what the stream has of a job.
+// said is what the streams have of a job.
 type said struct {
 	ends    int
 	returns map[target.PeelID][]wire.Return // by peel, those that could be read
 }
 
-// history reads the stream of events.
+// history reads the stream of events and the bucket of returns.
 func (s *site) history() map[wire.JID]*said {
 	s.t.Helper()
 	stream, err := s.js.Stream(s.t.Context(), "job-events")
@@ -476,7 +476,7 @@ func (s *site) history() map[wire.JID]*said {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		jid, sender, err := wire.JobSubject(m.Subject())
+		jid, _, err := wire.JobSubject(m.Subject())
 		if err != nil {
 			continue
 		}
@@ -485,14 +485,16 @@ func (s *site) history() map[wire.JID]*said {
 			h = &said{returns: map[target.PeelID][]wire.Return{}}
 			all[jid] = h
 		}
-		switch m.Subject() {
-		case wire.StatusOf(jid):
+		if m.Subject() == wire.StatusOf(jid) {
 			h.ends++
-		case wire.ReturnOf(jid, sender):
-			r, err := job.DecodeReturn(&nats.Msg{Subject: m.Subject(), Data: m.Data()}, target.PeelID(sender))
-			if err == nil && r.JID == jid {
-				h.returns[r.Peel] = append(h.returns[r.Peel], r)
-			}
+		}
+	}
+	for jid, h := range all {
+		if err := s.store.Stored(s.t.Context(), jid, func(r job.StoredReturn) {
+			id := target.PeelID(r.Sender)
+			h.returns[id] = append(h.returns[id], *job.ReadReturn(jid, id, r.Data))
+		}); err != nil {
+			s.t.Fatal(err)
 		}
 	}
 	return all

@@ -163,14 +163,16 @@ func (p *Peel) confirmed(ctx context.Context, subject string, data []byte) bool 
 }
 
 // send publishes an item of the outbox. What is too large for this bus goes shorter. The stream drops a second copy of a
-// report by the message ID. A return needs none, as whoever hears returns counts the first under each subject: it goes
-// without headers, which every server and listener on its way would have to read.
+// report by the message ID. A return has none: its stream keeps the first under each subject, and an ID that another peel
+// guesses could not keep it out.
 func (p *Peel) send(ctx context.Context, item outbox.Item) error {
 	msg := &nats.Msg{Subject: item.Subject, Data: item.Payload}
+	publish := p.publishReturn
 	if isReport(item.Subject) {
 		msg.Header = nats.Header{nats.MsgIdHdr: {item.MsgID}}
+		publish = p.request
 	}
-	err := p.request(ctx, msg)
+	err := publish(ctx, msg)
 	if err == nil {
 		p.finishReturn(msg)
 	}
@@ -184,7 +186,42 @@ func (p *Peel) send(ctx context.Context, item outbox.Item) error {
 	}
 	p.log.Warn("message cut, the bus carries less", "msg", item.MsgID, "bytes", len(item.Payload), "max_payload", limit)
 	msg.Data = short
-	return p.request(ctx, msg)
+	return publish(ctx, msg)
+}
+
+// Codes of errors of a stream.
+const (
+	storeFailed   = 10077 // the subject has its return, or the stream is full
+	wrongSequence = 10071 // the subject has a message that is stored for good
+)
+
+// expectedSequence is the header that lets a stream store a message only if the last one of its subject has that sequence.
+const expectedSequence = "Nats-Expected-Last-Subject-Sequence"
+
+// publishReturn publishes a return. It returns nil if the stream has a return of this peel, this one or an earlier one. A
+// stream refuses a message with the same code if it is full and if it has a return, which on a cluster may not be stored for
+// good yet. So after a refusal the return is published on the condition that there is none.
+func (p *Peel) publishReturn(ctx context.Context, msg *nats.Msg) error {
+	err := p.request(ctx, msg)
+	if e, ok := errors.AsType[*streamError](err); !ok || e.code != storeFailed {
+		return err
+	}
+	again := &nats.Msg{Subject: msg.Subject, Data: msg.Data, Header: nats.Header{expectedSequence: {"0"}}}
+	err = p.request(ctx, again)
+	if e, ok := errors.AsType[*streamError](err); ok && e.code == wrongSequence {
+		return nil
+	}
+	return err
+}
+
+// A streamError is the answer of a stream that did not store a message.
+type streamError struct {
+	subject, description string
+	code                 int
+}
+
+func (e *streamError) Error() string {
+	return fmt.Sprintf("cannot publish %s: %s (%d)", e.subject, e.description, e.code)
 }
 
 // finishReturn records in the fence that masters have stored a return. A return that was on the disk is recorded already.
@@ -210,6 +247,7 @@ func (p *Peel) request(ctx context.Context, msg *nats.Msg) error {
 	var ack struct {
 		Stream string `json:"stream"`
 		Error  *struct {
+			Code        int    `json:"err_code"`
 			Description string `json:"description"`
 		} `json:"error"`
 	}
@@ -217,7 +255,7 @@ func (p *Peel) request(ctx context.Context, msg *nats.Msg) error {
 		return fmt.Errorf("cannot publish %s: %w", msg.Subject, err)
 	}
 	if ack.Error != nil {
-		return fmt.Errorf("cannot publish %s: %s", msg.Subject, ack.Error.Description)
+		return &streamError{msg.Subject, ack.Error.Description, ack.Error.Code}
 	}
 	if ack.Stream == "" {
 		return fmt.Errorf("cannot publish %s: no stream has confirmed it", msg.Subject)

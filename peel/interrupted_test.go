@@ -48,7 +48,9 @@ func TestAJobThatTheEndOfThePeelCutsOffIsReturnedAsInterrupted(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for len(b.heard) > 0 {
-			if msg := <-b.heard; matches(wire.ReturnOf("*", "*"), msg.Subject) {
+			// The bus has the return from before the kill and refuses this one, which is then sent once more on the condition
+			// that there is none.
+			if msg := <-b.heard; matches(wire.ReturnOf("*", "*"), msg.Subject) && msg.Header.Get("Nats-Expected-Last-Subject-Sequence") == "" {
 				t.Errorf("one return more: %s", msg.Subject)
 			}
 		}

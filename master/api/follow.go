@@ -171,12 +171,8 @@ func (f *Follower) event(msg *nats.Msg) (Event, bool) {
 		f.acked[sender] = true
 		return Event{Peel: id, Acked: true}, true
 	}
-	r, err := wire.DecodeReturn(&nats.Msg{Subject: wire.ReturnOf(f.jid, sender), Data: msg.Data})
-	if err != nil || r.Peel != id {
-		return Event{}, false
-	}
 	delete(f.targets, sender)
-	return Event{Peel: id, Return: &r}, true
+	return Event{Peel: id, Return: job.ReadReturn(f.jid, id, msg.Data)}, true
 }
 
 // finish yields the returns that were not heard, then the end.

@@ -168,11 +168,14 @@ func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time
 	if j.Epoch == 0 {
 		j.Epoch = j.Revision
 	}
-	w.record, w.drops = j, d.o.Conn.Stats().Reconnects
+	w.record = j
 	if j.Cancel == nil {
 		if err := d.checkNotRevoked(ctx, j.User); err != nil {
 			return err
 		}
+	}
+	if err := d.listen(ctx, w); err != nil {
+		return err
 	}
 	if err := d.o.Store.Record(ctx, wire.DispatchOf(j.JID), "dispatched", j); err != nil {
 		return err

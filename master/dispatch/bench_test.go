@@ -8,7 +8,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
@@ -109,45 +108,5 @@ func answer(b *testing.B, nc *nats.Conn, id target.PeelID) {
 	}
 	if err != nil {
 		b.Fatal(err)
-	}
-}
-
-// BenchmarkReturns is how fast the returns of a job are stored: as a dispatcher does it, and one by one from each of
-// 32 goroutines.
-func BenchmarkReturns(b *testing.B) {
-	const n = 2000
-	bus := natstest.Listen(b)
-	nc := bus.Conn(b, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1))
-	js, err := jetstream.New(nc)
-	if err != nil {
-		b.Fatal(err)
-	}
-	peels := make([]target.PeelID, n)
-	for i := range peels {
-		peels[i] = target.PeelID(fmt.Sprintf("peel-%05d", i))
-	}
-	data := make([]byte, 200)
-	for name, store := range map[string]func(wire.JID){
-		"in flight": func(jid wire.JID) { dispatch.StoreReturns(b, nc, jid, peels, data) },
-		"one by one": func(jid wire.JID) {
-			var g errgroup.Group
-			g.SetLimit(32)
-			for _, id := range peels {
-				g.Go(func() error {
-					_, err := js.PublishMsg(context.Background(), job.ReturnMessage(jid, id, data))
-					return err
-				})
-			}
-			if err := g.Wait(); err != nil {
-				b.Fatal(err)
-			}
-		},
-	} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				store(wire.NewJID())
-			}
-			b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "returns/s")
-		})
 	}
 }

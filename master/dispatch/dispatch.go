@@ -16,13 +16,16 @@
 // under the same ID continues a claim that is left, and else returns the job as it is; a different request under an ID that
 // is taken is refused.
 //
-// From before the first request is published until the job ends it is watched. Who sent an acknowledgement or a
-// return is read from its subject alone, and only the first return of each target counts. A return is in the bucket
-// job-returns before it counts, so a record that has ended never counts what is not stored. Targets that have not
-// been heard from when the acknowledgement window ends get the same request once more, under the same epoch, by which
-// peels know that they have it; those still silent after a second window are unreachable, until they are heard. The
-// deadline is counted on the monotonic clock; each request tells its peel how much of it was left. Before targets are
-// given up the stream job-events is read for what came while the bus was away.
+// From before the first request is published until the job ends it is watched. The sender of an acknowledgement or a
+// return is the last token of its subject. The bucket job-returns stores the first return of each target, refuses all
+// later ones, and re-publishes what it has stored; the dispatcher subscribes to that before the first request is
+// published. So a return that counts is stored, and counts once. A stored return that is damaged or contradicts its subject
+// counts as a failed one. Messages that were missed, because the bus was away or too many came at once, are made up for by
+// reading the bucket: at the latest after 15 s, and before targets are given up.
+//
+// Targets that are silent when the acknowledgement window ends get the same request once more, under the same epoch, by
+// which peels know that they have it; those still silent after a second window are unreachable, until they acknowledge or
+// return. The deadline is counted on the monotonic clock; each request tells its peel how much of it was left.
 //
 // A batch is a window of targets that work: one that returns, is unreachable or has taken all its time leaves its
 // place to the next. How far the targets were sent the request is in the record before they are. With
@@ -36,15 +39,18 @@
 // Whoever cancels a job has the wish recorded first, so that it holds for every later owner. From then on no further
 // target is sent the request; the job ends when all that were have returned, or after ten seconds.
 //
-// A job belongs to the master once it is recorded: whoever asked may leave. A master that stops stores the returns
-// that it heard and releases its jobs. Whoever takes a job over raises its epoch by a conditional write; every write
-// of the former owner is refused from then on, and finding that out makes it let go. The requests themselves keep the
-// epoch under which the first was sent, whoever sends them, so a peel runs the job once. Each event of a job's life is
-// in the stream once, whoever records it.
+// A job belongs to the master once it is recorded: the caller may leave. A master that stops releases its jobs. The master
+// that takes a job over raises its epoch by a conditional write; every write of the former owner is refused from then on, and
+// the former owner lets go when it learns that. The new owner reads the stored returns and sends the request again to each
+// target without one. The requests keep the epoch under which the first was sent, whichever master sends them, so a peel runs
+// the job once. Each event of a job's life is in the stream once, whichever master records it.
 //
 // The end of a job is first a conditional write of its live record, so that a former owner cannot end it. Then the final
 // record is copied to the ended jobs, the event status is recorded, and the live record is removed. If a master stops in
 // between, another one repeats these steps.
+//
+// A known gap: on a cluster a return that is stored before all servers know the subscription of its job is missed, and
+// counts when the bucket is read next.
 //
 // # Taking over
 //
@@ -94,8 +100,9 @@ const DefaultAckWindow = 5 * time.Second
 const (
 	acceptAtOnce = 32              // requests of people that are worked on
 	acceptQueue  = 256             // requests of people that wait
-	pendingBytes = 256 << 20       // acks and returns that were received and not looked at yet
+	pendingBytes = 256 << 20       // of cancels and facts that wait for their handler
 	handOverWait = 2 * time.Second // for what reached this master before the bus knew that it stops
+	listenLimit  = 5 * time.Second // for the bus to take the subscriptions of a job
 	stopGrace    = 5 * time.Second
 )
 
@@ -144,7 +151,7 @@ type Dispatcher struct {
 	o        Options
 	log      *slog.Logger
 	refusals *loglimit.Limiter
-	returns  *writer
+	messages chan *nats.Msg // acknowledgements and stored returns of the jobs that are watched
 	requests chan request
 	resumed  chan *job.Job // from the scanner: jobs that this master has taken over
 	counts   counters
@@ -183,29 +190,22 @@ func New(o Options) (*Dispatcher, error) {
 	if o.CheckNotRevoked == nil {
 		o.CheckNotRevoked = func(context.Context, string) error { return nil }
 	}
-	d := &Dispatcher{
-		o: o, log: o.Log, refusals: loglimit.New(o.Log), requests: make(chan request, acceptQueue), resumed: make(chan *job.Job),
+	return &Dispatcher{
+		o: o, log: o.Log, refusals: loglimit.New(o.Log), messages: make(chan *nats.Msg, maxPending),
+		requests: make(chan request, acceptQueue), resumed: make(chan *job.Job),
 		maxLive: MaxLive, watches: map[wire.JID]*watch{}, patient: map[wire.JID]*watch{},
-	}
-	d.returns = newWriter(o.Conn, &d.counts, o.Log)
-	return d, nil
+	}, nil
 }
 
 // Run answers zester.dispatch.* as one of the masters' queue group and watches what it has dispatched, until ctx
-// ends; then it stores the returns that it has heard, which takes seconds at most, and returns nil. An error means
-// that it could not begin.
+// ends; then it releases its jobs, which takes seconds at most, and returns nil. An error means that it could not begin.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	d.started = time.Now()
 	unsubscribe, err := d.subscribe()
 	if err != nil {
-		return fmt.Errorf("cannot hear what peels return: %w", err)
+		return fmt.Errorf("cannot subscribe to cancels and facts: %w", err)
 	}
 	defer unsubscribe()
-	deaf, err := d.returns.listen()
-	if err != nil {
-		return fmt.Errorf("cannot hear what becomes of stored returns: %w", err)
-	}
-	defer deaf()
 	service, err := d.serve()
 	if err != nil {
 		return fmt.Errorf("cannot serve the dispatch of jobs: %w", err)
@@ -214,8 +214,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	// What is under way when ctx ends is brought to a safe point in the time of grace.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	var writing, working sync.WaitGroup
-	writing.Go(func() { d.returns.run(work) })
+	watching, endReceive := context.WithCancel(work)
+	var receiving, working sync.WaitGroup
+	receiving.Go(func() { d.receive(watching) })
 	slots := make(chan struct{}, acceptAtOnce)
 	for ctx.Err() == nil {
 		select {
@@ -231,8 +232,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	wire.HandOver(d.o.Conn, handOverWait)
 	d.refuseWaiting()
 	working.Wait()
-	d.returns.close()
-	writing.Wait()
+	endReceive()
+	receiving.Wait()
 	if err != nil && !d.o.Conn.IsClosed() {
 		d.log.Warn("dispatch service not stopped cleanly", "err", err)
 	}
@@ -285,8 +286,7 @@ func (d *Dispatcher) subscribe() (unsubscribe func(), err error) {
 		}
 	}
 	for subject, heard := range map[string]nats.MsgHandler{
-		wire.AckOf("*", "*"): d.heardAck, wire.ReturnOf("*", "*"): d.heardReturn,
-		wire.AllCancels: d.heardCancel, wire.AllFacts: d.heardFacts,
+		wire.AllCancels: d.onCancel, wire.AllFacts: d.onFacts,
 	} {
 		sub, err := d.o.Conn.Subscribe(subject, heard)
 		if err == nil {
@@ -400,7 +400,11 @@ func (d *Dispatcher) live() int {
 	return len(d.watches)
 }
 
+// forget ends the watch of a job and its subscriptions.
 func (d *Dispatcher) forget(w *watch) {
+	for _, sub := range w.subs {
+		_ = sub.Unsubscribe()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.watches, w.jid)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,7 @@ type system struct {
 	store *job.Store
 	alice *nats.Conn
 	hook  func(step string) // of masters that are started while it is set
+	lossy bool              // masters that are started drop most of what they receive
 	peels map[target.PeelID]*peel
 }
 
@@ -72,6 +74,9 @@ func (s *system) masterOn(nc *nats.Conn, name string, change ...func(*dispatch.O
 	}
 	if s.hook != nil {
 		d.OnStep(s.hook)
+	}
+	if s.lossy {
+		d.Overrun()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -164,10 +169,27 @@ func (p *peel) result(r wire.Request, result wire.Result) {
 	p.publish(wire.ReturnOf(r.JID, p.id.Wire()), wire.Return{JID: r.JID, Peel: p.id, Result: result, Epoch: r.Epoch, Finished: time.Now(), V: wire.Version})
 }
 
+// deliver sends a return until the bus has stored it, as a peel's outbox does.
+func (p *peel) deliver(r wire.Request, result wire.Result) {
+	data, err := canon.Marshal(wire.Return{JID: r.JID, Peel: p.id, Result: result, Epoch: r.Epoch, Finished: time.Now(), V: wire.Version})
+	if err != nil {
+		p.t.Error(err)
+	}
+	for !p.nc.IsClosed() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		answer, err := p.nc.RequestWithContext(ctx, wire.ReturnOf(r.JID, p.id.Wire()), data)
+		cancel()
+		if err == nil && (!strings.Contains(string(answer.Data), `"error"`) || strings.Contains(string(answer.Data), "maximum messages per subject")) {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+}
+
 // pong acknowledges and succeeds at once.
 func pong(p *peel, r wire.Request) {
 	p.ack(r)
-	p.result(r, wire.Result{Success: true, Data: true})
+	p.deliver(r, wire.Result{Success: true, Data: true})
 }
 
 func ask(change func(*job.Spec), targets ...target.PeelID) job.Spec {

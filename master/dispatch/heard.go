@@ -1,25 +1,85 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// heardAck is called for every acknowledgement on the bus, those for other masters included.
-func (d *Dispatcher) heardAck(msg *nats.Msg) {
-	w, place, _ := d.sender(msg)
+// maxPending is how many acknowledgements and returns wait to be counted. What comes beyond is dropped by the client, which
+// its subscription tells; then the watch of the job reads the bucket.
+const maxPending = 1 << 16
+
+// listen subscribes to the acknowledgements and the stored returns of a job. It returns once the bus knows, so that
+// whatever is published or stored afterwards is received, as long as the bus is there.
+func (d *Dispatcher) listen(ctx context.Context, w *watch) error {
+	for _, subject := range []string{wire.AckOf(w.jid, "*"), wire.StoredOf(w.jid, "*")} {
+		sub, err := d.o.Conn.ChanSubscribe(subject, d.messages)
+		if err != nil {
+			return fmt.Errorf("cannot subscribe to %s: %w", subject, err)
+		}
+		w.subs = append(w.subs, sub)
+	}
+	ctx, cancel := context.WithTimeout(ctx, listenLimit)
+	defer cancel()
+	if err := d.o.Conn.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("cannot subscribe to the returns of job %s: %w", w.jid, err)
+	}
+	w.gaps = d.countGaps(w)
+	return nil
+}
+
+// countGaps returns how often messages of a job may have been missed: reconnects of the bus and dropped messages.
+func (d *Dispatcher) countGaps(w *watch) uint64 {
+	gaps := d.o.Conn.Stats().Reconnects
+	for _, sub := range w.subs {
+		if dropped, err := sub.Dropped(); err == nil {
+			gaps += uint64(dropped)
+		}
+	}
+	return gaps
+}
+
+// receive counts acknowledgements and stored returns until ctx ends.
+func (d *Dispatcher) receive(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case msg := <-d.messages:
+			if jid, ok := wire.StoredSubject(msg.Subject); ok {
+				d.onStored(jid, job.Republished(msg))
+			} else {
+				d.onAck(msg)
+			}
+		}
+	}
+}
+
+// onAck counts the acknowledgement of a target.
+func (d *Dispatcher) onAck(msg *nats.Msg) {
+	jid, sender, err := wire.JobSubject(msg.Subject)
+	if err != nil {
+		return
+	}
+	w := d.find(jid)
 	if w == nil {
+		return
+	}
+	place, _, err := w.tally.place(sender)
+	if err != nil {
+		d.counts.strangers.Add(1)
 		return
 	}
 	a, err := wire.DecodeAck(msg)
 	if err != nil {
 		d.counts.forged.Add(1)
-		d.refusals.Warn(wire.Sender(msg.Subject), "ack dropped", "jid", w.jid, "err", err)
+		d.refusals.Warn(sender, "ack dropped", "jid", jid, "err", err)
 		return
 	}
 	if a.Epoch == w.epoch || a.V == 0 {
@@ -27,54 +87,43 @@ func (d *Dispatcher) heardAck(msg *nats.Msg) {
 	}
 }
 
-// heardReturn is called for every return on the bus, those for other masters included. It must not wait for storage.
-func (d *Dispatcher) heardReturn(msg *nats.Msg) {
-	w, place, id := d.sender(msg)
+// onStored counts a return that the bucket has just stored.
+func (d *Dispatcher) onStored(jid wire.JID, r job.StoredReturn) {
+	w := d.find(jid)
 	if w == nil {
 		return
 	}
-	if err := d.take(w, place, id, msg, false); err != nil {
-		d.drop(w, msg, err)
+	switch err := d.countReturn(w, r); {
+	case errors.Is(err, errStranger):
+		d.counts.strangers.Add(1)
+	case errors.Is(err, errLate):
+		d.counts.late.Add(1)
 	}
 }
 
-// readAgain is called for what the targets of a job sent before, which may have been heard then.
-func (d *Dispatcher) readAgain(w *watch, msg *nats.Msg, stored bool) {
-	sender := wire.Sender(msg.Subject)
-	place, id, err := w.tally.place(sender)
-	if err != nil {
-		return
+// countReturn counts a stored return, unless it is counted already. The error says why it does not count.
+func (d *Dispatcher) countReturn(w *watch, r job.StoredReturn) error {
+	place, id, err := w.tally.place(r.Sender)
+	if err == nil {
+		err = w.tally.open(place)
 	}
-	if msg.Subject != wire.AckOf(w.jid, sender) {
-		_ = d.take(w, place, id, msg, stored) // what is wrong with it was said when it came
-	} else if a, err := wire.DecodeAck(msg); err == nil && a.Epoch == w.epoch {
-		w.tally.acknowledge(place)
-	}
-}
-
-// take counts a return. One that is stored already is not stored again.
-func (d *Dispatcher) take(w *watch, place int, id target.PeelID, msg *nats.Msg, stored bool) error {
-	if err := w.tally.open(place); err != nil {
-		return err // unread, because anybody could send many
-	}
-	r, err := job.DecodeReturn(msg, id)
 	if err != nil {
 		return err
 	}
-	if err := w.tally.take(place, r.Success); err != nil {
+	receipt, damage := job.ReadReceipt(w.jid, id, r.Data)
+	if err := w.tally.markReturned(place, r.Sequence, &receipt); err != nil {
 		return err
 	}
-	r.Data = nil // which may be large
-	if stored {
-		w.tally.keep(&r)
-	} else {
-		d.returns.put(write{jid: w.jid, peel: id, data: msg.Data, stored: func() { w.tally.keep(&r) }})
+	d.counts.stored.Add(1)
+	if damage != nil {
+		d.counts.forged.Add(1)
+		d.refusals.Warn(r.Sender, "return is damaged and counts as failed", "jid", w.jid, "peel", id, "err", damage)
 	}
 	return nil
 }
 
-// heardCancel is called for every job that somebody cancels.
-func (d *Dispatcher) heardCancel(msg *nats.Msg) {
+// onCancel is called for every job that somebody cancels.
+func (d *Dispatcher) onCancel(msg *nats.Msg) {
 	jid, _, err := wire.JobSubject(msg.Subject)
 	if err != nil {
 		return
@@ -84,48 +133,12 @@ func (d *Dispatcher) heardCancel(msg *nats.Msg) {
 	}
 }
 
-// heardFacts is called when a peel tells its facts, which it does whenever it has connected.
-func (d *Dispatcher) heardFacts(msg *nats.Msg) {
+// onFacts is called when a peel tells its facts, which it does whenever it has connected.
+func (d *Dispatcher) onFacts(msg *nats.Msg) {
 	sender := wire.Sender(msg.Subject)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range d.patient {
 		w.appeared(sender)
 	}
-}
-
-// sender finds the job that a message is about and the target that sent it; nil if there is none here.
-func (d *Dispatcher) sender(msg *nats.Msg) (*watch, int, target.PeelID) {
-	jid, sender, err := wire.JobSubject(msg.Subject)
-	if err != nil {
-		d.counts.forged.Add(1)
-		return nil, 0, ""
-	}
-	w := d.find(jid)
-	if w == nil {
-		d.counts.unwatched.Add(1)
-		return nil, 0, ""
-	}
-	place, id, err := w.tally.place(sender)
-	if err != nil {
-		d.drop(w, msg, err)
-		return nil, 0, ""
-	}
-	return w, place, id
-}
-
-func (d *Dispatcher) drop(w *watch, msg *nats.Msg, err error) {
-	switch {
-	case errors.Is(err, errStranger):
-		d.counts.strangers.Add(1)
-	case errors.Is(err, errLate):
-		d.counts.late.Add(1)
-	case errors.Is(err, errRepeated):
-		d.counts.repeated.Add(1)
-	default:
-		d.counts.forged.Add(1)
-		d.refusals.Warn(wire.Sender(msg.Subject), "return dropped", "jid", w.jid, "err", err)
-		return
-	}
-	d.log.Debug("message dropped", "jid", w.jid, "subject", msg.Subject, "err", err)
 }

@@ -1,7 +1,6 @@
 package dispatch_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -40,7 +39,7 @@ func TestAReturnThatItsMasterDidNotHearCounts(t *testing.T) {
 	}
 }
 
-// The master reads records every 15 s and reads the stream then if the bus was away. Here the canceled job ends before that.
+// The master reads records every 15 s and reads the bucket then if the bus was away. Here the canceled job ends before that.
 func TestACanceledJobCountsTheReturnThatItsMasterDidNotHear(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		nc := s.bus.Conn(t, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1), nats.ReconnectWait(5*time.Second))
@@ -61,6 +60,25 @@ func TestACanceledJobCountsTheReturnThatItsMasterDidNotHear(t *testing.T) {
 		p.result(p.requests()[0], wire.Result{Success: true})
 		time.Sleep(9 * time.Second) // the job ends 10 s after the cancel, at 26 s
 		if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != 1 {
+			t.Errorf("%s with %d returns", j.Status, j.ReturnCount)
+		}
+	})
+}
+
+// The master reads the bucket every 15 s if it has missed messages, and before it gives targets up.
+func TestReturnsThatAMasterHadNoRoomForCount(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.lossy = true
+		s.master("m1")
+		var targets []target.PeelID
+		for i := range 50 {
+			targets = append(targets, target.PeelID(fmt.Sprint("p", i)))
+			s.peel(targets[i], pong)
+		}
+		spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, targets...)
+		s.dispatch(spec)
+		time.Sleep(16 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != 50 {
 			t.Errorf("%s with %d returns", j.Status, j.ReturnCount)
 		}
 	})
@@ -115,19 +133,7 @@ func (s *system) outbox(id target.PeelID) *outbox {
 		if err == nil {
 			_ = p.nc.Publish(wire.AckOf(r.JID, id.Wire()), data)
 		}
-		data, err = canon.Marshal(wire.Return{JID: r.JID, Peel: id, Result: wire.Result{Success: true}, Epoch: r.Epoch, V: wire.Version})
-		if err != nil {
-			s.t.Error(err)
-		}
-		for {
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			_, err := p.nc.RequestWithContext(ctx, wire.ReturnOf(r.JID, id.Wire()), data)
-			cancel()
-			if err == nil || p.nc.IsClosed() {
-				return
-			}
-			time.Sleep(time.Second)
-		}
+		p.deliver(r, wire.Result{Success: true})
 	})
 	return o
 }

@@ -11,15 +11,13 @@ import (
 type Stats struct {
 	Dispatched  uint64                // jobs that were published
 	Refused     uint64                // requests that made no job
-	Stored      uint64                // returns
+	Stored      uint64                // returns that counted
 	Ended       map[job.Status]uint64 // jobs by how they ended
 	Resent      uint64                // requests that went out again because their target was silent
 	Unreachable uint64                // targets that stayed silent after that
 	Strangers   uint64                // acks and returns from peels that were no targets
-	Forged      uint64                // acks and returns that contradicted their subject or could not be read
-	Repeated    uint64                // returns from targets that had returned
-	Late        uint64                // acks and returns after the deadline
-	Unwatched   uint64                // acks and returns of jobs that are over, another master's, or made up
+	Forged      uint64                // acks that were dropped and returns that counted as failed, because they were damaged or contradicted their subject
+	Late        uint64                // returns that came while their job ended
 	Retried     uint64                // writes that were tried again
 	Fenced      uint64                // ends that were not written because another master owned the job
 	Took        Durations             // of the jobs that ended, from record to end
@@ -62,11 +60,10 @@ func (h *histogram) read() Durations {
 }
 
 type counters struct {
-	dispatched, refused, stored, resent, unreachable   atomic.Uint64
-	strangers, forged, repeated, late, retried, fenced atomic.Uint64
-	unwatched                                          atomic.Uint64
-	complete, partial, timeout, failed, canceled       atomic.Uint64
-	took                                               histogram
+	dispatched, refused, stored, resent, unreachable atomic.Uint64
+	strangers, forged, late, retried, fenced         atomic.Uint64
+	complete, partial, timeout, failed, canceled     atomic.Uint64
+	took                                             histogram
 }
 
 func (c *counters) ended(j *job.Job) {
@@ -94,7 +91,7 @@ func (d *Dispatcher) Stats() Stats {
 	s := Stats{
 		Dispatched: c.dispatched.Load(), Refused: c.refused.Load(), Stored: c.stored.Load(), Resent: c.resent.Load(),
 		Unreachable: c.unreachable.Load(), Strangers: c.strangers.Load(), Forged: c.forged.Load(),
-		Repeated: c.repeated.Load(), Late: c.late.Load(), Unwatched: c.unwatched.Load(), Retried: c.retried.Load(), Fenced: c.fenced.Load(),
+		Late: c.late.Load(), Retried: c.retried.Load(), Fenced: c.fenced.Load(),
 		Ended: map[job.Status]uint64{}, Took: c.took.read(),
 	}
 	for _, status := range []job.Status{job.Complete, job.Partial, job.Timeout, job.Failed, job.Canceled} {

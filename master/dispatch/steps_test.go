@@ -85,7 +85,7 @@ func (s *system) once(ids ...target.PeelID) (peels []*peel) {
 				s.t.Errorf("%s runs %s again under epoch %d", id, r.JID, r.Epoch)
 			}
 			time.Sleep(time.Second)
-			p.result(r, wire.Result{Success: true})
+			p.deliver(r, wire.Result{Success: true})
 		}))
 	}
 	return peels

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 )
 
-// replayWait is how long one reading of the stream may take.
+// replayWait is how long one reading of the bucket may take.
 const replayWait = 30 * time.Second
 
 // released is the subject on which a master that stops announces that it has released jobs. The message is empty.
@@ -24,7 +22,7 @@ func (d *Dispatcher) takeOver(ctx, work context.Context, j *job.Job) {
 	if !first {
 		return
 	}
-	w.record, w.drops = j, d.o.Conn.Stats().Reconnects
+	w.record = j
 	var err error
 	if j.Status == job.Claimed {
 		err = d.beginAgain(work, w)
@@ -69,8 +67,8 @@ func (d *Dispatcher) beginAgain(ctx context.Context, w *watch) error {
 	return d.begin(ctx, w, canceled, limit) // which ends it
 }
 
-// watchAgain continues the watch of a job that runs. All that its targets have sent is in the bucket or the stream.
-// Targets of which nothing is known are sent the request again under its epoch, by which those that have it know it.
+// watchAgain continues the watch of a job that runs. Every return is in the bucket. Targets without one are sent the request
+// again under its epoch, by which those that have it know it.
 func (d *Dispatcher) watchAgain(ctx context.Context, w *watch) error {
 	j, now := w.record, time.Now()
 	w.epoch, w.next = j.RequestEpoch, min(j.Published, len(j.Targets))
@@ -78,13 +76,15 @@ func (d *Dispatcher) watchAgain(ctx context.Context, w *watch) error {
 	sent := sequence(0, w.next)
 	w.tally.advance(sent, silent, unsent)
 	until := now.Add(time.Until(j.Deadline))
-	w.waves = append(w.waves, &wave{places: sent, until: until, at: now.Add(replayAgain)})
-	w.replayAt = now.Add(replayAgain)
+	w.waves = append(w.waves, &wave{places: sent, until: until, at: now})
 	if j.WhenOnline > 0 {
 		w.patience = until.Add(-j.Timeout)
 	}
 	if j.Cancel != nil {
 		d.stop(ctx, w)
+	}
+	if err := d.listen(ctx, w); err != nil {
+		return err
 	}
 	if !d.replay(ctx, w) {
 		return errors.New("its returns could not be read")
@@ -93,24 +93,14 @@ func (d *Dispatcher) watchAgain(ctx context.Context, w *watch) error {
 	return nil
 }
 
-// replay takes what the targets have sent from the stream, whether it was heard before or not, and of a job that was
-// taken over from the bucket as well: its former owner may store what he hears until he knows. It tries until it has
-// read all or ctx ends.
+// replay counts the returns that are in the bucket, those that were counted before excepted. It tries until it has read all
+// or ctx ends.
 func (d *Dispatcher) replay(ctx context.Context, w *watch) bool {
 	return persist(ctx, func() (retry bool) {
 		ctx, cancel := context.WithTimeout(ctx, replayWait)
 		defer cancel()
-		return d.complain(w.jid, d.replayOnce(ctx, w))
+		return d.complain(w.jid, d.o.Store.Stored(ctx, w.jid, func(r job.StoredReturn) { _ = d.countReturn(w, r) }))
 	})
-}
-
-func (d *Dispatcher) replayOnce(ctx context.Context, w *watch) error {
-	if w.record.Epoch != w.epoch {
-		if err := d.o.Store.Stored(ctx, w.jid, func(msg *nats.Msg) { d.readAgain(w, msg, true) }); err != nil {
-			return err
-		}
-	}
-	return d.o.Store.Replay(ctx, w.jid, func(msg *nats.Msg) { d.readAgain(w, msg, false) })
 }
 
 // release lets go of a job for another master to take over at once. If that cannot be written the job is taken over

@@ -36,10 +36,9 @@ type tally struct {
 	patient   bool           // targets that are away may come back and be sent the request
 	halted    bool           // no further target is sent the request
 	closed    bool           // nothing more counts
-	failed    int            // returns that are no success
-	stored    int            // returns that are in the bucket, as the next two
-	succeeded int
-	stopped   int // returns of targets that were canceled
+	succeeded int            // returns that are a success
+	stopped   int            // returns of targets that were canceled
+	last      uint64         // highest sequence of a return
 }
 
 func newTally() *tally {
@@ -77,15 +76,14 @@ func (t *tally) place(sender string) (int, target.PeelID, error) {
 	return place, t.targets[place], nil
 }
 
-// open says whether a return of the target at place would still count.
+// open returns why a return of the target at place would not count, nil if it would.
 func (t *tally) open(place int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.counting(place)
+	return t.openLocked(place)
 }
 
-// counting is open for who holds the lock.
-func (t *tally) counting(place int) error {
+func (t *tally) openLocked(place int) error {
 	switch {
 	case t.closed:
 		return errLate
@@ -139,26 +137,15 @@ func (t *tally) acknowledge(place int) {
 	}
 }
 
-// take makes the target at place returned, for one caller.
-func (t *tally) take(place int, success bool) error {
+// markReturned counts the return of the target at place, once. The sequence is that of the return in its bucket.
+func (t *tally) markReturned(place int, sequence uint64, r *job.Receipt) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.counting(place); err != nil {
+	if err := t.openLocked(place); err != nil {
 		return err
 	}
 	t.set(place, returned)
-	if !success {
-		t.failed++
-	}
-	t.signal()
-	return nil
-}
-
-// keep counts a return that is stored.
-func (t *tally) keep(r *wire.Return) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stored++
+	t.last = max(t.last, sequence)
 	if r.Success {
 		t.succeeded++
 	}
@@ -166,6 +153,7 @@ func (t *tally) keep(r *wire.Return) {
 		t.stopped++
 	}
 	t.settle()
+	return nil
 }
 
 // halt lets no further target be sent the request.
@@ -195,7 +183,7 @@ func (t *tally) hurry(places map[int]bool) {
 	t.settle()
 }
 
-// close ends the counting of new returns. Those that were taken are still stored before the tally is done.
+// close ends the counting.
 func (t *tally) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -205,10 +193,12 @@ func (t *tally) close() {
 
 // settle is for who holds the lock.
 func (t *tally) settle() {
-	t.signal()
+	if t.counts[unsent] > 0 {
+		t.signal() // there may be room for more requests
+	}
 	awaited := t.counts[silent] + t.counts[away] + t.counts[acked]
 	over := awaited == 0 && (t.halted || t.counts[unsent] == 0)
-	if t.stored != t.counts[returned] || !over && !t.closed {
+	if !over && !t.closed {
 		return
 	}
 	t.closed = true
@@ -230,7 +220,7 @@ func (t *tally) signal() {
 func (t *tally) room(b *job.Batch) (free, failures int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	failures = t.failed + t.counts[gaveUp]
+	failures = t.counts[returned] - t.succeeded + t.counts[gaveUp]
 	if !t.patient {
 		failures += t.counts[away]
 	}
@@ -247,5 +237,5 @@ func (t *tally) missing() bool {
 func (t *tally) end() job.End {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return job.End{Targets: len(t.progress), Returned: t.stored, Succeeded: t.succeeded, Stopped: t.stopped}
+	return job.End{Targets: len(t.progress), Returned: t.counts[returned], Succeeded: t.succeeded, Stopped: t.stopped, LastReturn: t.last}
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -14,10 +16,6 @@ const (
 	// cancelGrace is how long after a cancel the targets may take to say that they have stopped. Peels kill what
 	// does not end by itself after 5 s.
 	cancelGrace = 10 * time.Second
-
-	// replayAgain is how long after its first reading of the stream a master that has taken a job over reads it
-	// again: what was on its way at the first is stored by then.
-	replayAgain = 2 * time.Second
 
 	// lookEvery is how often the record of a job is read by its owner, who may have missed that it was canceled, or
 	// taken over while he was not running.
@@ -45,16 +43,15 @@ type watch struct {
 
 // plan is what is still to be done for a job.
 type plan struct {
-	record   *job.Job  // as it was read or written last
-	claim    *job.Job  // of this master, until it is dispatched; nil if the record may be another's
-	waves    []*wave   // that are not over
-	next     int       // the first target that was not sent the request
-	patience time.Time // until when targets that are away are waited for; zero: not at all
-	stopAt   time.Time // when a canceled job ends; zero: it is not canceled
-	stopped  bool      // that time has come; what was heard is being stored
-	replayAt time.Time // when the stream is read again; zero: it need not be
-	judgeAt  time.Time // when permissions are checked again after a check that failed; zero: not at all
-	drops    uint64    // reconnects of the bus that were made up for
+	record   *job.Job             // as it was read or written last
+	claim    *job.Job             // of this master, until it is dispatched; nil if the record may be another's
+	waves    []*wave              // that are not over
+	next     int                  // the first target that was not sent the request
+	patience time.Time            // until when targets that are away are waited for; zero: not at all
+	stopAt   time.Time            // when a canceled job ends; zero: it is not canceled
+	judgeAt  time.Time            // when permissions are checked again after a check that failed; zero: not at all
+	subs     []*nats.Subscription // for acknowledgements and stored returns
+	gaps     uint64               // how often messages may have been missed before the bucket was read last
 }
 
 // A wave is some targets that were sent the request together.
@@ -121,10 +118,7 @@ func (w *watch) leave(places []int) {
 
 // wakeAt is when there is something to do, at the latest. It is asked after every return, so it allocates nothing.
 func (w *watch) wakeAt() (first time.Time) {
-	first = sooner(sooner(w.patience, w.replayAt), w.judgeAt)
-	if !w.stopped {
-		first = sooner(first, w.stopAt)
-	}
+	first = sooner(sooner(w.patience, w.stopAt), w.judgeAt)
 	for _, v := range w.waves {
 		first = sooner(first, sooner(v.until, v.at))
 	}
@@ -184,10 +178,6 @@ func (d *Dispatcher) watch(ctx, work context.Context, w *watch) {
 
 // due does what has its time.
 func (d *Dispatcher) due(ctx context.Context, w *watch, now time.Time) {
-	if passed(w.replayAt, now) {
-		w.replayAt = time.Time{}
-		d.replay(ctx, w)
-	}
 	if passed(w.judgeAt, now) {
 		w.judgeAt = time.Time{}
 		w.tally.signal() // wakes the watch, which calls judgeLate again
@@ -199,9 +189,9 @@ func (d *Dispatcher) due(ctx context.Context, w *watch, now time.Time) {
 		}
 		over = over || passed(v.until, now)
 	}
-	// What nobody heard when it came, because the bus was away, counts all the same.
-	stops := passed(w.stopAt, now) && !w.stopped
-	if (over || stops) && w.tally.missing() {
+	// Before targets are given up, returns that were missed are counted.
+	stops, hurries := passed(w.stopAt, now), passed(w.patience, now)
+	if (over || stops || hurries) && w.tally.missing() {
 		d.replay(ctx, w)
 	}
 	w.waves = slices.DeleteFunc(w.waves, func(v *wave) bool {
@@ -216,12 +206,11 @@ func (d *Dispatcher) due(ctx context.Context, w *watch, now time.Time) {
 		}
 		return true
 	})
-	if passed(w.patience, now) {
+	if hurries {
 		w.patience = time.Time{}
 		w.tally.hurry(w.working())
 	}
 	if stops {
-		w.stopped = true
 		w.tally.close()
 	}
 }
@@ -269,8 +258,8 @@ func (d *Dispatcher) lookAtSilent(ctx context.Context, w *watch, v *wave, now ti
 // look reads the record and reports whether the job is still watched from here. That it cannot be read changes
 // nothing.
 func (d *Dispatcher) look(ctx context.Context, w *watch) (ours bool) {
-	if drops := d.o.Conn.Stats().Reconnects; drops != w.drops {
-		w.drops = drops
+	if gaps := d.countGaps(w); gaps != w.gaps {
+		w.gaps = gaps
 		d.replay(ctx, w)
 	}
 	stored, err := d.o.Store.GetRecord(ctx, w.jid)

@@ -19,7 +19,7 @@ var ErrTooLarge = errors.New("the record is too large")
 // An Ended is a job that has ended before it is recorded, as runs of schedules have, with what its one target returned.
 type Ended struct {
 	Job    *Job
-	Return []byte // in the form that [DecodeReturn] reads
+	Return []byte // in the form that [ReadReturn] reads
 }
 
 // CreateEnded stores the records and returns of jobs, all at once, and calls done for each of them from this goroutine.

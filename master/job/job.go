@@ -66,6 +66,7 @@ type End struct {
 	Canceled                     bool   // somebody asked for that
 	Stopped                      int    // returns that say the peel was stopped by that
 	Reason                       string // why the job could not be run, if that is so
+	LastReturn                   uint64 // see [Job.LastReturn]
 }
 
 // Status is the final status of a job that ended so.
@@ -132,7 +133,10 @@ type Job struct {
 	ReclaimCount int       `json:"reclaim_count,omitempty"` // how often another master took it over
 	ReturnCount  int       `json:"return_count"`            // set when the job ends
 	SuccessCount int       `json:"success_count"`           // set when the job ends
-	V            int       `json:"v"`
+	// LastReturn is the sequence in the bucket job-returns of the newest return that counts. Returns behind it came after the
+	// end. It is zero if none counts, and in records of earlier versions.
+	LastReturn uint64 `json:"last_return,omitempty"`
+	V          int    `json:"v"`
 
 	// TargetHeads is the first target of each chunk, in stored records whose targets are stored beside them.
 	TargetHeads []target.PeelID `json:"target_heads,omitempty"`
@@ -156,7 +160,7 @@ type Cancel struct {
 // Finish turns the record into the final one of a job that ended so, at a moment of the owner's clock.
 func (j *Job) Finish(e End, now time.Time) {
 	j.Status, j.Updated = e.Status(), now
-	j.ReturnCount, j.SuccessCount = e.Returned, e.Succeeded
+	j.ReturnCount, j.SuccessCount, j.LastReturn = e.Returned, e.Succeeded, e.LastReturn
 	if e.Reason != "" {
 		j.Metadata = maps.Clone(j.Metadata)
 		if j.Metadata == nil {

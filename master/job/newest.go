@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
@@ -20,9 +22,10 @@ const (
 
 // message is one of a stream.
 type message struct {
-	header nats.Header
-	data   []byte
-	at     time.Time // when it was stored, on the bus's clock
+	header   nats.Header
+	data     []byte
+	at       time.Time // when it was stored, on the bus's clock
+	sequence uint64
 }
 
 // newest reads the newest message of each subject of a stream that allows direct reading; a subject that has none is
@@ -85,7 +88,11 @@ func gather(ctx context.Context, answers <-chan *nats.Msg, found map[string]mess
 			if err != nil {
 				return false, fmt.Errorf("the answer for %s: %w", subject, err)
 			}
-			found[subject] = message{sent(msg.Header), msg.Data, at}
+			sequence, err := strconv.ParseUint(lastOf(msg.Header, jetstream.SequenceHeader), 10, 64)
+			if err != nil {
+				return false, fmt.Errorf("the answer for %s: %w", subject, err)
+			}
+			found[subject] = message{sent(msg.Header), msg.Data, at, sequence}
 			continue
 		}
 		switch status := msg.Header.Get("Status"); {

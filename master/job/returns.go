@@ -2,62 +2,112 @@ package job
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
+	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Return reads what a peel returned for a job, nil if nothing is stored.
+// Return reads the stored return of a peel as [ReadReturn] does, nil if there is none.
 func (s *Store) Return(ctx context.Context, jid wire.JID, peel target.PeelID) (*wire.Return, error) {
-	entry, err := s.returns.Get(ctx, returnKey(jid, peel))
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
+	subject := returnSubject(jid, peel)
+	stored, err := s.newest(ctx, returnsStream, []string{subject})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the return of %s for job %s: %w", peel, jid, err)
+	}
+	m, ok := stored[subject]
+	if !ok {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the return of %s for job %s: %w", peel, jid, err)
-	}
-	return decodeStored(jid, peel, entry.Value())
+	return ReadReturn(jid, peel, m.data), nil
 }
 
-// decodeStored reads a return that a master has checked.
-func decodeStored(jid wire.JID, peel target.PeelID, data []byte) (*wire.Return, error) {
-	r, err := wire.DecodeReturn(&nats.Msg{Subject: wire.ReturnOf(jid, peel.Wire()), Data: data})
+// ReadReturn decodes the stored return of a target. The bus stores whatever a peel publishes first, and nothing after it. A
+// return that is damaged or contradicts its subject is read as a failed one whose error says so.
+func ReadReturn(jid wire.JID, id target.PeelID, data []byte) *wire.Return {
+	receipt, err := ReadReceipt(jid, id, data)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the return of %s for job %s: %w", peel, jid, err)
+		return &wire.Return{JID: jid, Peel: id, Result: wire.Result{Error: "the return is damaged: " + err.Error()}, V: wire.Version}
 	}
-	return &r, nil
+	r := new(wire.Return)
+	if err := canon.Unmarshal(data, r); err != nil {
+		result := wire.Result{Success: receipt.Success, Outcome: receipt.Outcome, Error: "the data of the return is damaged: " + err.Error()}
+		return &wire.Return{JID: jid, Peel: id, Result: result, V: wire.Version}
+	}
+	return r
 }
 
-// DecodeReturn reads what the target id returned, after the checks that hold for every return of a job.
-func DecodeReturn(msg *nats.Msg, id target.PeelID) (wire.Return, error) {
-	if len(msg.Data) > MaxReturn {
-		return wire.Return{}, fmt.Errorf("cannot accept %s: %d bytes, the limit is %d", msg.Subject, len(msg.Data), MaxReturn)
+// A Receipt is a return without its data: what the owner of a job counts.
+type Receipt struct {
+	JID      wire.JID      `json:"jid"`
+	Peel     target.PeelID `json:"peel_id"`
+	Success  bool          `json:"success"`
+	Outcome  wire.Outcome  `json:"outcome"`
+	Data     canon.Skipped `json:"data"`
+	Error    string        `json:"error"`
+	Duration time.Duration `json:"duration"`
+	Epoch    uint64        `json:"epoch"`
+	Finished time.Time     `json:"timestamp"`
+	V        int           `json:"v"`
+}
+
+// ReadReceipt decodes the stored return of a target without its data. The error says why the return is damaged; then it
+// counts as a failed one.
+func ReadReceipt(jid wire.JID, id target.PeelID, data []byte) (Receipt, error) {
+	var r Receipt
+	if len(data) > MaxReturn {
+		return r, fmt.Errorf("%d bytes, the limit is %d", len(data), MaxReturn)
 	}
-	r, err := wire.DecodeReturn(msg)
+	err := canon.Unmarshal(data, &r)
 	switch {
 	case err != nil:
-		return r, err
+	case r.JID != jid:
+		err = fmt.Errorf("%w: it names job %q", wire.ErrForged, r.JID)
 	case r.Peel != id:
-		return r, fmt.Errorf("cannot accept %s: %w: it speaks for %q, the target is %q", msg.Subject, wire.ErrForged, r.Peel, id)
+		err = fmt.Errorf("%w: it names peel %q", wire.ErrForged, r.Peel)
+	case r.V > wire.Version:
+		err = fmt.Errorf("protocol version %d, this build knows up to %d", r.V, wire.Version)
 	case r.Success && r.Outcome != "":
-		return r, fmt.Errorf("cannot accept %s: a success that is %q", msg.Subject, r.Outcome)
+		err = fmt.Errorf("it is a success that is %q", r.Outcome)
+	}
+	if err != nil {
+		return Receipt{}, err
 	}
 	return r, nil
 }
 
-// Stored calls heard for every return of a job that is in the bucket.
-func (s *Store) Stored(ctx context.Context, jid wire.JID, heard func(*nats.Msg)) error {
-	err := bucket.Read(ctx, s.js, returnsBucket, string(jid)+".*", func(key string, value []byte) error {
-		_, peel, _ := strings.Cut(key, ".")
-		heard(&nats.Msg{Subject: wire.ReturnOf(jid, peel), Data: value})
-		return nil
+// returnsAtOnce is how many returns are on their way from the bucket.
+const returnsAtOnce = 64
+
+// A StoredReturn is a return as it is in the bucket.
+type StoredReturn struct {
+	Sender   string // wire ID of the peel
+	Sequence uint64 // in the stream of the bucket
+	Data     []byte // as the peel published it, see [ReadReturn]
+}
+
+// Republished returns the return in a message on [wire.StoredOf].
+func Republished(msg *nats.Msg) StoredReturn {
+	// A peel may have put any header into its return. What the server adds comes behind.
+	sequence, _ := strconv.ParseUint(lastOf(msg.Header, jetstream.SequenceHeader), 10, 64)
+	return StoredReturn{wire.Sender(msg.Subject), sequence, msg.Data}
+}
+
+// Stored calls got for every return of a job that is in the bucket, in the order in which they were stored.
+func (s *Store) Stored(ctx context.Context, jid wire.JID, got func(StoredReturn)) error {
+	// A header of a peel that marks its return as deleted means nothing, so this does not read as a KV bucket does.
+	err := bucket.Drain(ctx, s.js, returnsStream, jetstream.ConsumerConfig{
+		FilterSubject: returnPrefix + string(jid) + ".*", MaxRequestBatch: returnsAtOnce,
+	}, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) {
+		got(StoredReturn{wire.Sender(m.Subject()), meta.Sequence.Stream, m.Data()})
+		return true
 	})
 	if err != nil {
 		return fmt.Errorf("cannot read the returns of job %s: %w", jid, err)
@@ -72,12 +122,14 @@ func (s *Store) Count(ctx context.Context, j *Job) (End, error) {
 	for _, id := range j.Targets {
 		targets[id.Wire()] = id
 	}
-	err := s.Stored(ctx, j.JID, func(msg *nats.Msg) {
-		r, err := DecodeReturn(msg, targets[wire.Sender(msg.Subject)])
-		if err != nil {
+	err := s.Stored(ctx, j.JID, func(stored StoredReturn) {
+		id, ok := targets[stored.Sender]
+		if !ok {
 			return
 		}
+		r, _ := ReadReceipt(j.JID, id, stored.Data) // a damaged return counts as a failed one
 		end.Returned++
+		end.LastReturn = stored.Sequence
 		if r.Success {
 			end.Succeeded++
 		}
@@ -88,22 +140,16 @@ func (s *Store) Count(ctx context.Context, j *Job) (End, error) {
 	return end, err
 }
 
-// ReturnMessage is the message that stores what a peel returned for a job, for who waits for the acknowledgement of
-// the bucket's stream himself. The first one stays; [Kept] reads the acknowledgement.
+// ReturnMessage is the message that stores what a peel returned for a job, unless the peel has returned. It is for senders
+// that read the answer of the bucket's stream themselves.
 func ReturnMessage(jid wire.JID, peel target.PeelID, data []byte) *nats.Msg {
 	return create(returnSubject(jid, peel), data)
 }
 
-// Kept returns nil if the answer of a stream to a [ReturnMessage] says that a return of the peel is in the bucket, this one
-// or one from before. One that is on its way there does not count: it may still be lost.
-func Kept(answer *nats.Msg) error {
-	_, err := readAnswer(answer)
-	return err
-}
+// returnPrefix begins the subjects of the bucket.
+const returnPrefix = "$KV." + returnsBucket + "."
 
+// returnSubject is where a return is stored. Peels whose IDs have the same wire form share it, and are one peel on the bus.
 func returnSubject(jid wire.JID, peel target.PeelID) string {
-	return "$KV." + returnsBucket + "." + returnKey(jid, peel)
+	return returnPrefix + string(jid) + "." + peel.Wire()
 }
-
-// returnKey is the key of a return. Peels whose IDs have the same wire form share it, and are one peel on the bus.
-func returnKey(jid wire.JID, peel target.PeelID) string { return string(jid) + "." + peel.Wire() }

@@ -121,56 +121,46 @@ func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID, place
 		rows[i].Row = Row{Peel: id, State: StateOf(j.Status, nil)}
 		switch {
 		case returned:
-			r, err := decodeStored(j.JID, id, m.data)
-			if err != nil {
-				return nil, err
-			}
-			// A former owner that does not know it yet stores what it hears, also after the end.
-			late := j.Status.Final() && j.ReturnCount < j.TargetCount && m.at.After(j.Written)
-			rows[i] = sizedRow{Row{id, StateOf(j.Status, r), late, r}, len(m.data)}
+			r := ReadReturn(j.JID, id, m.data)
+			rows[i] = sizedRow{Row{id, StateOf(j.Status, r), isLate(j, &m), r}, len(m.data)}
 		case sent:
 			open = append(open, i)
 		case j.Status.Final():
 			rows[i].State = RowSkipped
 		}
 	}
-	return rows, s.readOpen(ctx, j, rows, open)
+	if j.Status.Final() {
+		return rows, nil
+	}
+	return rows, s.readAcks(ctx, j, rows, open)
 }
 
-// readOpen looks in the stream for what targets said of which nothing is stored: late returns if the job has ended,
-// acknowledgements if it has not.
-func (s *Store) readOpen(ctx context.Context, j *Job, rows []sizedRow, open []int) error {
-	subject := wire.AckOf
-	if j.Status.Final() {
-		subject = wire.ReturnOf
+// isLate reports whether a return came after the end of its job.
+func isLate(j *Job, m *message) bool {
+	switch {
+	case !j.Status.Final() || j.ReturnCount == j.TargetCount:
+		return false
+	case j.LastReturn == 0 && j.ReturnCount > 0: // a record of an earlier version
+		return m.at.After(j.Written)
 	}
+	return m.sequence > j.LastReturn
+}
+
+// readAcks sets the states of targets that have not returned by their acknowledgements.
+func (s *Store) readAcks(ctx context.Context, j *Job, rows []sizedRow, open []int) error {
 	subjects := make([]string, len(open))
 	for i, row := range open {
-		subjects[i] = subject(j.JID, rows[row].Peel.Wire())
+		subjects[i] = wire.AckOf(j.JID, rows[row].Peel.Wire())
 	}
-	said, err := s.newest(ctx, eventsStream, subjects)
+	acks, err := s.newest(ctx, eventsStream, subjects)
 	if err != nil {
-		return fmt.Errorf("cannot read what the peels of job %s sent: %w", j.JID, err)
+		return fmt.Errorf("cannot read the acknowledgements of job %s: %w", j.JID, err)
 	}
 	for i, row := range open {
-		m, ok := said[subjects[i]]
-		msg := &nats.Msg{Subject: subjects[i], Header: m.header, Data: m.data}
-		switch {
-		case j.Status.Final() && ok:
-			rows[row].lateReturn(j, msg)
-		case !j.Status.Final():
-			rows[row].State = progress(j, rows[row].Peel, msg)
-		}
+		m := acks[subjects[i]]
+		rows[row].State = progress(j, rows[row].Peel, &nats.Msg{Subject: subjects[i], Header: m.header, Data: m.data})
 	}
 	return nil
-}
-
-// lateReturn puts in what a target of a job that has ended returned since. What the owner would not have counted does
-// not count here.
-func (row *sizedRow) lateReturn(j *Job, msg *nats.Msg) {
-	if r, err := DecodeReturn(msg, row.Peel); err == nil {
-		*row = sizedRow{Row{row.Peel, StateOf(j.Status, &r), true, &r}, len(msg.Data)}
-	}
 }
 
 // progress tells how far a target is that was sent its request and has not returned, by its acknowledgement.

@@ -30,9 +30,8 @@ const (
 	// one from the far future would head every list for ever.
 	MaxAhead = 48 * time.Hour
 
-	// MaxReturn bounds what a peel returns, in encoded bytes. The rest of the bus's limit is for what is put
-	// around it on its way to people.
-	MaxReturn = wire.MaxMessage - 32<<10
+	// MaxReturn bounds what a peel returns, in encoded bytes.
+	MaxReturn = wire.MaxReturn
 )
 
 var functionName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}(\.[a-z0-9_]{1,64}){1,3}$`)

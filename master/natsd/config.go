@@ -11,10 +11,6 @@ func configs() []jetstream.StreamConfig {
 	settings := bucket(BucketSettings, 1, 0)
 	settings.AllowDirect = true
 	settings.RePublish = &jetstream.RePublish{Source: wire.SettingsKey("*"), Destination: wire.Settings("{{wildcard(1)}}")}
-	returns := bucket(BucketJobReturns, 1, jobRetention)
-	returns.AllowDirect = true
-	returns.RePublish = &jetstream.RePublish{Source: "$KV." + BucketJobReturns + ".*.*", Destination: wire.StoredOf("{{wildcard(1)}}", "{{wildcard(2)}}")}
-	bound(&returns, 4<<30)
 	jobs := bucket(BucketJobs, 10, jobRetention)
 	bound(&jobs, 1<<30)
 	events := jobEvents()
@@ -23,7 +19,7 @@ func configs() []jetstream.StreamConfig {
 		settings,
 		bucket(BucketActive, 10, 0),
 		jobs,
-		returns,
+		jobReturns(),
 		bucket(BucketMasters, 1, liveness),
 		bucket(BucketLeases, 1, liveness),
 		bucket(BucketRollout, 10, 0),
@@ -65,8 +61,8 @@ func bucket(name string, history int64, ttl time.Duration) jetstream.StreamConfi
 	return c
 }
 
-// repeated is how often a peel's words about one job are kept: acknowledgements and returns are sent again when they
-// were not confirmed.
+// repeated is how many copies of a peel's report on one scheduled run are kept: a report is sent again when it was not
+// confirmed.
 const repeated = 16
 
 // maxMessages bounds what a stream of jobs costs in memory: about 350 bytes a message.
@@ -78,19 +74,34 @@ func bound(c *jetstream.StreamConfig, bytes int64) {
 	c.MaxBytes, c.MaxMsgs, c.Discard = bytes, maxMessages, jetstream.DiscardOld
 }
 
-// jobEvents keeps what is said about jobs, for replay by a master that takes a job over and as the queue of
-// scheduled results.
+// maxReturnMessage bounds a message of the bucket job-returns: a return with its headers.
+const maxReturnMessage = wire.MaxReturn + 4<<10
+
+// jobReturns captures the first return of each peel for a job, from the peel itself, and re-publishes it once it is stored.
+// It refuses later ones. A return that could remove others, or give itself a lifetime, would break that: rollups and TTLs
+// are not allowed, so nothing is ever put into or deleted from this bucket.
+func jobReturns() jetstream.StreamConfig {
+	c := bucket(BucketJobReturns, 1, jobRetention)
+	said, stored := wire.ReturnOf("*", "*"), "$KV."+BucketJobReturns+".{{wildcard(1)}}.{{wildcard(2)}}"
+	c.Subjects = append(c.Subjects, said)
+	c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: said, Destination: stored}
+	c.RePublish = &jetstream.RePublish{Source: "$KV." + BucketJobReturns + ".*.*", Destination: wire.StoredOf("{{wildcard(1)}}", "{{wildcard(2)}}")}
+	c.AllowDirect, c.AllowRollup, c.AllowMsgTTL = true, false, false
+	c.DiscardNewPerSubject = true
+	c.MaxMsgSize = maxReturnMessage
+	c.MaxBytes, c.MaxMsgs = 4<<30, maxMessages
+	return c
+}
+
+// jobEvents keeps the steps of jobs and the acknowledgements of their targets, and is the queue of scheduled results.
 func jobEvents() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name: StreamJobEvents,
-		Subjects: []string{
-			wire.DispatchOf("*"), wire.StatusOf("*"), wire.CancelOf("*"),
-			wire.AckOf("*", "*"), wire.ReturnOf("*", "*"), wire.ScheduledOf("*", "*"),
-		},
+		Name:       StreamJobEvents,
+		Subjects:   []string{wire.DispatchOf("*"), wire.StatusOf("*"), wire.CancelOf("*"), wire.AckOf("*", "*"), wire.ScheduledOf("*", "*")},
 		MaxAge:     jobRetention,
 		Storage:    jetstream.FileStorage,
 		Duplicates: duplicates,
-		// What a peel repeats about a job pushes out its own earlier words alone.
+		// A report that a peel repeats pushes out its own earlier copies alone.
 		MaxMsgsPerSubject: repeated,
 		AllowDirect:       true,
 	}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // The buckets, by what their keys are. A peel in a key is in wire form.
@@ -14,7 +17,7 @@ const (
 	BucketSettings   = "settings"    // peel: its newest document
 	BucketActive     = "active"      // JID: the record of a job that has not ended; targets.<jid>.<n>: its targets, if they are many
 	BucketJobs       = "jobs"        // JID: the record of a job that has ended; targets.<jid>.<n>: its targets, if they are many
-	BucketJobReturns = "job-returns" // <jid>.<peel>
+	BucketJobReturns = "job-returns" // <jid>.<peel>: the first return, which its stream captures from the peel
 	BucketMasters    = "masters"     // master: it lives
 	BucketLeases     = "leases"      // what is led: by whom
 	BucketRollout    = "rollout"     // what the reconciler remembers
@@ -27,7 +30,7 @@ const (
 
 // The streams that keep messages under their own subjects.
 const (
-	StreamJobEvents = "job-events" // all that is said about jobs, for a week
+	StreamJobEvents = "job-events" // the steps of jobs, acknowledgements and the reports of schedules, for a week
 	StreamFacts     = "facts"      // the newest facts of each peel
 	StreamApplied   = "applied"    // the newest report of each peel on its settings
 	StreamAudit     = "audit"      // who did what
@@ -47,6 +50,9 @@ const AuditRetention = 400 * 24 * time.Hour
 // masters at once and at every start. An error names the stream and why the server refused. For the audit log
 // [ProvisionAudit] says how long it is kept.
 func Provision(ctx context.Context, js jetstream.JetStream, replicas int) error {
+	if err := releaseReturns(ctx, js); err != nil {
+		return fmt.Errorf("cannot provision stream %s: %w", StreamJobEvents, err)
+	}
 	return provision(ctx, js, replicas, configs())
 }
 
@@ -68,6 +74,25 @@ func provision(ctx context.Context, js jetstream.JetStream, replicas int, all []
 	return nil
 }
 
+// releaseReturns takes the returns from the stream job-events of an earlier version. The bucket job-returns captures them, and
+// a subject belongs to one stream.
+func releaseReturns(ctx context.Context, js jetstream.JetStream) error {
+	events, err := js.Stream(ctx, StreamJobEvents)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c := events.CachedInfo().Config
+	if !slices.Contains(c.Subjects, wire.ReturnOf("*", "*")) {
+		return nil
+	}
+	c.Subjects = slices.DeleteFunc(c.Subjects, func(s string) bool { return s == wire.ReturnOf("*", "*") })
+	_, err = js.UpdateStream(ctx, c)
+	return err
+}
+
 // storageExceeded is the server's code for a stream that would have more bytes set aside than the disk has.
 const storageExceeded jetstream.ErrorCode = 10047
 
@@ -79,6 +104,9 @@ const leastBytes = 64 << 20
 // become too small for what is set aside already the server changes nothing, smaller or not: a stream that is there serves
 // as it is.
 func createOrUpdate(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) error {
+	if old, err := js.Stream(ctx, c.Name); err == nil {
+		c.AllowMsgTTL = c.AllowMsgTTL || old.CachedInfo().Config.AllowMsgTTL // the server does not let it be withdrawn
+	}
 	there := false
 	for wanted := c.MaxBytes; ; {
 		_, err := js.CreateStream(ctx, c)

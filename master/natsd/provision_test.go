@@ -7,9 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 func info(t *testing.T, js jetstream.JetStream, stream string) *jetstream.StreamInfo {
@@ -71,7 +73,11 @@ func TestWhatPeelsFillIsBounded(t *testing.T) {
 		js := b.JetStream(t)
 		for name, bytes := range map[string]int64{"KV_jobs": 1 << 30, "KV_job-returns": 4 << 30, "job-events": 2 << 30} {
 			c := info(t, js, name).Config
-			if c.MaxBytes > bytes || c.MaxBytes < 64<<20 || c.MaxMsgs != 4_000_000 || c.Discard != jetstream.DiscardOld {
+			discard := jetstream.DiscardOld
+			if name == "KV_job-returns" {
+				discard = jetstream.DiscardNew // masters make room
+			}
+			if c.MaxBytes > bytes || c.MaxBytes < 64<<20 || c.MaxMsgs != 4_000_000 || c.Discard != discard {
 				t.Errorf("%s keeps %d bytes, %d messages, %v", name, c.MaxBytes, c.MaxMsgs, c.Discard)
 			}
 		}
@@ -112,6 +118,75 @@ func TestAStreamOfAnEarlierVersionIsUpdatedInPlace(t *testing.T) {
 		got := info(t, js, "KV_jobs")
 		if c := got.Config; c.MaxMsgsPerSubject != 10 || c.MaxAge != 7*24*time.Hour || c.AllowDirect || got.State.Msgs != 1 {
 			t.Errorf("after the update: %+v", got)
+		}
+	})
+}
+
+// The streams of version d022634: job-events captured the returns, and masters copied them.
+func TestReturnsMoveFromTheEventsOfAnEarlierVersionToTheirBucket(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		jid := wire.NewJID()
+		returns, events := info(t, js, "KV_job-returns").Config, info(t, js, natsd.StreamJobEvents).Config
+		for _, name := range []string{returns.Name, events.Name} {
+			if err := js.DeleteStream(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		returns.Subjects, returns.SubjectTransform, returns.RePublish = []string{"$KV.job-returns.>"}, nil, nil
+		returns.Discard, returns.DiscardNewPerSubject, returns.MaxMsgSize = jetstream.DiscardOld, false, -1
+		returns.AllowRollup, returns.AllowMsgTTL = true, true
+		events.Subjects = append(events.Subjects, wire.ReturnOf("*", "*"))
+		for _, c := range []jetstream.StreamConfig{returns, events} {
+			if _, err := js.CreateStream(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := bucket(t, js, natsd.BucketJobReturns).Create(t.Context(), string(jid)+".a", []byte("copied")); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // which may be cut and repeated
+			if err := natsd.Provision(t.Context(), js, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := js.Publish(t.Context(), wire.ReturnOf(jid, "a"), []byte("second")); err == nil {
+			t.Error("a second return of a peel was stored")
+		}
+		ack, err := js.Publish(t.Context(), wire.ReturnOf(jid, "b"), []byte("first"))
+		if err != nil || ack.Stream != "KV_job-returns" {
+			t.Errorf("a return was stored in %+v, %v", ack, err)
+		}
+		for peel, want := range map[string]string{"a": "copied", "b": "first"} {
+			if e, err := bucket(t, js, natsd.BucketJobReturns).Get(t.Context(), string(jid)+"."+peel); err != nil || string(e.Value()) != want {
+				t.Errorf("of %s there is %v, %v", peel, e, err)
+			}
+		}
+	})
+}
+
+// A peel publishes into this bucket, with any header.
+func TestNoReturnRemovesAnother(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		jid := wire.NewJID()
+		for _, peel := range []string{"a", "b"} {
+			if _, err := js.Publish(t.Context(), wire.ReturnOf(jid, peel), []byte("first")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, header := range []nats.Header{{"Nats-Rollup": {"all"}}, {"Nats-Rollup": {"sub"}}, {"Nats-TTL": {"1s"}}} {
+			for _, peel := range []string{"a", "c"} {
+				if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: wire.ReturnOf(jid, peel), Header: header}); err == nil {
+					t.Errorf("a return with %v was stored", header)
+				}
+			}
+		}
+		if _, err := js.Publish(t.Context(), wire.ReturnOf(jid, "d"), make([]byte, wire.MaxMessage-8<<10)); err == nil {
+			t.Error("a return that is too large was stored")
+		}
+		if n := info(t, js, "KV_job-returns").State.Msgs; n != 2 {
+			t.Errorf("%d returns of 2 are there", n)
 		}
 	})
 }

@@ -283,12 +283,9 @@ func (e *events) onReturn(m jetstream.Msg) error {
 	if meta.Sequence.Stream <= e.after.returned {
 		return nil
 	}
-	ret, err := wire.DecodeReturn(&nats.Msg{Subject: wire.ReturnOf(e.job.JID, sender), Data: m.Data()})
-	if err != nil {
-		return nil
-	}
+	ret := job.ReadReturn(e.job.JID, id, m.Data())
 	e.at.returned = meta.Sequence.Stream
-	return e.out.send(e.at.String(), "return", job.Row{Peel: id, State: job.StateOf(job.Running, &ret), Return: &ret})
+	return e.out.send(e.at.String(), "return", job.Row{Peel: id, State: job.StateOf(job.Running, ret), Return: ret})
 }
 
 // onAck sends the first ack of a target that has not returned. It has no ID, because it is not stored.

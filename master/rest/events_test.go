@@ -112,7 +112,6 @@ func TestEventsTellAJobToItsEnd(t *testing.T) {
 		say(slow, wire.AckOf(jid, "web-02"), wire.Ack{JID: jid, Peel: "web-01", V: wire.Version})
 		ack(stranger, "db-01", request)
 		returns(stranger, "db-01", request, "none asked")
-		s.store(wire.Return{JID: jid, Peel: "db-01", V: wire.Version})
 		ack(slow, "web-02", request)
 		ack(slow, "web-02", request)
 		time.Sleep(time.Second)

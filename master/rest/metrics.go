@@ -70,7 +70,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	count(factsRefused, c.b.Fleet.Refused())
 	for reason, n := range map[string]uint64{
-		"stranger": s.Strangers, "forged": s.Forged, "repeated": s.Repeated, "late": s.Late, "unwatched": s.Unwatched,
+		"stranger": s.Strangers, "forged": s.Forged, "late": s.Late,
 	} {
 		count(dropped, n, reason)
 	}

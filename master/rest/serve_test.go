@@ -162,13 +162,13 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		for name, want := range map[string]string{
 			`zester_dispatch_resent_total`: "1", `zester_dispatch_returns_stored_total`: "2", `zester_dispatch_refused_total`: "1",
 			`zester_dispatch_retried_total`: "0", `zester_dispatch_fenced_total`: "0",
-			`zester_facts_refused_total`: "1", `zester_replies_dropped_total{reason="unwatched"}`: "1", `zester_replies_dropped_total{reason="late"}`: "0",
+			`zester_facts_refused_total`: "1", `zester_replies_dropped_total{reason="late"}`: "0",
 			`zester_schedule_results_total{result="undecodable"}`: "1", `zester_schedule_results_total{result="surplus"}`: "0", `zester_surplus_removed_total`: "0",
 			`zester_jobs_total{status="complete"}`: "1", `zester_jobs_total{status="partial"}`: "1", `zester_jobs_total{status="timeout"}`: "0",
 			`zester_dispatch_unreachable_total`: "1", `zester_bus_connected`: "1", `zester_orphans_reclaimed_total`: "0",
 			`zester_job_duration_seconds_bucket{le="0.05"}`: "1", `zester_job_duration_seconds_bucket{le="10"}`: "1",
 			`zester_job_duration_seconds_bucket{le="30"}`: "2", `zester_job_duration_seconds_count`: "2",
-			`zester_stream_messages{stream="KV_job-returns"}`: "2", `zester_stream_bytes{stream="KV_settings"}`: "0",
+			`zester_stream_messages{stream="KV_job-returns"}`: "3", `zester_stream_bytes{stream="KV_settings"}`: "0",
 			`zester_stream_messages_limit{stream="KV_job-returns"}`: "4e+06", `zester_stream_bytes_limit{stream="KV_job-returns"}`: "4.294967296e+09",
 		} {
 			if got := value(name); got != want {

@@ -108,6 +108,13 @@ func JobSubject(subject string) (jid JID, sender string, err error) {
 	return jid, Sender(said), nil
 }
 
+// StoredSubject returns the job of a subject of [StoredOf]. The JID is not checked.
+func StoredSubject(subject string) (jid JID, ok bool) {
+	rest, ok := strings.CutPrefix(subject, "zester.stored.")
+	token, _, more := strings.Cut(rest, ".")
+	return JID(token), ok && more
+}
+
 // CheckSender returns [ErrForged] unless peel is the sender of the subject.
 func CheckSender(subject string, peel target.PeelID) error {
 	if peel.Wire() != Sender(subject) {

@@ -28,6 +28,10 @@ const Version = 1
 // MaxMessage bounds what is decoded from one message, in bytes: the server's default payload limit.
 const MaxMessage = 1 << 20
 
+// MaxReturn bounds a return, in encoded bytes. The rest of the payload limit is for what masters put around it on its way to
+// people.
+const MaxReturn = MaxMessage - 32<<10
+
 // A JID names a job: a KSUID, 27 base-62 characters that sort by the second of their making.
 type JID string
 

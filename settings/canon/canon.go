@@ -24,6 +24,12 @@ import (
 // Raw is a value that is already encoded; it is copied as it is.
 type Raw = msgpack.RawMessage
 
+// Skipped is a value that [Unmarshal] passes over: what it holds is checked and not decoded.
+type Skipped struct{}
+
+// DecodeMsgpack skips the value.
+func (*Skipped) DecodeMsgpack(dec *msgpack.Decoder) error { return dec.Skip() }
+
 // Marshal returns the canonical encoding of v.
 func Marshal(v any) ([]byte, error) {
 	buf := buffers.Get().(*bytes.Buffer)

@@ -149,7 +149,7 @@ func TestWhatAPeelSaysIsHeardAndStored(t *testing.T) {
 		nc := b.Conn(t, grants.RolePeel, "peel-a")
 		for subject, stream := range map[string]string{
 			wire.AckOf(jid, "peel-a"):       natsd.StreamJobEvents,
-			wire.ReturnOf(jid, "peel-a"):    natsd.StreamJobEvents,
+			wire.ReturnOf(jid, "peel-a"):    "KV_" + natsd.BucketJobReturns,
 			wire.ScheduledOf(jid, "peel-a"): natsd.StreamJobEvents,
 			wire.Fact("peel-a"):             natsd.StreamFacts,
 			wire.SettingsApplied("peel-a"):  natsd.StreamApplied,
@@ -162,8 +162,8 @@ func TestWhatAPeelSaysIsHeardAndStored(t *testing.T) {
 		if err := nc.Publish(wire.Heartbeat("peel-a"), nil); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(heard(t, all)); got != 6 {
-			t.Errorf("a master heard %d messages, want 6", got)
+		if got := len(heard(t, all)); got != 7 { // a stored return is re-published
+			t.Errorf("a master heard %d messages, want 7", got)
 		}
 		if got := len(heard(t, operator)); got != 1 {
 			t.Errorf("an operator heard %d returns, want 1", got)
@@ -179,12 +179,10 @@ func TestAStoredReturnReachesMastersAndFollowers(t *testing.T) {
 			"operator": listen(t, b.Conn(t, grants.RoleOperator, "ann"), wire.StoredOf(jid, "*")),
 			"limited":  listen(t, b.Conn(t, grants.RoleLimited, "lee"), wire.StoredOf(jid, "*")),
 		}
-		returns := bucket(t, js, natsd.BucketJobReturns)
-		if _, err := returns.Create(t.Context(), string(jid)+".peel-a", []byte("first")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := returns.Create(t.Context(), string(jid)+".peel-a", []byte("second")); err == nil {
-			t.Error("a second return was stored")
+		nc := b.Conn(t, grants.RolePeel, "peel-a")
+		request(t, nc, wire.ReturnOf(jid, "peel-a"), "first")
+		if m := request(t, nc, wire.ReturnOf(jid, "peel-a"), "second"); !strings.Contains(string(m.Data), "maximum messages per subject exceeded") {
+			t.Errorf("a second return was answered with %s", m.Data)
 		}
 		for who, sub := range followers {
 			got := heard(t, sub)
