@@ -141,7 +141,10 @@ func TestAFullDiskIsSeenAndOutlasted(t *testing.T) {
 	for stream, subject := range map[string]string{
 		"KV_jobs": "$KV.jobs.filler", "KV_job-returns": "$KV.job-returns.filler", "job-events": wire.ScheduledOf("filler", "web-01"),
 	} {
-		for range 64 {
+		for i := range 64 {
+			if stream == "KV_job-returns" { // which takes one message for each subject
+				subject = fmt.Sprintf("$KV.job-returns.filler.%d", i)
+			}
 			if err := js.Conn().Publish(subject, make([]byte, 32<<10)); err != nil {
 				t.Fatal(err)
 			}
