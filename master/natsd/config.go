@@ -80,9 +80,13 @@ const maxReturnMessage = wire.MaxReturn + 4<<10
 // jobReturns captures the first return of each peel for a job, from the peel itself, and re-publishes it once it is stored.
 // It refuses later ones. A return that could remove others, or give itself a lifetime, would break that: rollups and TTLs
 // are not allowed, so nothing is ever put into or deleted from this bucket.
+//
+// A peel may put any token in place of a JID. The server keeps no index of subjects with the character DEL: it would neither
+// refuse a second such message, nor count or purge those of a peel. So a DEL is replaced: the token becomes several, which
+// are the subject of no job.
 func jobReturns() jetstream.StreamConfig {
 	c := bucket(BucketJobReturns, 1, jobRetention)
-	said, stored := wire.ReturnOf("*", "*"), "$KV."+BucketJobReturns+".{{wildcard(1)}}.{{wildcard(2)}}"
+	said, stored := wire.ReturnOf("*", "*"), "$KV."+BucketJobReturns+".{{split(1,\x7f)}}.{{wildcard(2)}}"
 	c.Subjects = append(c.Subjects, said)
 	c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: said, Destination: stored}
 	c.RePublish = &jetstream.RePublish{Source: "$KV." + BucketJobReturns + ".*.*", Destination: wire.StoredOf("{{wildcard(1)}}", "{{wildcard(2)}}")}

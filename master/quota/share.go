@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -42,7 +43,8 @@ func shareOf(c *jetstream.StreamConfig) amount {
 }
 
 // checkShares samples a crowded stream that has got messages since the last time, and purges what peels have beyond their
-// shares. It counts the messages of at most one peel in each row of the sample. After a purge the stream's cached state is new.
+// shares, and all messages under subjects of no job that the sample has found. It counts the messages of at most one peel in each
+// row of the sample. After a purge the stream's cached state is new.
 func (t *Trimmer) checkShares(ctx context.Context, s *shared, stream jetstream.Stream) error {
 	state := stream.CachedInfo().State
 	if state.LastSeq == s.sampled || state.Msgs == 0 {
@@ -53,7 +55,10 @@ func (t *Trimmer) checkShares(ctx context.Context, s *shared, stream jetstream.S
 	newest := max(state.FirstSeq, state.LastSeq-min(state.LastSeq, sampleSize)+1)
 	random := state.FirstSeq + rand.Uint64N(state.LastSeq-state.FirstSeq+1)
 	for _, from := range []uint64{newest, random} {
-		held, err := t.sample(ctx, s, from)
+		held, strange, err := t.sample(ctx, s, from)
+		if err == nil {
+			err = t.purgeStrange(ctx, s, stream, strange)
+		}
 		if err != nil {
 			return err
 		}
@@ -69,19 +74,56 @@ func (t *Trimmer) checkShares(ctx context.Context, s *shared, stream jetstream.S
 	return nil
 }
 
-// sample returns what each peel has of some messages of peels in a row.
-func (t *Trimmer) sample(ctx context.Context, s *shared, from uint64) (map[string]amount, error) {
-	held, n := map[string]amount{}, 0
-	err := t.read(ctx, s, s.filter, from, sampleSize, func(m jetstream.Msg, _ uint64) (more bool) {
+// sample returns what each peel has of some messages in a row, and patterns of the subjects among them that are of no job.
+func (t *Trimmer) sample(ctx context.Context, s *shared, from uint64) (held map[string]amount, strange map[string]bool, err error) {
+	held, strange = map[string]amount{}, map[string]bool{}
+	n := 0
+	err = t.read(ctx, s, s.filter, from, sampleSize, func(m jetstream.Msg, _ uint64) (more bool) {
+		n++
+		if pattern := s.strange(m.Subject()); pattern != "" {
+			strange[pattern] = true
+			return n < sampleSize
+		}
 		peel := wire.Sender(m.Subject())
 		a := held[peel]
 		a.add(sizeOf(m))
 		held[peel] = a
-		n++
 		return n < sampleSize
 	})
-	return held, err
+	return held, strange, err
 }
+
+// purgeStrange purges all messages whose subjects match one of the patterns.
+func (t *Trimmer) purgeStrange(ctx context.Context, s *shared, stream jetstream.Stream, patterns map[string]bool) error {
+	for pattern := range patterns {
+		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(pattern)); err != nil {
+			return err
+		}
+		t.removed.Add(1)
+		t.refusals.Warn(s.name, "messages under subjects of no job purged, the stream is crowded", "stream", s.name, "subjects", pattern)
+	}
+	if len(patterns) == 0 {
+		return nil
+	}
+	_, err := stream.Info(ctx)
+	return err
+}
+
+// strangeReturn returns a pattern of the subjects like one that is no key of job-returns, empty if it is a key. Peels can make
+// such subjects with JIDs that are wildcards or hold the character DEL.
+func strangeReturn(subject string) string {
+	tokens := strings.Split(subject, ".")
+	switch {
+	case tokens[0] != "$KV":
+		return tokens[0] + ".>"
+	case len(tokens) > keyTokens:
+		return "$KV.job-returns" + strings.Repeat(".*", len(tokens)-2)
+	}
+	return ""
+}
+
+// keyTokens is how many tokens a key of job-returns has as a subject.
+const keyTokens = 4
 
 // heaviest returns the peels that have more than a sixteenth of a sample's messages or bytes, those with the most first.
 func heaviest(held map[string]amount) []string {

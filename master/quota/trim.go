@@ -51,8 +51,10 @@ type Trimmer struct {
 // A shared stream is one to which all peels write. Its fields are for the goroutine of Run.
 type shared struct {
 	name   string
-	filter string                   // subjects on which peels write
+	filter string                   // subjects on which peels write; empty: all
 	of     func(peel string) string // the subjects of one peel, by its wire ID
+	// strange returns a pattern of subjects that peels can make and that are of no job, empty if the subject is none.
+	strange func(subject string) string
 
 	sampled uint64               // last sequence when the stream was sampled
 	counted map[string]time.Time // until when the messages of a peel, by its wire ID, are not counted again
@@ -68,13 +70,15 @@ func New(o Options) *Trimmer {
 	}
 	t := &Trimmer{js: o.JetStream, live: o.Live, log: o.Log, refusals: loglimit.New(o.Log)}
 	t.streams = []*shared{
-		{name: "KV_job-returns", filter: returnsOf("*"), of: returnsOf, counted: map[string]time.Time{}},
-		{name: "job-events", filter: wire.SaidBy("*"), of: wire.SaidBy, counted: map[string]time.Time{}},
+		{name: "KV_job-returns", of: returnsOf, strange: strangeReturn, counted: map[string]time.Time{}},
+		{name: "job-events", filter: wire.SaidBy("*"), of: wire.SaidBy, strange: noneStrange, counted: map[string]time.Time{}},
 	}
 	return t
 }
 
 func returnsOf(peel string) string { return "$KV.job-returns.*." + peel }
+
+func noneStrange(string) string { return "" }
 
 // Removed returns how often the surplus of a peel was purged.
 func (t *Trimmer) Removed() uint64 { return t.removed.Load() }
@@ -255,9 +259,12 @@ func (c *cut) add(subject string, seq, size uint64) (more bool) {
 			return true
 		}
 	}
-	if len(c.passed) == 0 {
+	switch {
+	case len(c.passed) == 0:
 		c.before = seq + 1
-	} else {
+	case strings.Contains(subject, ".."):
+		return true // the server purges nothing under it; a peel can make one
+	default:
 		c.subjects = append(c.subjects, subject)
 	}
 	c.messages++
