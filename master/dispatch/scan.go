@@ -153,8 +153,14 @@ func (s *Scanner) retryable(j *job.Job) bool {
 	return j.Status == job.Claimed && j.Cancel == nil && !j.Created.Before(s.started) && time.Now().Before(j.Deadline)
 }
 
-// fail ends a job whose owners keep dying. What its targets have returned is counted.
+// fail ends a job whose owners keep dying. What its targets have returned is counted. A claim under the ID of an ended job
+// is withdrawn instead.
 func (s *Scanner) fail(ctx context.Context, j *job.Job) error {
+	if j.Status == job.Claimed {
+		if err := s.d.o.Store.Confirm(ctx, j); err != nil {
+			return err
+		}
+	}
 	end, err := s.d.o.Store.Count(ctx, j)
 	if err != nil {
 		return err

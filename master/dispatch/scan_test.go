@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -390,23 +391,48 @@ func TestAClaimOfADeadMasterIsDispatched(t *testing.T) {
 // TestAClaimOfAnEndedJobIsNotDispatched has a claim stored that was in flight while another master ran the job to its end.
 func TestAClaimOfAnEndedJobIsNotDispatched(t *testing.T) {
 	inCluster(t, func(t *testing.T, s *cluster) {
-		m1 := s.master("m1")
-		p := s.peel("a", time.Second)
-		spec := askFor(time.Minute, "a")
-		s.submit(m1, spec)
-		time.Sleep(5 * time.Second)
-		s.ended(spec.JID, job.Complete)
-		data, err := canon.Marshal(job.FromDispatch(spec, "alice", "m0/1", time.Now()))
-		if err == nil {
-			_, err = s.js.Publish(t.Context(), "$KV.active."+string(spec.JID), data, jetstream.WithExpectLastSequencePerSubject(0))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(bound)
-		s.ended(spec.JID, job.Complete)
-		if p.ran(spec.JID) != 1 {
-			t.Errorf("ran %d times", p.ran(spec.JID))
-		}
+		s.runAndClaim(time.Minute, 0)
 	})
+}
+
+// TestAnOverdueClaimOfAnEndedJobDoesNotEndItAgain has such a claim taken over after its deadline.
+func TestAnOverdueClaimOfAnEndedJobDoesNotEndItAgain(t *testing.T) {
+	inCluster(t, func(t *testing.T, s *cluster) {
+		s.runAndClaim(10*time.Second, 0)
+	})
+}
+
+// TestAClaimOfAnEndedJobWhoseMastersDieDoesNotEndItAgain has such a claim found after too many of its masters died.
+func TestAClaimOfAnEndedJobWhoseMastersDieDoesNotEndItAgain(t *testing.T) {
+	inCluster(t, func(t *testing.T, s *cluster) {
+		s.runAndClaim(time.Minute, dispatch.MaxReclaims)
+	})
+}
+
+// runAndClaim runs a job to its end, then stores a claim with its ID, as a master that dies before it looks for an ended
+// job, and fails the test unless the claim goes and the end stays.
+func (s *cluster) runAndClaim(timeout time.Duration, reclaims int) {
+	s.t.Helper()
+	m1 := s.master("m1")
+	p := s.peel("a", time.Second)
+	spec := askFor(timeout, "a")
+	s.submit(m1, spec)
+	time.Sleep(5 * time.Second)
+	end := s.ended(spec.JID, job.Complete)
+	claim := job.FromDispatch(spec, "alice", "m0/1", time.Now())
+	claim.ReclaimCount = reclaims
+	data, err := canon.Marshal(claim)
+	if err == nil {
+		_, err = s.js.Publish(s.t.Context(), "$KV.active."+string(spec.JID), data, jetstream.WithExpectLastSequencePerSubject(0))
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	time.Sleep(bound)
+	if j := s.ended(spec.JID, job.Complete); j.Revision != end.Revision {
+		s.t.Errorf("the record was written again: %+v", j)
+	}
+	if p.ran(spec.JID) != 1 {
+		s.t.Errorf("ran %d times", p.ran(spec.JID))
+	}
 }

@@ -38,8 +38,12 @@ func (d *Dispatcher) takeOver(ctx, work context.Context, j *job.Job) {
 	d.watch(ctx, work, w)
 }
 
-// beginAgain dispatches a claim that another master left, if it has time left.
+// beginAgain dispatches a claim that another master left, and ends it if its deadline has passed. A claim under the ID of
+// an ended job is withdrawn: to end it would replace the record of that job.
 func (d *Dispatcher) beginAgain(ctx context.Context, w *watch) error {
+	if err := d.o.Store.Confirm(ctx, w.record); err != nil {
+		return err
+	}
 	left := time.Until(w.record.Deadline) - w.record.WhenOnline
 	if left <= 0 {
 		d.log.Warn("job was not dispatched before its deadline", "jid", w.jid)
@@ -47,9 +51,6 @@ func (d *Dispatcher) beginAgain(ctx context.Context, w *watch) error {
 		return nil
 	}
 	limit := min(left, w.record.Timeout)
-	if err := d.o.Store.Confirm(ctx, w.record); err != nil {
-		return err
-	}
 	err := d.judge(ctx, w.user, &w.record.Spec)
 	if err == nil {
 		err = d.begin(ctx, w, w.record, limit)

@@ -96,7 +96,8 @@ func (s *Store) create(ctx context.Context, j *Job) error {
 }
 
 // Confirm returns nil if no ended job has the ID of a claim that is stored. Else it withdraws the claim, and the error is
-// [ErrExists]. A claim that this process did not create itself must be confirmed before it is dispatched.
+// [ErrExists]. A claim that this process did not create itself must be confirmed before it is dispatched, and before it is
+// ended, because [Store.Archive] replaces the record of an ended job.
 func (s *Store) Confirm(ctx context.Context, j *Job) error {
 	switch _, err := entry(ctx, s.jobs, string(j.JID)); {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
