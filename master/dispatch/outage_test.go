@@ -65,6 +65,23 @@ func TestACanceledJobCountsTheReturnThatItsMasterDidNotHear(t *testing.T) {
 	})
 }
 
+// In a cluster a return may be stored and not re-published, and nothing tells the master.
+func TestAReturnThatWasNotRepublishedCountsBeforeTheDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.masterOn(s.bus.Conn(t, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1)), "m1")
+		p := s.peel("a", func(p *peel, r wire.Request) { p.ack(r) })
+		spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, "a")
+		s.dispatch(spec)
+		synctest.Wait()
+		d.Deafen(spec.JID)
+		p.result(p.requests()[0], wire.Result{Success: true})
+		time.Sleep(16 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != 1 {
+			t.Errorf("%s with %d returns", j.Status, j.ReturnCount)
+		}
+	})
+}
+
 // The master reads the bucket every 15 s if it has missed messages, and before it gives targets up.
 func TestReturnsThatAMasterHadNoRoomForCount(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {

@@ -234,6 +234,13 @@ func (t *tally) missing() bool {
 	return t.counts[returned]+t.counts[unsent] < len(t.progress)
 }
 
+// working reports whether a target is waited for that has the request, or may have it, and how many have returned.
+func (t *tally) working() (returns int, waits bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts[returned], t.counts[silent]+t.counts[acked] > 0
+}
+
 func (t *tally) end() job.End {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -258,7 +258,7 @@ func (d *Dispatcher) lookAtSilent(ctx context.Context, w *watch, v *wave, now ti
 // look reads the record and reports whether the job is still watched from here. That it cannot be read changes
 // nothing.
 func (d *Dispatcher) look(ctx context.Context, w *watch) (ours bool) {
-	if gaps := d.countGaps(w); gaps != w.gaps {
+	if gaps := d.countGaps(w); gaps != w.gaps || d.lacks(ctx, w) {
 		w.gaps = gaps
 		d.replay(ctx, w)
 	}
@@ -276,6 +276,22 @@ func (d *Dispatcher) look(ctx context.Context, w *watch) (ours bool) {
 		d.stop(ctx, w)
 	}
 	return true
+}
+
+// lacks reports whether the bucket has more returns of a job than were counted. A server that stops leading the stream of the
+// bucket may have stored a return and not re-published it, of which no connection learns.
+func (d *Dispatcher) lacks(ctx context.Context, w *watch) bool {
+	counted, waits := w.tally.working()
+	if !waits {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopGrace)
+	defer cancel()
+	stored, err := d.o.Store.CountStored(ctx, w.jid)
+	if err != nil {
+		d.log.Warn("returns of a watched job not counted", "jid", w.jid, "err", err)
+	}
+	return stored > counted
 }
 
 // stop ends the sending for a canceled job. The peels are told again because the first time may have overtaken their

@@ -115,6 +115,15 @@ func (s *Store) Stored(ctx context.Context, jid wire.JID, got func(StoredReturn)
 	return nil
 }
 
+// CountStored returns how many peels have a return of a job in the bucket.
+func (s *Store) CountStored(ctx context.Context, jid wire.JID) (int, error) {
+	info, err := s.returns.Info(ctx, jetstream.WithSubjectFilter(returnPrefix+string(jid)+".*"))
+	if err != nil {
+		return 0, fmt.Errorf("cannot count the returns of job %s: %w", jid, err)
+	}
+	return len(info.State.Subjects), nil
+}
+
 // Count says how a job stands by the returns that are in the bucket.
 func (s *Store) Count(ctx context.Context, j *Job) (End, error) {
 	end := End{Targets: j.TargetCount, Canceled: j.Cancel != nil}

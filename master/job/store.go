@@ -39,24 +39,24 @@ const (
 // bucket job-returns and what happened in the stream job-events. It decides nothing on what it remembers, and its methods
 // may be called from several goroutines.
 type Store struct {
-	active, jobs, returns jetstream.KeyValue
-	live                  jetstream.Stream // of the bucket active
-	events                jetstream.Stream
-	index                 index
-	js                    jetstream.JetStream
+	active, jobs  jetstream.KeyValue
+	live, returns jetstream.Stream // of the buckets active and job-returns
+	events        jetstream.Stream
+	index         index
+	js            jetstream.JetStream
 }
 
 // NewStore opens the buckets, which have to exist. A write that returned an error must not be sent later by itself:
 // connect with nats.ReconnectBufSize(-1).
 func NewStore(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 	s := &Store{js: js, index: index{js: js}}
-	for name, open := range map[string]*jetstream.KeyValue{activeBucket: &s.active, jobsBucket: &s.jobs, returnsBucket: &s.returns} {
+	for name, open := range map[string]*jetstream.KeyValue{activeBucket: &s.active, jobsBucket: &s.jobs} {
 		var err error
 		if *open, err = js.KeyValue(ctx, name); err != nil {
 			return nil, fmt.Errorf("cannot open the bucket %s: %w", name, err)
 		}
 	}
-	for name, open := range map[string]*jetstream.Stream{"KV_" + activeBucket: &s.live, "KV_" + jobsBucket: &s.index.stream, eventsStream: &s.events} {
+	for name, open := range map[string]*jetstream.Stream{"KV_" + activeBucket: &s.live, returnsStream: &s.returns, "KV_" + jobsBucket: &s.index.stream, eventsStream: &s.events} {
 		var err error
 		if *open, err = js.Stream(ctx, name); err != nil {
 			return nil, fmt.Errorf("cannot open the stream %s: %w", name, err)
