@@ -36,9 +36,16 @@ func DecodeCancel(msg *nats.Msg) (Event, error) {
 	return e, err
 }
 
-// DecodeAck reads a peel's acknowledgement, for the job and from the peel that its subject names.
+// maxAck bounds an acknowledgement, in encoded bytes. Masters decode one after the other for all jobs.
+const maxAck = 2 << 10
+
+// DecodeAck reads a peel's acknowledgement, for the job and from the peel that its subject names. One of more than 2 KiB is
+// refused unread.
 func DecodeAck(msg *nats.Msg) (Ack, error) {
 	var a Ack
+	if len(msg.Data) > maxAck {
+		return a, fmt.Errorf("cannot read %s: %d bytes, the limit is %d", msg.Subject, len(msg.Data), maxAck)
+	}
 	err := decodeOfJob(msg, &a, func() claim { return claim{a.JID, a.Peel, a.V} })
 	return a, err
 }
