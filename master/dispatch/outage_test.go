@@ -82,6 +82,31 @@ func TestAReturnThatWasNotRepublishedCountsBeforeTheDeadline(t *testing.T) {
 	})
 }
 
+// A peel that is no target can have a return stored, which never counts.
+func TestAReturnOfAStrangerIsReadOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.masterOn(s.bus.Conn(t, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1)), "m1")
+		s.peel("a", func(p *peel, r wire.Request) { p.ack(r) })
+		stranger := s.bus.Conn(t, grants.RolePeel, "mad")
+		spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, "a")
+		s.dispatch(spec)
+		synctest.Wait()
+		if err := stranger.Publish(wire.ReturnOf(spec.JID, "mad"), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		reads := 0
+		ear := s.bus.Conn(t, grants.RoleMaster, "ear")
+		if _, err := ear.Subscribe("$JS.API.CONSUMER.CREATE.KV_job-returns.>", func(*nats.Msg) { reads++ }); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if reads > 1 {
+			t.Errorf("the returns were read %d times", reads)
+		}
+	})
+}
+
 // The master reads the bucket every 15 s if it has missed messages, and before it gives targets up.
 func TestReturnsThatAMasterHadNoRoomForCount(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {

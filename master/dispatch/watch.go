@@ -52,6 +52,7 @@ type plan struct {
 	judgeAt  time.Time            // when permissions are checked again after a check that failed; zero: not at all
 	subs     []*nats.Subscription // for acknowledgements and stored returns
 	gaps     uint64               // how often messages may have been missed before the bucket was read last
+	stored   int                  // returns in the bucket when it was compared last with those that were counted
 }
 
 // A wave is some targets that were sent the request together.
@@ -278,8 +279,9 @@ func (d *Dispatcher) look(ctx context.Context, w *watch) (ours bool) {
 	return true
 }
 
-// lacks reports whether the bucket has more returns of a job than were counted. A server that stops leading the stream of the
-// bucket may have stored a return and not re-published it, of which no connection learns.
+// lacks reports whether the bucket has more returns of a job than were counted, and than at the last time. A server that stops
+// leading the stream of the bucket may have stored a return and not re-published it, of which no connection learns. Returns of
+// peels that are no targets are stored as well.
 func (d *Dispatcher) lacks(ctx context.Context, w *watch) bool {
 	counted, waits := w.tally.working()
 	if !waits {
@@ -291,7 +293,9 @@ func (d *Dispatcher) lacks(ctx context.Context, w *watch) bool {
 	if err != nil {
 		d.log.Warn("returns of a watched job not counted", "jid", w.jid, "err", err)
 	}
-	return stored > counted
+	more := stored > max(counted, w.stored)
+	w.stored = max(stored, w.stored)
+	return more
 }
 
 // stop ends the sending for a canceled job. The peels are told again because the first time may have overtaken their
