@@ -17,7 +17,10 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // oneBucket is what a master wrote that kept live and ended jobs in the bucket jobs, with an index of the live ones. It
@@ -129,6 +132,123 @@ func TestJobsOfAnEarlierVersionGoOn(t *testing.T) {
 	}
 }
 
+// An earlierReturn is in the stream job-events or in the bucket job-returns.
+type earlierReturn struct {
+	peel    target.PeelID
+	success bool
+}
+
+// earlierReturns stores returns of a job as an earlier version kept them: those that peels published in the stream job-events, and
+// those that a master had copied in the bucket job-returns. Then it provisions the streams as this version does.
+func (s *cluster) earlierReturns(jid wire.JID, published, copied []earlierReturn) {
+	s.t.Helper()
+	ctx := s.t.Context()
+	config := func(name string) jetstream.StreamConfig {
+		stream, err := s.js.Stream(ctx, name)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return stream.CachedInfo().Config
+	}
+	returns, events := config("KV_job-returns"), config("job-events")
+	returns.Subjects, returns.SubjectTransform = []string{"$KV.job-returns.>"}, nil
+	events.Subjects = append(events.Subjects, wire.ReturnOf("*", "*"))
+	for _, c := range []jetstream.StreamConfig{returns, events} {
+		if _, err := s.js.UpdateStream(ctx, c); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	put := func(subject string, r earlierReturn) {
+		data, err := canon.Marshal(wire.Return{
+			JID: jid, Peel: r.peel, Result: wire.Result{Success: r.success}, Epoch: 2, Finished: time.Now(), V: wire.Version,
+		})
+		if err == nil {
+			_, err = s.js.Publish(ctx, subject, data)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	for _, r := range published {
+		put(wire.ReturnOf(jid, r.peel.Wire()), r)
+	}
+	for _, r := range copied {
+		put("$KV.job-returns."+string(jid)+"."+r.peel.Wire(), r)
+	}
+	if err := natsd.Provision(ctx, s.js, 1); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// returned says who has returned for a job by the bucket job-returns, in the order of storing.
+func (s *cluster) returned(jid wire.JID) (peels []string) {
+	s.t.Helper()
+	if err := s.store.Stored(s.t.Context(), jid, func(r job.StoredReturn) { peels = append(peels, r.Sender) }); err != nil {
+		s.t.Fatal(err)
+	}
+	return peels
+}
+
+// TestReturnsThatOnlyAnEarlierVersionHasCount has a target that was stopped for good after it had returned, and no master
+// that had copied its return.
+func TestReturnsThatOnlyAnEarlierVersionHasCount(t *testing.T) {
+	for cut := range 16 {
+		t.Run(fmt.Sprint(cut), func(t *testing.T) {
+			inCluster(t, func(t *testing.T, s *cluster) {
+				old := s.load()
+				s.earlierReturns(old.Online, []earlierReturn{{"a", false}, {"away", true}, {"away", false}, {"other", true}}, []earlierReturn{{"a", true}})
+				s.cutConversion(cut)
+				var both sync.WaitGroup
+				for range 2 {
+					store, err := job.NewStore(t.Context(), s.bus.JetStream(t))
+					if err != nil {
+						t.Fatal(err)
+					}
+					both.Go(func() {
+						if err := store.Convert(t.Context()); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				both.Wait()
+				s.converted(old)
+				if peels := s.returned(old.Online); !slices.Equal(peels, []string{"a", "away"}) {
+					t.Errorf("the bucket has returns of %v", peels)
+				}
+				s.master("m9")
+				time.Sleep(2 * bound)
+				if j := s.ended(old.Online, job.Complete); j.ReturnCount != 2 || j.SuccessCount != 2 {
+					t.Errorf("%d returns, %d successes", j.ReturnCount, j.SuccessCount)
+				}
+			})
+		})
+	}
+}
+
+// A bucket that is full would keep all masters from starting, and no master would make room.
+func TestAFullBucketOfReturnsDoesNotStopTheConversion(t *testing.T) {
+	inCluster(t, func(t *testing.T, s *cluster) {
+		old := s.load()
+		s.earlierReturns(old.Online, []earlierReturn{{"away", true}}, []earlierReturn{{"a", true}})
+		stream, err := s.js.Stream(t.Context(), "KV_job-returns")
+		if err != nil {
+			t.Fatal(err)
+		}
+		full := stream.CachedInfo().Config
+		full.MaxMsgs = 1
+		if _, err := s.js.UpdateStream(t.Context(), full); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.store.Convert(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.converted(old)
+		if peels := s.returned(old.Online); !slices.Equal(peels, []string{"a"}) || s.count(wire.ReturnOf(old.Online, "away")) != 1 {
+			t.Errorf("the bucket has returns of %v; the return that found no room is gone from job-events", peels)
+		}
+	})
+}
+
 func TestAJobOfAnEarlierVersionThatLostItsTargetsEnds(t *testing.T) {
 	inCluster(t, func(t *testing.T, s *cluster) {
 		old := s.load()
@@ -181,7 +301,7 @@ func (s *cluster) cutConversion(writes int) {
 	nc := s.bus.Conn(s.t, grants.RoleMaster, "spy")
 	var mu sync.Mutex
 	heard := 0
-	for _, subject := range []string{"$KV.active.>", "$JS.API.STREAM.PURGE.>"} {
+	for _, subject := range []string{"$KV.active.>", "$KV.job-returns.>", "$JS.API.STREAM.PURGE.>"} {
 		if _, err := nc.Subscribe(subject, func(*nats.Msg) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
@@ -18,9 +19,13 @@ import (
 const oldIndex = "active."
 
 // Convert moves the live jobs that earlier versions left in the bucket jobs to the bucket active, and removes targets from
-// there that have no record. Call it before jobs are dispatched or taken over, when no master of an earlier version runs.
-// Nothing is removed before its copy is stored, so Convert may be repeated after a stop at any point, and several masters
-// may call it at once.
+// there that have no record. Returns of these jobs that are in the stream job-events alone are copied to the bucket
+// job-returns. Call it before jobs are dispatched or taken over, when no master of an earlier version runs and the streams
+// have the subjects of this version. Nothing is removed before its copy is stored, so Convert may be repeated after a stop
+// at any point, and several masters may call it at once.
+//
+// Known gap: where the bucket job-returns is full, a return is not copied, and its target counts as missing. An error
+// would keep the master from starting, and masters that run make room.
 func (s *Store) Convert(ctx context.Context) error {
 	var jids []wire.JID
 	err := bucket.Read(ctx, s.js, jobsBucket, oldIndex+"*", func(key string, _ []byte) error {
@@ -71,6 +76,9 @@ func (s *Store) move(ctx context.Context, old *Job) error {
 			return s.moved(ctx, old, err)
 		}
 	}
+	if err := s.copyReturns(ctx, &j); err != nil {
+		return err
+	}
 	// Revisions of the bucket active are lower, and an epoch never falls.
 	j.Epoch = max(old.Epoch, old.Revision)
 	data, err := encode(&j)
@@ -105,6 +113,73 @@ func (s *Store) move(ctx context.Context, old *Job) error {
 		}
 	}
 	return nil
+}
+
+// copyReturns creates in the bucket job-returns the first returns of targets that the stream job-events alone has. They
+// stay in that stream until they are a week old.
+func (s *Store) copyReturns(ctx context.Context, j *Job) error {
+	said, err := s.events.Info(ctx, jetstream.WithSubjectFilter(wire.ReturnOf(j.JID, "*")))
+	if err != nil {
+		return err
+	}
+	if len(said.State.Subjects) == 0 {
+		return nil
+	}
+	returns, err := s.js.Stream(ctx, returnsStream)
+	if err != nil {
+		return err
+	}
+	stored, err := returns.Info(ctx, jetstream.WithSubjectFilter(returnPrefix+string(j.JID)+".*"))
+	if err != nil {
+		return err
+	}
+	for _, id := range j.Targets {
+		subject := wire.ReturnOf(j.JID, id.Wire())
+		if said.State.Subjects[subject] == 0 || stored.State.Subjects[returnSubject(j.JID, id)] > 0 {
+			continue
+		}
+		first, err := s.events.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(subject))
+		if errors.Is(err, jetstream.ErrMsgNotFound) { // it has become a week old
+			continue
+		}
+		if err == nil {
+			err = s.createReturn(ctx, ReturnMessage(j.JID, id, first.Data))
+		}
+		if err != nil {
+			return fmt.Errorf("cannot copy the return of %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// What a stream answers that stores no message.
+const (
+	wrongLastInFlight jetstream.ErrorCode = 10164 // on a cluster: another message of the subject is on its way
+	storeFailed       jetstream.ErrorCode = 10077 // the stream is full
+)
+
+// createReturn returns nil if the return is stored, an earlier one is, or the bucket does not take it: it is full, or the
+// return is larger than one may be.
+func (s *Store) createReturn(ctx context.Context, m *nats.Msg) error {
+	for {
+		_, err := s.js.PublishMsg(ctx, m)
+		refused, ok := errors.AsType[*jetstream.APIError](err)
+		if !ok {
+			return err
+		}
+		switch refused.ErrorCode {
+		case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamMessageExceedsMaximum, storeFailed:
+			return nil
+		case wrongLastInFlight: // of another master
+		default:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(readPause):
+		}
+	}
 }
 
 // oldTargets reads the targets of a job from the bucket jobs, or from the copy if they were removed from there already.
