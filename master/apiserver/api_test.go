@@ -237,6 +237,47 @@ func TestWhatAFollowerMissedComesAtTheEnd(t *testing.T) {
 	})
 }
 
+// A damaged return is stored, so it counts as a failed one.
+func TestAFollowerHearsADamagedReturnAsAFailedOne(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		s.peel("a", nil, func(nc *nats.Conn, r wire.Request) { _ = nc.Publish(wire.ReturnOf(r.JID, "a"), []byte("damaged")) })
+		s.peel("b", nil, func(nc *nats.Conn, r wire.Request) {
+			data, _ := canon.Marshal(wire.Return{JID: r.JID, Peel: "a", Result: wire.Result{Success: true}, V: wire.Version})
+			_ = nc.Publish(wire.ReturnOf(r.JID, "b"), data)
+		})
+		s.peel("c", nil, nil)
+		c := s.client(grants.RoleOperator, "alice")
+		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"a", "b", "c"}}
+		f, err := c.Follow(spec.JID, spec.Targets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := c.Dispatch(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		began, failed := time.Now(), 0
+		for e, err := range f.Events(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Return == nil {
+				continue
+			}
+			if e.Return.Success || !strings.HasPrefix(e.Return.Error, "the return is damaged: ") {
+				t.Errorf("%s: %+v", e.Peel, e.Return)
+			}
+			if failed++; failed == 2 && time.Since(began) > time.Second {
+				t.Errorf("after %v, not when it was stored", time.Since(began))
+			}
+		}
+		if failed != 2 {
+			t.Errorf("%d failed returns, want 2", failed)
+		}
+	})
+}
+
 func TestLeavingAFollowerLeavesTheJob(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.master("m1")

@@ -312,6 +312,37 @@ func (s *system) store(r wire.Return) {
 	}
 }
 
+// A damaged return is stored, so it counts as a failed one.
+func TestADamagedReturnIsAFailedOneAmongTheEvents(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, func(nc *nats.Conn, r wire.Request) { _ = nc.Publish(wire.ReturnOf(r.JID, "web-01"), []byte("damaged")) })
+		s.peel("web-02", nil, func(nc *nats.Conn, r wire.Request) {
+			say(nc, wire.ReturnOf(r.JID, "web-02"), wire.Return{JID: r.JID, Peel: "web-01", Result: wire.Result{Success: true}, V: wire.Version})
+		})
+		admin := s.admin()
+		jid := s.dispatch(admin, object{"target": "web-*", "function": "test.ping"})
+		events, _, _ := s.follow(admin, jid, "")
+		failed := 0
+		for e := range events {
+			if e.name != "return" {
+				continue
+			}
+			var row job.Row
+			if err := json.Unmarshal([]byte(e.data), &row); err != nil {
+				t.Fatal(err)
+			}
+			if row.State == job.RowFailed && row.Return != nil && strings.HasPrefix(row.Return.Error, "the return is damaged: ") {
+				failed++
+			} else {
+				t.Errorf("%s", e.data)
+			}
+		}
+		if failed != 2 {
+			t.Errorf("%d failed returns, want 2", failed)
+		}
+	})
+}
+
 // TestEventsGoOnAfterAnIDOfAnEarlierVersion has one number, of the stream job-events, as an ID.
 func TestEventsGoOnAfterAnIDOfAnEarlierVersion(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
