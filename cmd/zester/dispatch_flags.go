@@ -56,7 +56,7 @@ func (o only) shows(s job.RowState) bool {
 	case onlyFailed:
 		return s == job.RowFailed || s == job.RowRejected || s == job.RowCanceled
 	case onlyMissing:
-		return s == job.RowMissing || s == job.RowSkipped || s == job.RowWaiting || s == job.RowAcked || s == job.RowUnreachable
+		return s == job.RowMissing || s == job.RowSkipped || s == job.RowWaiting || s == job.RowUnreachable
 	}
 	return true
 }

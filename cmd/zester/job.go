@@ -214,8 +214,7 @@ func (a *app) printRows(ctx context.Context, client *api.Client, j *job.Job, hea
 // unanswered says for people why there is no return of a peel.
 var unanswered = map[job.RowState]string{
 	job.RowWaiting:     "no answer yet",
-	job.RowAcked:       "at work, no answer yet",
-	job.RowUnreachable: "no answer yet, it does not seem to be there",
+	job.RowUnreachable: "no answer yet, the peel is offline",
 	job.RowMissing:     "no answer",
 	job.RowSkipped:     "not asked, the job ended before",
 }

@@ -105,7 +105,7 @@ func TestAnInterruptedJobGoesOn(t *testing.T) {
 			t.Errorf("%q is not in %s", want, &p.seen)
 		}
 	}
-	if err := f.until(t.Context(), `(?ms)^status: +running$.*at work, no answer yet`, "job", "show", jid); err != nil {
+	if err := f.until(t.Context(), `(?ms)^status: +running$.*\bno answer yet$`, "job", "show", jid); err != nil {
 		t.Error(err)
 	}
 }

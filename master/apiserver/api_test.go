@@ -237,6 +237,44 @@ func TestWhatAFollowerMissedComesAtTheEnd(t *testing.T) {
 	})
 }
 
+func TestTargetsThatAreOfflineAreUnreachable(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("fast", nil, pong("fast"))
+		s.peel("gone", nil, nil)
+		slow := s.peel("slow", nil, nil)
+		time.Sleep(5 * time.Minute)
+		s.master("m1")
+		c := s.client(grants.RoleOperator, "alice")
+		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"fast", "gone", "slow"}, Timeout: 5 * time.Minute}
+		if _, err := c.Dispatch(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		check := func(when string, want ...job.RowState) {
+			t.Helper()
+			var got []job.RowState
+			for row, err := range c.Rows(t.Context(), spec.JID) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, row.State)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %q, want %q", when, got, want)
+			}
+		}
+		time.Sleep(time.Second)
+		check("while the master does not know the peels", job.RowOK, job.RowWaiting, job.RowWaiting)
+		time.Sleep(2 * time.Minute)
+		if err := slow.Publish(wire.Heartbeat("slow"), nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		check("once it knows them", job.RowOK, job.RowUnreachable, job.RowWaiting)
+		time.Sleep(5 * time.Minute)
+		check("at the end", job.RowOK, job.RowMissing, job.RowMissing)
+	})
+}
+
 // A damaged return is stored, so it counts as a failed one.
 func TestAFollowerHearsADamagedReturnAsAFailedOne(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const (
@@ -39,9 +40,24 @@ func (s *Server) JobShow(ctx context.Context, q api.JobRequest) (*job.Job, error
 	return j, err // job.returns lists thousands of targets, in pages
 }
 
-// JobReturns returns a page of a job's targets.
+// JobReturns returns a page of a job's targets. Those that a running job waits for and that are offline are unreachable.
 func (s *Server) JobReturns(ctx context.Context, q api.JobRequest) (*job.RowsPage, error) {
-	return s.o.Store.Rows(ctx, q.JID, q.After)
+	page, err := s.o.Store.Rows(ctx, q.JID, q.After)
+	if err != nil {
+		return nil, err
+	}
+	for i := range page.Rows {
+		if row := &page.Rows[i]; row.State == job.RowWaiting && s.offline(row.Peel) {
+			row.State = job.RowUnreachable
+		}
+	}
+	return page, nil
+}
+
+// offline reports whether a peel is known not to be online.
+func (s *Server) offline(id target.PeelID) bool {
+	_, online := s.o.Fleet.Presence(id)
+	return !online && !s.o.Fleet.Unknown(id)
 }
 
 // jobCancel lets who has limits cancel no job but his own.

@@ -204,7 +204,7 @@ func TestAPeelThatComesBackIsSentTheRequest(t *testing.T) {
 			t.Errorf("the deadline is in %v", until)
 		}
 		time.Sleep(50 * time.Minute)
-		if rows := s.rows(spec.JID); rows["here"].State != job.RowOK || rows["later"].State != job.RowUnreachable {
+		if rows := s.rows(spec.JID); rows["here"].State != job.RowOK || rows["later"].State != job.RowWaiting {
 			t.Errorf("%+v", rows)
 		}
 		later := s.peel("later", func(p *peel, r wire.Request) {

@@ -22,7 +22,6 @@ const (
 
 // message is one of a stream.
 type message struct {
-	header   nats.Header
 	data     []byte
 	at       time.Time // when it was stored, on the bus's clock
 	sequence uint64
@@ -92,7 +91,7 @@ func gather(ctx context.Context, answers <-chan *nats.Msg, found map[string]mess
 			if err != nil {
 				return false, fmt.Errorf("the answer for %s: %w", subject, err)
 			}
-			found[subject] = message{sent(msg.Header), msg.Data, at, sequence}
+			found[subject] = message{msg.Data, at, sequence}
 			continue
 		}
 		switch status := msg.Header.Get("Status"); {
@@ -108,18 +107,6 @@ func gather(ctx context.Context, answers <-chan *nats.Msg, found map[string]mess
 			return false, fmt.Errorf("the bus answers %s %s", status, msg.Header.Get("Description"))
 		}
 	}
-}
-
-// sent are the headers with which a message was sent: without what the server adds to an answer.
-func sent(h nats.Header) nats.Header {
-	for _, key := range []string{"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Num-Pending", "Nats-Last-Sequence"} {
-		if values := h[key]; len(values) > 1 {
-			h[key] = values[:len(values)-1]
-		} else {
-			delete(h, key)
-		}
-	}
-	return h
 }
 
 func lastOf(h nats.Header, key string) string {

@@ -3,9 +3,6 @@ package job
 import (
 	"context"
 	"fmt"
-	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -14,11 +11,10 @@ import (
 // A RowState says what there is of one target of a job.
 type RowState string
 
-// The states of a target: the first three while its job runs, the others at the end.
+// The states of a target: the first two while its job runs, the others when it has returned or the job has ended.
 const (
-	RowWaiting     RowState = "waiting"     // nothing was heard of it yet
-	RowAcked       RowState = "acked"       // it has the request
-	RowUnreachable RowState = "unreachable" // it stayed silent for [UnreachableAfter]
+	RowWaiting     RowState = "waiting"     // it has not returned yet
+	RowUnreachable RowState = "unreachable" // it has not returned yet and is offline; the API of a master sets it, a [Store] does not
 	RowOK          RowState = "ok"
 	RowFailed      RowState = "failed"
 	RowMissing     RowState = "missing"  // it did not return in time
@@ -26,9 +22,6 @@ const (
 	RowCanceled    RowState = "canceled" // it was stopped
 	RowSkipped     RowState = "skipped"  // the job ended before its request was sent
 )
-
-// UnreachableAfter is how long after its request a target that is silent counts as unreachable.
-const UnreachableAfter = 10 * time.Second
 
 // A Row is one target of a job and what it returned, if it has.
 type Row struct {
@@ -102,7 +95,7 @@ type sizedRow struct {
 	size int
 }
 
-// readRows reads targets of a job that follow each other, in two questions to the bus however many they are. Place is that
+// readRows reads targets of a job that follow each other, in one question to the bus however many they are. Place is that
 // of the first of them among the job's targets.
 func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID, place int) ([]sizedRow, error) {
 	keys := make([]string, len(ids))
@@ -114,7 +107,6 @@ func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID, place
 		return nil, fmt.Errorf("cannot read the returns of job %s: %w", j.JID, err)
 	}
 	rows := make([]sizedRow, len(ids))
-	var open []int // of which nothing is stored, though they were sent their request
 	for i, id := range ids {
 		m, returned := stored[keys[i]]
 		sent := place+i < j.Published || j.Scheduled()
@@ -123,16 +115,11 @@ func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID, place
 		case returned:
 			r := ReadReturn(j.JID, id, m.data)
 			rows[i] = sizedRow{Row{id, StateOf(j.Status, r), isLate(j, &m), r}, len(m.data)}
-		case sent:
-			open = append(open, i)
-		case j.Status.Final():
+		case !sent && j.Status.Final():
 			rows[i].State = RowSkipped
 		}
 	}
-	if j.Status.Final() {
-		return rows, nil
-	}
-	return rows, s.readAcks(ctx, j, rows, open)
+	return rows, nil
 }
 
 // isLate reports whether a return came after the end of its job.
@@ -144,34 +131,6 @@ func isLate(j *Job, m *message) bool {
 		return m.at.After(j.Written)
 	}
 	return m.sequence > j.LastReturn
-}
-
-// readAcks sets the states of targets that have not returned by their acknowledgements.
-func (s *Store) readAcks(ctx context.Context, j *Job, rows []sizedRow, open []int) error {
-	subjects := make([]string, len(open))
-	for i, row := range open {
-		subjects[i] = wire.AckOf(j.JID, rows[row].Peel.Wire())
-	}
-	acks, err := s.newest(ctx, eventsStream, subjects)
-	if err != nil {
-		return fmt.Errorf("cannot read the acknowledgements of job %s: %w", j.JID, err)
-	}
-	for i, row := range open {
-		m := acks[subjects[i]]
-		rows[row].State = progress(j, rows[row].Peel, &nats.Msg{Subject: subjects[i], Header: m.header, Data: m.data})
-	}
-	return nil
-}
-
-// progress tells how far a target is that was sent its request and has not returned, by its acknowledgement.
-func progress(j *Job, id target.PeelID, ack *nats.Msg) RowState {
-	if a, err := wire.DecodeAck(ack); err == nil && a.Peel == id {
-		return RowAcked
-	}
-	if time.Since(j.Sent) >= UnreachableAfter {
-		return RowUnreachable
-	}
-	return RowWaiting
 }
 
 // StateOf is the state of a target that was sent the request of a job with that status; r is what it returned, nil if

@@ -44,14 +44,12 @@ func rows(t *testing.T, s *job.Store, jid wire.JID) map[target.PeelID]job.Row {
 
 func TestRowsFollowTheStream(t *testing.T) {
 	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
-		j := claim("acked", "forger", "late", "later.forged", "never", "quiet", "rejected", "stopped", "unsent")
-		j.Status, j.Published, j.Sent = job.Running, 8, time.Now()
+		j := claim("late", "later.forged", "never", "quiet", "rejected", "stopped", "unsent")
+		j.Status, j.Published, j.Sent = job.Running, 6, time.Now()
 		create(t, s, j)
 		of := func(id target.PeelID, r wire.Result) wire.Return {
 			return wire.Return{JID: j.JID, Peel: id, Result: r, V: wire.Version}
 		}
-		says(t, js, wire.AckOf(j.JID, "acked"), wire.Ack{JID: j.JID, Peel: "acked", V: wire.Version})
-		says(t, js, wire.AckOf(j.JID, "forger"), wire.Ack{JID: j.JID, Peel: "quiet", V: wire.Version})
 		put(t, js, of("rejected", wire.Result{Outcome: wire.Rejected, Error: "busy"}))
 		put(t, js, of("stopped", wire.Result{Outcome: wire.Canceled, Data: "half"}))
 
@@ -64,18 +62,13 @@ func TestRowsFollowTheStream(t *testing.T) {
 				}
 			}
 		}
-		want := map[target.PeelID]job.RowState{
-			"acked": job.RowAcked, "forger": job.RowWaiting, "late": job.RowWaiting, "later.forged": job.RowWaiting, "never": job.RowWaiting,
+		time.Sleep(time.Minute)
+		check("running", map[target.PeelID]job.RowState{
+			"late": job.RowWaiting, "later.forged": job.RowWaiting, "never": job.RowWaiting,
 			"quiet": job.RowWaiting, "rejected": job.RowRejected, "stopped": job.RowCanceled, "unsent": job.RowWaiting,
-		}
-		check("at once", want)
-		time.Sleep(job.UnreachableAfter)
-		for _, id := range []target.PeelID{"forger", "late", "later.forged", "never", "quiet"} {
-			want[id] = job.RowUnreachable
-		}
-		check("after a while", want)
+		})
 
-		j.Finish(job.End{Targets: 9, Returned: 2, Canceled: true, Stopped: 1}, time.Now())
+		j.Finish(job.End{Targets: 7, Returned: 2, Canceled: true, Stopped: 1}, time.Now())
 		if err := s.Update(t.Context(), j); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +77,7 @@ func TestRowsFollowTheStream(t *testing.T) {
 		says(t, js, wire.ReturnOf(j.JID, "later_forged"), of("late", wire.Result{Success: true}))
 		says(t, js, wire.ReturnOf(j.JID, "never"), of("never", wire.Result{Success: true, Outcome: wire.Rejected}))
 		check("ended", map[target.PeelID]job.RowState{
-			"acked": job.RowMissing, "forger": job.RowMissing, "late": job.RowOK, "later.forged": job.RowFailed, "never": job.RowFailed,
+			"late": job.RowOK, "later.forged": job.RowFailed, "never": job.RowFailed,
 			"quiet": job.RowMissing, "rejected": job.RowRejected, "stopped": job.RowCanceled, "unsent": job.RowSkipped,
 		})
 		if j.Status != job.Canceled {
@@ -149,18 +142,18 @@ func TestHeadersOfOnePeelHideNoOther(t *testing.T) {
 		for id, header := range map[target.PeelID]nats.Header{
 			"b": nil, "z": nil,
 			"evil.1": {"Status": {"204"}, "Nats-Num-Pending": {"0"}},
-			"evil.2": {"Nats-Subject": {wire.AckOf(j.JID, "a")}, "Nats-Time-Stamp": {"never"}},
+			"evil.2": {"Nats-Subject": {wire.ReturnOf(j.JID, "a"), "$KV.job-returns." + string(j.JID) + ".a"}, "Nats-Time-Stamp": {"never"}},
 		} {
-			data, err := canon.Marshal(wire.Ack{JID: j.JID, Peel: id, V: wire.Version})
+			data, err := canon.Marshal(wire.Return{JID: j.JID, Peel: id, Result: wire.Result{Success: true}, V: wire.Version})
 			if err == nil {
-				_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: wire.AckOf(j.JID, id.Wire()), Header: header, Data: data})
+				_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: wire.ReturnOf(j.JID, id.Wire()), Header: header, Data: data})
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 		all := rows(t, s, j.JID)
-		for id, want := range map[target.PeelID]job.RowState{"a": job.RowWaiting, "b": job.RowAcked, "z": job.RowAcked} {
+		for id, want := range map[target.PeelID]job.RowState{"a": job.RowWaiting, "b": job.RowOK, "z": job.RowOK} {
 			if all[id].State != want {
 				t.Errorf("%s is %s, want %s", id, all[id].State, want)
 			}
@@ -235,15 +228,12 @@ func BenchmarkRows(b *testing.B) {
 		b.Fatal(err)
 	}
 	for i, id := range j.Targets[:600] {
-		msg, v := wire.AckOf(j.JID, id.Wire()), any(wire.Ack{JID: j.JID, Peel: id, V: wire.Version})
-		if i%2 == 0 {
-			v = wire.Return{JID: j.JID, Peel: id, Result: wire.Result{Success: true, Data: "pong"}, V: wire.Version}
+		if i%2 == 1 {
+			continue
 		}
-		data, err := canon.Marshal(v)
-		if err == nil && i%2 == 0 {
+		data, err := canon.Marshal(wire.Return{JID: j.JID, Peel: id, Result: wire.Result{Success: true, Data: "pong"}, V: wire.Version})
+		if err == nil {
 			_, err = js.PublishMsg(b.Context(), job.ReturnMessage(j.JID, id, data))
-		} else if err == nil {
-			_, err = js.Publish(b.Context(), msg, data)
 		}
 		if err != nil {
 			b.Fatal(err)

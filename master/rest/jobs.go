@@ -306,7 +306,7 @@ type returnsInput struct {
 // RowsPage is some of the targets of a job, by ID.
 type RowsPage struct {
 	Job  job.Job       `json:"job" doc:"When the page was made, without targets and arguments."`
-	Rows []job.Row     `json:"rows"`
+	Rows []job.Row     `json:"rows" doc:"While the job runs, a target that has not returned is waiting, or unreachable if it is offline."`
 	Next target.PeelID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
 }
 
@@ -316,7 +316,7 @@ func (r *routes) jobReturns(ctx context.Context, in *returnsInput) (*returnsOutp
 	if _, err := r.visible(ctx, in.JID); err != nil {
 		return nil, err
 	}
-	page, err := r.Store.Rows(ctx, in.JID, in.Cursor)
+	page, err := r.Questions.JobReturns(ctx, api.JobRequest{JID: in.JID, After: in.Cursor})
 	if err != nil {
 		return nil, answerError(err)
 	}

@@ -283,6 +283,21 @@ func TestReturnsComeInPages(t *testing.T) {
 	})
 }
 
+func TestTargetsThatAreOfflineAreUnreachable(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, nil)
+		admin := s.admin()
+		j := want[job.Job](t, s.ask(admin, "POST", "/api/v1/jobs", object{"target": "*", "function": "cmd.run", "timeout": "30m"}), 202)
+		for _, state := range []job.RowState{job.RowWaiting, job.RowUnreachable} {
+			page := want[rest.RowsPage](t, s.ask(admin, "GET", "/api/v1/jobs/"+string(j.JID)+"/returns", nil), 200)
+			if len(page.Rows) != 1 || page.Rows[0].State != state {
+				t.Errorf("%+v, want %s", page.Rows, state)
+			}
+			time.Sleep(5 * time.Minute)
+		}
+	})
+}
+
 func TestCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.peel("web-01", nil, func(nc *nats.Conn, r wire.Request) { ack(nc, "web-01", r) })
