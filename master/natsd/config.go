@@ -97,11 +97,11 @@ func jobReturns() jetstream.StreamConfig {
 	return c
 }
 
-// jobEvents keeps the steps of jobs and the acknowledgements of their targets, and is the queue of scheduled results.
+// jobEvents keeps the steps of jobs, and is the queue of scheduled results.
 func jobEvents() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:       StreamJobEvents,
-		Subjects:   []string{wire.DispatchOf("*"), wire.StatusOf("*"), wire.CancelOf("*"), wire.AckOf("*", "*"), wire.ScheduledOf("*", "*")},
+		Subjects:   []string{wire.DispatchOf("*"), wire.StatusOf("*"), wire.CancelOf("*"), wire.ScheduledOf("*", "*")},
 		MaxAge:     jobRetention,
 		Storage:    jetstream.FileStorage,
 		Duplicates: duplicates,

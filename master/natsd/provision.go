@@ -30,7 +30,7 @@ const (
 
 // The streams that keep messages under their own subjects.
 const (
-	StreamJobEvents = "job-events" // the steps of jobs, acknowledgements and the reports of schedules, for a week
+	StreamJobEvents = "job-events" // the steps of jobs and the reports of schedules, for a week
 	StreamFacts     = "facts"      // the newest facts of each peel
 	StreamApplied   = "applied"    // the newest report of each peel on its settings
 	StreamAudit     = "audit"      // who did what
@@ -50,7 +50,7 @@ const AuditRetention = 400 * 24 * time.Hour
 // masters at once and at every start. An error names the stream and why the server refused. For the audit log
 // [ProvisionAudit] says how long it is kept.
 func Provision(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	if err := releaseReturns(ctx, js); err != nil {
+	if err := releaseSubjects(ctx, js); err != nil {
 		return fmt.Errorf("cannot provision stream %s: %w", StreamJobEvents, err)
 	}
 	return provision(ctx, js, replicas, configs())
@@ -74,9 +74,13 @@ func provision(ctx context.Context, js jetstream.JetStream, replicas int, all []
 	return nil
 }
 
-// releaseReturns takes the returns from the stream job-events of an earlier version. The bucket job-returns captures them, and
-// a subject belongs to one stream.
-func releaseReturns(ctx context.Context, js jetstream.JetStream) error {
+// purgeTime is how long the server may take to purge the acknowledgements of a week.
+const purgeTime = time.Minute
+
+// releaseSubjects takes the returns and the acknowledgements from the stream job-events of an earlier version. The bucket
+// job-returns captures the returns, and a subject belongs to one stream. Acknowledgements are not stored; it purges those that
+// the stream has before it releases their subject, so that a purge that was cut off is done again.
+func releaseSubjects(ctx context.Context, js jetstream.JetStream) error {
 	events, err := js.Stream(ctx, StreamJobEvents)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
@@ -85,10 +89,19 @@ func releaseReturns(ctx context.Context, js jetstream.JetStream) error {
 		return err
 	}
 	c := events.CachedInfo().Config
-	if !slices.Contains(c.Subjects, wire.ReturnOf("*", "*")) {
+	acks, returns := wire.AckOf("*", "*"), wire.ReturnOf("*", "*")
+	if slices.Contains(c.Subjects, acks) {
+		purging, cancel := context.WithTimeout(ctx, purgeTime)
+		defer cancel()
+		if err := events.Purge(purging, jetstream.WithPurgeSubject(acks)); err != nil {
+			return err
+		}
+	}
+	kept := slices.DeleteFunc(slices.Clone(c.Subjects), func(s string) bool { return s == acks || s == returns })
+	if len(kept) == len(c.Subjects) {
 		return nil
 	}
-	c.Subjects = slices.DeleteFunc(c.Subjects, func(s string) bool { return s == wire.ReturnOf("*", "*") })
+	c.Subjects = kept
 	_, err = js.UpdateStream(ctx, c)
 	return err
 }

@@ -1,6 +1,7 @@
 package natsd_test
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -122,7 +123,7 @@ func TestAStreamOfAnEarlierVersionIsUpdatedInPlace(t *testing.T) {
 	})
 }
 
-// The streams of version d022634: job-events captured the returns, and masters copied them.
+// The streams of version d022634: job-events captured the returns and the acknowledgements, and masters copied the returns.
 func TestReturnsMoveFromTheEventsOfAnEarlierVersionToTheirBucket(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
@@ -136,7 +137,7 @@ func TestReturnsMoveFromTheEventsOfAnEarlierVersionToTheirBucket(t *testing.T) {
 		returns.Subjects, returns.SubjectTransform, returns.RePublish = []string{"$KV.job-returns.>"}, nil, nil
 		returns.Discard, returns.DiscardNewPerSubject, returns.MaxMsgSize = jetstream.DiscardOld, false, -1
 		returns.AllowRollup, returns.AllowMsgTTL = true, true
-		events.Subjects = append(events.Subjects, wire.ReturnOf("*", "*"))
+		events.Subjects = append(events.Subjects, wire.ReturnOf("*", "*"), wire.AckOf("*", "*"))
 		for _, c := range []jetstream.StreamConfig{returns, events} {
 			if _, err := js.CreateStream(t.Context(), c); err != nil {
 				t.Fatal(err)
@@ -145,10 +146,21 @@ func TestReturnsMoveFromTheEventsOfAnEarlierVersionToTheirBucket(t *testing.T) {
 		if _, err := bucket(t, js, natsd.BucketJobReturns).Create(t.Context(), string(jid)+".a", []byte("copied")); err != nil {
 			t.Fatal(err)
 		}
+		for _, subject := range []string{wire.AckOf(jid, "a"), wire.AckOf(jid, "b"), wire.StatusOf(jid)} {
+			if _, err := js.Publish(t.Context(), subject, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
 		for range 2 { // which may be cut and repeated
 			if err := natsd.Provision(t.Context(), js, 1); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if n := info(t, js, natsd.StreamJobEvents).State.Msgs; n != 1 {
+			t.Errorf("job-events has %d messages, want the status alone", n)
+		}
+		if _, err := js.Publish(t.Context(), wire.AckOf(jid, "c"), nil); !errors.Is(err, jetstream.ErrNoStreamResponse) {
+			t.Errorf("an acknowledgement was stored: %v", err)
 		}
 		if _, err := js.Publish(t.Context(), wire.ReturnOf(jid, "a"), []byte("second")); err == nil {
 			t.Error("a second return of a peel was stored")
