@@ -224,7 +224,7 @@ func TestAPeelIsOnlineWhileOneOfItsConnectionsStands(t *testing.T) {
 	}
 	conn.Close()
 	s.until("offline", func() bool { return !s.online("web-01") })
-	conn = s.connect(creds)
+	s.connect(creds)
 	s.until("online again", func() bool { return s.online("web-01") })
 }
 

@@ -158,12 +158,3 @@ func TestNoJobBeginsWhileTheBusHasNoRoom(t *testing.T) {
 		}
 	})
 }
-
-// stored is how many returns of a job the bucket has.
-func (s *system) stored(jid wire.JID) (returns int) {
-	s.t.Helper()
-	if err := s.store.Stored(s.t.Context(), jid, func(job.StoredReturn) { returns++ }); err != nil {
-		s.t.Fatal(err)
-	}
-	return returns
-}

@@ -418,12 +418,13 @@ func TestAMasterThatTakesOverSendsAgainToTargetsThatHaveNotReturned(t *testing.T
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *system) {
 				m1 := s.whole("m1", nil)
-				ran := map[target.PeelID]int{}
+				var mu sync.Mutex
+				ran := map[target.PeelID]int{} // guarded by mu
 				work := func(p *peel, r wire.Request) {
 					p.ack(r)
-					p.mu.Lock()
+					mu.Lock()
 					ran[p.id]++
-					p.mu.Unlock()
+					mu.Unlock()
 					if p.id == "slow" {
 						time.Sleep(3 * time.Minute)
 					}
@@ -443,9 +444,11 @@ func TestAMasterThatTakesOverSendsAgainToTargetsThatHaveNotReturned(t *testing.T
 					t.Errorf("quick has %d requests, slow %+v", q, sl)
 				}
 				time.Sleep(4 * time.Minute)
+				mu.Lock()
 				if j := s.record(spec.JID); j.Owner != "m2" || j.Status != job.Running || ran["quick"] != 1 || ran["slow"] != 1 {
 					t.Errorf("owner %s, %s, ran %v", j.Owner, j.Status, ran)
 				}
+				mu.Unlock()
 				time.Sleep(6 * time.Minute)
 				if j := s.record(spec.JID); j.Status != job.Partial || j.ReturnCount != 2 {
 					t.Errorf("%+v", j)
