@@ -1,6 +1,7 @@
 package master_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -39,14 +40,22 @@ func atCluster(t *testing.T, f func(s *site, c *natstest.Cluster, ids []target.P
 	var ready sync.WaitGroup
 	for _, name := range []string{"m1", "m2"} {
 		ready.Add(1)
-		m, err := master.New(master.Options{
-			ID: name, DataDir: filepath.Join(s.dir, name), NATS: c.URL(), Replicas: 3, Connect: c.Options(grants.RoleMaster, name),
-			Ready: func(master.Info) { ready.Done() },
+		began := sync.OnceFunc(ready.Done)
+		s.process(func(ctx context.Context) error { // again if it ends by itself, as its unit would
+			for {
+				m, err := master.New(master.Options{
+					ID: name, DataDir: filepath.Join(s.dir, name), NATS: c.URL(), Replicas: 3, Connect: c.Options(grants.RoleMaster, name),
+					Ready: func(master.Info) { began() },
+				})
+				if err == nil {
+					err = m.Run(ctx)
+				}
+				if ctx.Err() != nil {
+					return err
+				}
+				t.Logf("master %s has ended and is started again: %v", name, err)
+			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.process(m.Run)
 	}
 	ready.Wait()
 	f(s, c, s.clusterPeels(c))

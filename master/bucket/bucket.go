@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -42,8 +43,9 @@ func Read(ctx context.Context, js jetstream.JetStream, name, keys string, got fu
 }
 
 const (
-	silence   = 5 * time.Second // how long messages that were asked for may take
-	forgotten = time.Minute     // when the server gives up a reading whose reader is gone
+	silence     = 5 * time.Second       // how long messages that were asked for may take
+	unknownWait = 20 * time.Millisecond // before a consumer that no server knows is asked again
+	forgotten   = time.Minute           // when the server gives up a reading whose reader is gone
 )
 
 // Drain calls got for the messages of a stream that a consumer gives, until it has no more or got returns false. Of c it
@@ -72,6 +74,7 @@ func Drain(ctx context.Context, js jetstream.JetStream, stream string, c jetstre
 type reading struct {
 	consumer jetstream.Consumer
 	pending  uint64 // messages that are to come, at most
+	unknown  int    // requests in a row that no server knew the consumer of; a cluster may take a moment to know it
 	got      func(jetstream.Msg, *jetstream.MsgMetadata) (more bool)
 }
 
@@ -95,9 +98,19 @@ func (r *reading) fetch(ctx context.Context, n int) error {
 		}
 	}
 	if came {
+		r.unknown = 0
 		return nil
 	}
-	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	switch err := batch.Error(); {
+	case errors.Is(err, nats.ErrNoResponders) && r.unknown < int(silence/unknownWait):
+		r.unknown++
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(unknownWait):
+			return nil
+		}
+	case err != nil && !errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
 	info, err := r.consumer.Info(ctx)
