@@ -63,6 +63,9 @@ func (d *Dispatcher) reread(ctx context.Context, w *watch) (result amendment, re
 // finalize writes the end of a job whose returns are all stored.
 func (d *Dispatcher) finalize(ctx context.Context, w *watch) {
 	d.at(stepReturned)
+	if w.tally.missing() { // a target that was given up may have returned
+		d.countMissed(ctx, w)
+	}
 	end, now := w.tally.end(), time.Now()
 	switch d.amend(ctx, w, func(j *job.Job) {
 		end.Canceled = j.Cancel != nil

@@ -82,6 +82,31 @@ func TestAReturnThatWasNotRepublishedCountsBeforeTheDeadline(t *testing.T) {
 	})
 }
 
+// A batch gives up one target and sends to the next. The given-up one returns while the master is away, and the job ends with
+// the return of the next, before the master reads the records.
+func TestAReturnOfATargetGivenUpThatItsMasterDidNotHearCounts(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		nc := s.bus.Conn(t, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1), nats.ReconnectWait(5*time.Second))
+		s.masterOn(nc, "m1")
+		ack := func(p *peel, r wire.Request) { p.ack(r) }
+		a, b := s.peel("a", ack), s.peel("b", ack)
+		spec := ask(func(j *job.Spec) { j.Timeout, j.Batch = 20*time.Second, &job.Batch{Size: 1} }, "a", "b")
+		s.dispatch(spec)
+		time.Sleep(31 * time.Second) // a is given up at 20 s, records are read at 30 s and 45 s
+		s.bus.Restart(t)
+		time.Sleep(3 * time.Second)
+		if nc.IsConnected() {
+			t.Fatal("the master is back too early")
+		}
+		a.result(a.requests()[0], wire.Result{Success: true})
+		time.Sleep(4 * time.Second)
+		b.result(b.requests()[0], wire.Result{Success: true})
+		if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != 2 {
+			t.Errorf("%s with %d returns", j.Status, j.ReturnCount)
+		}
+	})
+}
+
 // A peel that is no target can have a return stored, which never counts.
 func TestAReturnOfAStrangerIsReadOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {

@@ -104,6 +104,14 @@ func (d *Dispatcher) replay(ctx context.Context, w *watch) bool {
 	})
 }
 
+// countMissed counts the stored returns of a job if messages may have been missed since this was done last.
+func (d *Dispatcher) countMissed(ctx context.Context, w *watch) {
+	if gaps := d.countGaps(w); gaps != w.gaps || d.lacks(ctx, w) {
+		w.gaps = gaps
+		d.replay(ctx, w)
+	}
+}
+
 // release lets go of a job for another master to take over at once. If that cannot be written the job is taken over
 // when this master has been missed.
 func (d *Dispatcher) release(ctx context.Context, w *watch) {

@@ -183,12 +183,11 @@ func (t *tally) hurry(places map[int]bool) {
 	t.settle()
 }
 
-// close ends the counting.
-func (t *tally) close() {
+// stop ends the waiting. Returns still count until end is called.
+func (t *tally) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.closed = true
-	t.settle()
+	t.finish()
 }
 
 // settle is for who holds the lock.
@@ -197,11 +196,13 @@ func (t *tally) settle() {
 		t.signal() // there may be room for more requests
 	}
 	awaited := t.counts[silent] + t.counts[away] + t.counts[acked]
-	over := awaited == 0 && (t.halted || t.counts[unsent] == 0)
-	if !over && !t.closed {
-		return
+	if awaited == 0 && (t.halted || t.counts[unsent] == 0) {
+		t.finish()
 	}
-	t.closed = true
+}
+
+// finish is for who holds the lock.
+func (t *tally) finish() {
 	select {
 	case <-t.done:
 	default:
@@ -241,8 +242,10 @@ func (t *tally) working() (returns int, waits bool) {
 	return t.counts[returned], t.counts[silent]+t.counts[acked] > 0
 }
 
+// end ends the counting and returns what has been counted.
 func (t *tally) end() job.End {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.closed = true
 	return job.End{Targets: len(t.progress), Returned: t.counts[returned], Succeeded: t.succeeded, Stopped: t.stopped, LastReturn: t.last}
 }

@@ -212,7 +212,7 @@ func (d *Dispatcher) due(ctx context.Context, w *watch, now time.Time) {
 		w.tally.hurry(w.working())
 	}
 	if stops {
-		w.tally.close()
+		w.tally.stop()
 	}
 }
 
@@ -259,10 +259,7 @@ func (d *Dispatcher) lookAtSilent(ctx context.Context, w *watch, v *wave, now ti
 // look reads the record and reports whether the job is still watched from here. That it cannot be read changes
 // nothing.
 func (d *Dispatcher) look(ctx context.Context, w *watch) (ours bool) {
-	if gaps := d.countGaps(w); gaps != w.gaps || d.lacks(ctx, w) {
-		w.gaps = gaps
-		d.replay(ctx, w)
-	}
+	d.countMissed(ctx, w)
 	stored, err := d.o.Store.GetRecord(ctx, w.jid)
 	if err != nil {
 		d.log.Warn("record of a watched job not read", "jid", w.jid, "err", err)
