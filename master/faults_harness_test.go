@@ -43,12 +43,14 @@ type line struct {
 	mu     sync.Mutex
 	cut    bool
 	thawed chan struct{} // closed unless frozen
+	hears  chan struct{} // closed unless deaf
 	ends   []*lineEnd
 }
 
 func newLine(bus *natstest.Bus) *line {
-	l := &line{bus: bus, thawed: make(chan struct{})}
+	l := &line{bus: bus, thawed: make(chan struct{}), hears: make(chan struct{})}
 	close(l.thawed)
+	close(l.hears)
 	return l
 }
 
@@ -61,6 +63,11 @@ func (l *line) InProcessConn() (net.Conn, error) {
 	case <-l.thawed:
 	default:
 		return nil, errors.New("the line is frozen")
+	}
+	select {
+	case <-l.hears:
+	default:
+		return nil, errors.New("the line is deaf")
 	}
 	if l.cut {
 		return nil, errors.New("the line is cut")
@@ -82,9 +89,27 @@ func (l *line) setCut(cut bool) {
 	if l.cut = cut; cut {
 		for _, e := range l.ends {
 			_ = e.Conn.Close()
+			e.lose(l.hears)
 		}
 		l.ends = nil
 	}
+}
+
+// setDeaf stops what is heard alone. What came meanwhile is heard when it is undone, unless the line was cut before.
+func (l *line) setDeaf(deaf bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if deaf {
+		l.hears = make(chan struct{})
+	} else {
+		close(l.hears)
+	}
+}
+
+func (l *line) hearing() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hears
 }
 
 // freeze stops all that is said and heard, as it is for a process that does not run; what it would have said is said,
@@ -126,6 +151,7 @@ type lineEnd struct {
 	mu   sync.Mutex
 	came []byte
 	err  error
+	lost bool // what came is never heard
 
 	sending sync.Mutex
 	held    []byte // what is said while the line is frozen
@@ -155,7 +181,11 @@ func (e *lineEnd) tell() {
 func (e *lineEnd) Read(p []byte) (int, error) {
 	for {
 		<-e.line.frozen()
+		<-e.line.hearing()
 		e.mu.Lock()
+		if e.lost {
+			e.came, e.err = nil, io.EOF
+		}
 		n, err := copy(p, e.came), e.err
 		e.came = e.came[n:]
 		e.mu.Unlock()
@@ -167,6 +197,17 @@ func (e *lineEnd) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		<-e.more
+	}
+}
+
+// lose drops what came and was not heard, if the line is deaf.
+func (e *lineEnd) lose(hears <-chan struct{}) {
+	select {
+	case <-hears:
+	default:
+		e.mu.Lock()
+		e.lost = true
+		e.mu.Unlock()
 	}
 }
 
@@ -204,6 +245,8 @@ type site struct {
 	alice *nats.Conn
 	begun begun
 	rest  func() // until nothing moves
+
+	ledger *ledger // nil: nothing is purged
 }
 
 // begun is how often peels have begun a job, which outlives them as it does their crashes.
@@ -452,7 +495,7 @@ func (s *site) rows(jid wire.JID) []job.Row {
 // said is what the streams have of a job.
 type said struct {
 	ends    int
-	returns map[target.PeelID][]wire.Return // by peel, those that could be read
+	returns map[target.PeelID][]storing // by peel, in the order of storing
 }
 
 // history reads the stream of events and the bucket of returns.
@@ -482,20 +525,16 @@ func (s *site) history() map[wire.JID]*said {
 		}
 		h := all[jid]
 		if h == nil {
-			h = &said{returns: map[target.PeelID][]wire.Return{}}
+			h = new(said)
 			all[jid] = h
 		}
 		if m.Subject() == wire.StatusOf(jid) {
 			h.ends++
 		}
 	}
+	storings := s.storings()
 	for jid, h := range all {
-		if err := s.store.Stored(s.t.Context(), jid, func(r job.StoredReturn) {
-			id := target.PeelID(r.Sender)
-			h.returns[id] = append(h.returns[id], *job.ReadReturn(jid, id, r.Data))
-		}); err != nil {
-			s.t.Fatal(err)
-		}
+		h.returns = storings[jid]
 	}
 	return all
 }
@@ -540,20 +579,15 @@ func (s *site) checkRows(j *job.Job, h *said) {
 	}
 	for _, row := range rows {
 		sent := h.returns[row.Peel]
-		if ran := runs(sent); ran > 1 || begun[row.Peel] > 1 || begun[row.Peel] < ran {
-			s.t.Errorf("%s was begun %d times by %s and ended %d times: %+v", j.JID, begun[row.Peel], row.Peel, ran, sent)
-		}
-		if (row.Return == nil) != (len(sent) == 0) {
-			s.t.Errorf("%s: %s sent %d returns, its row is %+v", j.JID, row.Peel, len(sent), row)
-		}
-		if row.Return == nil || row.Late {
+		s.checkReturns(j, row, sent, begun[row.Peel])
+		if len(sent) == 0 || sent[0].isLate(j) {
 			continue
 		}
 		end.Returned++
-		if row.Return.Success {
+		if sent[0].Success {
 			end.Succeeded++
 		}
-		if row.Return.Outcome == wire.Canceled {
+		if sent[0].Outcome == wire.Canceled {
 			end.Stopped++
 		}
 	}
@@ -562,9 +596,35 @@ func (s *site) checkRows(j *job.Job, h *said) {
 	}
 }
 
+// checkReturns compares the returns of one peel that were stored with how often it has begun and with its row. The first
+// one counts if the job had not ended; another can be stored only when the first has been purged.
+func (s *site) checkReturns(j *job.Job, row job.Row, sent []storing, begun int) {
+	s.t.Helper()
+	if ran := runs(sent); ran > 1 && s.ledger == nil || begun > 1 || begun < min(ran, 1) {
+		s.t.Errorf("%s was begun %d times by %s and ended %d times: %+v", j.JID, begun, row.Peel, ran, sent)
+	}
+	if begun > 0 && len(sent) == 0 {
+		s.t.Errorf("%s: what %s returned is lost, its row is %+v", j.JID, row.Peel, row)
+	}
+	there := slices.DeleteFunc(slices.Clone(sent), func(r storing) bool { return r.purged })
+	if len(there) > 1 || (row.Return == nil) != (len(there) == 0) || row.Return != nil && row.Late != there[0].isLate(j) {
+		s.t.Errorf("%s: of the returns of %s there are %+v, its row is %+v", j.JID, row.Peel, there, row)
+	}
+	for i, r := range sent {
+		if i > 0 && (r.sequence <= j.LastReturn || !sent[i-1].purged) {
+			s.t.Errorf("%s: a return of %s was stored again while the job lived: %+v", j.JID, row.Peel, sent)
+		}
+	}
+}
+
+// isLate reports whether a return was stored after the end of its job.
+func (r storing) isLate(j *job.Job) bool {
+	return r.sequence > j.LastReturn && j.ReturnCount != j.TargetCount
+}
+
 // runs is how many runs of a job the returns of one peel are of. Each has an end of its own; a peel that could not
 // know whether its return had arrived sends it again.
-func runs(returns []wire.Return) int {
+func runs(returns []storing) int {
 	ends := map[int64]bool{}
 	for _, r := range returns {
 		if r.Outcome != wire.Rejected {
