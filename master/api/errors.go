@@ -95,7 +95,7 @@ func requestError(subject string, err error) error {
 	return fail(CodeUnreachable, wire.Explain(err, ""), "cannot ask %s", subject)
 }
 
-// ReplyError is what a service answered in place of what was asked for.
+// ReplyError returns the error of a service's reply, nil if the reply has none.
 func ReplyError(msg *nats.Msg) error {
 	if code := msg.Header.Get(micro.ErrorCodeHeader); code != "" {
 		return &Error{Code: Code(code), Msg: msg.Header.Get(micro.ErrorHeader)}

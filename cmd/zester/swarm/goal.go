@@ -27,7 +27,7 @@ type Goal struct {
 	AtLeast bool    `json:"at_least,omitempty"` // Value is to be Goal or more; else Goal or less
 }
 
-// goals are those of a fleet of so many peels.
+// goals returns the goals for a fleet of that size.
 func goals(peels int) []Goal {
 	dispatch := 1.3
 	if peels > 1000 {
@@ -46,7 +46,7 @@ func goals(peels int) []Goal {
 	}
 }
 
-// setGoals fills in Goals from Figures, and leaves out those of which there is no figure.
+// setGoals computes Goals from Figures. It leaves out goals without a figure.
 func (r *Report) setGoals() {
 	r.Goals = nil
 	for _, g := range goals(r.Peels) {

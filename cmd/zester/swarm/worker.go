@@ -28,8 +28,7 @@ import (
 // jitter spreads the connections that come back after an outage, as that of peels does.
 const jitter = 2 * time.Second
 
-// beatEvery is how often a peel of a small fleet shows that it lives, and allBeats how many heartbeats those of a large one
-// send in a second.
+// beatEvery is the interval of heartbeats in a small fleet, and allBeats the number that a large fleet sends in a second.
 const (
 	beatEvery = 30 * time.Second
 	allBeats  = 300
