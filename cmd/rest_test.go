@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestTheProgramsSectionRunsAsPrinted types README's section for programs into a shell, in a directory and on ports of
-// the test's own.
-func TestTheProgramsSectionRunsAsPrinted(t *testing.T) {
+// TestTheGuideToTheAPIRunsAsPrinted types the guide's section about the REST API into a shell, in a directory and on ports
+// of the test's own.
+func TestTheGuideToTheAPIRunsAsPrinted(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds and runs the three commands")
@@ -18,11 +18,11 @@ func TestTheProgramsSectionRunsAsPrinted(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed")
 	}
-	readme, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("zester/guide/api.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(readme), "\n## Programs\n")
+	_, section, _ := strings.Cut(string(page), "\n## Ten minutes\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var script strings.Builder
 	script.WriteString(goBuild(t))
@@ -47,6 +47,6 @@ func TestTheProgramsSectionRunsAsPrinted(t *testing.T) {
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("the section leaves %v behind: %v", left, err)
+		t.Errorf("the guide leaves %v behind: %v", left, err)
 	}
 }

@@ -21,7 +21,7 @@ func TestTheTourRunsAsPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, tour, _ := strings.Cut(string(readme), "\n## Five minutes\n")
+	_, tour, _ := strings.Cut(string(readme), "\n## Ten minutes\n")
 	tour, _, _ = strings.Cut(tour, "\n## ")
 	var script strings.Builder
 	script.WriteString(goBuild(t))

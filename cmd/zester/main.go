@@ -187,7 +187,7 @@ func (a *app) root() *cobra.Command {
 		a.enrollCommand(),
 		a.tokenCommand(),
 		a.contextCommand(),
-		a.auditCommand(),
+		a.auditCommand(), a.guideCommand(),
 		a.doctorCommand(),
 		a.demoCommand(),
 		a.swarmCommand(),

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// typedIn finds the command lines of zester in a Markdown text: whole code spans, and lines of code blocks.
+var typedIn = regexp.MustCompile("(?m)(?:`|^|\\$\\(|until |! )zester ([^`|)\n#]*)")
+
+func TestTheDocumentsNameOnlyCommandsAndFlagsThatExist(t *testing.T) {
+	t.Parallel()
+	files := []string{"../../README.md", "../../SECURITY.md", "../../CONTRIBUTING.md", "../../examples/scale/README.md"}
+	for _, topic := range guideTopics() {
+		files = append(files, filepath.Join("guide", topic+".md"))
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range typedIn.FindAllStringSubmatch(string(text), -1) {
+			for part := range strings.SplitSeq(line[1], ", zester ") {
+				if problem := unknownIn(part); problem != "" {
+					t.Errorf("%s: zester %s: %s", file, part, problem)
+				}
+			}
+		}
+	}
+}
+
+// unknownIn says which command or flag of a command line does not exist.
+func unknownIn(line string) string {
+	a := &app{out: &sink{Writer: io.Discard}, errOut: io.Discard}
+	root := a.root()
+	line, _, _ = strings.Cut(line, "$(")
+	words := typedWords(line)
+	cmd, rest, err := root.Find(words)
+	switch {
+	case err != nil:
+		return err.Error()
+	case cmd != root && cmd.HasSubCommands() && len(rest) > 0 && regexp.MustCompile(`^[a-z][a-z-]*$`).MatchString(rest[0]):
+		return "no such command"
+	case cmd == root && len(rest) > 0 && regexp.MustCompile(`^[a-z]+$`).MatchString(rest[0]):
+		return "no such command"
+	}
+	cmd.InitDefaultHelpFlag()
+	for _, w := range words {
+		name, isFlag := strings.CutPrefix(w, "--")
+		name, _, _ = strings.Cut(name, "=")
+		if name = strings.TrimRight(name, "].,"); isFlag && cmd.Flags().Lookup(name) == nil && cmd.InheritedFlags().Lookup(name) == nil {
+			return "no flag --" + name
+		}
+	}
+	return ""
+}
+
+func TestTheCheckOfDocumentsFindsMistakes(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"job lst", "sync approve --overide x", "jbo", "auth user ad x"} {
+		if unknownIn(line) == "" {
+			t.Errorf("zester %s passes", line)
+		}
+	}
+}
+
+// TestReadmeIsShort holds README to what a newcomer reads once; the guide and CONTRIBUTING have the rest.
+func TestReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(text, []byte("\n")); n > 250 {
+		t.Errorf("README has %d lines, want at most 250", n)
+	}
+	for _, link := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllSubmatch(text, -1) {
+		if _, err := os.Stat(filepath.Join("../..", string(link[1]))); err != nil {
+			t.Error(err)
+		}
+	}
+}
