@@ -3,7 +3,6 @@ package cmd_test
 import (
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -18,18 +17,10 @@ func TestTheGuideToTheAPIRunsAsPrinted(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed")
 	}
-	page, err := os.ReadFile("zester/guide/api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "\n## Ten minutes\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	var script strings.Builder
+	script := strings.Builder{}
 	script.WriteString(goBuild(t))
 	script.WriteString("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n") // else what was started outlives a step that failed
-	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {
-		script.WriteString(block[1])
-	}
+	script.WriteString(typedBlocks(t, "zester/guide/api.md", "Ten minutes"))
 	dir := t.TempDir()
 	typed := strings.NewReplacer("18440", freePort(t), "18222", freePort(t)).Replace(script.String())
 	bash := exec.CommandContext(t.Context(), "bash", "-e", "-c", typed)
@@ -48,5 +39,21 @@ func TestTheGuideToTheAPIRunsAsPrinted(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("the guide leaves %v behind: %v", left, err)
+	}
+}
+
+// TestTheGuideToSchedulesRunsAsPrinted types the commands that need no master.
+func TestTheGuideToSchedulesRunsAsPrinted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	typed := strings.ReplaceAll(typedBlocks(t, "zester/guide/schedules.md", "Without a master"), "/tmp/", dir+"/")
+	bash := exec.CommandContext(t.Context(), "bash", "-e", "-c", typed)
+	bash.Dir, bash.Env = "..", append(os.Environ(), "PATH="+programs(t)+":"+os.Getenv("PATH"))
+	out, err := bash.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if svg, err := os.ReadFile(dir + "/forecast.svg"); err != nil || !strings.Contains(string(svg), "<svg") {
+		t.Errorf("no drawing in the file: %v", err)
 	}
 }

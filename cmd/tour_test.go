@@ -17,19 +17,9 @@ func TestTheTourRunsAsPrinted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs the three commands")
 	}
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, tour, _ := strings.Cut(string(readme), "\n## Ten minutes\n")
-	tour, _, _ = strings.Cut(tour, "\n## ")
-	var script strings.Builder
-	script.WriteString(goBuild(t))
-	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(tour, -1) {
-		script.WriteString(block[1])
-	}
+	script := goBuild(t) + typedBlocks(t, "../README.md", "Ten minutes")
 	dir := t.TempDir()
-	typed := strings.NewReplacer("14222", freePort(t), "14440", freePort(t)).Replace(script.String())
+	typed := strings.NewReplacer("14222", freePort(t), "14440", freePort(t)).Replace(script)
 	bash := exec.CommandContext(t.Context(), "bash", "-e", "-c", typed)
 	bash.Dir, bash.Env = "..", append(os.Environ(), "TMPDIR="+dir)
 	out, err := bash.CombinedOutput()
@@ -47,6 +37,25 @@ func TestTheTourRunsAsPrinted(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("the tour leaves %v behind: %v", left, err)
 	}
+}
+
+// typedBlocks returns the commands that a section of a Markdown file has in blocks marked sh.
+func typedBlocks(t *testing.T, file, section string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, found := strings.Cut(string(text), "\n## "+section+"\n")
+	if !found {
+		t.Fatalf("%s has no section %q", file, section)
+	}
+	body, _, _ = strings.Cut(body, "\n## ")
+	var script strings.Builder
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(body, -1) {
+		script.WriteString(block[1])
+	}
+	return script.String()
 }
 
 // freePort returns a port of loopback that nobody else is given while the test runs.
