@@ -90,53 +90,58 @@ func planSays(t *testing.T, at place, fleet *peelindex.Index) opinion {
 	return opinionOf(t, compiled, err)
 }
 
-// oddTrees are revisions that are easily read differently from a commit and from a directory. Each is laid over a sound
-// repo; "do" makes what an archive cannot hold.
-var oddTrees = map[string]struct {
+// oddTrees returns revisions that are easily read differently from a commit and from a directory. Each is laid over a sound
+// repo; "do" makes what an archive cannot hold. It is a function, because every command of the scripts starts this program
+// and would make these 10 MB.
+func oddTrees() map[string]oddTree {
+	return map[string]oddTree{
+		"sound":                      {want: "settings/spare.yaml: no target uses this file"},
+		"zester.yml":                 {files: "-- zester.yml --\nlimits: {change: 1%}\n", want: "zester.yml: it is not read: its name has to be zester.yaml"},
+		"Zester.yaml":                {files: "-- Zester.yaml --\n", want: "Zester.yaml: it is not read"},
+		"TOP.yaml":                   {files: "-- TOP.yaml --\n", want: "TOP.yaml: it is not read"},
+		"Settings":                   {files: "-- Settings/x.yaml --\n", want: "Settings: it is not read"},
+		"empty near names":           {do: func(t *testing.T, dir string) { folder(t, dir, "Settings", "Top.d", "top.d/sub") }, want: "no target uses"},
+		"top.d is a file":            {files: "-- top.d --\n", want: "top.d: it is not read: it has to be a directory"},
+		"top.d is a link":            {do: func(t *testing.T, dir string) { link(t, "settings", dir, "top.d") }, want: "top.d: it is not read"},
+		"top.d is nested":            {files: "-- top.d/team/x.yaml --\nbase: {}\n", want: "top.d/team/x.yaml: it is not read"},
+		"settings is a link":         {do: moveSettings, want: "settings is not a directory"},
+		"yml":                        {files: "-- settings/x.yml --\n", want: "settings end in .yaml; rename it"},
+		"broken and unused":          {files: "-- settings/x.yaml --\na: [\n", want: "settings/x.yaml:"},
+		"no top file":                {files: "-- top.yaml --\n(remove)\n", want: "TopMissing"},
+		"top file is a link":         {files: "-- top.yaml --\n(remove)\n", do: func(t *testing.T, dir string) { link(t, "settings/a.yaml", dir, "top.yaml") }, want: "TopIsSymlink"},
+		"nothing at all":             {files: "-- top.yaml --\n(remove)\n-- settings --\n(remove)\n-- sub --\n(remove)\n", want: " "},
+		"a used link":                {files: "-- settings/a.yaml --\n(remove)\n", do: func(t *testing.T, dir string) { link(t, "spare.yaml", dir, "settings/a.yaml") }, want: "is a symbolic link, which is not followed"},
+		"an unused link":             {do: func(t *testing.T, dir string) { link(t, "a.yaml", dir, "settings/l.yaml") }, want: "settings/l.yaml: it is a symbolic link"},
+		"case twins":                 {files: "-- settings/A.yaml --\nb: 1\n", want: "differs from settings/A.yaml only in case"},
+		"a control character":        {do: func(t *testing.T, dir string) { file(t, dir, "settings/Icon\r") }, want: "has a control character"},
+		"a control character beside": {do: func(t *testing.T, dir string) { file(t, dir, "docs/Icon\r") }, want: "no target uses"},
+		"a backslash":                {do: func(t *testing.T, dir string) { file(t, dir, `settings/a\b.yaml`) }, want: "has a backslash"},
+		"no UTF-8":                   {do: func(t *testing.T, dir string) { file(t, dir, "settings/\xff.yaml") }, want: "has a name that is not UTF-8"},
+		"a space":                    {files: "-- settings/a b.yaml --\na: 1\n", want: "no reference can name this file"},
+		"a large file":               {files: "-- settings/a.yaml --\n" + strings.Repeat("# x\n", 300_000), want: "TooLarge settings/a.yaml: 1200000 bytes"},
+		"too deep":                   {files: "-- docs/" + strings.Repeat("d/", 70) + "x --\n", want: "TooLarge", reasonOnly: true},
+		"an LFS pointer":             {files: "-- settings/a.yaml --\nversion https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n", want: "LFSPointer"},
+		"LFS":                        {files: "-- .gitattributes --\nsettings/a.yaml filter=lfs\n", do: lfs, want: "LFSPointer settings/a.yaml:1:1"},
+		"CRLF":                       {files: "-- .gitattributes --\n* text=auto\n-- settings/a.yaml --\na: 1␍\nb: |␍\n  x␍\n", want: "no target uses"},
+		"CRLF over the limit":        {files: "-- .gitattributes --\n* text\n-- settings/a.yaml --\n" + strings.Repeat("#␍\n", 400_000), want: "no target uses"},
+		"CRLF as it is":              {files: "-- .gitattributes --\n* -text\n-- settings/a.yaml --\n" + strings.Repeat("#␍\n", 400_000), want: "TooLarge"},
+		"ignored":                    {files: "-- .gitignore --\n*.bak.yaml\n/zester.yml\nsettings/old/\n-- zester.yml --\n-- settings/x.bak.yaml --\na: [\n-- settings/old/x.yml --\n", want: "no target uses"},
+		"ignored and used":           {files: "-- .gitignore --\nsettings/a.yaml\n", want: "a has no file: there is no settings/a.yaml"},
+		"a repository within":        {do: nested, want: "settings/inner: it is a submodule"},
+		"a path":                     {path: "sub", want: "top.yaml:1:14: b has no file"},
+		"no such path":               {path: "prod", want: `PathNotFound the revision: it has no directory "prod"`},
+		"a path that is ignored":     {path: "prod", files: "-- .gitignore --\nprod\n-- prod/top.yaml --\nbase: {}\n", want: "PathNotFound", reasonOnly: true},
+		"isolate":                    {files: "-- zester.yaml --\non_error: isolate\n-- settings/a.yaml --\nschedule: {x: {}}\n", want: " "},
+	}
+}
+
+type oddTree struct {
 	files string
 	do    func(t *testing.T, dir string)
 	path  string
 	want  string // in the opinion
 	// The texts differ: Git finds the depth while it copies, and the working tree knows why there is no such directory.
 	reasonOnly bool
-}{
-	"sound":                      {want: "settings/spare.yaml: no target uses this file"},
-	"zester.yml":                 {files: "-- zester.yml --\nlimits: {change: 1%}\n", want: "zester.yml: it is not read: its name has to be zester.yaml"},
-	"Zester.yaml":                {files: "-- Zester.yaml --\n", want: "Zester.yaml: it is not read"},
-	"TOP.yaml":                   {files: "-- TOP.yaml --\n", want: "TOP.yaml: it is not read"},
-	"Settings":                   {files: "-- Settings/x.yaml --\n", want: "Settings: it is not read"},
-	"empty near names":           {do: func(t *testing.T, dir string) { folder(t, dir, "Settings", "Top.d", "top.d/sub") }, want: "no target uses"},
-	"top.d is a file":            {files: "-- top.d --\n", want: "top.d: it is not read: it has to be a directory"},
-	"top.d is a link":            {do: func(t *testing.T, dir string) { link(t, "settings", dir, "top.d") }, want: "top.d: it is not read"},
-	"top.d is nested":            {files: "-- top.d/team/x.yaml --\nbase: {}\n", want: "top.d/team/x.yaml: it is not read"},
-	"settings is a link":         {do: moveSettings, want: "settings is not a directory"},
-	"yml":                        {files: "-- settings/x.yml --\n", want: "settings end in .yaml; rename it"},
-	"broken and unused":          {files: "-- settings/x.yaml --\na: [\n", want: "settings/x.yaml:"},
-	"no top file":                {files: "-- top.yaml --\n(remove)\n", want: "TopMissing"},
-	"top file is a link":         {files: "-- top.yaml --\n(remove)\n", do: func(t *testing.T, dir string) { link(t, "settings/a.yaml", dir, "top.yaml") }, want: "TopIsSymlink"},
-	"nothing at all":             {files: "-- top.yaml --\n(remove)\n-- settings --\n(remove)\n-- sub --\n(remove)\n", want: " "},
-	"a used link":                {files: "-- settings/a.yaml --\n(remove)\n", do: func(t *testing.T, dir string) { link(t, "spare.yaml", dir, "settings/a.yaml") }, want: "is a symbolic link, which is not followed"},
-	"an unused link":             {do: func(t *testing.T, dir string) { link(t, "a.yaml", dir, "settings/l.yaml") }, want: "settings/l.yaml: it is a symbolic link"},
-	"case twins":                 {files: "-- settings/A.yaml --\nb: 1\n", want: "differs from settings/A.yaml only in case"},
-	"a control character":        {do: func(t *testing.T, dir string) { file(t, dir, "settings/Icon\r") }, want: "has a control character"},
-	"a control character beside": {do: func(t *testing.T, dir string) { file(t, dir, "docs/Icon\r") }, want: "no target uses"},
-	"a backslash":                {do: func(t *testing.T, dir string) { file(t, dir, `settings/a\b.yaml`) }, want: "has a backslash"},
-	"no UTF-8":                   {do: func(t *testing.T, dir string) { file(t, dir, "settings/\xff.yaml") }, want: "has a name that is not UTF-8"},
-	"a space":                    {files: "-- settings/a b.yaml --\na: 1\n", want: "no reference can name this file"},
-	"a large file":               {files: "-- settings/a.yaml --\n" + strings.Repeat("# x\n", 300_000), want: "TooLarge settings/a.yaml: 1200000 bytes"},
-	"too deep":                   {files: "-- docs/" + strings.Repeat("d/", 70) + "x --\n", want: "TooLarge", reasonOnly: true},
-	"an LFS pointer":             {files: "-- settings/a.yaml --\nversion https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n", want: "LFSPointer"},
-	"LFS":                        {files: "-- .gitattributes --\nsettings/a.yaml filter=lfs\n", do: lfs, want: "LFSPointer settings/a.yaml:1:1"},
-	"CRLF":                       {files: "-- .gitattributes --\n* text=auto\n-- settings/a.yaml --\na: 1␍\nb: |␍\n  x␍\n", want: "no target uses"},
-	"CRLF over the limit":        {files: "-- .gitattributes --\n* text\n-- settings/a.yaml --\n" + strings.Repeat("#␍\n", 400_000), want: "no target uses"},
-	"CRLF as it is":              {files: "-- .gitattributes --\n* -text\n-- settings/a.yaml --\n" + strings.Repeat("#␍\n", 400_000), want: "TooLarge"},
-	"ignored":                    {files: "-- .gitignore --\n*.bak.yaml\n/zester.yml\nsettings/old/\n-- zester.yml --\n-- settings/x.bak.yaml --\na: [\n-- settings/old/x.yml --\n", want: "no target uses"},
-	"ignored and used":           {files: "-- .gitignore --\nsettings/a.yaml\n", want: "a has no file: there is no settings/a.yaml"},
-	"a repository within":        {do: nested, want: "settings/inner: it is a submodule"},
-	"a path":                     {path: "sub", want: "top.yaml:1:14: b has no file"},
-	"no such path":               {path: "prod", want: `PathNotFound the revision: it has no directory "prod"`},
-	"a path that is ignored":     {path: "prod", files: "-- .gitignore --\nprod\n-- prod/top.yaml --\nbase: {}\n", want: "PathNotFound", reasonOnly: true},
-	"isolate":                    {files: "-- zester.yaml --\non_error: isolate\n-- settings/a.yaml --\nschedule: {x: {}}\n", want: " "},
 }
 
 const soundTree = `
@@ -239,7 +244,7 @@ func TestLintPlanAndTheMasterReadTheSame(t *testing.T) {
 	}
 	fleet := peelindex.New()
 	fleet.Put("web-01", nil)
-	for name, c := range oddTrees {
+	for name, c := range oddTrees() {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("HOME", t.TempDir())
 			t.Setenv("XDG_CONFIG_HOME", "")
