@@ -67,11 +67,27 @@ func ProvisionAudit(ctx context.Context, js jetstream.JetStream, replicas int, r
 func provision(ctx context.Context, js jetstream.JetStream, replicas int, all []jetstream.StreamConfig) error {
 	for _, c := range all {
 		c.Replicas = replicas
-		if err := createOrUpdate(ctx, js, c); err != nil {
+		if err := repeatUnanswered(ctx, func(ctx context.Context) error { return createOrUpdate(ctx, js, c) }); err != nil {
 			return fmt.Errorf("cannot provision stream %s: %w", c.Name, err)
 		}
 	}
 	return nil
+}
+
+// attemptLimit bounds one attempt to create or update a stream.
+const attemptLimit = 5 * time.Second
+
+// repeatUnanswered calls attempt until it returns within [attemptLimit] or ctx ends. A newly formed cluster may never answer a
+// request to create a stream.
+func repeatUnanswered(ctx context.Context, attempt func(context.Context) error) error {
+	for {
+		limited, cancel := context.WithTimeout(ctx, attemptLimit)
+		err := attempt(limited)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // purgeTime is how long the server may take to purge the acknowledgements of a week.

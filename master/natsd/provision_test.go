@@ -1,6 +1,7 @@
 package natsd_test
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -239,6 +241,40 @@ func TestASubjectThatAnotherStreamHoldsIsNamed(t *testing.T) {
 		if err := natsd.Provision(t.Context(), js, 1); err == nil || !strings.Contains(err.Error(), "stream applied") || !strings.Contains(err.Error(), "overlap") {
 			t.Errorf("got %v", err)
 		}
+	})
+}
+
+// A new cluster sometimes never answers a request to create a stream. Here a relay in front of the API drops the first one.
+func TestACreationThatIsNeverAnsweredIsRepeated(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		nc := b.Conn(t, grants.RoleMaster, "relay")
+		const prefix = "zester.relay"
+		dropped := map[string]bool{}
+		if _, err := nc.Subscribe(prefix+".>", func(m *nats.Msg) {
+			api := strings.TrimPrefix(m.Subject, prefix)
+			if strings.HasPrefix(api, ".STREAM.CREATE.") && !dropped[api] {
+				dropped[api] = true
+				return
+			}
+			if err := nc.PublishRequest("$JS.API"+api, m.Reply, m.Data); err != nil {
+				t.Error(err)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		js, err := jetstream.NewWithAPIPrefix(nc, prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.JetStream(t).DeleteStream(t.Context(), natsd.StreamFacts); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		if err := natsd.Provision(ctx, js, 1); err != nil || !dropped[".STREAM.CREATE.facts"] {
+			t.Errorf("%v, dropped %v", err, dropped)
+		}
+		info(t, b.JetStream(t), natsd.StreamFacts)
 	})
 }
 
