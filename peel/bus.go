@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,62 +18,7 @@ import (
 const (
 	factsEvery      = 10 * time.Minute // ± 10 %: when facts are collected again
 	acknowledgement = 5 * time.Second  // how long the stream may take to confirm what it stored
-
-	// settingsQueue is how many documents may have come that the watch has not looked at. If there are more it asks for
-	// the newest. The client would make room for 65,536, which is half a megabyte on every host.
-	settingsQueue = 16
-
-	// A server to which thousands of peels come back at once answers in order, late. Who leaves after two seconds and
-	// comes again makes it do the work of encryption twice, and in the end for nobody.
-	answerTime = 2 * time.Second  // of an address to a connection
-	greetTime  = 30 * time.Second // of a server to who is connected
 )
-
-// connect returns a connection that keeps trying: a peel that starts before the bus waits for it, and one whose
-// credential is refused asks again, because credentials are renewed on disk. Nothing that could not be sent is kept
-// in memory and sent later by itself. The end of ctx ends an attempt to connect, and leaves a connection that is made.
-func (p *Peel) connect(ctx context.Context) (*nats.Conn, error) {
-	l := &line{}
-	context.AfterFunc(ctx, l.drop)
-	w := newWelcome(p.o.CA, p.log)
-	opts := append([]nats.Option{
-		nats.Name(string(p.o.ID)),
-		nats.CustomInboxPrefix(wire.Inbox(p.wire)),
-		nats.RetryOnFailedConnect(true),
-		nats.SetCustomDialer(dialer(func(network, address string) (net.Conn, error) { return l.dial(ctx, network, address) })),
-		nats.Timeout(greetTime),
-		nats.MaxReconnects(-1),
-		nats.IgnoreAuthErrorAbort(),
-		nats.ReconnectBufSize(-1),
-		nats.SyncQueueLen(settingsQueue),
-		nats.CustomReconnectDelay(w.pause),
-		nats.ConnectHandler(func(nc *nats.Conn) {
-			l.use(true)
-			w.back()
-			p.log.Info("bus is reached", "url", nc.ConnectedUrlRedacted())
-		}),
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { w.away(err) }),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			l.use(false)
-			if err != nil { // else the peel itself has left
-				p.log.Warn("bus is away", wire.LogError(err, p.o.CA)...)
-			}
-		}),
-		nats.ReconnectHandler(func(nc *nats.Conn) {
-			l.use(true)
-			w.back()
-			p.log.Info("bus is back", "url", nc.ConnectedUrlRedacted())
-		}),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { w.trouble(err) }),
-		wire.CheckedBy(p.o.CA),
-	}, p.o.Connect...)
-	nc, err := nats.Connect(p.o.URL, append(opts, wire.Encrypted())...)
-	if err != nil {
-		return nil, wire.Explain(fmt.Errorf("cannot use the bus at %s: %w", p.o.URL, err), p.o.CA)
-	}
-	w.conn.Store(nc)
-	return nc, nil
-}
 
 // news is what the peel has to tell the masters and they have not confirmed yet.
 type news struct{ facts, applied bool }

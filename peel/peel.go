@@ -28,6 +28,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-c01c3da5/zester/peel/connection"
 	"github.com/seed-c01c3da5/zester/peel/facts"
 	"github.com/seed-c01c3da5/zester/peel/fence"
 	"github.com/seed-c01c3da5/zester/peel/module"
@@ -189,7 +190,7 @@ func (p *Peel) run(ctx context.Context) error {
 // talk connects, takes settings and requests until ctx ends, and sends reports until scheduled is closed, which is after the
 // last run. After is the generation of the snapshot.
 func (p *Peel) talk(ctx context.Context, after uint64, scheduled <-chan struct{}) error {
-	nc, err := p.connect(ctx)
+	nc, err := connection.Open(ctx, connection.Options{Peel: p.o.ID, URL: p.o.URL, CA: p.o.CA, Extra: p.o.Connect, Log: p.log})
 	if err != nil {
 		return err
 	}

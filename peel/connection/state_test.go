@@ -1,4 +1,4 @@
-package peel
+package connection
 
 import (
 	"errors"
@@ -11,14 +11,14 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-func TestWhoIsRefusedComesAgainLessAndLessOften(t *testing.T) {
+func TestAPeelThatIsRefusedTriesLessAndLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		w := newWelcome("", slog.New(slog.NewTextHandler(&log, nil)))
+		s := newState("", slog.New(slog.NewTextHandler(&log, nil)))
 		attempts := func(why error, during time.Duration) (n int) {
 			for began := time.Now(); time.Since(began) < during; n++ {
-				w.trouble(why)
-				time.Sleep(w.pause(n))
+				s.onError(why)
+				time.Sleep(s.pause(n))
 			}
 			return n
 		}
@@ -31,17 +31,17 @@ func TestWhoIsRefusedComesAgainLessAndLessOften(t *testing.T) {
 		if n := strings.Count(log.String(), "authorization violation"); n < 50 || n > 61 || !strings.Contains(log.String(), "left_out=1") {
 			t.Errorf("%d lines in an hour, want one a minute:\n%.500s", n, log.String())
 		}
-		w.away(errors.New("connection refused"))
+		s.onUnreachable(errors.New("connection refused"))
 		before := strings.Count(log.String(), "authorization violation")
-		w.trouble(nats.ErrAuthorization)
+		s.onError(nats.ErrAuthorization)
 		if n := strings.Count(log.String(), "authorization violation"); n != before+1 {
 			t.Error("after an outage it is not said that the bus refuses still")
 		}
-		w.back()
+		s.onConnected()
 		if n := attempts(nats.ErrAuthExpired, 10*time.Second); n < 3 {
 			t.Errorf("%d attempts in the first ten seconds of another time", n)
 		}
-		w.back()
+		s.onConnected()
 		if n := attempts(errors.New("connection refused"), time.Minute); n < 20 {
 			t.Errorf("%d attempts in a minute to reach a bus that is away", n)
 		}
