@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -95,8 +94,8 @@ func (s *site) clusterPeels(c *natstest.Cluster) []target.PeelID {
 func (s *site) ended(jid wire.JID) {
 	s.t.Helper()
 	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
-		active, err := s.store.ListLive(s.t.Context())
-		if err == nil && !slices.ContainsFunc(active, func(a job.Job) bool { return a.JID == jid }) {
+		active, err := s.store.LiveIDs(s.t.Context())
+		if err == nil && !active[jid] {
 			return
 		}
 	}

@@ -543,7 +543,7 @@ func (s *site) history() map[wire.JID]*said {
 func (s *site) check(late time.Duration, jids ...wire.JID) {
 	s.t.Helper()
 	s.rest()
-	active, err := s.store.ListLive(s.t.Context())
+	active, _, err := s.store.ListLive(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}

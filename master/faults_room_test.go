@@ -228,7 +228,7 @@ func (c *chaos) liveReturnsStay() {
 		}
 		there[jid][target.PeelID(r.Sender)] = true
 	})
-	live, err := c.store.ListLive(c.t.Context()) // after the bucket: what is live now was so when the bucket was read
+	live, _, err := c.store.ListLive(c.t.Context()) // after the bucket: what is live now was so when the bucket was read
 	if err != nil {
 		c.t.Error(err)
 	}

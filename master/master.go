@@ -280,8 +280,12 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
-	if err := store.Convert(opening); err != nil {
+	skipped, err := store.Convert(opening)
+	if err != nil {
 		return err
+	}
+	for _, err := range skipped {
+		m.log.Warn("job of an earlier version skipped", "err", err)
 	}
 	tokens, err := token.Open(opening, js)
 	if err != nil {
@@ -307,7 +311,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	}
 	owner := dispatch.OwnerOf(m.o.ID, m.id.run)
 	var server *apiserver.Server
-	trimmer := quota.New(quota.Options{JetStream: js, Live: liveJobs(store), Log: m.log})
+	trimmer := quota.New(quota.Options{JetStream: js, Live: store.LiveIDs, Log: m.log})
 	stored := &storage{js: js, bus: m.bus, key: m.o.ID, log: m.log}
 	judge := judge{users, tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) { return server.Select(ctx, expr) }}
 	dispatcher, err := dispatch.New(dispatch.Options{

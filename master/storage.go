@@ -9,9 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 const (
@@ -92,16 +89,4 @@ func (s *storage) probe(ctx context.Context) error {
 		return fmt.Errorf("the server of the bus does not store: %w", err)
 	}
 	return nil
-}
-
-// liveJobs returns a function that reads the IDs of all jobs that have not ended.
-func liveJobs(store *job.Store) func(context.Context) ([]wire.JID, error) {
-	return func(ctx context.Context) ([]wire.JID, error) {
-		live, err := store.ListLive(ctx)
-		jids := make([]wire.JID, len(live))
-		for i := range live {
-			jids[i] = live[i].JID
-		}
-		return jids, err
-	}
 }

@@ -229,7 +229,7 @@ func (c *Client) JobList(ctx context.Context, q job.Query) (*job.Page, error) {
 	return call[job.Page](ctx, c, wire.API("job", "list", c.user), q)
 }
 
-// JobShow returns a job with its arguments, and its targets unless there are thousands.
+// JobShow returns a job with its arguments, and its targets if there are at most 500; [Client.Rows] lists all.
 func (c *Client) JobShow(ctx context.Context, jid wire.JID) (*job.Job, error) {
 	return call[job.Job](ctx, c, wire.API("job", "show", c.user), JobRequest{JID: jid})
 }

@@ -13,10 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-const (
-	activeAtMost = 200  // jobs in the answer about those that run
-	maxTargets   = 2000 // in the answer about one job
-)
+const maxActive = 200 // jobs in the answer of jobActive
 
 // JobList returns a page of jobs, newest first.
 func (s *Server) JobList(ctx context.Context, q job.Query) (*job.Page, error) {
@@ -31,13 +28,10 @@ func (s *Server) JobList(ctx context.Context, q job.Query) (*job.Page, error) {
 	return s.o.Store.List(ctx, q)
 }
 
-// JobShow returns a job with its arguments, and its targets unless there are thousands.
+// JobShow returns a job with its arguments, and its targets if there are at most 500. It reads the record alone, because
+// followers call it again and again. [Server.JobReturns] lists all targets.
 func (s *Server) JobShow(ctx context.Context, q api.JobRequest) (*job.Job, error) {
-	j, err := s.o.Store.GetRecord(ctx, q.JID)
-	if err == nil && len(j.Targets) < j.TargetCount && j.TargetCount <= maxTargets {
-		return s.o.Store.Get(ctx, q.JID)
-	}
-	return j, err // job.returns lists thousands of targets, in pages
+	return s.o.Store.GetRecord(ctx, q.JID)
 }
 
 // JobReturns returns a page of a job's targets. Those that a running job waits for and that are offline are unreachable.
@@ -81,11 +75,14 @@ func (s *Server) jobCancel(ctx context.Context, from grants.Caller, q api.JobReq
 
 // jobActive reads the records of the jobs that have not ended, newest first, as many as fit into an answer.
 func (s *Server) jobActive(ctx context.Context, _ struct{}) (*api.ActiveJobs, error) {
-	live, err := s.o.Store.ListLive(ctx)
+	live, unreadable, err := s.o.Store.ListLive(ctx)
 	if err != nil {
 		return nil, err
 	}
+	for _, err := range unreadable {
+		s.log.Warn("live job not listed", "err", err)
+	}
 	live = slices.DeleteFunc(live, func(j job.Job) bool { return j.Status.Final() })
 	slices.SortFunc(live, func(a, b job.Job) int { return strings.Compare(string(b.JID), string(a.JID)) })
-	return &api.ActiveJobs{Total: len(live), Jobs: append([]job.Job{}, live[:min(len(live), activeAtMost)]...)}, nil
+	return &api.ActiveJobs{Total: len(live), Jobs: append([]job.Job{}, live[:min(len(live), maxActive)]...)}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,7 +29,7 @@ func (s *Server) userRevoke(ctx context.Context, from grants.Caller, q api.Revok
 			return nil, fmt.Errorf("%w: revoking %s would revoke %s too, whom %s made; keep what %s made, or have somebody else revoke", errRevokesCaller, q.Name, from.User, m.By, q.Name)
 		}
 	}
-	before, errBefore := s.o.Store.ListLive(ctx)
+	before, errBefore := s.o.Store.LiveIDs(ctx)
 	u, errBus := s.o.Authority.Users.Revoke(ctx, q.Name, from.User)
 	if u == nil {
 		return nil, errBus
@@ -143,21 +144,17 @@ func (s *Server) madeBy(ctx context.Context, name string) (made []api.Made, err 
 
 // cancelJobs cancels the open jobs of some users. It returns those that are canceled, also by a dispatcher that noticed the
 // revocation first. before are the live jobs from before the revocation: such a job may have ended since.
-func (s *Server) cancelJobs(ctx context.Context, from grants.Caller, users map[string]bool, before []job.Job, reason string) (canceled []wire.JID, err error) {
-	now, err := s.o.Store.ListLive(ctx)
+func (s *Server) cancelJobs(ctx context.Context, from grants.Caller, users map[string]bool, before map[wire.JID]bool, reason string) (canceled []wire.JID, err error) {
+	now, err := s.o.Store.LiveIDs(ctx)
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(now, before)
 	var failed []error
-	tried := map[wire.JID]bool{}
-	for _, a := range slices.Concat(before, now) {
-		if tried[a.JID] {
-			continue
-		}
-		tried[a.JID] = true
-		ok, err := s.cancelJob(ctx, from, users, a.JID, reason)
+	for _, jid := range slices.Sorted(maps.Keys(now)) {
+		ok, err := s.cancelJob(ctx, from, users, jid, reason)
 		if ok {
-			canceled = append(canceled, a.JID)
+			canceled = append(canceled, jid)
 		}
 		failed = append(failed, err)
 	}
@@ -190,7 +187,7 @@ func (s *Server) cancelJob(ctx context.Context, from grants.Caller, users map[st
 }
 
 func (s *Server) tokenRevoke(ctx context.Context, from grants.Caller, q api.TokenName) (*api.TokenRevoked, error) {
-	before, errBefore := s.o.Store.ListLive(ctx)
+	before, errBefore := s.o.Store.LiveIDs(ctx)
 	t, err := s.o.Tokens.Revoke(ctx, q.Name, from.User)
 	if err != nil {
 		return nil, err

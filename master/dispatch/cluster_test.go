@@ -194,7 +194,7 @@ func (s *cluster) record(jid wire.JID) *job.Job {
 
 func (s *cluster) active(jid wire.JID) bool {
 	s.t.Helper()
-	all, err := s.store.ListLive(s.t.Context())
+	all, _, err := s.store.ListLive(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func (s *cluster) load() *oneBucket {
 // converted fails the test unless the live jobs are in their own bucket alone, and the ended ones where they were.
 func (s *cluster) converted(old *oneBucket) {
 	s.t.Helper()
-	live, err := s.store.ListLive(s.t.Context())
+	live, _, err := s.store.ListLive(s.t.Context())
 	if err != nil || len(live) != 3 {
 		s.t.Fatalf("%d live jobs, %v", len(live), err)
 	}
@@ -107,7 +107,7 @@ func TestJobsOfAnEarlierVersionGoOn(t *testing.T) {
 						t.Fatal(err)
 					}
 					both.Go(func() {
-						if err := store.Convert(t.Context()); err != nil {
+						if _, err := store.Convert(t.Context()); err != nil {
 							t.Error(err)
 						}
 					})
@@ -130,6 +130,40 @@ func TestJobsOfAnEarlierVersionGoOn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestARecordOfAnEarlierVersionThatCannotBeDecodedIsSkipped has the record of one live job damaged. The others go on, and the
+// damaged one stays where it is.
+func TestARecordOfAnEarlierVersionThatCannotBeDecodedIsSkipped(t *testing.T) {
+	inCluster(t, func(t *testing.T, s *cluster) {
+		old := s.load()
+		damaged := wire.NewJID()
+		record, index := "$KV.jobs."+string(damaged), "$KV.jobs.active."+string(damaged)
+		for _, subject := range []string{record, index} {
+			if _, err := s.js.Publish(t.Context(), subject, []byte("damaged")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			skipped, err := s.store.Convert(t.Context())
+			if err != nil || len(skipped) != 1 || !strings.Contains(skipped[0].Error(), string(damaged)) {
+				t.Fatalf("skipped %v, %v", skipped, err)
+			}
+		}
+		stream, err := s.js.Stream(t.Context(), "KV_jobs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, subject := range []string{record, index} {
+			if _, err := stream.GetLastMsgForSubject(t.Context(), subject); err != nil {
+				t.Errorf("%s: %v", subject, err)
+			}
+			if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(subject)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.converted(old)
+	})
 }
 
 // An earlierReturn is in the stream job-events or in the bucket job-returns.
@@ -205,7 +239,7 @@ func TestReturnsThatOnlyAnEarlierVersionHasCount(t *testing.T) {
 						t.Fatal(err)
 					}
 					both.Go(func() {
-						if err := store.Convert(t.Context()); err != nil {
+						if _, err := store.Convert(t.Context()); err != nil {
 							t.Error(err)
 						}
 					})
@@ -239,7 +273,7 @@ func TestAFullBucketOfReturnsDoesNotStopTheConversion(t *testing.T) {
 		if _, err := s.js.UpdateStream(t.Context(), full); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.store.Convert(t.Context()); err != nil {
+		if _, err := s.store.Convert(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		s.converted(old)
@@ -257,7 +291,7 @@ func TestAJobOfAnEarlierVersionThatLostItsTargetsEnds(t *testing.T) {
 			err = stream.Purge(t.Context(), jetstream.WithPurgeSubject("$KV.jobs.targets.>"))
 		}
 		if err == nil {
-			err = s.store.Convert(t.Context())
+			_, err = s.store.Convert(t.Context())
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -272,14 +306,14 @@ func TestAJobOfAnEarlierVersionThatLostItsTargetsEnds(t *testing.T) {
 func TestTargetsWithoutARecordAreRemoved(t *testing.T) {
 	inCluster(t, func(t *testing.T, s *cluster) {
 		old := s.load()
-		if err := s.store.Convert(t.Context()); err != nil {
+		if _, err := s.store.Convert(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		stray := "$KV.active.targets." + string(wire.NewJID()) + ".0"
 		if _, err := s.js.Publish(t.Context(), stray, []byte("x")); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.store.Convert(t.Context()); err != nil {
+		if _, err := s.store.Convert(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		stream, err := s.js.Stream(t.Context(), "KV_active")
@@ -315,6 +349,6 @@ func (s *cluster) cutConversion(writes int) {
 	if err := nc.Flush(); err != nil {
 		s.t.Fatal(err)
 	}
-	_ = s.store.Convert(ctx)
+	_, _ = s.store.Convert(ctx)
 	nc.Close()
 }

@@ -250,7 +250,7 @@ func (s *system) record(jid wire.JID) *job.Job {
 func (s *system) active(jid wire.JID) bool {
 	s.t.Helper()
 	synctest.Wait()
-	all, err := s.store.ListLive(s.t.Context())
+	all, _, err := s.store.ListLive(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}

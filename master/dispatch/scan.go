@@ -12,10 +12,13 @@ import (
 // scan looks at all live jobs once and takes over those without an owner. Only a look that counts can find that an owner
 // is dead.
 func (s *Scanner) scan(ctx context.Context, counts bool) {
-	live, err := s.d.o.Store.ListLive(ctx)
+	live, unreadable, err := s.d.o.Store.ListLive(ctx)
 	if err != nil {
 		s.d.log.Warn("live jobs not read, nothing is taken over", "err", err)
 		return
+	}
+	for _, err := range unreadable {
+		s.d.refusals.Warn(err.Error(), "live job not taken over", "err", err)
 	}
 	dead, err := s.dead(ctx, live, counts)
 	if err != nil {

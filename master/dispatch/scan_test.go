@@ -49,6 +49,30 @@ func TestJobsOfADeadMasterAreTakenOverInTime(t *testing.T) {
 	})
 }
 
+// TestALiveRecordThatCannotBeDecodedStopsNoTakeOver has a damaged record among those of a dead master.
+func TestALiveRecordThatCannotBeDecodedStopsNoTakeOver(t *testing.T) {
+	inCluster(t, func(t *testing.T, s *cluster) {
+		m1 := s.master("m1")
+		s.master("m2")
+		s.peel("a", time.Second)
+		spec := askFor(5*time.Minute, "a", "away")
+		s.submit(m1, spec)
+		damaged := wire.NewJID()
+		if _, err := s.js.Publish(t.Context(), "$KV.active."+string(damaged), []byte("damaged")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		m1.kill()
+		time.Sleep(bound)
+		if j := s.record(spec.JID); j.Owner != "m2/1" {
+			t.Errorf("the owner is %s", j.Owner)
+		}
+		if ids, err := s.store.LiveIDs(t.Context()); err != nil || !ids[damaged] {
+			t.Errorf("the damaged record is gone: %v, %v", ids, err)
+		}
+	})
+}
+
 func TestReturnsWhileNobodyWatchesAreFound(t *testing.T) {
 	inCluster(t, func(t *testing.T, s *cluster) {
 		m1 := s.master("m1")

@@ -24,26 +24,32 @@ const oldIndex = "active."
 // have the subjects of this version. Nothing is removed before its copy is stored, so Convert may be repeated after a stop
 // at any point, and several masters may call it at once.
 //
+// A job whose record cannot be decoded is left where it is, and skipped has an error with its ID. The next call tries again.
+//
 // Known gap: where the bucket job-returns is full, a return is not copied, and its target counts as missing. An error
 // would keep the master from starting, and masters that run make room.
-func (s *Store) Convert(ctx context.Context) error {
+func (s *Store) Convert(ctx context.Context) (skipped []error, err error) {
 	var jids []wire.JID
-	err := bucket.Read(ctx, s.js, jobsBucket, oldIndex+"*", func(key string, _ []byte) error {
+	err = bucket.Read(ctx, s.js, jobsBucket, oldIndex+"*", func(key string, _ []byte) error {
 		jids = append(jids, wire.JID(strings.TrimPrefix(key, oldIndex)))
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("cannot read the live jobs of an earlier version: %w", err)
+		return nil, fmt.Errorf("cannot read the live jobs of an earlier version: %w", err)
 	}
 	for _, jid := range jids {
 		if err := s.convert(ctx, jid); err != nil {
-			return fmt.Errorf("cannot move job %s to the live jobs: %w", jid, err)
+			err = fmt.Errorf("cannot move job %s to the live jobs: %w", jid, err)
+			if !errors.Is(err, errUndecodable) {
+				return skipped, err
+			}
+			skipped = append(skipped, err)
 		}
 	}
 	if err := s.removeStrayTargets(ctx); err != nil {
-		return fmt.Errorf("cannot remove the targets of jobs that are gone: %w", err)
+		return skipped, fmt.Errorf("cannot remove the targets of jobs that are gone: %w", err)
 	}
-	return nil
+	return skipped, nil
 }
 
 // convert moves a job of the old index, or tells its end, and removes it from the index last.
@@ -95,7 +101,7 @@ func (s *Store) move(ctx context.Context, old *Job) error {
 		j.Revision, err = there.Revision, nil
 	}
 	if err == nil {
-		err = s.createTargets(ctx, &j)
+		err = s.storeTargets(ctx, s.active, &j, j.Revision)
 	}
 	if err != nil {
 		return err
@@ -235,7 +241,7 @@ func (s *Store) removeStrayTargets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	live, err := s.liveIDs(ctx)
+	live, err := s.LiveIDs(ctx)
 	if err != nil {
 		return err
 	}

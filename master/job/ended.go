@@ -43,7 +43,7 @@ func (s *Store) CreateEnded(ctx context.Context, all []Ended, done func(i int, e
 		return
 	}
 	defer func() { _ = answers.Unsubscribe() }()
-	live, err := s.liveIDs(ctx)
+	live, err := s.LiveIDs(ctx)
 	if err != nil {
 		c.abandon(err)
 		return

@@ -89,7 +89,7 @@ func (s *Store) List(ctx context.Context, q Query) (*Page, error) {
 // older returns the n newest IDs of jobs before one, the newest first, and which jobs live; before may be empty. The live
 // jobs are read first, so that one that ends meanwhile is not missed.
 func (s *Store) older(ctx context.Context, before wire.JID, n int) (jids []wire.JID, live map[wire.JID]bool, err error) {
-	if live, err = s.liveIDs(ctx); err != nil {
+	if live, err = s.LiveIDs(ctx); err != nil {
 		return nil, nil, err
 	}
 	if jids, err = s.index.older(ctx, before, n); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -22,6 +23,8 @@ var (
 	// store them. Such a claim cannot be dispatched by another master.
 	ErrIncomplete = errors.New("the job has been claimed, but not all its targets are stored")
 )
+
+var errUndecodable = errors.New("the record cannot be decoded")
 
 const (
 	activeBucket  = "active"
@@ -89,7 +92,7 @@ func (s *Store) create(ctx context.Context, j *Job) error {
 		}
 	}
 	j.Revision, j.Live = revision, true
-	if err := s.createTargets(ctx, j); err != nil {
+	if err := s.storeTargets(ctx, s.active, j, j.Revision); err != nil {
 		return err
 	}
 	return s.Confirm(ctx, j)
@@ -150,19 +153,40 @@ func (s *Store) settle(ctx context.Context, jid wire.JID, data []byte, failed er
 }
 
 // Archive copies the final record of a live job and its targets, which j must have, to the bucket jobs. It may be repeated,
-// by any master. [Store.Remove] follows it.
+// by any master. A record there stays if its epoch is not lower: it is this end, or that of a later job with the same ID,
+// which may exist when this end was removed from the bucket by age or size. [Store.Remove] follows.
 func (s *Store) Archive(ctx context.Context, j *Job) error {
-	data, err := encode(j)
-	if err == nil {
-		err = s.putTargets(ctx, s.jobs, j)
-	}
-	if err == nil {
-		_, err = s.jobs.Put(ctx, string(j.JID), data)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot keep the ended job %s: %w", j.JID, err)
+	if err := s.archive(ctx, j); err != nil {
+		return fmt.Errorf("cannot archive the ended job %s: %w", j.JID, err)
 	}
 	return nil
+}
+
+func (s *Store) archive(ctx context.Context, j *Job) error {
+	data, err := encode(j)
+	if err != nil {
+		return err
+	}
+	if err = s.storeTargets(ctx, s.jobs, j, 0); err == nil {
+		_, err = s.jobs.Create(ctx, string(j.JID), data)
+	}
+	if !errors.Is(err, ErrConflict) && !errors.Is(err, jetstream.ErrKeyExists) {
+		return err
+	}
+	var revision uint64
+	switch e, err := entry(ctx, s.jobs, string(j.JID)); {
+	case err == nil:
+		if there, err := decode(j.JID, e.Value()); err == nil && there.Epoch >= j.Epoch {
+			return nil
+		}
+		revision = e.Revision()
+	case !errors.Is(err, jetstream.ErrKeyNotFound):
+		return err
+	}
+	if err = s.storeTargets(ctx, s.jobs, j, math.MaxUint64); err == nil {
+		_, err = s.jobs.Update(ctx, string(j.JID), data, revision)
+	}
+	return err
 }
 
 // Remove takes the final record of a job and its targets out of the bucket active. A claim that was made under the same ID
@@ -280,10 +304,10 @@ func encode(j *Job) ([]byte, error) {
 func decode(jid wire.JID, data []byte) (*Job, error) {
 	j := new(Job)
 	if err := canon.Unmarshal(data, j); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errUndecodable, err)
 	}
 	if j.JID != jid {
-		return nil, fmt.Errorf("the record is of job %q", j.JID)
+		return nil, fmt.Errorf("%w: it is of job %q", errUndecodable, j.JID)
 	}
 	j.heads, j.TargetHeads = j.TargetHeads, nil
 	if j.Deadline.IsZero() && !j.Scheduled() {
@@ -293,27 +317,29 @@ func decode(jid wire.JID, data []byte) (*Job, error) {
 }
 
 // ListLive reads the records in the bucket active, without arguments and targets: of the jobs that have not ended, and
-// of those that have and are about to be removed from it. Its cost is that of the live jobs, whatever has ended.
-func (s *Store) ListLive(ctx context.Context) ([]Job, error) {
-	all, err := patiently(ctx, func() (all []Job, err error) {
-		err = bucket.Read(ctx, s.js, activeBucket, "*", func(key string, value []byte) error {
-			j, err := decode(wire.JID(key), value)
-			if err != nil {
-				return fmt.Errorf("cannot read %s: %w", key, err)
+// of those that have and are about to be removed from the bucket. A record that cannot be decoded is left out, and
+// unreadable has an error with its key.
+func (s *Store) ListLive(ctx context.Context) (live []Job, unreadable []error, err error) {
+	_, err = patiently(ctx, func() (struct{}, error) {
+		live, unreadable = nil, nil
+		return struct{}{}, bucket.Read(ctx, s.js, activeBucket, "*", func(key string, value []byte) error {
+			if j, err := decode(wire.JID(key), value); err != nil {
+				unreadable = append(unreadable, fmt.Errorf("cannot read the record %s of the bucket %s: %w", key, activeBucket, err))
+			} else {
+				live = append(live, j.Summary())
 			}
-			all = append(all, j.Summary())
 			return nil
 		})
-		return all, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the live jobs: %w", err)
+		return nil, nil, fmt.Errorf("cannot read the live jobs: %w", err)
 	}
-	return all, nil
+	return live, unreadable, nil
 }
 
-// liveIDs returns the IDs of the jobs in the bucket active, and of claims that were withdrawn within the last hour.
-func (s *Store) liveIDs(ctx context.Context) (map[wire.JID]bool, error) {
+// LiveIDs returns the IDs of the jobs in the bucket active, and of claims that were withdrawn within the last hour. It reads
+// keys alone, so it has the job of a record that cannot be decoded.
+func (s *Store) LiveIDs(ctx context.Context) (map[wire.JID]bool, error) {
 	info, err := patiently(ctx, func() (*jetstream.StreamInfo, error) {
 		return s.live.Info(ctx, jetstream.WithSubjectFilter(activePrefix+"*"))
 	})

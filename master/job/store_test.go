@@ -230,7 +230,7 @@ func TestAnEndedJobLeavesNothingAmongTheLiveOnes(t *testing.T) {
 			j.Finish(job.End{Targets: j.TargetCount}, time.Now())
 			end(t, s, j)
 		}
-		live, err := s.ListLive(t.Context())
+		live, _, err := s.ListLive(t.Context())
 		if err != nil || len(live) != 1 || live[0].JID != b.JID || live[0].Owner != "m1" {
 			t.Errorf("%+v, %v", live, err)
 		}
@@ -292,7 +292,7 @@ func TestLiveJobsOutlastTheHistory(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if all, err := s.ListLive(t.Context()); err != nil || len(all) != 2 {
+		if all, _, err := s.ListLive(t.Context()); err != nil || len(all) != 2 {
 			t.Errorf("%d live jobs, %v", len(all), err)
 		}
 	})

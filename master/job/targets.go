@@ -35,52 +35,41 @@ func headsOf(j *Job) []target.PeelID {
 	return heads
 }
 
-// createTargets stores the targets of a claim that has many. Whatever is older than the claim was left by one that was
-// withdrawn, and is replaced.
-func (s *Store) createTargets(ctx context.Context, j *Job) error {
-	return eachChunk(j, func(key string, data []byte) error {
-		_, err := s.active.Create(ctx, key, data)
-		if !errors.Is(err, jetstream.ErrKeyExists) {
-			return err
-		}
-		there, err := s.active.Get(ctx, key)
-		switch {
-		case err != nil:
-			return err
-		case bytes.Equal(there.Value(), data):
-			return nil
-		case there.Revision() > j.Revision:
-			return ErrConflict
-		}
-		_, err = s.active.Update(ctx, key, data, there.Revision())
-		return err
-	})
-}
-
-// putTargets stores the targets of a job that has many.
-func (s *Store) putTargets(ctx context.Context, to jetstream.KeyValue, j *Job) error {
-	return eachChunk(j, func(key string, data []byte) error {
-		_, err := to.Put(ctx, key, data)
-		return err
-	})
-}
-
-func eachChunk(j *Job, store func(key string, data []byte) error) error {
+// storeTargets stores the targets of a job that has many. A chunk with other targets under the key of one is replaced if its
+// revision is at most replace; else the error is [ErrConflict].
+func (s *Store) storeTargets(ctx context.Context, to jetstream.KeyValue, j *Job, replace uint64) error {
 	if j.TargetCount <= inlineTargets {
 		return nil
 	}
 	n := 0
 	for chunk := range slices.Chunk(j.Targets, chunkTargets) {
-		data, err := canon.Marshal(chunk)
-		if err == nil {
-			err = store(targetsKey(j.JID, n), data)
-		}
-		if err != nil {
+		if err := storeChunk(ctx, to, targetsKey(j.JID, n), chunk, replace); err != nil {
 			return fmt.Errorf("its targets: %w", err)
 		}
 		n++
 	}
 	return nil
+}
+
+func storeChunk(ctx context.Context, to jetstream.KeyValue, key string, chunk []target.PeelID, replace uint64) error {
+	data, err := canon.Marshal(chunk)
+	if err != nil {
+		return err
+	}
+	if _, err = to.Create(ctx, key, data); !errors.Is(err, jetstream.ErrKeyExists) {
+		return err
+	}
+	there, err := to.Get(ctx, key)
+	switch {
+	case err != nil:
+		return err
+	case bytes.Equal(there.Value(), data):
+		return nil
+	case there.Revision() > replace:
+		return ErrConflict
+	}
+	_, err = to.Update(ctx, key, data, there.Revision())
+	return err
 }
 
 // readChunk reads the targets that a chunk has. The error is [ErrIncomplete] if it is not there.

@@ -27,7 +27,7 @@ type system struct {
 	said said // what trimmers log
 
 	mu   sync.Mutex
-	live []wire.JID
+	live map[wire.JID]bool
 	err  error // of reading live
 }
 
@@ -35,10 +35,13 @@ type system struct {
 func (s *system) lives(err error, jids ...wire.JID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.live, s.err = jids, err
+	s.live, s.err = map[wire.JID]bool{}, err
+	for _, jid := range jids {
+		s.live[jid] = true
+	}
 }
 
-func (s *system) readLive(context.Context) ([]wire.JID, error) {
+func (s *system) readLive(context.Context) (map[wire.JID]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.live, s.err
@@ -96,15 +99,20 @@ func (s *system) state(name string) jetstream.StreamState {
 	return s.stream(name).CachedInfo().State
 }
 
-// trimmer runs a master's trimmer until the test ends.
+// trimmer runs a master's trimmer, which has the live jobs from the test, until the test ends.
 func (s *system) trimmer(master string) *quota.Trimmer {
+	s.t.Helper()
+	return s.startTrimmer(master, s.readLive)
+}
+
+func (s *system) startTrimmer(master string, live func(context.Context) (map[wire.JID]bool, error)) *quota.Trimmer {
 	s.t.Helper()
 	js, err := jetstream.New(s.bus.Conn(s.t, grants.RoleMaster, master))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	trimmer := quota.New(quota.Options{
-		JetStream: js, Live: s.readLive, Log: slog.New(slog.NewTextHandler(&s.said, nil)),
+		JetStream: js, Live: live, Log: slog.New(slog.NewTextHandler(&s.said, nil)),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

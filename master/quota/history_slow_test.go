@@ -40,13 +40,7 @@ func (s *system) masters() (*job.Store, *dispatch.Dispatcher) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	trimmer := quota.New(quota.Options{JetStream: js, Live: func(ctx context.Context) (jids []wire.JID, err error) {
-		live, err := store.ListLive(ctx)
-		for _, a := range live {
-			jids = append(jids, a.JID)
-		}
-		return jids, err
-	}})
+	trimmer := quota.New(quota.Options{JetStream: js, Live: store.LiveIDs})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{dispatcher.Run, results.New(results.Options{JetStream: js, Store: store}).Run, trimmer.Run} {

@@ -32,8 +32,9 @@ const (
 // Options are what a Trimmer works with.
 type Options struct {
 	JetStream jetstream.JetStream
-	// Live returns the IDs of all jobs that have not ended. After an error no return is purged.
-	Live func(ctx context.Context) ([]wire.JID, error)
+	// Live returns the IDs of all jobs that have not ended. It must have those whose records cannot be decoded: their returns
+	// are kept too. After an error no return is purged.
+	Live func(ctx context.Context) (map[wire.JID]bool, error)
 	Log  *slog.Logger // nil: nothing is logged
 }
 
@@ -41,7 +42,7 @@ type Options struct {
 // with [New] and call Run once.
 type Trimmer struct {
 	js       jetstream.JetStream
-	live     func(ctx context.Context) ([]wire.JID, error)
+	live     func(ctx context.Context) (map[wire.JID]bool, error)
 	log      *slog.Logger
 	refusals *loglimit.Limiter
 	streams  []*shared
@@ -59,8 +60,8 @@ type shared struct {
 	sampled uint64               // last sequence when the stream was sampled
 	counted map[string]time.Time // until when the messages of a peel, by its wire ID, are not counted again
 
-	walked uint64              // every message before it belonged to a job in passed
-	passed map[string]struct{} // live jobs whose returns a walk has passed
+	walked uint64            // every message before it belonged to a job in passed
+	passed map[wire.JID]bool // live jobs whose returns a walk has passed
 }
 
 // New returns a trimmer of job-returns and job-events. It starts nothing.
@@ -154,11 +155,11 @@ func (t *Trimmer) plan(ctx context.Context, s *shared, stream jetstream.Stream) 
 	if err != nil {
 		return nil, err
 	}
-	jids, err := t.live(ctx)
+	live, err := t.live(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := newCut(info, jids)
+	c := newCut(info, live)
 	c.resume(s)
 	if c.enough() {
 		return c, nil
@@ -184,26 +185,21 @@ func sizeOf(m jetstream.Msg) uint64 {
 
 // A cut is what one step of a trim purges: all messages before a sequence, and some between returns of live jobs.
 type cut struct {
-	live   map[string]struct{}
+	live   map[wire.JID]bool
 	last   uint64 // sequence of the last message that may be purged
 	wanted excess // when the walk began
 	excess excess // that the walk has not covered
 
-	from, next uint64              // the walk begins at from; it has passed every message before next
-	passed     map[string]struct{} // live jobs that it has passed
-	before     uint64              // all messages before it are purged; 0: none
-	subjects   []string            // of messages that are purged one by one
-	messages   int                 // that are purged
+	from, next uint64            // the walk begins at from; it has passed every message before next
+	passed     map[wire.JID]bool // live jobs that it has passed
+	before     uint64            // all messages before it are purged; 0: none
+	subjects   []string          // of messages that are purged one by one
+	messages   int               // that are purged
 }
 
-func newCut(info *jetstream.StreamInfo, jids []wire.JID) *cut {
-	c := &cut{last: info.State.LastSeq, live: make(map[string]struct{}, len(jids)), passed: map[string]struct{}{}}
-	for _, jid := range jids {
-		c.live[string(jid)] = struct{}{}
-	}
-	c.wanted = excessOf(info)
-	c.excess = c.wanted
-	return c
+func newCut(info *jetstream.StreamInfo, live map[wire.JID]bool) *cut {
+	excess := excessOf(info)
+	return &cut{last: info.State.LastSeq, live: live, passed: map[wire.JID]bool{}, wanted: excess, excess: excess}
 }
 
 // An excess is how much a stream has above 70 % of its limits; negative: below.
@@ -232,7 +228,7 @@ func (c *cut) resume(s *shared) {
 		return // the stream was made again
 	}
 	for jid := range s.passed {
-		if _, ok := c.live[jid]; !ok {
+		if !c.live[jid] {
 			return
 		}
 	}
@@ -254,8 +250,8 @@ func (c *cut) add(subject string, seq, size uint64) (more bool) {
 	}
 	c.next = seq + 1
 	if tokens := strings.SplitN(subject, ".", 4); len(tokens) == 4 {
-		if _, ok := c.live[tokens[2]]; ok {
-			c.passed[tokens[2]] = struct{}{}
+		if jid := wire.JID(tokens[2]); c.live[jid] {
+			c.passed[jid] = true
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -152,6 +153,36 @@ func TestNothingIsPurgedWhileTheLiveJobsAreNotKnown(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		if n := s.state(returns).Msgs; n != 70 {
 			t.Errorf("%d returns are left", n)
+		}
+	})
+}
+
+// TestReturnsOfALiveJobStayWhenItsRecordCannotBeDecoded has the trimmer read the live jobs as a master does.
+func TestReturnsOfALiveJobStayWhenItsRecordCannotBeDecoded(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		store, err := job.NewStore(t.Context(), s.js)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.limit(returns, 1000, -1)
+		s.startTrimmer("m1", store.LiveIDs)
+		damaged := wire.NewJID()
+		if _, err := s.js.Publish(t.Context(), "$KV.active."+string(damaged), []byte("damaged")); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.put(damaged, "early", 10); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2000 {
+			if err := s.put(wire.NewJID(), fmt.Sprint("p", i%40), 10); err != nil {
+				t.Fatalf("return %d was refused: %v", i, err)
+			}
+			if i%50 == 49 {
+				time.Sleep(6 * time.Second)
+			}
+		}
+		if !s.has(damaged, "early") {
+			t.Error("the return for the job whose record is damaged is gone")
 		}
 	})
 }
