@@ -21,6 +21,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -363,7 +364,7 @@ func TestStaticEntriesAreMaskedAndComeBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b.static, err = schedule.ParseSet(node); err != nil {
+		if b.static, err = entryyaml.ParseSet(node); err != nil {
 			t.Fatal(err)
 		}
 		b.start()

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -81,9 +82,9 @@ func (p *Peel) apply(ctx context.Context, next *inForce) {
 		}
 	}
 	was := p.current.Load()
-	set, err := was.schedule.Reparse(was.values.Get("schedule"), doc)
+	set, err := entryyaml.Reparse(was.schedule, was.values.Get("schedule"), doc)
 	if err != nil {
-		set.Keep(doc, err)
+		entryyaml.KeepInvalid(set, doc, err)
 		next.errors = messages(err)
 		p.log.Error("schedule entries cannot be used", "err", err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/enroll"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -142,9 +143,9 @@ func (c *Config) options() (o peel.Options, err error) {
 
 // entries reads a schedule. Those that the error is about are in the set as well, and cannot run.
 func entries(n *strictyaml.Node) (schedule.Set, error) {
-	set, err := schedule.ParseSet(n)
+	set, err := entryyaml.ParseSet(n)
 	if err != nil {
-		set.Keep(n, err)
+		entryyaml.KeepInvalid(set, n, err)
 	}
 	return set, err
 }

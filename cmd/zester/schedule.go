@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/top"
@@ -107,7 +108,7 @@ func (s *entrySource) fromFlags(timing string) (*subject, error) {
 			set(f.field, f.flag)
 		}
 	}
-	e, err := schedule.ParseEntry("entry", withModule(n))
+	e, err := entryyaml.ParseEntry("entry", withModule(n))
 	if err != nil {
 		return nil, flagErrors(err)
 	}
@@ -170,7 +171,7 @@ func (s *entrySource) fromFile() (*subject, error) {
 		}
 		return nil, fmt.Errorf("there is no entry %q in %s%s", s.entry, s.file, strictyaml.Suggest(s.entry, names))
 	}
-	e, err := schedule.ParseEntry(s.entry, withModule(found))
+	e, err := entryyaml.ParseEntry(s.entry, withModule(found))
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +179,7 @@ func (s *entrySource) fromFile() (*subject, error) {
 }
 
 // calendarsBeside are the calendars of the config repo whose settings directory a file is in; none of any other file.
-func calendarsBeside(file string) (schedule.Calendars, error) {
+func calendarsBeside(file string) (entryyaml.Calendars, error) {
 	path, err := filepath.Abs(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the config repo: %w", err)
@@ -206,7 +207,7 @@ func calendarsBeside(file string) (schedule.Calendars, error) {
 	if err != nil || policy.Calendars == nil {
 		return nil, err
 	}
-	return schedule.ParseCalendars(policy.Calendars)
+	return entryyaml.ParseCalendars(policy.Calendars)
 }
 
 func (s *entrySource) about(e *schedule.Entry, n *strictyaml.Node) (*subject, error) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -255,7 +255,7 @@ func runChild(stateFile string) {
 	if err != nil {
 		panic(err)
 	}
-	set, err := schedule.ParseSet(node)
+	set, err := entryyaml.ParseSet(node)
 	if err == nil {
 		_, err = s.Apply(context.Background(), set)
 	}

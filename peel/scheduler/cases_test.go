@@ -11,7 +11,7 @@ import (
 )
 
 // Cases of Salt's scheduler (tests/pytests/unit/utils/scheduler/test_skip.py), the ones that
-// settings/schedule/testdata/semantic.json has and only a running scheduler can answer.
+// settings/schedule/entryyaml/testdata/semantic.json has and only a running scheduler can answer.
 func TestCasesOfSalt(t *testing.T) {
 	const day = "2017-11-29 "
 	for id, c := range map[string]struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -117,7 +118,7 @@ func parse(t testing.TB, text string) schedule.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := schedule.ParseSet(n)
+	set, err := entryyaml.ParseSet(n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
@@ -175,7 +176,7 @@ func (p *pass) checkStandalone(name string, layers []strictyaml.Pair) {
 	if len(p.rules.calendars) > 0 {
 		section = p.rules.calendars.Expand(section)
 	}
-	set, err := schedule.ParseEntries(section)
+	set, err := entryyaml.ParseEntries(section)
 	switch {
 	case err == nil:
 		w.Entry = set[name]

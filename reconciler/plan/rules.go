@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
-	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
@@ -20,7 +20,7 @@ type rules struct {
 	limits  top.Limits
 	isolate bool // on_error: isolate
 
-	calendars schedule.Calendars
+	calendars entryyaml.Calendars
 	warnings  []Warning
 	reason    Reason
 	errs      strictyaml.Errors
@@ -56,7 +56,7 @@ func readRules(sources []*parse.File) rules {
 		return r
 	}
 	if policy.Calendars != nil {
-		if r.calendars, err = schedule.ParseCalendars(policy.Calendars); err != nil {
+		if r.calendars, err = entryyaml.ParseCalendars(policy.Calendars); err != nil {
 			r.fail(Invalid, parse.AsErrors(parse.PolicyFile, err)...)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/top"
@@ -148,12 +149,12 @@ func (e *Effective) parse(section *strictyaml.Node) error {
 			rest.Map = append(rest.Map, p)
 		}
 	}
-	set, err := schedule.ParseEntries(&rest)
+	set, err := entryyaml.ParseEntries(&rest)
 	if err != nil {
 		return err
 	}
 	maps.Copy(e.Schedule, set)
-	if err := e.Schedule.Check(section); err != nil {
+	if err := entryyaml.Check(e.Schedule, section); err != nil {
 		return err
 	}
 	for _, p := range rest.Map {

@@ -15,9 +15,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
-// Canonical returns bytes that are equal exactly where two entries are: same name, same function with
-// arguments of the same values and types, same times, same options. They are for comparing and hashing, not
-// for reading back.
+// Canonical returns bytes that are equal for two entries if and only if the entries are equal: same name, same function,
+// arguments of the same values and types, same times, same options. The bytes cannot be decoded.
 func (e *Entry) Canonical() []byte {
 	b := canonical(make([]byte, 0, 512)) // the numbers alone take 300
 	b.text(e.Name)
@@ -43,10 +42,11 @@ func (e *Entry) Canonical() []byte {
 	return b
 }
 
-// Hash is short text that is equal where two entries are, also in another process.
+// Hash returns 16 hex digits of the digest of [Entry.Canonical]. They may be stored.
 func (e *Entry) Hash() string { return digest(e.Canonical()) }
 
-// TimingHash is short text that is equal where [Entry.TimingEqual] holds, also in another process.
+// TimingHash returns 16 hex digits that are equal for entries that always fire at the same times, splay and windows
+// aside. They may be stored.
 func (e *Entry) TimingHash() string { return digest(e.Clock.canonical()) }
 
 func digest(b []byte) string {
@@ -54,13 +54,8 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// TimingEqual tells whether both entries always fire at the same times; splay and windows are no part of
-// it.
-func (e *Entry) TimingEqual(o *Entry) bool {
-	return string(e.Clock.canonical()) == string(o.Clock.canonical())
-}
-
-// canonical leaves out what makes no difference to the kind of timing.
+// canonical returns bytes that are equal for clocks that always fire at the same times. It omits fields that do not
+// affect this kind of timing.
 func (c Clock) canonical() []byte {
 	b := canonical(make([]byte, 0, 128))
 	b.clock(c)
@@ -73,8 +68,8 @@ func (c Clock) canonical() []byte {
 	return b
 }
 
-// canonical are bytes to which values are appended so that no two values have the same: numbers by their
-// length of eight bytes, all that varies by its length.
+// canonical is a buffer whose methods append values unambiguously: numbers take eight bytes, values of variable length
+// begin with their length.
 type canonical []byte
 
 func (b *canonical) number(values ...int64) {
@@ -101,8 +96,8 @@ func (b *canonical) instants(values ...time.Time) {
 	}
 }
 
-// clock is the timing without its zone, the changes of its clock and the phrase that it may come from. Expressions
-// count by what they match, in a fixed order and once each.
+// clock appends a timing without its zone, its daylight saving rules and its phrase. Cron expressions are sorted and
+// duplicates removed, so only the matched times count.
 func (b *canonical) clock(c Clock) {
 	b.number(int64(c.Interval.Duration), int64(c.Interval.Months), int64(c.Phase), int64(c.After), int64(len(c.At)))
 	b.text(string(c.IntervalFrom))
@@ -142,7 +137,7 @@ func (b *canonical) days(d window.Days) {
 	b.text(d.Calendars...)
 }
 
-// value appends a plain value with a letter for its type.
+// value appends a plain value after a letter for its type.
 func (b *canonical) value(v any) {
 	switch v := v.(type) {
 	case nil:

@@ -16,7 +16,7 @@ func TestCanonicalBytesHaveEveryField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newEntry("x")
+	e := New("x")
 	e.Clock.Cron = []cron.Expr{x}
 	same, changed := string(e.Canonical()), 0
 	each(reflect.ValueOf(e).Elem(), "", func(path string, set func() (undo func())) {

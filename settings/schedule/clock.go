@@ -9,7 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// String puts the timing into the words of its fields, as in "cron 0 */4 * * * in Europe/London"; empty if there is none.
+// String returns the timing as its fields say it, such as "cron 0 */4 * * * in Europe/London"; empty without a timing.
 func (c Clock) String() string {
 	var text string
 	switch {

@@ -8,9 +8,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
-// Explain says in one English sentence when and how the entry runs: "every 4 hours at minute 0, in
-// Europe/London, delayed by up to 15 minutes, at most one at a time". What is as usual goes unsaid, but for
-// the limit of runs.
+// Explain describes in one English sentence when and how the entry runs: "every 4 hours at minute 0, in Europe/London,
+// delayed by up to 15 minutes, at most one at a time". Of the defaults it mentions only the limit of runs.
 func (e *Entry) Explain() string {
 	parts := []string{e.timing()}
 	if e.Clock.Zone != "" {
@@ -44,7 +43,7 @@ func (e *Entry) Explain() string {
 
 func (e *Entry) timing() string {
 	texts := make([]string, 0, 2)
-	if !e.Clock.none() {
+	if !e.Clock.IsZero() {
 		texts = append(texts, e.Clock.explain())
 	}
 	if e.Needs.Entry != "" {
@@ -95,13 +94,13 @@ func (c Clock) explain() string {
 	return every + " from the end of the run before"
 }
 
-// changes says what happens where clocks change, if that was asked for.
+// changes describes the daylight saving rules of the entry if they are not the defaults.
 func (c Clock) changes() []string {
 	var parts []string
-	if g := c.Changes.Gap; g != "" && g != newEntry("").Clock.Changes.Gap {
+	if g := c.Changes.Gap; g != "" && g != New("").Clock.Changes.Gap {
 		parts = append(parts, "times that the clock jumps over "+map[string]string{"skip": "are skipped", "shift": "come as much later"}[string(g)])
 	}
-	if r := c.Changes.Repeat; r != "" && r != newEntry("").Clock.Changes.Repeat {
+	if r := c.Changes.Repeat; r != "" && r != New("").Clock.Changes.Repeat {
 		parts = append(parts, "times that come twice count "+map[string]string{"first": "the first time", "last": "the last time", "both": "both times"}[string(r)])
 	}
 	return parts
@@ -181,7 +180,7 @@ func (o Overlap) explain() string {
 }
 
 func (m Missed) explain() []string {
-	usual := newEntry("").Missed
+	usual := New("").Missed
 	var parts []string
 	switch m.CatchUp {
 	case CatchUpRunOnce:
@@ -212,7 +211,7 @@ func (f Failures) explain() []string {
 	return parts
 }
 
-// span says a duration in its units: "1 hour and 30 minutes".
+// span formats a duration in words: "1 hour and 30 minutes".
 func span(d time.Duration) string {
 	var parts []string
 	for _, unit := range []struct {

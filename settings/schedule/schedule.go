@@ -1,21 +1,17 @@
-// Package schedule is the language of schedule entries: what a peel runs and when.
+// Package schedule defines schedule entries: what a peel runs and when.
 //
-// [ParseSet] reads the map under the key `schedule`, from a file of the config repo, from peel.yaml or
-// from a settings document that came over the bus, strictly and with positions. [Merge] lays settings
-// over what peel.yaml has, [Diff] says what a reload has to do, [Entry.Timing] gives the arithmetic of
-// the next fire and of windows, and [Entry.Explain] says in English what an entry means. All of it is
-// pure: the peel, the plan, the linter and the command line call the same functions and get the same
-// answers.
+// Package entryyaml parses entries. [Merge] combines the settings of a peel with its peel.yaml, [Diff] returns what a
+// reload has to do, [Entry.Timing] computes fires and windows, and [Entry.Explain] describes an entry in English. All
+// functions are pure, so the peel, the plan, the linter and the command line compute the same.
 //
-// Two entries are equal when their [Entry.Canonical] bytes are: comments, the order of keys, aliases,
-// spelled-out defaults and the spelling of a time make no difference.
+// Two entries are equal if their [Entry.Canonical] bytes are equal. Comments, the order of keys, aliases, explicit
+// defaults and the spelling of a time make no difference. [Entry.Hash] and [Entry.TimingHash] are digests of the same
+// bytes, to store.
 //
-// Cron expressions mean what they mean to the cronie daemon, daylight saving included: package cron tells
-// the rule. Package phrase has the grammar of `when`, package window the windows.
+// Cron expressions fire as they do in the cronie daemon, also where daylight saving begins and ends; package cron
+// documents the rule. Package phrase has the grammar of `when`, package window the windows.
 //
-// Calendars are sets of days that the repo's policy names. Before settings leave for a peel,
-// [Calendars.Expand] writes their days in place of their names, so that a peel needs no calendars and a
-// changed calendar is a changed document.
+// Known gap: fires are computed for at most 50 years ahead.
 package schedule
 
 import (
@@ -24,14 +20,14 @@ import (
 	"slices"
 )
 
-// MaxEntries is how many entries one set may hold.
+// MaxEntries is the highest number of entries in one set.
 const MaxEntries = 1000
 
 // Set is a schedule: entries by name.
 type Set map[string]*Entry
 
-// Merge lays the entries from settings over those of peel.yaml. For an equal name the one from settings
-// wins, also when it is not enabled. Neither argument is changed; the entries are shared.
+// Merge returns the entries of both sets. If both have a name, the entry from settings replaces the one from peel.yaml,
+// even if it is disabled. Neither argument is changed; the entries are shared.
 func Merge(static, fromSettings Set) Set {
 	out := maps.Clone(static)
 	if out == nil {
@@ -41,16 +37,16 @@ func Merge(static, fromSettings Set) Set {
 	return out
 }
 
-// Changes are the names of two sets' entries by what a reload does to them; each list is sorted.
+// Changes groups the names of entries by what a reload does to them; each list is sorted.
 type Changes struct {
 	Added   []string
 	Removed []string
-	Retimed []string // the timing differs: the next fire is computed anew
-	Swapped []string // anything else differs, Enabled included: the timer stays
+	Retimed []string // the timing differs: the next fire is computed again
+	Swapped []string // anything else differs, Enabled included: the next fire stays
 	Kept    []string // equal
 }
 
-// Diff says what a reload from one set to another does.
+// Diff returns what a reload from the set old to the set latest does.
 func Diff(old, latest Set) Changes {
 	var c Changes
 	for _, name := range slices.Sorted(maps.Keys(old)) {
@@ -65,7 +61,7 @@ func Diff(old, latest Set) Changes {
 			c.Added = append(c.Added, name)
 		case was == is || bytes.Equal(was.Canonical(), is.Canonical()):
 			c.Kept = append(c.Kept, name)
-		case was.TimingEqual(is):
+		case bytes.Equal(was.Clock.canonical(), is.Clock.canonical()):
 			c.Swapped = append(c.Swapped, name)
 		default:
 			c.Retimed = append(c.Retimed, name)

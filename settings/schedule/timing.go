@@ -12,17 +12,16 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
-// Timing computes fires and windows. It is a value: copies are equal and safe for concurrent use. The zero
-// Timing never fires and is always open.
+// Timing computes fires and windows. It is immutable and safe for concurrent use. The zero Timing never fires, and its
+// windows are always open.
 type Timing struct {
 	clock   Clock
 	zone    *time.Location
 	windows window.Rules
 }
 
-// Timing gives the arithmetic of the entry. defaultZone serves entries that name no zone; nil is
-// [time.Local]. The error is about a zone that this host does not know. An entry without a timing gives
-// one that never fires.
+// Timing returns the Timing of the entry. defaultZone is the zone of entries that name none; nil is [time.Local]. It
+// returns an error if this host does not know the entry's zone. The Timing of an entry without a clock never fires.
 func (e *Entry) Timing(defaultZone *time.Location) (Timing, error) {
 	t := Timing{clock: e.Clock, zone: defaultZone, windows: e.Windows.Rules}
 	if defaultZone == nil {
@@ -38,21 +37,21 @@ func (e *Entry) Timing(defaultZone *time.Location) (Timing, error) {
 	return t, nil
 }
 
-// FollowsRuns tells whether the next fire counts from the run before (an interval from its end or start)
-// and not from the clock on the wall.
+// FollowsRuns reports whether the next fire counts from the run before (an interval from its end or start)
+// and not from the wall clock.
 func (t Timing) FollowsRuns() bool {
 	return t.clock.Interval != Interval{} && t.clock.IntervalFrom != FromEpoch
 }
 
-// Wild tells whether all fires follow elapsed time where the clock on the wall changes: the timing is cron, and no
-// expression has fixed times, see [cron.Expr.Wild].
+// Wild reports whether all fires follow elapsed time where daylight saving begins or ends: the timing is cron, and all
+// expressions are wildcard expressions, see [cron.Expr.Wild].
 func (t Timing) Wild() bool {
 	fixed := func(x cron.Expr) bool { return !x.Wild() }
 	return len(t.clock.Cron) > 0 && !slices.ContainsFunc(t.clock.Cron, fixed)
 }
 
-// Seen gives the timing of an entry that was first seen at an instant: what comes after so long is due
-// then. Without it, `after` never fires.
+// Seen returns the timing of an entry that was first seen at an instant. A timing with `after` fires only once Seen has
+// set this instant.
 func (t Timing) Seen(at time.Time) Timing {
 	if t.clock.After > 0 {
 		t.clock.At, t.clock.After = []time.Time{at.Add(t.clock.After)}, 0
@@ -60,12 +59,11 @@ func (t Timing) Seen(at time.Time) Timing {
 	return t
 }
 
-// Next returns the first fire after the given time, never at it; false is never, which means none within
-// 50 years.
+// Next returns the first fire after the given time, exclusive; ok is false if there is none within 50 years.
 //
-// For an interval it is the given time plus the interval, with its monotonic clock reading. Months count
-// in the zone, and the day is clamped to the month's last. An interval from the epoch fires at all whole
-// multiples of it since 1970-01-01 UTC, plus the phase; months then begin in the zone.
+// For an interval it is the given time plus the interval, with its monotonic clock reading. Months count in the zone,
+// and the day is clamped to the month's last day. An interval from the epoch fires at all whole multiples of it since
+// 1970-01-01 UTC, plus the phase; months begin at midnight in the zone.
 //
 // For cron it is the earliest fire of the entry's expressions, see [cron.Expr.Next].
 func (t Timing) Next(after time.Time) (next time.Time, ok bool) {
@@ -74,7 +72,7 @@ func (t Timing) Next(after time.Time) (next time.Time, ok bool) {
 	case c.IntervalFrom == FromEpoch && c.Interval.Months > 0:
 		return t.nextMonth(after), true
 	case c.IntervalFrom == FromEpoch && c.Interval.Duration > 0:
-		return nextOnLattice(after, c.Interval.Duration, c.Phase)
+		return nextMultiple(after, c.Interval.Duration, c.Phase)
 	case c.Interval.Months > 0:
 		return addMonths(after.In(t.zone), c.Interval.Months), true
 	case c.Interval.Duration > 0:
@@ -99,7 +97,7 @@ func (t Timing) Next(after time.Time) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// Between yields the fires in (from, until], as if no run took time.
+// Between yields the fires in (from, until], assuming that runs take no time.
 func (t Timing) Between(from, until time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		for at, ok := t.Next(from); ok && !at.After(until); at, ok = t.Next(at) {
@@ -110,13 +108,13 @@ func (t Timing) Between(from, until time.Time) iter.Seq[time.Time] {
 	}
 }
 
-// Window tells whether the entry's windows are open at an instant.
+// Window returns whether the entry's windows are open at an instant, and the rule that closes them.
 func (t Timing) Window(at time.Time) window.Verdict {
 	return t.windows.At(at, t.location())
 }
 
-// Opens returns the first instant at or after the given one at which the entry's windows are open; false
-// is never within 50 years.
+// Opens returns the first instant at or after from at which the entry's windows are open; false if there is none within
+// 50 years.
 func (t Timing) Opens(from time.Time) (time.Time, bool) {
 	return t.windows.Opens(from, t.location())
 }
@@ -128,9 +126,8 @@ func (t Timing) location() *time.Location {
 	return t.zone
 }
 
-// SplayBound returns the upper bound, exclusive, of the delay of a fire whose nominal time is given: the
-// entry's splay, but for times on the wall never beyond the next nominal time, so that fires keep their
-// order.
+// SplayBound returns the exclusive upper bound of the delay of a fire: the entry's splay, and for timings that follow
+// the wall clock at most the time from the nominal time to the next one, so that fires keep their order.
 func (t Timing) SplayBound(nominal time.Time, splay time.Duration) time.Duration {
 	if t.FollowsRuns() {
 		return splay
@@ -142,8 +139,8 @@ func (t Timing) SplayBound(nominal time.Time, splay time.Duration) time.Duration
 	return min(splay, next.Sub(nominal))
 }
 
-// Offset returns the delay of an entry on a peel for [SplayHost]: from Min, below bound (see
-// [Timing.SplayBound]), always the same for the same names and spread evenly over them.
+// Offset returns the delay of an entry on a peel for [SplayHost]: at least Min, below bound (see [Timing.SplayBound]).
+// It depends on the two names and the bound alone and is evenly distributed over names.
 func (s Splay) Offset(peel, entry string, bound time.Duration) time.Duration {
 	low := max(0, min(s.Min, bound-1))
 	if bound <= low {
@@ -154,14 +151,14 @@ func (s Splay) Offset(peel, entry string, bound time.Duration) time.Duration {
 	return low + time.Duration(part)
 }
 
-// addMonths keeps the day of the month, or takes the last one of a month that is shorter.
+// addMonths keeps the day of the month, clamped to the last day of the resulting month.
 func addMonths(t time.Time, n int) time.Time {
 	year, month, day := t.Date()
 	last := time.Date(year, month+time.Month(n)+1, 0, 0, 0, 0, 0, time.UTC)
 	return time.Date(last.Year(), last.Month(), min(day, last.Day()), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), t.Location())
 }
 
-// nextMonth finds the first of the months since 1970 in steps of the interval, at midnight plus the phase.
+// nextMonth returns the next beginning of a month whose number since 1970 is a multiple of the interval, plus the phase.
 func (t Timing) nextMonth(after time.Time) time.Time {
 	local := after.In(t.zone)
 	step := t.clock.Interval.Months
@@ -174,8 +171,9 @@ func (t Timing) nextMonth(after time.Time) time.Time {
 	}
 }
 
-// nextOnLattice stays within the years that nanoseconds since 1970 can count.
-func nextOnLattice(after time.Time, interval, phase time.Duration) (time.Time, bool) {
+// nextMultiple returns the next multiple of the interval since the epoch, plus the phase. It returns false for years
+// that int64 nanoseconds cannot represent.
+func nextMultiple(after time.Time, interval, phase time.Duration) (time.Time, bool) {
 	if after.Year() < 1700 || after.Year() > 2200 {
 		return time.Time{}, false
 	}

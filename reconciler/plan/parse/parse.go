@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -315,7 +316,7 @@ func loadSettings(f *File, data []byte, open func(*strictyaml.Node) (*strictyaml
 	if section == nil {
 		return
 	}
-	if err := schedule.CheckFields(section); err != nil {
+	if err := entryyaml.CheckFields(section); err != nil {
 		f.Reason, f.Errs = Invalid, AsErrors(f.Path, err)
 	}
 	f.Entries, f.Parsed = byName(section), map[string]*schedule.Entry{}

@@ -107,7 +107,7 @@ func (c *comparison) entry(name string, before, after side, peels []target.PeelI
 	case latest == nil:
 		change.Action, where = Remove, before
 	default:
-		change.ResetsTimer = !old.TimingEqual(latest)
+		change.ResetsTimer = old.TimingHash() != latest.TimingHash()
 	}
 	change.Origin = where.place(name)
 	var err error

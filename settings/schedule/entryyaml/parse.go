@@ -1,4 +1,4 @@
-package schedule
+package entryyaml
 
 import (
 	"errors"
@@ -6,23 +6,24 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// ParseSet reads the map under the key `schedule`; null is an empty set. Every entry is checked, and the
-// ones that are fine are returned also when others are not: the error, a [strictyaml.Errors], names each
-// bad one in its path. Of more than [MaxEntries] entries only the first ones are read.
+// ParseSet reads the map under the key `schedule`; null is an empty set. It returns the valid entries even if others
+// are invalid; the error, a [strictyaml.Errors], names each invalid entry in its path. It reads at most
+// [schedule.MaxEntries] entries.
 //
-// Needs must name entries of the set and not go round in a circle; so of two sets, each without circles,
-// [Merge] makes none.
-func ParseSet(n *strictyaml.Node) (Set, error) { return Set(nil).Reparse(nil, n) }
+// Needs must name entries of the same map and not form a circle. So [schedule.Merge] of two sets without circles has
+// none either.
+func ParseSet(n *strictyaml.Node) (schedule.Set, error) { return Reparse(nil, nil, n) }
 
-// Reparse is [ParseSet] of a document n that replaces another, of which the set was read, nil if there is none: entries
-// that say the same in both stay the very same, and are not parsed again.
-func (s Set) Reparse(was, n *strictyaml.Node) (Set, error) {
-	set, err := parseEntries(n, s.unchanged(was))
+// Reparse is [ParseSet] of n, which replaces the document old that set was parsed from; both may be nil. Entries that
+// are equal in both documents keep their pointer and are not parsed again.
+func Reparse(set schedule.Set, old, n *strictyaml.Node) (schedule.Set, error) {
+	set, err := parseEntries(n, unchanged(set, old))
 	var errs strictyaml.Errors
-	for _, e := range []error{err, set.Check(n)} {
+	for _, e := range []error{err, Check(set, n)} {
 		if list, ok := errors.AsType[strictyaml.Errors](e); ok {
 			errs = append(errs, list...)
 		}
@@ -30,17 +31,17 @@ func (s Set) Reparse(was, n *strictyaml.Node) (Set, error) {
 	return set, errs.Err()
 }
 
-// unchanged returns a function that finds the entry of the set which was read of the same in the document was, nil for
-// none.
-func (s Set) unchanged(was *strictyaml.Node) func(strictyaml.Pair) *Entry {
-	said := make(map[string]*strictyaml.Node, len(s))
-	if was != nil {
-		for _, pair := range was.Map {
-			said[pair.Key] = pair.Value
+// unchanged returns a function that returns the valid entry of the set whose value in the document old is equal to the
+// given one, or nil.
+func unchanged(set schedule.Set, old *strictyaml.Node) func(strictyaml.Pair) *schedule.Entry {
+	values := make(map[string]*strictyaml.Node, len(set))
+	if old != nil {
+		for _, pair := range old.Map {
+			values[pair.Key] = pair.Value
 		}
 	}
-	return func(pair strictyaml.Pair) *Entry {
-		e, before := s[pair.Key], said[pair.Key]
+	return func(pair strictyaml.Pair) *schedule.Entry {
+		e, before := set[pair.Key], values[pair.Key]
 		if e == nil || e.Invalid != "" || before == nil || !before.Equal(pair.Value) {
 			return nil
 		}
@@ -48,14 +49,14 @@ func (s Set) unchanged(was *strictyaml.Node) func(strictyaml.Pair) *Entry {
 	}
 }
 
-// ParseEntries is [ParseSet] without [Set.Check], for who makes a set of several documents.
-func ParseEntries(n *strictyaml.Node) (Set, error) {
-	return parseEntries(n, Set(nil).unchanged(nil))
+// ParseEntries is [ParseSet] without [Check], for a set that is assembled from several documents.
+func ParseEntries(n *strictyaml.Node) (schedule.Set, error) {
+	return parseEntries(n, unchanged(nil, nil))
 }
 
-func parseEntries(n *strictyaml.Node, known func(strictyaml.Pair) *Entry) (Set, error) {
+func parseEntries(n *strictyaml.Node, known func(strictyaml.Pair) *schedule.Entry) (schedule.Set, error) {
 	entries, errs := pairs(n)
-	set := make(Set, len(entries))
+	set := make(schedule.Set, len(entries))
 	for _, pair := range entries {
 		e, err := known(pair), strictyaml.Errors(nil)
 		if e == nil {
@@ -70,41 +71,41 @@ func parseEntries(n *strictyaml.Node, known func(strictyaml.Pair) *Entry) (Set, 
 	return set, errs.Err()
 }
 
-// Check refuses what is wrong between the entries of a set, n being the document that all of them were read from:
-// needs of an entry that is not in n or in a circle, whose entries it takes out of the set, and groups that
-// disagree. The error is a [strictyaml.Errors].
-func (s Set) Check(n *strictyaml.Node) error {
-	return append(s.checkNeeds(n), s.checkGroups(n)...).Err()
+// Check checks the entries of a set against each other: needs that form a circle or name no entry of n, and groups
+// with different limits. n is the document that all entries come from. Check removes the refused entries from the set;
+// the error is a [strictyaml.Errors].
+func Check(set schedule.Set, n *strictyaml.Node) error {
+	return append(checkNeeds(set, n), checkGroups(set, n)...).Err()
 }
 
-// Keep puts an entry that is [Entry.Invalid] into the set for each one of the document n that err, from [ParseSet],
-// says something about and that the set has not. So it is not taken for one that was removed, and it does not let
-// another entry of its name through.
-func (s Set) Keep(n *strictyaml.Node, err error) {
+// KeepInvalid adds an entry with its Invalid text set for each entry of the document n that err, the error of
+// [ParseSet], refuses. So a refused entry does not count as removed, and still replaces the entry of its name in
+// peel.yaml.
+func KeepInvalid(set schedule.Set, n *strictyaml.Node, err error) {
 	list, _ := errors.AsType[strictyaml.Errors](err)
 	for _, pair := range n.Map {
-		if s[pair.Key] != nil || !isName(pair.Key) || len(s) >= MaxEntries {
+		if set[pair.Key] != nil || !isName(pair.Key) || len(set) >= schedule.MaxEntries {
 			continue
 		}
 		path := "schedule." + pair.Key
 		i := slices.IndexFunc(list, func(e strictyaml.Error) bool { return e.Path == path || strings.HasPrefix(e.Path, path+".") })
 		if i >= 0 {
-			e := newEntry(pair.Key)
+			e := schedule.New(pair.Key)
 			e.Invalid = list[i].Error()
-			s[pair.Key] = e
+			set[pair.Key] = e
 		}
 	}
 }
 
-// ParseEntry reads one entry. The error is a [strictyaml.Errors] of all that is wrong with it.
-func ParseEntry(name string, n *strictyaml.Node) (*Entry, error) {
+// ParseEntry reads one entry. The error is a [strictyaml.Errors] with all mistakes of the entry.
+func ParseEntry(name string, n *strictyaml.Node) (*schedule.Entry, error) {
 	e, errs := parseEntry(strictyaml.Pair{Key: name, KeyPos: n.Pos, Value: n})
 	return e, errs.Err()
 }
 
 // CheckFields checks the map under the key `schedule` of one file, before the files that apply to a peel
-// are merged: names, keys and values must be right, but an entry need not be complete. A null stands for
-// a key or an entry that is taken away from the files before. The error is a [strictyaml.Errors].
+// are merged: names, keys and values must be right, but an entry need not be complete. Null is allowed: it removes
+// a key or an entry of the files before. The error is a [strictyaml.Errors].
 func CheckFields(n *strictyaml.Node) error {
 	entries, errs := pairs(n)
 	for _, pair := range entries {
@@ -121,31 +122,31 @@ func pairs(n *strictyaml.Node) ([]strictyaml.Pair, strictyaml.Errors) {
 	case n.Kind == strictyaml.Null:
 	case n.Kind != strictyaml.Map:
 		errs = append(errs, strictyaml.Error{Pos: n.Pos, Path: "schedule", Msg: n.Mismatch("a map of entries")})
-	case len(n.Map) > MaxEntries:
+	case len(n.Map) > schedule.MaxEntries:
 		errs = append(errs, strictyaml.Error{
-			Pos: n.Map[MaxEntries].KeyPos, Path: "schedule",
-			Msg: fmt.Sprintf("%d entries; a schedule has at most %d", len(n.Map), MaxEntries),
+			Pos: n.Map[schedule.MaxEntries].KeyPos, Path: "schedule",
+			Msg: fmt.Sprintf("%d entries; a schedule has at most %d", len(n.Map), schedule.MaxEntries),
 		})
 	}
-	return n.Map[:min(len(n.Map), MaxEntries)], errs
+	return n.Map[:min(len(n.Map), schedule.MaxEntries)], errs
 }
 
 // parser reads one entry.
 type parser struct {
-	entry *Entry
-	at    map[string]strictyaml.Pair // the fields that have a value, by their own name
-	field string                     // being read, as it was written
+	entry *schedule.Entry
+	at    map[string]strictyaml.Pair // the fields that have a value, by field name (not alias)
+	field string                     // the field that is being read, as written in the file
 	errs  strictyaml.Errors
-	// missing is what is wrong with the entry as long as no other file is merged with it.
+	// missing are mistakes that another file can mend when the two are merged.
 	missing strictyaml.Errors
 
 	zoneAt    strictyaml.Pos
-	shorthand map[string]any // prompt, model and opts
+	shorthand map[string]any // prompt, model and opts; secrets masked
 
-	shorthandSecrets map[string]any // the same with their secrets
+	shorthandSecrets map[string]any // prompt, model and opts with their secrets
 }
 
-func parseEntry(pair strictyaml.Pair) (*Entry, strictyaml.Errors) {
+func parseEntry(pair strictyaml.Pair) (*schedule.Entry, strictyaml.Errors) {
 	p := read(pair)
 	if len(p.errs) == 0 && p.entry.Enabled {
 		p.complete(pair.KeyPos)
@@ -157,9 +158,9 @@ func parseEntry(pair strictyaml.Pair) (*Entry, strictyaml.Errors) {
 	return p.entry, nil
 }
 
-// read does all checks that an incomplete entry can pass.
+// read reads all fields of an entry, without checking that it is complete.
 func read(pair strictyaml.Pair) *parser {
-	p := &parser{entry: newEntry(pair.Key), at: make(map[string]strictyaml.Pair)}
+	p := &parser{entry: schedule.New(pair.Key), at: make(map[string]strictyaml.Pair)}
 	if !isName(pair.Key) {
 		p.entry.Name = fmt.Sprintf("%.128q", pair.Key)
 		p.refuse(pair.KeyPos, "an entry's name has 1 to 128 of the characters A-Z a-z 0-9 _ . -")
@@ -179,7 +180,8 @@ func read(pair strictyaml.Pair) *parser {
 		p.oneOf([]string{short, "args"}, "args", short+" is short for an argument")
 	}
 	if p.shorthand != nil {
-		p.entry.Module, p.entry.Args, p.entry.secretArgs = promptModule, p.shorthand, p.shorthandSecrets
+		p.entry.Module = promptModule
+		p.entry.SetArgs(p.shorthand, p.shorthandSecrets)
 	}
 	return p
 }
@@ -210,7 +212,7 @@ func (p *parser) read(pair strictyaml.Pair) {
 	f.set(p, pair.Value)
 }
 
-// oneOf refuses an entry with several of some fields, which merging files easily makes.
+// oneOf refuses an entry that has more than one of the fields; merging files easily makes such an entry.
 func (p *parser) oneOf(fields []string, what, why string) {
 	var set []strictyaml.Pair
 	for _, name := range fields {

@@ -1,4 +1,4 @@
-package schedule
+package entryyaml
 
 import (
 	"fmt"
@@ -8,11 +8,12 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// Calendars are sets of days by name: the map under the key `calendars` of the repo's policy.
+// Calendars maps the name of a calendar to its weekdays, dates and ranges: the map under the key `calendars`
+// in zester.yaml.
 type Calendars map[string][]*strictyaml.Node
 
-// ParseCalendars reads names with one element or a list of them: weekdays, dates and ranges, as
-// [window.Days.Add] reads them. The error is a [strictyaml.Errors].
+// ParseCalendars reads the calendars of zester.yaml. A calendar has one element or a list of them, in the forms that
+// [window.Days.Add] reads, other calendars excepted. The error is a [strictyaml.Errors].
 func ParseCalendars(n *strictyaml.Node) (Calendars, error) {
 	var errs strictyaml.Errors
 	refuse := func(at strictyaml.Pos, path, msg string) {
@@ -52,12 +53,11 @@ func ParseCalendars(n *strictyaml.Node) (Calendars, error) {
 	return calendars, nil
 }
 
-// Expand writes the days of calendars in place of their names, everywhere in the map under the key
-// `schedule` of a peel's settings. n is not changed; where it names no calendar it is returned. What it
-// names and c does not have stays, for [ParseSet] to refuse.
+// Expand replaces the names of calendars by their days in n, the map under the key `schedule` of a peel's settings.
+// It returns a changed copy, or n itself if n names no calendar. Unknown names stay, and [ParseSet] refuses them.
 func (c Calendars) Expand(n *strictyaml.Node) *strictyaml.Node {
-	return changed(n, func(entry strictyaml.Pair) *strictyaml.Node {
-		return changed(entry.Value, func(field strictyaml.Pair) *strictyaml.Node {
+	return mapValues(n, func(entry strictyaml.Pair) *strictyaml.Node {
+		return mapValues(entry.Value, func(field strictyaml.Pair) *strictyaml.Node {
 			if !slices.Contains([]string{"only_on", "not_on", "blackout"}, field.Key) {
 				return field.Value
 			}
@@ -66,8 +66,8 @@ func (c Calendars) Expand(n *strictyaml.Node) *strictyaml.Node {
 	})
 }
 
-// changed gives a map with other values, and the same map if they are the same.
-func changed(n *strictyaml.Node, value func(strictyaml.Pair) *strictyaml.Node) *strictyaml.Node {
+// mapValues returns a copy of the map n with the values that value returns, or n itself if all values stay.
+func mapValues(n *strictyaml.Node, value func(strictyaml.Pair) *strictyaml.Node) *strictyaml.Node {
 	out := n
 	for i, pair := range n.Map {
 		v := value(pair)
@@ -102,7 +102,7 @@ func (c Calendars) expand(n *strictyaml.Node) *strictyaml.Node {
 	return out
 }
 
-// elements gives those of a list, or one value that stands alone.
+// elements returns the elements of a list, or n itself as the only element.
 func elements(n *strictyaml.Node) []*strictyaml.Node {
 	if n.Kind == strictyaml.List {
 		return n.List
@@ -110,7 +110,7 @@ func elements(n *strictyaml.Node) []*strictyaml.Node {
 	return []*strictyaml.Node{n}
 }
 
-// dayText gives an element of a set of days as text; weekdays may be numbers.
+// dayText returns the text of an element of a set of days; a weekday may be a number.
 func dayText(n *strictyaml.Node) (string, bool) {
 	if i, ok := n.Value.(int64); ok {
 		return fmt.Sprint(i), true

@@ -1,4 +1,4 @@
-package schedule
+package entryyaml
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// foreignFields are fields of other schedulers, with what to write instead.
+// foreignFields maps fields of other schedulers to the advice what to write instead.
 var foreignFields = map[string]string{
 	"id":                "leave it out: an entry's name is its key below schedule",
 	"name":              "leave it out: an entry's name is its key below schedule",
@@ -26,7 +26,7 @@ var foreignFields = map[string]string{
 	"skip_during_range": "write blackout",
 }
 
-// foreignUnits are the fields in which Salt has an interval.
+// foreignUnits maps the interval fields of Salt to units.
 var foreignUnits = map[string]string{"seconds": "s", "minutes": "m", "hours": "h", "days": "d", "weeks": "w"}
 
 // foreign returns what to write instead of a field of another scheduler, or "".
@@ -41,13 +41,13 @@ func foreign(pair strictyaml.Pair) string {
 	return foreignFields[pair.Key]
 }
 
-// oneTime matches phrases for something that happens once.
+// oneTime matches phrases for a single run.
 var oneTime = regexp.MustCompile(`(?i)^\s*(in\s+(\d+|an?|half|one|two|three|five|ten)\b|tomorrow\b|today\b|tonight\b|next\s|once\b|now\b)`)
 
-// delay matches a phrase that is a delay in one unit.
+// delay matches a phrase for a single run after a delay in one unit.
 var delay = regexp.MustCompile(`(?i)^\s*in\s+(\d{1,6})\s*(s|m|h|d|w)(ec|econd|in|inute|our|r|ay|eek)?s?\s*$`)
 
-// once returns how to write a phrase for something that happens once, or "" for other phrases.
+// once returns the advice how to write a phrase for a single run, or "" for other phrases.
 func once(text string) string {
 	if m := delay.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("; a phrase is for what repeats, so write after: %s%s for once", m[1], strings.ToLower(m[2]))

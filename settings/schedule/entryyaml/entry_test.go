@@ -1,4 +1,4 @@
-package schedule
+package entryyaml
 
 import (
 	"flag"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -38,7 +39,7 @@ func entry(t testing.TB, text string) *Entry {
 
 func TestEntryHasAllFieldsAndDefaults(t *testing.T) {
 	e := entry(t, `{module: cmd.run, interval: 1h}`)
-	want := newEntry("x")
+	want := New("x")
 	want.Module, want.Clock.Interval = "cmd.run", Interval{Duration: time.Hour}
 	if !reflect.DeepEqual(e, want) {
 		t.Errorf("got  %+v\nwant %+v", e, want)
@@ -138,12 +139,12 @@ func TestEntriesWithMistakesCanBeKeptAsInvalid(t *testing.T) {
 		t.Fatalf("%d entries", len(set))
 	}
 	fine := set["a"]
-	set.Keep(n, err)
+	KeepInvalid(set, n, err)
 	for name, want := range map[string]string{
 		"b": "f:2:24: schedule.b.someday: unknown field", "b.c": "f:3:33: schedule.b.c.needs: there is no entry x in this schedule",
 		"f": "f:5:4: schedule.f: must be a map of fields, not a whole number",
 	} {
-		if e := set[name]; e == nil || !strings.HasPrefix(e.Invalid, want) || e.Name != name || !e.Enabled || !e.Clock.none() {
+		if e := set[name]; e == nil || !strings.HasPrefix(e.Invalid, want) || e.Name != name || !e.Enabled || !e.Clock.IsZero() {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}

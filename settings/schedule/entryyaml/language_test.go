@@ -1,4 +1,4 @@
-package schedule
+package entryyaml
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
@@ -48,14 +49,14 @@ func TestEveryFieldIsRead(t *testing.T) {
 		"catch_up: run_once":                       func(e *Entry) { e.Missed.CatchUp = CatchUpRunOnce },
 		"start_deadline: 0":                        func(e *Entry) { e.Missed.StartDeadline = 0 },
 		"late_after: 30s":                          func(e *Entry) { e.Missed.LateAfter = 30 * time.Second },
-		"retry: {attempts: 3, backoff: 10s}":       func(e *Entry) { e.Failures.Retry = Retry{3, 10 * time.Second} },
-		"breaker: {threshold: 3, reset_after: 5m}": func(e *Entry) { e.Failures.Breaker = Breaker{3, 5 * time.Minute} },
+		"retry: {attempts: 3, backoff: 10s}":       func(e *Entry) { e.Failures.Retry = Retry{Attempts: 3, Backoff: 10 * time.Second} },
+		"breaker: {threshold: 3, reset_after: 5m}": func(e *Entry) { e.Failures.Breaker = Breaker{Threshold: 3, ResetAfter: 5 * time.Minute} },
 		"pause_after_errors: 10":                   func(e *Entry) { e.Failures.PauseAfter = 10 },
 		"return_job: failures":                     func(e *Entry) { e.ReturnJob = ReturnFailures },
-		"needs: {entry: backup}":                   func(e *Entry) { e.Needs = Needs{"backup", NeedsSuccess} },
-		"needs: {entry: backup, on: done}":         func(e *Entry) { e.Needs = Needs{"backup", NeedsDone} },
+		"needs: {entry: backup}":                   func(e *Entry) { e.Needs = Needs{Entry: "backup", On: NeedsSuccess} },
+		"needs: {entry: backup, on: done}":         func(e *Entry) { e.Needs = Needs{Entry: "backup", On: NeedsDone} },
 	} {
-		want := newEntry("x")
+		want := New("x")
 		want.Module, want.Clock.Interval = "cmd.run", Interval{Duration: time.Hour}
 		set(want)
 		if got := entry(t, "{module: cmd.run, interval: 1h, "+text+"}"); !reflect.DeepEqual(got, want) {
@@ -79,7 +80,7 @@ func TestEveryTimingIsRead(t *testing.T) {
 			t.Errorf("%s: %+v", text, got)
 		}
 	}
-	if e := entry(t, "{module: cmd.run, needs: {entry: backup}}"); !e.Clock.none() {
+	if e := entry(t, "{module: cmd.run, needs: {entry: backup}}"); !e.Clock.IsZero() {
 		t.Errorf("got %+v", e.Clock)
 	}
 }

@@ -1,4 +1,4 @@
-package schedule
+package entryyaml
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-const schemaDir = "../../examples/schema"
+const schemaDir = "../../../examples/schema"
 
 // schemas are those of the files of a config repo, by the file that holds each.
 func schemas() map[string]*Schema {
@@ -140,7 +140,7 @@ func TestSchemasTakeTheExamples(t *testing.T) {
 	for pattern, schema := range map[string]string{
 		"settings/*/*.yaml": "settings.json", "top.yaml": "top.json", "zester.yaml": "zester.json",
 	} {
-		files, err := filepath.Glob("../../examples/fleet/" + pattern)
+		files, err := filepath.Glob("../../../examples/fleet/" + pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatal(files, err)
 		}

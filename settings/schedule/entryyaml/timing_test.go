@@ -1,4 +1,4 @@
-package schedule
+package entryyaml
 
 import (
 	"os/exec"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 

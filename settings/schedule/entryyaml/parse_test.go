@@ -1,10 +1,11 @@
-package schedule
+package entryyaml
 
 import (
 	"fmt"
 	"maps"
 	"testing"
 
+	. "github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -33,8 +34,8 @@ added: {module: cmd.run, interval: 1h}
 `
 	old, latest := values(t, was), values(t, is)
 	before, err := ParseSet(old)
-	before.Keep(old, err)
-	after, err := before.Reparse(old, latest)
+	KeepInvalid(before, old, err)
+	after, err := Reparse(before, old, latest)
 	want, wantErr := ParseSet(latest)
 	if fmt.Sprint(err) != fmt.Sprint(wantErr) || len(after) != 4 {
 		t.Errorf("%d entries, %v, want %v", len(after), err, wantErr)
@@ -64,7 +65,7 @@ func TestAChangedSecretIsParsedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, secret := range []string{"one", "two"} {
-		after, err := before.Reparse(doc("one"), doc(secret))
+		after, err := Reparse(before, doc("one"), doc(secret))
 		if err != nil || after["e"].CallArgs()["command"] != secret {
 			t.Errorf("%v, %v", after["e"].CallArgs(), err)
 		}
@@ -85,7 +86,7 @@ func BenchmarkReparse(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := set.Reparse(was, n); err != nil {
+				if _, err := Reparse(set, was, n); err != nil {
 					b.Fatal(err)
 				}
 			}

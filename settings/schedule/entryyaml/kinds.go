@@ -1,16 +1,17 @@
-package schedule
+package entryyaml
 
 import (
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// choice is a field that holds one of some words.
-func choice[T ~string](name string, into func(*Entry) *T, allowed ...T) field {
+// choice returns a field that holds one of the allowed words.
+func choice[T ~string](name string, into func(*schedule.Entry) *T, allowed ...T) field {
 	list := make([]string, len(allowed))
 	for i, w := range allowed {
 		list[i] = string(w)
@@ -20,15 +21,15 @@ func choice[T ~string](name string, into func(*Entry) *T, allowed ...T) field {
 		switch {
 		case !ok:
 		case !slices.Contains(list, s):
-			p.refuse(n.Pos, "%.40q is none of %s", s, strings.Join(list, ", "))
+			p.refuse(n.Pos, "%.40q is not one of %s", s, strings.Join(list, ", "))
 		default:
 			*into(p.entry) = T(s)
 		}
 	}}
 }
 
-// whole is a field that holds a whole number from least to most.
-func whole(name string, least, most int, into func(*Entry) *int) field {
+// whole returns a field that holds a whole number from least to most.
+func whole(name string, least, most int, into func(*schedule.Entry) *int) field {
 	return field{name: name, schema: numbers(least, most), set: func(p *parser, n *strictyaml.Node) {
 		i, ok := n.Value.(int64)
 		switch {
@@ -42,8 +43,8 @@ func whole(name string, least, most int, into func(*Entry) *int) field {
 	}}
 }
 
-// length is a field that holds a duration from least to most.
-func length(name string, least, most time.Duration, into func(*Entry) *time.Duration) field {
+// length returns a field that holds a duration from least to most.
+func length(name string, least, most time.Duration, into func(*schedule.Entry) *time.Duration) field {
 	schema := durations
 	if least == 0 {
 		schema = anyOf(durations, zero)
@@ -53,7 +54,7 @@ func length(name string, least, most time.Duration, into func(*Entry) *time.Dura
 		switch {
 		case !ok:
 		case d < least && least == 1:
-			p.refuse(n.Pos, "%v is no length; leave %s out for none", n.Value, name)
+			p.refuse(n.Pos, "%v is not allowed; leave %s out for none", n.Value, name)
 		case d < least:
 			p.refuse(n.Pos, "%v is too short; the shortest %s is %v", n.Value, name, least)
 		case d > most:
@@ -64,8 +65,8 @@ func length(name string, least, most time.Duration, into func(*Entry) *time.Dura
 	}}
 }
 
-// boolean is a field that is true or false.
-func boolean(name string, into func(*Entry) *bool) field {
+// boolean returns a field that is true or false.
+func boolean(name string, into func(*schedule.Entry) *bool) field {
 	return field{name: name, schema: &Schema{Type: "boolean"}, set: func(p *parser, n *strictyaml.Node) {
 		if b, ok := n.Value.(bool); ok {
 			*into(p.entry) = b
@@ -75,8 +76,8 @@ func boolean(name string, into func(*Entry) *bool) field {
 	}}
 }
 
-// moment is a field that holds an instant.
-func moment(name string, into func(*Entry) *time.Time) field {
+// moment returns a field that holds an instant.
+func moment(name string, into func(*schedule.Entry) *time.Time) field {
 	return field{name: name, schema: &Schema{Type: "string", Format: "date-time"}, set: func(p *parser, n *strictyaml.Node) {
 		if at, ok := p.instant(n); ok {
 			*into(p.entry) = at
@@ -84,8 +85,8 @@ func moment(name string, into func(*Entry) *time.Time) field {
 	}}
 }
 
-// days is a field that holds weekdays, dates, ranges and calendars, one or a list of them.
-func days(name string, into func(*Entry) *window.Days) field {
+// days returns a field that holds a weekday, date, range or calendar, or a list of them.
+func days(name string, into func(*schedule.Entry) *window.Days) field {
 	return field{name: name, schema: oneOrMore(anyOf(&Schema{Type: "string"}, numbers(0, 7)), maxElements), set: func(p *parser, n *strictyaml.Node) {
 		for _, n := range p.list(n, "a weekday, date, range or calendar, or a list of them") {
 			text, ok := dayText(n)
@@ -99,7 +100,7 @@ func days(name string, into func(*Entry) *window.Days) field {
 				p.refuse(n.Pos, "%v", err)
 			}
 			if len(d.Calendars) > known {
-				p.wait(n.Pos, "there is no calendar %s here; zester.yaml names calendars", text)
+				p.incomplete(n.Pos, "there is no calendar %s here; zester.yaml names calendars", text)
 			}
 			if len(d.Times) > 0 && name != "blackout" {
 				p.refuse(n.Pos, "%q is part of days; write it under blackout", text)
@@ -109,7 +110,7 @@ func days(name string, into func(*Entry) *window.Days) field {
 	}}
 }
 
-// object is a field that holds a map with the given keys.
+// object returns a field that holds a map with the given keys.
 func object(name string, required []string, keys ...field) field {
 	return field{name: name, schema: closed(keys), set: func(p *parser, n *strictyaml.Node) {
 		if n.Kind != strictyaml.Map {
@@ -130,7 +131,7 @@ func object(name string, required []string, keys ...field) field {
 		p.field = outer
 		for _, key := range required {
 			if v := n.Get(key); v == nil || v.Kind == strictyaml.Null {
-				p.wait(n.Pos, "%s is missing", key)
+				p.incomplete(n.Pos, "%s is missing", key)
 			}
 		}
 	}}
@@ -177,7 +178,7 @@ func (p *parser) instant(n *strictyaml.Node) (time.Time, bool) {
 	return at.UTC(), true
 }
 
-// list gives the elements of a list, or one value that stands alone.
+// list returns the elements of a list of limited length, or n itself as the only element.
 func (p *parser) list(n *strictyaml.Node, want string) []*strictyaml.Node {
 	list := elements(n)
 	switch {

@@ -1,6 +1,8 @@
-package schedule
+package entryyaml
 
-// Schema is the part of JSON Schema (draft-07) that says what the files of a config repo may hold.
+import "github.com/seed-c01c3da5/zester/settings/schedule"
+
+// Schema is the part of JSON Schema (draft-07) that the schemas of a config repo's files use.
 type Schema struct {
 	Dialect    string             `json:"$schema,omitempty"`
 	Title      string             `json:"title,omitempty"`
@@ -22,10 +24,10 @@ type Schema struct {
 	AnyOf      []*Schema          `json:"anyOf,omitempty"`
 }
 
-// namePattern is the form of the names of entries and groups.
+// namePattern matches the names of entries and groups.
 const namePattern = `^[A-Za-z0-9_.-]{1,128}$`
 
-// durations are what [strictyaml.ParseDuration] reads; zero stands for none where that is allowed.
+// durations describes the texts that [strictyaml.ParseDuration] reads; zero describes the number 0.
 var (
 	durations = matching(`^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w))*)$`)
 	zero      = numbers(0, 0)
@@ -39,7 +41,7 @@ func matching(pattern string) *Schema { return &Schema{Type: "string", Pattern: 
 
 func words(list ...string) *Schema { return &Schema{Type: "string", Enum: list} }
 
-// anyOf takes the alternatives of an alternative for its own.
+// anyOf returns a schema of alternatives; nested alternatives are flattened.
 func anyOf(list ...*Schema) *Schema {
 	var flat []*Schema
 	for _, s := range list {
@@ -56,24 +58,24 @@ func oneOrMore(s *Schema, most int) *Schema {
 	return anyOf(s, &Schema{Type: "array", Items: s, MinItems: 1, MaxItems: most})
 }
 
-// closed is a map of these fields and no others. As files are merged, null takes a field away, and none is
-// required.
+// closed returns the schema of a map with these fields and no others. Null is allowed, as it removes a field when files
+// are merged; no field is required.
 func closed(fields []field) *Schema {
 	s := &Schema{Type: "object", Properties: make(map[string]*Schema), Additional: false}
 	for _, f := range fields {
-		taken := anyOf(f.schema, &Schema{Type: "null"})
-		s.Properties[f.name] = taken
+		value := anyOf(f.schema, &Schema{Type: "null"})
+		s.Properties[f.name] = value
 		if f.alias != "" {
-			s.Properties[f.alias] = taken
+			s.Properties[f.alias] = value
 		}
 	}
 	return s
 }
 
-// LayerSchema describes the map under the key `schedule` of one file. It takes all that [CheckFields]
-// takes.
+// LayerSchema returns the schema of the map under the key `schedule` of one file. It accepts everything that
+// [CheckFields] accepts.
 func LayerSchema() *Schema {
 	entry := closed(fields)
 	entry.Type = []string{"object", "null"}
-	return &Schema{Type: []string{"object", "null"}, Names: matching(namePattern), Additional: entry, MaxProps: MaxEntries}
+	return &Schema{Type: []string{"object", "null"}, Names: matching(namePattern), Additional: entry, MaxProps: schedule.MaxEntries}
 }

@@ -1,4 +1,4 @@
-package schedule
+package entryyaml
 
 import (
 	"fmt"
@@ -6,13 +6,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/schedule/phrase"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// promptModule is the function that the fields prompt, model and opts are short for.
+// promptModule is the module of an entry that has the fields prompt, model or opts.
 const promptModule = "prompt.run"
 
 func (p *parser) module(n *strictyaml.Node) {
@@ -29,10 +30,11 @@ func (p *parser) args(n *strictyaml.Node) {
 		p.refuse(n.Pos, "%s", n.Mismatch("a map"))
 		return
 	}
-	p.entry.Args = n.Any().(map[string]any)
+	var secret map[string]any
 	if n.FirstSecret() != nil {
-		p.entry.secretArgs = n.Reveal().(map[string]any)
+		secret = n.Reveal().(map[string]any)
 	}
+	p.entry.SetArgs(n.Any().(map[string]any), secret)
 }
 
 // prompt reads prompt, model and opts.
@@ -50,9 +52,9 @@ func (p *parser) prompt(n *strictyaml.Node) {
 	}
 }
 
-// named are the intervals that have a name. A day is 24 hours, as intervals follow elapsed time; months
+// namedIntervals are the intervals that have a name. A day is 24 hours, as intervals follow elapsed time; months
 // follow the calendar.
-var named = map[string]Interval{
+var namedIntervals = map[string]schedule.Interval{
 	"hourly":  {Duration: time.Hour},
 	"daily":   {Duration: 24 * time.Hour},
 	"weekly":  {Duration: 7 * 24 * time.Hour},
@@ -61,7 +63,7 @@ var named = map[string]Interval{
 
 func (p *parser) interval(n *strictyaml.Node) {
 	if s, ok := n.Value.(string); ok {
-		if i, ok := named[s]; ok {
+		if i, ok := namedIntervals[s]; ok {
 			p.entry.Clock.Interval = i
 			return
 		}
@@ -78,7 +80,7 @@ func (p *parser) period(n *strictyaml.Node, d time.Duration) {
 	case d > MaxInterval:
 		p.refuse(n.Pos, "%v is too long; the longest interval is 10 years (3650d)", n.Value)
 	default:
-		p.entry.Clock.Interval = Interval{Duration: d}
+		p.entry.Clock.Interval = schedule.Interval{Duration: d}
 	}
 }
 
@@ -115,7 +117,7 @@ func (p *parser) expression(at strictyaml.Pos, text string) {
 	}
 }
 
-// when makes a phrase into what the other timings are.
+// when sets the interval or the cron expressions that a phrase means.
 func (p *parser) when(n *strictyaml.Node) {
 	s, ok := p.text(n)
 	if !ok {
@@ -154,8 +156,8 @@ func (p *parser) timezone(n *strictyaml.Node) {
 	}
 }
 
-// setZone takes the zone from timezone, from CRON_TZ or from a phrase, whichever comes first, and refuses a
-// second one.
+// setZone sets the zone of the entry, which comes from timezone, CRON_TZ or a phrase, and refuses a second, different
+// one.
 func (p *parser) setZone(at strictyaml.Pos, name string) {
 	if _, err := window.Zone(name); err != nil {
 		p.refuse(at, "%v", err)
@@ -212,8 +214,8 @@ func (p *parser) group(n *strictyaml.Node) {
 }
 
 func (p *parser) returnJob(n *strictyaml.Node) {
-	if n.Value == string(ReturnFailures) {
-		p.entry.ReturnJob = ReturnFailures
+	if n.Value == string(schedule.ReturnFailures) {
+		p.entry.ReturnJob = schedule.ReturnFailures
 		return
 	}
 	b, ok := n.Value.(bool)
@@ -225,7 +227,7 @@ func (p *parser) returnJob(n *strictyaml.Node) {
 	case !ok:
 		p.refuse(n.Pos, "%s", n.Mismatch(strictyaml.Bool.String()))
 	case b:
-		p.entry.ReturnJob = ReturnAlways
+		p.entry.ReturnJob = schedule.ReturnAlways
 	}
 }
 
@@ -238,12 +240,12 @@ func (p *parser) needed(n *strictyaml.Node) {
 	}
 }
 
-// isName tells whether s can name an entry or a group.
+// isName reports whether s can name an entry or a group.
 func isName(s string) bool {
 	return len(s) >= 1 && len(s) <= 128 && only(s, "_.-")
 }
 
-// isModule tells whether s has two to four parts that are joined with dots.
+// isModule reports whether s has two to four parts joined by dots.
 func isModule(s string) bool {
 	parts := strings.Split(s, ".")
 	for _, part := range parts {
@@ -254,7 +256,7 @@ func isModule(s string) bool {
 	return len(parts) >= 2 && len(parts) <= 4
 }
 
-// only tells whether s has ASCII letters, digits and the given other characters only.
+// only reports whether s has only ASCII letters, digits and the given other characters.
 func only(s, others string) bool {
 	for _, c := range []byte(s) {
 		switch {
@@ -266,13 +268,13 @@ func only(s, others string) bool {
 	return true
 }
 
-// refuse notes what is wrong with the field that is being read.
+// refuse records a mistake in the field that is being read.
 func (p *parser) refuse(at strictyaml.Pos, format string, args ...any) {
 	p.errs = append(p.errs, p.mistake(at, format, args...))
 }
 
-// wait notes what is wrong with an entry that stays as it is, and may be mended by another file.
-func (p *parser) wait(at strictyaml.Pos, format string, args ...any) {
+// incomplete records a mistake that another file can mend when the two are merged.
+func (p *parser) incomplete(at strictyaml.Pos, format string, args ...any) {
 	p.missing = append(p.missing, p.mistake(at, format, args...))
 }
 

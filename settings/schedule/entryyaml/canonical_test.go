@@ -1,8 +1,10 @@
-package schedule
+package entryyaml
 
 import (
 	"reflect"
 	"testing"
+
+	. "github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
 func TestEqualEntriesHaveEqualCanonicalBytes(t *testing.T) {
@@ -17,7 +19,7 @@ func TestEqualEntriesHaveEqualCanonicalBytes(t *testing.T) {
 		{"{module: cmd.run, cron: '@Daily'}", "{module: cmd.run, cron: '0 0 * * *'}"},
 	} {
 		a, b := entry(t, pair[0]), entry(t, pair[1])
-		if string(a.Canonical()) != string(b.Canonical()) || !a.TimingEqual(b) {
+		if string(a.Canonical()) != string(b.Canonical()) || a.TimingHash() != b.TimingHash() {
 			t.Errorf("differ:\n%s\n%s", a.Canonical(), b.Canonical())
 		}
 	}
@@ -36,7 +38,7 @@ func TestSpellingsOfAllFieldsMakeNoDifference(t *testing.T) {
 			"catch_up: skip, catch_up_max: 100, start_deadline: 3h, pause_after_errors: 0}"},
 	} {
 		a, b := entry(t, pair[0]), entry(t, pair[1])
-		if string(a.Canonical()) != string(b.Canonical()) || !a.TimingEqual(b) {
+		if string(a.Canonical()) != string(b.Canonical()) || a.TimingHash() != b.TimingHash() {
 			t.Errorf("differ:\n%s\n%s", a.Canonical(), b.Canonical())
 		}
 	}
@@ -60,13 +62,13 @@ func TestEveryFieldMakesADifference(t *testing.T) {
 			t.Errorf("%q and %q are taken for equal", text, other)
 		}
 		seen[b] = text
-		if got := !e.TimingEqual(entry(t, "{module: cmd.run, interval: 1h}")); got != retimed {
+		if got := e.TimingHash() != entry(t, "{module: cmd.run, interval: 1h}").TimingHash(); got != retimed {
 			t.Errorf("%q: the timing differs: %v", text, got)
 		}
 	}
 	cron := entry(t, "{module: cmd.run, cron: '@daily'}")
 	for _, text := range []string{"cron: '@daily', dst_gap: skip", "cron: '@daily', dst_overlap: last", "at: '2026-01-01T00:00:00Z'", "after: 1h"} {
-		if e := entry(t, "{module: cmd.run, "+text+"}"); e.TimingEqual(cron) {
+		if e := entry(t, "{module: cmd.run, "+text+"}"); e.TimingHash() == cron.TimingHash() {
 			t.Errorf("%q: the timing is equal", text)
 		}
 	}
