@@ -22,13 +22,13 @@ const (
 
 // Heartbeats of the whole fleet in a second, at most.
 const (
-	heartbeatRate = 300
-	// confirmRate holds where the server reports connections, so that heartbeats only confirm what it says.
-	confirmRate = 30
+	HeartbeatRate = 300
+	// ConfirmRate holds where the server reports connections, so that heartbeats only confirm what it says.
+	ConfirmRate = 30
 )
 
-// interval returns the time between two heartbeats of each of n peels that together send rate a second.
-func interval(n, rate int) time.Duration {
+// Interval returns the time between two heartbeats of each of n peels that together send rate a second.
+func Interval(n, rate int) time.Duration {
 	every := (time.Duration(n) * time.Second / time.Duration(rate)).Round(time.Second)
 	return min(max(every, wire.MinHeartbeat), wire.MaxHeartbeat)
 }
@@ -56,9 +56,9 @@ func (f *Feed) every() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.connections {
-		return interval(len(f.ids), confirmRate)
+		return Interval(len(f.ids), ConfirmRate)
 	}
-	return interval(len(f.ids), heartbeatRate)
+	return Interval(len(f.ids), HeartbeatRate)
 }
 
 // Presence returns the time of the peel's last message, zero if there was none, and whether the peel is online.
@@ -88,7 +88,7 @@ func (f *Feed) Unknown(id target.PeelID) bool {
 	if known, ok := f.ids[w]; ok && known != id || f.onlineLocked(s) {
 		return false
 	}
-	knownAfter := interval(len(f.ids), heartbeatRate)
+	knownAfter := Interval(len(f.ids), HeartbeatRate)
 	if f.connections {
 		knownAfter = wire.MinHeartbeat
 	}

@@ -82,7 +82,7 @@ func TestTheIntervalGrowsWithTheFleet(t *testing.T) {
 		{10_000, 30, 333 * time.Second},
 		{20_000, 30, 10 * time.Minute},
 	} {
-		if got := interval(tt.n, tt.rate); got != tt.want {
+		if got := Interval(tt.n, tt.rate); got != tt.want {
 			t.Errorf("%d peels, %d a second: %v, want %v", tt.n, tt.rate, got, tt.want)
 		}
 	}

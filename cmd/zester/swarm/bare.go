@@ -10,120 +10,135 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// patience is how long anything may take.
-const patience = 5 * time.Minute
-
-// baseline is what the bare bus did.
-type baseline struct {
-	connect, memory, peelMemory float64 // s, KiB a peel
-	connectCPU                  float64 // ms a connection, of the bus and who counts them
-	plain                       storm   // 0: not measured
-	restart                     float64 // s
-	ask                         effort  // a command to every peel, its answer stored nowhere
-	kept                        effort  // the same, each answer stored once and acknowledged, and counted when it is stored
-	all, few, one               effort  // documents to every peel, to 1 % of them, and to one, each answer stored and acknowledged
-	taken                       float64 // 1/s, of reports that wait in a stream, each stored twice
-	idle                        float64 // % of a core, with heartbeats; 0: not measured
+// A floor is what the bare bus needs for the traffic of the fleet. Zero is not measured.
+type floor struct {
+	connect         storm
+	memory          float64 // KiB of the bus for a connection
+	peelMemory      float64 // KiB of a connection
+	restart         float64 // s until every connection is back
+	unstored        cost    // a command to every connection, its answers stored nowhere
+	stored          cost    // a command to every connection, until its answers are stored, acknowledged and re-published
+	all, few, one   cost    // documents for all connections, 1 % and one, until their reports are published, which are stored
+	storedPerSecond float64 // reports taken from their stream, each stored twice
+	idle            float64 // % of a core, with heartbeats
 }
 
-// A bus is the bare one: a server without a master.
+// A storm is the cost of making all connections at once.
+type storm struct {
+	seconds float64
+	cpu     float64 // ms for a connection, of bus and meter
+}
+
+// A bus is a server with the streams of the fleet, and the meter: a connection in the account of the masters that counts
+// what the bare connections publish.
 type bus struct {
 	r     *run
+	dir   string
 	ca    *pki.CA       // nil: external
 	srv   *natsd.Server // nil: external
 	url   string
-	nc    *nats.Conn
+	nc    *nats.Conn // the meter
 	js    jetstream.JetStream
-	heard chan string // subjects on which the peels have spoken
+	heard chan struct{} // gets a value for each message of a bare connection
 }
 
-func (r *run) bare(ctx context.Context, b *baseline) (err error) {
-	r.say("the bare bus: %d connections, %d processes", r.o.Peels, r.o.Procs)
-	s := &bus{r: r, heard: make(chan string, 2*r.o.Peels)}
+// bare measures the bare bus. Its connections have credentials of a role: peels have an account of their own, as in the
+// fleet, and masters share the account of the meter.
+func (r *run) bare(ctx context.Context, role grants.Role) (err error) {
+	f := &r.fleetAccounts
+	if role == grants.RoleMaster {
+		f = &r.oneAccount
+	}
+	r.say("the bare bus, %s: %d connections, %d processes", floorNames[role], r.o.Peels, r.o.Procs)
+	b := r.newBus("bare-" + string(role))
 	if r.o.External == nil {
-		if s.ca, err = pki.Open(r.path("bare/tls")); err != nil {
+		if b.ca, err = pki.Open(r.path(b.dir + "/tls")); err != nil {
 			return err
 		}
 	}
-	if err := s.start(ctx, 0); err != nil {
+	if err := b.start(ctx, 0); err != nil {
 		return err
 	}
-	defer func() { s.stop() }()
-	defer func() { err = errors.Join(err, r.dismiss()) }()
-	before := own()
-	c, err := s.storm(ctx, orders{URL: s.url, CA: s.caFile(), Keys: r.keys("bare"), Bare: true})
-	if err != nil {
+	defer func() { b.stop() }()
+	defer func() { err = errors.Join(err, r.stopWorkers()) }()
+	before := ownMemory()
+	if f.connect, err = b.connectAll(ctx, orders{URL: b.url, CA: b.caFile(), Keys: r.keys(b.dir), Role: role}); err != nil {
 		return err
 	}
-	b.connect, b.connectCPU = c.took, c.cpu
-	b.peelMemory = r.memoryOfPeels()
-	if s.srv != nil {
-		b.memory = (own() - before) / float64(r.o.Peels)
+	f.peelMemory = r.peelMemory()
+	if b.srv != nil {
+		f.memory = (ownMemory() - before) / float64(r.o.Peels)
 	}
-	return s.measure(ctx, b)
+	if err := b.measure(ctx, role, f); err != nil || role != grants.RolePeel || b.srv == nil {
+		return err
+	}
+	if r.o.Idle > 0 {
+		if f.idle, err = r.idle(ctx); err != nil {
+			return err
+		}
+	}
+	f.restart, err = b.restart(ctx)
+	return err
 }
 
-func (s *bus) caFile() string {
-	switch {
-	case s.r.o.External != nil:
-		return s.r.o.External.CA
-	case s.ca != nil:
-		return s.ca.File()
-	}
-	return ""
+// floorNames name the two kinds of bare bus by the role of their connections.
+var floorNames = map[grants.Role]string{grants.RolePeel: "accounts as the fleet", grants.RoleMaster: "one account"}
+
+func (r *run) newBus(dir string) *bus {
+	return &bus{r: r, dir: dir, heard: make(chan struct{}, 2*r.o.Peels)}
 }
 
-// start starts the server, unless it is external, and connects to it.
-func (s *bus) start(ctx context.Context, port int) (err error) {
-	way := []nats.Option{nats.ErrorHandler(s.r.refused.heard)}
-	if e := s.r.o.External; e != nil {
-		s.url = e.URL
+func (b *bus) caFile() string {
+	if b.ca == nil {
+		return b.r.o.External.CA
+	}
+	return b.ca.File()
+}
+
+// start starts the server, unless it is external, and connects the meter.
+func (b *bus) start(ctx context.Context, port int) (err error) {
+	opts := []nats.Option{nats.ErrorHandler(b.r.refused.onError)}
+	if e := b.r.o.External; e != nil {
+		b.url = e.URL
 	} else {
-		if err := s.serve(port); err != nil {
+		if err := b.serve(port); err != nil {
 			return err
 		}
-		s.url, way = s.srv.URL(), append(way, nats.InProcessServer(s.srv))
+		b.url, opts = b.srv.URL(), append(opts, nats.InProcessServer(b.srv))
 	}
-	if s.nc, err = dial(s.url, s.caFile(), s.r.keys("bare"), "swarm", way...); err != nil {
+	if b.nc, err = connect(b.url, b.caFile(), b.r.keys(b.dir), grants.RoleMaster, "swarm", opts...); err != nil {
 		return err
 	}
-	if s.js, err = jetstream.New(s.nc); err != nil {
+	if b.js, err = jetstream.New(b.nc); err != nil {
 		return err
 	}
-	if err := natsd.Provision(ctx, s.js, 1); err != nil {
+	if err := natsd.Provision(ctx, b.js, 1); err != nil {
 		return err
 	}
-	if _, err := s.js.CreateOrUpdateStream(ctx, bareReturns); err != nil {
-		return err
-	}
-	return s.listen()
+	return b.listen()
 }
 
-// bareReturns is the stream of the bare bus that keeps the first answer of a peel to each command, refuses further ones, and
-// re-publishes what it has stored.
-var bareReturns = jetstream.StreamConfig{
-	Name: "bare-returns", Subjects: []string{bareKept + "*.*"}, Storage: jetstream.FileStorage,
-	MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true, AllowDirect: true,
-	RePublish: &jetstream.RePublish{Source: bareKept + ">", Destination: bareStored + ">"},
-}
-
-// listen counts what the peels say.
-func (s *bus) listen() error {
-	heard := func(m *nats.Msg) { s.heard <- m.Subject }
-	for subject, f := range map[string]nats.MsgHandler{
-		bareReturn + "*": heard, bareStored + "*.*": heard, wire.AllApplied: heard, bareBeat + "*": func(*nats.Msg) {},
-		bareHello + "*": func(m *nats.Msg) {
+// listen counts the messages of the bare connections.
+func (b *bus) listen() error {
+	heard := func(*nats.Msg) { b.heard <- struct{}{} }
+	hello := func(m *nats.Msg) {
+		if m.Reply != "" {
 			heard(m)
 			_ = m.Respond(nil)
-		},
+		}
+	}
+	for subject, f := range map[string]nats.MsgHandler{
+		wire.AckOf("*", "*"): heard, wire.StoredOf("*", "*"): heard, wire.AllApplied: heard, wire.Heartbeat("*"): hello,
 	} {
-		sub, err := s.nc.Subscribe(subject, f)
+		sub, err := b.nc.Subscribe(subject, f)
 		if err != nil {
 			return err
 		}
@@ -131,83 +146,124 @@ func (s *bus) listen() error {
 			return err
 		}
 	}
-	return s.nc.Flush()
+	return b.nc.Flush()
 }
 
-func (s *bus) serve(port int) error {
-	keys, err := keystore.Open(s.r.keys("bare"))
+func (b *bus) serve(port int) error {
+	keys, err := keystore.Open(b.r.keys(b.dir))
 	if err != nil {
 		return err
 	}
 	o := natsd.Options{
-		Dir: s.r.path("bare/bus"), Port: port, Trust: natsd.Trust(keys.Trust()), TLS: s.ca.Config(), Log: slog.New(s.r.o.Log),
+		Dir: b.r.path(b.dir + "/bus"), Port: port, Trust: natsd.Trust(keys.Trust()), TLS: b.ca.Config(), Log: slog.New(b.r.o.Log),
 	}
-	if s.srv, err = natsd.New(o); err != nil {
+	if b.srv, err = natsd.New(o); err != nil {
 		return err
 	}
-	return s.srv.Start()
+	return b.srv.Start()
 }
 
-func (s *bus) stop() {
-	s.nc.Close()
-	if s.srv != nil {
-		s.srv.Shutdown()
+func (b *bus) stop() {
+	b.nc.Close()
+	if b.srv != nil {
+		b.srv.Shutdown()
 	}
 }
 
-// wait returns when the peels have spoken n times.
-func (s *bus) wait(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// wait returns when n messages of bare connections have come.
+func (b *bus) wait(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	for got := range n {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d connections have spoken: %w", got, n, context.Cause(ctx))
-		case <-s.heard:
-			s.r.progress("heard", int64(got+1), int64(n))
+			return fmt.Errorf("%d of %d messages have come: %w", got, n, context.Cause(ctx))
+		case <-b.heard:
+			b.r.progress("messages", int64(got+1), int64(n))
 		}
 	}
 	return nil
 }
 
-func (s *bus) measure(ctx context.Context, b *baseline) (err error) {
-	if b.ask, err = s.command(ctx, bareCmd); err != nil {
-		return err
+// connectAll starts bare connections and waits until all have said hello.
+func (b *bus) connectAll(ctx context.Context, o orders) (s storm, err error) {
+	watch := stopwatch()
+	o.Bare, o.Heartbeats = true, b.r.heartbeats()
+	if err := b.r.startWorkers(ctx, o); err != nil {
+		return s, err
 	}
-	if b.kept, err = s.command(ctx, bareKeep); err != nil {
-		return err
+	if err := b.wait(ctx, b.r.o.Peels); err != nil {
+		return s, err
 	}
-	if b.all, err = s.give(ctx, 1); err != nil {
-		return err
+	took, used := watch()
+	return storm{took.Seconds(), used.Seconds() * 1000 / float64(b.r.o.Peels)}, nil
+}
+
+// heartbeats returns the interval of the heartbeats that the masters of the fleet announce.
+func (r *run) heartbeats() time.Duration {
+	if r.o.External != nil {
+		return feed.Interval(r.o.Peels, feed.HeartbeatRate)
 	}
-	if b.few, err = s.give(ctx, 100); err != nil {
-		return err
-	}
-	if b.one, err = s.give(ctx, s.r.o.Peels); err != nil {
-		return err
-	}
-	if b.taken, err = s.take(ctx); err != nil {
-		return err
-	}
-	if s.srv == nil {
+	return feed.Interval(r.o.Peels, feed.ConfirmRate)
+}
+
+// open measures connections to a bus without credentials and encryption.
+func (r *run) open(ctx context.Context) (err error) {
+	if r.o.External != nil {
 		return nil
 	}
-	if s.r.o.Idle > 0 {
-		if b.idle, err = s.r.idle(ctx); err != nil {
-			return err
-		}
+	b := r.newBus("open")
+	b.srv = natsd.NewOpen(r.path(b.dir), slog.New(r.o.Log))
+	if err := b.srv.Start(); err != nil {
+		return err
 	}
-	b.restart, err = s.restart(ctx)
+	defer b.srv.Shutdown()
+	if b.nc, err = nats.Connect(b.srv.URL(), nats.InProcessServer(b.srv)); err != nil {
+		return err
+	}
+	defer b.nc.Close()
+	if err := b.listen(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.stopWorkers()) }()
+	open, err := b.connectAll(ctx, orders{URL: b.srv.URL()})
+	if err != nil {
+		return err
+	}
+	bare := r.fleetAccounts.connect
+	r.add(Figure{Name: "bare connections with credentials and TLS, beside none", Unit: "s", Value: bare.seconds, Bare: open.seconds})
+	r.add(Figure{Name: "processor time of the bus for one, beside none", Unit: "ms", Value: bare.cpu, Bare: open.cpu})
+	return nil
+}
+
+// measure measures what both kinds of bare bus are measured for.
+func (b *bus) measure(ctx context.Context, role grants.Role, f *floor) (err error) {
+	if f.unstored, err = b.command(ctx, toNobody); err != nil {
+		return err
+	}
+	if f.stored, err = b.command(ctx, toStream); err != nil {
+		return err
+	}
+	if f.all, err = b.publishSettings(ctx, 1); err != nil {
+		return err
+	}
+	if f.few, err = b.publishSettings(ctx, 100); err != nil {
+		return err
+	}
+	if f.one, err = b.publishSettings(ctx, b.r.o.Peels); err != nil {
+		return err
+	}
+	f.storedPerSecond, err = b.storeReports(ctx, role)
 	return err
 }
 
-// command publishes a command to every peel in each round and waits until the answer of each has come.
-func (s *bus) command(ctx context.Context, subject string) (effort, error) {
-	return s.rounds(ctx, s.r.o.Peels, func() error {
+// command publishes a command to every connection in each round and waits for the answers.
+func (b *bus) command(ctx context.Context, answers byte) (cost, error) {
+	return b.rounds(ctx, b.r.o.Peels, func() error {
 		command := make([]byte, 300)
-		copy(command, wire.NewJID())
-		for i := range s.r.o.Peels {
-			if err := s.nc.Publish(subject+string(peelID(i)), command); err != nil {
+		command[copy(command, wire.NewJID())] = answers
+		for i := range b.r.o.Peels {
+			if err := b.nc.Publish(wire.Cmd(string(peelID(i))), command); err != nil {
 				return err
 			}
 		}
@@ -215,13 +271,12 @@ func (s *bus) command(ctx context.Context, subject string) (effort, error) {
 	})
 }
 
-// give stores a document for each step-th peel in each round, as fast as the bus takes them, and waits until all of these have
-// reported. The reports are stored and acknowledged.
-func (s *bus) give(ctx context.Context, step int) (effort, error) {
+// publishSettings stores a document for each step-th connection in each round and waits for their reports.
+func (b *bus) publishSettings(ctx context.Context, step int) (cost, error) {
 	document := make([]byte, 700)
-	return s.rounds(ctx, (s.r.o.Peels+step-1)/step, func() error {
-		for i := 0; i < s.r.o.Peels; i += step {
-			if _, err := s.js.PublishAsync(wire.SettingsKey(string(peelID(i))), document); err != nil {
+	return b.rounds(ctx, (b.r.o.Peels+step-1)/step, func() error {
+		for i := 0; i < b.r.o.Peels; i += step {
+			if _, err := b.js.PublishAsync(wire.SettingsKey(string(peelID(i))), document); err != nil {
 				return err
 			}
 		}
@@ -229,29 +284,30 @@ func (s *bus) give(ctx context.Context, step int) (effort, error) {
 	})
 }
 
-// rounds calls publish in each round and waits until n peels have answered.
-func (s *bus) rounds(ctx context.Context, n int, publish func() error) (effort, error) {
-	return s.r.rounds(n, func(int) (took, used time.Duration, err error) {
+// rounds calls publish in each round and waits until n connections have answered.
+func (b *bus) rounds(ctx context.Context, n int, publish func() error) (cost, error) {
+	return b.r.rounds(n, func(int) (took, used time.Duration, err error) {
 		watch := stopwatch()
 		if err = publish(); err == nil {
-			err = s.wait(ctx, n)
+			err = b.wait(ctx, n)
 		}
 		took, used = watch()
 		return took, used, err
 	})
 }
 
-// restart stops the server, starts it at the same address, and waits until every peel is back.
-func (s *bus) restart(ctx context.Context) (float64, error) {
-	port, err := portOf(s.url)
+// restart stops the server, starts it at the same address, and waits until every connection is back.
+func (b *bus) restart(ctx context.Context) (float64, error) {
+	port, err := portOf(b.url)
 	if err != nil {
 		return 0, err
 	}
-	s.stop()
-	began := time.Now()
-	if err := s.start(ctx, port); err != nil {
+	b.stop()
+	watch := stopwatch()
+	if err := b.start(ctx, port); err != nil {
 		return 0, err
 	}
-	err = s.wait(ctx, s.r.o.Peels)
-	return time.Since(began).Seconds(), err
+	err = b.wait(ctx, b.r.o.Peels)
+	took, _ := watch()
+	return took.Seconds(), err
 }

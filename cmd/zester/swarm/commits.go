@@ -12,16 +12,15 @@ import (
 // author makes the commits of a swarm.
 var author = worktree.Author{Name: "Swarm", Email: "swarm@example.com"}
 
-// A content is what the config repo says: a schedule of two entries for everybody, one of which has a number, and a second file for each hundredth peel and a
-// third for the first one, or else as many different documents as there are racks. The numbers are changed to have
-// something to commit.
+// A content is the state of the config repo. All peels have a schedule of two entries. If racks is 0, each hundredth peel has a
+// second file and the first peel a third; else each rack has a file of its own. Commits change the numbers.
 type content struct {
 	all, few, one int
-	racks         int    // 0, 50 or 1000, which the peels know as facts
-	probe         string // an entry for everybody
+	racks         int    // 0, 50 or 1000, as the facts of the peels
+	probe         string // a further entry for all peels
 }
 
-// files are those of the repo that c may change.
+// files returns the files of the repo.
 func (c content) files() map[string][]byte {
 	files := map[string][]byte{
 		"settings/all.yaml": fmt.Appendf(nil, `schedule:
@@ -44,7 +43,7 @@ func (c content) files() map[string][]byte {
 	return files
 }
 
-// settle commits c and waits until every peel runs what it gives them.
+// settle commits c and waits until every peel has applied it.
 func (f *fleet) settle(ctx context.Context, message string, c content) error {
 	if _, err := f.work.Commit(message, c.files(), author); err != nil {
 		return err
@@ -52,28 +51,29 @@ func (f *fleet) settle(ctx context.Context, message string, c content) error {
 	return f.converged(ctx)
 }
 
-// commits changes the settings of one peel, of each hundredth, and of all.
-func (f *fleet) commits(ctx context.Context, b baseline) error {
+// commits measures commits that change the settings of one peel, of each hundredth, and of all.
+func (f *fleet) commits(ctx context.Context) error {
 	one, err := f.commit(ctx, 1, func(round int) content { return content{one: round} })
 	if err != nil {
 		return err
 	}
-	f.r.figure("commit that changes one peel: applied", "s", one.seconds, b.one.seconds)
-	f.r.figure("processor time of "+f.r.side()+" for it", "ms", one.cpu, 0)
+	f.r.compare("commit that changes one peel: applied", "s", one.seconds, func(b floor) float64 { return b.one.seconds })
+	f.r.figure("processor time of "+f.r.side()+" for it", "ms", one.cpu)
 	few, err := f.commit(ctx, (f.r.o.Peels+99)/100, func(round int) content { return content{few: round} })
 	if err != nil {
 		return err
 	}
-	f.r.figure("commit that changes 1 % of the peels: applied", "s", few.seconds, b.few.seconds)
+	f.r.compare("commit that changes 1 % of the peels: applied", "s", few.seconds, func(b floor) float64 { return b.few.seconds })
 	all, err := f.commit(ctx, f.r.o.Peels, func(round int) content { return content{all: round} })
 	if err != nil {
 		return err
 	}
-	f.r.figure(commitSeconds, "s", all.seconds, b.all.seconds)
+	seconds := func(b floor) float64 { return b.all.seconds }
+	f.r.compare(commitSeconds, "s", all.seconds, seconds)
 	if f.r.o.External == nil {
-		f.r.figure(commitCPU, "ms", all.cpu, b.all.cpu)
+		f.r.compare(commitCPU, "ms", all.cpu, func(b floor) float64 { return b.all.cpu })
 	}
-	f.r.figure(commitPeel, "ms", all.peel, b.all.peel)
+	f.r.compare(commitPeelCPU, "ms", all.peelCPU, func(b floor) float64 { return b.all.peelCPU })
 	for _, racks := range []int{50, 1000} {
 		if racks > f.r.o.Peels {
 			continue
@@ -85,15 +85,15 @@ func (f *fleet) commits(ctx context.Context, b baseline) error {
 		if err != nil {
 			return err
 		}
-		f.r.figure(fmt.Sprintf("the same with %d documents", racks), "s", all.seconds, b.all.seconds)
+		f.r.compare(fmt.Sprintf("the same with %d documents", racks), "s", all.seconds, seconds)
 	}
 	return nil
 }
 
-// commit makes a commit in each round, which changes n peels, and waits until all of them have reported that they run it.
-func (f *fleet) commit(ctx context.Context, n int, change func(round int) content) (effort, error) {
+// commit makes a commit in each round, which changes n peels, and waits until all of them have reported it as applied.
+func (f *fleet) commit(ctx context.Context, n int, change func(round int) content) (cost, error) {
 	if err := f.converged(ctx); err != nil {
-		return effort{}, err
+		return cost{}, err
 	}
 	return f.r.rounds(n, func(round int) (took, used time.Duration, err error) {
 		message := fmt.Sprintf("Change %d peels, round %d", n, round)

@@ -16,16 +16,15 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
-// External is a bus that somebody else runs. It has to be one that nobody uses yet: the peels of a swarm are given
-// settings and its master leads. What a swarm keeps on it is deleted at the end, but for the audit, which no credential
-// can take from a bus.
+// External is a bus that you run. It must be unused, because the master of the swarm leads there and its peels get settings.
+// The streams of a swarm are deleted at the end, except the audit, which no credential can delete.
 type External struct {
 	URL  string
-	CA   string // file with the certificates that it is checked against; empty: those of the system
-	Keys string // folder of the keys whose accounts it has, as [keystore.Dir] says
+	CA   string // file of the certificates that its own is checked against; empty: those of the system
+	Keys string // folder of the keys of its accounts, see [keystore.Dir]
 }
 
-// operator says how a person asks the master.
+// operator returns how a person connects to the bus.
 func (e *External) operator() (api.RunInfo, error) {
 	keys, err := keystore.Open(e.Keys)
 	if err != nil {
@@ -35,20 +34,20 @@ func (e *External) operator() (api.RunInfo, error) {
 	return api.RunInfo{URL: e.URL, CA: e.CA, Creds: string(creds)}, err
 }
 
-// options are those of a connection with a new credential.
+// options returns the options of a connection with a new credential.
 func (e *External) options(role grants.Role, name string) ([]nats.Option, error) {
 	keys, err := keystore.Open(e.Keys)
 	if err != nil {
 		return nil, err
 	}
 	creds, err := keys.Creds(role, name, 0)
-	return orders{CA: e.CA}.options(creds), err
+	return connectOptions(creds, e.CA), err
 }
 
-// cleaning is how long the deletion of what a swarm kept may take.
-const cleaning = time.Minute
+// cleanupLimit bounds the deletion of a swarm's streams.
+const cleanupLimit = time.Minute
 
-// keys is the folder of the keys that the bus of a part of the run trusts.
+// keys returns the folder of the keys that the bus of a part of the run trusts.
 func (r *run) keys(part string) string {
 	if r.o.External != nil {
 		return r.o.External.Keys
@@ -56,7 +55,7 @@ func (r *run) keys(part string) string {
 	return keystore.Dir(r.path(part))
 }
 
-// side is whose memory and processor time this process can tell.
+// side names the parts of the fleet that this process measures as its own memory and processor time.
 func (r *run) side() string {
 	if r.o.External != nil {
 		return "master"
@@ -64,32 +63,13 @@ func (r *run) side() string {
 	return "master and bus"
 }
 
-// dial connects as somebody who may read and write everything.
-func dial(url, ca, keys, name string, opts ...nats.Option) (*nats.Conn, error) {
-	k, err := keystore.Open(keys)
-	if err != nil {
-		return nil, err
-	}
-	creds, err := k.Creds(grants.RoleMaster, name, 0)
-	if err != nil {
-		return nil, err
-	}
-	opts = append(orders{CA: ca}.options(creds), append(opts, nats.Timeout(patience), nats.CustomInboxPrefix(grants.RoleMaster.Inbox(name)))...)
-	nc, err := nats.Connect(url, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("cannot reach the bus at %s: %w", url, err)
-	}
-	return nc, nil
-}
-
-// onExternal runs a part on the external bus, and deletes what that kept there. It refuses a bus on which anything is
-// kept before.
+// onExternal runs a part on the external bus and deletes its streams. It refuses a bus that has streams before.
 func (r *run) onExternal(ctx context.Context, part func(context.Context) error) (err error) {
 	e := r.o.External
 	if _, err := os.Stat(e.Keys); err != nil {
 		return fmt.Errorf("cannot use the bus at %s without its keys: %w", e.URL, err)
 	}
-	nc, err := dial(e.URL, e.CA, e.Keys, "swarm-owner")
+	nc, err := connect(e.URL, e.CA, e.Keys, grants.RoleMaster, "swarm-owner")
 	if err != nil {
 		return err
 	}
@@ -114,7 +94,7 @@ func (r *run) onExternal(ctx context.Context, part func(context.Context) error) 
 	return part(ctx)
 }
 
-// streams are the names of what a bus keeps beside the audit.
+// streams returns the names of the streams of a bus, without the audit.
 func streams(ctx context.Context, js jetstream.JetStream) (names []string, err error) {
 	lister := js.StreamNames(ctx)
 	for name := range lister.Name() {
@@ -125,9 +105,9 @@ func streams(ctx context.Context, js jetstream.JetStream) (names []string, err e
 	return names, lister.Err()
 }
 
-// deleteStreams deletes what a swarm kept.
+// deleteStreams deletes all streams but the audit.
 func deleteStreams(ctx context.Context, js jetstream.JetStream) error {
-	ctx, cancel := context.WithTimeout(ctx, cleaning)
+	ctx, cancel := context.WithTimeout(ctx, cleanupLimit)
 	defer cancel()
 	names, err := streams(ctx, js)
 	if err != nil {

@@ -33,13 +33,14 @@ type fleet struct {
 	work   *worktree.Work
 	info   api.RunInfo
 	client *api.Client
-	nc     *nats.Conn // which may hear and read everything
+	nc     *nats.Conn // with the permissions of a master
 	js     jetstream.JetStream
 
-	applied atomic.Int64 // reports of peels on their settings
+	applied atomic.Int64 // reports of peels that settings are applied
 }
 
-func (r *run) product(ctx context.Context, b baseline) (err error) {
+// product measures the fleet.
+func (r *run) product(ctx context.Context) (err error) {
 	r.say("the fleet: %d peels, %d processes", r.o.Peels, r.o.Procs)
 	f := &fleet{r: r}
 	if f.work, err = f.repo(); err != nil {
@@ -49,11 +50,11 @@ func (r *run) product(ctx context.Context, b baseline) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.end()) }()
-	defer func() { err = errors.Join(err, r.dismiss()) }()
-	before, began := own(), time.Now()
-	r.figure("memory of "+r.side()+" before any peel", "MiB", before/1024, 0)
+	defer func() { err = errors.Join(err, r.stopWorkers()) }()
+	before, began := ownMemory(), time.Now()
+	r.figure("memory of "+r.side()+" before any peel", "MiB", before/1024)
 	o := orders{URL: f.info.URL, CA: f.info.CA, Keys: r.keys("master"), Dir: r.path("peels")}
-	if err := r.hire(ctx, o); err != nil {
+	if err := r.startWorkers(ctx, o); err != nil {
 		return err
 	}
 	if err := f.until(ctx, "applied", int64(r.o.Peels), f.applied.Load); err != nil {
@@ -62,20 +63,19 @@ func (r *run) product(ctx context.Context, b baseline) (err error) {
 	if err := f.converged(ctx); err != nil {
 		return err
 	}
-	r.figure("every peel connected and current", "s", time.Since(began).Seconds(), b.connect)
-	r.figure("memory of "+r.side()+" for a peel", "KiB", (own()-before)/float64(r.o.Peels), b.memory)
-	r.figure("memory of a simulated peel", "KiB", r.memoryOfPeels(), b.peelMemory)
+	r.compare("every peel connected and current", "s", time.Since(began).Seconds(), func(b floor) float64 { return b.connect.seconds })
+	r.compare("memory of "+r.side()+" for a peel", "KiB", (ownMemory()-before)/float64(r.o.Peels), func(b floor) float64 { return b.memory })
+	r.compare("memory of a simulated peel", "KiB", r.peelMemory(), func(b floor) float64 { return b.peelMemory })
 	switch {
 	case r.o.Soak > 0:
 		return f.soak(ctx)
 	case r.o.Outputs > 0:
-		return f.heavy(ctx)
+		return f.heavyOutputs(ctx)
 	}
-	return f.measure(ctx, b)
+	return f.measure(ctx)
 }
 
-// repo makes the config repo. Its limits are off: nobody approves the commits of a swarm, some of which take a setting
-// from its last peel.
+// repo makes the config repo, with limits off: commits of a swarm need no approval.
 func (f *fleet) repo() (*worktree.Work, error) {
 	tree := fstest.MapFS{"zester.yaml": {Data: []byte("limits: {change: off, remove: off, peels: off}\n"), Mode: 0o644}}
 	for name, data := range (content{}).files() {
@@ -84,7 +84,7 @@ func (f *fleet) repo() (*worktree.Work, error) {
 	return worktree.Init(f.r.path("repo"), tree, "The fleet as it is", author)
 }
 
-// start runs the master until f.stop and connects to it.
+// start starts the master, which runs until end is called, and connects to it.
 func (f *fleet) start(ctx context.Context) error {
 	log := slog.New(f.r.o.Log)
 	rec, err := reconciler.New(reconciler.Options{
@@ -119,8 +119,8 @@ func (f *fleet) start(ctx context.Context) error {
 	return f.listen()
 }
 
-// find says where the bus is and as whom it is asked.
-func (f *fleet) find() (err error) {
+// locate reads the address of the bus and the credential of a person.
+func (f *fleet) locate() (err error) {
 	if e := f.r.o.External; e != nil {
 		f.info, err = e.operator()
 		return err
@@ -132,18 +132,18 @@ func (f *fleet) find() (err error) {
 	return err
 }
 
-// listen connects as a person, and as somebody who may read the buckets, and counts what the peels report.
+// listen connects as a person and as a master, and counts the reports of peels that settings are applied.
 func (f *fleet) listen() (err error) {
-	if err := f.find(); err != nil {
+	if err := f.locate(); err != nil {
 		return err
 	}
 	f.client, err = api.Connect(api.ClientOptions{
-		URL: f.info.URL, Creds: []byte(f.info.Creds), CA: f.info.CA, Connect: []nats.Option{nats.Timeout(patience)}, // it waits its turn in a storm
+		URL: f.info.URL, Creds: []byte(f.info.Creds), CA: f.info.CA, Connect: []nats.Option{nats.Timeout(waitLimit)}, // while thousands of peels connect
 	})
 	if err != nil {
 		return err
 	}
-	if f.nc, err = dial(f.info.URL, f.info.CA, f.r.keys("master"), "swarm-meter", nats.ErrorHandler(f.r.refused.heard)); err != nil {
+	if f.nc, err = connect(f.info.URL, f.info.CA, f.r.keys("master"), grants.RoleMaster, "swarm-meter", nats.ErrorHandler(f.r.refused.onError)); err != nil {
 		return err
 	}
 	if f.js, err = jetstream.New(f.nc); err != nil {
@@ -171,9 +171,9 @@ func (f *fleet) end() error {
 	return nil
 }
 
-// until waits until a count has reached n. It looks every millisecond, but less often if it takes long to look.
+// until waits until count returns n or more. It calls count every millisecond, and less often if that takes long.
 func (f *fleet) until(ctx context.Context, what string, n int64, count func() int64) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	for {
 		began := time.Now()
@@ -184,7 +184,7 @@ func (f *fleet) until(ctx context.Context, what string, n int64, count func() in
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %d of %d after %v: %w", what, got, n, patience, context.Cause(ctx))
+			return fmt.Errorf("%s: %d of %d after %v: %w", what, got, n, waitLimit, context.Cause(ctx))
 		case err := <-f.ended:
 			f.ended <- err
 			return errors.Join(errors.New("the master has ended"), err)
@@ -193,7 +193,7 @@ func (f *fleet) until(ctx context.Context, what string, n int64, count func() in
 	}
 }
 
-// converged waits until the settings service says that every peel runs what the newest commit gives it.
+// converged waits until the master reports that every peel has applied the newest commit.
 func (f *fleet) converged(ctx context.Context) error {
 	head, err := f.work.Head()
 	if err != nil {
@@ -208,7 +208,7 @@ func (f *fleet) converged(ctx context.Context) error {
 	})
 }
 
-// state is what a stream holds; zero if that cannot be read.
+// state returns the state of a stream, zero if it cannot be read.
 func (f *fleet) state(ctx context.Context, stream string) jetstream.StreamState {
 	s, err := f.js.Stream(ctx, stream)
 	if err != nil {
@@ -217,25 +217,25 @@ func (f *fleet) state(ctx context.Context, stream string) jetstream.StreamState 
 	return s.CachedInfo().State
 }
 
-// messages counts what a stream holds.
+// messages returns the number of messages of a stream.
 func (f *fleet) messages(ctx context.Context, stream string) int64 {
 	return int64(f.state(ctx, stream).Msgs)
 }
 
-// bytes is the length of what a stream holds.
+// bytes returns the length of a stream.
 func (f *fleet) bytes(ctx context.Context, stream string) int64 {
 	return int64(f.state(ctx, stream).Bytes)
 }
 
-// said counts what was ever stored in a stream.
-func (f *fleet) said(ctx context.Context, stream string) int64 {
+// lastSequence returns the number of messages that a stream ever had.
+func (f *fleet) lastSequence(ctx context.Context, stream string) int64 {
 	return int64(f.state(ctx, stream).LastSeq)
 }
 
-// restart stops the master with its bus, starts it at the same address, and waits until every peel has told its facts
+// restart stops the master with its bus, starts it at the same address, and waits until every peel has published its facts
 // again.
 func (f *fleet) restart(ctx context.Context) (float64, error) {
-	before := f.said(ctx, natsd.StreamFacts)
+	before := f.lastSequence(ctx, natsd.StreamFacts)
 	if err := f.end(); err != nil {
 		return 0, err
 	}
@@ -243,7 +243,7 @@ func (f *fleet) restart(ctx context.Context) (float64, error) {
 	if err := f.start(ctx); err != nil {
 		return 0, err
 	}
-	err := f.until(ctx, "back", before+int64(f.r.o.Peels), func() int64 { return f.said(ctx, natsd.StreamFacts) })
+	err := f.until(ctx, "back", before+int64(f.r.o.Peels), func() int64 { return f.lastSequence(ctx, natsd.StreamFacts) })
 	return time.Since(began).Seconds(), err
 }
 

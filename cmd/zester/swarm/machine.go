@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Machine is where a report was made.
+// A Machine describes where a run was made.
 type Machine struct {
 	CPU      string `json:"cpu"`
 	Cores    int    `json:"cores"`
@@ -43,12 +43,12 @@ func describe() (Machine, error) {
 	return m, err
 }
 
-// String is the machine in words.
+// String describes the machine.
 func (m Machine) String() string {
 	return fmt.Sprintf("%d cores of %s, %d MiB, Linux %s, %s", m.Cores, m.CPU, m.MemoryMB, m.Kernel, m.Go)
 }
 
-// cpuTime is what this process has used of the processors.
+// cpuTime returns the processor time that this process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -57,24 +57,24 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// timeOf is the same for another process, 0 if it cannot be learned.
-func timeOf(pid int) time.Duration {
+// cpuTimeOf returns the processor time that another process has used, 0 if it is not known.
+func cpuTimeOf(pid int) time.Duration {
 	var t unix.Timespec
-	clock := int32(^pid<<3 | 2) // of what all threads of a process have used, see clock_getcpuclockid(3)
+	clock := int32(^pid<<3 | 2) // the clock of all threads of a process, see clock_getcpuclockid(3)
 	if err := unix.ClockGettime(clock, &t); err != nil {
 		return 0
 	}
 	return time.Duration(t.Nano())
 }
 
-// own is the memory of this process in KiB, without what it has freed.
-func own() float64 {
+// ownMemory returns the resident memory of this process in KiB, after it has returned what it freed.
+func ownMemory() float64 {
 	debug.FreeOSMemory()
 	return resident(os.Getpid())
 }
 
-// size is the length of all files below a folder, without those that vanish meanwhile.
-func size(dir string) (bytes int64) {
+// dirSize returns the length of all files below a folder, without files that are deleted meanwhile.
+func dirSize(dir string) (bytes int64) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() {
 			if info, err := e.Info(); err == nil {

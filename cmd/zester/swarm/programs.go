@@ -21,15 +21,17 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// realID is the peel that is a process of its own.
+// realID is the ID of the peel that runs as the program zester-peel.
 const realID target.PeelID = "real-peel"
 
-// starts is how often a program is started to say how long that takes.
+// starts is how often a program is started to measure its start.
 const starts = 20
 
-// programs measures those of the programs that hosts and people run that there are: the start of the command line, and
-// a peel with nothing to do.
+// programs measures the programs in Options.Programs: the start of zester, and zester-peel without work.
 func (f *fleet) programs(ctx context.Context) error {
+	if f.r.o.Programs == "" {
+		return nil
+	}
 	if zester := filepath.Join(f.r.o.Programs, "zester"); isFile(zester) {
 		began := time.Now()
 		for range starts {
@@ -37,7 +39,7 @@ func (f *fleet) programs(ctx context.Context) error {
 				return fmt.Errorf("cannot run zester version: %w", err)
 			}
 		}
-		f.r.figure("zester version", "ms", time.Since(began).Seconds()*1000/starts, 0)
+		f.r.figure("zester version", "ms", time.Since(began).Seconds()*1000/starts)
 	}
 	if f.r.o.Idle == 0 || !isFile(filepath.Join(f.r.o.Programs, "zester-peel")) {
 		return nil
@@ -50,14 +52,14 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// idlePeel starts a peel's program, waits until it has applied its settings, and watches it.
+// idlePeel starts zester-peel, waits until it has applied its settings, and measures it without work.
 func (f *fleet) idlePeel(ctx context.Context) (err error) {
 	cmd, err := f.peelProgram(ctx)
 	if err != nil {
 		return err
 	}
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	reports, err := f.nc.SubscribeSync(wire.SettingsApplied(realID.Wire()))
 	if err != nil {
 		return err
@@ -68,26 +70,26 @@ func (f *fleet) idlePeel(ctx context.Context) (err error) {
 	defer func() {
 		err = errors.Join(err, cmd.Process.Signal(syscall.SIGTERM))
 		if e := cmd.Wait(); e != nil {
-			err = errors.Join(err, fmt.Errorf("zester-peel: %w: %.500s", e, bytes.TrimSpace(said.Bytes())))
+			err = errors.Join(err, fmt.Errorf("zester-peel: %w: %.500s", e, bytes.TrimSpace(stderr.Bytes())))
 		}
 	}()
-	if err := hasSettings(ctx, reports); err != nil {
+	if err := awaitSettings(ctx, reports); err != nil {
 		return fmt.Errorf("zester-peel has not applied its settings: %w", err)
 	}
-	woken := wakeUps(cmd.Process.Pid)
+	wakes := wakeUps(cmd.Process.Pid)
 	if err := pauseUntil(ctx, time.Now().Add(f.r.o.Idle)); err != nil {
 		return err
 	}
-	woken = wakeUps(cmd.Process.Pid) - woken
-	f.r.figure("idle peel process: resident", "MiB", resident(cmd.Process.Pid)/1024, 0)
-	f.r.figure("idle peel process: of that, anonymous", "MiB", statusOf(cmd.Process.Pid, "RssAnon")/1024, 0)
-	f.r.figure("idle peel process: wake-ups of its threads", "1/s", woken/f.r.o.Idle.Seconds(), 0)
+	wakes = wakeUps(cmd.Process.Pid) - wakes
+	f.r.figure("idle peel process: resident", "MiB", resident(cmd.Process.Pid)/1024)
+	f.r.figure("idle peel process: of that, anonymous", "MiB", statusOf(cmd.Process.Pid, "RssAnon")/1024)
+	f.r.figure("idle peel process: wake-ups of its threads", "1/s", wakes/f.r.o.Idle.Seconds())
 	return nil
 }
 
-// hasSettings waits for a report of settings in force.
-func hasSettings(ctx context.Context, reports *nats.Subscription) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// awaitSettings waits for a report of applied settings.
+func awaitSettings(ctx context.Context, reports *nats.Subscription) error {
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	for {
 		msg, err := reports.NextMsgWithContext(ctx)
@@ -122,7 +124,7 @@ func (f *fleet) peelProgram(ctx context.Context) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// wakeUps is how often the threads of a process have begun to wait, which is how often they were woken.
+// wakeUps returns how often the threads of a process have been woken.
 func wakeUps(pid int) (n float64) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	if err != nil {
@@ -134,12 +136,12 @@ func wakeUps(pid int) (n float64) {
 	return n
 }
 
-// resident is the memory of a process in KiB, 0 if it cannot be learned.
+// resident returns the resident memory of a process in KiB, 0 if it is not known.
 func resident(pid int) float64 { return statusOf(pid, "VmRSS") }
 
 func statusOf(pid int, name string) float64 { return field(fmt.Sprintf("/proc/%d/status", pid), name) }
 
-// field is a number in a file of lines like VmRSS: 12 kB, 0 if it cannot be learned.
+// field returns a number of a file with lines such as "VmRSS: 12 kB", 0 if it is not known.
 func field(file, name string) float64 {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
-// refusals are what the bus has refused to anybody. In a run of what everybody is meant to do there are none.
+// refusals counts the permission violations on the bus. A run has none.
 type refusals struct {
 	mu    sync.Mutex
 	n     int
 	first string
 }
 
-func (r *refusals) note(what string) {
+func (r *refusals) add(what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.n++; r.n == 1 {
@@ -42,33 +42,33 @@ func (r *refusals) err() error {
 	return fmt.Errorf("the bus refused what is not permitted %d times, the first: %s", r.n, r.first)
 }
 
-// heard is for connections that have no log.
-func (r *refusals) heard(_ *nats.Conn, _ *nats.Subscription, err error) {
+// onError handles the errors of connections without a log.
+func (r *refusals) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
-		r.note(err.Error())
+		r.add(err.Error())
 	}
 }
 
-// watched is a log in which refusals are noticed: those that a server of this process tells, of all connections, and those
-// that the daemons of this process tell of their own.
+// watched is a log handler that counts refusals: those that a server of this process logs, of all connections, and those
+// that masters and peels of this process log of their own.
 type watched struct {
 	slog.Handler
 	refused *refusals
 }
 
-// Enabled lets through what is as bad as a refusal.
+// Enabled reports whether a level is logged or can be that of a refusal.
 func (w watched) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn || w.Handler.Enabled(ctx, level)
 }
 
-// Handle notes refusals.
+// Handle counts refusals and logs the record.
 func (w watched) Handle(ctx context.Context, r slog.Record) error {
 	if natsd.Refused(r) {
-		w.refused.note(r.Message)
+		w.refused.add(r.Message)
 	}
 	r.Attrs(func(a slog.Attr) bool {
 		if err, ok := a.Value.Any().(error); ok {
-			w.refused.heard(nil, nil, err)
+			w.refused.onError(nil, nil, err)
 		}
 		return true
 	})
@@ -78,12 +78,12 @@ func (w watched) Handle(ctx context.Context, r slog.Record) error {
 	return w.Handler.Handle(ctx, r)
 }
 
-// WithAttrs watches the log with attributes.
+// WithAttrs returns a handler that counts too.
 func (w watched) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return watched{w.Handler.WithAttrs(attrs), w.refused}
 }
 
-// WithGroup watches the log of a group.
+// WithGroup returns a handler that counts too.
 func (w watched) WithGroup(name string) slog.Handler {
 	return watched{w.Handler.WithGroup(name), w.refused}
 }

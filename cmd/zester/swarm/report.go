@@ -3,53 +3,142 @@ package swarm
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// A Figure is one thing that was measured.
+// A Figure is one thing that was measured. Its ratios are those of Value to the bare bus; zero means not measured.
 type Figure struct {
-	Name  string  `json:"name"`
-	Unit  string  `json:"unit"` // s, ms, KiB, 1/s, %, or empty for a number
-	Value float64 `json:"value"`
-	Bare  float64 `json:"bare,omitempty"`  // of the bare bus with the same traffic; 0: there is no such thing
-	Ratio float64 `json:"ratio,omitempty"` // Value to Bare
+	Name            string  `json:"name"`
+	Unit            string  `json:"unit"` // s, ms, KiB, 1/s, %, or empty for a number
+	Value           float64 `json:"value"`
+	Bare            float64 `json:"bare,omitempty"` // of the bare bus, accounts as the fleet
+	Ratio           float64 `json:"ratio,omitempty"`
+	OneAccount      float64 `json:"bare_one_account,omitempty"` // of the bare bus, one account
+	OneAccountRatio float64 `json:"ratio_one_account,omitempty"`
 }
 
-// A Report is all that was measured in one run.
+// A Report has all figures of one run.
 type Report struct {
 	Version int      `json:"version"` // of this form: 1
 	Machine Machine  `json:"machine"`
 	Peels   int      `json:"peels"`
 	Procs   int      `json:"procs"`
 	Rounds  int      `json:"rounds"`
-	Bus     string   `json:"bus,omitempty"` // URL of one that somebody else runs
+	Bus     string   `json:"bus,omitempty"` // URL of an external bus
 	Figures []Figure `json:"figures"`
 	Goals   []Goal   `json:"goals,omitempty"` // of the figures that were measured
 }
 
-// Markdown writes the report as people read it: what was run and where, and a table that is one in a terminal too.
+// A Goal is a limit for one figure.
+type Goal struct {
+	Name            string  `json:"name"`           // of the figure
+	Unit            string  `json:"unit,omitempty"` // of Value; empty: Value is the ratio to the bare bus, accounts as the fleet
+	Value           float64 `json:"value"`
+	OneAccountRatio float64 `json:"ratio_one_account,omitempty"` // for comparison; the goal is not judged by it
+	Goal            float64 `json:"goal"`
+	AtLeast         bool    `json:"at_least,omitempty"` // Value should be Goal or more; else Goal or less
+}
+
+// Names of the figures that have a goal.
+const (
+	pingEnded     = "test.ping of all: ended, every return stored"
+	pingCPU       = "processor time of client, master and bus for a target"
+	pingPeelCPU   = "processor time of a simulated peel for it"
+	diskWritten   = "disk written for 1 KiB of every peel, beside one copy"
+	commitSeconds = "commit that changes an entry of every peel: applied"
+	commitCPU     = "processor time of master and bus for a peel of it"
+	commitPeelCPU = "processor time of a simulated peel for an entry"
+	waiting       = "results that wait: in records"
+	idleCPU       = "processor of idle master and bus"
+)
+
+// goals returns the goals for a fleet of that size.
+func goals(peels int) []Goal {
+	dispatch := 1.3
+	if peels > 1000 {
+		dispatch = 1.5
+	}
+	return []Goal{
+		{Name: pingEnded, Goal: dispatch},
+		{Name: pingCPU, Goal: 1.5},
+		{Name: pingPeelCPU, Unit: "ms", Goal: 0.06},
+		{Name: diskWritten, Goal: 1},
+		{Name: commitSeconds, Goal: 1.5},
+		{Name: commitCPU, Goal: 1.3},
+		{Name: commitPeelCPU, Unit: "ms", Goal: 0.06},
+		{Name: waiting, Goal: 0.9, AtLeast: true},
+		{Name: idleCPU, Unit: "%", Goal: 4},
+	}
+}
+
+// setGoals computes Goals from Figures. It leaves out goals without a figure.
+func (r *Report) setGoals() {
+	r.Goals = nil
+	for _, g := range goals(r.Peels) {
+		i := slices.IndexFunc(r.Figures, func(f Figure) bool { return f.Name == g.Name })
+		if i < 0 {
+			continue
+		}
+		if f := r.Figures[i]; g.Unit == "" {
+			g.Value, g.OneAccountRatio = f.Ratio, f.OneAccountRatio
+		} else {
+			g.Value = f.Value
+		}
+		r.Goals = append(r.Goals, g)
+	}
+}
+
+// goal returns the goal of a figure for a table, empty if it has none.
+func (r *Report) goal(figure string) string {
+	for _, g := range r.Goals {
+		switch {
+		case g.Name != figure:
+		case g.AtLeast:
+			return fmt.Sprintf(">= %g %s", g.Goal, g.Unit)
+		default:
+			return fmt.Sprintf("<= %g %s", g.Goal, g.Unit)
+		}
+	}
+	return ""
+}
+
+// Markdown writes what was run and where, and a table of the figures that is aligned in a terminal too.
 func (r *Report) Markdown(w io.Writer) error {
 	bus := "TLS"
 	if r.Bus != "" {
 		bus = "the bus at " + r.Bus
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d peels in %d processes, a credential each, %s, median of %d; %s\n\n", r.Peels, r.Procs, bus, r.Rounds, r.Machine)
-	fmt.Fprintf(&b, "| %-58s | %12s | %12s | %6s | %10s |\n", "figure", "measured", "bare bus", "ratio", "goal")
-	fmt.Fprintf(&b, "|%s|%s:|%s:|%s:|%s:|\n", strings.Repeat("-", 60), strings.Repeat("-", 13), strings.Repeat("-", 13), strings.Repeat("-", 7), strings.Repeat("-", 11))
+	fmt.Fprintf(&b, "%d peels in %d processes, a credential each, %s, median of %d; %s\n", r.Peels, r.Procs, bus, r.Rounds, r.Machine)
+	b.WriteString("The first bare bus has accounts as the fleet, and goals are judged by its ratio; the second has one account.\n\n")
+	row := func(cells ...any) { fmt.Fprintf(&b, "| %-58s | %12s | %12s | %6s | %12s | %6s | %10s |\n", cells...) }
+	row("figure", "measured", "bare bus", "ratio", "one account", "ratio", "goal")
+	fmt.Fprintf(&b, "|%s|%s:|%[2]s:|%[3]s:|%[2]s:|%[3]s:|%s:|\n", strings.Repeat("-", 60), strings.Repeat("-", 13), strings.Repeat("-", 7), strings.Repeat("-", 11))
 	for _, f := range r.Figures {
-		bare, ratio := "", ""
-		if f.Bare > 0 {
-			bare, ratio = amount(f.Bare, f.Unit), strconv.FormatFloat(f.Ratio, 'f', 2, 64)
-		}
-		fmt.Fprintf(&b, "| %-58s | %12s | %12s | %6s | %10s |\n", f.Name, amount(f.Value, f.Unit), bare, ratio, r.goal(f.Name))
+		row(f.Name, amount(f.Value, f.Unit), besides(f.Bare, f.Unit), ratio(f.Ratio), besides(f.OneAccount, f.Unit), ratio(f.OneAccountRatio), r.goal(f.Name))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// amount is a value with its unit, in three digits or as many as a whole number has.
+// besides formats the figure of a bare bus, which is empty if it was not measured.
+func besides(v float64, unit string) string {
+	if v == 0 {
+		return ""
+	}
+	return amount(v, unit)
+}
+
+func ratio(v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// amount formats a value with its unit, in three digits or as many as a whole number has.
 func amount(v float64, unit string) string {
 	if unit == "" {
 		return strconv.FormatFloat(v, 'f', -1, 64)

@@ -1,18 +1,18 @@
-// Package swarm measures a bus and a master with a fleet that does not exist yet: thousands of peels, each the real one
-// with a connection and a credential of its own, that share this host and so cannot say anything about it.
+// Package swarm measures a master and its bus with thousands of simulated peels on this machine. Call [Run]; the processes
+// of the simulated peels call [Work]. Each peel is the real one, with a connection and a credential of its own, but without
+// the facts of its host and without cmd.run.
 //
-// Every figure stands beside the same traffic on the bare bus, in the same run and on the same machine: connections that
-// know nothing of jobs and settings, with the promises of the fleet. Of each answer to a command one stream keeps the first,
-// acknowledges it and re-publishes it, and the sender counts what was re-published; each report on settings is stored and
-// acknowledged; a report that waits is taken from its stream and created in two buckets; heartbeats are as many as the fleet's.
-// What lies between the two is the price of records, fences and digests. A row says what the answers cost on the bare bus
-// if they are stored nowhere.
+// Beside each figure stands the bare bus in the same run: connections that answer the same traffic without jobs and settings,
+// with the promises of the fleet. A command ends when the bucket job-returns has stored each answer, acknowledged it and
+// re-published it. Each report on settings is stored and acknowledged. Each report of a scheduled run is taken from its stream
+// and created in two buckets. Heartbeats have the interval of the fleet.
 //
-// What is to be reached stands apart, see [Goal]. What the simulated peels use of the processors is a figure of its own:
-// on the same cores it is in every time as well.
+// There are two kinds of bare bus. In the first, accounts as the fleet, the connections have credentials of peels, whose
+// account is not that of the masters: that keeps peels apart from the streams, which the fleet promises. [Goal]s are judged
+// by it. In the second, one account, they have credentials of masters.
 //
-// The master, its bus and whoever asks it are this process, the peels are others, so that the processor time of the two
-// sides can be told apart. The state of the peels lies in memory where the system has a file system for that.
+// Master, bus and client are this process and the peels are others, so that their processor times are known apart; both use
+// the same processors, so each time in seconds includes both. The state of the peels is in memory if /dev/shm exists.
 package swarm
 
 import (
@@ -25,46 +25,50 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // Limits of a swarm.
 const (
 	MaxPeels     = 20_000
-	perProcess   = 2500 // peels of one process, for want of more open files
-	outputPeels  = 1000 // that are asked for 64 KiB each
-	outputLength = 64 << 10
+	perProcess   = 2500            // peels of one process, which may open only so many files
+	outputPeels  = 1000            // the most peels that are asked for outputLength
+	outputLength = 64 << 10        // bytes of output
+	waitLimit    = 5 * time.Minute // for anything
 )
 
 // Options say what to measure.
 type Options struct {
 	Peels    int
-	Procs    int           // that the peels share; 0: one for every 2500
+	Procs    int           // processes of the peels; 0: one for every 2500
 	Rounds   int           // of each dispatch and commit; 0: 5
 	External *External     // the bus; nil: one that the swarm starts
-	Idle     time.Duration // how long the idle master is watched, and an idle peel; 0: not at all
+	Idle     time.Duration // how long the idle master and an idle peel are watched; 0: not at all
 	Worker   []string      // program and arguments that call [Work]
-	Programs string        // folder of zester and zester-peel, which are measured if they are there; empty: none
-	Soak     time.Duration // measure nothing but let the fleet work for so long, and count; 0: measure
-	Outputs  int           // measure nothing but ask every peel for 64 KiB so many times, and count; 0: measure
-	Out      io.Writer     // what was found so far; each Write is of whole lines; nil: none
-	// Progress is called, at most ten times a second, with how far something is that is waited for; nil: nothing.
+	Programs string        // folder of zester and zester-peel, which are measured if they exist; empty: none
+	Soak     time.Duration // instead of measuring, let the fleet work for so long and count losses; 0: measure
+	Outputs  int           // instead of measuring, ask every peel for 64 KiB so many times and count losses; 0: measure
+	Out      io.Writer     // gets figures as they are measured, in whole lines; nil: none
+	// Progress is called at most ten times a second while something is waited for; nil: not at all.
 	Progress func(what string, done, total int64)
-	Log      slog.Handler // of the daemons; nil: none
+	Log      slog.Handler // of bus and master; nil: none
 }
 
 // A run is one measurement under way.
 type run struct {
-	o       Options
-	dir     string
-	report  *Report
-	workers []*worker
-	shown   time.Time               // when Progress was called last
-	fail    context.CancelCauseFunc // ends the run
-	refused *refusals
+	o             Options
+	dir           string
+	report        *Report
+	fleetAccounts floor // the bare bus, accounts as the fleet
+	oneAccount    floor // the bare bus, one account
+	workers       []*worker
+	shown         time.Time               // when Progress was called last
+	fail          context.CancelCauseFunc // ends the run
+	refused       *refusals
 }
 
-// Run measures, removes everything that it made, and returns the report. An error says in which part it happened.
+// Run measures, removes all that it made, and returns the report. An error names the part in which it happened.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.Peels < 1 || o.Peels > MaxPeels {
 		return nil, fmt.Errorf("cannot run %d peels: 1 to %d are possible", o.Peels, MaxPeels)
@@ -99,43 +103,39 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	return r.report, r.measure(ctx)
 }
 
-// measure runs both parts, and counts what the bus has refused in them, which is an error.
+// measure runs all parts. It is an error if the bus refused anything.
 func (r *run) measure(ctx context.Context) error {
 	err := r.parts(ctx)
 	if err == nil || r.refused.err() != nil {
-		r.figure("permission violations", "", float64(r.refused.count()), 0)
+		r.figure("permission violations", "", float64(r.refused.count()))
 	}
 	r.report.setGoals()
 	return errors.Join(err, r.refused.err())
 }
 
-// parts are run one after the other on the same kind of bus.
+// parts runs the bare buses and the fleet one after the other, each on a new bus.
 func (r *run) parts(ctx context.Context) error {
 	part := func(ctx context.Context, f func(context.Context) error) error { return f(ctx) }
 	if r.o.External != nil {
 		part, r.report.Bus = r.onExternal, r.o.External.URL
 	}
-	var bare baseline
-	if r.o.Soak > 0 || r.o.Outputs > 0 {
-		return part(ctx, func(ctx context.Context) error { return r.product(ctx, bare) })
-	}
-	if err := part(ctx, func(ctx context.Context) error { return r.bare(ctx, &bare) }); err != nil {
-		return fmt.Errorf("cannot measure the bare bus: %w", err)
-	}
-	if r.o.External == nil {
-		var err error
-		if bare.plain, err = r.plain(ctx); err != nil {
-			return fmt.Errorf("cannot measure a bus that checks nothing: %w", err)
+	if r.o.Soak == 0 && r.o.Outputs == 0 {
+		for _, role := range []grants.Role{grants.RolePeel, grants.RoleMaster} {
+			if err := part(ctx, func(ctx context.Context) error { return r.bare(ctx, role) }); err != nil {
+				return fmt.Errorf("cannot measure the bare bus, %s: %w", floorNames[role], err)
+			}
+		}
+		if err := r.open(ctx); err != nil {
+			return fmt.Errorf("cannot measure a bus without credentials: %w", err)
 		}
 	}
-	r.storms(bare)
-	if err := part(ctx, func(ctx context.Context) error { return r.product(ctx, bare) }); err != nil {
+	if err := part(ctx, r.product); err != nil {
 		return fmt.Errorf("cannot measure the fleet: %w", err)
 	}
 	return nil
 }
 
-// stateDir is a file system in memory, if there is one that has room.
+// stateDir returns a file system in memory, empty if there is none.
 func stateDir() string {
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		return "/dev/shm"
@@ -143,7 +143,7 @@ func stateDir() string {
 	return ""
 }
 
-// statePrefix is how the names of the directories begin that this process makes there.
+// statePrefix returns how the names of this process's directories in stateDir begin.
 func statePrefix() string { return fmt.Sprintf("zester-swarm-%d-", os.Getpid()) }
 
 func (r *run) path(name string) string { return filepath.Join(r.dir, name) }
@@ -157,15 +157,27 @@ func (r *run) progress(what string, done, total int64) {
 	}
 }
 
-// figure adds a figure, with the ratio to the bare bus if that has one.
-func (r *run) figure(name, unit string, value, bare float64) {
-	f := Figure{Name: name, Unit: unit, Value: value, Bare: bare}
-	if bare > 0 {
-		f.Ratio = value / bare
+// add adds a figure and computes its ratios.
+func (r *run) add(f Figure) {
+	if f.Bare > 0 {
+		f.Ratio = f.Value / f.Bare
+	}
+	if f.OneAccount > 0 {
+		f.OneAccountRatio = f.Value / f.OneAccount
 	}
 	r.report.Figures = append(r.report.Figures, f)
-	r.say("%s: %.4g %s", name, value, unit)
+	r.say("%s: %.4g %s", f.Name, f.Value, f.Unit)
 }
 
-// peelID names the peels of a swarm, from 0.
+// figure adds a figure that has no counterpart on the bare bus.
+func (r *run) figure(name, unit string, value float64) {
+	r.add(Figure{Name: name, Unit: unit, Value: value})
+}
+
+// compare adds a figure beside those of the bare buses, which of returns.
+func (r *run) compare(name, unit string, value float64, of func(floor) float64) {
+	r.add(Figure{Name: name, Unit: unit, Value: value, Bare: of(r.fleetAccounts), OneAccount: of(r.oneAccount)})
+}
+
+// peelID returns the ID of the i-th peel of a swarm, from 0.
 func peelID(i int) target.PeelID { return target.PeelID(fmt.Sprintf("sim-%05d", i)) }

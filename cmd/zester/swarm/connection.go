@@ -1,0 +1,158 @@
+package swarm
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+const (
+	reconnectJitter = 2 * time.Second       // as peels have it
+	dialsAtOnce     = 16                    // bare connections that one process makes at a time
+	helloAgain      = 20 * time.Millisecond // pause before a bare connection says again that it is connected
+)
+
+// A bare connection receives commands and settings on the subjects of a peel, and publishes on those of a peel. A command
+// begins with a JID; the byte after it says where the answer goes.
+const (
+	jidLength = 27 // of a [wire.JID]
+
+	toNobody = 'n' // as an acknowledgement, which no stream stores
+	toStream = 's' // as a return, which the bucket job-returns stores and acknowledges
+)
+
+// answer is about as long as the return of test.ping.
+var answer = bytes.Repeat([]byte("x"), 160)
+
+// connections holds bare connections until ctx ends. They send heartbeats.
+func (o orders) connections(ctx context.Context) error {
+	var keys *keystore.Keys
+	if o.Role != "" {
+		var err error
+		if keys, err = keystore.Open(o.Keys); err != nil {
+			return err
+		}
+	}
+	g, refused := new(errgroup.Group), &refusals{}
+	g.SetLimit(dialsAtOnce)
+	conns := make([]*nats.Conn, o.To-o.From)
+	for i := range conns {
+		g.Go(func() (err error) {
+			conns[i], err = o.dial(ctx, keys, string(peelID(o.From+i)), refused)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	o.sendHeartbeats(ctx, conns)
+	for _, nc := range conns {
+		nc.Close()
+	}
+	return refused.err()
+}
+
+// sendHeartbeats sends a heartbeat of each connection in each interval until ctx ends.
+func (o orders) sendHeartbeats(ctx context.Context, conns []*nats.Conn) {
+	next := time.NewTicker(o.Heartbeats / time.Duration(len(conns)))
+	defer next.Stop()
+	for i := 0; ; i = (i + 1) % len(conns) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+			_ = conns[i].Publish(wire.Heartbeat(string(peelID(o.From+i))), nil)
+		}
+	}
+}
+
+// dial makes a bare connection. It returns when the meter of the bus has answered it.
+func (o orders) dial(ctx context.Context, keys *keystore.Keys, name string, refused *refusals) (*nats.Conn, error) {
+	var opts []nats.Option
+	if keys != nil {
+		creds, err := keys.Creds(o.Role, name, 0)
+		if err != nil {
+			return nil, err
+		}
+		opts = connectOptions(creds, o.CA)
+	}
+	hello := func(nc *nats.Conn) { sayHello(ctx, nc, name) }
+	opts = append(opts, nats.CustomInboxPrefix(o.Role.Inbox(name)), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
+		nats.IgnoreAuthErrorAbort(), nats.ReconnectHandler(hello), nats.ReconnectWait(time.Second),
+		nats.ReconnectJitter(reconnectJitter, reconnectJitter), nats.Timeout(waitLimit), nats.ErrorHandler(refused.onError))
+	nc, err := nats.Connect(o.URL, opts...)
+	if err != nil {
+		return nil, err
+	}
+	inbox := nc.NewInbox()
+	for subject, f := range map[string]nats.MsgHandler{
+		wire.Cmd(name): func(m *nats.Msg) {
+			if jid := wire.JID(m.Data[:jidLength]); m.Data[jidLength] == toStream {
+				_ = nc.PublishRequest(wire.ReturnOf(jid, name), inbox, answer)
+			} else {
+				_ = nc.Publish(wire.AckOf(jid, name), answer)
+			}
+		},
+		wire.Settings(name): func(*nats.Msg) { _ = nc.PublishRequest(wire.SettingsApplied(name), inbox, answer) },
+		inbox:               func(*nats.Msg) {},
+	} {
+		if _, err := nc.Subscribe(subject, f); err != nil {
+			return nil, err
+		}
+	}
+	hello(nc)
+	return nc, nc.Flush()
+}
+
+// sayHello sends heartbeats that ask for an answer until one is answered: after an outage the meter of the bus reconnects
+// too.
+func sayHello(ctx context.Context, nc *nats.Conn, name string) {
+	again := time.NewTicker(helloAgain)
+	defer again.Stop()
+	for nc.IsConnected() {
+		if _, err := nc.Request(wire.Heartbeat(name), nil, time.Second); err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// connectOptions returns the options of a connection with a credential. ca is a file; if empty, the system's certificates
+// are used.
+func connectOptions(creds []byte, ca string) []nats.Option {
+	opts := []nats.Option{nats.UserCredentialBytes(creds)}
+	if ca != "" {
+		opts = append(opts, nats.RootCAs(ca))
+	}
+	return opts
+}
+
+// connect makes a connection with a new credential.
+func connect(url, ca, keys string, role grants.Role, name string, opts ...nats.Option) (*nats.Conn, error) {
+	k, err := keystore.Open(keys)
+	if err != nil {
+		return nil, err
+	}
+	creds, err := k.Creds(role, name, 0)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(connectOptions(creds, ca), append(opts, nats.Timeout(waitLimit), nats.CustomInboxPrefix(role.Inbox(name)))...)
+	nc, err := nats.Connect(url, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("cannot reach the bus at %s: %w", url, err)
+	}
+	return nc, nil
+}
