@@ -9,7 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -25,7 +25,7 @@ func (j judge) allow(ctx context.Context, from grants.Caller, spec *job.Spec) er
 	if token, ok := token.NameOf(from.User); ok {
 		return j.tokens.Allow(ctx, token, spec.Function, spec.Targets, j.selects)
 	}
-	if wire.AsksForSecrets(spec.Args) {
+	if catalogue.AsksForSecrets(spec.Args) {
 		if err := j.users.AllowSecrets(ctx, from); err != nil {
 			return err
 		}

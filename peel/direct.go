@@ -5,6 +5,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -24,7 +25,7 @@ func (p *Peel) question(msg *nats.Msg, c *crew) {
 		p.reply(o, tooNew(req.V))
 		return
 	}
-	if wire.AsksForSecrets(req.Args) {
+	if catalogue.AsksForSecrets(req.Args) {
 		p.reply(o, refusal("nobody has looked whether %s may see secrets: ask through a master", user))
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -52,7 +53,7 @@ func (p *Peel) settingsGet(_ context.Context, call module.Call) wire.Result {
 		return refusal("no setting %q at commit %q", key, now.revision().Commit.Short())
 	}
 	a := settingsAnswer{revision: now.revision(), Settings: value.Any()}
-	if to, asks := call.Args[wire.SecretsTo].(string); asks {
+	if to, asks := call.Args[catalogue.SecretsTo].(string); asks {
 		if call.User == "" {
 			return refusal("a schedule is shown no secrets")
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -16,11 +17,11 @@ import (
 
 // able refuses entries of a function that no peel of this version has.
 func able(e *schedule.Entry) error {
-	if _, ok := wire.LookupFunction(e.Module); ok {
+	if _, ok := catalogue.Lookup(e.Module); ok {
 		return nil
 	}
 	var names []string
-	for _, f := range wire.Functions() {
+	for _, f := range catalogue.Functions() {
 		names = append(names, f.Name)
 	}
 	return fmt.Errorf("this peel has no function %q%s", e.Module, strictyaml.Suggest(e.Module, names))

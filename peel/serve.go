@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/fence"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -168,7 +169,7 @@ func (c *crew) take(f *flight) bool {
 
 // atOnce says whether a function needs no place in a queue: one that changes nothing, and one that there is not.
 func atOnce(function string) bool {
-	fn, known := wire.LookupFunction(function)
+	fn, known := catalogue.Lookup(function)
 	return !known || fn.ReadOnly
 }
 

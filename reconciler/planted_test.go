@@ -27,6 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
@@ -228,7 +229,7 @@ func (p *planted) reveal() {
 		p.t.Fatal(err)
 	}
 	defer func() { _ = answers.Unsubscribe() }()
-	p.dispatch("settings.get", map[string]any{"key": "db:password", wire.SecretsTo: string(opener.To)})
+	p.dispatch("settings.get", map[string]any{"key": "db:password", catalogue.SecretsTo: string(opener.To)})
 	for {
 		msg, err := answers.NextMsg(time.Minute)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -127,7 +128,7 @@ const (
 // firstWords are all that can be typed first but targets.
 func firstWords(cmd *cobra.Command) []string {
 	names := commandNames(cmd)
-	for _, f := range wire.Functions() {
+	for _, f := range catalogue.Functions() {
 		names = append(names, f.Name)
 	}
 	return names
@@ -192,7 +193,7 @@ const (
 // confirm asks before a job on many peels if there is a terminal.
 func (a *app) confirm(spec *job.Spec) error {
 	many := manyPeels
-	if f, _ := wire.LookupFunction(spec.Function); f.ReadOnly {
+	if f, _ := catalogue.Lookup(spec.Function); f.ReadOnly {
 		many = manyReaders
 	}
 	if a.dispatching.yes || len(spec.Targets) < many || !a.canAsk() {

@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -29,7 +30,7 @@ func (s *secretive) ask(spec *job.Spec) error {
 	if err != nil {
 		return err
 	}
-	s.opener, spec.Args = opener, withPair(spec.Args, wire.SecretsTo, any(string(opener.To)))
+	s.opener, spec.Args = opener, withPair(spec.Args, catalogue.SecretsTo, any(string(opener.To)))
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -24,7 +25,7 @@ func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
 	if err := refuseFileNames(words); err != nil {
 		return spec, err
 	}
-	if f, known := wire.LookupFunction(words[0]); known {
+	if f, known := catalogue.Lookup(words[0]); known {
 		if !f.ReadOnly {
 			return spec, noTarget(words)
 		}
@@ -55,12 +56,12 @@ func (a *app) checkCall(spec *job.Spec) error {
 	if a.dispatching.test {
 		args = withPair(args, "test", any(true))
 	}
-	err := wire.CheckCall(spec.Function, spec.StateID, args)
+	err := catalogue.CheckCall(spec.Function, spec.StateID, args)
 	if err == nil {
 		return nil
 	}
 	refused := &failure{code: exitUsage, err: err}
-	f, known := wire.LookupFunction(spec.Function)
+	f, known := catalogue.Lookup(spec.Function)
 	if !known {
 		refused.hint = "zester '*' sys.list_functions prints what peels can run; a newer function needs a newer zester"
 		return refused
@@ -69,7 +70,7 @@ func (a *app) checkCall(spec *job.Spec) error {
 	for _, p := range f.Params {
 		switch value := args[p.Name].(type) {
 		case int64, float64, bool:
-			if p.Type == wire.String {
+			if p.Type == catalogue.String {
 				refused.hint = fmt.Sprintf(`%s='"%v"' is the text %[2]v`, p.Name, value)
 			}
 		}
@@ -113,7 +114,7 @@ func (a *app) refusePeelAfter(ctx context.Context, client *api.Client, words []s
 
 // functionFirst reports whether the words begin with a function and a word that is no name=value.
 func functionFirst(words []string) bool {
-	_, first := wire.LookupFunction(words[0])
+	_, first := catalogue.Lookup(words[0])
 	return first && len(words) > 1 && !argument.MatchString(words[1])
 }
 
@@ -123,8 +124,8 @@ func refuseExpressionAfter(words []string) error {
 	if !functionFirst(words) {
 		return nil
 	}
-	f, _ := wire.LookupFunction(words[0])
-	takesWord := slices.ContainsFunc(f.Params, func(p wire.Param) bool { return p.Positional })
+	f, _ := catalogue.Lookup(words[0])
+	takesWord := slices.ContainsFunc(f.Params, func(p catalogue.Param) bool { return p.Positional })
 	switch {
 	case isExpression(words[1]):
 		return targetAfter(words, "a target")
@@ -161,7 +162,7 @@ func couldBeTarget(word string) bool {
 
 // refuseFileNames refuses the file names that a shell puts in place of a pattern without quotes.
 func refuseFileNames(words []string) error {
-	function := slices.IndexFunc(words, func(w string) bool { _, known := wire.LookupFunction(w); return known })
+	function := slices.IndexFunc(words, func(w string) bool { _, known := catalogue.Lookup(w); return known })
 	if function < 2 || slices.ContainsFunc(words[:function], func(w string) bool { return !isFile(w) }) {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -46,7 +47,7 @@ func (d *Dispatcher) check(ctx context.Context, r *request) error {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	// Masters are upgraded before peels, so no peel has a function that this catalogue lacks.
-	if err := wire.CheckCall(r.spec.Function, r.spec.StateID, r.spec.Args); err != nil {
+	if err := catalogue.CheckCall(r.spec.Function, r.spec.StateID, r.spec.Args); err != nil {
 		return fmt.Errorf("%w: cannot run job %q: %w", ErrInvalid, r.spec.JID, err)
 	}
 	err := d.allow(ctx, r)
@@ -91,7 +92,7 @@ func (d *Dispatcher) allow(ctx context.Context, r *request) error {
 	switch {
 	case r.from != nil && d.o.Allow != nil:
 		return d.o.Allow(ctx, *r.from, &r.spec)
-	case r.from == nil && wire.AsksForSecrets(r.spec.Args):
+	case r.from == nil && catalogue.AsksForSecrets(r.spec.Args):
 		return fmt.Errorf("%w: secrets are shown to people, with a credential of the bus", grants.ErrNotAllowed)
 	}
 	return nil

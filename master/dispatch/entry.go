@@ -13,7 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 )
 
 const (
@@ -28,7 +28,7 @@ func Entry(spec *job.Spec, err error) audit.Entry {
 	e := audit.Entry{
 		Action: "job.dispatch", Target: spec.TargetExpr, Function: spec.Function, Args: entryArgs(spec), JID: spec.JID, Count: len(spec.Targets),
 	}
-	if wire.AsksForSecrets(spec.Args) {
+	if catalogue.AsksForSecrets(spec.Args) {
 		e.Action = "secrets.show"
 	}
 	if len(spec.Targets) > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -155,7 +156,7 @@ func (s *Store) readJobs(ctx context.Context, jids []wire.JID, live map[wire.JID
 // isRead reports whether the job was requested and its function only reads. A run of a schedule is a result, whatever its
 // function.
 func (j *Job) isRead() bool {
-	f, _ := wire.LookupFunction(j.Function)
+	f, _ := catalogue.Lookup(j.Function)
 	return f.ReadOnly && !j.Scheduled()
 }
 

@@ -3,14 +3,14 @@ package module
 import (
 	"fmt"
 
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // check compares a call with the catalogue. It returns the arguments without nulls and as plain values, the positional
 // one under its name.
 func check(name string, call Call) (map[string]any, error) {
-	f, _ := wire.LookupFunction(name)
+	f, _ := catalogue.Lookup(name)
 	given, err := f.Arguments(call.ID, call.Args)
 	if err != nil {
 		return nil, err

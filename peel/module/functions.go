@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -41,11 +42,11 @@ func (r *Registry) listFunctions(context.Context, Call) wire.Result { return suc
 // doc returns the catalogue's entries by name, of all functions, one, or those of one module.
 func (r *Registry) doc(_ context.Context, call Call) wire.Result {
 	want, one := call.Args["function"].(string)
-	docs := map[string]wire.Function{}
+	docs := map[string]catalogue.Function{}
 	for name := range r.funcs {
 		module, _, _ := strings.Cut(name, ".")
 		if !one || want == name || want == module {
-			docs[name], _ = wire.LookupFunction(name)
+			docs[name], _ = catalogue.Lookup(name)
 		}
 	}
 	if len(docs) == 0 {

@@ -1,6 +1,6 @@
 // Package module is what a peel can run: functions by name, called with checked arguments.
 //
-// The names, parameters and one-line docs are the catalogue in package wire, which people's tools know as well; a
+// The names, parameters and one-line docs are in package catalogue, which other programs read as well; a
 // [Registry] holds the code. Calls are strict: an argument that a function does not have, or of another type, is
 // never ignored, because a misspelt `timeot` would run a command without a limit. Whatever goes wrong, a panic
 // included, comes back as a failed result; a call always returns one, and its data is made of the plain values that
@@ -29,6 +29,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -75,7 +76,7 @@ func New() *Registry {
 // Add gives a function of the catalogue its code. It panics if the catalogue has no such function, or the registry
 // has it already.
 func (r *Registry) Add(name string, f Func) {
-	if _, ok := wire.LookupFunction(name); !ok {
+	if _, ok := catalogue.Lookup(name); !ok {
 		panic(fmt.Sprintf("module: %q is not in the catalogue of functions", name))
 	}
 	if _, ok := r.funcs[name]; ok {

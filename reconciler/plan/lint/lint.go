@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
@@ -155,11 +155,11 @@ func (l *look) shadow() {
 // function checks the module and its arguments against the catalogue of functions. It reports whether what it found is
 // surely a mistake: a newer zester-peel is not likely to know the function either.
 func (l *look) function() (sure bool) {
-	f, ok := wire.LookupFunction(l.Entry.Module)
+	f, ok := catalogue.Lookup(l.Entry.Module)
 	if !ok {
 		var names []string
 		module, _, _ := strings.Cut(l.Entry.Module, ".")
-		for _, f := range wire.Functions() {
+		for _, f := range catalogue.Functions() {
 			names = append(names, f.Name)
 			sure = sure || strings.HasPrefix(f.Name, module+".")
 		}

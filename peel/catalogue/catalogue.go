@@ -1,4 +1,9 @@
-package wire
+// Package catalogue lists the functions that every peel of this version can run, with their parameters. Call [Functions] or
+// [Lookup]; [CheckCall] checks a call before it is sent, as the peel does that runs it.
+//
+// The code of the functions is in the packages peel and peel/module. An error of [CheckCall] never shows the value of an
+// argument that may be a secret.
+package catalogue
 
 import (
 	"slices"
@@ -22,7 +27,7 @@ type Param struct {
 	Name       string `json:"name"`
 	Type       Type   `json:"type"`
 	Required   bool   `json:"required,omitempty"`
-	Positional bool   `json:"positional,omitempty"` // may be given as [Request.ID] instead; one parameter of a function at most
+	Positional bool   `json:"positional,omitempty"` // may be given as the ID of a request instead; one parameter of a function at most
 	Doc        string `json:"doc"`
 }
 
@@ -123,22 +128,21 @@ var functions = []Function{
 	},
 }
 
-// SecretsTo is the argument by which a person asks for secrets: the key that opens the answer, which nobody else can read.
-// Masters let only those ask who were given the permission.
+// SecretsTo is the argument that requests secrets: the public key to which the peel seals its answer. Masters accept it only
+// from people with the permission.
 const SecretsTo = "secrets_to"
 
-// AsksForSecrets reports whether arguments do, whatever the function.
+// AsksForSecrets reports whether arguments request secrets.
 func AsksForSecrets(args map[string]any) bool {
 	_, asks := args[SecretsTo]
 	return asks
 }
 
-// Functions returns the catalogue of what peels of this version can run, sorted by name. Peels have exactly these,
-// and people's tools know them without asking a peel.
+// Functions returns all functions, sorted by name.
 func Functions() []Function { return slices.Clone(functions) }
 
-// LookupFunction finds a function of the catalogue by its full name, such as "test.ping".
-func LookupFunction(name string) (Function, bool) {
+// Lookup finds a function by its full name, such as "test.ping".
+func Lookup(name string) (Function, bool) {
 	i, ok := slices.BinarySearchFunc(functions, name, func(f Function, name string) int { return strings.Compare(f.Name, name) })
 	if !ok {
 		return Function{}, false

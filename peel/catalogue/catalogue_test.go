@@ -1,4 +1,4 @@
-package wire_test
+package catalogue_test
 
 import (
 	"regexp"
@@ -6,18 +6,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 )
 
 func TestEveryFunctionIsFoundByItsName(t *testing.T) {
-	for _, f := range wire.Functions() {
-		got, ok := wire.LookupFunction(f.Name)
+	for _, f := range catalogue.Functions() {
+		got, ok := catalogue.Lookup(f.Name)
 		if !ok || got.Name != f.Name {
 			t.Errorf("%s: %+v, %v", f.Name, got, ok)
 		}
 	}
 	for _, name := range []string{"", "test", "test.", "test.pin", "test.pingg", "TEST.PING", "zz.zz", "aa.aa"} {
-		if got, ok := wire.LookupFunction(name); ok {
+		if got, ok := catalogue.Lookup(name); ok {
 			t.Errorf("%q is %+v", name, got)
 		}
 	}
@@ -25,7 +25,7 @@ func TestEveryFunctionIsFoundByItsName(t *testing.T) {
 
 func TestFunctionsAreDescribedInFull(t *testing.T) {
 	name, param := regexp.MustCompile(`^[a-z]+\.[a-z_]+$`), regexp.MustCompile(`^[a-z_]+$`)
-	for _, f := range wire.Functions() {
+	for _, f := range catalogue.Functions() {
 		if !name.MatchString(f.Name) || f.Doc == "" || strings.Contains(f.Doc, "\n") {
 			t.Errorf("%+v", f)
 		}
@@ -46,7 +46,7 @@ func TestFunctionsAreDescribedInFull(t *testing.T) {
 
 func TestCommandsAndOrdersForEntriesAreQueued(t *testing.T) {
 	var mutating []string
-	for _, f := range wire.Functions() {
+	for _, f := range catalogue.Functions() {
 		if !f.ReadOnly {
 			mutating = append(mutating, f.Name)
 		}

@@ -1,4 +1,4 @@
-package wire
+package catalogue
 
 import (
 	"fmt"
@@ -10,11 +10,10 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// CheckCall reports why a peel of this version would refuse a call: there is no such function, or its arguments are
-// wrong. id is the positional argument, empty if there is none. Masters and people's tools call it before they ask a
-// peel.
+// CheckCall returns an error if there is no such function or its arguments are wrong; a peel of this version refuses such a
+// call. id is the positional argument, empty if there is none.
 func CheckCall(function, id string, args map[string]any) error {
-	f, ok := LookupFunction(function)
+	f, ok := Lookup(function)
 	if !ok {
 		names := make([]string, len(functions))
 		for i, f := range functions {
@@ -46,8 +45,8 @@ func (f Function) Arguments(id string, args map[string]any) (map[string]any, err
 	return all, nil
 }
 
-// Check compares arguments by name with the parameters. A null is an argument that is not given. The error names
-// function and argument of all that is wrong at once, and is a [strictyaml.Errors].
+// Check compares arguments by name with the parameters. A null counts as absent. The error is a [strictyaml.Errors], which
+// names the function and each wrong argument.
 func (f Function) Check(args map[string]any) error {
 	var errs strictyaml.Errors
 	for _, key := range slices.Sorted(maps.Keys(args)) {
@@ -73,7 +72,7 @@ func (f Function) Check(args map[string]any) error {
 	return errs.Err()
 }
 
-// hide has errors show no value of an argument that may be a secret: masters keep the reason of a refusal in the audit log.
+// hide replaces the values below n, so that errors show none: masters store the reason of a refusal in the audit log.
 func hide(n *strictyaml.Node) {
 	if n.Kind != strictyaml.Null {
 		n.Value = "•••"
@@ -86,7 +85,7 @@ func hide(n *strictyaml.Node) {
 	}
 }
 
-// known says which argument may have been meant.
+// known names the argument that was probably meant, or all that the function takes.
 func (f Function) known(key string) string {
 	if len(f.Params) == 0 {
 		return "; the function takes none"
@@ -101,7 +100,7 @@ func (f Function) known(key string) string {
 	return fmt.Sprintf("; known are %s", strings.Join(names, ", "))
 }
 
-// check decodes node as a value of the type, for the errors.
+// check returns the errors of decoding node as a value of the type.
 func (t Type) check(node *strictyaml.Node) strictyaml.Errors {
 	var into any
 	switch t {
@@ -116,7 +115,7 @@ func (t Type) check(node *strictyaml.Node) strictyaml.Errors {
 	case StringMap:
 		into = new(map[string]string)
 	default:
-		panic(fmt.Sprintf("wire: no check for arguments that must be %s", t))
+		panic(fmt.Sprintf("catalogue: no check for arguments that must be %s", t))
 	}
 	errs, _ := strictyaml.Decode(node, into).(strictyaml.Errors)
 	return errs
