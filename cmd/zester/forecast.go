@@ -210,7 +210,7 @@ func answerOf(f *forecast.Forecast, zone string) forecastAnswer {
 	}
 	for _, m := range f.Worst {
 		w := worstMinute{At: m.At, Runs: thousandths(m.Runs)}
-		for _, s := range m.Shares {
+		for _, s := range m.Contributions {
 			w.Entries = append(w.Entries, minuteShare{s.Entry, thousandths(s.Runs)})
 		}
 		out.Worst = append(out.Worst, w)

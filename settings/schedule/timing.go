@@ -162,8 +162,8 @@ func addMonths(t time.Time, n int) time.Time {
 func (t Timing) nextMonth(after time.Time) time.Time {
 	local := after.In(t.zone)
 	step := t.clock.Interval.Months
-	count := (local.Year()-1970)*12 + int(local.Month()) - 1
-	for n := int(floorDiv(int64(count), int64(step))) - 1; ; n++ {
+	month := (local.Year()-1970)*12 + int(local.Month()) - 1
+	for n := month/step - 2; ; n++ { // 2: one for rounding before 1970, one for the phase
 		at := time.Date(1970, time.Month(1+n*step), 1, 0, 0, 0, 0, t.zone).Add(t.clock.Phase)
 		if at.After(after) {
 			return at
@@ -177,14 +177,10 @@ func nextMultiple(after time.Time, interval, phase time.Duration) (time.Time, bo
 	if after.Year() < 1700 || after.Year() > 2200 {
 		return time.Time{}, false
 	}
-	n := floorDiv(after.UnixNano()-int64(phase), int64(interval)) + 1
-	return time.Unix(0, n*int64(interval)+int64(phase)).In(after.Location()), true
-}
-
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
+	since := after.UnixNano() - int64(phase)
+	n := since/int64(interval) + 1
+	if since%int64(interval) < 0 { // division rounds toward 0
+		n--
 	}
-	return q
+	return time.Unix(0, n*int64(interval)+int64(phase)).In(after.Location()), true
 }

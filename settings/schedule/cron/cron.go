@@ -1,12 +1,14 @@
-// Package cron reads cron expressions of five fields and computes when they fire.
+// Package cron parses cron expressions of five fields and computes when they fire.
 //
-// [Parse] takes what the cronie daemon takes, and what people write besides: names, ranges over the end
-// of the week, macros. What schedulers read in different ways it refuses by name. [Expr.Next] goes from
-// one offset period of a zone to the next and matches wall times inside a period; so its cost does not
-// depend on how far away the fire is, and what happens where clocks change is decided in one place, at
-// the borders of a period.
+// [Parse] accepts the syntax of the cronie daemon, and also names, ranges that go over the end of the week, and macros.
+// It refuses syntax that schedulers interpret in different ways, and the error names it. [Expr.Next] returns the next
+// fire, [Expr.English] a description.
 //
-// Everything here is pure, and values are safe for concurrent use.
+// Next walks over the periods in which a zone has one offset from UTC and matches wall times inside each period. So
+// daylight saving is handled in one place, at the borders of a period, and a fire far away costs as little as a near
+// one. All functions are pure, and values are safe for concurrent use.
+//
+// Known gap: Next looks at most 50 years ahead.
 package cron
 
 import (
@@ -20,8 +22,7 @@ import (
 	robfig "github.com/robfig/cron/v3"
 )
 
-// maxText is the longest expression; nobody writes one by hand that is longer.
-const maxText = 1000
+const maxText = 1000 // bytes of an expression
 
 // Expr is one parsed expression. The zero Expr never fires.
 type Expr struct {
@@ -29,21 +30,20 @@ type Expr struct {
 	spec spec
 }
 
-// spec is what an expression matches: bit i of a mask stands for the value i.
+// spec is what an expression matches: bit i of a mask is set if the value i matches.
 type spec struct {
 	minute uint64
 	hour   uint32
 	dom    uint32
 	month  uint16
 	dow    uint8 // Sunday is bit 0
-	// wild: the minute or hour field starts with *, so the entry follows elapsed time when clocks change.
+	// wild: the minute or hour field starts with *, so fires follow elapsed time where daylight saving begins or ends.
 	wild bool
-	// either: neither day field starts with *, so one of them is enough.
+	// either: neither day field starts with *, so a day matches if either field does.
 	either bool
 }
 
-// Compare orders expressions by what they match, however they are written; 0 means that both always fire
-// together.
+// Compare orders expressions by what they match, not by their text; 0 means that both always fire at the same times.
 func (e Expr) Compare(o Expr) int {
 	a, b := e.spec, o.spec
 	return cmp.Or(cmp.Compare(a.minute, b.minute), cmp.Compare(a.hour, b.hour), cmp.Compare(a.dom, b.dom),
@@ -60,7 +60,7 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// Append appends bytes, always as many, that are equal exactly where [Expr.Compare] is 0.
+// Append appends 20 bytes that are equal for two expressions if and only if [Expr.Compare] returns 0.
 func (e Expr) Append(b []byte) []byte {
 	s := e.spec
 	b = binary.BigEndian.AppendUint64(b, s.minute)
@@ -76,7 +76,8 @@ func (e Expr) Append(b []byte) []byte {
 	return b
 }
 
-// Wild tells whether the expression follows elapsed time where clocks change: its minute or hour field starts with *.
+// Wild reports whether fires follow elapsed time where daylight saving begins or ends: the minute or hour field starts
+// with *.
 func (e Expr) Wild() bool { return e.spec.wild }
 
 var macros = map[string]string{
@@ -88,7 +89,7 @@ var macros = map[string]string{
 type field struct {
 	name     string
 	min, max int
-	names    []string // of the values from min on
+	names    []string // names of values, the first one of min
 }
 
 var fields = [5]field{
@@ -99,18 +100,18 @@ var fields = [5]field{
 	{"day of week", 0, 7, []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
 }
 
-// starMark is the bit that the library sets beside the values of a field that is *.
+// starMark is the bit that the library sets in the mask of a field that is *.
 const starMark = 1 << 63
 
-// masks reads fields in which check found nothing that the library reads otherwise.
+// masks parses fields that check has accepted.
 var masks = robfig.NewParser(robfig.Minute | robfig.Hour | robfig.Dom | robfig.Month | robfig.Dow)
 
-// Parse reads an expression: five fields of lists, ranges and steps, names of months and weekdays
+// Parse parses an expression: five fields of lists, ranges and steps, names of months and weekdays
 // (the first three letters in any case; sat-mon goes over the end of the week), 7 for Sunday, ? for * in
-// the day fields, and the macros from @hourly to @yearly. A leading CRON_TZ=zone (or TZ=zone) is cut off
-// and returned; the zone is not looked up. What never comes (31 April) is an error, and so is all that
-// other schedulers read and disagree on: seconds, L, W, #, empty list elements, signs, steps of 0 or
-// above the field, ranges of numbers that run backwards.
+// the day fields, and the macros from @hourly to @yearly. It returns the zone of a leading CRON_TZ=zone (or TZ=zone)
+// without looking it up. An expression that never fires (31 April) is an error, and so is syntax on which schedulers
+// disagree: seconds, L, W, #, empty list elements, signs, steps of 0 or above the field, ranges of numbers that run
+// backwards.
 func Parse(text string) (e Expr, zone string, err error) {
 	if len(text) > maxText {
 		return Expr{}, "", fmt.Errorf("cron expression has %d characters; the most are %d", len(text), maxText)
@@ -194,14 +195,13 @@ func expandMacro(words []string) (string, error) {
 	return fields, nil
 }
 
-// check refuses what the library takes and others read otherwise, and gives the field in a form that the
-// library knows.
+// check returns the text of a field in the library's syntax. It refuses syntax on which schedulers disagree.
 func (f field) check(text string) (string, error) {
 	if text == "?" {
 		if f.max == 31 || f.max == 7 {
 			return "*", nil
 		}
-		return "", fmt.Errorf("? stands in the day fields only; write *")
+		return "", fmt.Errorf("? is allowed in the day fields only; write *")
 	}
 	elements := strings.Split(text, ",")
 	for i, element := range elements {
@@ -252,7 +252,7 @@ func (f field) element(text string) (string, error) {
 	return text, nil
 }
 
-// daysOverSunday writes out a range of weekdays that reaches 7, or goes over the end of the week.
+// daysOverSunday returns the list of weekdays of a range that reaches 7 or goes over the end of the week.
 func daysOverSunday(low, high, step int) string {
 	if low > high {
 		high += 7
@@ -280,10 +280,10 @@ func number(text string) (int, error) {
 		return 0, fmt.Errorf("a number is missing")
 	}
 	if strings.ContainsAny(text, "LW#") && strings.Trim(text, "0123456789LW#") == "" {
-		return 0, fmt.Errorf("%q: L, W and # are no part of cron here", text)
+		return 0, fmt.Errorf("%q: L, W and # are not supported", text)
 	}
 	if strings.Trim(text, "0123456789") != "" || len(text) > 9 {
-		return 0, fmt.Errorf("%q is no number or name that belongs here", text)
+		return 0, fmt.Errorf("%q is not a number or name of this field", text)
 	}
 	return strconv.Atoi(text)
 }

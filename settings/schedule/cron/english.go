@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// maxTimes is how many times of day are said one by one.
-const maxTimes = 8
+const maxTimes = 8 // times of day that are listed one by one
 
-// English says when the expression fires: "every 4 hours at minute 0", "every day at 09:00 and 17:00",
+// English describes when the expression fires: "every 4 hours at minute 0", "every day at 09:00 and 17:00",
 // "at 09:00 on Monday to Friday".
 func (e Expr) English() string {
 	s, words := e.spec, strings.Fields(e.Text)
@@ -73,8 +72,8 @@ func (s spec) timeOfDay(minuteText, hourText string) string {
 	return "at " + and(times)
 }
 
-// steps says * and */n of a field, which have a rhythm: all of the unit, or every so many.
-func steps(text, unit string, size int) (string, bool) {
+// steps describes the field * or */n; ok is false for other fields.
+func steps(text, unit string, size int) (description string, ok bool) {
 	if text == "*" {
 		return "every " + unit, true
 	}
@@ -107,7 +106,7 @@ func (s spec) daysOfMonth() string {
 	return weekdays + " if it is " + dates
 }
 
-// spoken lists the values of a mask, three and more in a row as a range.
+// spoken lists the values of a mask; three and more consecutive values become a range.
 func spoken(mask uint64, least, most int, name func(int) string) string {
 	var parts []string
 	for v := least; v <= most; v++ {
@@ -128,7 +127,7 @@ func spoken(mask uint64, least, most int, name func(int) string) string {
 	return and(parts)
 }
 
-// plural puts a noun before a list of numbers.
+// plural returns the noun, in the plural for more than one number, and the list of numbers.
 func plural(noun, list string) string {
 	if strings.Trim(list, "0123456789") != "" {
 		noun += "s"

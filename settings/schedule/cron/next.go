@@ -5,36 +5,36 @@ import (
 	"time"
 )
 
-// horizon bounds the search for a next fire. The rarest date that exists, 29 February on one day of the
-// week, comes every 40 years at worst.
+// horizon limits the search for the next fire. The rarest possible date, 29 February on one weekday, comes at least
+// every 40 years.
 const horizon = 50 * 366 * 24 * 60 * 60 // seconds
 
-// Clock changes that are longer than these limits are no daylight saving: cronie then jumps its own
-// clock and neither makes runs up nor holds them back.
+// Changes of the offset beyond these limits are not daylight saving. Like cronie, we then follow the new offset and
+// neither catch up nor suppress fires.
 const (
-	gapLimit    = 3*60*60 - 1 // seconds forward, the longest that is made up
-	repeatLimit = 3 * 60 * 60 // seconds back, the longest that is held back
+	gapLimit    = 3*60*60 - 1 // seconds forward
+	repeatLimit = 3 * 60 * 60 // seconds back
 )
 
-// Changes says what becomes of fires where the clocks of a zone change by less than three hours; larger
-// changes are none of daylight saving. The zero value is GapRun and RepeatAuto, as the cronie daemon does.
+// Changes says what happens to fires where the offset of a zone changes by less than three hours, as daylight saving
+// begins or ends. The zero value is GapRun and RepeatAuto, the rules of the cronie daemon.
 type Changes struct {
 	Gap    Gap
 	Repeat Repeat
 }
 
-// Gap says what becomes of wall times that a zone jumps over. It is about expressions with fixed times:
-// one whose minute or hour field starts with * follows elapsed time and loses what is jumped over.
+// Gap says what happens to fires at wall times that a zone skips when daylight saving begins. It applies to expressions
+// with fixed times. An expression whose minute or hour field starts with * follows elapsed time and has no such fires.
 type Gap string
 
-// The rules for gaps.
+// The rules for skipped wall times.
 const (
-	GapRun   Gap = "run"   // all of them once, together, at the first minute after the jump
-	GapSkip  Gap = "skip"  // they are lost
-	GapShift Gap = "shift" // each as much later as the clock jumps: 02:30 at 03:30
+	GapRun   Gap = "run"   // one fire for all of them, at the first minute after the gap
+	GapSkip  Gap = "skip"  // no fire
+	GapShift Gap = "shift" // each fires later by the length of the gap: 02:30 at 03:30
 )
 
-// Repeat says what becomes of wall times that a zone has twice.
+// Repeat says what happens to fires at wall times that occur twice when daylight saving ends.
 type Repeat string
 
 // The rules for repeated times.
@@ -45,8 +45,8 @@ const (
 	RepeatBoth  Repeat = "both"  // both times
 )
 
-// Next returns the first fire after the given time, never at it: a whole minute of the zone's wall clock,
-// in the zone. False is never, which means none within 50 years.
+// Next returns the first fire after the given time, exclusive: a whole minute of the zone's wall clock, in the zone. It
+// returns false if there is none within 50 years.
 func (e Expr) Next(after time.Time, zone *time.Location, c Changes) (time.Time, bool) {
 	from := after.Unix() + 1
 	for limit := from + horizon; from < limit; {
@@ -64,8 +64,9 @@ func (e Expr) Next(after time.Time, zone *time.Location, c Changes) (time.Time, 
 	return time.Time{}, false
 }
 
-// period is a stretch of Unix seconds [start, end) with one offset; before is the offset that ends at
-// start, after the one that begins at end, where that matters. A border may have the same offset on both sides.
+// period is a range of Unix seconds [start, end) in which a zone has one offset from UTC, in seconds. before is the
+// offset before start; after is the offset from end on, set only for RepeatLast. A border may have the same offset on
+// both sides.
 type period struct {
 	start, end            int64
 	before, offset, after int64
@@ -85,8 +86,8 @@ func periodAt(at int64, zone *time.Location) period {
 		p.end = end.Unix()
 	}
 	if p.end <= at {
-		// ZoneBounds takes all years beyond the zone's table for 365 days long and so ends the period before
-		// the last day of a leap year. The offset is right, and the day ends at midnight UTC.
+		// Beyond the zone's table ZoneBounds assumes 365 days a year, so it ends the period before the last day of a
+		// leap year. The offset is right; end the period at midnight UTC.
 		const day = 24 * 60 * 60
 		p.end = (floorDiv(at, day) + 1) * day
 	}
@@ -96,9 +97,9 @@ func periodAt(at int64, zone *time.Location) period {
 // inPeriod returns the first fire of the period at or after from.
 func (s spec) inPeriod(p period, from int64, c Changes) (int64, bool) {
 	first, last := ceilDiv(from+p.offset, 60), ceilDiv(p.end+p.offset, 60) // wall minutes [first, last)
-	madeUp, ok := int64(0), false
-	if jump := p.offset - p.before; jump > 0 && jump <= gapLimit && !s.wild {
-		madeUp, ok = s.afterJump(p, from, c.Gap)
+	gapFire, ok := int64(0), false
+	if gap := p.offset - p.before; gap > 0 && gap <= gapLimit && !s.wild {
+		gapFire, ok = s.fireOfGap(p, from, c.Gap)
 	}
 	switch back := p.before - p.offset; {
 	case back <= 0 || back > repeatLimit:
@@ -108,16 +109,15 @@ func (s spec) inPeriod(p period, from int64, c Changes) (int64, bool) {
 	if back := p.offset - p.after; back > 0 && back <= repeatLimit && c.Repeat == RepeatLast {
 		last = min(last, ceilDiv(p.end+p.after, 60))
 	}
-	if at, found := s.match(first, last); found && (!ok || at*60-p.offset < madeUp) {
+	if at, found := s.match(first, last); found && (!ok || at*60-p.offset < gapFire) {
 		return at*60 - p.offset, true
 	}
-	return madeUp, ok
+	return gapFire, ok
 }
 
-// afterJump returns the first fire, at or after from, that stands for minutes which the clock jumped over
-// at the start of the period.
-func (s spec) afterJump(p period, from int64, g Gap) (int64, bool) {
-	first, end := ceilDiv(p.start+p.before, 60), ceilDiv(p.start+p.offset, 60) // the minutes jumped over
+// fireOfGap returns the first fire, at or after from, for the wall minutes that were skipped at the start of the period.
+func (s spec) fireOfGap(p period, from int64, g Gap) (int64, bool) {
+	first, end := ceilDiv(p.start+p.before, 60), ceilDiv(p.start+p.offset, 60) // the skipped minutes
 	switch g {
 	case GapSkip:
 		return 0, false

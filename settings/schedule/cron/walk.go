@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// possible tells whether any day matches. Within 28 years that hold no skipped leap year every date falls
-// on every day of the week.
+// possible reports whether any day matches. Within 28 years without a skipped leap year every date falls on every
+// weekday.
 func (s spec) possible() bool {
 	const year2001, year2029 = 11323, 21550 // days since 1970
 	_, ok := s.match(year2001*minutesPerDay, year2029*minutesPerDay)
@@ -15,7 +15,7 @@ func (s spec) possible() bool {
 
 const minutesPerDay = 24 * 60
 
-// match returns the first matching wall minute in [from, to), counted from 1970 on a clock without zone.
+// match returns the first matching wall minute in [from, to), in minutes since 1970 of a clock without zone.
 func (s spec) match(from, to int64) (int64, bool) {
 	day := floorDiv(from, minutesPerDay)
 	year, month, dom := civil(day)
@@ -39,7 +39,7 @@ func (s spec) match(from, to int64) (int64, bool) {
 	return 0, false
 }
 
-// days gives the matching days of the month that begins on day first: bit i is the i-th.
+// days returns the matching days of the month that begins on day first: bit i is the i-th.
 func (s spec) days(first int64, length int) uint32 {
 	weekday := (first%7 + 7 + 4) % 7 // 1970-01-01 was a Thursday
 	week := uint64(s.dow>>weekday|s.dow<<(7-weekday)) & 0x7F
@@ -51,7 +51,7 @@ func (s spec) days(first int64, length int) uint32 {
 	return days & (1<<(length+1) - 2)
 }
 
-// inDay returns the first matching minute of a day from the given one on.
+// inDay returns the first matching minute of a day at or after from.
 func (s spec) inDay(from int64) (int64, bool) {
 	hour := from / 60
 	if s.hour>>hour&1 != 0 {
@@ -78,7 +78,7 @@ func ceilDiv(a, b int64) int64 {
 	return -floorDiv(-a, b)
 }
 
-// civil gives the date of a day counted from 1970-01-01.
+// civil returns the date of a day counted from 1970-01-01.
 func civil(day int64) (year, month, dom int) {
 	y, m, d := time.Unix(day*24*60*60, 0).UTC().Date()
 	return y, int(m), d

@@ -131,10 +131,10 @@ func TestCalendarsBecomeTheirDays(t *testing.T) {
 func TestBadCalendarsAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"[a]":            "f:1:1: calendars: must be a map of calendars, not a list",
-		"sat: [sun]":     `f:1:1: calendars: "sat" is a weekday, and so no name of a calendar`,
-		"a: [b]\nb: sat": `f:1:5: calendars.a: "b" is no weekday, date or range; a calendar holds no other calendar`,
+		"sat: [sun]":     `f:1:1: calendars: "sat" is a weekday and cannot be the name of a calendar`,
+		"a: [b]\nb: sat": `f:1:5: calendars.a: "b" is not a weekday, date or range; a calendar cannot contain another calendar`,
 		"a: {b: c}":      "f:1:4: calendars.a: must be a weekday, date or range, not a map",
-		"a: ['2026-1']":  `f:1:5: calendars.a: "2026-1" is no weekday, date, range or calendar; write sat, mon-fri, 2026-12-24, 2026-12-24/2027-01-06, 2026-12-24T18:00:00Z/2027-01-02T06:00:00Z or a name under calendars`,
+		"a: ['2026-1']":  `f:1:5: calendars.a: "2026-1" is not a weekday, date, range or calendar; write sat, mon-fri, 2026-12-24, 2026-12-24/2027-01-06, 2026-12-24T18:00:00Z/2027-01-02T06:00:00Z or a name under calendars`,
 	} {
 		if _, err := ParseCalendars(node(t, "f", text)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", text, err)

@@ -8,13 +8,12 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
-// horizon is how many years ahead a fire that windows allow is looked for, as far as timings look for one.
-const horizon = 50
+const horizon = 50 // years that Fires looks ahead for an open window, as many as timings look ahead for a fire
 
-// Fires yields when an entry fires in (from, until]; a zero until is no end. It is as if the entry had not run before
-// from and no run took time: life and windows count, and what is deferred fires once when its window opens. Splay,
-// needs and run_on_start are no part of it. An entry that is not enabled never fires. The timing is the entry's own,
-// with [schedule.Timing.Seen] where `after` counts.
+// Fires yields when an entry fires in (from, until]; a zero until is no end. It assumes that the entry did not run before
+// from and that runs take no time. It applies life and windows; deferred fires become one when the window opens. It
+// ignores splay, needs and run_on_start. A disabled entry never fires. t is the entry's Timing; for an entry with
+// `after`, call [schedule.Timing.Seen] first.
 func Fires(e *schedule.Entry, t schedule.Timing, from, until time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		if !e.Enabled {
@@ -24,7 +23,7 @@ func Fires(e *schedule.Entry, t schedule.Timing, from, until time.Time) iter.Seq
 		if e.Life.DeleteAfterRun {
 			left = 1
 		}
-		w := walk{entry: e, timing: t, until: until}
+		w := finder{entry: e, timing: t, until: until}
 		for at, ok := w.after(from); ok; at, ok = w.after(at) {
 			if !yield(at) || left == 1 {
 				return
@@ -34,20 +33,20 @@ func Fires(e *schedule.Entry, t schedule.Timing, from, until time.Time) iter.Seq
 	}
 }
 
-// walk goes from fire to fire.
-type walk struct {
+// finder finds the next fire of an entry.
+type finder struct {
 	entry  *schedule.Entry
 	timing schedule.Timing
 	until  time.Time
 }
 
 // after returns the first fire after an instant.
-func (w *walk) after(from time.Time) (time.Time, bool) {
+func (w *finder) after(from time.Time) (time.Time, bool) {
 	life := w.entry.Life
 	at, ok := w.timing.Next(from)
 	for last := at.AddDate(horizon, 0, 0); ok && !w.beyond(at) && at.Before(last); {
 		if at.Before(life.NotBefore) {
-			at, ok = w.begin(life.NotBefore)
+			at, ok = w.firstIn(life.NotBefore)
 			continue
 		}
 		if w.timing.Window(at) == window.Open {
@@ -60,29 +59,28 @@ func (w *walk) after(from time.Time) (time.Time, bool) {
 		case w.entry.Windows.Outside == schedule.OutsideDefer:
 			at = opens
 		default:
-			at, ok = w.reach(at, opens)
+			at, ok = w.notBefore(opens, at)
 		}
 	}
 	return time.Time{}, false
 }
 
-// beyond tells whether nothing from an instant on is asked for.
-func (w *walk) beyond(at time.Time) bool {
+// beyond reports whether an instant is after until or after the end of the entry's life.
+func (w *finder) beyond(at time.Time) bool {
 	end := w.entry.Life.Until
 	return !w.until.IsZero() && at.After(w.until) || !end.IsZero() && !at.Before(end)
 }
 
-// begin returns the first nominal time of an entry whose life begins. An interval that has passed by then is over at
-// once.
-func (w *walk) begin(life time.Time) (time.Time, bool) {
+// firstIn returns the first nominal time of an entry whose life begins. An interval is due at once.
+func (w *finder) firstIn(life time.Time) (time.Time, bool) {
 	if w.timing.FollowsRuns() {
 		return life, true
 	}
 	return w.timing.Next(life.Add(-1))
 }
 
-// reach goes on from a nominal time to the first one that is not before an instant.
-func (w *walk) reach(at, to time.Time) (time.Time, bool) {
+// notBefore returns the first nominal time at or after the instant to; at is an earlier nominal time.
+func (w *finder) notBefore(to, at time.Time) (time.Time, bool) {
 	if !w.timing.FollowsRuns() {
 		return w.timing.Next(to.Add(-1))
 	}

@@ -1,14 +1,15 @@
-// Package forecast says what schedules will do: when one entry fires, and how many runs a whole fleet starts in each
-// minute. It is arithmetic alone, on what the repo says and the peels it says it for.
+// Package forecast computes what schedules will do. [Make] returns how many runs a fleet starts in each minute, [Fires]
+// when one entry fires, and [Forecast.SVG] draws a forecast. The functions are pure.
 //
-// A forecast is an expectation. A fire without splay is one run of each peel in the minute of its nominal time. With
-// a random splay the runs are spread evenly over the delays that the fire can get; with the host's splay each peel has
-// its own, which is known. An interval counts from runs that the repo knows nothing of, so its runs are spread evenly
-// over time. Windows are looked at again after the delay, to the minute. Runs that take long, fail or are made by
-// needs, by run_on_start or by people are not foreseen.
+// A forecast is an expected value. A fire without splay is one run of each peel in the minute of its nominal time. With
+// random splay the runs are spread evenly over the possible delays; with splay_mode: host each peel has its known delay.
+// The runs of an interval are spread evenly over time, because it counts from runs that the repo does not know. Windows
+// are applied again after the delay, to the minute.
 //
-// The cost follows the number of different timings, not that of peels: only the host's splay is computed for each of
-// them, once for an entry.
+// The cost depends on the number of different timings, not of peels; only splay_mode: host is computed for each peel,
+// once for an entry.
+//
+// Known gaps: long runs, failures, needs, run_on_start and the commands of operators are ignored.
 package forecast
 
 import (
@@ -27,24 +28,24 @@ import (
 const MaxFor = 7 * 24 * time.Hour
 
 const (
-	worstMinutes = 10
-	mostShares   = 3 // entries named of a minute
+	worstMinutes     = 10 // minutes in [Forecast.Worst]
+	maxContributions = 3  // entries in [Minute.Contributions]
 )
 
-// Group is a set of peels with the schedule they share. No peel is in two groups.
+// Group is a set of peels with the same schedule. No peel is in two groups.
 type Group struct {
 	Peels    []target.PeelID
 	Schedule schedule.Set
 }
 
-// Options say what a forecast covers.
+// Options say which time a forecast covers.
 type Options struct {
-	From time.Time      // the seconds are cut off
+	From time.Time      // truncated to the minute
 	For  time.Duration  // whole minutes, up to MaxFor
-	Zone *time.Location // of entries that name none, and of the answer; nil is [time.Local]
+	Zone *time.Location // zone of the forecast and of entries that name none; nil is [time.Local]
 }
 
-// Forecast is what a fleet's schedules will do.
+// Forecast is the expected number of runs of a fleet.
 type Forecast struct {
 	From    time.Time // a whole minute, in the zone of the options
 	Peels   int
@@ -53,31 +54,31 @@ type Forecast struct {
 	Entries []Entry   // most runs first
 }
 
-// Minute is one minute with what runs in it.
+// Minute is one minute with its expected runs.
 type Minute struct {
-	At     time.Time
-	Runs   float64
-	Shares []Share // of the up to three entries that have most of it
+	At            time.Time
+	Runs          float64
+	Contributions []Contribution // the up to three entries with the most runs
 }
 
-// Share is an entry's part of a minute.
-type Share struct {
+// Contribution is the expected number of runs of one entry in a minute.
+type Contribution struct {
 	Entry string
 	Runs  float64
 }
 
-// Entry is what becomes of one entry, on all peels where it has the same timing, splay, windows and life.
+// Entry is the forecast of one entry, on all peels where it has the same timing, splay, windows and life.
 type Entry struct {
 	Name    string
 	Peels   int
-	Runs    float64 // expected in the time of the forecast
-	Peak    float64 // the most of them in one minute
-	Spread  time.Duration
+	Runs    float64       // expected in the time of the forecast
+	Peak    float64       // highest number of runs in one minute
+	Spread  time.Duration // the runs of one fire are spread over this duration
 	By      Cause
 	Meaning string // [schedule.Entry.Explain]
 }
 
-// Cause is why runs of one fire do not come together: over [Entry.Spread] they are spread by it.
+// Cause is the reason why the runs of one fire are spread over [Entry.Spread].
 type Cause string
 
 // The causes.
@@ -85,15 +86,15 @@ const (
 	ByNothing  Cause = "none"
 	ByRandom   Cause = "random"   // splay
 	ByHost     Cause = "host"     // splay_mode: host
-	ByInterval Cause = "interval" // which counts from each peel's own runs
+	ByInterval Cause = "interval" // an interval, which counts from each peel's own runs
 )
 
-// Until is the end of the forecast, which is no part of it.
+// Until is the exclusive end of the forecast.
 func (f *Forecast) Until() time.Time {
 	return f.From.Add(time.Duration(len(f.Minutes)) * time.Minute)
 }
 
-// Number writes a number of runs, or a part of one, with three digits, and large ones without a fraction.
+// Number formats a number of runs with three digits; 100 and more have no fraction.
 func Number(runs float64) string {
 	if runs >= 100 {
 		return strconv.FormatFloat(runs, 'f', 0, 64)
@@ -110,7 +111,7 @@ func (f *Forecast) Total() float64 {
 	return sum
 }
 
-// Make computes a forecast. The error is about options out of range, or a zone that this host does not know.
+// Make computes a forecast. It returns an error if the options are out of range or this host does not know a zone.
 func Make(groups []Group, o Options) (*Forecast, error) {
 	if o.For < time.Minute || o.For > MaxFor || o.For%time.Minute != 0 {
 		return nil, fmt.Errorf("cannot forecast %v: it is between 1m and %dd, in whole minutes", o.For, MaxFor/(24*time.Hour))
@@ -135,11 +136,11 @@ func Make(groups []Group, o Options) (*Forecast, error) {
 		f.Entries = append(f.Entries, p.sum())
 	}
 	f.findWorst()
-	for _, l := range loads { // again, as the profiles of all entries may be too much to keep
+	for _, l := range loads { // computed again, as the profiles of all entries would take too much memory
 		p.compute(l)
 		for i, m := range f.Worst {
 			if runs := p.minutes[m.At.Sub(f.From)/time.Minute]; runs > 0 {
-				f.Worst[i].share(l.entry.Name, runs)
+				f.Worst[i].add(Contribution{l.entry.Name, runs})
 			}
 		}
 	}
@@ -161,24 +162,24 @@ func (f *Forecast) findWorst() {
 	}
 }
 
-// share notes the part of an entry if it is among the largest.
-func (m *Minute) share(name string, runs float64) {
-	i, _ := slices.BinarySearchFunc(m.Shares, runs, func(s Share, runs float64) int { return cmp.Compare(runs, s.Runs) })
-	m.Shares = slices.Insert(m.Shares, i, Share{name, runs})
-	m.Shares = m.Shares[:min(len(m.Shares), mostShares)]
+// add keeps a contribution if it is among the largest of the minute.
+func (m *Minute) add(c Contribution) {
+	i, _ := slices.BinarySearchFunc(m.Contributions, c.Runs, func(c Contribution, runs float64) int { return cmp.Compare(runs, c.Runs) })
+	m.Contributions = slices.Insert(m.Contributions, i, c)
+	m.Contributions = m.Contributions[:min(len(m.Contributions), maxContributions)]
 }
 
-// load is an entry with all peels that have it.
+// load is an entry with all peels that run it.
 type load struct {
 	entry  *schedule.Entry
 	timing schedule.Timing
 	peels  [][]target.PeelID
 	count  int
 
-	offsets map[delays][]bin // of the host's splay, as far as they are known
+	offsets map[delays][]bin // delays of splay_mode: host that are computed already
 }
 
-// gather finds the different entries of all groups, sorted by name.
+// gather returns the different entries of all groups, sorted by name.
 func gather(groups []Group, from time.Time) ([]*load, error) {
 	loads := map[string]*load{}
 	known := map[*schedule.Entry]*load{} // groups share entries
@@ -219,7 +220,7 @@ func gather(groups []Group, from time.Time) ([]*load, error) {
 	return sorted, nil
 }
 
-// keyOf is equal for entries that differ in nothing that a forecast looks at.
+// keyOf returns a key that is equal for entries with the same forecast.
 func keyOf(e *schedule.Entry) string {
 	same := schedule.Entry{Name: e.Name, Clock: e.Clock, Splay: e.Splay, Windows: e.Windows, Life: e.Life}
 	return string(same.Canonical())

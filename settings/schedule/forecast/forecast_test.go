@@ -171,7 +171,7 @@ func TestEqualTimingsOfGroupsAreOneEntry(t *testing.T) {
 	if want := []string{"a 9 9", "b 5 5", "b 4 4", "c 1 1"}; !slices.Equal(got, want) || f.Peels != 10 {
 		t.Errorf("%s of %d peels, want %s", got, f.Peels, want)
 	}
-	if s := fmt.Sprint(f.Worst[0].Shares); f.Worst[0].Runs != 10 || s != "[{a 9} {c 1}]" {
+	if s := fmt.Sprint(f.Worst[0].Contributions); f.Worst[0].Runs != 10 || s != "[{a 9} {c 1}]" {
 		t.Errorf("the worst minute has %g runs: %s", f.Worst[0].Runs, s)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
-// profile is what one load does in the minutes of a forecast. It is used again for the next load.
+// profile is the expected runs of one load in each minute. It is reused for the next load.
 type profile struct {
 	*load
 	from    time.Time
@@ -16,13 +16,13 @@ type profile struct {
 	spread  time.Duration
 }
 
-// delays tell what the host's splay of a fire depends on, beside the peel.
+// delays are the parameters of a fire on which the delays of splay_mode: host depend, besides the peel.
 type delays struct {
 	high  time.Duration // exclusive
 	phase time.Duration // of the nominal time within its minute
 }
 
-// bin counts the peels that run so many minutes after that of the nominal time.
+// bin is the number of peels that run in the given minute after the nominal time's.
 type bin struct{ minute, peels int }
 
 func (p *profile) end() time.Time {
@@ -33,19 +33,19 @@ func (p *profile) compute(l *load) {
 	p.load, p.spread = l, 0
 	clear(p.minutes)
 	if p.timing.FollowsRuns() {
-		p.rhythm()
+		p.interval()
 	} else {
 		for at := range Fires(p.entry, p.timing, p.first(), p.end().Add(-1)) {
 			p.fire(at)
 		}
 	}
 	if (p.entry.Splay.Max > 0 || p.timing.FollowsRuns()) && !p.entry.Windows.Rules.None() {
-		p.heedWindows()
+		p.applyWindows()
 	}
 }
 
-// rhythm spreads the runs of an interval evenly over time.
-func (p *profile) rhythm() {
+// interval spreads the runs of an interval evenly over time.
+func (p *profile) interval() {
 	e := p.entry
 	next, _ := p.timing.Next(p.from) // an interval never ends
 	spread := next.Sub(p.from)
@@ -59,7 +59,7 @@ func (p *profile) rhythm() {
 	}
 	left := float64(p.count) * float64(runs)
 	if life := e.Life.NotBefore; !life.Before(p.from) && life.Before(p.end()) {
-		p.fire(life) // an interval that has passed by then is over at once, everywhere
+		p.fire(life) // the interval has passed on every peel by then, so all fire at once
 		left -= float64(p.count)
 	}
 	for i := range p.minutes {
@@ -81,8 +81,8 @@ func (p *profile) at(minute int) time.Time {
 	return p.from.Add(time.Duration(minute) * time.Minute)
 }
 
-// first returns an instant before the first fire that matters. A delay ends before the next fire, so of those before
-// the forecast only the last one can reach into it.
+// first returns an instant before the first fire whose runs can be in the forecast. A delay ends before the next fire,
+// so of the fires before the forecast only the last one matters.
 func (p *profile) first() time.Time {
 	start := p.from.Add(-1)
 	longest := p.entry.Splay.Max
@@ -116,7 +116,7 @@ func (p *profile) fire(nominal time.Time) {
 	p.even(nominal.Add(low).Sub(p.from), nominal.Add(high).Sub(p.from))
 }
 
-// even spreads a run of each peel over [low, high) after the start.
+// even spreads one run of each peel evenly over [low, high) after the start.
 func (p *profile) even(low, high time.Duration) {
 	perNano := float64(p.count) / float64(high-low)
 	for at, end := max(low, 0), min(high, time.Duration(len(p.minutes))*time.Minute); at < end; {
@@ -126,7 +126,7 @@ func (p *profile) even(low, high time.Duration) {
 	}
 }
 
-// fireOfHosts adds each peel at its own delay.
+// fireOfHosts adds one run of each peel at the peel's own delay.
 func (p *profile) fireOfHosts(nominal time.Time, high time.Duration) {
 	minute := nominal.Truncate(time.Minute)
 	first := int(minute.Sub(p.from) / time.Minute)
@@ -137,7 +137,7 @@ func (p *profile) fireOfHosts(nominal time.Time, high time.Duration) {
 	}
 }
 
-// binsOf sorts the peels by their delays, once.
+// binsOf returns the numbers of peels by delay, sorted; it computes them once.
 func (p *profile) binsOf(d delays) []bin {
 	if bins, ok := p.offsets[d]; ok {
 		return bins
@@ -164,9 +164,9 @@ func (p *profile) binsOf(d delays) []bin {
 	return bins
 }
 
-// heedWindows takes out the runs of the minutes in which the windows are closed. Where they are deferred, at most one
-// of each peel comes when the windows open.
-func (p *profile) heedWindows() {
+// applyWindows removes the runs of the minutes in which the windows are closed. If they are deferred, at most one run of
+// each peel is added when the windows open.
+func (p *profile) applyWindows() {
 	held := 0.0
 	for i, runs := range p.minutes {
 		if p.timing.Window(p.at(i)) == window.Open {
@@ -181,7 +181,7 @@ func (p *profile) heedWindows() {
 	}
 }
 
-// sum says in short what the load does.
+// sum returns the forecast of the load.
 func (p *profile) sum() Entry {
 	e := Entry{Name: p.entry.Name, Peels: p.count, Spread: p.spread, By: ByNothing, Meaning: p.entry.Explain()}
 	for _, runs := range p.minutes {

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// The measures of the picture, in pixels.
+// Dimensions in pixels.
 const (
 	cellWidth  = 12
-	tall, flat = 18, 9 // heights of a row: of a day, of several
+	tall, flat = 18, 9 // heights of a row: up to 26 rows, more rows
 	gridLeft   = 158
 	gridTop    = 84
 	gridWidth  = 60 * cellWidth
@@ -23,19 +23,18 @@ const (
 	pageWidth  = gridLeft + gridWidth + 24
 )
 
-// shades go from few runs to the most, each standing for twice as many runs as the one before it. The first stands
-// for none.
+// shades are the colors from no runs to the most runs; each after the second means twice as many runs as the one before.
 var shades = []string{"#f3f4f6", "#fdeccb", "#fdd49e", "#fdbb84", "#fc8d59", "#ef6548", "#d7301f", "#8b0000"}
 
-// row is one hour of the wall clock: minutes[first:first+count] from the given minute of the hour on.
+// row is one hour of the wall clock, or the part of it with one offset from UTC.
 type row struct {
 	at           time.Time
-	first, count int
-	minute       int
-	changed      bool // of another offset than the row before
+	first, count int  // the minutes of the forecast, Minutes[first:first+count]
+	minute       int  // of the hour at first
+	changed      bool // the offset differs from the row before
 }
 
-// SVG draws the forecast as a heat map: a row for each hour, a column for each minute of it.
+// SVG writes the forecast as a heat map: a row for each hour, a column for each minute of it.
 func (f *Forecast) SVG(w io.Writer, title string) error {
 	rows := f.rows()
 	height := tall
@@ -70,13 +69,13 @@ func (f *Forecast) SVG(w io.Writer, title string) error {
 	return err
 }
 
-// top is the number of runs that the darkest shade ends with: the most of a minute, but well above the mean, so that a
-// load that hardly varies does not look like a peak.
+// top returns the number of runs of the darkest shade: the highest of a minute, and at least four times the mean, so that
+// an even load does not look like a peak.
 func (f *Forecast) top() float64 {
 	return max(slices.Max(f.Minutes), 4*f.Total()/float64(len(f.Minutes)))
 }
 
-// rows divides the minutes into hours of the wall clock; a row ends as well where the clock is changed.
+// rows divides the minutes into hours of the wall clock; a row also ends where the offset from UTC changes.
 func (f *Forecast) rows() []row {
 	var rows []row
 	before := 0
@@ -113,7 +112,7 @@ func (f *Forecast) drawHead(b *bytes.Buffer, title string) {
 	}
 }
 
-// drawRow draws neighbours of one shade as one bar.
+// drawRow draws consecutive minutes of one shade as one bar.
 func (f *Forecast) drawRow(b *bytes.Buffer, r row, y, height int, top float64) {
 	for i := 0; i < r.count; {
 		shade, peak, n := shadeOf(f.Minutes[r.first+i], top), 0.0, 0
@@ -133,7 +132,7 @@ func (f *Forecast) drawRow(b *bytes.Buffer, r row, y, height int, top float64) {
 	}
 }
 
-// tip says what a bar stands for when it is pointed at.
+// tip returns the tooltip of a bar.
 func (f *Forecast) tip(minute, n int, peak float64) string {
 	at := f.From.Add(time.Duration(minute) * time.Minute)
 	text := at.Format("15:04")
@@ -146,7 +145,7 @@ func (f *Forecast) tip(minute, n int, peak float64) string {
 	return text + ": up to " + Number(peak) + " a minute"
 }
 
-// drawScale marks every quarter of an hour below the grid.
+// drawScale draws a mark for every quarter of an hour below the grid.
 func drawScale(b *bytes.Buffer, y int) {
 	for minute := 0; minute <= 60; minute += 15 {
 		fmt.Fprintf(b, `<rect x="%d" y="%d" width="1" height="4" fill="#9ca3af"/>`+"\n", gridLeft+minute*cellWidth, y+1)
@@ -169,7 +168,7 @@ func drawLegend(b *bytes.Buffer, y int, top float64) {
 	}
 }
 
-// shadeOf is the index of the shade for so many runs.
+// shadeOf returns the index of the shade for a number of runs.
 func shadeOf(runs, top float64) int {
 	if runs <= 0 {
 		return 0

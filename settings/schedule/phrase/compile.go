@@ -13,14 +13,14 @@ import (
 
 const minutesPerDay = 24 * 60
 
-// fires is one cron expression in the making.
+// fires are the minute and hour fields of one cron expression.
 type fires struct{ minute, hour string }
 
-// timing puts the clauses together.
+// timing returns the timing that the clauses mean together.
 func (m *meaning) timing() (Timing, error) {
 	if d, ok := m.interval(); ok {
 		if !m.bare() {
-			return Timing{}, fmt.Errorf("every %d %ss keeps no rhythm with the clock, so nothing else can be said beside it", m.count, m.unit)
+			return Timing{}, fmt.Errorf("every %d %ss is an interval that does not follow the wall clock; only a zone may stand beside it", m.count, m.unit)
 		}
 		return Timing{Interval: d}, nil
 	}
@@ -28,7 +28,7 @@ func (m *meaning) timing() (Timing, error) {
 	case m.unit == none && m.bare():
 		return Timing{}, errors.New("it does not say when; write it like \"every monday at 9am\"")
 	case m.startOf == hour && m.hours != nil:
-		return Timing{}, errors.New("a stretch of the day has its start already")
+		return Timing{}, errors.New("a range of hours has a start already")
 	case m.startOf != none && m.startOf != m.unit:
 		return Timing{}, fmt.Errorf("a start at a certain %s needs a period in %ss", m.startOf, m.startOf)
 	}
@@ -47,14 +47,14 @@ func (m *meaning) timing() (Timing, error) {
 	return t, nil
 }
 
-// bare tells whether a period was said and nothing else but a zone.
+// bare reports whether the phrase has no other clauses than a period and a zone.
 func (m *meaning) bare() bool {
 	rest := *m
 	rest.unit, rest.count, rest.zone = none, 0, ""
-	return rest.weekdays|rest.dates|rest.months|rest.marks == 0 && len(rest.times) == 0 && rest.hours == nil && rest.startOf == none
+	return rest.weekdays|rest.dates|rest.months|rest.minutes == 0 && len(rest.times) == 0 && rest.hours == nil && rest.startOf == none
 }
 
-// interval gives the periods that no cron expression means.
+// interval returns the period if no cron expression can express it.
 func (m *meaning) interval() (time.Duration, bool) {
 	n := time.Duration(m.count)
 	const day24 = 24 * time.Hour
@@ -73,7 +73,7 @@ func (m *meaning) interval() (time.Duration, bool) {
 	return 0, false
 }
 
-// days gives the fields day of month, month and day of week.
+// days returns the fields day of month, month and day of week.
 func (m *meaning) days() (string, error) {
 	dates, months, weekdays := list(m.dates, 1, 31), list(m.months, 1, 12), list(m.weekdays, 0, 6)
 	if dates != "*" && weekdays != "*" {
@@ -108,7 +108,7 @@ func (m *meaning) days() (string, error) {
 		}
 	case m.unit == year:
 		if m.count > 1 {
-			return "", fmt.Errorf("every %d years is more than a schedule can say", m.count)
+			return "", fmt.Errorf("every %d years is too long; the longest period is a year", m.count)
 		}
 		if months == "*" {
 			months = "1"
@@ -120,29 +120,29 @@ func (m *meaning) days() (string, error) {
 	return dates + " " + months + " " + weekdays, nil
 }
 
-// day gives the fields minute and hour.
+// day returns the fields minute and hour.
 func (m *meaning) day() ([]fires, error) {
 	byMinute, byHour := m.unit == minute && m.count < 60, m.unit == hour && m.count < 24 || m.unit == minute && m.count == 60
 	switch {
 	case (byMinute || byHour) && len(m.times) > 0:
 		return nil, fmt.Errorf("every %s and a time of day do not go together; say between which times", m.unit)
-	case byMinute && m.marks != 0:
+	case byMinute && m.minutes != 0:
 		return nil, errors.New("a period in minutes and a minute of the hour do not go together")
 	case len(m.times) > 0 && m.hours != nil:
-		return nil, errors.New("times and a stretch of the day do not go together")
-	case len(m.times) > 0 && m.marks != 0:
+		return nil, errors.New("times and a range of hours do not go together")
+	case len(m.times) > 0 && m.minutes != 0:
 		return nil, errors.New("times and a minute of the hour do not go together")
 	case m.hours != nil && m.hours.from > m.hours.to && m.weekdays|m.dates|m.months != 0:
-		return nil, errors.New("a stretch over midnight would end on another day; write two entries")
+		return nil, errors.New("a range of hours over midnight would end on another day; write two entries")
 	case byMinute && m.hours == nil:
 		return []fires{{m.step("*", 59), "*"}}, nil
 	case byMinute:
 		return m.byMinute(), nil
 	case m.hours != nil:
 		return group(m.byHour()), nil
-	case byHour || m.marks != 0 && m.unit == none:
-		return []fires{{list(max(m.marks, 1), 0, 59), m.step("*", 23)}}, nil
-	case m.marks != 0:
+	case byHour || m.minutes != 0 && m.unit == none:
+		return []fires{{list(max(m.minutes, 1), 0, 59), m.step("*", 23)}}, nil
+	case m.minutes != 0:
 		return nil, fmt.Errorf("every %s needs a time of day, not a minute of the hour", m.unit)
 	case len(m.times) == 0:
 		return []fires{{"0", "0"}}, nil
@@ -150,7 +150,7 @@ func (m *meaning) day() ([]fires, error) {
 	return group(m.times), nil
 }
 
-// step gives the field of the period: whole, or with the step and start that were said.
+// step returns the field of the period: whole, with the step and start of the phrase.
 func (m *meaning) step(whole string, largest int) string {
 	if m.startOf != none && m.startOf == m.unit {
 		if m.count == 1 {
@@ -164,29 +164,29 @@ func (m *meaning) step(whole string, largest int) string {
 	return whole + "/" + strconv.Itoa(m.count)
 }
 
-// byHour gives the minutes of the day in the stretch at which the marks fall, in every hour or, by the
-// period, in every few.
+// byHour returns the times of day in the range of hours for a period of hours: the minutes of the phrase in every
+// count-th hour.
 func (m *meaning) byHour() []int {
-	marks, every := m.marks, 1
-	if marks == 0 {
-		marks = 1 << (m.hours.from % 60)
+	minutes, every := m.minutes, 1
+	if minutes == 0 {
+		minutes = 1 << (m.hours.from % 60)
 	}
 	if m.unit == hour {
 		every = m.count
 	}
-	return m.hours.minutes(1, func(minute, i int) bool { return marks>>minute&1 != 0 && i/60%every == 0 })
+	return m.hours.times(1, func(minute, i int) bool { return minutes>>minute&1 != 0 && i/60%every == 0 })
 }
 
-// byMinute gives the stretch by the minute. Hours that are whole keep the period's own field, which follows
-// elapsed time where clocks change.
+// byMinute returns the fires in the range of hours for a period of minutes. Whole hours keep the field */n, which follows
+// elapsed time where daylight saving begins or ends.
 func (m *meaning) byMinute() []fires {
 	start := 0
 	if m.startOf == minute {
 		start = m.start
 	}
 	falls := func(minute, _ int) bool { return minute >= start && (minute-start)%m.count == 0 }
-	all := group(span{0, 60}.minutes(0, falls))[0].minute
-	found := group(m.hours.minutes(0, falls))
+	all := group(span{0, 60}.times(0, falls))[0].minute
+	found := group(m.hours.times(0, falls))
 	for i := range found {
 		if found[i].minute == all {
 			found[i].minute = m.step("*", 59)
@@ -195,9 +195,9 @@ func (m *meaning) byMinute() []fires {
 	return found
 }
 
-// minutes gives the minutes of the day in the stretch for which keep holds, asked with the minute of the
-// hour and the minutes since the start; end says how many minutes of the end are in it.
-func (s span) minutes(end int, keep func(minute, i int) bool) []int {
+// times returns the times of day in the span for which keep returns true. keep gets the minute of the hour and the
+// minutes since the start. end is 1 if the end belongs to the span, else 0.
+func (s span) times(end int, keep func(minute, i int) bool) []int {
 	length := (s.to - s.from + minutesPerDay) % minutesPerDay
 	var found []int
 	for i := range length + end {
@@ -208,7 +208,7 @@ func (s span) minutes(end int, keep func(minute, i int) bool) []int {
 	return found
 }
 
-// group makes expressions of minutes of the day: one for all hours that have the same minutes.
+// group returns the fires at times of day: one for all hours with the same minutes.
 func group(times []int) []fires {
 	byHour := make(map[int]uint64)
 	for _, at := range times {
@@ -227,7 +227,7 @@ func group(times []int) []fires {
 	return found
 }
 
-// list writes a mask as a field: * where nothing or everything is in it, else a list of ranges.
+// list returns a mask as a field: * if it is empty or full, else a list of ranges.
 func list(mask uint64, smallest, largest int) string {
 	if mask == 0 || bits.OnesCount64(mask) == largest-smallest+1 {
 		return "*"

@@ -14,7 +14,7 @@ type parser struct {
 
 func (p *parser) done() bool { return p.at >= len(p.words) }
 
-// peek gives the word that is n ahead in lower case, empty at the end.
+// peek returns the word n ahead in lower case, empty at the end.
 func (p *parser) peek(n int) string {
 	if p.at+n >= len(p.words) {
 		return ""
@@ -22,7 +22,7 @@ func (p *parser) peek(n int) string {
 	return p.words[p.at+n].low
 }
 
-// take goes on if the next word is one of these.
+// take skips the next word if it is one of these, and reports whether it did.
 func (p *parser) take(words ...string) bool {
 	if p.done() || !slices.Contains(words, p.peek(0)) {
 		return false
@@ -61,10 +61,10 @@ func (p *parser) clause() error {
 		}
 	}
 	p.take("on", "in", "from")
-	return p.thing()
+	return p.value()
 }
 
-// every reads a period, or the days that every is said of.
+// every parses what follows "every": a period or days.
 func (p *parser) every() error {
 	if p.take("other") {
 		if units[p.peek(0)] == none {
@@ -79,7 +79,7 @@ func (p *parser) every() error {
 		p.at++
 		return p.period(n)
 	}
-	return p.thing()
+	return p.value()
 }
 
 func (p *parser) period(n int) error {
@@ -90,14 +90,14 @@ func (p *parser) period(n int) error {
 	case p.meaning.unit != none:
 		return fmt.Errorf("%q is a second period; the first is every %s", written, p.meaning.unit)
 	case n == 0:
-		return fmt.Errorf("every 0 %ss is no period", u)
+		return fmt.Errorf("every 0 %ss is not a period", u)
 	}
 	p.meaning.unit, p.meaning.count = u, n
 	p.ofTheMonth()
 	return nil
 }
 
-// ofTheMonth passes over words that add nothing.
+// ofTheMonth skips "day", "of the month" and the like, which add nothing.
 func (p *parser) ofTheMonth() {
 	at := p.at
 	p.take("day")
@@ -111,8 +111,8 @@ func (p *parser) ofTheMonth() {
 	}
 }
 
-// thing reads what needs no word before it.
-func (p *parser) thing() error {
+// value parses a clause that needs no word before it: a zone, days, dates, months, minutes or a time.
+func (p *parser) value() error {
 	p.take("the")
 	w := p.peek(0)
 	switch {
@@ -126,7 +126,7 @@ func (p *parser) thing() error {
 		return p.onThe()
 	case units[w] == minute:
 		p.at++
-		return p.list(&p.meaning.marks, p.numeral(0, 59))
+		return p.list(&p.meaning.minutes, p.numeral(0, 59))
 	case units[w] == day:
 		p.at++
 		return p.list(&p.meaning.dates, p.numeral(1, 31))
@@ -141,7 +141,7 @@ func (p *parser) thing() error {
 	return nil
 }
 
-// named reads lists of what has a name of its own.
+// named parses a list of weekdays, months or dates, or a time of day.
 func (p *parser) named() error {
 	if _, ok := weekdayOf(p.peek(0)); ok {
 		return p.list(&p.meaning.weekdays, p.weekday)
@@ -180,10 +180,10 @@ func (p *parser) adverb() error {
 	return nil
 }
 
-// onThe reads "on the hour" and "on the minute".
+// onThe parses "on the hour" and "on the minute".
 func (p *parser) onThe() error {
 	if p.take("hour") {
-		p.meaning.marks |= 1
+		p.meaning.minutes |= 1
 		return nil
 	}
 	if p.meaning.unit != none {
@@ -194,7 +194,7 @@ func (p *parser) onThe() error {
 	return nil
 }
 
-// item reads one element of a list at the next word without going on.
+// item parses the next word as one element of a list, without skipping it.
 type item func() (int, bool)
 
 func (p *parser) number(n int) bool {
@@ -212,10 +212,10 @@ func (p *parser) numeral(least, most int) item {
 func (p *parser) weekday() (int, bool) { return weekdayOf(p.peek(0)) }
 func (p *parser) month() (int, bool)   { return monthOf(p.peek(0)) }
 
-// date takes "second" for a date: where it is a unit, it was read before.
+// date parses "second" as a date; every and period have parsed it before where it is a unit.
 func (p *parser) date() (int, bool) { return dateOf(p.peek(0)) }
 
-// list reads "a, b and c" and "a to b" into a mask.
+// list parses "a, b and c" and "a to b" into a mask.
 func (p *parser) list(mask *uint64, read item) error {
 	for first := true; ; first = false {
 		at := p.at
@@ -256,7 +256,7 @@ func (p *parser) list(mask *uint64, read item) error {
 	return nil
 }
 
-// separator passes over what stands between two elements of a list.
+// separator skips the words between two elements of a list, and reports whether there were any.
 func (p *parser) separator() bool {
 	any := false
 	for p.take(",", "and", "or", "&") {
@@ -267,7 +267,7 @@ func (p *parser) separator() bool {
 	return any
 }
 
-// end reads the end of a range. The last day of a month is its end, however long it is.
+// end parses the end of a range. "last" as a date means 31, the highest possible date.
 func (p *parser) end(mask *uint64, read item) (int, error) {
 	p.take("the")
 	if mask == &p.meaning.dates && p.take("last") {
@@ -281,7 +281,7 @@ func (p *parser) end(mask *uint64, read item) (int, error) {
 	return n, nil
 }
 
-// times reads times of day, or a stretch from one to another.
+// times parses times of day, or a range of hours.
 func (p *parser) times() error {
 	for first := true; ; first = false {
 		at := p.at
@@ -326,15 +326,15 @@ func (p *parser) to(from int) error {
 	case err != nil:
 		return err
 	case p.meaning.hours != nil:
-		return errors.New("a second stretch of the day is too much for one phrase")
+		return errors.New("a phrase has at most one range of hours")
 	case from == to:
-		return errors.New("the stretch of the day ends when it starts")
+		return errors.New("the range of hours is empty: start and end are equal")
 	}
 	p.meaning.hours = &span{from, to}
 	return nil
 }
 
-// time reads one time of day, with what may follow its number.
+// time parses one time of day, with the am, pm, noon, midnight or o'clock after its number.
 func (p *parser) time() (int, error) {
 	c, ok := clockOf(p.peek(0))
 	if !ok {
@@ -357,7 +357,7 @@ func (p *parser) time() (int, error) {
 	return c.minutes()
 }
 
-// starting reads where the steps of a period begin.
+// starting parses where the steps of a period begin.
 func (p *parser) starting() error {
 	u := units[p.peek(0)]
 	limits := map[unit][2]int{minute: {0, 59}, hour: {0, 23}, day: {1, 31}}
@@ -371,7 +371,7 @@ func (p *parser) starting() error {
 		return p.unknown()
 	}
 	if p.meaning.startOf != none {
-		return errors.New("one start is enough")
+		return errors.New("a phrase has at most one start")
 	}
 	p.at++
 	p.meaning.start, p.meaning.startOf = n, u

@@ -1,6 +1,7 @@
-// Package phrase reads the English phrases in which people say when something runs.
+// Package phrase parses English phrases that say when an entry runs, such as "every monday at 9am". [Parse] returns the
+// cron expressions or the interval that a phrase means.
 //
-// A phrase is clauses in any order. Case, commas between clauses and the words the, each, of the month
+// A phrase is a list of clauses in any order. Case, commas between clauses and the words the, each, of the month
 // make no difference.
 //
 //	period   every minute | hour | day | week | month | year, every 15 minutes, every 15m, every other day,
@@ -14,13 +15,15 @@
 //	start    starting at minute 1, starting at hour 8, starting at day 3
 //	zone     in Europe/London, UTC
 //
-// Days without times mean midnight, and with hours every full hour. An hour that ends a stretch of hours
-// is in it where something runs at most hourly ("every hour, 8am to 5pm" runs at 17:00) and is not where
-// it runs by the minute ("every 15 minutes between 8am and 6pm" runs last at 17:45).
+// Days without times mean midnight; days with hours mean every full hour of them. The hour at the end of a range of
+// hours belongs to it for a period of an hour or more ("every hour, 8am to 5pm" runs at 17:00), but not for a period of
+// minutes ("every 15 minutes between 8am and 6pm" runs last at 17:45).
 //
-// A phrase becomes cron expressions where there are some that mean it. A period that does not divide the
-// next larger unit (90 minutes, 27 hours, 2 weeks) or is one of seconds becomes an interval; it stands
-// alone. Days in steps ("every 2 days") start anew on the first of each month.
+// A phrase becomes cron expressions if there are any with its meaning. A period of seconds, or one that does not divide
+// the next larger unit (90 minutes, 27 hours, 2 weeks), becomes an interval and allows no other clause than a zone.
+// Periods of days ("every 2 days") start again on the first of each month.
+//
+// Known gap: phrases are English, and only for runs that repeat.
 package phrase
 
 import (
@@ -29,7 +32,7 @@ import (
 	"time"
 )
 
-// Timing is what a phrase means: Cron expressions of five fields, any of which fires, or an Interval.
+// Timing is the meaning of a phrase: either Cron expressions of five fields, each of which fires, or an Interval.
 type Timing struct {
 	Cron     []string
 	Interval time.Duration
@@ -39,8 +42,7 @@ type Timing struct {
 // MaxLength is the longest phrase, in bytes.
 const MaxLength = 200
 
-// Parse reads a phrase. The error names the first word that is not understood, or what does not go
-// together.
+// Parse parses a phrase. The error names the first unknown word, or the clauses that contradict each other.
 func Parse(text string) (Timing, error) {
 	if len(text) > MaxLength {
 		return Timing{}, fmt.Errorf("the phrase has %d characters; the most are %d", len(text), MaxLength)
@@ -59,7 +61,7 @@ func Parse(text string) (Timing, error) {
 	return t, err
 }
 
-// unit is what a period counts.
+// unit is the unit of a period.
 type unit int
 
 const (
@@ -77,20 +79,20 @@ func (u unit) String() string {
 	return [...]string{"nothing", "second", "minute", "hour", "day", "week", "month", "year"}[u]
 }
 
-// meaning is what the clauses of a phrase say together.
+// meaning is the combined meaning of the clauses of a phrase.
 type meaning struct {
-	unit     unit
-	count    int    // of units
+	unit     unit   // of the period
+	count    int    // units in the period
 	weekdays uint64 // bit 0 is Sunday
 	dates    uint64
 	months   uint64
-	marks    uint64 // minutes of the hour
-	times    []int  // minutes of the day
+	minutes  uint64 // minutes of the hour
+	times    []int  // times of day, in minutes since midnight
 	hours    *span
-	start    int // where steps of the unit begin
-	startOf  unit
+	start    int  // first value of startOf in steps of the period
+	startOf  unit // none if the phrase has no start
 	zone     string
 }
 
-// span is a stretch of the day in minutes; it ends after midnight where to is not above from.
+// span is a part of the day, from and to in minutes since midnight. It goes over midnight if to is not above from.
 type span struct{ from, to int }

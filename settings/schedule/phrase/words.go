@@ -6,15 +6,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // word is one word of a phrase, as written and in lower case.
 type word struct{ written, low string }
 
-var glued = regexp.MustCompile(`^([0-9]+)([a-z]+)$`)
+var numberWithUnit = regexp.MustCompile(`^([0-9]+)([a-z]+)$`)
 
-// split gives the words; commas are words, and so are dashes that stand between two things. A number with
-// a unit of time (15m) becomes two.
+// split returns the words of a phrase. Commas, and dashes inside a word, are words too. A number with a unit (15m)
+// becomes two words.
 func split(text string) []word {
 	var words []word
 	for field := range strings.FieldsSeq(text) {
@@ -31,19 +32,19 @@ func split(text string) []word {
 					if j > 0 {
 						words = append(words, word{part, "-"})
 					}
-					words = appendGlued(words, side)
+					words = appendWord(words, side)
 				}
 			default:
-				words = appendGlued(words, part)
+				words = appendWord(words, part)
 			}
 		}
 	}
 	return words
 }
 
-func appendGlued(words []word, part string) []word {
+func appendWord(words []word, part string) []word {
 	low := strings.ToLower(part)
-	if m := glued.FindStringSubmatch(low); m != nil && units[m[2]] != none && !strings.HasSuffix(part, "M") { // months to some
+	if m := numberWithUnit.FindStringSubmatch(low); m != nil && units[m[2]] != none && !strings.HasSuffix(part, "M") { // M could mean months
 		return append(words, word{part, m[1]}, word{part, m[2]})
 	}
 	if part == "" {
@@ -64,31 +65,36 @@ var adverbs = map[string]unit{
 	"hourly": hour, "daily": day, "weekly": week, "monthly": month, "yearly": year, "annually": year,
 }
 
-var weekdayNames = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
-
-var monthNames = []string{
-	"january", "february", "march", "april", "may", "june",
-	"july", "august", "september", "october", "november", "december",
-}
-
 var numbers = []string{"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
 
 var ordinals = []string{"", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"}
 
 func weekdayOf(w string) (int, bool) {
 	w = strings.TrimSuffix(w, "s")
-	i := slices.IndexFunc(weekdayNames, func(name string) bool {
-		return w == name || w == name[:3] || w == "tue" && name == "tuesday" || (w == "thur" || w == "thu") && name == "thursday"
-	})
-	return i, i >= 0
+	for day := time.Sunday; day <= time.Saturday; day++ {
+		if isName(w, day.String()) || w == "thur" && day == time.Thursday {
+			return int(day), true
+		}
+	}
+	return 0, false
 }
 
 func monthOf(w string) (int, bool) {
-	i := slices.IndexFunc(monthNames, func(name string) bool { return w == name || w == name[:3] })
-	return i + 1, i >= 0
+	for month := time.January; month <= time.December; month++ {
+		if isName(w, month.String()) {
+			return int(month), true
+		}
+	}
+	return 0, false
 }
 
-// numberOf reads a cardinal number below a thousand.
+// isName reports whether w, in lower case, is a name or its first three letters.
+func isName(w, name string) bool {
+	name = strings.ToLower(name)
+	return w == name || w == name[:3]
+}
+
+// numberOf parses a cardinal number below a thousand.
 func numberOf(w string) (int, bool) {
 	if i := slices.Index(numbers, w); i >= 0 {
 		return i, true
@@ -100,7 +106,7 @@ func numberOf(w string) (int, bool) {
 	return n, err == nil
 }
 
-// dateOf reads 1st to 31st and first to twelfth.
+// dateOf parses 1st to 31st and first to twelfth.
 func dateOf(w string) (int, bool) {
 	if i := slices.Index(ordinals[1:], w); i >= 0 {
 		return i + 1, true
@@ -112,18 +118,18 @@ func dateOf(w string) (int, bool) {
 	return n, ok && n >= 1 && n <= 31 && w[0] != '0'
 }
 
-// isZone tells IANA zone names from words: they have a slash, or are one of the few that need none.
+// isZone reports whether a word is an IANA zone name: it has a slash, or is UTC or GMT.
 func isZone(w word) bool {
 	return strings.Contains(w.written, "/") || w.low == "utc" || w.low == "gmt"
 }
 
 var clockForm = regexp.MustCompile(`^([0-9]{1,2})(?::([0-9]{2}))?([ap]m|[ap]\.m\.)?$`)
 
-// clock is a time of day as its first word says it, before am, pm, noon or midnight that follow.
+// clock is the first word of a time of day; am, pm, noon or midnight may follow as a second word.
 type clock struct {
 	hour, minute int
-	half         byte // 'a' or 'p', 0 where the word has none
-	bare         bool // a number alone: a time only where one is expected
+	half         byte // 'a' for am, 'p' for pm, 0 if the word has neither
+	bare         bool // a number alone, which is a time of day only after at, between or to
 }
 
 func clockOf(w string) (clock, bool) {
@@ -150,11 +156,11 @@ func clockOf(w string) (clock, bool) {
 	return c, true
 }
 
-// minutes gives the minute of the day.
+// minutes returns the minutes since midnight.
 func (c clock) minutes() (int, error) {
 	switch {
 	case c.minute > 59, c.half == 0 && c.hour > 23, c.half != 0 && (c.hour < 1 || c.hour > 12):
-		return 0, fmt.Errorf("%d:%02d is no time of day", c.hour, c.minute)
+		return 0, fmt.Errorf("%d:%02d is not a time of day", c.hour, c.minute)
 	case c.half == 'a':
 		return c.hour%12*60 + c.minute, nil
 	case c.half == 'p':

@@ -11,17 +11,16 @@ import (
 	"time"
 )
 
-// Hours is a stretch of the day, [From, To) in minutes from midnight. Where To is not above From it goes
-// over midnight.
+// Hours is a part of the day, [From, To) in minutes from midnight. It goes over midnight if To is not above From.
 type Hours struct{ From, To int }
 
 var hoursForm = regexp.MustCompile(`^([0-9]{1,2}):([0-9]{2}) ?- ?([0-9]{1,2}):([0-9]{2})$`)
 
-// ParseHours reads "08:00-18:00". The end may be 24:00; a window that is empty or a whole day is refused.
+// ParseHours parses "08:00-18:00". The end may be 24:00. An empty window and a whole day are errors.
 func ParseHours(text string) (Hours, error) {
 	m := hoursForm.FindStringSubmatch(text)
 	if m == nil {
-		return Hours{}, fmt.Errorf("%.40q is no window; write it like 08:00-18:00", text)
+		return Hours{}, fmt.Errorf("%.40q is not a window; write it like 08:00-18:00", text)
 	}
 	from, err := minuteOf(m[1], m[2])
 	if err != nil {
@@ -32,9 +31,9 @@ func ParseHours(text string) (Hours, error) {
 	case err != nil:
 		return Hours{}, fmt.Errorf("window %q: %w", text, err)
 	case from == minutesPerDay:
-		return Hours{}, fmt.Errorf("window %q: 24:00 is an end; write 00:00", text)
+		return Hours{}, fmt.Errorf("window %q: only an end may be 24:00; write 00:00", text)
 	case from == to:
-		return Hours{}, fmt.Errorf("window %q is empty: it starts when it ends", text)
+		return Hours{}, fmt.Errorf("window %q is empty: start and end are equal", text)
 	case from == 0 && to == minutesPerDay:
 		return Hours{}, fmt.Errorf("window %q is the whole day; leave it out", text)
 	}
@@ -45,7 +44,7 @@ func minuteOf(hour, minute string) (int, error) {
 	h, _ := strconv.Atoi(hour)
 	m, _ := strconv.Atoi(minute)
 	if h > 24 || m > 59 || h == 24 && m > 0 {
-		return 0, fmt.Errorf("%s:%s is no time of day", hour, minute)
+		return 0, fmt.Errorf("%s:%s is not a time of day", hour, minute)
 	}
 	return h*60 + m, nil
 }
@@ -53,18 +52,17 @@ func minuteOf(hour, minute string) (int, error) {
 // Compare orders windows by their start and end.
 func (h Hours) Compare(o Hours) int { return cmp.Or(h.From-o.From, h.To-o.To) }
 
-// String gives the form that ParseHours reads.
+// String returns the form that ParseHours parses.
 func (h Hours) String() string {
 	return fmt.Sprintf("%02d:%02d-%02d:%02d", h.From/60, h.From%60, h.To/60, h.To%60)
 }
 
-// Days is a set of days, and of stretches of time between two instants.
+// Days is a set of days, and of ranges between two instants.
 type Days struct {
-	Weekdays uint8   // bit 0 is Sunday
-	Dates    []Dates // sorted
-	Times    []Times // sorted
-	// Calendars are names that were read and that no day stands for yet.
-	Calendars []string
+	Weekdays  uint8    // bit 0 is Sunday
+	Dates     []Dates  // sorted
+	Times     []Times  // sorted
+	Calendars []string // names of calendars that are not replaced by their days yet
 }
 
 // Dates are the days from First to Last, both included, counted from 1970-01-01.
@@ -73,17 +71,13 @@ type Dates struct{ First, Last int }
 // Times is the time [From, To).
 type Times struct{ From, To time.Time }
 
-var (
-	weekdayNames = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
-	calendarName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*$`)
-)
+var calendarName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*$`)
 
 const maxName = 64
 
-// Add reads one element: a weekday (name, its first three letters, or 0 to 7), a range of them
-// ("mon-fri", over the end of the week too), a date ("2026-12-24"), a range of dates with both ends in it
-// ("2026-12-24/2027-01-06"), a range of RFC 3339 instants ("2026-12-24T18:00:00Z/2027-01-02T06:00:00Z",
-// without its end), or the name of a calendar.
+// Add adds one element: a weekday (name, its first three letters, or 0 to 7), a range of weekdays ("mon-fri", also over
+// the end of the week), a date ("2026-12-24"), a range of dates including both ends ("2026-12-24/2027-01-06"), a range
+// of RFC 3339 instants without its end ("2026-12-24T18:00:00Z/2027-01-02T06:00:00Z"), or the name of a calendar.
 func (d *Days) Add(text string) error {
 	if mask, ok := weekdays(text); ok {
 		d.Weekdays |= mask
@@ -138,23 +132,23 @@ func (d *Days) addCalendar(text string) error {
 	return nil
 }
 
-// CheckName refuses what cannot name a calendar: anything else that stands for days.
+// CheckName returns an error if name cannot be the name of a calendar, for example because it is a weekday.
 func CheckName(name string) error {
 	if _, ok := weekdays(name); ok {
-		return fmt.Errorf("%q is a weekday, and so no name of a calendar", name)
+		return fmt.Errorf("%q is a weekday and cannot be the name of a calendar", name)
 	}
 	if len(name) > maxName || !calendarName.MatchString(name) {
-		return fmt.Errorf("%.64q is no name of a calendar; it has up to %d letters, digits, _ and -, a letter first", name, maxName)
+		return fmt.Errorf("%.64q is not a name of a calendar; it has up to %d letters, digits, _ and -, a letter first", name, maxName)
 	}
 	return nil
 }
 
 func badDay(text string) error {
-	return fmt.Errorf("%.80q is no weekday, date, range or calendar; write sat, mon-fri, 2026-12-24, 2026-12-24/2027-01-06, "+
+	return fmt.Errorf("%.80q is not a weekday, date, range or calendar; write sat, mon-fri, 2026-12-24, 2026-12-24/2027-01-06, "+
 		"2026-12-24T18:00:00Z/2027-01-02T06:00:00Z or a name under calendars", text)
 }
 
-// weekdays reads a weekday or a range of them.
+// weekdays parses a weekday or a range of weekdays.
 func weekdays(text string) (mask uint8, ok bool) {
 	first, last, ranged := strings.Cut(text, "-")
 	from, ok := weekday(first)
@@ -180,15 +174,15 @@ func weekday(text string) (int, bool) {
 		return int(text[0]-'0') % 7, true
 	}
 	text = strings.ToLower(text)
-	for i, name := range weekdayNames {
-		if text == name || text == name[:3] {
-			return i, true
+	for day := time.Sunday; day <= time.Saturday; day++ {
+		if name := strings.ToLower(day.String()); text == name || text == name[:3] {
+			return int(day), true
 		}
 	}
 	return 0, false
 }
 
-// Empty tells whether nothing is in the set.
+// Empty reports whether the set is empty.
 func (d Days) Empty() bool {
 	return d.Weekdays == 0 && len(d.Dates) == 0 && len(d.Times) == 0 && len(d.Calendars) == 0
 }
@@ -205,7 +199,7 @@ func (d Days) covers(at time.Time) bool {
 	return slices.ContainsFunc(d.Times, func(r Times) bool { return !at.Before(r.From) && at.Before(r.To) })
 }
 
-// Words gives the elements as people say them: "Monday to Friday", "2026-12-24".
+// Words describes the elements: "Monday to Friday", "2026-12-24".
 func (d Days) Words() []string {
 	var words []string
 	for first := 0; first < 7; first++ {
@@ -216,7 +210,7 @@ func (d Days) Words() []string {
 		if d.Weekdays>>first&1 == 0 {
 			continue
 		}
-		words = append(words, between(weekdayTitle(first), weekdayTitle(last), last-first))
+		words = append(words, between(time.Weekday(first).String(), time.Weekday(last).String(), last-first))
 		first = last
 	}
 	for _, r := range d.Dates {
@@ -231,13 +225,11 @@ func (d Days) Words() []string {
 	return words
 }
 
-func weekdayTitle(day int) string { return time.Weekday(day).String() }
-
 func dateText(day int) string {
 	return time.Unix(int64(day)*24*60*60, 0).UTC().Format(time.DateOnly)
 }
 
-// between joins the ends of a range that has so many steps.
+// between returns the words for a range whose last element is steps after its first.
 func between(first, last string, steps int) string {
 	switch steps {
 	case 0:

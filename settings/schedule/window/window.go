@@ -1,12 +1,16 @@
-// Package window says when an entry may run: between which hours, on which days, and not in which
-// blackouts.
+// Package window computes when an entry may run: its hours, its days and its blackouts.
 //
-// Hours are wall times of a zone, [start, end). A window that goes over midnight belongs to the day on
-// which it starts, so that "22:00-06:00" without Saturdays is closed from Saturday 22:00 to Sunday 06:00
-// and open on Saturday at 05:59. Blackouts are absolute: nothing runs inside, whatever opens it.
+// [ParseHours] and [Days.Add] parse the parts of [Rules]. [Rules.At] says whether the rules are open at an instant,
+// [Rules.Opens] and [Rules.Closes] when that changes. [Zone] returns the zone of an IANA name.
 //
-// The clock on the wall decides. A window that the clock jumps over does not open on that day, and in an
-// hour that comes twice it is open twice.
+// Hours are wall times of a zone, [start, end). A window that goes over midnight belongs to the day on which it starts:
+// "22:00-06:00" without Saturdays is closed from Saturday 22:00 to Sunday 06:00 and open on Saturday at 05:59. Nothing
+// runs in a blackout, even if the hours and days are open.
+//
+// The wall clock decides. A window that lies in the hour skipped by daylight saving does not open on that day; in the
+// hour that occurs twice it is open twice.
+//
+// Known gap: Opens looks 50 years ahead, Closes two.
 package window
 
 import (
@@ -22,12 +26,12 @@ type Rules struct {
 	Blackout Days
 }
 
-// None tells whether r leaves everything open, always.
+// None reports whether r is always open.
 func (r Rules) None() bool {
 	return len(r.Hours) == 0 && r.On.Empty() && r.NotOn.Empty() && r.Blackout.Empty()
 }
 
-// Verdict says whether an entry may run, and if not, why. Its values are the reasons of skipped fires.
+// Verdict is Open, or the reason why an entry may not run; skipped fires are counted by it.
 type Verdict string
 
 // The verdicts.
@@ -39,7 +43,7 @@ const (
 
 const minutesPerDay = 24 * 60
 
-// At tells whether the rules are open at an instant, in the zone.
+// At returns whether the rules are open at an instant, in the zone.
 func (r Rules) At(at time.Time, zone *time.Location) Verdict {
 	local := at.In(zone)
 	day, minute := dayOf(local), local.Hour()*60+local.Minute()
@@ -62,22 +66,23 @@ func (r Rules) At(at time.Time, zone *time.Location) Verdict {
 	return Outside
 }
 
-// allows tells whether windows may start on a day.
+// allows reports whether windows may start on a day.
 func (r Rules) allows(day int) bool {
 	return (r.On.Empty() || r.On.contains(day)) && !r.NotOn.contains(day)
 }
 
-// horizon is how far ahead an opening is looked for.
-const horizon = 50 * 366 // days
+const (
+	openHorizon  = 50 * 366 // days that Opens looks ahead
+	closeHorizon = 2 * 366  // days that Closes looks ahead
+)
 
-// Opens returns the first instant at or after the given one at which the rules are open; false is never
-// within 50 years.
+// Opens returns the first instant at or after from at which the rules are open; false if there is none within 50 years.
 func (r Rules) Opens(from time.Time, zone *time.Location) (time.Time, bool) {
 	if r.At(from, zone) == Open {
 		return from, true
 	}
 	first := dayOf(from.In(zone))
-	for day := first; day < first+horizon; day++ {
+	for day := first; day < first+openHorizon; day++ {
 		if !r.allows(day) && !r.allows(day-1) || r.Blackout.contains(day) {
 			continue
 		}
@@ -89,9 +94,6 @@ func (r Rules) Opens(from time.Time, zone *time.Location) (time.Time, bool) {
 	}
 	return time.Time{}, false
 }
-
-// closeHorizon is how far ahead the end of an open window is looked for.
-const closeHorizon = 2 * 366 // days
 
 // Closes returns the first instant at or after from at which the rules are not open; ok is false if there is none within
 // two years.
@@ -113,8 +115,8 @@ func (r Rules) Closes(from time.Time, zone *time.Location) (at time.Time, ok boo
 	return time.Time{}, false
 }
 
-// edges returns all instants of a day at which rules may open or close, in order: where the day starts, where a window or
-// a blackout starts or ends, where the clock changes.
+// edges returns all instants of a day at which rules may open or close, in order: the start of the day, the starts and
+// ends of windows and blackouts, changes of the zone's offset.
 func (r Rules) edges(day int, zone *time.Location) []time.Time {
 	edges := instants(day*minutesPerDay, zone)
 	for _, h := range r.Hours {
@@ -142,14 +144,14 @@ func (r Rules) edges(day int, zone *time.Location) []time.Time {
 	return edges
 }
 
-// aroundDay gives instants before and after a day in every zone.
+// aroundDay returns instants that are before and after a day in every zone.
 func aroundDay(day int) (from, to time.Time) {
 	utc := time.Unix(int64(day)*24*60*60, 0)
 	return utc.Add(-26 * time.Hour), utc.Add(50 * time.Hour)
 }
 
-// instants are those at which the clock of a zone comes to a wall minute: one, none where the clock jumps
-// over it, two where it comes twice.
+// instants returns the instants at which the clock of a zone shows a wall minute: one, or none or two where daylight
+// saving begins or ends.
 func instants(minute int, zone *time.Location) []time.Time {
 	wall := int64(minute) * 60
 	from, to := aroundDay(minute / minutesPerDay)
@@ -165,7 +167,7 @@ func instants(minute int, zone *time.Location) []time.Time {
 	return found
 }
 
-// dayOf counts the date of a local time from 1970-01-01.
+// dayOf returns the date of a local time in days since 1970-01-01.
 func dayOf(local time.Time) int {
 	year, month, day := local.Date()
 	return int(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix() / (24 * 60 * 60))

@@ -188,13 +188,13 @@ func TestClosing(t *testing.T) {
 
 func TestBadWindowsAndDaysAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"17:31-17:31": `window "17:31-17:31" is empty: it starts when it ends`,
-		"12:30-24:01": `window "12:30-24:01": 24:01 is no time of day`,
-		"24:00-08:00": `window "24:00-08:00": 24:00 is an end; write 00:00`,
+		"17:31-17:31": `window "17:31-17:31" is empty: start and end are equal`,
+		"12:30-24:01": `window "12:30-24:01": 24:01 is not a time of day`,
+		"24:00-08:00": `window "24:00-08:00": only an end may be 24:00; write 00:00`,
 		"00:00-24:00": `window "00:00-24:00" is the whole day; leave it out`,
-		"08:60-09:00": `window "08:60-09:00": 08:60 is no time of day`,
-		"14:03":       `"14:03" is no window; write it like 08:00-18:00`,
-		"8-18":        `"8-18" is no window; write it like 08:00-18:00`,
+		"08:60-09:00": `window "08:60-09:00": 08:60 is not a time of day`,
+		"14:03":       `"14:03" is not a window; write it like 08:00-18:00`,
+		"8-18":        `"8-18" is not a window; write it like 08:00-18:00`,
 	} {
 		if _, err := ParseHours(text); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", text, err)
