@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// oldIndex are the keys of live jobs in the bucket jobs, as masters wrote them that kept live and ended jobs together.
+// oldIndex begins the keys of live jobs in the bucket jobs, as masters wrote them that kept live and ended jobs together.
 const oldIndex = "active."
 
 // Convert moves the live jobs that earlier versions left in the bucket jobs to the bucket active, and removes targets from
@@ -29,57 +28,61 @@ const oldIndex = "active."
 // Known gap: where the bucket job-returns is full, a return is not copied, and its target counts as missing. An error
 // would keep the master from starting, and masters that run make room.
 func (s *Store) Convert(ctx context.Context) (skipped []error, err error) {
+	defer wrap(&err, "cannot convert the jobs of an earlier version")
+	info, err := s.index.stream.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var jids []wire.JID
 	err = bucket.Read(ctx, s.js, jobsBucket, oldIndex+"*", func(key string, _ []byte) error {
 		jids = append(jids, wire.JID(strings.TrimPrefix(key, oldIndex)))
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the live jobs of an earlier version: %w", err)
+		return nil, err
 	}
 	for _, jid := range jids {
-		if err := s.convert(ctx, jid); err != nil {
-			err = fmt.Errorf("cannot move job %s to the live jobs: %w", jid, err)
-			if !errors.Is(err, errUndecodable) {
-				return skipped, err
-			}
-			skipped = append(skipped, err)
+		switch err := s.convert(ctx, jid, info.State.LastSeq); {
+		case errors.Is(err, errUndecodable):
+			skipped = append(skipped, fmt.Errorf("cannot move job %s to the live jobs: %w", jid, err))
+		case err != nil:
+			return skipped, fmt.Errorf("cannot move job %s to the live jobs: %w", jid, err)
 		}
 	}
-	if err := s.removeStrayTargets(ctx); err != nil {
-		return skipped, fmt.Errorf("cannot remove the targets of jobs that are gone: %w", err)
-	}
-	return skipped, nil
+	return skipped, s.removeStrayTargets(ctx)
 }
 
-// convert moves a job of the old index, or tells its end, and removes it from the index last.
-func (s *Store) convert(ctx context.Context, jid wire.JID) error {
-	j, err := s.getFrom(ctx, s.jobs, jid)
+// convert moves a job of the old index, or ends it, and removes it from the index last. Each step is followed by a new look at
+// the record, which another master may have moved. At the sequence upTo of the bucket jobs the job was in the index, so
+// targets up to there are not those of its end.
+func (s *Store) convert(ctx context.Context, jid wire.JID, upTo uint64) error {
+	old, err := s.getFrom(ctx, s.jobs, jid)
 	switch {
-	case errors.Is(err, ErrNotFound): // it has been moved, or its record was never written
+	case errors.Is(err, ErrNotFound): // the record was moved, or never written
+		err = purge(ctx, s.index.stream, recordPrefix+targetsKey(jid, "*"), upTo)
 	case err != nil:
-		return err
-	case j.Status.Final():
-		err = s.Record(ctx, wire.StatusOf(jid), "status", j)
+	case old.Status.Final():
+		err = s.Record(ctx, wire.StatusOf(jid), "status", old)
 	default:
-		if err = s.move(ctx, j); errors.Is(err, ErrIncomplete) {
-			err = s.endLost(ctx, j)
+		if err = s.move(ctx, old); errors.Is(err, ErrIncomplete) {
+			err = s.endLost(ctx, old)
+		}
+		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, jetstream.ErrKeyExists) {
+			return s.convert(ctx, jid, upTo)
 		}
 	}
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil {
 		return err
 	}
 	return s.index.stream.Purge(ctx, jetstream.WithPurgeSubject(recordPrefix+oldIndex+string(jid)))
 }
 
-// move copies a record and its targets to the live jobs and then removes them from the bucket jobs, up to the revision
-// that was copied, the record last.
-func (s *Store) move(ctx context.Context, old *Job) error {
+// move copies a record, its targets and its returns, and then removes the record from the bucket jobs.
+func (s *Store) move(ctx context.Context, old *Job) (err error) {
 	j := *old
 	if len(j.Targets) < j.TargetCount {
-		var err error
-		if j.Targets, err = s.oldTargets(ctx, old); err != nil {
-			return s.moved(ctx, old, err)
+		if j.Targets, err = s.readTargets(ctx, old); err != nil {
+			return err
 		}
 	}
 	if err := s.copyReturns(ctx, &j); err != nil {
@@ -92,13 +95,12 @@ func (s *Store) move(ctx context.Context, old *Job) error {
 		return err
 	}
 	j.Revision, err = s.active.Create(ctx, string(j.JID), data)
-	created := err == nil
-	if errors.Is(err, jetstream.ErrKeyExists) { // the copy of another master, or of an earlier start
-		there, e := s.getFrom(ctx, s.active, j.JID)
-		if e != nil {
-			return s.moved(ctx, old, e)
+	exists := errors.Is(err, jetstream.ErrKeyExists)
+	if exists { // the copy of another master, or of an earlier start
+		var there *Job
+		if there, err = s.getFrom(ctx, s.active, j.JID); err == nil {
+			j.Revision = there.Revision
 		}
-		j.Revision, err = there.Revision, nil
 	}
 	if err == nil {
 		err = s.storeTargets(ctx, s.active, &j, j.Revision)
@@ -110,38 +112,26 @@ func (s *Store) move(ctx context.Context, old *Job) error {
 	switch now, err := s.getFrom(ctx, s.jobs, j.JID); {
 	case err != nil && !errors.Is(err, ErrNotFound):
 		return err
-	case err == nil && now.Revision != old.Revision && created:
+	case err == nil && now.Revision != old.Revision && !exists:
 		return s.withdraw(ctx, &j)
 	}
-	for _, key := range []string{targetsKey(j.JID, "*"), string(j.JID)} {
-		if err := purge(ctx, s.index.stream, recordPrefix+key, old.Revision); err != nil {
-			return err
-		}
-	}
-	return nil
+	return purge(ctx, s.index.stream, recordPrefix+string(j.JID), old.Revision)
 }
 
 // copyReturns creates in the bucket job-returns the first returns of targets that the stream job-events alone has. They
 // stay in that stream until they are a week old.
 func (s *Store) copyReturns(ctx context.Context, j *Job) error {
-	said, err := s.events.Info(ctx, jetstream.WithSubjectFilter(wire.ReturnOf(j.JID, "*")))
-	if err != nil {
+	published, err := subjects(ctx, s.events, wire.ReturnOf(j.JID, "*"))
+	if err != nil || len(published) == 0 {
 		return err
 	}
-	if len(said.State.Subjects) == 0 {
-		return nil
-	}
-	returns, err := s.js.Stream(ctx, returnsStream)
-	if err != nil {
-		return err
-	}
-	stored, err := returns.Info(ctx, jetstream.WithSubjectFilter(returnPrefix+string(j.JID)+".*"))
+	stored, err := subjects(ctx, s.returns, returnPrefix+string(j.JID)+".*")
 	if err != nil {
 		return err
 	}
 	for _, id := range j.Targets {
 		subject := wire.ReturnOf(j.JID, id.Wire())
-		if said.State.Subjects[subject] == 0 || stored.State.Subjects[returnSubject(j.JID, id)] > 0 {
+		if published[subject] == 0 || stored[returnSubject(j.JID, id)] > 0 {
 			continue
 		}
 		first, err := s.events.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(subject))
@@ -149,75 +139,20 @@ func (s *Store) copyReturns(ctx context.Context, j *Job) error {
 			continue
 		}
 		if err == nil {
-			err = s.createReturn(ctx, ReturnMessage(j.JID, id, first.Data))
+			_, err = retryTransient(ctx, func() (*jetstream.PubAck, error) { return s.js.PublishMsg(ctx, ReturnMessage(j.JID, id, first.Data)) })
 		}
-		if err != nil {
+		if api, ok := errors.AsType[*jetstream.APIError](err); err != nil && !(ok && slices.Contains(notTaken, api.ErrorCode)) {
 			return fmt.Errorf("cannot copy the return of %s: %w", id, err)
 		}
 	}
 	return nil
 }
 
-// What a stream answers that stores no message.
-const (
-	wrongLastInFlight jetstream.ErrorCode = 10164 // on a cluster: another message of the subject is on its way
-	storeFailed       jetstream.ErrorCode = 10077 // the stream is full
-)
+// notTaken are the refusals of a return for which the conversion goes on: there is an earlier return, the return is larger
+// than one may be, or the bucket is full.
+var notTaken = []jetstream.ErrorCode{jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamMessageExceedsMaximum, storeFailed}
 
-// createReturn returns nil if the return is stored, an earlier one is, or the bucket does not take it: it is full, or the
-// return is larger than one may be.
-func (s *Store) createReturn(ctx context.Context, m *nats.Msg) error {
-	for {
-		_, err := s.js.PublishMsg(ctx, m)
-		refused, ok := errors.AsType[*jetstream.APIError](err)
-		if !ok {
-			return err
-		}
-		switch refused.ErrorCode {
-		case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamMessageExceedsMaximum, storeFailed:
-			return nil
-		case wrongLastInFlight: // of another master
-		default:
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(readPause):
-		}
-	}
-}
-
-// oldTargets reads the targets of a job from the bucket jobs, or from the copy if they were removed from there already.
-func (s *Store) oldTargets(ctx context.Context, old *Job) ([]target.PeelID, error) {
-	targets, err := s.readTargets(ctx, old)
-	if !errors.Is(err, ErrIncomplete) {
-		return targets, err
-	}
-	there, e := s.getFrom(ctx, s.active, old.JID)
-	switch {
-	case errors.Is(e, ErrNotFound):
-		return nil, err
-	case e != nil:
-		return nil, e
-	}
-	return s.readTargets(ctx, there)
-}
-
-// moved returns nil if what was not found is gone because another master has moved the job meanwhile.
-func (s *Store) moved(ctx context.Context, old *Job, failed error) error {
-	if !errors.Is(failed, ErrIncomplete) && !errors.Is(failed, ErrNotFound) {
-		return failed
-	}
-	now, err := s.getFrom(ctx, s.jobs, old.JID)
-	switch {
-	case errors.Is(err, ErrNotFound), err == nil && now.Revision != old.Revision:
-		return nil
-	case err != nil:
-		return err
-	}
-	return failed
-}
+const storeFailed jetstream.ErrorCode = 10077 // the stream is full
 
 // endLost ends a job whose targets were pushed out of the bucket jobs, so that no master can continue it.
 func (s *Store) endLost(ctx context.Context, j *Job) error {
@@ -228,10 +163,7 @@ func (s *Store) endLost(ctx context.Context, j *Job) error {
 	if err == nil {
 		_, err = s.jobs.Update(ctx, string(j.JID), data, j.Revision)
 	}
-	if err != nil {
-		return err
-	}
-	return s.Record(ctx, wire.StatusOf(j.JID), "status", j)
+	return err
 }
 
 // removeStrayTargets removes targets without a record, which a master has left that stopped between two writes. The

@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -23,7 +22,8 @@ func (s *Store) RecordCancel(ctx context.Context, jid wire.JID) error {
 	return s.record(ctx, wire.CancelOf(jid), wire.Event{JID: jid, Type: "cancel"})
 }
 
-func (s *Store) record(ctx context.Context, subject string, e wire.Event) error {
+func (s *Store) record(ctx context.Context, subject string, e wire.Event) (err error) {
+	defer wrap(&err, "cannot record the event %s of job %s", e.Type, e.JID)
 	e.Time, e.V = time.Now(), wire.Version
 	data, err := canon.Marshal(e)
 	if err == nil {
@@ -32,8 +32,5 @@ func (s *Store) record(ctx context.Context, subject string, e wire.Event) error 
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
 		return nil // it is there; that another is on its way is a code of its own
 	}
-	if err != nil {
-		return fmt.Errorf("cannot record the event %s of job %s: %w", e.Type, e.JID, err)
-	}
-	return nil
+	return err
 }

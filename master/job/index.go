@@ -67,7 +67,7 @@ func (x *index) older(ctx context.Context, before wire.JID, n int) ([]wire.JID, 
 func (x *index) follow(ctx context.Context) error {
 	// A reading that somebody else has begun may have begun before; the second has not.
 	for range 2 {
-		info, err := patiently(ctx, func() (*jetstream.StreamInfo, error) { return x.stream.Info(ctx) })
+		info, err := retryTransient(ctx, func() (*jetstream.StreamInfo, error) { return x.stream.Info(ctx) })
 		if err != nil {
 			return err
 		}

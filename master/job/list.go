@@ -49,21 +49,23 @@ const (
 // List reads a page of jobs, newest first by ID. It reads only the records that the page needs, and not more than a
 // bounded number of them and of the targets that are stored beside them. Jobs come without arguments, and with their
 // targets only where these are a handful.
-func (s *Store) List(ctx context.Context, q Query) (*Page, error) {
+func (s *Store) List(ctx context.Context, q Query) (page *Page, err error) {
+	defer wrap(&err, "cannot list jobs")
 	keys, live, err := s.older(ctx, q.Before, maxLooked+1)
 	if err != nil {
-		return nil, fmt.Errorf("cannot list jobs: %w", err)
+		return nil, err
 	}
 	limit := q.Limit
 	if limit <= 0 {
 		limit = defaultLimit
 	}
 	limit = min(limit, maxLimit)
-	page, looked, size, read := &Page{}, 0, 0, 0
+	page = &Page{}
+	looked, size, read := 0, 0, 0
 	for batch := range slices.Chunk(keys, listBatch) {
 		jobs, err := s.readJobs(ctx, batch, live)
 		if err != nil {
-			return nil, fmt.Errorf("cannot list jobs: %w", err)
+			return nil, err
 		}
 		for i, j := range jobs {
 			if len(page.Jobs) == limit || looked == maxLooked || size > maxListed || read >= maxTargets {
@@ -76,7 +78,7 @@ func (s *Store) List(ctx context.Context, q Query) (*Page, error) {
 				continue
 			}
 			if ok, err := s.selects(ctx, &q, j, &read); err != nil {
-				return nil, fmt.Errorf("cannot list jobs: %w", err)
+				return nil, err
 			} else if ok {
 				listed := listing(j)
 				size += listedSize(&listed)

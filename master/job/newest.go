@@ -33,7 +33,7 @@ func (s *Store) newest(ctx context.Context, stream string, subjects []string) (m
 	found := make(map[string]message, len(subjects))
 	for part := range slices.Chunk(subjects, answerSubjects) {
 		for len(part) > 0 {
-			more, err := patiently(ctx, func() (bool, error) { return s.ask(ctx, stream, part, found) })
+			more, err := retryTransient(ctx, func() (bool, error) { return s.ask(ctx, stream, part, found) })
 			if err != nil {
 				return nil, err
 			}

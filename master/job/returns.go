@@ -101,27 +101,24 @@ func Republished(msg *nats.Msg) StoredReturn {
 }
 
 // Stored calls got for every return of a job that is in the bucket, in the order in which they were stored.
-func (s *Store) Stored(ctx context.Context, jid wire.JID, got func(StoredReturn)) error {
+func (s *Store) Stored(ctx context.Context, jid wire.JID, got func(StoredReturn)) (err error) {
+	defer wrap(&err, "cannot read the returns of job %s", jid)
 	// A header of a peel that marks its return as deleted means nothing, so this does not read as a KV bucket does.
-	err := bucket.Drain(ctx, s.js, returnsStream, jetstream.ConsumerConfig{
+	return bucket.Drain(ctx, s.js, returnsStream, jetstream.ConsumerConfig{
 		FilterSubject: returnPrefix + string(jid) + ".*", MaxRequestBatch: returnsAtOnce,
 	}, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) {
 		got(StoredReturn{wire.Sender(m.Subject()), meta.Sequence.Stream, m.Data()})
 		return true
 	})
-	if err != nil {
-		return fmt.Errorf("cannot read the returns of job %s: %w", jid, err)
-	}
-	return nil
 }
 
 // CountStored returns how many peels have a return of a job in the bucket.
 func (s *Store) CountStored(ctx context.Context, jid wire.JID) (int, error) {
-	info, err := s.returns.Info(ctx, jetstream.WithSubjectFilter(returnPrefix+string(jid)+".*"))
+	stored, err := subjects(ctx, s.returns, returnPrefix+string(jid)+".*")
 	if err != nil {
 		return 0, fmt.Errorf("cannot count the returns of job %s: %w", jid, err)
 	}
-	return len(info.State.Subjects), nil
+	return len(stored), nil
 }
 
 // Count says how a job stands by the returns that are in the bucket.

@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -49,11 +48,15 @@ const (
 // Rows reads the targets of a job that follow after, with what they returned: a bounded number of them and of bytes,
 // at least one. What a target returned after the job had ended is in its row as well, marked as late. It may lag behind
 // a write of this moment on a cluster.
-func (s *Store) Rows(ctx context.Context, jid wire.JID, after target.PeelID) (*RowsPage, error) {
-	var j *Job
+func (s *Store) Rows(ctx context.Context, jid wire.JID, after target.PeelID) (page *RowsPage, err error) {
+	defer wrap(&err, "cannot read the targets of job %s", jid)
+	j, err := s.get(ctx, jid)
+	if err != nil {
+		return nil, err
+	}
 	var ids []target.PeelID
 	var place int
-	err := s.read(ctx, jid, func(found *Job) (err error) {
+	err = s.withTargets(ctx, j, func(found *Job) (err error) {
 		j = found
 		ids, place, err = s.targetsFrom(ctx, j, after)
 		return err
@@ -64,7 +67,7 @@ func (s *Store) Rows(ctx context.Context, jid wire.JID, after target.PeelID) (*R
 	if len(ids) > 0 && ids[0] == after {
 		ids, place = ids[1:], place+1
 	}
-	page := &RowsPage{Job: j.Summary()}
+	page = &RowsPage{Job: j.Summary()}
 	bytes := 0
 	for batch := leastBatch; len(ids) > 0; batch = min(4*batch, mostBatch, fitting(len(page.Rows), bytes)) {
 		part := ids[:min(batch, len(ids))]
@@ -104,7 +107,7 @@ func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID, place
 	}
 	stored, err := s.newest(ctx, returnsStream, keys)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the returns of job %s: %w", j.JID, err)
+		return nil, err
 	}
 	rows := make([]sizedRow, len(ids))
 	for i, id := range ids {

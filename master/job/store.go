@@ -14,13 +14,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// What the store's errors are about; they are wrapped with the job's ID.
+// Errors of the [Store], wrapped with the job's ID.
 var (
 	ErrNotFound = errors.New("no such job")
 	ErrExists   = errors.New("the job exists")
-	ErrConflict = errors.New("somebody else has changed the job")
-	// ErrIncomplete is the error of a claim whose targets are not all stored: its master was stopped before, or is about to
-	// store them. Such a claim cannot be dispatched by another master.
+	ErrConflict = errors.New("another master has changed the job")
+	// ErrIncomplete: not all targets of a claim are stored. Its master was stopped before it stored them, or is storing them.
+	// Such a claim cannot be dispatched by another master.
 	ErrIncomplete = errors.New("the job has been claimed, but not all its targets are stored")
 )
 
@@ -38,9 +38,16 @@ const (
 	inFlight = 32 // reads of one page at a time
 )
 
+// wrap adds what could not be done to a function's error.
+func wrap(err *error, format string, args ...any) {
+	if *err != nil {
+		*err = fmt.Errorf(format+": %w", append(args, *err)...)
+	}
+}
+
 // A Store keeps the records of live jobs in the bucket active, those of ended jobs in the bucket jobs, returns in the
-// bucket job-returns and what happened in the stream job-events. It decides nothing on what it remembers, and its methods
-// may be called from several goroutines.
+// bucket job-returns and events in the stream job-events. It makes no decision on cached data. Its methods may be called
+// from several goroutines.
 type Store struct {
 	active, jobs  jetstream.KeyValue
 	live, returns jetstream.Stream // of the buckets active and job-returns
@@ -71,23 +78,17 @@ func NewStore(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 // Create writes the record of a new live job and sets j.Revision. If the ID is taken, by a live job or by one that has
 // ended, the error is [ErrExists]. After any other error the record may or may not be there, and may lack targets:
 // [Store.Withdraw] removes it.
-func (s *Store) Create(ctx context.Context, j *Job) error {
-	if err := s.create(ctx, j); err != nil {
-		return fmt.Errorf("cannot create job %s: %w", j.JID, err)
-	}
-	return nil
-}
-
-// create writes the record and then the targets, so that one master alone writes these. It looks for an ended job last:
-// such a job is in the bucket jobs before it leaves the bucket active.
-func (s *Store) create(ctx context.Context, j *Job) error {
+func (s *Store) Create(ctx context.Context, j *Job) (err error) {
+	defer wrap(&err, "cannot create job %s", j.JID)
+	// The record is written before the targets, so that one master alone writes these. An ended job is looked for last: it
+	// is in the bucket jobs before it leaves the bucket active.
 	data, err := encode(j)
 	if err != nil {
 		return err
 	}
 	revision, err := s.active.Create(ctx, string(j.JID), data)
 	if err != nil {
-		if revision, err = s.settle(ctx, j.JID, data, err); err != nil {
+		if revision, err = s.storedAnyway(ctx, j.JID, data, err); err != nil {
 			return orElse(err, jetstream.ErrKeyExists, ErrExists)
 		}
 	}
@@ -114,16 +115,10 @@ func (s *Store) Confirm(ctx context.Context, j *Job) error {
 	return ErrExists
 }
 
-// Update replaces the record of a live job that has j.Revision and sets the new revision. If that is not the newest any
-// more the error is [ErrConflict]. The targets of a job never change.
-func (s *Store) Update(ctx context.Context, j *Job) error {
-	if err := s.update(ctx, j); err != nil {
-		return fmt.Errorf("cannot update job %s: %w", j.JID, err)
-	}
-	return nil
-}
-
-func (s *Store) update(ctx context.Context, j *Job) error {
+// Update replaces the record of a live job that has j.Revision and sets the new revision. If there is a newer revision,
+// the error is [ErrConflict]. The targets of a job never change.
+func (s *Store) Update(ctx context.Context, j *Job) (err error) {
+	defer wrap(&err, "cannot update job %s", j.JID)
 	if !j.Live {
 		return errors.New("it is not among the live jobs")
 	}
@@ -133,7 +128,7 @@ func (s *Store) update(ctx context.Context, j *Job) error {
 	}
 	revision, err := s.active.Update(ctx, string(j.JID), data, j.Revision)
 	if err != nil {
-		if revision, err = s.settle(ctx, j.JID, data, err); err != nil {
+		if revision, err = s.storedAnyway(ctx, j.JID, data, err); err != nil {
 			return orElse(err, jetstream.ErrKeyExists, ErrConflict)
 		}
 	}
@@ -141,10 +136,10 @@ func (s *Store) update(ctx context.Context, j *Job) error {
 	return nil
 }
 
-// settle finds out what became of a write that returned an error: it may have been stored and only its
-// acknowledgement lost, and a repeated one is then refused. Records hold the time and owner of their write, so
-// nobody else writes the same bytes.
-func (s *Store) settle(ctx context.Context, jid wire.JID, data []byte, failed error) (uint64, error) {
+// storedAnyway returns the revision of a write that returned an error if the record is stored: the acknowledgement may
+// have been lost, and a repeated write is then refused. Records hold the time and owner of their write, so no other master
+// writes the same bytes. If the record is not stored, it returns the error.
+func (s *Store) storedAnyway(ctx context.Context, jid wire.JID, data []byte, failed error) (uint64, error) {
 	e, err := s.active.Get(ctx, string(jid))
 	if err == nil && bytes.Equal(e.Value(), data) {
 		return e.Revision(), nil
@@ -155,14 +150,8 @@ func (s *Store) settle(ctx context.Context, jid wire.JID, data []byte, failed er
 // Archive copies the final record of a live job and its targets, which j must have, to the bucket jobs. It may be repeated,
 // by any master. A record there stays if its epoch is not lower: it is this end, or that of a later job with the same ID,
 // which may exist when this end was removed from the bucket by age or size. [Store.Remove] follows.
-func (s *Store) Archive(ctx context.Context, j *Job) error {
-	if err := s.archive(ctx, j); err != nil {
-		return fmt.Errorf("cannot archive the ended job %s: %w", j.JID, err)
-	}
-	return nil
-}
-
-func (s *Store) archive(ctx context.Context, j *Job) error {
+func (s *Store) Archive(ctx context.Context, j *Job) (err error) {
+	defer wrap(&err, "cannot archive the ended job %s", j.JID)
 	data, err := encode(j)
 	if err != nil {
 		return err
@@ -191,15 +180,13 @@ func (s *Store) archive(ctx context.Context, j *Job) error {
 
 // Remove takes the final record of a job and its targets out of the bucket active. A claim that was made under the same ID
 // since j was read stays.
-func (s *Store) Remove(ctx context.Context, j *Job) error {
-	err := purge(ctx, s.live, activePrefix+string(j.JID), j.Revision)
+func (s *Store) Remove(ctx context.Context, j *Job) (err error) {
+	defer wrap(&err, "cannot remove job %s from the live jobs", j.JID)
+	err = purge(ctx, s.live, activePrefix+string(j.JID), j.Revision)
 	if err == nil && j.TargetCount > inlineTargets {
 		err = purge(ctx, s.live, activePrefix+targetsKey(j.JID, "*"), j.Revision)
 	}
-	if err != nil {
-		return fmt.Errorf("cannot remove job %s from the live jobs: %w", j.JID, err)
-	}
-	return nil
+	return err
 }
 
 // purge removes the messages of a subject up to a sequence. What is stored later stays.
@@ -214,43 +201,33 @@ func orElse(err, is, known error) error {
 	return err
 }
 
-// Get reads a record with all its targets. If there is none the error is [ErrNotFound].
-func (s *Store) Get(ctx context.Context, jid wire.JID) (*Job, error) {
-	var j *Job
-	err := s.read(ctx, jid, func(found *Job) (err error) {
+// Get reads a record with all its targets. If there is no record the error is [ErrNotFound]. With [ErrIncomplete] it returns
+// the record without its targets.
+func (s *Store) Get(ctx context.Context, jid wire.JID) (j *Job, err error) {
+	defer wrap(&err, "cannot read job %s", jid)
+	if j, err = s.get(ctx, jid); err != nil {
+		return nil, err
+	}
+	err = s.withTargets(ctx, j, func(found *Job) (err error) {
 		if j = found; len(j.Targets) < j.TargetCount {
 			j.Targets, err = s.readTargets(ctx, j)
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return j, nil
+	return j, err
 }
 
 // GetRecord reads a record as it is stored: more than 500 targets are not in it.
 func (s *Store) GetRecord(ctx context.Context, jid wire.JID) (j *Job, err error) {
-	err = s.read(ctx, jid, func(found *Job) error { j = found; return nil })
-	return j, err
+	defer wrap(&err, "cannot read job %s", jid)
+	return s.get(ctx, jid)
 }
 
-// read finds the record of a job and calls use with it, which may read the targets that are stored beside it.
-func (s *Store) read(ctx context.Context, jid wire.JID, use func(*Job) error) error {
-	j, err := s.get(ctx, jid)
-	if err == nil {
-		err = s.withTargets(ctx, j, use)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot read job %s: %w", jid, err)
-	}
-	return nil
-}
-
-// withTargets calls use with a record, and once more if targets are missing beside the record of a live job: it may have
-// ended since it was read, and both are in the bucket jobs then.
-func (s *Store) withTargets(ctx context.Context, j *Job, use func(*Job) error) error {
-	err := use(j)
+// withTargets calls read with a record, to read the targets that are stored beside it. It does so once more if targets are
+// missing beside the record of a live job: the job may have ended meanwhile, and then record and targets are in the bucket
+// jobs.
+func (s *Store) withTargets(ctx context.Context, j *Job, read func(*Job) error) error {
+	err := read(j)
 	if !errors.Is(err, ErrIncomplete) || !j.Live {
 		return err
 	}
@@ -258,7 +235,7 @@ func (s *Store) withTargets(ctx context.Context, j *Job, use func(*Job) error) e
 	if err != nil {
 		return err
 	}
-	return use(again)
+	return read(again)
 }
 
 // get looks for a record among the live jobs, then among the ended ones. In this order none is missed, because a job that
@@ -288,7 +265,7 @@ func (s *Store) getFrom(ctx context.Context, from jetstream.KeyValue, jid wire.J
 }
 
 func entry(ctx context.Context, from jetstream.KeyValue, key string) (jetstream.KeyValueEntry, error) {
-	return patiently(ctx, func() (jetstream.KeyValueEntry, error) { return from.Get(ctx, key) })
+	return retryTransient(ctx, func() (jetstream.KeyValueEntry, error) { return from.Get(ctx, key) })
 }
 
 // encode omits targets that are stored beside the record.
@@ -320,7 +297,8 @@ func decode(jid wire.JID, data []byte) (*Job, error) {
 // of those that have and are about to be removed from the bucket. A record that cannot be decoded is left out, and
 // unreadable has an error with its key.
 func (s *Store) ListLive(ctx context.Context) (live []Job, unreadable []error, err error) {
-	_, err = patiently(ctx, func() (struct{}, error) {
+	defer wrap(&err, "cannot read the live jobs")
+	_, err = retryTransient(ctx, func() (struct{}, error) {
 		live, unreadable = nil, nil
 		return struct{}{}, bucket.Read(ctx, s.js, activeBucket, "*", func(key string, value []byte) error {
 			if j, err := decode(wire.JID(key), value); err != nil {
@@ -331,24 +309,30 @@ func (s *Store) ListLive(ctx context.Context) (live []Job, unreadable []error, e
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot read the live jobs: %w", err)
-	}
-	return live, unreadable, nil
+	return live, unreadable, err
 }
 
 // LiveIDs returns the IDs of the jobs in the bucket active, and of claims that were withdrawn within the last hour. It reads
 // keys alone, so it has the job of a record that cannot be decoded.
 func (s *Store) LiveIDs(ctx context.Context) (map[wire.JID]bool, error) {
-	info, err := patiently(ctx, func() (*jetstream.StreamInfo, error) {
-		return s.live.Info(ctx, jetstream.WithSubjectFilter(activePrefix+"*"))
-	})
+	stored, err := subjects(ctx, s.live, activePrefix+"*")
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the IDs of the live jobs: %w", err)
 	}
-	ids := make(map[wire.JID]bool, len(info.State.Subjects))
-	for subject := range info.State.Subjects {
+	ids := make(map[wire.JID]bool, len(stored))
+	for subject := range stored {
 		ids[wire.JID(subject[len(activePrefix):])] = true
 	}
 	return ids, nil
+}
+
+// subjects returns the subjects of a stream that match a filter, with the number of messages of each.
+func subjects(ctx context.Context, stream jetstream.Stream, filter string) (map[string]uint64, error) {
+	info, err := retryTransient(ctx, func() (*jetstream.StreamInfo, error) {
+		return stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return info.State.Subjects, nil
 }
