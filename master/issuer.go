@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 )
 
 // An issuer is what a master that has the keys makes and ends credentials with. The zero value is one without.
@@ -51,8 +51,8 @@ func (m *Master) updateExternal(ctx context.Context, keys *keystore.Keys, accoun
 	if err != nil {
 		return err
 	}
-	opts := append(append([]nats.Option{wire.CheckedBy(m.o.CA)}, m.o.Connect...),
-		nats.UserCredentialBytes(creds), nats.Name("master "+m.o.ID+" issuer"), nats.NoReconnect(), nats.CustomInboxPrefix(nats.InboxPrefix[:len(nats.InboxPrefix)-1]), wire.Encrypted())
+	opts := append(append([]nats.Option{dial.CheckedBy(m.o.CA)}, m.o.Connect...),
+		nats.UserCredentialBytes(creds), nats.Name("master "+m.o.ID+" issuer"), nats.NoReconnect(), nats.CustomInboxPrefix(nats.InboxPrefix[:len(nats.InboxPrefix)-1]), dial.Encrypted())
 	nc, err := nats.Connect(m.o.NATS, opts...)
 	if err != nil {
 		return fmt.Errorf("cannot reach the bus at %s in its system account: %w", m.o.NATS, err)

@@ -37,6 +37,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/master/results"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -72,7 +73,7 @@ type Options struct {
 	Port     int      // of the embedded server; 0: the kernel chooses
 	Names    []string // by which peels on other hosts reach the embedded server, beside the host's own
 	NATS     string   // URL of an external server; empty: the embedded one
-	CA       string   // file with the certificates by which the external server is checked, see [wire.CheckedBy]
+	CA       string   // file with the certificates by which the external server is checked, see [dial.CheckedBy]
 	Connect  []nats.Option
 	Replicas int           // of buckets and streams; 0: 1
 	Audit    time.Duration // how long the audit log is kept; 0: [DefaultAudit]
@@ -236,23 +237,23 @@ func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*
 		nats.ReconnectWait(250 * time.Millisecond),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil { // else the master itself has left
-				m.log.Warn("bus is away", wire.LogError(err, m.o.CA)...)
+				m.log.Warn("bus is away", dial.LogError(err, m.o.CA)...)
 			}
 		}),
 		nats.ReconnectHandler(func(*nats.Conn) { m.log.Info("bus is back") }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { m.log.Warn("bus", wire.LogError(err, m.o.CA)...) }),
-		wire.CheckedBy(m.o.CA),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { m.log.Warn("bus", dial.LogError(err, m.o.CA)...) }),
+		dial.CheckedBy(m.o.CA),
 	}, opts...)
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
-		nc, err := nats.Connect(url, append(opts, wire.Encrypted())...)
+		nc, err := nats.Connect(url, append(opts, dial.Encrypted())...)
 		if err == nil {
 			return nc, nil
 		}
-		err = wire.Explain(fmt.Errorf("cannot reach the bus at %s: %w", url, err), m.o.CA)
+		err = dial.Explain(fmt.Errorf("cannot reach the bus at %s: %w", url, err), m.o.CA)
 		if errors.Is(err, nats.ErrAuthorization) {
 			return nil, err
 		}
-		m.log.Warn("waiting for the bus", wire.LogError(err, m.o.CA)...)
+		m.log.Warn("waiting for the bus", dial.LogError(err, m.o.CA)...)
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()

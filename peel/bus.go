@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -186,7 +187,7 @@ func (p *Peel) request(ctx context.Context, msg *nats.Msg) error {
 	defer cancel()
 	reply, err := p.bus.Load().RequestMsgWithContext(ctx, msg)
 	if err != nil {
-		return wire.Explain(fmt.Errorf("cannot publish %s: %w", msg.Subject, err), p.o.CA)
+		return dial.Explain(fmt.Errorf("cannot publish %s: %w", msg.Subject, err), p.o.CA)
 	}
 	var ack struct {
 		Stream string `json:"stream"`

@@ -24,7 +24,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/lmittmann/tint"
 
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 )
 
 // Exit codes. That for wrong usage is the one of sysexits.h.
@@ -147,7 +147,7 @@ func (p *program) end(err error) int {
 }
 
 func (p *program) fail(err error) int {
-	err = wire.Explain(err, "")
+	err = dial.Explain(err, "")
 	fmt.Fprintln(p.errOut, "zester:", err)
 	if e, ok := errors.AsType[*ValueError](err); ok {
 		fmt.Fprintf(p.errOut, "hint: the value comes from %s; --%s sets another\n", p.source(e.Flag), e.Flag)
@@ -156,7 +156,7 @@ func (p *program) fail(err error) int {
 		fmt.Fprintf(p.errOut, "hint: %s --help shows the flags\n", p.name)
 		return exitUsage
 	}
-	if bus, ok := errors.AsType[*wire.BusError](err); ok && bus.Hint != "" {
+	if bus, ok := errors.AsType[*dial.BusError](err); ok && bus.Hint != "" {
 		fmt.Fprintln(p.errOut, "hint:", bus.Hint)
 	}
 	return exitFailed
@@ -182,7 +182,7 @@ func (p *program) logger() *slog.Logger {
 // explain puts logged errors of the bus into plain words.
 func explain(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok {
-		a.Value = slog.AnyValue(wire.Explain(err, ""))
+		a.Value = slog.AnyValue(dial.Explain(err, ""))
 	}
 	return a
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -127,7 +128,7 @@ func (s *site) streams() jetstream.JetStream {
 	s.t.Helper()
 	const name = "observer"
 	creds := s.issue(grants.RoleMaster, name)
-	nc, err := nats.Connect(s.url(), nats.UserCredentials(creds), wire.CheckedBy(creds), nats.CustomInboxPrefix(grants.RoleMaster.Inbox(name)), nats.Timeout(patience))
+	nc, err := nats.Connect(s.url(), nats.UserCredentials(creds), dial.CheckedBy(creds), nats.CustomInboxPrefix(grants.RoleMaster.Inbox(name)), nats.Timeout(patience))
 	if err != nil {
 		s.t.Fatal(err)
 	}

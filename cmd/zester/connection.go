@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 )
 
 // A connection says which bus to ask, and as whom.
@@ -164,7 +164,7 @@ func failureOf(err error) *failure {
 	case api.CodeOf(err) == api.CodeUnreachable:
 		f.hint = "is the master running? --url and --data-dir say where it is looked for"
 	}
-	if bus, ok := errors.AsType[*wire.BusError](err); ok && bus.Hint != "" {
+	if bus, ok := errors.AsType[*dial.BusError](err); ok && bus.Hint != "" {
 		f.hint = bus.Hint
 	}
 	return f

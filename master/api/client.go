@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -56,19 +57,19 @@ func Connect(o ClientOptions) (*Client, error) {
 	}
 	d := newDenials()
 	opts := []nats.Option{nats.Name("zester"), nats.Timeout(connectWait), nats.MaxReconnects(-1)}
-	roots, err := wire.Roots(o.Creds)
+	roots, err := dial.Roots(o.Creds)
 	if err != nil {
 		return nil, fail(CodeDenied, err, "cannot use the credential")
 	}
 	carried := func(n *nats.Options) error { n.TLSConfig = &tls.Config{RootCAs: roots}; return nil }
-	opts = append(opts, carried, wire.CheckedBy(o.CA))
+	opts = append(opts, carried, dial.CheckedBy(o.CA))
 	opts = append(opts, o.Connect...)
 	opts = append(opts,
 		nats.UserCredentialBytes(o.Creds),
 		nats.CustomInboxPrefix(wire.UserInbox(claims.Name)),
 		nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { d.hear(err) }),
-		wire.Encrypted())
+		dial.Encrypted())
 	nc, err := nats.Connect(o.URL, opts...)
 	if err != nil {
 		return nil, connectError(o, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 )
 
 // A Code says what kind of trouble an error is.
@@ -62,19 +62,19 @@ func connectError(o ClientOptions, err error) error {
 		return refusedCredential(o, err)
 	}
 	checkedBy := o.CA
-	if roots, e := wire.Roots(o.Creds); checkedBy == "" && e == nil && roots != nil {
+	if roots, e := dial.Roots(o.Creds); checkedBy == "" && e == nil && roots != nil {
 		checkedBy = "the credential"
 	}
-	return fail(CodeUnreachable, wire.Explain(err, checkedBy), "cannot reach the bus at %s", o.URL)
+	return fail(CodeUnreachable, dial.Explain(err, checkedBy), "cannot reach the bus at %s", o.URL)
 }
 
 // refusedCredential says when the credential ended, if it has: the bus gives no reason.
 func refusedCredential(o ClientOptions, err error) error {
 	name, ends, unread := CredentialEnds(o.Creds)
 	if unread != nil || ends.IsZero() || ends.After(time.Now()) {
-		return fail(CodeDenied, wire.Explain(err, ""), "cannot use the bus at %s as %s", o.URL, name)
+		return fail(CodeDenied, dial.Explain(err, ""), "cannot use the bus at %s as %s", o.URL, name)
 	}
-	return fail(CodeDenied, &wire.BusError{
+	return fail(CodeDenied, &dial.BusError{
 		What: "it ended at " + ends.UTC().Format(time.RFC3339), Err: err,
 		Hint: fmt.Sprintf("have another made: zester auth user add %s --again, or on the host that holds the keys zester auth issue <role> %[1]s --again", name),
 	}, "the bus at %s refuses the credential of %s", o.URL, name)
@@ -92,7 +92,7 @@ func requestError(subject string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	}
-	return fail(CodeUnreachable, wire.Explain(err, ""), "cannot ask %s", subject)
+	return fail(CodeUnreachable, dial.Explain(err, ""), "cannot ask %s", subject)
 }
 
 // ReplyError returns the error of a service's reply, nil if the reply has none.

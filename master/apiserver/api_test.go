@@ -19,6 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -373,12 +374,12 @@ func TestACredentialThatTheBusDoesNotKnowIsDenied(t *testing.T) {
 	}
 	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: brief, CA: b.CA()})
 	wantCode(t, err, api.CodeDenied)
-	if e, ok := errors.AsType[*wire.BusError](err); !ok || !strings.Contains(err.Error(), "the credential of bob: it ended at 20") || !strings.Contains(e.Hint, "auth user add bob --again") {
+	if e, ok := errors.AsType[*dial.BusError](err); !ok || !strings.Contains(err.Error(), "the credential of bob: it ended at 20") || !strings.Contains(e.Hint, "auth user add bob --again") {
 		t.Errorf("of a credential that has ended it is said: %v, %+v", err, e)
 	}
 	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: creds, CA: other.CA()})
 	wantCode(t, err, api.CodeUnreachable)
-	if e, ok := errors.AsType[*wire.BusError](err); !ok || !strings.Contains(err.Error(), "not signed by an authority in "+other.CA()) || !strings.Contains(e.Hint, "--ca FILE") {
+	if e, ok := errors.AsType[*dial.BusError](err); !ok || !strings.Contains(err.Error(), "not signed by an authority in "+other.CA()) || !strings.Contains(e.Hint, "--ca FILE") {
 		t.Errorf("of another authority it is said: %v, %+v", err, e)
 	}
 	_, err = api.Connect(api.ClientOptions{URL: b.URL(), Creds: []byte("nonsense")})

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/reply"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -91,7 +92,7 @@ func decode(req micro.Request, q any) error {
 }
 
 func (s *Server) respond(req micro.Request, data []byte, err error) {
-	if err := wire.Answer(s.nc, req, data, string(AnswerCode(err)), err); err != nil {
+	if err := reply.Send(s.nc, req, data, string(AnswerCode(err)), err); err != nil {
 		s.log.Debug("question not answered", "subject", req.Subject(), "err", err)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/reply"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -136,7 +137,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := service.Stop(); err != nil && !s.nc.IsClosed() {
 		s.log.Warn("API service not stopped cleanly", "err", err)
 	}
-	wire.HandOver(s.nc, stopGrace)
+	reply.WaitForHandlers(s.nc, stopGrace)
 	s.mu.Lock()
 	s.stopped = true
 	close(s.questions)

@@ -85,6 +85,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/reply"
 	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -229,7 +230,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	defer time.AfterFunc(stopGrace, stop).Stop()
 	err = service.Stop()
-	wire.HandOver(d.o.Conn, handOverWait)
+	reply.WaitForHandlers(d.o.Conn, handOverWait)
 	d.refuseWaiting()
 	working.Wait()
 	endReceive()
@@ -330,7 +331,7 @@ func (d *Dispatcher) respond(req micro.Request, j *job.Job, err error) {
 	if err == nil {
 		data, err = canon.Marshal(j.Summary())
 	}
-	if err := wire.Answer(d.o.Conn, req, data, code(err), err); err != nil {
+	if err := reply.Send(d.o.Conn, req, data, code(err), err); err != nil {
 		d.log.Debug("request not answered", "user", wire.Sender(req.Subject()), "err", err)
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -170,7 +171,7 @@ func (s *Server) Start() error {
 		s.Shutdown()
 		err := fmt.Errorf("cannot start the bus in %s: %s", s.opts.StoreDir, reason)
 		if strings.Contains(reason, syscall.EADDRINUSE.Error()) {
-			return &wire.BusError{What: err.Error(), Hint: hintPort, Err: err}
+			return &dial.BusError{What: err.Error(), Hint: hintPort, Err: err}
 		}
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 )
 
 func options(t *testing.T) natsd.Options {
@@ -84,7 +84,7 @@ func TestAPortInUseIsAnErrorThatNamesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = s.Start()
-	if e, ok := errors.AsType[*wire.BusError](err); !ok || !strings.Contains(err.Error(), u.Port()) || !strings.Contains(e.Hint, "--nats URL") {
+	if e, ok := errors.AsType[*dial.BusError](err); !ok || !strings.Contains(err.Error(), u.Port()) || !strings.Contains(e.Hint, "--nats URL") {
 		t.Errorf("got %v", err)
 	}
 	o.Port = 0

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 )
 
@@ -214,4 +214,4 @@ func unavailable(err error) error {
 func retryAfter(seconds int) http.Header { return http.Header{"Retry-After": {strconv.Itoa(seconds)}} }
 
 // sentence is an error's text on one line, in plain words.
-func sentence(err error) string { return strings.ReplaceAll(wire.Explain(err, "").Error(), "\n", "; ") }
+func sentence(err error) string { return strings.ReplaceAll(dial.Explain(err, "").Error(), "\n", "; ") }

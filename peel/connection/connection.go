@@ -16,6 +16,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -36,13 +37,13 @@ const (
 type Options struct {
 	Peel  target.PeelID
 	URL   string        // of the servers, separated by commas
-	CA    string        // file with the certificates that the servers are checked by, see [wire.CheckedBy]
+	CA    string        // file with the certificates that the servers are checked by, see [dial.CheckedBy]
 	Extra []nats.Option // the credential and further options of the client
 	Log   *slog.Logger
 }
 
 // Open returns a connection after the first attempt to connect, whether or not that succeeded. If ctx ends, attempts end;
-// an established connection stays until it is closed. The error is a [wire.BusError] where the client's error is known.
+// an established connection stays until it is closed. The error is a [dial.BusError] where the client's error is known.
 func Open(ctx context.Context, o Options) (*nats.Conn, error) {
 	d := &dialer{}
 	context.AfterFunc(ctx, d.abort)
@@ -71,15 +72,15 @@ func Open(ctx context.Context, o Options) (*nats.Conn, error) {
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			d.setEstablished(false)
 			if err != nil { // nil: the peel itself closed the connection
-				o.Log.Warn("bus is away", wire.LogError(err, o.CA)...)
+				o.Log.Warn("bus is away", dial.LogError(err, o.CA)...)
 			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { s.onError(err) }),
-		wire.CheckedBy(o.CA),
+		dial.CheckedBy(o.CA),
 	}, o.Extra...)
-	nc, err := nats.Connect(o.URL, append(opts, wire.Encrypted())...)
+	nc, err := nats.Connect(o.URL, append(opts, dial.Encrypted())...)
 	if err != nil {
-		return nil, wire.Explain(fmt.Errorf("cannot use the bus at %s: %w", o.URL, err), o.CA)
+		return nil, dial.Explain(fmt.Errorf("cannot use the bus at %s: %w", o.URL, err), o.CA)
 	}
 	s.conn.Store(nc)
 	return nc, nil

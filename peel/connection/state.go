@@ -11,8 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/peel/loglimit"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 const maxPause = 30 * time.Second // without jitter
@@ -42,7 +42,7 @@ func (s *state) onError(err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.warnings.Warn(err.Error(), "bus", wire.LogError(err, s.ca)...)
+	s.warnings.Warn(err.Error(), "bus", dial.LogError(err, s.ca)...)
 }
 
 func isAuthError(err error) bool {
@@ -57,7 +57,7 @@ func (s *state) onUnreachable(err error) {
 	defer s.mu.Unlock()
 	if reason := err.Error(); reason != s.reason && !errors.Is(err, context.Canceled) {
 		s.reason, s.warnings = reason, loglimit.New(s.log)
-		s.log.Warn("waiting for the bus", wire.LogError(err, s.ca)...)
+		s.log.Warn("waiting for the bus", dial.LogError(err, s.ca)...)
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *state) pause(int) time.Duration {
 		switch err := nc.LastError(); {
 		case isAuthError(err) && !s.hasConnected.Load():
 			s.onError(err)
-		case wire.IsImpostor(err):
+		case dial.IsImpostor(err):
 			s.onUnreachable(err)
 		}
 	}

@@ -35,7 +35,7 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/nats-io/nkeys"
 
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/settings/private"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -215,7 +215,7 @@ func (j *Joiner) Run(ctx context.Context, fresh func()) error {
 				fresh()
 			case ctx.Err() == nil && err.Error() != last:
 				last = err.Error()
-				j.o.Log.Warn("no new credential", wire.LogError(err, j.checkedBy())...)
+				j.o.Log.Warn("no new credential", dial.LogError(err, j.checkedBy())...)
 			}
 		}
 		select {

@@ -1,14 +1,11 @@
-// Package wire is what a peel says and hears: the messages, the subjects they travel on, and how bytes from the
-// other side are judged.
+// Package wire has the messages between peels, masters and people, their subjects, and the functions that decode them. A sender
+// calls [Encode] and a subject function such as [Cmd]; a receiver calls the Decode function of the message.
 //
-// Identity is never in a payload. The last token of a subject is the sender (or, for what a peel receives, the
-// receiver) in wire form, and the server refuses to let anybody publish under another's token. Messages name a
-// peel or a job only so that they can be read alone; [Decode…] functions refuse a message whose words contradict
-// the subject it came on.
+// Guarantees: the sender of a message is the last token of its subject, in wire form, and the server lets nobody publish under
+// the token of another; a Decode function refuses a message whose content contradicts its subject.
 //
-// All messages carry V, the protocol version of their sender. A missing V counts as compatible; fields that a
-// reader does not know are ignored, fields that a sender did not know are zero. A version above [Version] is
-// refused by name, so that nobody misreads a message made for a later protocol.
+// Every message has V, the protocol version of its sender. A missing V counts as compatible; unknown fields are ignored, missing
+// fields are zero. A version above [Version] is refused.
 package wire
 
 import (

@@ -31,6 +31,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/reply"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
@@ -107,7 +108,7 @@ func (s *Service) Run(ctx context.Context) error {
 			case slots <- struct{}{}:
 				serving.Go(func() { defer func() { <-slots }(); s.respond(ctx, req, verb, handle) })
 			default:
-				_ = wire.Answer(s.NC, req, nil, "503", errBusy)
+				_ = reply.Send(s.NC, req, nil, "503", errBusy)
 			}
 		})
 		if err := service.AddEndpoint(verb, h, micro.WithEndpointSubject(wire.API("sync", verb, "*"))); err != nil {
@@ -157,7 +158,7 @@ func (s *Service) respond(ctx context.Context, req micro.Request, verb string, h
 	if isCommand(verb) && s.OnCommand != nil {
 		s.OnCommand(ctx, s.NC, Command{req.Subject(), nats.Header(req.Headers()), verb, about, err, refused})
 	}
-	if err := wire.Answer(s.NC, req, data, code, err); err != nil {
+	if err := reply.Send(s.NC, req, data, code, err); err != nil {
 		s.Log.Debug("request not answered", "subject", req.Subject(), "err", err)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
@@ -193,7 +194,7 @@ func (l live) options(t *testing.T, role grants.Role, name string) []nats.Option
 	}
 }
 
-func (l live) roots() nats.Option { return wire.CheckedBy(l.dir + "/tls/ca.crt") }
+func (l live) roots() nats.Option { return dial.CheckedBy(l.dir + "/tls/ca.crt") }
 
 func (l live) connect(t *testing.T, role grants.Role, name string) *party {
 	t.Helper()

@@ -1,4 +1,4 @@
-package wire_test
+package dial_test
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 )
 
 // plainServer greets as a server without TLS does, and answers PING. It returns its address and what clients have sent.
@@ -78,7 +78,7 @@ func TestABusHasToEncrypt(t *testing.T) {
 	here := nats.SetCustomDialer(dialer(func(network, _ string) (net.Conn, error) { return net.Dial(network, address) }))
 	for _, host := range []string{"127.0.0.1", "localhost", "::1", "bus.example.com", "192.0.2.1", "2001:db8::1"} {
 		for _, scheme := range []string{"nats://", "tls://", ""} {
-			nc, err := nats.Connect(scheme+net.JoinHostPort(host, port), here, wire.Encrypted(), nats.Timeout(time.Minute))
+			nc, err := nats.Connect(scheme+net.JoinHostPort(host, port), here, dial.Encrypted(), nats.Timeout(time.Minute))
 			if nc != nil {
 				nc.Close()
 			}
@@ -88,7 +88,7 @@ func TestABusHasToEncrypt(t *testing.T) {
 		}
 	}
 	for _, url := range []string{"ws://" + address, "http://" + address, "tls://" + address + ",ws://" + address} {
-		if nc, err := nats.Connect(url, wire.Encrypted()); err == nil || !strings.Contains(err.Error(), "want tls://") {
+		if nc, err := nats.Connect(url, dial.Encrypted()); err == nil || !strings.Contains(err.Error(), "want tls://") {
 			nc.Close()
 			t.Errorf("%s: %v", url, err)
 		}
@@ -106,7 +106,7 @@ func (d dialer) Dial(network, address string) (net.Conn, error) { return d(netwo
 func TestAServerThatIsRefusedNamesNoOthers(t *testing.T) {
 	address, _ := plainServer(t)
 	refused := make(chan struct{}, 1)
-	nc, err := nats.Connect("tls://"+address, nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), wire.Encrypted(), nats.Timeout(time.Minute),
+	nc, err := nats.Connect("tls://"+address, nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), dial.Encrypted(), nats.Timeout(time.Minute),
 		nats.CustomReconnectDelay(func(int) time.Duration {
 			select {
 			case refused <- struct{}{}:
@@ -128,7 +128,7 @@ func TestAServerThatIsRefusedNamesNoOthers(t *testing.T) {
 
 func TestTLSIsNeverOlderThan13(t *testing.T) {
 	o := nats.Options{TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-	if err := wire.Encrypted()(&o); err != nil || o.TLSConfig.MinVersion != tls.VersionTLS13 || !o.Secure {
+	if err := dial.Encrypted()(&o); err != nil || o.TLSConfig.MinVersion != tls.VersionTLS13 || !o.Secure {
 		t.Errorf("%v, %+v", err, o.TLSConfig)
 	}
 }
@@ -174,7 +174,7 @@ func TestTheBusIsCheckedByTheAuthorityOfItsFileAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		nc, err := nats.Connect(bus.URL(), nats.UserCredentialBytes(creds), wire.CheckedBy(file), wire.Encrypted(), nats.Timeout(time.Minute))
+		nc, err := nats.Connect(bus.URL(), nats.UserCredentialBytes(creds), dial.CheckedBy(file), dial.Encrypted(), nats.Timeout(time.Minute))
 		if err == nil {
 			nc.Close()
 		}
@@ -194,7 +194,7 @@ func FuzzRoots(f *testing.F) {
 	f.Add([]byte("-----BEGIN NATS USER JWT-----\nx\n------END NATS USER JWT------\n"))
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		pool, err := wire.Roots(text)
+		pool, err := dial.Roots(text)
 		if err == nil && pool == nil && (!bytes.Contains(text, []byte("NATS USER JWT")) || bytes.Contains(text, []byte("BEGIN CERTIFICATE-----"))) {
 			t.Errorf("%q would be checked by the certificates of the system", text)
 		}

@@ -1,4 +1,4 @@
-package wire_test
+package reply_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/master/reply"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -29,7 +30,7 @@ func TestAnAnswerThatTheBusDoesNotCarryIsAnError(t *testing.T) {
 			if string(req.Data()) == "trouble" {
 				trouble = errors.New(strings.Repeat("x", 20<<10))
 			}
-			if err := wire.Answer(master, req, make([]byte, 9<<10), "503", trouble); err != nil {
+			if err := reply.Send(master, req, make([]byte, 9<<10), "503", trouble); err != nil {
 				t.Error(err)
 			}
 		}
@@ -41,7 +42,7 @@ func TestAnAnswerThatTheBusDoesNotCarryIsAnError(t *testing.T) {
 		}
 		person := b.Conn(t, grants.RoleOperator, "ann")
 		for question, want := range map[string]struct{ code, text string }{
-			"all":     {wire.CodeTooLarge, "the answer takes 9216 bytes, the bus carries 8192: ask for less"},
+			"all":     {reply.CodeTooLarge, "the answer takes 9216 bytes, the bus carries 8192: ask for less"},
 			"trouble": {"503", strings.Repeat("x", 4<<10)},
 		} {
 			msg, err := person.Request(wire.API("big", "show", "ann"), []byte(question), time.Second)

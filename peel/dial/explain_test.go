@@ -1,4 +1,4 @@
-package wire_test
+package dial_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 )
 
 // said is an error of the client in the server's words.
@@ -73,8 +73,8 @@ func TestErrorsOfTheBusAreInPlainWords(t *testing.T) {
 		{fmt.Errorf("%w: %w", nats.ErrTLS, other), "ca.crt", "the server's certificate is for localhost, not for bus.example.com", "names in master.yaml"},
 		{fmt.Errorf("%w: %w", nats.ErrTLS, errors.New("remote error")), "", "no TLS 1.3 with the server: remote error", ""},
 	} {
-		err := wire.Explain(fmt.Errorf("cannot ask: %w", tc.err), tc.checkedBy)
-		e, ok := errors.AsType[*wire.BusError](err)
+		err := dial.Explain(fmt.Errorf("cannot ask: %w", tc.err), tc.checkedBy)
+		e, ok := errors.AsType[*dial.BusError](err)
 		if !ok || err.Error() != "cannot ask: "+tc.want || !strings.Contains(e.Hint, tc.hint) || (e.Hint == "") != (tc.hint == "") {
 			t.Errorf("%v\nis %v\nwith the hint %+v", tc.err, err, e)
 			continue
@@ -82,13 +82,13 @@ func TestErrorsOfTheBusAreInPlainWords(t *testing.T) {
 		if !errors.Is(err, tc.err) {
 			t.Errorf("%v is not found in what explains it", tc.err)
 		}
-		if again := wire.Explain(err, ""); again != err {
+		if again := dial.Explain(err, ""); again != err {
 			t.Errorf("explained again: %v", again)
 		}
 		if raw := regexp.MustCompile(`nats: |tls: `).FindString(e.What + e.Hint); raw != "" {
 			t.Errorf("%q is the library's own words: %s", raw, e.What)
 		}
-		if logged := wire.LogError(fmt.Errorf("cannot ask: %w", tc.err), tc.checkedBy); fmt.Sprint(logged[1]) != err.Error() || (len(logged) == 4) != (e.Hint != "") {
+		if logged := dial.LogError(fmt.Errorf("cannot ask: %w", tc.err), tc.checkedBy); fmt.Sprint(logged[1]) != err.Error() || (len(logged) == 4) != (e.Hint != "") {
 			t.Errorf("logged as %v", logged)
 		}
 	}
@@ -96,10 +96,10 @@ func TestErrorsOfTheBusAreInPlainWords(t *testing.T) {
 	if err := os.WriteFile(alone, []byte("-----BEGIN NATS USER JWT-----\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := wire.Explain(unknown, alone); !strings.Contains(err.Error(), "this system's certificates") {
+	if err := dial.Explain(unknown, alone); !strings.Contains(err.Error(), "this system's certificates") {
 		t.Errorf("by a credential without certificates: %v", err)
 	}
-	if mine := errors.New("mine"); wire.Explain(mine, "") != mine || wire.Explain(nil, "") != nil {
+	if mine := errors.New("mine"); dial.Explain(mine, "") != mine || dial.Explain(nil, "") != nil {
 		t.Error("an error of somebody else is changed")
 	}
 }
@@ -110,12 +110,12 @@ func FuzzExplain(f *testing.F) {
 	f.Add("", "NATS: Timeout of İ")
 	f.Fuzz(func(t *testing.T, text, words string) {
 		for _, is := range []error{nats.ErrTimeout, nats.ErrPermissionViolation, nats.ErrTLS} {
-			if err := wire.Explain(fmt.Errorf("%s: %w", text, said{words, is}), ""); !errors.Is(err, is) {
+			if err := dial.Explain(fmt.Errorf("%s: %w", text, said{words, is}), ""); !errors.Is(err, is) {
 				t.Errorf("%v is not found in %v", is, err)
 			}
 		}
 		before := "cannot ask " + strings.ReplaceAll(text, ":", "")
-		if err := wire.Explain(fmt.Errorf("%s: %w", before, nats.ErrTimeout), ""); err.Error() != before+": no answer in time" {
+		if err := dial.Explain(fmt.Errorf("%s: %w", before, nats.ErrTimeout), ""); err.Error() != before+": no answer in time" {
 			t.Errorf("explained as %q", err)
 		}
 	})

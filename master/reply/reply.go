@@ -1,0 +1,55 @@
+// Package reply completes the service framework of NATS: [Send] answers a request after its handler has returned, and
+// [WaitForHandlers] lets a service that stops handle what it has received.
+package reply
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/seed-c01c3da5/zester/peel/dial"
+)
+
+// CodeTooLarge is the code of a reply that is larger than a message of the bus may be.
+const CodeTooLarge = "413"
+
+// maxErrorText bounds the text of an error in a reply, in bytes.
+const maxErrorText = 64 << 10
+
+// Send answers a request with data, or with a code and the text of err if err is not nil. If data is larger than a message of
+// the bus may be, the caller gets [CodeTooLarge]. Send may be called after the handler has returned, which the reply of
+// the framework may not.
+func Send(nc *nats.Conn, req micro.Request, data []byte, code string, err error) error {
+	answer := nats.NewMsg(req.Reply())
+	answer.Data = data
+	limit := nc.MaxPayload()
+	if err == nil && int64(len(data)) > limit {
+		code, err = CodeTooLarge, fmt.Errorf("the answer takes %d bytes, the bus carries %d: ask for less", len(data), limit)
+	}
+	if err != nil {
+		answer.Data = nil
+		text := dial.Explain(err, "").Error()
+		answer.Header.Set(micro.ErrorHeader, text[:min(len(text), maxErrorText, int(limit/2))])
+		answer.Header.Set(micro.ErrorCodeHeader, code)
+	}
+	return nc.PublishMsg(answer)
+}
+
+// WaitForHandlers waits until the handlers of subscriptions that have just ended have received all messages that the server sent
+// before it learned of the end, or until limit has passed.
+func WaitForHandlers(nc *nats.Conn, limit time.Duration) {
+	handed := make(chan struct{})
+	err := nc.FlushTimeout(limit)
+	if err == nil {
+		err = nc.Barrier(func() { close(handed) })
+	}
+	if err != nil {
+		return // not connected, so the server sends nothing
+	}
+	select {
+	case <-handed:
+	case <-time.After(limit):
+	}
+}
