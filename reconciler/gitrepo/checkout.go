@@ -17,28 +17,27 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
-// Checkout reads revisions of a repository where it is: the one that somebody
-// works in, or that a CI job has fetched. Unlike a [Repo] it follows nothing
-// and copies nothing, so the repository may be shallow. It belongs to one
-// goroutine.
+// Checkout reads revisions of a local repository in place, such as the checkout
+// of a user or of a CI job. Unlike a [Repo] it follows no branch and copies
+// nothing, so the repository may be shallow. Use it from one goroutine.
 type Checkout struct {
-	names *git.Repository // nil for a directory in no repository
+	names *git.Repository // resolves names; nil for a directory in no repository
 	repo  *Repo
 	top   string   // of the working tree, empty without one
 	added []*store // temporary, with objects of working trees
 }
 
-// ErrNoCommit tells that HEAD is a branch without a commit.
+// ErrNoCommit: HEAD is a branch without a commit.
 var ErrNoCommit = errors.New("there is no commit yet")
 
-// ErrNoRepository says that a directory is in no Git repository.
+// ErrNoRepository: the directory is in no Git repository.
 var ErrNoRepository = errors.New("it is in no Git repository")
 
-// OpenCheckout finds the repository that a directory is in. Snapshots hold what
-// is at a path below the directory, with slashes, as with Options.Path; empty
-// is the directory itself.
+// OpenCheckout opens the repository that contains a directory. Snapshots hold
+// the files at path, which is relative to the directory and has slashes as in
+// Options.Path; empty is the directory itself.
 func OpenCheckout(dir, path string) (*Checkout, error) {
-	dir, path, err := checkPlace(dir, path)
+	dir, path, err := checkPaths(dir, path)
 	if err != nil {
 		return nil, err
 	}
@@ -74,23 +73,23 @@ func OpenCheckout(dir, path string) (*Checkout, error) {
 }
 
 // OpenDirectory is OpenCheckout for a directory that may be in no repository.
-// Of such a directory only [Checkout.Working] can be read: what a commit of all
-// its files would hold.
+// Only [Checkout.Working] reads such a directory: it returns the tree that a
+// commit of all its files would have.
 func OpenDirectory(dir, path string) (*Checkout, error) {
 	c, err := OpenCheckout(dir, path)
 	if !errors.Is(err, ErrNoRepository) {
 		return c, err
 	}
-	if dir, path, err = checkPlace(dir, path); err != nil {
+	if dir, path, err = checkPaths(dir, path); err != nil {
 		return nil, err
 	}
 	r := &Repo{root: rootOf(".", path)}
 	return &Checkout{repo: r, top: dir}, nil
 }
 
-// checkPlace returns the directory without symbolic links, and the path if it
-// may be one of Options.Path.
-func checkPlace(dir, at string) (string, string, error) {
+// checkPaths returns the directory without symbolic links, and the path if it is
+// valid as Options.Path.
+func checkPaths(dir, at string) (string, string, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
@@ -105,7 +104,7 @@ func checkPlace(dir, at string) (string, string, error) {
 	return dir, at, nil
 }
 
-// rootOf returns a path below a directory of the working tree as Repo.root has it.
+// rootOf returns Repo.root for a path below a directory of the working tree.
 func rootOf(below, at string) string {
 	return strings.TrimPrefix(path.Join(filepath.ToSlash(below), at), ".")
 }
@@ -117,11 +116,11 @@ func notCheckout(dir string, err error) error {
 	return fmt.Errorf("cannot open the config repo at %s: %w", dir, err)
 }
 
-// noCommit is what git rev-parse takes for a file or a tree, and go-git for the commit that it is in.
+// noCommit matches names that git rev-parse resolves to a file or a tree, and go-git to the commit that contains it.
 var noCommit = regexp.MustCompile(`^[^:]+:|\^\{(tree|blob)\}`)
 
-// Revision finds the commit that a name stands for, as git rev-parse reads it:
-// a branch, a tag, origin/main, HEAD~1, or a hash, which may be cut.
+// Revision resolves a name to a commit as git rev-parse does: a branch, a tag,
+// origin/main, HEAD~1, or the first digits of a hash.
 func (c *Checkout) Revision(name string) (Hash, error) {
 	if noCommit.MatchString(name) {
 		return Hash{}, fmt.Errorf("cannot find revision %q: it names a file or a tree, and no commit", name)
@@ -145,10 +144,11 @@ func (c *Checkout) Bare() bool { return c.top == "" }
 // Snapshot opens a commit, as [Repo.Snapshot] does.
 func (c *Checkout) Snapshot(h Hash) (*Snapshot, error) { return c.repo.Snapshot(h) }
 
-// IsAncestor is [Repo.IsAncestor], as far as the history is there.
+// IsAncestor works as [Repo.IsAncestor], within the history that was fetched.
 func (c *Checkout) IsAncestor(a, b Hash) (bool, error) { return c.repo.IsAncestor(a, b) }
 
-// Close closes what is open. Snapshots cannot be read after.
+// Close closes the repository and removes temporary objects. Snapshots cannot be
+// read afterwards.
 func (c *Checkout) Close() (err error) {
 	for _, s := range c.added {
 		err = errors.Join(err, s.close(), os.RemoveAll(s.dir))

@@ -13,9 +13,9 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/gitdir"
 )
 
-// open returns the store, which it opens at first. It asks nothing of a remote.
-// Its error is an Error: of the Reason RevisionNotFound without a store, and
-// StoreDamaged or RemoteDamaged if it cannot be read.
+// open returns the store, and opens it on the first call, without a request to
+// the remote. Its error is an *Error with the reason RevisionNotFound if there is
+// no store, StoreDamaged or RemoteDamaged if the store cannot be read.
 func (r *Repo) open() (*store, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,8 +50,8 @@ func (r *Repo) openStoreLocked() (*store, error) {
 	return st, nil
 }
 
-// recoverLocked ends what a crash interrupted: an unfinished clone is dropped,
-// a store that was only moved away is moved back.
+// recoverLocked cleans up once after a crash: it removes an unfinished clone, and
+// moves back a store that was moved aside for one.
 func (r *Repo) recoverLocked() {
 	if r.recovered {
 		return // a clone may be under way
@@ -64,12 +64,13 @@ func (r *Repo) recoverLocked() {
 	_ = os.RemoveAll(r.aside("old"))
 }
 
-// aside is the name of a directory beside the store.
+// aside returns the path of a directory beside the store.
 func (r *Repo) aside(kind string) string {
 	return strings.TrimSuffix(r.dir, ".git") + "." + kind
 }
 
-// check reads what can be damaged although all packs are whole.
+// check verifies a store apart from its packs: the format, HEAD, the references
+// and the commits that they name.
 func check(st *store) error {
 	if _, err := gitdir.Find(st.dir); err != nil {
 		return err
@@ -96,8 +97,8 @@ func check(st *store) error {
 	return err
 }
 
-// clone fetches everything into a new store beside the old one, and renames it
-// in. A Snapshot goes on reading, from the new store.
+// clone fetches the whole history into a new store, which then replaces the old
+// one. Open Snapshots read from the new store afterwards.
 func (r *Repo) clone(ctx context.Context, want Hash, damaged bool) error {
 	dir := r.aside("new")
 	err := os.RemoveAll(dir)
@@ -121,8 +122,8 @@ func (r *Repo) clone(ctx context.Context, want Hash, damaged bool) error {
 	return r.install(dir, damaged)
 }
 
-// install puts a new store in the place of the old one. A damaged one stays
-// beside it for inspection; one such is kept.
+// install replaces the store by a new one. A damaged store is kept beside it for
+// inspection, the newest one only.
 func (r *Repo) install(fresh string, damaged bool) error {
 	old := r.aside("old")
 	if damaged {

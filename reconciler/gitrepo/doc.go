@@ -1,4 +1,4 @@
-// Package gitrepo follows one branch of one Git repository and hands out its
+// Package gitrepo follows one branch of one Git repository and returns its
 // revisions as immutable, checked file trees.
 //
 // Begin with [Open]. [Repo.Resolve] asks which commit the branch is at: one
@@ -19,14 +19,14 @@
 // clone, which is logged; the damaged store stays beside it.
 //
 // Nothing is checked out, no link is followed, no hook, filter or submodule is
-// run; [Checkout.Working] alone runs the program git, and its doc says what that
-// may run. A name that could leave a directory refuses the revision. The number of
-// entries, the depth of a tree, the size of a file, the length of what a remote
-// says in an error and the time that it may take are bounded. A transfer with
-// an object of more than 256 MiB, anywhere in the history, is refused before it
-// is unpacked into memory. Errors show no
-// credentials. A credential of a file is sent to the server that the URL names,
-// and to no other; a redirect from https to http is refused.
+// run; only [Checkout.Working] runs the program git, and its doc says which
+// programs git may run. A revision with a file name that could leave its
+// directory is refused. The number of entries, the depth of a tree, the size of
+// a file, the length of a remote's error message and the time of a request are
+// bounded. A transfer with an object of more than 256 MiB, anywhere in the
+// history, is refused before it is unpacked into memory. Errors show no
+// credentials. A credential is sent to the server that the URL names, and to no
+// other; a redirect from https to http is refused.
 //
 // With Options.Verify, [Repo.Verify] checks the signature of a head. The keys
 // come from files of the operator, never from the repository.
@@ -43,9 +43,10 @@
 //
 // # Known gaps
 //
-// A local repository that drops a commit (git gc after a force push) takes it
-// from its readers too. Repositories with SHA-256 names, with the reftable
-// format, and shallow ones are refused, and a local repository that borrows
-// objects of another one (objects/info/alternates). The size of what its packs
-// unpack to is not bounded: Git has checked them when they were pushed.
+// When a local repository drops a commit (git gc after a force push), open
+// Snapshots of that commit can no longer be read. Refused are repositories with
+// SHA-256 names, with the reftable format, shallow ones, and local ones that
+// borrow objects of another repository (objects/info/alternates). The unpacked
+// size of a local repository's packs is not bounded: Git checked them when they
+// were pushed.
 package gitrepo

@@ -10,18 +10,17 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/remote"
 )
 
-// Reason says in one word why a revision could not be had. It is meant to be
-// shown as the reason of a condition.
+// Reason says in one word why a revision could not be read. Conditions show it.
 type Reason string
 
 // The reasons of an [Error].
 const (
 	RefNotFound   Reason = remote.RefNotFound   // the repository is there, the branch is not
-	EmptyRemote   Reason = remote.EmptyRemote   // it says that it has no branches: never a cause to remove anything, as a cut answer can look the same
-	NotGit        Reason = remote.NotGit        // what answers does not speak Git, such as a login page
+	EmptyRemote   Reason = remote.EmptyRemote   // the remote lists no branches; remove nothing because of it, as a truncated answer looks the same
+	NotGit        Reason = remote.NotGit        // the server does not speak Git; it sent a login page, for example
 	NotFound      Reason = remote.NotFound      // no repository there; forges answer the same for a private one
 	ShallowRemote Reason = remote.ShallowRemote // the repository itself has no full history
-	RefMoved      Reason = remote.RefMoved      // the wanted commit is not there any more: resolve again
+	RefMoved      Reason = remote.RefMoved      // the requested commit is gone: resolve again
 
 	AuthenticationFailed  Reason = remote.AuthenticationFailed  // credentials are missing or wrong
 	Forbidden             Reason = remote.Forbidden             // credentials, or permissions of a local path, do not allow reading
@@ -59,8 +58,8 @@ func (r Reason) Stalled() bool {
 	}
 }
 
-// Error is what every method of this package returns, except when the caller's
-// own context ended: then the error of the context is returned, wrapped.
+// Error is the error of every method of this package, except when the caller's
+// context ended: then the method returns the error of the context, wrapped.
 type Error struct {
 	Reason Reason
 	// Subject is what could not be read or written: the URL, without
@@ -69,8 +68,8 @@ type Error struct {
 	// Msg says why. It is one line, at most 600 bytes, and without
 	// credentials; what a remote sent is cut.
 	Msg string
-	// RetryAfter is how long the remote asked to be left alone; 0 if it did
-	// not say.
+	// RetryAfter is the least pause before the next request that the remote
+	// asked for; 0 if it named none.
 	RetryAfter time.Duration
 }
 
@@ -89,7 +88,8 @@ func errorf(reason Reason, subject, format string, args ...any) *Error {
 	return &Error{Reason: reason, Subject: subject, Msg: oneLine(fmt.Sprintf(format, args...), maxMessage)}
 }
 
-// remoteError makes an Error of one of package remote, and leaves others alone.
+// remoteError converts an error of package remote to an Error, and returns any
+// other unchanged.
 func remoteError(a *remote.Address, err error) error {
 	e, ok := errors.AsType[*remote.Error](err)
 	if !ok {
@@ -106,14 +106,14 @@ func hasReason(err error, reason Reason) bool {
 	return ok && e.Reason == reason
 }
 
-// oneLine makes foreign text fit for a status: printable, runs of space joined,
-// at most limit bytes.
+// oneLine returns text from outside as a status shows it: printable, on one
+// line, at most limit bytes.
 func oneLine(s string, limit int) string {
 	return cut(strings.Join(strings.Fields(printable(s)), " "), limit)
 }
 
-// printable replaces what is not UTF-8, and control characters but for ends of
-// lines, with which text could steer a terminal.
+// printable replaces invalid UTF-8, and every control character except a newline,
+// as a terminal would obey them.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' {

@@ -34,17 +34,17 @@ type Options struct {
 	URL string
 	// Branch is the name of the branch, without refs/heads/; "" is main.
 	Branch string
-	// Ref is a whole reference name, such as refs/pull/7/head, that is followed
-	// in place of a branch. Repos of several references may use one Dir one after
-	// the other, and share what they fetch.
+	// Ref is a whole reference name, such as refs/pull/7/head, to follow instead
+	// of a branch. Repos of several references may use one Dir one after the
+	// other, and share the objects that they fetch.
 	Ref string
 	// MaxPack bounds one transfer from a remote, in bytes; 0 is 8 GiB.
 	MaxPack int64
 	// Path is the directory within the repository that counts as its root; ""
 	// is the root itself. All paths of this package are relative to it.
 	Path string
-	// Dir is the directory for the store of a remote repository. It is made when
-	// it is needed. Only one Repo at a time may use it for a URL.
+	// Dir is the directory for the store of a remote repository; Fetch creates
+	// it. Only one Repo at a time may use it for a URL.
 	Dir string
 	// Access holds credentials, certificates and a proxy for the URL.
 	Access access.Options
@@ -71,7 +71,7 @@ type Repo struct {
 
 	mu        sync.Mutex
 	store     *store // nil until it is opened, or while none is usable
-	recovered bool   // what a crash left behind is cleared away
+	recovered bool   // recoverLocked has run
 	newest    *Tree  // of the newest Snapshot
 }
 
@@ -124,7 +124,7 @@ func (r *Repo) Close() error {
 	return r.store.close()
 }
 
-// URL is where the repository is, without credentials.
+// URL returns the URL of the repository without credentials.
 func (r *Repo) URL() string { return r.address.Shown }
 
 // Resolve asks the repository which commit the branch is at. It is cheap
@@ -148,9 +148,9 @@ func (r *Repo) Fetch(ctx context.Context, want Hash) error {
 	return err
 }
 
-// Watch signals when the branch of a local repository may have moved; then
-// Resolve says whether it did. The channel is closed when ctx has ended. It is
-// nil for a remote, and where the system refuses to watch: keep on polling.
+// Watch returns a channel with a value whenever the branch of a local repository
+// may have moved; call Resolve then. The channel is closed when ctx has ended. It
+// is nil for a remote, and if the system cannot watch the directory: poll then.
 func (r *Repo) Watch(ctx context.Context) <-chan struct{} {
 	if r.remote != nil {
 		return nil
@@ -182,7 +182,7 @@ func (r *Repo) fetch(ctx context.Context, want Hash) (damage string, err error) 
 	return damage, r.clone(ctx, want, damage != "")
 }
 
-// fetchMore adds to the store, unless it is damaged.
+// fetchMore fetches into the store unless it is damaged, and joins its packs.
 func (r *Repo) fetchMore(ctx context.Context, st *store, want Hash) error {
 	if st.broken() != nil {
 		return nil
@@ -196,7 +196,7 @@ func (r *Repo) fetchMore(ctx context.Context, st *store, want Hash) error {
 	return nil
 }
 
-// fetchInto fetches into a store and makes sure that the commit is there.
+// fetchInto fetches into a store, and checks that the commit is there afterwards.
 func (r *Repo) fetchInto(ctx context.Context, st *store, want Hash, limit time.Duration) error {
 	err := st.complete(want)
 	if errors.Is(err, errMissing) {
@@ -216,7 +216,7 @@ func (r *Repo) fetchInto(ctx context.Context, st *store, want Hash, limit time.D
 	return nil
 }
 
-// transfer fetches what a store lacks.
+// transfer fetches the objects that a store lacks for a commit.
 func (r *Repo) transfer(ctx context.Context, st *store, want Hash, limit time.Duration) error {
 	haves, err := st.newest()
 	if err != nil {

@@ -11,13 +11,15 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
-// memo remembers up to most values by hash, which never change. When it is full
-// it begins again. The zero value is ready to use.
+// memo caches values by hash. The value of a hash never changes. A full memo is
+// emptied. The zero value is ready to use.
 type memo[V any] struct {
 	mu    sync.Mutex
 	known map[Hash]V
 }
 
+// get returns the value of a hash, and calls read if it is not cached. It caches
+// at most most values.
 func (m *memo[V]) get(h Hash, most int, read func() (V, error)) (V, error) {
 	m.mu.Lock()
 	v, ok := m.known[h]
@@ -43,7 +45,7 @@ const (
 	maxTrees = 10_000
 )
 
-// link is the part of a commit that walks need.
+// link is the part of a commit that walk needs.
 type link struct {
 	tree    Hash
 	parents []Hash
@@ -65,7 +67,7 @@ func (r *Repo) CommitInfo(h Hash) (Commit, error) {
 	return c, nil
 }
 
-// revision names a commit in an error.
+// revision returns the Subject of an Error about a commit.
 func revision(h Hash) string { return "revision " + h.String() }
 
 // Parents returns the parents of a commit, the one that was merged into first.
@@ -84,8 +86,8 @@ func (r *Repo) link(h Hash) (link, error) {
 	})
 }
 
-// IsAncestor reports whether b descends from a, or is a. It goes by parents
-// alone, never by dates.
+// IsAncestor reports whether b descends from a, or is a. It follows parents and
+// ignores dates.
 func (r *Repo) IsAncestor(a, b Hash) (found bool, err error) {
 	err = r.walk(b, func(h Hash) bool {
 		found = found || h == a
@@ -124,8 +126,8 @@ func (r *Repo) MergeBase(a, b Hash) (base Hash, ok bool, err error) {
 	return base, !base.IsZero(), nil
 }
 
-// walk visits a commit and those that it descends from, the nearest first. It
-// goes no further at a commit for which visit returns false.
+// walk visits a commit and its ancestors, the nearest first. It does not go on to
+// the parents of a commit for which visit returns false.
 func (r *Repo) walk(from Hash, visit func(Hash) bool) error {
 	seen := map[Hash]bool{from: true}
 	for queue := []Hash{from}; len(queue) > 0; queue = queue[1:] {
@@ -146,9 +148,9 @@ func (r *Repo) walk(from Hash, visit func(Hash) bool) error {
 	return nil
 }
 
-// Blob returns the hash of the file at a path of a commit, by going down that
-// path alone; ok is false if there is no regular file. Comparing it with that
-// of a parent shows whether a commit changed the file.
+// Blob returns the hash of the file at a path of a commit; ok is false if there
+// is no regular file. It reads only the directories of that path. A commit
+// changed a file if the hash differs from the one in the parent.
 func (r *Repo) Blob(commit Hash, path string) (h Hash, ok bool, err error) {
 	l, err := r.link(commit)
 	if err != nil || !tree.ValidPath(path) || path == "." {

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/remote"
 )
 
-// resolveLocal opens the repository again for each call: that costs
-// microseconds, and a garbage collection cannot make anything remembered wrong.
+// resolveLocal opens the repository for each call. That takes microseconds, and
+// leaves no cached state that a garbage collection could make wrong.
 func resolveLocal(a *remote.Address, branch plumbing.ReferenceName) (Hash, error) {
 	st, err := openLocal(a)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *Repo) openAgain(want Hash) error {
 	return nil
 }
 
-// openLocal finds the Git directory, and refuses what cannot be read right.
+// openLocal opens the Git directory, and refuses one that go-git would misread.
 func openLocal(a *remote.Address) (*store, error) {
 	dir, err := gitdir.Find(a.Path)
 	switch {

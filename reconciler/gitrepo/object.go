@@ -13,16 +13,16 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
-// Commit is what a commit says about itself. Names and message come from
-// whoever made it: they are made printable and cut, not verified.
+// Commit holds the header and the message of a commit. Its author chose all of
+// them: texts are made printable and cut, not verified.
 type Commit struct {
 	Hash    Hash
 	Parents []Hash
-	// Author and Email say who wrote the change, at most 200 bytes each.
+	// Author and Email name the author, at most 200 bytes each.
 	Author string
 	Email  string
-	// Time is when the author wrote it, Committed when it was put on the
-	// branch; either may lie. Order commits by ancestry, never by these.
+	// Time is when the author wrote it, Committed when it was committed;
+	// either may be wrong. Order commits by ancestry, not by time.
 	Time      time.Time
 	Committed time.Time
 	// Message is the whole message, at most 16 KiB.
@@ -57,8 +57,8 @@ func (s *store) commit(h Hash) (Commit, error) {
 	return c, err
 }
 
-// withoutText returns a commit object that parses, made of the first bytes of
-// one: the header up to the committer, and no message unless it was reached.
+// withoutText returns the first bytes of a long commit object in a form that
+// parses: the header up to the committer, and the message if the bytes reach it.
 func withoutText(data []byte) []byte {
 	if bytes.Contains(data, []byte("\n\n")) {
 		return data // the message is cut

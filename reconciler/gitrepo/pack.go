@@ -17,12 +17,12 @@ import (
 
 const (
 	maxPack   = 8 << 30  // bytes
-	maxPacks  = 64       // each read looks through all packs
+	maxPacks  = 64       // each read searches all packs
 	maxJoined = 16 << 20 // bytes of packs that are joined at once
 )
 
-// addPack stores a pack of at most limit bytes that arrives on r. Its objects
-// become visible all at once. The lock is not held while it arrives.
+// addPack stores a pack of at most limit bytes, read from r. All its objects
+// become visible at once. The lock is not held while the pack arrives.
 func (s *store) addPack(ctx context.Context, r io.Reader, limit int64) error {
 	f, err := os.CreateTemp(s.packDir(), "tmp_pack_")
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *store) addPack(ctx context.Context, r io.Reader, limit int64) error {
 
 func (s *store) packDir() string { return filepath.Join(s.dir, "objects", "pack") }
 
-// indexPack checks a pack and hands it to go-git.
+// indexPack checks a pack and gives it to go-git.
 func (s *store) indexPack(f *os.File) error {
 	if err := pack.Check(f); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (s *store) joinPacks(ctx context.Context) error {
 	return left
 }
 
-// dropUnfinished removes what a cut transfer or a crash left behind.
+// dropUnfinished removes files that an interrupted transfer or a crash has left.
 func (s *store) dropUnfinished() {
 	for _, pattern := range []string{"tmp_pack_*", "tmp_obj_*", "*.idx"} {
 		names, _ := filepath.Glob(filepath.Join(s.packDir(), pattern)) // the patterns are right
@@ -112,16 +112,16 @@ func (s *store) dropUnfinished() {
 		}
 	}
 	// A lock of a reference, which go-git would list as a reference. The store
-	// has one owner, so it is of a crash.
+	// has one owner, so the lock was left by a crash.
 	_ = filepath.WalkDir(filepath.Join(s.dir, "refs"), func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && strings.HasSuffix(name, ".lock") {
 			return os.Remove(name)
 		}
 		return err
-	}) // what is wrong here shows when the references are read
+	}) // an error shows when the references are read
 }
 
-// contextReader ends with the context, at the next byte at the latest.
+// contextReader fails at the first Read after ctx has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

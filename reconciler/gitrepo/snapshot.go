@@ -15,9 +15,9 @@ type Snapshot struct {
 }
 
 // Snapshot opens a commit of the store. It reads every directory and refuses
-// the revision, with Reason UnsafePath or TooLarge, if one holds what it must
-// not; files are read when they are asked for. Directories that did not change
-// since the Snapshot before are not read again.
+// the revision, with Reason UnsafePath or TooLarge, if an entry is not allowed;
+// files are read on demand. Directories that have not changed since the previous
+// Snapshot are not read again.
 func (r *Repo) Snapshot(h Hash) (*Snapshot, error) {
 	c, err := r.CommitInfo(h)
 	if err != nil {

@@ -22,11 +22,11 @@ import (
 
 const (
 	maxBlob   = tree.MaxFile
-	maxCommit = 1 << 20  // bytes of a commit object that are held; the rest is text
+	maxCommit = 1 << 20  // bytes of a commit object that are kept; the rest is message
 	maxHashed = 64 << 20 // bytes of an object whose hash is checked
 	maxTree   = 16 << 20 // bytes of one tree object
-	maxSizes  = 500_000  // sizes of objects that are remembered
-	maxHaves  = 256      // commits that a server is told of as present
+	maxSizes  = 500_000  // cached sizes of objects
+	maxHaves  = 256      // commits that a request names as present
 
 	largeObject = 1 << 20 // bytes; a larger object is never held in memory as a whole
 	objectCache = 16 * cache.MiByte
@@ -40,7 +40,7 @@ var (
 // store reads a Git directory strictly: the hash of every object is computed
 // again. go-git's storage is not safe for concurrent use, so one mutex guards it.
 type store struct {
-	inPlace bool // a local repository, which others change; false for our own
+	inPlace bool // a local repository, which other programs change
 
 	mu      sync.Mutex
 	dir     string // changes only in place
@@ -65,8 +65,8 @@ func (s *store) close() error {
 	return s.objects.Close()
 }
 
-// reopen reads dir from now on. change, if not nil, runs while nobody reads;
-// the store counts as damaged afterwards only if it fails.
+// reopen makes the store read from dir. change, if not nil, runs under the lock;
+// its error is the damage of the store afterwards.
 func (s *store) reopen(dir string, change func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *store) reopen(dir string, change func() error) error {
 	return s.damage
 }
 
-// broken returns what a strict read found wrong with the store.
+// broken returns the damage that a strict read has found, nil if none.
 func (s *store) broken() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,13 +119,14 @@ func caught(objects *filesystem.Storage, read func(*filesystem.Storage) error) (
 	return err
 }
 
-// isTransient reports whether an error is of the machine, not of the files.
+// isTransient reports whether an error has its cause in the machine, such as too
+// many open files, and not in the store.
 func isTransient(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// Failure turns the error of reading something that has to be there into an
-// Error about subject. A missing object counts as damage.
+// Failure converts the error of a read to an Error about subject. The object had
+// to be there, so a missing one counts as damage.
 func (s *store) Failure(subject string, err error) error {
 	if _, ok := errors.AsType[*Error](err); ok {
 		return err
@@ -144,7 +145,7 @@ func (s *store) Failure(subject string, err error) error {
 	return errorf(StoreDamaged, subject, "%v", err)
 }
 
-// Size is the size of an object in bytes.
+// Size returns the size of an object in bytes.
 func (s *store) Size(h Hash) (int64, error) {
 	return s.sizes.get(h, maxSizes, func() (size int64, err error) {
 		err = s.guarded(h.String(), func(st *filesystem.Storage) (err error) {

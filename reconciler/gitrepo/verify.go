@@ -10,9 +10,9 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/signature"
 )
 
-// Trust names files with the keys that may sign a head. The zero value asks for
-// no signature. They are read for each verification, so that a key that is
-// added or taken away counts at once.
+// Trust names files with the keys that may sign a head. The zero value requires
+// no signature. The files are read for each verification, so that an added or
+// removed key counts at once.
 type Trust struct {
 	SSH     string // allowed signers, in the form of ssh-keygen(1)
 	OpenPGP string // public keys, armored, as gpg --export --armor writes them
@@ -21,9 +21,9 @@ type Trust struct {
 // Signed reports whether a head needs a signature.
 func (r *Repo) Signed() bool { return r.trust != Trust{} }
 
-// Verify checks that a commit of the store is signed by a key that may. What
-// comes before the commit is not looked at: the head answers for it. A
-// signature that does not hold is of the Reason Untrusted.
+// Verify checks that a commit of the store is signed by a trusted key, and
+// returns the signer. Earlier commits are not checked: the signer of the head
+// vouches for them. An invalid signature has the Reason Untrusted.
 func (r *Repo) Verify(h Hash, now time.Time) (signature.Signer, error) {
 	keys, err := r.trust.keys()
 	if err != nil {
@@ -44,11 +44,11 @@ func (r *Repo) Verify(h Hash, now time.Time) (signature.Signer, error) {
 	if err != nil {
 		return signature.Signer{}, st.Failure(revision(h), err)
 	}
-	who, err := keys.Verify(raw, now)
+	signer, err := keys.Verify(raw, now)
 	if err != nil {
 		return signature.Signer{}, errorf(Untrusted, revision(h), "%v", err)
 	}
-	return who, nil
+	return signer, nil
 }
 
 func (t Trust) keys() (*signature.Keys, error) {

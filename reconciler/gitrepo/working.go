@@ -22,23 +22,23 @@ const (
 	maxGitOutput = 4 << 10 // bytes of the output of git that are kept
 )
 
-// ErrNoGit says that the program git, which [Checkout.Working] needs, is not in $PATH.
+// ErrNoGit: the program git, which [Checkout.Working] needs, is not in $PATH.
 var ErrNoGit = errors.New("the program git is not in $PATH")
 
-// Working is the commit that git add -A and git commit would make of the
-// working tree. Its Commit is zero. It is read and refused as any other
+// Working returns the tree that git add -A and git commit would make of the
+// working tree. The Commit of the Snapshot is zero. It is checked as any other
 // Snapshot, and can be read until the Checkout is closed.
 //
-// The program git makes it, because ignore files, attributes, filters and ends
-// of lines follow rules that no library has whole. It takes 5 min at most.
+// The program git makes it, because no library implements all rules of ignore
+// files, attributes, filters and line ends. It takes 5 min at most.
 //
 // Nothing is written in the repository: git works on a copy of the index, and
-// its objects go to a temporary directory. Git may renew the modification time
-// of an object that is there already.
+// its objects go to a temporary directory. Git may update the modification time
+// of an existing object.
 //
 // Of the programs that a configuration can name, git runs the clean filters,
-// because they decide what a commit holds. A revision cannot name one; it can
-// only say for which files a filter of the user's configuration runs. No hook,
+// because they decide what a commit holds. A revision cannot name a program; it
+// can only say for which files a filter of the user's configuration runs. No hook,
 // no fsmonitor and no transfer runs. Git refuses a repository of another owner
 // (safe.directory), and the error says what to do.
 //
@@ -92,8 +92,8 @@ func (c *Checkout) add(ctx context.Context, dir string) (Hash, error) {
 	return ParseHash(h)
 }
 
-// git prepares a temporary directory: with a copy of the index, or as a
-// repository of its own if the working tree is in none.
+// git prepares a temporary directory and returns the program for it. It gets a
+// copy of the index, or a new repository if the working tree is in none.
 func (c *Checkout) git(ctx context.Context, dir string) (*gitProgram, error) {
 	g := &gitProgram{top: c.top, env: gitEnvironment()}
 	if c.names == nil {
@@ -121,8 +121,8 @@ func (c *Checkout) git(ctx context.Context, dir string) (*gitProgram, error) {
 	return g, nil
 }
 
-// copyIndex copies an index if there is one. The copy has the time of the
-// original, by which Git knows the files that changed right after it.
+// copyIndex copies an index if there is one, with its modification time: Git
+// rereads the files that changed after that time.
 func copyIndex(from, to string) error {
 	info, err := os.Stat(from)
 	if errors.Is(err, os.ErrNotExist) {
@@ -147,9 +147,9 @@ type gitProgram struct {
 	env []string
 }
 
-// gitEnvironment is the environment without the variables that name another
-// repository, index or program, as a hook of Git has them. Those with
-// configuration stay.
+// gitEnvironment returns the environment without the GIT_ variables that name
+// another repository, index or program, which Git sets for hooks. GIT_CONFIG_
+// variables stay.
 func gitEnvironment() (env []string) {
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "GIT_") || strings.HasPrefix(v, "GIT_CONFIG_") {
@@ -166,8 +166,8 @@ func (g *gitProgram) run(ctx context.Context, args ...string) (string, error) {
 		"-c", "protocol.allow=never", "-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false",
 	}, args...)
 	cmd := exec.CommandContext(ctx, "git", command...)
-	var out, said firstBytes
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = g.top, g.env, &out, &said, time.Second
+	var stdout, stderr firstBytes
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = g.top, g.env, &stdout, &stderr, time.Second
 	err := cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
@@ -175,9 +175,9 @@ func (g *gitProgram) run(ctx context.Context, args ...string) (string, error) {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("git took too long or was interrupted: %w", ctx.Err())
 	case err != nil:
-		return "", fmt.Errorf("git: %w: %s", err, oneLine(string(said), maxMessage))
+		return "", fmt.Errorf("git: %w: %s", err, oneLine(string(stderr), maxMessage))
 	}
-	return strings.TrimSuffix(string(out), "\n"), nil
+	return strings.TrimSuffix(string(stdout), "\n"), nil
 }
 
 // path returns the absolute path of a file of the repository.
@@ -197,14 +197,15 @@ func (b *firstBytes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// workingObjects are the objects that git wrote for a working tree, and those
-// of its repository.
+// workingObjects reads the objects that git wrote for a working tree, and the
+// other ones from its repository.
 type workingObjects struct {
 	added *store
 	store *store // nil without a repository
 }
 
-// read reads from the one that has an object.
+// read calls from for the new objects, and then for the repository if an object
+// is missing.
 func (w *workingObjects) read(from func(*store) error) error {
 	err := from(w.added)
 	if errors.Is(err, errMissing) && w.store != nil {

@@ -1,5 +1,8 @@
-// Package gitdir finds the Git directory of a local repository, [Find], and
-// watches a reference in it, [Watch].
+// Package gitdir finds the Git directory of a local repository and watches one
+// reference in it.
+//
+// Call [Find] for the directory and [Watch] for a signal at each change. A
+// signal may be missing: poll as well.
 package gitdir
 
 import (
@@ -11,9 +14,9 @@ import (
 	"strings"
 )
 
-// Find returns the directory with objects and branches of a repository: that
-// of a bare one is the repository itself, that of a worktree is its .git, and
-// that of a linked worktree or submodule is named by a file .git.
+// Find returns the directory with the objects and branches of a repository: a
+// bare repository itself, the .git of a working tree, or the directory that the
+// file .git of a linked worktree or submodule names.
 func Find(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -28,12 +31,12 @@ func Find(path string) (string, error) {
 		if !ok {
 			return "", errors.New("its .git file names no directory")
 		}
-		dir = beside(path, to)
+		dir = resolve(path, to)
 	} else if _, err := os.Stat(dir); err != nil {
 		dir = path
 	}
 	if common, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
-		dir = beside(dir, strings.TrimSpace(string(common)))
+		dir = resolve(dir, strings.TrimSpace(string(common)))
 	}
 	for _, part := range []string{"HEAD", "objects", "refs"} {
 		if _, err := os.Stat(filepath.Join(dir, part)); err != nil {
@@ -46,8 +49,8 @@ func Find(path string) (string, error) {
 	return dir, nil
 }
 
-// beside resolves a path that a file in dir holds.
-func beside(dir, path string) string {
+// resolve returns a path from a file in dir, absolute or relative to dir.
+func resolve(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}

@@ -12,33 +12,33 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Watch signals when a reference of the repository at a path may have moved.
-// Signals that nobody took are merged into one. The channel is closed when ctx
-// has ended and nothing of the watch is left. A watch is only ever a hint: NFS
-// reports nothing, so keep on polling.
+// Watch returns a channel with a value whenever a reference of a repository may
+// have moved. Values that were not received are merged into one. The channel is
+// closed after ctx has ended and the watch is released. Keep polling: NFS, for
+// example, reports nothing.
 func Watch(ctx context.Context, repo, ref string) (<-chan struct{}, error) {
 	n, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{notify: n, repo: repo, ref: ref, armed: map[string]fs.FileInfo{}, signal: make(chan struct{}, 1)}
-	w.arm()
+	w := &watch{notify: n, repo: repo, ref: ref, watched: map[string]fs.FileInfo{}, signal: make(chan struct{}, 1)}
+	w.watchAll()
 	go w.run(ctx)
 	return w.signal, nil
 }
 
-// watch follows the directories that a move of the reference writes to. Git
-// writes X.lock and renames it to X, packs references into packed-refs and
-// removes the loose ones, and may remove a directory that got empty; a whole
-// repository may be removed and made again, at which inotify forgets it. So
-// after each event whatever exists by now is watched, parents included.
+// watch observes the directories that a change of the reference writes to. Git
+// writes X.lock and renames it to X, packs references into packed-refs, removes
+// the loose ones and empty directories. If a repository is removed and created
+// again, inotify drops its watches. So after each event all directories that
+// exist are watched, parents included.
 type watch struct {
-	notify *fsnotify.Watcher
-	repo   string
-	ref    string
-	armed  map[string]fs.FileInfo // watched directories, as they were then
-	files  map[string]bool        // paths whose events count
-	signal chan struct{}
+	notify  *fsnotify.Watcher
+	repo    string
+	ref     string
+	watched map[string]fs.FileInfo // directories, as they were when their watch began
+	files   map[string]bool        // paths whose events count
+	signal  chan struct{}
 }
 
 func (w *watch) run(ctx context.Context) {
@@ -53,7 +53,7 @@ func (w *watch) run(ctx context.Context) {
 				return
 			}
 			counts := w.files[e.Name] && !e.Has(fsnotify.Chmod)
-			if w.arm() || counts {
+			if w.watchAll() || counts {
 				w.send()
 			}
 		case err, ok := <-w.notify.Errors:
@@ -61,7 +61,7 @@ func (w *watch) run(ctx context.Context) {
 				return
 			}
 			if errors.Is(err, fsnotify.ErrEventOverflow) {
-				w.arm()
+				w.watchAll()
 				w.send()
 			}
 		}
@@ -71,28 +71,28 @@ func (w *watch) run(ctx context.Context) {
 func (w *watch) send() {
 	select {
 	case w.signal <- struct{}{}:
-	default: // the one that waits covers this one
+	default: // a value waits already
 	}
 }
 
-// arm watches what is there now, and reports whether that is more than before
-// or something else under the same name.
-func (w *watch) arm() (found bool) {
+// watchAll watches the directories that exist now, and reports whether one is new
+// or replaces another one of the same name.
+func (w *watch) watchAll() (found bool) {
 	for again := true; again; {
 		again = false
-		for _, dir := range w.places() {
+		for _, dir := range w.dirs() {
 			info, err := os.Stat(dir)
 			if err != nil {
-				delete(w.armed, dir)
+				delete(w.watched, dir)
 				continue
 			}
-			before, ok := w.armed[dir]
+			before, ok := w.watched[dir]
 			if ok && os.SameFile(before, info) && slices.Contains(w.notify.WatchList(), dir) {
 				continue // a new directory may have the inode of the removed one
 			}
-			_ = w.notify.Remove(dir) // that of a directory which had this name
+			_ = w.notify.Remove(dir) // the watch of the replaced directory
 			if w.notify.Add(dir) == nil {
-				w.armed[dir] = info
+				w.watched[dir] = info
 				found, again = true, true
 			}
 		}
@@ -100,15 +100,15 @@ func (w *watch) arm() (found bool) {
 	return found
 }
 
-// places lists the directories to watch and notes the paths that matter.
-func (w *watch) places() []string {
+// dirs returns the directories to watch, and sets the paths whose events count.
+func (w *watch) dirs() []string {
 	dirs := []string{filepath.Dir(w.repo), w.repo}
 	w.files = map[string]bool{w.repo: true, filepath.Join(w.repo, ".git"): true}
 	git, err := Find(w.repo)
 	if err != nil {
 		git = filepath.Join(w.repo, ".git")
 		if _, err := os.Stat(git); err != nil {
-			git = w.repo // a bare one in the making
+			git = w.repo // a bare repository that is being created
 		}
 	}
 	dirs = append(dirs, git)

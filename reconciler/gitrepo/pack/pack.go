@@ -1,8 +1,8 @@
 // Package pack checks pack files of Git, and joins several into one without
 // unpacking them.
 //
-// [Check] comes before everything else that reads a pack: go-git's indexer
-// trusts the counts in it and runs in a goroutine where a panic cannot be caught.
+// Call [Check] before any other reader of a pack: go-git's indexer trusts the
+// counts in it and runs in a goroutine, where a panic cannot be caught.
 package pack
 
 import (
@@ -23,9 +23,9 @@ const (
 	objectSize = 9  // bytes of an empty object: its type and an empty zlib stream
 )
 
-// Check checks the length of a pack, the hash at its end, that it can hold
-// as many objects as it says, and the size of each once it is unpacked. The
-// error wraps [ErrTooLarge] for one that would take too much memory.
+// Check checks the length of a pack, the hash at its end, its number of objects,
+// and the unpacked size of each. The error wraps [ErrTooLarge] if an object would
+// take too much memory.
 func Check(f io.ReadSeeker) error {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err == nil {
@@ -83,9 +83,9 @@ func List(dir string) ([]string, error) {
 	return names, err
 }
 
-// Join returns one pack with the objects of the first n packs, as many as have
-// at most most bytes together. Objects of a pack refer to each other by distance
-// or by name, so the bodies of several packs are the body of one.
+// Join returns one pack with the objects of the first n packs. n is as large as
+// most bytes permit. Objects of a pack refer to each other by distance or by
+// name, so the bodies of several packs form one body.
 func Join(names []string, most int) (joined []byte, n int, err error) {
 	joined = []byte("PACK\x00\x00\x00\x02\x00\x00\x00\x00")
 	var objects uint32

@@ -9,25 +9,25 @@ import (
 	"io"
 )
 
-// go-git's indexer holds an object as a whole, and one that is a delta together with all that it builds on. So a few
-// kilobytes of a pack could take all memory.
+// go-git's indexer keeps a whole object in memory, and a delta together with all objects that it is based on. So a pack of
+// a few kilobytes could take all memory.
 const (
 	maxObject = 256 << 20 // bytes of one object
-	maxChain  = 512 << 20 // bytes of an object and of all that it builds on
-	noted     = 1 << 20   // bytes of a chain that counts; go-git refuses one of more than 50 objects
+	maxChain  = 512 << 20 // bytes of an object and of all objects that it is based on
+	minChain  = 1 << 20   // shorter chains are ignored; go-git refuses one of more than 50 objects
 )
 
-// ErrTooLarge says that an object of a pack takes too many bytes once it is unpacked.
+// ErrTooLarge: an object of a pack has too many bytes when it is unpacked.
 var ErrTooLarge = errors.New("too large")
 
-// The types of objects in a pack that are deltas: of an object at a distance, and of one with a name.
+// The types of deltas in a pack: the base is at a distance, or has a name.
 const (
 	offsetDelta = 6
 	nameDelta   = 7
 )
 
-// checkSizes unpacks n objects of a pack, of which the header was read, and keeps none of them. Its error wraps
-// [ErrTooLarge] if one is over the limits.
+// checkSizes unpacks n objects, one after another. r is behind the header of the pack. The error wraps [ErrTooLarge] if one
+// is over the limits.
 func checkSizes(r io.Reader, n uint32) error {
 	c := &sizes{in: counter{Reader: bufio.NewReaderSize(r, 1<<16), at: headerSize}, chains: map[int64]int64{}}
 	for range n {
@@ -36,17 +36,17 @@ func checkSizes(r io.Reader, n uint32) error {
 		if err != nil {
 			return fmt.Errorf("object at byte %d: %w", at, err)
 		}
-		if size > noted {
+		if size > minChain {
 			c.chains[at] = size
 		}
 	}
 	return nil
 }
 
-// A counter knows its position.
+// A counter counts the bytes that were read.
 type counter struct {
 	*bufio.Reader
-	at int64
+	at int64 // position in the pack
 }
 
 func (c *counter) Read(p []byte) (int, error) {
@@ -55,7 +55,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadByte has zlib read no byte too many.
+// ReadByte makes a counter an [io.ByteReader], from which zlib reads no byte beyond the end of an object.
 func (c *counter) ReadByte() (byte, error) {
 	b, err := c.Reader.ReadByte()
 	if err == nil {
@@ -67,11 +67,11 @@ func (c *counter) ReadByte() (byte, error) {
 type sizes struct {
 	in     counter
 	unzip  io.ReadCloser
-	chains map[int64]int64 // bytes of an object and of all that it builds on, by position, if they are more than noted
-	named  int64           // bytes of all large deltas of objects with a name: where those are is not known yet
+	chains map[int64]int64 // bytes of an object and of all objects that it is based on, by position; only those over minChain
+	named  int64           // bytes of all large deltas whose base has a name, as the position of the base is unknown
 }
 
-// object reads the object at a position, and returns its bytes and those of all that it builds on.
+// object reads the object at a position, and returns the bytes of it and of all objects that it is based on.
 func (s *sizes) object(at int64) (int64, error) {
 	kind, size, err := s.header()
 	var under int64
@@ -92,11 +92,11 @@ func (s *sizes) object(at int64) (int64, error) {
 	if size, err = s.content(size, kind >= offsetDelta); err != nil {
 		return 0, err
 	}
-	if kind == nameDelta && size > noted {
+	if kind == nameDelta && size > minChain {
 		s.named += size
 	}
 	if total := under + size; total > maxChain {
-		return 0, fmt.Errorf("%w, it takes %d bytes with all that it builds on, the limit is %d", ErrTooLarge, total, int64(maxChain))
+		return 0, fmt.Errorf("%w, it takes %d bytes with all objects that it is based on, the limit is %d", ErrTooLarge, total, int64(maxChain))
 	}
 	return under + size, nil
 }
@@ -115,7 +115,7 @@ func (s *sizes) header() (kind byte, size int64, err error) {
 	return kind, size, err
 }
 
-// distance reads how far before a delta its base is.
+// distance reads the number of bytes from the base to the delta.
 func (s *sizes) distance() (back int64, err error) {
 	b, err := s.in.ReadByte()
 	back = int64(b & 0x7f)
@@ -129,7 +129,7 @@ func (s *sizes) distance() (back int64, err error) {
 	return back, err
 }
 
-// content unzips an object and returns its bytes, of a delta those that it makes.
+// content unzips an object and returns its size in bytes, for a delta the size of its result.
 func (s *sizes) content(size int64, delta bool) (int64, error) {
 	if size > maxObject {
 		return 0, fmt.Errorf("%w, %d bytes, the limit is %d", ErrTooLarge, size, maxObject)
@@ -138,7 +138,7 @@ func (s *sizes) content(size int64, delta bool) (int64, error) {
 	if s.unzip == nil {
 		s.unzip, err = zlib.NewReader(&s.in)
 	} else {
-		err = s.unzip.(zlib.Resetter).Reset(&s.in, nil) // which every reader of zlib is
+		err = s.unzip.(zlib.Resetter).Reset(&s.in, nil) // every reader of zlib is a Resetter
 	}
 	if err != nil {
 		return 0, err

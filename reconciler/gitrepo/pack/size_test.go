@@ -72,9 +72,9 @@ func TestAPackThatUnpacksToTooMuchIsRefused(t *testing.T) {
 		"a delta":                 {func(p *packer) { p.delta(p.add(3, copied, nil, zeros), 16) }, "", false},
 		"a delta of a delta":      {func(p *packer) { p.delta(p.delta(p.add(3, copied, nil, zeros), 15), 15) }, "", false},
 		"a delta that unfolds":    {func(p *packer) { p.delta(p.add(3, copied, nil, zeros), 4000) }, "the limit is 268435456", true},
-		"deltas that unfold":      {func(p *packer) { p.delta(p.delta(p.add(3, copied, nil, zeros), 16), 16) }, "with all that it builds on", true},
+		"deltas that unfold":      {func(p *packer) { p.delta(p.delta(p.add(3, copied, nil, zeros), 16), 16) }, "with all objects that it is based on", true},
 		"two of one base":         {func(p *packer) { at := p.add(3, copied, nil, zeros); p.delta(at, 16); p.delta(at, 16) }, "", false},
-		"deltas of unknown bases": {func(p *packer) { p.named(16); p.named(16); p.named(1) }, "with all that it builds on", true},
+		"deltas of unknown bases": {func(p *packer) { p.named(16); p.named(16); p.named(1) }, "with all objects that it is based on", true},
 		"a small delta of large":  {func(p *packer) { p.named(15); p.named(1) }, "", false},
 		"no delta":                {func(p *packer) { p.add(nameDelta, 1, make([]byte, 20), []byte{0x80}) }, "it is no delta", false},
 	} {

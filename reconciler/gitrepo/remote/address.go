@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// An Address is where a repository is, in one of the forms that git clone knows.
+// An Address is the location of a repository, in a form that git clone accepts.
 type Address struct {
 	Shown  string // without credentials and query, for people
 	Scheme string // http, https, ssh or file
@@ -19,11 +19,11 @@ type Address struct {
 	raw     string // as given, with credentials; for transports only
 	host    string // and port, of a URL
 	secrets []string
-	read    []string // secrets that were read from files for the newest request
+	read    []string // secrets from the files that the newest request used
 }
 
-// Parse tells a URL, the short form host:path of ssh, and a local path apart by
-// the rules of git: a colon before the first slash means ssh.
+// Parse reads a URL, the short form host:path of ssh, or a local path. As for
+// git, a colon before the first slash means ssh.
 func Parse(raw string) (*Address, error) {
 	if raw == "" || strings.ContainsFunc(raw, func(r rune) bool { return r < ' ' }) {
 		return nil, fmt.Errorf("cannot use repository URL %.80q: empty or with control characters", raw)
@@ -78,14 +78,14 @@ func localAddress(dir string) (*Address, error) {
 	return &Address{raw: abs, Shown: abs, Scheme: "file", Path: abs}, nil
 }
 
-// Key names the store of this address. Credentials have no part in it, so that
-// a new token does not clone everything again.
+// Key returns the name of the store of this address. It does not depend on
+// credentials, so a new token needs no new clone.
 func (a *Address) Key() string {
 	sum := sha256.Sum256([]byte(a.Shown))
 	return hex.EncodeToString(sum[:12])
 }
 
-// clean removes the credentials of the address from foreign text.
+// clean replaces the credentials of the address in a text.
 func (a *Address) clean(s string) string {
 	for _, secret := range slices.Concat(a.secrets, a.read) {
 		if len(secret) < 3 {

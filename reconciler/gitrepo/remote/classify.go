@@ -12,21 +12,22 @@ import (
 )
 
 const (
-	maxForeign = 200 // bytes that are repeated of a text that a server sent
+	maxForeign = 200 // bytes of a server's text that an error repeats
 
-	// SHA256Refused is why a repository with SHA-256 names is refused.
+	// SHA256Refused is the message about a repository with SHA-256 names.
 	SHA256Refused = "its objects have SHA-256 names, which is not supported"
 	notFoundHint  = "there is no repository, or it is private and the credentials do not reach it"
 )
 
 var errSHA256 = errors.New(SHA256Refused)
 
-// serverError is what a server says in words.
+// serverError is an error message of a server.
 type serverError struct{ text string }
 
 func (e *serverError) Error() string { return e.text }
 
-// reasonOf judges an error; msg is empty where the error's own words will do.
+// reasonOf returns the reason of an error, and its message unless the text of
+// the error is the message.
 func reasonOf(err error) (reason, msg string) {
 	if data, ok := errors.AsType[*packp.ErrUnexpectedData](err); ok {
 		if strings.Contains(string(data.Data), "object-format=sha256") {

@@ -29,14 +29,14 @@ const (
 	maxRedirects = 5
 )
 
-// httpSource asks a smart-HTTP server. It keeps the connection, and what it
-// learned of the server, from one poll to the next.
+// httpSource sends requests to a smart-HTTP server. The connection and v2 are
+// kept from one poll to the next.
 type httpSource struct {
 	address   *Address
 	access    access.Options
 	transport *access.Transport
-	// v2 is the repository's URL, after redirects, if the server knows protocol
-	// version 2; nil until it said so.
+	// v2 is the repository's URL, after redirects; nil until the server has
+	// advertised protocol version 2.
 	v2 *url.URL
 }
 
@@ -50,9 +50,9 @@ func (s *httpSource) resolve(ctx context.Context, ref plumbing.ReferenceName) (p
 	return tip, err
 }
 
-// tip asks with version 2 for the one branch. Only if it is not there a second
-// request asks for all branches, to tell a missing branch from an empty
-// repository. A server of version 0 answers the first request with all references.
+// tip requests one branch with protocol version 2. If the branch is missing, a
+// second request lists all branches, as the repository may be empty. A server of
+// version 0 answers the first request with all references.
 func (s *httpSource) tip(ctx context.Context, ref plumbing.ReferenceName) (plumbing.Hash, error) {
 	if s.v2 == nil {
 		listing, at, err := s.discover(ctx, version2)
@@ -100,8 +100,8 @@ func (s *httpSource) fetch(ctx context.Context, f Request) error {
 	})
 }
 
-// discover asks what the server has, and returns the URL of the repository
-// after redirects.
+// discover requests the server's references or capabilities, and also returns
+// the URL of the repository after redirects.
 func (s *httpSource) discover(ctx context.Context, protocol string) (listing []byte, at *url.URL, err error) {
 	u, err := url.Parse(s.address.raw)
 	if err != nil {
@@ -162,7 +162,7 @@ func speaksV2(advertisement []byte) (bool, error) {
 }
 
 // parseRefs reads the answer to ls-refs: lines of hash, space and name, then a
-// flush. Without the flush it was cut.
+// flush. An answer without the flush is incomplete.
 func parseRefs(data []byte) (map[string]plumbing.Hash, error) {
 	refs := map[string]plumbing.Hash{}
 	lines := pktline.NewScanner(bytes.NewReader(data))
@@ -193,9 +193,8 @@ func readListing(body io.ReadCloser) ([]byte, error) {
 	return data, err
 }
 
-// do sends a request and lets only an answer of a Git server through. Of
-// another answer status and headers become an Error; its body is not read into
-// a message.
+// do sends a request and returns the response of a Git server. Any other response
+// becomes an Error from its status and headers; its body is ignored.
 func (s *httpSource) do(ctx context.Context, method string, to *url.URL, protocol string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
 	if err != nil {
@@ -231,8 +230,8 @@ func (s *httpSource) do(ctx context.Context, method string, to *url.URL, protoco
 	return nil, refused(res)
 }
 
-// authorize adds the credential of a file to a request to the server that it is
-// for, and to no other that a redirect led to.
+// authorize adds the configured credential to a request, unless a redirect led
+// to another server.
 func (s *httpSource) authorize(req *http.Request) error {
 	if req.URL.Host != s.address.host || req.URL.Scheme != s.address.Scheme {
 		return nil
@@ -245,9 +244,9 @@ func (s *httpSource) authorize(req *http.Request) error {
 	return err
 }
 
-// redirect follows redirects of the first request alone, none from https to
-// http, and takes the credential away where the server changes: net/http would
-// send it to other ports and to subdomains.
+// redirect follows redirects of GET requests only, none from https to http, and
+// removes the credential if the server changes: net/http would send it to other
+// ports and to subdomains.
 func (s *httpSource) redirect(req *http.Request, via []*http.Request) error {
 	switch {
 	case req.Method != http.MethodGet:
@@ -286,8 +285,8 @@ func refused(res *http.Response) *Error {
 	}
 }
 
-// retryAfter reads the Retry-After header, seconds or a date (RFC 9110), and
-// believes at most one hour.
+// retryAfter reads the Retry-After header, seconds or a date (RFC 9110), at most
+// one hour.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	value := h.Get("Retry-After")
 	var wait time.Duration

@@ -1,5 +1,5 @@
-// Package remote asks Git servers, over http, https and ssh, which commit a
-// reference is at, and for the objects that a store lacks.
+// Package remote reads Git servers over http, https and ssh: the commit that a
+// reference is at, and the objects that a store lacks.
 //
 // Begin with [Parse] and [New]. [Remote.Resolve] is one small request;
 // [Remote.Fetch] transfers one pack. Both end promptly with their context. A
@@ -10,10 +10,10 @@
 // request and one line; servers that know only version 0 are asked for their
 // whole list. ssh always lists.
 //
-// go-git's own Remote and transports are not used: they cannot ask for one
-// reference alone, drop Retry-After, read an error page into the error, and
-// their ssh dials without the context and never looks at it again. Its packages
-// for the protocol (packp, pktline, sideband) are.
+// go-git's own Remote and transports are not used: they cannot request a single
+// reference, drop Retry-After, put an error page into the error, and their ssh
+// ignores the context. Its packages for the protocol (packp, pktline, sideband)
+// are used.
 package remote
 
 import (
@@ -58,12 +58,12 @@ const (
 	CredentialsUnreadable   = "CredentialsUnreadable"
 )
 
-// An Error says why a server could not be read. It holds no credentials, and at
-// most 200 bytes of what the server said, which may not be printable.
+// An Error says why a server could not be read. Msg holds no credentials, and at
+// most 200 bytes of the server's text, which may not be printable.
 type Error struct {
 	Reason     string
 	Msg        string
-	RetryAfter time.Duration // what the server asked for, at most 1 h; 0 if it did not
+	RetryAfter time.Duration // least pause that the server asked for, at most 1 h; 0 if none
 }
 
 func (e *Error) Error() string { return e.Msg }
@@ -72,12 +72,12 @@ func fail(reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Shallow is the error of a repository without its full history.
+// Shallow returns the error of a repository without its full history.
 func Shallow() *Error {
 	return fail(ShallowRemote, "it is shallow and has no full history: run git fetch --unshallow in it")
 }
 
-// NoBranch is the error of a reference that is not there, but these branches.
+// NoBranch returns the error of a missing reference, with the branches that exist.
 func NoBranch(ref plumbing.ReferenceName, branches []string) *Error {
 	if len(branches) == 0 {
 		return fail(EmptyRemote, "it has no branch %q, and no other", ref.Short())
@@ -102,8 +102,8 @@ type source interface {
 	close()
 }
 
-// New checks whether an address can be reached as options say. It returns nil
-// for a local repository. It sends nothing.
+// New checks that the options fit the address, and sends nothing. It returns nil
+// for a local repository.
 func New(a *Address, x access.Options) (*Remote, error) {
 	if err := x.Check(access.Target{Scheme: a.Scheme, Host: a.host, Shown: a.Shown, Secret: len(a.secrets) > 0}); err != nil {
 		return nil, err
@@ -135,22 +135,22 @@ func (r *Remote) Resolve(ctx context.Context, limit time.Duration, ref plumbing.
 	return tip, err
 }
 
-// A Request is for all that a commit reaches and the haves do not.
+// A Request is for all objects that Want reaches and no commit of Haves does.
 type Request struct {
 	Ref   plumbing.ReferenceName
 	Want  plumbing.Hash
 	Haves []plumbing.Hash
-	// Store takes the pack. It is not called if nothing is lacking.
+	// Store reads the pack. It is not called if no object is lacking.
 	Store func(io.Reader) error
 }
 
-// Fetch sends a request. A server that gives only tips gives that of Ref, which
-// may not be Want any more. Errors are as those of Resolve.
+// Fetch sends a request. A server that serves only the heads of references sends
+// the present head of Ref, which may no longer be Want. Errors are as in Resolve.
 func (r *Remote) Fetch(ctx context.Context, limit time.Duration, f Request) error {
 	return r.bounded(ctx, limit, func(ctx context.Context) error { return r.source.fetch(ctx, f) })
 }
 
-// bounded runs do with a deadline and gives its error a reason.
+// bounded runs do with a deadline and converts its error to an *Error.
 func (r *Remote) bounded(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -206,8 +206,8 @@ func pick(refs map[string]plumbing.Hash, ref plumbing.ReferenceName) (plumbing.H
 	return plumbing.ZeroHash, NoBranch(ref, branches)
 }
 
-// uploadPack asks for what the store lacks, in one round: send sends the request
-// to git-upload-pack and returns its answer.
+// uploadPack requests the lacking objects in one round trip: send sends the
+// request to git-upload-pack and returns its response.
 func uploadPack(refs *packp.AdvRefs, f Request, send func([]byte) (io.ReadCloser, error)) error {
 	tip, err := pick(refs.References, f.Ref)
 	if err != nil {
@@ -251,7 +251,7 @@ func uploadPack(refs *packp.AdvRefs, f Request, send func([]byte) (io.ReadCloser
 
 const headsPrefix = "refs/heads/"
 
-// demultiplex takes the pack out of a stream that also carries progress.
+// demultiplex returns the pack from a stream that may also carry progress.
 func demultiplex(caps *capability.List, r io.Reader) io.Reader {
 	switch {
 	case caps.Supports(capability.Sideband64k):

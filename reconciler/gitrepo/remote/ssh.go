@@ -22,8 +22,8 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/access"
 )
 
-// sshSource asks an ssh server, with a key of a file or of the user's agent. A
-// host is trusted by the known hosts alone.
+// sshSource sends requests to an ssh server, with a key from a file or the user's
+// agent. Only hosts in known_hosts are trusted.
 type sshSource struct {
 	address *Address
 	access  access.Options
@@ -53,8 +53,8 @@ func sendTo(to io.WriteCloser, from io.Reader) func([]byte) (io.ReadCloser, erro
 	}
 }
 
-// uploadPack runs git-upload-pack on the server and do with what it lists, in
-// one connection, which is closed when ctx ends.
+// uploadPack runs git-upload-pack on the server, and calls do with the references
+// that it lists and the connection, which is closed when ctx ends.
 func (s *sshSource) uploadPack(ctx context.Context, do func(*packp.AdvRefs, io.WriteCloser, io.Reader) error) error {
 	ep, err := transport.NewEndpoint(s.address.raw)
 	if err != nil {
@@ -79,8 +79,8 @@ func (s *sshSource) uploadPack(ctx context.Context, do func(*packp.AdvRefs, io.W
 	})
 }
 
-// session runs git-upload-pack for a path. What the server writes to its
-// standard error is the error if it answers nothing.
+// session runs git-upload-pack for a path. If the server answers nothing, the
+// error is its standard error.
 func session(conn net.Conn, addr string, config *ssh.ClientConfig, path string, do func(io.WriteCloser, io.Reader) error) error {
 	c, channels, requests, err := ssh.NewClientConn(conn, addr, config)
 	if err != nil {
@@ -100,8 +100,8 @@ func session(conn net.Conn, addr string, config *ssh.ClientConfig, path string, 
 	if err != nil {
 		return err
 	}
-	var said limited
-	sess.Stderr = &said
+	var stderr limited
+	sess.Stderr = &stderr
 	quoted := strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(path) // as git does, also for csh
 	if err := sess.Start("git-upload-pack '" + quoted + "'"); err != nil {
 		return err
@@ -109,15 +109,15 @@ func session(conn net.Conn, addr string, config *ssh.ClientConfig, path string, 
 	err = do(to, from)
 	if errors.Is(err, packp.ErrEmptyInput) {
 		_ = to.Close()
-		_ = sess.Wait() // until all of said is there
-		if text := strings.TrimSpace(said.String()); text != "" {
+		_ = sess.Wait() // until stderr is complete
+		if text := strings.TrimSpace(stderr.String()); text != "" {
 			return &serverError{text}
 		}
 	}
 	return err
 }
 
-// limited holds the beginning of what is written to it.
+// limited keeps the first maxForeign bytes that are written to it.
 type limited struct{ bytes.Buffer }
 
 func (l *limited) Write(p []byte) (int, error) {
@@ -141,7 +141,8 @@ func (s *sshSource) dial(ctx context.Context, addr string) (net.Conn, error) {
 	return d.(proxy.ContextDialer).DialContext(ctx, "tcp", addr)
 }
 
-// hostPort is where to connect, by the user's ssh configuration as go-git reads it.
+// hostPort returns the address to dial. The user's ssh configuration counts, as
+// go-git reads it.
 func hostPort(ep *transport.Endpoint) string {
 	host, port := ep.Host, ep.Port
 	if name := gitssh.DefaultSSHConfig.Get(ep.Host, "Hostname"); name != "" {
@@ -156,7 +157,7 @@ func hostPort(ep *transport.Endpoint) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// config reads the key and the known hosts.
+// config returns the client configuration with the key and the known hosts.
 func (s *sshSource) config(ep *transport.Endpoint) (*ssh.ClientConfig, error) {
 	user := cmp.Or(ep.User, gitssh.DefaultUsername)
 	if s.access.SSHKey == "" {
@@ -190,7 +191,8 @@ func (s *sshSource) config(ep *transport.Endpoint) (*ssh.ClientConfig, error) {
 	return (&gitssh.PublicKeys{User: user, Signer: key, HostKeyCallbackHelper: helper}).ClientConfig()
 }
 
-// hosts says which host keys are trusted, and asks the server for one of these.
+// hosts returns the check of the server's host key, and the algorithms of the
+// trusted keys.
 func (s *sshSource) hosts(ep *transport.Endpoint) (gitssh.HostKeyCallbackHelper, error) {
 	var files []string
 	if s.access.KnownHosts != "" {
@@ -216,7 +218,7 @@ func (s *sshSource) hosts(ep *transport.Endpoint) (gitssh.HostKeyCallbackHelper,
 	}, nil
 }
 
-// hostKeyError: the host shows a key that is not known.
+// hostKeyError: the server's host key is not in known_hosts.
 type hostKeyError struct {
 	offered ssh.PublicKey
 	known   []knownhosts.KnownKey

@@ -1,10 +1,11 @@
-// Package signature says who signed a commit, and whether that key is allowed to.
+// Package signature verifies the signature of a commit against a list of allowed keys.
 //
-// Commits are signed with OpenPGP or SSH keys. Keys come from the operator's own configuration, never from the repository
-// that they judge, so that a commit cannot allow its own signer. What counts is the key: the author's name in a commit
-// proves nothing and is not looked at. A key must be valid both when the commit says that it was signed and now, with five
-// minutes of difference between clocks: a key that has expired or was revoked signs no head any more, however old its
-// signatures say they are, because whoever holds it can date them back.
+// Fill [Keys] with [Keys.AddOpenPGP] and [Keys.AddSSH], then call [Keys.Verify].
+//
+// Guarantees: keys come from the operator's configuration, never from the repository, so that a commit cannot allow its own
+// signer. Only the key counts, and not the author's name in the commit. A key must be valid now, and at the time that an
+// OpenPGP signature names; clocks may differ by five minutes. A key that has expired or was revoked is refused whatever
+// time the signature names, because the holder of the key can choose that time.
 package signature
 
 import (
@@ -21,13 +22,13 @@ import (
 
 const clockSkew = 5 * time.Minute
 
-// Keys are the signers that are allowed. The zero value allows nobody.
+// Keys are the allowed keys. The zero value allows none.
 type Keys struct {
 	pgp openpgp.EntityList
 	ssh []signer
 }
 
-// A Signer is whose signature holds.
+// A Signer is the owner of a valid signature's key.
 type Signer struct {
 	Principal   string // of the allowed signers, or the first user ID of an OpenPGP key
 	Fingerprint string // SHA256:… of SSH keys, upper-case hex of OpenPGP keys
@@ -35,7 +36,7 @@ type Signer struct {
 
 // An Error says why a commit is not accepted.
 type Error struct {
-	Fingerprint string // of the key that signed, or an OpenPGP key ID; "" if that cannot be told
+	Fingerprint string // of the key that signed, or an OpenPGP key ID; "" if unknown
 	Problem     string
 }
 
@@ -79,7 +80,7 @@ func (k *Keys) Verify(commit []byte, now time.Time) (Signer, error) {
 	}
 }
 
-// split takes the signature out of a commit's header, which gives the bytes that were signed.
+// split returns the signature from a commit's header, and the rest of the commit: the bytes that were signed.
 func split(commit []byte) (text []byte, sig string, err error) {
 	header, body, found := bytes.Cut(commit, []byte("\n\n"))
 	if !found {
@@ -111,7 +112,7 @@ func split(commit []byte) (text []byte, sig string, err error) {
 func (k *Keys) verifyPGP(text []byte, sig string, now time.Time) (Signer, error) {
 	by, err := k.checkPGP(text, sig, now)
 	if errors.Is(err, pgperrors.ErrSignatureExpired) || errors.Is(err, pgperrors.ErrKeyExpired) {
-		// So the library also calls what is of the future, and a signer's clock may be ahead. What has expired stays so.
+		// The library also returns these for a signature from the future: the signer's clock may be ahead.
 		by, err = k.checkPGP(text, sig, now.Add(clockSkew))
 	}
 	switch {
@@ -120,11 +121,11 @@ func (k *Keys) verifyPGP(text []byte, sig string, now time.Time) (Signer, error)
 	case err != nil:
 		return Signer{}, &Error{Fingerprint: issuer(sig), Problem: err.Error()}
 	}
-	who := Signer{Fingerprint: fmt.Sprintf("%X", by.PrimaryKey.Fingerprint)}
+	signer := Signer{Fingerprint: fmt.Sprintf("%X", by.PrimaryKey.Fingerprint)}
 	if id := by.PrimaryIdentity(); id != nil {
-		who.Principal = id.Name
+		signer.Principal = id.Name
 	}
-	return who, nil
+	return signer, nil
 }
 
 func (k *Keys) checkPGP(text []byte, sig string, now time.Time) (*openpgp.Entity, error) {

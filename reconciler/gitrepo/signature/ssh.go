@@ -42,7 +42,7 @@ func (k *Keys) AddSSH(allowed []byte) error {
 	return nil
 }
 
-// parseSigner reads one line; one that is not for Git gives nil.
+// parseSigner reads one line, and returns nil if its namespaces exclude git.
 func parseSigner(line []byte) (*signer, error) {
 	principal, rest, ok := bytes.Cut(line, []byte(" "))
 	if !ok {
@@ -95,7 +95,7 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("time %q is not YYYYMMDD[HHMM[SS]][Z]", s)
 }
 
-// verifySSH checks an SSH signature. It carries no time of its own, so that validity is that of now.
+// verifySSH checks an SSH signature. It names no time, so the key has to be valid now.
 func (k *Keys) verifySSH(text []byte, armored string, now time.Time) (Signer, error) {
 	sig, err := sshsig.Unarmor([]byte(armored))
 	if err != nil {
@@ -120,7 +120,7 @@ func (k *Keys) verifySSH(text []byte, armored string, now time.Time) (Signer, er
 	return Signer{}, &Error{Fingerprint: fingerprint, Problem: problem}
 }
 
-// issuer names the key that an OpenPGP signature claims, as far as it can be told.
+// issuer returns the fingerprint or the ID of the key that an OpenPGP signature names, "" if it names none.
 func issuer(armored string) string {
 	block, err := armor.Decode(strings.NewReader(armored))
 	if err != nil {

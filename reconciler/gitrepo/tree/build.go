@@ -1,9 +1,8 @@
-// Package tree holds the files of one revision, checked, as a read-only file
-// system.
+// Package tree reads the files of one revision as a read-only file system.
 //
-// [Read] reads all directories below a root tree and refuses what must not be in
-// one; files are read when they are asked for. A [Tree] is immutable and may be
-// read from any goroutine.
+// Call [Read] first. It reads all directories below a root tree, and refuses a
+// tree that is too large or has an unsafe name; files are read on demand. A
+// [Tree] is immutable and may be read from any goroutine.
 package tree
 
 import (
@@ -33,25 +32,25 @@ const (
 // Objects holds the trees and blobs of a revision.
 type Objects interface {
 	Tree(Hash) ([]Entry, error)
-	// Read returns an object and its size in bytes; it fails if that is over most.
+	// Read returns an object and its size in bytes; it fails if the size is over most.
 	Read(t plumbing.ObjectType, h Hash, most int64) (data []byte, size int64, err error)
 	Size(Hash) (int64, error)
-	// Failure is the error that a caller of a Tree gets for one of the above.
+	// Failure converts an error of the other methods to the error of a Tree's method.
 	Failure(subject string, err error) error
 }
 
-// A Refusal says why a tree is not read: the Reason is TooLarge or UnsafePath.
+// A Refusal is the error of a tree that is not allowed. Reason is TooLarge or UnsafePath.
 type Refusal struct{ Reason, Msg string }
 
 func (e *Refusal) Error() string { return e.Msg }
 
-// ErrNoDirectory says that there is no directory at a path.
+// ErrNoDirectory: there is no directory at the path.
 var ErrNoDirectory = errors.New("there is no such directory")
 
 // Read reads the directories at a path of a root tree, "" for the root itself.
-// Directories that did not change since the tree before, which may be nil, are
-// not read again. The subject names the revision in errors. Read fails with a
-// Refusal, ErrNoDirectory, or an error of from.
+// Directories that are also in the tree before, which may be nil, are not read
+// again. The subject names the revision in errors. The error is a *Refusal,
+// ErrNoDirectory, or an error of from.
 func Read(from Objects, root Hash, path, subject string, before *Tree) (*Tree, error) {
 	at := Entry{Hash: root, Mode: entryMode("40000")}
 	if path != "" {
@@ -77,8 +76,8 @@ func Read(from Objects, root Hash, path, subject string, before *Tree) (*Tree, e
 	return &Tree{root: d, dirs: b.built, from: from, subject: subject}, nil
 }
 
-// Find goes down a path from a tree. A path that is not there gives an entry of
-// an irregular mode.
+// Find returns the entry at a path below a tree, and one of an irregular mode if
+// there is none.
 func Find(trees func(Hash) ([]Entry, error), tree Hash, path string) (Entry, error) {
 	at := Entry{Hash: tree, Mode: entryMode("40000")}
 	for name := range strings.SplitSeq(path, "/") {
@@ -98,8 +97,8 @@ func Find(trees func(Hash) ([]Entry, error), tree Hash, path string) (Entry, err
 	return at, nil
 }
 
-// dir is a directory that was checked with everything below it. Equal
-// directories of any number of revisions are one dir.
+// dir is a checked directory with everything below it. Revisions share the dirs
+// of equal directories.
 type dir struct {
 	hash    Hash
 	entries []Entry // by name
@@ -118,14 +117,16 @@ func (d *dir) find(name string) (Entry, bool) {
 }
 
 // builder reads the directories of one revision. A directory that occurs many
-// times is read and kept once, so that a tree which refers to one subtree over
-// and over costs no more than its objects.
+// times is read and stored once, so that the cost is bounded by the number of
+// objects.
 type builder struct {
 	from   Objects
 	before map[Hash]*dir // of the Snapshot before, read-only
 	built  map[Hash]*dir
 	read   int // entries of the directories that were read
 }
+
+// build returns the checked directory with a hash, which is at path and depth.
 
 func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
 	if d, ok := b.built[h]; ok {
@@ -179,7 +180,7 @@ func (b *builder) add(d *dir, e *Entry, path string, depth int) (err error) {
 	return nil
 }
 
-// fits applies the limits that depend on where a directory is.
+// fits returns an error if a directory exceeds a limit at its path and depth.
 func (b *builder) fits(d *dir, path string, depth int) error {
 	if depth+d.height > MaxDepth {
 		return b.refuse(tooLarge, path, "is nested, with those in it, more than %d deep", MaxDepth)
@@ -190,7 +191,7 @@ func (b *builder) fits(d *dir, path string, depth int) error {
 	return nil
 }
 
-// reuse takes a directory over from the revision before, with those below.
+// reuse adds a directory of the previous revision, and all directories below it.
 func (b *builder) reuse(d *dir) {
 	if b.built[d.hash] != nil {
 		return
@@ -210,7 +211,7 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// refuse is the error of a directory for which the tree is refused.
+// refuse returns the Refusal of a tree because of the directory at a path.
 func (b *builder) refuse(reason, path, format string, args ...any) error {
 	dir := "the root directory"
 	if path != "" {
@@ -219,9 +220,9 @@ func (b *builder) refuse(reason, path, format string, args ...any) error {
 	return &Refusal{Reason: reason, Msg: dir + " " + fmt.Sprintf(format, args...)}
 }
 
-// unsafeName says why a name refuses the revision, or "". Git itself never
-// writes such names. Names that a working tree can have are for the reader of
-// the tree to judge, so that it judges both alike.
+// unsafeName returns why a revision with this name is refused, "" if it is not.
+// Git itself never writes such names. Names that a working tree can have are
+// allowed here: the reader of the tree checks them, in working trees too.
 func unsafeName(name string) string {
 	switch {
 	case name == "":
@@ -237,9 +238,9 @@ func unsafeName(name string) string {
 	}
 }
 
-// ValidPath is fs.ValidPath, without anything that unsafeName refuses, and
-// without backslashes and control characters, which no configured path and no
-// settings file has.
+// ValidPath reports whether a path is valid for fs.FS, has no unsafe name, and no
+// backslash or control character, which no configured path and no settings file
+// needs.
 func ValidPath(path string) bool {
 	if path == "." {
 		return true
@@ -255,7 +256,7 @@ func ValidPath(path string) bool {
 	return true
 }
 
-// unreadable says why an entry is listed but never read, or "".
+// unreadable returns why an entry is listed but cannot be read, "" if it can.
 func unreadable(e Entry) string {
 	switch {
 	case e.Mode&fs.ModeSymlink != 0:

@@ -13,7 +13,7 @@ type Hash [20]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// MarshalText gives what String does, so that logs and JSON can be read.
+// MarshalText returns the digits of String, for logs and JSON.
 func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
 
 // IsZero reports whether h names nothing.
@@ -28,8 +28,8 @@ type Entry struct {
 }
 
 // Parse reads a tree object: lines of octal mode, space, name, NUL and 20
-// bytes of hash. A mode that Git does not write becomes ModeIrregular, like
-// that of a submodule, so that nothing is ever read through it.
+// bytes of hash. A mode that Git does not write becomes ModeIrregular, as the
+// mode of a submodule does; such an entry is never read.
 func Parse(data []byte) ([]Entry, error) {
 	var entries []Entry
 	for len(data) > 0 {

@@ -10,18 +10,18 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// Tree is the files of one revision as a read-only file system: [fs.FS],
+// Tree holds the files of one revision as a read-only file system: [fs.FS],
 // [fs.ReadDirFS], [fs.ReadFileFS] and [fs.StatFS].
 //
-// Sys of a [fs.FileInfo] is the Hash of the content: two files of equal Sys are
-// equal, in whatever revision. Its Size is looked up when a file is opened or
-// stat-ed and when [fs.DirEntry.Info] is called, and its ModTime is zero.
-// Symbolic links have the mode [fs.ModeSymlink], submodules [fs.ModeIrregular];
-// opening one is an error. A name that is not UTF-8 is listed but is no valid
-// path, so it cannot be opened either. Of a file over 1 MiB only Stat succeeds.
+// Sys of a [fs.FileInfo] is the Hash of the content: files with the same Sys are
+// equal, also in two revisions. The size is looked up by Open, Stat and
+// [fs.DirEntry.Info]; ModTime is zero. Symbolic links have the mode
+// [fs.ModeSymlink], submodules [fs.ModeIrregular]; opening one is an error. A
+// name that is not UTF-8 is listed but is no valid path, so it cannot be opened
+// either. A file over 1 MiB has a Stat but cannot be read.
 type Tree struct {
 	root    *dir
-	dirs    map[Hash]*dir // all of them
+	dirs    map[Hash]*dir // all directories of the tree
 	from    Objects
 	subject string // of errors
 }
@@ -32,7 +32,7 @@ var (
 	_ fs.StatFS     = (*Tree)(nil)
 )
 
-// Hash is the hash of the whole tree: equal hashes mean equal files.
+// Hash returns the hash of the whole tree: equal hashes mean equal files.
 func (t *Tree) Hash() Hash { return t.root.hash }
 
 // Len counts the files and directories of the tree.
@@ -54,9 +54,8 @@ func (t *Tree) Open(name string) (fs.File, error) {
 }
 
 // ReadFile returns the content of a file. A file over 1 MiB is refused with
-// Reason TooLarge, naming its size; content that does not have its hash with
-// Reason StoreDamaged or RemoteDamaged. Both errors are wrapped in a
-// [fs.PathError].
+// Reason TooLarge, and content that does not match its hash with Reason
+// StoreDamaged or RemoteDamaged. Both errors are wrapped in a [fs.PathError].
 func (t *Tree) ReadFile(name string) ([]byte, error) {
 	n, err := t.lookup("read", name)
 	if err != nil {
@@ -83,7 +82,7 @@ func (t *Tree) Stat(name string) (fs.FileInfo, error) {
 	return n, n.measure()
 }
 
-// lookup goes down a path, by the names of the tree alone.
+// lookup returns the node at a path. It follows no link.
 func (t *Tree) lookup(op, name string) (*node, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
@@ -105,8 +104,8 @@ func (t *Tree) lookup(op, name string) (*node, error) {
 	return &node{Entry: at, tree: t, path: name}, nil
 }
 
-// node is an entry of a Tree: an [fs.DirEntry], and once it was measured its
-// own [fs.FileInfo].
+// node is an entry of a Tree: an [fs.DirEntry], and after measure also its
+// [fs.FileInfo].
 type node struct {
 	Entry
 	tree  *Tree
@@ -165,7 +164,7 @@ func (n *node) list() ([]fs.DirEntry, error) {
 	return out, nil
 }
 
-// fail returns an error about the node, nil without a reason.
+// fail returns an error about the node, nil if why is empty.
 func (n *node) fail(op, why string) error {
 	if why == "" {
 		return nil
@@ -201,7 +200,7 @@ func (f *openFile) Read(p []byte) (int, error) {
 	return f.data.Read(p)
 }
 
-// ReadDir is that of [fs.ReadDirFile].
+// ReadDir implements [fs.ReadDirFile].
 func (f *openFile) ReadDir(n int) ([]fs.DirEntry, error) {
 	all, err := f.list()
 	if err != nil {

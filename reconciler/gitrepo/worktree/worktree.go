@@ -1,10 +1,9 @@
-// Package worktree makes Git repositories with working files and commits to
-// them, without the git binary. The demo, the swarm and tests use it; no
-// server does.
+// Package worktree creates Git repositories with working files and commits to
+// them, without the git binary. Only the demo, the swarm and tests use it.
 //
-// Begin with [Init], or with [Clone] to work on a copy of a repository. The
-// result is a normal repository: a person can look at the files and run git
-// log. A [Work] belongs to one goroutine.
+// Call [Init] first, or [Clone] for a copy of a repository. The result is a
+// normal repository: the files are on disk and git log works. Use a [Work] from
+// one goroutine.
 package worktree
 
 import (
@@ -86,8 +85,7 @@ func emptyDir(dir string) error {
 }
 
 // Clone copies one branch of a repository, with its history, into a new Work.
-// from is a URL or a local path; branch is main if it is "". Nothing is written
-// to the repository that it comes from.
+// from is a URL or a local path and stays unchanged; branch is main if it is "".
 func Clone(ctx context.Context, from, branch, dir string) (*Work, error) {
 	if err := emptyDir(dir); err != nil {
 		return nil, err
@@ -111,8 +109,8 @@ func redacted(from string) string {
 	return scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + path
 }
 
-// go-git reads local repositories by running the git binary. This reads them
-// with go-git's own server instead.
+// go-git reads local repositories by running the git binary, unless they are read
+// with its own server as here.
 func init() { client.InstallProtocol("file", server.NewClient(local{})) }
 
 type local struct{}
@@ -126,10 +124,10 @@ func (local) Load(ep *transport.Endpoint) (storer.Storer, error) {
 	return repo.Storer, nil
 }
 
-// Dir is the directory with the working files.
+// Dir returns the directory with the working files.
 func (w *Work) Dir() string { return w.dir }
 
-// Head is the newest commit of the current branch.
+// Head returns the newest commit of the current branch.
 func (w *Work) Head() (plumbing.Hash, error) {
 	ref, err := w.repo.Head()
 	if err != nil {
