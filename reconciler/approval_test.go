@@ -115,7 +115,7 @@ func TestAnApprovalEndsWhenThePlanChanges(t *testing.T) {
 		b.told("pause", nil)
 		b.told("approve", status.ApproveRequest{Hash: waits.Blocked})
 		b.peel("web-98", nil)
-		b.after(2 * fleetQuietMost)
+		b.after(2 * burstMost)
 		out := b.told("resume", nil)
 		if r := b.record(); out.Blocked == "" || r.Approved != nil {
 			t.Errorf("%+v waits, %+v is approved", r.Blocked, r.Approved)
@@ -153,7 +153,7 @@ func TestAnApprovalRightAfterAChangeOfTheFleetIsRefused(t *testing.T) {
 		seen := b.wiped().Blocked
 		b.told("pause", nil)
 		b.peel("web-98", nil)
-		b.after(fleetQuiet / 2)
+		b.after(burstPause / 2)
 		if why := b.ask("approve", status.ApproveRequest{Hash: seen}, new(status.Sync)); !strings.Contains(why, "that waits is now ") {
 			t.Errorf("the approval of the plan before the change: %q, now %s", why, b.status().Blocked)
 		}
@@ -169,7 +169,7 @@ func TestAPlanThatWaitsIsMadeAgainWhenTheFleetChanges(t *testing.T) {
 			func() { b.stop(); b.peel("web-99", nil); b.start() },
 		} {
 			change()
-			b.after(2 * fleetQuietMost)
+			b.after(2 * burstMost)
 			now := b.status().Blocked
 			if now == "" || now == seen {
 				t.Errorf("%d: the plan is %s after %s", i, now, seen)

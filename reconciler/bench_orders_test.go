@@ -205,7 +205,7 @@ func (o *ordered) facts(version string) {
 // hang has the remote take requests and answer none, and waits for the first.
 func (o *ordered) hang() {
 	o.hangs.Store(true)
-	o.term.source.Look(source.Order)
+	o.term.source.Request(source.Order)
 	<-o.asked
 }
 
@@ -217,7 +217,7 @@ func (o *ordered) fetch() {
 	}
 	o.commit(files.String())
 	o.slow.Store(true)
-	o.term.source.Look(source.Order)
+	o.term.source.Request(source.Order)
 	<-o.asked // for the branch
 	<-o.asked // for its files
 }

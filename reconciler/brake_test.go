@@ -168,14 +168,14 @@ func TestOrdersAreInForceWhateverElseTakesLong(t *testing.T) {
 	}{
 		{"the remote does not answer", func(b *braked) func() {
 			b.resolve.set(true)
-			b.term.source.Look(0)
+			b.term.source.Request(0)
 			<-b.resolve.held
 			return func() { b.resolve.set(false) }
 		}},
 		{"a transfer does not end", func(b *braked) func() {
 			b.transfer.set(true)
 			b.commit(elevenEntries("61m"))
-			b.term.source.Look(0)
+			b.term.source.Request(0)
 			<-b.transfer.held
 			return func() { b.transfer.set(false) }
 		}},
@@ -233,7 +233,7 @@ func TestAPinStopsAPublish(t *testing.T) {
 	b.stored(first)
 	b.write.set(true)
 	second := b.commit(elevenEntries("1h") + "  z: {module: test.ping, interval: 1h}\n")
-	b.term.source.Look(0)
+	b.term.source.Request(0)
 	<-b.write.held
 	if r := b.record(); r.Commit != second || r.Done {
 		t.Fatalf("the record is %+v", r)

@@ -18,27 +18,27 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/sops"
 )
 
-// inputs are the channels on which the rest of the world speaks to the loop.
+// inputs are the channels from which the loop takes events, besides orders and results.
 type inputs struct {
-	looks    chan look       // at the branch
+	branch   chan branchEvent
 	fleet    <-chan struct{} // the fleet has changed
-	reported <-chan struct{} // peels have reported something
+	reported <-chan struct{} // peels have reported
 }
 
-// A look tells of the branch, and of the identities that were read after it; nil if they could not be.
-type look struct {
+// A branchEvent is an event of the source, with the identities as they were read after it.
+type branchEvent struct {
 	source.Event
-	ring *sops.Ring
+	ring *sops.Ring // nil if they could not be read, or at the beginning of an attempt
 }
 
-// await takes one event.
+// await waits for one event and handles it.
 func (l *loop) await(ctx context.Context, in inputs, until time.Time) error {
 	s := &l.state
 	reported := in.reported
 	if s.Record.Rollout == nil {
 		reported = nil
 	}
-	until = decide.Earlier(until, l.quiet.until)
+	until = decide.Earlier(until, l.burst.until)
 	var timer <-chan time.Time
 	if !until.IsZero() {
 		timer = time.After(time.Until(until))
@@ -46,32 +46,32 @@ func (l *loop) await(ctx context.Context, in inputs, until time.Time) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case look := <-in.looks:
-		l.onRing(look.ring)
-		l.onLook(look.Event)
+	case e := <-in.branch:
+		l.onRing(e.ring)
+		l.onBranch(e.Event)
 	case <-in.fleet:
-		l.quiet.changed(time.Now())
+		l.burst.add(time.Now())
 	case o := <-l.orders:
 		return l.onOrder(ctx, o)
 	case r := <-l.results:
 		return l.onResult(ctx, r)
 	case <-reported:
 		if next := s.Now.Add(reportQuiet); time.Now().Before(next) {
-			return l.await(ctx, inputs{looks: in.looks, fleet: in.fleet}, decide.Earlier(until, next))
+			return l.await(ctx, inputs{branch: in.branch, fleet: in.fleet}, decide.Earlier(until, next))
 		}
 	case <-timer:
-		if !l.quiet.first.IsZero() && !time.Now().Before(l.quiet.until) {
-			l.quiet = quiet{}
+		if !l.burst.first.IsZero() && !time.Now().Before(l.burst.until) {
+			l.burst = burst{}
 			s.Changes++
 		}
 	}
 	return nil
 }
 
-// onLook takes what a look at the branch has told.
-func (l *loop) onLook(e source.Event) {
+// onBranch handles the beginning or the end of an attempt to read the branch.
+func (l *loop) onBranch(e source.Event) {
 	s := &l.state
-	if s.Shown.Looking = e.Looking; e.Looking {
+	if s.Shown.Reading = e.Began; e.Began {
 		return
 	}
 	s.Source = decide.Branch{Attempt: s.Source.Attempt + 1, Answers: e.Answers, Head: e.Head, Observed: e.Observed, Read: e.Read, Err: e.Err}
@@ -87,7 +87,7 @@ func (l *loop) onLook(e source.Event) {
 	}
 }
 
-// onRing takes identities that have changed: every revision is compiled with them again.
+// onRing handles changed identities: every revision is compiled again with them.
 func (l *loop) onRing(ring *sops.Ring) {
 	if ring == nil || ring.Equal(l.ring) {
 		return
@@ -97,7 +97,7 @@ func (l *loop) onRing(ring *sops.Ring) {
 	l.log.Info("identities have changed")
 }
 
-// onOrder carries out what a person wants. Its error ends the term.
+// onOrder carries out an order of a person. Its error ends the term.
 func (l *loop) onOrder(ctx context.Context, o *control.Order) error {
 	s := &l.state
 	if o.Change != nil {
@@ -119,17 +119,17 @@ func (l *loop) onOrder(ctx context.Context, o *control.Order) error {
 		l.log.Info("order carried out", "order", o.Verb, "by", o.By)
 	}
 	l.state.Shown.Order = control.Carried{Verb: o.Verb, By: o.By, Time: time.Now()}
-	l.show(s.Shown.Waits) // before the answer, which reads it: the next write may take long
+	l.show(s.Shown.Waits) // before the answer, which reads it; the next write may take long
 	o.Accept(nil)
 	w := waiter{order: o}
-	if o.Look {
-		w.look = l.source.Look(source.Order)
+	if o.Read {
+		w.request = l.source.Request(source.Order)
 	}
 	l.waiting = append(l.waiting, w)
 	return nil
 }
 
-// onResult takes the result of a task. What no longer fits the record is dropped. Its error ends the term.
+// onResult handles the result of a task. A result that no longer fits the record is dropped. Its error ends the term.
 func (l *loop) onResult(ctx context.Context, out worker.Result) error {
 	s := &l.state
 	fits := l.task.fits(s)
@@ -172,7 +172,7 @@ func (l *loop) onResult(ctx context.Context, out worker.Result) error {
 	return nil
 }
 
-// onPublished takes that documents were written.
+// onPublished handles a successful write of documents.
 func (l *loop) onPublished(out worker.Result, fits bool) {
 	s := &l.state
 	if !s.Record.Done {
@@ -189,7 +189,7 @@ func (l *loop) onPublished(out worker.Result, fits bool) {
 	l.metrics.Took(metrics.Publish, out.Took)
 }
 
-// onFailure notes that a task failed, and until when it is not tried again.
+// onFailure records that a task failed, and when it may be tried again.
 func (l *loop) onFailure(out worker.Result) {
 	s := &l.state
 	f := l.failed(fmt.Errorf("cannot %s: %w", out.Task.Kind, out.Err))
@@ -205,7 +205,7 @@ func (l *loop) onFailure(out worker.Result) {
 		l.metrics.Failed("PublishFailed")
 	}
 	if e, ok := errors.AsType[*gitrepo.Error](out.Err); ok && e.Reason == gitrepo.StoreDamaged {
-		l.source.Look(source.Damaged)
+		l.source.Request(source.Damaged)
 	}
 	l.log.Warn("task failed", "task", string(out.Task.Kind), "commit", settings.Commit(out.Task.Commit), "err", out.Err)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A watch observes the peels while a revision goes out in waves. It belongs to the loop.
+// A watch observes the peels while a revision goes out in waves. Only the loop uses it.
 type watch struct {
 	js       jetstream.JetStream
 	fleet    *feed.Feed
@@ -24,13 +24,13 @@ type watch struct {
 	reported chan<- struct{} // gets a value after a failed run
 	log      *slog.Logger
 
-	commit settings.Commit // that goes out; empty: nothing is observed
+	commit settings.Commit // the revision that goes out; empty if none does
 	runs   *progress.Runs
 	stop   func()                      // ends runs
-	late   map[target.PeelID]time.Time // since when a member that is online has been seen without the revision
+	late   map[target.PeelID]time.Time // when an online member was first seen without the revision
 }
 
-// follow observes the rollout of a record from now on, or none.
+// follow begins to observe a rollout and ends the one before; nil only ends it.
 func (w *watch) follow(ctx context.Context, r *record.Rollout) {
 	if r != nil && r.Commit == w.commit || r == nil && w.commit == "" {
 		return
@@ -52,7 +52,7 @@ func (w *watch) follow(ctx context.Context, r *record.Rollout) {
 	w.stop = func() { cancel(); <-ended }
 }
 
-// observe returns what the rollout depends on, for the peels as they are now.
+// observe returns the present state of the peels that the rollout changes, for rollout.Next.
 func (w *watch) observe(r *record.Record, p *decide.Prepared, now time.Time) rollout.Observed {
 	both := r.Safety.Stricter(p.Base.Plan.Safety()).Stricter(p.Next.Plan.Safety())
 	o := rollout.Observed{Now: now, Fleet: w.fleet.Index(), Freezes: both.Freezes}
@@ -79,7 +79,7 @@ func (w *watch) observe(r *record.Record, p *decide.Prepared, now time.Time) rol
 	return o
 }
 
-// lacking returns how long this term has seen a member online without the revision.
+// lacking returns how long a member has been online without the revision in this term; zero for any other peel.
 func (w *watch) lacking(p rollout.Peel, member bool, now time.Time) time.Duration {
 	if !member || p.Applied || p.Presence != rollout.Online {
 		delete(w.late, p.ID)

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	fleetQuiet     = 50 * time.Millisecond // after the fleet changed
-	fleetQuietMost = time.Second           // but never longer than this
-	reportQuiet    = 50 * time.Millisecond // between two looks at a rollout because peels have reported
-	tryAgainAfter  = 5 * time.Second       // least pause after a task or a write failed; twice it at most
+	burstPause     = 50 * time.Millisecond // without a change of the fleet ends a burst of changes
+	burstMost      = time.Second           // the longest burst
+	reportQuiet    = 50 * time.Millisecond // least time between two evaluations of a rollout after reports
+	tryAgainAfter  = 5 * time.Second       // least pause after a task or a write failed; the most is twice that
 	republishEvery = time.Minute
 )
 
-// A loop decides and acts. One goroutine owns it; what others may read is in newest.
+// A loop decides and acts. One goroutine owns it; other goroutines read newest.
 type loop struct {
 	state   decide.State
 	store   *record.Store
@@ -44,31 +44,34 @@ type loop struct {
 	task    *runningTask // nil while the worker is idle
 	tasks   sync.WaitGroup
 	waiting []waiter
-	quiet   quiet
+	burst   burst
 	ring    *sops.Ring
 	newest  atomic.Pointer[control.Snapshot]
 }
 
-// A runningTask is what the worker does now.
+// A runningTask is the task that the worker runs now.
 type runningTask struct {
 	worker.Task
 	cancel context.CancelFunc
 }
 
-// A waiter is an order in force whose effects are under way.
+// A waiter is a stored order whose consequences are not complete.
 type waiter struct {
-	order *control.Order
-	look  uint64 // that it asked for, 0 for none
+	order   *control.Order
+	request uint64 // number of its request to the source, 0 if none
 }
 
-// A quiet is a burst of changes of the fleet that has not ended.
-type quiet struct{ first, until time.Time }
+// A burst is a series of changes of the fleet; plans are made again when it ends. The zero value is no burst.
+type burst struct {
+	first time.Time // the first change
+	until time.Time // when the burst ends without another change
+}
 
-func (q *quiet) changed(now time.Time) {
-	if q.first.IsZero() {
-		q.first = now
+func (b *burst) add(now time.Time) {
+	if b.first.IsZero() {
+		b.first = now
 	}
-	q.until = decide.Earlier(now.Add(fleetQuiet), q.first.Add(fleetQuietMost))
+	b.until = decide.Earlier(now.Add(burstPause), b.first.Add(burstMost))
 }
 
 // run decides and acts until ctx ends or another master leads.
@@ -93,7 +96,7 @@ func (l *loop) run(ctx context.Context, in inputs) error {
 	}
 }
 
-// act does what is to be done until there is nothing, or a task is under way.
+// act carries out actions until there is none, or a task is under way. It returns the last decision.
 func (l *loop) act(ctx context.Context) (decide.Action, error) {
 	for {
 		l.state.Now = time.Now()
@@ -126,7 +129,7 @@ func (l *loop) act(ctx context.Context) (decide.Action, error) {
 	}
 }
 
-// observe brings the step of the rollout under way up to date.
+// observe updates the step of the rollout under way.
 func (l *loop) observe(ctx context.Context) {
 	s := &l.state
 	r := s.Record.Rollout
@@ -182,7 +185,7 @@ func (l *loop) write(ctx context.Context, a decide.Action) error {
 	return nil
 }
 
-// onWritten notes and logs what a change of the record means.
+// onWritten logs a change of the record and updates the state that depends on it.
 func (l *loop) onWritten(kind decide.Kind, before record.Record) {
 	s, r := &l.state, &l.state.Record
 	switch kind {
@@ -197,11 +200,11 @@ func (l *loop) onWritten(kind decide.Kind, before record.Record) {
 	case decide.DoEnforce, decide.DoBeginRollout:
 		s.Shown.Moved = s.Judged.Moved
 		s.Measured = nil
-		said := "revision goes out"
+		message := "revision goes out"
 		if kind == decide.DoBeginRollout {
-			said = "rollout begins"
+			message = "rollout begins"
 		}
-		l.log.Info(said, "commit", s.Judged.Commit, "author", s.Judged.Info.Author, "plan", s.Judged.Guard.Hash)
+		l.log.Info(message, "commit", s.Judged.Commit, "author", s.Judged.Info.Author, "plan", s.Judged.Guard.Hash)
 	case decide.DoStep:
 		if stage := r.Rollout.Stage; !stage.Taken.Equal(before.Rollout.Stage.Taken) && !stage.Taken.IsZero() {
 			l.log.Info("wave begins", "commit", r.Rollout.Commit, "wave", r.Rollout.Wave().Name, "peels", stage.Size)
@@ -236,18 +239,18 @@ func (l *loop) failed(err error) decide.Failure {
 	return decide.Failure{Err: err, Cause: l.state.Cause(), Until: time.Now().Add(tryAgainAfter + rand.N(tryAgainAfter))}
 }
 
-// show publishes what the state says.
+// show makes a new snapshot for other goroutines.
 func (l *loop) show(why decide.Reason) {
 	l.newest.Store(l.state.Show(l.task != nil, why))
 }
 
-// settle answers the orders of which nothing is under way any longer.
+// settle calls Settle of the orders whose consequences are complete.
 func (l *loop) settle(next decide.Action) {
-	if l.task != nil || !l.quiet.first.IsZero() || next.Kind != decide.DoNothing {
+	if l.task != nil || !l.burst.first.IsZero() || next.Kind != decide.DoNothing {
 		return
 	}
 	l.waiting = slices.DeleteFunc(l.waiting, func(w waiter) bool {
-		if w.look > l.state.Source.Answers {
+		if w.request > l.state.Source.Answers {
 			return false
 		}
 		w.order.Settle()

@@ -72,15 +72,15 @@ var errOtherSource = errors.New("the fleet follows another source than this mast
 type Options struct {
 	Repo  gitrepo.Options
 	Owner string        // names this master in the lease; unique
-	Poll  time.Duration // how often the branch is asked for, ± 10 %; 0: 30 s
-	// Identities are files of age identities that decrypt the repo's secrets. They are read again at every look at the
-	// branch, so that keys are rotated without a restart.
+	Poll  time.Duration // interval at which the branch is read, ± 10 %; 0: 30 s
+	// Identities are files of age identities that decrypt the repo's secrets. They are read again after every attempt to
+	// read the branch, so that keys are rotated without a restart.
 	Identities []string
 	History    worker.History // empty: HistoryApprove
 	// MayAllow names the signers, by principal or fingerprint, whose Zester-Allow line counts if commits have to be signed.
-	// If empty, that of every trusted signer counts.
+	// If empty, the line of every trusted signer counts.
 	MayAllow []string
-	Notify   []*place.Place // are told what becomes of revisions
+	Notify   []*place.Place // get notifications about revisions
 	Pulls    []*pulls.Commenter
 	// OnCommand is called with each operator command, before its reply. If nil, nothing is called.
 	OnCommand func(ctx context.Context, nc *nats.Conn, c control.Command)
@@ -177,8 +177,8 @@ func (r *Reconciler) lead(ctx context.Context, js jetstream.JetStream, serve fun
 	}
 }
 
-// Moved says that the branch may have moved. Whichever master holds the lease asks for it at once, but not sooner than the
-// remote wants to be asked again. A term that is just beginning asks anyway.
+// Moved reports that the branch may have moved. The master that holds the lease reads it at once, but not before the time
+// that the remote named. A new term reads the branch anyway.
 func (r *Reconciler) Moved() error {
 	const cannot = "cannot pass on that the branch moved"
 	nc := r.bus.Load()

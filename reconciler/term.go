@@ -29,10 +29,10 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/sops"
 )
 
-// maxFailing bounds the failing peels that places are told of at once.
+// maxFailing bounds the failing peels in one notification.
 const maxFailing = 200
 
-// A term is one leadership session: the goroutines of it, and what they share.
+// A term is one leadership session: its goroutines and their shared state.
 type term struct {
 	r        *Reconciler
 	nc       *nats.Conn
@@ -47,8 +47,8 @@ type term struct {
 	in       inputs
 }
 
-// newTerm reads what earlier terms have left. The caller closes the term's source. checkLease returns an error when this
-// master may not lead.
+// newTerm reads the stored state of earlier terms. The caller closes the term's source. checkLease returns an error when
+// this master may not lead.
 func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *feed.Feed, checkLease func() error) (t *term, err error) {
 	t = &term{r: r, nc: nc, js: js, fleet: fleet}
 	if t.rollout, err = js.KeyValue(ctx, record.Bucket); err != nil {
@@ -67,7 +67,7 @@ func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.Je
 	return t, nil
 }
 
-// load reads the record and what peels were given.
+// load reads the record and the stored documents.
 func (t *term) load(ctx context.Context, own record.Source, checkLease func() error) error {
 	reported := make(chan struct{}, 1)
 	t.progress = progress.New(t.fleet, reported, t.r.log)
@@ -89,7 +89,7 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 		History: t.r.o.History, MayAllow: t.r.o.MayAllow, Reader: reader, Archive: t.archive, Progress: t.progress, Fleet: t.fleet,
 		JetStream: t.js, Blamer: blamer, Published: published,
 	})
-	t.in = inputs{fleet: t.fleet.Watch(ctx), reported: reported, looks: make(chan look)}
+	t.in = inputs{fleet: t.fleet.Watch(ctx), reported: reported, branch: make(chan branchEvent)}
 	t.loop = &loop{
 		store: store, source: t.source, worker: w, metrics: t.r.metrics, log: t.r.log, ring: t.r.ring,
 		watch:  watch{js: t.js, fleet: t.fleet, progress: t.progress, reported: reported, log: t.r.log},
@@ -108,17 +108,17 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 	return nil
 }
 
-// run is the term: it goes on from what is stored until ctx ends or another master leads. moved signals that a local repo
-// may have changed.
+// run runs the term from the stored state until ctx ends or another master leads. moved has a value when a local repo may
+// have changed.
 func (t *term) run(ctx context.Context, moved <-chan struct{}) error {
-	hints, err := t.nc.Subscribe(wire.BranchMoved, func(*nats.Msg) { t.source.Look(source.Hint) })
+	hints, err := t.nc.Subscribe(wire.BranchMoved, func(*nats.Msg) { t.source.Request(source.Hint) })
 	if err != nil {
-		return fmt.Errorf("cannot hear that the branch moved: %w", err)
+		return fmt.Errorf("cannot subscribe to %s: %w", wire.BranchMoved, err)
 	}
 	defer func() { _ = hints.Unsubscribe() }()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return t.source.Run(ctx, moved) })
-	g.Go(func() error { return t.forwardLooks(ctx) })
+	g.Go(func() error { return t.forwardEvents(ctx) })
 	g.Go(func() error { return t.progress.Run(ctx, t.js) })
 	g.Go(func() error { return t.archive.Run(ctx) })
 	g.Go(func() error { return t.control.Run(ctx) })
@@ -133,28 +133,29 @@ func (t *term) run(ctx context.Context, moved <-chan struct{}) error {
 	return g.Wait()
 }
 
-// forwardLooks reads the identities after each look at the branch, so that keys are rotated without a restart.
-func (t *term) forwardLooks(ctx context.Context) error {
+// forwardEvents passes events of the source to the loop. After each attempt it reads the identities again, so that keys are
+// rotated without a restart.
+func (t *term) forwardEvents(ctx context.Context) error {
 	for {
-		var l look
+		var e branchEvent
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case l.Event = <-t.source.Events():
+		case e.Event = <-t.source.Events():
 		}
-		if !l.Looking {
+		if !e.Began {
 			var err error
-			if l.ring, err = sops.ReadRing(t.r.o.Identities...); err != nil {
-				t.r.log.Error("identities not read, those of before stay", "err", err)
-				l.ring = nil
+			if e.ring, err = sops.ReadRing(t.r.o.Identities...); err != nil {
+				t.r.log.Error("identities not read, the previous ones stay in use", "err", err)
+				e.ring = nil
 			} else {
-				t.r.ring = l.ring
+				t.r.ring = e.ring
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case t.in.looks <- l:
+		case t.in.branch <- e:
 		}
 	}
 }
@@ -162,7 +163,7 @@ func (t *term) forwardLooks(ctx context.Context) error {
 // Collector returns the metrics of the reconciler. While another master leads, it has no gauge but zester_sync_leader.
 func (r *Reconciler) Collector() prometheus.Collector { return r.metrics }
 
-// view returns what metrics read of a term, every second. It leaves out the lists of the status, which metrics do not show.
+// view returns the state for metrics, which read it every second: without the lists of the status, which metrics do not use.
 func (t *term) view() metrics.View {
 	v := metrics.View{Sync: t.loop.newest.Load().Sync}
 	counts, reached, ok := t.progress.CountsOf(v.LastGood.Commit)
@@ -173,7 +174,7 @@ func (t *term) view() metrics.View {
 	return v
 }
 
-// observe returns the state that places are told of.
+// observe returns the state for notifications.
 func (t *term) observe() notify.Observation {
 	newest := t.loop.newest.Load()
 	o := notify.Observation{Sync: newest.Sync, Attempts: newest.Attempts, Order: notify.Order(newest.Order)}

@@ -88,7 +88,7 @@ func TestACommitWaitsLessThanAChangeOfTheFleet(t *testing.T) {
 				moved(t, r)
 				return func() bool { return b.status().LastGood.Commit == commit }
 			}},
-			{fleetQuiet, func() func() bool {
+			{burstPause, func() func() bool {
 				b.peel("web-02", nil)
 				return func() bool { return b.document("web-02") != nil }
 			}},

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 )
 
-// Adopt has the fleet follow the source of this master. from and to are the sources that the person has seen in the status.
+// Adopt makes the fleet follow the source of this master. from and to are the sources that the person saw in the status.
 func Adopt(from, to string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) { return r.Adopted(from, to, s.Source) }
 }

@@ -1,20 +1,20 @@
-// Package control serves zester.api.sync.*: it answers what the reconciler knows, and turns what people order into changes
-// of the record.
+// Package control serves zester.api.sync.*: it answers with the state of the reconciler, and turns orders of people into
+// changes of the record.
 //
 // Call [Service.Run] in each leadership session. It serves every request in a goroutine of its own and hands each [Order] to
 // the loop, which alone changes the record.
 //
 // Guarantees:
-//   - A user is who the bus says: the last token of the subject.
-//   - An order is answered at most 500 ms after the loop has stored its change, whatever the network, the repo and the
-//     worker do. If all that follows from it is done before, then at once. OnCommand is called before each answer.
-//   - sync.now is answered when a look at the branch that began after it, and all that follows from it, has ended, or after
-//     2 min.
-//   - At most 64 requests are served at a time, and 16 of sync.now beside them; one more is refused. So requests that wait
-//     for the remote keep no order waiting.
+//   - The user is the last token of the subject, which the bus checks.
+//   - An order is answered as soon as its consequences are complete, and at most 500 ms after the loop has stored its change,
+//     whatever the network, the repo and the worker do. OnCommand is called before each answer.
+//   - sync.now is answered when an attempt to read the branch that began after it has ended, with all its consequences, or
+//     after 2 min.
+//   - At most 64 requests are served at a time, and besides 16 of sync.now; one more is refused. So requests that wait for
+//     the remote do not delay orders.
 //
-// Known gap: an answer after 500 ms shows the status of that time. An approval that ends later, because the fleet changed at
-// the same time, shows in sync.status and in the history alone.
+// Known gap: an answer after 500 ms shows the status at that time. An approval that ends later, because the fleet changed at
+// the same time, shows only in sync.status and in the history.
 package control
 
 import (
@@ -44,9 +44,9 @@ import (
 
 const (
 	servedAtOnce = 64                     // requests, but for sync.now
-	looksAtOnce  = 16                     // requests of sync.now, which wait for the remote
-	orderLimit   = 500 * time.Millisecond // for what follows from an order
-	lookLimit    = 2 * time.Minute        // for what follows from sync.now, and for the loop to take an order
+	nowAtOnce    = 16                     // requests of sync.now, which wait for the remote
+	orderLimit   = 500 * time.Millisecond // for the consequences of an order
+	nowLimit     = 2 * time.Minute        // for the consequences of sync.now, and for the loop to take an order
 )
 
 // A Service answers zester.api.sync.* for the master that leads. All fields but OnCommand are required.
@@ -82,14 +82,14 @@ var (
 	errNoPeel   = &record.Refusal{Reason: "no such peel is known"}
 )
 
-// A handler answers one request. about is what the audit log names; if empty, what the request names.
+// A handler answers one request. about is for the audit log; if empty, the log uses the name in the request.
 type handler func(context.Context, micro.Request) (answer any, about string, err error)
 
 // Run serves until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	service, err := micro.AddService(s.NC, micro.Config{
 		Name: "zester-sync", Version: "1.0.0", QueueGroup: wire.MastersQueue,
-		Description: "what Git says, and how far the fleet is with it",
+		Description: "the state of the config repo and of the fleet",
 	})
 	if err != nil {
 		return fmt.Errorf("cannot serve zester.api.sync: %w", err)
@@ -97,11 +97,11 @@ func (s *Service) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	defer service.Stop()
-	requests, looks := make(chan struct{}, servedAtOnce), make(chan struct{}, looksAtOnce)
+	requests, nows := make(chan struct{}, servedAtOnce), make(chan struct{}, nowAtOnce)
 	for verb, handle := range s.handlers() {
 		slots := requests
 		if verb == "now" {
-			slots = looks
+			slots = nows
 		}
 		h := micro.HandlerFunc(func(req micro.Request) {
 			select {
@@ -163,7 +163,7 @@ func (s *Service) respond(ctx context.Context, req micro.Request, verb string, h
 	}
 }
 
-// named returns what the request of a command names, nothing if it cannot be read.
+// named returns the plan, revision, peel, wave or source in the request of a command, empty if it cannot be read.
 func named(request []byte) string {
 	var q struct {
 		Hash     string `json:"hash"`
@@ -193,9 +193,9 @@ func decode(req micro.Request, into any) error {
 	return nil
 }
 
-// do has the loop carry out an order, and returns the status when all that follows was done or limit has passed.
+// do gives an order to the loop, and returns the status when the consequences are complete or limit has passed.
 func (s *Service) do(ctx context.Context, o *Order, limit time.Duration) (status.Sync, error) {
-	taken, cancel := context.WithTimeout(ctx, lookLimit)
+	taken, cancel := context.WithTimeout(ctx, nowLimit)
 	defer cancel()
 	select {
 	case s.Orders <- o:
@@ -225,7 +225,7 @@ func (s *Service) do(ctx context.Context, o *Order, limit time.Duration) (status
 	case <-late.C:
 	case <-taken.Done():
 	}
-	if limit == lookLimit {
+	if limit == nowLimit {
 		return status.Sync{}, errHandover
 	}
 	return s.Status(), nil // the order is stored, also if this master hands over

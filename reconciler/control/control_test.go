@@ -34,14 +34,14 @@ func TestNoNumberOfLooksKeepsAnOrderWaiting(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{}, 2)
 		go func() { _ = s.Run(ctx); done <- struct{}{} }()
-		go func() { // a loop whose looks at the branch never end
+		go func() { // a loop whose attempts to read the branch never end
 			defer func() { done <- struct{}{} }()
 			for {
 				select {
 				case <-ctx.Done():
 					return
 				case o := <-orders:
-					if o.Accept(nil); !o.Look {
+					if o.Accept(nil); !o.Read {
 						o.Settle()
 					}
 				}
@@ -65,8 +65,8 @@ func TestNoNumberOfLooksKeepsAnOrderWaiting(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if n := busy.Load(); n != 200-looksAtOnce {
-			t.Errorf("%d looks were refused, want all but %d", n, looksAtOnce)
+		if n := busy.Load(); n != 200-nowAtOnce {
+			t.Errorf("%d requests were refused, want all but %d", n, nowAtOnce)
 		}
 		for _, verb := range []string{"pause", "status"} {
 			m, err := ops.Request(wire.API("sync", verb, "op"), nil, time.Second)

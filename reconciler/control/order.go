@@ -11,7 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
-// Seen is what an order may depend on besides the record.
+// Seen is the state besides the record that an order may depend on.
 type Seen struct {
 	Now   time.Time
 	Owner string          // this master
@@ -22,15 +22,15 @@ type Seen struct {
 	Frozen settings.Commit
 }
 
-// A Change returns the record as an order changes it. It is pure. Its error is a *[record.Refusal].
+// A Change applies an order to a record and returns the new one. It is pure. Its error is a *[record.Refusal].
 type Change func(r record.Record, s Seen) (record.Record, error)
 
-// An Order is what a person wants of the loop. The loop applies Change, stores the record and calls Accept. It calls Settle
-// when no look at the branch and no job that follows from the order is under way.
+// An Order is a request of a person to the loop. The loop applies Change, stores the record and calls Accept. It calls Settle
+// when no attempt to read the branch and no task that follows from the order is under way.
 type Order struct {
 	Verb   string // of zester.api.sync
 	By     string // the user, from the subject
-	Look   bool   // the branch is to be read
+	Read   bool   // read the branch
 	Change Change // nil: the record stays as it is
 
 	accepted chan error
@@ -38,17 +38,17 @@ type Order struct {
 }
 
 // NewOrder returns an order for the loop.
-func NewOrder(verb, by string, look bool, change Change) *Order {
-	return &Order{Verb: verb, By: by, Look: look, Change: change, accepted: make(chan error, 1), settled: make(chan struct{})}
+func NewOrder(verb, by string, read bool, change Change) *Order {
+	return &Order{Verb: verb, By: by, Read: read, Change: change, accepted: make(chan error, 1), settled: make(chan struct{})}
 }
 
-// Accept answers that the order is in force, or why it is not. Call it once.
+// Accept reports that the change is stored, or with err why it is not. Call it once.
 func (o *Order) Accept(err error) { o.accepted <- err }
 
-// Settle answers that nothing that follows is under way. Call it once, after Accept(nil).
+// Settle reports that the consequences are complete. Call it once, after Accept(nil).
 func (o *Order) Settle() { close(o.settled) }
 
-// Pause keeps new commits from the fleet. Peels that are new or change are served from the revision in force.
+// Pause keeps new commits from the fleet. Peels that are new or change get the revision in force.
 func Pause(by string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) {
 		if p := r.Suspended; p != nil {
@@ -70,7 +70,7 @@ func Resume() Change {
 	}
 }
 
-// Approve lets the revision that waits go out once, if the hash of its plan begins with digits.
+// Approve lets the blocked revision go out once, if the hash of its plan begins with digits.
 func Approve(digits, by string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) {
 		if err := r.CheckApproval(digits, s.Head); err != nil {
@@ -83,7 +83,7 @@ func Approve(digits, by string) Change {
 	}
 }
 
-// OpenGate lets the rollout go on after a wave with a manual gate has passed.
+// OpenGate lets the rollout continue after a wave with a manual gate has passed.
 func OpenGate(wave, why, by string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) { return rollout.OpenGate(r, wave, by, why, s.Now) }
 }
@@ -95,8 +95,8 @@ func OverrideFreeze(digits, why, by string) Change {
 	}
 }
 
-// Pin gives the whole fleet a stored revision at once: the person who pins it knows it from before. So neither waves nor the
-// guard nor a pause hold it up, and a rollout under way ends. The Safety of the revision has to be known.
+// Pin gives the whole fleet a stored revision at once, as it was in force before. Waves, the guard and a pause do not apply,
+// and a rollout under way ends. The Safety of the revision has to be known.
 func Pin(pinned *archive.Revision, by string, untilNewer bool) Change {
 	return func(r record.Record, s Seen) (record.Record, error) {
 		commit := pinned.ID()
@@ -127,7 +127,7 @@ func Unpin() Change {
 	}
 }
 
-// Retry has a revision tried again that was rolled back: from its first wave, and past the guard as a new commit.
+// Retry tries a revision again that was rolled back: the guard checks it as a new commit, and it begins with the first wave.
 func Retry(digits, by string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) {
 		commit, err := r.CheckRetry(digits, s.Head)

@@ -24,11 +24,11 @@ const (
 	forgetLimit     = time.Minute // for the fleet to notice that a peel has no facts
 )
 
-// A Snapshot is what the loop knew after its newest event. It is immutable.
+// A Snapshot is the state of the loop after its newest event. It is immutable.
 type Snapshot struct {
-	Sync     status.Sync      // without what progress and the fleet know
+	Sync     status.Sync      // without the fields that progress and the fleet fill in
 	Attempts []status.Attempt // the newest first
-	Judged   *Judged          // nil if the guard has looked at no plan
+	Judged   *Judged          // the plan that the guard judged last; nil if none
 	Order    Carried          // the last order that was carried out in this session; zero if none was
 }
 
@@ -38,7 +38,7 @@ type Carried struct {
 	Time     time.Time
 }
 
-// Status returns the status as it is now.
+// Status returns the present status.
 func (s *Service) Status() status.Sync {
 	sync := s.Newest().Sync
 	sync.Counts = s.Progress.Counts()
@@ -77,7 +77,7 @@ func (s *Service) peels(_ context.Context, req micro.Request) (any, string, erro
 	return s.Progress.Page(q.After, pageOfPeels), "", nil
 }
 
-// plan compiles nothing: a revision that a pin or a pause keeps back has no plan yet.
+// plan compiles nothing: a revision that waits because of a pin or a pause has no plan yet.
 func (s *Service) plan(_ context.Context, req micro.Request) (any, string, error) {
 	var q status.PlanRequest
 	if err := decode(req, &q); err != nil {
@@ -87,7 +87,7 @@ func (s *Service) plan(_ context.Context, req micro.Request) (any, string, error
 	return p, "", err
 }
 
-// document answers with what a peel was given.
+// document answers with the stored document of a peel.
 func (s *Service) document(ctx context.Context, req micro.Request) (any, string, error) {
 	var q status.DocumentRequest
 	if err := decode(req, &q); err != nil {
@@ -113,7 +113,7 @@ func (s *Service) document(ctx context.Context, req micro.Request) (any, string,
 
 // now has the branch read at once.
 func (s *Service) now(ctx context.Context, req micro.Request) (any, string, error) {
-	return s.answer(s.do(ctx, NewOrder("now", user(req), true, nil), lookLimit))
+	return s.answer(s.do(ctx, NewOrder("now", user(req), true, nil), nowLimit))
 }
 
 func (s *Service) pause(ctx context.Context, req micro.Request) (any, string, error) {
@@ -128,8 +128,8 @@ func (s *Service) unpin(ctx context.Context, req micro.Request) (any, string, er
 	return s.order(ctx, req, "unpin", true, Unpin())
 }
 
-func (s *Service) order(ctx context.Context, req micro.Request, verb string, look bool, change Change) (any, string, error) {
-	return s.answer(s.do(ctx, NewOrder(verb, user(req), look, change), orderLimit))
+func (s *Service) order(ctx context.Context, req micro.Request, verb string, read bool, change Change) (any, string, error) {
+	return s.answer(s.do(ctx, NewOrder(verb, user(req), read, change), orderLimit))
 }
 
 func (s *Service) answer(sync status.Sync, err error) (any, string, error) {
@@ -205,8 +205,8 @@ func (s *Service) retry(ctx context.Context, req micro.Request) (any, string, er
 	return sync, string(commit), nil
 }
 
-// pin finds the stored revision before the loop is asked. It reads its files only if an earlier version has stored it, as
-// loading 16 MiB takes seconds.
+// pin finds the stored revision before it gives the order to the loop. It loads the files, up to 16 MiB, only of a revision
+// that an earlier version stored.
 func (s *Service) pin(ctx context.Context, req micro.Request) (any, string, error) {
 	var q status.PinRequest
 	if err := decode(req, &q); err != nil {
@@ -224,12 +224,12 @@ func (s *Service) pin(ctx context.Context, req micro.Request) (any, string, erro
 		return nil, "", err
 	}
 	if revision == nil {
-		return nil, "", record.Refuse("cannot pin %s: it is not stored any more", commit)
+		return nil, "", record.Refuse("cannot pin %s: it is no longer stored", commit)
 	}
 	return s.order(ctx, req, "pin", false, Pin(revision, user(req), q.UntilNewer))
 }
 
-// loadSafety reads zester.yaml of a stored revision; nil: it is not stored any more.
+// loadSafety returns a stored revision with the Safety of its zester.yaml, nil if it is no longer stored.
 func (s *Service) loadSafety(ctx context.Context, commit settings.Commit) (*archive.Revision, error) {
 	revision, err := s.Archive.Load(ctx, commit)
 	if err != nil || revision == nil {
@@ -243,7 +243,7 @@ func (s *Service) loadSafety(ctx context.Context, commit settings.Commit) (*arch
 	return revision, nil
 }
 
-// stored finds the one stored revision whose commit begins with digits.
+// stored returns the stored revision whose commit begins with digits. It is an error if there are several.
 func (s *Service) stored(ctx context.Context, digits string) (settings.Commit, error) {
 	if len(digits) < status.MinRevision {
 		return "", record.Refuse("cannot pin %q: name %d digits of a commit at least", digits, status.MinRevision)
@@ -255,13 +255,13 @@ func (s *Service) stored(ctx context.Context, digits string) (settings.Commit, e
 	case len(found) == 0:
 		return "", record.Refuse("cannot pin %.64s: no such revision is stored; zester sync history shows which are", digits)
 	case len(found) > 1:
-		return "", record.Refuse("cannot pin %.64s: %d stored revisions begin so", digits, len(found))
+		return "", record.Refuse("cannot pin %.64s: %d stored revisions begin with it; give more digits", digits, len(found))
 	}
 	return found[0], nil
 }
 
-// remove removes all that is kept of a peel: first its facts, so that nothing gives it settings again, then its settings and
-// its report. After an error the same command removes the rest.
+// remove deletes the data of a peel: first its facts, so that it gets no settings again, then its settings and its report.
+// After an error the same command removes the rest.
 func (s *Service) remove(ctx context.Context, req micro.Request) (any, string, error) {
 	var q status.RemoveRequest
 	if err := decode(req, &q); err != nil {
@@ -301,7 +301,7 @@ func (s *Service) remove(ctx context.Context, req micro.Request) (any, string, e
 	return s.answer(s.do(ctx, NewOrder("remove", user(req), false, nil), orderLimit))
 }
 
-// forgetFacts removes the facts of a peel and waits until the fleet is without it.
+// forgetFacts removes the facts of a peel and waits until it has left the fleet's index.
 func (s *Service) forgetFacts(ctx context.Context, id target.PeelID) error {
 	ctx, cancel := context.WithTimeout(ctx, forgetLimit)
 	defer cancel()

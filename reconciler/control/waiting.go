@@ -15,7 +15,7 @@ import (
 // errNoPlan: no revision waits, or not the one in the request.
 var errNoPlan = errors.New("cannot show the plan")
 
-// A Judged plan is what a revision would change, when the guard looked at it.
+// A Judged is the plan of a revision as the guard judged it.
 type Judged struct {
 	Commit settings.Commit
 	Hash   string // of the plan, in hex
@@ -71,7 +71,7 @@ func waiting(s status.Sync) (p status.Plan, ok bool) {
 	return p, true
 }
 
-// planOf returns what waits, with the change that the guard looked at if it is of the same plan.
+// planOf returns the waiting revision, with its change if the guard judged the same plan.
 func planOf(s status.Sync, j *Judged, digits string) (*status.Plan, error) {
 	p, ok := waiting(s)
 	switch {

@@ -18,12 +18,12 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
-// conditions returns every condition as it is now, computed from the record and from what this term has observed.
+// conditions computes every condition from the record and the observations of this term.
 func conditions(s *State) []status.Condition {
 	r, head := &s.Record, s.Source.Head
 	all := []status.Condition{
 		ready(s),
-		{Type: status.Reconciling, Status: s.Shown.Looking || s.Shown.working},
+		{Type: status.Reconciling, Status: s.Shown.Reading || s.Shown.working},
 		compileFailed(s),
 		guardBlocked(s),
 		suspended(r),
@@ -40,8 +40,8 @@ func conditions(s *State) []status.Condition {
 	return all
 }
 
-// transitions returns conditions with the times of their last change. A condition that is false and says nothing is left
-// out unless it was there before.
+// transitions sets the times of the last change. A condition that is false and has no reason is left out unless it was in
+// before.
 func transitions(before, now []status.Condition, at time.Time) (all []status.Condition) {
 	for _, c := range now {
 		i := slices.IndexFunc(before, func(o status.Condition) bool { return o.Type == c.Type })
@@ -101,8 +101,8 @@ func fetchFailed(s *State) []status.Condition {
 	return []status.Condition{failed, stalled}
 }
 
-// headRefusal returns why the commit that was judged last is refused, nil if it is not, or if people want another one. A
-// newer head counts when it is judged.
+// headRefusal returns why the commit that was judged last is refused, nil if it is not refused or no longer matters, because
+// of a pin for example. A newer head matters once it is judged.
 func headRefusal(s *State) *Refused {
 	if j := s.Judged; j != nil && s.Record.Pinned == nil && !s.Record.IsSent(j.Commit) && s.Record.FindSkipped(j.Commit) == nil {
 		return j.Refused
@@ -130,7 +130,7 @@ func compileFailed(s *State) status.Condition {
 	return c
 }
 
-// isolated returns the plan of the revision in force if it holds peels back for mistakes and no newer revision is at issue.
+// isolated returns the plan of the revision in force if mistakes in it hold peels back and no newer revision was attempted.
 func (s *State) isolated() *plan.Plan {
 	r, p := &s.Record, s.Prepared
 	if p == nil || p.Base.Plan == nil || p.Base.Plan.Mistakes == nil || attempted(s) != r.Commit || r.Blocked != nil {
@@ -149,33 +149,33 @@ func guardBlocked(s *State) status.Condition {
 	return c
 }
 
-func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+func timestamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// suspended says whether new commits wait, and for what.
+// suspended returns Suspended: true if new commits wait because of a pin or a pause.
 func suspended(r *record.Record) status.Condition {
 	c := status.Condition{Type: status.Suspended, Status: true}
 	switch p := r.Pinned; {
 	case p != nil:
-		c.Reason, c.Message = "Pinned", fmt.Sprintf("to %s by %s at %s: new commits wait for zester sync unpin", p.Commit.Short(), p.By, stamp(p.Time))
+		c.Reason, c.Message = "Pinned", fmt.Sprintf("to %s by %s at %s: new commits wait for zester sync unpin", p.Commit.Short(), p.By, timestamp(p.Time))
 		if p.UntilNewer {
-			c.Message += ", or for the first that comes after it and after what was known then"
+			c.Message += ", or for a newer commit"
 		}
 	case r.Suspended != nil:
-		c.Reason, c.Message = "Paused", fmt.Sprintf("by %s at %s: new commits wait for zester sync resume", r.Suspended.By, stamp(r.Suspended.Time))
+		c.Reason, c.Message = "Paused", fmt.Sprintf("by %s at %s: new commits wait for zester sync resume", r.Suspended.By, timestamp(r.Suspended.Time))
 	default:
 		c.Status = false
 	}
 	return c
 }
 
-// progressing says how far a rollout is, or how the last one ended as long as that concerns the head.
+// progressing returns RolloutProgressing: the wave under way, or how the last rollout ended if it concerns the head.
 func progressing(s *State) status.Condition {
 	r, head := &s.Record, s.Source.Head
 	c := status.Condition{Type: status.RolloutProgressing}
 	switch skipped := r.FindSkipped(head); {
 	case r.Rollout != nil:
 		c.Status, c.Reason, c.ObservedRevision = true, "Wave", r.Rollout.Commit
-		w := rolling(s)
+		w := rolloutStatus(s)
 		c.Message = fmt.Sprintf("wave %d of %d (%s) %s: %s", w.Wave, w.Waves, w.Name, w.State, w.Reason)
 	case skipped != nil:
 		c.Reason, c.Message, c.ObservedRevision = "WaveFailed", skipped.Reason, skipped.Commit
@@ -185,8 +185,8 @@ func progressing(s *State) status.Condition {
 	return c
 }
 
-// rolling says how far the rollout under way is.
-func rolling(s *State) *status.Rollout {
+// rolloutStatus returns the progress of the rollout under way.
+func rolloutStatus(s *State) *status.Rollout {
 	r, step := s.Record.Rollout, s.Step
 	w, c := r.Wave(), step.Counts
 	out := &status.Rollout{
@@ -200,7 +200,7 @@ func rolling(s *State) *status.Rollout {
 	return out
 }
 
-// freezeOf returns the revision that a freeze holds, nil if none does.
+// FreezeOf returns the freeze that holds a revision, nil if there is none.
 func FreezeOf(s *State) *status.Freeze {
 	r, j := &s.Record, s.Judged
 	if r.Rollout != nil && s.Step.Frozen {
@@ -224,8 +224,8 @@ func frozen(s *State) status.Condition {
 	return c
 }
 
-// skippedHead returns the condition HeadSkipped. It is true if head, the newest revision of the branch, was rolled back:
-// then the revision in force stays, whichever that is after a pin.
+// skippedHead returns HeadSkipped. It is true if head, the newest commit of the branch, was rolled back: then the revision
+// in force stays, also one that a pin has left.
 func skippedHead(r *record.Record, head settings.Commit) status.Condition {
 	c := status.Condition{Type: status.HeadSkipped}
 	if r.FindSkipped(head) != nil {
@@ -235,7 +235,7 @@ func skippedHead(r *record.Record, head settings.Commit) status.Condition {
 	return c
 }
 
-// attempted returns the newest revision that was tried, or is held.
+// attempted returns the newest revision that was tried, or that waits.
 func attempted(s *State) settings.Commit {
 	r, head := &s.Record, s.Source.Head
 	switch {
@@ -253,7 +253,7 @@ func attempted(s *State) settings.Commit {
 	return r.Commit
 }
 
-// problems returns what is wrong with the revision that was attempted.
+// problems returns the errors of the revision that was attempted.
 func problems(s *State) (all []string) {
 	r := &s.Record
 	if no := headRefusal(s); no != nil {
@@ -274,8 +274,8 @@ func problems(s *State) (all []string) {
 	return cut
 }
 
-// Show returns what others may read of the state. Of the loop it needs to know whether a task is under way, and the reason
-// that [Next] gave last.
+// Show returns the state for readers outside the loop, and updates Shown. working reports whether a task is under way, waits
+// is the last reason of [Next].
 func (s *State) Show(working bool, waits Reason) *control.Snapshot {
 	s.Shown.working, s.Shown.Waits = working, waits
 	if p := s.Prepared; p != nil && p.Goal == GoalOf(&s.Record) && (s.Record.Done || s.Record.Rollout != nil) {
@@ -286,7 +286,7 @@ func (s *State) Show(working bool, waits Reason) *control.Snapshot {
 	return s.snapshot()
 }
 
-// snapshot returns what others may read of the state.
+// snapshot returns the state for readers outside the loop.
 func (s *State) snapshot() *control.Snapshot {
 	r := &s.Record
 	sync := status.Sync{
@@ -313,7 +313,7 @@ func (s *State) snapshot() *control.Snapshot {
 		sync.Paused = &status.Pause{By: p.By, Time: p.Time}
 	}
 	if r.Rollout != nil {
-		sync.Rollout = rolling(s)
+		sync.Rollout = rolloutStatus(s)
 	}
 	if p := s.Prepared; p != nil && p.Base.Plan != nil {
 		for _, w := range p.Base.Plan.Warnings {

@@ -1,7 +1,7 @@
-// Package decide says what the reconciler does next, and why: [Next] is one pure function of a [State].
+// Package decide returns what the reconciler does next, and why: [Next] is a pure function of a [State].
 //
-// Read decide.go first, then state.go, which has all that is known, and conditions.go, in which [State.Show] computes what
-// the status tells from the same state.
+// Call [Next] with the present [State], carry out the [Action], and call [State.Show] for the status and its conditions.
+// Read decide.go first, then state.go and conditions.go.
 //
 // Guarantees: nothing here reads a clock, the bus or a disk. Every state in which the fleet does not follow the branch has a
 // [Reason] and a condition.
@@ -19,20 +19,20 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
-// lookEvery is how often a rollout under way is looked at, besides at each report.
-const lookEvery = time.Second
+// evaluateEvery is how often a rollout or a freeze is evaluated, besides after each report.
+const evaluateEvery = time.Second
 
-// A Kind says what the loop does next.
+// A Kind is the kind of an action of the loop.
 type Kind string
 
 const (
 	DoNothing Kind = "wait"
 
 	// Tasks of the worker. The loop does not wait for a task: its result is an event.
-	DoJudge     Kind = "judge"     // verify, read and compile the head, compare it with what peels have
+	DoJudge     Kind = "judge"     // verify, read and compile the head, compare it with the settings of peels
 	DoCompare   Kind = "compare"   // find out whether the head descends from the pinned revision
-	DoMeasure   Kind = "measure"   // find out what peels had reported before a rollout
-	DoPrepare   Kind = "prepare"   // compile what the record says, find the documents that the bucket lacks
+	DoMeasure   Kind = "measure"   // find the newest report and run before a rollout
+	DoPrepare   Kind = "prepare"   // compile the revisions of the record, find the documents that the bucket lacks
 	DoPublish   Kind = "publish"   // write these documents
 	DoRepublish Kind = "republish" // find peels that do not run what was published long ago
 
@@ -57,8 +57,8 @@ const (
 type Reason string
 
 const (
-	otherSource    Reason = "OtherSource"    // the record is of another repo, branch or path
-	branchNotRead  Reason = "BranchNotRead"  // no commit of the branch is at hand
+	otherSource    Reason = "OtherSource"    // the record names another repo, branch or path
+	branchNotRead  Reason = "BranchNotRead"  // no commit of the branch was read
 	revisionPinned Reason = "Pinned"         // new commits wait for an unpin
 	rolledBack     Reason = "RolledBack"     // the head was rolled back and waits for a retry
 	updatesPaused  Reason = "Paused"         // new commits wait for a resume
@@ -81,7 +81,7 @@ type Action struct {
 	Next   record.Record   // of a change of the record, and of DoPublish
 }
 
-// IsTask reports whether the worker does it.
+// IsTask reports whether the worker carries out the action.
 func (a Action) IsTask() bool {
 	switch a.Kind {
 	case DoJudge, DoCompare, DoMeasure, DoPrepare, DoPublish, DoRepublish:
@@ -90,10 +90,10 @@ func (a Action) IsTask() bool {
 	return false
 }
 
-// Next returns what to do next. It is the only place that says what the reconciler does; whatever it looks at is in s.
+// Next returns the next action. It depends on s only, and nothing else decides what the reconciler does.
 func Next(s *State) Action {
 	if s.Record.CheckSource(s.Own) != nil {
-		return otherFleet(s)
+		return waitForAdoption(s)
 	}
 	if s.Failed.Write.holds(s) {
 		return Action{Kind: DoNothing, Reason: tryAgainLater, Until: s.Failed.Write.Until}
@@ -112,15 +112,15 @@ func Next(s *State) Action {
 	return all
 }
 
-// otherFleet waits for sync.adopt, and then gives the lease back: another master may follow what the fleet follows.
-func otherFleet(s *State) Action {
+// waitForAdoption waits for sync.adopt until YieldAt, and then gives the lease back: another master may have the fleet's source.
+func waitForAdoption(s *State) Action {
 	if s.Now.Before(s.YieldAt) {
 		return Action{Kind: DoNothing, Reason: otherSource, Until: s.YieldAt}
 	}
 	return Action{Kind: DoYield, Reason: otherSource}
 }
 
-// claim puts the source into a record that names none, as an earlier version wrote it.
+// claim sets the source in a record of an earlier version, which names none.
 func claim(s *State) Action {
 	if s.Record.Source == s.Own || s.Record.Time.IsZero() {
 		return wait("")
@@ -138,8 +138,8 @@ func Earlier(a, b time.Time) time.Time {
 
 func wait(why Reason) Action { return Action{Kind: DoNothing, Reason: why} }
 
-// releasePin ends a pin until newer when there is a commit that comes after the pinned one, that was not known when it was
-// pinned, and that was not rolled back.
+// releasePin ends a pin with UntilNewer when the head descends from the pinned commit, is not the head at the time of the
+// pin, and was not rolled back.
 func releasePin(s *State) Action {
 	p, head := s.Record.Pinned, s.Source.Head
 	if p == nil || !p.UntilNewer || head == "" || head == p.Head || head == p.Commit || s.Record.FindSkipped(head) != nil {
@@ -156,7 +156,7 @@ func releasePin(s *State) Action {
 	return Action{Kind: DoReleasePin, Next: next}
 }
 
-// endApproval drops an approval, and a revision that waits for one, when the branch has moved on.
+// endApproval drops an approval, and the wait for one, when the head is another commit.
 func endApproval(s *State) Action {
 	if s.Source.Head == "" || !s.Record.IsOutdated(s.Source.Head) {
 		return wait("")
@@ -175,7 +175,7 @@ func (s *State) unlessFailed(f Failure, a Action) Action {
 // follow brings the record to the head of the branch, unless something holds it back.
 func follow(s *State) Action {
 	r, head := &s.Record, s.Source.Head
-	asked := r.Blocked != nil || r.Approved != nil // of the head: endApproval has seen to that
+	approving := r.Blocked != nil || r.Approved != nil // it concerns the head, or endApproval had dropped it
 	switch {
 	case r.Pinned != nil:
 		return wait(revisionPinned)
@@ -189,7 +189,7 @@ func follow(s *State) Action {
 		}
 		next := s.noted(*r, status.OutcomeProgressing, "") // the branch went back: the rollout ends
 		return Action{Kind: DoEnforce, Next: next.Enforced(head, r.Safety, false, s.Now)}
-	case r.Suspended != nil && !asked && !r.IsSent(head):
+	case r.Suspended != nil && !approving && !r.IsSent(head):
 		return wait(updatesPaused)
 	case r.IsSent(head), !s.isJudged():
 		return s.unlessFailed(s.Failed.Judge, Action{Kind: DoJudge, Commit: head})
@@ -205,7 +205,7 @@ func follow(s *State) Action {
 	return send(s)
 }
 
-// isJudged reports whether the judgement of the head holds for the fleet as it is.
+// isJudged reports whether there is a judgement of the head that is valid for the present fleet.
 func (s *State) isJudged() bool {
 	j, r := s.Judged, &s.Record
 	switch {
@@ -216,12 +216,12 @@ func (s *State) isJudged() bool {
 	case j.Made == s.Basis():
 		return true
 	}
-	// A fleet may change all the time. What needs no approval goes out if nothing has changed since the judgement arrived.
+	// A fleet may change all the time. A revision that needs no approval goes out if nothing has changed since the judgement arrived.
 	free := j.Refused == nil && r.Blocked == nil && r.Approved == nil && r.Judge(j.Commit, j.Guard) == nil
 	return free && j.Arrived == s.Basis()
 }
 
-// noted returns the record with what became of the revision that was judged, and of those that were passed over for it.
+// noted returns the record with the outcome of the judged revision in its history, and the commits before it as superseded.
 func (s *State) noted(r record.Record, outcome status.Outcome, why string) record.Record {
 	if last := r.LastAttempt(); last != nil && last.Commit != s.Judged.Commit {
 		for _, c := range s.Judged.Passed {
@@ -237,7 +237,7 @@ func attemptOn(c gitrepo.Commit, owner string, outcome status.Outcome, why strin
 	}
 }
 
-// refuse notes that the head does not compile or may not be served.
+// refuse records that the head does not compile or is not allowed.
 func refuse(s *State) Action {
 	next := s.noted(s.Record, status.OutcomeRejected, s.Judged.Refused.Messages[0])
 	if slices.EqualFunc(next.History, s.Record.History, status.Attempt.Equal) {
@@ -246,7 +246,7 @@ func refuse(s *State) Action {
 	return Action{Kind: DoRefuse, Next: next}
 }
 
-// block notes that the head waits for approval of a plan.
+// block records that the head waits for the approval of its plan.
 func block(s *State, b *record.Blocked) Action {
 	if before := s.Record.Blocked; before != nil && *before == *b {
 		return wait(headBlocked)
@@ -264,7 +264,7 @@ func send(s *State) Action {
 		if !slices.EqualFunc(next.History, r.History, status.Attempt.Equal) {
 			return Action{Kind: DoFreeze, Next: next}
 		}
-		return Action{Kind: DoNothing, Reason: headFrozen, Until: Earlier(hold.Until, s.Now.Add(lookEvery))}
+		return Action{Kind: DoNothing, Reason: headFrozen, Until: Earlier(hold.Until, s.Now.Add(evaluateEvery))}
 	}
 	if !j.Out.inWaves(&r) {
 		next := s.noted(r.WithoutApproval(), status.OutcomeProgressing, "")
@@ -277,7 +277,7 @@ func send(s *State) Action {
 	return Action{Kind: DoBeginRollout, Next: s.noted(next, status.OutcomeProgressing, "")}
 }
 
-// serve gives peels what the record says.
+// serve writes the documents of the record's revisions, and then continues the rollout under way.
 func serve(s *State) Action {
 	r, p := &s.Record, s.Prepared
 	switch {
@@ -286,7 +286,7 @@ func serve(s *State) Action {
 	case p == nil || p.Goal != GoalOf(r):
 		return s.unlessFailed(s.Failed.Serve, Action{Kind: DoPrepare})
 	case r.Rollout != nil && r.Rollout.Members.Len() == 0:
-		// The peels that a superseded rollout has reached get the first wave of this one, and do not go back before.
+		// Choose the first wave before peels of a superseded rollout would be written back to the revision in force.
 		if a := roll(s); a.Kind != DoNothing || p.Lacking == 0 {
 			return a
 		}
@@ -306,7 +306,7 @@ func serve(s *State) Action {
 	return wait(revisionServed)
 }
 
-// finished returns the record after all documents of the revision in force were written.
+// finished returns the record once all documents of the revision in force are written.
 func finished(s *State) record.Record {
 	next := s.Record
 	if last := next.LastAttempt(); last != nil && last.Commit == next.Commit && last.Outcome == status.OutcomeProgressing {
@@ -318,7 +318,7 @@ func finished(s *State) record.Record {
 	return next
 }
 
-// roll takes the rollout as far as its waves permit.
+// roll returns the action for the present step of the rollout.
 func roll(s *State) Action {
 	r, step := s.Record, s.Step
 	switch {
@@ -332,10 +332,10 @@ func roll(s *State) Action {
 		r.Rollout = &step.Rollout
 		return Action{Kind: DoStep, Next: r}
 	}
-	return Action{Kind: DoNothing, Reason: waveWaits, Until: Earlier(step.Until, s.Now.Add(lookEvery))}
+	return Action{Kind: DoNothing, Reason: waveWaits, Until: Earlier(step.Until, s.Now.Add(evaluateEvery))}
 }
 
-// republish has the documents of peels that do not run them written once more.
+// republish writes the documents again of peels that do not run them.
 func republish(s *State) Action {
 	if s.Now.Before(s.RepublishAt) {
 		return Action{Kind: DoNothing, Until: s.RepublishAt}

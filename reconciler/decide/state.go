@@ -19,14 +19,14 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// A Goal names the revisions that peels are to have. Equal goals give a peel the same revision.
+// A Goal names the revisions that peels should have. Equal goals give each peel the same revision.
 type Goal struct {
-	commit  settings.Commit // in force
-	rollout settings.Commit // goes out in waves to members
+	commit  settings.Commit // the revision in force
+	rollout settings.Commit // the revision of members; empty without a rollout
 	members string
 }
 
-// GoalOf returns what peels are to have by a record.
+// GoalOf returns the goal of a record.
 func GoalOf(r *record.Record) Goal {
 	g := Goal{commit: r.Commit}
 	if r.Rollout != nil {
@@ -35,21 +35,21 @@ func GoalOf(r *record.Record) Goal {
 	return g
 }
 
-// A Basis is what a plan depends on besides its revision.
+// A Basis identifies the inputs of a plan besides its revision. Plans of one revision with equal bases are equal.
 type Basis struct {
-	Changes    uint64 // of the fleet and of the identities that decrypt secrets, in this term
+	Changes    uint64 // number of changes of the fleet and of the identities that decrypt secrets, in this term
 	generation uint64 // of the newest document
 }
 
-// A Session is what does not change while this master leads.
+// A Session holds the values that do not change while this master leads.
 type Session struct {
 	Owner   string        // this master
-	Own     record.Source // that it follows
+	Own     record.Source // the source of this master
 	Repo    string        // URL of the repo, without credentials
 	YieldAt time.Time     // when it gives the lease back if the fleet follows another source
 }
 
-// A State is all that [Next] looks at: the record, and what this term has observed. Only the loop changes it.
+// A State is the input of [Next]: the record, and the observations of this term. Only the loop changes it.
 type State struct {
 	Session
 	Now         time.Time
@@ -60,36 +60,37 @@ type State struct {
 	Compared    Comparison
 	Measured    *Measurement
 	Prepared    *Prepared
-	Step        rollout.Step // of the rollout under way, for the peels as they are
+	Step        rollout.Step // of the rollout under way, for the present state of the peels
 	Failed      Failures
 	RepublishAt time.Time
 	Shown       Shown
 }
 
-// A Branch is what the source has told.
+// A Branch is the result of the last attempt to read the branch.
 type Branch struct {
-	Attempt  uint64          // number of looks at the branch that have ended
+	Attempt  uint64          // number of attempts that have ended
 	Answers  uint64          // see [source.Event]
-	Head     settings.Commit // the newest commit at hand, empty before the first
+	Head     settings.Commit // the newest commit in the store, empty before the first
 	Observed settings.Commit // where the branch was last seen
 	Read     time.Time       // when it was seen there
-	Err      error           // why the newest look failed, nil if it did not
+	Err      error           // why the attempt failed, nil if it succeeded
 }
 
-// An Outgoing is how a revision would go to the fleet.
+// An Outgoing holds the rules and the peels for sending a revision to the fleet.
 type Outgoing struct {
-	Own, Both top.Safety      // of the revision, and the stricter of it and the one in force
-	Base      bool            // the revision in force is at hand, so that waves can go back to it
-	Peels     []target.PeelID // that it changes
+	Own, Both top.Safety      // rules of the revision, and the stricter ones of it and of the revision in force
+	Base      bool            // the revision in force can be read, so that waves can be rolled back to it
+	Peels     []target.PeelID // the peels that the revision changes
 	Fleet     *peelindex.Index
 }
 
-// inWaves reports whether the revision goes out in waves. The first of all does not: there is nothing to go back to.
+// inWaves reports whether the revision goes out in waves. The first revision of a fleet does not, as there is none to roll
+// back to.
 func (o Outgoing) inWaves(r *record.Record) bool {
 	return r.Commit != "" && o.Base && len(o.Both.Waves) > 0
 }
 
-// frozen returns the freeze that holds the revision, if one does and nobody has let the revision through.
+// frozen returns the freeze that holds the revision, unless a person has overridden it.
 func (o Outgoing) frozen(r *record.Record, now time.Time) (rollout.Hold, bool) {
 	if r.Commit == "" || r.Approved != nil && r.Approved.Override != "" {
 		return rollout.Hold{}, false
@@ -97,23 +98,23 @@ func (o Outgoing) frozen(r *record.Record, now time.Time) (rollout.Hold, bool) {
 	return rollout.Frozen(o.Both.Freezes, o.Peels, o.Fleet, now)
 }
 
-// A Judgement is what the worker found out about a commit that would go to the fleet.
+// A Judgement is the worker's result about a commit that would go to the fleet.
 type Judgement struct {
 	Commit  settings.Commit
 	Info    gitrepo.Commit
-	Passed  []gitrepo.Commit // between the last one that was tried and this one, the oldest first
-	Made    Basis            // that it was made for
-	Arrived Basis            // when it arrived
-	Attempt uint64           // the newest look at the branch when it was made
-	Refused *Refused         // nil: it may be served
+	Passed  []gitrepo.Commit // commits between the last one that was tried and this one, the oldest first
+	Made    Basis            // when the judgement began
+	Arrived Basis            // when the loop received it
+	Attempt uint64           // Branch.Attempt when it began
+	Refused *Refused         // nil: the revision is allowed
 	Guard   record.Judgement
 	Out     Outgoing
 	Signed  status.Condition // SourceVerified; without a type if commits need not be signed
-	Moved   status.Condition // HistoryRewritten if it goes out
-	Change  *control.Judged  // what it changes; nil if it is refused
+	Moved   status.Condition // HistoryRewritten once the revision goes out
+	Change  *control.Judged  // its plan; nil if it is refused
 }
 
-// A Refused revision does not go to the fleet, whatever people approve.
+// A Refused says why a revision does not go to the fleet. No approval changes that.
 type Refused struct {
 	Kind     status.Type // CompileFailed, GuardBlocked or SourceVerified
 	Reason   string
@@ -124,34 +125,34 @@ type Refused struct {
 // Message returns all messages, one a line.
 func (r *Refused) Message() string { return strings.Join(r.Messages, "\n") }
 
-// A Comparison says whether the head descends from the pinned revision.
+// A Comparison is the result of DoCompare.
 type Comparison struct {
 	Head, Pinned settings.Commit
-	Descends     bool
+	Descends     bool // Head descends from Pinned
 }
 
-// A Measurement is what peels had reported before a rollout of a commit.
+// A Measurement holds the newest sequences of two streams before a rollout of a commit.
 type Measurement struct {
 	Commit            settings.Commit
-	Sequence, Reports uint64 // the newest of job-events and of applied
+	Sequence, Reports uint64 // of job-events and of applied
 }
 
-// A Compiled revision is a plan for the fleet as it was.
+// A Compiled is a revision with its plan for the fleet at Changes.
 type Compiled struct {
 	Revision *archive.Revision
 	Plan     *plan.Plan
 	Changes  uint64 // see [Basis]
 }
 
-// A Prepared is what peels are to have, and which documents the bucket lacks for it.
+// A Prepared holds the compiled revisions of a goal, and the documents that the bucket lacks for it.
 type Prepared struct {
 	Goal    Goal
 	Changes uint64   // see [Basis]
 	Base    Compiled // the revision in force
 	Next    Compiled // the revision that goes out in waves; zero if there is none
-	Lacking int      // documents that the bucket lacks: those of Due
+	Lacking int      // number of documents in Due
 	Due     *publish.Due
-	Watched map[target.PeelID]progress.Entries // the runs that say something of the revision that goes out
+	Watched map[target.PeelID]progress.Entries // the entries whose runs count for the rollout
 }
 
 // ChangesPeel reports whether the revision that goes out gives a peel other settings than the one in force.
@@ -160,17 +161,17 @@ func (p *Prepared) ChangesPeel(id target.PeelID) bool {
 	return e != nil && (old == nil || old.Digest != e.Digest)
 }
 
-// Failures are the last errors by what failed, each until it is tried again.
+// Failures are the last errors of each kind of action, until it succeeds.
 type Failures struct{ Judge, Serve, Write Failure }
 
-// A Failure is why a task or a write failed, and until when it is not tried again with the same cause.
+// A Failure says why a task or a write failed. It is not tried again until Until, unless the cause changes.
 type Failure struct {
 	Err   error
 	Cause Cause
 	Until time.Time
 }
 
-// A Cause is what a task depends on: with another one it is tried at once.
+// A Cause identifies the inputs of a task. A task that failed is tried again at once if they change.
 type Cause struct {
 	attempt uint64
 	head    settings.Commit
@@ -178,30 +179,30 @@ type Cause struct {
 	changes uint64
 }
 
-// Cause returns what a task depends on now.
+// Cause returns the present inputs of a task.
 func (s *State) Cause() Cause {
 	return Cause{s.Source.Attempt, s.Source.Head, GoalOf(&s.Record), s.Changes}
 }
 
-// Basis returns what a plan depends on now.
+// Basis returns the present inputs of a plan.
 func (s *State) Basis() Basis { return Basis{s.Changes, s.Record.Generation} }
 
-// holds reports whether what failed is not to be tried yet.
+// holds reports whether the failed action has to wait.
 func (f Failure) holds(s *State) bool {
 	return f.Err != nil && f.Cause == s.Cause() && s.Now.Before(f.Until)
 }
 
-// A Shown is what the status tells besides what can be computed from the rest of the state.
+// A Shown holds the values of the status that cannot be computed from the rest of the state.
 type Shown struct {
-	Looking    bool   // at the branch
+	Reading    bool   // an attempt to read the branch is under way
 	working    bool   // a task is under way
-	Waits      Reason // that Next gave last
+	Waits      Reason // the last reason of Next
 	good       status.Revision
-	Writes     int // documents that took to bring to the fleet what is named by Written
 	Written    settings.Commit
-	Moved      status.Condition // HistoryRewritten, of the revision that was sent last
+	Writes     int              // documents that were written for Written
+	Moved      status.Condition // HistoryRewritten of the revision that was sent last
 	Completed  settings.Commit  // the last revision whose waves have all passed
-	Completion string           // how they have
+	Completion string           // the reason of its last step, for people
 	Order      control.Carried  // the last order that was carried out
 	conditions []status.Condition
 }

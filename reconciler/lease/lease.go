@@ -3,8 +3,8 @@
 // Call [New], [Lease.Acquire] and then [Lease.Serve], which runs a function for as long as the lease is held. Call
 // [Lease.Check] before each write of that function.
 //
-// Guarantees: a holder stops before another can begin, also after the machine was suspended or the bus was away. What a lost
-// write may have stored is found by a random text, which each session has of its own.
+// Guarantees: a holder stops before another can begin, also after the machine was suspended or the bus was away. If the
+// answer to a write is lost, the holder recognises its own write by a random text of its session.
 //
 // Known gap: a write that was sent before the lease was lost may arrive after it. Compare-and-set has to refuse it.
 package lease
@@ -36,10 +36,10 @@ var errTaken = errors.New("another master holds the lease")
 
 // A Lease is the right to be the one reconciler of the fleet.
 type Lease struct {
-	kv    jetstream.KeyValue
-	owner string
-	term  string // what the key holds in one session: the owner and a random text
-	log   *slog.Logger
+	kv      jetstream.KeyValue
+	owner   string
+	session string // value of the key in this session: the owner and a random text
+	log     *slog.Logger
 
 	mu      sync.Mutex
 	renewed time.Time // when the last write of the key that succeeded was sent
@@ -50,8 +50,7 @@ func New(kv jetstream.KeyValue, owner string, log *slog.Logger) *Lease {
 	return &Lease{kv: kv, owner: owner, log: log}
 }
 
-// Check returns an error unless the lease was renewed in the last giveUpAfter. It neither waits nor asks the bus, so that
-// it can precede each write.
+// Check returns an error unless the lease was renewed in the last 10 s. It sends no request, so call it before each write.
 func (l *Lease) Check() error {
 	if age := l.age(); age >= giveUpAfter {
 		return fmt.Errorf("the lease of the reconciler was not renewed in %s, %s is the most", age.Round(time.Second), giveUpAfter)
@@ -59,8 +58,8 @@ func (l *Lease) Check() error {
 	return nil
 }
 
-// age returns how long ago the key was last written: the larger one by two clocks, as the monotonic clock stands still while
-// the machine is suspended.
+// age returns how long ago the key was last written: the larger value of two clocks, as the monotonic clock stops while the
+// machine is suspended.
 func (l *Lease) age() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +67,7 @@ func (l *Lease) age() time.Duration {
 	return max(now.Sub(l.renewed), now.Round(0).Sub(l.renewed.Round(0)))
 }
 
-// write stores the key by a function that returns the new revision, and notes when it was sent.
+// write calls store, which writes the key and returns its revision, and records when the write was sent.
 func (l *Lease) write(store func() (uint64, error)) (uint64, error) {
 	sent := time.Now()
 	revision, err := store()
@@ -80,16 +79,16 @@ func (l *Lease) write(store func() (uint64, error)) (uint64, error) {
 	return revision, err
 }
 
-// update stores the key over a revision.
+// update writes the key if it is at a revision.
 func (l *Lease) update(ctx context.Context, revision uint64) (uint64, error) {
-	return l.write(func() (uint64, error) { return l.kv.Update(ctx, leaseKey, []byte(l.term), revision) })
+	return l.write(func() (uint64, error) { return l.kv.Update(ctx, leaseKey, []byte(l.session), revision) })
 }
 
 // Acquire waits until the key is free and takes it. It returns early only when ctx ends.
 func (l *Lease) Acquire(ctx context.Context) (revision uint64, err error) {
-	l.term = l.owner + " " + rand.Text()
+	l.session = l.owner + " " + rand.Text()
 	for {
-		revision, err = l.write(func() (uint64, error) { return l.kv.Create(ctx, leaseKey, []byte(l.term)) })
+		revision, err = l.write(func() (uint64, error) { return l.kv.Create(ctx, leaseKey, []byte(l.session)) })
 		if err == nil {
 			return revision, nil
 		}
@@ -109,8 +108,8 @@ func (l *Lease) Acquire(ctx context.Context) (revision uint64, err error) {
 	}
 }
 
-// hold renews the lease until ctx ends or the lease is lost, and returns why it is lost. The revision is that of its
-// last write that is known.
+// hold renews the lease until ctx ends or the lease is lost, and returns why. The result is the revision of the last
+// confirmed write of the key.
 func (l *Lease) hold(ctx context.Context, revision uint64) (uint64, error) {
 	wait := renewEvery
 	for {
@@ -133,7 +132,7 @@ func (l *Lease) hold(ctx context.Context, revision uint64) (uint64, error) {
 	}
 }
 
-// renew writes the key again. After an error whose outcome is unknown the key may hold our own write.
+// renew writes the key again. If the answer to an earlier write was lost, the key may be at the revision of that write.
 func (l *Lease) renew(ctx context.Context, revision uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
@@ -147,20 +146,20 @@ func (l *Lease) renew(ctx context.Context, revision uint64) (uint64, error) {
 	return 0, err
 }
 
-// ours reports whether the key holds what this term wrote: a write whose outcome was not heard may have been made. The
-// name of the master alone would not tell, as another process may bear it.
+// ours reports whether this session wrote the key, also by a write whose answer was lost. The owner alone does not prove
+// it, as another process may have the same name.
 func (l *Lease) ours(ctx context.Context) (revision uint64, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
 	entry, err := l.kv.Get(ctx, leaseKey)
-	if err != nil || string(entry.Value()) != l.term {
+	if err != nil || string(entry.Value()) != l.session {
 		return 0, false
 	}
 	return entry.Revision(), true
 }
 
-// release removes the key as this term wrote it last, so that another begins at once. A renewal that was cut off may have
-// written it after revision.
+// release removes the key if this session wrote it last, so that another master can begin at once. An interrupted renewal
+// may have written it after revision.
 func (l *Lease) release(ctx context.Context, revision uint64) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -175,20 +174,20 @@ func (l *Lease) release(ctx context.Context, revision uint64) {
 	}
 }
 
-// Serve runs a function for as long as the lease is held, and gives the lease back after it has ended.
+// Serve runs a function while the lease is held, and releases the lease after the function has returned.
 func (l *Lease) Serve(ctx context.Context, revision uint64, run func(context.Context) error) error {
-	held, leave := context.WithCancel(context.WithoutCancel(ctx))
-	term, stop := context.WithCancelCause(ctx)
+	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx))
+	running, stop := context.WithCancelCause(ctx)
 	lost := make(chan error, 1)
 	go func() {
 		var err error
-		revision, err = l.hold(held, revision)
+		revision, err = l.hold(renewing, revision)
 		stop(err)
 		lost <- err
 	}()
-	err := run(term)
+	err := run(running)
 	stop(nil)
-	leave()
+	stopRenewing()
 	cause := <-lost
 	if errors.Is(cause, errTaken) {
 		return cause

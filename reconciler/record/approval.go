@@ -8,8 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
-// A Refusal is the answer to an order that cannot be carried out; the same order fails again. Reason is a sentence for
-// people.
+// A Refusal is the error of an order that cannot be carried out; the same order fails again. Reason is a sentence for people.
 type Refusal struct{ Reason string }
 
 func (r *Refusal) Error() string { return r.Reason }
@@ -29,7 +28,7 @@ func (r Record) WithoutApproval() Record {
 	return r
 }
 
-// IsOutdated reports whether the branch has moved past the revision that is approved or waits for approval.
+// IsOutdated reports whether head is another revision than the one that is approved or waits for approval.
 func (r *Record) IsOutdated(head settings.Commit) bool {
 	return r.Blocked != nil && r.Blocked.Commit != head || r.Approved != nil && r.Approved.Commit != head
 }
@@ -58,7 +57,7 @@ type Judgement struct {
 	Hash       string // of its plan, in hex
 	Exceeded   string // which limits the change exceeds, for people; empty if none
 	RemovesAll bool   // no peel would keep a setting
-	Rewritten  string // how the history of the branch was rewritten, for people; empty if it was not
+	Rewritten  string // description of how the history of the branch was rewritten; empty if it was not
 	Allowed    bool   // the Zester-Allow line of the commit names all limits of Exceeded and counts
 }
 

@@ -117,7 +117,7 @@ func TestWhatMayBeRetried(t *testing.T) {
 		{"by its digits", r, "aabb", "aabb2", "aabb2", true},
 		{"rolled back twice", r, "aaaa", "aaaa1", "aaaa1", true},
 		{"too few digits", r, "aaa", "aaaa1", "4 digits", false},
-		{"two begin so", Record{Skipped: []Skipped{{Commit: "aaaa1"}, {Commit: "aaaa2"}}}, "aaaa", "aaaa1", "2 revisions", false},
+		{"two begin with the digits", Record{Skipped: []Skipped{{Commit: "aaaa1"}, {Commit: "aaaa2"}}}, "aaaa", "aaaa1", "2 revisions", false},
 		{"none was", Record{}, "", "aaaa1", "no revision was rolled back", false},
 		{"that one was not", r, "dddd", "aaaa1", "no such revision", false},
 		{"the branch was not read", r, "", "", "not read the branch", false},

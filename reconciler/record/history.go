@@ -23,8 +23,8 @@ func Cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 }
 
-// Noted returns the record with an attempt in its history. An attempt at the same revision that has not ended, or was
-// rejected, is replaced. An attempt at another revision that has not ended was superseded. Began and Ended of a are set
+// Noted returns the record with an attempt added to its history. It replaces an attempt at the same revision that has not
+// ended or was rejected. An attempt at another revision that has not ended becomes superseded. Began and Ended of a are set
 // from now; Author, Message and Reason are cut.
 func (r Record) Noted(a status.Attempt, now time.Time) Record {
 	now = now.UTC()
@@ -51,8 +51,8 @@ func (r Record) Noted(a status.Attempt, now time.Time) Record {
 	return r
 }
 
-// continued returns what is known of one attempt after a has followed before. A revision that waits for approval again
-// loses the name of the person who approved it.
+// continued returns an attempt that is in the state a after it was in the state before. By is dropped if the revision waits
+// for approval again.
 func continued(before, a status.Attempt) status.Attempt {
 	a.Began, a.Approvals = before.Began, before.Approvals
 	if a.By == "" && a.Outcome != status.OutcomeBlocked {
@@ -64,7 +64,7 @@ func continued(before, a status.Attempt) status.Attempt {
 	return a
 }
 
-// NotedBy returns the record with the person who approved or pinned the newest attempt, if that is at this revision.
+// NotedBy returns the record with a user as By of the newest attempt, if that is at this revision.
 func (r Record) NotedBy(commit settings.Commit, user string) Record {
 	if last := len(r.History) - 1; last >= 0 && r.History[last].Commit == commit {
 		r.History = slices.Clone(r.History)
@@ -73,7 +73,7 @@ func (r Record) NotedBy(commit settings.Commit, user string) Record {
 	return r
 }
 
-// NotedApproval returns the record with a decision of a person about the newest attempt, if that is at this revision. The
+// NotedApproval returns the record with a decision of a person added to the newest attempt, if that is at this revision. The
 // newest [MaxApprovals] are kept.
 func (r Record) NotedApproval(commit settings.Commit, a status.Approval) Record {
 	last := len(r.History) - 1

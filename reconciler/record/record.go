@@ -1,5 +1,5 @@
-// Package record holds what the reconciler knows across leadership sessions: which revision is in force, which one waits
-// or goes out in waves, what people ordered, and the history of revisions.
+// Package record stores the state of the reconciler across leadership sessions: the revision in force, the one that waits
+// or goes out in waves, the orders of people, and the history of revisions.
 //
 // Call [NewStore] and [Store.Read] first, then the methods of [Record], each of which returns a changed copy or an answer,
 // and [Store.Write] to store the copy.
@@ -13,8 +13,8 @@
 //   - Store.Write refuses the record of another [Source] than its own, so that a master with another repo, branch or path
 //     changes nothing. [Record.Adopted] is the only way to another source.
 //
-// Known gap: a master of an earlier version that writes the record drops the fields that it does not know, the source among
-// them; the next master of this version puts in its own.
+// Known gap: a master of an earlier version that writes the record drops the fields that it does not know, such as the
+// source; the next master of this version sets its own.
 package record
 
 import (
@@ -32,8 +32,8 @@ const (
 	MaxApprovals = 5  // decisions of people about one attempt
 )
 
-// A Record says which revision was last given to the fleet. It is written before the first document of that revision, so
-// that the next leader knows of an interrupted rollout.
+// A Record is the stored state. It is written before the first document of a revision, so that the next leader knows of an
+// interrupted rollout.
 type Record struct {
 	Source Source `json:"source,omitzero"` // what the fleet follows; zero: an earlier version wrote the record
 
@@ -44,7 +44,7 @@ type Record struct {
 	Time       time.Time       `json:"time"`           // when Owner wrote it
 	Since      time.Time       `json:"since,omitzero"` // when Commit was put in force
 
-	top.Safety // of Commit: what the revision in force says of how changes go out
+	top.Safety // of Commit: limits, waves and freezes of the revision in force
 
 	Blocked   *Blocked  `json:"blocked,omitempty"`   // the revision that waits for approval; nil if none does
 	Approved  *Approval `json:"approved,omitempty"`  // nil once its plan has gone out or the branch has moved on
@@ -92,13 +92,13 @@ type Skipped struct {
 	Time   time.Time       `json:"time"`
 }
 
-// IsSent reports whether a revision is in force or goes out in waves: it was judged before, and its documents may be
-// written in part.
+// IsSent reports whether a revision is in force or goes out in waves: it was judged before, and some of its documents may
+// be written.
 func (r *Record) IsSent(commit settings.Commit) bool {
 	return r.Commit == commit || r.Rollout != nil && r.Rollout.Commit == commit
 }
 
-// Sent returns the revisions that peels have: the one in force, then the one that goes out in waves.
+// Sent returns the revision in force and then the one that goes out in waves, as far as they exist.
 func (r *Record) Sent() (all []settings.Commit) {
 	if r.Commit != "" {
 		all = append(all, r.Commit)
@@ -109,7 +109,7 @@ func (r *Record) Sent() (all []settings.Commit) {
 	return all
 }
 
-// InUse returns the revisions whose files must stay stored: those that peels have and the pinned one.
+// InUse returns the revisions whose files must stay stored: the result of Sent and the pinned one.
 func (r *Record) InUse() []settings.Commit {
 	use := r.Sent()
 	if r.Pinned != nil {

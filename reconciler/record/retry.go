@@ -45,7 +45,7 @@ func (r *Record) matchSkipped(digits string) (settings.Commit, error) {
 	case len(found) == 0:
 		return "", Refuse("cannot retry %.64s: no such revision was rolled back; zester sync history shows which were", digits)
 	case len(found) > 1 && digits != "":
-		return "", Refuse("cannot retry %.64s: %d revisions that were rolled back begin so", digits, len(found))
+		return "", Refuse("cannot retry %.64s: %d revisions that were rolled back begin with it; give more digits", digits, len(found))
 	}
 	return found[0], nil
 }

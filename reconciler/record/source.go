@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// A Source names what a fleet follows: a branch of a repo, and a folder in it. A record of another source is the record of
-// another fleet. Sources are equal if they lead to the same place: see [NewSource].
+// A Source names a branch of a repo, and a folder in it, that a fleet follows. A record with another source belongs to
+// another fleet. Two spellings of a repo's address are one source: see [NewSource].
 type Source struct {
 	Repo   string `json:"repo"` // host/path of a URL, or an absolute path; without credentials
 	Branch string `json:"branch"`
 	Path   string `json:"path,omitempty"` // empty: the root of the repo
 }
 
-// NewSource returns the source of a repo as [gitrepo.Repo.URL] names it. The transport, the user, the default port, the
+// NewSource returns the source for a repo as returned by [gitrepo.Repo.URL]. The transport, the user, the default port, the
 // query and a final ".git" of a URL do not count, so that a new token, or ssh in place of https, is the same source.
 func NewSource(repo, branch, dir string) Source {
 	s := Source{Repo: repoKey(repo), Branch: branch}
@@ -55,7 +55,7 @@ func defaultPort(scheme string) string {
 	return map[string]string{"http": "80", "https": "443", "ssh": "22"}[strings.ToLower(scheme)]
 }
 
-// String returns the source as people and [Record.Adopted] know it, such as "git.example.com/fleet, branch main, path prod".
+// String returns the source in the form of messages and [Record.Adopted]: "git.example.com/fleet, branch main, path prod".
 func (s Source) String() string {
 	text := s.Repo + ", branch " + s.Branch
 	if s.Path != "" {
@@ -64,8 +64,8 @@ func (s Source) String() string {
 	return text
 }
 
-// CheckSource returns a *[Refusal] if the record is of another source than own, which is what this master follows. The record
-// of an earlier version names no source and is of any.
+// CheckSource returns a *[Refusal] if the record has another source than own, the source of this master. The record of an
+// earlier version names no source and fits any.
 func (r *Record) CheckSource(own Source) error {
 	if r.Source == own || r.Source == (Source{}) {
 		return nil
@@ -73,11 +73,10 @@ func (r *Record) CheckSource(own Source) error {
 	return Refuse("the fleet follows %.300s, and this master follows %.300s: nothing is published; correct the configuration of the master, or take the fleet over with zester sync adopt", r.Source, own)
 }
 
-// Adopted returns the record with the source to, or a *[Refusal]. from and to are what the person has seen, as
-// [Source.String] has them; own is what this master follows. No revision is in force afterwards, as the same commit may hold
-// other files at another path: peels keep what they were given, and the first revision of the new source waits for approval.
-// A rollout, a pin, and the marks of revisions that were rolled back, approved or wait for approval end; a pause and the
-// limits stay.
+// Adopted returns the record with the source to, or a *[Refusal]. from and to are the sources that the person saw, as
+// returned by [Source.String]; own is the source of this master. No revision is in force afterwards, as the same commit may
+// hold other files at another path: peels keep their settings, and the first revision of the new source waits for approval.
+// A rollout, a pin, approvals and the list of revisions that were rolled back are dropped; a pause and the limits stay.
 func (r Record) Adopted(from, to string, own Source) (Record, error) {
 	switch {
 	case r.Source == own || r.Source == (Source{}):
@@ -93,5 +92,5 @@ func (r Record) Adopted(from, to string, own Source) (Record, error) {
 	return r, nil
 }
 
-// IsAdopted reports whether peels have settings of another source, and none of this one: see [Record.Adopted].
+// IsAdopted reports whether all settings of peels come from another source: see [Record.Adopted].
 func (r *Record) IsAdopted() bool { return r.Commit == "" && r.Generation > 0 }

@@ -18,8 +18,8 @@ const Bucket = "rollout"
 // key of the record in Bucket.
 const key = "state"
 
-// ErrConflict says that a key of [Bucket] is not what this master has read: another master leads. Read it again before
-// writing.
+// ErrConflict: another master has written the key of [Bucket] since this master read it, so another master leads. Read it
+// again before writing.
 var ErrConflict = errors.New("it was written since it was read")
 
 // A Store reads and writes the record by compare-and-set. One goroutine may use it.
@@ -27,11 +27,10 @@ type Store struct {
 	kv       jetstream.KeyValue
 	owner    string
 	source   Source
-	revision uint64 // of the key as it was last read or written; 0: there is none
+	revision uint64 // of the key when it was last read or written; 0: there is no key
 }
 
-// NewStore returns the store of the record in kv, the bucket [Bucket]. owner is the name of this master, source is what it
-// follows.
+// NewStore returns the store of the record in kv, the bucket [Bucket]. owner and source are those of this master.
 func NewStore(kv jetstream.KeyValue, owner string, source Source) *Store {
 	return &Store{kv: kv, owner: owner, source: source}
 }
@@ -74,7 +73,7 @@ func (s *Store) Write(ctx context.Context, r Record) (Record, error) {
 	switch {
 	case errors.Is(err, jetstream.ErrKeyExists):
 		err = ErrConflict
-	case err != nil: // the answer may be lost alone
+	case err != nil: // perhaps only the answer was lost
 		if entry, again := s.kv.Get(ctx, key); again == nil && bytes.Equal(entry.Value(), data) {
 			revision, err = entry.Revision(), nil
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// A Rollout is a revision on its way to the fleet in waves. Members are given the revision and all other peels the one in
-// force, also those that come later. So the record alone decides which peel gets which revision, and the next leader
-// continues where this one stopped.
+// A Rollout is a revision that goes to the fleet in waves. Members get this revision, and all other peels the one in force,
+// also peels that appear later. So the record alone decides which peel gets which revision, and the next leader continues
+// where this one stopped.
 type Rollout struct {
 	Commit   settings.Commit `json:"commit"`
 	Started  time.Time       `json:"started"`            // when the rollout began
@@ -26,32 +26,32 @@ type Rollout struct {
 	Stage    Stage           `json:"stage"`
 
 	Members  Marks    `json:"members,omitempty"`  // the peels that have the revision
-	Known    Marks    `json:"before,omitempty"`   // errors that members reported before they were given the revision
-	Failed   Marks    `json:"failed,omitempty"`   // members that have failed; one that has failed stays
-	Failures []string `json:"failures,omitempty"` // what the first of them reported, for people
+	Known    Marks    `json:"before,omitempty"`   // errors that members reported before they got the revision
+	Failed   Marks    `json:"failed,omitempty"`   // members that have failed; a member stays in it until the rollout ends
+	Failures []string `json:"failures,omitempty"` // descriptions of the first of them
 }
 
-// A Stage is how far a rollout is with one wave.
+// A Stage is the progress of a rollout in one wave.
 type Stage struct {
 	Wave     int       `json:"wave"`             // index of the wave under way
 	Since    time.Time `json:"since,omitzero"`   // when the wave could begin; its deadline counts from here
 	Taken    time.Time `json:"taken,omitzero"`   // when it chose its peels
-	Size     int       `json:"size"`             // members with this wave, those of earlier waves included
-	Replaced int       `json:"replaced"`         // members of the wave that went away and were replaced
+	Size     int       `json:"size"`             // members at the end of this wave, with the members of earlier waves
+	Replaced int       `json:"replaced"`         // members of the wave that went offline and were replaced
 	Soaking  time.Time `json:"soaking,omitzero"` // when the last online member applied the revision
 	Passed   time.Time `json:"passed,omitzero"`  // when the soak ended
 	OpenedBy string    `json:"opened_by,omitempty"`
 }
 
-// Has reports whether a peel is to have the revision by now.
+// Has reports whether a peel is a member.
 func (r *Rollout) Has(id target.PeelID) bool { return r.Members.Has(MarkPeel(id)) }
 
 // Wave returns the wave under way.
 func (r *Rollout) Wave() top.Wave { return r.Waves[r.Stage.Wave] }
 
 // Place returns the position of a peel in the order of waves: the SHA-256 of its ID in hex, compared as a string. It
-// depends on the ID alone, so that the same peels come first with every revision; and it is unlike the order of IDs, so
-// that the first peels are of several kinds.
+// depends on the ID only, so that the same peels come first with every revision; and it mixes the IDs, so that the first
+// peels are of several kinds.
 func Place(id target.PeelID) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:])
@@ -59,8 +59,8 @@ func Place(id target.PeelID) string {
 
 const markSize = 8
 
-// A Mark stands for a peel, or for an error of a peel, in a record: the first bytes of a SHA-256. Two peels of a fleet of
-// 10,000 have the same mark with a probability of 3 in 10^12.
+// A Mark identifies a peel, or an error of a peel, in a record: it is the first bytes of a SHA-256. In a fleet of 10,000 two
+// peels have the same mark with a probability of 3 in 10^12.
 type Mark [markSize]byte
 
 // MarkPeel returns the mark of a peel.
@@ -89,7 +89,7 @@ func (m Marks) Has(mark Mark) bool {
 	return i < m.Len() && bytes.Equal(m.at(i), mark[:])
 }
 
-// With returns the set with some marks.
+// With returns the set with marks added.
 func (m Marks) With(marks ...Mark) Marks {
 	all := make([]Mark, 0, m.Len()+len(marks))
 	for i := range m.Len() {
@@ -109,7 +109,7 @@ func (m Marks) Without(mark Mark) Marks {
 	return NewMarks(all)
 }
 
-// NewMarks returns the set of some marks.
+// NewMarks returns the set of marks, which it sorts.
 func NewMarks(marks []Mark) Marks {
 	slices.SortFunc(marks, func(a, b Mark) int { return bytes.Compare(a[:], b[:]) })
 	var m Marks

@@ -17,12 +17,12 @@ import (
 // maxPassed bounds the commits that [Reader.Passed] returns.
 const maxPassed = 20
 
-// A Reader reads revisions from the store on disk, and from the archive on the bus those that the store lacks. It belongs
-// to one goroutine.
+// A Reader reads revisions from the store on disk, and those that the store lacks from the archive on the bus. Use it from
+// one goroutine.
 type Reader struct {
 	repo     *gitrepo.Repo
 	archive  *archive.Archive
-	archived map[settings.Commit]gitrepo.Commit // read from the archive: their history is not at hand
+	archived map[settings.Commit]gitrepo.Commit // revisions from the archive, which have no history
 }
 
 // Reader returns a reader that falls back to a.
@@ -66,7 +66,7 @@ func isNotFound(err error) bool {
 	return ok && e.Reason == gitrepo.RevisionNotFound
 }
 
-// Info returns what a commit says of itself, its hash alone if it cannot be read.
+// Info returns the header and message of a commit, only its hash if the commit cannot be read.
 func (r *Reader) Info(commit settings.Commit) gitrepo.Commit {
 	if c, ok := r.archived[commit]; ok {
 		return c
@@ -94,8 +94,8 @@ func (r *Reader) Verify(commit settings.Commit, now time.Time) (signature.Signer
 	return r.repo.Verify(h, now)
 }
 
-// Descends reports whether a commit descends from another or is the same one. The store may lack from: then it does not,
-// because the whole history of commit is in the store.
+// Descends reports whether commit descends from the commit from, or is the same. It does not if the store lacks from, as the
+// whole history of commit is in the store.
 func (r *Reader) Descends(commit, from settings.Commit) (bool, error) {
 	before, err := gitrepo.ParseHash(string(from))
 	if err != nil {
@@ -128,8 +128,8 @@ func (r *Reader) Passed(commit settings.Commit, tried func(settings.Commit) bool
 	}
 }
 
-// History returns how a [blame.Blamer] reads the repository. A revision from the archive has no history: the settings that
-// it holds are ascribed to it.
+// History returns the functions with which a [blame.Blamer] reads the repository. A revision from the archive has no
+// history: it counts as the origin of all its settings.
 func (r *Reader) History() blame.History {
 	return blame.History{Parents: r.parents, Hash: r.hash, Read: r.read, Author: r.author}
 }

@@ -1,19 +1,19 @@
-// Package source follows one branch of one Git repository for the reconciler, in a goroutine of its own, and reads its
+// Package source polls one branch of one Git repository for the reconciler, in a goroutine of its own, and reads its
 // revisions.
 //
-// Call [New] first, then [Source.Run], and take each [Event] from [Source.Events]. [Source.Look] asks for a look at the
-// branch before the next poll is due.
+// Call [New] first, then [Source.Run], and take each [Event] from [Source.Events]. [Source.Request] requests an attempt to
+// read the branch before the next poll is due.
 //
 // Guarantees:
-//   - Only Run waits for the network. Look returns at once, and a [Reader] reads what is in the store on disk or on the bus,
-//     also while a fetch hangs.
+//   - Only Run waits for the network. Request returns at once, and a [Reader] reads the store on disk or the bus, also while
+//     a fetch hangs.
 //   - An event that names a head comes after the whole revision is in the store.
-//   - Any number of calls of Look during one look are answered by one further look. Event.Answers says which were.
-//   - After an error the branch is asked less and less often, at least every 5 min. After one that trying again cannot help
-//     the poll stays as it is. A remote that names a time is not asked before it, but for an order of a person, which waits
-//     for 5 s after the last request at most.
+//   - All calls of Request during one attempt lead to one further attempt. Event.Answers says which calls an attempt answers.
+//   - After an error the pause between attempts grows up to 5 min. After an error that trying again cannot fix the poll
+//     interval stays. A remote that names a time gets no request before it, except for a command of a person, at least 5 s
+//     after the last request.
 //
-// Known gap: an order does not end a fetch that hangs; gitrepo ends it after 60 s, a first clone after 10 min.
+// Known gap: a command does not end a fetch that hangs; gitrepo ends it after 60 s, a first clone after 10 min.
 package source
 
 import (
@@ -28,41 +28,42 @@ import (
 )
 
 const (
-	// Quiet is how long the branch must not move before a look that a hint asks for. It is at most quietMost.
+	// Quiet is how long the branch must not move before an attempt that a hint requested. The attempt begins after
+	// quietMost at the latest.
 	Quiet     = 20 * time.Millisecond
 	quietMost = time.Second
 
 	backoffFirst = time.Second
 	backoffMost  = 5 * time.Minute
-	orderFloor   = 5 * time.Second // between two requests to a remote that asked to be left alone
+	orderFloor   = 5 * time.Second // least pause before a command's request to a remote that named a time
 )
 
-// An Event tells how a look at the branch began or ended.
+// An Event is the beginning or the end of an attempt to read the branch.
 type Event struct {
-	Looking  bool            // it began; nothing else is set
-	Answers  uint64          // it answers calls of Look up to this one
+	Began    bool            // the attempt began; nothing else is set
+	Answers  uint64          // the attempt answers calls of Request up to this one
 	Observed settings.Commit // where the branch was last seen, empty before the first time
 	Read     time.Time       // when it was seen there
 	Head     settings.Commit // the newest commit that is in the store, empty before the first
-	Err      error           // why the look failed, a *[gitrepo.Error]; nil if it did not
-	Failures int             // looks that failed in a row
+	Err      error           // why the attempt failed, a *[gitrepo.Error]; nil if it succeeded
+	Failures int             // attempts that failed in a row
 	Took     time.Duration
 }
 
-// A Source looks at one branch.
+// A Source polls one branch.
 type Source struct {
 	repo   *gitrepo.Repo
 	poll   time.Duration
 	events chan Event
-	wake   chan struct{} // of Look
+	wake   chan struct{} // has a value after Request
 
 	mu      sync.Mutex
-	asked   uint64 // calls of Look
-	ordered bool   // one of them since the last look was the order of a person
-	again   bool   // the head has to be fetched although it was
+	calls   uint64 // of Request
+	ordered bool   // a person has requested the next attempt
+	again   bool   // the head has to be fetched again
 }
 
-// New opens a repository and starts nothing. A look is due every poll ± 10 %.
+// New opens a repository and starts nothing. An attempt is due every poll ± 10 %.
 func New(o gitrepo.Options, poll time.Duration) (*Source, error) {
 	repo, err := gitrepo.Open(o)
 	if err != nil {
@@ -80,33 +81,33 @@ func (s *Source) Close() error { return s.repo.Close() }
 // Events returns the channel of all events. Run waits until each is taken.
 func (s *Source) Events() <-chan Event { return s.events }
 
-// A Cause says why a look is asked for.
+// A Cause says why an attempt is requested.
 type Cause int
 
 const (
 	Hint    Cause = iota // the branch may have moved
-	Order                // a person asks
-	Damaged              // the store cannot be read; a fetch mends it
+	Order                // a command of a person
+	Damaged              // the store cannot be read; a fetch repairs it
 )
 
-// Look asks for a look at the branch and returns its number, for Event.Answers.
-func (s *Source) Look(why Cause) uint64 {
+// Request requests an attempt to read the branch, and returns the number of the request for Event.Answers.
+func (s *Source) Request(why Cause) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked++
+	s.calls++
 	s.ordered = s.ordered || why == Order
 	s.again = s.again || why == Damaged
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
-	return s.asked
+	return s.calls
 }
 
 // Watch signals when the branch of a local repository may have moved, until ctx ends. The channel is nil for a remote.
 func (s *Source) Watch(ctx context.Context) <-chan struct{} { return s.repo.Watch(ctx) }
 
-// Run looks at the branch at once, at each poll, when it is asked to and when moved signals, until ctx ends.
+// Run reads the branch at once, at each poll, after Request and when moved has a value, until ctx ends.
 func (s *Source) Run(ctx context.Context, moved <-chan struct{}) error {
 	last := Event{}
 	for wait := time.Duration(0); ; {
@@ -114,10 +115,10 @@ func (s *Source) Run(ctx context.Context, moved <-chan struct{}) error {
 		if err := s.await(ctx, wait, moved, notBefore); err != nil {
 			return err
 		}
-		if err := s.send(ctx, Event{Looking: true}); err != nil {
+		if err := s.send(ctx, Event{Began: true}); err != nil {
 			return err
 		}
-		last = s.look(ctx, last)
+		last = s.read(ctx, last)
 		if err := s.send(ctx, last); err != nil {
 			return err
 		}
@@ -134,7 +135,7 @@ func (s *Source) send(ctx context.Context, e Event) error {
 	}
 }
 
-// await returns when a look is due: after wait, or earlier when the branch has moved or somebody asks.
+// await returns when an attempt is due: after wait, or earlier when the branch has moved or after Request.
 func (s *Source) await(ctx context.Context, wait time.Duration, moved <-chan struct{}, notBefore time.Time) error {
 	due := time.NewTimer(wait)
 	defer due.Stop()
@@ -165,7 +166,7 @@ func (s *Source) await(ctx context.Context, wait time.Duration, moved <-chan str
 	return nil
 }
 
-// awaitOrder returns when due fires, or after an order of a person but not before earliest.
+// awaitOrder returns when due has a value, or after a command of a person, but then not before earliest.
 func (s *Source) awaitOrder(ctx context.Context, due <-chan time.Time, earliest time.Time) error {
 	for {
 		var floor <-chan time.Time
@@ -190,11 +191,11 @@ func (s *Source) isOrdered() bool {
 	return s.ordered
 }
 
-// look asks for the branch, and fetches its head unless the look before has.
-func (s *Source) look(ctx context.Context, last Event) Event {
+// read requests the head of the branch, and fetches it unless it is in the store.
+func (s *Source) read(ctx context.Context, last Event) Event {
 	began := time.Now()
 	s.mu.Lock()
-	e := Event{Answers: s.asked, Observed: last.Observed, Read: last.Read, Head: last.Head}
+	e := Event{Answers: s.calls, Observed: last.Observed, Read: last.Read, Head: last.Head}
 	again := s.again
 	s.ordered, s.again = false, false
 	s.mu.Unlock()
@@ -218,7 +219,7 @@ func (s *Source) look(ctx context.Context, last Event) Event {
 	return e
 }
 
-// retryAfter returns when a remote wants to be asked again, zero if it did not say.
+// retryAfter returns the time before which a remote wants no request, zero if it named none.
 func retryAfter(last Event) time.Time {
 	if e, ok := errors.AsType[*gitrepo.Error](last.Err); ok && e.RetryAfter > 0 {
 		return time.Now().Add(e.RetryAfter)
@@ -226,8 +227,8 @@ func retryAfter(last Event) time.Time {
 	return time.Time{}
 }
 
-// next returns how long to wait after a look: the poll interval ± 10 % after success or after an error that trying again
-// cannot help, as long as the remote asked for if it did, and otherwise a random time that grows with each failure.
+// next returns the pause after an attempt: the poll interval ± 10 % after success, or after an error that trying again
+// cannot fix; the pause that the remote named; otherwise a random pause that grows with each failure.
 func next(poll time.Duration, last Event) time.Duration {
 	interval := poll*9/10 + rand.N(poll/5)
 	if last.Err == nil {

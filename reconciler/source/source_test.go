@@ -43,7 +43,7 @@ func inRepo(t *testing.T, f func(t *testing.T, s *Source, work *worktree.Work, e
 		}()
 		f(t, s, work, func() Event {
 			for e := range s.Events() {
-				if !e.Looking {
+				if !e.Began {
 					return e
 				}
 			}
@@ -63,7 +63,7 @@ func TestALookAnswersAllThatAskedBeforeIt(t *testing.T) {
 		}
 		var last uint64
 		for range 100 {
-			last = s.Look(Hint)
+			last = s.Request(Hint)
 		}
 		began := time.Now()
 		if e := ended(); e.Answers != last || e.Head != settings.Commit(h.String()) || time.Since(began) != Quiet {
@@ -83,7 +83,7 @@ func TestALookThatFailedKeepsTheHead(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := 1; n < 4; n++ {
-			s.Look(Order)
+			s.Request(Order)
 			if e := ended(); e.Err == nil || e.Head != first.Head || e.Read != first.Read || e.Failures != n {
 				t.Errorf("failure %d: %+v", n, e)
 			}
@@ -91,7 +91,7 @@ func TestALookThatFailedKeepsTheHead(t *testing.T) {
 		if err := os.Rename(work.Dir()+".away", work.Dir()); err != nil {
 			t.Fatal(err)
 		}
-		s.Look(Order)
+		s.Request(Order)
 		if e := ended(); e.Err != nil || e.Failures != 0 {
 			t.Errorf("back again: %+v", e)
 		}
@@ -110,7 +110,7 @@ func TestARemoteThatAsksToBeLeftAloneIsAskedForAPerson(t *testing.T) {
 			want time.Duration
 		}{{"hint", Hint, time.Hour}, {"order", Order, 5 * time.Second}} {
 			began := time.Now()
-			s.Look(c.why)
+			s.Request(c.why)
 			if err := s.await(t.Context(), next(s.poll, limited), nil, retryAfter(limited)); err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +166,7 @@ func TestAReadDoesNotWaitForAFetch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error)
 	go func() { over <- s.Run(ctx, nil) }()
-	if e := <-s.Events(); !e.Looking {
+	if e := <-s.Events(); !e.Began {
 		t.Errorf("%+v", e)
 	}
 	<-asked
@@ -174,7 +174,7 @@ func TestAReadDoesNotWaitForAFetch(t *testing.T) {
 	if _, err := s.Reader(nil).Fetched(unknown); !isNotFound(err) {
 		t.Errorf("a read during a fetch: %v", err)
 	}
-	if n := s.Look(Order); n != 1 {
+	if n := s.Request(Order); n != 1 {
 		t.Errorf("the look has the number %d", n)
 	}
 	cancel()

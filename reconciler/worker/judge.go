@@ -22,12 +22,12 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
-// History says what happens when the branch moves to a commit that does not descend from the last revision that went to
+// History is the policy for a branch that moves to a commit which does not descend from the last revision that was sent to
 // the fleet.
 type History string
 
-// The policies. Whoever can force-push could also commit, so the policy is the master's own configuration and never the
-// repo's.
+// The policies. The repo cannot set one, only the master's configuration: a person with the right to force-push can commit as
+// well.
 const (
 	HistoryForbid  History = "forbid"  // the revision is refused, and cannot be approved
 	HistoryApprove History = "approve" // the revision waits for approval; the default
@@ -37,7 +37,8 @@ const (
 // errForbidden: the branch moved to a commit that does not descend from the last revision.
 var errForbidden = errors.New("history: forbid in this master's configuration refuses that; move the branch back, or choose a revision with zester sync pin")
 
-// judge finds out whether a commit may go to the fleet. Its error says nothing about the commit.
+// judge verifies, compiles and compares a commit, and returns whether it may go to the fleet. An error is not the fault of
+// the commit.
 func (w *Worker) judge(ctx context.Context, j Task) (*decide.Judgement, error) {
 	out := &decide.Judgement{Commit: j.Commit, Made: j.Basis, Attempt: j.Attempt}
 	signer, err := w.verify(out, &j.Record)
@@ -74,7 +75,7 @@ func (w *Worker) judge(ctx context.Context, j Task) (*decide.Judgement, error) {
 	return out, nil
 }
 
-// refusal returns why an error refuses a revision, nil if it says nothing about the revision.
+// refusal converts an error to the refusal of a revision, and returns nil if the error is not the fault of the revision.
 func refusal(err error) *decide.Refused {
 	if bad, ok := errors.AsType[*plan.Error](err); ok {
 		out := &decide.Refused{Kind: status.CompileFailed, Reason: string(bad.Reason), Where: bad.Errors[0].Pos.String()}
@@ -98,35 +99,35 @@ func refusal(err error) *decide.Refused {
 	return out
 }
 
-// verify returns the signer of a commit. Its error refuses the commit. A revision that was sent before stays in force: the
-// keys of that time accepted it.
-func (w *Worker) verify(out *decide.Judgement, r *record.Record) (who signature.Signer, err error) {
+// verify returns the signer of a commit. Its error refuses the commit. A revision that was sent before stays in force, as it
+// was accepted with the keys at that time.
+func (w *Worker) verify(out *decide.Judgement, r *record.Record) (signer signature.Signer, err error) {
 	if !w.o.Reader.Signed() {
-		return who, nil
+		return signer, nil
 	}
 	c := status.Condition{Type: status.SourceVerified, ObservedRevision: out.Commit}
-	who, err = w.o.Reader.Verify(out.Commit, time.Now())
+	signer, err = w.o.Reader.Verify(out.Commit, time.Now())
 	switch e, _ := errors.AsType[*gitrepo.Error](err); {
 	case err == nil:
-		c.Status, c.Reason, c.Message = true, "Signed", fmt.Sprintf("by %s with the key %s", who.Principal, who.Fingerprint)
+		c.Status, c.Reason, c.Message = true, "Signed", fmt.Sprintf("by %s with the key %s", signer.Principal, signer.Fingerprint)
 	case r.IsSent(out.Commit) && e != nil:
 		c.Reason, c.Message = string(e.Reason), err.Error()+"; it stays in force, as it was accepted before"
 	default:
-		return who, err
+		return signer, err
 	}
 	out.Signed = c
-	return who, nil
+	return signer, nil
 }
 
-// mayAllow reports whether the Zester-Allow line of a commit counts, by its signer. Where commits need not be signed it
-// always does.
-func (w *Worker) mayAllow(who signature.Signer) bool {
+// mayAllow reports whether the Zester-Allow line of a commit counts. It depends on the signer, unless commits need not be
+// signed.
+func (w *Worker) mayAllow(signer signature.Signer) bool {
 	names := w.o.MayAllow
-	return !w.o.Reader.Signed() || len(names) == 0 || slices.Contains(names, who.Principal) || slices.Contains(names, who.Fingerprint)
+	return !w.o.Reader.Signed() || len(names) == 0 || slices.Contains(names, signer.Principal) || slices.Contains(names, signer.Fingerprint)
 }
 
-// guard compares a plan with what peels were given.
-func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *plan.Plan, who signature.Signer) error {
+// guard compares a plan with the settings that peels have, and fills in the judgement.
+func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *plan.Plan, signer signature.Signer) error {
 	r := &j.Record
 	base, next := w.inForce(ctx, j)
 	given := w.o.Published.Base(ctx)
@@ -136,7 +137,7 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 		return err
 	}
 	extent := difference
-	if next != nil { // the fleet loses nothing by taking back what only some waves have
+	if next != nil { // replacing a rollout under way removes nothing that the whole fleet has
 		if extent, err = diff.Make(diff.Of(base), p); err != nil {
 			return err
 		}
@@ -146,9 +147,9 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 	if exceeded, ok := errors.AsType[*diff.BlockedError](extent.Guard(out.Out.Both.LimitsOrDefault())); ok {
 		message := w.judged.Revision.Commit.Message
 		g.Exceeded, g.RemovesAll, g.Allowed = exceeded.Reason, exceeded.RemovesAll, exceeded.AllowedBy(message)
-		if g.Allowed && !w.mayAllow(who) {
+		if g.Allowed && !w.mayAllow(signer) {
 			g.Allowed = false
-			g.Exceeded += fmt.Sprintf("; the line %s does not count, as verify.allow of the master does not name its signer, %s", exceeded.Trailer(), who.Principal)
+			g.Exceeded += fmt.Sprintf("; the line %s does not count, as verify.allow of the master does not name its signer, %s", exceeded.Trailer(), signer.Principal)
 		}
 	}
 	if g.Rewritten, err = w.rewritten(r, j.Commit); err != nil {
@@ -162,7 +163,7 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 	return nil
 }
 
-// outgoing returns how a plan would go to the fleet.
+// outgoing returns the limits, peels and fleet for sending a plan.
 func (w *Worker) outgoing(r *record.Record, base, p *plan.Plan, d *diff.Difference) decide.Outgoing {
 	out := decide.Outgoing{Own: p.Safety(), Base: base != nil, Fleet: w.o.Fleet.Index()}
 	out.Both = r.Safety
@@ -176,8 +177,8 @@ func (w *Worker) outgoing(r *record.Record, base, p *plan.Plan, d *diff.Differen
 	return out
 }
 
-// inForce returns the plans of the revision in force and of the rollout under way; nil for one that cannot be read or
-// compiled, or that does not exist.
+// inForce returns the plans of the revision in force and of the rollout under way; nil for a plan that does not exist or
+// whose revision cannot be read or compiled.
 func (w *Worker) inForce(ctx context.Context, j Task) (base, next *plan.Plan) {
 	r := &j.Record
 	if r.Commit == "" {
@@ -196,8 +197,8 @@ func (w *Worker) inForce(ctx context.Context, j Task) (base, next *plan.Plan) {
 	return base, c.Plan
 }
 
-// rewritten says how the history of the branch was rewritten, empty if it was not or HistoryAllow permits it. Its error
-// refuses the revision.
+// rewritten describes how the history of the branch was rewritten, empty if it was not or HistoryAllow permits it. Its
+// error refuses the revision.
 func (w *Worker) rewritten(r *record.Record, head settings.Commit) (how string, err error) {
 	if w.o.History == HistoryAllow {
 		return "", nil
@@ -219,7 +220,7 @@ func (w *Worker) rewritten(r *record.Record, head settings.Commit) (how string, 
 	return "", nil
 }
 
-// ancestry returns HistoryRewritten: true if the commit does not descend from the revision in force.
+// ancestry returns the condition HistoryRewritten: true if the commit does not descend from the revision in force.
 func (w *Worker) ancestry(r *record.Record, head settings.Commit) (c status.Condition, err error) {
 	c.Type = status.HistoryRewritten
 	if r.Commit == "" {
@@ -237,8 +238,8 @@ func (w *Worker) ancestry(r *record.Record, head settings.Commit) (c status.Cond
 	return c, nil
 }
 
-// hashOfRewrite makes the hash of a plan name the two revisions as well: an approval of the same change on a branch that
-// was not rewritten, or that was rewritten to another commit, does not approve it.
+// hashOfRewrite returns a hash of a plan and of the two revisions. So an approval of the same change does not count if the
+// branch was not rewritten, or was rewritten to another commit.
 func hashOfRewrite(from, to settings.Commit, plan string) string {
 	sum := sha256.Sum256([]byte(string(from) + " " + string(to) + " " + plan))
 	return hex.EncodeToString(sum[:])

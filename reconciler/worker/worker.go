@@ -1,11 +1,10 @@
-// Package worker does for the reconciler what takes time: it verifies, reads, compiles and compares revisions, finds out whose
-// settings changed, and writes documents.
+// Package worker runs the slow tasks of the reconciler: it verifies, reads, compiles and compares revisions, finds the peels
+// whose settings changed, and writes documents.
 //
 // Call [New] and then [Worker.Do] with a [Task], in a goroutine of its own. [Worker.Remove] removes the settings of one peel.
 //
-// Guarantees: one task is done at a time. A worker changes no record, and decides nothing about the fleet: package decide
-// does, from the results. An error of a task says nothing about the revision; what is wrong with a revision is in its
-// judgement.
+// Guarantees: one task runs at a time. A worker changes no record, and decides nothing about the fleet: package decide does,
+// from the results. A mistake in a revision is in its judgement; the error of a task has another cause.
 //
 // Known gap: a compile that has begun ends before the next task begins.
 package worker
@@ -35,11 +34,11 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Options are what a worker works with. It is the only one that uses Published.
+// Options are the dependencies of a worker. Nothing else may use Published. All fields but History and MayAllow are required.
 type Options struct {
 	History History // empty: HistoryApprove
 	// MayAllow names the signers, by principal or fingerprint, whose Zester-Allow line counts if commits have to be signed.
-	// If empty, that of every trusted signer counts.
+	// If empty, the line of every trusted signer counts.
 	MayAllow  []string
 	Reader    *source.Reader
 	Archive   *archive.Archive
@@ -50,7 +49,7 @@ type Options struct {
 	Published *publish.Published
 }
 
-// A worker does what takes time: one task at a time, each in a goroutine that the loop waits for. It changes no record.
+// A Worker runs one task at a time.
 type Worker struct {
 	o Options
 
@@ -58,10 +57,10 @@ type Worker struct {
 	compiler *plan.Compiler
 	ring     *sops.Ring
 	judged   decide.Compiled                     // of the newest judgement
-	opened   map[settings.Commit]decide.Compiled // of the goal that was prepared last
+	opened   map[settings.Commit]decide.Compiled // the revisions of the goal that was prepared last
 }
 
-// A Task is what the worker does, for the record and the fleet as they were when it began.
+// A Task is one piece of work, for the record and the fleet at the time when it begins.
 type Task struct {
 	Kind    decide.Kind
 	Commit  settings.Commit
@@ -73,7 +72,7 @@ type Task struct {
 	Due     *publish.Due // of DoPublish
 }
 
-// A Result is what came of a task. It has the part that the kind of the task makes.
+// A Result is the outcome of a task. Besides Task, Took and Err, the field that belongs to Task.Kind is set.
 type Result struct {
 	Task     Task
 	Took     time.Duration
@@ -89,7 +88,7 @@ type Result struct {
 // New returns a worker that knows no revision yet.
 func New(o Options) *Worker { return &Worker{o: o, compiler: plan.NewCompiler()} }
 
-// Do does a task. When ctx ends it stops as soon as it can.
+// Do runs a task. When ctx ends it stops as soon as it can.
 func (w *Worker) Do(ctx context.Context, j Task) (out Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,20 +125,20 @@ func (w *Worker) Remove(ctx context.Context, id target.PeelID) (bool, error) {
 	return held, w.o.Published.Remove(ctx, id)
 }
 
-// measure finds out how far the streams are that say what becomes of a rollout.
+// measure returns the newest sequences of the streams with runs and reports. Later messages count for a rollout.
 func (w *Worker) measure(ctx context.Context, commit settings.Commit) (*decide.Measurement, error) {
 	m := &decide.Measurement{Commit: commit}
 	for stream, sequence := range map[string]*uint64{"job-events": &m.Sequence, "applied": &m.Reports} {
 		s, err := w.o.JetStream.Stream(ctx, stream)
 		if err != nil {
-			return nil, fmt.Errorf("cannot ask how far the stream %s is: %w", stream, err)
+			return nil, fmt.Errorf("cannot read the newest sequence of the stream %s: %w", stream, err)
 		}
 		*sequence = s.CachedInfo().State.LastSeq
 	}
 	return m, nil
 }
 
-// prepare compiles what the record says for the fleet as it is, and finds the documents that the bucket lacks.
+// prepare compiles the revisions of the record for the present fleet, and finds the documents that the bucket lacks.
 func (w *Worker) prepare(ctx context.Context, j Task) (*decide.Prepared, error) {
 	r := &j.Record
 	p := &decide.Prepared{Goal: j.Goal, Changes: j.Basis.Changes}
@@ -182,7 +181,7 @@ func (w *Worker) prepare(ctx context.Context, j Task) (*decide.Prepared, error) 
 	return p, nil
 }
 
-// watched returns the entries whose runs say something of a revision: those that it brings to its members.
+// watched returns, for each member, the entries that the revision adds or changes: their runs show whether it works.
 func (w *Worker) watched(ctx context.Context, p *decide.Prepared, r *record.Rollout) (map[target.PeelID]progress.Entries, error) {
 	difference, err := diff.Make(diff.Of(p.Base.Plan), p.Next.Plan)
 	if err != nil {
@@ -208,14 +207,14 @@ func (w *Worker) watched(ctx context.Context, p *decide.Prepared, r *record.Roll
 	return all, nil
 }
 
-// archive has a revision stored, with what its zester.yaml says of how changes go out.
+// archive requests that a revision be stored, with the rules of its zester.yaml for sending changes.
 func (w *Worker) archive(c *decide.Compiled, r *record.Record) {
 	revision, safety := *c.Revision, c.Plan.Safety()
 	revision.Safety = &safety
 	w.o.Archive.Request(&revision, r.InUse())
 }
 
-// share copies what a plan says of some peels into mixed, and returns what it gives them.
+// share copies the part of a plan for some peels into mixed, and returns the settings of these peels.
 func share(p, mixed *plan.Plan, of func(target.PeelID) bool) map[target.PeelID]*plan.Effective {
 	peels := map[target.PeelID]*plan.Effective{}
 	for id, e := range p.Peels {
@@ -231,8 +230,8 @@ func share(p, mixed *plan.Plan, of func(target.PeelID) bool) map[target.PeelID]*
 	return peels
 }
 
-// compile returns a revision that was sent, compiled for the fleet as it is. What is wrong with it holds back only the peels
-// that depend on it.
+// compile returns a revision that was sent, compiled for the present fleet. A mistake in it holds back only the peels that
+// depend on it.
 func (w *Worker) compile(ctx context.Context, commit settings.Commit, changes uint64) (decide.Compiled, error) {
 	known := w.opened[commit]
 	if r := w.judged.Revision; r != nil && r.ID() == commit {
