@@ -11,75 +11,77 @@ import (
 )
 
 const (
-	askAgain      = 10 * time.Minute // how old an announced interval may be before a heartbeat asks for it again
-	intervalHolds = 30 * time.Minute // how long an announced interval holds if no master answers
+	intervalRefresh = 10 * time.Minute // age of an announced interval at which a heartbeat asks for it again
+	intervalExpiry  = 30 * time.Minute // age at which it ends if no master has announced it again
 )
 
-// rhythm is the time between two heartbeats as masters have announced it.
-type rhythm struct {
+// A heartbeatInterval is the time between two heartbeats that a master announced.
+type heartbeatInterval struct {
 	announced time.Duration
 	at        time.Time // when it was announced; zero: never
 }
 
-// every returns the interval that holds. A peel whose masters have not answered for long goes back to the shortest one, by
-// which masters of earlier versions go.
-func (r rhythm) every(now time.Time) time.Duration {
-	if r.at.IsZero() || now.Sub(r.at) >= intervalHolds {
+// duration returns the interval in force. Without an announcement that is the shortest, which masters of earlier versions
+// expect.
+func (i heartbeatInterval) duration(now time.Time) time.Duration {
+	if i.at.IsZero() || now.Sub(i.at) >= intervalExpiry {
 		return wire.MinHeartbeat
 	}
-	return r.announced
+	return i.announced
 }
 
-// asks reports whether the next heartbeat is to ask for the interval.
-func (r rhythm) asks(now time.Time) bool { return r.at.IsZero() || now.Sub(r.at) >= askAgain }
+// needsRefresh reports whether the next heartbeat has to ask for the interval.
+func (i heartbeatInterval) needsRefresh(now time.Time) bool {
+	return i.at.IsZero() || now.Sub(i.at) >= intervalRefresh
+}
 
-// beat sends heartbeats until ctx ends: one within 30 s after each connect, then one in each interval, with jitter. The first
-// after a connect asks masters for the interval, and so does every heartbeat while what the peel knows is too old.
-func (p *Peel) beat(ctx context.Context, nc *nats.Conn) {
+// sendHeartbeats sends heartbeats until ctx ends: one within 30 s after each connect, then one in each interval ± 10 %. The first
+// after a connect asks masters for the interval, and so does every one while the announced interval is too old.
+func (p *Peel) sendHeartbeats(ctx context.Context, nc *nats.Conn) {
 	connected := nc.StatusChanged(nats.CONNECTED)
 	defer nc.RemoveStatusListener(connected)
 	instance, dropped := wire.NewInstance(), p.outbox.Dropped()
 	next := time.NewTimer(rand.N(wire.MinHeartbeat))
 	defer next.Stop()
-	var r rhythm
-	asks := true
+	var interval heartbeatInterval
+	ask := true
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-connected:
-			asks = true
+			ask = true
 			next.Reset(rand.N(wire.MinHeartbeat))
 			continue
 		case <-next.C:
 		}
 		now := time.Now()
-		b := wire.Beat{Instance: instance, Every: r.every(now)}
-		if asks = asks || r.asks(now); asks {
-			if every, ok := p.ask(ctx, nc, b); ok {
-				r, asks = rhythm{every, now}, false
+		b := wire.Beat{Instance: instance, Every: interval.duration(now)}
+		if ask = ask || interval.needsRefresh(now); ask {
+			if announced, ok := p.requestInterval(ctx, nc, b); ok {
+				interval, ask = heartbeatInterval{announced, now}, false
 			}
-		} else if err := nc.Publish(wire.Heartbeat(p.wire), b.Encode()); err != nil {
+		} else if err := nc.Publish(wire.Heartbeat(p.o.ID.Wire()), b.Encode()); err != nil {
 			p.log.Debug("heartbeat not sent", "err", err)
 		}
-		next.Reset(aboutEvery(min(b.Every, r.every(now))) - time.Since(now))
+		next.Reset(jitter(min(b.Every, interval.duration(now))) - time.Since(now))
 		if n := p.outbox.Dropped(); n != dropped {
 			dropped = n
-			p.report()
+			p.reportDue.raise()
 		}
 	}
 }
 
-// ask sends a heartbeat and returns the interval that a master answers with. ok is false if none does.
-func (p *Peel) ask(ctx context.Context, nc *nats.Conn, b wire.Beat) (every time.Duration, ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, acknowledgement)
+// requestInterval sends a heartbeat as a request and returns the interval that a master announces. ok is false if none does.
+func (p *Peel) requestInterval(ctx context.Context, nc *nats.Conn, b wire.Beat) (interval time.Duration, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
-	msg, err := nc.RequestWithContext(ctx, wire.Heartbeat(p.wire), b.Encode())
+	msg, err := nc.RequestWithContext(ctx, wire.Heartbeat(p.o.ID.Wire()), b.Encode())
 	if err == nil {
-		every, err = wire.DecodeInterval(msg)
+		interval, err = wire.DecodeInterval(msg)
 	}
 	if err != nil {
 		p.log.Debug("no interval of heartbeats announced", "err", err)
 	}
-	return every, err == nil
+	return interval, err == nil
 }

@@ -1,17 +1,18 @@
-// Package peel is the agent of one host: it connects, accepts settings and requests, runs them and reports.
+// Package peel is the agent of one host. Make a [Peel] with [New] and call [Peel.Run]: it connects to the bus, accepts settings and
+// requests, runs them and reports.
 //
-// A peel works by itself. Its schedule runs from the moment it starts, out of the static entries of its
-// configuration and the snapshot of the last document it accepted, whether or not the bus is there; until the bus
-// has confirmed that document, everything it says is marked stale. Settings come from one subscription and one read
-// (see [settings.Watch]); each new document is checked, stored, and applied as a difference, so that an entry that
-// did not change keeps its timer to the nanosecond. A reload never waits for a running command.
+// A peel works without the bus. Its schedule runs from the moment it starts, from the static entries of its configuration and
+// the snapshot of the last document that it accepted. Until the bus has confirmed that document, all its reports are marked
+// stale. A new document is checked, stored in the snapshot, and applied as a difference: an entry that did not change keeps its
+// timer to the nanosecond. A reload never waits for a running command.
 //
-// Settings with secrets come sealed to a key that the peel has made and that never leaves its host. They are opened in
-// memory: the snapshot is sealed as well, and whatever a peel shows, logs, stores or reports has a fingerprint in place of
-// a secret, what runs print included, as far as they print it as it is.
+// Each dispatched job runs at most once for each epoch: the fence records the job on the disk before it runs. The result of a
+// finished run stays in the outbox, on the disk, until the stream has acknowledged it.
 //
-// What a peel owes others it owes on disk: a dispatched job is recorded by the fence before it runs, so that no
-// crash runs it twice, and the report of a finished run lies in the outbox until the stream has acknowledged it.
+// Settings with secrets come sealed to a key that the peel has made and that never leaves its host. The peel opens them in memory;
+// its snapshot stays sealed. What it shows, logs, stores or reports has a fingerprint in the place of each secret.
+//
+// Known gap: in the output of commands a secret is replaced only where it is printed as it is, see package mask.
 package peel
 
 import (
@@ -34,47 +35,47 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/snapshot"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/private"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Options say who a peel is and where it lives.
+// Options configure a peel. ID, DataDir and URL are required.
 type Options struct {
 	ID       target.PeelID
 	DataDir  string         // key, snapshot, fence, outbox and scheduler state; made with mode 0700
-	URL      string         // of the bus; several are separated by commas
-	CA       string         // file with the certificates by which the bus is checked, see [wire.CheckedBy]
+	URL      string         // of the servers of the bus, separated by commas
+	CA       string         // file with the certificates that the bus is checked by, see [wire.CheckedBy]
 	Connect  []nats.Option  // the credential and other options of the connection
-	Schedule schedule.Set   // static entries; settings win by name
-	Facts    target.Facts   // static facts; they win over those of the host
-	Zone     *time.Location // for entries without a time zone; nil: the host's
-	Workers  int            // how many requests that change the host run at once; 0: 1
-	// Simulated is for a peel that shares its host with many others, to measure a bus: it has no facts but those of
-	// Facts, and no cmd.run.
+	Schedule schedule.Set   // static entries; an entry of the settings replaces that of the same name
+	Facts    target.Facts   // static facts; they replace facts of the host
+	Zone     *time.Location // of entries without a time zone; nil: the host's
+	Workers  int            // requests that change the host and run at once; 0: 1
+	// Simulated peels share a host, to measure a bus: they have no facts but Facts, and no cmd.run.
 	Simulated bool
-	Log       *slog.Logger
+	Log       *slog.Logger // nil: silent
 }
 
 // A Peel is the agent. Make it with [New] and call Run once.
 type Peel struct {
 	o        Options
 	log      *slog.Logger
-	wire     string // the ID as a token of a subject
 	registry *module.Registry
 	fence    *fence.Fence
-	flights  *flights
+	pending  pendingRequests
 	outbox   *outbox.Outbox
 	sched    *scheduler.Scheduler
 	key      *key
-	snapshot *snapshot
-	facts    atomic.Pointer[target.Facts] // the newest
-	current  atomic.Pointer[inForce]
-	reports  chan struct{}            // one slot: the applied report is to be sent
-	retell   atomic.Bool              // the facts are to be sent with the next report, because masters have another key
-	paused   atomic.Pointer[[]string] // names of the entries that are paused_errors
+	snapshot *snapshot.File // start and followSettings alone use it
 	bus      atomic.Pointer[nats.Conn]
+
+	current   atomic.Pointer[inForce]
+	facts     atomic.Pointer[target.Facts] // the newest
+	paused    atomic.Pointer[[]string]     // names of the entries that are paused_errors
+	reportDue signal                       // announce sends the applied report
+	factsDue  signal                       // announce sends the facts
 }
 
 // New checks the options and opens the peel's files. It neither connects nor runs anything.
@@ -94,8 +95,8 @@ func New(o Options) (*Peel, error) {
 	if err := private.Make(o.DataDir); err != nil {
 		return nil, err
 	}
-	p := &Peel{o: o, log: o.Log.With("peel", o.ID), wire: o.ID.Wire(), registry: module.New(), flights: newFlights(), reports: make(chan struct{}, 1)}
-	p.snapshot = newSnapshot(p.path("settings"))
+	p := &Peel{o: o, log: o.Log.With("peel", o.ID), registry: module.New(), reportDue: newSignal(), factsDue: newSignal()}
+	p.snapshot = snapshot.New(p.path("settings"))
 	p.current.Store(&inForce{})
 	p.addFunctions()
 	if o.Simulated {
@@ -104,7 +105,7 @@ func New(o Options) (*Peel, error) {
 	return p, p.open()
 }
 
-// ErrMasterDir is wrapped by the error of [New] if the data directory is a master's.
+// ErrMasterDir is wrapped by the error of [New] if the data directory belongs to a master.
 var ErrMasterDir = errors.New("it holds a master's files, and a peel needs a directory of its own")
 
 // refuseMasterDir refuses a directory with the keys or the streams of a master.
@@ -117,8 +118,8 @@ func refuseMasterDir(dir string) error {
 	return nil
 }
 
-// open opens the peel's files. The fence goes first: it is locked until Run ends, and a second process that opened the
-// other files would harm the first.
+// open opens the peel's files. The fence is first: it stays locked until Run ends, and keeps a second process from the other
+// files.
 func (p *Peel) open() (err error) {
 	if p.fence, err = fence.Open(p.path("fence")); err != nil {
 		return err
@@ -137,7 +138,7 @@ func (p *Peel) open() (err error) {
 	if err == nil {
 		p.sched, err = scheduler.New(scheduler.Options{
 			Peel: string(p.o.ID), Zone: p.o.Zone, StateFile: p.path("schedule"), Log: p.o.Log,
-			Exec: p.runEntry, Report: p.reportRun, Source: p.sourceOf, Able: able, PausedErrors: p.onPausedErrors,
+			Exec: p.runEntry, Report: p.reportRun, Source: p.sourceOf, Able: checkFunction, PausedErrors: p.onPausedErrors,
 		})
 	}
 	if err != nil {
@@ -148,12 +149,12 @@ func (p *Peel) open() (err error) {
 
 func (p *Peel) path(name string) string { return filepath.Join(p.o.DataDir, name) }
 
-// Run works until ctx ends: it runs the schedule, keeps connected, and answers. Runs in flight are then given a
-// bounded time, and what they report is stored if it cannot be sent. Run can be called once.
+// Run runs the schedule, keeps connected and serves requests until ctx ends. Running functions then get a bounded time, and results
+// that cannot be sent stay in the outbox. Run can be called once.
 func (p *Peel) Run(ctx context.Context) error {
 	err := p.run(ctx)
 	p.outbox.Close()
-	p.snapshot.close()
+	p.snapshot.Close()
 	return errors.Join(err, p.fence.Close())
 }
 
@@ -175,28 +176,29 @@ func (p *Peel) run(ctx context.Context) error {
 	}
 	p.log.Info("secrets are sealed to the key of this peel", "key", p.key.public)
 	g, ctx := errgroup.WithContext(ctx)
-	scheduled := make(chan struct{})
+	scheduleEnded := make(chan struct{})
 	g.Go(func() error {
-		defer close(scheduled)
+		defer close(scheduleEnded)
 		return p.sched.Run(ctx)
 	})
-	g.Go(func() error { p.keepSnapshot(ctx); return nil })
 	p.returnInterrupted()
-	after := p.start(ctx) // before the bus is tried: an address that does not answer takes its time
-	g.Go(func() error { return p.talk(ctx, after, scheduled) })
+	after := p.start(ctx) // before connecting, which takes long if an address does not answer
+	updates := make(chan settings.Update)
+	g.Go(func() error { p.followSettings(ctx, updates); return nil })
+	g.Go(func() error { return p.communicate(ctx, after, updates, scheduleEnded) })
 	return g.Wait()
 }
 
-// talk connects, takes settings and requests until ctx ends, and sends reports until scheduled is closed, which is after the
-// last run. After is the generation of the snapshot.
-func (p *Peel) talk(ctx context.Context, after uint64, scheduled <-chan struct{}) error {
+// communicate connects and exchanges messages with the bus until ctx ends, and sends reports until scheduleEnded is closed, which is
+// after the last run. It delivers the documents with a generation higher than after to updates.
+func (p *Peel) communicate(ctx context.Context, after uint64, updates chan<- settings.Update, scheduleEnded <-chan struct{}) error {
 	nc, err := connection.Open(ctx, connection.Options{Peel: p.o.ID, URL: p.o.URL, CA: p.o.CA, Extra: p.o.Connect, Log: p.log})
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
 	p.bus.Store(nc)
-	requests, err := p.listen(nc) // first, as whoever knows a peel by its facts may ask it at once
+	in, err := p.subscribe(nc) // before the facts are sent: then requests can come
 	if err != nil {
 		return err
 	}
@@ -208,17 +210,24 @@ func (p *Peel) talk(ctx context.Context, after uint64, scheduled <-chan struct{}
 	}()
 	g, ctx := errgroup.WithContext(ctx)
 	watch := settings.NewWatch(settings.WatchOptions{Conn: nc, Peel: p.o.ID, After: after, Log: p.log})
-	g.Go(func() error { return watch.Run(ctx, p.hear) })
-	g.Go(func() error { p.serve(ctx, requests); return nil })
+	g.Go(func() error {
+		return watch.Run(ctx, func(ctx context.Context, u settings.Update) {
+			select {
+			case updates <- u:
+			case <-ctx.Done():
+			}
+		})
+	})
+	g.Go(func() error { p.serveRequests(ctx, in); return nil })
 	g.Go(func() error { p.announce(ctx, nc); return nil })
-	g.Go(func() error { p.beat(ctx, nc); return nil })
+	g.Go(func() error { p.sendHeartbeats(ctx, nc); return nil })
 	err = g.Wait()
-	requests.close()
+	in.close()
 	if err == nil {
-		<-scheduled
+		<-scheduleEnded
 	}
 	stop()
 	<-sent
-	p.outbox.SendHeld(context.WithoutCancel(ctx), p.send) // the others are sent by the next process
+	p.outbox.SendHeld(context.WithoutCancel(ctx), p.send) // the next process sends the others
 	return err
 }

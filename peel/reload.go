@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/mask"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -15,42 +16,69 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// inForce is what the peel runs at the moment. It is replaced as a whole and never changed.
+// The functions of this file stand in the order in which a document passes them. followSettings receives it; onUpdate opens and
+// stores it; apply parses its schedule and hands that to the scheduler; applied describes it in the report that announce sends.
+
+// storeRetry is the pause between attempts to store a document that the disk refused.
+const storeRetry = 10 * time.Second
+
+// inForce is what the peel runs: the newest document that it accepted and what follows from it. It never changes. Start and
+// followSettings alone replace it, in [Peel.current]; everybody reads it there.
 type inForce struct {
 	doc    *settings.Document // nil before the first
 	values *strictyaml.Node   // of doc, nil before the first
-	mask   *mask              // of the secrets in values
+	mask   *mask.Mask         // of the secrets in values
 
 	schedule schedule.Set     // of values
-	changes  schedule.Changes // what the last reload did
+	changes  schedule.Changes // that the last reload made
 	errors   []string         // entries of doc that this build cannot use, and why a newer document was refused
+	unstored string           // why doc is not on the disk; empty if it is
 	stale    bool             // doc comes from the snapshot and the bus has not confirmed it
 }
 
-// start applies the snapshot, or the static entries alone where there is none, and returns the snapshot's generation.
+// start applies the snapshot, or the static entries alone if there is none, and returns the snapshot's generation.
 func (p *Peel) start(ctx context.Context) (generation uint64) {
-	doc, err := p.snapshot.load(p.o.ID)
+	var values *strictyaml.Node
+	doc, err := p.snapshot.Load(p.o.ID)
+	if err == nil && doc != nil {
+		values, err = p.key.open(doc)
+	}
 	if err != nil {
 		p.log.Warn("snapshot ignored", "err", err)
 	}
-	if doc == nil {
-		p.apply(ctx, &inForce{})
-		return 0
-	}
-	values, err := p.key.open(doc)
-	if err != nil {
-		p.log.Warn("snapshot ignored", "err", err)
-		p.apply(ctx, &inForce{})
+	if err != nil || doc == nil {
+		p.apply(ctx, inForce{})
 		return 0
 	}
 	p.log.Info("running the snapshot until the bus confirms it", "commit", doc.Commit, "generation", doc.Generation)
-	p.apply(ctx, &inForce{doc: doc, values: values, stale: true})
+	p.apply(ctx, inForce{doc: doc, values: values, stale: true})
 	return doc.Generation
 }
 
-// hear takes what the bus says of the peel's settings. A new document is stored before it is applied, so that a
-// restart never goes back behind what the peel has reported.
-func (p *Peel) hear(ctx context.Context, u settings.Update) {
+// followSettings handles updates of the peel's settings until ctx ends. If the disk refuses a document, it stores it later, for the
+// last time when ctx ends.
+func (p *Peel) followSettings(ctx context.Context, updates <-chan settings.Update) {
+	var retry <-chan time.Time
+	for {
+		if p.current.Load().unstored != "" && retry == nil {
+			retry = time.After(storeRetry)
+		}
+		select {
+		case <-ctx.Done():
+			p.storeAgain()
+			return
+		case u := <-updates:
+			p.onUpdate(ctx, u)
+		case <-retry:
+			retry = nil
+			p.storeAgain()
+		}
+	}
+}
+
+// onUpdate handles one update. A new document is stored before it is applied, so that a restart never goes back behind what the
+// peel has reported.
+func (p *Peel) onUpdate(ctx context.Context, u settings.Update) {
 	switch {
 	case u.Refused != nil:
 		p.refuse(u.Refused)
@@ -64,19 +92,38 @@ func (p *Peel) hear(ctx context.Context, u settings.Update) {
 			p.refuse(err)
 			return
 		}
-		if err := p.snapshot.store(u.Document); err != nil {
+		next := inForce{doc: u.Document, values: values}
+		if err := p.snapshot.Store(u.Document); err != nil {
 			p.log.Error("settings not stored", "commit", u.Document.Commit, "err", err)
+			next.unstored = cut("settings run from memory only: " + err.Error())
 		}
-		p.apply(ctx, &inForce{doc: u.Document, values: values})
+		p.apply(ctx, next)
 	}
+}
+
+// storeAgain stores the document in force if the disk refused it before.
+func (p *Peel) storeAgain() {
+	next := *p.current.Load()
+	if next.unstored == "" || p.snapshot.Store(next.doc) != nil {
+		return
+	}
+	next.unstored = ""
+	p.log.Info("the snapshot is stored")
+	p.replace(next)
+}
+
+// replace makes next what is in force and has it reported.
+func (p *Peel) replace(next inForce) {
+	p.current.Store(&next)
+	p.reportDue.raise()
 }
 
 // apply makes next what is in force: it parses its schedule, merges it with the static entries and hands it to the
 // scheduler. Entries that this build cannot use are reported and paused.
-func (p *Peel) apply(ctx context.Context, next *inForce) {
+func (p *Peel) apply(ctx context.Context, next inForce) {
 	doc := strictyaml.FromValue("settings", nil)
 	if next.values != nil {
-		next.mask = maskOf(next.values)
+		next.mask = mask.Of(next.values)
 		if section := next.values.Get("schedule"); section != nil {
 			doc = section
 		}
@@ -88,55 +135,46 @@ func (p *Peel) apply(ctx context.Context, next *inForce) {
 		next.errors = messages(err)
 		p.log.Error("schedule entries cannot be used", "err", err)
 	}
-	unable := unableOf(set)
+	unable := unableEntries(set)
 	next.errors = append(next.errors, unable[:min(len(unable), wire.MaxReported-len(next.errors))]...)
 	next.schedule = set
-	p.current.Store(next) // first, because a run that begins at once tells what it runs by
+	starting := next
+	p.current.Store(&starting) // before the scheduler has it: a run that starts at once reports the origin of its entry
 	apply := p.sched.Apply
 	if was.doc == nil { // the first settings of the process: the snapshot, or else the first document
 		apply = p.sched.Begin
 	}
-	changes, err := apply(ctx, schedule.Merge(p.o.Schedule, set))
-	if err != nil {
+	if next.changes, err = apply(ctx, schedule.Merge(p.o.Schedule, set)); err != nil {
 		return // the peel is shutting down
 	}
-	applied := *next
-	applied.changes = changes
-	p.current.Store(&applied)
-	if next.doc != nil {
+	if c := next.changes; next.doc != nil {
 		p.log.Info("settings applied", "commit", next.doc.Commit, "generation", next.doc.Generation,
-			"started", len(changes.Added), "stopped", len(changes.Removed),
-			"changed", len(changes.Retimed)+len(changes.Swapped), "kept", len(changes.Kept))
+			"started", len(c.Added), "stopped", len(c.Removed), "changed", len(c.Retimed)+len(c.Swapped), "kept", len(c.Kept))
 	}
-	p.report()
+	p.replace(next)
 }
 
-// confirm marks the settings in force as the newest on the bus if they have that generation. They have not if the newest
-// document was refused.
+// confirm marks the settings in force as the newest on the bus if they have that generation. If the newest document was refused,
+// they have an older one.
 func (p *Peel) confirm(generation uint64) {
-	now := p.current.Load()
-	if !now.stale || now.doc.Generation != generation {
-		return
+	if next := *p.current.Load(); next.stale && next.doc.Generation == generation {
+		next.stale = false
+		p.replace(next)
 	}
-	fresh := *now
-	fresh.stale = false
-	p.current.Store(&fresh)
-	p.report()
 }
 
-// refuse keeps what is in force and reports why a newer document is not.
+// refuse reports why a newer document is refused. What is in force stays.
 func (p *Peel) refuse(err error) {
 	p.log.Error("settings refused", "err", err)
 	if errors.Is(err, settings.ErrOtherKey) {
-		p.retell.Store(true)
+		p.factsDue.raise() // masters have another key of this peel
 	}
-	kept := *p.current.Load()
-	kept.errors = messages(err)
-	p.current.Store(&kept)
-	p.report()
+	next := *p.current.Load()
+	next.errors = messages(err)
+	p.replace(next)
 }
 
-// messages are errors within the limits of a report.
+// messages returns the texts of errors within the limits of a report.
 func messages(err error) []string {
 	var list strictyaml.Errors
 	if !errors.As(err, &list) {
@@ -149,6 +187,7 @@ func messages(err error) []string {
 	return out
 }
 
+// cut returns the first [wire.MaxErrorText] bytes of a text.
 func cut(text string) string {
 	if len(text) <= wire.MaxErrorText {
 		return text
@@ -156,29 +195,29 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:wire.MaxErrorText-len("…")], "") + "…"
 }
 
-// report asks for the applied report to be sent. Reports that were not sent yet are replaced by the newer one.
-func (p *Peel) report() {
-	select {
-	case p.reports <- struct{}{}:
-	default:
-	}
-}
-
 // onPausedErrors puts the entries that failures have paused into the applied report.
 func (p *Peel) onPausedErrors(entries []string) {
 	entries = entries[:min(len(entries), wire.MaxReported)]
 	p.paused.Store(&entries)
-	p.report()
+	p.reportDue.raise()
 }
 
-// applied is the report on what is in force.
+// applied returns the report on what is in force.
 func (p *Peel) applied() wire.Applied {
 	now := p.current.Load()
 	a := wire.Applied{
-		Peel: p.o.ID, Errors: slices.Concat(now.errors[:min(len(now.errors), wire.MaxReported-maxTroubles)], p.troubles()), Stale: now.stale, Time: time.Now(), V: wire.Version,
+		Peel: p.o.ID, Stale: now.stale, Time: time.Now(), V: wire.Version,
 		Started: len(now.changes.Added), Stopped: len(now.changes.Removed), Kept: len(now.changes.Kept),
 		Changed: len(now.changes.Retimed) + len(now.changes.Swapped),
 	}
+	var disk []string
+	if n := p.outbox.Dropped(); n > 0 {
+		disk = append(disk, fmt.Sprintf("%d reports and returns were dropped since the peel started: see its log", n))
+	}
+	if now.unstored != "" {
+		disk = append(disk, now.unstored)
+	}
+	a.Errors = slices.Concat(now.errors[:min(len(now.errors), wire.MaxReported-len(disk))], disk)
 	if paused := p.paused.Load(); paused != nil {
 		a.PausedErrors = *paused
 	}
@@ -186,18 +225,4 @@ func (p *Peel) applied() wire.Applied {
 		a.Commit, a.Generation, a.Digest = string(now.doc.Commit), now.doc.Generation, string(now.doc.Digest)
 	}
 	return a
-}
-
-// maxTroubles is how many errors [Peel.troubles] returns at most.
-const maxTroubles = 2
-
-// troubles returns the errors of the host's disk, which no change of the settings mends.
-func (p *Peel) troubles() (errs []string) {
-	if n := p.outbox.Dropped(); n > 0 {
-		errs = append(errs, fmt.Sprintf("%d reports and returns were dropped since the peel started: see its log", n))
-	}
-	if text := p.snapshot.err.Load(); text != nil {
-		errs = append(errs, cut(*text))
-	}
-	return errs
 }

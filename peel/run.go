@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/mask"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -13,38 +14,34 @@ import (
 // runEntry calls the function of an entry for the scheduler.
 func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) wire.Result {
 	args := f.Entry.CallArgs()
-	return p.call(ctx, f.Entry.Module, module.Call{Args: args}, maskOfArgs(f.Entry.Args, args))
+	return p.call(ctx, f.Entry.Module, module.Call{Args: args}, mask.OfArgs(f.Entry.Args, args))
 }
 
-// call runs a function and returns its result without secrets: those of the call itself, and those that were in the
-// settings when it began or when it ended.
-func (p *Peel) call(ctx context.Context, name string, c module.Call, own *mask) wire.Result {
-	m := own.with(p.current.Load().mask)
-	c.Secrets = m.list() // their parts must not be left where output is cut
+// call runs a function and masks its result. The secrets are those of the call's arguments, and those in the settings when it
+// began and when it ended.
+func (p *Peel) call(ctx context.Context, name string, c module.Call, args *mask.Mask) wire.Result {
+	m := args.With(p.current.Load().mask)
+	c.Secrets = m.Secrets() // the function masks before it cuts its output, which could split a secret
 	result := p.registry.Call(ctx, name, c)
-	return m.with(p.current.Load().mask).result(result)
+	return m.With(p.current.Load().mask).Result(result)
 }
 
-// reportRun puts the report of a run into the outbox and reports whether it is stored.
+// reportRun puts the report of a scheduled run into the outbox and reports whether it is stored.
 func (p *Peel) reportRun(f scheduler.Fire, result wire.Result) bool {
-	r := p.scheduledResult(f, result)
-	data, err := fitRun(&r, room(wire.MaxMessage))
-	if err == nil {
-		_, err = p.outbox.Put(string(r.JID), wire.ScheduledOf(r.JID, p.wire), data)
-	}
-	if err != nil {
-		p.log.Error("report of a run not stored", "entry", f.Name, "err", err)
-	}
-	return err == nil
-}
-
-func (p *Peel) scheduledResult(f scheduler.Fire, result wire.Result) wire.ScheduledResult {
-	return wire.ScheduledResult{
+	r := wire.ScheduledResult{
 		JID: f.JID, Peel: p.o.ID, Entry: f.Name, Trigger: wire.Trigger(f.Trigger),
 		Function: f.Entry.Module, Args: f.Entry.Args, Result: result,
 		Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Finished: time.Now(), Late: f.Late,
 		Commit: f.Source.Commit, Origin: f.Source.File, Author: f.Source.Author, Proof: f.Source.Proof, V: wire.Version,
 	}
+	data, err := fitScheduled(&r, usable(wire.MaxMessage))
+	if err == nil {
+		_, err = p.outbox.Put(string(r.JID), wire.ScheduledOf(r.JID, p.o.ID.Wire()), data)
+	}
+	if err != nil {
+		p.log.Error("report of a run not stored", "entry", f.Name, "err", err)
+	}
+	return err == nil
 }
 
 // sourceOf returns the origin of an entry in the form of reports.
@@ -54,7 +51,7 @@ func (p *Peel) sourceOf(entry string) scheduler.Source {
 	return scheduler.Source{Commit: c.Commit, File: c.File, Author: c.Author, Proof: o.Proof}
 }
 
-// originOf is where an entry of the settings in force comes from; zero for one of the configuration.
+// originOf returns the commit, file and author of an entry of the settings in force, zero for an entry of the configuration.
 func (p *Peel) originOf(entry string) settings.Origin {
 	if doc := p.current.Load().doc; doc != nil {
 		return doc.Origins[entry]

@@ -111,7 +111,7 @@ func (s *stage) again(request *nats.Msg) {
 	if err := s.streams().Conn().PublishMsg(&nats.Msg{Subject: request.Subject, Data: request.Data}); err != nil {
 		s.t.Fatal(err)
 	}
-	s.peel.waitFor("request heard again, acknowledged and not run again")
+	s.peel.waitFor("request received again, acknowledged and not run again")
 	s.zester(0, "web-01", "cmd.run", "command=echo behind it in the queue")
 }
 

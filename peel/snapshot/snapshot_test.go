@@ -1,4 +1,4 @@
-package peel
+package snapshot
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func documentOf(t testing.TB, generation uint64, size int) *settings.Document {
 // hasSnapshot checks the generation that a process would start with.
 func hasSnapshot(t *testing.T, path string, want uint64) {
 	t.Helper()
-	doc, err := newSnapshot(path).load(snapshotPeel)
+	doc, err := New(path).Load(snapshotPeel)
 	if err != nil || doc == nil || doc.Generation != want {
 		t.Fatalf("%+v, %v, want generation %d", doc, err, want)
 	}
@@ -44,12 +44,12 @@ func stat(t *testing.T, path string) os.FileInfo {
 
 func TestDocumentsAreAddedToTheSnapshotUntilItIsFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "settings")
-	s := newSnapshot(path)
-	defer s.close()
+	s := New(path)
+	defer s.Close()
 	files := 0
 	var last os.FileInfo
 	for generation := range uint64(200) {
-		if err := s.store(documentOf(t, generation+1, 1000)); err != nil {
+		if err := s.Store(documentOf(t, generation+1, 1000)); err != nil {
 			t.Fatal(err)
 		}
 		hasSnapshot(t, path, generation+1)
@@ -58,16 +58,16 @@ func TestDocumentsAreAddedToTheSnapshotUntilItIsFull(t *testing.T) {
 			files++
 		}
 		last = now
-		if now.Size() > fullSnapshot+2000 {
+		if now.Size() > maxSize+2000 {
 			t.Fatalf("the file has %d bytes", now.Size())
 		}
 	}
 	if files < 2 || files > 6 {
 		t.Errorf("%d files for 200 documents", files)
 	}
-	next := newSnapshot(path) // a process that comes after a crash
-	defer next.close()
-	if err := next.store(documentOf(t, 201, 10)); err != nil {
+	next := New(path) // a process that comes after a crash
+	defer next.Close()
+	if err := next.Store(documentOf(t, 201, 10)); err != nil {
 		t.Fatal(err)
 	}
 	hasSnapshot(t, path, 201)
@@ -78,13 +78,13 @@ func TestDocumentsAreAddedToTheSnapshotUntilItIsFull(t *testing.T) {
 
 func TestACrashDuringAWriteLeavesTheDocumentBefore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "settings")
-	s := newSnapshot(path)
-	defer s.close()
-	if err := s.store(documentOf(t, 1, 50)); err != nil {
+	s := New(path)
+	defer s.Close()
+	if err := s.Store(documentOf(t, 1, 50)); err != nil {
 		t.Fatal(err)
 	}
 	first := stat(t, path).Size()
-	if err := s.store(documentOf(t, 2, 60)); err != nil {
+	if err := s.Store(documentOf(t, 2, 60)); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := os.ReadFile(path)
@@ -113,10 +113,10 @@ func TestASnapshotOfAnEarlierVersionIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	hasSnapshot(t, path, 7)
-	if err := os.WriteFile(path, []byte(snapshotHeader), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(header), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if doc, err := newSnapshot(path).load(snapshotPeel); err == nil {
+	if doc, err := New(path).Load(snapshotPeel); err == nil {
 		t.Errorf("a file without a document gives %+v", doc)
 	}
 }
@@ -124,8 +124,8 @@ func TestASnapshotOfAnEarlierVersionIsRead(t *testing.T) {
 func TestAWriteThatFailedIsFollowedByAFileOfItsOwn(t *testing.T) {
 	for _, device := range []string{"/dev/full", "/dev/null"} { // one takes no write, the other takes every write and no flush
 		path := filepath.Join(t.TempDir(), "settings")
-		s := newSnapshot(path)
-		if err := s.store(documentOf(t, 1, 10)); err != nil {
+		s := New(path)
+		if err := s.Store(documentOf(t, 1, 10)); err != nil {
 			t.Fatal(err)
 		}
 		before := stat(t, path)
@@ -133,22 +133,20 @@ func TestAWriteThatFailedIsFollowedByAFileOfItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.mu.Lock()
 		s.file.Close()
 		s.file = broken
-		s.mu.Unlock()
-		if err := s.store(documentOf(t, 2, 10)); err == nil || !strings.Contains(err.Error(), "cannot store the snapshot") {
+		if err := s.Store(documentOf(t, 2, 10)); err == nil || !strings.Contains(err.Error(), "cannot store the snapshot") {
 			t.Errorf("%s: %v", device, err)
 		}
 		hasSnapshot(t, path, 1)
-		if err := s.write(); err != nil {
+		if err := s.Store(documentOf(t, 2, 10)); err != nil {
 			t.Fatal(err)
 		}
 		hasSnapshot(t, path, 2)
 		if os.SameFile(before, stat(t, path)) {
 			t.Errorf("%s: it goes on in a file that failed", device)
 		}
-		s.close()
+		s.Close()
 	}
 }
 
@@ -175,11 +173,11 @@ func FuzzSnapshotRecords(f *testing.F) {
 }
 
 func BenchmarkSnapshot(b *testing.B) {
-	s := newSnapshot(filepath.Join(b.TempDir(), "settings"))
-	defer s.close()
+	s := New(filepath.Join(b.TempDir(), "settings"))
+	defer s.Close()
 	doc := documentOf(b, 1, 700)
 	for b.Loop() {
-		if err := s.store(doc); err != nil {
+		if err := s.Store(doc); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,0 +1,144 @@
+// Package mask replaces secrets in the results of functions by their placeholders. [Of] and [OfArgs] make a [Mask] from settings
+// and from the arguments of a call; [Mask.Result] applies it.
+//
+// Known gap: a secret is found only where a text contains it as it is, and only if it has at least 6 bytes. Shorter ones occur
+// in too many texts by chance.
+package mask
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/peel/module"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+const minSecret = 6 // bytes of a secret that is masked
+
+// A Mask replaces secrets by their placeholders. The nil mask changes nothing.
+type Mask struct {
+	secrets  []module.Secret // longest first: of two that begin at the same byte the replacer takes the first
+	replacer *strings.Replacer
+}
+
+// New returns the mask of the secrets of 6 bytes or more, nil if there are none.
+func New(secrets []module.Secret) *Mask {
+	m := &Mask{}
+	for _, s := range secrets {
+		if s.Plain = strings.TrimSpace(s.Plain); len(s.Plain) >= minSecret {
+			m.secrets = append(m.secrets, s)
+		}
+	}
+	if len(m.secrets) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(m.secrets, func(a, b module.Secret) int { return cmp.Compare(len(b.Plain), len(a.Plain)) })
+	var pairs []string
+	for _, s := range m.secrets {
+		pairs = append(pairs, s.Plain, s.Shown)
+	}
+	m.replacer = strings.NewReplacer(pairs...)
+	return m
+}
+
+// Of returns the mask of the secrets in settings.
+func Of(settings *strictyaml.Node) *Mask {
+	var secrets []module.Secret
+	var collect func(*strictyaml.Node)
+	collect = func(n *strictyaml.Node) {
+		if n.Secret != nil {
+			secrets = append(secrets, module.Secret{Plain: fmt.Sprint(n.Secret), Shown: fmt.Sprint(n.Value)})
+		}
+		for _, e := range n.List {
+			collect(e)
+		}
+		for _, p := range n.Map {
+			collect(p.Value)
+		}
+	}
+	collect(settings)
+	return New(secrets)
+}
+
+// OfArgs returns the mask of the secrets in a call's arguments; shown are the same arguments with placeholders for the secrets.
+func OfArgs(shown, args any) *Mask {
+	var secrets []module.Secret
+	var collect func(shown, arg any)
+	collect = func(shown, arg any) {
+		switch arg := arg.(type) {
+		case map[string]any:
+			shown, _ := shown.(map[string]any)
+			for k, v := range arg {
+				collect(shown[k], v)
+			}
+		case []any:
+			shown, _ := shown.([]any)
+			for i, v := range arg[:min(len(arg), len(shown))] {
+				collect(shown[i], v)
+			}
+		default:
+			if shown != arg {
+				secrets = append(secrets, module.Secret{Plain: fmt.Sprint(arg), Shown: fmt.Sprint(shown)})
+			}
+		}
+	}
+	collect(shown, args)
+	return New(secrets)
+}
+
+// With returns the mask of the secrets of both. Applying one mask after the other is not enough: a secret of one may be part of
+// a secret of the other.
+func (m *Mask) With(other *Mask) *Mask {
+	if m == nil || other == nil || m == other {
+		return cmp.Or(m, other)
+	}
+	added := slices.DeleteFunc(slices.Clone(other.secrets), func(s module.Secret) bool { return slices.Contains(m.secrets, s) })
+	if len(added) == 0 {
+		return m
+	}
+	return New(slices.Concat(m.secrets, added))
+}
+
+// Secrets returns the secrets, longest first. The caller must not change them.
+func (m *Mask) Secrets() []module.Secret {
+	if m == nil {
+		return nil
+	}
+	return m.secrets
+}
+
+// Result returns r with the secrets in its data and error replaced. The data of r does not change.
+func (m *Mask) Result(r wire.Result) wire.Result {
+	if m == nil {
+		return r
+	}
+	r.Error = m.replacer.Replace(r.Error)
+	r.Data = m.value(r.Data)
+	return r
+}
+
+// value returns v, which has the types that package canon decodes, with the secrets replaced.
+func (m *Mask) value(v any) any {
+	switch v := v.(type) {
+	case string:
+		return m.replacer.Replace(v)
+	case []byte:
+		return []byte(m.replacer.Replace(string(v)))
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = m.value(e)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[m.replacer.Replace(k)] = m.value(e)
+		}
+		return out
+	}
+	return v
+}
