@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -106,10 +107,8 @@ func settle(v reflect.Value) {
 			v.Set(reflect.ValueOf(normalize(v.Interface())))
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				settle(v.Field(i))
-			}
+		for _, i := range untypedFields(v.Type(), nil) {
+			settle(v.Field(i))
 		}
 	case reflect.Map:
 		if m, ok := v.Interface().(map[string]any); ok {
@@ -118,13 +117,48 @@ func settle(v reflect.Value) {
 			}
 		}
 	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Uint8 {
+		if !holdsUntyped(v.Type().Elem(), nil) {
 			return
 		}
 		for i := range v.Len() {
 			settle(v.Index(i))
 		}
 	}
+}
+
+// fieldsByType caches what untypedFields returns.
+var fieldsByType sync.Map // reflect.Type: []int
+
+// untypedFields returns the indexes of the exported fields of a struct type that can hold untyped values. within are the
+// types that contain it.
+func untypedFields(t reflect.Type, within []reflect.Type) []int {
+	if known, ok := fieldsByType.Load(t); ok {
+		return known.([]int)
+	}
+	within = append(within, t)
+	var fields []int
+	for i := range t.NumField() {
+		if f := t.Field(i); f.IsExported() && holdsUntyped(f.Type, within) {
+			fields = append(fields, i)
+		}
+	}
+	fieldsByType.Store(t, fields)
+	return fields
+}
+
+// holdsUntyped reports whether values of a type can hold untyped values. A type that contains itself counts as one.
+func holdsUntyped(t reflect.Type, within []reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		return holdsUntyped(t.Elem(), within)
+	case reflect.Interface:
+		return t.NumMethod() == 0
+	case reflect.Map:
+		return t == reflect.TypeFor[map[string]any]()
+	case reflect.Struct:
+		return slices.Contains(within, t) || len(untypedFields(t, within)) > 0
+	}
+	return false
 }
 
 // normalize brings what the decoder made of an untyped value into the package's one shape.

@@ -164,6 +164,34 @@ func BenchmarkUnmarshal(b *testing.B) {
 	}
 }
 
+// BenchmarkUnmarshalTyped decodes a struct in which no value is untyped, as most messages are.
+func BenchmarkUnmarshalTyped(b *testing.B) {
+	type part struct {
+		Name  string    `json:"name"`
+		When  time.Time `json:"when"`
+		Parts []string  `json:"parts"`
+	}
+	type typed struct {
+		part
+		V     int    `json:"v"`
+		Epoch uint64 `json:"epoch"`
+		First part   `json:"first"`
+		Last  part   `json:"last"`
+	}
+	p := part{"name", time.Unix(1, 0), []string{"a", "b"}}
+	data, err := canon.Marshal(typed{V: 1, Epoch: 2, First: p, Last: p})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		var m typed
+		if err := canon.Unmarshal(data, &m); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkMarshal(b *testing.B) {
 	args := map[string]any{}
 	for k := range strings.FieldsSeq("alpha beta gamma delta epsilon zeta eta theta") {
