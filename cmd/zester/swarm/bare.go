@@ -126,27 +126,29 @@ func (b *bus) start(ctx context.Context, port int) (err error) {
 	return b.listen()
 }
 
-// listen counts the messages of the bare connections.
+// listen counts the connections that say hello, and their reports on settings.
 func (b *bus) listen() error {
-	heard := func(*nats.Msg) { b.heard <- struct{}{} }
-	hello := func(m *nats.Msg) {
+	_, err := b.subscribe(wire.Heartbeat("*"), func(m *nats.Msg) {
 		if m.Reply != "" {
-			heard(m)
+			b.onMessage(m)
 			_ = m.Respond(nil)
 		}
+	})
+	if err == nil {
+		_, err = b.subscribe(wire.AllApplied, b.onMessage)
 	}
-	for subject, f := range map[string]nats.MsgHandler{
-		wire.AckOf("*", "*"): heard, wire.StoredOf("*", "*"): heard, wire.AllApplied: heard, wire.Heartbeat("*"): hello,
-	} {
-		sub, err := b.nc.Subscribe(subject, f)
-		if err != nil {
-			return err
-		}
-		if err := sub.SetPendingLimits(-1, -1); err != nil {
-			return err
-		}
+	return err
+}
+
+func (b *bus) onMessage(*nats.Msg) { b.heard <- struct{}{} }
+
+// subscribe returns when the server has the subscription.
+func (b *bus) subscribe(subject string, f nats.MsgHandler) (*nats.Subscription, error) {
+	sub, err := b.nc.Subscribe(subject, f)
+	if err != nil {
+		return nil, err
 	}
-	return b.nc.Flush()
+	return sub, errors.Join(sub.SetPendingLimits(-1, -1), b.nc.Flush())
 }
 
 func (b *bus) serve(port int) error {
@@ -238,10 +240,10 @@ func (r *run) open(ctx context.Context) (err error) {
 
 // measure measures what both kinds of bare bus are measured for.
 func (b *bus) measure(ctx context.Context, role grants.Role, f *floor) (err error) {
-	if f.unstored, err = b.command(ctx, toNobody); err != nil {
+	if f.unstored, err = b.command(ctx, toNobody, wire.AckOf("*", "*")); err != nil {
 		return err
 	}
-	if f.stored, err = b.command(ctx, toStream); err != nil {
+	if f.stored, err = b.command(ctx, toStream, wire.StoredOf("*", "*")); err != nil {
 		return err
 	}
 	if f.all, err = b.publishSettings(ctx, 1); err != nil {
@@ -257,11 +259,16 @@ func (b *bus) measure(ctx context.Context, role grants.Role, f *floor) (err erro
 	return err
 }
 
-// command publishes a command to every connection in each round and waits for the answers.
-func (b *bus) command(ctx context.Context, answers byte) (cost, error) {
+// command publishes a command to every connection in each round and waits for the answers, which come on a subject.
+func (b *bus) command(ctx context.Context, to byte, answers string) (c cost, err error) {
+	sub, err := b.subscribe(answers, b.onMessage)
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, sub.Unsubscribe()) }()
 	return b.rounds(ctx, b.r.o.Peels, func() error {
 		command := make([]byte, 300)
-		command[copy(command, wire.NewJID())] = answers
+		command[copy(command, wire.NewJID())] = to
 		for i := range b.r.o.Peels {
 			if err := b.nc.Publish(wire.Cmd(string(peelID(i))), command); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -22,6 +23,10 @@ import (
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
+
+// gcPercent lets the memory of a worker process grow to three times what its peels use before garbage is collected. A peel has
+// a process and a small heap of its own; here each collection walks the heaps of thousands.
+const gcPercent = 200
 
 // orders is what a worker process reads from its standard input.
 type orders struct {
@@ -107,6 +112,7 @@ func Work(ctx context.Context, in io.Reader) error {
 	if err := d.Decode(&o); err != nil {
 		return fmt.Errorf("cannot read which peels to simulate: %w", err)
 	}
+	debug.SetGCPercent(gcPercent)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
