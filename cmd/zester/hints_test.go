@@ -49,7 +49,7 @@ func TestCommonMistakesAreAnsweredWithWhatToDo(t *testing.T) {
 		},
 		"a fact with =": {
 			append(local, "G@role=web", "test.ping"), exitFailed,
-			"column 7: = is not between a key and its value (write G@role:web; a key that holds = needs quotes)\n",
+			"column 7: = does not separate a key from its value (write G@role:web; a key that contains = needs quotes)\n",
 		},
 		"a * without quotes": { // the shell makes the names of files of it
 			append(local, "hints_test.go", "main.go", "cmd.run", "uptime"), exitUsage,
@@ -62,7 +62,7 @@ func TestCommonMistakesAreAnsweredWithWhatToDo(t *testing.T) {
 		"a colon in a value": {
 			[]string{"lint", repo("colon", map[string]string{"settings/all.yaml": "schedule:\n  x:\n    command: echo a: b"})},
 			exitFailed,
-			"settings/all.yaml:3:5: mapping values are not allowed in this context; check the indentation, or put the value of command in quotes: it holds \": \"\n",
+			"settings/all.yaml:3:5: mapping values are not allowed in this context; check the indentation, or put the value of command in quotes: it contains \": \"\n",
 		},
 		"a colon in an element of a list": {
 			append(local, "web-01", "cmd.run", "argv:=[echo, a: b]"), exitUsage,

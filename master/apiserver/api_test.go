@@ -82,7 +82,7 @@ func TestAnExpressionIsExplained(t *testing.T) {
 			t.Fatalf("%+v, %v", e, err)
 		}
 		front, oss := e.Explanation.Parts[0], e.Explanation.Parts[1]
-		if front.Peels != 1 || oss.Peels != 0 || oss.Excludes != 1 || !slices.Equal(oss.Hints, []string{"No peel has a fact oss; near is os."}) {
+		if front.Peels != 1 || oss.Peels != 0 || oss.Excludes != 1 || !slices.Equal(oss.Hints, []string{"No peel has a fact oss; did you mean os?"}) {
 			t.Errorf("%+v", e.Explanation)
 		}
 		for _, expr := range []string{"web-* and", "a" + strings.Repeat(" or a", peelindex.MaxExplained)} {

@@ -30,7 +30,7 @@ func TestCallsThatDoNotFitTheFunctionAreRefusedByName(t *testing.T) {
 		{"test.echo", module.Call{Args: map[string]any{"text": nil}}, `test.echo: argument text is missing: what to return`},
 		{"test.echo", module.Call{ID: "a", Args: map[string]any{"text": "b"}}, `test.echo: argument text is given twice`},
 		{"test.echo", module.Call{Args: map[string]any{"text": int64(5)}}, `test.echo: argument text: must be a string, not a whole number (5); put it in quotes`},
-		{"test.sleep", module.Call{ID: "5"}, `test.sleep: argument duration: cannot read duration "5": 5 has no unit; write 5s for seconds, 5m for minutes`},
+		{"test.sleep", module.Call{ID: "5"}, `test.sleep: argument duration: cannot parse duration "5": 5 has no unit; write 5s for seconds, 5m for minutes`},
 		{"test.sleep", module.Call{Args: map[string]any{"duration": int64(5)}}, `test.sleep: argument duration: must be a duration like 90s, 5m or 1d12h, not a whole number (5); write 5s for seconds, 5m for minutes`},
 		{"cmd.run", module.Call{Args: map[string]any{"comand": "true"}}, `cmd.run: argument comand: unknown; did you mean "command"?`},
 		{"cmd.run", module.Call{ID: "true", Args: map[string]any{"zzz": "true"}}, `cmd.run: argument zzz: unknown; known are command, argv, shell, timeout, env, cwd, user, stdin, max_output`},

@@ -1,13 +1,15 @@
-// Package canon is the one encoding of everything that travels or is stored: canonical MessagePack.
+// Package canon encodes and decodes everything that is sent or stored as canonical MessagePack. Call [Marshal] and
+// [Unmarshal].
 //
-// Equal values have equal bytes: map keys are sorted, integers and floats take their shortest form of their own
-// kind, struct fields are named by their `json` tag, so that a type has one set of names for the wire, the store
-// and the JSON that people see. Digests and "nothing changed, so nothing is written" rest on this.
+// Equal values have equal bytes: map keys are sorted, integers and floats have their shortest form. So digests of
+// values can be compared, and an unchanged value need not be written. Struct fields are named by their `json` tag, so a
+// type has the same names on the bus, in the store and in JSON output.
 //
-// Decoding is made for bytes from anybody: [Unmarshal] checks nesting and every declared length against the bytes
-// that are there before the decoder sees them, ignores fields it does not know (a newer sender), leaves missing
-// ones at zero (an older one), and reads untyped values in one shape only: nil, bool, int64, float64, string,
-// []byte, []any and map[string]any.
+// Unmarshal accepts bytes from any sender. It checks nesting and every declared length against the data before the
+// decoder runs. It ignores unknown fields (of a newer sender), leaves missing fields at zero (an older sender), and
+// returns untyped values in one shape only: nil, bool, int64, float64, string, []byte, []any and map[string]any.
+//
+// Known gap: untyped values inside typed maps, other than map[string]any, keep the decoder's types.
 package canon
 
 import (
@@ -22,10 +24,10 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// Raw is a value that is already encoded; it is copied as it is.
+// Raw is an encoded value, which Marshal copies.
 type Raw = msgpack.RawMessage
 
-// Skipped is a value that [Unmarshal] passes over: what it holds is checked and not decoded.
+// Skipped is a value that [Unmarshal] checks but does not decode.
 type Skipped struct{}
 
 // DecodeMsgpack skips the value.
@@ -34,7 +36,7 @@ func (*Skipped) DecodeMsgpack(dec *msgpack.Decoder) error { return dec.Skip() }
 // Marshal returns the canonical encoding of v.
 func Marshal(v any) ([]byte, error) {
 	buf := buffers.Get().(*bytes.Buffer)
-	defer keep(buf)
+	defer release(buf)
 	enc := msgpack.GetEncoder()
 	defer msgpack.PutEncoder(enc)
 	enc.Reset(buf)
@@ -47,11 +49,11 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.Clone(buf.Bytes()), nil
 }
 
-// buffers are what values are encoded into before their length is known.
+// buffers are reused by Marshal.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// keep has a buffer used again unless it is much larger than most values are.
-func keep(buf *bytes.Buffer) {
+// release puts a buffer back unless it is larger than 16 KiB.
+func release(buf *bytes.Buffer) {
 	if buf.Cap() <= 16<<10 {
 		buf.Reset()
 		buffers.Put(buf)
@@ -59,7 +61,7 @@ func keep(buf *bytes.Buffer) {
 }
 
 // Unmarshal decodes exactly one value from data into v, a non-nil pointer.
-// Bytes after the value, nesting over [MaxDepth] and lengths that the data does not hold are errors.
+// Bytes after the value, nesting over [MaxDepth] and lengths beyond the end of data are errors.
 func Unmarshal(data []byte, v any) error {
 	if err := check(data); err != nil {
 		return fmt.Errorf("cannot decode %s: %w", typeName(v), err)
@@ -67,16 +69,15 @@ func Unmarshal(data []byte, v any) error {
 	if err := decode(data, v); err != nil {
 		return fmt.Errorf("cannot decode %s: %w", typeName(v), err)
 	}
-	settle(reflect.ValueOf(v))
+	normalizeIn(reflect.ValueOf(v))
 	return nil
 }
 
-// decode returns an error where the decoder panics, as it does on a nil that stands for a time. Such a decoder is not used
-// again.
+// decode returns an error if the decoder panics, as it does on a nil in place of a time. It does not reuse such a decoder.
 func decode(data []byte, v any) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			err = fmt.Errorf("the decoder does not take it: %v", reason)
+			err = fmt.Errorf("the decoder failed: %v", reason)
 		}
 	}()
 	dec := msgpack.GetDecoder()
@@ -94,13 +95,13 @@ func typeName(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// settle normalises the untyped values of the shapes that messages have: an any, a map or a list of them,
-// at the top or in the fields of a struct.
-func settle(v reflect.Value) {
+// normalizeIn normalizes the untyped values in v: an any, a map or a list of them, at the top or in the fields of a
+// struct.
+func normalizeIn(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			settle(v.Elem())
+			normalizeIn(v.Elem())
 		}
 	case reflect.Interface:
 		if v.NumMethod() == 0 && v.CanSet() && !v.IsNil() {
@@ -108,7 +109,7 @@ func settle(v reflect.Value) {
 		}
 	case reflect.Struct:
 		for _, i := range untypedFields(v.Type(), nil) {
-			settle(v.Field(i))
+			normalizeIn(v.Field(i))
 		}
 	case reflect.Map:
 		if m, ok := v.Interface().(map[string]any); ok {
@@ -121,7 +122,7 @@ func settle(v reflect.Value) {
 			return
 		}
 		for i := range v.Len() {
-			settle(v.Index(i))
+			normalizeIn(v.Index(i))
 		}
 	}
 }
@@ -161,8 +162,8 @@ func holdsUntyped(t reflect.Type, within []reflect.Type) bool {
 	return false
 }
 
-// normalize brings what the decoder made of an untyped value into the package's one shape.
-// A uint64 above the range of int64 becomes a float64.
+// normalize returns an untyped value of the decoder in the shape of this package. A uint64 above the range of int64
+// becomes a float64.
 func normalize(v any) any {
 	switch v := v.(type) {
 	case int8:
@@ -196,7 +197,7 @@ func normalize(v any) any {
 	return v
 }
 
-// Normalize returns v, a value of any Go type, in the shape that [Unmarshal] gives untyped values.
+// Normalize returns v, a value of any Go type, in the shape of untyped values that [Unmarshal] returns.
 func Normalize(v any) (any, error) {
 	switch v.(type) {
 	case nil, bool, string, int64, float64:

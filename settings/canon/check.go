@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// MaxDepth is how deep lists and maps may nest.
+// MaxDepth is the deepest allowed nesting of lists and maps.
 const MaxDepth = 64
 
 var errShort = errors.New("the data ends inside a value")
 
-// check walks one MessagePack value without building it. The decoder recurses and allocates by what a sender
-// declares, so this goes first: it needs a stack of MaxDepth counters, whatever the data says.
+// check checks the lengths and the nesting of one MessagePack value. It runs before the decoder, which recurses and
+// allocates as the data declares, and itself needs a constant amount of memory.
 func check(data []byte) error {
-	var open [MaxDepth]int // values still to come, per level
+	var open [MaxDepth]int // remaining values, per level
 	depth, pos := 0, 0
 	for {
 		size, children, err := item(data[pos:])
@@ -26,7 +26,7 @@ func check(data []byte) error {
 		}
 		pos += size
 		if children > len(data)-pos {
-			return errShort // a child takes a byte at least
+			return errShort // each child has at least one byte
 		}
 		if children > 0 {
 			if depth == MaxDepth {
@@ -53,8 +53,8 @@ func check(data []byte) error {
 	return nil
 }
 
-// item returns how many bytes the value at the start of data takes without its children, and how many
-// children follow (a map's keys count as children). Numbers are those of the MessagePack specification.
+// item returns the length in bytes of the value at the start of data without its children, and the number of children
+// (a map's keys are children). The byte values are from the MessagePack specification.
 func item(data []byte) (size, children int, err error) {
 	if len(data) == 0 {
 		return 0, 0, errShort
@@ -71,7 +71,7 @@ func item(data []byte) (size, children int, err error) {
 	case c == 0xc0 || c == 0xc2 || c == 0xc3: // nil, false, true
 		return 1, 0, nil
 	case c == 0xc1:
-		return 0, 0, errors.New("the byte 0xc1 begins no value")
+		return 0, 0, errors.New("the byte 0xc1 is not the start of a value")
 	case c >= 0xcc && c <= 0xd3: // uint8 … int64
 		return 1 + 1<<((c-0xcc)&3), 0, nil
 	case c == 0xca:
@@ -85,7 +85,7 @@ func item(data []byte) (size, children int, err error) {
 	}
 }
 
-// sized handles the forms that carry a length of one, two or four bytes.
+// sized is item for the forms with a length of one, two or four bytes.
 func sized(c byte, rest []byte) (size, children int, err error) {
 	var width int
 	switch c {

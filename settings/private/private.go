@@ -1,4 +1,4 @@
-// Package private makes and checks directories that hold keys. Begin with [Make].
+// Package private creates and checks directories for keys. Call [Make] first; [Check] only checks.
 //
 // A user who can rename a directory above a key can replace the key, so the whole path is checked. Each directory and
 // symbolic link in it has to belong to root or to the user of the process, and only the owner may write to it. Others may
@@ -15,10 +15,10 @@ import (
 	"syscall"
 )
 
-// maxLinks bounds the symbolic links of a path.
+// maxLinks is the highest number of symbolic links in a path.
 const maxLinks = 40
 
-// Make makes a directory and its missing parents with mode 0700, and checks the path as [Check] does. An existing directory
+// Make creates a directory and its missing parents with mode 0700, and checks the path with [Check]. An existing directory
 // keeps its mode, unless it is empty and belongs to the user of the process: then it gets mode 0700.
 func Make(dir string) error {
 	if err := Check(dir); err != nil {
@@ -27,7 +27,7 @@ func Make(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make a directory for keys: %w", err)
 	}
-	if err := Check(dir); err != nil { // others may have made a part of the path after the first check
+	if err := Check(dir); err != nil { // another user may have created a part of the path after the first check
 		return err
 	}
 	info, err := os.Stat(dir)
@@ -41,7 +41,8 @@ func Make(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// Check refuses a path that others than root and the user of the process can change. Missing parts of it pass.
+// Check returns an error if a user other than root and the user of the process can change the path. Missing parts of the
+// path are no error.
 func Check(path string) error {
 	path, err := filepath.Abs(path)
 	if err == nil {

@@ -16,18 +16,18 @@ var (
 )
 
 // Decode fills the struct (or map, slice, pointer to these) that into points to. Struct fields are
-// named by their tag, `yaml:"name"`; fields without a tag are not part of the format. What the
-// document does not name keeps the value it has, so defaults are set before; null leaves it too.
+// named by their tag, `yaml:"name"`; fields without a tag are ignored. A field that is missing or null in the
+// document keeps its value, so callers set defaults before.
 //
-// An unknown key, a value of another type and a number that does not fit are errors; all of them are
-// found, up to [MaxErrors], and into is not to be used then. Supported are bool, string, integers,
+// Unknown keys, values of another type and numbers out of range are errors. Decode returns all of them, up to
+// [MaxErrors]; the caller must not use into then. Supported are bool, string, integers,
 // floats, [time.Duration] (see [ParseDuration]), types with UnmarshalText (from a string), slices, maps
-// with string keys, pointers, any (as [Node.Any] gives it) and *Node (the value as it stands). Decode
-// panics where into is of no supported type.
+// with string keys, pointers, any (see [Node.Any]) and *Node (the node itself). Decode panics if the type of into is not
+// supported.
 func Decode(n *Node, into any) error {
 	v := reflect.ValueOf(into)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
-		panic(fmt.Sprintf("strictyaml: Decode into %T, which is no pointer", into))
+		panic(fmt.Sprintf("strictyaml: Decode into %T, which is not a pointer", into))
 	}
 	var d decoder
 	d.value(n, v.Elem(), nil)
@@ -46,8 +46,7 @@ func (d *decoder) wrong(n *Node, p *path, want string) {
 	d.refuse(n.Pos, p, "%s", n.Mismatch(want))
 }
 
-// Mismatch says that n should have been want ("a list of strings") and, where n is a common slip, what
-// to write instead.
+// Mismatch returns the message that n must be want ("a list of strings"), with advice for common mistakes.
 func (n *Node) Mismatch(want string) string {
 	got := n.Kind.String()
 	if n.Kind != Null && n.Kind != List && n.Kind != Map {
@@ -174,8 +173,8 @@ func (d *decoder) duration(n *Node, v reflect.Value, p *path) {
 	v.SetInt(int64(dur))
 }
 
-// Duration reads n as [ParseDuration] does; the number 0 needs no unit. The error says what to write
-// and names no position.
+// Duration parses n with [ParseDuration]; the number 0 needs no unit. The error says what to write
+// and has no position.
 func (n *Node) Duration() (time.Duration, error) {
 	if n.Kind == Int && n.Value == int64(0) {
 		return 0, nil
@@ -211,7 +210,7 @@ func (d *decoder) slice(n *Node, v reflect.Value, p *path) {
 	}
 }
 
-// element is a value of a list or map, which has no default that null could leave.
+// element decodes an element of a list or map. It refuses null, as elements have no default.
 func (d *decoder) element(n *Node, v reflect.Value, p *path) {
 	if n.Kind == Null && v.Kind() != reflect.Pointer && v.Kind() != reflect.Interface {
 		d.refuse(n.Pos, p, "must not be null")

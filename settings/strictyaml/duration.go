@@ -4,19 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// ParseDuration reads a Go duration in which d (24 h) and w (7 d) may be used as well: "90s",
-// "1d12h", "1.5w". Signs and numbers without a unit are refused, except a plain 0.
+// ParseDuration parses a Go duration that may also have the units d (24 h) and w (7 d): "90s", "1d12h", "1.5w". Signs and
+// numbers without a unit are errors, except a plain 0.
 func ParseDuration(s string) (time.Duration, error) {
 	if s == "0" {
 		return 0, nil
 	}
 	if s == "" || s[0] == '-' || s[0] == '+' {
-		return 0, fmt.Errorf("cannot read duration %q; write it like 90s, 5m or 1d12h", s)
+		return 0, fmt.Errorf("cannot parse duration %q; write it like 90s, 5m or 1d12h", s)
 	}
 	var sum time.Duration
 	for rest := s; rest != ""; {
@@ -28,7 +29,7 @@ func ParseDuration(s string) (time.Duration, error) {
 		}
 		d, err := oneDuration(number, digits[:next])
 		if err != nil {
-			return 0, fmt.Errorf("cannot read duration %q: %w", s, err)
+			return 0, fmt.Errorf("cannot parse duration %q: %w", s, err)
 		}
 		if sum > math.MaxInt64-d {
 			return 0, fmt.Errorf("duration %q is too long; the longest is 292 years", s)
@@ -38,7 +39,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	return sum, nil
 }
 
-// FormatDuration returns the form of a duration that [ParseDuration] reads, without units that are zero: 5m, not 5m0s.
+// FormatDuration returns a duration in the form that [ParseDuration] parses, without units that are zero: 5m, not 5m0s.
 func FormatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -65,7 +66,10 @@ func oneDuration(number, unit string) (time.Duration, error) {
 	default:
 		d, err := time.ParseDuration(number + unit)
 		if err != nil {
-			return 0, fmt.Errorf("%s%s is none; the units are ms, s, m, h, d and w", number, unit)
+			if slices.Contains([]string{"ns", "us", "µs", "μs", "ms", "s", "m", "h"}, unit) {
+				return 0, fmt.Errorf("%s%s is out of range", number, unit)
+			}
+			return 0, fmt.Errorf("unknown unit %q; the units are ms, s, m, h, d and w", unit)
 		}
 		return d, nil
 	}

@@ -5,20 +5,22 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings/spelling"
 )
 
 // MaxErrors is how many errors one [Errors] holds at most.
 const MaxErrors = 50
 
-// Error is one thing that is wrong with a document. Path is the way to the value by keys and indexes
-// ("disk_check.args.list[2]"), empty for the document as a whole.
+// Error is one mistake in a document. Path leads to the value by keys and indexes ("disk_check.args.list[2]"); it is
+// empty for the document as a whole.
 type Error struct {
 	Pos  Pos
 	Path string
 	Msg  string
 }
 
-// Error gives "file:line:col: path: msg".
+// Error returns "file:line:col: path: msg".
 func (e Error) Error() string {
 	if e.Path == "" {
 		return fmt.Sprintf("%s: %s", e.Pos, e.Msg)
@@ -26,10 +28,10 @@ func (e Error) Error() string {
 	return fmt.Sprintf("%s: %s: %s", e.Pos, e.Path, e.Msg)
 }
 
-// Errors are the errors of one or several documents. It is the type of every error of this package.
+// Errors are the errors of one or several documents. Every error of this package is of this type.
 type Errors []Error
 
-// Error gives one line per error.
+// Error returns one line per error.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, x := range e {
@@ -38,8 +40,8 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err returns nil where there are no errors, else an Errors sorted by position, without repetitions,
-// of at most [MaxErrors] elements. e is not changed.
+// Err returns nil if e is empty, else an Errors sorted by position, without duplicates, of at most [MaxErrors]
+// elements. It does not change e.
 func (e Errors) Err() error {
 	if len(e) == 0 {
 		return nil
@@ -52,18 +54,15 @@ func (e Errors) Err() error {
 	return out[:min(len(out), MaxErrors)]
 }
 
-// Suggest returns `; did you mean "x"?` for the known name that name is most probably a slip of, or "".
-// It prefers the only name that name is an abbreviation of: "cmd" is "command", not "cwd".
+// Suggest returns `; did you mean "x"?` for the known name that is most similar to name, or "" if none is. If name
+// abbreviates exactly one known name, it suggests that one: "command" for "cmd", not "cwd".
 func Suggest(name string, known []string) string {
 	if full := abbreviated(name, known); full != "" {
 		return fmt.Sprintf("; did you mean %q?", full)
 	}
 	best, distance := "", min(3, len(name)/3+1)
-	if len(name) > 64 {
-		return ""
-	}
 	for _, k := range known {
-		if d := edits(strings.ToLower(name), strings.ToLower(k)); d < distance || d == distance && best == "" {
+		if d, ok := spelling.Distance(strings.ToLower(name), strings.ToLower(k), distance); ok && (d < distance || best == "") {
 			best, distance = k, d
 		}
 	}
@@ -73,8 +72,8 @@ func Suggest(name string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// abbreviated returns the only known name that begins with the same letter as short and holds all of its letters in their
-// order, or "".
+// abbreviated returns the only known name that begins with the same letter as short and contains all letters of short in
+// their order, or "".
 func abbreviated(short string, known []string) (full string) {
 	const least = 3 // letters
 	if len(short) < least || len(short) > 64 {
@@ -92,7 +91,7 @@ func abbreviated(short string, known []string) (full string) {
 	return full
 }
 
-// inOrder reports whether text holds all bytes of part in their order.
+// inOrder reports whether text contains all bytes of part in their order.
 func inOrder(part, text string) bool {
 	for i := range len(text) {
 		if part != "" && text[i] == part[0] {
@@ -100,27 +99,4 @@ func inOrder(part, text string) bool {
 		}
 	}
 	return part == ""
-}
-
-// edits counts insertions, deletions, replacements and swaps of neighbours between a and b.
-func edits(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+cost)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
 }

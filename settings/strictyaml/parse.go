@@ -10,17 +10,16 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Parse reads one document; an empty one is a Null node. file is only used in positions. The error is
-// an [Errors]; where the text is YAML at all it lists everything that is refused in it, up to
-// [MaxErrors].
+// Parse parses one document; an empty one is a Null node. file is the name in positions. The error is an [Errors]; if the
+// text is YAML, it lists all mistakes, up to [MaxErrors].
 func Parse(file string, data []byte) (*Node, error) {
 	return ParseWithin(file, data, Limits{Size: MaxSize, Nodes: MaxNodes})
 }
 
-// Limits bound a document in place of [MaxSize] and [MaxNodes].
+// Limits replace [MaxSize] and [MaxNodes].
 type Limits struct{ Size, Nodes int }
 
-// ParseWithin is [Parse] with other limits, for files of the person who runs a command.
+// ParseWithin is [Parse] with other limits, for a user's own files.
 func ParseWithin(file string, data []byte, l Limits) (*Node, error) {
 	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
 	if len(data) > l.Size {
@@ -37,7 +36,7 @@ func ParseWithin(file string, data []byte, l Limits) (*Node, error) {
 	}
 	if err == nil {
 		if err = d.Decode(&second); err == nil {
-			return nil, Errors{{Pos: pos(file, &second), Msg: "a second document begins here; a file holds one"}}
+			return nil, Errors{{Pos: pos(file, &second), Msg: "a second document begins here; a file has one"}}
 		}
 	}
 	if !errors.Is(err, io.EOF) {
@@ -54,7 +53,7 @@ func ParseWithin(file string, data []byte, l Limits) (*Node, error) {
 	return n, nil
 }
 
-// checkText refuses what needs no parser to be seen, in one pass over the bytes.
+// checkText returns the first error that is visible in the bytes: directives, control characters, invalid UTF-8.
 func checkText(file string, data []byte) *Error {
 	p := Pos{File: file, Line: 1, Column: 1}
 	for i := 0; i < len(data); {
@@ -65,7 +64,7 @@ func checkText(file string, data []byte) *Error {
 		}
 		switch {
 		case c == '\r' && i+1 < len(data) && data[i+1] == '\n':
-		case c == '\n', c == '\r', r == 0x85, r == 0x2028, r == 0x2029: // all that YAML 1.1 ends a line with
+		case c == '\n', c == '\r', r == 0x85, r == 0x2028, r == 0x2029: // the line ends of YAML 1.1
 			p.Line, p.Column = p.Line+1, 0
 		case c == '%' && p.Column == 1:
 			// The YAML library takes quadratic time over many of them.
@@ -73,7 +72,7 @@ func checkText(file string, data []byte) *Error {
 		case r == utf8.RuneError && size == 1:
 			return &Error{p, "", fmt.Sprintf("byte 0x%02X is not UTF-8", c)}
 		case r == 0:
-			return &Error{p, "", "the text holds a NUL byte"}
+			return &Error{p, "", "the text contains a NUL byte"}
 		case r < ' ' && r != '\t', r >= 0x7F && r < 0xA0, r == 0xFFFE, r == 0xFFFF:
 			return &Error{p, "", fmt.Sprintf("control character U+%04X; write it as an escape in double quotes", r)}
 		}
@@ -87,7 +86,7 @@ func pos(file string, n *yaml.Node) Pos {
 	return Pos{File: file, Line: n.Line, Column: n.Column}
 }
 
-// builder turns the library's nodes into ours and collects what is refused.
+// builder converts the library's nodes and collects errors.
 type builder struct {
 	file    string
 	nodes   int
@@ -102,12 +101,12 @@ func (b *builder) refuse(at *yaml.Node, p *path, format string, args ...any) {
 	}
 }
 
-// stop ends the walk with one error, as what was read so far is not worth listing.
+// stop ends the conversion with one error and drops the errors so far.
 func (b *builder) stop(at *yaml.Node, format string, args ...any) {
 	b.errs, b.stopped = Errors{{pos(b.file, at), "", fmt.Sprintf(format, args...)}}, true
 }
 
-// node never returns nil, so that the errors of a whole document are found in one walk.
+// node converts one node. It never returns nil, so one pass finds all errors of a document.
 func (b *builder) node(y *yaml.Node, p *path, depth int) *Node {
 	n := &Node{Pos: pos(b.file, y)}
 	b.nodes++

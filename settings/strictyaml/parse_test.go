@@ -91,7 +91,7 @@ func TestParseRefusesByNameAndPosition(t *testing.T) {
 func TestTextThatIsNoTextIsRefusedWithItsPlace(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: 1\nb: \xff\n":          "f:2:4: byte 0xFF is not UTF-8",
-		"a: 1\nb: x\x00y\n":        "f:2:5: the text holds a NUL byte",
+		"a: 1\nb: x\x00y\n":        "f:2:5: the text contains a NUL byte",
 		"a: \x1b[0m\n":             "f:1:4: control character U+001B; write it as an escape in double quotes",
 		"\xff\xfea\x00":            "f:1:1: byte 0xFF is not UTF-8",
 		"ä: ö\nü: \x7f":            "f:2:4: control character U+007F; write it as an escape in double quotes",

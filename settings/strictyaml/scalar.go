@@ -15,8 +15,8 @@ var (
 	prefixed = regexp.MustCompile(`^[-+]?0(x[0-9a-fA-F]+|o[0-7]+|b[01]+)$`)
 	floating = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
 	special  = regexp.MustCompile(`^([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
-	// unclear numbers have another value in YAML 1.1 than in 1.2, or are strings in one of them.
-	unclear = regexp.MustCompile(`^[-+]?(0[0-9_]+|[0-9][0-9_]*_[0-9_]*|0[xob][0-9a-fA-F_]*_[0-9a-fA-F_]*)$`)
+	// ambiguous numbers have different values in YAML 1.1 and 1.2, or are strings in one of them.
+	ambiguous = regexp.MustCompile(`^[-+]?(0[0-9_]+|[0-9][0-9_]*_[0-9_]*|0[xob][0-9a-fA-F_]*_[0-9a-fA-F_]*)$`)
 )
 
 func (b *builder) checkTag(y *yaml.Node, p *path, want string) {
@@ -59,11 +59,11 @@ func (b *builder) scalar(n *Node, y *yaml.Node, p *path) {
 		n.Kind, n.Value = Float, float64(v)
 	}
 	if n.Kind != want {
-		b.refuse(y, p, "%q is not what its tag %s says", y.Value, y.ShortTag())
+		b.refuse(y, p, "%q does not have the type of its tag %s", y.Value, y.ShortTag())
 	}
 }
 
-// plain gives a scalar without quotes its type, by the core schema of YAML 1.2.
+// plain returns the type and value of a scalar without quotes, by the core schema of YAML 1.2, or the problem with it.
 func plain(s string) (kind Kind, value any, problem string) {
 	switch s {
 	case "", "~", "null", "Null", "NULL":
@@ -83,8 +83,8 @@ func plain(s string) (kind Kind, value any, problem string) {
 			return Null, nil, fmt.Sprintf("number %s is out of range; quote it if it is a string", s)
 		}
 		return Int, i, ""
-	case unclear.MatchString(s):
-		return Null, nil, fmt.Sprintf("%s is read differently by different YAML versions; "+
+	case ambiguous.MatchString(s):
+		return Null, nil, fmt.Sprintf("%s has different meanings in different YAML versions; "+
 			"write the number without leading zeros and underscores, or quote it", s)
 	case special.MatchString(s):
 		return Null, nil, s + " is not supported; quote it if it is a string"

@@ -1,18 +1,17 @@
-// Package strictyaml reads YAML strictly, with positions, for every file format of zester.
+// Package strictyaml parses YAML strictly, with positions, for every file format of zester.
 //
-// [Parse] turns text into [Node] values once. It takes the part of YAML that means the same to every
-// reader and refuses the rest by name: aliases and merge keys, unknown tags, directives, several
-// documents, keys that are not strings, duplicate keys, numbers whose value depends on the YAML
-// version (010, 1_000), infinities, NUL and other control characters, text that is not UTF-8, and
-// documents over [MaxSize], [MaxDepth] or [MaxNodes]. Timestamps, yes, no, on and off are strings.
-// JSON is a subset, so JSON files are read too.
+// Call [Parse] to parse text into [Node] values, then [Decode] to fill Go structs by their `yaml` tags.
 //
-// [Decode] moves nodes into Go structs by their `yaml` tags: every key must be known and every value
-// of the right type. Nothing is converted silently.
+// Parse accepts the part of YAML on which all parsers agree. The rest is an error that names it: aliases and merge keys,
+// unknown tags, directives, several documents, keys that are not strings, duplicate keys, numbers whose value depends on
+// the YAML version (010, 1_000), infinities, NUL and other control characters, text that is not UTF-8, and documents over
+// [MaxSize], [MaxDepth] or [MaxNodes]. Timestamps, yes, no, on and off are strings. JSON is a subset of YAML and is
+// accepted. Decode refuses unknown keys and values of another type; it converts nothing silently.
 //
-// Nodes are immutable once returned: they may be shared between goroutines and between documents that
-// were merged from several files, as each keeps the position it came from. Every error is an [Errors]
-// whose elements name file, line, column and path.
+// Nodes are immutable. Goroutines and documents merged from several files may share them, as each node keeps its
+// position. Every error is an [Errors] whose elements name file, line, column and path.
+//
+// Known gap: comments are lost.
 package strictyaml
 
 import (
@@ -29,13 +28,13 @@ const (
 	MaxNodes = 100_000 // scalars, keys and collections together
 )
 
-// Pos is a place in a file. Line and Column count from 1; a Line of 0 means that only the file is known.
+// Pos is a position in a file. Line and Column count from 1; Line is 0 if only the file is known.
 type Pos struct {
 	File         string
 	Line, Column int
 }
 
-// String gives file:line:col, or the file alone where no line is known.
+// String returns file:line:col, or the file alone if the line is unknown.
 func (p Pos) String() string {
 	if p.Line == 0 {
 		return p.File
@@ -62,23 +61,23 @@ const (
 	Map
 )
 
-// String gives the word that messages use, with its article: "a number", "a map".
+// String returns the word for messages, with its article: "a number", "a map".
 func (k Kind) String() string {
 	return [...]string{"null", "true or false", "a whole number", "a number", "a string", "a list", "a map"}[k]
 }
 
-// Node is one value of a document with its place in the text.
+// Node is one value of a document with its position.
 type Node struct {
 	Kind Kind
 	Pos  Pos
-	// Value holds nil, bool, int64, float64 or string as Kind says; nil for List and Map.
+	// Value is nil, bool, int64, float64 or string as Kind says; nil for List and Map.
 	Value any
 	List  []*Node
 	Map   []Pair // in the order of the text; keys are unique
-	// Secret is the plain value of a scalar that was encrypted in its file, nil for any other. Value is a String then that
-	// stands for it and may be shown; [Node.Reveal] alone gives the secret away.
+	// Secret is the plain value of a scalar that is encrypted in its file, else nil. The Value of such a node is a masked
+	// String that may be shown; only [Node.Reveal] returns the secret.
 	Secret any
-	// Timestamp marks a String that was written without quotes and is a timestamp by YAML 1.1.
+	// Timestamp: the String is written without quotes and is a timestamp in YAML 1.1.
 	Timestamp bool
 }
 
@@ -89,7 +88,7 @@ type Pair struct {
 	Value  *Node
 }
 
-// Get returns the value under key, or nil where n is no map or has no such key.
+// Get returns the value of key, or nil if n is not a map or has no such key.
 func (n *Node) Get(key string) *Node {
 	if n == nil {
 		return nil
@@ -102,15 +101,15 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
-// Equal tells whether both hold the same values and secrets, wherever they were read.
+// Equal reports whether both have the same values and secrets; positions make no difference.
 func (n *Node) Equal(o *Node) bool {
 	return n.Kind == o.Kind && n.Value == o.Value && n.Secret == o.Secret && n.Timestamp == o.Timestamp &&
 		slices.EqualFunc(n.List, o.List, (*Node).Equal) &&
 		slices.EqualFunc(n.Map, o.Map, func(a, b Pair) bool { return a.Key == b.Key && a.Value.Equal(b.Value) })
 }
 
-// Any returns the plain value: nil, bool, int64, float64, string, []any or map[string]any. An empty
-// list or map is empty, not nil. The result shares nothing with n.
+// Any returns the value: nil, bool, int64, float64, string, []any or map[string]any, with secrets masked. An empty
+// list or map is empty, not nil. The result shares no memory with n.
 func (n *Node) Any() any {
 	switch n.Kind {
 	case List:
@@ -130,7 +129,7 @@ func (n *Node) Any() any {
 	}
 }
 
-// Reveal is Any with the secrets themselves.
+// Reveal is Any with the secrets in plain text.
 func (n *Node) Reveal() any {
 	switch {
 	case n.Kind == List:
@@ -170,10 +169,9 @@ func (n *Node) FirstSecret() *Node {
 	return nil
 }
 
-// FromValue gives a decoded msgpack or JSON value as nodes, so that what arrives over the bus passes
-// the same checks as a file. Positions name file and no line; maps are in key order. Integers of all
-// sizes become Int (Float beyond int64), bytes become String, and a value of a type that no decoder
-// gives becomes the String that fmt prints for it.
+// FromValue returns a decoded msgpack or JSON value as nodes, so that data from the bus passes the same checks as a file.
+// Positions name file and no line; maps are in key order. Integers of all sizes become Int (Float beyond int64), bytes
+// become String, and values of other types become the String that fmt prints.
 func FromValue(file string, v any) *Node {
 	n := new(Node)
 	n.set(file, v)
@@ -214,8 +212,8 @@ func (n *Node) set(file string, v any) {
 	}
 }
 
-// FromSecret gives decoded values as nodes, as [FromValue] does, where shown holds text in place of secrets: each scalar
-// of plain that differs is the [Node.Secret] of the node that shows it. ok is false where the two are not alike in shape.
+// FromSecret returns decoded values as nodes, like [FromValue]. shown has masked texts in place of secrets: each scalar
+// of plain that differs from shown becomes the [Node.Secret] of its node. ok is false if the two differ in shape.
 func FromSecret(file string, shown, plain any) (n *Node, ok bool) {
 	n = FromValue(file, shown)
 	return n, n.unveil(plain)

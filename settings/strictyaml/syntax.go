@@ -13,9 +13,9 @@ import (
 
 var linePrefix = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?`)
 
-// syntaxError gives the library's error the line that a person would look at. The library names a line
-// rightly where its scanner fails. Where its parser fails it names the line before the start of the
-// collection, which may be far above: then the error is the last line without which the text parses.
+// syntaxError returns the library's error with the line of the mistake. The library names the right line if its scanner
+// fails. If its parser fails, it names the line before the start of the collection, which may be far above; we then name
+// the first line with which the text no longer parses.
 func syntaxError(file string, data []byte, err error) Error {
 	if line := conflictLine(data); line > 0 {
 		return Error{Pos: Pos{File: file, Line: line, Column: 1}, Msg: "a merge conflict is not resolved: keep one side and remove the lines that begin with <<<<<<<, ======= and >>>>>>>"}
@@ -40,13 +40,13 @@ func syntaxError(file string, data []byte, err error) Error {
 	}
 	text := nthLine(data, line)
 	indent := len(text) - len(bytes.TrimLeft(text, " \t"))
-	return Error{Pos: Pos{File: file, Line: line, Column: indent + 1}, Msg: msg + mend(msg, text)}
+	return Error{Pos: Pos{File: file, Line: line, Column: indent + 1}, Msg: msg + advice(msg, text)}
 }
 
-// conflictMarker is a line by which Git marks where a merge conflict begins or ends.
+// conflictMarker matches the first and last line of a merge conflict of Git.
 var conflictMarker = regexp.MustCompile(`(?m)^(<{7}|>{7})( |$)`)
 
-// conflictLine is the number of the first such line, 0 if there is none.
+// conflictLine returns the number of the first conflict marker, 0 if there is none.
 func conflictLine(data []byte) int {
 	at := conflictMarker.FindIndex(data)
 	if at == nil {
@@ -55,11 +55,11 @@ func conflictLine(data []byte) int {
 	return 1 + bytes.Count(data[:at[0]], []byte("\n"))
 }
 
-// colonValue is a key with a value that holds another colon and has no quotes.
+// colonValue matches a key with an unquoted value that contains another colon.
 var colonValue = regexp.MustCompile(`^\s*(?:- )?([\w.-]+):\s+([^'"\s\[{|>&*!][^\n]*: .*)$`)
 
-// mend names the slip behind a message that says little to who made it.
-func mend(msg string, line []byte) string {
+// advice returns what to write instead, for messages of the library that do not say it.
+func advice(msg string, line []byte) string {
 	switch {
 	case bytes.Contains(line[:len(line)-len(bytes.TrimLeft(line, " \t"))], []byte("\t")):
 		return "; indent with spaces, not tabs"
@@ -72,20 +72,20 @@ func mend(msg string, line []byte) string {
 	case strings.Contains(msg, "mapping values are not allowed") && colonValue.Match(line):
 		// The value itself is not repeated: it may be a secret.
 		key := colonValue.FindSubmatch(line)[1]
-		return "; check the indentation, or put the value of " + string(key) + " in quotes: it holds \": \""
+		return "; check the indentation, or put the value of " + string(key) + " in quotes: it contains \": \""
 	case strings.Contains(msg, "mapping values are not allowed"):
-		return "; check the indentation, or quote a value that holds \": \""
+		return "; check the indentation, or quote a value that contains \": \""
 	}
 	return ""
 }
 
-// failingLine reads the text byte by byte to learn how far the library got, which is at most a few
-// lines too far, and goes up from there while the text still fails.
+// failingLine returns the first line with which the text no longer parses. It feeds the text to the library byte by byte
+// to learn where it stopped, at most a few lines too far, and goes up from there while the text still fails.
 func failingLine(data []byte) int {
 	r := &byteReader{data: data}
 	decodeAll(r)
 	line := 1 + bytes.Count(data[:r.read], []byte("\n"))
-	// Hostile text of the full size takes 0.4 s to parse: the search may read twice MaxSize, no more.
+	// Hostile text of MaxSize takes 0.4 s to parse, so the search reads at most twice MaxSize.
 	for range min(20, 1+MaxSize/len(data)) {
 		if line <= 1 || decodeAll(bytes.NewReader(data[:lineStart(data, line)])) == nil {
 			break
@@ -108,7 +108,7 @@ func decodeAll(r io.Reader) error {
 	}
 }
 
-// byteReader hands out one byte per call and counts.
+// byteReader returns one byte per call and counts them.
 type byteReader struct {
 	data []byte
 	read int

@@ -8,7 +8,7 @@ import (
 // An Op joins the parts of an expression.
 type Op string
 
-// The operators, and the one that a term has.
+// The operators. A term has OpTerm.
 const (
 	OpTerm Op = ""
 	OpAnd  Op = "and"
@@ -16,26 +16,25 @@ const (
 	OpNot  Op = "not"
 )
 
-// An Explanation says how one part of an expression is understood, what it selects of a fleet, and what about it may be
-// a mistake.
+// An Explanation describes one part of an expression: its meaning, the number of peels that it selects, and hints about
+// probable mistakes.
 type Explanation struct {
 	Op    Op     `json:"op,omitempty"`
-	Term  string `json:"term,omitempty"` // as it was written; a long one is cut
+	Term  string `json:"term,omitempty"` // as written, truncated to 200 bytes
 	Means string `json:"means"`
-	Peels int    `json:"peels"` // that it selects by itself
-	// Excludes are peels that all other parts of an and select, and only this one does not: how many, and the first of
-	// them by ID.
+	Peels int    `json:"peels"` // selected by this part alone
+	// Excludes is the number of peels that all other parts of an and select but this part does not. Excluded are the
+	// first five of them by ID.
 	Excludes int      `json:"excludes,omitempty"`
 	Excluded []PeelID `json:"excluded,omitempty"`
-	// Hints are whole sentences about what was probably not meant, and what may have been.
+	// Hints are whole sentences about probable mistakes.
 	Hints []string      `json:"hints,omitempty"`
-	Parts []Explanation `json:"parts,omitempty"` // of an operator, or of the expression of a node group
+	Parts []Explanation `json:"parts,omitempty"` // operands of an operator, or the expression of a node group
 }
 
-// longText is how many bytes of a term are shown.
-const longText = 200
+const longText = 200 // bytes of a term that are shown
 
-// Means says in words what a term selects.
+// Means describes in words what a term selects, such as "peels whose ID matches web-*".
 func Means(n Node) string {
 	switch n := n.(type) {
 	case GlobTerm:
@@ -45,14 +44,14 @@ func Means(n Node) string {
 		if id, ok := n.Glob.Literal(); ok {
 			return "the peel " + id
 		}
-		return "peels whose ID fits " + Short(n.String())
+		return "peels whose ID matches " + Short(n.String())
 	case RegexTerm:
 		return "peels whose ID begins with a match of " + Short(strings.TrimPrefix(n.String(), "E@"))
 	case ListTerm:
 		if len(n.IDs) == 1 {
 			return "the peel " + string(n.IDs[0])
 		}
-		return fmt.Sprintf("the %d peels of these IDs", len(n.IDs))
+		return fmt.Sprintf("the %d peels with these IDs", len(n.IDs))
 	case NetTerm:
 		return "peels with an address in " + n.prefix.String() + ", by their facts ipv4 and ipv6"
 	case *FactTerm:
@@ -61,7 +60,7 @@ func Means(n Node) string {
 	return ""
 }
 
-// Noun is what the term looks into: fact or setting.
+// Noun returns "fact" or "setting", whichever the term compares.
 func (t *FactTerm) Noun() string {
 	if t.source == inSettings {
 		return "setting"
@@ -69,27 +68,26 @@ func (t *FactTerm) Noun() string {
 	return "fact"
 }
 
-// maxWays is how many readings of a path are told.
-const maxWays = 4
+const maxMeanings = 4 // ways to divide a path and a value that are described
 
 func (t *FactTerm) means() string {
 	if len(t.Parts) == 1 {
 		return fmt.Sprintf("peels with a %s %s", t.Noun(), t.Path(1))
 	}
-	var ways []string
-	for i := len(t.Parts) - 1; i > 0 && len(ways) < maxWays; i-- {
+	var meanings []string
+	for i := len(t.Parts) - 1; i > 0 && len(meanings) < maxMeanings; i-- {
 		if m := t.Values[i]; m != nil {
-			ways = append(ways, t.Path(i)+" "+t.value(m, i))
+			meanings = append(meanings, t.Path(i)+" "+t.value(m, i))
 		}
 	}
-	text := fmt.Sprintf("peels whose %s %s", t.Noun(), strings.Join(ways, ", or "))
+	text := fmt.Sprintf("peels whose %s %s", t.Noun(), strings.Join(meanings, ", or "))
 	if _, compares := t.Values[len(t.Parts)-1].(comparison); !compares {
 		text += fmt.Sprintf(" (or is a map with the key %s)", Short(t.Parts[len(t.Parts)-1].Key))
 	}
 	return text
 }
 
-// Path is the first n parts, joined by colons.
+// Path returns the first n parts joined by colons.
 func (t *FactTerm) Path(n int) string {
 	keys := make([]string, n)
 	for i, p := range t.Parts[:n] {
@@ -98,7 +96,7 @@ func (t *FactTerm) Path(n int) string {
 	return Short(strings.Join(keys, ":"))
 }
 
-// value says what m, which stands at part i, asks of a value.
+// value describes the values that m, the matcher of part i, accepts.
 func (t *FactTerm) value(m ValueMatcher, i int) string {
 	switch m := m.(type) {
 	case comparison:
@@ -114,10 +112,10 @@ func (t *FactTerm) value(m ValueMatcher, i int) string {
 	for _, p := range t.Parts[i:] {
 		keys = append(keys, p.Key)
 	}
-	return "fits " + Short(strings.Join(keys, ":"))
+	return "matches " + Short(strings.Join(keys, ":"))
 }
 
-// Short cuts a text that is too long to be shown.
+// Short truncates a text to 200 bytes.
 func Short(s string) string {
 	if len(s) <= longText {
 		return s

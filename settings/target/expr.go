@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Facts is what a peel says about itself: normalised values, that is nil,
+// Facts are the facts that a peel reports: values of the types nil,
 // bool, int64, float64, string, []byte, []any and map[string]any.
 type Facts = map[string]any
 
-// Peel is one peel as expressions see it.
+// Peel is one peel with the data that expressions select by.
 type Peel struct {
 	ID       PeelID
 	Facts    Facts
@@ -20,7 +20,7 @@ type Peel struct {
 // Expr is a parsed expression, immutable and safe for concurrent use.
 type Expr struct {
 	root         Node
-	terms        int // words, with those of its groups
+	terms        int // including those of its node groups
 	usesSettings bool
 }
 
@@ -53,26 +53,25 @@ func (n Not) Match(p *Peel) bool { return !n.Node.Match(p) }
 // Match reports whether e selects p.
 func (e *Expr) Match(p Peel) bool { return e.root.Match(&p) }
 
-// Root returns the operator or the term that e is. Callers must not change what it holds.
+// Root returns the operator or term at the root of e. The caller must not change it.
 func (e *Expr) Root() Node { return e.root }
 
-// Terms returns the number of terms of e, those of its node groups included.
+// Terms returns the number of terms of e, including those of its node groups.
 func (e *Expr) Terms() int { return e.terms }
 
-// UsesSettings reports whether I@ or J@ occurs in e or in a group of it; only
-// then does Peel.Settings matter.
+// UsesSettings reports whether e or one of its node groups contains I@ or J@; otherwise Match does not read
+// Peel.Settings.
 func (e *Expr) UsesSettings() bool { return e.usesSettings }
 
-// String writes e in the form that Parse reads as the same expression: the
-// words as they were written, no parentheses but the necessary ones.
+// String returns e in a form that Parse parses as the same expression: terms as written, with only the necessary
+// parentheses.
 func (e *Expr) String() string {
 	var b strings.Builder
 	write(&b, e.root)
 	return b.String()
 }
 
-// Expanded returns e as String does, with every node group written out, so that Parse reads the same expression without
-// the groups.
+// Expanded returns e like String, with every node group replaced by its expression.
 func (e *Expr) Expanded() string {
 	var b strings.Builder
 	write(&b, expanded(e.root))
@@ -100,8 +99,7 @@ func expanded(n Node) Node {
 	return n
 }
 
-// Lists returns the IDs that e names in L@, with those of its node groups,
-// sorted, each once. Which of them exist is not e's to know.
+// Lists returns the IDs in the L@ terms of e and its node groups, sorted, without duplicates. The peels need not exist.
 func (e *Expr) Lists() []PeelID {
 	var ids []PeelID
 	visit(e.root, func(n Node) {
@@ -157,8 +155,8 @@ func write(b *strings.Builder, n Node) {
 	}
 }
 
-// writeWithin writes n, in parentheses if it binds less than atLeast. They
-// stand apart from the words, which may hold parentheses of their own.
+// writeWithin writes n, in parentheses if it binds less than atLeast. Blanks separate the parentheses from the words,
+// which may contain parentheses.
 func writeWithin(b *strings.Builder, n Node, atLeast binding) {
 	if bindingOf(n) >= atLeast {
 		write(b, n)

@@ -14,15 +14,15 @@ type FactTerm struct {
 	raw
 	source source
 	Parts  []PathPart
-	// Values[i] matches what remains when the path ends before part i;
-	// Values[0] is not used, and nil stands for text that is no pattern.
+	// Values[i] matches the value if the path ends before part i. Values[0] is not used; nil means that the remaining
+	// text is not a valid pattern.
 	Values []ValueMatcher
 }
 
-// OfSettings reports whether the term looks into settings; if not, into facts.
+// OfSettings reports whether the term compares settings; otherwise it compares facts.
 func (t *FactTerm) OfSettings() bool { return t.source == inSettings }
 
-// source says which of a peel's documents a FactTerm looks into.
+// source is the document of a peel that a FactTerm compares.
 type source uint8
 
 const (
@@ -34,10 +34,10 @@ const (
 type PathPart struct {
 	Key   string
 	Any   bool // "*"
-	Index int  // -1 if Key is no list index
+	Index int  // -1 if Key is not a list index
 }
 
-// ValueMatcher decides on the text of a scalar, which is in lower case.
+// ValueMatcher matches the [ValueText] of a scalar.
 type ValueMatcher interface{ Match(text string) bool }
 
 func makePart(s string) PathPart {
@@ -71,7 +71,7 @@ func (t *FactTerm) Match(p *Peel) bool {
 	return t.inMap(doc, 0)
 }
 
-// at reports whether parts i and on lead from v to a match.
+// at reports whether v matches the parts from i on.
 func (t *FactTerm) at(v any, i int) bool {
 	if i == len(t.Parts) {
 		return true
@@ -98,9 +98,8 @@ func (t *FactTerm) inMap(m map[string]any, i int) bool {
 	return false
 }
 
-// inList tries every element for itself and, where the part chooses it and
-// more parts follow, as the place that the part leads to. A list within the
-// list is only entered in the second way.
+// inList compares every element with part i. If part i is an index or *, and more parts follow, it also compares the
+// chosen elements with the next part; only this way are nested lists searched.
 func (t *FactTerm) inList(list []any, i int) bool {
 	p, last := t.Parts[i], i+1 == len(t.Parts)
 	for j, e := range list {
@@ -114,8 +113,7 @@ func (t *FactTerm) inList(list []any, i int) bool {
 	return false
 }
 
-// ValueText is what the text of a scalar compares as: in lower case, a whole
-// float with ".0", null as "null".
+// ValueText returns the text that a scalar is compared as: in lower case, a whole float with ".0", null as "null".
 func ValueText(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -144,7 +142,7 @@ func floatText(f float64) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)
 }
 
-// regexValue adapts a regular expression; it was compiled without case.
+// regexValue is a regular expression that ignores case.
 type regexValue struct{ re *regexp.Regexp }
 
 func (r regexValue) Match(text string) bool { return r.re.MatchString(text) }
@@ -174,7 +172,7 @@ func (c comparison) Match(text string) bool {
 	return order != 0
 }
 
-// operators are tried in this order, the longer before its own beginning.
+// operators are tried in this order: ">=" before ">".
 var operators = []string{">=", "<=", "!=", ">", "<"}
 
 func cutOperator(s string) (op, rest string) {
@@ -186,15 +184,14 @@ func cutOperator(s string) (op, rest string) {
 	return "", s
 }
 
-// number keeps whole numbers exact: a float has only 53 bits.
+// number represents whole numbers exactly; a float has only 53 bits.
 type number struct {
 	whole   int64
 	float   float64
 	isWhole bool
 }
 
-// parseNumber takes decimal notation only; infinities, hexadecimal and
-// digits with underscores are words.
+// parseNumber parses decimal notation. Infinities, hexadecimal numbers and digits with underscores are not numbers.
 func parseNumber(s string) (number, bool) {
 	if s == "" || strings.Trim(s, "+-.0123456789e") != "" {
 		return number{}, false

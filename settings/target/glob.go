@@ -6,14 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// Glob is a compiled fnmatch pattern. Its time is bounded by the product of
-// pattern and text: only the last star is ever tried again.
+// Glob is a compiled fnmatch pattern. A match takes at most time proportional to the length of the pattern times the
+// length of the text, because only the last star backtracks.
 type Glob struct {
 	ops []globOp
 }
 
-// globOp is one step: literal text, or one character of a class, or (both
-// empty) a star.
+// globOp is one step: literal text, one character of a class, or a star if both are empty.
 type globOp struct {
 	text  string
 	class *globClass
@@ -24,13 +23,12 @@ type globClass struct {
 	ranges  [][2]rune
 }
 
-// anyChar is what "?" stands for.
+// anyChar is the class of "?".
 var anyChar = &globClass{negated: true}
 
 func (o globOp) star() bool { return o.text == "" && o.class == nil }
 
-// CompileGlob reads *, ?, [a-z0-9], [!x] and backslash escapes; all else,
-// braces included, is literal.
+// CompileGlob compiles *, ?, [a-z0-9], [!x] and backslash escapes; all other characters, including braces, are literal.
 func CompileGlob(pattern string) (Glob, error) {
 	var g Glob
 	for i := 0; i < len(pattern); {
@@ -52,7 +50,7 @@ func CompileGlob(pattern string) (Glob, error) {
 			i += n
 		case '\\':
 			if i++; i == len(pattern) {
-				return Glob{}, fmt.Errorf("a backslash ends %q, it has nothing to escape", pattern)
+				return Glob{}, fmt.Errorf("%q ends with a backslash that escapes nothing", pattern)
 			}
 			fallthrough
 		default:
@@ -64,7 +62,7 @@ func CompileGlob(pattern string) (Glob, error) {
 	return g, nil
 }
 
-// addText appends literal text, to the last step where that is text too.
+// addText appends literal text.
 func (g *Glob) addText(s string) {
 	if n := len(g.ops); n > 0 && g.ops[n-1].text != "" {
 		g.ops[n-1].text += s
@@ -73,11 +71,11 @@ func (g *Glob) addText(s string) {
 	g.ops = append(g.ops, globOp{text: s})
 }
 
-// compileClass reads the class that s begins with and returns its length.
+// compileClass compiles the class at the beginning of s and returns its length in bytes.
 func compileClass(s string) (*globClass, int, error) {
 	class, i := &globClass{}, 1
 	if strings.HasPrefix(s[i:], "^") {
-		return nil, 0, fmt.Errorf("%q negates nothing in a glob, %q does", "[^", "[!")
+		return nil, 0, fmt.Errorf("a glob is negated by %q, not by %q", "[!", "[^")
 	}
 	if strings.HasPrefix(s[i:], "!") {
 		class.negated, i = true, i+1
@@ -119,7 +117,7 @@ func (c *globClass) has(r rune) bool {
 	return c.negated
 }
 
-// Literal returns the one text that g matches, if there is only one.
+// Literal returns the text that g matches if it matches only one.
 func (g Glob) Literal() (string, bool) {
 	switch {
 	case len(g.ops) == 0:
@@ -130,7 +128,7 @@ func (g Glob) Literal() (string, bool) {
 	return "", false
 }
 
-// Prefix returns what all texts begin with that g matches.
+// Prefix returns the literal text with which every match of g begins.
 func (g Glob) Prefix() string {
 	if len(g.ops) == 0 {
 		return ""
@@ -141,11 +139,11 @@ func (g Glob) Prefix() string {
 // All reports whether g matches every text.
 func (g Glob) All() bool { return len(g.ops) == 1 && g.ops[0].star() }
 
-// Match reports whether the whole text fits.
+// Match reports whether g matches the whole text.
 func (g Glob) Match(s string) bool {
 	ops := g.ops
-	var retryOps []globOp // what follows the last star, nil before the first
-	var retry string      // where that was tried last
+	var retryOps []globOp // the steps after the last star, nil before the first star
+	var retry string      // the text at which they were tried last
 	for {
 		if len(ops) > 0 && ops[0].star() {
 			if ops = ops[1:]; len(ops) == 0 {
@@ -173,7 +171,7 @@ func (g Glob) Match(s string) bool {
 	}
 }
 
-// skip drops the first character of s, and what else cannot begin with lit.
+// skip returns the text after the first character of s, from the next occurrence of lit on.
 func skip(s, lit string) string {
 	_, n := utf8.DecodeRuneInString(s)
 	s = s[n:]
@@ -186,7 +184,7 @@ func skip(s, lit string) string {
 	return ""
 }
 
-// take returns how many bytes of s the step uses, 0 if it does not fit.
+// take returns how many bytes of s the step matches, 0 if it does not match.
 func (o globOp) take(s string) int {
 	if o.class == nil {
 		if strings.HasPrefix(s, o.text) {

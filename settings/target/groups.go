@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Groups are node groups by name, ready for Options. A group that could not
-// be read is kept with its error, which N@ then reports.
+// Groups are parsed node groups by name, for [Options]. An invalid group keeps its error, which N@ reports.
 type Groups map[string]group
 
 type group struct {
@@ -17,7 +16,7 @@ type group struct {
 	err  error
 }
 
-// GroupError is what is wrong with one node group.
+// GroupError is the error of one node group.
 type GroupError struct {
 	Name string
 	Err  error // often a *SyntaxError in the group's own text
@@ -28,11 +27,9 @@ func (e *GroupError) Error() string { return fmt.Sprintf("node group %q: %v", e.
 // Unwrap returns the reason.
 func (e *GroupError) Unwrap() error { return e.Err }
 
-// ParseGroups reads node groups, each given as the words of an expression (a
-// whole expression may be one word); several words without an operator are
-// IDs. Groups may use each other, but not in a circle. The groups that are
-// fine are usable beside the others, for each of which there is one error, by
-// name.
+// ParseGroups parses node groups. Each is given as the words of an expression (a whole expression may be one word);
+// several words without an operator are IDs. Groups may use each other, but not in a circle. ParseGroups returns one
+// error for each invalid group, sorted by name; the other groups are usable.
 func ParseGroups(defs map[string][]string) (Groups, []*GroupError) {
 	r := groupReader{defs: defs, groups: Groups{}}
 	var errs []*GroupError
@@ -48,10 +45,10 @@ func ParseGroups(defs map[string][]string) (Groups, []*GroupError) {
 type groupReader struct {
 	defs   map[string][]string
 	groups Groups
-	path   []string // the groups being read, outermost first
+	path   []string // the groups that are being parsed, outermost first
 }
 
-// read fills in groups[name] and, before it, the groups that name uses.
+// read sets groups[name] and, before it, the groups that name uses.
 func (r *groupReader) read(name string) {
 	if _, done := r.groups[name]; done {
 		return
@@ -81,8 +78,7 @@ func (r *groupReader) read(name string) {
 	}
 }
 
-// groupsIn lists the node groups that expr names; a text that cannot be read
-// has none, its error comes from Parse.
+// groupsIn returns the node groups in expr, none if expr is invalid; Parse returns its error.
 func groupsIn(expr string) []string {
 	tokens, _ := lex(expr)
 	var names []string
@@ -94,7 +90,7 @@ func groupsIn(expr string) []string {
 	return names
 }
 
-// groupText is the expression that the words of a group mean.
+// groupText returns the expression of a group.
 func groupText(words []string) (string, error) {
 	if len(words) == 0 {
 		return "", errors.New("it is empty")

@@ -9,12 +9,11 @@ import (
 // MaxIDLength is the longest peel ID in bytes.
 const MaxIDLength = 128
 
-// PeelID names one peel: 1 to 128 characters of [A-Za-z0-9._-], beginning
-// with neither "-" (it would read as a flag) nor "." (it would hide a file).
-// It is used as it is in targets, records and output; see Wire for subjects.
+// PeelID is the name of one peel: 1 to 128 characters of [A-Za-z0-9._-]. It does not begin with "-" (it would look like a
+// flag) or "." (it would hide a file). Targets, records and output contain the ID itself, subjects its [PeelID.Wire].
 type PeelID string
 
-// ParsePeelID checks s; the error quotes it and names the first thing wrong.
+// ParsePeelID checks s; the error quotes it and names the first mistake.
 func ParsePeelID(s string) (PeelID, error) {
 	switch {
 	case s == "":
@@ -36,7 +35,6 @@ func isIDRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
 }
 
-// Wire is the ID as one token of a subject or key: "." becomes "_". It cannot
-// be turned back ("a.b" and "a_b" both give "a_b"), so whoever hears a subject
-// takes the full ID from the payload and checks that its Wire is the token.
+// Wire returns the ID as one token of a subject or key: "." becomes "_". Two IDs may have the same token ("a.b" and
+// "a_b"), so the receiver of a message takes the ID from the payload and checks that its Wire is the token of the subject.
 func (id PeelID) Wire() string { return strings.ReplaceAll(string(id), ".", "_") }

@@ -19,7 +19,7 @@ const (
 
 var operatorKinds = map[string]tokenKind{"and": tokenAnd, "or": tokenOr, "not": tokenNot}
 
-// token is a word or operator; offset is its place in bytes.
+// token is a word or operator; offset is its position in bytes.
 type token struct {
 	kind   tokenKind
 	offset int
@@ -31,7 +31,7 @@ type token struct {
 const (
 	blanks = " \t\r\n"
 	quotes = `"'`
-	// noDelimiters are characters that mean something to the reading of words.
+	// noDelimiters are characters with another meaning in words.
 	noDelimiters = `\"'()[]*?`
 )
 
@@ -62,9 +62,8 @@ func lex(expr string) ([]token, *SyntaxError) {
 	}
 }
 
-// operatorBefore finds an operator that s begins with and that a blank, a
-// parenthesis or nothing follows. No ID holds a parenthesis, so "not(a)"
-// cannot have been meant as a word.
+// operatorBefore returns the operator at the beginning of s if a blank, a parenthesis or the end follows. IDs have no
+// parentheses, so "not(a)" is never a word.
 func operatorBefore(s string) (string, bool) {
 	for op := range operatorKinds {
 		if rest, ok := strings.CutPrefix(s, op); ok && (rest == "" || strings.ContainsAny(rest[:1], blanks+"()")) {
@@ -74,7 +73,7 @@ func operatorBefore(s string) (string, bool) {
 	return "", false
 }
 
-// wordScan follows a word to its end.
+// wordScan finds the end of a word.
 type wordScan struct {
 	expr    string
 	i       int
@@ -107,8 +106,8 @@ func lexWord(expr string, start int) (token, *SyntaxError) {
 	return t, nil
 }
 
-// quotePlaces tells where in a word a quote opens: at its beginning, after
-// "X@", and after each delimiter.
+// quotePlaces returns a function that reports whether a quote may open at byte i of a word: at its beginning, after "X@",
+// and after each delimiter.
 func quotePlaces(word string) func(i int) bool {
 	f, isForm := cutForm(word)
 	return func(i int) bool {
@@ -116,8 +115,8 @@ func quotePlaces(word string) func(i int) bool {
 	}
 }
 
-// ends reports whether the word is over before i: at a blank, or where nothing
-// but closing parentheses is left of it that the word did not open.
+// ends reports whether the word ends before i: at a blank, or if only closing parentheses follow that were not opened in
+// the word.
 func (w *wordScan) ends() bool {
 	rest := w.expr[w.i:]
 	if strings.ContainsAny(rest[:1], blanks) {
@@ -130,8 +129,7 @@ func (w *wordScan) ends() bool {
 	return rest == "" || strings.ContainsAny(rest[:1], blanks)
 }
 
-// next steps over one character, or over an escape or the opening of a class
-// with the character that cannot close it.
+// next skips one character, one escape, or the opening of a class with a ] that belongs to it.
 func (w *wordScan) next() {
 	c := w.expr[w.i]
 	w.i++
@@ -160,12 +158,12 @@ func (w *wordScan) skip() {
 	w.i += n
 }
 
-// form is the "X@" or "X%@" that a word begins with.
+// form is the "X@" or "X%@" at the beginning of a word.
 type form struct {
 	letter    byte
 	delimiter rune
-	length    int  // in bytes, with the @
-	custom    bool // the delimiter was given
+	length    int  // in bytes, including the @
+	custom    bool // the word names the delimiter
 }
 
 func cutForm(word string) (form, bool) {

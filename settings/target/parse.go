@@ -6,31 +6,28 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of one expression. They bound what an answer may cost; no written
-// expression comes near them.
+// Limits of one expression. They bound the cost of a selection.
 const (
 	MaxLength  = 256 << 10 // bytes of an expression
 	MaxList    = 10_000    // IDs of one L@
-	MaxTerms   = 10_000    // words, with those of the node groups it uses
+	MaxTerms   = 10_000    // terms, including those of its node groups
 	MaxDepth   = 100       // nested parentheses and nots
 	MaxPattern = 1024      // bytes of one glob or regular expression
 	MaxParts   = 64        // parts of one path
 )
 
-// Options are what an expression may refer to. The zero value knows no node
-// groups and allows every form.
+// Options say what an expression may refer to. The zero value has no node groups and allows all forms.
 type Options struct {
 	Groups Groups
-	// NoSettings refuses I@ and J@, as the top file must: it decides on the
-	// settings that these would look into.
+	// NoSettings refuses I@ and J@, for the top file, which decides what the settings are.
 	NoSettings bool
 }
 
-// SyntaxError says where an expression cannot be read.
+// SyntaxError is a mistake in an expression.
 type SyntaxError struct {
 	Expr   string
 	Column int    // in characters, from 1
-	Msg    string // what is wrong there
+	Msg    string // the mistake
 	Hint   string // what to write instead, or empty
 }
 
@@ -54,7 +51,7 @@ func syntaxError(expr string, offset int, msg, hint string) *SyntaxError {
 	return &SyntaxError{Expr: expr, Column: utf8.RuneCountInString(expr[:offset]) + 1, Msg: msg, Hint: hint}
 }
 
-// Parse reads an expression; an error is always a *SyntaxError.
+// Parse parses an expression. Every error is a *SyntaxError.
 func Parse(expr string, o Options) (*Expr, error) {
 	e, err := parse(expr, o)
 	if err != nil {
@@ -68,7 +65,7 @@ func parse(expr string, o Options) (*Expr, *SyntaxError) {
 		return nil, syntaxError(expr, 0, fmt.Sprintf("the expression has %d bytes, more than %d", len(expr), MaxLength), "")
 	}
 	if valid := strings.ToValidUTF8(expr, "\x00"); strings.Contains(valid, "\x00") {
-		return nil, syntaxError(expr, strings.IndexByte(valid, 0), "the expression is no valid UTF-8 text", "")
+		return nil, syntaxError(expr, strings.IndexByte(valid, 0), "the expression is not valid UTF-8 text", "")
 	}
 	tokens, err := lex(expr)
 	if err != nil {
@@ -86,7 +83,7 @@ func parse(expr string, o Options) (*Expr, *SyntaxError) {
 	case tokenEnd:
 		return &Expr{root: root, terms: p.terms, usesSettings: p.usesSettings}, nil
 	case tokenClose:
-		return nil, p.fail("this ) closes nothing", "")
+		return nil, p.fail("this ) has no (", "")
 	default:
 		return nil, p.fail("two terms without an operator", p.operatorHint())
 	}
@@ -111,7 +108,7 @@ func (p *parser) take() token {
 	return t
 }
 
-// fail reports msg at the next token.
+// fail returns an error at the next token.
 func (p *parser) fail(msg, hint string) *SyntaxError {
 	return syntaxError(p.expr, p.peek().offset, msg, hint)
 }
@@ -184,7 +181,7 @@ func (p *parser) unary() (Node, *SyntaxError) {
 	}
 }
 
-// group reads what stands in parentheses.
+// group parses an expression in parentheses.
 func (p *parser) group() (Node, *SyntaxError) {
 	open := p.take()
 	n, err := p.or()

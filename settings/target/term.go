@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// raw is a term as it was written.
+// raw is a term as written.
 type raw string
 
 func (r raw) String() string { return string(r) }
 
-// The terms, but for [FactTerm].
+// The terms, except [FactTerm].
 type (
 	// GlobTerm is a glob on the ID.
 	GlobTerm struct {
@@ -59,7 +59,7 @@ func (t ListTerm) Match(p *Peel) bool {
 	return ok
 }
 
-// AddressFacts are the facts in which S@ looks for the addresses of a peel.
+// AddressFacts are the facts with the addresses of a peel, for S@.
 var AddressFacts = []string{"ipv4", "ipv6"}
 
 // Match reports whether the term selects the peel.
@@ -73,7 +73,7 @@ func (t NetTerm) Match(p *Peel) bool {
 	return false
 }
 
-// holds reports whether v is a scalar with an address of the network.
+// holds reports whether v is a scalar that is an address in the network.
 func (t NetTerm) holds(v any) bool {
 	switch v.(type) {
 	case map[string]any, []any:
@@ -82,19 +82,19 @@ func (t NetTerm) holds(v any) bool {
 	return t.Contains(ValueText(v))
 }
 
-// Contains reports whether address is an address of the network.
+// Contains reports whether address is an address in the network.
 func (t NetTerm) Contains(address string) bool {
 	a, err := netip.ParseAddr(address)
 	return err == nil && t.prefix.Contains(a.Unmap().WithZone(""))
 }
 
-// wordError is what is wrong with a word; offset is where in its text.
+// wordError is a mistake in a word; offset is its position in bytes.
 type wordError struct {
 	offset    int
 	msg, hint string
 }
 
-// word reads the next token as a term.
+// word parses the next token as a term.
 func (p *parser) word() (Node, *SyntaxError) {
 	t := p.peek()
 	n, bad := p.term(t)
@@ -145,8 +145,7 @@ func (p *parser) term(t token) (Node, *wordError) {
 	return nil, &wordError{0, fmt.Sprintf("unknown form %c@", f.letter), hint}
 }
 
-// notInIDs are characters that no ID holds and that, in a word without a
-// letter, tell which other form was meant.
+// notInIDs maps characters that IDs do not have to a hint about the form that was probably meant.
 var notInIDs = map[rune]string{
 	'{': "braces do not expand, use L@web-01,web-02 or E@web-(01|02)$",
 	'}': "braces do not expand, use L@web-01,web-02 or E@web-(01|02)$",
@@ -166,13 +165,13 @@ func idGlob(t token) (Node, *wordError) {
 	for _, op := range g.ops {
 		for _, r := range op.text {
 			if hint, bad := notInIDs[r]; bad {
-				return nil, &wordError{strings.IndexRune(t.text, r), fmt.Sprintf("no peel ID holds %q", r), hint}
+				return nil, &wordError{strings.IndexRune(t.text, r), fmt.Sprintf("a peel ID cannot contain %q", r), hint}
 			}
 		}
 		open += strings.Count(op.text, "(") - strings.Count(op.text, ")")
 	}
 	if open != 0 {
-		return nil, &wordError{0, "the parentheses in this word do not pair", "put a blank before a ( that opens a group and after a ) that closes one"}
+		return nil, &wordError{0, "a parenthesis in this word has no partner", "put a blank before a ( that opens a group and after a ) that closes one"}
 	}
 	return GlobTerm{raw(t.raw), g}, nil
 }
@@ -192,8 +191,8 @@ func idRegex(t token, body string) (Node, *wordError) {
 	return RegexTerm{raw(t.raw), re}, nil
 }
 
-// maxProgram bounds the instructions of a compiled regular expression, which
-// the time of a match is proportional to: x{1000} is short and dear.
+// maxProgram limits the instructions of a compiled regular expression. The time of a match is proportional to them, and
+// a short pattern such as x{1000} has many.
 const maxProgram = 5000
 
 // compileRegex anchors pattern at the start, as Salt does.
@@ -203,7 +202,7 @@ func compileRegex(pattern string, flags syntax.Flags) (*regexp.Regexp, error) {
 	}
 	parsed, err := syntax.Parse(pattern, syntax.Perl|flags)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return nil, fmt.Errorf("cannot parse the regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil || len(program.Inst) > maxProgram {
@@ -226,10 +225,10 @@ func list(t token, body string) (Node, *wordError) {
 	for i, w := range words {
 		id, err := ParsePeelID(w)
 		if w == "" {
-			return nil, &wordError{offset, "an ID is missing in the list", "a list holds neither blanks nor an empty place"}
+			return nil, &wordError{offset, "an ID is missing in the list", "a list has no blanks and no empty elements"}
 		}
 		if err != nil {
-			return nil, &wordError{offset, err.Error(), "a list holds IDs alone, no globs"}
+			return nil, &wordError{offset, err.Error(), "a list has only IDs, no globs"}
 		}
 		ids[i] = id
 		offset += len(w) + 1
@@ -248,7 +247,7 @@ func network(t token, body string) (Node, *wordError) {
 		return nil, &wordError{2, fmt.Sprintf("%q is neither an address nor a network", body), "S@10.0.0.0/8 or S@2001:db8::/32"}
 	}
 	if prefix != prefix.Masked() {
-		return nil, &wordError{2, fmt.Sprintf("%q has bits beyond its length", body), "write S@" + prefix.Masked().String()}
+		return nil, &wordError{2, fmt.Sprintf("%q has bits set after its prefix", body), "write S@" + prefix.Masked().String()}
 	}
 	return NetTerm{raw(t.raw), prefix}, nil
 }
@@ -256,7 +255,7 @@ func network(t token, body string) (Node, *wordError) {
 func (p *parser) nodeGroup(t token, name string) (Node, *wordError) {
 	g, ok := p.options.Groups[name]
 	if !ok {
-		return nil, &wordError{2, fmt.Sprintf("there is no node group %q", name), "nodegroups of zester.yaml"}
+		return nil, &wordError{2, fmt.Sprintf("there is no node group %q", name), "nodegroups in zester.yaml defines them"}
 	}
 	if g.err != nil {
 		if inner, ok := errors.AsType[*SyntaxError](g.err); ok {
@@ -265,7 +264,7 @@ func (p *parser) nodeGroup(t token, name string) (Node, *wordError) {
 		return nil, &wordError{2, fmt.Sprintf("node group %q: %v", name, g.err), ""}
 	}
 	if g.expr.usesSettings && p.options.NoSettings {
-		return nil, &wordError{2, fmt.Sprintf("node group %q asks for settings, which cannot be used here", name), ""}
+		return nil, &wordError{2, fmt.Sprintf("node group %q uses settings, which are not allowed here", name), ""}
 	}
 	p.usesSettings = p.usesSettings || g.expr.usesSettings
 	p.terms += g.expr.terms
@@ -276,7 +275,7 @@ func (p *parser) fact(t token, f form, body string) (Node, *wordError) {
 	term := &FactTerm{raw: raw(t.raw)}
 	if f.letter == 'I' || f.letter == 'J' {
 		if p.options.NoSettings {
-			return nil, &wordError{0, fmt.Sprintf("%c@ asks for settings, which cannot be used here", f.letter), "use facts: G@ or P@"}
+			return nil, &wordError{0, fmt.Sprintf("%c@ uses settings, which are not allowed here", f.letter), "use facts: G@ or P@"}
 		}
 		term.source, p.usesSettings = inSettings, true
 	}
@@ -285,11 +284,11 @@ func (p *parser) fact(t token, f form, body string) (Node, *wordError) {
 		return nil, bad
 	}
 	if key, value, found := strings.Cut(body, "="); found && len(words) == 1 && !t.quoted {
-		hint := fmt.Sprintf("write %c@%s%c%s; a key that holds = needs quotes", f.letter, key, f.delimiter, value)
-		return nil, &wordError{f.length + len(key), "= is not between a key and its value", hint}
+		hint := fmt.Sprintf("write %c@%s%c%s; a key that contains = needs quotes", f.letter, key, f.delimiter, value)
+		return nil, &wordError{f.length + len(key), "= does not separate a key from its value", hint}
 	}
 	if len(words) == 2 && words[1] == "" && !t.quoted {
-		return nil, &wordError{f.length + len(body), "the value is missing", fmt.Sprintf("%c@%s asks whether it is there, '' is the empty value", f.letter, words[0])}
+		return nil, &wordError{f.length + len(body), "the value is missing", fmt.Sprintf("%c@%s selects peels with any value, '' is the empty value", f.letter, words[0])}
 	}
 	term.Values = make([]ValueMatcher, len(words))
 	for i, w := range words {
@@ -308,7 +307,7 @@ func (p *parser) fact(t token, f form, body string) (Node, *wordError) {
 	return term, nil
 }
 
-// splitPath divides body at its delimiters, except those after a backslash.
+// splitPath splits body at its delimiters, except escaped ones.
 func splitPath(body string, f form) ([]string, *wordError) {
 	var words []string
 	start := 0
@@ -328,10 +327,10 @@ func splitPath(body string, f form) ([]string, *wordError) {
 	return words, nil
 }
 
-// escaped reports whether a backslash at the end of s takes what follows.
+// escaped reports whether s ends with a backslash that escapes the next character.
 func escaped(s string) bool { return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1 }
 
-// valueFor compiles what may turn out to be the value.
+// valueFor compiles the matcher of a value.
 func valueFor(letter byte, value string) (ValueMatcher, *wordError) {
 	if letter == 'P' || letter == 'J' {
 		re, err := compileRegex(value, syntax.FoldCase)
@@ -343,7 +342,7 @@ func valueFor(letter byte, value string) (ValueMatcher, *wordError) {
 	if op, operand := cutOperator(value); op != "" {
 		n, ok := parseNumber(strings.ToLower(operand))
 		if !ok {
-			return nil, &wordError{len(op), fmt.Sprintf("%s compares with a number, not with %q", op, operand), `a value that begins so is written \` + op}
+			return nil, &wordError{len(op), fmt.Sprintf("%s compares with a number, not with %q", op, operand), `for a value that begins with it write \` + op}
 		}
 		return comparison{op, n}, nil
 	}

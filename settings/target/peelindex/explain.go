@@ -9,13 +9,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// MaxExplained is how many terms an expression may have that is explained.
+// MaxExplained is the highest number of terms of an expression that Explain accepts.
 const MaxExplained = 200
 
-const someExcluded = 5
+const maxExcluded = 5 // IDs in [target.Explanation.Excluded]
 
-// Explain takes an expression apart. One with more than [MaxExplained] terms, those of its node groups included, is an
-// error.
+// Explain returns the meaning of each part of an expression and the number of peels that it selects. It returns an error
+// if the expression has more than [MaxExplained] terms, including those of its node groups.
 func (ix *Index) Explain(e *target.Expr) (*target.Explanation, error) {
 	if e.Terms() > MaxExplained {
 		return nil, fmt.Errorf("cannot explain an expression of %d terms, more than %d: explain a part of it", e.Terms(), MaxExplained)
@@ -27,13 +27,13 @@ func (ix *Index) Explain(e *target.Expr) (*target.Explanation, error) {
 	return &explanation, nil
 }
 
-// explainer walks an expression over an index that is locked.
+// explainer explains an expression. The caller holds the lock of the index.
 type explainer struct {
 	ix       *Index
-	searches int // over all peels that may still be made for hints
+	searches int // remaining searches for hints over all peels
 }
 
-// explain also returns the members that n selects, which nobody may change.
+// explain also returns the members that n selects; the caller must not change them.
 func (x *explainer) explain(n target.Node) (target.Explanation, *roaring.Bitmap) {
 	var e target.Explanation
 	var set *roaring.Bitmap
@@ -69,7 +69,7 @@ func (x *explainer) explain(n target.Node) (target.Explanation, *roaring.Bitmap)
 	return e, set
 }
 
-// parts explains operands and joins what they select.
+// parts explains the operands and joins the sets that they select.
 func (x *explainer) parts(e *target.Explanation, operands []target.Node, join func(all, one *roaring.Bitmap)) *roaring.Bitmap {
 	all := roaring.New()
 	for _, c := range operands {
@@ -80,26 +80,26 @@ func (x *explainer) parts(e *target.Explanation, operands []target.Node, join fu
 	return all
 }
 
-// and explains operands, each with what it alone keeps out.
+// and explains the operands, each with the peels that it alone excludes.
 func (x *explainer) and(e *target.Explanation, operands []target.Node) *roaring.Bitmap {
 	var sets []*roaring.Bitmap
 	x.parts(e, operands, func(_, one *roaring.Bitmap) { sets = append(sets, one) })
-	// behind[i] is what all operands from i on select.
-	behind := make([]*roaring.Bitmap, len(sets)+1)
-	behind[len(sets)] = x.ix.members
+	// from[i] is the set that all operands from i on select.
+	from := make([]*roaring.Bitmap, len(sets)+1)
+	from[len(sets)] = x.ix.members
 	for i := len(sets) - 1; i >= 0; i-- {
-		behind[i] = roaring.And(behind[i+1], sets[i])
+		from[i] = roaring.And(from[i+1], sets[i])
 	}
 	before := x.ix.members
 	for i, set := range sets {
-		others := roaring.And(before, behind[i+1])
+		others := roaring.And(before, from[i+1])
 		others.AndNot(set)
 		part := &e.Parts[i]
 		part.Excludes = int(others.GetCardinality())
 		if ids := x.ix.ids(others); len(ids) > 0 {
-			part.Excluded = ids[:min(len(ids), someExcluded)]
+			part.Excluded = ids[:min(len(ids), maxExcluded)]
 		}
 		before = roaring.And(before, set)
 	}
-	return behind[0]
+	return from[0]
 }

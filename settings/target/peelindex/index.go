@@ -1,9 +1,11 @@
-// Package peelindex answers target expressions for a fleet without looking at every peel. Make an [Index] with [New], tell it
-// the facts of each peel with Put, and call Select.
+// Package peelindex evaluates target expressions for a whole fleet without reading the facts of each peel. Make an
+// [Index] with [New], set the facts of each peel with [Index.Put], and call [Index.Select]. [Index.Explain] returns the
+// meaning of each part of an expression.
 //
-// It merges the facts of all peels into one tree whose leaves are sets of peels, and walks that tree the way
-// [target.Expr.Match] walks the facts of one. Select returns exactly the peels for which Match is true. Explain says how an
-// expression is understood and what each of its parts selects.
+// The index merges the facts of all peels into one tree whose leaves are sets of peels. Select returns exactly the peels
+// for which [target.Expr.Match] returns true.
+//
+// Known gap: a part of a path that may be a list index costs one Match for each candidate.
 package peelindex
 
 import (
@@ -18,8 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Index holds the peels of a fleet and answers expressions about them. It is
-// safe for concurrent use; an answer is about one moment.
+// Index holds the facts of a fleet. It is safe for concurrent use; each method sees one consistent state.
 type Index struct {
 	mu       sync.RWMutex
 	peels    []target.Peel // by slot
@@ -29,8 +30,7 @@ type Index struct {
 	members  *roaring.Bitmap // the slots of peels with facts
 	facts    tree
 	settings tree
-	// order is the slots by ID, or nil after a slot came or went. Readers
-	// fill it in.
+	// order is the slots sorted by ID, or nil after a slot was added or removed; the next reader sorts again.
 	order atomic.Pointer[[]uint32]
 }
 
@@ -39,8 +39,8 @@ func New() *Index {
 	return &Index{slots: map[target.PeelID]uint32{}, members: roaring.New()}
 }
 
-// Put sets the facts of a peel, which is a member from then on, and reports
-// whether that changed anything. Nobody may change facts afterwards.
+// Put sets the facts of a peel, makes it a member and reports whether that changed the index. The caller must not change
+// facts afterwards.
 func (ix *Index) Put(id target.PeelID, facts target.Facts) (changed bool) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -53,12 +53,11 @@ func (ix *Index) Put(id target.PeelID, facts target.Facts) (changed bool) {
 	return changed
 }
 
-// Version grows with everything that may change an answer.
+// Version returns a number that grows with every change of the index.
 func (ix *Index) Version() uint64 { return ix.version.Load() }
 
-// PutSettings sets what I@ and J@ see of a peel, nil for nothing. It makes no
-// member: a peel without facts is in no answer. Nobody may change settings
-// afterwards.
+// PutSettings sets the settings of a peel for I@ and J@; nil is none. The peel does not become a member: a peel without
+// facts is never selected. The caller must not change settings afterwards.
 func (ix *Index) PutSettings(id target.PeelID, settings map[string]any) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -69,8 +68,7 @@ func (ix *Index) PutSettings(id target.PeelID, settings map[string]any) {
 	ix.release(slot)
 }
 
-// Remove takes the facts of a peel away, and with them its membership; it
-// reports whether the peel was a member.
+// Remove removes the facts of a peel, which is no member afterwards, and reports whether it was one.
 func (ix *Index) Remove(id target.PeelID) bool {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -95,7 +93,7 @@ func (ix *Index) Get(id target.PeelID) (target.Facts, bool) {
 	return ix.peels[slot].Facts, true
 }
 
-// Len is the number of members.
+// Len returns the number of members.
 func (ix *Index) Len() int {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
@@ -122,22 +120,21 @@ func (ix *Index) selected(e *target.Expr) *roaring.Bitmap {
 	return b
 }
 
-// Part is a set of peels that the same expressions select.
+// Part is a set of peels that are selected by the same expressions.
 type Part struct {
-	Matches []int           // places in the list of expressions, rising
+	Matches []int           // indexes of the expressions, ascending
 	Peels   []target.PeelID // sorted
 }
 
-// Partition divides the members by which of exprs select them. Peels that
-// none selects form a part with no Matches. The cost is that of one Select for
-// each expression, plus one step for each peel that it selects.
+// Partition divides the members by the expressions that select them. Peels that no expression selects are a part without
+// Matches. It costs one Select for each expression, plus one step for each selected peel.
 func (ix *Index) Partition(exprs []*target.Expr) []Part {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
 	classes := []class{{parent: -1, expr: -1}}
 	of := make([]int, len(ix.peels)) // class by slot
 	for n, e := range exprs {
-		split := map[int]int{} // class → what becomes of its peels
+		split := map[int]int{} // old class → class of its selected peels
 		for it := ix.selected(e).Iterator(); it.HasNext(); {
 			slot := it.Next()
 			to, ok := split[of[slot]]
@@ -164,7 +161,7 @@ func (ix *Index) Partition(exprs []*target.Expr) []Part {
 	return parts
 }
 
-// class holds the peels of its parent that one more expression selects.
+// class is the set of peels of the class parent that the expression with index expr selects too.
 type class struct{ parent, expr int }
 
 func matches(classes []class, c int) []int {
@@ -176,7 +173,7 @@ func matches(classes []class, c int) []int {
 	return m
 }
 
-// slot finds or makes the place of id.
+// slot returns the slot of id, a new one if it has none.
 func (ix *Index) slot(id target.PeelID) uint32 {
 	if slot, ok := ix.slots[id]; ok {
 		return slot
@@ -206,8 +203,7 @@ func (ix *Index) release(slot uint32) {
 	ix.order.Store(nil)
 }
 
-// replace exchanges the document at old for doc in t. Only the keys that
-// differ are touched.
+// replace replaces the document *old by doc, in t too. It updates only keys whose values differ.
 func replace(t *tree, old *map[string]any, doc map[string]any, slot uint32) (changed bool) {
 	for k, v := range *old {
 		if now, ok := doc[k]; !ok || !reflect.DeepEqual(v, now) {
@@ -225,7 +221,7 @@ func replace(t *tree, old *map[string]any, doc map[string]any, slot uint32) (cha
 	return changed
 }
 
-// scan returns the members whose ID f accepts.
+// scan returns the members for whose ID f returns true.
 func (ix *Index) scan(f func(id string) bool) *roaring.Bitmap {
 	var found []uint32
 	for it := ix.members.Iterator(); it.HasNext(); {
@@ -236,8 +232,8 @@ func (ix *Index) scan(f func(id string) bool) *roaring.Bitmap {
 	return roaring.BitmapOf(found...)
 }
 
-// scanPrefix is scan for an f that accepts nothing without the prefix. It looks at those IDs alone if the order is
-// known; to find it would cost more than to look at all.
+// scanPrefix is scan for IDs with a prefix. It reads only those IDs if the slots are sorted already; to sort them would
+// cost more than to read all.
 func (ix *Index) scanPrefix(prefix string, f func(id string) bool) *roaring.Bitmap {
 	known := ix.order.Load()
 	if known == nil {
@@ -278,7 +274,7 @@ func (ix *Index) byID(a, b uint32) int {
 	return strings.Compare(string(ix.peels[a].ID), string(ix.peels[b].ID))
 }
 
-// ids turns slots into IDs; many are picked from the order, few are sorted.
+// ids returns the IDs of slots, sorted. Many are taken from the sorted order, few are sorted by themselves.
 func (ix *Index) ids(b *roaring.Bitmap) []target.PeelID {
 	n := int(b.GetCardinality())
 	ids := make([]target.PeelID, 0, n)

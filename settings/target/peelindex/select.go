@@ -8,8 +8,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// set returns the peels of the index that n selects, as a bitmap that the caller may change; it may hold free slots. Caller
-// must hold mu.
+// set returns the peels that n selects as a bitmap that the caller may change; it may contain free slots. The caller
+// holds mu.
 func (ix *Index) set(n target.Node) *roaring.Bitmap {
 	switch n := n.(type) {
 	case target.And:
@@ -21,7 +21,7 @@ func (ix *Index) set(n target.Node) *roaring.Bitmap {
 		b.AndNot(ix.set(n.Node))
 		return b
 	case target.GlobTerm:
-		return ix.fitting(n.Glob)
+		return ix.matching(n.Glob)
 	case target.RegexTerm:
 		return ix.scan(n.Regexp.MatchString)
 	case target.ListTerm:
@@ -33,17 +33,21 @@ func (ix *Index) set(n target.Node) *roaring.Bitmap {
 	case *target.FactTerm:
 		return ix.having(n)
 	}
-	panic(fmt.Sprintf("peelindex: %T is no part of an expression", n))
+	panic(fmt.Sprintf("peelindex: %T is not a part of an expression", n))
+}
+
+// root returns the tree of facts or settings that a term looks into.
+func (ix *Index) root(t *target.FactTerm) *tree {
+	if t.OfSettings() {
+		return &ix.settings
+	}
+	return &ix.facts
 }
 
 // having returns the peels that a term on facts or settings selects.
 func (ix *Index) having(t *target.FactTerm) *roaring.Bitmap {
 	l := lookup{term: t, found: roaring.New()}
-	root := &ix.facts
-	if t.OfSettings() {
-		root = &ix.settings
-	}
-	l.inElement(root, 0)
+	l.inElement(ix.root(t), 0)
 	if !l.inexact {
 		return l.found
 	}
@@ -59,15 +63,15 @@ func (ix *Index) having(t *target.FactTerm) *roaring.Bitmap {
 func (ix *Index) within(t target.NetTerm) *roaring.Bitmap {
 	found := roaring.New()
 	for _, name := range target.AddressFacts {
-		place, ok := ix.facts.keys[name]
+		node, ok := ix.facts.keys[name]
 		if !ok {
 			continue
 		}
-		for _, t2 := range []*tree{place, place.element} {
-			if t2 == nil {
+		for _, n := range []*tree{node, node.element} {
+			if n == nil {
 				continue
 			}
-			for text, p := range t2.values {
+			for text, p := range n.values {
 				if t.Contains(text) {
 					p.addTo(found)
 				}
@@ -98,8 +102,8 @@ func (ix *Index) any(n target.Or) *roaring.Bitmap {
 	return b
 }
 
-// fitting returns the peels whose ID fits a glob.
-func (ix *Index) fitting(g target.Glob) *roaring.Bitmap {
+// matching returns the peels whose ID matches a glob.
+func (ix *Index) matching(g target.Glob) *roaring.Bitmap {
 	if g.All() {
 		return ix.members.Clone()
 	}
@@ -112,7 +116,7 @@ func (ix *Index) fitting(g target.Glob) *roaring.Bitmap {
 	return ix.scan(g.Match)
 }
 
-// listed returns the peels of some IDs.
+// listed returns the peels with the given IDs.
 func (ix *Index) listed(ids []target.PeelID) *roaring.Bitmap {
 	b := roaring.New()
 	for _, id := range ids {

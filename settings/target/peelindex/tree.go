@@ -6,8 +6,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// posting is the set of slots that share a leaf. Many leaves belong to one
-// peel alone (serial numbers, addresses), and a bitmap is dear for those.
+// posting is a set of slots. Most sets have one slot (serial numbers, addresses), for which a bitmap takes too much
+// memory.
 type posting struct {
 	one  uint32 // the only slot + 1, or 0
 	many *roaring.Bitmap
@@ -47,13 +47,13 @@ func (p posting) addTo(b *roaring.Bitmap) {
 	}
 }
 
-// tree is a place in the merged documents of all peels: the scalars, the maps
-// and the lists that stand there. All elements of a list share one place.
+// tree is a node of the merged documents of all peels: the scalars, maps and lists at one path. All elements of a list
+// share one node.
 type tree struct {
-	present posting            // the peels with anything here
-	values  map[string]posting // scalars by valueText
+	present posting            // the peels with a value at this path
+	values  map[string]posting // scalars by [target.ValueText]
 	keys    map[string]*tree
-	element *tree
+	element *tree // elements of lists
 }
 
 func (t *tree) add(v any, slot uint32) {
@@ -131,12 +131,12 @@ func (t *tree) removeKey(key string, v any, slot uint32) {
 	}
 }
 
-// lookup walks the tree as [target.FactTerm.Match] walks one document.
+// lookup applies a term to the tree as [target.FactTerm.Match] applies it to one document.
 type lookup struct {
 	term  *target.FactTerm
 	found *roaring.Bitmap
-	// inexact is set when a part may have meant a list index: the tree does
-	// not know which element stands where.
+	// inexact: a part may be a list index, and the tree does not know the index of an element. The caller then has to
+	// match each peel.
 	inexact bool
 }
 
@@ -151,7 +151,7 @@ func (l *lookup) at(t *tree, i int) {
 	}
 }
 
-// inElement looks at the scalars and maps of t.
+// inElement searches the scalars and maps of t.
 func (l *lookup) inElement(t *tree, i int) {
 	if m := l.term.Values[i]; m != nil {
 		l.inValues(t.values, m)
