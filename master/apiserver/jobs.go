@@ -65,7 +65,7 @@ func (s *Server) jobCancel(ctx context.Context, from grants.Caller, q api.JobReq
 			return nil, fmt.Errorf("cannot cancel job %s: %w: it is of %s", q.JID, grants.ErrNotAllowed, j.User)
 		}
 	}
-	j, err := s.o.Dispatch.Cancel(ctx, q.JID, from.User)
+	j, err := s.o.Dispatch.Cancel(ctx, q.JID, from.User, "")
 	if err != nil {
 		return nil, err
 	}

@@ -172,7 +172,7 @@ func (s *Server) cancelJob(ctx context.Context, from grants.Caller, users map[st
 	case j.Status.Final():
 		return j.Status == job.Canceled, nil
 	}
-	_, err = s.o.Dispatch.CancelBecause(ctx, jid, from.User, reason)
+	_, err = s.o.Dispatch.Cancel(ctx, jid, from.User, reason)
 	switch {
 	case errors.Is(err, dispatch.ErrCanceled):
 		return true, nil

@@ -13,11 +13,11 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// accept brings a request to the point where its job is running and published. The watch is nil where there is
-// nothing to watch: the job is known already, or could not be begun.
+// accept brings a request to the point where its job is running and published. The watch is nil if there is nothing to
+// watch: the job is known already, or could not be begun.
 func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, error) {
 	if err := d.check(ctx, &r); err != nil {
-		d.counts.refused.Add(1)
+		d.count(func(s *Stats) { s.Refused++ })
 		return nil, nil, err
 	}
 	w, first := d.enter(newWatch(r.spec, r.user))
@@ -27,14 +27,14 @@ func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, e
 	}
 	j, watching, err := d.dispatch(ctx, w, &r)
 	if err != nil {
-		d.counts.refused.Add(1)
+		d.count(func(s *Stats) { s.Refused++ })
 		err = d.notDispatched(ctx, w, err)
 		d.log.Warn("job not dispatched", "jid", r.spec.JID, "user", r.user, "err", err)
 	}
 	if !watching {
 		d.forget(w)
 	}
-	w.begins(j, err)
+	w.setResult(j, err)
 	if !watching {
 		return nil, w.job, err
 	}
@@ -62,32 +62,7 @@ func (d *Dispatcher) check(ctx context.Context, r *request) error {
 	return nil
 }
 
-// withdrawLimit is how long the caller waits for the withdrawal of a claim that could not be dispatched.
-const withdrawLimit = 3 * time.Second
-
-// notDispatched returns the error for a job that was not dispatched. It says that the job does not run only if that is
-// certain: the claim was withdrawn, so that no master ever takes it up. Else it is an [ErrUnknown].
-func (d *Dispatcher) notDispatched(ctx context.Context, w *watch, failed error) error {
-	if errors.Is(failed, ErrTaken) || errors.Is(failed, ErrTooManyLive) {
-		return fmt.Errorf("cannot run job %s: %w", w.jid, failed)
-	}
-	if w.claim == nil {
-		return unknown(w.jid, failed)
-	}
-	ctx, cancel := context.WithTimeout(ctx, withdrawLimit)
-	defer cancel()
-	if err := d.o.Store.Withdraw(ctx, w.claim); err != nil {
-		d.log.Warn("claim not withdrawn", "jid", w.jid, "err", err)
-		return unknown(w.jid, failed)
-	}
-	return fmt.Errorf("cannot run job %s: %w", w.jid, failed)
-}
-
-func unknown(jid wire.JID, cause error) error {
-	return fmt.Errorf("%w, look at job %s or repeat the request under the same ID: %w", ErrUnknown, jid, cause)
-}
-
-// allow judges who asks. That a program may ask for a job says nothing about secrets.
+// allow checks the permissions of the caller. A request without one was checked where it came from, except for secrets.
 func (d *Dispatcher) allow(ctx context.Context, r *request) error {
 	switch {
 	case r.from != nil && d.o.Allow != nil:
@@ -98,7 +73,32 @@ func (d *Dispatcher) allow(ctx context.Context, r *request) error {
 	return nil
 }
 
-// enter makes w the one watch of its job here. If there is one already that is returned instead.
+// withdrawLimit is how long the caller waits for the withdrawal of a claim that could not be dispatched.
+const withdrawLimit = 3 * time.Second
+
+// notDispatched returns the error for a job that was not dispatched. It says that the job does not run only if that is
+// certain: the claim was withdrawn, so that no master dispatches it later. Else it is an [ErrUnknown].
+func (d *Dispatcher) notDispatched(ctx context.Context, w *watch, failed error) error {
+	switch {
+	case errors.Is(failed, ErrTaken), errors.Is(failed, ErrTooManyLive): // this request wrote nothing
+	case w.claim == nil:
+		return unknown(w.jid, failed)
+	default:
+		ctx, cancel := context.WithTimeout(ctx, withdrawLimit)
+		defer cancel()
+		if err := d.o.Store.Withdraw(ctx, w.claim); err != nil {
+			d.log.Warn("claim not withdrawn", "jid", w.jid, "err", err)
+			return unknown(w.jid, failed)
+		}
+	}
+	return fmt.Errorf("cannot run job %s: %w", w.jid, failed)
+}
+
+func unknown(jid wire.JID, cause error) error {
+	return fmt.Errorf("%w, look at job %s or repeat the request under the same ID: %w", ErrUnknown, jid, cause)
+}
+
+// enter makes w the one watch of its job here. If there is one already, enter returns that.
 func (d *Dispatcher) enter(w *watch) (entered *watch, first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,12 +107,12 @@ func (d *Dispatcher) enter(w *watch) (entered *watch, first bool) {
 	}
 	d.watches[w.jid] = w
 	if w.spec.WhenOnline > 0 {
-		d.patient[w.jid] = w
+		d.waiting[w.jid] = w
 	}
 	return w, true
 }
 
-// join waits for what becomes of the first request for the job.
+// join waits for the result of the first request for the job, which r repeats.
 func (w *watch) join(ctx context.Context, r *request) (*job.Job, error) {
 	if r.user != w.user || !r.spec.SameIntent(&w.spec) {
 		return nil, fmt.Errorf("cannot run job %s: %w", w.jid, ErrTaken)
@@ -143,8 +143,10 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 		j, known, err = d.resume(ctx, r)
 		w.claim = j
 		if known {
-			if j.Live && j.Status.Final() { // its owner may have died before he had told
-				d.complain(j.JID, d.conclude(ctx, j))
+			if j.Live && j.Status.Final() { // its owner may have died before it recorded the event of the end
+				if err := d.conclude(ctx, j); err != nil {
+					d.logRetry(j.JID, err)
+				}
 			}
 			return j, false, nil
 		}
@@ -163,8 +165,32 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 	return w.record, true, nil
 }
 
-// begin takes a claim from its record to its first requests, whose targets are given so much time. A claim that was
-// canceled is ready to be ended instead. The error is [grants.ErrNotAllowed] if the job's user was revoked.
+// resume finds out what became of an earlier request for the job. It is known if nothing is left to do; else the record is
+// one of this master that was never published. The record that comes with an error is a claim to withdraw.
+func (d *Dispatcher) resume(ctx context.Context, r *request) (j *job.Job, known bool, err error) {
+	j, err = d.o.Store.Get(ctx, r.spec.JID)
+	incomplete := errors.Is(err, job.ErrIncomplete)
+	switch {
+	case err != nil && !incomplete:
+		return nil, false, err
+	case j.User != r.user, !incomplete && !j.SameIntent(&r.spec):
+		return nil, false, ErrTaken
+	case j.Owner != d.o.Owner && (incomplete || j.Status == job.Claimed):
+		return nil, false, fmt.Errorf("%w: %s", ErrElsewhere, j.Owner)
+	case incomplete:
+		return j, false, fmt.Errorf("%w, ask again", err)
+	case j.Status == job.Claimed:
+		return j, false, d.o.Store.Confirm(ctx, j)
+	case j.Status == job.Running && j.Owner == d.o.Owner && j.Updated.After(d.started) && j.Epoch == j.RequestEpoch:
+		// It is not watched here, so the write to running was stored and its acknowledgement lost. The epoch of one
+		// that was taken over is another: its targets may have the request.
+		return j, false, nil
+	}
+	return j, true, nil
+}
+
+// begin takes a claim from its record to its first requests, whose targets have so much time. A claim that was canceled is
+// ready to be ended instead. The error is [grants.ErrNotAllowed] if the job's user was revoked.
 func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time.Duration) error {
 	if j.Epoch == 0 {
 		j.Epoch = j.Revision
@@ -182,34 +208,32 @@ func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time
 		return err
 	}
 	d.at(stepAnnounced)
-	first, now := share(&j.Spec), time.Now()
+	first, now := firstTargets(&j.Spec), time.Now()
 	if j.Cancel == nil {
-		running := *j
-		running.Status, running.Updated, running.RequestEpoch = job.Running, now, j.Epoch
-		running.Published, running.Sent, running.Deadline = first, now, now.Add(j.WhenOnline+limit)
-		err := d.o.Store.Update(ctx, &running)
-		if errors.Is(err, job.ErrConflict) {
-			return d.interrupted(ctx, w, err)
-		}
+		err := d.write(ctx, w, func(j *job.Job) {
+			if j.Cancel == nil {
+				j.Status, j.Updated, j.RequestEpoch = job.Running, now, j.Epoch
+				j.Published, j.Sent, j.Deadline = first, now, now.Add(j.WhenOnline+limit)
+			}
+		})
 		if err != nil {
 			return err
 		}
-		w.record = &running
 	}
 	d.at(stepRunning)
 	if w.record.Cancel != nil {
 		w.endCanceled()
 		return nil
 	}
-	d.counts.dispatched.Add(1)
+	d.count(func(s *Stats) { s.Dispatched++ })
 	d.log.Info("job dispatched", "jid", j.JID, "user", j.User, "function", j.Function, "targets", j.TargetCount,
 		"target", j.TargetExpr, "epoch", j.Epoch)
 	w.epoch, w.next = j.Epoch, first
 	if j.WhenOnline > 0 {
-		w.patience = now.Add(j.WhenOnline)
+		w.onlineUntil = now.Add(j.WhenOnline)
 	}
 	w.tally.begin(j.Targets, j.WhenOnline > 0)
-	d.launch(ctx, w, sequence(0, first), now.Add(limit))
+	d.send(ctx, w, sequence(0, first), now.Add(limit))
 	d.at(stepSent)
 	return nil
 }
@@ -217,67 +241,13 @@ func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time
 // checkNotRevoked is called when the claim is stored. A revocation is stored before it cancels the live jobs, so it finds
 // this job, or this check finds the revocation.
 func (d *Dispatcher) checkNotRevoked(ctx context.Context, user string) error {
-	ctx, cancel := context.WithTimeout(ctx, judgeLimit)
+	ctx, cancel := context.WithTimeout(ctx, authorizeLimit)
 	defer cancel()
 	return d.o.CheckNotRevoked(ctx, user)
 }
 
-// interrupted is for a claim that somebody has changed. If it is still a claim of this master it was canceled before
-// anything was published.
-func (d *Dispatcher) interrupted(ctx context.Context, w *watch, conflict error) error {
-	stored, err := d.o.Store.Get(ctx, w.jid)
-	if err != nil {
-		return err
-	}
-	if stored.Owner != d.o.Owner || stored.Status != job.Claimed || stored.Cancel == nil {
-		return conflict
-	}
-	stored.Epoch = max(stored.Epoch, w.record.Epoch)
-	w.record = stored
-	w.endCanceled()
-	return nil
-}
-
-// endCanceled makes a watch be over whose targets were never sent anything.
+// endCanceled makes the watch finalize a job whose request was never sent.
 func (w *watch) endCanceled() {
 	w.tally.begin(w.record.Targets, false)
 	w.tally.halt()
-}
-
-// resume finds out what became of an earlier request for the job. It is known where nothing is left to do; else the
-// record is one of this master that was never published.
-func (d *Dispatcher) resume(ctx context.Context, r *request) (j *job.Job, known bool, err error) {
-	j, err = d.o.Store.Get(ctx, r.spec.JID)
-	if errors.Is(err, job.ErrIncomplete) {
-		return d.incomplete(ctx, r, err)
-	}
-	switch {
-	case err != nil:
-		return nil, false, err
-	case j.User != r.user || !j.SameIntent(&r.spec):
-		return nil, false, ErrTaken
-	case j.Status == job.Claimed && j.Owner != d.o.Owner:
-		return nil, false, fmt.Errorf("%w: %s", ErrElsewhere, j.Owner)
-	case j.Status == job.Claimed:
-		return j, false, d.o.Store.Confirm(ctx, j)
-	case j.Status == job.Running && j.Owner == d.o.Owner && j.Updated.After(d.started) && j.Epoch == j.RequestEpoch:
-		// It is not watched here, so the write to running was stored and its acknowledgement lost. The epoch of one
-		// that was taken over is another: its targets may have the request.
-		return j, false, nil
-	}
-	return j, true, nil
-}
-
-// incomplete returns the claim that lacks targets if it is of this master, for the caller to withdraw it.
-func (d *Dispatcher) incomplete(ctx context.Context, r *request, cause error) (*job.Job, bool, error) {
-	j, err := d.o.Store.GetRecord(ctx, r.spec.JID)
-	switch {
-	case err != nil:
-		return nil, false, err
-	case j.User != r.user:
-		return nil, false, ErrTaken
-	case j.Owner != d.o.Owner:
-		return nil, false, fmt.Errorf("%w: %s", ErrElsewhere, j.Owner)
-	}
-	return j, false, fmt.Errorf("%w, ask again", cause)
 }

@@ -118,10 +118,10 @@ func TestTheLogAndTheRecordsAgreeOnWhoAskedForWhat(t *testing.T) {
 		if _, err := s.request(s.alice, "alice", ask(nil)); err == nil {
 			t.Error("a job without targets was accepted")
 		}
-		if _, err := d.Cancel(t.Context(), spec.JID, "bob"); err != nil {
+		if _, err := d.Cancel(t.Context(), spec.JID, "bob", ""); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Cancel(t.Context(), spec.JID, "carol"); err == nil {
+		if _, err := d.Cancel(t.Context(), spec.JID, "carol", ""); err == nil {
 			t.Error("canceled twice")
 		}
 		time.Sleep(time.Minute)

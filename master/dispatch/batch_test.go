@@ -137,7 +137,7 @@ func TestACancelDuringABatchLetsNoLaterOneBegin(t *testing.T) {
 		spec := ask(func(j *job.Spec) { j.Batch = &job.Batch{Size: 2} }, tm.ids...)
 		s.dispatch(spec)
 		time.Sleep(1500 * time.Millisecond)
-		if _, err := d.Cancel(t.Context(), spec.JID, "alice"); err != nil {
+		if _, err := d.Cancel(t.Context(), spec.JID, "alice", ""); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

@@ -10,23 +10,17 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// Cancel records that user wants a job to stop and tells its peels and its owner, whichever master that is. The
-// record that is returned is the one with the wish: the job ends by itself, soon after. Of a job that has ended without all
-// its returns, whose peels may still be at work, only these are told; its record stays as it is. The error is
+// Cancel records that user wants a job to stop, for a reason that may be empty, and sends the cancel to its peels and to its
+// owner, whichever master that is. It returns the record with the cancel: the job ends by itself, soon after. A job that has
+// ended without all its returns may still run on peels: these get the cancel, and its record stays as it is. The error is
 // [job.ErrNotFound], [ErrEnded] or [ErrCanceled] where there is nothing to cancel.
-func (d *Dispatcher) Cancel(ctx context.Context, jid wire.JID, user string) (*job.Job, error) {
-	return d.CancelBecause(ctx, jid, user, "")
-}
-
-// CancelBecause is Cancel with a reason for the record.
-func (d *Dispatcher) CancelBecause(ctx context.Context, jid wire.JID, user, reason string) (*job.Job, error) {
+func (d *Dispatcher) Cancel(ctx context.Context, jid wire.JID, user, reason string) (*job.Job, error) {
 	j, err := d.markCanceled(ctx, jid, job.Cancel{By: user, Reason: reason})
 	if errors.Is(err, job.ErrNotFound) {
 		err = job.ErrNotFound
 	}
 	if j != nil {
-		e := d.o.Store.RecordCancel(ctx, jid)
-		switch {
+		switch e := d.o.Store.RecordCancel(ctx, jid); {
 		case e != nil && err == nil && j.Status.Final():
 			err = e
 		case e != nil && err == nil:
@@ -36,17 +30,17 @@ func (d *Dispatcher) CancelBecause(ctx context.Context, jid wire.JID, user, reas
 	if err != nil {
 		return nil, fmt.Errorf("cannot cancel job %s: %w", jid, err)
 	}
-	what := "job canceled"
+	text := "job canceled"
 	if j.Status.Final() {
-		what = "peels of an ended job told to stop"
+		text = "cancel sent to the peels of an ended job"
 	}
-	d.log.Info(what, "jid", jid, "user", user, "function", j.Function, "targets", j.TargetCount)
+	d.log.Info(text, "jid", jid, "user", user, "function", j.Function, "targets", j.TargetCount)
 	return j, nil
 }
 
-// markCanceled writes the wish into the record, unless that is final. The job comes with an error, too, if there are peels
-// that may not have heard of it the first time.
-func (d *Dispatcher) markCanceled(ctx context.Context, jid wire.JID, wish job.Cancel) (*job.Job, error) {
+// markCanceled writes the cancel into the record, unless that is final. With an error it returns the job too if peels may not
+// have received an earlier cancel.
+func (d *Dispatcher) markCanceled(ctx context.Context, jid wire.JID, c job.Cancel) (*job.Job, error) {
 	for {
 		j, err := d.o.Store.GetRecord(ctx, jid)
 		switch {
@@ -59,10 +53,10 @@ func (d *Dispatcher) markCanceled(ctx context.Context, jid wire.JID, wish job.Ca
 		case j.Status.Final():
 			return j, nil
 		case j.Cancel != nil:
-			return j, fmt.Errorf("%w: %s asked for it at %s", ErrCanceled, j.Cancel.By, j.Cancel.Time.UTC().Format(time.RFC3339))
+			return j, fmt.Errorf("%w: %s canceled it at %s", ErrCanceled, j.Cancel.By, j.Cancel.Time.UTC().Format(time.RFC3339))
 		}
-		wish.Time = time.Now()
-		j.Cancel, j.Updated = &wish, wish.Time
+		c.Time = time.Now()
+		j.Cancel, j.Updated = &c, c.Time
 		switch err = d.o.Store.Update(ctx, j); {
 		case err == nil:
 			return j, nil

@@ -78,7 +78,7 @@ func TestCancelWhileAJobRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
-		j, err := other.Cancel(t.Context(), spec.JID, "bob")
+		j, err := other.Cancel(t.Context(), spec.JID, "bob", "")
 		if err != nil || j.Cancel == nil || j.Cancel.By != "bob" {
 			t.Fatalf("%+v, %v", j, err)
 		}
@@ -90,7 +90,7 @@ func TestCancelWhileAJobRuns(t *testing.T) {
 		if rows := s.rows(spec.JID); rows["a"].State != job.RowCanceled || rows["a"].Return.Data != "half" || rows["b"].State != job.RowOK {
 			t.Errorf("%+v", rows)
 		}
-		if _, err := other.Cancel(t.Context(), spec.JID, "bob"); !errors.Is(err, dispatch.ErrEnded) {
+		if _, err := other.Cancel(t.Context(), spec.JID, "bob", ""); !errors.Is(err, dispatch.ErrEnded) {
 			t.Errorf("canceled when it had ended: %v", err)
 		}
 	})
@@ -104,7 +104,7 @@ func TestACancelThatPeelsDoNotHearEndsTheJobAndNamesThem(t *testing.T) {
 		away := target.PeelID("away") // before it could acknowledge
 		spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, "hears", "deaf", away)
 		s.dispatch(spec)
-		if _, err := d.Cancel(t.Context(), spec.JID, "alice"); err != nil {
+		if _, err := d.Cancel(t.Context(), spec.JID, "alice", ""); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(9 * time.Second)
@@ -138,7 +138,7 @@ func TestACancelStopsWhatAJobThatTimedOutHasLeftRunning(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		before := s.record(spec.JID)
-		if j, err := other.Cancel(t.Context(), spec.JID, "bob"); err != nil || j.Status != job.Partial {
+		if j, err := other.Cancel(t.Context(), spec.JID, "bob", ""); err != nil || j.Status != job.Partial {
 			t.Fatalf("%+v, %v", j, err)
 		}
 		time.Sleep(time.Second)
@@ -164,7 +164,7 @@ func TestACancelTellsPeelsTheJobIDAlone(t *testing.T) {
 		synctest.Wait() // the bus has the subscription
 		spec := ask(func(j *job.Spec) { j.TargetExpr = "L@a" }, "a")
 		s.dispatch(spec)
-		if _, err := d.Cancel(t.Context(), spec.JID, "alice"); err != nil {
+		if _, err := d.Cancel(t.Context(), spec.JID, "alice", ""); err != nil {
 			t.Fatal(err)
 		}
 		msg, err := cancels.NextMsg(time.Second)
@@ -198,7 +198,7 @@ func TestASecondCancelChangesNothing(t *testing.T) {
 		did := 0
 		for user, m := range map[string]*dispatch.Dispatcher{"alice": d, "bob": other, "carol": d, "dave": other} {
 			asked.Go(func() {
-				_, err := m.Cancel(t.Context(), spec.JID, user)
+				_, err := m.Cancel(t.Context(), spec.JID, user, "")
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -232,7 +232,7 @@ func TestACancelOfNothingSaysSo(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		d, _ := s.master("m1")
 		for _, jid := range []wire.JID{wire.NewJID(), "nonsense", "", "active.x"} {
-			if _, err := d.Cancel(t.Context(), jid, "alice"); !errors.Is(err, job.ErrNotFound) {
+			if _, err := d.Cancel(t.Context(), jid, "alice", ""); !errors.Is(err, job.ErrNotFound) {
 				t.Errorf("%q: %v", jid, err)
 			}
 		}
@@ -248,7 +248,7 @@ func TestCancelAtEveryStep(t *testing.T) {
 				var canceled error
 				owner, _ := s.paused("m1", func(step string) {
 					if step == at {
-						_, canceled = other.Cancel(t.Context(), spec.JID, "bob")
+						_, canceled = other.Cancel(t.Context(), spec.JID, "bob", "")
 					}
 				})
 				work := time.Hour

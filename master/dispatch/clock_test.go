@@ -19,7 +19,7 @@ func TestTheTimeThatIsLeftDoesNotDependOnTheClocksOfMasters(t *testing.T) {
 		s := &Scanner{d: &Dispatcher{log: slog.New(slog.DiscardHandler)}, ahead: ahead}
 		j := &job.Job{Updated: owner, Deadline: owner.Add(5 * time.Minute), Written: bus}
 		now := bus.Add(time.Minute + ahead)
-		s.setClock(j, now)
+		s.setDeadline(j, now)
 		if left := j.Deadline.Sub(now); left != 4*time.Minute {
 			t.Errorf("with a clock that is %v ahead of the bus's %v are left, want 4m0s", ahead, left)
 		}

@@ -120,7 +120,7 @@ func TestJobsOfAnEarlierVersionGoOn(t *testing.T) {
 				time.Sleep(2 * bound)
 				s.ended(old.Online, job.Complete)
 				s.ended(old.Claim, job.Complete)
-				if _, err := m.Cancel(t.Context(), old.Large, "bob"); err != nil {
+				if _, err := m.Cancel(t.Context(), old.Large, "bob", ""); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(bound)

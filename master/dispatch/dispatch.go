@@ -1,74 +1,80 @@
-// Package dispatch turns what a person asks for into a job: it records it, sends it to its targets, gathers what they
-// return and decides how it ended.
+// Package dispatch runs jobs on peels: it records a request, sends it to its targets, counts what they return and records how
+// the job ended. Make a [Dispatcher] with [New] and a [Scanner] with [NewScanner], call [Scanner.Enter], then Run of both.
+// Requests come over the bus or by [Dispatcher.Submit]; [Dispatcher.Cancel] stops a job.
 //
-// The order of the steps is an invariant, because any of them may be the last that a master takes:
+// # The order of steps
 //
-//  1. a record is created among the live jobs that says claimed, with this master as owner and a deadline on its clock,
-//     and no job that has ended has the ID;
+// A master may stop after any step, so their order is an invariant:
+//
+//  1. a record with status claimed is created among the live jobs, with this master as owner and a deadline on its clock,
+//     if no ended job has the ID;
 //  2. the store is read for a revocation of the job's user. A revocation is stored before it cancels the live jobs, so
 //     either it finds the job or this check finds the revocation;
-//  3. the revision of the claim becomes the job's epoch, and the stream job-events gets the event dispatched;
-//  4. the record is changed to running, on the condition that nobody has changed it;
-//  5. only then the request is published to each target.
+//  3. the revision of the claim becomes the job's epoch, and the event dispatched is recorded in the stream job-events;
+//  4. the record is changed to running, on the condition that no other master has changed it;
+//  5. the request is published to each target.
 //
 // So the request of a record that is claimed was never published. A claim that cannot be dispatched is withdrawn before the
 // caller gets the error, and its ID is free again; if the withdrawal fails too, the error is [ErrUnknown]. The same request
 // under the same ID continues a claim that is left, and else returns the job as it is; a different request under an ID that
-// is taken is refused.
+// is taken is refused. A job belongs to the master once it is recorded: the caller may leave.
 //
-// From before the first request is published until the job ends it is watched. The sender of an acknowledgement or a
-// return is the last token of its subject. The bucket job-returns stores the first return of each target, refuses all
-// later ones, and re-publishes what it has stored; the dispatcher subscribes to that before the first request is
-// published. So a return that counts is stored, and counts once. A stored return that is damaged or contradicts its subject
-// counts as a failed one. Messages that were missed, because the bus was away or too many came at once, are made up for by
-// reading the bucket: at the latest after 15 s, and before targets are given up.
+// # Returns
+//
+// From before the first request is published until it ends a job is watched. The sender of an acknowledgement or a return is
+// the last token of its subject. The bucket job-returns stores the first return of each target, refuses all later ones, and
+// re-publishes what it has stored; the dispatcher subscribes to that. So a return that counts is stored, and counts once. A
+// stored return that is damaged or contradicts its subject counts as a failed one. If messages may have been missed, the
+// bucket is read: within 15 s, and before targets are given up.
 //
 // Targets that are silent when the acknowledgement window ends get the same request once more, under the same epoch, by
-// which peels know that they have it; those still silent after a second window are unreachable, until they acknowledge or
-// return. The deadline is counted on the monotonic clock; each request tells its peel how much of it was left.
+// which peels recognise it; those still silent after a second window are unreachable, until they acknowledge or return. The
+// deadline is counted on the monotonic clock; each request has how much of it was left.
 //
-// A batch is a window of targets that work: one that returns, is unreachable or has taken all its time leaves its
-// place to the next. How far the targets were sent the request is in the record before they are. With
-// [job.Spec.WhenOnline] a target that is away is sent the request when it tells its facts, as peels do when they
-// connect, and has the whole timeout from then.
+// A batch bounds how many targets work at a time: one that returns, is unreachable or has taken all its time makes room for
+// the next. The record has how many targets may have the request before these are sent it. With [job.Spec.WhenOnline] a
+// target that is unreachable is sent the request when it sends its facts, as peels do when they connect, and has the whole
+// timeout from then.
+//
+// # Permissions and cancels
 //
 // Before any later publication the permissions of the job's user are checked again: for the next targets of a batch, for a
-// target that is back, for the repeat to a silent target, and by a master that took the job over. If the user may no longer
+// target that connects, for the repeat to a silent target, and by a master that took the job over. If the user may no longer
 // run the job, it is canceled; while the check fails, nothing is published.
 //
-// Whoever cancels a job has the wish recorded first, so that it holds for every later owner. From then on no further
-// target is sent the request; the job ends when all that were have returned, or after ten seconds.
+// A cancel is recorded first, so it holds for every later owner. From then on no further target is sent the request; the job
+// ends when all that were have returned, or after ten seconds.
 //
-// A job belongs to the master once it is recorded: the caller may leave. A master that stops releases its jobs. The master
-// that takes a job over raises its epoch by a conditional write; every write of the former owner is refused from then on, and
-// the former owner lets go when it learns that. The new owner reads the stored returns and sends the request again to each
-// target without one. The requests keep the epoch under which the first was sent, whichever master sends them, so a peel runs
-// the job once. Each event of a job's life is in the stream once, whichever master records it.
+// # The end
 //
 // The end of a job is first a conditional write of its live record, so that a former owner cannot end it. Then the final
 // record is copied to the ended jobs, the event status is recorded, and the live record is removed. If a master stops in
-// between, another one repeats these steps.
-//
-// A known gap: on a cluster a return that is stored before all servers know the subscription of its job is missed, and
-// counts when the bucket is read next.
+// between, another one repeats these steps. Each event of a job's life is in the stream once.
 //
 // # Taking over
 //
-// A [Scanner] takes over the jobs of masters that have stopped or died. The owner of a job is one run of a master: its
-// name and an ID that no other run has. Every master writes a heartbeat every 5 s into the bucket masters, where it lives
-// for 15 s under the master's name and says which run has the name. It is written on the condition that no other run has
-// it, so of two processes with one name the second does not start ([Scanner.Enter]), and one that lost its name while it
+// A master that stops releases its jobs. A [Scanner] takes over the jobs of masters that have stopped or died. The owner of a
+// job is one run of a master: its name and an ID that no other run has. Every master writes a heartbeat every 5 s into the
+// bucket masters, where it lives for 15 s under the master's name. It is written on the condition that no other run has the
+// name, so of two processes with one name the second does not start ([Scanner.Enter]), and one that lost its name while it
 // could not renew it ends.
 //
-// Every master looks every 20 s at the owners of all live jobs. An owner without a heartbeat in two looks in a row is dead.
-// What cannot be read proves nothing: such a look ends with nothing changed, and so does one that does not find this
-// run's own heartbeat. So a job whose owner died is taken over within 55 s. A job that its owner has released, when it
-// stopped in peace, is taken over at once; so is one of an earlier run of this master, because that run has ended.
+// Every master reads all live jobs every 20 s. An owner without a heartbeat in two scans in a row is dead. A failed read
+// proves nothing: such a scan changes nothing, and neither does one that does not find this run's own heartbeat. So a job
+// whose owner died is taken over within 55 s. A job that was released is taken over at once; so is one of an earlier run of
+// this master. A record that cannot be decoded is logged with its key and skipped.
 //
-// Taking over is one conditional write of the record: of several masters one succeeds. A job that has been taken from
-// dead owners more than [MaxReclaims] times is ended as failed, because it may be what kills them. The clocks of masters
-// need not agree: how much time a job has left is computed from its record and the bus's clock. Heartbeats and records
-// are read from the leader of their stream.
+// Taking over is one conditional write of the record, which raises its epoch: of several masters one succeeds, and every
+// write of the former owner is refused. The new owner reads the stored returns and sends the request again to each target
+// without one. The requests keep the epoch of the first, whichever master sends them, so a peel runs the job once. A job that
+// has been taken from dead owners more than [MaxReclaims] times is ended as failed, because it may be what kills them. The
+// clocks of masters need not agree: how much time is left is computed from the record and the bus's clock. Heartbeats and
+// records are read from the leader of their stream.
+//
+// # Known gaps
+//
+// On a cluster a return that is stored before all servers know the subscription of its job is missed, and counts when the
+// bucket is read next.
 package dispatch
 
 import (
@@ -99,19 +105,19 @@ const MaxLive = 10_000
 const DefaultAckWindow = 5 * time.Second
 
 const (
-	acceptAtOnce = 32              // requests of people that are worked on
-	acceptQueue  = 256             // requests of people that wait
+	acceptAtOnce = 32              // requests that are worked on
+	acceptQueue  = 256             // requests that wait
 	pendingBytes = 256 << 20       // of cancels and facts that wait for their handler
-	handOverWait = 2 * time.Second // for what reached this master before the bus knew that it stops
-	listenLimit  = 5 * time.Second // for the bus to take the subscriptions of a job
-	stopGrace    = 5 * time.Second
+	handOverWait = 2 * time.Second // for requests that reached this master before the bus knew that it stops
+	listenLimit  = 5 * time.Second // for the bus to accept the subscriptions of a job
+	stopGrace    = 5 * time.Second // for jobs to be released when the master stops, and for one request to the bus
 )
 
-// What requests are refused for, beside what the store says.
+// Errors of requests, beside those of the [job.Store].
 var (
 	ErrInvalid = errors.New("the request is not valid")
 	ErrTaken   = errors.New("the job ID belongs to another job")
-	// ErrElsewhere is of a job that another master has claimed and not dispatched yet: asking again helps.
+	// ErrElsewhere: another master has claimed the job and not dispatched it yet. The request may be repeated.
 	ErrElsewhere = errors.New("another master is about to dispatch the job")
 	ErrBusy      = errors.New("too many requests are waiting")
 	// ErrTooManyLive: this master has [MaxLive] jobs that have not ended.
@@ -120,7 +126,7 @@ var (
 	ErrUnknown = errors.New("whether the job runs is not known")
 )
 
-// What a cancel is refused for, beside [job.ErrNotFound].
+// Errors of [Dispatcher.Cancel], beside [job.ErrNotFound].
 var (
 	ErrEnded    = errors.New("the job has ended")
 	ErrCanceled = errors.New("the job is being canceled already")
@@ -130,21 +136,21 @@ var (
 type Options struct {
 	Conn  *nats.Conn // of a master, with a reconnect buffer of -1
 	Store *job.Store
-	Owner string // this run of the master in the records; no other run has the same
-	// AckWindow is how long a target may be silent before it gets its request once more: 0 means
-	// [DefaultAckWindow], a negative one that it does not.
+	Owner string // this run of the master, see [OwnerOf]; no other run has the same
+	// AckWindow is how long a target may be silent before it gets its request once more: 0 means [DefaultAckWindow], and
+	// with a negative one no request is sent again.
 	AckWindow time.Duration
-	// Allow authorizes requests that come over the bus; its error is [grants.ErrNotAllowed] if one is not allowed. Before later
+	// Allow authorizes requests from the bus; its error is [grants.ErrNotAllowed] if one is not allowed. Before later
 	// publications of a job it is called again with the targets in question, and the Caller has the user's name alone. If
-	// nil, everything is allowed.
+	// nil, all requests are allowed.
 	Allow func(ctx context.Context, from grants.Caller, spec *job.Spec) error
 	// CheckNotRevoked returns [grants.ErrNotAllowed] if the user of a job was revoked. It is called when the claim is stored,
-	// before the first publication, and must see every revocation that was stored before. If nil, nobody was revoked.
+	// before the first publication, and must see every revocation that was stored before. If nil, no user was revoked.
 	CheckNotRevoked func(ctx context.Context, user string) error
 	// Room returns an error while the bus stores nothing: then no job begins. If nil, there is always room.
 	Room  func() error
-	Audit *audit.Log   // gets what comes over the bus; nil: nothing is kept
-	Log   *slog.Logger // nil: nothing is logged
+	Audit *audit.Log   // of requests from the bus; if nil, none are recorded
+	Log   *slog.Logger // if nil, nothing is logged
 }
 
 // A Dispatcher is one master's part in dispatching jobs. Make it with [New] and call Run once.
@@ -158,19 +164,21 @@ type Dispatcher struct {
 	counts   counters
 	started  time.Time
 	maxLive  int
-	reached  func(step) // in tests: called at each step
+	// clustered reports whether the bus may have several servers, of which one may store a return and another not deliver it.
+	clustered func() bool
+	reached   func(step) // in tests: called at each step
 
 	mu      sync.Mutex
 	watches map[wire.JID]*watch // jobs that are being dispatched or watched here
-	patient map[wire.JID]*watch // those of them whose targets may come later
+	waiting map[wire.JID]*watch // those of them that wait for targets to connect
 	stopped bool                // Run has ended: requests are refused
 }
 
-// request is what a person asks for, and where the answer goes.
+// request is a request for a job. Answer is called once with its result.
 type request struct {
 	spec   job.Spec
 	user   string
-	from   *grants.Caller // nil: whoever submits it has judged it, and keeps account of it
+	from   *grants.Caller // nil: the caller of Submit has authorized it, and records it in the audit log
 	answer func(*job.Job, error)
 }
 
@@ -194,25 +202,28 @@ func New(o Options) (*Dispatcher, error) {
 	return &Dispatcher{
 		o: o, log: o.Log, refusals: loglimit.New(o.Log), messages: make(chan *nats.Msg, maxPending),
 		requests: make(chan request, acceptQueue), resumed: make(chan *job.Job),
-		maxLive: MaxLive, watches: map[wire.JID]*watch{}, patient: map[wire.JID]*watch{},
+		maxLive: MaxLive, watches: map[wire.JID]*watch{}, waiting: map[wire.JID]*watch{}, counts: counters{stats: newStats()},
+		clustered: func() bool { return o.Conn.ConnectedClusterName() != "" },
 	}, nil
 }
 
-// Run answers zester.dispatch.* as one of the masters' queue group and watches what it has dispatched, until ctx
-// ends; then it releases its jobs, which takes seconds at most, and returns nil. An error means that it could not begin.
+// Run answers zester.dispatch.* as a member of the masters' queue group and watches the jobs that it has dispatched, until ctx
+// ends; then it releases its jobs, which takes 5 s at most, and returns nil. An error means that it could not begin.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	d.started = time.Now()
-	unsubscribe, err := d.subscribe()
-	if err != nil {
-		return fmt.Errorf("cannot subscribe to cancels and facts: %w", err)
+	for subject, handler := range map[string]nats.MsgHandler{wire.AllCancels: d.onCancel, wire.AllFacts: d.onFacts} {
+		unsubscribe, err := d.subscribe(subject, handler)
+		if err != nil {
+			return fmt.Errorf("cannot subscribe to %s: %w", subject, err)
+		}
+		defer unsubscribe()
 	}
-	defer unsubscribe()
 	service, err := d.serve()
 	if err != nil {
 		return fmt.Errorf("cannot serve the dispatch of jobs: %w", err)
 	}
 
-	// What is under way when ctx ends is brought to a safe point in the time of grace.
+	// Work that goes on when ctx ends has stopGrace to come to a safe point.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	watching, endReceive := context.WithCancel(work)
@@ -241,7 +252,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// next waits for a request and sees its job through. It gives its slot back when the job is published or refused.
+// next waits for a request, dispatches its job and watches it. It gives its slot back when the job is published or refused.
 func (d *Dispatcher) next(ctx, work context.Context, slots <-chan struct{}) {
 	select {
 	case <-ctx.Done():
@@ -249,18 +260,13 @@ func (d *Dispatcher) next(ctx, work context.Context, slots <-chan struct{}) {
 	case r := <-d.requests:
 		w, j, err := d.accept(work, r)
 		<-slots
-		d.account(work, &r, err)
+		if r.from != nil {
+			d.o.Audit.Write(work, Entry(&r.spec, err).By(*r.from))
+		}
 		r.answer(j, err)
 		if w != nil {
 			d.watch(ctx, work, w)
 		}
-	}
-}
-
-// account enters what came of a request of the bus into the audit log.
-func (d *Dispatcher) account(ctx context.Context, r *request, err error) {
-	if r.from != nil {
-		d.o.Audit.Write(ctx, Entry(&r.spec, err).By(*r.from))
 	}
 }
 
@@ -279,27 +285,15 @@ func (d *Dispatcher) refuseWaiting() {
 	}
 }
 
-func (d *Dispatcher) subscribe() (unsubscribe func(), err error) {
-	var subs []*nats.Subscription
-	unsubscribe = func() {
-		for _, sub := range subs {
-			_ = sub.Unsubscribe()
-		}
+func (d *Dispatcher) subscribe(subject string, handler nats.MsgHandler) (unsubscribe func(), err error) {
+	sub, err := d.o.Conn.Subscribe(subject, handler)
+	if err == nil {
+		err = sub.SetPendingLimits(-1, pendingBytes)
 	}
-	for subject, heard := range map[string]nats.MsgHandler{
-		wire.AllCancels: d.onCancel, wire.AllFacts: d.onFacts,
-	} {
-		sub, err := d.o.Conn.Subscribe(subject, heard)
-		if err == nil {
-			subs = append(subs, sub)
-			err = sub.SetPendingLimits(-1, pendingBytes)
-		}
-		if err != nil {
-			unsubscribe()
-			return nil, err
-		}
+	if err == nil {
+		err = d.o.Conn.Flush()
 	}
-	return unsubscribe, d.o.Conn.Flush()
+	return func() { _ = sub.Unsubscribe() }, err
 }
 
 func (d *Dispatcher) serve() (micro.Service, error) {
@@ -307,14 +301,15 @@ func (d *Dispatcher) serve() (micro.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := service.AddEndpoint("dispatch", micro.HandlerFunc(d.asked), micro.WithEndpointSubject(wire.AllDispatches)); err != nil {
+	if err := service.AddEndpoint("dispatch", micro.HandlerFunc(d.onRequest), micro.WithEndpointSubject(wire.AllDispatches)); err != nil {
 		return nil, errors.Join(err, service.Stop())
 	}
 	return service, nil
 }
 
-// asked takes a request off the bus. The user is the last token of its subject, which the bus lets nobody else use.
-func (d *Dispatcher) asked(req micro.Request) {
+// onRequest queues a request from the bus. The user is the last token of its subject, which the bus lets that user alone
+// publish to.
+func (d *Dispatcher) onRequest(req micro.Request) {
 	from := grants.CallerOf(req.Subject(), nats.Header(req.Headers()))
 	r := request{user: from.User, from: &from, answer: func(j *job.Job, err error) { d.respond(req, j, err) }}
 	msg := &nats.Msg{Subject: req.Subject(), Header: nats.Header(req.Headers()), Data: req.Data()}
@@ -336,7 +331,7 @@ func (d *Dispatcher) respond(req micro.Request, j *job.Job, err error) {
 	}
 }
 
-// code is what an error is answered with.
+// code returns the code of an answer with an error.
 func code(err error) string {
 	switch {
 	case errors.Is(err, ErrInvalid):
@@ -349,8 +344,8 @@ func code(err error) string {
 	return "503"
 }
 
-// Submit asks for a job as user and returns its record once it is published, or as it is if it was asked for before.
-// The job goes on whatever becomes of ctx. It needs Run.
+// Submit requests a job as user and returns its record once it is published, or as it is if it was requested before. The job
+// goes on if ctx ends. Run must be running.
 func (d *Dispatcher) Submit(ctx context.Context, spec job.Spec, user string) (*job.Job, error) {
 	type answer struct {
 		job *job.Job
@@ -401,7 +396,7 @@ func (d *Dispatcher) live() int {
 	return len(d.watches)
 }
 
-// forget ends the watch of a job and its subscriptions.
+// forget removes the watch of a job and its subscriptions.
 func (d *Dispatcher) forget(w *watch) {
 	for _, sub := range w.subs {
 		_ = sub.Unsubscribe()
@@ -409,5 +404,5 @@ func (d *Dispatcher) forget(w *watch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.watches, w.jid)
-	delete(d.patient, w.jid)
+	delete(d.waiting, w.jid)
 }

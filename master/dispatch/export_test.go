@@ -36,3 +36,6 @@ func (d *Dispatcher) Deafen(jid wire.JID) {
 		_ = sub.Unsubscribe()
 	}
 }
+
+// InCluster makes the dispatcher behave as on a bus of several servers. It must be called before Run.
+func (d *Dispatcher) InCluster() { d.clustered = func() bool { return true } }

@@ -397,7 +397,7 @@ func TestAReturnThatIsStoredAfterTheEndOfACanceledJobIsLate(t *testing.T) {
 		s.refuse("job-returns", true)
 		s.dispatch(spec)
 		time.Sleep(time.Second)
-		if _, err := d.Cancel(t.Context(), spec.JID, "alice"); err != nil {
+		if _, err := d.Cancel(t.Context(), spec.JID, "alice", ""); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

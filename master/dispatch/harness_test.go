@@ -33,6 +33,7 @@ type system struct {
 	alice *nats.Conn
 	hook  func(step string) // of masters that are started while it is set
 	lossy bool              // masters that are started drop most of what they receive
+	wide  bool              // masters that are started take the bus for a cluster
 	peels map[target.PeelID]*peel
 }
 
@@ -77,6 +78,9 @@ func (s *system) masterOn(nc *nats.Conn, name string, change ...func(*dispatch.O
 	}
 	if s.lossy {
 		d.Overrun()
+	}
+	if s.wide {
+		d.InCluster()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

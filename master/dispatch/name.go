@@ -12,8 +12,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// enterAgain is the pause between two tries to take a name.
-const enterAgain = time.Second
+// enterPause is between two tries to take a name.
+const enterPause = time.Second
 
 // ErrNameTaken is the error of a master whose name belongs to another running process.
 var ErrNameTaken = errors.New("another running master has this name")
@@ -33,7 +33,7 @@ type heartbeat struct {
 	Time  time.Time `json:"time"`  // by the clock of the master
 }
 
-// A beat is a heartbeat as the bus stores it.
+// A beat is a stored heartbeat.
 type beat struct {
 	heartbeat
 	revision uint64
@@ -44,7 +44,7 @@ type beat struct {
 // dispatcher runs. A name that the previous run on the same data directory left is taken at once. A name whose holder is
 // unknown is taken when its heartbeat has ended, within 15 s; if that holder renews it, the error is [ErrNameTaken].
 func (s *Scanner) Enter(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, openLimit)
+	ctx, cancel := context.WithTimeout(ctx, enterLimit)
 	defer cancel()
 	var err error
 	if s.beats, err = s.js.KeyValue(ctx, beatsBucket); err != nil {
@@ -66,14 +66,14 @@ func (s *Scanner) Enter(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return errors.Join(err, ctx.Err())
-		case <-time.After(enterAgain):
+		case <-time.After(enterPause):
 		}
 	}
 }
 
 // hold writes the heartbeat if no other run has the name. With [ErrNameTaken] it returns the other's heartbeat.
 func (s *Scanner) hold(ctx context.Context) (*beat, error) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	ctx, cancel := context.WithTimeout(ctx, beatLimit)
 	defer cancel()
 	data, err := canon.Marshal(heartbeat{s.d.o.Owner, time.Now()})
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Scanner) hold(ctx context.Context) (*beat, error) {
 	case found.Owner == s.d.o.Owner || found.Owner == s.earlier:
 		_, err = s.beats.Update(ctx, s.name, data, found.revision)
 	default:
-		return found, fmt.Errorf("cannot run as master %q: %w, it was last heard at %s; give each master a name and a credential of its own",
+		return found, fmt.Errorf("cannot run as master %q: %w, its last heartbeat is of %s; give each master a name and a credential of its own",
 			s.name, ErrNameTaken, found.created.Format(time.RFC3339))
 	}
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Scanner) read(ctx context.Context, name string) (*beat, error) {
 
 // lives reports whether a run of a master has its name.
 func (s *Scanner) lives(ctx context.Context, owner string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	ctx, cancel := context.WithTimeout(ctx, beatLimit)
 	defer cancel()
 	b, err := s.read(ctx, nameOf(owner))
 	if err != nil || b == nil || b.Owner != owner {

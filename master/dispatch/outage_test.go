@@ -48,7 +48,7 @@ func TestACanceledJobCountsTheReturnThatItsMasterDidNotHear(t *testing.T) {
 		spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, "a")
 		s.dispatch(spec)
 		time.Sleep(16 * time.Second)
-		if _, err := d.Cancel(t.Context(), spec.JID, "alice"); err != nil {
+		if _, err := d.Cancel(t.Context(), spec.JID, "alice", ""); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -68,6 +68,7 @@ func TestACanceledJobCountsTheReturnThatItsMasterDidNotHear(t *testing.T) {
 // In a cluster a return may be stored and not re-published, and nothing tells the master.
 func TestAReturnThatWasNotRepublishedCountsBeforeTheDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
+		s.wide = true
 		d, _ := s.masterOn(s.bus.Conn(t, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1)), "m1")
 		p := s.peel("a", func(p *peel, r wire.Request) { p.ack(r) })
 		spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, "a")
@@ -110,6 +111,7 @@ func TestAReturnOfATargetGivenUpThatItsMasterDidNotHearCounts(t *testing.T) {
 // A peel that is no target can have a return stored, which never counts.
 func TestAReturnOfAStrangerIsReadOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
+		s.wide = true
 		s.masterOn(s.bus.Conn(t, grants.RoleMaster, "m1", nats.ReconnectBufSize(-1)), "m1")
 		s.peel("a", func(p *peel, r wire.Request) { p.ack(r) })
 		stranger := s.bus.Conn(t, grants.RolePeel, "mad")
@@ -130,6 +132,29 @@ func TestAReturnOfAStrangerIsReadOnce(t *testing.T) {
 			t.Errorf("the returns were read %d times", reads)
 		}
 	})
+}
+
+// A single server re-publishes all that it stores to masters that are connected.
+func TestASingleServerIsNotAskedHowManyReturnsItHas(t *testing.T) {
+	for _, clustered := range []bool{false, true} {
+		bubble(t, func(t *testing.T, s *system) {
+			s.wide = clustered
+			s.master("m1")
+			s.peel("a", func(p *peel, r wire.Request) { p.ack(r) })
+			s.dispatch(ask(func(j *job.Spec) { j.Timeout = time.Hour }, "a"))
+			synctest.Wait()
+			counted := 0
+			ear := s.bus.Conn(t, grants.RoleMaster, "ear")
+			if _, err := ear.Subscribe("$JS.API.STREAM.INFO.KV_job-returns", func(*nats.Msg) { counted++ }); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			if (counted > 0) != clustered {
+				t.Errorf("clustered %v: the returns were counted %d times", clustered, counted)
+			}
+		})
+	}
 }
 
 // The master reads the bucket every 15 s if it has missed messages, and before it gives targets up.
@@ -238,7 +263,7 @@ func TestRecordsThatCannotBeWrittenForAMinute(t *testing.T) {
 			time.Sleep(time.Duration(1+random.IntN(60)) * time.Second)
 			s.refuse(bucket, false)
 			for _, a := range jobs[max(0, len(jobs)-2):] {
-				if _, err := m2.Cancel(t.Context(), a.spec.JID, "bob"); err == nil {
+				if _, err := m2.Cancel(t.Context(), a.spec.JID, "bob", ""); err == nil {
 					a.canceled = true
 				}
 			}

@@ -11,12 +11,12 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// publish sends the job's request to the targets at places, which are waited for until then. A target that it could
-// not be sent to is one that stays silent.
-func (d *Dispatcher) publish(ctx context.Context, w *watch, places []int, until time.Time) {
+// publish sends the job's request to the targets at places, with the deadline of their returns. A target to which it could
+// not be sent is one that stays silent.
+func (d *Dispatcher) publish(ctx context.Context, w *watch, places []int, deadline time.Time) {
 	data, err := canon.Marshal(wire.Request{
 		JID: w.jid, Function: w.spec.Function, ID: w.spec.StateID, Args: w.spec.Args, User: w.user,
-		Epoch: w.epoch, Deadline: until, TimeLeft: max(1, time.Until(until)), V: wire.Version,
+		Epoch: w.epoch, Deadline: deadline, TimeLeft: max(1, time.Until(deadline)), V: wire.Version,
 	})
 	if err != nil {
 		d.log.Error("request cannot be encoded", "jid", w.jid, "err", err)
@@ -41,19 +41,19 @@ func (d *Dispatcher) publish(ctx context.Context, w *watch, places []int, until 
 	}
 }
 
-// launch marks the targets at places as sent to, sends them the request and waits for them until then.
-func (d *Dispatcher) launch(ctx context.Context, w *watch, places []int, until time.Time) {
-	w.tally.advance(places, silent, unsent, away)
-	v := &wave{places: places, until: until}
+// send marks the targets at places as silent, sends them the request and waits for their returns until the deadline.
+func (d *Dispatcher) send(ctx context.Context, w *watch, places []int, deadline time.Time) {
+	w.tally.advance(places, silent, unsent, unreachable)
+	v := &wave{places: places, deadline: deadline}
 	if d.o.AckWindow > 0 {
-		v.at = time.Now().Add(d.o.AckWindow)
+		v.checkSilentAt = time.Now().Add(d.o.AckWindow)
 	}
 	w.waves = append(w.waves, v)
-	d.publish(ctx, w, places, until)
+	d.publish(ctx, w, places, deadline)
 }
 
-// share is how many targets are sent the request at first.
-func share(s *job.Spec) int {
+// firstTargets is how many targets are sent the request at first.
+func firstTargets(s *job.Spec) int {
 	if s.Batch == nil {
 		return len(s.Targets)
 	}
@@ -68,13 +68,13 @@ func sequence(from, to int) []int {
 	return places
 }
 
-// sendMore lets the next targets of a batch begin as far as there is room. The record says that they may have the
-// request before they are sent it. It reports false if the job is not watched from here any more.
+// sendMore sends the request to the next targets of a batch, as many as its size allows. The record says that they may have
+// the request before they are sent it. It returns false if the job is no longer watched from here.
 func (d *Dispatcher) sendMore(ctx context.Context, w *watch) (ours bool) {
-	if w.spec.Batch == nil || w.next == len(w.record.Targets) || w.tally.isHalted() {
+	if w.spec.Batch == nil || w.next == len(w.record.Targets) {
 		return true
 	}
-	free, failures := w.tally.room(w.spec.Batch)
+	free, failures := w.tally.capacity(w.spec.Batch)
 	if most := w.spec.Batch.MaxFailures; most > 0 && failures >= most {
 		d.log.Warn("job stops after too many failures", "jid", w.jid, "failures", failures, "skipped", len(w.record.Targets)-w.next)
 		w.tally.halt()
@@ -84,51 +84,48 @@ func (d *Dispatcher) sendMore(ctx context.Context, w *watch) (ours bool) {
 		return true
 	}
 	to := min(w.next+free, len(w.record.Targets))
-	places, judged := d.judgeLate(ctx, w, sequence(w.next, to))
-	if judged != permitted {
+	places, result := d.authorizeAgain(ctx, w, sequence(w.next, to))
+	if result != permitted {
 		return true
 	}
 	now := time.Now()
-	until := now.Add(w.spec.Timeout)
-	switch d.amend(ctx, w, func(j *job.Job) {
+	deadline := now.Add(w.spec.Timeout)
+	err := d.persist(ctx, w, func(j *job.Job) {
 		j.Published, j.Sent, j.Updated = to, now, now
-		if until.After(j.Deadline) {
-			j.Deadline = until
+		if deadline.After(j.Deadline) {
+			j.Deadline = deadline
 		}
-	}) {
-	case amended:
-	case unwritten: // and the master stops
-		return true
-	default:
-		return false
+	})
+	if err != nil {
+		return !isOver(err) // else this master stops
 	}
 	if w.record.Cancel != nil {
-		d.stop(ctx, w)
+		d.stopSending(ctx, w)
 	}
 	w.next = to
 	if w.stopAt.IsZero() { // else the record says of targets that they may have the request, and they have not
 		d.at(stepBatchWritten)
-		d.launch(ctx, w, places, until)
+		d.send(ctx, w, places, deadline)
 	}
 	return true
 }
 
-// sendToThoseBack sends the request to targets that were away and have connected. They have the whole timeout from now, so
-// the wave that they were in waits for them no longer.
-func (d *Dispatcher) sendToThoseBack(ctx context.Context, w *watch) {
+// sendToOnline sends the request to unreachable and silent targets that have connected. They have the whole timeout from
+// now, so the wave that they were in waits for them no longer.
+func (d *Dispatcher) sendToOnline(ctx context.Context, w *watch) {
 	w.mu.Lock()
-	back := slices.Collect(maps.Keys(w.back))
-	clear(w.back)
+	online := slices.Collect(maps.Keys(w.online))
+	clear(w.online)
 	w.mu.Unlock()
-	if len(back) == 0 || w.patience.IsZero() {
+	if len(online) == 0 || w.onlineUntil.IsZero() {
 		return
 	}
-	places := append(w.tally.at(away, back), w.tally.at(silent, back)...)
-	places, judged := d.judgeLate(ctx, w, places)
-	if judged == undecided {
+	places := append(w.tally.at(unreachable, online), w.tally.at(silent, online)...)
+	places, result := d.authorizeAgain(ctx, w, places)
+	if result == unknownYet {
 		w.mu.Lock()
-		for _, place := range back {
-			w.back[place] = true
+		for _, place := range online {
+			w.online[place] = true
 		}
 		w.mu.Unlock()
 	}
@@ -136,7 +133,7 @@ func (d *Dispatcher) sendToThoseBack(ctx context.Context, w *watch) {
 		return
 	}
 	slices.Sort(places)
-	w.leave(places)
-	d.log.Info("job sent to targets that are back", "jid", w.jid, "peels", len(places), "peel", w.record.Targets[places[0]])
-	d.launch(ctx, w, places, time.Now().Add(w.spec.Timeout))
+	w.removeFromWaves(places)
+	d.log.Info("job sent to targets that have connected", "jid", w.jid, "peels", len(places), "peel", w.record.Targets[places[0]])
+	d.send(ctx, w, places, time.Now().Add(w.spec.Timeout))
 }

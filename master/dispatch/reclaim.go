@@ -19,11 +19,11 @@ const (
 	beatsBucket = "masters"
 	beatEvery   = 5 * time.Second
 	scanEvery   = 20 * time.Second
-	deadMisses  = 2 // looks in a row
-	askLimit    = 5 * time.Second
-	openLimit   = time.Minute // for a bus to which a large fleet comes back
+	deadMisses  = 2               // scans in a row
+	beatLimit   = 5 * time.Second // for one read or write of a heartbeat
+	enterLimit  = time.Minute     // for Enter, when a large fleet reconnects to the bus
 
-	// sameClock is how far apart clocks may be that count as one: a heartbeat and a write take their time.
+	// sameClock is by how much clocks may differ without a log entry: a heartbeat and a write take time.
 	sameClock = time.Second
 )
 
@@ -35,8 +35,8 @@ type Scanner struct {
 	earlier string // the owner of the previous run on the same data directory; empty: not known
 	name    string // of this master: the key of its heartbeat
 	beats   jetstream.KeyValue
-	misses  map[string]int // looks in a row that found no heartbeat, by owner
-	ahead   time.Duration  // how far the clock of this master is ahead of the bus's, by its last heartbeat
+	misses  map[string]int // scans in a row that found no heartbeat, by owner
+	ahead   time.Duration  // of this master's clock to the bus's, by the last heartbeat
 
 	started   time.Time
 	reclaimed atomic.Uint64
@@ -51,25 +51,25 @@ func NewScanner(d *Dispatcher, js jetstream.JetStream, earlier string) *Scanner 
 	return &Scanner{d: d, js: js, earlier: earlier, name: nameOf(d.o.Owner), misses: map[string]int{}}
 }
 
-// Run beats and looks until ctx ends, and then returns nil. It needs [Scanner.Enter]. An error means that it could not
-// begin, or that another run has the name now.
+// Run renews the heartbeat and scans until ctx ends, and then returns nil. Call [Scanner.Enter] first. An error means that it
+// could not begin, or that another run has the name now.
 func (s *Scanner) Run(ctx context.Context) error {
 	s.started = time.Now()
-	handed := make(chan *nats.Msg, 1)
-	sub, err := s.js.Conn().Subscribe(released, func(msg *nats.Msg) {
+	releases := make(chan struct{}, 1)
+	sub, err := s.js.Conn().Subscribe(released, func(*nats.Msg) {
 		select {
-		case handed <- msg:
-		default: // a look is coming that will see this as well
+		case releases <- struct{}{}:
+		default: // the scan that is coming finds this release too
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("cannot watch over other masters: %w", err)
+		return fmt.Errorf("cannot subscribe to %s: %w", released, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.beat(ctx) })
 	g.Go(func() error {
-		s.scan(ctx, false) // for what an earlier run of this master has left
+		s.scan(ctx, false) // for jobs of an earlier run of this master
 		tick := time.NewTicker(scanEvery)
 		defer tick.Stop()
 		for {
@@ -78,7 +78,7 @@ func (s *Scanner) Run(ctx context.Context) error {
 				return nil
 			case <-tick.C:
 				s.scan(ctx, true)
-			case <-handed:
+			case <-releases:
 				s.scan(ctx, false)
 			}
 		}
@@ -86,8 +86,8 @@ func (s *Scanner) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// beat renews the heartbeat until ctx ends. The error is [ErrNameTaken]. The last heartbeat is left to end by itself: jobs
-// that could not be released are then found as those of a master that died.
+// beat renews the heartbeat until ctx ends. The error is [ErrNameTaken]. The last heartbeat expires by itself: jobs that could
+// not be released are then found as those of a master that died.
 func (s *Scanner) beat(ctx context.Context) error {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 )
 
-// scan looks at all live jobs once and takes over those without an owner. Only a look that counts can find that an owner
+// scan reads all live jobs once and takes over those without an owner. Only a scan that counts misses can find that an owner
 // is dead.
 func (s *Scanner) scan(ctx context.Context, counts bool) {
 	live, unreadable, err := s.d.o.Store.ListLive(ctx)
@@ -45,8 +45,8 @@ func (s *Scanner) orphaned(j *job.Job, dead map[string]bool) bool {
 	return dead[j.Owner]
 }
 
-// dead returns the owners of live jobs that have ended: earlier runs of this master and, in a look that counts, those
-// that have been missed often enough. An error leaves everything as it was.
+// dead returns the owners of live jobs that are dead: earlier runs of this master and, in a scan that counts misses, owners
+// that were missed in enough scans. After an error no miss is counted.
 func (s *Scanner) dead(ctx context.Context, live []job.Job, counts bool) (map[string]bool, error) {
 	others, dead := map[string]bool{}, map[string]bool{}
 	for _, j := range live {
@@ -86,9 +86,8 @@ func (s *Scanner) dead(ctx context.Context, live []job.Job, counts bool) (map[st
 	return dead, nil
 }
 
-// reclaim makes this master the owner of a job that no master watches, by the record as it was listed, and continues the
-// job. If the record has changed since, nothing happens. A claim without all its targets is withdrawn:
-// its caller was never told that the job runs.
+// reclaim makes this master the owner of a job that no master watches, and continues the job. If the record has changed since
+// it was listed, nothing happens. A claim without all its targets is withdrawn: no caller was told that the job runs.
 func (s *Scanner) reclaim(ctx context.Context, listed *job.Job) error {
 	j, err := s.d.o.Store.Get(ctx, listed.JID)
 	switch {
@@ -107,7 +106,7 @@ func (s *Scanner) reclaim(ctx context.Context, listed *job.Job) error {
 		return s.d.conclude(ctx, j)
 	case j.Owner != listed.Owner && j.Owner != "":
 		return nil // another master has taken it over
-	case j.Owner == s.d.o.Owner && (s.d.find(j.JID) != nil || s.retryable(j)):
+	case j.Owner == s.d.o.Owner && (s.d.find(j.JID) != nil || s.mayBeRepeated(j)):
 		return nil
 	}
 	from := j.Owner
@@ -117,13 +116,13 @@ func (s *Scanner) reclaim(ctx context.Context, listed *job.Job) error {
 	if from != "" {
 		j.ReclaimCount++
 	}
-	s.setClock(j, time.Now())
+	s.setDeadline(j, time.Now())
 	j.Owner = s.d.o.Owner
 	j.Epoch = max(j.Epoch, j.Revision) + 1
-	if err := s.d.o.Store.Update(ctx, j); err != nil {
-		if errors.Is(err, job.ErrConflict) {
-			return nil // another master was faster
-		}
+	switch err := s.d.o.Store.Update(ctx, j); {
+	case errors.Is(err, job.ErrConflict):
+		return nil // another master was faster
+	case err != nil:
 		return err
 	}
 	s.reclaimed.Add(1)
@@ -136,12 +135,12 @@ func (s *Scanner) reclaim(ctx context.Context, listed *job.Job) error {
 	}
 }
 
-// setClock brings the deadline of a job from the clock of the master that wrote its record to the own, whose time is now.
-// How much was left at the writing is in the record, and the bus knows how long ago that was.
-func (s *Scanner) setClock(j *job.Job, now time.Time) {
+// setDeadline converts the deadline of a job from the clock of the master that wrote its record to this master's, whose time
+// is now. The record has how much time was left when it was written, and the bus when that was.
+func (s *Scanner) setDeadline(j *job.Job, now time.Time) {
 	left := j.Deadline.Sub(j.Updated) - now.Add(-s.ahead).Sub(j.Written)
 	if j.Cancel != nil && j.Cancel.Time.Equal(j.Updated) {
-		left = time.Until(j.Deadline) // who canceled it has another clock, and it ends soon
+		left = time.Until(j.Deadline) // Updated is on the clock of the master that canceled it; the job ends soon
 	}
 	if deadline := now.Add(left); deadline.Sub(j.Deadline).Abs() > sameClock {
 		s.d.log.Warn("the clock of a job's owner differs", "jid", j.JID, "owner", j.Owner, "by", j.Deadline.Sub(deadline).Round(sameClock))
@@ -150,30 +149,33 @@ func (s *Scanner) setClock(j *job.Job, now time.Time) {
 	j.Updated = now
 }
 
-// retryable is of a claim that this very master could not dispatch, and has said so to who asked. He may ask again
-// until its time is up; nobody else starts it meanwhile.
-func (s *Scanner) retryable(j *job.Job) bool {
+// mayBeRepeated reports whether a job is a claim that this run of the master could not dispatch, so that its caller got an
+// error. The caller may repeat the request until the deadline; meanwhile no master dispatches the claim.
+func (s *Scanner) mayBeRepeated(j *job.Job) bool {
 	return j.Status == job.Claimed && j.Cancel == nil && !j.Created.Before(s.started) && time.Now().Before(j.Deadline)
 }
 
-// fail ends a job whose owners keep dying. What its targets have returned is counted. A claim under the ID of an ended job
-// is withdrawn instead.
+// fail ends a job whose owners keep dying, with the returns that are stored. A claim under the ID of an ended job is
+// withdrawn instead.
 func (s *Scanner) fail(ctx context.Context, j *job.Job) error {
 	if j.Status == job.Claimed {
 		if err := s.d.o.Store.Confirm(ctx, j); err != nil {
 			return err
 		}
 	}
-	end, err := s.d.o.Store.Count(ctx, j)
-	if err != nil {
+	w := newWatch(j.Spec, j.User)
+	w.tally.begin(j.Targets, false)
+	if err := s.d.countStored(ctx, w); err != nil {
 		return err
 	}
+	end := w.tally.end()
+	end.Canceled = j.Cancel != nil
 	end.Reason = fmt.Sprintf("its masters died %d times, the last was %s", j.ReclaimCount+1, nameOf(j.Owner))
 	j.Finish(end, time.Now())
-	if err := s.d.o.Store.Update(ctx, j); err != nil {
-		if errors.Is(err, job.ErrConflict) {
-			return nil
-		}
+	switch err := s.d.o.Store.Update(ctx, j); {
+	case errors.Is(err, job.ErrConflict):
+		return nil
+	case err != nil:
 		return err
 	}
 	s.d.log.Warn("job failed", "jid", j.JID, "reason", end.Reason)

@@ -325,7 +325,7 @@ func TestACancelHoldsForWhoTakesTheJobOver(t *testing.T) {
 		s.submit(m1, spec)
 		m2 := s.master("m2")
 		m1.kill()
-		j, err := m2.Cancel(t.Context(), spec.JID, "bob")
+		j, err := m2.Cancel(t.Context(), spec.JID, "bob", "")
 		if err != nil || j.Cancel == nil || j.Cancel.By != "bob" {
 			t.Fatalf("%+v, %v", j, err)
 		}

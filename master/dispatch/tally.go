@@ -14,12 +14,12 @@ import (
 type progress uint8
 
 const (
-	unsent   progress = iota
-	silent            // was sent the request
-	away              // stayed silent; it may still be heard from
-	acked             // has the request
-	gaveUp            // was waited for as long as it may take; a return still counts while the job runs
-	returned          // is done
+	unsent      progress = iota
+	silent               // was sent the request
+	unreachable          // stayed silent; it may still acknowledge or return
+	acked                // has the request
+	givenUp              // has taken all its time; a return still counts while the job runs
+	returned
 	stages
 )
 
@@ -33,7 +33,7 @@ type tally struct {
 	places    map[string]int // of targets by wire ID; nil until the job is about to be published
 	progress  []progress     // of targets by place
 	counts    [stages]int    // of targets by progress
-	patient   bool           // targets that are away may come back and be sent the request
+	wait      bool           // unreachable targets may connect and be sent the request
 	halted    bool           // no further target is sent the request
 	closed    bool           // nothing more counts
 	succeeded int            // returns that are a success
@@ -45,11 +45,11 @@ func newTally() *tally {
 	return &tally{done: make(chan struct{}), changed: make(chan struct{}, 1)}
 }
 
-// begin makes the tally count what the targets send.
-func (t *tally) begin(targets []target.PeelID, patient bool) {
+// begin sets the targets. Wait says that unreachable targets are waited for.
+func (t *tally) begin(targets []target.PeelID, wait bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.targets, t.patient = targets, patient
+	t.targets, t.wait = targets, wait
 	t.progress = make([]progress, len(targets))
 	t.counts[unsent] = len(targets)
 	t.places = make(map[string]int, len(targets))
@@ -58,7 +58,7 @@ func (t *tally) begin(targets []target.PeelID, patient bool) {
 	}
 }
 
-// Why something that was heard does not count.
+// Why a message does not count.
 var (
 	errStranger = errors.New("the sender is no target of the job")
 	errRepeated = errors.New("the target has returned already")
@@ -76,14 +76,14 @@ func (t *tally) place(sender string) (int, target.PeelID, error) {
 	return place, t.targets[place], nil
 }
 
-// open returns why a return of the target at place would not count, nil if it would.
-func (t *tally) open(place int) error {
+// countsReturn returns why a return of the target at place does not count, nil if it does.
+func (t *tally) countsReturn(place int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.openLocked(place)
+	return t.countsReturnLocked(place)
 }
 
-func (t *tally) openLocked(place int) error {
+func (t *tally) countsReturnLocked(place int) error {
 	switch {
 	case t.closed:
 		return errLate
@@ -93,29 +93,28 @@ func (t *tally) openLocked(place int) error {
 	return nil
 }
 
-// set is for who holds the lock.
-func (t *tally) set(place int, p progress) {
+func (t *tally) setLocked(place int, p progress) {
 	t.counts[t.progress[place]]--
 	t.counts[p]++
 	t.progress[place] = p
 }
 
-// advance moves those of the targets at places that are at one of the stages from to the stage to, and returns them.
+// advance sets the progress of those of the targets at places whose progress is one of from, and returns their places.
 func (t *tally) advance(places []int, to progress, from ...progress) []int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var moved []int
 	for _, place := range places {
 		if slices.Contains(from, t.progress[place]) {
-			t.set(place, to)
+			t.setLocked(place, to)
 			moved = append(moved, place)
 		}
 	}
-	t.settle()
+	t.checkDoneLocked()
 	return moved
 }
 
-// at are those of the targets at places that are at the stage.
+// at returns those of the places whose target has this progress.
 func (t *tally) at(stage progress, places []int) []int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,8 +131,8 @@ func (t *tally) at(stage progress, places []int) []int {
 func (t *tally) acknowledge(place int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p := t.progress[place]; p == silent || p == away {
-		t.set(place, acked)
+	if p := t.progress[place]; p == silent || p == unreachable {
+		t.setLocked(place, acked)
 	}
 }
 
@@ -141,10 +140,10 @@ func (t *tally) acknowledge(place int) {
 func (t *tally) markReturned(place int, sequence uint64, r *job.Receipt) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.openLocked(place); err != nil {
+	if err := t.countsReturnLocked(place); err != nil {
 		return err
 	}
-	t.set(place, returned)
+	t.setLocked(place, returned)
 	t.last = max(t.last, sequence)
 	if r.Success {
 		t.succeeded++
@@ -152,7 +151,7 @@ func (t *tally) markReturned(place int, sequence uint64, r *job.Receipt) error {
 	if r.Outcome == wire.Canceled {
 		t.stopped++
 	}
-	t.settle()
+	t.checkDoneLocked()
 	return nil
 }
 
@@ -160,49 +159,42 @@ func (t *tally) markReturned(place int, sequence uint64, r *job.Receipt) error {
 func (t *tally) halt() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.halted, t.patient = true, false
-	t.settle()
+	t.halted, t.wait = true, false
+	t.checkDoneLocked()
 }
 
-func (t *tally) isHalted() bool {
+// giveUpUnreachable ends the wait for unreachable targets, except those at places.
+func (t *tally) giveUpUnreachable(places map[int]bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.halted
-}
-
-// hurry stops waiting for targets that are away, except those at places.
-func (t *tally) hurry(places map[int]bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.patient = false
+	t.wait = false
 	for place, p := range t.progress {
-		if p == away && !places[place] {
-			t.set(place, gaveUp)
+		if p == unreachable && !places[place] {
+			t.setLocked(place, givenUp)
 		}
 	}
-	t.settle()
+	t.checkDoneLocked()
 }
 
-// stop ends the waiting. Returns still count until end is called.
+// stop closes done. Returns still count until end is called.
 func (t *tally) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.finish()
+	t.stopLocked()
 }
 
-// settle is for who holds the lock.
-func (t *tally) settle() {
+// checkDoneLocked closes done if no target is waited for. Caller must hold mu.
+func (t *tally) checkDoneLocked() {
 	if t.counts[unsent] > 0 {
 		t.signal() // there may be room for more requests
 	}
-	awaited := t.counts[silent] + t.counts[away] + t.counts[acked]
+	awaited := t.counts[silent] + t.counts[unreachable] + t.counts[acked]
 	if awaited == 0 && (t.halted || t.counts[unsent] == 0) {
-		t.finish()
+		t.stopLocked()
 	}
 }
 
-// finish is for who holds the lock.
-func (t *tally) finish() {
+func (t *tally) stopLocked() {
 	select {
 	case <-t.done:
 	default:
@@ -217,25 +209,28 @@ func (t *tally) signal() {
 	}
 }
 
-// room is how many more targets a batch lets work now, and how many targets are without success for good.
-func (t *tally) room(b *job.Batch) (free, failures int) {
+// capacity returns how many more targets may be sent the request of a batch now, and how many targets have failed for good.
+func (t *tally) capacity(b *job.Batch) (free, failures int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	failures = t.counts[returned] - t.succeeded + t.counts[gaveUp]
-	if !t.patient {
-		failures += t.counts[away]
+	if t.halted {
+		return 0, 0
+	}
+	failures = t.counts[returned] - t.succeeded + t.counts[givenUp]
+	if !t.wait {
+		failures += t.counts[unreachable]
 	}
 	return b.Size - t.counts[silent] - t.counts[acked], failures
 }
 
-// missing says whether any target that was sent the request has not returned.
+// missing reports whether any target that was sent the request has not returned.
 func (t *tally) missing() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.counts[returned]+t.counts[unsent] < len(t.progress)
 }
 
-// working reports whether a target is waited for that has the request, or may have it, and how many have returned.
+// working reports whether a target that has the request, or may have it, is waited for, and how many have returned.
 func (t *tally) working() (returns int, waits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,65 +13,65 @@ import (
 )
 
 const (
-	// cancelGrace is how long after a cancel the targets may take to say that they have stopped. Peels kill what
-	// does not end by itself after 5 s.
+	// cancelGrace is how long the targets of a canceled job may take to return. Peels kill a process that ignores SIGTERM
+	// after 5 s.
 	cancelGrace = 10 * time.Second
 
-	// lookEvery is how often the record of a job is read by its owner, who may have missed that it was canceled, or
-	// taken over while he was not running.
-	lookEvery = 15 * time.Second
+	// refreshEvery is how often a job's owner reads its record: it may have missed a cancel, or a take-over while its process
+	// was paused.
+	refreshEvery = 15 * time.Second
 )
 
 // A watch follows one job from the request for it until it has ended.
 type watch struct {
-	jid   wire.JID
-	spec  job.Spec
-	user  string
-	tally *tally
-	asked chan struct{} // holds one token when somebody may have canceled the job
-	epoch uint64        // of the requests; set before the tally begins
+	jid       wire.JID
+	spec      job.Spec
+	user      string
+	tally     *tally
+	refreshes chan struct{} // holds one token when the job may have been canceled
+	epoch     uint64        // of the requests; set before the tally begins
 
 	begun chan struct{} // closed when the job is published or could not be; guards the next two
 	job   *job.Job      // as it was then
 	err   error
 
-	mu   sync.Mutex
-	back map[int]bool // places of targets that have connected
+	mu     sync.Mutex
+	online map[int]bool // places of targets that have connected
 
 	plan // of the goroutine that watches
 }
 
 // plan is what is still to be done for a job.
 type plan struct {
-	record   *job.Job             // as it was read or written last
-	claim    *job.Job             // of this master, until it is dispatched; nil if the record may be another's
-	waves    []*wave              // that are not over
-	next     int                  // the first target that was not sent the request
-	patience time.Time            // until when targets that are away are waited for; zero: not at all
-	stopAt   time.Time            // when a canceled job ends; zero: it is not canceled
-	judgeAt  time.Time            // when permissions are checked again after a check that failed; zero: not at all
-	subs     []*nats.Subscription // for acknowledgements and stored returns
-	gaps     uint64               // how often messages may have been missed before the bucket was read last
-	stored   int                  // returns in the bucket when it was compared last with those that were counted
+	record      *job.Job             // as it was read or written last
+	claim       *job.Job             // of this master, until it is dispatched; nil if the record may be another's
+	waves       []*wave              // that are waited for
+	next        int                  // the first target that was not sent the request
+	onlineUntil time.Time            // when unreachable targets are given up; zero: they are not waited for
+	stopAt      time.Time            // when a canceled job ends; zero: it is not canceled
+	authorizeAt time.Time            // when permissions are checked again after a check that failed; zero: not at all
+	subs        []*nats.Subscription // for acknowledgements and stored returns
+	gaps        uint64               // countGaps when the bucket was read last
+	stored      int                  // returns in the bucket when it was compared last with those that were counted
 }
 
 // A wave is some targets that were sent the request together.
 type wave struct {
-	places []int
-	until  time.Time // how long they are waited for
-	at     time.Time // when the targets that are silent are looked at next; zero: not again
-	resent bool
+	places        []int
+	deadline      time.Time // of their returns
+	checkSilentAt time.Time // when those that are silent are looked at next; zero: not again
+	resent        bool
 }
 
 func newWatch(spec job.Spec, user string) *watch {
 	return &watch{
 		jid: spec.JID, spec: spec, user: user, tally: newTally(),
-		asked: make(chan struct{}, 1), begun: make(chan struct{}), back: map[int]bool{},
+		refreshes: make(chan struct{}, 1), begun: make(chan struct{}), online: map[int]bool{},
 	}
 }
 
-// begins tells who waits what became of the request for the job.
-func (w *watch) begins(j *job.Job, err error) {
+// setResult hands what became of the request for the job to those that wait in join.
+func (w *watch) setResult(j *job.Job, err error) {
 	if j != nil {
 		snapshot := *j
 		w.job = &snapshot
@@ -80,34 +80,28 @@ func (w *watch) begins(j *job.Job, err error) {
 	close(w.begun)
 }
 
-// cancel has the record looked at.
-func (w *watch) cancel() {
+// requestRefresh makes the watch read its record.
+func (w *watch) requestRefresh() {
 	select {
-	case w.asked <- struct{}{}:
+	case w.refreshes <- struct{}{}:
 	default:
 	}
 }
 
-// see takes a record that was read without the targets, which never change.
-func (w *watch) see(stored *job.Job) {
-	stored.Targets = w.record.Targets
-	w.record = stored
-}
-
-// appeared notes that a peel, which may be a target, has connected.
-func (w *watch) appeared(sender string) {
+// markOnline notes that a peel has connected, if it is a target.
+func (w *watch) markOnline(sender string) {
 	place, _, err := w.tally.place(sender)
 	if err != nil {
 		return
 	}
 	w.mu.Lock()
-	w.back[place] = true
+	w.online[place] = true
 	w.mu.Unlock()
 	w.tally.signal()
 }
 
-// leave takes the targets at places, which are sorted, out of the waves that they were sent the request in.
-func (w *watch) leave(places []int) {
+// removeFromWaves removes the targets at places, which are sorted, from the waves in which they were sent the request.
+func (w *watch) removeFromWaves(places []int) {
 	for _, v := range w.waves {
 		v.places = slices.DeleteFunc(v.places, func(place int) bool {
 			_, found := slices.BinarySearch(places, place)
@@ -117,35 +111,36 @@ func (w *watch) leave(places []int) {
 	w.waves = slices.DeleteFunc(w.waves, func(v *wave) bool { return len(v.places) == 0 })
 }
 
-// wakeAt is when there is something to do, at the latest. It is asked after every return, so it allocates nothing.
-func (w *watch) wakeAt() (first time.Time) {
-	first = sooner(sooner(w.patience, w.stopAt), w.judgeAt)
+// nextTimer returns the earliest time at which runTimers has something to do, zero if there is none. It is called after every
+// return, so it allocates nothing.
+func (w *watch) nextTimer() (first time.Time) {
+	first = earlier(earlier(w.onlineUntil, w.stopAt), w.authorizeAt)
 	for _, v := range w.waves {
-		first = sooner(first, sooner(v.until, v.at))
+		first = earlier(first, earlier(v.deadline, v.checkSilentAt))
 	}
 	return first
 }
 
-// sooner is the earlier of two times; zero means never.
-func sooner(a, b time.Time) time.Time {
+// earlier returns the earlier of two times; zero means never.
+func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a
 }
 
-// watch sees a job through to its end, or lets go of it when ctx ends.
+// watch follows a job to its end, or releases it when ctx ends.
 func (d *Dispatcher) watch(ctx, work context.Context, w *watch) {
 	defer d.forget(w)
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	refresh := time.NewTicker(refreshEvery)
+	defer refresh.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	for ours := true; ours; {
 		if !d.sendMore(work, w) {
 			return
 		}
-		if at := w.wakeAt(); at.IsZero() {
+		if at := w.nextTimer(); at.IsZero() {
 			timer.Stop()
 		} else {
 			timer.Reset(time.Until(at))
@@ -156,60 +151,56 @@ func (d *Dispatcher) watch(ctx, work context.Context, w *watch) {
 			return
 		default:
 		}
-		ours := true
 		select {
 		case <-ctx.Done():
 			d.release(work, w)
 			return
 		case <-w.tally.done:
 		case <-w.tally.changed:
-			d.sendToThoseBack(work, w)
-		case <-w.asked:
-			ours = d.look(work, w)
-		case <-look.C:
-			ours = d.look(work, w)
+			d.sendToOnline(work, w)
+		case <-w.refreshes:
+			ours = d.refresh(work, w)
+		case <-refresh.C:
+			ours = d.refresh(work, w)
 		case <-timer.C:
-			d.due(work, w, time.Now())
-		}
-		if !ours {
-			return
+			d.runTimers(work, w, time.Now())
 		}
 	}
 }
 
-// due does what has its time.
-func (d *Dispatcher) due(ctx context.Context, w *watch, now time.Time) {
-	if passed(w.judgeAt, now) {
-		w.judgeAt = time.Time{}
-		w.tally.signal() // wakes the watch, which calls judgeLate again
+// runTimers does all that is due at a time.
+func (d *Dispatcher) runTimers(ctx context.Context, w *watch, now time.Time) {
+	if passed(w.authorizeAt, now) {
+		w.authorizeAt = time.Time{}
+		w.tally.signal() // wakes the watch, which sends to targets again
 	}
 	over := false
 	for _, v := range w.waves {
-		if passed(v.at, now) && now.Before(v.until) {
-			d.lookAtSilent(ctx, w, v, now)
+		if passed(v.checkSilentAt, now) && now.Before(v.deadline) {
+			d.checkSilent(ctx, w, v, now)
 		}
-		over = over || passed(v.until, now)
+		over = over || passed(v.deadline, now)
 	}
 	// Before targets are given up, returns that were missed are counted.
-	stops, hurries := passed(w.stopAt, now), passed(w.patience, now)
-	if (over || stops || hurries) && w.tally.missing() {
-		d.replay(ctx, w)
+	stops, ends := passed(w.stopAt, now), passed(w.onlineUntil, now)
+	if (over || stops || ends) && w.tally.missing() {
+		_ = d.replay(ctx, w)
 	}
 	w.waves = slices.DeleteFunc(w.waves, func(v *wave) bool {
-		if !passed(v.until, now) {
+		if !passed(v.deadline, now) {
 			return false
 		}
-		if w.patience.IsZero() {
-			w.tally.advance(v.places, gaveUp, silent, away, acked)
+		if w.onlineUntil.IsZero() {
+			w.tally.advance(v.places, givenUp, silent, unreachable, acked)
 		} else {
-			w.tally.advance(v.places, gaveUp, acked)
-			w.tally.advance(v.places, away, silent)
+			w.tally.advance(v.places, givenUp, acked)
+			w.tally.advance(v.places, unreachable, silent)
 		}
 		return true
 	})
-	if hurries {
-		w.patience = time.Time{}
-		w.tally.hurry(w.working())
+	if ends {
+		w.onlineUntil = time.Time{}
+		w.tally.giveUpUnreachable(w.inWaves())
 	}
 	if stops {
 		w.tally.stop()
@@ -218,8 +209,8 @@ func (d *Dispatcher) due(ctx context.Context, w *watch, now time.Time) {
 
 func passed(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
 
-// working are the places of the targets that are still waited for.
-func (w *watch) working() map[int]bool {
+// inWaves returns the places of the targets whose deadline has not passed.
+func (w *watch) inWaves() map[int]bool {
 	places := map[int]bool{}
 	for _, v := range w.waves {
 		for _, place := range v.places {
@@ -229,82 +220,69 @@ func (w *watch) working() map[int]bool {
 	return places
 }
 
-// lookAtSilent sends silent targets their request again at the first time and calls them unreachable at the second.
-func (d *Dispatcher) lookAtSilent(ctx context.Context, w *watch, v *wave, now time.Time) {
-	v.at = time.Time{}
+// checkSilent sends silent targets their request again at the first call and marks them unreachable at the second.
+func (d *Dispatcher) checkSilent(ctx context.Context, w *watch, v *wave, now time.Time) {
+	v.checkSilentAt = time.Time{}
 	if !w.stopAt.IsZero() {
 		return
 	}
 	if v.resent {
-		if quiet := w.tally.advance(v.places, away, silent); len(quiet) > 0 {
-			d.counts.unreachable.Add(uint64(len(quiet)))
-			d.log.Warn("targets are unreachable", "jid", w.jid, "peels", len(quiet), "peel", w.record.Targets[quiet[0]])
+		if found := w.tally.advance(v.places, unreachable, silent); len(found) > 0 {
+			d.count(func(s *Stats) { s.Unreachable += uint64(len(found)) })
+			d.log.Warn("targets are unreachable", "jid", w.jid, "peels", len(found), "peel", w.record.Targets[found[0]])
 		}
 		return
 	}
-	quiet, judged := d.judgeLate(ctx, w, w.tally.at(silent, v.places))
-	if judged == undecided {
-		v.at = now.Add(judgeAgain)
+	places, result := d.authorizeAgain(ctx, w, w.tally.at(silent, v.places))
+	if result == unknownYet {
+		v.checkSilentAt = now.Add(authorizePause)
 		return
 	}
 	v.resent = true
-	if len(quiet) > 0 {
-		v.at = now.Add(d.o.AckWindow)
-		d.counts.resent.Add(uint64(len(quiet)))
-		d.log.Warn("job sent again to silent targets", "jid", w.jid, "peels", len(quiet), "peel", w.record.Targets[quiet[0]])
-		d.publish(ctx, w, quiet, v.until)
+	if len(places) > 0 {
+		v.checkSilentAt = now.Add(d.o.AckWindow)
+		d.count(func(s *Stats) { s.Resent += uint64(len(places)) })
+		d.log.Warn("job sent again to silent targets", "jid", w.jid, "peels", len(places), "peel", w.record.Targets[places[0]])
+		d.publish(ctx, w, places, v.deadline)
 	}
 }
 
-// look reads the record and reports whether the job is still watched from here. That it cannot be read changes
-// nothing.
-func (d *Dispatcher) look(ctx context.Context, w *watch) (ours bool) {
+// refresh reads the record and reports whether the job is still watched from here. An error of the store changes nothing.
+func (d *Dispatcher) refresh(ctx context.Context, w *watch) (ours bool) {
 	d.countMissed(ctx, w)
-	stored, err := d.o.Store.GetRecord(ctx, w.jid)
-	if err != nil {
-		d.log.Warn("record of a watched job not read", "jid", w.jid, "err", err)
-		return true
-	}
-	if stored.Owner != d.o.Owner || stored.Epoch != w.record.Epoch || stored.Status.Final() {
-		d.lost(w, stored)
+	switch err := d.reread(ctx, w); {
+	case isOver(err):
 		return false
-	}
-	w.see(stored)
-	if stored.Cancel != nil && w.stopAt.IsZero() {
-		d.stop(ctx, w)
+	case err != nil:
+		d.log.Warn("record of a watched job not read", "jid", w.jid, "err", err)
+	case w.record.Cancel != nil && w.stopAt.IsZero():
+		d.stopSending(ctx, w)
 	}
 	return true
 }
 
-// lacks reports whether the bucket has more returns of a job than were counted, and than at the last time. A server that stops
-// leading the stream of the bucket may have stored a return and not re-published it, of which no connection learns. Returns of
-// peels that are no targets are stored as well.
-func (d *Dispatcher) lacks(ctx context.Context, w *watch) bool {
-	counted, waits := w.tally.working()
-	if !waits {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, stopGrace)
-	defer cancel()
-	stored, err := d.o.Store.CountStored(ctx, w.jid)
-	if err != nil {
-		d.log.Warn("returns of a watched job not counted", "jid", w.jid, "err", err)
-	}
-	more := stored > max(counted, w.stored)
-	w.stored = max(stored, w.stored)
-	return more
-}
-
-// stop ends the sending for a canceled job. The peels are told again because the first time may have overtaken their
-// request.
-func (d *Dispatcher) stop(ctx context.Context, w *watch) {
-	w.stopAt, w.patience = time.Now().Add(cancelGrace), time.Time{}
+// stopSending ends the sending for a canceled job. The peels get the cancel again, because the first may have overtaken
+// their request.
+func (d *Dispatcher) stopSending(ctx context.Context, w *watch) {
+	w.stopAt, w.onlineUntil = time.Now().Add(cancelGrace), time.Time{}
 	w.tally.halt()
-	d.complain(w.jid, d.o.Store.RecordCancel(ctx, w.jid))
+	if err := d.o.Store.RecordCancel(ctx, w.jid); err != nil {
+		d.logRetry(w.jid, err)
+	}
 }
 
-// lost notes that a job is not watched from here any more.
-func (d *Dispatcher) lost(w *watch, stored *job.Job) {
-	d.counts.fenced.Add(1)
-	d.log.Warn("job is another master's", "jid", w.jid, "epoch", stored.Epoch, "owner", stored.Owner, "status", stored.Status)
+// release ends the ownership of a job, so that another master takes it over at once. If that cannot be written the job is
+// taken over when this master's heartbeat has ended.
+func (d *Dispatcher) release(ctx context.Context, w *watch) {
+	err := d.persist(ctx, w, func(j *job.Job) { j.Owner, j.Updated = "", time.Now() })
+	if err != nil {
+		if !isOver(err) {
+			d.log.Warn("job left running", "jid", w.jid, "err", err)
+		}
+		return
+	}
+	d.log.Info("job released", "jid", w.jid)
+	if err := d.o.Conn.Publish(released, nil); err != nil {
+		d.log.Debug("release not published", "jid", w.jid, "err", err)
+	}
 }

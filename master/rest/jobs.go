@@ -344,7 +344,7 @@ func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error
 			return nil, err
 		}
 	}
-	j, err := r.Dispatcher.Cancel(ctx, in.JID, t.User())
+	j, err := r.Dispatcher.Cancel(ctx, in.JID, t.User(), "")
 	r.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, apiserver.AnswerCode(err) != api.CodeUnavailable).By(callerOf(ctx)))
 	switch {
 	case errors.Is(err, dispatch.ErrEnded), errors.Is(err, dispatch.ErrCanceled):

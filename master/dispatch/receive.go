@@ -11,12 +11,12 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// maxPending is how many acknowledgements and returns wait to be counted. What comes beyond is dropped by the client, which
-// its subscription tells; then the watch of the job reads the bucket.
+// maxPending is how many acknowledgements and returns wait to be counted. The client drops further ones and counts them in
+// their subscription; then the watch of the job reads the bucket.
 const maxPending = 1 << 16
 
-// listen subscribes to the acknowledgements and the stored returns of a job. It returns once the bus knows, so that
-// whatever is published or stored afterwards is received, as long as the bus is there.
+// listen subscribes to the acknowledgements and the stored returns of a job. When it returns nil the bus has the
+// subscriptions, so what is published or stored from then on is received as long as the bus is there.
 func (d *Dispatcher) listen(ctx context.Context, w *watch) error {
 	for _, subject := range []string{wire.AckOf(w.jid, "*"), wire.StoredOf(w.jid, "*")} {
 		sub, err := d.o.Conn.ChanSubscribe(subject, d.messages)
@@ -43,6 +43,47 @@ func (d *Dispatcher) countGaps(w *watch) uint64 {
 		}
 	}
 	return gaps
+}
+
+// countMissed counts the stored returns of a job if messages may have been missed since this was done last.
+func (d *Dispatcher) countMissed(ctx context.Context, w *watch) {
+	if gaps := d.countGaps(w); gaps != w.gaps || d.clustered() && d.missesReturns(ctx, w) {
+		w.gaps = gaps
+		_ = d.replay(ctx, w)
+	}
+}
+
+// missesReturns reports whether the bucket has more returns of a job than were counted, and than at the last time. In a
+// cluster a server that stops leading the stream of the bucket, or loses its route to this master's server, may have stored a
+// return and not re-published it, and no connection notices. A single server re-publishes to a queue in memory as it stores;
+// what a subscriber misses of that has cost it its connection or was dropped by its client, which countGaps sees. Returns of
+// peels that are no targets are stored as well.
+func (d *Dispatcher) missesReturns(ctx context.Context, w *watch) bool {
+	counted, waits := w.tally.working()
+	if !waits {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopGrace)
+	defer cancel()
+	stored, err := d.o.Store.CountStored(ctx, w.jid)
+	if err != nil {
+		d.log.Warn("returns of a watched job not counted", "jid", w.jid, "err", err)
+	}
+	more := stored > max(counted, w.stored)
+	w.stored = max(stored, w.stored)
+	return more
+}
+
+// replay counts the returns that are in the bucket, except those that were counted before. It retries until it has read all
+// or ctx ends.
+func (d *Dispatcher) replay(ctx context.Context, w *watch) error {
+	return d.retry(ctx, w.jid, func() error { return d.countStored(ctx, w) })
+}
+
+func (d *Dispatcher) countStored(ctx context.Context, w *watch) error {
+	ctx, cancel := context.WithTimeout(ctx, replayLimit)
+	defer cancel()
+	return d.o.Store.Stored(ctx, w.jid, func(r job.StoredReturn) { _ = d.countReturn(w, r) })
 }
 
 // receive counts acknowledgements and stored returns until ctx ends.
@@ -73,12 +114,12 @@ func (d *Dispatcher) onAck(msg *nats.Msg) {
 	}
 	place, _, err := w.tally.place(sender)
 	if err != nil {
-		d.counts.strangers.Add(1)
+		d.count(func(s *Stats) { s.Strangers++ })
 		return
 	}
 	a, err := wire.DecodeAck(msg)
 	if err != nil {
-		d.counts.forged.Add(1)
+		d.count(func(s *Stats) { s.Forged++ })
 		d.refusals.Warn(sender, "ack dropped", "jid", jid, "err", err)
 		return
 	}
@@ -95,17 +136,17 @@ func (d *Dispatcher) onStored(jid wire.JID, r job.StoredReturn) {
 	}
 	switch err := d.countReturn(w, r); {
 	case errors.Is(err, errStranger):
-		d.counts.strangers.Add(1)
+		d.count(func(s *Stats) { s.Strangers++ })
 	case errors.Is(err, errLate):
-		d.counts.late.Add(1)
+		d.count(func(s *Stats) { s.Late++ })
 	}
 }
 
-// countReturn counts a stored return, unless it is counted already. The error says why it does not count.
+// countReturn counts a stored return, unless it was counted before. The error says why it does not count.
 func (d *Dispatcher) countReturn(w *watch, r job.StoredReturn) error {
 	place, id, err := w.tally.place(r.Sender)
 	if err == nil {
-		err = w.tally.open(place)
+		err = w.tally.countsReturn(place)
 	}
 	if err != nil {
 		return err
@@ -114,31 +155,31 @@ func (d *Dispatcher) countReturn(w *watch, r job.StoredReturn) error {
 	if err := w.tally.markReturned(place, r.Sequence, &receipt); err != nil {
 		return err
 	}
-	d.counts.stored.Add(1)
+	d.count(func(s *Stats) { s.Stored++ })
 	if damage != nil {
-		d.counts.forged.Add(1)
+		d.count(func(s *Stats) { s.Forged++ })
 		d.refusals.Warn(r.Sender, "return is damaged and counts as failed", "jid", w.jid, "peel", id, "err", damage)
 	}
 	return nil
 }
 
-// onCancel is called for every job that somebody cancels.
+// onCancel is called for each job that is canceled.
 func (d *Dispatcher) onCancel(msg *nats.Msg) {
 	jid, _, err := wire.JobSubject(msg.Subject)
 	if err != nil {
 		return
 	}
 	if w := d.find(jid); w != nil {
-		w.cancel()
+		w.requestRefresh()
 	}
 }
 
-// onFacts is called when a peel tells its facts, which it does whenever it has connected.
+// onFacts is called when a peel sends its facts, which it does whenever it has connected.
 func (d *Dispatcher) onFacts(msg *nats.Msg) {
 	sender := wire.Sender(msg.Subject)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, w := range d.patient {
-		w.appeared(sender)
+	for _, w := range d.waiting {
+		w.markOnline(sender)
 	}
 }

@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	judgeLimit = 5 * time.Second // for one check of permissions
-	judgeAgain = time.Second     // until the next check, after one that failed
+	authorizeLimit = 5 * time.Second // for one check of permissions
+	authorizePause = time.Second     // between a check that failed and the next
 )
 
-// A verdict is the result of checking the permissions of a job's user again.
-type verdict uint8
+// A permission is the result of checking the permissions of a job's user again.
+type permission uint8
 
 const (
-	permitted verdict = iota
-	undecided         // the check failed: nothing may be sent now, and the watch tries again
-	refused           // the job is being canceled
+	permitted  permission = iota
+	unknownYet            // the check failed: nothing may be sent now, and the watch tries again
+	refused               // the job is being canceled
 )
 
-// judgeLate decides whether targets may be sent the request now: since the dispatch the user of the job may have been
+// authorizeAgain decides whether targets may be sent the request now: since the dispatch the user of the job may have been
 // revoked or been given other limits. It returns the places of the targets that may be sent to, and gives up targets that
 // are outside the limits now. If the user may not run the job at all, the job is canceled.
-func (d *Dispatcher) judgeLate(ctx context.Context, w *watch, places []int) ([]int, verdict) {
+func (d *Dispatcher) authorizeAgain(ctx context.Context, w *watch, places []int) ([]int, permission) {
 	if d.o.Allow == nil || len(places) == 0 {
 		return places, permitted
 	}
@@ -37,36 +37,36 @@ func (d *Dispatcher) judgeLate(ctx context.Context, w *watch, places []int) ([]i
 	for i, place := range places {
 		spec.Targets[i] = w.record.Targets[place]
 	}
-	err := d.judge(ctx, w.user, &spec)
+	err := d.authorizeUser(ctx, w.user, &spec)
 	outside, isOutside := errors.AsType[*grants.OutsideError](err)
 	switch {
 	case err == nil:
 		return places, permitted
 	case isOutside:
-		return d.withoutOutside(w, places, outside), permitted
+		return d.giveUpOutside(w, places, outside), permitted
 	case errors.Is(err, grants.ErrNotAllowed):
 		if err = d.cancelRefused(ctx, w.jid, err); err == nil {
-			w.cancel()
+			w.requestRefresh()
 			return nil, refused
 		}
 	}
-	d.log.Warn("job waits until its user can be judged", "jid", w.jid, "user", w.user, "err", err)
-	w.judgeAt = time.Now().Add(judgeAgain)
-	return nil, undecided
+	d.log.Warn("job waits until the permissions of its user can be checked", "jid", w.jid, "user", w.user, "err", err)
+	w.authorizeAt = time.Now().Add(authorizePause)
+	return nil, unknownYet
 }
 
-// judge calls Allow with the name of a job's user, which is all that the record has of the user.
-func (d *Dispatcher) judge(ctx context.Context, user string, spec *job.Spec) error {
+// authorizeUser calls Allow with the name of a job's user, which is all that the record has of the user.
+func (d *Dispatcher) authorizeUser(ctx context.Context, user string, spec *job.Spec) error {
 	if d.o.Allow == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, judgeLimit)
+	ctx, cancel := context.WithTimeout(ctx, authorizeLimit)
 	defer cancel()
 	return d.o.Allow(ctx, grants.Caller{User: user}, spec)
 }
 
-// withoutOutside gives up the targets at places that are outside the limits of the job's user and returns the others.
-func (d *Dispatcher) withoutOutside(w *watch, places []int, outside *grants.OutsideError) []int {
+// giveUpOutside gives up the targets at places that are outside the limits of the job's user and returns the others.
+func (d *Dispatcher) giveUpOutside(w *watch, places []int, outside *grants.OutsideError) []int {
 	var within, without []int
 	for _, place := range places {
 		if outside.Has(w.record.Targets[place]) {
@@ -76,13 +76,13 @@ func (d *Dispatcher) withoutOutside(w *watch, places []int, outside *grants.Outs
 		}
 	}
 	d.log.Warn("job not sent to targets outside the limits of its user", "jid", w.jid, "user", w.user, "peels", len(without), "err", outside)
-	w.tally.advance(without, gaveUp, unsent, silent, away)
+	w.tally.advance(without, givenUp, unsent, silent, unreachable)
 	return within
 }
 
 // cancelRefused cancels a job whose user may no longer run it. It returns nil if the job is canceled or has ended.
 func (d *Dispatcher) cancelRefused(ctx context.Context, jid wire.JID, reason error) error {
-	_, err := d.CancelBecause(ctx, jid, "master "+d.o.Owner, reason.Error())
+	_, err := d.Cancel(ctx, jid, "master "+d.o.Owner, reason.Error())
 	if errors.Is(err, ErrCanceled) || errors.Is(err, ErrEnded) {
 		return nil
 	}
