@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
@@ -22,7 +23,7 @@ type judge struct {
 
 // allow returns [grants.ErrNotAllowed] if a caller may not run what spec says on its targets.
 func (j judge) allow(ctx context.Context, from grants.Caller, spec *job.Spec) error {
-	if token, ok := token.NameOf(from.User); ok {
+	if token, ok := credential.TokenNameOf(from.User); ok {
 		return j.tokens.Allow(ctx, token, spec.Function, spec.Targets, j.selects)
 	}
 	if catalogue.AsksForSecrets(spec.Args) {
@@ -35,7 +36,7 @@ func (j judge) allow(ctx context.Context, from grants.Caller, spec *job.Spec) er
 
 // checkNotRevoked returns [grants.ErrNotAllowed] if a person or a token was revoked, by the records in the buckets.
 func (j judge) checkNotRevoked(ctx context.Context, user string) error {
-	if token, ok := token.NameOf(user); ok {
+	if token, ok := credential.TokenNameOf(user); ok {
 		return j.tokens.CheckNotRevoked(ctx, token)
 	}
 	return j.users.CheckNotRevoked(ctx, user)

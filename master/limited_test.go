@@ -10,9 +10,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -27,7 +26,7 @@ func (s *site) limited(name string, limits grants.Limits) *api.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	key, err := keystore.MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -35,7 +34,7 @@ func (s *site) limited(name string, limits grants.Limits) *api.Client {
 	if limits.Target != "" || len(limits.Functions) > 0 {
 		role = grants.RoleLimited
 	}
-	token, _, err := a.Users.Add(s.t.Context(), user.Request{Name: name, Role: grants.RoleOperator, Limits: limits, Public: key.Public()}, "alice")
+	token, _, err := a.Users.Add(s.t.Context(), credential.UserRequest{Name: name, Role: grants.RoleOperator, Limits: limits, Public: key.Public()}, "alice")
 	if err != nil {
 		s.t.Fatal(err)
 	}

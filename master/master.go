@@ -25,6 +25,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
@@ -201,7 +202,7 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 
 // own is the credential of this master in its own server. It is signed at every connection, by the keys of then.
 func (m *Master) own(keys *keystore.Keys) (nats.Option, error) {
-	key, err := keystore.MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +211,7 @@ func (m *Master) own(keys *keystore.Keys) (nats.Option, error) {
 
 // announce writes run.json, by which the command line on this host finds the bus.
 func (m *Master) announce(keys *keystore.Keys, ca *pki.CA, url string) error {
-	creds, err := keys.Creds(grants.RoleOperator, user.LocalUser, 0)
+	creds, err := keys.Creds(grants.RoleOperator, credential.LocalUser, 0)
 	if err != nil {
 		return err
 	}

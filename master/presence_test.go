@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/feed"
@@ -88,7 +89,7 @@ func (s *ownSite) run(f func(context.Context) error) (stop func()) {
 // peel starts a peel and returns its public key and what ends it.
 func (s *ownSite) peel(id target.PeelID) (public string, stop func()) {
 	s.t.Helper()
-	key, err := keystore.MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func TestAPeelThatTheServerDisconnectsIsOfflineAtOnce(t *testing.T) {
 	}
 	defer nc.Close()
 
-	account, _, err := s.keys.Revoke(grants.RolePeel, map[string]keystore.End{public: {}})
+	account, _, err := s.keys.Revoke(grants.RolePeel, map[string]credential.End{public: {}})
 	if err == nil {
 		err = s.m.UpdateAccount(account)
 	}
@@ -290,7 +291,7 @@ func TestAPeelThatLeavesWhileNobodyFollowsTheConnectionsIsOffline(t *testing.T) 
 // Else one peel's credential takes all connections of the server.
 func TestAPeelHasFewConnections(t *testing.T) {
 	s := own(t, t.TempDir())
-	key, err := keystore.MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -33,7 +34,7 @@ func TestAPeelThatIsRefusedFromTheStartKnowsItAtItsSecondTry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := keystore.MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -32,7 +32,7 @@ func TestWhatPeopleDoIsInTheAuditLog(t *testing.T) {
 		s.peel(0)
 		time.Sleep(time.Minute)
 		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"gone", "host-1"}, TargetExpr: "host-1 or gone", Timeout: time.Hour}
-		q := token.Request{Name: "ci", Scopes: []token.Scope{token.ScopeRead}}
+		q := credential.TokenRequest{Name: "ci", Scopes: []credential.Scope{credential.ScopeRead}}
 		for _, did := range []struct {
 			action, target string
 			count          int

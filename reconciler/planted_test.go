@@ -21,8 +21,8 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -167,7 +167,7 @@ func (p *planted) permit(name string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	data, err := canon.Marshal(user.User{Name: name, Role: grants.RoleOperator, Secrets: true})
+	data, err := canon.Marshal(credential.User{Name: name, Role: grants.RoleOperator, Secrets: true})
 	if err == nil {
 		_, err = kv.Create(p.t.Context(), name, data)
 	}

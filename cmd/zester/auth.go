@@ -13,13 +13,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 func (a *app) authCommand() *cobra.Command {
-	var c credential
+	var c issueRequest
 	var file string
 	var peels []string
 	issue := &cobra.Command{
@@ -150,8 +151,8 @@ the site connect. It has no streams, learns nothing from masters, and needs a cr
 	return cmd
 }
 
-// A credential is one to be made.
-type credential struct {
+// An issueRequest describes a credential that auth issue makes.
+type issueRequest struct {
 	role  grants.Role
 	id    string
 	peels []target.PeelID // of a site
@@ -159,7 +160,7 @@ type credential struct {
 	again bool
 }
 
-func (a *app) issue(c credential) ([]byte, error) {
+func (a *app) issue(c issueRequest) ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -174,11 +175,11 @@ func (a *app) issue(c credential) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := keystore.MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		return nil, err
 	}
-	entry := keystore.Key{Public: key.Public(), Issued: time.Now().UTC()}
+	entry := credential.Key{Public: key.Public(), Issued: time.Now().UTC()}
 	if c.ttl > 0 {
 		entry.Expires = entry.Issued.Add(c.ttl)
 	}
@@ -191,7 +192,7 @@ func (a *app) issue(c credential) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = keystore.Register(dir, keystore.Entry{Role: c.role, ID: c.id, Keys: []keystore.Key{entry}}, c.again)
+	_, err = keystore.Register(dir, keystore.Entry{Role: c.role, ID: c.id, Keys: []credential.Key{entry}}, c.again)
 	switch {
 	case errors.Is(err, keystore.ErrIssued):
 		return nil, &failure{code: exitFailed, err: err, hint: "--again makes another one; both are valid until they end"}
@@ -235,7 +236,7 @@ func certificates(text []byte) (certs []byte) {
 }
 
 // sign returns the JWT for a public key.
-func (c credential) sign(keys *keystore.Keys, public string) (string, error) {
+func (c issueRequest) sign(keys *keystore.Keys, public string) (string, error) {
 	switch c.role {
 	case grants.RoleSite:
 		return keys.IssueSite(c.id, public, c.peels, c.ttl)
@@ -269,7 +270,7 @@ func endCredential(f *renameio.PendingFile, creds []byte) error {
 	return nil
 }
 
-func (c credential) check() error {
+func (c issueRequest) check() error {
 	switch c.role {
 	case grants.RolePeel:
 		if _, err := target.ParsePeelID(c.id); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -21,7 +21,7 @@ func (a *app) userCommand() *cobra.Command {
 const userLife = 365 * 24 * time.Hour
 
 func (a *app) userAddCommand() *cobra.Command {
-	q := user.Request{}
+	q := credential.UserRequest{}
 	var role, file string
 	cmd := &cobra.Command{
 		Use:   "add <name>",

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth/enroll"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -31,7 +31,7 @@ func (a *app) enrollListCommand() *cobra.Command {
 		Short: "List the peels that were enrolled by a master, or ask to be",
 		Args:  words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			peels, err := a.enrolled(cmd, func(e *enroll.Enrolled) bool { return state == "" || string(e.State) == state })
+			peels, err := a.enrolled(cmd, func(e *credential.Enrolled) bool { return state == "" || string(e.State) == state })
 			if err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ func (a *app) enrollShowCommand() *cobra.Command {
 		Short: "Show how a peel was enrolled, by whom and when",
 		Args:  words("peel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			peels, err := a.enrolled(cmd, func(e *enroll.Enrolled) bool { return string(e.ID) == args[0] })
+			peels, err := a.enrolled(cmd, func(e *credential.Enrolled) bool { return string(e.ID) == args[0] })
 			if err != nil {
 				return err
 			}
@@ -79,8 +79,8 @@ func (a *app) enrollShowCommand() *cobra.Command {
 	}
 }
 
-func (a *app) enrolled(cmd *cobra.Command, wanted func(*enroll.Enrolled) bool) (peels []enroll.Enrolled, err error) {
-	peels = []enroll.Enrolled{}
+func (a *app) enrolled(cmd *cobra.Command, wanted func(*credential.Enrolled) bool) (peels []credential.Enrolled, err error) {
+	peels = []credential.Enrolled{}
 	err = a.withClient(func(client *api.Client) error {
 		all, err := client.EnrollList(cmd.Context())
 		for i := range all {
@@ -124,7 +124,7 @@ func (a *app) pendingKey(ctx context.Context, client *api.Client, id string) (st
 	if err != nil {
 		return "", err
 	}
-	i := slices.IndexFunc(peels, func(e enroll.Enrolled) bool { return string(e.ID) == id && e.State == enroll.Pending })
+	i := slices.IndexFunc(peels, func(e credential.Enrolled) bool { return string(e.ID) == id && e.State == credential.Pending })
 	if i < 0 {
 		return "", &failure{code: exitFailed, err: fmt.Errorf("no peel %q waits for approval", id), hint: "zester enroll list --state pending shows those that do"}
 	}
@@ -144,7 +144,7 @@ func (a *app) compareKey(what, command string) error {
 }
 
 // enrollEndCommand is for what takes a peel out.
-func (a *app) enrollEndCommand(name, short string, end func(*api.Client, context.Context, api.EnrollName) (*enroll.Enrolled, error)) *cobra.Command {
+func (a *app) enrollEndCommand(name, short string, end func(*api.Client, context.Context, api.EnrollName) (*credential.Enrolled, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " <peel>",
 		Short: short,
@@ -158,7 +158,7 @@ func (a *app) enrollEndCommand(name, short string, end func(*api.Client, context
 	}
 }
 
-func (a *app) enrollDone(e *enroll.Enrolled, err error) error {
+func (a *app) enrollDone(e *credential.Enrolled, err error) error {
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (a *app) enrollDone(e *enroll.Enrolled, err error) error {
 }
 
 func (a *app) joinCreateCommand() *cobra.Command {
-	q := enroll.JoinRequest{}
+	q := credential.JoinRequest{}
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Make a join token and print it, once",
@@ -191,7 +191,7 @@ for as many hosts as --uses says.`,
 				}
 				v := struct {
 					Text string `json:"token"`
-					enroll.JoinToken
+					credential.JoinToken
 				}{text, *t}
 				return a.print(v, []string{text}, func() error {
 					fmt.Fprintf(a.errOut, "join token %s is for %s of %s and ends %s; it is shown this once\n", t.Name, count(t.Uses, "host"), t.Peel, when(t.Expires))

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/token"
 )
 
 func (a *app) tokenCommand() *cobra.Command {
@@ -21,7 +21,7 @@ func (a *app) tokenCommand() *cobra.Command {
 const tokenLife = 90 * 24 * time.Hour
 
 func (a *app) tokenCreateCommand() *cobra.Command {
-	q := token.Request{}
+	q := credential.TokenRequest{}
 	var scopes []string
 	cmd := &cobra.Command{
 		Use:   "create <name>",
@@ -35,7 +35,7 @@ everything. --limit-target and --limit-function narrow what dispatch may run.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Name = args[0]
 			for _, s := range scopes {
-				q.Scopes = append(q.Scopes, token.Scope(s))
+				q.Scopes = append(q.Scopes, credential.Scope(s))
 			}
 			return a.withClient(func(client *api.Client) error {
 				text, t, err := client.TokenCreate(cmd.Context(), q)
@@ -47,7 +47,7 @@ everything. --limit-target and --limit-function narrow what dispatch may run.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&scopes, "scope", []string{string(token.ScopeRead)}, "give the `SCOPES` read, dispatch, sync or admin")
+	f.StringSliceVar(&scopes, "scope", []string{string(credential.ScopeRead)}, "give the `SCOPES` read, dispatch, sync or admin")
 	f.DurationVar(&q.TTL, "ttl", tokenLife, "end it after this time; 0: it does not end")
 	f.StringVar(&q.Limits.Target, "limit-target", "", "run functions only on peels that the `EXPRESSION` selects")
 	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil, "run only functions that match one of the `GLOBS`, such as test.*")
@@ -55,7 +55,7 @@ everything. --limit-target and --limit-function narrow what dispatch may run.`,
 }
 
 func (a *app) tokenRotateCommand() *cobra.Command {
-	q := token.Request{}
+	q := credential.TokenRequest{}
 	cmd := &cobra.Command{
 		Use:   "rotate <name>",
 		Short: "Give a token another text and print it, once",
@@ -118,7 +118,7 @@ func (a *app) tokenListCommand() *cobra.Command {
 	}
 }
 
-func scopesOf(t *token.Token) string {
+func scopesOf(t *credential.Token) string {
 	names := make([]string, len(t.Scopes))
 	for i, s := range t.Scopes {
 		names[i] = string(s)
@@ -140,11 +140,11 @@ func limitsOf(l grants.Limits) string {
 // secret is what a command that made a token prints as data.
 type secret struct {
 	Text string `json:"token"`
-	token.Token
+	credential.Token
 }
 
 // printSecret prints the text alone for people and scripts, so that it can be put where it belongs.
-func (a *app) printSecret(text string, t *token.Token) error {
+func (a *app) printSecret(text string, t *credential.Token) error {
 	return a.print(secret{text, *t}, []string{text}, func() error {
 		ends := "does not end"
 		if !t.Expires.IsZero() {

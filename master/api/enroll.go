@@ -3,15 +3,14 @@ package api
 import (
 	"context"
 
-	"github.com/seed-c01c3da5/zester/master/auth/enroll"
-	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // EnrolledAnswer is all peels that were enrolled or asked to be, by ID.
 type EnrolledAnswer struct {
-	Peels []enroll.Enrolled `json:"peels"`
+	Peels []credential.Enrolled `json:"peels"`
 }
 
 // EnrollName names a peel. An approval needs the key that waits as well.
@@ -22,17 +21,17 @@ type EnrollName struct {
 
 // JoinTokensAnswer is all join tokens, by name.
 type JoinTokensAnswer struct {
-	Tokens []enroll.JoinToken `json:"tokens"`
+	Tokens []credential.JoinToken `json:"tokens"`
 }
 
 // JoinAdded is a join token and what hosts know the masters by.
 type JoinAdded struct {
-	Token enroll.JoinToken `json:"token"`
-	Pin   string           `json:"pin,omitempty"`
+	Token credential.JoinToken `json:"token"`
+	Pin   string               `json:"pin,omitempty"`
 }
 
 // EnrollList returns all peels that were enrolled or asked to be, by ID.
-func (c *Client) EnrollList(ctx context.Context) ([]enroll.Enrolled, error) {
+func (c *Client) EnrollList(ctx context.Context) ([]credential.Enrolled, error) {
 	a, err := call[EnrolledAnswer](ctx, c, wire.API("enroll", "list", c.user), struct{}{})
 	if err != nil {
 		return nil, err
@@ -41,22 +40,22 @@ func (c *Client) EnrollList(ctx context.Context) ([]enroll.Enrolled, error) {
 }
 
 // EnrollApprove accepts a peel that waits.
-func (c *Client) EnrollApprove(ctx context.Context, q EnrollName) (*enroll.Enrolled, error) {
-	return call[enroll.Enrolled](ctx, c, wire.API("enroll", "approve", c.user), q)
+func (c *Client) EnrollApprove(ctx context.Context, q EnrollName) (*credential.Enrolled, error) {
+	return call[credential.Enrolled](ctx, c, wire.API("enroll", "approve", c.user), q)
 }
 
 // EnrollReject turns away a peel that waits.
-func (c *Client) EnrollReject(ctx context.Context, q EnrollName) (*enroll.Enrolled, error) {
-	return call[enroll.Enrolled](ctx, c, wire.API("enroll", "reject", c.user), q)
+func (c *Client) EnrollReject(ctx context.Context, q EnrollName) (*credential.Enrolled, error) {
+	return call[credential.Enrolled](ctx, c, wire.API("enroll", "reject", c.user), q)
 }
 
 // EnrollRevoke ends the credential of a peel and has the bus cut its connection.
-func (c *Client) EnrollRevoke(ctx context.Context, q EnrollName) (*enroll.Enrolled, error) {
-	return call[enroll.Enrolled](ctx, c, wire.API("enroll", "revoke", c.user), q)
+func (c *Client) EnrollRevoke(ctx context.Context, q EnrollName) (*credential.Enrolled, error) {
+	return call[credential.Enrolled](ctx, c, wire.API("enroll", "revoke", c.user), q)
 }
 
 // JoinList returns all join tokens, by name. None tells its text.
-func (c *Client) JoinList(ctx context.Context) ([]enroll.JoinToken, error) {
+func (c *Client) JoinList(ctx context.Context) ([]credential.JoinToken, error) {
 	a, err := call[JoinTokensAnswer](ctx, c, wire.API("join", "list", c.user), struct{}{})
 	if err != nil {
 		return nil, err
@@ -65,8 +64,8 @@ func (c *Client) JoinList(ctx context.Context) ([]enroll.JoinToken, error) {
 }
 
 // JoinCreate makes a join token and returns its text, to which the pin of the masters is added. q.Hash is of no account.
-func (c *Client) JoinCreate(ctx context.Context, q enroll.JoinRequest) (text string, t *enroll.JoinToken, err error) {
-	text, q.Hash = token.NewSecret(q.Name)
+func (c *Client) JoinCreate(ctx context.Context, q credential.JoinRequest) (text string, t *credential.JoinToken, err error) {
+	text, q.Hash = credential.NewSecret(q.Name)
 	a, err := call[JoinAdded](ctx, c, wire.API("join", "create", c.user), q)
 	if err != nil {
 		return "", nil, err
@@ -78,6 +77,6 @@ func (c *Client) JoinCreate(ctx context.Context, q enroll.JoinRequest) (text str
 }
 
 // JoinRevoke makes a join token let in nobody else.
-func (c *Client) JoinRevoke(ctx context.Context, name string) (*enroll.JoinToken, error) {
-	return call[enroll.JoinToken](ctx, c, wire.API("join", "revoke", c.user), TokenName{name})
+func (c *Client) JoinRevoke(ctx context.Context, name string) (*credential.JoinToken, error) {
+	return call[credential.JoinToken](ctx, c, wire.API("join", "revoke", c.user), TokenName{name})
 }

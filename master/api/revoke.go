@@ -3,8 +3,7 @@ package api
 import (
 	"context"
 
-	"github.com/seed-c01c3da5/zester/master/auth/token"
-	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -16,7 +15,7 @@ type RevokeRequest struct {
 
 // Revoked is a person who was revoked, and what that ended.
 type Revoked struct {
-	user.User
+	credential.User
 	// Made are the tokens, join tokens, users and credentials that the person made, and those that these users made. They
 	// have ended, unless Kept says that they were left in force.
 	Made []Made     `json:"made,omitempty"`
@@ -26,7 +25,7 @@ type Revoked struct {
 
 // TokenRevoked is a bearer token that was revoked, and what that ended.
 type TokenRevoked struct {
-	token.Token
+	credential.Token
 	Jobs []wire.JID `json:"jobs,omitempty"` // canceled jobs that were open when the revocation began, or later
 }
 

@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -24,9 +24,9 @@ type RotateRequest struct {
 
 // RotateAnswer says what there is now.
 type RotateAnswer struct {
-	What     Rotatable          `json:"what"`
-	Rotation *keystore.Rotation `json:"rotation,omitempty"` // of keys
-	Pin      string             `json:"pin,omitempty"`      // of the authority
+	What     Rotatable            `json:"what"`
+	Rotation *credential.Rotation `json:"rotation,omitempty"` // of keys
+	Pin      string               `json:"pin,omitempty"`      // of the authority
 }
 
 // Rotate makes new secrets; the former ones stay valid until Retire.

@@ -3,13 +3,13 @@ package api
 import (
 	"context"
 
-	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // TokensAnswer is all bearer tokens of the REST API, by name.
 type TokensAnswer struct {
-	Tokens []token.Token `json:"tokens"`
+	Tokens []credential.Token `json:"tokens"`
 }
 
 // TokenName names a token.
@@ -18,7 +18,7 @@ type TokenName struct {
 }
 
 // TokenList returns all bearer tokens of the REST API, by name. None tells its text.
-func (c *Client) TokenList(ctx context.Context) ([]token.Token, error) {
+func (c *Client) TokenList(ctx context.Context) ([]credential.Token, error) {
 	a, err := call[TokensAnswer](ctx, c, wire.API("token", "list", c.user), struct{}{})
 	if err != nil {
 		return nil, err
@@ -28,18 +28,18 @@ func (c *Client) TokenList(ctx context.Context) ([]token.Token, error) {
 
 // TokenCreate makes a bearer token and returns its text, which leaves this process nowhere else: masters hear its hash.
 // q.Hash is of no account.
-func (c *Client) TokenCreate(ctx context.Context, q token.Request) (text string, t *token.Token, err error) {
+func (c *Client) TokenCreate(ctx context.Context, q credential.TokenRequest) (text string, t *credential.Token, err error) {
 	return c.tokenSecret(ctx, "create", q)
 }
 
 // TokenRotate gives a token another text, which it returns. The old one goes on for q.Grace.
-func (c *Client) TokenRotate(ctx context.Context, q token.Request) (text string, t *token.Token, err error) {
+func (c *Client) TokenRotate(ctx context.Context, q credential.TokenRequest) (text string, t *credential.Token, err error) {
 	return c.tokenSecret(ctx, "rotate", q)
 }
 
-func (c *Client) tokenSecret(ctx context.Context, verb string, q token.Request) (text string, t *token.Token, err error) {
-	text, q.Hash = token.NewSecret(q.Name)
-	if t, err = call[token.Token](ctx, c, wire.API("token", verb, c.user), q); err != nil {
+func (c *Client) tokenSecret(ctx context.Context, verb string, q credential.TokenRequest) (text string, t *credential.Token, err error) {
+	text, q.Hash = credential.NewSecret(q.Name)
+	if t, err = call[credential.Token](ctx, c, wire.API("token", verb, c.user), q); err != nil {
 		return "", nil, err
 	}
 	return text, t, nil

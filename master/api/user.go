@@ -3,15 +3,13 @@ package api
 import (
 	"context"
 
-	"github.com/seed-c01c3da5/zester/master/auth/enroll"
-	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // UsersAnswer is all people who have a credential, by name.
 type UsersAnswer struct {
-	Users []user.User `json:"users"`
+	Users []credential.User `json:"users"`
 }
 
 // SiteName names a site.
@@ -21,12 +19,12 @@ type SiteName struct {
 
 // UserAdded is a person and the JWT that was signed for his key.
 type UserAdded struct {
-	User user.User `json:"user"`
-	JWT  string    `json:"jwt"`
+	User credential.User `json:"user"`
+	JWT  string          `json:"jwt"`
 }
 
 // UserList returns all people who have a credential, by name.
-func (c *Client) UserList(ctx context.Context) ([]user.User, error) {
+func (c *Client) UserList(ctx context.Context) ([]credential.User, error) {
 	a, err := call[UsersAnswer](ctx, c, wire.API("user", "list", c.user), struct{}{})
 	if err != nil {
 		return nil, err
@@ -36,8 +34,8 @@ func (c *Client) UserList(ctx context.Context) ([]user.User, error) {
 
 // UserAdd makes a key for a person, has it signed, and returns what a .creds file holds. The secret half of the key
 // leaves this process nowhere else. q.Public is of no account.
-func (c *Client) UserAdd(ctx context.Context, q user.Request) (creds []byte, u *user.User, err error) {
-	key, err := keystore.MakeKey()
+func (c *Client) UserAdd(ctx context.Context, q credential.UserRequest) (creds []byte, u *credential.User, err error) {
+	key, err := credential.MakeKey()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -51,6 +49,6 @@ func (c *Client) UserAdd(ctx context.Context, q user.Request) (creds []byte, u *
 }
 
 // SiteRevoke ends all credentials of a site that were made so far and has the bus cut the connections that use them.
-func (c *Client) SiteRevoke(ctx context.Context, name string) (*enroll.Site, error) {
-	return call[enroll.Site](ctx, c, wire.API("site", "revoke", c.user), SiteName{name})
+func (c *Client) SiteRevoke(ctx context.Context, name string) (*credential.Site, error) {
+	return call[credential.Site](ctx, c, wire.API("site", "revoke", c.user), SiteName{name})
 }

@@ -7,10 +7,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth/enroll"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/token"
-	"github.com/seed-c01c3da5/zester/master/auth/user"
 )
 
 // act is handleFrom for what changes something: the audit log has it, with what came of it, before it is answered.
@@ -21,11 +19,11 @@ func act[Q, A any](s *Server, action string, f func(ctx context.Context, from gr
 		switch about := any(q).(type) {
 		case api.JobRequest:
 			e.JID = about.JID
-		case token.Request:
+		case credential.TokenRequest:
 			e.Target = about.Name
 		case api.TokenName:
 			e.Target = about.Name
-		case user.Request:
+		case credential.UserRequest:
 			e.Target = about.Name
 		case api.RevokeRequest:
 			e.Target = about.Name
@@ -37,7 +35,7 @@ func act[Q, A any](s *Server, action string, f func(ctx context.Context, from gr
 			e.Target = string(about.Peel)
 		case api.RotateRequest:
 			e.Target = string(about.What)
-		case enroll.JoinRequest:
+		case credential.JoinRequest:
 			e.Target = about.Name
 		}
 		s.o.Audit.Write(ctx, e.Ended(err, AnswerCode(err) != api.CodeUnavailable).By(from))

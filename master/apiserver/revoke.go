@@ -10,8 +10,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -44,7 +44,7 @@ func (s *Server) userRevoke(ctx context.Context, from grants.Caller, q api.Revok
 			case api.MadeUser:
 				users[m.Name] = true
 			case api.MadeToken:
-				users[(&token.Token{Name: m.Name}).User()] = true
+				users[(&credential.Token{Name: m.Name}).User()] = true
 			}
 		}
 	}

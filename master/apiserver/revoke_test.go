@@ -13,9 +13,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
-	"github.com/seed-c01c3da5/zester/master/auth/enroll"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -30,11 +29,11 @@ func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 		authority := s.authority(func(context.Context, string) error { return nil }) // which leaves connections open
 		s.master("m1", func(o *apiserver.Options) { o.Authority = authority })
 		boss, mallory := s.client(grants.RoleOperator, "boss"), s.client(grants.RoleOperator, "mallory")
-		if _, _, err := boss.UserAdd(t.Context(), user.Request{Name: "mallory", Role: grants.RoleOperator, TTL: time.Hour}); err != nil {
+		if _, _, err := boss.UserAdd(t.Context(), credential.UserRequest{Name: "mallory", Role: grants.RoleOperator, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
-		token := func(name string) token.Request {
-			return token.Request{Name: name, Scopes: []token.Scope{token.ScopeRead}, TTL: time.Hour}
+		token := func(name string) credential.TokenRequest {
+			return credential.TokenRequest{Name: name, Scopes: []credential.Scope{credential.ScopeRead}, TTL: time.Hour}
 		}
 		if _, _, err := boss.TokenCreate(t.Context(), token("bosses")); err != nil {
 			t.Fatal(err)
@@ -46,11 +45,11 @@ func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 			"a token":              func() error { _, _, err := mallory.TokenCreate(t.Context(), token("late")); return err },
 			"a token's new secret": func() error { _, _, err := mallory.TokenRotate(t.Context(), token("bosses")); return err },
 			"a user": func() error {
-				_, _, err := mallory.UserAdd(t.Context(), user.Request{Name: "friend", Role: grants.RoleOperator, TTL: time.Hour})
+				_, _, err := mallory.UserAdd(t.Context(), credential.UserRequest{Name: "friend", Role: grants.RoleOperator, TTL: time.Hour})
 				return err
 			},
 			"a join token": func() error {
-				_, _, err := mallory.JoinCreate(t.Context(), enroll.JoinRequest{Name: "late", Peel: "*", Uses: 1, TTL: time.Hour})
+				_, _, err := mallory.JoinCreate(t.Context(), credential.JoinRequest{Name: "late", Peel: "*", Uses: 1, TTL: time.Hour})
 				return err
 			},
 		} {
@@ -176,7 +175,7 @@ func (s *system) authority(update func(context.Context, string) error) *auth.Aut
 // user makes an operator.
 func (s *system) user(by *api.Client, name string) {
 	s.t.Helper()
-	if _, _, err := by.UserAdd(s.t.Context(), user.Request{Name: name, Role: grants.RoleOperator, TTL: time.Hour}); err != nil {
+	if _, _, err := by.UserAdd(s.t.Context(), credential.UserRequest{Name: name, Role: grants.RoleOperator, TTL: time.Hour}); err != nil {
 		s.t.Fatal(err)
 	}
 }

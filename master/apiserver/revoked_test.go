@@ -10,10 +10,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
-	"github.com/seed-c01c3da5/zester/master/auth/enroll"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/token"
-	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -34,9 +32,9 @@ func TestARevokedPersonWhoIsStillConnectedMakesNothing(t *testing.T) {
 			o = *with
 		})
 		mallory, ada := s.client(grants.RoleOperator, "mallory"), s.client(grants.RoleOperator, "ada")
-		scopes := []token.Scope{token.ScopeRead}
+		scopes := []credential.Scope{credential.ScopeRead}
 		for _, name := range []string{"before", "rotated"} {
-			if _, _, err := ada.TokenCreate(t.Context(), token.Request{Name: name, Scopes: scopes}); err != nil {
+			if _, _, err := ada.TokenCreate(t.Context(), credential.TokenRequest{Name: name, Scopes: scopes}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -48,29 +46,29 @@ func TestARevokedPersonWhoIsStillConnectedMakesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		revoked, err := canon.Marshal(user.User{Name: "mallory", Role: grants.RoleOperator, Revoked: time.Now()})
+		revoked, err := canon.Marshal(credential.User{Name: "mallory", Role: grants.RoleOperator, Revoked: time.Now()})
 		if err == nil {
 			_, err = users.Put(t.Context(), "mallory", revoked)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := mallory.TokenCreate(t.Context(), token.Request{Name: "late", Scopes: scopes}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
+		if _, _, err := mallory.TokenCreate(t.Context(), credential.TokenRequest{Name: "late", Scopes: scopes}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
 			t.Errorf("creates a token: %v", err)
 		}
-		if _, _, err := mallory.TokenRotate(t.Context(), token.Request{Name: "rotated"}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
+		if _, _, err := mallory.TokenRotate(t.Context(), credential.TokenRequest{Name: "rotated"}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
 			t.Errorf("rotates a token: %v", err)
 		}
-		if _, _, err := mallory.JoinCreate(t.Context(), enroll.JoinRequest{Name: "late", Peel: "*", Uses: 5, TTL: time.Hour}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
+		if _, _, err := mallory.JoinCreate(t.Context(), credential.JoinRequest{Name: "late", Peel: "*", Uses: 5, TTL: time.Hour}); err == nil || !strings.Contains(err.Error(), "mallory was revoked") {
 			t.Errorf("creates a join token: %v", err)
 		}
-		if joins, err := o.Authority.Hosts.JoinTokens(t.Context()); err != nil || slices.ContainsFunc(joins, func(j enroll.JoinToken) bool { return j.Uses > 0 }) {
+		if joins, err := o.Authority.Hosts.JoinTokens(t.Context()); err != nil || slices.ContainsFunc(joins, func(j credential.JoinToken) bool { return j.Uses > 0 }) {
 			t.Errorf("join tokens: %+v, %v", joins, err)
 		}
-		if creds, _, err := mallory.UserAdd(t.Context(), user.Request{Name: "second", Role: grants.RoleOperator}); err == nil || len(creds) > 0 || !strings.Contains(err.Error(), "mallory was revoked") {
+		if creds, _, err := mallory.UserAdd(t.Context(), credential.UserRequest{Name: "second", Role: grants.RoleOperator}); err == nil || len(creds) > 0 || !strings.Contains(err.Error(), "mallory was revoked") {
 			t.Errorf("adds a user: %v", err)
 		}
-		if all, err := o.Authority.Users.List(t.Context()); err != nil || slices.ContainsFunc(all, func(u user.User) bool { return u.Name == "second" && u.Revoked.IsZero() }) {
+		if all, err := o.Authority.Users.List(t.Context()); err != nil || slices.ContainsFunc(all, func(u credential.User) bool { return u.Name == "second" && u.Revoked.IsZero() }) {
 			t.Errorf("users: %+v, %v", all, err)
 		}
 		tokens, err := o.Tokens.List(t.Context())
@@ -96,7 +94,7 @@ func TestTheOpenJobsOfARevokedTokenAreCanceled(t *testing.T) {
 		s.master("m1", func(with *apiserver.Options) { submit, store = with.Dispatch, with.Store })
 		ada := s.client(grants.RoleOperator, "ada")
 		for _, name := range []string{"ci", "other"} {
-			if _, _, err := ada.TokenCreate(t.Context(), token.Request{Name: name, Scopes: []token.Scope{token.ScopeDispatch}}); err != nil {
+			if _, _, err := ada.TokenCreate(t.Context(), credential.TokenRequest{Name: name, Scopes: []credential.Scope{credential.ScopeDispatch}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -5,15 +5,15 @@ import (
 	"fmt"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 func (s *Server) rotateEndpoints() map[string]endpoint {
 	a := s.o.Authority
-	do := func(keys func(context.Context, api.RotateRequest) (*keystore.Rotation, error), ca func() (string, error)) func(context.Context, grants.Caller, api.RotateRequest) (*api.RotateAnswer, error) {
+	do := func(keys func(context.Context, api.RotateRequest) (*credential.Rotation, error), ca func() (string, error)) func(context.Context, grants.Caller, api.RotateRequest) (*api.RotateAnswer, error) {
 		return func(ctx context.Context, _ grants.Caller, q api.RotateRequest) (answer *api.RotateAnswer, err error) {
 			answer = &api.RotateAnswer{What: q.What}
 			switch q.What {
@@ -28,10 +28,10 @@ func (s *Server) rotateEndpoints() map[string]endpoint {
 		}
 	}
 	return map[string]endpoint{
-		"auth-rotate": {wire.API("auth", "rotate", "*"), act(s, "auth.rotate", do(func(ctx context.Context, _ api.RotateRequest) (*keystore.Rotation, error) {
+		"auth-rotate": {wire.API("auth", "rotate", "*"), act(s, "auth.rotate", do(func(ctx context.Context, _ api.RotateRequest) (*credential.Rotation, error) {
 			return a.RotateKeys(ctx)
 		}, a.RotateCA))},
-		"auth-retire": {wire.API("auth", "retire", "*"), act(s, "auth.retire", do(func(ctx context.Context, q api.RotateRequest) (*keystore.Rotation, error) {
+		"auth-retire": {wire.API("auth", "retire", "*"), act(s, "auth.retire", do(func(ctx context.Context, q api.RotateRequest) (*credential.Rotation, error) {
 			return a.RetireKeys(ctx, q.Force)
 		}, a.RetireCA))},
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
@@ -31,7 +32,7 @@ func (s *Server) checkLimits(ctx context.Context, l grants.Limits) error {
 	return nil
 }
 
-func (s *Server) tokenCreate(ctx context.Context, from grants.Caller, q token.Request) (*token.Token, error) {
+func (s *Server) tokenCreate(ctx context.Context, from grants.Caller, q credential.TokenRequest) (*credential.Token, error) {
 	if err := s.checkLimits(ctx, q.Limits); err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func (s *Server) tokenCreate(ctx context.Context, from grants.Caller, q token.Re
 	return t, err
 }
 
-func (s *Server) tokenRotate(ctx context.Context, from grants.Caller, q token.Request) (*token.Token, error) {
+func (s *Server) tokenRotate(ctx context.Context, from grants.Caller, q credential.TokenRequest) (*credential.Token, error) {
 	t, err := s.o.Tokens.Rotate(ctx, q, from.User)
 	if err == nil {
 		err = s.endIfRevoked(ctx, from, api.MadeToken, q.Name)

@@ -4,9 +4,8 @@ import (
 	"context"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth/enroll"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -24,7 +23,7 @@ func (s *Server) userList(ctx context.Context, _ grants.Caller, _ struct{}) (*ap
 	return &api.UsersAnswer{Users: all}, err
 }
 
-func (s *Server) userAdd(ctx context.Context, from grants.Caller, q user.Request) (*api.UserAdded, error) {
+func (s *Server) userAdd(ctx context.Context, from grants.Caller, q credential.UserRequest) (*api.UserAdded, error) {
 	if err := s.checkLimits(ctx, q.Limits); err != nil {
 		return nil, err
 	}
@@ -43,7 +42,7 @@ func (s *Server) userAdd(ctx context.Context, from grants.Caller, q user.Request
 	return &api.UserAdded{User: *u, JWT: token}, nil
 }
 
-func (s *Server) siteRevoke(ctx context.Context, from grants.Caller, q api.SiteName) (*enroll.Site, error) {
+func (s *Server) siteRevoke(ctx context.Context, from grants.Caller, q api.SiteName) (*credential.Site, error) {
 	site, err := s.o.Authority.Hosts.RevokeSite(ctx, q.Name, from.User)
 	if err == nil {
 		s.log.Info("site revoked", "site", site.Name, "by", from.User)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
@@ -139,7 +140,7 @@ func (a *Authority) push(ctx context.Context) error {
 }
 
 // ends returns the keys that were revoked, by role.
-func (a *Authority) ends(ctx context.Context) (map[grants.Role]map[string]keystore.End, error) {
+func (a *Authority) ends(ctx context.Context) (map[grants.Role]map[string]credential.End, error) {
 	ends, err := a.Users.Ended(ctx)
 	if err != nil {
 		return nil, err

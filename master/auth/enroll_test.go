@@ -18,10 +18,10 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -76,9 +76,9 @@ func (h *host) connect(t *testing.T, b *natstest.Bus, jwt string) (nc *nats.Conn
 	return nc, ended, err
 }
 
-func joinToken(t *testing.T, a *auth.Authority, q enroll.JoinRequest) string {
+func joinToken(t *testing.T, a *auth.Authority, q credential.JoinRequest) string {
 	t.Helper()
-	text, hash := token.NewSecret(q.Name)
+	text, hash := credential.NewSecret(q.Name)
 	q.Hash = hash
 	if _, _, err := a.Hosts.AddJoinToken(t.Context(), q, "ann"); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func joinToken(t *testing.T, a *auth.Authority, q enroll.JoinRequest) string {
 	return text
 }
 
-func enrolled(t *testing.T, a *auth.Authority, id target.PeelID) enroll.Enrolled {
+func enrolled(t *testing.T, a *auth.Authority, id target.PeelID) credential.Enrolled {
 	t.Helper()
 	all, err := a.Hosts.List(t.Context())
 	if err != nil {
@@ -98,13 +98,13 @@ func enrolled(t *testing.T, a *auth.Authority, id target.PeelID) enroll.Enrolled
 		}
 	}
 	t.Fatalf("%s is none of %v", id, all)
-	return enroll.Enrolled{}
+	return credential.Enrolled{}
 }
 
 func TestAJoinTokenLetsInAsManyOfItsPeelsAsItSaysUntilItEnds(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		token := joinToken(t, a, enroll.JoinRequest{Name: "web", Peel: "web-*", Uses: 2, TTL: time.Hour})
+		token := joinToken(t, a, credential.JoinRequest{Name: "web", Peel: "web-*", Uses: 2, TTL: time.Hour})
 		first, second, third := newHost(t, "web-01"), newHost(t, "web.02"), newHost(t, "web-03")
 		newHost(t, "db-01").ask(t, a, token, enroll.ErrJoinPeel)
 		newHost(t, "web-09").ask(t, a, token+"x", enroll.ErrJoinUnknown)
@@ -128,11 +128,11 @@ func TestAJoinTokenLetsInAsManyOfItsPeelsAsItSaysUntilItEnds(t *testing.T) {
 		if err != nil || len(tokens) != 1 || tokens[0].Uses != 0 || tokens[0].Used != 2 || tokens[0].CreatedBy != "ann" {
 			t.Error(tokens, err)
 		}
-		if e := enrolled(t, a, "web-01"); e.State != enroll.Accepted || e.History[1].By != "token:web" || e.From != "192.0.2.7" {
+		if e := enrolled(t, a, "web-01"); e.State != credential.Accepted || e.History[1].By != "token:web" || e.From != "192.0.2.7" {
 			t.Errorf("%+v", e)
 		}
-		short := joinToken(t, a, enroll.JoinRequest{Name: "short", Peel: "*", Uses: 9, TTL: time.Minute})
-		ended := joinToken(t, a, enroll.JoinRequest{Name: "ended", Peel: "*", Uses: 9, TTL: time.Hour})
+		short := joinToken(t, a, credential.JoinRequest{Name: "short", Peel: "*", Uses: 9, TTL: time.Minute})
+		ended := joinToken(t, a, credential.JoinRequest{Name: "ended", Peel: "*", Uses: 9, TTL: time.Hour})
 		if _, err := a.Hosts.EndJoinToken(t.Context(), "ended"); err != nil {
 			t.Error(err)
 		}
@@ -146,7 +146,7 @@ func TestAJoinTokenLetsInAsManyOfItsPeelsAsItSaysUntilItEnds(t *testing.T) {
 func TestHostsThatJoinAtOnceUseATokenUpExactly(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		token := joinToken(t, a, enroll.JoinRequest{Name: "image", Peel: "web-*", Uses: 5, TTL: time.Hour})
+		token := joinToken(t, a, credential.JoinRequest{Name: "image", Peel: "web-*", Uses: 5, TTL: time.Hour})
 		let, refused := 0, 0
 		var mu sync.Mutex
 		var hosts sync.WaitGroup
@@ -214,13 +214,13 @@ func TestWithoutATokenAPeelWaitsForAPerson(t *testing.T) {
 func TestAKnownPeelIsNeverReplacedByAnotherKey(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		token := joinToken(t, a, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: 24 * time.Hour})
+		token := joinToken(t, a, credential.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: 24 * time.Hour})
 		owner, thief, twin := newHost(t, "a.b"), newHost(t, "a.b"), newHost(t, "a_b")
 		jwt := owner.ask(t, a, token, nil)
 		thief.ask(t, a, token, enroll.ErrConflict)
 		twin.ask(t, a, token, enroll.ErrConflict)
 		e := enrolled(t, a, "a.b")
-		if e.Public != owner.public || e.State != enroll.Accepted || e.Conflicting == nil || e.Conflicting.Public != thief.public {
+		if e.Public != owner.public || e.State != credential.Accepted || e.Conflicting == nil || e.Conflicting.Public != thief.public {
 			t.Errorf("%+v", e)
 		}
 		if _, _, err := owner.connect(t, b, jwt); err != nil {
@@ -229,7 +229,7 @@ func TestAKnownPeelIsNeverReplacedByAnotherKey(t *testing.T) {
 		if used, err := a.Hosts.JoinTokens(t.Context()); err != nil || used[0].Used != 1 {
 			t.Errorf("conflicts use up a token: %+v, %v", used, err)
 		}
-		if _, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db-01", Keys: []keystore.Key{{Public: owner.public}}}, false); err != nil {
+		if _, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db-01", Keys: []credential.Key{{Public: owner.public}}}, false); err != nil {
 			t.Fatal(err)
 		}
 		newHost(t, "db-01").ask(t, a, token, enroll.ErrConflict) // it has a credential that was made beside the keys
@@ -261,7 +261,7 @@ func TestAKnownPeelIsNeverReplacedByAnotherKey(t *testing.T) {
 func TestARevokedPeelIsCutOffAtOnceAndForGood(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		token := joinToken(t, a, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: time.Hour})
+		token := joinToken(t, a, credential.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: time.Hour})
 		h, other := newHost(t, "web-01"), newHost(t, "web-02")
 		jwt, otherJWT := h.ask(t, a, token, nil), other.ask(t, a, token, nil)
 		_, lost, err := h.connect(t, b, jwt)
@@ -273,7 +273,7 @@ func TestARevokedPeelIsCutOffAtOnceAndForGood(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if e, err := a.Hosts.Revoke(t.Context(), "web-01", "ann"); err != nil || e.State != enroll.Revoked || len(e.History) != 3 {
+			if e, err := a.Hosts.Revoke(t.Context(), "web-01", "ann"); err != nil || e.State != credential.Revoked || len(e.History) != 3 {
 				t.Fatal(e, err)
 			}
 		}
@@ -318,7 +318,7 @@ func TestACredentialThatWasMadeBesideTheKeysCanBeRevoked(t *testing.T) {
 		if _, err := a.Hosts.Revoke(t.Context(), "db.01", "ann"); !errors.Is(err, enroll.ErrNotFound) {
 			t.Errorf("nobody is revoked: %v", err)
 		}
-		name, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db.01", Keys: []keystore.Key{{Public: h.public, Issued: time.Now()}}}, false)
+		name, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db.01", Keys: []credential.Key{{Public: h.public, Issued: time.Now()}}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,7 +364,7 @@ func TestWhoOnlyAsksKeepsNoPeelFromBeingRevoked(t *testing.T) {
 			if _, err := a.Hosts.Revoke(t.Context(), "db.01", "ann"); !errors.Is(err, enroll.ErrConflict) {
 				t.Errorf("%s: revoked without a credential: %v", c.name, err)
 			}
-			name, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db.01", Keys: []keystore.Key{{Public: owner.public, Issued: time.Now()}}}, false)
+			name, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db.01", Keys: []credential.Key{{Public: owner.public, Issued: time.Now()}}}, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -376,7 +376,7 @@ func TestWhoOnlyAsksKeepsNoPeelFromBeingRevoked(t *testing.T) {
 				t.Fatal(err)
 			}
 			e, err := a.Hosts.Revoke(t.Context(), "db.01", "ann")
-			if err != nil || e.ID != "db.01" || e.State != enroll.Revoked || e.Conflicting == nil || e.Conflicting.Public != stranger.public {
+			if err != nil || e.ID != "db.01" || e.State != credential.Revoked || e.Conflicting == nil || e.Conflicting.Public != stranger.public {
 				t.Fatalf("%s: %+v, %v", c.name, e, err)
 			}
 			if _, _, err := owner.connect(t, b, jwt); err == nil {
@@ -390,7 +390,7 @@ func TestARenewalMovesTheEndOfACredential(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
 		h := newHost(t, "web-01")
-		token := joinToken(t, a, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour})
+		token := joinToken(t, a, credential.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour})
 		for range 2 {
 			c, err := jwt.DecodeUserClaims(h.ask(t, a, token, nil))
 			if err != nil || c.Expires != time.Now().Add(enroll.PeelLife).Unix() || c.Subject != h.public || c.Name != "web-01" {
@@ -420,7 +420,7 @@ func TestStrangersAreBounded(t *testing.T) {
 		if waiting != 100 {
 			t.Errorf("%d strangers were taken down at once", waiting)
 		}
-		token := joinToken(t, a, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour})
+		token := joinToken(t, a, credential.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour})
 		newHost(t, "web-01").ask(t, a, token, nil) // who has a token does not stand behind them
 	})
 }
@@ -454,7 +454,7 @@ func TestARequestIsOfWhoHasTheKey(t *testing.T) {
 func TestWithoutTheBucketNobodyIsLetIn(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		token := joinToken(t, a, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 2, TTL: time.Hour})
+		token := joinToken(t, a, credential.JoinRequest{Name: "all", Peel: "*", Uses: 2, TTL: time.Hour})
 		known, fresh := newHost(t, "web-01"), newHost(t, "web-02")
 		known.ask(t, a, token, nil)
 		b.Stop(t)
@@ -514,8 +514,8 @@ func FuzzEnrollRequest(f *testing.F) {
 func TestATokenTakesThePlaceOfARequestWithoutOne(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		token := joinToken(t, a, enroll.JoinRequest{Name: "web", Peel: "web-*", Uses: 3, TTL: 24 * time.Hour})
-		other := joinToken(t, a, enroll.JoinRequest{Name: "db", Peel: "db-*", Uses: 3, TTL: 24 * time.Hour})
+		token := joinToken(t, a, credential.JoinRequest{Name: "web", Peel: "web-*", Uses: 3, TTL: 24 * time.Hour})
+		other := joinToken(t, a, credential.JoinRequest{Name: "db", Peel: "db-*", Uses: 3, TTL: 24 * time.Hour})
 		stranger, host, thief := newHost(t, "web-07"), newHost(t, "web-07"), newHost(t, "web-07")
 		stranger.ask(t, a, "", enroll.ErrPending)
 		host.ask(t, a, "", enroll.ErrConflict)
@@ -525,7 +525,7 @@ func TestATokenTakesThePlaceOfARequestWithoutOne(t *testing.T) {
 		if _, _, err := host.connect(t, b, jwt); err != nil {
 			t.Error(err)
 		}
-		if e := enrolled(t, a, "web-07"); e.Public != host.public || e.State != enroll.Accepted || e.Conflicting == nil || e.Conflicting.Public != stranger.public {
+		if e := enrolled(t, a, "web-07"); e.Public != host.public || e.State != credential.Accepted || e.Conflicting == nil || e.Conflicting.Public != stranger.public {
 			t.Errorf("%+v", e)
 		}
 		stranger.ask(t, a, "", enroll.ErrConflict)
@@ -557,10 +557,10 @@ func TestATokenTakesThePlaceOfARequestWithoutOne(t *testing.T) {
 func TestARequestDoesNotTakeAnID(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		token := joinToken(t, a, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 3, TTL: 24 * time.Hour})
+		token := joinToken(t, a, credential.JoinRequest{Name: "all", Peel: "*", Uses: 3, TTL: 24 * time.Hour})
 		newHost(t, "db-01").ask(t, a, "", enroll.ErrPending)
 		owner := newHost(t, "db-01")
-		if _, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db-01", Keys: []keystore.Key{{Public: owner.public}}}, false); err != nil {
+		if _, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: "db-01", Keys: []credential.Key{{Public: owner.public}}}, false); err != nil {
 			t.Errorf("no credential can be made beside the keys: %v", err)
 		}
 		newHost(t, "db-01").ask(t, a, token, enroll.ErrConflict) // it has one now

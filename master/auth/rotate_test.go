@@ -12,10 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
-	"github.com/seed-c01c3da5/zester/master/auth/enroll"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -25,7 +24,7 @@ func TestSigningKeysAreRotatedWithoutAnOutage(t *testing.T) {
 		a := authority(t, b)
 		ctx := t.Context()
 		go func() { _ = a.Run(ctx) }()
-		token := joinToken(t, a, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: time.Hour})
+		token := joinToken(t, a, credential.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: time.Hour})
 		renewed, away := newHost(t, "web-01"), newHost(t, "web-02")
 		old, oldAway := renewed.ask(t, a, token, nil), away.ask(t, a, token, nil)
 		stays, cut, err := renewed.connect(t, b, old)
@@ -100,7 +99,7 @@ func TestSigningKeysAreRotatedWithoutAnOutage(t *testing.T) {
 func TestACopyOfFormerKeysChangesNothing(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		here := authority(t, b)
-		bob := enlist(t, b, here, user.Request{Name: "bob", Role: grants.RoleOperator})
+		bob := enlist(t, b, here, credential.UserRequest{Name: "bob", Role: grants.RoleOperator})
 		dir := filepath.Join(t.TempDir(), "copy")
 		if err := os.CopyFS(dir, os.DirFS(b.Keys.Dir())); err != nil {
 			t.Fatal(err)
@@ -116,7 +115,7 @@ func TestACopyOfFormerKeysChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		ada := enlist(t, b, here, user.Request{Name: "ada", Role: grants.RoleOperator})
+		ada := enlist(t, b, here, credential.UserRequest{Name: "ada", Role: grants.RoleOperator})
 		if _, err := there.Users.Revoke(t.Context(), "bob", "ann"); !errors.Is(err, auth.ErrStale) {
 			t.Errorf("the copy told the server: %v", err)
 		}
@@ -177,7 +176,7 @@ func TestAChangeOfKeysThatNobodyWasToldOfIsMadeUpForAtTheNextStart(t *testing.T)
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		host := newHost(t, "web-01")
 		first := authority(t, b)
-		old := host.ask(t, first, joinToken(t, first, enroll.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour}), nil)
+		old := host.ask(t, first, joinToken(t, first, credential.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour}), nil)
 		copied := filepath.Join(t.TempDir(), "copy")
 		if err := os.CopyFS(copied, os.DirFS(b.Keys.Dir())); err != nil {
 			t.Fatal(err)
@@ -234,12 +233,12 @@ func TestAChangeOfKeysThatNobodyWasToldOfIsMadeUpForAtTheNextStart(t *testing.T)
 // makeSite makes a credential as zester auth issue does, and returns it with its public key.
 func makeSite(t *testing.T, k *keystore.Keys, name string) (creds []byte, public string) {
 	t.Helper()
-	key, err := keystore.MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	public = key.Public()
-	issue := keystore.Entry{Role: grants.RoleSite, ID: name, Keys: []keystore.Key{{Public: public, Issued: time.Now()}}}
+	issue := keystore.Entry{Role: grants.RoleSite, ID: name, Keys: []credential.Key{{Public: public, Issued: time.Now()}}}
 	if _, err := keystore.Register(k.Dir(), issue, true); err != nil {
 		t.Fatal(err)
 	}

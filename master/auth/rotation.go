@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
@@ -30,7 +31,7 @@ type generation struct {
 
 // RotateKeys has everything signed by new keys from now on, and servers told by Run; what the former have signed stays valid.
 // Copies of the keys beside other masters have to be replaced: what they sign is of the former.
-func (a *Authority) RotateKeys(ctx context.Context) (*keystore.Rotation, error) {
+func (a *Authority) RotateKeys(ctx context.Context) (*credential.Rotation, error) {
 	if err := a.current(ctx); err != nil {
 		return nil, err
 	}
@@ -48,7 +49,7 @@ func (a *Authority) RotateKeys(ctx context.Context) (*keystore.Rotation, error) 
 
 // RetireKeys ends what the former keys have signed. Unless that is forced the error is [ErrBehind], with names, if there
 // are credentials in use that were not issued anew.
-func (a *Authority) RetireKeys(ctx context.Context, force bool) (*keystore.Rotation, error) {
+func (a *Authority) RetireKeys(ctx context.Context, force bool) (*credential.Rotation, error) {
 	if err := a.current(ctx); err != nil {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, e
 	now := time.Now()
 	for _, e := range peels {
 		known[string(e.ID)] = true
-		if e.State == enroll.Accepted && e.Expires.After(now) && e.Expires.Add(-enroll.PeelLife).Before(at) {
+		if e.State == credential.Accepted && e.Expires.After(now) && e.Expires.Add(-enroll.PeelLife).Before(at) {
 			names = append(names, "peel "+string(e.ID))
 		}
 	}
@@ -153,7 +154,7 @@ func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, e
 			return nil, err
 		}
 		for _, entry := range entries {
-			entry.Keys = slices.DeleteFunc(entry.Keys, func(k keystore.Key) bool { _, revoked := ended[k.Public]; return revoked })
+			entry.Keys = slices.DeleteFunc(entry.Keys, func(k credential.Key) bool { _, revoked := ended[k.Public]; return revoked })
 			if old(entry.Keys, at) && (r != grants.RolePeel || !known[entry.ID]) {
 				names = append(names, string(r)+" "+entry.ID)
 			}
@@ -164,7 +165,7 @@ func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, e
 }
 
 // old reports whether there are keys whose credentials have not ended, all issued before a time.
-func old(keys []keystore.Key, at time.Time) bool {
-	keys = keystore.Current(keys, time.Now())
-	return len(keys) > 0 && !slices.ContainsFunc(keys, func(k keystore.Key) bool { return !k.Issued.Before(at) })
+func old(keys []credential.Key, at time.Time) bool {
+	keys = credential.Current(keys, time.Now())
+	return len(keys) > 0 && !slices.ContainsFunc(keys, func(k credential.Key) bool { return !k.Issued.Before(at) })
 }

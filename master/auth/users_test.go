@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
@@ -42,9 +43,9 @@ func users(t *testing.T, b *natstest.Bus) *user.Store {
 }
 
 // enlist adds a user and returns what a connection needs to be that user's.
-func enlist(t *testing.T, b *natstest.Bus, a *auth.Authority, q user.Request) nats.Option {
+func enlist(t *testing.T, b *natstest.Bus, a *auth.Authority, q credential.UserRequest) nats.Option {
 	t.Helper()
-	key, err := keystore.MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,8 +79,8 @@ func join(t *testing.T, b *natstest.Bus, name string, creds nats.Option) (nc *na
 func TestARevokedUserIsCutOffAtOnceAndForGood(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		bob := enlist(t, b, a, user.Request{Name: "bob", Role: grants.RoleOperator})
-		other := enlist(t, b, a, user.Request{Name: "ada", Role: grants.RoleOperator})
+		bob := enlist(t, b, a, credential.UserRequest{Name: "bob", Role: grants.RoleOperator})
+		other := enlist(t, b, a, credential.UserRequest{Name: "ada", Role: grants.RoleOperator})
 		_, lost, err := join(t, b, "bob", bob)
 		if err != nil {
 			t.Fatal(err)
@@ -123,8 +124,8 @@ func TestARevokedUserIsCutOffAtOnceAndForGood(t *testing.T) {
 func TestAnAuthorityLearnsWhatAnotherHasRevoked(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		here := authority(t, b)
-		bob := enlist(t, b, here, user.Request{Name: "bob", Role: grants.RoleOperator})
-		eve := enlist(t, b, here, user.Request{Name: "eve", Role: grants.RoleOperator})
+		bob := enlist(t, b, here, credential.UserRequest{Name: "bob", Role: grants.RoleOperator})
+		eve := enlist(t, b, here, credential.UserRequest{Name: "eve", Role: grants.RoleOperator})
 		dir := filepath.Join(t.TempDir(), "copy")
 		if err := os.CopyFS(dir, os.DirFS(b.Keys.Dir())); err != nil {
 			t.Fatal(err)
@@ -180,7 +181,7 @@ func TestARevocationThatTheServerMissedIsMadeUpFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bob := enlist(t, b, a, user.Request{Name: "bob", Role: grants.RoleOperator})
+		bob := enlist(t, b, a, credential.UserRequest{Name: "bob", Role: grants.RoleOperator})
 		_, lost, err := join(t, b, "bob", bob)
 		if err != nil {
 			t.Fatal(err)
@@ -215,7 +216,7 @@ func TestRunBringsRevocationsToTheServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bob := enlist(t, b, deaf, user.Request{Name: "bob", Role: grants.RoleOperator})
+		bob := enlist(t, b, deaf, credential.UserRequest{Name: "bob", Role: grants.RoleOperator})
 		_, lost, err := join(t, b, "bob", bob)
 		if err != nil {
 			t.Fatal(err)
@@ -248,41 +249,41 @@ func TestRunBringsRevocationsToTheServer(t *testing.T) {
 func TestUsersThatCannotBeMade(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
-		enlist(t, b, a, user.Request{Name: "taken", Role: grants.RoleOperator})
-		enlist(t, b, a, user.Request{Name: "gone", Role: grants.RoleOperator})
+		enlist(t, b, a, credential.UserRequest{Name: "taken", Role: grants.RoleOperator})
+		enlist(t, b, a, credential.UserRequest{Name: "gone", Role: grants.RoleOperator})
 		if _, err := a.Users.Revoke(t.Context(), "gone", "ann"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RoleAuditor, ID: "offline", Keys: []keystore.Key{{Public: "Uoffline", Issued: time.Now()}}}, false); err != nil {
+		if _, err := keystore.Register(b.Keys.Dir(), keystore.Entry{Role: grants.RoleAuditor, ID: "offline", Keys: []credential.Key{{Public: "Uoffline", Issued: time.Now()}}}, false); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range []struct {
 			want   error
 			text   string
-			change func(*user.Request)
+			change func(*credential.UserRequest)
 		}{
-			{user.ErrExists, "taken", func(q *user.Request) { q.Name = "taken" }},
-			{user.ErrExists, "offline", func(q *user.Request) { q.Name = "offline" }},
-			{user.ErrExists, "gone", func(q *user.Request) { q.Name = "gone" }},
-			{user.ErrExists, "gone was revoked", func(q *user.Request) { q.Name, q.Again = "gone", true }},
-			{user.ErrNotFound, "nobody", func(q *user.Request) { q.Name, q.Again = "nobody", true }},
-			{user.ErrInvalid, "data directory", func(q *user.Request) { q.Name = "local" }},
-			{user.ErrInvalid, "1 to 64", func(q *user.Request) { q.Name = "" }},
-			{user.ErrInvalid, `'*'`, func(q *user.Request) { q.Name = "*" }},
-			{user.ErrInvalid, `'.'`, func(q *user.Request) { q.Name = "a.b" }},
-			{user.ErrInvalid, "public key", func(q *user.Request) { q.Public = "" }},
-			{user.ErrInvalid, `"master"`, func(q *user.Request) { q.Role = grants.RoleMaster }},
-			{user.ErrInvalid, `"peel"`, func(q *user.Request) { q.Role = grants.RolePeel }},
-			{user.ErrInvalid, "-1s", func(q *user.Request) { q.TTL = -time.Second }},
-			{user.ErrInvalid, "only read", func(q *user.Request) { q.Role, q.Limits.Target = grants.RoleAuditor, "*" }},
-			{user.ErrInvalid, "are not asked", func(q *user.Request) { q.Role, q.Limits.Target = grants.RoleDirect, "*" }},
-			{user.ErrInvalid, `"[a"`, func(q *user.Request) { q.Limits.Functions = []string{"[a"} }},
+			{user.ErrExists, "taken", func(q *credential.UserRequest) { q.Name = "taken" }},
+			{user.ErrExists, "offline", func(q *credential.UserRequest) { q.Name = "offline" }},
+			{user.ErrExists, "gone", func(q *credential.UserRequest) { q.Name = "gone" }},
+			{user.ErrExists, "gone was revoked", func(q *credential.UserRequest) { q.Name, q.Again = "gone", true }},
+			{user.ErrNotFound, "nobody", func(q *credential.UserRequest) { q.Name, q.Again = "nobody", true }},
+			{user.ErrInvalid, "data directory", func(q *credential.UserRequest) { q.Name = "local" }},
+			{user.ErrInvalid, "1 to 64", func(q *credential.UserRequest) { q.Name = "" }},
+			{user.ErrInvalid, `'*'`, func(q *credential.UserRequest) { q.Name = "*" }},
+			{user.ErrInvalid, `'.'`, func(q *credential.UserRequest) { q.Name = "a.b" }},
+			{user.ErrInvalid, "public key", func(q *credential.UserRequest) { q.Public = "" }},
+			{user.ErrInvalid, `"master"`, func(q *credential.UserRequest) { q.Role = grants.RoleMaster }},
+			{user.ErrInvalid, `"peel"`, func(q *credential.UserRequest) { q.Role = grants.RolePeel }},
+			{user.ErrInvalid, "-1s", func(q *credential.UserRequest) { q.TTL = -time.Second }},
+			{user.ErrInvalid, "only read", func(q *credential.UserRequest) { q.Role, q.Limits.Target = grants.RoleAuditor, "*" }},
+			{user.ErrInvalid, "are not asked", func(q *credential.UserRequest) { q.Role, q.Limits.Target = grants.RoleDirect, "*" }},
+			{user.ErrInvalid, `"[a"`, func(q *credential.UserRequest) { q.Limits.Functions = []string{"[a"} }},
 		} {
-			key, err := keystore.MakeKey()
+			key, err := credential.MakeKey()
 			if err != nil {
 				t.Fatal(err)
 			}
-			q := user.Request{Name: "new", Role: grants.RoleOperator, Public: key.Public()}
+			q := credential.UserRequest{Name: "new", Role: grants.RoleOperator, Public: key.Public()}
 			c.change(&q)
 			if _, _, err := a.Users.Add(t.Context(), q, "ann"); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%v, want %v %q", err, c.want, c.text)
@@ -297,11 +298,11 @@ func TestUsersThatCannotBeMade(t *testing.T) {
 
 func TestOneIssuedBesideTheKeysIsListedAndRevoked(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		key, err := keystore.MakeKey()
+		key, err := credential.MakeKey()
 		if err != nil {
 			t.Fatal(err)
 		}
-		issue := keystore.Entry{Role: grants.RoleOperator, ID: "ada", Keys: []keystore.Key{{Public: key.Public(), Issued: time.Now()}}}
+		issue := keystore.Entry{Role: grants.RoleOperator, ID: "ada", Keys: []credential.Key{{Public: key.Public(), Issued: time.Now()}}}
 		if _, err := keystore.Register(b.Keys.Dir(), issue, false); err != nil {
 			t.Fatal(err)
 		}
@@ -335,8 +336,8 @@ func TestAnotherCredentialKeepsRoleAndLimits(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
 		limits := grants.Limits{Functions: []string{"test.*"}}
-		first := enlist(t, b, a, user.Request{Name: "lee", Role: grants.RoleOperator, Limits: limits, TTL: time.Hour})
-		second := enlist(t, b, a, user.Request{Name: "lee", Role: grants.RoleOperator, TTL: 2 * time.Hour, Again: true})
+		first := enlist(t, b, a, credential.UserRequest{Name: "lee", Role: grants.RoleOperator, Limits: limits, TTL: time.Hour})
+		second := enlist(t, b, a, credential.UserRequest{Name: "lee", Role: grants.RoleOperator, TTL: 2 * time.Hour, Again: true})
 		for what, creds := range map[string]nats.Option{"first": first, "second": second} {
 			nc, _, err := join(t, b, "lee", creds)
 			if err != nil {
@@ -407,8 +408,8 @@ func TestNobodyForgesWhoAsks(t *testing.T) {
 func TestLimitsAreThoseOfTheBucket(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a, all := authority(t, b), users(t, b)
-		enlist(t, b, a, user.Request{Name: "lee", Role: grants.RoleOperator, Limits: grants.Limits{Target: "web-*", Functions: []string{"test.*"}}})
-		enlist(t, b, a, user.Request{Name: "ada", Role: grants.RoleOperator})
+		enlist(t, b, a, credential.UserRequest{Name: "lee", Role: grants.RoleOperator, Limits: grants.Limits{Target: "web-*", Functions: []string{"test.*"}}})
+		enlist(t, b, a, credential.UserRequest{Name: "ada", Role: grants.RoleOperator})
 		web := []target.PeelID{"web-01", "web-02"}
 		selects := func(_ context.Context, expr string) ([]target.PeelID, error) {
 			if expr != "web-*" {
@@ -454,15 +455,15 @@ func TestLimitsAreThoseOfTheBucket(t *testing.T) {
 func TestThePermissionToSeeSecretsIsGivenByName(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a, all := authority(t, b), users(t, b)
-		enlist(t, b, a, user.Request{Name: "sue", Role: grants.RoleOperator, Secrets: true})
-		enlist(t, b, a, user.Request{Name: "ada", Role: grants.RoleOperator})
-		for user, allowed := range map[string]bool{"sue": true, "ada": false, user.LocalUser: false, "unknown": false} {
+		enlist(t, b, a, credential.UserRequest{Name: "sue", Role: grants.RoleOperator, Secrets: true})
+		enlist(t, b, a, credential.UserRequest{Name: "ada", Role: grants.RoleOperator})
+		for user, allowed := range map[string]bool{"sue": true, "ada": false, credential.LocalUser: false, "unknown": false} {
 			err := all.AllowSecrets(t.Context(), grants.Caller{User: user, Role: grants.RoleOperator})
 			if (err == nil) != allowed || err != nil && !errors.Is(err, grants.ErrNotAllowed) {
 				t.Errorf("%s: %v", user, err)
 			}
 		}
-		if _, _, err := a.Users.Add(t.Context(), user.Request{Name: "eve", Role: grants.RoleAuditor, Secrets: true}, "ada"); !errors.Is(err, user.ErrInvalid) {
+		if _, _, err := a.Users.Add(t.Context(), credential.UserRequest{Name: "eve", Role: grants.RoleAuditor, Secrets: true}, "ada"); !errors.Is(err, user.ErrInvalid) {
 			t.Errorf("an auditor with the permission: %v", err)
 		}
 		b.Stop(t)

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
@@ -187,7 +188,7 @@ func (t *fleet) enroll(h *host) {
 // issue enters a credential that was made beside the keys.
 func (t *fleet) issue(h *host, again bool) {
 	t.Helper()
-	entry := keystore.Entry{Role: grants.RolePeel, ID: string(h.id), Keys: []keystore.Key{{Public: h.public, Issued: time.Now()}}}
+	entry := keystore.Entry{Role: grants.RolePeel, ID: string(h.id), Keys: []credential.Key{{Public: h.public, Issued: time.Now()}}}
 	if _, err := keystore.Register(t.bus.Keys.Dir(), entry, again); err != nil {
 		t.Fatal(err)
 	}

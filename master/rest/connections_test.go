@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 )
 
 // open opens a connection from an address, writes text and reads an answer if there is to be one. The connection stays
@@ -96,7 +96,7 @@ func TestAConnectionWithAValidTokenIsNotReplaced(t *testing.T) {
 		valid := "GET /api/v1/peels HTTP/1.1\r\nHost: master\r\nAuthorization: Bearer %s\r\n\r\n"
 		var tested []net.Conn
 		for i := range 128 {
-			token := s.token(token.Request{Name: fmt.Sprintf("t%d", i), Scopes: []token.Scope{token.ScopeRead}})
+			token := s.token(credential.TokenRequest{Name: fmt.Sprintf("t%d", i), Scopes: []credential.Scope{credential.ScopeRead}})
 			tested = append(tested, s.open(fmt.Sprintf("192.0.2.1:%d", 10000+i), fmt.Sprintf(valid, token), true))
 		}
 		s.crowd(100, func(i int) string { return fmt.Sprintf("192.0.2.1:%d", 20000+i) }, askAlive, true)

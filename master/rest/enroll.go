@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 )
 
@@ -92,7 +93,7 @@ func isListener(c *tls.Config, header string) bool {
 }
 
 // accountEnroll keeps account of hosts that were let in or turned away. One that waits asks all the time.
-func (r *routes) accountEnroll(req *http.Request, q *enroll.Request, e *enroll.Enrolled, err error) {
+func (r *routes) accountEnroll(req *http.Request, q *enroll.Request, e *credential.Enrolled, err error) {
 	if errors.Is(err, enroll.ErrPending) && len(e.History) > 0 && time.Since(e.History[len(e.History)-1].Time) > time.Second {
 		return
 	}

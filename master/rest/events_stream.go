@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -186,7 +186,7 @@ func returnsOf(jid wire.JID) string { return "$KV.job-returns." + string(jid) + 
 func (e *events) admitted(ctx context.Context) error {
 	text, _ := bearer(e.request)
 	t, err := e.r.Tokens.Authenticate(ctx, text)
-	if err == nil && !t.Has(token.ScopeRead) && e.job.User != t.User() {
+	if err == nil && !t.Has(credential.ScopeRead) && e.job.User != t.User() {
 		err = errors.New("the token lacks the scope read")
 	}
 	return err

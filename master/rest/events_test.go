@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/rest"
@@ -520,7 +521,7 @@ func TestStreamsOfAnAddressAreCounted(t *testing.T) {
 		jid := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "10m"})
 		opened := 0
 		for i := range 10 {
-			reader := s.token(token.Request{Name: fmt.Sprintf("reader%d", i), Scopes: []token.Scope{token.ScopeRead}})
+			reader := s.token(credential.TokenRequest{Name: fmt.Sprintf("reader%d", i), Scopes: []credential.Scope{credential.ScopeRead}})
 			for range 10 {
 				if _, status, _ := s.follow(reader, jid, ""); status == 200 {
 					opened++
@@ -588,7 +589,7 @@ func TestAMasterThatStopsEndsItsStreams(t *testing.T) {
 func TestWhoOnlyDispatchesFollowsHisOwn(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.peel("web-01", nil, echo("web-01"))
-		ci := s.token(token.Request{Name: "ci", Scopes: []token.Scope{token.ScopeDispatch}})
+		ci := s.token(credential.TokenRequest{Name: "ci", Scopes: []credential.Scope{credential.ScopeDispatch}})
 		own, other := s.dispatch(ci, object{"target": "*", "function": "test.ping"}), s.dispatch(s.admin(), object{"target": "*", "function": "test.ping"})
 		time.Sleep(2 * time.Second)
 		for _, what := range []string{"", "/returns", "/events"} {

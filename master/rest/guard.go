@@ -18,6 +18,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"golang.org/x/time/rate"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 )
@@ -56,7 +57,7 @@ type denial struct {
 
 // admit returns the token of a request that has one of the scopes. The token is checked before anything is limited, so that
 // wrong tokens never lock out a valid one from the same address.
-func (g *guard) admit(r *http.Request, scopes []token.Scope) (*token.Token, *denial) {
+func (g *guard) admit(r *http.Request, scopes []credential.Scope) (*credential.Token, *denial) {
 	text, given := bearer(r)
 	if !given {
 		return nil, &denial{http.StatusUnauthorized, "this needs one bearer token in the header Authorization", http.Header{"Www-Authenticate": {`Bearer realm="zester"`}}}
@@ -90,7 +91,7 @@ func (g *guard) refuse(r *http.Request, err error) *denial {
 	return &denial{http.StatusUnauthorized, err.Error(), http.Header{"Www-Authenticate": {`Bearer realm="zester", error="invalid_token"`}}}
 }
 
-func anyOf(scopes []token.Scope) string {
+func anyOf(scopes []credential.Scope) string {
 	var names []string
 	for _, s := range scopes {
 		names = append(names, string(s))
@@ -133,10 +134,10 @@ func source(remote string) netip.Prefix {
 // middleware lets a request to its operation if the operation's scopes allow it, and bounds its time.
 func (g *guard) middleware(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
-	var scopes []token.Scope
+	var scopes []credential.Scope
 	for _, alternative := range ctx.Operation().Security {
 		for _, scope := range alternative["token"] {
-			scopes = append(scopes, token.Scope(scope))
+			scopes = append(scopes, credential.Scope(scope))
 		}
 	}
 	token, denied := g.admit(r, scopes)
@@ -156,9 +157,9 @@ func (g *guard) middleware(ctx huma.Context, next func(huma.Context)) {
 }
 
 // protect is middleware for a handler that is no operation.
-func (g *guard) protect(scope token.Scope, h http.Handler) http.Handler {
+func (g *guard) protect(scope credential.Scope, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, denied := g.admit(r, []token.Scope{scope}); denied != nil {
+		if _, denied := g.admit(r, []credential.Scope{scope}); denied != nil {
 			denied.write(w)
 			return
 		}
@@ -191,7 +192,7 @@ func remoteOf(ctx context.Context) string {
 }
 
 // tokenOf is the token of a request that was admitted.
-func tokenOf(ctx context.Context) *token.Token { return ctx.Value(tokenKey{}).(*token.Token) }
+func tokenOf(ctx context.Context) *credential.Token { return ctx.Value(tokenKey{}).(*credential.Token) }
 
 func withRequest(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestKey{}, id)

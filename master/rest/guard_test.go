@@ -14,8 +14,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -26,28 +26,28 @@ import (
 // another's; NEW for one that runs.
 type route struct {
 	method, path string
-	scopes       []token.Scope
+	scopes       []credential.Scope
 	body         any
 }
 
 var (
-	read, run  = token.ScopeRead, token.ScopeDispatch
-	order      = []token.Scope{token.ScopeSync}
+	read, run  = credential.ScopeRead, credential.ScopeDispatch
+	order      = []credential.Scope{credential.ScopeSync}
 	aDispatch  = object{"target": "web-01", "function": "test.ping"}
 	everyRoute = []route{
-		{"POST", "/api/v1/jobs", []token.Scope{run}, aDispatch},
-		{"GET", "/api/v1/jobs", []token.Scope{read}, nil},
-		{"GET", "/api/v1/jobs/{jid}", []token.Scope{read}, nil},
-		{"GET", "/api/v1/jobs/{jid}/returns", []token.Scope{read}, nil},
-		{"GET", "/api/v1/jobs/{jid}/events", []token.Scope{read}, nil},
+		{"POST", "/api/v1/jobs", []credential.Scope{run}, aDispatch},
+		{"GET", "/api/v1/jobs", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/jobs/{jid}", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/jobs/{jid}/returns", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/jobs/{jid}/events", []credential.Scope{read}, nil},
 		{"POST", "/api/v1/jobs/{jid}/cancel", nil, nil},
-		{"GET", "/api/v1/peels", []token.Scope{read}, nil},
-		{"GET", "/api/v1/targets?expr=*", []token.Scope{read}, nil},
-		{"GET", "/metrics", []token.Scope{read}, nil},
-		{"GET", "/api/v1/sync", []token.Scope{read}, nil},
-		{"GET", "/api/v1/sync/peels", []token.Scope{read}, nil},
-		{"GET", "/api/v1/sync/history", []token.Scope{read}, nil},
-		{"GET", "/api/v1/sync/plan", []token.Scope{read}, nil},
+		{"GET", "/api/v1/peels", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/targets?expr=*", []credential.Scope{read}, nil},
+		{"GET", "/metrics", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/sync", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/sync/peels", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/sync/history", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/sync/plan", []credential.Scope{read}, nil},
 		{"POST", "/api/v1/sync/approve", order, object{"hash": "01234567"}},
 		{"POST", "/api/v1/sync/pause", order, nil},
 		{"POST", "/api/v1/sync/resume", order, nil},
@@ -58,10 +58,10 @@ var (
 	}
 	// ownJob are the routes of a job that its own maker may use too.
 	ownJob = []route{
-		{"GET", "/api/v1/jobs/{jid}", []token.Scope{read, run}, nil},
-		{"GET", "/api/v1/jobs/{jid}/returns", []token.Scope{read, run}, nil},
-		{"GET", "/api/v1/jobs/{jid}/events", []token.Scope{read, run}, nil},
-		{"POST", "/api/v1/jobs/{jid}/cancel", []token.Scope{run}, nil},
+		{"GET", "/api/v1/jobs/{jid}", []credential.Scope{read, run}, nil},
+		{"GET", "/api/v1/jobs/{jid}/returns", []credential.Scope{read, run}, nil},
+		{"GET", "/api/v1/jobs/{jid}/events", []credential.Scope{read, run}, nil},
+		{"POST", "/api/v1/jobs/{jid}/cancel", []credential.Scope{run}, nil},
 	}
 	// open are the routes for which no token is asked. Who enrolls and who sends a hook are judged by something else.
 	open = []route{
@@ -142,10 +142,10 @@ func TestDenyMatrix(t *testing.T) {
 		admin := s.admin()
 		other := s.dispatch(admin, object{"target": "web-01", "function": "test.ping", "timeout": "1s"})
 		time.Sleep(30 * time.Second)
-		for i, scopes := range [][]token.Scope{{read}, {run}, {read, run}, order, {token.ScopeSync, run}, {token.ScopeAdmin}} {
-			text := s.token(token.Request{Name: fmt.Sprintf("t%d", i), Scopes: scopes})
+		for i, scopes := range [][]credential.Scope{{read}, {run}, {read, run}, order, {credential.ScopeSync, run}, {credential.ScopeAdmin}} {
+			text := s.token(credential.TokenRequest{Name: fmt.Sprintf("t%d", i), Scopes: scopes})
 			has := func(r route) bool {
-				return slices.Contains(scopes, token.ScopeAdmin) || slices.ContainsFunc(r.scopes, func(s token.Scope) bool { return slices.Contains(scopes, s) })
+				return slices.Contains(scopes, credential.ScopeAdmin) || slices.ContainsFunc(r.scopes, func(s credential.Scope) bool { return slices.Contains(scopes, s) })
 			}
 			try := func(r route, jid wire.JID) {
 				t.Helper()
@@ -178,12 +178,12 @@ func TestNobodyComesInWithoutAToken(t *testing.T) {
 		ran := false
 		s.peel("web-01", nil, func(*nats.Conn, wire.Request) { ran = true })
 		admin := s.admin()
-		expired := s.token(token.Request{Name: "expired", Scopes: []token.Scope{token.ScopeAdmin}, TTL: time.Second})
-		revoked := s.token(token.Request{Name: "revoked", Scopes: []token.Scope{token.ScopeAdmin}})
+		expired := s.token(credential.TokenRequest{Name: "expired", Scopes: []credential.Scope{credential.ScopeAdmin}, TTL: time.Second})
+		revoked := s.token(credential.TokenRequest{Name: "revoked", Scopes: []credential.Scope{credential.ScopeAdmin}})
 		if _, err := s.tokens.Revoke(t.Context(), "revoked", "ann"); err != nil {
 			t.Fatal(err)
 		}
-		wrong, _ := token.NewSecret("admin")
+		wrong, _ := credential.NewSecret("admin")
 		time.Sleep(time.Minute)
 		for name, header := range map[string][]string{
 			"none": nil, "empty": {""}, "no scheme": {admin}, "basic": {"Basic " + admin}, "no token": {"Bearer"}, "blank": {"Bearer "},
@@ -235,8 +235,8 @@ func TestATokenRunsOnlyWithinItsLimits(t *testing.T) {
 		for _, id := range []target.PeelID{"db-01", "web-01", "web-02"} {
 			s.peel(id, target.Facts{"role": string(id[:2])}, func(nc *nats.Conn, r wire.Request) { note(id); echo(id)(nc, r) })
 		}
-		limited := s.token(token.Request{
-			Name: "limited", Scopes: []token.Scope{run}, Limits: grants.Limits{Target: "web-* and not web-09", Functions: []string{"test.*", "sys.doc"}},
+		limited := s.token(credential.TokenRequest{
+			Name: "limited", Scopes: []credential.Scope{run}, Limits: grants.Limits{Target: "web-* and not web-09", Functions: []string{"test.*", "sys.doc"}},
 		})
 		for _, c := range []struct{ target, function, refused string }{
 			{"web-01", "test.ping", ""},
@@ -268,7 +268,7 @@ func TestATokenRunsOnlyWithinItsLimits(t *testing.T) {
 		// A new peel that matches is within, and a limit that cannot be evaluated lets nothing through.
 		s.peel("web-03", nil, echo("web-03"))
 		want[job.Job](t, s.ask(limited, "POST", "/api/v1/jobs", object{"target": "web-03", "function": "test.ping"}), 202)
-		broken := s.token(token.Request{Name: "broken", Scopes: []token.Scope{run}, Limits: grants.Limits{Target: "N@gone"}})
+		broken := s.token(credential.TokenRequest{Name: "broken", Scopes: []credential.Scope{run}, Limits: grants.Limits{Target: "N@gone"}})
 		refused(t, s.ask(broken, "POST", "/api/v1/jobs", object{"target": "web-03", "function": "test.ping"}), 503, "the limits of the token")
 	})
 }
@@ -284,7 +284,7 @@ func TestWrongTokensLockOutNoValidOne(t *testing.T) {
 			synctest.Wait()
 		}
 		guess := func() answer {
-			wrong, _ := token.NewSecret("reader")
+			wrong, _ := credential.NewSecret("reader")
 			return s.ask(wrong, "GET", "/api/v1/peels", nil)
 		}
 		valid := func(path string) {
@@ -324,7 +324,7 @@ func TestWrongTokensLockOutNoValidOne(t *testing.T) {
 func TestWhoIsMistakenIsNotAGuesser(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		reader := s.reader()
-		ended := s.token(token.Request{Name: "ended", Scopes: []token.Scope{read}, TTL: time.Second})
+		ended := s.token(credential.TokenRequest{Name: "ended", Scopes: []credential.Scope{read}, TTL: time.Second})
 		time.Sleep(time.Second)
 		for range 30 {
 			refused(t, s.ask(ended, "GET", "/api/v1/peels", nil), 401, "expired")

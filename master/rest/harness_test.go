@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/apiserver"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
@@ -220,9 +221,9 @@ next:
 }
 
 // token makes a token and returns its text.
-func (s *system) token(q token.Request) string {
+func (s *system) token(q credential.TokenRequest) string {
 	s.t.Helper()
-	text, hash := token.NewSecret(q.Name)
+	text, hash := credential.NewSecret(q.Name)
 	q.Hash = hash
 	if _, err := s.tokens.Create(s.t.Context(), q, "ann"); err != nil {
 		s.t.Fatal(err)
@@ -231,11 +232,11 @@ func (s *system) token(q token.Request) string {
 }
 
 func (s *system) reader() string {
-	return s.token(token.Request{Name: "reader", Scopes: []token.Scope{token.ScopeRead}})
+	return s.token(credential.TokenRequest{Name: "reader", Scopes: []credential.Scope{credential.ScopeRead}})
 }
 
 func (s *system) admin() string {
-	return s.token(token.Request{Name: "admin", Scopes: []token.Scope{token.ScopeAdmin}})
+	return s.token(credential.TokenRequest{Name: "admin", Scopes: []credential.Scope{credential.ScopeAdmin}})
 }
 
 // peel tells facts and answers requests with on, which may be nil, each once.

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -202,8 +202,8 @@ func (n *NewJob) spec() (job.Spec, error) {
 }
 
 // allow holds the limits of a token against a dispatch.
-func (r *routes) allow(ctx context.Context, t *token.Token, spec *job.Spec) error {
-	if t.Has(token.ScopeAdmin) {
+func (r *routes) allow(ctx context.Context, t *credential.Token, spec *job.Spec) error {
+	if t.Has(credential.ScopeAdmin) {
 		return nil
 	}
 	var within []target.PeelID
@@ -292,7 +292,7 @@ func (r *routes) visible(ctx context.Context, jid wire.JID) (*job.Job, error) {
 	if err != nil {
 		return nil, answerError(err)
 	}
-	if t := tokenOf(ctx); !t.Has(token.ScopeRead) && j.User != t.User() {
+	if t := tokenOf(ctx); !t.Has(credential.ScopeRead) && j.User != t.User() {
 		return nil, huma.Error403Forbidden("the job is another's, and the token has not the scope read")
 	}
 	return j, nil
@@ -333,7 +333,7 @@ func (r *routes) jobReturns(ctx context.Context, in *returnsInput) (*returnsOutp
 // cancelJob answers when the wish is recorded; the job ends soon after.
 func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error) {
 	t := tokenOf(ctx)
-	if !t.Has(token.ScopeAdmin) {
+	if !t.Has(credential.ScopeAdmin) {
 		j, err := r.Questions.JobShow(ctx, api.JobRequest{JID: in.JID})
 		if err != nil {
 			return nil, answerError(err)

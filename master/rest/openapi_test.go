@@ -14,7 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -66,7 +66,7 @@ func TestTheDocumentTellsEveryRouteAndItsScopes(t *testing.T) {
 			if path == "/metrics" {
 				continue
 			}
-			for _, scope := range append(slices.Clone(r.scopes), token.ScopeAdmin) {
+			for _, scope := range append(slices.Clone(r.scopes), credential.ScopeAdmin) {
 				if !slices.Contains(tried[key], string(scope)) {
 					tried[key] = append(tried[key], string(scope))
 				}
@@ -137,8 +137,8 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 	const jobs, jobPath = "/api/v1/jobs", "/api/v1/jobs/{jid}"
 	s.peel("web-01", nil, echo("web-01"))
 	s.peel("web-02", nil, func(nc *nats.Conn, r wire.Request) { ack(nc, "web-02", r) })
-	admin, reader := s.token(token.Request{Name: "chief", Scopes: []token.Scope{token.ScopeAdmin}}), s.reader()
-	runner := s.token(token.Request{Name: "runner", Scopes: []token.Scope{run}})
+	admin, reader := s.token(credential.TokenRequest{Name: "chief", Scopes: []credential.Scope{credential.ScopeAdmin}}), s.reader()
+	runner := s.token(credential.TokenRequest{Name: "runner", Scopes: []credential.Scope{run}})
 	ended := s.dispatch(admin, object{"target": "web-01", "function": "test.echo", "args": object{"text": "a"}})
 	running := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "1h"})
 	time.Sleep(5 * time.Second)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -28,7 +28,7 @@ func TestAJobFromItsDispatchToItsReturns(t *testing.T) {
 		for _, id := range []target.PeelID{"web-01", "web.02", "db-01"} {
 			s.peel(id, target.Facts{"os": "debian"}, echo(id))
 		}
-		ci := s.token(token.Request{Name: "ci", Scopes: []token.Scope{token.ScopeRead, token.ScopeDispatch}})
+		ci := s.token(credential.TokenRequest{Name: "ci", Scopes: []credential.Scope{credential.ScopeRead, credential.ScopeDispatch}})
 		a := s.ask(ci, "POST", "/api/v1/jobs", object{
 			"target": "web*", "function": "cmd.run", "state_id": "x", "timeout": "90s", "metadata": object{"ticket": "42"},
 			"args": object{"n": 3, "f": 1.5, "big": 1e3, "deep": []any{object{"m": -7}}, "text": "3"}, "user": nil,
@@ -403,7 +403,7 @@ func TestAJobOfTheCallersOwnIDMayBeAskedForAgain(t *testing.T) {
 			s.peel(id, nil, func(nc *nats.Conn, r wire.Request) { ran.Add(1); echo(id)(nc, r) })
 		}
 		join("web-01")
-		ci := s.token(token.Request{Name: "ci", Scopes: []token.Scope{token.ScopeDispatch}})
+		ci := s.token(credential.TokenRequest{Name: "ci", Scopes: []credential.Scope{credential.ScopeDispatch}})
 		jid := wire.NewJID()
 		request := func(change object) object {
 			o := object{"jid": jid, "target": "web-*", "function": "test.ping", "expect": 1, "metadata": object{"build": "7"}}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
-	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 )
@@ -51,7 +51,7 @@ func (s *Server) enter(b Backend, mux humago.Mux) {
 	mux.HandleFunc("POST "+base+"/enroll", r.enroll())
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", newReadiness(b).ServeHTTP)
-	mux.HandleFunc("GET /metrics", r.guard.protect(token.ScopeRead, metrics(b)).ServeHTTP)
+	mux.HandleFunc("GET /metrics", r.guard.protect(credential.ScopeRead, metrics(b)).ServeHTTP)
 }
 
 // described answers what the mux has no route for as a problem.
@@ -117,19 +117,19 @@ func (r *routes) register(mux humago.Mux) []byte {
 
 // Which scopes open a route; admin opens all.
 var (
-	readScope     = []token.Scope{token.ScopeRead}
-	dispatchScope = []token.Scope{token.ScopeDispatch}
-	syncScope     = []token.Scope{token.ScopeSync}
-	eitherScope   = []token.Scope{token.ScopeRead, token.ScopeDispatch}
+	readScope     = []credential.Scope{credential.ScopeRead}
+	dispatchScope = []credential.Scope{credential.ScopeDispatch}
+	syncScope     = []credential.Scope{credential.ScopeSync}
+	eitherScope   = []credential.Scope{credential.ScopeRead, credential.ScopeDispatch}
 )
 
 // operation describes a route that answers with the given problems, beside those that every route answers with.
-func (r *routes) operation(method, path, id, summary string, scopes []token.Scope, problems ...int) huma.Operation {
+func (r *routes) operation(method, path, id, summary string, scopes []credential.Scope, problems ...int) huma.Operation {
 	op := huma.Operation{
 		Method: method, Path: base + path, OperationID: id, Summary: summary, MaxBodyBytes: maxBody, BodyReadTimeout: bodyTime,
 		Errors: append([]int{400, 401, 403, 429, 503}, problems...),
 	}
-	for _, scope := range append(slices.Clone(scopes), token.ScopeAdmin) {
+	for _, scope := range append(slices.Clone(scopes), credential.ScopeAdmin) {
 		op.Security = append(op.Security, map[string][]string{"token": {string(scope)}})
 	}
 	if method == http.MethodPost {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
@@ -64,7 +64,7 @@ func (o *orders) note(_ context.Context, _ *nats.Conn, order control.Command) {
 func TestAnOrderIsOfTheTokenWhateverTheRequestSays(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		heard, _ := s.lead("m2")
-		ops := s.token(token.Request{Name: "ops", Scopes: []token.Scope{token.ScopeSync}})
+		ops := s.token(credential.TokenRequest{Name: "ops", Scopes: []credential.Scope{credential.ScopeSync}})
 		reader := s.reader()
 		out := want[status.Sync](t, s.request("POST", "/api/v1/sync/pause", ops, map[string]string{"Nats-Request-Info": `{"host":"10.9.9.9"}`}, nil), 200)
 		if out.Owner != "m2" || out.Paused == nil || out.Paused.By != "token:ops" {

@@ -1,5 +1,6 @@
 // Package wire has the messages between peels, masters and people, their subjects, and the functions that decode them. A sender
-// calls [Encode] and a subject function such as [Cmd]; a receiver calls the Decode function of the message.
+// encodes with canon.Marshal and takes the subject from a function such as [Cmd]; a receiver calls the Decode function of the
+// message.
 //
 // Guarantees: the sender of a message is the last token of its subject, in wire form, and the server lets nobody publish under
 // the token of another; a Decode function refuses a message whose content contradicts its subject.

@@ -26,6 +26,7 @@ import (
 	"github.com/nats-io/nkeys"
 	"golang.org/x/time/rate"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
@@ -52,7 +53,6 @@ const (
 	PeelLife = 30 * 24 * time.Hour
 
 	maxPending = 1000
-	maxHistory = 20
 
 	// How many requests without a token are checked, of all hosts together.
 	anonymousEvery  = time.Second / 2
@@ -71,10 +71,10 @@ type Options struct {
 // Hosts enrolls peels and revokes them, on a master that has the keys. It owns the join tokens and the revocations of sites.
 type Hosts struct {
 	o     Options
-	peels records.Bucket[Enrolled]
+	peels records.Bucket[credential.Enrolled]
 	joins records.Bucket[joinRecord]
-	sites records.Bucket[Site] // that were revoked
-	fleet *summary             // of peels
+	sites records.Bucket[credential.Site] // that were revoked
+	fleet *summary                        // of peels
 
 	anonymous *rate.Limiter // requests without a token
 }
@@ -83,10 +83,10 @@ type Hosts struct {
 func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Hosts, error) {
 	h := &Hosts{o: o, fleet: newSummary(js), anonymous: rate.NewLimiter(rate.Every(anonymousEvery), anonymousAtOnce)}
 	var err error
-	if h.peels, err = records.Open[Enrolled](ctx, js, Bucket, peelPrefix, "the peel"); err != nil {
+	if h.peels, err = records.Open[credential.Enrolled](ctx, js, Bucket, peelPrefix, "the peel"); err != nil {
 		return nil, err
 	}
-	if h.sites, err = records.Open[Site](ctx, js, Bucket, sitePrefix, "the site"); err != nil {
+	if h.sites, err = records.Open[credential.Site](ctx, js, Bucket, sitePrefix, "the site"); err != nil {
 		return nil, err
 	}
 	h.joins, err = records.Open[joinRecord](ctx, js, Bucket, joinPrefix, "the join token")
@@ -94,7 +94,7 @@ func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Hosts, error
 }
 
 // Ended returns the keys of peels and sites that were revoked.
-func (h *Hosts) Ended(ctx context.Context) (map[string]keystore.End, error) {
+func (h *Hosts) Ended(ctx context.Context) (map[string]credential.End, error) {
 	ended, _, err := h.fleet.read(ctx)
 	if err != nil {
 		return nil, err
@@ -102,46 +102,6 @@ func (h *Hosts) Ended(ctx context.Context) (map[string]keystore.End, error) {
 	sites, err := h.EndedSites(ctx)
 	maps.Copy(ended, sites)
 	return ended, err
-}
-
-// An EnrollState is how far a peel is with being one of the fleet.
-type State string
-
-// The states. A peel that was rejected or revoked can ask again with another key, and is then pending. With a join token it
-// is accepted at once if no host has had a credential under its ID.
-const (
-	Pending  State = "pending"
-	Accepted State = "accepted"
-	Rejected State = "rejected"
-	Revoked  State = "revoked"
-)
-
-// An Enrolled is a peel that requested a credential.
-type Enrolled struct {
-	ID      target.PeelID `json:"id"`
-	State   State         `json:"state"`
-	Public  string        `json:"public"` // the key that it has or asks with
-	From    string        `json:"from,omitempty"`
-	Expires time.Time     `json:"expires,omitzero"` // of the credential that it was given last
-	History []Step        `json:"history"`          // the last 20, oldest first
-	// Conflicting is another key of a request under the same ID, of a host that was set up again or of an impostor.
-	Conflicting *ConflictingKey `json:"rival,omitempty"`
-	// Ended are the keys that were revoked.
-	Ended map[string]keystore.End `json:"ended,omitempty"`
-}
-
-// An EnrollStep is when a peel came to a state, and by whom: a user, "token:" and the name of a join token, or the host.
-type Step struct {
-	State State     `json:"state"`
-	By    string    `json:"by"`
-	Time  time.Time `json:"time"`
-}
-
-// A ConflictingKey is the key of a request that contradicts the record.
-type ConflictingKey struct {
-	Public string    `json:"public"`
-	From   string    `json:"from,omitempty"`
-	Time   time.Time `json:"time"`
 }
 
 // An EnrollRequest is what a host sends to be enrolled, or to have its credential renewed.
@@ -194,18 +154,9 @@ func (q *Request) Check() error {
 	return nil
 }
 
-// step enters a state.
-func (e *Enrolled) step(s State, by string) {
-	e.State = s
-	e.History = append(e.History, Step{State: s, By: by, Time: time.Now().UTC()})
-	if extra := len(e.History) - maxHistory; extra > 0 {
-		e.History = e.History[extra:]
-	}
-}
-
 // Enroll returns the JWT for a host that is accepted, or why it is not: [ErrPending], [ErrConflict], [ErrRejected],
 // [ErrInvalid], or what is wrong with the token. A token is asked for nothing where the host is accepted already.
-func (h *Hosts) Enroll(ctx context.Context, q Request) (token string, e *Enrolled, err error) {
+func (h *Hosts) Enroll(ctx context.Context, q Request) (token string, e *credential.Enrolled, err error) {
 	if err := q.Check(); err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -217,16 +168,16 @@ func (h *Hosts) Enroll(ctx context.Context, q Request) (token string, e *Enrolle
 		return "", nil, err
 	case r.ID != q.ID:
 		return "", nil, fmt.Errorf("%w: on the bus it would be %s", ErrConflict, r.ID)
-	case r.Public != q.Public && r.unused():
+	case r.Public != q.Public && r.Unused():
 		return h.enrollInstead(ctx, q, &r)
-	case r.Public != q.Public && (r.State == Accepted || r.State == Pending):
+	case r.Public != q.Public && (r.State == credential.Accepted || r.State == credential.Pending):
 		h.noteConflict(ctx, q)
 		return "", &r, fmt.Errorf("%w, %s: zester enroll reject or revoke makes room", ErrConflict, r.State)
-	case r.Public != q.Public && r.Ended[q.Public] == (keystore.End{}):
+	case r.Public != q.Public && r.Ended[q.Public] == (credential.End{}):
 		return h.enrollAgain(ctx, q)
-	case r.State == Accepted:
+	case r.State == credential.Accepted:
 		return h.issuePeel(ctx, &r)
-	case r.State == Pending:
+	case r.State == credential.Pending:
 		return h.admit(ctx, q, &r)
 	}
 	return "", &r, fmt.Errorf("%w: %s", ErrRejected, r.State)
@@ -234,15 +185,15 @@ func (h *Hosts) Enroll(ctx context.Context, q Request) (token string, e *Enrolle
 
 // accept makes a pending peel one of the fleet and issues its credential. If the peel waits with another key, nothing is
 // changed.
-func (h *Hosts) accept(ctx context.Context, id target.PeelID, public, by string) (string, *Enrolled, error) {
-	r, err := h.changePeel(ctx, id, func(r *Enrolled) error {
+func (h *Hosts) accept(ctx context.Context, id target.PeelID, public, by string) (string, *credential.Enrolled, error) {
+	r, err := h.changePeel(ctx, id, func(r *credential.Enrolled) error {
 		switch {
-		case r.ID != id || r.State != Pending:
+		case r.ID != id || r.State != credential.Pending:
 			return fmt.Errorf("%w: %s is %s", ErrConflict, r.ID, r.State)
 		case r.Public != public:
 			return fmt.Errorf("%w: %s waits with the key %s", ErrConflict, id, r.Public)
 		}
-		r.step(Accepted, by)
+		r.Enter(credential.Accepted, by)
 		return h.register(id, public)
 	})
 	if err != nil {
@@ -252,9 +203,9 @@ func (h *Hosts) accept(ctx context.Context, id target.PeelID, public, by string)
 }
 
 // issuePeel signs a credential; when it ends is in the record first, because a revocation is remembered for so long.
-func (h *Hosts) issuePeel(ctx context.Context, e *Enrolled) (string, *Enrolled, error) {
-	r, err := h.peels.Change(ctx, e.ID.Wire(), func(r *Enrolled) error {
-		if r.State != Accepted || r.Public != e.Public {
+func (h *Hosts) issuePeel(ctx context.Context, e *credential.Enrolled) (string, *credential.Enrolled, error) {
+	r, err := h.peels.Change(ctx, e.ID.Wire(), func(r *credential.Enrolled) error {
+		if r.State != credential.Accepted || r.Public != e.Public {
 			return fmt.Errorf("%w: %s", ErrRejected, r.State)
 		}
 		r.Expires = time.Now().UTC().Add(PeelLife)
@@ -276,30 +227,30 @@ func (h *Hosts) Roots() []byte {
 }
 
 // List returns all peels that were enrolled or asked to be, by ID.
-func (h *Hosts) List(ctx context.Context) ([]Enrolled, error) {
+func (h *Hosts) List(ctx context.Context) ([]credential.Enrolled, error) {
 	all, err := h.peels.List(ctx)
-	slices.SortFunc(all, func(a, b Enrolled) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	slices.SortFunc(all, func(a, b credential.Enrolled) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return all, err
 }
 
 // Approve accepts a peel that waits with this key.
-func (h *Hosts) Approve(ctx context.Context, id target.PeelID, public, by string) (*Enrolled, error) {
+func (h *Hosts) Approve(ctx context.Context, id target.PeelID, public, by string) (*credential.Enrolled, error) {
 	_, e, err := h.accept(ctx, id, public, by)
 	return e, err
 }
 
 // Reject turns away a peel that waits. Its key stays turned away until another has asked for the peel; then it waits again.
-func (h *Hosts) Reject(ctx context.Context, id target.PeelID, by string) (*Enrolled, error) {
-	return h.end(ctx, id, Rejected, Pending, by)
+func (h *Hosts) Reject(ctx context.Context, id target.PeelID, by string) (*credential.Enrolled, error) {
+	return h.end(ctx, id, credential.Rejected, credential.Pending, by)
 }
 
 // Revoke ends the credentials of a peel, those that were made beside the keys included: the bus cuts its connection,
 // and its keys are never accepted again. Revoking again changes nothing.
-func (h *Hosts) Revoke(ctx context.Context, id target.PeelID, by string) (*Enrolled, error) {
+func (h *Hosts) Revoke(ctx context.Context, id target.PeelID, by string) (*credential.Enrolled, error) {
 	if err := h.adopt(ctx, id); err != nil {
 		return nil, err
 	}
-	e, err := h.end(ctx, id, Revoked, Accepted, by)
+	e, err := h.end(ctx, id, credential.Revoked, credential.Accepted, by)
 	if err != nil {
 		return nil, err
 	}
@@ -310,7 +261,7 @@ func (h *Hosts) Revoke(ctx context.Context, id target.PeelID, by string) (*Enrol
 }
 
 // issued returns the keys for which credentials of a peel were made beside the keys.
-func (h *Hosts) issued(id target.PeelID) ([]keystore.Key, error) {
+func (h *Hosts) issued(id target.PeelID) ([]credential.Key, error) {
 	known, err := keystore.Registered(h.o.Keys.Dir(), grants.RolePeel, id.Wire())
 	if err != nil || known.ID != string(id) {
 		return nil, err
@@ -325,8 +276,8 @@ func (h *Hosts) adopt(ctx context.Context, id target.PeelID) error {
 		return err
 	}
 	last := known[len(known)-1]
-	r := Enrolled{ID: id, Public: last.Public, Expires: last.Expires}
-	r.step(Accepted, "")
+	r := credential.Enrolled{ID: id, Public: last.Public, Expires: last.Expires}
+	r.Enter(credential.Accepted, "")
 	r.History[0].Time = last.Issued
 	if err := h.peels.Create(ctx, id.Wire(), r); err != nil && !errors.Is(err, records.ErrPresent) {
 		return err
@@ -334,23 +285,23 @@ func (h *Hosts) adopt(ctx context.Context, id target.PeelID) error {
 	return nil
 }
 
-func (h *Hosts) end(ctx context.Context, id target.PeelID, to, from State, by string) (*Enrolled, error) {
+func (h *Hosts) end(ctx context.Context, id target.PeelID, to, from credential.EnrollState, by string) (*credential.Enrolled, error) {
 	keys, err := h.issued(id)
 	if err != nil {
 		return nil, err
 	}
-	r, err := h.changePeel(ctx, id, func(r *Enrolled) error {
-		if to == Revoked {
-			r.replaceAsking(id, keys)
+	r, err := h.changePeel(ctx, id, func(r *credential.Enrolled) error {
+		if to == credential.Revoked {
+			replaceAsking(r, id, keys)
 		}
 		if r.ID != id || r.State != from && r.State != to {
 			return fmt.Errorf("%w: %s is %s", ErrConflict, r.ID, r.State)
 		}
 		if r.State == from {
-			r.step(to, by)
+			r.Enter(to, by)
 		}
-		if to == Revoked {
-			r.revoke(keys)
+		if to == credential.Revoked {
+			revoke(r, keys)
 		}
 		return nil
 	})
@@ -359,21 +310,21 @@ func (h *Hosts) end(ctx context.Context, id target.PeelID, to, from State, by st
 
 // replaceAsking makes the record of a host that only asks for an ID, or was rejected, the record of the peel whose
 // credential was made beside the keys after that. The host is then shown as the conflicting key.
-func (e *Enrolled) replaceAsking(id target.PeelID, keys []keystore.Key) {
-	keys = slices.DeleteFunc(keystore.Current(keys, time.Now()), func(k keystore.Key) bool {
-		return k.Public == e.Public || e.Ended[k.Public] != (keystore.End{})
+func replaceAsking(e *credential.Enrolled, id target.PeelID, keys []credential.Key) {
+	keys = slices.DeleteFunc(credential.Current(keys, time.Now()), func(k credential.Key) bool {
+		return k.Public == e.Public || e.Ended[k.Public] != (credential.End{})
 	})
-	if len(keys) == 0 || e.State != Pending && e.State != Rejected || e.ID != id && !e.unused() {
+	if len(keys) == 0 || e.State != credential.Pending && e.State != credential.Rejected || e.ID != id && !e.Unused() {
 		return
 	}
 	last := keys[len(keys)-1]
-	e.Conflicting = &ConflictingKey{Public: e.Public, From: e.From, Time: e.History[len(e.History)-1].Time}
+	e.Conflicting = &credential.ConflictingKey{Public: e.Public, From: e.From, Time: e.History[len(e.History)-1].Time}
 	e.ID, e.Public, e.From, e.Expires = id, last.Public, "", last.Expires
-	e.step(Accepted, "")
+	e.Enter(credential.Accepted, "")
 }
 
 // changePeel changes the record of a peel that is named by a person.
-func (h *Hosts) changePeel(ctx context.Context, id target.PeelID, f func(*Enrolled) error) (r Enrolled, err error) {
+func (h *Hosts) changePeel(ctx context.Context, id target.PeelID, f func(*credential.Enrolled) error) (r credential.Enrolled, err error) {
 	if _, err = target.ParsePeelID(string(id)); err == nil {
 		r, err = h.peels.Change(ctx, id.Wire(), f)
 	} else {
@@ -387,12 +338,12 @@ func (h *Hosts) changePeel(ctx context.Context, id target.PeelID, f func(*Enroll
 
 // revoke enters the peel's own key and those of credentials that were made beside the keys as ended, until the last of
 // their credentials has ended by itself.
-func (e *Enrolled) revoke(keys []keystore.Key) {
+func revoke(e *credential.Enrolled, keys []credential.Key) {
 	now := time.Now().UTC()
-	ended := map[string]keystore.End{e.Public: {At: now, Expires: e.Expires}}
-	for _, k := range keystore.Current(keys, now) {
+	ended := map[string]credential.End{e.Public: {At: now, Expires: e.Expires}}
+	for _, k := range credential.Current(keys, now) {
 		if k.Public != e.Public {
-			ended[k.Public] = keystore.End{At: now, Expires: k.Expires}
+			ended[k.Public] = credential.End{At: now, Expires: k.Expires}
 		}
 	}
 	for public, end := range e.Ended {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -22,62 +22,20 @@ var (
 	ErrJoinPeel    = errors.New("the join token is not for this peel")
 )
 
-// A JoinToken lets hosts in without a person's approval.
-type JoinToken struct {
-	Name      string    `json:"name"`
-	Peel      string    `json:"peel"` // a glob that the IDs have to match
-	Uses      int       `json:"uses"` // that are left
-	Created   time.Time `json:"created"`
-	CreatedBy string    `json:"created_by"`
-	Expires   time.Time `json:"expires"`
-	Used      int       `json:"used"`
-}
-
 type joinRecord struct {
-	JoinToken
-	Hash token.Hash `json:"hash"`
+	credential.JoinToken
+	Hash credential.Hash `json:"hash"`
 }
 
-// A JoinRequest asks for a join token, whose text was made elsewhere.
-type JoinRequest struct {
-	Name string        `json:"name"`
-	Hash token.Hash    `json:"hash"`
-	Peel string        `json:"peel"`
-	Uses int           `json:"uses"`
-	TTL  time.Duration `json:"ttl"`
-}
-
-const (
-	joinPrefix  = "join."
-	maxJoinUses = 100_000
-	maxJoinTTL  = 366 * 24 * time.Hour
-)
-
-func (q *JoinRequest) check() error {
-	if err := token.CheckName(q.Name); err != nil {
-		return err
-	}
-	if !grants.IsGlob(q.Peel) {
-		return fmt.Errorf("%.100q is not a glob for peels, such as web-*", q.Peel)
-	}
-	switch {
-	case q.Hash == (token.Hash{}):
-		return errors.New("it has no hash")
-	case q.Uses < 1 || q.Uses > maxJoinUses:
-		return fmt.Errorf("it is for %d hosts: 1 to %d are possible", q.Uses, maxJoinUses)
-	case q.TTL <= 0 || q.TTL > maxJoinTTL:
-		return fmt.Errorf("it would end after %v: %v is the most", q.TTL, maxJoinTTL)
-	}
-	return nil
-}
+const joinPrefix = "join."
 
 // AddJoinToken enters a join token and returns it, with the pin of the authority that signs the masters' certificates.
-func (h *Hosts) AddJoinToken(ctx context.Context, q JoinRequest, by string) (t *JoinToken, pin string, err error) {
-	if err := q.check(); err != nil {
+func (h *Hosts) AddJoinToken(ctx context.Context, q credential.JoinRequest, by string) (t *credential.JoinToken, pin string, err error) {
+	if err := q.Check(); err != nil {
 		return nil, "", fmt.Errorf("%w: %w", token.ErrInvalid, err)
 	}
 	now := time.Now().UTC()
-	r := joinRecord{JoinToken{Name: q.Name, Peel: q.Peel, Uses: q.Uses, Created: now, CreatedBy: by, Expires: now.Add(q.TTL)}, q.Hash}
+	r := joinRecord{credential.JoinToken{Name: q.Name, Peel: q.Peel, Uses: q.Uses, Created: now, CreatedBy: by, Expires: now.Add(q.TTL)}, q.Hash}
 	if err := h.joins.Create(ctx, q.Name, r); errors.Is(err, records.ErrPresent) {
 		return nil, "", fmt.Errorf("%w: %s", token.ErrExists, q.Name)
 	} else if err != nil {
@@ -90,18 +48,18 @@ func (h *Hosts) AddJoinToken(ctx context.Context, q JoinRequest, by string) (t *
 }
 
 // JoinTokens returns all join tokens, by name, those that have ended included.
-func (h *Hosts) JoinTokens(ctx context.Context) ([]JoinToken, error) {
+func (h *Hosts) JoinTokens(ctx context.Context) ([]credential.JoinToken, error) {
 	records, err := h.joins.List(ctx)
-	all := make([]JoinToken, len(records))
+	all := make([]credential.JoinToken, len(records))
 	for i, r := range records {
 		all[i] = r.JoinToken
 	}
-	slices.SortFunc(all, func(a, b JoinToken) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b credential.JoinToken) int { return strings.Compare(a.Name, b.Name) })
 	return all, err
 }
 
 // EndJoinToken makes a join token let in nobody else.
-func (h *Hosts) EndJoinToken(ctx context.Context, name string) (*JoinToken, error) {
+func (h *Hosts) EndJoinToken(ctx context.Context, name string) (*credential.JoinToken, error) {
 	r, err := h.joins.Change(ctx, name, func(r *joinRecord) error { r.Uses = 0; return nil })
 	if errors.Is(err, records.ErrAbsent) {
 		return nil, fmt.Errorf("%w: %s", token.ErrNotFound, name)
@@ -114,7 +72,7 @@ func (h *Hosts) EndJoinToken(ctx context.Context, name string) (*JoinToken, erro
 
 // redeem takes one use of the token of a request and returns who so lets the host in.
 func (h *Hosts) redeem(ctx context.Context, q Request) (by string, err error) {
-	name, hash, ok := token.Parse(q.Token)
+	name, hash, ok := credential.ParseToken(q.Token)
 	if !ok {
 		return "", ErrJoinUnknown
 	}
@@ -134,7 +92,7 @@ func (h *Hosts) redeem(ctx context.Context, q Request) (by string, err error) {
 
 // redeemable tells what is wrong with the token of a request, and leaves it as it is.
 func (h *Hosts) redeemable(ctx context.Context, q Request) error {
-	name, hash, ok := token.Parse(q.Token)
+	name, hash, ok := credential.ParseToken(q.Token)
 	if !ok {
 		return ErrJoinUnknown
 	}
@@ -152,7 +110,7 @@ func (h *Hosts) redeemable(ctx context.Context, q Request) error {
 const otherWays = "zester enroll token create makes another, and a host without a token waits for zester enroll approve"
 
 // admits tells a stranger nothing of a token whose text he does not have.
-func (r *joinRecord) admits(id target.PeelID, hash token.Hash) error {
+func (r *joinRecord) admits(id target.PeelID, hash credential.Hash) error {
 	now := time.Now()
 	switch {
 	case !r.Hash.Equal(hash):

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/records"
@@ -24,7 +25,7 @@ type Registration struct {
 
 // A PeelRegister looks up who peels are. Its methods may be called from several goroutines.
 type Register struct {
-	peels records.Bucket[Enrolled]
+	peels records.Bucket[credential.Enrolled]
 	store *settings.Store
 	dir   string
 }
@@ -32,7 +33,7 @@ type Register struct {
 // OpenPeelRegister opens the bucket of enrolled peels, which has to exist. Dir is where the keys of the masters are, empty
 // for a master without them: it does not know peels whose credentials were made beside the keys, before their revocation.
 func OpenRegister(ctx context.Context, js jetstream.JetStream, dir string) (*Register, error) {
-	peels, err := records.Open[Enrolled](ctx, js, Bucket, peelPrefix, "the peel")
+	peels, err := records.Open[credential.Enrolled](ctx, js, Bucket, peelPrefix, "the peel")
 	return &Register{peels, settings.NewStore(js), dir}, err
 }
 
@@ -43,7 +44,7 @@ func (p *Register) Lookup(ctx context.Context, wireID string) (r Registration, e
 	if err != nil && !errors.Is(err, records.ErrAbsent) {
 		return r, err
 	}
-	if e.State == Accepted || len(e.Ended) > 0 { // others only ask
+	if e.State == credential.Accepted || len(e.Ended) > 0 { // others only ask
 		r.ID = e.ID
 	}
 	for public := range e.Ended {
@@ -54,7 +55,7 @@ func (p *Register) Lookup(ctx context.Context, wireID string) (r Registration, e
 		if err != nil {
 			return r, err
 		}
-		if r.ID == "" && !e.asks(known.Keys) {
+		if r.ID == "" && !asks(&e, known.Keys) {
 			r.ID = target.PeelID(known.ID)
 		}
 		for _, k := range known.Keys {
@@ -63,7 +64,7 @@ func (p *Register) Lookup(ctx context.Context, wireID string) (r Registration, e
 			}
 		}
 	}
-	if e.State == Accepted && !slices.Contains(r.Keys, e.Public) {
+	if e.State == credential.Accepted && !slices.Contains(r.Keys, e.Public) {
 		r.Keys = append(r.Keys, e.Public)
 	}
 	if r.ID == "" {
@@ -82,6 +83,6 @@ func (p *Register) Lookup(ctx context.Context, wireID string) (r Registration, e
 
 // asks reports whether none of the keys has a credential, because they are those of a request that is not accepted. Earlier
 // versions recorded such keys beside the keys of the masters.
-func (e *Enrolled) asks(keys []keystore.Key) bool {
-	return !slices.ContainsFunc(keys, func(k keystore.Key) bool { return k.Public != e.Public }) && e.State != Accepted
+func asks(e *credential.Enrolled, keys []credential.Key) bool {
+	return !slices.ContainsFunc(keys, func(k credential.Key) bool { return k.Public != e.Public }) && e.State != credential.Accepted
 }

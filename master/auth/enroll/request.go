@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/records"
@@ -14,7 +15,7 @@ import (
 )
 
 // enrollNew is for an ID that nobody had. A token is used up last, when nothing else can refuse the host.
-func (h *Hosts) enrollNew(ctx context.Context, q Request) (string, *Enrolled, error) {
+func (h *Hosts) enrollNew(ctx context.Context, q Request) (string, *credential.Enrolled, error) {
 	if q.Token != "" {
 		if err := h.redeemable(ctx, q); err != nil {
 			return "", nil, err
@@ -22,8 +23,8 @@ func (h *Hosts) enrollNew(ctx context.Context, q Request) (string, *Enrolled, er
 	} else if err := h.room(ctx); err != nil {
 		return "", nil, err
 	}
-	r := Enrolled{ID: q.ID, Public: q.Public, From: q.From}
-	r.step(Pending, "host")
+	r := credential.Enrolled{ID: q.ID, Public: q.Public, From: q.From}
+	r.Enter(credential.Pending, "host")
 	if err := h.vacant(q, ""); err != nil {
 		return "", nil, err
 	}
@@ -44,7 +45,7 @@ func (h *Hosts) vacant(q Request, asked string) error {
 		return err
 	case len(known.Keys) > 0 && known.ID != string(q.ID):
 		return fmt.Errorf("%w: %w: %s", ErrConflict, keystore.ErrTaken, known.ID)
-	case slices.ContainsFunc(known.Keys, func(k keystore.Key) bool { return k.Public != q.Public && k.Public != asked }):
+	case slices.ContainsFunc(known.Keys, func(k credential.Key) bool { return k.Public != q.Public && k.Public != asked }):
 		return fmt.Errorf("%w: %w", ErrConflict, keystore.ErrIssued)
 	}
 	return nil
@@ -53,8 +54,8 @@ func (h *Hosts) vacant(q Request, asked string) error {
 // register records the key of a peel beside the keys, before its credential is made.
 func (h *Hosts) register(id target.PeelID, public string) error {
 	now := time.Now().UTC()
-	key := keystore.Key{Public: public, Issued: now, Expires: now.Add(PeelLife)}
-	_, err := keystore.Register(h.o.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: string(id), Keys: []keystore.Key{key}}, true)
+	key := credential.Key{Public: public, Issued: now, Expires: now.Add(PeelLife)}
+	_, err := keystore.Register(h.o.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: string(id), Keys: []credential.Key{key}}, true)
 	if errors.Is(err, keystore.ErrTaken) {
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	}
@@ -63,8 +64,8 @@ func (h *Hosts) register(id target.PeelID, public string) error {
 
 // admit accepts a peel that waits and has a join token. If a host has had a credential under the ID before, the peel waits
 // for a person, because that host may have the token.
-func (h *Hosts) admit(ctx context.Context, q Request, r *Enrolled) (string, *Enrolled, error) {
-	if q.Token == "" || !r.unused() {
+func (h *Hosts) admit(ctx context.Context, q Request, r *credential.Enrolled) (string, *credential.Enrolled, error) {
+	if q.Token == "" || !r.Unused() {
 		return "", r, ErrPending
 	}
 	by, err := h.redeem(ctx, q)
@@ -74,21 +75,15 @@ func (h *Hosts) admit(ctx context.Context, q Request, r *Enrolled) (string, *Enr
 	return h.accept(ctx, q.ID, q.Public, by)
 }
 
-// unused reports whether no host has had a credential under this ID: there were only requests.
-func (e *Enrolled) unused() bool {
-	decided := slices.ContainsFunc(e.History, func(s Step) bool { return s.State == Accepted || s.State == Revoked })
-	return (e.State == Pending || e.State == Rejected) && !decided && e.Expires.IsZero() && len(e.Ended) == 0
-}
-
 // enrollInstead handles a second key for an unused ID. With a valid join token it replaces the first key, which had none or
 // it would not wait; the first is then shown as the conflicting key. Without one, a first key that waits is a conflict, and a rejected
 // one makes room.
-func (h *Hosts) enrollInstead(ctx context.Context, q Request, seen *Enrolled) (string, *Enrolled, error) {
+func (h *Hosts) enrollInstead(ctx context.Context, q Request, seen *credential.Enrolled) (string, *credential.Enrolled, error) {
 	switch err := h.redeemable(ctx, q); {
 	case err == nil:
 	case !errors.Is(err, ErrJoinUnknown) && !errors.Is(err, ErrJoinPeel):
 		return "", nil, err
-	case seen.State == Pending:
+	case seen.State == credential.Pending:
 		h.noteConflict(ctx, q)
 		return "", seen, fmt.Errorf("%w, %s: zester enroll reject makes room", ErrConflict, seen.State)
 	default:
@@ -97,13 +92,13 @@ func (h *Hosts) enrollInstead(ctx context.Context, q Request, seen *Enrolled) (s
 	if err := h.vacant(q, seen.Public); err != nil {
 		return "", nil, err
 	}
-	r, err := h.peels.Change(ctx, q.ID.Wire(), func(r *Enrolled) error {
-		if r.Public != seen.Public || !r.unused() {
+	r, err := h.peels.Change(ctx, q.ID.Wire(), func(r *credential.Enrolled) error {
+		if r.Public != seen.Public || !r.Unused() {
 			return fmt.Errorf("%w, %s: it asked at the same moment", ErrConflict, r.State)
 		}
-		r.Conflicting = &ConflictingKey{Public: r.Public, From: r.From, Time: r.History[len(r.History)-1].Time}
+		r.Conflicting = &credential.ConflictingKey{Public: r.Public, From: r.From, Time: r.History[len(r.History)-1].Time}
 		r.Public, r.From = q.Public, q.From
-		r.step(Pending, "host")
+		r.Enter(credential.Pending, "host")
 		return nil
 	})
 	if err != nil {
@@ -117,13 +112,13 @@ func (h *Hosts) enrollInstead(ctx context.Context, q Request, seen *Enrolled) (s
 }
 
 // enrollAgain is for a peel that was rejected or revoked and comes with another key: it waits for a person.
-func (h *Hosts) enrollAgain(ctx context.Context, q Request) (string, *Enrolled, error) {
+func (h *Hosts) enrollAgain(ctx context.Context, q Request) (string, *credential.Enrolled, error) {
 	if err := h.room(ctx); err != nil {
 		return "", nil, err
 	}
-	r, err := h.peels.Change(ctx, q.ID.Wire(), func(r *Enrolled) error {
+	r, err := h.peels.Change(ctx, q.ID.Wire(), func(r *credential.Enrolled) error {
 		r.Public, r.From, r.Conflicting = q.Public, q.From, nil
-		r.step(Pending, "host")
+		r.Enter(credential.Pending, "host")
 		return nil
 	})
 	if err != nil {
@@ -149,11 +144,11 @@ func (h *Hosts) room(ctx context.Context) error {
 
 // noteConflict records a conflicting key as a hint for people, at most one an hour. It is no error that this failed.
 func (h *Hosts) noteConflict(ctx context.Context, q Request) {
-	_, err := h.peels.Change(ctx, q.ID.Wire(), func(r *Enrolled) error {
+	_, err := h.peels.Change(ctx, q.ID.Wire(), func(r *credential.Enrolled) error {
 		if r.Conflicting != nil && time.Since(r.Conflicting.Time) < time.Hour {
 			return records.ErrPresent
 		}
-		r.Conflicting = &ConflictingKey{Public: q.Public, From: q.From, Time: time.Now().UTC()}
+		r.Conflicting = &credential.ConflictingKey{Public: q.Public, From: q.From, Time: time.Now().UTC()}
 		return nil
 	})
 	if err != nil && !errors.Is(err, records.ErrPresent) {

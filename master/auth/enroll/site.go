@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/records"
@@ -17,29 +18,21 @@ var ErrNoSite = errors.New("no such site")
 
 const sitePrefix = "site."
 
-// A Site is one whose credentials were revoked.
-type Site struct {
-	Name      string         `json:"name"`
-	Keys      []keystore.Key `json:"keys"` // whose credentials have not ended by themselves
-	Revoked   time.Time      `json:"revoked"`
-	RevokedBy string         `json:"revoked_by"`
-}
-
 // RevokeSite ends all credentials of a site that were made so far: the bus cuts the connections of its server, and with it
 // its peels, whose own credentials stay what they are. Revoking again ends those that were made since.
-func (h *Hosts) RevokeSite(ctx context.Context, name, by string) (*Site, error) {
+func (h *Hosts) RevokeSite(ctx context.Context, name, by string) (*credential.Site, error) {
 	keys, err := h.siteKeys(name)
 	if err != nil {
 		return nil, err
 	}
 	if len(keys) > 0 {
-		if err := h.sites.Create(ctx, name, Site{Name: name}); err != nil && !errors.Is(err, records.ErrPresent) {
+		if err := h.sites.Create(ctx, name, credential.Site{Name: name}); err != nil && !errors.Is(err, records.ErrPresent) {
 			return nil, err
 		}
 	}
-	s, err := h.sites.Change(ctx, name, func(s *Site) error {
+	s, err := h.sites.Change(ctx, name, func(s *credential.Site) error {
 		now := time.Now().UTC()
-		s.Keys, s.Revoked, s.RevokedBy = keystore.Current(keystore.Merge(s.Keys, keys), now), now, by
+		s.Keys, s.Revoked, s.RevokedBy = credential.Current(credential.Merge(s.Keys, keys), now), now, by
 		return nil
 	})
 	if errors.Is(err, records.ErrAbsent) {
@@ -55,7 +48,7 @@ func (h *Hosts) RevokeSite(ctx context.Context, name, by string) (*Site, error) 
 }
 
 // siteKeys are those for which credentials of a site were made in the directory of the keys.
-func (h *Hosts) siteKeys(name string) ([]keystore.Key, error) {
+func (h *Hosts) siteKeys(name string) ([]credential.Key, error) {
 	if err := grants.CheckName(grants.RoleSite, name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoSite, err)
 	}
@@ -64,11 +57,11 @@ func (h *Hosts) siteKeys(name string) ([]keystore.Key, error) {
 }
 
 // EndedSites returns the keys of sites that were revoked.
-func (h *Hosts) EndedSites(ctx context.Context) (map[string]keystore.End, error) {
+func (h *Hosts) EndedSites(ctx context.Context) (map[string]credential.End, error) {
 	sites, err := h.sites.List(ctx)
-	ends := map[string]keystore.End{}
+	ends := map[string]credential.End{}
 	for _, s := range sites {
-		maps.Copy(ends, keystore.Ends(s.Keys, s.Revoked))
+		maps.Copy(ends, credential.Ends(s.Keys, s.Revoked))
 	}
 	return ends, err
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -22,9 +22,9 @@ type summary struct {
 	turn chan struct{} // has a value while somebody reads; held over requests, so a wait for it ends with the context
 
 	// The holder of turn alone uses these.
-	created time.Time               // of the stream that next counts in
-	next    uint64                  // the first sequence that was not read
-	ended   map[string]keystore.End // keys that were ended and have not expired
+	created time.Time                 // of the stream that next counts in
+	next    uint64                    // the first sequence that was not read
+	ended   map[string]credential.End // keys that were ended and have not expired
 	pending map[string]bool
 }
 
@@ -33,7 +33,7 @@ func newSummary(js jetstream.JetStream) *summary {
 }
 
 // read returns the keys of peels that were ended and have not expired, and the number of peels that wait.
-func (s *summary) read(ctx context.Context) (ended map[string]keystore.End, pending int, err error) {
+func (s *summary) read(ctx context.Context) (ended map[string]credential.End, pending int, err error) {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -55,10 +55,10 @@ func (s *summary) refresh(ctx context.Context) error {
 	info := stream.CachedInfo()
 	last := info.State.LastSeq
 	if !info.Created.Equal(s.created) || last+1 < s.next {
-		s.created, s.next, s.ended, s.pending = info.Created, 1, map[string]keystore.End{}, map[string]bool{}
+		s.created, s.next, s.ended, s.pending = info.Created, 1, map[string]credential.End{}, map[string]bool{}
 	}
 	now := time.Now()
-	maps.DeleteFunc(s.ended, func(_ string, e keystore.End) bool { return !e.Expires.IsZero() && !e.Expires.After(now) })
+	maps.DeleteFunc(s.ended, func(_ string, e credential.End) bool { return !e.Expires.IsZero() && !e.Expires.After(now) })
 	if last < s.next {
 		return nil
 	}
@@ -85,11 +85,11 @@ func (s *summary) take(m jetstream.Msg) error {
 	if len(m.Data()) == 0 {
 		return nil // the record was removed
 	}
-	var e Enrolled
+	var e credential.Enrolled
 	if err := canon.Unmarshal(m.Data(), &e); err != nil {
 		return fmt.Errorf("the peel %s: %w", key, err)
 	}
-	if e.State == Pending {
+	if e.State == credential.Pending {
 		s.pending[key] = true
 	}
 	maps.Copy(s.ended, e.Ended)

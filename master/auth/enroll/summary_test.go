@@ -6,8 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
-	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -22,7 +22,7 @@ func TestTheRecordsOfPeelsAreReadOnceEach(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		put := func(i int, e enroll.Enrolled) {
+		put := func(i int, e credential.Enrolled) {
 			t.Helper()
 			data, err := canon.Marshal(e)
 			if err == nil {
@@ -43,7 +43,7 @@ func TestTheRecordsOfPeelsAreReadOnceEach(t *testing.T) {
 			return js.Conn().Stats().InMsgs - before
 		}
 		for i := range peels {
-			put(i, enroll.Enrolled{State: enroll.Accepted})
+			put(i, credential.Enrolled{State: credential.Accepted})
 		}
 		first := look(0, 0)
 		second := look(0, 0)
@@ -51,9 +51,9 @@ func TestTheRecordsOfPeelsAreReadOnceEach(t *testing.T) {
 		if first < peels || second > 3 {
 			t.Errorf("%d peels: the first look took %d messages, the second %d", peels, first, second)
 		}
-		put(7, enroll.Enrolled{State: enroll.Revoked, Ended: map[string]keystore.End{"U1": {}}})
-		put(8, enroll.Enrolled{State: enroll.Pending})
-		put(9, enroll.Enrolled{State: enroll.Pending})
+		put(7, credential.Enrolled{State: credential.Revoked, Ended: map[string]credential.End{"U1": {}}})
+		put(8, credential.Enrolled{State: credential.Pending})
+		put(9, credential.Enrolled{State: credential.Pending})
 		if n := look(1, 2); n > 10 {
 			t.Errorf("three changes took %d messages", n)
 		}
@@ -61,7 +61,7 @@ func TestTheRecordsOfPeelsAreReadOnceEach(t *testing.T) {
 			t.Fatal(err)
 		}
 		look(1, 1)
-		put(8, enroll.Enrolled{State: enroll.Accepted})
+		put(8, credential.Enrolled{State: credential.Accepted})
 		look(1, 0)
 		stream, err := js.Stream(t.Context(), "KV_enroll")
 		if err != nil {
@@ -74,7 +74,7 @@ func TestTheRecordsOfPeelsAreReadOnceEach(t *testing.T) {
 		if _, err := js.CreateStream(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
-		put(8, enroll.Enrolled{State: enroll.Pending})
+		put(8, credential.Enrolled{State: credential.Pending})
 		look(0, 1)
 	})
 }

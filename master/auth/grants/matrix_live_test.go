@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -170,7 +171,7 @@ func (l live) startMaster(t *testing.T, url string) string {
 
 func (l live) options(t *testing.T, role grants.Role, name string) []nats.Option {
 	t.Helper()
-	key, err := keystore.MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}

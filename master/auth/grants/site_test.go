@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
@@ -20,7 +21,7 @@ import (
 // siteCreds is a credential for a leaf node with the peels.
 func siteCreds(t *testing.T, k *keystore.Keys, peels ...target.PeelID) []byte {
 	t.Helper()
-	key, err := keystore.MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,12 +97,12 @@ func TestASiteSpeaksAndHearsForItsPeelsAlone(t *testing.T) {
 // makeSite makes a credential as zester auth issue does, and returns it with its public key.
 func makeSite(t *testing.T, k *keystore.Keys, name string) (creds []byte, public string) {
 	t.Helper()
-	key, err := keystore.MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	public = key.Public()
-	issue := keystore.Entry{Role: grants.RoleSite, ID: name, Keys: []keystore.Key{{Public: public, Issued: time.Now()}}}
+	issue := keystore.Entry{Role: grants.RoleSite, ID: name, Keys: []credential.Key{{Public: public, Issued: time.Now()}}}
 	if _, err := keystore.Register(k.Dir(), issue, true); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func TestACredentialOfASiteEndsWithTheKeysThatSignedIt(t *testing.T) {
 
 func TestASiteHasPeelsAndNotTooMany(t *testing.T) {
 	k := open(t, t.TempDir()+"/auth")
-	key, err := keystore.MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -42,9 +43,9 @@ type Keys struct {
 	accounts map[grants.Role]string // public keys
 	signers  map[grants.Role]nkeys.KeyPair
 
-	mu       sync.Mutex                     // guards signers, too
-	revoked  map[grants.Role]map[string]End // by public key
-	rotation Rotation
+	mu       sync.Mutex                                // guards signers, too
+	revoked  map[grants.Role]map[string]credential.End // by public key
+	rotation credential.Rotation
 	dirty    bool // servers may lack the accounts of rotation
 	trust    Trust
 }
@@ -120,49 +121,10 @@ func (k *Keys) IssueSite(name, public string, peels []target.PeelID, ttl time.Du
 	return token, err
 }
 
-// A NewKey is the key of a user that was just made. Its secret half leaves this process in a credential alone.
-type NewKey struct{ pair nkeys.KeyPair }
-
-// MakeKey makes a key for a user.
-func MakeKey() (NewKey, error) {
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		return NewKey{}, fmt.Errorf("cannot make a key: %w", err)
-	}
-	return NewKey{pair}, nil
-}
-
-// Public is the half that others may know.
-func (k NewKey) Public() string {
-	public, err := k.pair.PublicKey()
-	if err != nil {
-		panic(err) // it was made by MakeKey, and Creds not called yet
-	}
-	return public
-}
-
-// Sign signs what a server asks of who has the key.
-func (k NewKey) Sign(nonce []byte) ([]byte, error) { return k.pair.Sign(nonce) }
-
-// Creds returns the key and the JWT that was signed for it in the form of a .creds file, which is a secret, and forgets
-// the key.
-func (k NewKey) Creds(token string) ([]byte, error) {
-	defer k.pair.Wipe()
-	seed, err := k.pair.Seed()
-	if err != nil {
-		return nil, fmt.Errorf("cannot write a credential: %w", err)
-	}
-	creds, err := jwt.FormatUserConfig(token, seed)
-	if err != nil {
-		return nil, fmt.Errorf("cannot write a credential: %w", err)
-	}
-	return creds, nil
-}
-
 // Creds makes a new user key and returns it with its JWT in the form of a .creds file, which is a secret.
 // Name and ttl are as in [Keys.Issue].
 func (k *Keys) Creds(role grants.Role, name string, ttl time.Duration) ([]byte, error) {
-	key, err := MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +150,7 @@ func (k *Keys) SystemCreds(ttl time.Duration) ([]byte, error) {
 		return nil, fmt.Errorf("cannot make a credential for the server's account: %w", err)
 	}
 	defer signer.Wipe()
-	key, err := MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		return nil, err
 	}

@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 
 	"github.com/google/renameio/v2"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -25,51 +25,14 @@ var (
 	ErrRevoked = errors.New("its name was revoked")
 )
 
-// A Key is a public key for which a credential was made.
-type Key struct {
-	Public  string    `json:"public"`
-	Issued  time.Time `json:"issued"`
-	Expires time.Time `json:"expires,omitzero"` // zero: it does not
-	By      string    `json:"by,omitempty"`     // user who requested it; empty if it was made beside the masters' keys
-}
-
-// Current returns the keys whose credentials have not expired.
-func Current(keys []Key, now time.Time) (left []Key) {
-	for _, k := range keys {
-		if k.Expires.IsZero() || k.Expires.After(now) {
-			left = append(left, k)
-		}
-	}
-	return left
-}
-
-// Merge returns the keys of two lists, each once.
-func Merge(keys, more []Key) []Key {
-	for _, k := range more {
-		if !slices.ContainsFunc(keys, func(other Key) bool { return other.Public == k.Public }) {
-			keys = append(keys, k)
-		}
-	}
-	return keys
-}
-
-// Ends returns the end of the credentials of keys that were revoked at a time, by public key.
-func Ends(keys []Key, at time.Time) map[string]End {
-	ends := map[string]End{}
-	for _, k := range keys {
-		ends[k.Public] = End{At: at, Expires: k.Expires}
-	}
-	return ends
-}
-
 // An Entry of the register says for which keys credentials of one party were made. The register has a file for each name on
 // the bus, beside the keys, so that a credential can be made while no bus runs. People have one space of names, whatever
 // their role.
 type Entry struct {
-	Role    grants.Role `json:"role"`
-	ID      string      `json:"id"` // as it was requested: a peel's own ID, not its wire form
-	Keys    []Key       `json:"keys"`
-	Revoked time.Time   `json:"revoked,omitzero"`
+	Role    grants.Role      `json:"role"`
+	ID      string           `json:"id"` // as it was requested: a peel's own ID, not its wire form
+	Keys    []credential.Key `json:"keys"`
+	Revoked time.Time        `json:"revoked,omitzero"`
 }
 
 // registerDir is in the directory of the keys.
@@ -142,7 +105,7 @@ func register(dir, name string, entry Entry, again bool) error {
 	case !again && len(known.Keys) > 0:
 		return fmt.Errorf("%w, of %s", ErrIssued, known.Keys[len(known.Keys)-1].Issued.Format(time.RFC3339))
 	}
-	known.Keys = append(Current(known.Keys, time.Now()), entry.Keys...)
+	known.Keys = append(credential.Current(known.Keys, time.Now()), entry.Keys...)
 	return writeEntry(path, known)
 }
 
@@ -181,7 +144,7 @@ func Close(dir string, entry Entry) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	entry.Keys = Merge(entry.Keys, known.Keys)
+	entry.Keys = credential.Merge(entry.Keys, known.Keys)
 	return writeEntry(path, entry)
 }
 

@@ -13,12 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 )
 
 func entry(role grants.Role, id string) keystore.Entry {
-	return keystore.Entry{Role: role, ID: id, Keys: []keystore.Key{{Public: "U" + id, Issued: time.Now()}}}
+	return keystore.Entry{Role: role, ID: id, Keys: []credential.Key{{Public: "U" + id, Issued: time.Now()}}}
 }
 
 func TestOnePartyGetsOneCredential(t *testing.T) {
@@ -99,7 +100,7 @@ func TestOfManyThatIssueAgainNoKeyIsForgotten(t *testing.T) {
 		public := fmt.Sprintf("key-%d", i)
 		keys[public] = true
 		all.Go(func() {
-			more := keystore.Entry{Role: grants.RoleOperator, ID: "ada", Keys: []keystore.Key{{Public: public, Issued: time.Now()}}}
+			more := keystore.Entry{Role: grants.RoleOperator, ID: "ada", Keys: []credential.Key{{Public: public, Issued: time.Now()}}}
 			if _, err := keystore.Register(dir, more, true); err != nil {
 				t.Error(err)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
@@ -24,16 +25,9 @@ const revokedFile = "revoked.json"
 // maxRevoked bounds revokedFile in bytes.
 const maxRevoked = 16 << 20
 
-// An End is when the credentials of a key stopped to count.
-type End struct {
-	At time.Time `json:"at"`
-	// Expires is when the last of them would have ended by itself, after which nobody needs to remember; zero: never.
-	Expires time.Time `json:"expires,omitzero"`
-}
-
 // Revoke ends what was issued to the given keys in a role, durably, and returns the JWT of the role's account with
 // which servers learn of it. Keys that were revoked before stay so. changed is false if none was new.
-func (k *Keys) Revoke(role grants.Role, ends map[string]End) (account string, changed bool, err error) {
+func (k *Keys) Revoke(role grants.Role, ends map[string]credential.End) (account string, changed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, ok := k.accounts[role]; !ok {
@@ -41,9 +35,9 @@ func (k *Keys) Revoke(role grants.Role, ends map[string]End) (account string, ch
 	}
 	all := maps.Clone(k.revoked)
 	if all == nil {
-		all = map[grants.Role]map[string]End{}
+		all = map[grants.Role]map[string]credential.End{}
 	}
-	of := map[string]End{}
+	of := map[string]credential.End{}
 	now := time.Now()
 	for public, e := range all[role] {
 		if e.Expires.IsZero() || e.Expires.After(now) {
@@ -70,7 +64,7 @@ func (k *Keys) Revoke(role grants.Role, ends map[string]End) (account string, ch
 	return k.trust.Accounts[k.accounts[role]], true, nil
 }
 
-func (k *Keys) writeRevoked(all map[grants.Role]map[string]End) error {
+func (k *Keys) writeRevoked(all map[grants.Role]map[string]credential.End) error {
 	data, err := json.Marshal(all)
 	if err != nil {
 		return err
@@ -106,7 +100,7 @@ func (k *Keys) renew(role grants.Role) error {
 	return nil
 }
 
-func readRevoked(root *os.Root) (all map[grants.Role]map[string]End, err error) {
+func readRevoked(root *os.Root) (all map[grants.Role]map[string]credential.End, err error) {
 	f, err := root.Open(revokedFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -12,22 +12,16 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 // rotationFile is beside the keys.
 const rotationFile = "rotation.json"
 
-// A Rotation is what is left of the last change of the signing keys. The secrets of the former ones are gone.
-type Rotation struct {
-	Generation int                    `json:"generation"` // how many there were
-	At         time.Time              `json:"at"`
-	Former     map[grants.Role]string `json:"former,omitempty"` // public keys that are accepted still
-}
-
 // noted is the content of rotationFile.
 type noted struct {
-	Rotation
+	credential.Rotation
 	Untold bool   `json:"untold,omitempty"` // servers may not have the accounts of this rotation
 	Grants string `json:"grants,omitempty"` // the last [grants.Digest] that servers were given, unless Untold
 }
@@ -41,7 +35,7 @@ var (
 )
 
 // Rotation returns the last change of the signing keys. The zero value is that there was none.
-func (k *Keys) Rotation() Rotation {
+func (k *Keys) Rotation() credential.Rotation {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.rotation
@@ -62,7 +56,7 @@ func (k *Keys) Rotate() error {
 	}
 	if len(k.rotation.Former) == 0 {
 		// The former come first: a crash then leaves keys that are both.
-		if err := k.note(Rotation{Generation: k.rotation.Generation + 1, At: time.Now().UTC(), Former: left}); err != nil {
+		if err := k.note(credential.Rotation{Generation: k.rotation.Generation + 1, At: time.Now().UTC(), Former: left}); err != nil {
 			return fmt.Errorf("cannot rotate the signing keys: %w", err)
 		}
 	}
@@ -110,7 +104,9 @@ func (k *Keys) Retire() error {
 }
 
 // note makes a rotation durable of which servers have not heard.
-func (k *Keys) note(next Rotation) error { return k.write(noted{Rotation: next, Untold: true}) }
+func (k *Keys) note(next credential.Rotation) error {
+	return k.write(noted{Rotation: next, Untold: true})
+}
 
 func (k *Keys) write(next noted) error {
 	next.Grants = grants.Digest()
@@ -134,7 +130,7 @@ func (k *Keys) Dirty() bool {
 
 // Pushed is called when servers have heard of all accounts, as they were after a rotation. If there was another meanwhile it
 // does nothing.
-func (k *Keys) Pushed(r Rotation) error {
+func (k *Keys) Pushed(r credential.Rotation) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.dirty || k.rotation.Generation != r.Generation || len(k.rotation.Former) != len(r.Former) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/master/bucket"
@@ -50,7 +51,7 @@ type Store struct {
 
 // record is a token as it is stored.
 type record struct {
-	Token
+	credential.Token
 	Secrets secrets `json:"secrets"`
 }
 
@@ -66,8 +67,8 @@ func Open(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 
 // Authenticate returns the token of which a bearer gave the text. The error is [ErrUnknown] or [ErrEnded], or
 // says that the bucket could not be read.
-func (t *Store) Authenticate(ctx context.Context, text string) (*Token, error) {
-	name, hash, ok := Parse(text)
+func (t *Store) Authenticate(ctx context.Context, text string) (*credential.Token, error) {
+	name, hash, ok := credential.ParseToken(text)
 	if !ok {
 		return nil, ErrUnknown
 	}
@@ -98,9 +99,9 @@ func (t *Store) Allow(ctx context.Context, name, function string, targets []targ
 		return err
 	case !r.Revoked.IsZero():
 		return fmt.Errorf("%w: the token %s was revoked", grants.ErrNotAllowed, name)
-	case !r.Has(ScopeDispatch):
-		return fmt.Errorf("%w: the token %s lacks the scope %s", grants.ErrNotAllowed, name, ScopeDispatch)
-	case r.Has(ScopeAdmin):
+	case !r.Has(credential.ScopeDispatch):
+		return fmt.Errorf("%w: the token %s lacks the scope %s", grants.ErrNotAllowed, name, credential.ScopeDispatch)
+	case r.Has(credential.ScopeAdmin):
 		return nil
 	}
 	return r.Limits.Evaluate(ctx, "the token "+name, function, targets, selects)
@@ -161,8 +162,8 @@ func (t *Store) mark(ctx context.Context, name string, now time.Time) {
 
 // Create enters a token for which by answers. The error is [ErrExists] if the name is taken, also by a token that was
 // revoked: the jobs of its time would be taken for those of the new one.
-func (t *Store) Create(ctx context.Context, q Request, by string) (*Token, error) {
-	if err := errors.Join(q.check(), q.checkScopes()); err != nil {
+func (t *Store) Create(ctx context.Context, q credential.TokenRequest, by string) (*credential.Token, error) {
+	if err := errors.Join(q.Check(), q.CheckScopes()); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	all, err := t.List(ctx)
@@ -174,7 +175,7 @@ func (t *Store) Create(ctx context.Context, q Request, by string) (*Token, error
 	}
 	now := time.Now().UTC()
 	r := record{
-		Token:   Token{Name: q.Name, Scopes: q.Scopes, Limits: q.Limits, Created: now, CreatedBy: by, Expires: q.expires(now)},
+		Token:   credential.Token{Name: q.Name, Scopes: q.Scopes, Limits: q.Limits, Created: now, CreatedBy: by, Expires: expires(&q, now)},
 		Secrets: secrets{Hash: q.Hash},
 	}
 	if err := t.all.Create(ctx, q.Name, r); errors.Is(err, records.ErrPresent) {
@@ -186,8 +187,8 @@ func (t *Store) Create(ctx context.Context, q Request, by string) (*Token, error
 }
 
 // Rotate gives a token another secret and a new end; the old secret goes on for q.Grace. Scopes and limits stay.
-func (t *Store) Rotate(ctx context.Context, q Request, by string) (*Token, error) {
-	if err := q.check(); err != nil {
+func (t *Store) Rotate(ctx context.Context, q credential.TokenRequest, by string) (*credential.Token, error) {
+	if err := q.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return t.change(ctx, q.Name, func(r *record, now time.Time) error {
@@ -198,14 +199,14 @@ func (t *Store) Rotate(ctx context.Context, q Request, by string) (*Token, error
 		if q.Grace > 0 {
 			old.Old, old.OldUntil = r.Secrets.Hash, now.Add(q.Grace)
 		}
-		r.Secrets, r.Rotated, r.RotatedBy, r.Expires = old, now, by, q.expires(now)
+		r.Secrets, r.Rotated, r.RotatedBy, r.Expires = old, now, by, expires(&q, now)
 		return nil
 	})
 }
 
 // Revoke ends a token for good. Revoking it again changes nothing.
-func (t *Store) Revoke(ctx context.Context, name, by string) (*Token, error) {
-	if err := CheckName(name); err != nil {
+func (t *Store) Revoke(ctx context.Context, name, by string) (*credential.Token, error) {
+	if err := credential.CheckTokenName(name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return t.change(ctx, name, func(r *record, now time.Time) error {
@@ -217,7 +218,7 @@ func (t *Store) Revoke(ctx context.Context, name, by string) (*Token, error) {
 }
 
 // change makes a change to a record. If somebody else changes it at the same time, f is called again with the newer record.
-func (t *Store) change(ctx context.Context, name string, f func(*record, time.Time) error) (*Token, error) {
+func (t *Store) change(ctx context.Context, name string, f func(*record, time.Time) error) (*credential.Token, error) {
 	r, err := t.all.Change(ctx, name, func(r *record) error {
 		if r.Name != name {
 			return fmt.Errorf("%w: %s", ErrNotFound, name)
@@ -234,8 +235,8 @@ func (t *Store) change(ctx context.Context, name string, f func(*record, time.Ti
 }
 
 // List returns all tokens by name, those that have ended included.
-func (t *Store) List(ctx context.Context) ([]Token, error) {
-	tokens, used := []Token{}, map[string]time.Time{}
+func (t *Store) List(ctx context.Context) ([]credential.Token, error) {
+	tokens, used := []credential.Token{}, map[string]time.Time{}
 	err := bucket.Read(ctx, t.js, tokensBucket, jetstream.AllKeys, func(key string, value []byte) error {
 		if name, isUse := strings.CutPrefix(key, usedPrefix); isUse {
 			used[name], _ = time.Parse(time.RFC3339, string(value))
@@ -254,10 +255,18 @@ func (t *Store) List(ctx context.Context) ([]Token, error) {
 	return listed(tokens, used), nil
 }
 
-func listed(tokens []Token, used map[string]time.Time) []Token {
+func listed(tokens []credential.Token, used map[string]time.Time) []credential.Token {
 	for i := range tokens {
 		tokens[i].LastUsed = used[tokens[i].Name]
 	}
-	slices.SortFunc(tokens, func(a, b Token) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(tokens, func(a, b credential.Token) int { return strings.Compare(a.Name, b.Name) })
 	return tokens
+}
+
+// expires returns when a requested token ends; zero: never.
+func expires(q *credential.TokenRequest, now time.Time) time.Time {
+	if q.TTL == 0 {
+		return time.Time{}
+	}
+	return now.Add(q.TTL)
 }

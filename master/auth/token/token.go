@@ -11,179 +11,20 @@
 package token
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/base64"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 )
-
-// A Scope is a kind of thing that the bearer of a token may do over HTTP.
-type Scope string
-
-// The scopes. A token has one or more; none includes another but ScopeAdmin, which includes all.
-const (
-	ScopeRead     Scope = "read"     // see peels, all jobs and what they returned
-	ScopeDispatch Scope = "dispatch" // run functions within the token's limits; see and cancel the jobs that it made
-	ScopeSync     Scope = "sync"     // approve, pause, pin and retry what Git brings to the fleet
-	ScopeAdmin    Scope = "admin"    // everything, without limits
-)
-
-// scopes are all, and scopeNames what people read of them.
-var scopes = []Scope{ScopeRead, ScopeDispatch, ScopeSync, ScopeAdmin}
-
-const scopeNames = "read, dispatch, sync and admin"
-
-// A Token is all that masters know of a bearer token, without its text.
-type Token struct {
-	Name      string        `json:"name"` // jobs that it makes are of the user "token:<name>"
-	Scopes    []Scope       `json:"scopes"`
-	Limits    grants.Limits `json:"limits,omitzero"`
-	Created   time.Time     `json:"created"`
-	CreatedBy string        `json:"created_by"`
-	Rotated   time.Time     `json:"rotated,omitzero"` // the last time
-	RotatedBy string        `json:"rotated_by,omitempty"`
-	Expires   time.Time     `json:"expires,omitzero"` // zero: it does not
-	Revoked   time.Time     `json:"revoked,omitzero"` // zero: it is not
-	RevokedBy string        `json:"revoked_by,omitempty"`
-	LastUsed  time.Time     `json:"last_used,omitzero"` // to ten minutes; zero: never
-}
-
-// tokenUser begins the user names of tokens. No credential of the bus can have such a name.
-const tokenUser = "token:"
-
-// User returns the user name of jobs that the bearer starts.
-func (t *Token) User() string { return tokenUser + t.Name }
-
-// TokenName returns the name of the token whose jobs a user name stands for; ok is false for the names of people.
-func NameOf(user string) (name string, ok bool) { return strings.CutPrefix(user, tokenUser) }
-
-// Has reports whether the token gives a scope.
-func (t *Token) Has(s Scope) bool {
-	return slices.Contains(t.Scopes, s) || slices.Contains(t.Scopes, ScopeAdmin)
-}
-
-// State is "active", or why the token opens nothing at that moment: "revoked" or "expired".
-func (t *Token) State(now time.Time) string {
-	switch {
-	case !t.Revoked.IsZero():
-		return "revoked"
-	case !t.Expires.IsZero() && !now.Before(t.Expires):
-		return "expired"
-	}
-	return "active"
-}
-
-// A Hash is the SHA-256 of a whole token. A token holds 256 random bits, so there is nothing to guess that a slow hash
-// would protect, and a slow one would let strangers make the master work.
-type Hash [sha256.Size]byte
-
-// Equal reports whether two hashes are the same, in a time that does not depend on them.
-func (h Hash) Equal(other Hash) bool { return subtle.ConstantTimeCompare(h[:], other[:]) == 1 }
-
-// A token is "zester.<name>.<43 characters of base64url>".
-const (
-	tokenPrefix = "zester."
-	secretBytes = 32
-)
-
-// NewSecret makes the text of a bearer token of that name. The user's own program calls it and sends masters the hash alone.
-func NewSecret(name string) (text string, hash Hash) {
-	secret := make([]byte, secretBytes)
-	_, _ = rand.Read(secret) // it ends the program rather than fail
-	text = tokenPrefix + name + "." + base64.RawURLEncoding.EncodeToString(secret)
-	return text, sha256.Sum256([]byte(text))
-}
-
-// Parse reads the name in a token and hashes it; ok is false for what cannot be a token.
-func Parse(text string) (name string, hash Hash, ok bool) {
-	rest, ok := strings.CutPrefix(text, tokenPrefix)
-	name, secret, found := strings.Cut(rest, ".")
-	if !ok || !found || CheckName(name) != nil || len(secret) != base64.RawURLEncoding.EncodedLen(secretBytes) {
-		return "", Hash{}, false
-	}
-	return name, sha256.Sum256([]byte(text)), true
-}
-
-// CheckName returns an error if a token, or a join token, cannot have a name.
-func CheckName(name string) error {
-	if grants.CheckName(grants.RoleOperator, name) != nil { // the jobs of a token are recorded under its name, as those of people are
-		return fmt.Errorf("a token's name has 1 to 64 letters, digits, '_' and '-': %.70q", name)
-	}
-	return nil
-}
-
-// A TokenRequest asks for a token that does not exist yet, or for another secret for one that does.
-type Request struct {
-	Name   string        `json:"name"`
-	Hash   Hash          `json:"hash"`
-	TTL    time.Duration `json:"ttl,omitempty"` // 0: it does not end
-	Scopes []Scope       `json:"scopes,omitempty"`
-	Limits grants.Limits `json:"limits,omitzero"`
-	Grace  time.Duration `json:"grace,omitempty"` // the old secret goes on for so long
-}
-
-// maxTTL and maxGrace bound what is asked for.
-const (
-	maxTTL   = 10 * 366 * 24 * time.Hour
-	maxGrace = 7 * 24 * time.Hour
-)
-
-func (r *Request) check() error {
-	if err := CheckName(r.Name); err != nil {
-		return err
-	}
-	if r.Hash == (Hash{}) {
-		return errors.New("it has no hash")
-	}
-	if r.TTL < 0 || r.TTL > maxTTL {
-		return fmt.Errorf("it would end after %v: %v is the most", r.TTL, maxTTL)
-	}
-	if r.Grace < 0 || r.Grace > maxGrace {
-		return fmt.Errorf("its old secret would go on for %v: %v is the most", r.Grace, maxGrace)
-	}
-	return nil
-}
-
-func (r *Request) checkScopes() error {
-	if len(r.Scopes) == 0 {
-		return errors.New("it has no scope: there are " + scopeNames)
-	}
-	for _, s := range r.Scopes {
-		if !slices.Contains(scopes, s) {
-			return fmt.Errorf("there is no scope %.40q: there are %s", s, scopeNames)
-		}
-	}
-	if limited := r.Limits.Target != "" || len(r.Limits.Functions) > 0; limited {
-		if slices.Contains(r.Scopes, ScopeAdmin) || slices.Contains(r.Scopes, ScopeSync) || !slices.Contains(r.Scopes, ScopeDispatch) {
-			return errors.New("limits are for the scope dispatch without admin and sync, which concern the whole fleet")
-		}
-	}
-	return r.Limits.Check()
-}
-
-func (r *Request) expires(now time.Time) time.Time {
-	if r.TTL == 0 {
-		return time.Time{}
-	}
-	return now.Add(r.TTL)
-}
 
 // secrets are the hashes that open a token.
 type secrets struct {
-	Hash     Hash      `json:"hash"`
-	Old      Hash      `json:"old,omitzero"` // the one before a rotation
-	OldUntil time.Time `json:"old_until,omitzero"`
+	Hash     credential.Hash `json:"hash"`
+	Old      credential.Hash `json:"old,omitzero"` // the one before a rotation
+	OldUntil time.Time       `json:"old_until,omitzero"`
 }
 
 // opens takes the same time whatever the hash has in common with those it is compared to.
-func (s *secrets) opens(h Hash, now time.Time) bool {
+func (s *secrets) opens(h credential.Hash, now time.Time) bool {
 	current, old := s.Hash.Equal(h), s.Old.Equal(h)
 	return current || old && now.Before(s.OldUntil)
 }

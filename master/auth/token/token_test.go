@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -28,17 +29,17 @@ func tokens(t *testing.T, b *natstest.Bus) *token.Store {
 	return all
 }
 
-func create(t *testing.T, all *token.Store, q token.Request) (text string) {
+func create(t *testing.T, all *token.Store, q credential.TokenRequest) (text string) {
 	t.Helper()
-	text, q.Hash = token.NewSecret(q.Name)
+	text, q.Hash = credential.NewSecret(q.Name)
 	if _, err := all.Create(t.Context(), q, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	return text
 }
 
-func read(name string) token.Request {
-	return token.Request{Name: name, Scopes: []token.Scope{token.ScopeRead}, TTL: time.Hour}
+func read(name string) credential.TokenRequest {
+	return credential.TokenRequest{Name: name, Scopes: []credential.Scope{credential.ScopeRead}, TTL: time.Hour}
 }
 
 // opens is who the bearer of a token is, or why he is nobody.
@@ -75,7 +76,7 @@ func TestWhatIsNotTheTokenOpensNothing(t *testing.T) {
 		text := create(t, all, read("ci"))
 		create(t, all, read("other"))
 		secret := text[strings.LastIndexByte(text, '.')+1:]
-		wrong, _ := token.NewSecret("ci")
+		wrong, _ := credential.NewSecret("ci")
 		for _, guess := range []string{
 			"", " ", "zester", "zester.", "zester.ci", "zester.ci.", wrong, text[:len(text)-1], text + "A", text + " ", strings.ToUpper(text),
 			"zester.other." + secret, "zester.nobody." + secret, "zester..ci." + secret, "zester.used.ci." + secret, "zester.*." + secret, "zester.>." + secret,
@@ -105,8 +106,8 @@ func TestAChangeHoldsWithinASecondOnEveryMaster(t *testing.T) {
 			return time.Since(began)
 		}
 		use(first, func(err error) bool { return err == nil })
-		second, hash := token.NewSecret("ci")
-		if _, err := here.Rotate(t.Context(), token.Request{Name: "ci", Hash: hash, TTL: time.Hour}, "bob"); err != nil {
+		second, hash := credential.NewSecret("ci")
+		if _, err := here.Rotate(t.Context(), credential.TokenRequest{Name: "ci", Hash: hash, TTL: time.Hour}, "bob"); err != nil {
 			t.Fatal(err)
 		}
 		took := use(first, func(err error) bool { return errors.Is(err, token.ErrUnknown) })
@@ -129,8 +130,8 @@ func TestAnOldSecretGoesOnForItsGrace(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		all := tokens(t, b)
 		first := create(t, all, read("ci"))
-		second, hash := token.NewSecret("ci")
-		if _, err := all.Rotate(t.Context(), token.Request{Name: "ci", Hash: hash, TTL: 2 * time.Hour, Grace: time.Minute}, "bob"); err != nil {
+		second, hash := credential.NewSecret("ci")
+		if _, err := all.Rotate(t.Context(), credential.TokenRequest{Name: "ci", Hash: hash, TTL: 2 * time.Hour, Grace: time.Minute}, "bob"); err != nil {
 			t.Fatal(err)
 		}
 		for _, text := range []string{first, second} {
@@ -172,8 +173,8 @@ func TestTheListTellsWhoAndWhenAndNoSecret(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		all := tokens(t, b)
 		text := create(t, all, read("ci"))
-		create(t, all, token.Request{
-			Name: "used", Scopes: []token.Scope{token.ScopeDispatch}, Limits: grants.Limits{Target: "web-*", Functions: []string{"test.*"}},
+		create(t, all, credential.TokenRequest{
+			Name: "used", Scopes: []credential.Scope{credential.ScopeDispatch}, Limits: grants.Limits{Target: "web-*", Functions: []string{"test.*"}},
 		})
 		time.Sleep(30 * time.Minute)
 		began := time.Now()
@@ -256,35 +257,35 @@ func TestTokensThatCannotBeMade(t *testing.T) {
 		if _, err := all.Revoke(t.Context(), "taken", "bob"); err != nil {
 			t.Fatal(err)
 		}
-		dispatch := []token.Scope{token.ScopeDispatch}
+		dispatch := []credential.Scope{credential.ScopeDispatch}
 		for _, c := range []struct {
 			want   error
 			text   string
-			change func(*token.Request)
+			change func(*credential.TokenRequest)
 		}{
-			{token.ErrExists, "taken", func(q *token.Request) { q.Name = "taken" }},
-			{token.ErrInvalid, "1 to 64", func(q *token.Request) { q.Name = "" }},
-			{token.ErrInvalid, "1 to 64", func(q *token.Request) { q.Name = "a.b" }},
-			{token.ErrInvalid, "1 to 64", func(q *token.Request) { q.Name = "*" }},
-			{token.ErrInvalid, "1 to 64", func(q *token.Request) { q.Name = strings.Repeat("a", 65) }},
-			{token.ErrInvalid, "1 to 64", func(q *token.Request) { q.Name = "ü" }},
-			{token.ErrInvalid, "no hash", func(q *token.Request) { q.Hash = token.Hash{} }},
-			{token.ErrInvalid, "no scope", func(q *token.Request) { q.Scopes = nil }},
-			{token.ErrInvalid, `"root"`, func(q *token.Request) { q.Scopes = []token.Scope{"root"} }},
-			{token.ErrInvalid, "-1s", func(q *token.Request) { q.TTL = -time.Second }},
-			{token.ErrInvalid, "scope dispatch", func(q *token.Request) { q.Limits.Target = "web-*" }},
-			{token.ErrInvalid, "without admin", func(q *token.Request) {
-				q.Limits.Target, q.Scopes = "web-*", []token.Scope{token.ScopeDispatch, token.ScopeAdmin}
+			{token.ErrExists, "taken", func(q *credential.TokenRequest) { q.Name = "taken" }},
+			{token.ErrInvalid, "1 to 64", func(q *credential.TokenRequest) { q.Name = "" }},
+			{token.ErrInvalid, "1 to 64", func(q *credential.TokenRequest) { q.Name = "a.b" }},
+			{token.ErrInvalid, "1 to 64", func(q *credential.TokenRequest) { q.Name = "*" }},
+			{token.ErrInvalid, "1 to 64", func(q *credential.TokenRequest) { q.Name = strings.Repeat("a", 65) }},
+			{token.ErrInvalid, "1 to 64", func(q *credential.TokenRequest) { q.Name = "ü" }},
+			{token.ErrInvalid, "no hash", func(q *credential.TokenRequest) { q.Hash = credential.Hash{} }},
+			{token.ErrInvalid, "no scope", func(q *credential.TokenRequest) { q.Scopes = nil }},
+			{token.ErrInvalid, `"root"`, func(q *credential.TokenRequest) { q.Scopes = []credential.Scope{"root"} }},
+			{token.ErrInvalid, "-1s", func(q *credential.TokenRequest) { q.TTL = -time.Second }},
+			{token.ErrInvalid, "scope dispatch", func(q *credential.TokenRequest) { q.Limits.Target = "web-*" }},
+			{token.ErrInvalid, "without admin", func(q *credential.TokenRequest) {
+				q.Limits.Target, q.Scopes = "web-*", []credential.Scope{credential.ScopeDispatch, credential.ScopeAdmin}
 			}},
-			{token.ErrInvalid, "without admin and sync", func(q *token.Request) {
-				q.Limits.Target, q.Scopes = "web-*", []token.Scope{token.ScopeDispatch, token.ScopeSync}
+			{token.ErrInvalid, "without admin and sync", func(q *credential.TokenRequest) {
+				q.Limits.Target, q.Scopes = "web-*", []credential.Scope{credential.ScopeDispatch, credential.ScopeSync}
 			}},
-			{token.ErrInvalid, `"[a"`, func(q *token.Request) { q.Limits.Functions, q.Scopes = []string{"[a"}, dispatch }},
-			{token.ErrInvalid, `""`, func(q *token.Request) { q.Limits.Functions, q.Scopes = []string{""}, dispatch }},
-			{token.ErrInvalid, "64", func(q *token.Request) { q.Limits.Functions, q.Scopes = make([]string, 65), dispatch }},
+			{token.ErrInvalid, `"[a"`, func(q *credential.TokenRequest) { q.Limits.Functions, q.Scopes = []string{"[a"}, dispatch }},
+			{token.ErrInvalid, `""`, func(q *credential.TokenRequest) { q.Limits.Functions, q.Scopes = []string{""}, dispatch }},
+			{token.ErrInvalid, "64", func(q *credential.TokenRequest) { q.Limits.Functions, q.Scopes = make([]string, 65), dispatch }},
 		} {
 			q := read("new")
-			_, q.Hash = token.NewSecret(q.Name)
+			_, q.Hash = credential.NewSecret(q.Name)
 			c.change(&q)
 			if _, err := all.Create(t.Context(), q, "ann"); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%v, want %q", err, c.text)
@@ -308,8 +309,8 @@ func TestARevokedTokenStaysSo(t *testing.T) {
 		if err != nil || again.RevokedBy != "bob" || time.Since(again.Revoked) < time.Minute {
 			t.Errorf("%+v, %v", again, err)
 		}
-		text, hash := token.NewSecret("ci")
-		if _, err := all.Rotate(t.Context(), token.Request{Name: "ci", Hash: hash}, "ann"); !errors.Is(err, token.ErrInvalid) {
+		text, hash := credential.NewSecret("ci")
+		if _, err := all.Rotate(t.Context(), credential.TokenRequest{Name: "ci", Hash: hash}, "ann"); !errors.Is(err, token.ErrInvalid) {
 			t.Errorf("rotated: %v", err)
 		}
 		if _, err := opens(t, all, text); !errors.Is(err, token.ErrUnknown) {
@@ -336,8 +337,8 @@ func TestARevocationWinsOverRotations(t *testing.T) {
 			for range 4 {
 				rotating.Go(func() {
 					for {
-						text, hash := token.NewSecret(name)
-						if _, err := here.Rotate(t.Context(), token.Request{Name: name, Hash: hash, Grace: time.Hour}, "ann"); err != nil {
+						text, hash := credential.NewSecret(name)
+						if _, err := here.Rotate(t.Context(), credential.TokenRequest{Name: name, Hash: hash, Grace: time.Hour}, "ann"); err != nil {
 							if t.Context().Err() == nil && !errors.Is(err, token.ErrInvalid) {
 								t.Errorf("a rotation failed: %v", err)
 							}
@@ -380,8 +381,8 @@ func TestATokenIsJudgedByNameAsItIsNow(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		all := tokens(t, b)
 		limits := grants.Limits{Target: "web-*", Functions: []string{"test.*"}}
-		create(t, all, token.Request{Name: "ci", Scopes: []token.Scope{token.ScopeDispatch}, Limits: limits, TTL: time.Hour})
-		create(t, all, token.Request{Name: "admin", Scopes: []token.Scope{token.ScopeAdmin}})
+		create(t, all, credential.TokenRequest{Name: "ci", Scopes: []credential.Scope{credential.ScopeDispatch}, Limits: limits, TTL: time.Hour})
+		create(t, all, credential.TokenRequest{Name: "admin", Scopes: []credential.Scope{credential.ScopeAdmin}})
 		create(t, all, read("reader"))
 		allow := func(name, function string, targets ...target.PeelID) error {
 			return all.Allow(t.Context(), name, function, targets, func(context.Context, string) ([]target.PeelID, error) {
@@ -462,16 +463,16 @@ func TestLimits(t *testing.T) {
 }
 
 func TestScopesIncludeNoOtherButAdminAll(t *testing.T) {
-	all := []token.Scope{token.ScopeRead, token.ScopeDispatch, token.ScopeSync, token.ScopeAdmin}
+	all := []credential.Scope{credential.ScopeRead, credential.ScopeDispatch, credential.ScopeSync, credential.ScopeAdmin}
 	for _, has := range all {
-		one := token.Token{Scopes: []token.Scope{has}}
+		one := credential.Token{Scopes: []credential.Scope{has}}
 		for _, want := range all {
-			if got := one.Has(want); got != (has == want || has == token.ScopeAdmin) {
+			if got := one.Has(want); got != (has == want || has == credential.ScopeAdmin) {
 				t.Errorf("%s gives %s: %v", has, want, got)
 			}
 		}
 	}
-	if slices.ContainsFunc(all, (&token.Token{}).Has) {
+	if slices.ContainsFunc(all, (&credential.Token{}).Has) {
 		t.Error("a token without a scope has one")
 	}
 }
@@ -489,7 +490,7 @@ func FuzzAuthenticate(f *testing.F) {
 	}
 	q := read("ci")
 	var text string
-	text, q.Hash = token.NewSecret("ci")
+	text, q.Hash = credential.NewSecret("ci")
 	if _, err := all.Create(f.Context(), q, "ann"); err != nil {
 		f.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/records"
@@ -23,15 +24,15 @@ type Directory struct {
 }
 
 // Ended returns the keys of people that were revoked, by role.
-func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]keystore.End, error) {
+func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]credential.End, error) {
 	users, err := d.List(ctx)
-	ends := map[grants.Role]map[string]keystore.End{}
+	ends := map[grants.Role]map[string]credential.End{}
 	for _, u := range users {
 		if ends[u.Role] == nil {
-			ends[u.Role] = map[string]keystore.End{}
+			ends[u.Role] = map[string]credential.End{}
 		}
 		if !u.Revoked.IsZero() {
-			maps.Copy(ends[u.Role], keystore.Ends(u.Keys, u.Revoked))
+			maps.Copy(ends[u.Role], credential.Ends(u.Keys, u.Revoked))
 		}
 		maps.Copy(ends[u.Role], u.Ended)
 	}
@@ -40,23 +41,23 @@ func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]keyst
 
 // Add signs a credential for a person, requested by another one, and returns its JWT. The error is [ErrExists] if the
 // name has one and that is not meant, or if the user was revoked: what was done in that name would be taken for his.
-func (d *Directory) Add(ctx context.Context, q Request, by string) (token string, u *User, err error) {
-	if err := q.check(); err != nil {
+func (d *Directory) Add(ctx context.Context, q credential.UserRequest, by string) (token string, u *credential.User, err error) {
+	if err := q.Check(); err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	now := time.Now().UTC()
-	key := keystore.Key{Public: q.Public, Issued: now, By: by}
+	key := credential.Key{Public: q.Public, Issued: now, By: by}
 	if q.TTL > 0 {
 		key.Expires = now.Add(q.TTL)
 	}
 	// The record comes first: a credential of which nobody knows could not be revoked.
-	r := User{Name: q.Name, Role: q.Role, Limits: q.Limits, Secrets: q.Secrets, Keys: []keystore.Key{key}, Created: now, CreatedBy: by}
+	r := credential.User{Name: q.Name, Role: q.Role, Limits: q.Limits, Secrets: q.Secrets, Keys: []credential.Key{key}, Created: now, CreatedBy: by}
 	if q.Again {
-		r, err = d.Store.all.Change(ctx, q.Name, func(r *User) error {
+		r, err = d.Store.all.Change(ctx, q.Name, func(r *credential.User) error {
 			if !r.Revoked.IsZero() {
 				return fmt.Errorf("%w: %s was revoked", ErrExists, q.Name)
 			}
-			r.Keys = append(keystore.Current(r.Keys, now), key)
+			r.Keys = append(credential.Current(r.Keys, now), key)
 			if len(r.Keys) > maxKeys {
 				return fmt.Errorf("%w: %s has %d credentials that have not ended", ErrInvalid, q.Name, len(r.Keys)-1)
 			}
@@ -80,7 +81,7 @@ func (d *Directory) Add(ctx context.Context, q Request, by string) (token string
 const maxKeys = 16
 
 // List returns all people by name: those of the bucket, and those whose credentials were made beside the keys.
-func (d *Directory) List(ctx context.Context) ([]User, error) {
+func (d *Directory) List(ctx context.Context) ([]credential.User, error) {
 	all, err := d.Store.List(ctx)
 	if err != nil {
 		return nil, err
@@ -91,7 +92,7 @@ func (d *Directory) List(ctx context.Context) ([]User, error) {
 // Revoke ends all credentials of a person for good: the bus cuts the connections that use them, and the name is never
 // given again. Revoking again changes nothing. If the user is revoked but the bus may not know, the user is returned with an
 // error.
-func (d *Directory) Revoke(ctx context.Context, name, by string) (*User, error) {
+func (d *Directory) Revoke(ctx context.Context, name, by string) (*credential.User, error) {
 	if err := grants.CheckName(grants.RoleOperator, name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
@@ -104,8 +105,8 @@ func (d *Directory) Revoke(ctx context.Context, name, by string) (*User, error) 
 	}
 	err = d.Store.all.Create(ctx, name, *u)
 	if errors.Is(err, records.ErrPresent) {
-		*u, err = d.Store.all.Change(ctx, name, func(r *User) error {
-			r.Revoked, r.RevokedBy, r.Keys = u.Revoked, u.RevokedBy, keystore.Merge(r.Keys, u.Keys)
+		*u, err = d.Store.all.Change(ctx, name, func(r *credential.User) error {
+			r.Revoked, r.RevokedBy, r.Keys = u.Revoked, u.RevokedBy, credential.Merge(r.Keys, u.Keys)
 			return nil
 		})
 	}
@@ -120,16 +121,16 @@ func (d *Directory) Revoke(ctx context.Context, name, by string) (*User, error) 
 
 // RevokeKeys ends the credentials of a person that were requested by another one.
 func (d *Directory) RevokeKeys(ctx context.Context, name, by string) error {
-	_, err := d.Store.all.Change(ctx, name, func(u *User) error {
+	_, err := d.Store.all.Change(ctx, name, func(u *credential.User) error {
 		now := time.Now().UTC()
-		u.Keys = slices.DeleteFunc(u.Keys, func(k keystore.Key) bool {
+		u.Keys = slices.DeleteFunc(u.Keys, func(k credential.Key) bool {
 			if k.By != by {
 				return false
 			}
 			if u.Ended == nil {
-				u.Ended = map[string]keystore.End{}
+				u.Ended = map[string]credential.End{}
 			}
-			u.Ended[k.Public] = keystore.End{At: now, Expires: k.Expires}
+			u.Ended[k.Public] = credential.End{At: now, Expires: k.Expires}
 			return true
 		})
 		return nil
@@ -143,7 +144,7 @@ func (d *Directory) RevokeKeys(ctx context.Context, name, by string) error {
 	return d.Push(ctx)
 }
 
-func (d *Directory) find(ctx context.Context, name string) (*User, error) {
+func (d *Directory) find(ctx context.Context, name string) (*credential.User, error) {
 	all, err := d.List(ctx)
 	if err != nil {
 		return nil, err
@@ -157,20 +158,20 @@ func (d *Directory) find(ctx context.Context, name string) (*User, error) {
 }
 
 // withIssued adds to users those that are in the register alone, and the keys that are there alone.
-func withIssued(dir string, users []User) ([]User, error) {
+func withIssued(dir string, users []credential.User) ([]credential.User, error) {
 	entries, err := keystore.Entries(dir, grants.RoleOperator)
 	for _, known := range entries {
-		i := slices.IndexFunc(users, func(u User) bool { return u.Name == known.ID })
+		i := slices.IndexFunc(users, func(u credential.User) bool { return u.Name == known.ID })
 		if i < 0 {
-			u := User{Name: known.ID, Role: known.Role, Keys: known.Keys}
+			u := credential.User{Name: known.ID, Role: known.Role, Keys: known.Keys}
 			if len(known.Keys) > 0 {
 				u.Created = known.Keys[0].Issued
 			}
 			users = append(users, u)
 			continue
 		}
-		users[i].Keys = keystore.Merge(users[i].Keys, known.Keys)
+		users[i].Keys = credential.Merge(users[i].Keys, known.Keys)
 	}
-	slices.SortFunc(users, func(a, b User) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(users, func(a, b credential.User) int { return strings.Compare(a.Name, b.Name) })
 	return users, err
 }

@@ -28,6 +28,7 @@ import (
 	_ "github.com/nats-io/nats-server/v2/server/ats" // whose clock tick sets
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
@@ -358,7 +359,7 @@ func (b *Bus) refused(nc *nats.Conn, _ *nats.Subscription, err error) {
 
 func dialOptions(t testing.TB, keys *keystore.Keys, role grants.Role, name string, failed nats.ErrHandler) []nats.Option {
 	t.Helper()
-	key, err := keystore.MakeKey()
+	key, err := credential.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,62 @@
+package credential
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+)
+
+// A JoinToken lets hosts in without a person's approval.
+type JoinToken struct {
+	Name      string    `json:"name"`
+	Peel      string    `json:"peel"` // a glob that the IDs have to match
+	Uses      int       `json:"uses"` // that are left
+	Created   time.Time `json:"created"`
+	CreatedBy string    `json:"created_by"`
+	Expires   time.Time `json:"expires"`
+	Used      int       `json:"used"`
+}
+
+// A JoinRequest asks for a join token, whose text was made elsewhere.
+type JoinRequest struct {
+	Name string        `json:"name"`
+	Hash Hash          `json:"hash"`
+	Peel string        `json:"peel"`
+	Uses int           `json:"uses"`
+	TTL  time.Duration `json:"ttl"`
+}
+
+// maxJoinUses and maxJoinTTL bound a join token.
+const (
+	maxJoinUses = 100_000
+	maxJoinTTL  = 366 * 24 * time.Hour
+)
+
+// Check returns an error if the request is not valid.
+func (q *JoinRequest) Check() error {
+	if err := CheckTokenName(q.Name); err != nil {
+		return err
+	}
+	if !grants.IsGlob(q.Peel) {
+		return fmt.Errorf("%.100q is not a glob for peels, such as web-*", q.Peel)
+	}
+	switch {
+	case q.Hash == (Hash{}):
+		return errors.New("it has no hash")
+	case q.Uses < 1 || q.Uses > maxJoinUses:
+		return fmt.Errorf("it is for %d hosts: 1 to %d are possible", q.Uses, maxJoinUses)
+	case q.TTL <= 0 || q.TTL > maxJoinTTL:
+		return fmt.Errorf("it would end after %v: %v is the most", q.TTL, maxJoinTTL)
+	}
+	return nil
+}
+
+// A Site is one whose credentials were revoked.
+type Site struct {
+	Name      string    `json:"name"`
+	Keys      []Key     `json:"keys"` // whose credentials have not ended by themselves
+	Revoked   time.Time `json:"revoked"`
+	RevokedBy string    `json:"revoked_by"`
+}

@@ -1,0 +1,106 @@
+// Package credential has the types of credentials that masters and their clients exchange: people, peels that enroll, tokens, keys.
+// A client makes the secret half itself, with [MakeKey] or [NewSecret], and sends masters the public half or the hash.
+//
+// The packages keystore, user, token and enroll own the stored state; nothing here reads or writes any.
+package credential
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+)
+
+// A Key is a public key for which a credential was made.
+type Key struct {
+	Public  string    `json:"public"`
+	Issued  time.Time `json:"issued"`
+	Expires time.Time `json:"expires,omitzero"` // zero: it does not
+	By      string    `json:"by,omitempty"`     // user who requested it; empty if it was made beside the masters' keys
+}
+
+// Current returns the keys whose credentials have not expired.
+func Current(keys []Key, now time.Time) (left []Key) {
+	for _, k := range keys {
+		if k.Expires.IsZero() || k.Expires.After(now) {
+			left = append(left, k)
+		}
+	}
+	return left
+}
+
+// Merge returns the keys of two lists, each once.
+func Merge(keys, more []Key) []Key {
+	for _, k := range more {
+		if !slices.ContainsFunc(keys, func(other Key) bool { return other.Public == k.Public }) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// Ends returns the end of the credentials of keys that were revoked at a time, by public key.
+func Ends(keys []Key, at time.Time) map[string]End {
+	ends := map[string]End{}
+	for _, k := range keys {
+		ends[k.Public] = End{At: at, Expires: k.Expires}
+	}
+	return ends
+}
+
+// An End is when the credentials of a key stopped to count.
+type End struct {
+	At time.Time `json:"at"`
+	// Expires is when the last of them would have ended by itself, after which nobody needs to remember; zero: never.
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// A NewKey is the key of a user that was just made. Its secret half leaves this process in a credential alone.
+type NewKey struct{ pair nkeys.KeyPair }
+
+// MakeKey makes a key for a user.
+func MakeKey() (NewKey, error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return NewKey{}, fmt.Errorf("cannot make a key: %w", err)
+	}
+	return NewKey{pair}, nil
+}
+
+// Public is the half that others may know.
+func (k NewKey) Public() string {
+	public, err := k.pair.PublicKey()
+	if err != nil {
+		panic(err) // it was made by MakeKey, and Creds not called yet
+	}
+	return public
+}
+
+// Sign signs what a server asks of who has the key.
+func (k NewKey) Sign(nonce []byte) ([]byte, error) { return k.pair.Sign(nonce) }
+
+// Creds returns the key and the JWT that was signed for it in the form of a .creds file, which is a secret, and forgets
+// the key.
+func (k NewKey) Creds(token string) ([]byte, error) {
+	defer k.pair.Wipe()
+	seed, err := k.pair.Seed()
+	if err != nil {
+		return nil, fmt.Errorf("cannot write a credential: %w", err)
+	}
+	creds, err := jwt.FormatUserConfig(token, seed)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write a credential: %w", err)
+	}
+	return creds, nil
+}
+
+// A Rotation is what is left of the last change of the signing keys. The secrets of the former ones are gone.
+type Rotation struct {
+	Generation int                    `json:"generation"` // how many there were
+	At         time.Time              `json:"at"`
+	Former     map[grants.Role]string `json:"former,omitempty"` // public keys that are accepted still
+}

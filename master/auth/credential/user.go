@@ -1,0 +1,100 @@
+package credential
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+)
+
+// maxUserTTL bounds how long a credential of a person is valid.
+const maxUserTTL = 10 * 366 * 24 * time.Hour
+
+// LocalUser is the operator whose credential a master gives to whoever may read its data directory.
+const LocalUser = "local"
+
+// A User is a person with a credential of the bus.
+type User struct {
+	Name    string        `json:"name"`
+	Role    grants.Role   `json:"role"` // RoleOperator, RoleDirect, RoleLimited or RoleAuditor
+	Limits  grants.Limits `json:"limits,omitzero"`
+	Secrets bool          `json:"secrets,omitempty"` // may have peels show secrets of their settings
+	Keys    []Key         `json:"keys,omitempty"`
+	// Ended are keys that were revoked because the person who requested them was. The user is in force.
+	Ended     map[string]End `json:"ended,omitempty"`
+	Created   time.Time      `json:"created"`
+	CreatedBy string         `json:"created_by"`
+	Revoked   time.Time      `json:"revoked,omitzero"` // zero: it is not
+	RevokedBy string         `json:"revoked_by,omitempty"`
+}
+
+// HasKeyBy reports whether a person requested one of the user's credentials.
+func (u *User) HasKeyBy(by string) bool {
+	return slices.ContainsFunc(u.Keys, func(k Key) bool { return k.By == by })
+}
+
+// Expires is when the last credential of the user ends; zero: never.
+func (u *User) Expires() (last time.Time) {
+	for _, k := range u.Keys {
+		if k.Expires.IsZero() {
+			return time.Time{}
+		}
+		if k.Expires.After(last) {
+			last = k.Expires
+		}
+	}
+	return last
+}
+
+// State is "active", or why the user's credentials open nothing at that moment: "revoked" or "expired".
+func (u *User) State(now time.Time) string {
+	switch last := u.Expires(); {
+	case !u.Revoked.IsZero():
+		return "revoked"
+	case !last.IsZero() && !now.Before(last):
+		return "expired"
+	}
+	return "active"
+}
+
+// A UserRequest asks for a credential for a person, whose key was made elsewhere.
+type UserRequest struct {
+	Name   string        `json:"name"`
+	Role   grants.Role   `json:"role"`   // RoleOperator, RoleDirect or RoleAuditor; limits make of the first a RoleLimited
+	Public string        `json:"public"` // the public half of the key
+	TTL    time.Duration `json:"ttl,omitempty"`
+	Limits grants.Limits `json:"limits,omitzero"`
+	// Secrets is the permission to have peels show secrets of their settings, to the user alone.
+	Secrets bool `json:"secrets,omitempty"`
+	Again   bool `json:"again,omitempty"` // another credential for one who has one; role, limits and permission are those of then
+}
+
+// Check returns an error if the request is not valid. For an operator with limits it sets the role [grants.RoleLimited].
+func (q *UserRequest) Check() error {
+	if err := grants.CheckName(grants.RoleOperator, q.Name); err != nil {
+		return err
+	}
+	switch limited := q.Limits.Target != "" || len(q.Limits.Functions) > 0; {
+	case q.Name == LocalUser:
+		return fmt.Errorf("the name %s is of whoever may read a master's data directory", LocalUser)
+	case !nkeys.IsValidPublicKey(q.Public):
+		return errors.New("what was given is not the public key of a user")
+	case q.TTL < 0 || q.TTL > maxUserTTL:
+		return fmt.Errorf("the credential would end after %v: %v is the most", q.TTL, maxUserTTL)
+	case q.Role != grants.RoleOperator && q.Role != grants.RoleDirect && q.Role != grants.RoleAuditor:
+		return fmt.Errorf("there is no role %.40q: there are operator, direct and auditor", q.Role)
+	case q.Secrets && q.Role == grants.RoleAuditor:
+		return errors.New("peels show secrets to operators: auditors ask them nothing")
+	case limited && q.Role == grants.RoleAuditor:
+		return errors.New("limits are for operators: auditors only read")
+	case limited && q.Role == grants.RoleDirect:
+		return errors.New("limits are for operators: masters, which check them, are not asked by the role direct")
+	case limited:
+		q.Role = grants.RoleLimited
+	}
+	return q.Limits.Check()
+}
