@@ -2,7 +2,6 @@ package peel
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/puback"
 )
 
 const ackTimeout = 5 * time.Second // for the stream to confirm what it stored
@@ -110,18 +110,12 @@ func (p *Peel) publishAcked(ctx context.Context, msg *nats.Msg) error {
 	if err != nil {
 		return dial.Explain(fmt.Errorf("cannot publish %s: %w", msg.Subject, err), p.o.CA)
 	}
-	var ack struct {
-		Stream string `json:"stream"`
-		Error  *struct {
-			Code        int    `json:"err_code"`
-			Description string `json:"description"`
-		} `json:"error"`
-	}
-	if err := json.Unmarshal(reply.Data, &ack); err != nil {
+	ack, err := puback.Read(reply.Data)
+	if err != nil {
 		return fmt.Errorf("cannot publish %s: %w", msg.Subject, err)
 	}
 	if ack.Error != nil {
-		return &streamError{msg.Subject, ack.Error.Description, ack.Error.Code}
+		return &streamError{msg.Subject, ack.Error.Description, int(ack.Error.ErrorCode)}
 	}
 	if ack.Stream == "" {
 		return fmt.Errorf("cannot publish %s: no stream has confirmed it", msg.Subject)

@@ -3,7 +3,6 @@ package settings
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-c01c3da5/zester/settings/puback"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -59,7 +59,9 @@ func (s *Store) Publish(ctx context.Context, writes iter.Seq[Write]) (map[target
 	}
 	p := publisher{store: s, nc: nc, inbox: inbox + ".", acks: acks, pending: map[string]*put{}, stored: map[target.PeelID]uint64{}}
 	for w := range writes {
-		p.settle(ctx, publishWindow-1)
+		if len(p.pending) == publishWindow || p.bytes > publishBytes {
+			p.settle(ctx, publishWindow/2) // not one: each wait has the connection write what it holds
+		}
 		if p.failed != nil || len(p.conflicts) > 0 {
 			break
 		}
@@ -175,11 +177,7 @@ func (p *publisher) acknowledged(ctx context.Context, msg *nats.Msg) {
 	if w == nil {
 		return
 	}
-	var ack struct {
-		Error    *jetstream.APIError `json:"error"`
-		Sequence uint64              `json:"seq"`
-	}
-	switch err := json.Unmarshal(msg.Data, &ack); {
+	switch ack, err := puback.Read(msg.Data); {
 	case err != nil:
 		p.fail(fmt.Errorf("cannot read the acknowledgement of the settings of %s: %w", w.peel, err))
 	case ack.Error == nil:

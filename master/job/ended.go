@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/settings/puback"
 )
 
 // ErrTooLarge says that a record has more bytes than one may.
@@ -163,11 +164,7 @@ func readAnswer(m *nats.Msg) (exists bool, err error) {
 	if status := m.Header.Get("Status"); status != "" {
 		return false, fmt.Errorf("no stream takes it (%s)", status)
 	}
-	var answer struct {
-		Sequence uint64              `json:"seq"`
-		Error    *jetstream.APIError `json:"error"`
-	}
-	switch err := json.Unmarshal(m.Data, &answer); {
+	switch answer, err := puback.Read(m.Data); {
 	case err != nil:
 		return false, fmt.Errorf("the answer is not one of a stream: %w", err)
 	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
