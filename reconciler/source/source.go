@@ -30,7 +30,7 @@ import (
 const (
 	// Quiet is how long the branch must not move before an attempt that a hint requested. The attempt begins after
 	// quietMost at the latest.
-	Quiet     = 20 * time.Millisecond
+	Quiet     = 5 * time.Millisecond
 	quietMost = time.Second
 
 	backoffFirst = time.Second
