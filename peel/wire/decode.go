@@ -8,7 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// DecodeRequest reads what a master sent to a peel. The version is the peel's to judge: it can answer.
+// DecodeRequest decodes the request of a master. The caller checks the version, because it can reply.
 func DecodeRequest(msg *nats.Msg) (Request, error) {
 	var r Request
 	if err := Decode(msg, &r); err != nil {
@@ -20,7 +20,7 @@ func DecodeRequest(msg *nats.Msg) (Request, error) {
 	return r, nil
 }
 
-// DecodeCancel reads what masters say when a job is to stop.
+// DecodeCancel decodes the event by which masters cancel the job that the subject names.
 func DecodeCancel(msg *nats.Msg) (Event, error) {
 	var e Event
 	jid, _, err := JobSubject(msg.Subject)
@@ -36,11 +36,11 @@ func DecodeCancel(msg *nats.Msg) (Event, error) {
 	return e, err
 }
 
-// maxAck bounds an acknowledgement, in encoded bytes. Masters decode one after the other for all jobs.
+// maxAck bounds an acknowledgement, in encoded bytes. One goroutine of a master decodes those of all jobs.
 const maxAck = 2 << 10
 
-// DecodeAck reads a peel's acknowledgement, for the job and from the peel that its subject names. One of more than 2 KiB is
-// refused unread.
+// DecodeAck decodes a peel's acknowledgement for the job and from the peel that its subject names. More than 2 KiB are refused
+// without decoding.
 func DecodeAck(msg *nats.Msg) (Ack, error) {
 	var a Ack
 	if len(msg.Data) > maxAck {
@@ -50,21 +50,21 @@ func DecodeAck(msg *nats.Msg) (Ack, error) {
 	return a, err
 }
 
-// DecodeReturn reads a peel's return, for the job and from the peel that its subject names.
+// DecodeReturn decodes a peel's return for the job and from the peel that its subject names.
 func DecodeReturn(msg *nats.Msg) (Return, error) {
 	var r Return
 	err := decodeOfJob(msg, &r, func() claim { return claim{r.JID, r.Peel, r.V} })
 	return r, err
 }
 
-// DecodeScheduled reads the report of a scheduled run, for the job and from the peel that its subject names.
+// DecodeScheduled decodes the report of a scheduled run for the job and from the peel that its subject names.
 func DecodeScheduled(msg *nats.Msg) (ScheduledResult, error) {
 	var r ScheduledResult
 	err := decodeOfJob(msg, &r, func() claim { return claim{r.JID, r.Peel, r.V} })
 	return r, err
 }
 
-// DecodeApplied reads a peel's report on its settings.
+// DecodeApplied decodes a peel's report on its settings.
 func DecodeApplied(msg *nats.Msg) (Applied, error) {
 	var a Applied
 	err := Decode(msg, &a)
@@ -80,7 +80,7 @@ func DecodeApplied(msg *nats.Msg) (Applied, error) {
 	return a, err
 }
 
-// maxEntryName is how long the name of a schedule entry may be, in bytes.
+// maxEntryName bounds the name of a schedule entry, in bytes.
 const maxEntryName = 128
 
 // Limits of the lists in an [Applied].
@@ -89,14 +89,14 @@ const (
 	MaxErrorText = 512 // bytes
 )
 
-// claim is what a message says of itself and its subject must confirm.
+// A claim is the part of a message that its subject must confirm.
 type claim struct {
 	jid  JID
 	peel target.PeelID
 	v    int
 }
 
-func decodeOfJob(msg *nats.Msg, into any, said func() claim) error {
+func decodeOfJob(msg *nats.Msg, into any, claimed func() claim) error {
 	jid, _, err := JobSubject(msg.Subject)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func decodeOfJob(msg *nats.Msg, into any, said func() claim) error {
 	if err := Decode(msg, into); err != nil {
 		return err
 	}
-	c := said()
+	c := claimed()
 	if c.jid != jid {
 		return otherJob(msg.Subject, c.jid)
 	}
@@ -112,7 +112,7 @@ func decodeOfJob(msg *nats.Msg, into any, said func() claim) error {
 }
 
 func otherJob(subject string, jid JID) error {
-	return fmt.Errorf("cannot accept %s: %w: it speaks of job %q", subject, ErrForged, jid)
+	return fmt.Errorf("cannot accept %s: %w: it names job %q", subject, ErrForged, jid)
 }
 
 func checkPeel(subject string, peel target.PeelID, v int) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// A TextDuration is a duration that is text in JSON, as [strictyaml.FormatDuration] writes it.
+// A TextDuration is a duration that is encoded in JSON as text, such as "1m30s". See [strictyaml.FormatDuration].
 type TextDuration time.Duration
 
 // MarshalText is part of [encoding.TextMarshaler].
@@ -23,7 +23,8 @@ func (d *TextDuration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Unescaped encodes a value as JSON for a MarshalJSON method and leaves the escaping of HTML to the caller's encoder.
+// Unescaped encodes a value as JSON for a MarshalJSON method. It does not escape HTML; the caller's encoder does that if it is set
+// to.
 func Unescaped(v any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -32,7 +33,7 @@ func Unescaped(v any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// MarshalJSON writes the duration as text. MessagePack, in which returns travel and are stored, keeps the number.
+// MarshalJSON encodes the duration as text. In MessagePack, in which returns are sent and stored, it stays a number.
 func (r Return) MarshalJSON() ([]byte, error) {
 	type plain Return
 	return Unescaped(struct {
@@ -41,7 +42,7 @@ func (r Return) MarshalJSON() ([]byte, error) {
 	}{plain(r), TextDuration(r.Duration)})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes what MarshalJSON encoded.
 func (r *Return) UnmarshalJSON(data []byte) error {
 	type plain Return
 	v := struct {

@@ -24,7 +24,7 @@ func KeyProof(peel target.PeelID, key string) []byte {
 	return []byte("\xffzester sealing key 1\n" + string(peel) + "\n" + key + "\n")
 }
 
-// Signer returns the one of the public nkeys that signed the sealing key in the facts, or "".
+// Signer returns the public nkey, of those given, that signed the sealing key in the facts, "" if none did.
 func (f Facts) Signer(keys []string) string {
 	for _, public := range keys {
 		if key, err := nkeys.FromPublicKey(public); err == nil && key.Verify(KeyProof(f.Peel, f.Key), f.Proof) == nil {
@@ -34,13 +34,13 @@ func (f Facts) Signer(keys []string) string {
 	return ""
 }
 
-// proofSize is the length of a signature by an nkey in bytes.
+// proofSize is the length of an nkey's signature in bytes.
 const proofSize = 64
 
 // keySize is the length of a public key in its text form.
 const keySize = 56
 
-// Encode gives the message, or says which limit the facts are beyond: masters refuse those.
+// Encode returns the message. The error names the limit that the facts exceed, for which masters would refuse them.
 func (f Facts) Encode() ([]byte, error) {
 	data, err := canon.Marshal(f)
 	if err == nil {
@@ -49,7 +49,7 @@ func (f Facts) Encode() ([]byte, error) {
 	return data, err
 }
 
-// DecodeFacts reads a peel's facts and holds them to the limits.
+// DecodeFacts decodes a peel's facts and checks their limits.
 func DecodeFacts(msg *nats.Msg) (Facts, error) {
 	var f Facts
 	if len(msg.Data) > MaxFactsSize {
@@ -82,7 +82,7 @@ func (f Facts) check(size int) error {
 	return measure(f.Facts, MaxFactsDepth, &values)
 }
 
-// measure counts values down and fails where they or depth run out.
+// measure subtracts the number of values in v from values. It fails if that or depth gets below zero.
 func measure(v any, depth int, values *int) error {
 	if depth < 0 {
 		return fmt.Errorf("facts are nested deeper than %d", MaxFactsDepth)

@@ -10,9 +10,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Bounds of the time between two heartbeats of a peel, whatever a master announces.
+// Bounds of the time between two heartbeats of a peel. An interval that a master announces is moved to the nearer bound.
 const (
-	MinHeartbeat = 30 * time.Second // of a peel to which no master has announced an interval, too
+	MinHeartbeat = 30 * time.Second // also the interval of a peel to which no master has announced one
 	MaxHeartbeat = 10 * time.Minute
 )
 
@@ -21,10 +21,10 @@ const (
 	maxBeat     = maxInstance + len(" 600") // bytes of a heartbeat
 )
 
-// NewInstance returns a new name for a process of a peel.
+// NewInstance returns a random name for one process of a peel.
 func NewInstance() string { return rand.Text() }
 
-// A Beat is what a heartbeat says.
+// A Beat is the content of a heartbeat.
 type Beat struct {
 	Instance string        // the process that sent it; empty for a peel of an earlier version
 	Every    time.Duration // until the next one, ± 10 %
@@ -38,8 +38,8 @@ func (b Beat) Encode() []byte {
 	return fmt.Appendf(nil, "%s %d", b.Instance, b.Every/time.Second)
 }
 
-// DecodeHeartbeat returns false for a message that is no heartbeat. Anybody may direct the server's and the masters' answers
-// to any subject, but those have headers, or a payload that is not a name of letters and digits.
+// DecodeHeartbeat decodes a heartbeat. ok is false if the message is none. Every client can direct replies of the server and of
+// masters to any subject, but these have headers, or a payload that is not a name of letters and digits.
 func DecodeHeartbeat(msg *nats.Msg) (b Beat, ok bool) {
 	for name := range msg.Header {
 		if name != "Nats-Request-Info" {
@@ -50,8 +50,8 @@ func DecodeHeartbeat(msg *nats.Msg) (b Beat, ok bool) {
 		return Beat{}, false
 	}
 	b.Every = MinHeartbeat
-	instance, seconds, told := strings.Cut(string(msg.Data), " ")
-	if told {
+	instance, seconds, announced := strings.Cut(string(msg.Data), " ")
+	if announced {
 		n, err := strconv.ParseUint(seconds, 10, 16)
 		b.Every = time.Duration(n) * time.Second
 		if err != nil || b.Every <= MinHeartbeat || b.Every > MaxHeartbeat {
@@ -67,11 +67,11 @@ func DecodeHeartbeat(msg *nats.Msg) (b Beat, ok bool) {
 	return b, len(instance) <= maxInstance
 }
 
-// intervalHeader is the header of a master's answer to a heartbeat. [Decode] and [DecodeHeartbeat] refuse messages that have
-// it, as the answer goes wherever a peel has it sent.
+// intervalHeader is the header of a master's reply to a heartbeat. [Decode] and [DecodeHeartbeat] refuse messages with it, because
+// a peel chooses the subject of the reply.
 const intervalHeader = "Zester-Heartbeat-Seconds"
 
-// NewInterval returns the answer to a heartbeat that announces the time between two heartbeats, in whole seconds.
+// NewInterval returns the reply to a heartbeat, which announces the time between two heartbeats, in whole seconds.
 func NewInterval(every time.Duration) *nats.Msg {
 	return &nats.Msg{Header: nats.Header{intervalHeader: {strconv.Itoa(int(every / time.Second))}}}
 }

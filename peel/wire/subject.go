@@ -7,7 +7,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Subjects that more than one sender uses, and patterns to listen on. All others are functions of their sender.
+// Subjects with several senders, and patterns to subscribe to. The other subjects are functions of their sender.
 const (
 	// MastersQueue is the queue group in which each request of a person reaches one master.
 	MastersQueue = "zester.masters"
@@ -19,22 +19,22 @@ const (
 	AllDispatches = "zester.dispatch.*"
 	AllResolves   = "zester.target.resolve.*"
 	AllCancels    = "zester.job.*.cancel"
-	// BranchMoved is where a master passes on that the repo may have changed, for whichever holds the lease.
+	// BranchMoved tells the master that holds the lease that the config repo may have changed.
 	BranchMoved = "zester.sync.moved"
 )
 
-// Each of these is given the wire form of a peel's ID, or "{{name()}}" for a permission template, or "*" to listen.
+// The peel of the following subjects is its ID in wire form, "{{name()}}" in a permission template, or "*" to subscribe.
 
-// Cmd is where a peel hears requests.
+// Cmd is where a peel receives requests of masters.
 func Cmd(peel string) string { return "zester.cmd." + peel }
 
 // Fact is where a peel publishes its facts.
 func Fact(peel string) string { return "zester.fact." + peel }
 
-// Heartbeat is where a peel shows that it lives.
+// Heartbeat is where a peel publishes heartbeats.
 func Heartbeat(peel string) string { return "zester.heartbeat." + peel }
 
-// Settings is where the stream of the settings bucket re-publishes the documents that it stored for a peel.
+// Settings is where the stream of the settings bucket publishes each document that it has stored for a peel.
 func Settings(peel string) string { return "zester.settings." + peel }
 
 // SettingsApplied is where a peel reports which settings it runs.
@@ -43,16 +43,16 @@ func SettingsApplied(peel string) string { return "zester.settings.applied." + p
 // SettingsKey is the subject under which the settings bucket stores a peel's document.
 func SettingsKey(peel string) string { return "$KV.settings." + peel }
 
-// SettingsGet is the request that reads the newest document of a peel from the stream itself.
+// SettingsGet is where a request reads the newest document of a peel from the stream.
 func SettingsGet(peel string) string { return "$JS.API.DIRECT.GET.KV_settings." + SettingsKey(peel) }
 
-// Inbox is the prefix of the subjects on which a peel gets its answers.
+// Inbox is the prefix of the subjects on which a peel receives replies.
 func Inbox(peel string) string { return "_INBOX." + peel }
 
-// UserInbox is the prefix of the subjects on which a person gets answers.
+// UserInbox is the prefix of the subjects on which a person receives replies.
 func UserInbox(user string) string { return "_INBOX_USER." + user }
 
-// AckOf, ReturnOf and ScheduledOf are where a peel speaks about a job; jid may be "*".
+// AckOf is where a peel acknowledges the request of a job. Here and below jid and peel may be "*".
 func AckOf(jid JID, peel string) string { return jobSubject(jid, "ack."+peel) }
 
 // ReturnOf is where a peel publishes its result for a dispatched job.
@@ -61,51 +61,51 @@ func ReturnOf(jid JID, peel string) string { return jobSubject(jid, "return."+pe
 // ScheduledOf is where a peel reports a run of its own schedule.
 func ScheduledOf(jid JID, peel string) string { return jobSubject(jid, "schedule."+peel) }
 
-// StoredOf is where the stream of the bucket job-returns re-publishes the first return of a peel, once it is stored. Masters
-// and followers of jobs hear it, peels do not.
+// StoredOf is where the stream of the bucket job-returns publishes the first return of a peel once it is stored. Masters and
+// clients that watch jobs may subscribe to it, peels may not.
 func StoredOf(jid JID, peel string) string { return "zester.stored." + string(jid) + "." + peel }
 
-// SaidBy is all that a peel says about jobs.
+// SaidBy is the pattern of all subjects of jobs on which a peel publishes.
 func SaidBy(peel string) string { return "zester.job.*.*." + peel }
 
-// DispatchOf and StatusOf are where masters record the life of a job.
+// DispatchOf is where a master records that a job was dispatched.
 func DispatchOf(jid JID) string { return jobSubject(jid, "dispatch") }
 
 // StatusOf is where a master publishes a job's status when it ends.
 func StatusOf(jid JID) string { return jobSubject(jid, "status") }
 
-// CancelOf is where masters tell peels to stop a job.
+// CancelOf is where a master cancels a job. All peels receive it.
 func CancelOf(jid JID) string { return jobSubject(jid, "cancel") }
 
-// AllOf is all that is said about a job.
+// AllOf is the pattern of all subjects of a job.
 func AllOf(jid JID) string { return jobSubject(jid, ">") }
 
 func jobSubject(jid JID, rest string) string { return "zester.job." + string(jid) + "." + rest }
 
-// Dispatch is where a person asks for a job.
+// Dispatch is where a person requests a job.
 func Dispatch(user string) string { return "zester.dispatch." + user }
 
-// Resolve is where a person asks which peels a target expression selects.
+// Resolve is where a person requests the peels that a target expression selects.
 func Resolve(user string) string { return "zester.target.resolve." + user }
 
-// API is where a person asks a master about a noun, such as "job" and "list".
+// API is where a person sends a master another request, of a noun and a verb such as "job" and "list".
 func API(noun, verb, user string) string { return "zester.api." + noun + "." + verb + "." + user }
 
-// Sender returns the last token of a subject: who published it.
+// Sender returns the last token of a subject, which names its sender.
 func Sender(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
-// JobSubject takes a subject zester.job.<jid>.… apart. The error names the subject and is of a forged or foreign message.
+// JobSubject returns the job and the sender of a subject zester.job.<jid>.…. It fails for any other subject; the error names it.
 func JobSubject(subject string) (jid JID, sender string, err error) {
-	rest, ours := strings.CutPrefix(subject, "zester.job.")
-	token, said, more := strings.Cut(rest, ".")
-	if !ours || !more {
+	rest, isJob := strings.CutPrefix(subject, "zester.job.")
+	token, tail, more := strings.Cut(rest, ".")
+	if !isJob || !more {
 		return "", "", fmt.Errorf("cannot read %s: not a subject of a job", subject)
 	}
 	jid, err = ParseJID(token)
 	if err != nil {
 		return "", "", fmt.Errorf("cannot read %s: %w", subject, err)
 	}
-	return jid, Sender(said), nil
+	return jid, Sender(tail), nil
 }
 
 // StoredSubject returns the job of a subject of [StoredOf]. The JID is not checked.
@@ -118,7 +118,7 @@ func StoredSubject(subject string) (jid JID, ok bool) {
 // CheckSender returns [ErrForged] unless peel is the sender of the subject.
 func CheckSender(subject string, peel target.PeelID) error {
 	if peel.Wire() != Sender(subject) {
-		return fmt.Errorf("cannot accept %s: %w: it speaks for %q", subject, ErrForged, peel)
+		return fmt.Errorf("cannot accept %s: %w: it names %q", subject, ErrForged, peel)
 	}
 	return nil
 }

@@ -36,8 +36,8 @@ type JID string
 // firstSecond is the earliest time that a KSUID can express. Before it the seconds wrap around to the year 2150.
 var firstSecond = time.Unix(1_400_000_000, 0)
 
-// NewJID returns a new JID, made from the wall clock and 16 random bytes. A host whose clock was never set gets the
-// earliest second there is, so that its jobs are old ones and not from the future.
+// NewJID returns a new JID, made from the wall clock and 16 random bytes. If the host's clock was never set, the JID gets the
+// earliest second, so that its job is an old one and not one of the future.
 func NewJID() JID {
 	now := time.Now()
 	if now.Before(firstSecond) {
@@ -58,7 +58,7 @@ func ParseJID(s string) (JID, error) {
 	return JID(s), nil
 }
 
-// Time returns the second in which the JID was made, zero if the JID is no KSUID.
+// Time returns the second in which the JID was made, the zero time if the JID is no KSUID.
 func (j JID) Time() time.Time {
 	id, err := j.parse()
 	if err != nil {
@@ -67,8 +67,8 @@ func (j JID) Time() time.Time {
 	return id.Time()
 }
 
-// parse returns the KSUID. ksuid.Parse takes any bytes and computes with them, so that many texts are one KSUID; the text
-// has to be the one that the KSUID is written as.
+// parse returns the KSUID. ksuid.Parse accepts any bytes, so that many texts give one KSUID; parse accepts only the text that
+// the KSUID is written as.
 func (j JID) parse() (ksuid.KSUID, error) {
 	id, err := ksuid.Parse(string(j))
 	if err != nil || id.String() != string(j) {
@@ -81,14 +81,14 @@ func (j JID) parse() (ksuid.KSUID, error) {
 type Request struct {
 	JID      JID            `json:"jid"`
 	Function string         `json:"function"`
-	ID       string         `json:"id,omitempty"` // the bare positional argument, such as a state's name
+	ID       string         `json:"id,omitempty"` // the positional argument, given without a name
 	Args     map[string]any `json:"args,omitempty"`
-	Epoch    uint64         `json:"epoch"`          // fencing token: grows with every change of the job's owner
-	User     string         `json:"user,omitempty"` // who asked, from the credential; set by the master
+	Epoch    uint64         `json:"epoch"`          // fencing token: increases with every change of the job's owner
+	User     string         `json:"user,omitempty"` // the caller's name in the credential; set by the master
 	Deadline time.Time      `json:"deadline"`       // on the master's clock, for the record
-	// TimeLeft is what was left until the deadline when the request was sent, in nanoseconds. The peel counts it
-	// from the moment it heard the request, so that its clock need not agree with the master's: work that would
-	// start later is refused. Zero means no limit.
+	// TimeLeft is the time until the deadline when the request was sent, in nanoseconds. The peel counts it from the moment
+	// it receives the request, so that its clock need not agree with the master's, and refuses work that would start later.
+	// Zero: no limit.
 	TimeLeft time.Duration `json:"time_left,omitempty"`
 	V        int           `json:"v"`
 }
@@ -102,17 +102,17 @@ type Ack struct {
 	V     int           `json:"v"`
 }
 
-// An Outcome says why a function did not run to its end; it is empty where it did.
+// An Outcome is the reason why a function did not run to its end. It is empty if the function did.
 type Outcome string
 
-// The outcomes. None is ever a success.
+// The outcomes. A result with one of them is never a success.
 const (
 	Rejected    Outcome = "rejected"    // the work was not started
 	Canceled    Outcome = "canceled"    // the work was stopped because the job was canceled
-	Interrupted Outcome = "interrupted" // the peel stopped or died while the work ran: how far it came is not known
+	Interrupted Outcome = "interrupted" // the peel stopped or died while the work ran: how far it got is not known
 )
 
-// A Result is what running a function gave.
+// A Result is the result of running a function.
 type Result struct {
 	Success  bool          `json:"success"`
 	Outcome  Outcome       `json:"outcome,omitempty"`
@@ -131,7 +131,7 @@ type Return struct {
 	V        int       `json:"v"`
 }
 
-// A Trigger says why a scheduled run started.
+// A Trigger is the reason why a scheduled run started.
 type Trigger string
 
 // The triggers of a run.
@@ -143,8 +143,8 @@ const (
 	TriggerNeeds   Trigger = "needs"    // the end of another entry's run
 )
 
-// A ScheduledResult is the report of a run that a peel started by itself.
-// Nominal ≤ Fired ≤ Started ≤ Finished: when the timing said, when the splay had passed, when it ran, when it ended.
+// A ScheduledResult is the report of a run of a schedule entry. Its times are Nominal ≤ Fired ≤ Started ≤ Finished: the time
+// that the entry's timing gives, the end of its splay, and the start and end of the run.
 type ScheduledResult struct {
 	JID      JID            `json:"jid"`
 	Peel     target.PeelID  `json:"peel_id"`
@@ -157,20 +157,20 @@ type ScheduledResult struct {
 	Fired    time.Time `json:"fired"`
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"timestamp"`
-	Late     bool      `json:"late,omitempty"`   // started later after Nominal than the entry wants
+	Late     bool      `json:"late,omitempty"`   // started more than the entry's start deadline after Nominal
 	Commit   string    `json:"commit,omitempty"` // the commit that last changed the entry; empty for an entry of peel.yaml
 	Origin   string    `json:"origin,omitempty"` // file:line of the entry at that commit
-	Author   string    `json:"author,omitempty"` // who wrote that commit
-	Proof    string    `json:"proof,omitempty"`  // from the document: masters gave the entry with this commit, origin and author
+	Author   string    `json:"author,omitempty"` // of that commit
+	Proof    string    `json:"proof,omitempty"`  // from the document: shows that masters gave the peel this entry with this commit, origin and author
 	V        int       `json:"v"`
 }
 
-// Return is the report in the form in which peels return what was dispatched to them.
+// Return returns the report in the form of a return for a dispatched job.
 func (r *ScheduledResult) Return() *Return {
 	return &Return{JID: r.JID, Peel: r.Peel, Result: r.Result, Finished: r.Finished, V: r.V}
 }
 
-// Facts is what a peel knows of its host, published at connect and when it changes.
+// Facts are the facts of a peel's host. The peel publishes them after each connect and when they change.
 type Facts struct {
 	Peel  target.PeelID  `json:"peel_id"`
 	Facts map[string]any `json:"facts"`
@@ -180,21 +180,21 @@ type Facts struct {
 	V     int    `json:"v"`
 }
 
-// Applied is a peel's report on the settings it runs.
+// Applied is a peel's report on the settings that it runs.
 type Applied struct {
 	Peel       target.PeelID `json:"peel_id"`
 	Commit     string        `json:"commit"`     // of the document in force, empty before the first
 	Generation uint64        `json:"generation"` // of the document in force
 	Digest     string        `json:"digest"`     // of the settings in force
-	Started    int           `json:"started"`    // schedule entries, by what the last reload did to them
+	Started    int           `json:"started"`    // schedule entries that the last reload started
 	Stopped    int           `json:"stopped"`
 	Changed    int           `json:"changed"`
 	Kept       int           `json:"kept"`
-	Errors     []string      `json:"errors,omitempty"` // entries that could not be used, or why a newer document was refused
+	Errors     []string      `json:"errors,omitempty"` // why entries cannot be used, or why a newer document was refused
 	// PausedErrors are entries that are paused_errors: they failed too often in a row. At most MaxReported are named.
 	PausedErrors []string `json:"paused_errors,omitempty"`
 
-	Stale bool      `json:"stale,omitempty"` // runs on its snapshot: the bus has not confirmed it since start
+	Stale bool      `json:"stale,omitempty"` // the document comes from the snapshot and the bus has not confirmed it yet
 	Time  time.Time `json:"time"`
 	V     int       `json:"v"`
 }
@@ -208,20 +208,19 @@ type Event struct {
 	V    int       `json:"v"`
 }
 
-// ErrForged marks a message that is not what its subject says it is.
+// ErrForged marks a message whose content contradicts its subject.
 var ErrForged = errors.New("the message contradicts the subject it came on")
 
-// Decode reads the payload of msg into v, after the checks that hold for everything that peels and people send:
-// it is bounded, and it was published by its sender. The server answers requests onto whatever reply subject the
-// asker names, so a peel could have it speak on another's subject; such answers carry the server's own headers,
-// or are JSON, and both are refused.
+// Decode decodes the payload of msg into v, after the checks for every message of a peel or a person: its size is bounded, and its
+// sender published it. The server sends its replies to any reply subject that a client names, so a peel could make the server
+// publish on the subject of another peel. Such replies have headers of the server or are JSON; Decode refuses both.
 func Decode(msg *nats.Msg, v any) error {
 	if len(msg.Data) > MaxMessage {
 		return fmt.Errorf("cannot read %s: %d bytes, the limit is %d", msg.Subject, len(msg.Data), MaxMessage)
 	}
 	for _, h := range []string{"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Status", "Nats-Service-Error", intervalHeader} {
 		if _, ok := msg.Header[h]; ok {
-			return fmt.Errorf("cannot read %s: %w: it is an answer of the server", msg.Subject, ErrForged)
+			return fmt.Errorf("cannot read %s: %w: it is a reply of the server", msg.Subject, ErrForged)
 		}
 	}
 	if err := canon.Unmarshal(msg.Data, v); err != nil {
