@@ -138,13 +138,23 @@ func (a *app) showEntry(e *audit.Entry) error {
 }
 
 func (a *app) showAudit(entries []audit.Entry) error {
-	t := table{header: []string{"TIME", "USER", "FROM", "ACTION", "ABOUT", "PEELS", "RESULT", "JOB", "WHY"}}
+	t := auditTable(entries)
 	names := make([]string, len(entries))
 	for i := range entries {
-		t.add(auditRow(&entries[i])...)
 		names[i] = strconv.FormatUint(entries[i].Seq, 10)
 	}
 	return a.print(entries, names, func() error { return a.printTable(t) })
+}
+
+func auditTable(entries []audit.Entry) table {
+	t := table{
+		header: []string{"TIME", "USER", "FROM", "ACTION", "ABOUT", "PEELS", "RESULT", "JOB", "WHY"}, states: []string{"RESULT"},
+		narrow: []string{"ABOUT", "WHY"}, drop: []string{"FROM", "PEELS", "WHY", "JOB"},
+	}
+	for i := range entries {
+		t.add(auditRow(&entries[i])...)
+	}
+	return t
 }
 
 func auditRow(e *audit.Entry) []string {
@@ -152,7 +162,7 @@ func auditRow(e *audit.Entry) []string {
 	if e.Function != "" {
 		about = strings.TrimSpace(e.Function+" "+e.Args) + " on " + peelsOf(e)
 	}
-	peels := "-"
+	peels := ""
 	if e.Count > 0 {
 		peels = strconv.Itoa(e.Count)
 	}
@@ -160,7 +170,7 @@ func auditRow(e *audit.Entry) []string {
 	if e.LeftOut > 0 {
 		why = strings.TrimSpace(why + " (" + count(e.LeftOut, "refusal") + " before it left out)")
 	}
-	return []string{when(e.Time), e.User, or(e.From, "-"), e.Action, or(about, "-"), peels, string(e.Result), or(string(e.JID), "-"), why}
+	return []string{when(e.Time), e.User, e.From, e.Action, about, peels, string(e.Result), string(e.JID), why}
 }
 
 // peelsOf names the peels of an entry, which holds the first of them; an entry without any has its target expression.

@@ -95,27 +95,18 @@ func (a *app) userListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the people who have a credential",
 		Args:  words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(client *api.Client) error {
-				users, err := client.UserList(cmd.Context())
-				if err != nil {
-					return err
-				}
-				t := table{header: []string{"NAME", "STATE", "ROLE", "LIMITS", "SECRETS", "MADE BY", "MADE", "ENDS"}}
-				for _, u := range users {
-					t.add(u.Name, u.State(time.Now()), string(u.Role), limitsOf(u.Limits), yesNo(u.Secrets), or(u.CreatedBy, "-"), when(u.Created), when(u.Expires()))
-				}
-				return a.show(users, t)
-			})
-		},
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			users, err := client.UserList(cmd.Context())
+			if err != nil {
+				return err
+			}
+			t := table{header: []string{"NAME", "STATE", "ROLE", "LIMITS", "SECRETS", "MADE BY", "MADE", "ENDS"}, narrow: []string{"LIMITS"}, drop: []string{"MADE", "MADE BY", "SECRETS", "ENDS"}, states: []string{"STATE"}}
+			for _, u := range users {
+				t.add(u.Name, u.State(time.Now()), string(u.Role), limitsOf(u.Limits), yesNo(u.Secrets), u.CreatedBy, clock(u.Created), clock(u.Expires()))
+			}
+			return a.show(users, t)
+		}),
 	}
-}
-
-func or(text, empty string) string {
-	if text == "" {
-		return empty
-	}
-	return text
 }
 
 func (a *app) userRevokeCommand() *cobra.Command {
@@ -129,26 +120,24 @@ jobs.
 It also revokes what the person made, and prints each: tokens, including those that the person rotated last, join tokens,
 other users with all that these made, and further credentials of users that others made. With --keep it only prints them.`,
 		Args: words("name"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(client *api.Client) error {
-				r, err := client.UserRevoke(cmd.Context(), api.RevokeRequest{Name: args[0], Keep: keep})
-				if err != nil {
-					return hinted(err, api.CodeConflict, "--keep revokes the person alone and leaves what the person made, your own credential included")
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
+			r, err := client.UserRevoke(cmd.Context(), api.RevokeRequest{Name: args[0], Keep: keep})
+			if err != nil {
+				return hinted(err, api.CodeConflict, "--keep revokes the person alone and leaves what the person made, your own credential included")
+			}
+			return a.print(r, []string{r.Name}, func() error {
+				fmt.Fprintf(a.errOut, "%s %s is revoked\n", r.Role, r.Name)
+				became := "is revoked too"
+				if r.Kept {
+					became = "stays in force"
 				}
-				return a.print(r, []string{r.Name}, func() error {
-					fmt.Fprintf(a.errOut, "%s %s is revoked\n", r.Role, r.Name)
-					became := "is revoked too"
-					if r.Kept {
-						became = "stays in force"
-					}
-					for _, m := range r.Made {
-						fmt.Fprintf(a.errOut, "the %s %s, made by %s, %s\n", m.Kind, m.Name, m.By, became)
-					}
-					a.printCanceled(r.Jobs)
-					return nil
-				})
+				for _, m := range r.Made {
+					fmt.Fprintf(a.errOut, "the %s %s, made by %s, %s\n", m.Kind, m.Name, m.By, became)
+				}
+				a.printCanceled(r.Jobs)
+				return nil
 			})
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&keep, "keep", false, "do not revoke what the person made")
 	return cmd

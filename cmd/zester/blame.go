@@ -23,19 +23,13 @@ func (a *app) blameCommand() *cobra.Command {
 		Short: "Say which commit made a peel run a schedule entry",
 		Long:  blameManual,
 		Args:  words("ID of a peel", "entry of its schedule"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := target.ParsePeelID(args[0])
+		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, words []string) error {
+			b, err := client.Blame(cmd.Context(), id, words[0])
 			if err != nil {
-				return usageError("%w", err)
+				return hinted(err, api.CodeNotFound, "zester schedule list "+string(id)+" shows its entries")
 			}
-			return a.withClient(func(client *api.Client) error {
-				b, err := client.Blame(cmd.Context(), id, args[1])
-				if err != nil {
-					return hinted(err, api.CodeNotFound, "zester schedule list "+args[0]+" shows its entries")
-				}
-				return a.showBlame(b)
-			})
-		},
+			return a.showBlame(b)
+		}),
 	}
 }
 
@@ -48,5 +42,5 @@ func (a *app) showBlame(b *api.Blamed) error {
 		{"time:", when(b.Time)},
 		{"revision:", string(b.Revision)},
 	}}
-	return a.print(b, []string{string(b.Commit)}, func() error { return facts.print(a.out, 0) })
+	return a.print(b, []string{string(b.Commit)}, func() error { return facts.print(a.out, screen{}) })
 }

@@ -9,11 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/peel/dial"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // A connection says which bus to ask, and as whom.
@@ -100,6 +102,24 @@ func (a *app) bus() (api.ClientOptions, error) {
 		}
 	}
 	return api.ClientOptions{URL: info.URL, Creds: []byte(info.Creds), CA: info.CA}, err
+}
+
+// online returns a RunE that connects to a master before it does what is to be done.
+func (a *app) online(do func(*cobra.Command, *api.Client, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return a.withClient(func(client *api.Client) error { return do(cmd, client, args) })
+	}
+}
+
+// onPeel is online for a command whose first argument is the ID of a peel.
+func (a *app) onPeel(do func(*cobra.Command, *api.Client, target.PeelID, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		id, err := target.ParsePeelID(args[0])
+		if err != nil {
+			return usageError("%w", err)
+		}
+		return a.withClient(func(client *api.Client) error { return do(cmd, client, id, args[1:]) })
+	}
 }
 
 // withClient connects, does what is to be done, and closes the connection.

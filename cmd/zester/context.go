@@ -199,7 +199,7 @@ func (a *app) contextListCommand() *cobra.Command {
 				if v.Current {
 					used = "*"
 				}
-				t.add(v.Name, used, or(v.URL, "-"), or(v.Creds, "-"))
+				t.add(v.Name, used, v.URL, v.Creds)
 			}
 			return a.show(views, t)
 		},

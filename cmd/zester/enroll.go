@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -35,19 +36,34 @@ func (a *app) enrollListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := table{header: []string{"PEEL", "STATE", "SINCE", "BY", "FROM", "ENDS", "RIVAL", "KEY"}}
-			for _, e := range peels {
-				last, rival := e.History[len(e.History)-1], "-"
-				if e.Conflicting != nil {
-					rival = "from " + or(e.Conflicting.From, "?") + " at " + when(e.Conflicting.Time)
-				}
-				t.add(string(e.ID), string(e.State), when(last.Time), last.By, or(e.From, "-"), when(e.Expires), rival, e.Public)
-			}
-			return a.show(peels, t)
+			return a.show(peels, enrolledTable(peels, a.output == formWide))
 		},
 	}
 	cmd.Flags().StringVar(&state, "state", "", "only peels that are `STATE`: pending, accepted, rejected or revoked")
 	return cmd
+}
+
+// enrolledTable has a row for each peel. The wide table has the address and the whole key too.
+func enrolledTable(peels []credential.Enrolled, wide bool) table {
+	t := table{
+		header: []string{"PEEL", "STATE", "SINCE", "BY", "ENDS", "CONFLICT"}, states: []string{"STATE"},
+		narrow: []string{"CONFLICT"}, drop: []string{"ENDS", "BY"},
+	}
+	if wide {
+		t.header = append(t.header, "FROM", "KEY")
+	}
+	for _, e := range peels {
+		last, conflict := e.History[len(e.History)-1], ""
+		if e.Conflicting != nil {
+			conflict = "another key from " + cmp.Or(e.Conflicting.From, "an unknown address") + " at " + when(e.Conflicting.Time)
+		}
+		cells := []string{string(e.ID), string(e.State), clock(last.Time), last.By, clock(e.Expires), conflict}
+		if wide {
+			cells = append(cells, e.From, e.Public)
+		}
+		t.add(cells...)
+	}
+	return t
 }
 
 func (a *app) enrollShowCommand() *cobra.Command {
@@ -71,9 +87,9 @@ func (a *app) enrollShowCommand() *cobra.Command {
 				}
 				fmt.Fprintf(a.out, "%s is %s, with the key %s\n", e.ID, e.State, e.Public)
 				if e.Conflicting != nil {
-					fmt.Fprintf(a.out, "the key %s asked under the same name from %s at %s\n", e.Conflicting.Public, or(e.Conflicting.From, "?"), when(e.Conflicting.Time))
+					fmt.Fprintf(a.out, "the key %s asked under the same name from %s at %s\n", e.Conflicting.Public, cmp.Or(e.Conflicting.From, "an unknown address"), when(e.Conflicting.Time))
 				}
-				return t.print(a.out, width(a.out))
+				return a.printTable(t)
 			})
 		},
 	}
@@ -101,18 +117,16 @@ func (a *app) enrollApproveCommand() *cobra.Command {
 		Long: `approve accepts the key with which a peel waits. Whoever has that key is the peel from then on: compare it with what the
 host says in its log. Without --key, approve shows the key and asks; it fails if there is no terminal to ask on.`,
 		Args: words("peel"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(client *api.Client) error {
-				if key == "" {
-					var err error
-					if key, err = a.pendingKey(cmd.Context(), client, args[0]); err != nil {
-						return err
-					}
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
+			if key == "" {
+				var err error
+				if key, err = a.pendingKey(cmd.Context(), client, args[0]); err != nil {
+					return err
 				}
-				e, err := client.EnrollApprove(cmd.Context(), api.EnrollName{ID: target.PeelID(args[0]), Public: key})
-				return a.enrollDone(e, err)
-			})
-		},
+			}
+			e, err := client.EnrollApprove(cmd.Context(), api.EnrollName{ID: target.PeelID(args[0]), Public: key})
+			return a.enrollDone(e, err)
+		}),
 	}
 	cmd.Flags().StringVar(&key, "key", "", "accept this `KEY`, which the host's log shows, and no other")
 	return cmd
@@ -129,7 +143,7 @@ func (a *app) pendingKey(ctx context.Context, client *api.Client, id string) (st
 		return "", &failure{code: exitFailed, err: fmt.Errorf("no peel %q waits for approval", id), hint: "zester enroll list --state pending shows those that do"}
 	}
 	e := peels[i]
-	what := fmt.Sprintf("%s waits with the key %s, from %s.", e.ID, e.Public, or(e.From, "an unknown address"))
+	what := fmt.Sprintf("%s waits with the key %s, from %s.", e.ID, e.Public, cmp.Or(e.From, "an unknown address"))
 	return e.Public, a.compareKey(what, fmt.Sprintf("zester enroll approve %s --key %s", e.ID, e.Public))
 }
 
@@ -149,12 +163,10 @@ func (a *app) enrollEndCommand(name, short string, end func(*api.Client, context
 		Use:   name + " <peel>",
 		Short: short,
 		Args:  words("peel"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(client *api.Client) error {
-				e, err := end(client, cmd.Context(), api.EnrollName{ID: target.PeelID(args[0])})
-				return a.enrollDone(e, err)
-			})
-		},
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
+			e, err := end(client, cmd.Context(), api.EnrollName{ID: target.PeelID(args[0])})
+			return a.enrollDone(e, err)
+		}),
 	}
 }
 
@@ -214,19 +226,17 @@ func (a *app) joinListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the join tokens",
 		Args:  words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(client *api.Client) error {
-				tokens, err := client.JoinList(cmd.Context())
-				if err != nil {
-					return err
-				}
-				t := table{header: []string{"NAME", "PEEL", "USED", "LEFT", "MADE BY", "ENDS"}}
-				for _, j := range tokens {
-					t.add(j.Name, j.Peel, fmt.Sprint(j.Used), fmt.Sprint(j.Uses), j.CreatedBy, when(j.Expires))
-				}
-				return a.show(tokens, t)
-			})
-		},
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			tokens, err := client.JoinList(cmd.Context())
+			if err != nil {
+				return err
+			}
+			t := table{header: []string{"NAME", "PEEL", "USED", "LEFT", "MADE BY", "ENDS"}}
+			for _, j := range tokens {
+				t.add(j.Name, j.Peel, fmt.Sprint(j.Used), fmt.Sprint(j.Uses), j.CreatedBy, clock(j.Expires))
+			}
+			return a.show(tokens, t)
+		}),
 	}
 }
 
@@ -235,17 +245,15 @@ func (a *app) joinRevokeCommand() *cobra.Command {
 		Use:   "revoke <name>",
 		Short: "Let in nobody else by a join token",
 		Args:  words("name"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(client *api.Client) error {
-				t, err := client.JoinRevoke(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				return a.print(t, []string{t.Name}, func() error {
-					fmt.Fprintf(a.errOut, "join token %s lets in nobody else\n", t.Name)
-					return nil
-				})
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
+			t, err := client.JoinRevoke(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(t, []string{t.Name}, func() error {
+				fmt.Fprintf(a.errOut, "join token %s lets in nobody else\n", t.Name)
+				return nil
 			})
-		},
+		}),
 	}
 }

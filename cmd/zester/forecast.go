@@ -59,7 +59,7 @@ func (f *forecastForm) Set(s string) error {
 		return nil
 	}
 	if err := f.form.Set(s); err != nil {
-		return fmt.Errorf("%w, and svg", err)
+		return fmt.Errorf("%w or svg", err)
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (a *app) forecast(ctx context.Context, dir string, flags forecastFlags) err
 	}
 	var text bytes.Buffer
 	into := *a
-	into.out = &text
+	into.out, into.columns = &text, 0
 	if err := into.showForecast(f, flags); err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (a *app) forecastTables(f *forecast.Forecast, out forecastAnswer) error {
 	const layout = "2006-01-02 15:04"
 	fmt.Fprintf(a.out, "%s, %s runs from %s to %s, %s\n", count(out.Peels, "peel"), forecast.Number(out.Runs),
 		out.From.Format(layout), out.Until.Format(layout), plain(out.Zone))
-	worst := table{header: []string{"WORST MINUTE", "RUNS", "MOST OF THEM"}}
+	worst := table{header: []string{"WORST MINUTE", "RUNS", "MOST OF THEM"}, narrow: []string{"MOST OF THEM"}}
 	for _, m := range out.Worst {
 		var shares []string
 		for _, s := range m.Entries {
@@ -254,7 +254,7 @@ func (a *app) forecastTables(f *forecast.Forecast, out forecastAnswer) error {
 		}
 		worst.add(m.At.Format(layout), forecast.Number(m.Runs), strings.Join(shares, ", "))
 	}
-	entries := table{header: []string{"ENTRY", "PEELS", "RUNS/DAY", "PEAK", "SPREAD", "BY", "MEANING"}}
+	entries := table{header: []string{"ENTRY", "PEELS", "RUNS/DAY", "PEAK", "SPREAD", "BY", "MEANING"}, narrow: []string{"MEANING"}, drop: []string{"BY", "SPREAD"}}
 	for i, e := range out.Entries {
 		entries.add(e.Entry, fmt.Sprint(e.Peels), forecast.Number(e.RunsPerDay), forecast.Number(e.Peak),
 			f.Entries[i].Spread.Round(time.Second).String(), string(e.SpreadBy), e.Explanation)
@@ -263,11 +263,8 @@ func (a *app) forecastTables(f *forecast.Forecast, out forecastAnswer) error {
 		if len(t.rows) == 0 {
 			continue
 		}
-		if a.noHeaders {
-			t.header = nil
-		}
 		fmt.Fprintln(a.out)
-		if err := t.print(a.out, width(a.out)); err != nil {
+		if err := a.printTable(t); err != nil {
 			return err
 		}
 	}

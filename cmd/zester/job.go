@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -92,7 +91,10 @@ const shortJID = 9
 
 // jobsTable has the column ENTRY if there are runs of schedules.
 func jobsTable(jobs []job.Job, wide bool) table {
-	t := table{header: []string{"JID", "CREATED", "FUNCTION", "TARGET", "STATUS", "OK", "USER"}, whole: []int{1, 4}, short: shortJID}
+	t := table{
+		header: []string{"JID", "CREATED", "FUNCTION", "TARGET", "STATUS", "OK", "USER"},
+		narrow: []string{"FUNCTION", "TARGET", "ENTRY", "REASON"}, drop: []string{"USER", "ENTRY", "CREATED"}, short: shortJID, states: []string{"STATUS"},
+	}
 	scheduled := slices.ContainsFunc(jobs, func(j job.Job) bool { return j.Scheduled() })
 	if scheduled {
 		t.header = append(t.header, "ENTRY")
@@ -103,11 +105,10 @@ func jobsTable(jobs []job.Job, wide bool) table {
 	for _, j := range jobs {
 		cells := []string{string(j.JID), clock(j.Created), j.Function, targetOf(&j), string(j.Status), fmt.Sprintf("%d/%d", j.SuccessCount, j.TargetCount), j.User}
 		if scheduled {
-			cells = append(cells, cmp.Or(j.Metadata[job.MetaSchedule], "-"))
+			cells = append(cells, j.Metadata[job.MetaSchedule])
 		}
 		if wide {
-			cells = append(cells, cmp.Or(j.Owner, "-"), clock(j.Updated), cmp.Or(took(&j), "-"), fmt.Sprintf("%d/%d", j.ReturnCount, j.TargetCount),
-				cmp.Or(j.Metadata[metaReason], "-"))
+			cells = append(cells, j.Owner, clock(j.Updated), took(&j), fmt.Sprintf("%d/%d", j.ReturnCount, j.TargetCount), j.Metadata[metaReason])
 		}
 		t.add(cells...)
 	}
@@ -125,9 +126,9 @@ func took(j *job.Job) string {
 		if err != nil || badEnd != nil {
 			return ""
 		}
-		return ended.Sub(begun).Round(time.Millisecond).String()
+		return duration(ended.Sub(begun).Round(time.Millisecond))
 	}
-	return j.Updated.Sub(j.Created).Round(time.Millisecond).String()
+	return duration(j.Updated.Sub(j.Created).Round(time.Millisecond))
 }
 
 // targetOf is what a list shows as the target: what was asked for, or the one peel.

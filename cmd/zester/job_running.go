@@ -15,18 +15,16 @@ import (
 func (a *app) jobActiveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "active", Short: "List the jobs that have not ended, newest first", Args: words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(client *api.Client) error {
-				active, err := client.JobActive(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if more := active.Total - len(active.Jobs); more > 0 && len(active.Jobs) > 0 {
-					fmt.Fprintf(a.errOut, "the newest %d of %s\n", len(active.Jobs), count(active.Total, "job"))
-				}
-				return a.showJobs(active.Jobs)
-			})
-		},
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			active, err := client.JobActive(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if more := active.Total - len(active.Jobs); more > 0 && len(active.Jobs) > 0 {
+				fmt.Fprintf(a.errOut, "the newest %d of %s\n", len(active.Jobs), count(active.Total, "job"))
+			}
+			return a.showJobs(active.Jobs)
+		}),
 	}
 }
 

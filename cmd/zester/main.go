@@ -93,6 +93,8 @@ type app struct {
 	connect     connection
 	dispatching dispatching
 	typed       []string // all words and flags
+	columns     int      // characters in a line of the terminal; 0: out is no terminal
+	colour      colourMode
 }
 
 func main() {
@@ -109,7 +111,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	stdout := &sink{Writer: out}
-	a := &app{out: stdout, errOut: errOut, output: formTable, typed: args}
+	a := &app{out: stdout, errOut: errOut, output: formTable, typed: args, columns: width(out)}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(stdout)

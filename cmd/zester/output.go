@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // A form is a value of -o.
@@ -21,24 +24,26 @@ type form string
 
 const (
 	formTable form = "table"
-	formWide  form = "wide" // a table that is not cut
+	formWide  form = "wide" // a table with more columns, which is not cut
 	formJSON  form = "json"
 	formJSONL form = "jsonl" // an object a line
 	formYAML  form = "yaml"
 	formName  form = "name"
 )
 
+// forms are all of them.
+var forms = []string{"table", "wide", "json", "jsonl", "yaml", "name"}
+
 func (f *form) String() string { return string(*f) }
 
-func (f *form) Type() string { return "form" }
+func (f *form) Type() string { return "format" }
 
 func (f *form) Set(s string) error {
-	switch form(s) {
-	case formTable, formWide, formJSON, formJSONL, formYAML, formName:
+	if slices.Contains(forms, s) {
 		*f = form(s)
 		return nil
 	}
-	return errors.New("there is table, wide, json, jsonl, yaml and name")
+	return fmt.Errorf("it is %s", strings.Join(forms, ", "))
 }
 
 // A sink keeps the first error of what it writes to, so that what was cut short is not taken for all of it. That a reader
@@ -56,7 +61,7 @@ func (c *sink) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// print prints an answer in the form that was asked for: as people calls for, v as data, or the names alone.
+// print prints an answer in the format of -o: v as data, the names, or what people prints.
 func (a *app) print(v any, names []string, people func() error) error {
 	switch a.output {
 	case formJSON:
@@ -84,13 +89,16 @@ func (a *app) show(v any, t table) error {
 }
 
 func (a *app) printTable(t table) error {
-	if a.noHeaders {
-		t.header = nil
-	}
+	return t.print(a.out, a.screen())
+}
+
+// screen returns where tables are printed. With -o wide nothing is cut and no column is left out.
+func (a *app) screen() screen {
+	s := screen{width: a.columns, colours: a.colours(), bare: a.noHeaders}
 	if a.output == formWide {
-		return t.print(a.out, 0)
+		s.width = 0
 	}
-	return t.print(a.out, width(a.out))
+	return s
 }
 
 func encodeJSON(w io.Writer, v any) error { return encode(w, v, "", "  ") }
@@ -199,32 +207,45 @@ func plain(s string) string {
 	return b.String()
 }
 
-// when prints a time for people: local, to the second.
+// when prints a time for people: local, to the second, with the zone.
 func when(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return t.Local().Format("2006-01-02 15:04:05")
+	return t.Local().Format("2006-01-02 15:04:05 MST")
 }
 
-// clock is when, without the date if that is today's: for tables.
+// clock prints a time for tables: to the second if it is of today, else the date and the time to the minute.
 func clock(t time.Time) string {
-	text := when(t)
-	if rest, today := strings.CutPrefix(text, time.Now().Format("2006-01-02 ")); today {
-		return rest
+	local, date := t.Local(), "2006-01-02 "
+	switch {
+	case t.IsZero():
+		return ""
+	case local.Format(date) == time.Now().Format(date):
+		return local.Format("15:04:05 MST")
 	}
-	return text
+	return local.Format(date + "15:04 MST")
 }
 
-// age is a time that has passed, to the minute once there is one and to the day after two.
+const day = 24 * time.Hour
+
+// age prints a time that has passed: 45s, 5m, 3h12m, 100d.
 func age(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return d.Truncate(time.Second).String()
-	case d < 48*time.Hour:
-		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
+	case d < 2*day:
+		return strictyaml.FormatDuration(d.Truncate(time.Minute))
 	}
-	return fmt.Sprintf("%d days", int(d/(24*time.Hour)))
+	return duration(d.Truncate(day))
+}
+
+// duration prints a duration as flags take it: 90s, 24h, 100d.
+func duration(d time.Duration) string {
+	if d >= 2*day && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	return strictyaml.FormatDuration(d)
 }
 
 // count prints a number of things: "1 peel", "2 peels".

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -13,46 +14,31 @@ func (a *app) peelCommand() *cobra.Command {
 	var expr string
 	list := &cobra.Command{
 		Use:   "list",
-		Short: "List the peels that have ever told their facts",
+		Short: "List the known peels",
 		Args:  words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(client *api.Client) error {
-				if a.output == formWide {
-					return a.listPeelsWide(cmd.Context(), client, expr)
-				}
-				peels, err := client.Peels(cmd.Context(), expr)
-				if err != nil {
-					return err
-				}
-				t := table{header: []string{"PEEL", "ONLINE", "LAST SEEN"}}
-				for _, p := range peels {
-					t.add(string(p.ID), presence(&p), clock(p.LastSeen))
-				}
-				return a.show(peels, t)
-			})
-		},
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			if a.output == formWide {
+				return a.listPeelsWide(cmd.Context(), client, expr)
+			}
+			peels, err := client.Peels(cmd.Context(), expr)
+			if err != nil {
+				return err
+			}
+			return a.show(peels, peelsTable(peels, nil, false))
+		}),
 	}
 	list.Flags().StringVar(&expr, "target", "", "only the peels that the `EXPRESSION` selects")
 	show := &cobra.Command{
 		Use:   "show <peel>",
 		Short: "Show a peel with its facts",
 		Args:  words("ID of a peel"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := target.ParsePeelID(args[0])
-			if err != nil {
-				return usageError("%w", err)
-			}
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
 			peel, err := client.Peel(cmd.Context(), id)
 			if err != nil {
 				return err
 			}
 			return a.print(peel, []string{string(peel.ID)}, func() error { return encodeYAML(a.out, peel) })
-		},
+		}),
 	}
 	return group("peel", "See the peels of the fleet, and remove those that are gone", list, show, a.peelFactsCommand(), a.peelRekeyCommand(), a.peelRemoveCommand(), a.peelDecommissionCommand())
 }
@@ -67,35 +53,29 @@ data directory, or if the peel's credential has not signed it. The holder of the
 then on: compare the key with the one in the log of the host. Without --key, rekey shows the key and asks; it fails if
 there is no terminal to ask on.`,
 		Args: words("ID of a peel"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := target.ParsePeelID(args[0])
-			if err != nil {
-				return usageError("%w", err)
-			}
-			return a.withClient(func(client *api.Client) error {
-				if key == "" {
-					peel, err := client.Peel(cmd.Context(), id)
-					if err != nil {
-						return err
-					}
-					if key = peel.PendingKey; key == "" {
-						return &failure{code: exitFailed, err: fmt.Errorf("no sealing key of %s waits for approval", id), hint: "zester peel list shows the peels whose key waits"}
-					}
-					what := fmt.Sprintf("%s has the sealing key %s, and its secrets are sealed to %s.", id, key, or(peel.Key, "none yet"))
-					if err := a.compareKey(what, fmt.Sprintf("zester peel rekey %s --key %s", id, key)); err != nil {
-						return err
-					}
-				}
-				peel, err := client.PeelRekey(cmd.Context(), api.PeelKey{Peel: id, Key: key})
+		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
+			if key == "" {
+				peel, err := client.Peel(cmd.Context(), id)
 				if err != nil {
 					return err
 				}
-				return a.print(peel, []string{string(id)}, func() error {
-					fmt.Fprintf(a.errOut, "the secrets of %s are sealed to %s from now on\n", id, peel.Key)
-					return nil
-				})
+				if key = peel.PendingKey; key == "" {
+					return &failure{code: exitFailed, err: fmt.Errorf("no sealing key of %s waits for approval", id), hint: "zester peel list shows the peels whose key waits"}
+				}
+				what := fmt.Sprintf("%s has the sealing key %s, and its secrets are sealed to %s.", id, key, cmp.Or(peel.Key, "none yet"))
+				if err := a.compareKey(what, fmt.Sprintf("zester peel rekey %s --key %s", id, key)); err != nil {
+					return err
+				}
+			}
+			peel, err := client.PeelRekey(cmd.Context(), api.PeelKey{Peel: id, Key: key})
+			if err != nil {
+				return err
+			}
+			return a.print(peel, []string{string(id)}, func() error {
+				fmt.Fprintf(a.errOut, "the secrets of %s are sealed to %s from now on\n", id, peel.Key)
+				return nil
 			})
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&key, "key", "", "approve this sealing `KEY`, which the host's log shows, and no other")
 	return cmd
@@ -111,16 +91,10 @@ stays valid: a peel that connects again is in the fleet again. To take a host ou
 A peel that is online is refused unless --force is given; it is back when it next publishes its facts. remove needs a master
 that follows a repo.`,
 		Args: words("ID of a peel"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := target.ParsePeelID(args[0])
-			if err != nil {
-				return usageError("%w", err)
-			}
-			return a.withClient(func(client *api.Client) error {
-				return hinted(client.RemovePeel(cmd.Context(), id, force), api.CodeConflict, fmt.Sprintf(
-					"zester peel remove %s --force removes it until it publishes its facts again, zester peel decommission %[1]s for good", id))
-			})
-		},
+		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
+			return hinted(client.RemovePeel(cmd.Context(), id, force), api.CodeConflict, fmt.Sprintf(
+				"zester peel remove %s --force removes it until it publishes its facts again, zester peel decommission %[1]s for good", id))
+		}),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also if it is online")
 	return cmd
@@ -152,19 +126,17 @@ func (a *app) peelFactsCommand() *cobra.Command {
 
 It is YAML, or with -o json the same as JSON. Kept in the config repo, it tells a CI job what the fleet is.`,
 		Args: words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(client *api.Client) error {
-				peels, err := client.PeelsWithFacts(cmd.Context(), "")
-				if err != nil {
-					return err
-				}
-				file, names := fleetFile{Peels: map[target.PeelID]fleetPeel{}}, make([]string, len(peels))
-				for i, p := range peels {
-					facts, _ := textual(p.Facts).(map[string]any)
-					file.Peels[p.ID], names[i] = fleetPeel{facts}, string(p.ID)
-				}
-				return a.print(file, names, func() error { return encodeYAML(a.out, file) })
-			})
-		},
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			peels, err := client.PeelsWithFacts(cmd.Context(), "")
+			if err != nil {
+				return err
+			}
+			file, names := fleetFile{Peels: map[target.PeelID]fleetPeel{}}, make([]string, len(peels))
+			for i, p := range peels {
+				facts, _ := textual(p.Facts).(map[string]any)
+				file.Peels[p.ID], names[i] = fleetPeel{facts}, string(p.ID)
+			}
+			return a.print(file, names, func() error { return encodeYAML(a.out, file) })
+		}),
 	}
 }

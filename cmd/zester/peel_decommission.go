@@ -37,22 +37,16 @@ func (a *app) peelDecommissionCommand() *cobra.Command {
 		Short: "Take a host out of the fleet: revoke its credential and remove what is kept of it",
 		Long:  decommissionManual,
 		Args:  words("ID of a peel"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := target.ParsePeelID(args[0])
+		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
+			line := newProgress(a.errOut)
+			line.show("revoking %s and removing its facts, which may take a minute", id)
+			done, err := decommission(cmd.Context(), client, id)
+			line.clear()
 			if err != nil {
-				return usageError("%w", err)
+				return err
 			}
-			return a.withClient(func(client *api.Client) error {
-				line := newProgress(a.errOut)
-				line.show("revoking %s and removing its facts, which may take a minute", id)
-				done, err := decommission(cmd.Context(), client, id)
-				line.clear()
-				if err != nil {
-					return err
-				}
-				return a.print(done, []string{string(id)}, func() error { return a.describeDecommissioned(done) })
-			})
-		},
+			return a.print(done, []string{string(id)}, func() error { return a.describeDecommissioned(done) })
+		}),
 	}
 }
 

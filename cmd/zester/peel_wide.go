@@ -45,17 +45,28 @@ func (a *app) listPeelsWide(ctx context.Context, client *api.Client, expr string
 	for _, s := range states {
 		commits[s.Peel] = s.Commit
 	}
-	t := table{header: []string{"PEEL", "ONLINE", "LAST SEEN", "AGE", "VERSION", "OS", "ADDRESS", "COMMIT"}}
-	for _, p := range peels {
-		since := "-"
-		if !p.LastSeen.IsZero() {
-			since = age(time.Since(p.LastSeen))
-		}
-		t.add(string(p.ID), presence(&p), clock(p.LastSeen), since, cmp.Or(factText(p.Facts, "zester_version"), "-"),
-			cmp.Or(strings.TrimSpace(factText(p.Facts, "os")+" "+factText(p.Facts, "os_version")), "-"),
-			cmp.Or(factText(p.Facts, "ipv4"), factText(p.Facts, "ipv6"), "-"), cmp.Or(commits[p.ID].Short(), "-"))
+	return a.printTable(peelsTable(peels, commits, true))
+}
+
+// peelsTable has a row for each peel. The wide table has the peels' facts and commits too.
+func peelsTable(peels []api.Peel, commits map[target.PeelID]settings.Commit, wide bool) table {
+	t := table{header: []string{"PEEL", "ONLINE", "LAST SEEN"}, states: []string{"ONLINE"}}
+	if wide {
+		t.header = append(t.header, "AGE", "VERSION", "OS", "ADDRESS", "COMMIT")
 	}
-	return a.printTable(t)
+	for _, p := range peels {
+		cells := []string{string(p.ID), presence(&p), clock(p.LastSeen)}
+		if wide {
+			since := ""
+			if !p.LastSeen.IsZero() {
+				since = age(time.Since(p.LastSeen))
+			}
+			cells = append(cells, since, factText(p.Facts, "zester_version"), strings.TrimSpace(factText(p.Facts, "os")+" "+factText(p.Facts, "os_version")),
+				cmp.Or(factText(p.Facts, "ipv4"), factText(p.Facts, "ipv6")), commits[p.ID].Short())
+		}
+		t.add(cells...)
+	}
+	return t
 }
 
 // factText returns a fact as text: of a list its first element, of a missing fact the empty text.

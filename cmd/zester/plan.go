@@ -81,7 +81,7 @@ func (f *planForm) Set(s string) error {
 		return nil
 	}
 	if err := f.form.Set(s); err != nil {
-		return fmt.Errorf("%w, text and markdown", err)
+		return fmt.Errorf("%w, text or markdown", err)
 	}
 	return nil
 }

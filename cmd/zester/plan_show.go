@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
@@ -22,11 +21,10 @@ func (a *app) showPlan(r *review.Review, markdown bool) error {
 
 // paint gives a line of a change its colour on a terminal.
 func (a *app) paint(mark review.Mark, line string) string {
-	code := map[review.Mark]string{review.Plus: "32", review.Minus: "31", review.Tilde: "33"}[mark]
-	if code == "" || width(a.out) == 0 || os.Getenv("NO_COLOR") != "" {
+	if !a.colours() {
 		return line
 	}
-	return "\x1b[" + code + "m" + line + "\x1b[0m"
+	return painted(map[review.Mark]string{review.Plus: green, review.Minus: red, review.Tilde: yellow}[mark], line)
 }
 
 func (a *app) planText(r *review.Review) {

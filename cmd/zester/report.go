@@ -109,7 +109,7 @@ func (r *report) print(row job.Row) error {
 func (r *report) printText(row job.Row) {
 	text := "    " + unanswered[row.State] + "\n"
 	if row.Return != nil {
-		text = section(viewed(r.function, &row.Return.Result))
+		text = viewed(r.function, &row.Return.Result, r.a.screen())
 	}
 	if row.Late {
 		text += "    (after the job had ended)\n"
@@ -118,7 +118,11 @@ func (r *report) printText(row job.Row) {
 		r.fold(row.Peel, text)
 		return
 	}
-	fmt.Fprintf(r.a.out, "%s:\n%s", row.Peel, text)
+	name := string(row.Peel) + ":"
+	if r.a.colours() {
+		name = painted(stateColour(string(row.State)), name)
+	}
+	fmt.Fprintf(r.a.out, "%s\n%s", name, text)
 }
 
 func (r *report) fold(id target.PeelID, text string) {
@@ -279,7 +283,18 @@ func section(r *wire.Result) string {
 		text = endLine(text) + "failed: " + r.Error
 	}
 	for line := range strings.Lines(strings.Trim(text, "\n")) {
-		b.WriteString("    " + plain(strings.TrimRight(line, "\r\n")) + "\n")
+		b.WriteString(plain(strings.TrimRight(line, "\r\n")) + "\n")
+	}
+	return indented(b.String())
+}
+
+const indent = "    "
+
+// indented returns the lines of a text with the indent of what a peel returned.
+func indented(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(endLine(text)) {
+		b.WriteString(indent + line)
 	}
 	return b.String()
 }

@@ -113,27 +113,28 @@ func (a *app) callSchedule(cmd *cobra.Command, target, function string, args map
 }
 
 // views are what people see of results that are better read as a table.
-var views = map[string]func([]byte) (string, error){
+var views = map[string]func([]byte, screen) (string, error){
 	"schedule.list": viewList, "schedule.next": viewNext, "schedule.history": viewHistory, "schedule.breaker": viewBreaker,
 }
 
-// viewed is a result as people see it: with text for its data where the function has a view that understands it.
-func viewed(function string, r *wire.Result) *wire.Result {
+// viewed returns a result for people, indented: as the view of the function prints it, or else its data as text.
+func viewed(function string, r *wire.Result, s screen) string {
 	view := views[function]
 	if view == nil || !r.Success {
-		return r
+		return section(r)
 	}
 	data, err := json.Marshal(textual(r.Data))
 	if err != nil {
-		return r
+		return section(r)
 	}
-	text, err := view(data)
+	if s.width > 0 {
+		s.width -= len(indent)
+	}
+	text, err := view(data, s)
 	if err != nil {
-		return r
+		return section(r)
 	}
-	seen := *r
-	seen.Data = text
-	return &seen
+	return indented(text)
 }
 
 // entryView is what people see of an entry.
@@ -171,7 +172,7 @@ type pastView struct {
 
 // result is how the run ended, and how long it took.
 func (p *pastView) result() (text, took string) {
-	took = p.Ended.Sub(p.Started).Round(time.Millisecond).String()
+	took = duration(p.Ended.Sub(p.Started).Round(time.Millisecond))
 	switch {
 	case p.Success:
 		return "ok", took
@@ -201,7 +202,7 @@ func (e *entryView) from() string {
 	return fmt.Sprintf("%s, %s by %s", e.Origin, e.Commit.Short(), e.Author)
 }
 
-func viewList(data []byte) (string, error) {
+func viewList(data []byte, s screen) (string, error) {
 	var entries map[string]entryView
 	if err := json.Unmarshal(data, &entries); err != nil {
 		return "", err
@@ -209,22 +210,25 @@ func viewList(data []byte) (string, error) {
 	if len(entries) == 0 {
 		return "no entries", nil
 	}
-	list := table{header: []string{"ENTRY", "STATE", "NEXT", "LAST", "RUNS", "FAILED", "TIMING", "WHY", "FROM"}}
+	list := table{
+		header: []string{"ENTRY", "STATE", "NEXT", "LAST", "RUNS", "FAILED", "TIMING", "WHY", "FROM"}, states: []string{"STATE"},
+		narrow: []string{"TIMING", "WHY", "FROM"}, drop: []string{"FROM", "RUNS", "LAST", "WHY", "TIMING"},
+	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		e := entries[name]
 		list.add(name, e.state(), clock(e.NextFire), clock(e.Started), fmt.Sprint(e.Runs), fmt.Sprint(e.Failures), e.Timing, e.Why, e.from())
 	}
-	return list.text()
+	return list.text(s)
 }
 
-// text is the table on as many columns as it needs.
-func (t table) text() (string, error) {
+// text returns the table as it is printed on a screen.
+func (t table) text(s screen) (string, error) {
 	var b strings.Builder
-	err := t.print(&b, 0)
+	err := t.print(&b, s)
 	return b.String(), err
 }
 
-func viewNext(data []byte) (string, error) {
+func viewNext(data []byte, s screen) (string, error) {
 	var fires map[string][]time.Time
 	if err := json.Unmarshal(data, &fires); err != nil {
 		return "", err
@@ -238,10 +242,10 @@ func viewNext(data []byte) (string, error) {
 			list.add(name, "never")
 		}
 	}
-	return list.text()
+	return list.text(s)
 }
 
-func viewHistory(data []byte) (string, error) {
+func viewHistory(data []byte, s screen) (string, error) {
 	var e entryView
 	if err := json.Unmarshal(data, &e); err != nil {
 		return "", err
@@ -259,15 +263,18 @@ func viewHistory(data []byte) (string, error) {
 		facts.add("skipped:", fmt.Sprintf("%d, %s", e.Skips[reason], reason))
 	}
 	facts.add("from:", e.from())
-	list := table{header: []string{"STARTED", "TRIGGER", "NOMINAL", "TOOK", "RESULT", "JOB"}}
+	list := table{
+		header: []string{"STARTED", "TRIGGER", "NOMINAL", "TOOK", "RESULT", "JOB"}, states: []string{"RESULT"},
+		narrow: []string{"RESULT"}, drop: []string{"NOMINAL", "TRIGGER", "TOOK"},
+	}
 	for _, p := range slices.Backward(e.Last) {
 		result, took := p.result()
 		list.add(when(p.Started), p.Trigger, when(p.Nominal), took, result, p.Job)
 	}
-	return joined(facts, list)
+	return joined(facts, list, s)
 }
 
-func viewBreaker(data []byte) (string, error) {
+func viewBreaker(data []byte, s screen) (string, error) {
 	var b struct {
 		State         string `json:"state"`
 		FailuresInRow uint64 `json:"failures_in_row"`
@@ -285,15 +292,15 @@ func viewBreaker(data []byte) (string, error) {
 	for _, c := range slices.Backward(b.Transitions) {
 		list.add(when(c.Time), c.To, c.Why)
 	}
-	return joined(facts, list)
+	return joined(facts, list, s)
 }
 
 // joined is one table below the other.
-func joined(first, second table) (string, error) {
-	above, err := first.text()
+func joined(first, second table, s screen) (string, error) {
+	above, err := first.text(s)
 	if err != nil {
 		return "", err
 	}
-	below, err := second.text()
+	below, err := second.text(s)
 	return above + below, err
 }

@@ -23,15 +23,13 @@ func (a *app) syncStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show the revision in force, what is wrong, and how many peels run it",
 		Args:  words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(client *api.Client) error {
-				s, err := client.SyncStatus(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return a.showSync(s)
-			})
-		},
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			s, err := client.SyncStatus(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.showSync(s)
+		}),
 	}
 }
 
@@ -42,21 +40,19 @@ func (a *app) syncNowCommand() *cobra.Command {
 		Long: `now has the branch read at once, without waiting for the next poll, and prints what sync status would then. It ends
 with 1 when the branch cannot be read or its newest commit is refused. It does not wait for the peels: sync wait does.`,
 		Args: words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(client *api.Client) error {
-				s, err := client.SyncNow(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if err := a.showSync(s); err != nil {
-					return err
-				}
-				if s.Is(status.FetchFailed) || refused(s) {
-					return &failure{code: exitFailed}
-				}
-				return nil
-			})
-		},
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			s, err := client.SyncNow(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := a.showSync(s); err != nil {
+				return err
+			}
+			if s.Is(status.FetchFailed) || refused(s) {
+				return &failure{code: exitFailed}
+			}
+			return nil
+		}),
 	}
 }
 
@@ -193,31 +189,13 @@ is to run (LAG), and how many entries its last reload started (+), changed (~), 
 stale runs on its snapshot, which the bus has not confirmed. A peel that tells no facts any more, and of which settings
 are still kept, is decommissioned: zester peel remove takes them away.`,
 		Args: words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(client *api.Client) error {
-				peels, err := client.SyncPeels(cmd.Context())
-				if err != nil {
-					return err
-				}
-				t := table{header: []string{"PEEL", "STATE", "ONLINE", "COMMIT", "LAG", "RELOAD", "ERRORS"}}
-				for _, p := range peels {
-					lag := "-"
-					if !p.Since.IsZero() {
-						lag = age(time.Since(p.Since))
-					}
-					state := string(p.State)
-					if p.Stale {
-						state += ", stale"
-					}
-					if n := len(p.PausedErrors); n > 0 {
-						state += fmt.Sprintf(", %d paused_errors", n)
-					}
-					t.add(string(p.Peel), state, yesNo(p.Online), p.Commit.Short(), lag,
-						fmt.Sprintf("+%d ~%d -%d =%d", p.Started, p.Changed, p.Stopped, p.Kept), strings.Join(slices.Concat(p.Errors, pausedTexts(p.PausedErrors)), "; "))
-				}
-				return a.show(peels, t)
-			})
-		},
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			peels, err := client.SyncPeels(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.show(peels, syncPeelsTable(peels))
+		}),
 	}
 }
 
@@ -229,24 +207,51 @@ func (a *app) syncHistoryCommand() *cobra.Command {
 superseded by another, or rolled back; who approved or pinned one, opened a gate of its waves or let it through a freeze,
 and why; when it was first seen, and how long it took until the outcome. A stored revision can be pinned.`,
 		Args: words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(client *api.Client) error {
-				attempts, err := client.SyncHistory(cmd.Context())
-				if err != nil {
-					return err
-				}
-				t := table{header: []string{"REVISION", "OUTCOME", "BEGAN", "TOOK", "STORED", "AUTHOR", "BY", "MESSAGE", "REASON"}}
-				for _, at := range attempts {
-					took := ""
-					if !at.Ended.IsZero() {
-						took = at.Ended.Sub(at.Began).Round(time.Millisecond).String()
-					}
-					t.add(at.Commit.Short(), string(at.Outcome), clock(at.Began), took, yesNo(at.Stored), at.Author, at.By, at.Message, reasonsOf(at))
-				}
-				return a.show(attempts, t)
-			})
-		},
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			attempts, err := client.SyncHistory(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.show(attempts, historyTable(attempts))
+		}),
 	}
+}
+
+func syncPeelsTable(peels []status.Peel) table {
+	t := table{
+		header: []string{"PEEL", "STATE", "ONLINE", "COMMIT", "LAG", "RELOAD", "ERRORS"}, states: []string{"STATE", "ONLINE"},
+		narrow: []string{"ERRORS"}, drop: []string{"RELOAD", "COMMIT"}, legend: "RELOAD: + started, ~ changed, - stopped, = kept",
+	}
+	for _, p := range peels {
+		lag, state := "", string(p.State)
+		if !p.Since.IsZero() {
+			lag = age(time.Since(p.Since))
+		}
+		if p.Stale {
+			state += ", stale"
+		}
+		if n := len(p.PausedErrors); n > 0 {
+			state += fmt.Sprintf(", %d paused_errors", n)
+		}
+		t.add(string(p.Peel), state, yesNo(p.Online), p.Commit.Short(), lag,
+			fmt.Sprintf("+%d ~%d -%d =%d", p.Started, p.Changed, p.Stopped, p.Kept), strings.Join(slices.Concat(p.Errors, pausedTexts(p.PausedErrors)), "; "))
+	}
+	return t
+}
+
+func historyTable(attempts []status.Attempt) table {
+	t := table{
+		header: []string{"REVISION", "OUTCOME", "BEGAN", "TOOK", "STORED", "AUTHOR", "BY", "MESSAGE", "REASON"}, states: []string{"OUTCOME"},
+		narrow: []string{"AUTHOR", "BY", "MESSAGE", "REASON"}, drop: []string{"BY", "TOOK", "AUTHOR", "STORED"},
+	}
+	for _, at := range attempts {
+		took := ""
+		if !at.Ended.IsZero() {
+			took = duration(at.Ended.Sub(at.Began).Round(time.Millisecond))
+		}
+		t.add(at.Commit.Short(), string(at.Outcome), clock(at.Began), took, yesNo(at.Stored), at.Author, at.By, at.Message, reasonsOf(at))
+	}
+	return t
 }
 
 // reasonsOf returns why an attempt ended, and the decisions of people about it.

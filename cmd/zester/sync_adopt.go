@@ -23,27 +23,25 @@ adopt first prints what the fleet follows and what it will follow. Then no revis
 have, and the newest commit of the new source waits for sync approve. A rollout or pin ends, a pause stays, and the
 revisions that were stored can no longer be pinned. With --dry-run nothing is done.`,
 		Args: words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(client *api.Client) error {
-				s, err := client.SyncStatus(cmd.Context())
-				if err != nil {
-					return err
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			s, err := client.SyncStatus(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if s.Adopt == nil {
+				return &failure{
+					code: exitFailed, err: errors.New("cannot adopt: the master that leads follows the same repo, branch and path as the fleet"),
+					hint: "change repo, branch or path of all masters, and restart them",
 				}
-				if s.Adopt == nil {
-					return &failure{
-						code: exitFailed, err: errors.New("cannot adopt: the master that leads follows the same repo, branch and path as the fleet"),
-						hint: "change repo, branch or path of all masters, and restart them",
-					}
-				}
-				fmt.Fprintf(a.errOut, "adopt: from %s\n       to %s\n", plain(s.Adopt.From), plain(s.Adopt.To))
-				if dryRun {
-					return nil
-				}
-				return a.steerWith(cmd.Context(), client, func(ctx context.Context, c *api.Client) (*status.Sync, error) {
-					return c.SyncAdopt(ctx, *s.Adopt)
-				})
+			}
+			fmt.Fprintf(a.errOut, "adopt: from %s\n       to %s\n", plain(s.Adopt.From), plain(s.Adopt.To))
+			if dryRun {
+				return nil
+			}
+			return a.steerWith(cmd.Context(), client, func(ctx context.Context, c *api.Client) (*status.Sync, error) {
+				return c.SyncAdopt(ctx, *s.Adopt)
 			})
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what the fleet follows and would follow, and do nothing")
 	return cmd

@@ -112,23 +112,21 @@ func (a *app) syncUnpinCommand() *cobra.Command {
 		Long: `unpin ends a pin. It first prints where that leads: to the newest commit of the branch, which goes out as a new commit
 does, or nowhere, because that commit was rolled back or new commits are paused. With --dry-run nothing else is done.`,
 		Args: words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(client *api.Client) error {
-				s, err := client.SyncStatus(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if s.Pinned != nil {
-					fmt.Fprintln(a.errOut, "unpin:", plain(afterPin(s)))
-				} else if dryRun {
-					return &failure{code: exitFailed, err: errors.New("cannot unpin: nothing is pinned")}
-				}
-				if dryRun {
-					return nil
-				}
-				return a.steerWith(cmd.Context(), client, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncUnpin(ctx) })
-			})
-		},
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			s, err := client.SyncStatus(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if s.Pinned != nil {
+				fmt.Fprintln(a.errOut, "unpin:", plain(afterPin(s)))
+			} else if dryRun {
+				return &failure{code: exitFailed, err: errors.New("cannot unpin: nothing is pinned")}
+			}
+			if dryRun {
+				return nil
+			}
+			return a.steerWith(cmd.Context(), client, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncUnpin(ctx) })
+		}),
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print where unpin leads, and do nothing")
 	return cmd

@@ -59,13 +59,9 @@ It shows settings that are missing, extra or changed, entries of the host's peel
 entries that are paused, skipped or cannot run there. It ends with 2 when there is a difference, and with 3 when the
 peel does not answer.`,
 		Args: words("ID of a peel"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := target.ParsePeelID(args[0])
-			if err != nil {
-				return usageError("%w", err)
-			}
-			return a.withClient(func(client *api.Client) error { return a.diffPeel(cmd.Context(), client, id) })
-		},
+		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
+			return a.diffPeel(cmd.Context(), client, id)
+		}),
 	}
 }
 
@@ -100,7 +96,7 @@ func (a *app) diffPeel(ctx context.Context, client *api.Client, id target.PeelID
 }
 
 func (a *app) showDrifts(doc *status.Document, d *drifts) error {
-	t := table{header: []string{"PATH", "DRIFT", "GIT", "LIVE", "WHY"}}
+	t := table{header: []string{"PATH", "DRIFT", "GIT", "LIVE", "WHY"}, narrow: []string{"GIT", "LIVE", "WHY"}}
 	names := []string{}
 	for _, one := range d.Drifts {
 		t.add(one.Path, string(one.Kind), inline(one.Git), inline(one.Live), one.Why)
@@ -111,7 +107,7 @@ func (a *app) showDrifts(doc *status.Document, d *drifts) error {
 			_, err := fmt.Fprintf(a.out, "%s runs what Git says at %s\n", d.Peel, doc.Commit.Short())
 			return err
 		}
-		return t.print(a.out, width(a.out))
+		return a.printTable(t)
 	})
 	if err == nil && len(d.Drifts) > 0 {
 		return &failure{code: exitSomeFailed}

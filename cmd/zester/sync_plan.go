@@ -19,18 +19,16 @@ func (a *app) syncPlanCommand() *cobra.Command {
 whole fleet. The master compiles nothing for this command: a revision that a pin or a pause keeps back has no plan yet.
 zester plan in a checkout compares any two revisions.`,
 		Args: atMost(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(client *api.Client) error {
-				p, err := client.SyncPlan(cmd.Context(), strings.Join(args, ""))
-				if err != nil {
-					return hinted(err, api.CodeNotFound, "zester sync status shows the newest commit and the revision in force")
-				}
-				return a.print(p, []string{string(p.Commit)}, func() error {
-					a.describePlan(p)
-					return nil
-				})
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
+			p, err := client.SyncPlan(cmd.Context(), strings.Join(args, ""))
+			if err != nil {
+				return hinted(err, api.CodeNotFound, "zester sync status shows the newest commit and the revision in force")
+			}
+			return a.print(p, []string{string(p.Commit)}, func() error {
+				a.describePlan(p)
+				return nil
 			})
-		},
+		}),
 	}
 }
 

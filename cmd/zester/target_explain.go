@@ -104,12 +104,9 @@ func (a *app) tellExplained(e *explained) error {
 		fmt.Fprintln(a.out, "read as", plain(e.Parsed))
 	}
 	fmt.Fprintf(a.out, "%d of %s\n\n", e.Explanation.Peels, count(e.Total, "peel"))
-	rows := table{header: []string{"PART", "PEELS", "MEANING"}}
+	rows := table{header: []string{"PART", "PEELS", "MEANING"}, narrow: []string{"MEANING"}}
 	notes := tellParts(&rows, &e.Explanation, 0)
-	if a.noHeaders {
-		rows.header = nil
-	}
-	if err := rows.print(a.out, width(a.out)); err != nil {
+	if err := a.printTable(rows); err != nil {
 		return err
 	}
 	for i, note := range notes {

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -65,88 +63,4 @@ func (p *progress) clear() {
 		fmt.Fprint(p.w, "\r\x1b[K")
 		p.shown = false
 	}
-}
-
-// A table is what people see of an answer: cells are printed as they are but for what a terminal would act on.
-type table struct {
-	header []string
-	rows   [][]string
-	whole  []int // columns that are never cut, besides the first
-	short  int   // characters to which the first column is cut if the table does not fit; 0: it is not cut
-}
-
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
-
-const columnGap = 2
-
-// print prints the table, nothing if it has no rows. On a terminal it fits the width by cutting the widest columns.
-// The first holds the names that people copy: it is cut only if t.short is set.
-func (t table) print(w io.Writer, width int) error {
-	if len(t.rows) == 0 {
-		return nil
-	}
-	lines := slices.Clone(t.rows)
-	if t.header != nil {
-		lines = slices.Insert(lines, 0, t.header)
-	}
-	widths := make([]int, len(lines[0]))
-	for i, cells := range lines {
-		lines[i] = make([]string, len(cells))
-		for j, cell := range cells {
-			lines[i][j] = strings.NewReplacer("\n", " ", "\t", " ").Replace(plain(cell))
-			widths[j] = max(widths[j], utf8.RuneCountInString(lines[i][j]))
-		}
-	}
-	if width > 0 {
-		t.fit(widths, width)
-	}
-	var b strings.Builder
-	for _, line := range lines {
-		b.WriteString(strings.TrimRight(layOut(line, widths), " ") + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-func layOut(cells []string, widths []int) string {
-	var b strings.Builder
-	for i, cell := range cells {
-		if i == 0 { // the beginning of a name is a name, and needs no mark
-			cell = string([]rune(cell)[:min(widths[0], utf8.RuneCountInString(cell))])
-		}
-		fmt.Fprintf(&b, "%-*s", widths[i]+columnGap, cut(cell, widths[i]))
-	}
-	return b.String()
-}
-
-// fit narrows the widest of the columns that may be cut until a line fits, but none below what can still be read.
-func (t table) fit(widths []int, line int) {
-	const least = 6
-	total := columnGap * (len(widths) - 1)
-	for _, w := range widths {
-		total += w
-	}
-	if total > line && t.short > 0 && widths[0] > t.short {
-		total, widths[0] = total-widths[0]+t.short, t.short
-	}
-	for ; total > line; total-- {
-		widest := 0
-		for i := 1; i < len(widths); i++ {
-			if !slices.Contains(t.whole, i) && widths[i] > least && (widest == 0 || widths[i] > widths[widest]) {
-				widest = i
-			}
-		}
-		if widest == 0 {
-			return
-		}
-		widths[widest]--
-	}
-}
-
-// cut shortens s to so many characters.
-func cut(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:max(most-1, 0)]) + "…"
 }

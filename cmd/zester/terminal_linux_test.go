@@ -25,7 +25,7 @@ func TestATerminalShowsProgressAndTablesThatFit(t *testing.T) {
 	typed := func(args ...string) string {
 		main, side := terminal(t, columns)
 		cmd := exec.Command("zester", args...)
-		cmd.Env = append(os.Environ(), "ZESTER_DATA_DIR="+f.dir)
+		cmd.Env = append(os.Environ(), "ZESTER_DATA_DIR="+f.dir, "NO_COLOR=1")
 		cmd.Stdout, cmd.Stderr = side, side
 		if err := cmd.Run(); err != nil {
 			t.Errorf("%v: %v", args, err)
@@ -111,7 +111,7 @@ func TestAPersonIsAskedBeforeTenPeels(t *testing.T) {
 	typed := func(answer string, args ...string) (string, int) {
 		main, side := terminal(t, 200)
 		cmd := exec.Command("zester", args...)
-		cmd.Env = append(os.Environ(), "ZESTER_DATA_DIR="+f.dir)
+		cmd.Env = append(os.Environ(), "ZESTER_DATA_DIR="+f.dir, "NO_COLOR=1")
 		cmd.Stdin, cmd.Stderr = side, side
 		if _, err := main.WriteString(answer + "\n"); err != nil {
 			t.Fatal(err)

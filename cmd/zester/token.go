@@ -81,19 +81,17 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 		Use:   "revoke <name>",
 		Short: "End a token for good",
 		Args:  words("name"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(client *api.Client) error {
-				t, err := client.TokenRevoke(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				return a.print(t, []string{t.Name}, func() error {
-					fmt.Fprintf(a.errOut, "token %s is revoked\n", t.Name)
-					a.printCanceled(t.Jobs)
-					return nil
-				})
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
+			t, err := client.TokenRevoke(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(t, []string{t.Name}, func() error {
+				fmt.Fprintf(a.errOut, "token %s is revoked\n", t.Name)
+				a.printCanceled(t.Jobs)
+				return nil
 			})
-		},
+		}),
 	}
 }
 
@@ -102,19 +100,17 @@ func (a *app) tokenListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the tokens, who made them and when they were used",
 		Args:  words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(client *api.Client) error {
-				tokens, err := client.TokenList(cmd.Context())
-				if err != nil {
-					return err
-				}
-				t := table{header: []string{"NAME", "STATE", "SCOPES", "LIMITS", "MADE BY", "ENDS", "LAST USED"}}
-				for _, token := range tokens {
-					t.add(token.Name, token.State(time.Now()), scopesOf(&token), limitsOf(token.Limits), token.CreatedBy, when(token.Expires), when(token.LastUsed))
-				}
-				return a.show(tokens, t)
-			})
-		},
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			tokens, err := client.TokenList(cmd.Context())
+			if err != nil {
+				return err
+			}
+			t := table{header: []string{"NAME", "STATE", "SCOPES", "LIMITS", "MADE BY", "ENDS", "LAST USED"}, narrow: []string{"SCOPES", "LIMITS"}, drop: []string{"MADE BY", "LAST USED", "ENDS"}, states: []string{"STATE"}}
+			for _, token := range tokens {
+				t.add(token.Name, token.State(time.Now()), scopesOf(&token), limitsOf(token.Limits), token.CreatedBy, clock(token.Expires), clock(token.LastUsed))
+			}
+			return a.show(tokens, t)
+		}),
 	}
 }
 
