@@ -99,7 +99,8 @@ type REST struct {
 
 // Info says how to reach a master that is ready.
 type Info struct {
-	URL string
+	URL       string
+	InProcess nats.InProcessConnProvider // connects to the embedded server without a socket; nil: the server is external
 }
 
 // A Master is one master. Make it with [New] and call Run once.
@@ -179,7 +180,7 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 		}
 		m.bus = bus
 		defer bus.end()
-		url, info.URL = embedded, bus.url
+		url, info = embedded, Info{bus.url, bus}
 		own, err := m.own(keys)
 		if err != nil {
 			return err

@@ -33,7 +33,8 @@ type fleet struct {
 	work   *worktree.Work
 	info   api.RunInfo
 	client *api.Client
-	nc     *nats.Conn // with the permissions of a master
+	server nats.InProcessConnProvider // nil: external
+	nc     *nats.Conn                 // with the permissions of a master
 	js     jetstream.JetStream
 
 	applied atomic.Int64 // reports of peels that settings are applied
@@ -96,7 +97,10 @@ func (f *fleet) start(ctx context.Context) error {
 	ready := make(chan struct{})
 	o := master.Options{
 		ID: "swarm", DataDir: f.r.path("master"), Port: f.port, Log: log,
-		Services: []master.Service{rec.Run}, Ready: func(master.Info) { close(ready) },
+		Services: []master.Service{rec.Run}, Ready: func(i master.Info) {
+			f.server = i.InProcess
+			close(ready)
+		},
 	}
 	if e := f.r.o.External; e != nil {
 		o.NATS = e.URL
@@ -143,7 +147,11 @@ func (f *fleet) listen() (err error) {
 	if err != nil {
 		return err
 	}
-	if f.nc, err = connect(f.info.URL, f.info.CA, f.r.keys("master"), grants.RoleMaster, "swarm-meter", nats.ErrorHandler(f.r.refused.onError)); err != nil {
+	opts := []nats.Option{nats.ErrorHandler(f.r.refused.onError)}
+	if f.server != nil {
+		opts = append(opts, nats.InProcessServer(f.server)) // as the meter of the bare bus
+	}
+	if f.nc, err = connect(f.info.URL, f.info.CA, f.r.keys("master"), grants.RoleMaster, "swarm-meter", opts...); err != nil {
 		return err
 	}
 	if f.js, err = jetstream.New(f.nc); err != nil {
