@@ -1,0 +1,340 @@
+package state
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
+)
+
+// Packages are the packages of a state: one by name, or several.
+type Packages struct {
+	Name  string
+	Names []string
+}
+
+// All returns the names of the packages.
+func (p Packages) All() []string {
+	if p.Names != nil {
+		return p.Names
+	}
+	return []string{p.Name}
+}
+
+func (p Packages) owns() (all []resource) {
+	for _, name := range p.All() {
+		all = append(all, resource{"package", name, false})
+	}
+	return all
+}
+
+var packageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._:-]{0,127}$`)
+
+func (c *checks) packages(p Packages) {
+	if p.Names != nil && len(p.Names) == 0 {
+		c.add("names", "the list is empty")
+	}
+	for _, name := range p.All() {
+		if name != "" && !packageName.MatchString(name) {
+			c.add("name", "%q is not a name of a package", name)
+		}
+	}
+	if i := firstRepeated(p.Names); i >= 0 {
+		c.add("names", "%q is given twice", p.Names[i])
+	}
+}
+
+// firstRepeated returns the index of the first element that an earlier one equals, -1 if there is none.
+func firstRepeated(list []string) int {
+	for i, s := range list {
+		if slices.Index(list, s) < i {
+			return i
+		}
+	}
+	return -1
+}
+
+// PkgInstalled holds the arguments of pkg.installed.
+type PkgInstalled struct {
+	Name          string   `yaml:"name"`
+	Names         []string `yaml:"names"`
+	Version       string   `yaml:"version"` // empty: any
+	AllowRemovals bool     `yaml:"allow_removals"`
+	Refresh       *bool    `yaml:"refresh"`
+}
+
+func (a *PkgInstalled) setMain(name string) { setMainPackage(&a.Name, a.Names, name) }
+func (a *PkgInstalled) owns() []resource    { return Packages{a.Name, a.Names}.owns() }
+func (a *PkgInstalled) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.packages(Packages{a.Name, a.Names})
+	if a.Version != "" && (a.Names != nil || !packageVersion.MatchString(a.Version)) {
+		c.add("version", "one version of one package, such as 1.18.0-6")
+	}
+	return c.problems
+}
+
+var packageVersion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+:~^_-]{0,127}$`)
+
+// PkgLatest holds the arguments of pkg.latest.
+type PkgLatest struct {
+	Name  string   `yaml:"name"`
+	Names []string `yaml:"names"`
+}
+
+func (a *PkgLatest) setMain(name string) { setMainPackage(&a.Name, a.Names, name) }
+func (a *PkgLatest) owns() []resource    { return Packages{a.Name, a.Names}.owns() }
+func (a *PkgLatest) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.packages(Packages{a.Name, a.Names})
+	return c.problems
+}
+
+// PkgRemoved holds the arguments of pkg.removed.
+type PkgRemoved struct {
+	Name  string   `yaml:"name"`
+	Names []string `yaml:"names"`
+	Purge bool     `yaml:"purge"`
+}
+
+func (a *PkgRemoved) setMain(name string) { setMainPackage(&a.Name, a.Names, name) }
+func (a *PkgRemoved) owns() []resource    { return Packages{a.Name, a.Names}.owns() }
+func (a *PkgRemoved) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.packages(Packages{a.Name, a.Names})
+	return c.problems
+}
+
+func setMainPackage(arg *string, names []string, name string) {
+	if names == nil {
+		setDefault(arg, name)
+	}
+}
+
+// PkgRepoManaged holds the arguments of pkgrepo.managed.
+type PkgRepoManaged struct {
+	File       string   `yaml:"file"` // the name without a directory and ending
+	URIs       []string `yaml:"uris"`
+	Suites     []string `yaml:"suites"`
+	Components []string `yaml:"components"`
+	Key        string   `yaml:"key"` // a file below files/
+	Absent     bool     `yaml:"absent"`
+}
+
+var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+func (a *PkgRepoManaged) setMain(name string) { setDefault(&a.File, name) }
+func (a *PkgRepoManaged) owns() []resource    { return []resource{{"package repository", a.File, false}} }
+func (a *PkgRepoManaged) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.fileName("file", a.File)
+	c.source("key", a.Key)
+	if a.URIs == nil && !a.Absent {
+		c.missing("uris", "give the addresses of the repository")
+	}
+	for _, list := range [][]string{a.URIs, a.Suites, a.Components} {
+		for _, word := range list {
+			if word == "" || strings.ContainsAny(word, " \t\r\n\x00") {
+				c.add("", "%q is not one word", word)
+			}
+		}
+	}
+	return c.problems
+}
+
+func (c *checks) fileName(arg, name string) {
+	if name != "" && !fileName.MatchString(name) {
+		c.add(arg, "%q is not a name of a file: letters, digits and _ . -, without a directory", name)
+	}
+}
+
+// ServiceRunning holds the arguments of service.running.
+type ServiceRunning struct {
+	Name   string `yaml:"name"`
+	Enable *bool  `yaml:"enable"` // nil: left as it is
+	Reload bool   `yaml:"reload"` // reacts to changes by a reload instead of a restart
+}
+
+var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]{1,255}$`)
+
+func (c *checks) unit(name string) {
+	if name != "" && !unitName.MatchString(name) {
+		c.add("name", "%q is not a name of a unit", name)
+	}
+}
+
+// unitOf returns the full name of a unit.
+func unitOf(name string) string {
+	if strings.Contains(name, ".") {
+		return name
+	}
+	return name + ".service"
+}
+
+func (a *ServiceRunning) setMain(name string) { setDefault(&a.Name, name) }
+func (a *ServiceRunning) owns() []resource    { return []resource{{"service", unitOf(a.Name), false}} }
+func (a *ServiceRunning) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.unit(a.Name)
+	return c.problems
+}
+
+// ServiceDead holds the arguments of service.dead.
+type ServiceDead struct {
+	Name   string `yaml:"name"`
+	Enable *bool  `yaml:"enable"` // false disables the unit
+	Mask   bool   `yaml:"mask"`
+}
+
+func (a *ServiceDead) setMain(name string) { setDefault(&a.Name, name) }
+func (a *ServiceDead) owns() []resource    { return []resource{{"service", unitOf(a.Name), false}} }
+func (a *ServiceDead) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.unit(a.Name)
+	if a.Enable != nil && *a.Enable {
+		c.add("enable", "a service that should not run cannot be enabled; write enable: false or leave it out")
+	}
+	return c.problems
+}
+
+// CronPresent holds the arguments of cron.present, which is a file in /etc/cron.d.
+type CronPresent struct {
+	Name    string            `yaml:"name"`
+	Command string            `yaml:"command"`
+	User    string            `yaml:"user"`
+	Cron    string            `yaml:"cron"`
+	Env     map[string]string `yaml:"env"`
+}
+
+var cronName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) // cron ignores files with other characters
+
+func (c *checks) cronFile(name string) {
+	if name != "" && !cronName.MatchString(name) {
+		c.add("name", "%q is not a name of a file in /etc/cron.d: letters, digits, _ and -", name)
+	}
+}
+
+func (a *CronPresent) setMain(name string) { setDefault(&a.Name, name) }
+func (a *CronPresent) owns() []resource    { return []resource{{"path", "/etc/cron.d/" + a.Name, false}} }
+func (a *CronPresent) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.cronFile(a.Name)
+	c.name("user", a.User)
+	switch {
+	case a.Command == "":
+		c.missing("command", "give the command that cron runs")
+	case strings.ContainsAny(a.Command, "\r\n\x00"):
+		c.add("command", "must be one line")
+	}
+	if a.Cron == "" {
+		c.missing("cron", "give the time, such as \"30 2 * * *\"")
+	} else if _, zone, err := cron.Parse(a.Cron); err != nil {
+		c.add("cron", "%v", err)
+	} else if zone != "" {
+		c.add("cron", "the cron daemon of a host has no zones")
+	}
+	for name, value := range a.Env {
+		if !cronVariable.MatchString(name) || strings.ContainsAny(value, "\r\n\x00") {
+			c.add("env", "%q is not a variable of a crontab", name)
+		}
+	}
+	return c.problems
+}
+
+var cronVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// CronAbsent holds the arguments of cron.absent.
+type CronAbsent struct {
+	Name string `yaml:"name"`
+}
+
+func (a *CronAbsent) setMain(name string) { setDefault(&a.Name, name) }
+func (a *CronAbsent) owns() []resource    { return []resource{{"path", "/etc/cron.d/" + a.Name, false}} }
+func (a *CronAbsent) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.cronFile(a.Name)
+	return c.problems
+}
+
+// UserPresent holds the arguments of user.present.
+type UserPresent struct {
+	Name       string   `yaml:"name"`
+	UID        *uint32  `yaml:"uid"`
+	Group      string   `yaml:"group"` // the primary group
+	Groups     []string `yaml:"groups"`
+	Home       string   `yaml:"home"`
+	Shell      string   `yaml:"shell"`
+	Comment    *string  `yaml:"comment"`
+	Password   string   `yaml:"password"` // a hash as in /etc/shadow
+	System     bool     `yaml:"system"`
+	CreateHome *bool    `yaml:"create_home"`
+}
+
+func (a *UserPresent) setMain(name string) { setDefault(&a.Name, name) }
+func (a *UserPresent) owns() []resource    { return []resource{{"user", a.Name, false}} }
+func (a *UserPresent) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.name("name", a.Name)
+	c.name("group", a.Group)
+	for _, g := range a.Groups {
+		c.name("groups", g)
+	}
+	c.path("home", a.Home)
+	c.path("shell", a.Shell)
+	if a.Comment != nil && strings.ContainsAny(*a.Comment, ":\r\n\x00") {
+		c.add("comment", "must be one line without a colon")
+	}
+	if a.Password != "" && (strings.ContainsAny(a.Password, ":\r\n\x00") || a.Password[0] != '$' && a.Password != "!" && a.Password != "*") {
+		c.add("password", "must be a hash as in /etc/shadow, such as the output of mkpasswd")
+	}
+	return c.problems
+}
+
+// UserAbsent holds the arguments of user.absent.
+type UserAbsent struct {
+	Name       string `yaml:"name"`
+	RemoveHome bool   `yaml:"remove_home"`
+}
+
+func (a *UserAbsent) setMain(name string) { setDefault(&a.Name, name) }
+func (a *UserAbsent) owns() []resource    { return []resource{{"user", a.Name, false}} }
+func (a *UserAbsent) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.name("name", a.Name)
+	if a.Name == "root" {
+		c.add("name", "root cannot be removed")
+	}
+	return c.problems
+}
+
+// GroupPresent holds the arguments of group.present.
+type GroupPresent struct {
+	Name   string  `yaml:"name"`
+	GID    *uint32 `yaml:"gid"`
+	System bool    `yaml:"system"`
+}
+
+func (a *GroupPresent) setMain(name string) { setDefault(&a.Name, name) }
+func (a *GroupPresent) owns() []resource    { return []resource{{"group", a.Name, false}} }
+func (a *GroupPresent) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.name("name", a.Name)
+	return c.problems
+}
+
+// GroupAbsent holds the arguments of group.absent.
+type GroupAbsent struct {
+	Name string `yaml:"name"`
+}
+
+func (a *GroupAbsent) setMain(name string) { setDefault(&a.Name, name) }
+func (a *GroupAbsent) owns() []resource    { return []resource{{"group", a.Name, false}} }
+func (a *GroupAbsent) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.name("name", a.Name)
+	if a.Name == "root" {
+		c.add("name", "root cannot be removed")
+	}
+	return c.problems
+}

@@ -1,0 +1,372 @@
+// Package state reads the states of a host: what its packages, files, services and accounts should be.
+//
+// [CheckFields] checks the map under `states` of one settings file, [Merge] lays the states of one file over those of
+// others, and [Parse] reads the merged map of a peel and puts it in order. [Functions] lists what a state can say.
+//
+// Guarantees:
+//   - A [Set] that Parse returned without an error can be run: each state has one function with valid arguments, each
+//     requisite exists, there is no cycle, and no two states own the same path, package, service, user or group.
+//   - The order of a Set depends on the merged map and the order of its keys alone.
+//   - Every error is a [strictyaml.Errors] with file, line, column and the state's name.
+//
+// Nothing here reads a host. Known gaps: whether a source exists in the config repo is checked by the compiler, which has
+// the files ([State.Sources]).
+package state
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// Limits of a peel's states.
+const (
+	MaxStates = 2000
+	MaxRetry  = 10 // attempts
+)
+
+// Key is the key of the settings that holds states.
+const Key = "states"
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9_./@+-]{1,256}$`)
+
+// A State is one thing that should hold on a host.
+type State struct {
+	Name     string
+	Function string    // "file.managed"
+	Args     Arguments // a pointer to the struct of the function, such as [*FileManaged]
+	Fields
+	Pos strictyaml.Pos
+}
+
+// Fields are what a state of any function may have.
+type Fields struct {
+	Require   []string `yaml:"require"`    // states, or file:REF for those of a settings file: none failed
+	Watch     []string `yaml:"watch"`      // as require, and reacts once if one changed
+	OnChanges []string `yaml:"onchanges"`  // runs only if one changed
+	OnFail    []string `yaml:"onfail"`     // runs only if one failed
+	RequireIn []string `yaml:"require_in"` // states that get this one into their require
+	WatchIn   []string `yaml:"watch_in"`   // states that get this one into their watch
+
+	OnlyIf   []string      `yaml:"onlyif"` // shell commands, or one; all must end with 0
+	Unless   []string      `yaml:"unless"` // shell commands, or one; none may end with 0
+	Retry    *Retry        `yaml:"retry"`
+	Timeout  time.Duration `yaml:"timeout"` // 0: none, pkg 30m
+	FailHard bool          `yaml:"failhard"`
+	Enabled  *bool         `yaml:"enabled"` // nil: true
+}
+
+// Retry says how often a state that failed is tried again.
+type Retry struct {
+	Attempts int           `yaml:"attempts"` // 1 to MaxRetry
+	Interval time.Duration `yaml:"interval"`
+}
+
+// IsEnabled reports whether the state is to run.
+func (s *State) IsEnabled() bool { return s.Enabled == nil || *s.Enabled }
+
+// A Source is a file or directory of the config repo that a state needs.
+type Source struct {
+	Path     string // below files/, with that prefix
+	Dir      bool
+	Template bool
+	Pos      strictyaml.Pos
+}
+
+// A Set holds the states of a peel in the order in which they run.
+type Set []*State
+
+// Get returns the state of a name, nil if there is none.
+func (s Set) Get(name string) *State {
+	if i := slices.IndexFunc(s, func(x *State) bool { return x.Name == name }); i >= 0 {
+		return s[i]
+	}
+	return nil
+}
+
+// Options are what Parse needs beside the merged map.
+type Options struct {
+	// Order lists the names in the order of their first mention; states that it lacks come last, in the order of the map.
+	// If it is nil, the order of the map counts.
+	Order []string
+	// Files returns the names of the states to which the settings file of a reference contributed, for requisites such as
+	// file:web.nginx. If it is nil, such a requisite is an error.
+	Files func(ref string) []string
+}
+
+// Parse reads the states of a peel from the merged map n and puts them in order. States with an error are missing from the
+// result; the error is a [strictyaml.Errors] of everything that is wrong.
+func Parse(n *strictyaml.Node, o Options) (Set, error) {
+	pairs, errs := entries(n)
+	pairs = inOrder(pairs, o.Order)
+	var set Set
+	for _, p := range pairs {
+		s, bad := parseState(p, true)
+		errs = append(errs, bad...)
+		if s != nil && len(bad) == 0 {
+			set = append(set, s)
+		}
+	}
+	all := make(map[string]bool, len(pairs))
+	for _, p := range pairs {
+		all[p.Key] = true
+	}
+	errs = append(errs, set.checkOwners()...)
+	g, bad := set.graph(all, o.Files)
+	errs = append(errs, bad...)
+	if len(bad) == 0 {
+		if bad = g.checkCycles(); len(bad) == 0 {
+			set = g.sorted()
+		}
+		errs = append(errs, bad...)
+	}
+	return set, errs.Err()
+}
+
+// CheckFields checks the map under the key `states` of one settings file: names, functions, arguments and fields must be
+// right, but a state need not be complete. The error is a [strictyaml.Errors].
+func CheckFields(n *strictyaml.Node) error {
+	pairs, errs := entries(n)
+	for _, p := range pairs {
+		if p.Value.Kind != strictyaml.Null {
+			_, bad := parseState(p, false)
+			errs = append(errs, bad...)
+		}
+	}
+	return errs.Err()
+}
+
+// Merge lays the states of one file over those of the files before it. A state of another function replaces the whole
+// state; otherwise merge joins the two maps.
+func Merge(base, over *strictyaml.Node, merge func(base, over *strictyaml.Node) *strictyaml.Node) *strictyaml.Node {
+	if base == nil || base.Kind != strictyaml.Map || over.Kind != strictyaml.Map {
+		return over
+	}
+	kept := make([]strictyaml.Pair, 0, len(base.Map))
+	for _, p := range base.Map {
+		before, after := functionIn(p.Value), functionIn(over.Get(p.Key))
+		if before != "" && after != "" && before != after {
+			p.Value = &strictyaml.Node{Kind: strictyaml.Map, Pos: p.Value.Pos}
+		}
+		kept = append(kept, p)
+	}
+	return merge(&strictyaml.Node{Kind: strictyaml.Map, Pos: base.Pos, Map: kept}, over)
+}
+
+// functionIn returns the key of a state that names its function, empty if there is none.
+func functionIn(n *strictyaml.Node) string {
+	if n == nil {
+		return ""
+	}
+	for _, p := range n.Map {
+		if strings.Contains(p.Key, ".") {
+			return p.Key
+		}
+	}
+	return ""
+}
+
+// entries returns the states of a map that have a valid name.
+func entries(n *strictyaml.Node) ([]strictyaml.Pair, strictyaml.Errors) {
+	switch {
+	case n == nil || n.Kind == strictyaml.Null:
+		return nil, nil
+	case n.Kind != strictyaml.Map:
+		return nil, strictyaml.Errors{{Pos: n.Pos, Path: Key, Msg: n.Mismatch("a map of states")}}
+	case len(n.Map) > MaxStates:
+		return nil, strictyaml.Errors{{Pos: n.Map[MaxStates].KeyPos, Path: Key, Msg: fmt.Sprintf("%d states; a peel has at most %d", len(n.Map), MaxStates)}}
+	}
+	var errs strictyaml.Errors
+	pairs := make([]strictyaml.Pair, 0, len(n.Map))
+	for _, p := range n.Map {
+		if !validName.MatchString(p.Key) {
+			errs = append(errs, strictyaml.Error{Pos: p.KeyPos, Path: Key, Msg: fmt.Sprintf("%q is not a name of a state: letters, digits and _ . / @ + -, at most 256", p.Key)})
+			continue
+		}
+		pairs = append(pairs, p)
+	}
+	return pairs, errs
+}
+
+// inOrder sorts pairs by the place of their names in order.
+func inOrder(pairs []strictyaml.Pair, order []string) []strictyaml.Pair {
+	if order == nil {
+		return pairs
+	}
+	place := make(map[string]int, len(order))
+	for i, name := range order {
+		place[name] = i + 1
+	}
+	at := func(p strictyaml.Pair) int {
+		if i := place[p.Key]; i > 0 {
+			return i
+		}
+		return len(order) + 1
+	}
+	out := slices.Clone(pairs)
+	slices.SortStableFunc(out, func(a, b strictyaml.Pair) int { return at(a) - at(b) })
+	return out
+}
+
+// A reader reads one state.
+type reader struct {
+	path string // states.NAME
+	errs strictyaml.Errors
+}
+
+func (r *reader) refuse(at strictyaml.Pos, below, format string, args ...any) {
+	r.errs = append(r.errs, strictyaml.Error{Pos: at, Path: r.path + below, Msg: fmt.Sprintf(format, args...)})
+}
+
+// decode fills into from n and gives errors the path of the state.
+func (r *reader) decode(n *strictyaml.Node, into any, below string) bool {
+	err := strictyaml.Decode(n, into)
+	list, _ := errors.AsType[strictyaml.Errors](err)
+	for _, e := range list {
+		if e.Path != "" {
+			e.Path = "." + e.Path
+		}
+		e.Path = r.path + below + e.Path
+		r.errs = append(r.errs, e)
+	}
+	return err == nil
+}
+
+// parseState reads one state. If complete is false, the function and arguments that are required may be missing.
+func parseState(p strictyaml.Pair, complete bool) (*State, strictyaml.Errors) {
+	r := &reader{path: Key + "." + p.Key}
+	if p.Value.Kind != strictyaml.Map {
+		r.refuse(p.Value.Pos, "", "%s", p.Value.Mismatch("a map with a function such as pkg.installed"))
+		return nil, r.errs
+	}
+	s := &State{Name: p.Key, Pos: p.KeyPos}
+	var functions, fields []strictyaml.Pair
+	for _, field := range p.Value.Map {
+		if strings.Contains(field.Key, ".") {
+			functions = append(functions, field)
+		} else {
+			fields = append(fields, field)
+		}
+	}
+	r.fields(s, fields, p.Value.Pos)
+	switch {
+	case len(functions) > 1:
+		r.refuse(functions[1].KeyPos, "", "a state has one function; this one has %s and %s", functions[0].Key, functions[1].Key)
+	case len(functions) == 1:
+		r.function(s, functions[0], complete)
+	case complete && len(r.errs) == 0:
+		r.refuse(p.KeyPos, "", "no function; a state needs one, such as pkg.installed")
+	}
+	return s, r.errs
+}
+
+// fields reads what a state of any function may have.
+func (r *reader) fields(s *State, fields []strictyaml.Pair, at strictyaml.Pos) {
+	n := &strictyaml.Node{Kind: strictyaml.Map, Pos: at, Map: fields}
+	for i, f := range fields {
+		if (f.Key == "onlyif" || f.Key == "unless") && f.Value.Kind == strictyaml.String {
+			fields[i].Value = &strictyaml.Node{Kind: strictyaml.List, Pos: f.Value.Pos, List: []*strictyaml.Node{f.Value}}
+		}
+		if secret := f.Value.FirstSecret(); secret != nil {
+			r.refuse(secret.Pos, "."+f.Key, "a secret is not allowed here, because people see it")
+		}
+		if isModule(f.Key) {
+			r.refuse(f.KeyPos, "", "%s is a module; write a function of it such as %s", f.Key, functionsOf(f.Key)[0])
+			return
+		}
+	}
+	if !r.decode(n, &s.Fields, "") {
+		return
+	}
+	for _, list := range []struct {
+		field string
+		names []string
+	}{
+		{"require", s.Require}, {"watch", s.Watch}, {"onchanges", s.OnChanges}, {"onfail", s.OnFail}, {"require_in", s.RequireIn}, {"watch_in", s.WatchIn},
+	} {
+		for i, name := range list.names {
+			if name == s.Name {
+				r.refuse(n.Get(list.field).List[i].Pos, "."+list.field, "a state cannot name itself")
+			}
+		}
+	}
+	if s.Retry != nil {
+		r.retry(s.Retry, n.Get("retry").Pos)
+	}
+	if s.Timeout < 0 {
+		r.refuse(n.Get("timeout").Pos, ".timeout", "must not be negative")
+	}
+}
+
+func (r *reader) retry(retry *Retry, at strictyaml.Pos) {
+	if retry.Attempts < 1 || retry.Attempts > MaxRetry {
+		r.refuse(at, ".retry.attempts", "must be from 1 to %d, not %d", MaxRetry, retry.Attempts)
+	}
+	if retry.Interval == 0 {
+		retry.Interval = 5 * time.Second
+	}
+	if retry.Interval < 0 || retry.Interval > time.Hour {
+		r.refuse(at, ".retry.interval", "must be at most 1h")
+	}
+}
+
+// function reads the arguments of a function.
+func (r *reader) function(s *State, p strictyaml.Pair, complete bool) {
+	f, ok := catalogue[p.Key]
+	if !ok {
+		r.refuse(p.KeyPos, "", "there is no function %s%s", p.Key, strictyaml.Suggest(p.Key, functionNames()))
+		return
+	}
+	s.Function, s.Args = p.Key, f.arguments()
+	below, n := "."+p.Key, p.Value
+	if n.Kind == strictyaml.Null {
+		n = &strictyaml.Node{Kind: strictyaml.Map, Pos: n.Pos}
+	}
+	if !r.decode(n, s.Args, below) {
+		return
+	}
+	for _, arg := range n.Map {
+		if secret := arg.Value.FirstSecret(); secret != nil && !slices.Contains(maySecret, arg.Key) {
+			r.refuse(secret.Pos, below+"."+arg.Key, "a secret is allowed only in %s", strings.Join(maySecret, ", "))
+		}
+	}
+	s.Args.setMain(s.Name)
+	for _, problem := range s.Args.check(complete) {
+		at := n.Pos
+		if arg := n.Get(problem.arg); arg != nil {
+			if arg.FirstSecret() != nil {
+				continue // its value is known on the host alone
+			}
+			at = arg.Pos
+		}
+		if problem.arg != "" {
+			problem.arg = "." + problem.arg
+		}
+		r.refuse(at, below+problem.arg, "%s", problem.msg)
+	}
+	if len(s.Watch) > 0 && !f.reacts {
+		r.refuse(p.KeyPos, ".watch", "%s does not react to changes; use require, or onchanges with cmd.run", p.Key)
+	}
+}
+
+// Sources returns the files of the config repo that the state needs.
+func (s *State) Sources() []Source {
+	switch a := s.Args.(type) {
+	case *FileManaged:
+		if a.Source != "" {
+			return []Source{{Path: a.Source, Template: a.Template, Pos: s.Pos}}
+		}
+	case *FileRecurse:
+		return []Source{{Path: a.Source, Dir: true, Template: a.Template, Pos: s.Pos}}
+	case *PkgRepoManaged:
+		if a.Key != "" {
+			return []Source{{Path: a.Key, Pos: s.Pos}}
+		}
+	}
+	return nil
+}
