@@ -1,0 +1,281 @@
+//go:build linux
+
+package safefs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// home makes a directory of a user that is not trusted, which needs root.
+func home(t *testing.T, root string, uid int) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make files of other users")
+	}
+	dir := filepath.Join(root, "home")
+	must(t, os.Mkdir(dir, 0o755))
+	must(t, os.Chown(dir, uid, uid))
+	return dir
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// temp returns a directory whose path holds no link.
+func temp(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	return dir
+}
+
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	d, base, err := Parent(name)
+	must(t, err)
+	defer d.Close()
+	s, err := d.Stage(base, []byte(content), Attributes{uint32(os.Geteuid()), uint32(os.Getegid()), 0o640})
+	must(t, err)
+	must(t, s.Commit())
+}
+
+func TestAFileIsReplacedAsAWhole(t *testing.T) {
+	dir := temp(t)
+	name := filepath.Join(dir, "f")
+	must(t, os.WriteFile(name, []byte("old"), 0o600))
+	xattr := unix.Setxattr(name, "user.note", []byte("kept"), 0)
+	old, err := os.Open(name)
+	must(t, err)
+	defer old.Close()
+	write(t, name, "new")
+	got, err := os.ReadFile(name)
+	if err != nil || string(got) != "new" {
+		t.Errorf("the file holds %q, %v", got, err)
+	}
+	if info, _ := os.Stat(name); info.Mode().Perm() != 0o640 {
+		t.Errorf("its mode is %v", info.Mode())
+	}
+	if b := make([]byte, 8); true { // whoever has the old file open reads the old content
+		if n, _ := old.ReadAt(b, 0); string(b[:n]) != "old" {
+			t.Errorf("the old file holds %q", b[:n])
+		}
+	}
+	if xattr == nil {
+		b := make([]byte, 16)
+		if n, err := unix.Getxattr(name, "user.note", b); err != nil || string(b[:n]) != "kept" {
+			t.Errorf("the attribute is %q, %v", b[:max(n, 0)], err)
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("files are left: %v", left)
+	}
+}
+
+func TestAStagedFileThatIsDiscardedLeavesNothing(t *testing.T) {
+	dir := temp(t)
+	d, err := Open(dir)
+	must(t, err)
+	defer d.Close()
+	s, err := d.Stage("f", []byte("x"), Attributes{uint32(os.Geteuid()), uint32(os.Getegid()), 0o644})
+	must(t, err)
+	if _, err := os.Stat(s.Path()); err != nil {
+		t.Error(err)
+	}
+	s.Discard()
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("files are left: %v", left)
+	}
+}
+
+func TestSetuidSurvivesTheChangeOfTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := temp(t)
+	d, err := Open(dir)
+	must(t, err)
+	defer d.Close()
+	s, err := d.Stage("f", nil, Attributes{65534, 65534, 0o4755})
+	must(t, err)
+	must(t, s.Commit())
+	if info, err := d.Stat("f"); err != nil || info.Mode != 0o4755 || info.UID != 65534 {
+		t.Errorf("the file is %+v, %v", info, err)
+	}
+}
+
+func TestLinksOfRootAreFollowedAndOthersAreNot(t *testing.T) {
+	dir := temp(t)
+	must(t, os.Mkdir(filepath.Join(dir, "real"), 0o755))
+	must(t, os.Symlink("real", filepath.Join(dir, "link")))
+	must(t, os.Symlink("loop", filepath.Join(dir, "loop")))
+	d, err := Open(filepath.Join(dir, "link"))
+	must(t, err)
+	if d.Path() != filepath.Join(dir, "real") {
+		t.Errorf("the path is %s", d.Path())
+	}
+	d.Close()
+	if _, err := Open(filepath.Join(dir, "loop")); !errors.Is(err, unix.ELOOP) {
+		t.Errorf("a loop: %v", err)
+	}
+	// The last component is never followed.
+	must(t, os.Symlink("real", filepath.Join(dir, "last")))
+	write(t, filepath.Join(dir, "last"), "a file now")
+	if info, _ := os.Lstat(filepath.Join(dir, "last")); !info.Mode().IsRegular() {
+		t.Errorf("the link is %v", info.Mode())
+	}
+
+	h := home(t, dir, 1234)
+	must(t, os.Symlink(filepath.Join(dir, "real"), filepath.Join(h, "to")))
+	must(t, os.Lchown(filepath.Join(h, "to"), 1234, 1234))
+	if _, err := Open(filepath.Join(h, "to")); !isUnsafe(err) {
+		t.Errorf("a link of a user: %v", err)
+	}
+}
+
+func isUnsafe(err error) bool {
+	_, ok := errors.AsType[*UnsafeError](err)
+	return ok
+}
+
+func TestAUserDirectsRootToFilesOfTheUserAlone(t *testing.T) {
+	dir := temp(t)
+	h := home(t, dir, 1234)
+	must(t, os.Mkdir(filepath.Join(h, "own"), 0o755))
+	must(t, os.Chown(filepath.Join(h, "own"), 1234, 1234))
+	must(t, os.Mkdir(filepath.Join(h, "roots"), 0o755)) // as if it had been moved there
+	must(t, os.Mkdir(filepath.Join(h, "thirds"), 0o755))
+	must(t, os.Chown(filepath.Join(h, "thirds"), 4321, 4321))
+	d, err := Open(filepath.Join(h, "own"))
+	must(t, err)
+	d.Close()
+	for _, name := range []string{"roots", "thirds"} {
+		if _, err := Open(filepath.Join(h, name)); !isUnsafe(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	must(t, os.WriteFile(filepath.Join(h, "shadow"), []byte("secret"), 0o600)) // a hard link to a file of root
+	d, err = Open(h)
+	must(t, err)
+	defer d.Close()
+	if _, err := d.Read("shadow", 100); !isUnsafe(err) {
+		t.Errorf("a file of root in the directory of a user is read: %v", err)
+	}
+	if err := d.Own("shadow", Attributes{1234, 1234, 0o666}); !isUnsafe(err) {
+		t.Errorf("its owner is changed: %v", err)
+	}
+}
+
+func TestADirectoryThatEverybodyWritesLeadsToNobodyElse(t *testing.T) {
+	dir := temp(t)
+	h := home(t, dir, 0)
+	must(t, os.Chmod(h, 0o777)) // without the sticky bit
+	must(t, os.Mkdir(filepath.Join(h, "evil"), 0o755))
+	must(t, os.Chown(filepath.Join(h, "evil"), 1234, 1234))
+	if _, err := Open(filepath.Join(h, "evil")); !isUnsafe(err) {
+		t.Errorf("it leads to another's directory: %v", err)
+	}
+	must(t, os.Chmod(h, 0o777|os.ModeSticky))
+	d, err := Open(filepath.Join(h, "evil")) // as /tmp/x
+	must(t, err)
+	d.Close()
+	must(t, os.Symlink("/etc", filepath.Join(h, "link")))
+	if _, err := Open(filepath.Join(h, "link")); !isUnsafe(err) {
+		t.Errorf("a link in a directory that others write: %v", err)
+	}
+}
+
+func TestRemoveAllFollowsNoLinkAndLeavesMounts(t *testing.T) {
+	dir := temp(t)
+	must(t, os.MkdirAll(filepath.Join(dir, "tree/a/b"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "keep"), []byte("x"), 0o600))
+	must(t, os.Symlink(filepath.Join(dir, "keep"), filepath.Join(dir, "tree/a/link")))
+	must(t, os.Symlink(dir, filepath.Join(dir, "tree/up")))
+	must(t, unix.Mkfifo(filepath.Join(dir, "tree/fifo"), 0o600))
+	d, err := Open(dir)
+	must(t, err)
+	defer d.Close()
+	must(t, d.RemoveAll("tree"))
+	must(t, d.RemoveAll("tree")) // a missing one is no error
+	if left, _ := os.ReadDir(dir); len(left) != 1 || left[0].Name() != "keep" {
+		t.Errorf("left: %v", left)
+	}
+
+	must(t, os.MkdirAll(filepath.Join(dir, "tree/mnt"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "keep"), []byte("x"), 0o600))
+	if err := unix.Mount(dir, filepath.Join(dir, "tree/mnt"), "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("cannot mount: %v", err)
+	}
+	defer func() { must(t, unix.Unmount(filepath.Join(dir, "tree/mnt"), unix.MNT_DETACH)) }()
+	if err := d.RemoveAll("tree"); err == nil || !strings.Contains(err.Error(), "something is mounted there") {
+		t.Errorf("a bind mount: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "keep")); err != nil {
+		t.Errorf("the mounted file system is emptied: %v", err)
+	}
+}
+
+func TestAMountPointStaysWhole(t *testing.T) {
+	dir := temp(t)
+	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("below"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "b"), []byte("mounted"), 0o600))
+	if err := unix.Mount(filepath.Join(dir, "b"), filepath.Join(dir, "a"), "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("cannot mount: %v", err)
+	}
+	defer func() { must(t, unix.Unmount(filepath.Join(dir, "a"), unix.MNT_DETACH)) }()
+	d, err := Open(dir)
+	must(t, err)
+	defer d.Close()
+	s, err := d.Stage("a", []byte("new"), Attributes{Mode: 0o600})
+	must(t, err)
+	if err := s.Commit(); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("a file that is a mount point: %v", err)
+	}
+	if got, _ := os.ReadFile(filepath.Join(dir, "a")); string(got) != "mounted" {
+		t.Errorf("it holds %q", got)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 2 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestDevicesAndPipesAreNotOpened(t *testing.T) {
+	dir := temp(t)
+	must(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
+	d, err := Open(dir)
+	must(t, err)
+	defer d.Close()
+	if _, err := d.Read("fifo", 10); err == nil || !strings.Contains(err.Error(), "it is a device, socket or pipe") {
+		t.Errorf("a pipe is read: %v", err)
+	}
+	if err := d.Symlink("fifo", "x"); err == nil {
+		t.Error("a link replaces a pipe")
+	}
+	if _, err := d.Read("none", 10); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "large"), make([]byte, 11), 0o600))
+	if _, err := d.Read("large", 10); err == nil || !strings.Contains(err.Error(), "more than 10 bytes") {
+		t.Errorf("a large file: %v", err)
+	}
+	must(t, d.Symlink("link", "one"))
+	must(t, d.Symlink("link", "two"))
+	if info, err := d.Stat("link"); err != nil || info.Kind != Symlink || info.Target != "two" {
+		t.Errorf("the link is %+v, %v", info, err)
+	}
+	names, err := d.List()
+	if err != nil || !slices.Equal(names, []string{"fifo", "large", "link"}) {
+		t.Errorf("%v, %v", names, err)
+	}
+}
