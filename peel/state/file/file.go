@@ -1,0 +1,360 @@
+//go:build linux
+
+// Package file has the functions of states for files, directories and links. Each is a pure plan over a [host.World]:
+// [Managed], [Directory], [Recurse], [Link], [Missing], [Line] and [Block] return the steps that are missing.
+package file
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/seed-c01c3da5/zester/peel/state/host"
+	"github.com/seed-c01c3da5/zester/peel/state/safefs"
+	"github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/state/mustache"
+)
+
+// Limits of diffs and files.
+const (
+	MaxFile  = 8 << 20  // bytes of a file that is read or written
+	maxDiff  = 64 << 10 // bytes of a text that is compared
+	maxLines = 400      // of a diff
+)
+
+// Content is a file of the config repo.
+type Content struct {
+	Data       []byte
+	Executable bool
+	Secret     bool // it was encrypted in the repo
+}
+
+// Inputs are what files are made from.
+type Inputs struct {
+	// Source returns the content of a file below files/ of the config repo.
+	Source func(ctx context.Context, name string) (Content, error)
+	// Tree returns the names of the files below a directory of the config repo, without that directory, sorted.
+	Tree func(name string) ([]string, error)
+	// Data are the names that templates have: settings, facts and peel.
+	Data map[string]any
+}
+
+// wanted is a file as it should be.
+type wanted struct {
+	path       string
+	content    []byte
+	secret     bool
+	diff       bool
+	attributes attributes
+	check      []string
+}
+
+// attributes are the owner and mode that a state names. Nil means: as the old file has it, or the default of a new one.
+type attributes struct {
+	uid, gid, mode *uint32
+	user, group    string // names, for messages
+}
+
+// resolve finds the numbers of names.
+func resolve(ctx context.Context, w *host.World, user, group, mode string) (attributes, error) {
+	a := attributes{user: user, group: group}
+	if user != "" {
+		u, err := w.User(ctx, user)
+		if err != nil {
+			return a, err
+		}
+		if !u.Exists {
+			return a, fmt.Errorf("there is no user %q on this host", user)
+		}
+		a.uid = &u.UID
+	}
+	if group != "" {
+		g, err := w.Group(ctx, group)
+		if err != nil {
+			return a, err
+		}
+		if !g.Exists {
+			return a, fmt.Errorf("there is no group %q on this host", group)
+		}
+		a.gid = &g.GID
+	}
+	if mode != "" {
+		m, err := strconv.ParseUint(mode, 8, 12)
+		if err != nil {
+			return a, err
+		}
+		bits := uint32(m)
+		a.mode = &bits
+	}
+	return a, nil
+}
+
+// over returns the attributes for a file that now is as info says; def is the mode of a new one.
+func (a attributes) over(info safefs.Info, def uint32) safefs.Attributes {
+	out := safefs.Attributes{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Mode: def}
+	if info.Kind == safefs.File || info.Kind == safefs.Directory {
+		out = safefs.Attributes{UID: info.UID, GID: info.GID, Mode: info.Mode}
+	}
+	for _, set := range []struct{ from, to *uint32 }{{a.uid, &out.UID}, {a.gid, &out.GID}, {a.mode, &out.Mode}} {
+		if set.from != nil {
+			*set.to = *set.from
+		}
+	}
+	return out
+}
+
+// Managed plans file.managed.
+func Managed(ctx context.Context, w *host.World, a *state.FileManaged, in Inputs) ([]host.Step, error) {
+	info, err := w.Stat(a.Path)
+	if err != nil {
+		return nil, err
+	}
+	if a.Replace != nil && !*a.Replace && info.Kind != safefs.Absent {
+		return nil, nil
+	}
+	if info.Kind == safefs.Directory || info.Kind == safefs.Other {
+		return nil, fmt.Errorf("%s is %s", a.Path, info.Kind)
+	}
+	f := wanted{path: a.Path, check: a.Check, diff: a.Diff == nil || *a.Diff}
+	if f.attributes, err = resolve(ctx, w, a.User, a.Group, a.Mode); err != nil {
+		return nil, err
+	}
+	if f.content, f.secret, err = contentOf(ctx, a, in); err != nil {
+		return nil, err
+	}
+	steps, err := parents(w, a.Path, a.MakeDirs, f.attributes)
+	if err != nil {
+		return nil, err
+	}
+	own, err := f.plan(w, info, 0o644)
+	return append(steps, own...), err
+}
+
+// contentOf returns what file.managed writes, and whether it holds a secret.
+func contentOf(ctx context.Context, a *state.FileManaged, in Inputs) (data []byte, secret bool, err error) {
+	name := a.Source
+	if a.Content != nil {
+		name, data = "content", []byte(*a.Content)
+	} else {
+		c, err := in.Source(ctx, a.Source)
+		if err != nil {
+			return nil, false, err
+		}
+		data, secret = c.Data, c.Secret
+	}
+	if !a.Template {
+		return data, secret, nil
+	}
+	var vars any
+	if a.Vars != nil {
+		vars = a.Vars.Reveal()
+	}
+	data, err = render(name, data, in.Data, vars)
+	return data, secret, err
+}
+
+func render(name string, text []byte, data map[string]any, vars any) ([]byte, error) {
+	t, err := mustache.Parse(name, string(text))
+	if err != nil {
+		return nil, err
+	}
+	all := maps.Clone(data)
+	if all == nil {
+		all = map[string]any{}
+	}
+	if vars != nil {
+		all["vars"] = vars
+	}
+	return t.Render(all)
+}
+
+// parents plans the missing directories above a path, if make is set.
+func parents(w *host.World, name string, make bool, a attributes) (steps []host.Step, err error) {
+	dir := path.Dir(name)
+	info, err := w.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	switch info.Kind {
+	case safefs.Directory, safefs.Symlink: // a trusted link is followed
+		return nil, nil
+	case safefs.Absent:
+	default:
+		return nil, fmt.Errorf("%s is %s", dir, info.Kind)
+	}
+	if !make {
+		return nil, fmt.Errorf("the directory %s does not exist; makedirs: true makes it", dir)
+	}
+	if steps, err = parents(w, dir, true, a); err != nil {
+		return nil, err
+	}
+	return append(steps, makeDirectory(dir, attributes{uid: a.uid, gid: a.gid}.over(safefs.Info{}, 0o755))), nil
+}
+
+func makeDirectory(name string, a safefs.Attributes) host.Step {
+	return host.Step{
+		Change: host.Change{Do: "create", What: name, After: fmt.Sprintf("directory %04o", a.Mode)},
+		Apply: func(context.Context) error {
+			return inParent(name, func(d *safefs.Dir, base string) error { return d.Mkdir(base, a) })
+		},
+		Predict: func(w *host.World) {
+			w.NewDirectory(name, safefs.Info{Kind: safefs.Directory, Mode: a.Mode, UID: a.UID, GID: a.GID})
+		},
+	}
+}
+
+// inParent runs f in the directory of a path.
+func inParent(name string, f func(d *safefs.Dir, base string) error) error {
+	d, base, err := safefs.Parent(name)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return f(d, base)
+}
+
+// plan returns the steps from what a path is now to the wanted file.
+func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step, error) {
+	want := f.attributes.over(info, mode)
+	if len(f.content) > MaxFile {
+		return nil, fmt.Errorf("the content has %d bytes, the limit is %d", len(f.content), MaxFile)
+	}
+	var old []byte
+	if info.Kind == safefs.File {
+		var err error
+		if old, err = w.Read(f.path, MaxFile); err != nil {
+			return nil, err
+		}
+		if bytes.Equal(old, f.content) {
+			return ownership(f.path, info, want), nil
+		}
+	} else if err := mayOwn(f.path, want); err != nil {
+		return nil, err
+	}
+	change := host.Change{Do: "write", What: f.path, Before: describe(info, old), After: fmt.Sprintf("%d bytes, %04o", len(f.content), want.Mode)}
+	if info.Kind == safefs.Absent {
+		change.Do = "create"
+	}
+	if f.diff && !f.secret && readable(info) && want.Mode&0o004 != 0 {
+		change.Diff = diff(f.path, old, f.content)
+	}
+	return []host.Step{{
+		Change: change,
+		Apply:  func(ctx context.Context) error { return f.write(ctx, want) },
+		Predict: func(w *host.World) {
+			w.SetFile(f.path, safefs.Info{Kind: safefs.File, Mode: want.Mode, UID: want.UID, GID: want.GID, Size: int64(len(f.content))}, slices.Clone(f.content))
+		},
+	}}, nil
+}
+
+// mayOwn refuses a new file of root in the directory of a user, which would not be read again.
+func mayOwn(name string, want safefs.Attributes) error {
+	d, _, err := safefs.Parent(name)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a planned directory
+		}
+		return err
+	}
+	defer d.Close()
+	if uid, _, trusted := d.Owner(); !trusted && uid != want.UID {
+		return fmt.Errorf("%s is in a directory of the user %d; give the file to this user with user:", name, uid)
+	}
+	return nil
+}
+
+func readable(info safefs.Info) bool { return info.Kind != safefs.File || info.Mode&0o004 != 0 }
+
+func describe(info safefs.Info, content []byte) string {
+	switch info.Kind {
+	case safefs.Absent:
+		return ""
+	case safefs.File:
+		return fmt.Sprintf("%d bytes, %04o", len(content), info.Mode)
+	case safefs.Symlink:
+		return "link to " + info.Target
+	}
+	return info.Kind.String()
+}
+
+// write stages the file, has it checked and puts it at its place.
+func (f *wanted) write(ctx context.Context, a safefs.Attributes) error {
+	return inParent(f.path, func(d *safefs.Dir, base string) error {
+		staged, err := d.Stage(base, f.content, a)
+		if err != nil {
+			return err
+		}
+		if err := f.verify(ctx, staged.Path()); err != nil {
+			staged.Discard()
+			return err
+		}
+		return staged.Commit()
+	})
+}
+
+// verify runs the check command on a staged file.
+func (f *wanted) verify(ctx context.Context, staged string) error {
+	if f.check == nil {
+		return nil
+	}
+	words := make([]string, len(f.check))
+	for i, w := range f.check {
+		words[i] = strings.ReplaceAll(w, "{}", staged)
+	}
+	out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("the check of the new content fails, the old file stays: %s: %w\n%.2000s", strings.Join(words, " "), err, out)
+	}
+	return nil
+}
+
+// ownership plans the owner and mode of a file or directory that is there.
+func ownership(name string, info safefs.Info, want safefs.Attributes) []host.Step {
+	if info.Mode == want.Mode && info.UID == want.UID && info.GID == want.GID {
+		return nil
+	}
+	change := host.Change{Do: "mode", What: name, Before: fmt.Sprintf("%04o", info.Mode), After: fmt.Sprintf("%04o", want.Mode)}
+	if info.UID != want.UID || info.GID != want.GID {
+		change = host.Change{
+			Do: "owner", What: name,
+			Before: fmt.Sprintf("%d:%d %04o", info.UID, info.GID, info.Mode), After: fmt.Sprintf("%d:%d %04o", want.UID, want.GID, want.Mode),
+		}
+	}
+	return []host.Step{{
+		Change: change,
+		Apply: func(context.Context) error {
+			return inParent(name, func(d *safefs.Dir, base string) error { return d.Own(base, want) })
+		},
+		Predict: func(w *host.World) {
+			info.Mode, info.UID, info.GID = want.Mode, want.UID, want.GID
+			w.SetInfo(name, info)
+		},
+	}}
+}
+
+// diff compares two texts, empty if one of them is no text or they are too large.
+func diff(name string, before, after []byte) string {
+	if len(before) > maxDiff || len(after) > maxDiff || !isText(before) || !isText(after) {
+		return ""
+	}
+	out := udiff.Unified(name, name, string(before), string(after))
+	lines := strings.SplitAfter(out, "\n")
+	if len(lines) > maxLines {
+		out = strings.Join(lines[:maxLines], "") + fmt.Sprintf("… and %d lines more\n", len(lines)-maxLines)
+	}
+	return out
+}
+
+func isText(b []byte) bool { return utf8.Valid(b) && !bytes.ContainsRune(b, 0) }

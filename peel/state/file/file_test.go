@@ -1,0 +1,453 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-c01c3da5/zester/peel/state/host"
+	"github.com/seed-c01c3da5/zester/peel/state/safefs"
+	"github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// temp returns a directory whose path holds no link.
+func temp(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	return dir
+}
+
+func put(t *testing.T, name, content string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	must(t, os.WriteFile(name, []byte(content), 0o644))
+}
+
+func get(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	must(t, err)
+	return string(data)
+}
+
+// a planner plans one state.
+type planner func(w *host.World) ([]host.Step, error)
+
+var noFiles = Inputs{
+	Source: func(_ context.Context, name string) (Content, error) { return Content{}, fmt.Errorf("no %s", name) },
+}
+
+// planOf plans a state that is written in YAML.
+func planOf(t *testing.T, text string, in Inputs) planner {
+	t.Helper()
+	n, err := strictyaml.Parse("t.yaml", []byte(text))
+	must(t, err)
+	set, err := state.Parse(n, state.Options{})
+	must(t, err)
+	var all []string
+	for _, s := range set {
+		if a, ok := s.Args.(*state.FileManaged); ok {
+			all = append(all, a.Path)
+		}
+	}
+	owned := func(name string) bool {
+		return slices.ContainsFunc(all, func(p string) bool { return p == name || strings.HasPrefix(p, name+"/") })
+	}
+	s := set[len(set)-1]
+	return func(w *host.World) ([]host.Step, error) {
+		switch a := s.Args.(type) {
+		case *state.FileManaged:
+			return Managed(t.Context(), w, a, in)
+		case *state.FileDirectory:
+			return Directory(t.Context(), w, a, owned)
+		case *state.FileRecurse:
+			return Recurse(t.Context(), w, a, in, owned)
+		case *state.FileSymlink:
+			return Link(w, a)
+		case *state.FileAbsent:
+			return Missing(w, a)
+		case *state.FileLine:
+			return Line(w, a)
+		case *state.FileBlock:
+			return Block(w, a)
+		}
+		t.Fatalf("%T", s.Args)
+		return nil, nil
+	}
+}
+
+func changes(steps []host.Step) []string {
+	out := make([]string, len(steps))
+	for i, s := range steps {
+		out[i] = s.Do + " " + filepath.Base(s.What)
+	}
+	return out
+}
+
+// apply predicts a state, applies it, and holds the two together: the steps are those of the prediction, the predicted
+// world and the real one need no further step. It returns the changes.
+func apply(t *testing.T, plan planner) []string {
+	t.Helper()
+	predicted := host.New()
+	foreseen, err := plan(predicted)
+	must(t, err)
+	for _, s := range foreseen {
+		s.Predict(predicted)
+	}
+	if again, err := plan(predicted); err != nil || len(again) > 0 {
+		t.Errorf("after the prediction %v, %v is planned", changes(foreseen), changes(again))
+	}
+	steps, err := plan(host.New())
+	must(t, err)
+	if a, b := asJSON(steps), asJSON(foreseen); a != b {
+		t.Errorf("predicted %s, planned %s", b, a)
+	}
+	for _, s := range steps {
+		must(t, s.Apply(t.Context()))
+	}
+	if again, err := plan(host.New()); err != nil || len(again) > 0 {
+		t.Errorf("after %v, %v is planned and the error is %v", changes(steps), changes(again), err)
+	}
+	return changes(steps)
+}
+
+func asJSON(steps []host.Step) string {
+	var all []host.Change
+	for _, s := range steps {
+		all = append(all, s.Change)
+	}
+	data, _ := json.Marshal(all)
+	return string(data)
+}
+
+func wants(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("the changes are %v, want %v", got, want)
+	}
+}
+
+func TestManagedFiles(t *testing.T) {
+	dir := temp(t)
+	name := dir + "/sub/f"
+	yaml := "f: {file.managed: {path: " + name + ", content: \"a\\n\", makedirs: true, mode: '0640'}}"
+	wants(t, apply(t, planOf(t, yaml, noFiles)), "create sub", "create f")
+	if info, _ := os.Stat(name); get(t, name) != "a\n" || info.Mode().Perm() != 0o640 {
+		t.Errorf("%q, %v", get(t, name), info.Mode())
+	}
+	wants(t, apply(t, planOf(t, yaml, noFiles)))
+	must(t, os.Chmod(name, 0o600))
+	wants(t, apply(t, planOf(t, yaml, noFiles)), "mode f")
+	put(t, name, "b\n") // keeps the mode
+	wants(t, apply(t, planOf(t, yaml, noFiles)), "write f")
+
+	// Without mode an old file keeps its own, a new one has 0644.
+	must(t, os.Chmod(name, 0o606))
+	wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+name+", content: c}}", noFiles)), "write f")
+	if info, _ := os.Stat(name); info.Mode().Perm() != 0o606 {
+		t.Errorf("the old file has %v", info.Mode())
+	}
+	// replace: false only makes.
+	wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+name+", content: d, replace: false}}", noFiles)))
+	// A link at the path is replaced, and what it points to stays.
+	must(t, os.Symlink(name, dir+"/link"))
+	wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+dir+"/link, content: e}}", noFiles)), "write link")
+	if get(t, name) != "c" || get(t, dir+"/link") != "e" {
+		t.Errorf("%q, %q", get(t, name), get(t, dir+"/link"))
+	}
+}
+
+func TestWhatAManagedFileRefuses(t *testing.T) {
+	dir := temp(t)
+	must(t, os.Mkdir(dir+"/d", 0o755))
+	must(t, unix.Mkfifo(dir+"/fifo", 0o600))
+	for text, want := range map[string]string{
+		"f: {file.managed: {path: " + dir + "/d, content: x}}":                       "is a directory",
+		"f: {file.managed: {path: " + dir + "/fifo, content: x}}":                    "is a device, socket or pipe",
+		"f: {file.managed: {path: " + dir + "/no/f, content: x}}":                    "does not exist; makedirs: true makes it",
+		"f: {file.managed: {path: " + dir + "/fifo/f, content: x}}":                  "not a directory",
+		"f: {file.managed: {path: " + dir + "/f, content: x, user: nobody-such}}":    `there is no user "nobody-such" on this host`,
+		"f: {file.managed: {path: " + dir + "/f, content: '{{x}}', template: true}}": `content:1:1: there is no "x"`,
+		"f: {file.managed: {path: " + dir + "/f, source: files/none}}":               "no files/none",
+		"f: {file.symlink: {path: " + dir + "/d, target: x}}":                        "which a link never replaces",
+		"f: {file.directory: {path: " + dir + "/fifo}}":                              "not a directory",
+		"f: {file.line: {path: " + dir + "/d, line: x}}":                             "is a directory",
+		"f: {file.line: {path: " + dir + "/new, line: x, after: none}}":              "there is no place for the new line",
+		"f: {file.block: {path: " + dir + "/no/f, content: x}}":                      "does not exist",
+	} {
+		if steps, err := planOf(t, text, noFiles)(host.New()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v and the error %v, want %q", text, changes(steps), err, want)
+		}
+	}
+}
+
+func TestACheckThatFailsKeepsTheOldFile(t *testing.T) {
+	dir := temp(t)
+	put(t, dir+"/f", "old")
+	plan := planOf(t, "f: {file.managed: {path: "+dir+"/f, content: new, check: [grep, -q, old, '{}']}}", noFiles)
+	steps, err := plan(host.New())
+	must(t, err)
+	if err := steps[0].Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "the old file stays") {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(dir); get(t, dir+"/f") != "old" || len(left) != 1 {
+		t.Errorf("the file holds %q beside %v", get(t, dir+"/f"), left)
+	}
+	wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+dir+"/f, content: new, check: [grep, -q, new, '{}']}}", noFiles)), "write f")
+}
+
+func TestTemplatesGetSettingsFactsAndVars(t *testing.T) {
+	dir := temp(t)
+	in := Inputs{
+		Source: func(context.Context, string) (Content, error) {
+			return Content{Data: []byte("{{peel}} {{facts.os}} {{vars.port}} {{settings.nginx.workers}}\n")}, nil
+		},
+		Data: map[string]any{"peel": "web-01", "facts": map[string]any{"os": "debian"}, "settings": map[string]any{"nginx": map[string]any{"workers": int64(4)}}},
+	}
+	wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+dir+"/f, source: files/x, template: true, vars: {port: 80}}}", in)), "create f")
+	if got := get(t, dir+"/f"); got != "web-01 debian 80 4\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestDiffsShowNothingThatOthersMayNotRead(t *testing.T) {
+	dir := temp(t)
+	put(t, dir+"/open", "one\ntwo\n")
+	put(t, dir+"/closed", "one\n")
+	must(t, os.Chmod(dir+"/closed", 0o600))
+	put(t, dir+"/binary", "a\x00b")
+	put(t, dir+"/long", strings.Repeat("a\n", 300))
+	secret := Inputs{Source: func(context.Context, string) (Content, error) {
+		return Content{Data: []byte("one\nthree\n"), Secret: true}, nil
+	}}
+	for text, want := range map[string]string{
+		"f: {file.managed: {path: " + dir + "/open, content: \"one\\nthree\\n\"}}":                "-two\n+three\n",
+		"f: {file.managed: {path: " + dir + "/open, content: x, diff: false}}":                    "",
+		"f: {file.managed: {path: " + dir + "/open, content: x, mode: '0600'}}":                   "", // becomes unreadable
+		"f: {file.managed: {path: " + dir + "/closed, content: x, mode: '0644'}}":                 "", // was
+		"f: {file.managed: {path: " + dir + "/open, source: files/x}}":                            "", // is secret
+		"f: {file.managed: {path: " + dir + "/binary, content: x}}":                               "",
+		"f: {file.managed: {path: " + dir + "/long, content: '" + strings.Repeat("b ", 3) + "'}}": "",
+	} {
+		steps, err := planOf(t, text, secret)(host.New())
+		if err != nil || len(steps) != 1 {
+			t.Fatalf("%s: %v, %v", text, changes(steps), err)
+		}
+		got := steps[0].Diff
+		if strings.Contains(text, "/long") {
+			if lines := strings.Count(got, "\n"); lines > maxLines+1 || lines < 300 {
+				t.Errorf("a diff of %d lines", lines)
+			}
+			continue
+		}
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: the diff is %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestDirectories(t *testing.T) {
+	dir := temp(t)
+	d := dir + "/a/b"
+	wants(t, apply(t, planOf(t, "d: {file.directory: {path: "+d+", makedirs: true, mode: '0750'}}", noFiles)), "create a", "create b")
+	put(t, d+"/x", "1")
+	put(t, d+"/sub/y", "2")
+	must(t, os.Chmod(d+"/x", 0o755))
+	wants(t, apply(t, planOf(t, "d: {file.directory: {path: "+d+", mode: '0700', recurse: [mode]}}", noFiles)), "mode b", "mode sub", "mode y", "mode x")
+	for name, want := range map[string]fs.FileMode{"x": 0o711, "sub": 0o700, "sub/y": 0o600} {
+		if info, _ := os.Stat(d + "/" + name); info.Mode().Perm() != want {
+			t.Errorf("%s has %v, want %v", name, info.Mode(), want)
+		}
+	}
+	// clean removes what no state owns.
+	put(t, d+"/keep/it", "3")
+	put(t, d+"/keep/not", "4")
+	must(t, os.Symlink("/etc", d+"/etc"))
+	text := "k: {file.managed: {path: " + d + "/keep/it, content: '3'}}\nd: {file.directory: {path: " + d + ", clean: true}}"
+	n, err := strictyaml.Parse("t.yaml", []byte(text))
+	must(t, err)
+	set, err := state.Parse(n, state.Options{})
+	must(t, err)
+	if set[0].Name != "d" { // a file comes after its directory
+		t.Fatal(set[0].Name)
+	}
+	owned := func(name string) bool { return name == d+"/keep" || name == d+"/keep/it" }
+	plan := func(w *host.World) ([]host.Step, error) {
+		return Directory(t.Context(), w, set[0].Args.(*state.FileDirectory), owned)
+	}
+	wants(t, apply(t, plan), "remove etc", "remove not", "remove sub", "remove x")
+	if _, err := os.Stat("/etc/passwd"); err != nil {
+		t.Fatal("a link was followed")
+	}
+}
+
+func TestATreeOfFiles(t *testing.T) {
+	dir := temp(t)
+	tree := map[string]Content{"a": {Data: []byte("1")}, "sub/b": {Data: []byte("2"), Executable: true}}
+	in := Inputs{
+		Source: func(_ context.Context, name string) (Content, error) {
+			return tree[strings.TrimPrefix(name, "files/t/")], nil
+		},
+		Tree: func(string) ([]string, error) { return []string{"a", "sub/b"}, nil },
+	}
+	yaml := "r: {file.recurse: {path: " + dir + "/r, source: files/t, clean: true}}"
+	wants(t, apply(t, planOf(t, yaml, in)), "create r", "create a", "create sub", "create b")
+	if info, _ := os.Stat(dir + "/r/sub/b"); info.Mode().Perm() != 0o755 {
+		t.Errorf("an executable has %v", info.Mode())
+	}
+	put(t, dir+"/r/sub/extra", "x")
+	put(t, dir+"/r/old/y", "x")
+	put(t, dir+"/r/a", "changed")
+	wants(t, apply(t, planOf(t, yaml, in)), "write a", "remove old", "remove extra")
+}
+
+func TestLinksAndAbsence(t *testing.T) {
+	dir := temp(t)
+	wants(t, apply(t, planOf(t, "l: {file.symlink: {path: "+dir+"/a/l, target: one, makedirs: true}}", noFiles)), "create a", "create l")
+	wants(t, apply(t, planOf(t, "l: {file.symlink: {path: "+dir+"/a/l, target: two}}", noFiles)), "write l")
+	if to, _ := os.Readlink(dir + "/a/l"); to != "two" {
+		t.Error(to)
+	}
+	wants(t, apply(t, planOf(t, "l: {file.absent: {path: "+dir+"/a}}", noFiles)), "remove a")
+	wants(t, apply(t, planOf(t, "l: {file.absent: {path: "+dir+"/a}}", noFiles)))
+}
+
+func TestLines(t *testing.T) {
+	for _, c := range []struct{ name, before, args, want string }{
+		{"at the end", "a\nb\n", "line: c", "a\nb\nc\n"},
+		{"after a last line without a break", "a\nb", "line: c", "a\nb\nc\n"},
+		{"is there", "a\nc\nb", "line: c", "a\nc\nb"},
+		{"replaces", "x=1\ny=2\nx=3\n", "line: x=9, match: '^x='", "x=9\ny=2\n"},
+		{"is right already", "y\nx=9\n", "line: x=9, match: '^x='", "y\nx=9\n"},
+		{"after", "[a]\n[b]\n", "line: k, after: '\\[a\\]'", "[a]\nk\n[b]\n"},
+		{"before", "[a]\n[b]\n", "line: k, before: '\\[b\\]'", "[a]\nk\n[b]\n"},
+		{"absent by match", "a\nb1\nb2\n", "match: '^b', absent: true", "a\n"},
+		{"absent by text", "a\nb\n", "line: b, absent: true", "a\n"},
+		{"a new file", "", "line: a", "a\n"},
+	} {
+		dir := temp(t)
+		if c.before != "" {
+			put(t, dir+"/f", c.before)
+		}
+		apply(t, planOf(t, "f: {file.line: {path: "+dir+"/f, "+c.args+"}}", noFiles))
+		if got := get(t, dir+"/f"); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestBlocks(t *testing.T) {
+	for _, c := range []struct{ name, before, args, want string }{
+		{"at the end", "a", "content: \"x\\ny\", marker: m", "a\n# BEGIN m\nx\ny\n# END m\n"},
+		{"replaces", "a\n# BEGIN m\nold\n# END m\nb", "content: new, marker: m", "a\n# BEGIN m\nnew\n# END m\nb"},
+		{"absent", "a\n# BEGIN m\nold\n# END m", "absent: true, marker: m", "a\n"},
+		{"absent already", "a", "absent: true, marker: m", "a"},
+	} {
+		dir := temp(t)
+		put(t, dir+"/f", c.before)
+		apply(t, planOf(t, "f: {file.block: {path: "+dir+"/f, "+c.args+"}}", noFiles))
+		if got := get(t, dir+"/f"); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	dir := temp(t)
+	for _, broken := range []string{"# BEGIN m\n", "# END m\n", "# END m\n# BEGIN m\n", "# BEGIN m\n# BEGIN m\n# END m\n"} {
+		put(t, dir+"/f", broken)
+		if _, err := planOf(t, "f: {file.block: {path: "+dir+"/f, content: x, marker: m}}", noFiles)(host.New()); err == nil || !strings.Contains(err.Error(), "do not stand as one pair") {
+			t.Errorf("%q: %v", broken, err)
+		}
+	}
+}
+
+func TestBinaryFilesAreNotEdited(t *testing.T) {
+	dir := temp(t)
+	put(t, dir+"/f", "a\x00")
+	if _, err := planOf(t, "f: {file.line: {path: "+dir+"/f, line: x}}", noFiles)(host.New()); !errors.Is(err, errNoText) {
+		t.Error(err)
+	}
+}
+
+func TestAFileOfRootInAUsersDirectoryNamesTheUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := temp(t) + "/home"
+	must(t, os.Mkdir(dir, 0o755))
+	must(t, os.Chown(dir, 65534, 65534))
+	_, err := planOf(t, "f: {file.managed: {path: "+dir+"/f, content: x}}", noFiles)(host.New())
+	if err == nil || !strings.Contains(err.Error(), "give the file to this user with user:") {
+		t.Error(err)
+	}
+	wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+dir+"/f, content: x, user: nobody}}", noFiles)), "create f")
+	if d, err := safefs.Open(dir); err == nil {
+		defer d.Close()
+		if info, _ := d.Stat("f"); info.UID != 65534 {
+			t.Errorf("%+v", info)
+		}
+	}
+}
+
+// TestPredictedStepsAreAppliedSteps runs random states over random trees: what test mode predicts is what is done, for each
+// state alone and for a run of several over one predicted world.
+func TestPredictedStepsAreAppliedSteps(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for round := range 60 {
+		dir := temp(t)
+		for range r.IntN(6) { // the tree that is there
+			name := fmt.Sprintf("%s/%c/%c", dir, 'a'+r.IntN(3), 'a'+r.IntN(3))
+			if r.IntN(4) == 0 {
+				_ = os.MkdirAll(name, 0o755)
+			} else if os.MkdirAll(filepath.Dir(name), 0o755) == nil {
+				_ = os.WriteFile(name, []byte("x\ny\n"), 0o644)
+			}
+		}
+		var plans []planner
+		for range 1 + r.IntN(6) {
+			name := fmt.Sprintf("%s/%c/%c", dir, 'a'+r.IntN(3), 'a'+r.IntN(3))
+			text := []string{
+				"{file.managed: {path: %s, content: \"z\\n\", makedirs: true}}", "{file.absent: {path: %s}}", "{file.directory: {path: %s, makedirs: true, mode: '0700', recurse: [mode]}}",
+				"{file.line: {path: %s, line: z}}", "{file.symlink: {path: %s, target: t, makedirs: true}}", "{file.block: {path: %s, content: z, marker: m}}",
+			}[r.IntN(6)]
+			plans = append(plans, planOf(t, "s: "+fmt.Sprintf(text, name), noFiles))
+		}
+		predicted := host.New()
+		var foreseen []string
+		for i, plan := range plans { // the whole run, predicted
+			steps, err := plan(predicted)
+			foreseen = append(foreseen, fmt.Sprintf("%d: %s %v", i, asJSON(steps), err != nil))
+			for _, s := range steps {
+				s.Predict(predicted)
+			}
+		}
+		for i, plan := range plans { // and applied
+			steps, err := plan(host.New())
+			if got := fmt.Sprintf("%d: %s %v", i, asJSON(steps), err != nil); got != foreseen[i] {
+				t.Fatalf("round %d:\npredicted %s\ndone      %s (%v)", round, foreseen[i], got, err)
+			}
+			for _, s := range steps {
+				must(t, s.Apply(t.Context()))
+			}
+		}
+	}
+}

@@ -1,0 +1,156 @@
+//go:build linux
+
+package file
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/peel/state/host"
+	"github.com/seed-c01c3da5/zester/peel/state/safefs"
+	"github.com/seed-c01c3da5/zester/settings/state"
+)
+
+// errNoText: file.line and file.block change text only.
+var errNoText = errors.New("the file is not UTF-8 text")
+
+// edit plans a new text of a file that keeps its owner and mode. A missing file is made with 0644, unless change leaves it
+// empty.
+func edit(w *host.World, name string, change func(lines []string) ([]string, error)) ([]host.Step, error) {
+	info, err := w.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	var old []byte
+	switch info.Kind {
+	case safefs.Absent:
+	case safefs.File:
+		if old, err = w.Read(name, MaxFile); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("%s is %s", name, info.Kind)
+	}
+	if !isText(old) {
+		return nil, fmt.Errorf("%s: %w", name, errNoText)
+	}
+	lines, err := change(split(string(old)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	content := []byte(strings.Join(lines, ""))
+	if bytes.Equal(content, old) || info.Kind == safefs.Absent && len(content) == 0 {
+		return nil, nil
+	}
+	if _, err := parents(w, name, false, attributes{}); err != nil {
+		return nil, err
+	}
+	f := wanted{path: name, content: content, diff: true}
+	return f.plan(w, info, 0o644)
+}
+
+// split returns the lines of a text with their line breaks.
+func split(text string) []string {
+	lines := strings.SplitAfter(text, "\n")
+	if lines[len(lines)-1] == "" {
+		lines = lines[:len(lines)-1]
+	}
+	return lines
+}
+
+// ended returns the lines with a line break at the end of the last one.
+func ended(lines []string) []string {
+	if n := len(lines); n > 0 && !strings.HasSuffix(lines[n-1], "\n") {
+		lines = slices.Clone(lines)
+		lines[n-1] += "\n"
+	}
+	return lines
+}
+
+// Line plans file.line: the file has the line once. The first line that match matches is replaced and further ones are
+// removed; without such a line the new one comes after the last line that after matches, before the first that before
+// matches, or at the end. With absent, the lines that match matches, or that equal line, are removed.
+func Line(w *host.World, a *state.FileLine) ([]host.Step, error) {
+	matches := func(text string) bool { return text == a.Line }
+	if a.Match != "" {
+		re, err := regexp.Compile(a.Match)
+		if err != nil {
+			return nil, err
+		}
+		matches = func(text string) bool { return re.MatchString(text) || !a.Absent && text == a.Line }
+	}
+	return edit(w, a.Path, func(lines []string) ([]string, error) {
+		isOld := func(line string) bool { return matches(strings.TrimRight(line, "\r\n")) }
+		if a.Absent {
+			return slices.DeleteFunc(slices.Clone(lines), isOld), nil
+		}
+		first := slices.IndexFunc(lines, isOld)
+		if first < 0 {
+			at, err := place(lines, a)
+			return slices.Insert(slices.Clone(ended(lines)), at, a.Line+"\n"), err
+		}
+		out := slices.Clone(lines[:first+1])
+		if strings.TrimRight(lines[first], "\r\n") != a.Line {
+			out[first] = a.Line + "\n"
+		}
+		return append(out, slices.DeleteFunc(slices.Clone(lines[first+1:]), isOld)...), nil
+	})
+}
+
+// place returns where a new line goes.
+func place(lines []string, a *state.FileLine) (int, error) {
+	if a.After == "" && a.Before == "" {
+		return len(lines), nil
+	}
+	re, err := regexp.Compile(a.After + a.Before) // one of them is empty
+	if err != nil {
+		return 0, err
+	}
+	at := -1
+	for i, line := range lines {
+		if re.MatchString(strings.TrimRight(line, "\r\n")) {
+			if a.Before != "" {
+				return i, nil
+			}
+			at = i + 1
+		}
+	}
+	if at < 0 {
+		return 0, fmt.Errorf("no line matches %q, so there is no place for the new line", a.After+a.Before)
+	}
+	return at, nil
+}
+
+// Block plans file.block: the file has the content between two lines with the marker.
+func Block(w *host.World, a *state.FileBlock) ([]host.Step, error) {
+	marker := a.Marker
+	if marker == "" {
+		marker = "zester " + a.Path
+	}
+	begin, end := "# BEGIN "+marker, "# END "+marker
+	at := func(lines []string, want string) int {
+		return slices.IndexFunc(lines, func(line string) bool { return strings.TrimRight(line, "\r\n") == want })
+	}
+	return edit(w, a.Path, func(lines []string) ([]string, error) {
+		first, last := at(lines, begin), at(lines, end)
+		switch {
+		case first < 0 && last < 0:
+			if a.Absent {
+				return lines, nil
+			}
+			lines = ended(lines)
+			first, last = len(lines), len(lines)-1
+		case first < 0 || last < first || at(lines[last+1:], begin) >= 0 || at(lines[first+1:], begin) >= 0:
+			return nil, fmt.Errorf("the lines %q and %q do not stand as one pair; mend the file by hand", begin, end)
+		}
+		var block []string
+		if !a.Absent {
+			block = slices.Concat([]string{begin + "\n"}, ended(split(*a.Content)), []string{end + "\n"})
+		}
+		return slices.Concat(lines[:first], block, lines[last+1:]), nil
+	})
+}
