@@ -187,14 +187,13 @@ func parents(w *host.World, name string, make bool, a attributes) (steps []host.
 	if err != nil {
 		return nil, err
 	}
-	switch info.Kind {
-	case safefs.Directory, safefs.Symlink: // a trusted link is followed
-		return nil, nil
-	case safefs.Absent:
-	default:
-		return nil, fmt.Errorf("%s is %s", dir, info.Kind)
-	}
-	if !make {
+	isDir, err := w.IsDirectory(dir)
+	switch {
+	case err != nil || isDir:
+		return nil, err
+	case info.Kind != safefs.Absent:
+		return nil, fmt.Errorf("%s is %s, not a directory", dir, info.Kind)
+	case !make:
 		return nil, fmt.Errorf("the directory %s does not exist; makedirs: true makes it", dir)
 	}
 	if steps, err = parents(w, dir, true, a); err != nil {

@@ -412,7 +412,7 @@ func TestAFileOfRootInAUsersDirectoryNamesTheUser(t *testing.T) {
 // state alone and for a run of several over one predicted world.
 func TestPredictedStepsAreAppliedSteps(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for round := range 60 {
+	for round := range 150 {
 		dir := temp(t)
 		for range r.IntN(6) { // the tree that is there
 			name := fmt.Sprintf("%s/%c/%c", dir, 'a'+r.IntN(3), 'a'+r.IntN(3))
@@ -425,6 +425,9 @@ func TestPredictedStepsAreAppliedSteps(t *testing.T) {
 		var plans []planner
 		for range 1 + r.IntN(6) {
 			name := fmt.Sprintf("%s/%c/%c", dir, 'a'+r.IntN(3), 'a'+r.IntN(3))
+			if r.IntN(3) == 0 {
+				name = filepath.Dir(name)
+			}
 			text := []string{
 				"{file.managed: {path: %s, content: \"z\\n\", makedirs: true}}", "{file.absent: {path: %s}}", "{file.directory: {path: %s, makedirs: true, mode: '0700', recurse: [mode]}}",
 				"{file.line: {path: %s, line: z}}", "{file.symlink: {path: %s, target: t, makedirs: true}}", "{file.block: {path: %s, content: z, marker: m}}",

@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/seed-c01c3da5/zester/peel/state/safefs"
 )
 
@@ -67,6 +69,7 @@ func (w *World) Planned() bool { return len(w.files)+len(w.users)+len(w.groups) 
 
 // SetFile plans a file. A nil content of a regular file means that it is not known.
 func (w *World) SetFile(name string, info safefs.Info, content []byte) {
+	name = w.planned(name)
 	if info.Kind != safefs.Directory {
 		for other := range w.files {
 			if strings.HasPrefix(other, name+"/") {
@@ -79,6 +82,7 @@ func (w *World) SetFile(name string, info safefs.Info, content []byte) {
 
 // SetInfo plans the owner and mode of a file and keeps its content.
 func (w *World) SetInfo(name string, info safefs.Info) {
+	name = w.planned(name)
 	p, ok := w.files[name]
 	if !ok && info.Kind == safefs.File {
 		content, err := w.Read(name, info.Size)
@@ -86,6 +90,14 @@ func (w *World) SetInfo(name string, info safefs.Info) {
 	}
 	p.info = info
 	w.files[name] = p
+}
+
+// planned returns the path under which the file of a step is kept. The plan of the step has followed the same links.
+func (w *World) planned(name string) string {
+	if place, err := w.place(name); err == nil {
+		return place
+	}
+	return name
 }
 
 // overlaid returns the planned state of a path: its own, or that of a directory above it that was removed or made.
@@ -102,8 +114,89 @@ func (w *World) overlaid(name string) (planned, bool) {
 	return planned{}, false
 }
 
+// maxLinks bounds the links of one path, as the kernel does.
+const maxLinks = 40
+
+// place returns the path without links in its directories, so that a planned file is found by each of its paths. While
+// nothing is planned the walk of package safefs follows links.
+func (w *World) place(name string) (string, error) {
+	if len(w.files) == 0 {
+		return name, nil
+	}
+	links := 0
+	for end := 1; end < len(name); end++ {
+		if name[end] != '/' {
+			continue
+		}
+		prefix := name[:end]
+		info, err := w.stat(prefix)
+		if err != nil {
+			return "", err
+		}
+		if info.Kind != safefs.Symlink {
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", &fs.PathError{Op: "open", Path: name, Err: errors.New("too many symbolic links")}
+		}
+		if err := w.mayFollow(prefix); err != nil {
+			return "", err
+		}
+		target := info.Target
+		if !path.IsAbs(target) {
+			target = path.Join(path.Dir(prefix), target)
+		}
+		name, end = path.Join(target, name[end:]), 0
+	}
+	return name, nil
+}
+
+// mayFollow refuses a link of the host that package safefs would not follow.
+func (w *World) mayFollow(link string) error {
+	if _, planned := w.overlaid(link); planned {
+		return nil
+	}
+	d, err := safefs.Open(link)
+	if _, isUnsafe := errors.AsType[*safefs.UnsafeError](err); isUnsafe {
+		return err
+	}
+	if err == nil {
+		d.Close()
+	}
+	return nil
+}
+
+// IsDirectory reports whether a path is a directory, or a link to one.
+func (w *World) IsDirectory(name string) (bool, error) {
+	place, err := w.place(name + "/.") // path.Join removes the dot of a path with a link
+	if err != nil {
+		return false, err
+	}
+	info, err := w.stat(path.Clean(place))
+	if err != nil || info.Kind != safefs.Symlink {
+		return info.Kind == safefs.Directory, err
+	}
+	d, err := safefs.Open(name)
+	if isMissing(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	d.Close()
+	return true, nil
+}
+
 // Stat describes a file without following it. A missing one, also for lack of its directory, is [safefs.Absent].
 func (w *World) Stat(name string) (safefs.Info, error) {
+	place, err := w.place(name)
+	if err != nil {
+		return safefs.Info{}, err
+	}
+	return w.stat(place)
+}
+
+func (w *World) stat(name string) (safefs.Info, error) {
 	if p, ok := w.overlaid(name); ok {
 		return p.info, nil
 	}
@@ -111,7 +204,7 @@ func (w *World) Stat(name string) (safefs.Info, error) {
 		return safefs.Info{Kind: safefs.Directory, Mode: 0o755}, nil
 	}
 	d, base, err := safefs.Parent(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	if isMissing(err) {
 		return safefs.Info{}, nil
 	}
 	if err != nil {
@@ -121,8 +214,15 @@ func (w *World) Stat(name string) (safefs.Info, error) {
 	return d.Stat(base)
 }
 
+// isMissing reports whether there can be no file of a path: a directory above it is missing, or is no directory.
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
+
 // Read returns the content of a regular file. More than limit bytes are an error.
 func (w *World) Read(name string, limit int64) ([]byte, error) {
+	name, err := w.place(name)
+	if err != nil {
+		return nil, err
+	}
 	if p, ok := w.overlaid(name); ok {
 		switch {
 		case p.info.Kind == safefs.Absent:
@@ -142,6 +242,10 @@ func (w *World) Read(name string, limit int64) ([]byte, error) {
 
 // List returns the names in a directory, sorted. A missing directory has none.
 func (w *World) List(name string) ([]string, error) {
+	name, err := w.place(name)
+	if err != nil {
+		return nil, err
+	}
 	names := map[string]bool{}
 	if p, ok := w.overlaid(name); !ok || p.info.Kind == safefs.Directory && p.content == nil {
 		d, err := safefs.Open(name)
@@ -154,7 +258,7 @@ func (w *World) List(name string) ([]string, error) {
 				}
 			}
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil && !isMissing(err) {
 			return nil, err
 		}
 	}
@@ -175,5 +279,5 @@ func (w *World) List(name string) ([]string, error) {
 
 // NewDirectory plans a directory that the host does not have.
 func (w *World) NewDirectory(name string, info safefs.Info) {
-	w.files[name] = planned{info: info, content: []byte{}} // content marks it as new: the host has nothing below
+	w.files[w.planned(name)] = planned{info: info, content: []byte{}} // content marks it as new: the host has nothing below
 }
