@@ -14,6 +14,8 @@
 package state
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -21,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -42,6 +45,8 @@ type State struct {
 	Args     Arguments // a pointer to the struct of the function, such as [*FileManaged]
 	Fields
 	Pos strictyaml.Pos
+
+	written *strictyaml.Node // the arguments
 }
 
 // Fields are what a state of any function may have.
@@ -69,6 +74,26 @@ type Retry struct {
 
 // IsEnabled reports whether the state is to run.
 func (s *State) IsEnabled() bool { return s.Enabled == nil || *s.Enabled }
+
+// Hash identifies the function and the arguments, secrets included.
+func (s *State) Hash() (string, error) {
+	data, err := canon.Marshal([]any{s.Function, s.Name, s.written.Reveal()})
+	if err != nil {
+		return "", fmt.Errorf("cannot hash the state %s: %w", s.Name, err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Paths returns the paths that the state owns or shares.
+func (s *State) Paths() (paths []string) {
+	for _, r := range s.Args.owns() {
+		if r.kind == "path" {
+			paths = append(paths, r.name)
+		}
+	}
+	return paths
+}
 
 // A Source is a file or directory of the config repo that a state needs.
 type Source struct {
@@ -327,6 +352,7 @@ func (r *reader) function(s *State, p strictyaml.Pair, complete bool) {
 	if n.Kind == strictyaml.Null {
 		n = &strictyaml.Node{Kind: strictyaml.Map, Pos: n.Pos}
 	}
+	s.written = n
 	if !r.decode(n, s.Args, below) {
 		return
 	}

@@ -50,6 +50,8 @@ type World struct {
 	files  map[string]planned // by path
 	users  map[string]User    // that planned steps make, or remove if !Exists
 	groups map[string]Group
+
+	unknowable bool
 }
 
 // planned is a file as planned steps leave it.
@@ -64,8 +66,13 @@ func New() *World {
 	return &World{files: map[string]planned{}, users: map[string]User{}, groups: map[string]Group{}}
 }
 
-// Planned reports whether the World differs from the host.
-func (w *World) Planned() bool { return len(w.files)+len(w.users)+len(w.groups) > 0 }
+// Planned reports whether the World differs, or may differ, from the host.
+func (w *World) Planned() bool {
+	return w.unknowable || len(w.files)+len(w.users)+len(w.groups) > 0
+}
+
+// Unknowable notes that a planned step has effects that nobody can predict, such as those of a command.
+func (w *World) Unknowable() { w.unknowable = true }
 
 // SetFile plans a file. A nil content of a regular file means that it is not known.
 func (w *World) SetFile(name string, info safefs.Info, content []byte) {

@@ -1,0 +1,285 @@
+//go:build linux
+
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/state/file"
+	"github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A fixture is a temporary directory with a runner; DIR in a state stands for it.
+type fixture struct {
+	t   *testing.T
+	dir string
+	r   *Runner
+}
+
+func newHost(t *testing.T) *fixture {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	return &fixture{t, dir, New(Options{
+		Dir: dir + "/.state", Lock: dir + "/.state/lock", Exec: shell,
+		Files: file.Inputs{Source: func(_ context.Context, name string) (file.Content, error) {
+			data, err := os.ReadFile(filepath.Join(dir, name))
+			return file.Content{Data: data}, err
+		}},
+	})}
+}
+
+// shell runs a command as the peel would.
+func shell(ctx context.Context, c Command) (Ended, error) {
+	argv := c.Argv
+	if argv == nil {
+		argv = []string{"sh", "-c", c.Shell}
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = c.Cwd
+	out, err := cmd.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return Ended{exit.ExitCode(), string(out)}, nil
+	}
+	return Ended{0, string(out)}, err
+}
+
+func (h *fixture) set(text string) state.Set {
+	h.t.Helper()
+	n, err := strictyaml.Parse("t.yaml", []byte(strings.ReplaceAll(text, "DIR", h.dir)))
+	must(h.t, err)
+	set, err := state.Parse(n, state.Options{})
+	must(h.t, err)
+	return set
+}
+
+func (h *fixture) run(text string, test bool) *Result {
+	h.t.Helper()
+	result, err := h.r.Run(h.t.Context(), Request{Set: h.set(text), Test: test})
+	must(h.t, err)
+	return result
+}
+
+// verdicts are the outcomes, one "name: result reason cause" each.
+func verdicts(r *Result) []string {
+	var out []string
+	for _, o := range r.States {
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s: %s %s%s", o.State, o.Result, o.Reason, o.Cause)))
+	}
+	return out
+}
+
+func (h *fixture) wants(r *Result, want ...string) {
+	h.t.Helper()
+	if got := verdicts(r); !slices.Equal(got, want) {
+		h.t.Errorf("the run is\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+		for _, o := range r.States {
+			if o.Comment != "" {
+				h.t.Logf("%s: %s", o.State, o.Comment)
+			}
+		}
+	}
+}
+
+func (h *fixture) read(name string) string {
+	data, err := os.ReadFile(filepath.Join(h.dir, name))
+	if err != nil {
+		return "(" + err.Error() + ")"
+	}
+	return string(data)
+}
+
+const web = `
+conf: {file.managed: {path: DIR/conf, content: one}}
+log: {cmd.run: {command: "echo reload >> DIR/log"}, onchanges: [conf]}
+`
+
+func TestARunChangesWhatIsMissingAndThenNothing(t *testing.T) {
+	h := newHost(t)
+	h.wants(h.run(web, true), "conf: would_change intended", "log: would_change intended")
+	if h.read("conf") == "one" || h.read("log") == "reload\n" {
+		t.Fatal("test mode changes the host")
+	}
+	h.wants(h.run(web, false), "conf: changed intended", "log: changed intended")
+	h.wants(h.run(web, false), "conf: unchanged", "log: skipped onchanges_unmet")
+	h.wants(h.run(web, true), "conf: unchanged", "log: skipped onchanges_unmet")
+	must(t, os.WriteFile(h.dir+"/conf", []byte("by hand"), 0o644))
+	h.wants(h.run(web, true), "conf: would_change drift", "log: would_change drift")
+	h.wants(h.run(web, false), "conf: changed drift", "log: changed drift")
+	two := strings.Replace(web, "content: one", "content: two", 1)
+	h.wants(h.run(two, false), "conf: changed intended", "log: changed drift")
+	if got := h.read("log"); got != "reload\nreload\nreload\n" {
+		t.Errorf("the reactions are %q", got)
+	}
+}
+
+// TestAReactionIsNotForgotten: what a failure, the end of the run or of the process prevents is made by the next run.
+func TestAReactionIsNotForgotten(t *testing.T) {
+	h := newHost(t)
+	failing := strings.Replace(web, `"echo reload >> DIR/log"`, `"test -e DIR/ready && echo reload >> DIR/log"`, 1)
+	h.wants(h.run(failing, false), "conf: changed intended", "log: failed intended")
+	h.wants(h.run(failing, true), "conf: unchanged", "log: would_change intended") // it is predicted too
+	r := h.run(failing, false)
+	h.wants(r, "conf: unchanged", "log: failed intended")
+	if !slices.Equal(r.Owed, []string{"log"}) {
+		t.Errorf("owed is %v", r.Owed)
+	}
+	must(t, os.WriteFile(h.dir+"/ready", nil, 0o644))
+	h.wants(h.run(failing, false), "conf: unchanged", "log: changed intended")
+	h.wants(h.run(failing, false), "conf: unchanged", "log: skipped onchanges_unmet")
+	if got := h.read("log"); got != "reload\n" {
+		t.Errorf("the reactions are %q", got)
+	}
+
+	// The run ends between the change and the reaction.
+	h = newHost(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	h.r.o.Exec = func(ctx context.Context, _ Command) (Ended, error) {
+		cancel()
+		return Ended{}, ctx.Err()
+	}
+	result, err := h.r.Run(ctx, Request{Set: h.set(web)})
+	must(t, err)
+	h.wants(result, "conf: changed intended", "log: failed intended")
+	h.r.o.Exec = shell
+	h.wants(h.run(web, false), "conf: unchanged", "log: changed intended")
+}
+
+func TestRequisites(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"require of a failed state", "a: {cmd.run: {command: 'false'}}\nb: {cmd.run: {command: 'true'}, require: [a]}\nc: {cmd.run: {command: 'true'}, require: [b]}\nd: {cmd.run: {command: 'true'}}", []string{"a: failed intended", "b: skipped require_failed", "c: skipped require_failed", "d: changed intended"}},
+		{"a guard counts as done", "a: {cmd.run: {command: 'false'}, onlyif: 'false'}\nb: {cmd.run: {command: 'true'}, require: [a]}", []string{"a: skipped onlyif", "b: changed intended"}},
+		{"unless", "a: {cmd.run: {command: 'false'}, unless: ['false', 'true']}", []string{"a: skipped unless"}},
+		{"all of onlyif", "a: {cmd.run: {command: 'true'}, onlyif: ['true', 'true']}", []string{"a: changed intended"}},
+		{"disabled", "a: {cmd.run: {command: 'false'}, enabled: false}\nb: {cmd.run: {command: 'true'}, require: [a]}", []string{"a: skipped disabled", "b: changed intended"}},
+		{"failhard", "a: {cmd.run: {command: 'false'}, failhard: true}\nb: {cmd.run: {command: 'true'}}", []string{"a: failed intended", "b: skipped failhard"}},
+		{"onfail", "a: {cmd.run: {command: 'false'}}\nb: {cmd.run: {command: 'true'}, onfail: [a]}\nc: {cmd.run: {command: 'true'}, onfail: [b]}", []string{"a: failed intended", "b: changed intended", "c: skipped onfail_unmet"}},
+		{"require_in", "a: {cmd.run: {command: 'true'}}\nb: {cmd.run: {command: 'false'}, require_in: [a]}", []string{"b: failed intended", "a: skipped require_failed"}},
+		{"creates", "a: {cmd.run: {command: 'touch DIR/x', creates: DIR/x}}\nb: {cmd.run: {command: 'true', creates: DIR/x}}\nc: {cmd.run: {command: 'true', creates: DIR/y}}", []string{"a: changed intended", "b: unchanged", "c: failed intended"}},
+	} {
+		h := newHost(t)
+		r := h.run(c.text, false)
+		h.wants(r, c.want...)
+		if t.Failed() {
+			t.Fatal(c.name)
+		}
+		failed := slices.ContainsFunc(r.States, func(o Outcome) bool { return o.Result == Failed })
+		if r.Success() == failed {
+			t.Errorf("%s: the run's success is %v", c.name, r.Success())
+		}
+	}
+}
+
+func TestTestModeSaysWhatItCannotKnow(t *testing.T) {
+	h := newHost(t)
+	r := h.run("a: {file.managed: {path: DIR/a, content: x}}\nb: {cmd.run: {command: 'true'}, onlyif: 'test -e DIR/a'}\nc: {cmd.run: {command: 'true'}, onchanges: [b]}", true)
+	h.wants(r, "a: would_change intended", "b: unknown", "c: unknown")
+	if r.States[1].Comment != "its guard may depend on a predicted change" || r.States[2].Comment != "it depends on whether b changes" {
+		t.Errorf("the comments are %q and %q", r.States[1].Comment, r.States[2].Comment)
+	}
+}
+
+func TestAStateIsTriedAgain(t *testing.T) {
+	h := newHost(t)
+	r := h.run("a: {cmd.run: {command: 'echo x >> DIR/n; test $(wc -l < DIR/n) = 3'}, retry: {attempts: 4, interval: 1ms}}", false)
+	h.wants(r, "a: changed intended")
+	if h.read("n") != "x\nx\nx\n" {
+		t.Errorf("%q", h.read("n"))
+	}
+}
+
+func TestATimeoutEndsAState(t *testing.T) {
+	h := newHost(t)
+	r := h.run("a: {cmd.run: {command: 'exec sleep 600'}, timeout: 50ms}", false)
+	h.wants(r, "a: failed intended")
+	if !strings.Contains(r.States[0].Comment, "it took longer than its timeout of 50ms") {
+		t.Error(r.States[0].Comment)
+	}
+}
+
+func TestACanceledRunSkipsTheRest(t *testing.T) {
+	h := newHost(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	h.r.o.Exec = func(ctx context.Context, c Command) (Ended, error) { cancel(); return Ended{}, nil } // the step under way ends
+	result, err := h.r.Run(ctx, Request{Set: h.set("a: {cmd.run: {command: x}}\nb: {cmd.run: {command: y}}")})
+	must(t, err)
+	h.wants(result, "a: changed intended", "b: skipped canceled")
+}
+
+func TestOneRunAtATime(t *testing.T) {
+	h := newHost(t)
+	began, release := make(chan bool), make(chan bool)
+	h.r.o.Exec = func(context.Context, Command) (Ended, error) {
+		began <- true
+		<-release
+		return Ended{}, nil
+	}
+	set := h.set("a: {cmd.run: {command: x}}")
+	done := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := h.r.Run(t.Context(), Request{Set: set})
+			done <- err
+		}()
+	}
+	<-began
+	// A third one gives up waiting.
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := h.r.Run(ctx, Request{Set: set, Test: true}); err == nil || !strings.Contains(err.Error(), "another run of states holds") {
+		t.Errorf("a run beside another: %v", err)
+	}
+	select {
+	case <-began:
+		t.Error("two runs at once")
+	default:
+	}
+	release <- true
+	<-began
+	release <- true
+	must(t, errors.Join(<-done, <-done))
+}
+
+func TestDamagedMemoryIsNotTakenForNone(t *testing.T) {
+	h := newHost(t)
+	must(t, os.MkdirAll(h.dir+"/.state", 0o700))
+	must(t, os.WriteFile(h.dir+"/.state/memory.json", []byte("{"), 0o600))
+	if _, err := h.r.Run(t.Context(), Request{Set: h.set(web)}); err == nil || !strings.Contains(err.Error(), "cannot read what states owe") {
+		t.Error(err)
+	}
+}
+
+func TestAResultIsFitIntoAReturn(t *testing.T) {
+	h := newHost(t)
+	must(t, os.WriteFile(h.dir+"/f", []byte(strings.Repeat("a\n", 200)), 0o644))
+	r := h.run("f: {file.managed: {path: DIR/f, content: '"+strings.Repeat("b", 400)+"'}}\nu: {file.managed: {path: DIR/f2, content: ''}}\ng: {cmd.run: {command: 'exit 3'}}", false)
+	if b := r.Brief(); len(b.States) != 3 || len(h.run("f: {file.managed: {path: DIR/f2, content: ''}}", false).Brief().States) != 0 {
+		t.Errorf("%v", verdicts(b))
+	}
+	r.Fit(100)
+	if d := r.States[0].Changes[0].Diff; d != "(left out: the result is too large)" {
+		t.Errorf("the diff is %q", d)
+	}
+}
