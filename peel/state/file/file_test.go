@@ -396,7 +396,7 @@ func TestAFileOfRootInAUsersDirectoryNamesTheUser(t *testing.T) {
 	must(t, os.Mkdir(dir, 0o755))
 	must(t, os.Chown(dir, 65534, 65534))
 	_, err := planOf(t, "f: {file.managed: {path: "+dir+"/f, content: x}}", noFiles)(host.New())
-	if err == nil || !strings.Contains(err.Error(), "give the file to this user with user:") {
+	if err == nil || !strings.Contains(err.Error(), "name this user in the argument user") {
 		t.Error(err)
 	}
 	wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+dir+"/f, content: x, user: nobody}}", noFiles)), "create f")
