@@ -125,7 +125,7 @@ type PkgRepoManaged struct {
 var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 func (a *PkgRepoManaged) setMain(name string) { setDefault(&a.File, name) }
-func (a *PkgRepoManaged) owns() []resource { return []resource{{"package repository", a.File, false}} }
+func (a *PkgRepoManaged) owns() []resource    { return []resource{{"package repository", a.File, false}} }
 
 func (a *PkgRepoManaged) check(complete bool) []problem {
 	c := checks{complete: complete}
@@ -174,7 +174,7 @@ func unitOf(name string) string {
 }
 
 func (a *ServiceRunning) setMain(name string) { setDefault(&a.Name, name) }
-func (a *ServiceRunning) owns() []resource { return []resource{{"service", unitOf(a.Name), false}} }
+func (a *ServiceRunning) owns() []resource    { return []resource{{"service", unitOf(a.Name), false}} }
 
 func (a *ServiceRunning) check(complete bool) []problem {
 	c := checks{complete: complete}
@@ -218,7 +218,7 @@ func (c *checks) cronFile(name string) {
 }
 
 func (a *CronPresent) setMain(name string) { setDefault(&a.Name, name) }
-func (a *CronPresent) owns() []resource { return []resource{{"path", "/etc/cron.d/" + a.Name, false}} }
+func (a *CronPresent) owns() []resource    { return []resource{{"path", "/etc/cron.d/" + a.Name, false}} }
 
 func (a *CronPresent) check(complete bool) []problem {
 	c := checks{complete: complete}
@@ -253,7 +253,7 @@ type CronAbsent struct {
 }
 
 func (a *CronAbsent) setMain(name string) { setDefault(&a.Name, name) }
-func (a *CronAbsent) owns() []resource { return []resource{{"path", "/etc/cron.d/" + a.Name, false}} }
+func (a *CronAbsent) owns() []resource    { return []resource{{"path", "/etc/cron.d/" + a.Name, false}} }
 
 func (a *CronAbsent) check(complete bool) []problem {
 	c := checks{complete: complete}
