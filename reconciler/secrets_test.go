@@ -82,7 +82,7 @@ func TestSecretsGoSealedToThePeelsThatTellAKey(t *testing.T) {
 		}
 		var page status.PeelsPage
 		b.ask("peels", status.PeelsRequest{}, &page)
-		if p := page.Peels[0]; p.Peel != "db-01" || p.State != status.Failed || !strings.Contains(strings.Join(p.Errors, " "), "settings/secret.yaml:1:11: the peel has told no key") {
+		if p := page.Peels[0]; p.Peel != "db-01" || p.State != status.Failed || !strings.Contains(strings.Join(p.Errors, " "), "settings/secret.yaml:1:11: the peel has sent no key") {
 			b.t.Errorf("%+v", p)
 		}
 		if doc := b.document("web-01"); doc == nil || doc.Sealed != nil || doc.V != settings.OpenVersion {

@@ -1,10 +1,11 @@
-// Package access holds what it takes to reach a Git server and its forge:
+// Package access configures the connection to a Git server and its forge:
 // credentials, certificates and a proxy.
 //
-// Begin with [Options]: Check refuses what cannot work, Transport carries
-// requests. [ReadSecret] reads one credential. Files are read for each request,
-// so that they can be replaced without a restart, and a credential that other
-// users can read is refused.
+// Begin with [Options]: call Check first, then Transport for requests.
+// [ReadSecret] reads one credential.
+//
+// Guarantees: files are read for each request, so that they can be replaced
+// without a restart. A credential that other users can read is refused.
 package access
 
 import (
@@ -24,8 +25,7 @@ import (
 	"sync"
 )
 
-// anyUser is what forges that take a token in place of a password take in
-// place of a user.
+// anyUser is the user name that forges accept with a token as the password.
 const anyUser = "x-access-token"
 
 const (
@@ -34,8 +34,8 @@ const (
 	maxSecret = 64 << 10 // bytes of a file with one credential
 )
 
-// Options name files, but for User and Proxy. The zero value uses what the URL
-// and the environment say.
+// Options configure access. All fields but User and Proxy are names of files. The
+// zero value uses the credentials of the URL and the proxy of the environment.
 type Options struct {
 	// User and Password are for basic authentication over https. The user may be
 	// left out where the password is a token.
@@ -43,14 +43,14 @@ type Options struct {
 	Password string
 	// Token is a bearer token over https.
 	Token string
-	// CA are certificates, in PEM, that count beside those of the system.
+	// CA holds certificates, in PEM, that are trusted besides those of the system.
 	CA string
-	// Proxy is the URL of a proxy: http, https or socks5, for ssh socks5 alone.
-	// "" is what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say, for ssh ALL_PROXY.
+	// Proxy is the URL of a proxy: http, https or socks5, for ssh only socks5.
+	// If empty, HTTPS_PROXY, HTTP_PROXY and NO_PROXY count, for ssh ALL_PROXY.
 	Proxy string
-	// SSHKey is a private key without a passphrase; "" is the user's agent.
+	// SSHKey is a private key without a passphrase; "" uses the user's agent.
 	SSHKey string
-	// KnownHosts holds the host keys that are trusted; "" is the user's file.
+	// KnownHosts holds the trusted host keys; "" uses the user's file.
 	KnownHosts string
 }
 
@@ -62,7 +62,8 @@ type Target struct {
 	Secret bool   // the URL holds a credential
 }
 
-// Check refuses what cannot work with a target, or would show a credential.
+// Check returns an error if the options do not fit the target, or would send a
+// credential in plain text.
 func (x Options) Check(t Target) error {
 	web := t.Scheme == "https" || t.Scheme == "http"
 	secret := x.Password != "" || x.Token != ""
@@ -99,8 +100,8 @@ func Loopback(hostport string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ProxyURL returns the configured proxy for a scheme, nil for that of the
-// environment.
+// ProxyURL returns the configured proxy for a scheme, nil if the environment
+// decides.
 func (x Options) ProxyURL(scheme string) (*url.URL, error) {
 	if x.Proxy == "" {
 		return nil, nil
@@ -119,8 +120,8 @@ func (x Options) ProxyURL(scheme string) (*url.URL, error) {
 	return u, nil
 }
 
-// Authorization returns the header with the credential, "" if there is none,
-// and what must not be shown of it.
+// Authorization returns the header with the credential, "" if there is none, and
+// the strings that errors must not show.
 func (x Options) Authorization() (header string, secrets []string, err error) {
 	if x.Token != "" {
 		token, err := ReadSecret(x.Token)
@@ -137,8 +138,8 @@ func (x Options) Authorization() (header string, secrets []string, err error) {
 	return "Basic " + pair, []string{password, pair}, nil
 }
 
-// ReadSecret returns the one line of a file with a credential, which other
-// users may not read.
+// ReadSecret returns the single line of a file with a credential. The file must
+// not be readable by other users.
 func ReadSecret(file string) (string, error) {
 	data, err := ReadPrivate(file)
 	text := strings.TrimRight(string(data), "\r\n")
@@ -154,8 +155,8 @@ func ReadSecret(file string) (string, error) {
 	return "", fmt.Errorf("cannot read the credential in %s: %w", file, err)
 }
 
-// ReadPrivate reads a file that holds a secret. Its group may read it: systemd
-// hands credentials to a service so.
+// ReadPrivate reads a file that holds a secret. Its group may read it, as systemd
+// passes credentials to a service in such files.
 func ReadPrivate(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err == nil {
@@ -163,7 +164,7 @@ func ReadPrivate(file string) ([]byte, error) {
 			return nil, fmt.Errorf("its mode is %#o, so that others can read or change it; run chmod 600 %s", perm, file)
 		}
 	}
-	return ReadLimited(file, maxSecret) // whose error names what is wrong with it
+	return ReadLimited(file, maxSecret) // if Stat failed, this fails as well
 }
 
 // ReadLimited reads a file of at most limit bytes. Its error does not name the
@@ -184,8 +185,8 @@ func ReadLimited(file string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// Transport carries requests with the certificates of CA, over Proxy. It adds
-// no credential, and may be used from any goroutine.
+// Transport sends requests with the certificates of CA, over Proxy. It adds no
+// credential, and may be used from any goroutine.
 type Transport struct {
 	options Options
 
@@ -206,7 +207,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return next.RoundTrip(req)
 }
 
-// Current returns the transport for what the file with certificates holds now.
+// Current returns the transport for the present content of the file CA.
 func (t *Transport) Current() (*http.Transport, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,20 +1,20 @@
 // Package archive stores the files of the newest revisions on the bus, so that a master can serve them when the repo
 // cannot be read, and so that people can pin one.
 //
-// Call [Open] first. [Archive.Load] reads a revision, [Archive.Header] what is known of it without its files,
-// and [Archive.List] and [Archive.Find] say which are stored.
-// [Archive.Request] has one stored by [Archive.Run], which runs in a goroutine of its own.
+// Call [Open] first. [Archive.Load] reads a revision, [Archive.Header] a revision without its files, and [Archive.List] and
+// [Archive.Find] list the stored ones. [Archive.Request] gives a revision to [Archive.Run], which stores it in a goroutine
+// of its own.
 //
 // Guarantees:
-//   - A revision that List names is whole: its manifest is written after its files and removed before them. Load checks
+//   - A revision that List names is complete: its manifest is written after its files and removed before them. Load checks
 //     the SHA-256 of the files.
 //   - At most 20 revisions are stored besides those in use. Each takes at most 16 MiB, packed.
 //   - Request never waits for the bus.
 //   - An error of the bus is returned; it is never read as a revision that is not stored.
 //   - A revision of another source is never returned: the same commit may hold other files at another path.
 //
-// Known gaps: the files of a revision that is larger are not stored, which only the log says. What a master that stopped in
-// between has left of a revision is removed when the next one is stored.
+// Known gaps: the files of a larger revision are not stored, and only the log says so. Parts of a revision whose master
+// stopped before the manifest are removed when a later revision is stored.
 package archive
 
 import (
@@ -47,17 +47,17 @@ const (
 type Revision struct {
 	Commit gitrepo.Commit
 	Tree   fs.FS
-	Safety *top.Safety // what its zester.yaml says of how changes go out; nil: nobody has read it
+	Safety *top.Safety // limits, waves and freezes of its zester.yaml; nil if they were not read
 }
 
-// ID returns the commit as the settings name it.
+// ID returns the commit as a string of hex digits.
 func (r *Revision) ID() settings.Commit { return settings.Commit(r.Commit.Hash.String()) }
 
 // An Archive reads and writes the stored revisions. Its methods may be called at the same time, Request by one goroutine.
 type Archive struct {
 	kv       jetstream.KeyValue
 	stream   jetstream.Stream // of kv
-	source   string           // of the revisions: what the fleet follows
+	source   string           // the source that the fleet follows; only its revisions are returned
 	log      *slog.Logger
 	requests chan *request
 	newest   atomic.Pointer[request]
@@ -68,10 +68,10 @@ type request struct {
 	revision *Revision
 	keep     []settings.Commit
 	once     sync.Once     // closes tried
-	tried    chan struct{} // closed after the first attempt, or when another request took its place
+	tried    chan struct{} // closed after the first attempt, or when another request replaced it
 }
 
-// Open returns the archive on a bus, of the revisions of a source: a repo, branch and path in one text. The bucket must exist.
+// Open returns the archive of the revisions of a source: repo, branch and path in one text. The bucket must exist.
 func Open(ctx context.Context, js jetstream.JetStream, source string, log *slog.Logger) (*Archive, error) {
 	a := &Archive{source: source, log: log, requests: make(chan *request, 1)}
 	var err error
@@ -84,7 +84,7 @@ func Open(ctx context.Context, js jetstream.JetStream, source string, log *slog.
 	return a, nil
 }
 
-// Request has Run store a revision, and keep the revisions in use. It takes the place of a request that Run has not begun.
+// Request makes Run store a revision without removing those in keep. It replaces a request that Run has not begun.
 func (a *Archive) Request(r *Revision, keep []settings.Commit) {
 	select {
 	case replaced := <-a.requests:

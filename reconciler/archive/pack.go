@@ -16,10 +16,10 @@ import (
 // maxPacked bounds the packed files of a revision, in bytes.
 const maxPacked = 16 << 20
 
-// errTooLarge says that the files of a revision are over maxPacked.
+// errTooLarge: the packed files of a revision are over maxPacked.
 var errTooLarge = fmt.Errorf("its files take more than %d MiB, packed", maxPacked>>20)
 
-// pack makes a zip archive of the files that a revision is compiled from. Other files are left out.
+// pack returns a zip archive of the files that a revision is compiled from, without other files.
 func pack(tree fs.FS) ([]byte, error) {
 	var b bytes.Buffer
 	archive := zip.NewWriter(&b)
@@ -74,7 +74,7 @@ func isCompiled(name string) bool {
 	return strings.Contains(name, "/") || name == "top.yaml" || name == "zester.yaml"
 }
 
-// unpack returns the revision that pack has packed.
+// unpack returns the revision with the files that pack has packed.
 func (e *Entry) unpack(packed []byte) (*Revision, error) {
 	r, err := e.header()
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	maxChunks  = (maxPacked + chunkBytes - 1) / chunkBytes
 )
 
-// An Entry says what is stored of a revision. Its key is the commit, those of the chunks are <commit>.<number>.
+// An Entry is the manifest of a stored revision. Its key is the commit; the keys of the chunks are <commit>.<number>.
 type Entry struct {
 	Commit  settings.Commit `json:"commit"`
 	Author  string          `json:"author"`
@@ -44,7 +44,7 @@ func (a *Archive) List(ctx context.Context) ([]Entry, error) {
 	return slices.DeleteFunc(all, func(e Entry) bool { return !a.isOwn(e) }), err
 }
 
-// isOwn reports whether a revision is of the source of the archive.
+// isOwn reports whether a revision comes from the source of the archive.
 func (a *Archive) isOwn(e Entry) bool { return e.Source == a.source || e.Source == "" }
 
 // Clear removes all stored revisions. Call it when the fleet has another source.
@@ -110,7 +110,7 @@ func (a *Archive) keys(ctx context.Context, subject string) (all []string, err e
 	return all, nil
 }
 
-// entry returns nil if the revision is not stored.
+// entry returns the manifest of a revision, nil if it is not stored.
 func (a *Archive) entry(ctx context.Context, commit settings.Commit) (*Entry, error) {
 	stored, err := a.kv.Get(ctx, string(commit))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -121,7 +121,7 @@ func (a *Archive) entry(ctx context.Context, commit settings.Commit) (*Entry, er
 		err = canon.Unmarshal(stored.Value(), e)
 	}
 	if err == nil && (e.Commit != commit || e.Chunks > maxChunks) {
-		err = fmt.Errorf("its manifest is of %.40s with %d parts", e.Commit, e.Chunks)
+		err = fmt.Errorf("its manifest names %.40s with %d parts", e.Commit, e.Chunks)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read stored revision %s: %w", commit.Short(), err)
@@ -129,8 +129,7 @@ func (a *Archive) entry(ctx context.Context, commit settings.Commit) (*Entry, er
 	return e, nil
 }
 
-// Header returns a stored revision without its Tree, nil if it is not stored. It costs one read of a small value, whatever
-// the revision holds.
+// Header returns a stored revision without its Tree, nil if it is not stored. It reads one small value.
 func (a *Archive) Header(ctx context.Context, commit settings.Commit) (*Revision, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -224,7 +223,7 @@ func (a *Archive) prune(ctx context.Context, keep []settings.Commit) error {
 	return nil
 }
 
-// surplus returns which of all, the newest first, are beyond maxStored and not to keep.
+// surplus returns the revisions of all, which is sorted the newest first, that are beyond maxStored and not in keep.
 func surplus(all []Entry, keep []settings.Commit) (gone []settings.Commit) {
 	for _, e := range all[min(len(all), maxStored):] {
 		if !slices.Contains(keep, e.Commit) {
@@ -234,8 +233,8 @@ func surplus(all []Entry, keep []settings.Commit) (gone []settings.Commit) {
 	return gone
 }
 
-// incomplete returns the revisions of which chunks are stored and no manifest, and which no master is storing now: twice
-// the limit for storing one has passed, as clocks differ.
+// incomplete returns the revisions with chunks and no manifest that no master is storing: twice the limit for storing one has
+// passed, as clocks differ.
 func (a *Archive) incomplete(ctx context.Context, whole []Entry) (commits []settings.Commit, err error) {
 	keys, err := a.keys(ctx, "*.0")
 	if err != nil {

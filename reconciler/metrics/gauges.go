@@ -44,14 +44,14 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.failures.Collect(ch)
 	m.took.Collect(ch)
 	m.mu.Lock()
-	look := m.look
+	view := m.view
 	m.mu.Unlock()
-	if look == nil {
+	if view == nil {
 		ch <- gauge(leader, 0)
 		return
 	}
 	ch <- gauge(leader, 1)
-	v := look()
+	v := view()
 	for _, g := range gaugesOf(&v.Sync) {
 		ch <- g
 	}
@@ -61,7 +61,7 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 }
 
-// gaugesOf returns the gauges of a status. Times that are not known have none.
+// gaugesOf returns the gauges of a status. An unknown time has no gauge.
 func gaugesOf(s *status.Sync) (all []prometheus.Metric) {
 	add := func(d *prometheus.Desc, value float64, labels ...string) {
 		all = append(all, gauge(d, value, labels...))

@@ -1,13 +1,12 @@
-// Package metrics counts what a reconciler does, for Prometheus. [New] makes the counters; [Metrics.Run] runs for as long
-// as a master leads.
+// Package metrics holds the metrics of a reconciler for Prometheus. Call [New] once, and [Metrics.Run] in each leadership
+// session.
 //
-// Gauges are computed from the status when somebody asks, and a master that does not lead has none but
-// zester_sync_leader, which is 0. Counters and histograms hold what this master did since its process started, so a sum
-// over all masters counts everything once. No label has more values than the code has words, but for the commits of
-// zester_sync_revision_info, of which there are four at a time.
+// Guarantees: gauges are computed from the status at each collection. A master that does not lead has only
+// zester_sync_leader, which is 0. Counters and histograms count the work of this process, so a sum over all masters counts
+// everything once. The values of labels are bounded: words of the code, and four commits in zester_sync_revision_info.
 //
-// Known gap: the step converge is observed for a revision that every online peel of the fleet comes to run while one
-// master leads. A revision that changes no peel, and one whose master changes meanwhile, is not observed.
+// Known gap: the step converge is not measured for a revision that changes no peel, nor if another master takes the lead
+// before every online peel runs the revision.
 package metrics
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
-// A Step is a part of bringing a commit to the fleet.
+// A Step is a step from a commit to the fleet.
 type Step string
 
 // The steps of zester_sync_duration_seconds.
@@ -33,16 +32,16 @@ const (
 )
 
 const (
-	lookEvery  = time.Second
+	viewEvery  = time.Second
 	maxReasons = 64 // values of the label reason; more are counted as otherReason
-	// otherReason is the label of failures whose reason is one too many.
+	// otherReason is the label of failures beyond maxReasons reasons.
 	otherReason = "Other"
 )
 
-// A View is what metrics read of a reconciler that leads.
+// A View is the state of a leading reconciler for metrics.
 type View struct {
 	status.Sync
-	Reached time.Time // when a peel last came to run the revision in force; zero if the counts are not of it alone
+	Reached time.Time // when a peel last came to run the revision in force; zero during a rollout
 }
 
 // Metrics are the metrics of one reconciler, a [prometheus.Collector]. Make them with [New]. Methods may be called from
@@ -53,11 +52,11 @@ type Metrics struct {
 	took     *prometheus.HistogramVec
 
 	mu      sync.Mutex
-	look    func() View // nil: another master leads
+	view    func() View // nil: another master leads
 	reasons map[string]bool
 }
 
-// New returns metrics of which nothing has been counted. Every step has its histogram from the beginning.
+// New returns metrics with all counters at zero. Every step has a histogram from the beginning.
 func New() *Metrics {
 	m := &Metrics{
 		attempts: prometheus.NewCounter(prometheus.CounterOpts{Name: "zester_sync_attempts_total", Help: "Times that this master read the branch, or tried to."}),
@@ -96,15 +95,15 @@ func (m *Metrics) Took(s Step, d time.Duration) {
 	m.took.WithLabelValues(string(s)).Observe(d.Seconds())
 }
 
-// Run shows what look returns, until ctx ends. look is called from several goroutines and returns at once.
-func (m *Metrics) Run(ctx context.Context, look func() View) error {
-	m.lead(look)
-	defer m.lead(nil)
+// Run computes gauges from view until ctx ends. view is called from several goroutines and must return at once.
+func (m *Metrics) Run(ctx context.Context, view func() View) error {
+	m.setView(view)
+	defer m.setView(nil)
 	c := convergence{began: time.Now()}
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(viewEvery)
 	defer tick.Stop()
 	for {
-		if took, ok := c.next(look()); ok {
+		if took, ok := c.next(view()); ok {
 			m.Took(converge, took)
 		}
 		select {
@@ -115,13 +114,13 @@ func (m *Metrics) Run(ctx context.Context, look func() View) error {
 	}
 }
 
-func (m *Metrics) lead(look func() View) {
+func (m *Metrics) setView(view func() View) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.look = look
+	m.view = view
 }
 
-// A convergence notices when every online peel runs the revision in force.
+// A convergence measures the time until every online peel runs the revision in force.
 type convergence struct {
 	began    time.Time // when the master began to lead: an earlier revision is not its own
 	observed settings.Commit

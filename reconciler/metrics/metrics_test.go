@@ -94,7 +94,7 @@ func TestTheLeaderShowsItsStatusAndTheOthersNone(t *testing.T) {
 // A status of a term that has read nothing yet has no times and no revisions.
 func TestWhatIsNotKnownHasNoGauge(t *testing.T) {
 	m := New()
-	m.lead(func() View { return View{} })
+	m.setView(func() View { return View{} })
 	for _, line := range scrape(t, m) {
 		if strings.Contains(line, "timestamp") || strings.Contains(line, "revision_info") {
 			t.Error(line)

@@ -9,21 +9,20 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// An assignment says which peels have which signature, by the rules of a revision and the facts of a fleet. It is
-// immutable, and the same one as long as neither changes, so that what a change of some files costs does not grow with
-// the fleet.
+// An assignment holds the signature of each peel, for the rules of a revision and the facts of a fleet. It is immutable.
+// Plans share it as long as neither changes, so that the cost of a change of some files does not grow with the fleet.
 type assignment struct {
 	rules   *top.File
 	fleet   *peelindex.Index
-	version uint64 // of fleet
+	version uint64 // Fleet.Version when it was made
 
 	signatures []top.Signature
-	warnings   []Warning // about rules that select nothing
+	warnings   []Warning // about rules that select no peel
 }
 
-// assign returns the assignment of the last plan if it still holds.
+// assign returns the assignment of the last plan if it is still valid, else a new one.
 func (p *pass) assign() *assignment {
-	rules, version := p.rules.top, p.fleet.Version() // before it is read: what changes meanwhile is read again
+	rules, version := p.rules.top, p.fleet.Version() // before reading the fleet, so that a change meanwhile makes the assignment invalid
 	if p.last != nil {
 		if a := p.last.assigned; a.rules == rules && a.fleet == p.fleet && a.version == version {
 			return a
@@ -44,7 +43,7 @@ func (p *pass) assign() *assignment {
 	return a
 }
 
-// give says what the peels of each signature run: its result, or that they stay behind for a mistake where there is none.
+// give sets Peels and Behind of the plan: the peels of a signature get its result, or are behind for its mistake.
 func (p *pass) give(a *assignment, results []*Effective, mistakes []strictyaml.Error) {
 	before := make([]*Effective, len(results))
 	if p.last != nil && p.last.assigned == a {
@@ -68,14 +67,15 @@ func (p *pass) give(a *assignment, results []*Effective, mistakes []strictyaml.E
 	p.plan.assigned, p.plan.results = a, results
 }
 
-// A SignatureChange is what the peels of one signature run by two plans. An Effective is nil if a mistake holds them back.
+// A SignatureChange holds the settings of one signature's peels in two plans. An Effective is nil if a mistake holds them
+// back.
 type SignatureChange struct {
 	Before, After *Effective
 	Peels         []target.PeelID
 }
 
-// BySignature returns what the peels of each signature run by an earlier plan and by p. It reports false unless both plans
-// are by the same rules and for the same fleet: then only a look at every peel tells what changes.
+// BySignature returns the settings of each signature's peels in an earlier plan and in p. ok is false unless both plans have
+// the same rules and the same fleet; then compare peel by peel.
 func (p *Plan) BySignature(earlier *Plan) (all []SignatureChange, ok bool) {
 	if p == nil || earlier == nil || p.assigned == nil || p.assigned != earlier.assigned {
 		return nil, false
@@ -86,8 +86,8 @@ func (p *Plan) BySignature(earlier *Plan) (all []SignatureChange, ok bool) {
 	return all, true
 }
 
-// Since returns the peels of p that run something else than by an earlier plan, in no order; a peel that was held back
-// counts as one. It reports false where [Plan.BySignature] does.
+// Since returns the peels of p that have other settings than in an earlier plan, in no order; peels that were held back are
+// among them. ok is false if it is in [Plan.BySignature].
 func (p *Plan) Since(earlier *Plan) (peels []target.PeelID, ok bool) {
 	all, ok := p.BySignature(earlier)
 	for _, s := range all {
@@ -98,7 +98,7 @@ func (p *Plan) Since(earlier *Plan) (peels []target.PeelID, ok bool) {
 	return peels, ok
 }
 
-// Secrets returns the peels whose settings hold secrets, and where one of these stands.
+// Secrets returns the peels whose settings hold secrets, with the position of one of these.
 func (p *Plan) Secrets() map[target.PeelID]strictyaml.Pos {
 	secrets := map[target.PeelID]strictyaml.Pos{}
 	if p.assigned == nil {
@@ -119,7 +119,7 @@ func (p *Plan) Secrets() map[target.PeelID]strictyaml.Pos {
 	return secrets
 }
 
-// HoldBack returns p with more peels that keep what they have.
+// HoldBack returns p with more peels that keep their present settings.
 func (p *Plan) HoldBack(more map[target.PeelID]strictyaml.Error) *Plan {
 	held := *p
 	held.assigned, held.results = nil, nil

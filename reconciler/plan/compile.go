@@ -14,50 +14,47 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-const (
-	maxWarnings = 50
-)
+const maxWarnings = 50 // of a plan
 
-// A Compiler makes plans. It remembers what the last two revisions used. It is not safe for concurrent use.
+// A Compiler makes plans. It caches the files and signatures of the last two revisions. It is not safe for concurrent use.
 type Compiler struct {
 	cache    parse.Cache
 	compiled [2]map[string]compilation // by signature
 	rules    rules
-	last     *Plan // that was good
+	last     *Plan // the last plan without an error
 
 	load parse.Load // of settings files, with or without identities
 }
 
-// NewCompiler returns a compiler that has seen nothing yet.
+// NewCompiler returns a compiler with an empty cache, which shows secrets as placeholders.
 func NewCompiler() *Compiler { return &Compiler{load: parse.Veiled} }
 
-// UseRing has secrets decrypted with the identities of ring, which may be nil, from the next revision on. A compiler that
-// was never given any leaves secrets as they are; what it makes can be looked at and not be published.
+// UseRing decrypts secrets with the identities of ring, which may be nil, from the next revision on. Without a call of
+// UseRing secrets are not decrypted: the plans can be compared and shown, but not published.
 func (c *Compiler) UseRing(ring *sops.Ring) { *c = Compiler{load: parse.Decrypted(ring)} }
 
-// Compile reads the revision in tree and says what each member of the fleet is to run. An [*Error] lists all that is
-// wrong with the revision; any other error is about reading the tree. Where tree tells by [fs.FileInfo.Sys] which
-// files and directories are equal to those of an earlier revision, with a comparable value, they are not read again.
+// Compile reads the revision in tree and returns the settings of each member of the fleet. An [*Error] lists all mistakes of
+// the revision; any other error is about reading the tree. If [fs.FileInfo.Sys] of a file or directory is a comparable value
+// that an earlier revision had too, it counts as equal and is not read again.
 func (c *Compiler) Compile(tree fs.FS, fleet *peelindex.Index) (*Plan, error) {
 	return c.pass(tree, fleet, false)
 }
 
-// Retarget compiles a revision that is in force already, for a fleet that has changed since. It differs from Compile in
-// that mistakes are always isolated: that the facts of one peel put files together that do not merge holds back that
-// peel alone.
+// Retarget compiles a revision that is already in force, for a fleet that has changed since. Unlike in Compile, mistakes are
+// always isolated: if the facts of one peel select files that do not merge, only that peel is held back.
 func (c *Compiler) Retarget(tree fs.FS, fleet *peelindex.Index) (*Plan, error) {
 	return c.pass(tree, fleet, true)
 }
 
-// Read reads the files of a revision ahead of [Compiler.Compile], while the fleet is not known yet. What is wrong with
-// them is left to Compile; an error is one about reading the tree.
+// Read reads the files of a revision before [Compiler.Compile], while the fleet is not known yet. Compile reports mistakes in
+// them; an error of Read is about reading the tree.
 func (c *Compiler) Read(tree fs.FS) error {
 	_, _, err := c.begin(tree, nil)
 	return err
 }
 
-// ReadSafety returns what zester.yaml says of how changes go out. Its error is why [Compiler.Retarget] would refuse the
-// revision. It reads no settings file, so it takes as long for a large revision as for a small one.
+// ReadSafety returns the limits, waves and freezes of zester.yaml. Its error is the one with which [Compiler.Retarget] would
+// refuse the revision. It reads no settings file, so its cost does not depend on the size of the revision.
 func ReadSafety(tree fs.FS) (top.Safety, error) {
 	p := &pass{revision: new(parse.Cache).Begin(tree)}
 	sources, err := p.readSources()
@@ -72,7 +69,7 @@ func ReadSafety(tree fs.FS) (top.Safety, error) {
 	return top.Safety{Limits: &r.limits, Waves: r.waves, Freezes: r.freezes}, nil
 }
 
-// begin reads the files of a revision. It returns what [pass.readSources] does.
+// begin reads the files of a revision and returns the pass and the result of [pass.readSources].
 func (c *Compiler) begin(tree fs.FS, fleet *peelindex.Index) (*pass, []*parse.File, error) {
 	p := &pass{Compiler: c, revision: c.cache.Begin(tree), fleet: fleet, plan: &Plan{}, warnings: map[Warning]bool{}}
 	sources, err := p.readSources()
@@ -142,7 +139,7 @@ func (p *pass) readSources() ([]*parse.File, error) {
 	switch {
 	case first != nil:
 		sources = append(sources, first)
-	case !empty: // an empty tree wants nothing, which the guard of package diff judges
+	case !empty: // an empty tree is valid; the guard of package diff blocks it
 		p.lost = true
 		p.problems.add(TopMissing, strictyaml.Error{Pos: strictyaml.Pos{File: parse.TopFile}, Msg: "there is no top file"})
 	}
@@ -164,13 +161,14 @@ func (p *pass) readSettings() error {
 	for _, f := range all.All {
 		p.files[f.Path] = f
 		p.problems.add(f.Reason, f.Errs...)
-		p.odd(f, folded)
+		p.warnOfOddity(f, folded)
 	}
 	return nil
 }
 
-// odd warns of a settings file that is not what it seems to be. folded are the paths of the others, in lower case.
-func (p *pass) odd(f *parse.File, folded map[string]string) {
+// warnOfOddity warns of a settings file that cannot be used or mistaken for another. folded holds the paths of the others,
+// by their lower case.
+func (p *pass) warnOfOddity(f *parse.File, folded map[string]string) {
 	at, lower := strictyaml.Pos{File: f.Path}, strings.ToLower(f.Path)
 	switch other, clash := folded[lower]; {
 	case f.Oddity != "":
@@ -229,7 +227,7 @@ func (p *pass) unused() {
 	}
 }
 
-// missing says that a reference has no file, and why that may be.
+// missing returns the message about a reference without a file, with a hint.
 func (p *pass) missing(ref string) string {
 	name := parse.SettingsPath(ref)
 	for i, c := range name {

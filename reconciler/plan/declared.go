@@ -12,16 +12,16 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
-// A DeclaredEntry is an entry as a revision declares it, for all peels on which it is the same.
+// A DeclaredEntry is an entry of a revision, for all peels that have it with the same value from the same place.
 type DeclaredEntry struct {
 	Entry *schedule.Entry
-	Pos   strictyaml.Pos // of its key, in the last file that says anything about it
+	Pos   strictyaml.Pos // of its key, in the last file that sets a part of it
 	Peels int            // 0 if the revision was checked without a fleet
 
 	layers []*strictyaml.Node // in merge order
 }
 
-// Field returns where the last value of a field stands, by the name it has in the file; ok is false if no file has it.
+// Field returns the position of the last value of a field, by its name in the file; ok is false if no file sets it.
 func (w *DeclaredEntry) Field(name string) (at strictyaml.Pos, ok bool) {
 	for _, layer := range slices.Backward(w.layers) {
 		if v := layer.Get(name); v != nil {
@@ -42,7 +42,7 @@ func (p *Plan) DeclaredEntries() []*DeclaredEntry {
 	}
 	var all []*DeclaredEntry
 	places := map[place]*DeclaredEntry{}
-	shared := map[*schedule.Entry]*DeclaredEntry{} // signatures share what one file alone makes
+	shared := map[*schedule.Entry]*DeclaredEntry{} // signatures share entries of a single file
 	for e, peels := range p.Effectives() {
 		for name, entry := range e.Schedule {
 			w := shared[entry]
@@ -61,7 +61,7 @@ func (p *Plan) DeclaredEntries() []*DeclaredEntry {
 	return all
 }
 
-// PlainFiles returns the settings files that are not encrypted and can be read, by path, whether a peel uses them or not.
+// PlainFiles returns the readable settings files that are not encrypted, sorted by path, also those that no peel uses.
 func (p *Plan) PlainFiles() []*strictyaml.Node {
 	var all []*strictyaml.Node
 	for _, name := range slices.Sorted(maps.Keys(p.files)) {
@@ -93,7 +93,7 @@ func sortDeclared(all []*DeclaredEntry) {
 	})
 }
 
-// Effectives returns what the peels run, each with the number of its peels.
+// Effectives returns the settings of the peels, each with the number of its peels.
 func (p *Plan) Effectives() map[*Effective]int {
 	count := map[*Effective]int{}
 	if p.assigned != nil {
@@ -110,7 +110,7 @@ func (p *Plan) Effectives() map[*Effective]int {
 	return count
 }
 
-// values are what the files of e say about an entry, in merge order.
+// values returns the values of an entry in the files of e, in merge order.
 func (e *Effective) values(name string) []*strictyaml.Node {
 	var out []*strictyaml.Node
 	for _, f := range e.Layers(name) {
@@ -119,9 +119,9 @@ func (e *Effective) values(name string) []*strictyaml.Node {
 	return out
 }
 
-// Check reads a revision without a fleet, so it is not known which files meet on a peel. It finds all that is wrong
-// with each file, with the rules, and with entries that no other file could complete. The plan has no Peels, and
-// [Plan.DeclaredEntries] lists the entries that can be read so.
+// Check reads a revision without a fleet, so it is not known which files a peel combines. It finds the mistakes in each file,
+// in the rules, and in entries that no other file could complete. The plan has no Peels; [Plan.DeclaredEntries] lists the
+// entries that can be parsed.
 func (c *Compiler) Check(tree fs.FS) (*Plan, error) {
 	p, sources, err := c.begin(tree, peelindex.New())
 	if err != nil {
@@ -161,8 +161,8 @@ func (p *pass) gather() {
 	sortDeclared(p.plan.loose)
 }
 
-// checkStandalone parses an entry merged from all files that declare it. Only an entry of one file can be invalid here: files
-// that declare parts of one entry need not apply to the same peel.
+// checkStandalone parses an entry that is merged from all files that declare it. Only an entry of a single file can be
+// invalid here: several files that declare parts of one entry need not apply to the same peel.
 func (p *pass) checkStandalone(name string, layers []strictyaml.Pair) {
 	w := &DeclaredEntry{}
 	section := &strictyaml.Node{Kind: strictyaml.Map}

@@ -1,24 +1,24 @@
-// Package plan is the pure middle of the pipeline: from the files of a revision and the facts of a fleet to what every
-// peel is to run, what that changes, and which commit each schedule entry comes from. It does no input or output but
-// reading the tree, and asks no clock.
+// Package plan compiles a revision: from its files and the facts of a fleet to the settings of every peel.
 //
-// A [Compiler] reads zester.yaml, top.yaml, top.d/*.yaml and every settings file, refuses the revision as a whole with
-// all its errors, and otherwise returns a [Plan]. With on_error: isolate, and for a revision that is in force already, a
-// mistake holds back only the peels whose settings depend on it; a mistake in zester.yaml or a top file, of which nobody
-// can tell whom it concerns, refuses the revision always. The ordered list of files that apply to a peel is its signature.
-// Each signature is merged, checked and encoded once, and its peels share one [Effective]: equal peels get equal
-// bytes, and the cost follows the number of signatures, not that of peels. What did not change since the last two
-// revisions (directories, files, signatures) is not looked at again.
+// Call [NewCompiler] and then [Compiler.Compile] for each revision. It reads zester.yaml, top.yaml, top.d/*.yaml and every
+// settings file, and returns a [Plan], or an [*Error] with all mistakes. With on_error: isolate, and for a revision that is
+// already in force, a mistake holds back only the peels whose settings depend on it; a mistake in zester.yaml or a top file
+// always refuses the revision, as it may concern any peel.
 //
-// Secrets lie in files of SOPS. A compiler with identities decrypts them; all that it makes holds a placeholder
-// for each secret. Only [Effective.Seal] uses the plain values, which no other package can read. Digests cover the
-// placeholders, so they change with a secret and tell nothing of it.
+// The ordered list of files that apply to a peel is its signature. Each signature is merged, checked and encoded once, and
+// its peels share one [Effective]: equal peels get equal bytes, and the cost follows the number of signatures, not of peels.
+// Directories, files and signatures that have not changed since the last two revisions are not read again.
 //
-// Package parse reads the files, package diff compares a plan with what the peels were given before and guards against what
-// is rarely meant, package blame follows the history of entries.
+// Package parse reads the files, package diff compares a plan with the previous settings and blocks a change over the
+// limits, package blame finds the commit of each entry.
 //
-// Results are deterministic: the same tree and facts give the same bytes, the same errors in the same order and the
-// same hashes.
+// Guarantees:
+//   - Nothing here reads a clock, or does other input and output than reading the tree.
+//   - Results are deterministic: the same tree and facts give the same bytes, the same errors in the same order and the same
+//     hashes.
+//   - Secrets are in files of SOPS. A compiler with identities decrypts them; its plans hold a placeholder for each secret.
+//     Only [Effective.Seal] uses the plain values, which no other package can read. Digests cover the placeholders, so they
+//     change with a secret and reveal nothing of it.
 package plan
 
 import (
@@ -37,21 +37,21 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// A Plan says what every peel of a fleet is to run at one revision. It is immutable.
+// A Plan holds the settings of every peel of a fleet at one revision. It is immutable.
 type Plan struct {
-	// Peels holds all members of the fleet but those in Behind; one that no rule matches has an Effective without
+	// Peels holds all members of the fleet except those in Behind; a peel that no rule matches has an Effective without
 	// settings.
 	Peels map[target.PeelID]*Effective
-	// Behind are the members that keep what they have, and what is wrong with what the revision says about them. A
-	// [Compiler] puts none there unless mistakes are isolated.
+	// Behind holds the members that keep their present settings, each with the mistake in its new ones. It is empty unless
+	// mistakes are isolated.
 	Behind map[target.PeelID]strictyaml.Error
-	// Mistakes are all errors of a revision whose mistakes are isolated, nil if there are none.
+	// Mistakes holds all errors of a revision whose mistakes are isolated, nil if there are none.
 	Mistakes *Error
-	// Warnings are things that are allowed and probably not meant, by position.
+	// Warnings are about valid settings that are probably not intended, sorted by position.
 	Warnings []Warning
 	// TopEmpty reports that there are no rules at all.
 	TopEmpty bool
-	// Groups are the repo's node groups by name, as they are written.
+	// Groups are the repo's node groups by name, each as the words in the file.
 	Groups map[string][]string
 	// Waves are the steps in which the revision wants to go out.
 	Waves []top.Wave
@@ -60,21 +60,21 @@ type Plan struct {
 	// Limits of the revision. The stricter of these and the limits of the revision before it count.
 	Limits top.Limits
 
-	loose []*DeclaredEntry       // of Check
+	loose []*DeclaredEntry       // the entries of Check, which knows no peels
 	files map[string]*parse.File // of the settings directory, by path
-	rules *top.File              // nil if the plan is made of others
+	rules *top.File              // nil if the plan mixes two others
 	fleet *peelindex.Index
 
-	assigned *assignment  // whose signatures Peels and Behind follow; nil if it is changed from what was compiled
-	results  []*Effective // of its signatures, nil for those that stay behind
+	assigned *assignment  // the signatures of Peels and Behind; nil after HoldBack
+	results  []*Effective // of the signatures of assigned; nil for a signature that is behind
 }
 
-// Safety returns what the revision says of how changes go out.
+// Safety returns the limits, waves and freezes of the revision.
 func (p *Plan) Safety() top.Safety {
 	return top.Safety{Limits: &p.Limits, Waves: p.Waves, Freezes: p.Freezes}
 }
 
-// Rules returns the rules of the top file, in order; none if the plan is made of others.
+// Rules returns the rules of the top file, in order; none if the plan mixes two others.
 func (p *Plan) Rules() []top.Rule {
 	if p.rules == nil {
 		return nil
@@ -97,21 +97,21 @@ func warningf(at strictyaml.Pos, format string, args ...any) Warning {
 
 func (w Warning) String() string { return w.Pos.String() + ": " + w.Msg }
 
-// Effective is what the peels of one signature run. It is shared and immutable; two plans of one [Compiler] hold the
-// same pointer where nothing changed.
+// Effective holds the settings of the peels of one signature. It is shared and immutable; two plans of one [Compiler] have
+// the same pointer for a signature that did not change.
 type Effective struct {
 	Refs     []string // in merge order
 	Settings canon.Raw
 	Digest   settings.Digest
 	Schedule schedule.Set
-	// Entries says where each entry of Schedule stands: its key in the last file that says anything about it.
+	// Entries holds the position of each entry of Schedule: its key in the last file that sets a part of it.
 	Entries map[string]strictyaml.Pos
 
 	flat atomic.Pointer[map[string]string] // of Settings, nil until it is needed
 
 	files  []*parse.File    // one for each of Refs
-	secret *strictyaml.Node // one of merged, nil if there is none
-	merged *strictyaml.Node // what Settings are made of, nil if there is no secret
+	secret *strictyaml.Node // one secret of merged, nil if there is none
+	merged *strictyaml.Node // the settings before encoding, nil if there is no secret
 	plain  canon.Raw        // Settings with their secrets, nil if there are none
 }
 
@@ -124,7 +124,7 @@ func (e *Effective) Values() (map[string]any, error) {
 	return values, nil
 }
 
-// Flat returns the values beside the schedule as [Flatten] does. The caller must not change them.
+// Flat returns the result of [Flatten] for the settings. The caller must not change it.
 func (e *Effective) Flat() (map[string]string, error) {
 	if known := e.flat.Load(); known != nil {
 		return *known, nil
@@ -140,8 +140,8 @@ func (e *Effective) Flat() (map[string]string, error) {
 	return flat, err
 }
 
-// Flatten returns the encoded values of settings beside the schedule by path: keys joined with dots. A list or an empty map is
-// one value.
+// Flatten returns the encoded values of settings, without the schedule, by path: keys joined with dots. A list or an empty
+// map is one value.
 func Flatten(values map[string]any) (map[string]string, error) {
 	flat := map[string]string{}
 	for key, value := range values {
@@ -193,7 +193,7 @@ func secretFiles(at string, n *strictyaml.Node, files map[string]string) {
 	}
 }
 
-// Secret returns where one of the secrets stands that the settings hold; ok is false if they hold none.
+// Secret returns the position of one secret of the settings; ok is false if they hold none.
 func (e *Effective) Secret() (at strictyaml.Pos, ok bool) {
 	if e.secret == nil {
 		return at, false
@@ -201,13 +201,12 @@ func (e *Effective) Secret() (at strictyaml.Pos, ok bool) {
 	return e.secret.Pos, true
 }
 
-// Seal puts the settings with their secrets into a document of e, for one peel alone to open.
+// Seal puts the settings with their secrets into a document of e. Only the peel with the key to can open it.
 func (e *Effective) Seal(doc *settings.Document, sealer *settings.Sealer, to settings.Key) error {
 	return sealer.Seal(doc, e.plain, to)
 }
 
-// Document returns the document of one of the peels of e. Where it would hold secrets it holds placeholders, and
-// has to be sealed.
+// Document returns the document of one of the peels of e. It holds placeholders for secrets; call Seal if there are any.
 func (e *Effective) Document(peel target.PeelID, commit settings.Commit, generation uint64, origins map[string]settings.Origin) *settings.Document {
 	return &settings.Document{
 		V: settings.OpenVersion, Peel: peel, Commit: commit, Generation: generation,
@@ -221,7 +220,7 @@ type Reason = parse.Reason
 // The reasons for which a revision does not compile.
 const (
 	TopMissing   Reason = "TopMissing"   // there is no top.yaml
-	TopIsSymlink Reason = "TopIsSymlink" // or it is no regular file
+	TopIsSymlink Reason = "TopIsSymlink" // top.yaml is no regular file
 
 	Invalid       = parse.Invalid
 	LFSPointer    = parse.LFSPointer
@@ -229,10 +228,10 @@ const (
 	Undecryptable = parse.Undecryptable
 )
 
-// An Error lists what is wrong with a revision. Any other error of [Compiler.Compile] is about reading the tree and
-// says nothing about the revision.
+// An Error lists the mistakes of a revision. Any other error of [Compiler.Compile] is about reading the tree, and not the
+// fault of the revision.
 type Error struct {
-	Reason Reason // of the first of Errors that has one other than Invalid
+	Reason Reason // of the first error with another reason than Invalid; else Invalid
 	Errors strictyaml.Errors
 	More   int // errors that are not listed
 }
@@ -248,7 +247,7 @@ func (e *Error) Error() string {
 // Unwrap returns the Errors.
 func (e *Error) Unwrap() error { return e.Errors }
 
-// problems collects the errors of a revision; the same one may be found in many signatures.
+// problems collects the errors of a revision, each once: many signatures may have the same one.
 type problems struct {
 	all    map[strictyaml.Error]bool
 	reason Reason
@@ -290,7 +289,7 @@ func (p *problems) err() *Error {
 	return e
 }
 
-// FirstOf lists the first names, most of them at most, and says how many more there are.
+// FirstOf returns the first names of all, at most most, separated by commas, and the number of the others.
 func FirstOf[T ~string](all []T, most int) string {
 	words := make([]string, 0, most)
 	for _, one := range all[:min(most, len(all))] {

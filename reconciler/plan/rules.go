@@ -10,10 +10,10 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// rules are what zester.yaml and the top files say together.
+// rules hold the content of zester.yaml and the top files.
 type rules struct {
 	sources []*parse.File
-	top     *top.File // of the files that can be read
+	top     *top.File // from the files that can be read
 	groups  map[string][]string
 	waves   []top.Wave
 	freezes []top.Freeze
@@ -32,7 +32,7 @@ var fleetNames = []string{
 	"test", "testing", "uat",
 }
 
-// warnOfLabels warns of labels that look as if they kept peels apart.
+// warnOfLabels warns of labels that look as if they separated fleets.
 func (r *rules) warnOfLabels(doc *strictyaml.Node) {
 	for _, label := range doc.Map {
 		if slices.Contains(fleetNames, strings.ToLower(label.Key)) {
@@ -42,8 +42,8 @@ func (r *rules) warnOfLabels(doc *strictyaml.Node) {
 	}
 }
 
-// readRules reads zester.yaml, the first of sources and nil if there is none, and the top files. Where zester.yaml
-// cannot be read the rules, which may use its node groups, are not read either.
+// readRules reads zester.yaml, the first of sources and nil if there is none, and the top files. If zester.yaml cannot be
+// read, the rules are not read either, as they may use its node groups.
 func readRules(sources []*parse.File) rules {
 	r := rules{sources: sources, top: &top.File{}, reason: Invalid, limits: top.DefaultLimits}
 	docs := r.documents()
@@ -77,7 +77,7 @@ func readRules(sources []*parse.File) rules {
 	return r
 }
 
-// documents returns the sources as documents, nil in place of what is not there or cannot be read.
+// documents returns the documents of the sources, nil for a file that does not exist or cannot be read.
 func (r *rules) documents() (docs []*strictyaml.Node) {
 	for _, f := range r.sources {
 		if f == nil {

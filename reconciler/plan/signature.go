@@ -21,13 +21,13 @@ import (
 // may make a document of a compiled plan too large to be written.
 const MaxAuthor = 512
 
-// longestKey is as long as any.
+// longestKey has the length of every key.
 var longestKey = settings.Key(strings.Repeat("X", settings.KeySize))
 
-// compilation is what became of a signature.
+// A compilation is the result of compiling a signature.
 type compilation struct {
 	files  []*parse.File
-	policy *parse.File // zester.yaml, whose calendars are in result; nil if there is none
+	policy *parse.File // zester.yaml, as result depends on its calendars; nil if there is none
 	result *Effective  // nil if there are errors
 	reason Reason
 	errs   strictyaml.Errors
@@ -54,12 +54,12 @@ func (p *pass) behind(peel target.PeelID, mistake strictyaml.Error) {
 	p.plan.Behind[peel] = mistake
 }
 
-// signature returns what the peels of a signature run, nil and the first mistake if that has errors.
+// signature returns the settings for the peels of a signature; nil and the first mistake if there is one.
 func (p *pass) signature(s top.Signature, now map[string]compilation) (*Effective, strictyaml.Error) {
 	files := make([]*parse.File, len(s.Refs))
 	for i, ref := range s.Refs {
 		f := p.files[parse.SettingsPath(ref)]
-		switch { // each is an error by itself, and known
+		switch { // these mistakes are already in problems
 		case f == nil || f.Oddity != "":
 			return nil, strictyaml.Error{Pos: p.places[ref], Msg: ref + " has no file that can be used"}
 		case len(f.Errs) > 0:
@@ -87,7 +87,7 @@ func (p *pass) signature(s top.Signature, now map[string]compilation) (*Effectiv
 	return c.result, strictyaml.Error{}
 }
 
-// evaluate merges the files of a signature and checks what comes out.
+// evaluate merges the files of a signature and checks the result.
 func (p *pass) evaluate(s top.Signature, files []*parse.File) compilation {
 	c := compilation{files: files}
 	node := &strictyaml.Node{Kind: strictyaml.Map}
@@ -114,8 +114,8 @@ func (p *pass) evaluate(s top.Signature, files []*parse.File) compilation {
 	return c
 }
 
-// expand returns the schedule of merged settings, nil if they have none, after it has put the days of the repo's
-// calendars in place of their names.
+// expand returns the schedule of merged settings, nil if they have none. It first replaces the names of the repo's calendars
+// by their days.
 func (p *pass) expand(merged *strictyaml.Node) *strictyaml.Node {
 	i := slices.IndexFunc(merged.Map, func(pair strictyaml.Pair) bool { return pair.Key == "schedule" })
 	if i < 0 {
@@ -128,13 +128,13 @@ func (p *pass) expand(merged *strictyaml.Node) *strictyaml.Node {
 	return *section
 }
 
-// parse reads the merged schedule. An entry that one file alone makes is parsed once for all signatures.
+// parse reads the merged schedule. An entry of a single file is parsed once for all signatures.
 func (e *Effective) parse(section *strictyaml.Node) error {
 	sources := make(map[string]*parse.File, len(e.files))
 	for _, f := range e.files {
 		sources[f.Path] = f
 	}
-	own := func(p strictyaml.Pair) *parse.File { // the file that p is taken from as it is
+	own := func(p strictyaml.Pair) *parse.File { // the single file that p comes from, nil if it was merged
 		if f := sources[p.KeyPos.File]; f != nil && f.Entries[p.Key].Value == p.Value {
 			return f
 		}
@@ -165,7 +165,7 @@ func (e *Effective) parse(section *strictyaml.Node) error {
 	return nil
 }
 
-// encode makes the bytes of merged settings, and those with the secrets if there are any.
+// encode encodes merged settings, and also with their secrets if there are any.
 func (e *Effective) encode(merged *strictyaml.Node) (err error) {
 	if e.Settings, err = canon.Marshal(merged.Any()); err != nil {
 		return err
@@ -186,7 +186,7 @@ func paths(files []*parse.File) []string {
 	return out
 }
 
-// Layers returns the files of e that say anything about an entry, in merge order.
+// Layers returns the files of e that set a part of an entry, in merge order.
 func (e *Effective) Layers(name string) []*parse.File {
 	var out []*parse.File
 	for _, f := range e.files {
@@ -197,7 +197,7 @@ func (e *Effective) Layers(name string) []*parse.File {
 	return out
 }
 
-// fits checks that a document stays within its limit, whatever its origins will be.
+// fits returns an error if a document with the longest possible origins would exceed its limit.
 func (e *Effective) fits(peel target.PeelID) error {
 	longest := 0
 	for _, f := range e.files {

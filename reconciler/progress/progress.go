@@ -1,16 +1,15 @@
-// Package progress holds how far the peels are: what each is to run, what it reports to run, and, during a rollout,
-// which runs of its schedule failed.
+// Package progress compares the wanted settings of each peel with its reports, and follows failed runs during a rollout.
 //
-// Call [New] first and have [Progress.Run] read the reports in a goroutine of its own. [Progress.Want] says what the peels
-// are to run; the other methods answer from memory. [NewRuns] and [Runs.Run] follow the runs of a rollout likewise.
+// Call [New] first and run [Progress.Run], which reads the reports, in a goroutine of its own. [Progress.Want] sets the
+// wanted settings; the other methods answer from memory. [NewRuns] and [Runs.Run] follow the runs of a rollout.
 //
 // Guarantees:
-//   - A report counts for the peel of its subject alone. The bus lets no other peel write it.
+//   - A report counts only for the peel of its subject. The bus lets no other peel write it.
 //   - A report that cannot be decoded changes nothing.
-//   - Counts take time in proportion to the peels that lack something, not to the fleet.
+//   - Counts take time in proportion to the peels that lack their wanted settings, not to the fleet.
 //   - All methods may be called at the same time. None waits for the bus except Run.
 //
-// Known gap: above 1000 peels that lack something, counts are up to 250 ms old.
+// Known gap: if more than 1,000 peels lack their wanted settings, counts are up to 250 ms old.
 package progress
 
 import (
@@ -29,7 +28,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A Progress compares what the peels are to run with what they report.
+// A Progress compares the wanted settings of the peels with their reports.
 type Progress struct {
 	fleet    *feed.Feed
 	log      *slog.Logger
@@ -38,21 +37,21 @@ type Progress struct {
 
 	mu      sync.Mutex
 	wanted  map[target.PeelID]settings.Digest
-	behind  map[target.PeelID]strictyaml.Error // of wanted, the peels that keep what they have
-	reports map[string]report                  // by wire form, of which the bus lets a peel have only one
-	trouble map[string]struct{}                // those of reports that have errors or entries paused by errors
-	lacking map[target.PeelID]lack             // of wanted, the peels that do not run it
-	former  []target.PeelID                    // have a document and no facts, sorted
+	behind  map[target.PeelID]strictyaml.Error // peels of wanted that mistakes hold back
+	reports map[string]report                  // by wire form of the peel; the bus keeps one for each
+	trouble map[string]struct{}                // keys of reports with errors or with entries paused by errors
+	lacking map[target.PeelID]lack             // peels of wanted that do not run the wanted settings
+	former  []target.PeelID                    // peels with a document and without facts, sorted
 	commit  settings.Commit                    // the revision of wanted; empty if wanted is of two
 	plan    *plan.Plan                         // of wanted
-	reached time.Time                          // when a peel last came to run what it is to run, by the bus
+	reached time.Time                          // when a peel last left lacking, by the clock of the bus
 	counted time.Time                          // when last was counted
 	last    status.Counts
 }
 
-// A lack describes a peel that does not run what it is to run.
+// A lack describes a peel that does not run its wanted settings.
 type lack struct {
-	since  time.Time // when it was given what it lacks
+	since  time.Time // when the wanted settings were written
 	failed bool      // its report has errors
 }
 
@@ -62,13 +61,13 @@ type report struct {
 	sequence uint64 // of its stream
 }
 
-// New returns a Progress without reports. reported gets a value after each report; a full channel is left as it is.
+// New returns a Progress without reports. reported gets a value after each report, unless it is full.
 func New(fleet *feed.Feed, reported chan<- struct{}, log *slog.Logger) *Progress {
 	return &Progress{fleet: fleet, log: log, refusals: loglimit.New(log), reported: reported, reports: map[string]report{}, trouble: map[string]struct{}{}}
 }
 
-// Want replaces what the peels are to run. commit is the revision of the plan, empty if the plan is of two. Peels that the
-// plan holds back are to run what heads, the stored documents, say.
+// Want replaces the wanted settings. commit is the revision of the plan, empty if the plan mixes two. The wanted settings of
+// a peel that the plan holds back are its stored document, which is in heads.
 func (p *Progress) Want(commit settings.Commit, wanted *plan.Plan, heads settings.Heads) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +103,7 @@ func (p *Progress) Want(commit settings.Commit, wanted *plan.Plan, heads setting
 	}
 }
 
-// expectLocked sets what a peel is to run.
+// expectLocked sets the wanted digest of a peel.
 func (p *Progress) expectLocked(id target.PeelID, digest settings.Digest, heads settings.Heads) {
 	since := time.Now()
 	if was, known := p.wanted[id]; !known || was != digest {
@@ -117,7 +116,7 @@ func (p *Progress) expectLocked(id target.PeelID, digest settings.Digest, heads 
 	p.compareLocked(id, since)
 }
 
-// dismissLocked drops the peels that have left the fleet, and lists those of them that still have a document.
+// dismissLocked drops the peels that have left the fleet, and sets former.
 func (p *Progress) dismissLocked(wanted *plan.Plan, heads settings.Heads) {
 	for id := range p.wanted {
 		if _, behind := wanted.Behind[id]; wanted.Peels[id] == nil && !behind {
@@ -134,7 +133,7 @@ func (p *Progress) dismissLocked(wanted *plan.Plan, heads settings.Heads) {
 	slices.Sort(p.former)
 }
 
-// compareLocked notes whether a peel runs what it is to run. since is when it began to lack it, if it did not before.
+// compareLocked updates lacking for a peel. since is the time to record for a peel that was not in it.
 func (p *Progress) compareLocked(id target.PeelID, since time.Time) {
 	digest, wanted := p.wanted[id]
 	_, behind := p.behind[id]

@@ -43,7 +43,7 @@ func TestProgressEqualsALookAtEveryPeel(t *testing.T) {
 			p.Want("", wanted, heads)
 		} else {
 			id := ids[next(len(ids))]
-			p.take(wire.Applied{Peel: id, Digest: string(digests[next(3)])}, 1, time.Now())
+			p.record(wire.Applied{Peel: id, Digest: string(digests[next(3)])}, 1, time.Now())
 		}
 		want := status.Counts{Failed: len(wanted.Behind), Peels: len(wanted.Peels) + len(wanted.Behind)}
 		for id, e := range wanted.Peels {
@@ -118,7 +118,7 @@ func BenchmarkCounts(b *testing.B) {
 				}
 				p.Want("", wanted, nil)
 				for i := range peels * applied / 100 {
-					p.take(wire.Applied{Peel: target.PeelID(fmt.Sprintf("peel-%06d.example.com", i)), Digest: "1"}, 1, time.Time{})
+					p.record(wire.Applied{Peel: target.PeelID(fmt.Sprintf("peel-%06d.example.com", i)), Digest: "1"}, 1, time.Time{})
 				}
 				for b.Loop() {
 					if c := p.Counts(); c.Applied != peels*applied/100 {
@@ -134,7 +134,7 @@ func BenchmarkCounts(b *testing.B) {
 func BenchmarkTroubleOfTheFleet(b *testing.B) {
 	p := New(nil, nil, slog.New(slog.DiscardHandler))
 	for i := range 10_000 {
-		p.take(wire.Applied{Peel: target.PeelID(fmt.Sprint("web-", i)), Digest: "d1"}, uint64(i), time.Now())
+		p.record(wire.Applied{Peel: target.PeelID(fmt.Sprint("web-", i)), Digest: "d1"}, uint64(i), time.Now())
 	}
 	for b.Loop() {
 		if len(p.Errors()) > 0 || len(p.PausedErrors(5)) > 0 {

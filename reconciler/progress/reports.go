@@ -34,9 +34,9 @@ func (p *Progress) Run(ctx context.Context, js jetstream.JetStream) error {
 	}
 }
 
-// onReport takes one message of the stream applied.
+// onReport handles one message of the stream applied.
 func (p *Progress) onReport(m jetstream.Msg) {
-	said, err := wire.DecodeApplied(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
+	applied, err := wire.DecodeApplied(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
 	if err != nil {
 		p.refusals.Warn(wire.Sender(m.Subject()), "report refused", "err", err)
 		return
@@ -46,26 +46,26 @@ func (p *Progress) onReport(m jetstream.Msg) {
 		p.log.Warn("report refused", "err", err)
 		return
 	}
-	p.take(said, meta.Sequence.Stream, meta.Timestamp)
+	p.record(applied, meta.Sequence.Stream, meta.Timestamp)
 	select {
 	case p.reported <- struct{}{}:
 	default:
 	}
 }
 
-// take notes a report, its sequence in the stream, and when the bus stored it.
-func (p *Progress) take(said wire.Applied, sequence uint64, stored time.Time) {
+// record stores a report with its sequence in the stream, and compares it with the wanted settings.
+func (p *Progress) record(applied wire.Applied, sequence uint64, stored time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w := said.Peel.Wire()
+	w := applied.Peel.Wire()
 	before := p.reports[w]
-	p.reports[w] = report{said, sequence}
-	if len(said.Errors)+len(said.PausedErrors) > 0 {
+	p.reports[w] = report{applied, sequence}
+	if len(applied.Errors)+len(applied.PausedErrors) > 0 {
 		p.trouble[w] = struct{}{}
 	} else {
 		delete(p.trouble, w)
 	}
-	for _, id := range []target.PeelID{said.Peel, before.Peel} { // two may share a wire form
+	for _, id := range []target.PeelID{applied.Peel, before.Peel} { // two may share a wire form
 		_, lacked := p.lacking[id]
 		p.compareLocked(id, stored)
 		if _, lacks := p.lacking[id]; lacked && !lacks {

@@ -36,12 +36,13 @@ type Runs struct {
 }
 
 // NewRuns returns a Runs for the messages of the stream job-events after a sequence. reported gets a value after a failed
-// run; a full channel is left as it is.
+// run, unless it is full.
 func NewRuns(js jetstream.JetStream, after uint64, reported chan<- struct{}, log *slog.Logger) *Runs {
 	return &Runs{js: js, after: after, reported: reported, log: log, ready: make(chan struct{}), failed: map[target.PeelID]string{}}
 }
 
-// Run reads runs until ctx ends, from the first call of Watch on. When the reader ends it begins again with the first run.
+// Run waits for the first call of Watch and reads runs until ctx ends. When the reader ends it begins again with the first
+// run.
 func (r *Runs) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -62,7 +63,7 @@ func (r *Runs) Run(ctx context.Context) error {
 	}
 }
 
-// Watch replaces which runs count; watched is not nil. Failures of a peel that is watched no longer are not returned.
+// Watch replaces the entries whose runs count; watched is not nil. Failures returns only peels in it.
 func (r *Runs) Watch(watched map[target.PeelID]Entries) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +73,7 @@ func (r *Runs) Watch(watched map[target.PeelID]Entries) {
 	r.watched = watched
 }
 
-// Failures returns the first failed run of each watched peel, for people.
+// Failures returns a description of the first failed run of each watched peel.
 func (r *Runs) Failures() map[target.PeelID]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,8 +106,7 @@ func (r *Runs) read(ctx context.Context) error {
 	}
 }
 
-// onRun takes one run into account. Runs that a person canceled or that the peel did not start say nothing about the
-// revision.
+// onRun handles one run. A run that a person canceled or that the peel did not start does not count.
 func (r *Runs) onRun(m jetstream.Msg) {
 	run, err := wire.DecodeScheduled(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
 	if err != nil || run.Success || run.Outcome != "" {

@@ -12,13 +12,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Where more peels than manyLacking lack something, they are counted at most once in countEvery.
+// If more than manyLacking peels are lacking, they are counted at most once in countEvery.
 const (
 	manyLacking = 1000
 	countEvery  = 250 * time.Millisecond
 )
 
-// stateLocked returns the state of a peel that is to run something.
+// stateLocked returns the state of a wanted peel.
 func (p *Progress) stateLocked(id target.PeelID) status.State {
 	lacks, lacking := p.lacking[id]
 	_, behind := p.behind[id]
@@ -33,14 +33,14 @@ func (p *Progress) stateLocked(id target.PeelID) status.State {
 	return status.Pending
 }
 
-// A PeelView is what a rollout needs to know of one peel.
+// A PeelView is the state of one peel for a rollout.
 type PeelView struct {
 	Online, Applied bool
 	Errors          []string // of its last report, and of the plan that holds it back
 	Sequence        uint64   // of the report in the stream applied; 0: there is none
 }
 
-// View returns how one peel is.
+// View returns the state of one peel.
 func (p *Progress) View(id target.PeelID) PeelView {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +61,7 @@ func (p *Progress) Forget(id target.PeelID) {
 	p.former = slices.DeleteFunc(slices.Clone(p.former), func(other target.PeelID) bool { return other == id })
 }
 
-// Peel returns one peel as people see it.
+// Peel returns one peel for the status.
 func (p *Progress) Peel(id target.PeelID) status.Peel {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,15 +95,15 @@ func (p *Progress) PausedErrors(most int) (list []status.PausedEntries) {
 	return list[:min(len(list), most)]
 }
 
-// Counts returns the numbers of peels by state, of all that are to run something.
+// Counts returns the numbers of peels by state, without decommissioned peels.
 func (p *Progress) Counts() (c status.Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.countLocked()
 }
 
-// CountsOf returns the counts and when a peel last came to run what it is to run. ok is false unless the peels are to run
-// this one revision.
+// CountsOf returns the counts, and when a peel last came to run its wanted settings. ok is false unless this one revision is
+// wanted.
 func (p *Progress) CountsOf(commit settings.Commit) (c status.Counts, reached time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,8 +113,7 @@ func (p *Progress) CountsOf(commit settings.Commit) (c status.Counts, reached ti
 	return p.countLocked(), p.reached, true
 }
 
-// Troubled returns the peels that failed, sorted by ID, at most so many, and the first by ID that is online and lacks what
-// it is to run, empty if there is none.
+// Troubled returns at most most peels that failed, sorted by ID, and the first pending peel by ID, empty if there is none.
 func (p *Progress) Troubled(most int) (failing []status.Peel, late target.PeelID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +133,7 @@ func (p *Progress) Troubled(most int) (failing []status.Peel, late target.PeelID
 	return failing, late
 }
 
-// countLocked returns what Counts returns.
+// countLocked implements Counts.
 func (p *Progress) countLocked() (c status.Counts) {
 	if len(p.lacking) > manyLacking && time.Since(p.counted) < countEvery {
 		return p.last
@@ -160,7 +159,7 @@ func (p *Progress) reachable(id target.PeelID) bool {
 	return online || p.fleet.Unknown(id)
 }
 
-// peelLocked joins what a peel is to run with its report.
+// peelLocked joins the wanted settings of a peel with its report.
 func (p *Progress) peelLocked(id target.PeelID) status.Peel {
 	report := p.reports[id.Wire()].Applied
 	if report.Peel != id {
@@ -183,7 +182,7 @@ func (p *Progress) peelLocked(id target.PeelID) status.Peel {
 	return s
 }
 
-// Pending returns the online peels that neither run what they are to run nor report an error, with what they are to run.
+// Pending returns the pending peels with their wanted digests.
 func (p *Progress) Pending() map[target.PeelID]settings.Digest {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,17 +18,17 @@ import (
 // ackGrace is how long Write waits for acknowledgements after its context has ended.
 const ackGrace = 5 * time.Second
 
-// A Portion is what some peels are to run by one revision.
+// A Portion holds the settings that one revision gives to some peels.
 type Portion struct {
 	Commit settings.Commit
 	Peels  map[target.PeelID]*plan.Effective
-	Plan   *plan.Plan // if Peels are all peels of a plan, that plan; else nil
+	Plan   *plan.Plan // nil unless Peels are all peels of this plan
 }
 
-// A Due lists the documents that the bucket lacks. It is outdated by each write.
+// A Due lists the documents that the bucket lacks. Every write makes it invalid.
 type Due struct{ parts []part }
 
-// A part is the peels of a portion whose documents are due, in order, with the origins of their settings.
+// A part is a portion with the peels whose documents are due, in order, and the origins of their settings.
 type part struct {
 	Portion
 	due     []target.PeelID
@@ -43,8 +43,8 @@ func (d *Due) Len() (n int) {
 	return n
 }
 
-// Due returns the documents of portions that the bucket lacks. No peel may be in two portions. It reads the history of the
-// repo for the origins of settings, nothing else.
+// Due returns the documents of portions that the bucket lacks. No peel may be in two portions. It reads only the history of
+// the repo, for the origins of settings.
 func (p *Published) Due(ctx context.Context, portions ...Portion) (*Due, error) {
 	d := &Due{}
 	for _, portion := range portions {
@@ -65,8 +65,8 @@ func (p *Published) Due(ctx context.Context, portions ...Portion) (*Due, error) 
 	return d, nil
 }
 
-// dueOf returns the peels of a portion whose documents are due, in order. If the plan before is known, it looks only at
-// peels whose settings differ between the plans, and at those with secrets, whose keys change without a revision.
+// dueOf returns the peels of a portion whose documents are due, in order. If the previous plan is known, it compares only the
+// peels whose settings differ between the plans, and those with secrets, whose keys change without a revision.
 func (p *Published) dueOf(portion Portion) (due []target.PeelID) {
 	prover := p.proofKey.ID()
 	candidates := maps.Keys(portion.Peels)
@@ -79,7 +79,7 @@ func (p *Published) dueOf(portion Portion) (due []target.PeelID) {
 	for id := range candidates {
 		held := p.heads.Of(id)
 		if held.Peel != id {
-			held = settings.Held{} // of another peel with the same key in the bucket
+			held = settings.Held{} // the document of another peel with the same key in the bucket
 		}
 		if e := portion.Peels[id]; isDue(held, e, prover, p.sealingKey(id, e)) {
 			due = append(due, id)
@@ -89,15 +89,15 @@ func (p *Published) dueOf(portion Portion) (due []target.PeelID) {
 	return slices.Compact(due)
 }
 
-// isDue reports whether a peel needs a document other than the held one: for other settings, for proofs by another key,
-// or, if it has secrets, for another key to seal to.
+// isDue reports whether the stored document has to be replaced: the settings, the key of the proofs or, with secrets, the
+// key that they are sealed to is another one.
 func isDue(held settings.Held, e *plan.Effective, prover string, to settings.Key) bool {
 	return held.Digest != e.Digest || held.ProvenBy != prover || to != "" && held.SealedTo != to
 }
 
-// Write writes the documents that are due and returns the number of those that were stored, also beside an error. r is the
-// record as it was stored after Due: the documents get its generation. The error is a *[settings.ConflictError] if another
-// master has written one of them.
+// Write writes the due documents and returns the number of stored ones, also with an error. r is the record that was stored
+// after Due; the documents get its generation. The error is a *[settings.ConflictError] if another master has written one
+// of them.
 func (p *Published) Write(ctx context.Context, d *Due, r record.Record) (writes int, err error) {
 	displaced := p.displaced
 	for _, part := range d.parts {
@@ -147,21 +147,21 @@ func (p *Published) writePart(ctx context.Context, part part, generation uint64)
 	return len(revisions), errors.Join(err, w.failed)
 }
 
-// outlast returns a context that ends ackGrace after ctx: documents that are sent when ctx ends are to be counted as given.
+// outlast returns a context that ends ackGrace after ctx, so that documents in flight when ctx ends are recorded as written.
 func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(ackGrace, cancel) })
 	return later, func() { stop(); cancel() }
 }
 
-// A writer makes documents while they are published, so that few of them are in memory at once.
+// A writer creates documents while they are published, so that only a few are in memory at once.
 type writer struct {
 	*Published
 	part       part
 	generation uint64
 
 	sealed map[target.PeelID]settings.Key // the key that each document was sealed to
-	failed error                          // no document is made after it
+	failed error                          // the error that ended writes
 }
 
 func (w *writer) writes(ctx context.Context) iter.Seq[settings.Write] {

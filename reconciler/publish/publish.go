@@ -1,18 +1,17 @@
-// Package publish writes the documents of the peels: each holds the settings that a revision gives to one peel. It
-// remembers what every peel was given last.
+// Package publish writes the documents of the peels: each holds the settings that a revision gives to one peel. It remembers
+// the last document of every peel.
 //
 // Call [Load] first. [Published.Due] finds the documents that the bucket lacks. Store the record that names their revision,
 // and call [Published.Write] with it.
 //
 // Guarantees:
-//   - Intent comes first: Write writes no document of a revision that the stored record does not name, nor of a generation
-//     that is not the record's.
+//   - Intent comes first: Write writes only documents of a revision that the stored record names, with the record's
+//     generation.
 //   - A document is written only if its digest, the key that it is sealed to, or the key of its proofs changes. Each write
-//     names the one that it replaces, so that a write of a master that leads no longer fails where the next leader has
-//     written.
-//   - Options.CheckLease is called right before each document is sent, and before one is sent again. When it fails, no more
-//     documents are sent. Write also stops between two documents when its context ends. Documents that were stored count as
-//     given in both cases.
+//     names the document that it replaces, so the write of a former leader fails once the next leader has written.
+//   - Options.CheckLease is called right before each document is sent, also when it is sent again. When it fails, no more
+//     documents are sent. Write also stops between two documents when its context ends. In both cases the documents that were
+//     stored are recorded.
 //   - Secrets are sealed to the key of their peel; a peel without a key is held back by [HoldBack].
 //   - Nothing is removed from a peel except by [Published.Remove].
 //
@@ -50,7 +49,7 @@ type Options struct {
 	CheckLease func() error // returns an error unless this master leads
 }
 
-// A Published is what the peels were given. One goroutine may use it.
+// A Published knows the last document of every peel. One goroutine may use it.
 type Published struct {
 	o        Options
 	store    *settings.Store
@@ -58,8 +57,8 @@ type Published struct {
 
 	heads     settings.Heads
 	given     map[target.PeelID]settings.Digest // the digests of heads
-	plan      *plan.Plan                        // which all its peels were given; nil if each has to be looked at
-	displaced int                               // times that a peel's document took the place of another's
+	plan      *plan.Plan                        // the plan whose documents all its peels have; nil if unknown
+	displaced int                               // number of documents that replaced the document of another peel
 
 	groups         settings.Words
 	groupsRevision uint64 // of the key of groups; 0: there is none
@@ -67,7 +66,7 @@ type Published struct {
 	pending pendingFor
 }
 
-// Load reads what the peels were given.
+// Load reads the last document of every peel, its metadata only.
 func Load(ctx context.Context, o Options) (*Published, error) {
 	p := &Published{o: o, store: settings.NewStore(o.JetStream).Checked(o.CheckLease), given: map[target.PeelID]settings.Digest{}}
 	var err error
@@ -96,10 +95,10 @@ func (p *Published) Generation() (newest uint64) {
 	return newest
 }
 
-// Heads returns what the bucket holds. The caller must not change it, and must not keep it beyond the next call.
+// Heads returns the metadata of the stored documents. The caller must not change it, nor use it after the next call.
 func (p *Published) Heads() settings.Heads { return p.heads }
 
-// Base returns what the peels were given, for [diff.Make]. It reads settings from the bucket.
+// Base returns the stored settings of the peels, for [diff.Make]. It reads settings from the bucket when they are needed.
 func (p *Published) Base(ctx context.Context) diff.Base {
 	return diff.Base{Digests: p.given, Plan: p.plan, Settings: func(d settings.Digest) (canon.Raw, error) {
 		var holder target.PeelID
@@ -149,8 +148,8 @@ func (p *Published) WriteGroups(ctx context.Context, groups settings.Words) erro
 	return nil
 }
 
-// recordWrite remembers the document last written for a peel. Two peels may share a key in the bucket; then the document of
-// the other is gone.
+// recordWrite remembers the document last written for a peel. Two peels may share a key in the bucket; then it replaced the
+// document of the other.
 func (p *Published) recordWrite(h settings.Held) {
 	if other := p.heads.Of(h.Peel).Peel; other != "" && other != h.Peel {
 		p.forget(other)
@@ -161,7 +160,7 @@ func (p *Published) recordWrite(h settings.Held) {
 	p.plan = nil
 }
 
-// forget drops what is remembered of a peel, as if nothing had been written for it.
+// forget drops the remembered document of a peel.
 func (p *Published) forget(id target.PeelID) {
 	if _, held := p.given[id]; held {
 		delete(p.given, id)

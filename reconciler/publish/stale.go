@@ -10,7 +10,7 @@ import (
 // republishAfter is how many minutes in a row a peel has to be pending before its document is written again.
 const republishAfter = 3
 
-// pendingFor holds, for each pending peel, the digest that it is to run and for how many minutes it has been pending.
+// pendingFor holds, for each pending peel, the wanted digest and for how many minutes it has been pending.
 type pendingFor map[target.PeelID]struct {
 	digest  settings.Digest
 	minutes int
@@ -34,9 +34,9 @@ func (w pendingFor) next(pending map[target.PeelID]settings.Digest) (later pendi
 	return later, stale
 }
 
-// RepublishStale makes the documents of peels due again that are online and have not come to run them for three minutes:
-// what was published for them may have been lost. Call it once a minute with the pending peels and what they are to run.
-// It returns the peels, in order. A peel that does not run its settings after that stays pending.
+// RepublishStale makes the documents of peels due again that are online and have not applied them for three minutes, as the
+// message may have been lost. Call it once a minute with the pending peels and their wanted digests. It returns the peels,
+// in order. A peel that does not apply its settings after that stays pending.
 func (p *Published) RepublishStale(pending map[target.PeelID]settings.Digest) (peels []target.PeelID) {
 	var stale []target.PeelID
 	p.pending, stale = p.pending.next(pending)

@@ -11,16 +11,16 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// choice are the peels that a wave may take, by place, and how many it may.
+// A choice holds the peels that a wave may take, by place, and how many of them.
 type choice struct {
 	online  []int // indexes in stepper.Peels
-	offline int   // peels that are selected and not online
-	unknown bool  // of some of these it is not known
-	size    int   // members with the wave
-	full    bool  // earlier waves have taken all peels that the wave may have, or peels that its target selects
+	offline int   // selected peels that are not online
+	unknown bool  // the presence of some of these is not known
+	size    int   // members after the wave has taken its peels
+	full    bool  // earlier waves have taken as many peels as the wave may have, or peels of its target
 }
 
-// choose looks at the peels that the target of a wave selects and that are no members.
+// choose returns the peels that a wave may take: its target selects them and they are not members.
 func (s *stepper) choose(wave top.Wave) (c choice, err error) {
 	selected, err := selects(wave.Target, s.Fleet)
 	if err != nil {
@@ -118,10 +118,10 @@ func (s *stepper) add(peels ...int) {
 	}
 }
 
-// absence says whether all peels that the revision changes are away, and for how long at least one of them was not.
+// An absence says whether all peels that the revision changes are away, and since when.
 type absence struct {
 	all   bool
-	since time.Duration // since the last message of any; zero unless all are away
+	since time.Duration // time since the last message of any of them; zero unless all are away
 }
 
 func (s *stepper) allAway() absence {
@@ -149,8 +149,8 @@ func (s *stepper) waiting(wave top.Wave, reason string) Step {
 	return s.fail(fmt.Sprintf("it is past its deadline of %s: %s", wave.Deadline, reason))
 }
 
-// wait looks at a wave whose members apply the revision. Members that are away are not waited for, but one member has to
-// have applied it at least.
+// wait waits until the members of a wave have applied the revision. Members that are away do not count, but at least one
+// member has to have applied it.
 func (s *stepper) wait(wave top.Wave) Step {
 	replaced := s.replace(wave)
 	c := s.counts()
@@ -159,7 +159,7 @@ func (s *stepper) wait(wave top.Wave) Step {
 		case c.Applied+c.Failed > 0, c.Peels == 0, s.allAway().since >= awayLimit:
 			s.Stage.Soaking, s.changed = s.Now, true
 			if c.Applied+c.Failed == 0 {
-				s.Stage.Passed = s.Now // there is nobody to watch
+				s.Stage.Passed = s.Now // there is no member to watch
 			}
 			return s.next()
 		case s.Stage.Replaced >= maxReplaced:
@@ -173,8 +173,8 @@ func (s *stepper) wait(wave top.Wave) Step {
 	return s.waiting(wave, reason)
 }
 
-// replace fills the places of members that went away before they applied the revision, and of those that the revision no
-// longer changes, with peels that are online. It reports whether it took any.
+// replace replaces members that went away before they applied the revision, and members that the revision no longer changes,
+// by online peels. It reports whether it added any.
 func (s *stepper) replace(wave top.Wave) (replaced bool) {
 	var away []int
 	for i, p := range s.Peels {

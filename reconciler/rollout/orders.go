@@ -26,8 +26,8 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// OpenGate returns the record after a person has approved the wave under way: the rollout goes on. The error is a
-// *[record.Refusal] if the wave is another one, has no manual gate, or has not passed.
+// OpenGate returns the record after a person has approved the wave under way, so that the rollout continues. The error is a
+// *[record.Refusal] if another wave is under way, or it has no manual gate, or it has not passed.
 func OpenGate(r record.Record, wave, by, reason string, now time.Time) (record.Record, error) {
 	if r.Rollout == nil {
 		return r, record.Refuse("cannot approve wave %.64q: no revision goes out in waves", wave)

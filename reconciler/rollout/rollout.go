@@ -5,17 +5,17 @@
 // Step.Rollout and write the documents that follow from it before the next call.
 //
 // Guarantees:
-//   - A wave takes only peels that are online, always the same first, by [record.Place]. While it is under way no more
-//     peels have the revision than it allowed when it took them, whichever peels come, go or come back.
-//   - A member that goes away before it has applied the revision is replaced, [maxReplaced] times in one wave. It gets the
+//   - A wave takes only peels that are online, in the fixed order of [record.Place]. While it is under way no more peels have
+//     the revision than it allowed at its beginning, whichever peels appear, go offline or return.
+//   - A member that goes offline before it has applied the revision is replaced, at most twice in one wave. It gets the
 //     revision in force again. Only such a member, and one that the revision no longer changes, leaves a rollout.
-//   - A peel that has failed counts until the rollout ends.
-//   - Where every peel that a revision changes is away for [awayLimit], the waves pass without peels. A manual gate holds
-//     all the same. The peels take the revision when they return.
-//   - Each step has a state, and each state that waits has a reason in plain words.
+//   - A peel that has failed counts as failed until the rollout ends.
+//   - If every peel that a revision changes is away for 5 min, the waves pass without peels. A manual gate still waits for a
+//     person. The peels get the revision when they return.
+//   - Each step has a state, and each state that waits has a reason.
 //
-// Known gap: an error that a member reported before it was given the revision does not count, even if another rollout that
-// was replaced had caused it.
+// Known gap: an error that a member reported before it got the revision does not count, even if a rollout that this one
+// replaced had caused it.
 package rollout
 
 import (
@@ -38,22 +38,22 @@ const (
 	applyLimit = 5 * time.Minute
 	// awayLimit is how long all peels that a revision changes must be away before its waves pass without peels.
 	awayLimit = 5 * time.Minute
-	// maxReplaced bounds the members of one wave that are replaced. A revision that ends its peels must not be given to one
-	// after the other.
+	// maxReplaced bounds the members of one wave that are replaced: a revision that kills its peels must not be given to one
+	// peel after the other.
 	maxReplaced = 2
 	maxFailures = 5   // failures that are described
 	maxFailure  = 200 // bytes of a description
 	maxKnown    = 10_000
 )
 
-// A Peel is what is observed of one peel that the revision changes.
+// A Peel is the observed state of one peel that the revision changes.
 type Peel struct {
 	ID       target.PeelID
 	Presence Presence
-	Seen     time.Time     // its last message; zero if there was none
+	Seen     time.Time     // time of its last message; zero if there was none
 	Applied  bool          // it runs the revision
 	Lacking  time.Duration // how long it has been online without running the revision
-	Run      string        // a failed run of an entry that the revision brings, for people; empty if there is none
+	Run      string        // description of a failed run of an entry that the revision adds or changes; empty if there is none
 	Errors   []string      // of its last report
 	Report   uint64        // sequence of that report in the stream applied; 0 if there is none
 }
@@ -68,16 +68,16 @@ const (
 	Online
 )
 
-// Observed is what a rollout depends on besides its record.
+// Observed holds the inputs of [Next] besides the rollout.
 type Observed struct {
 	Now     time.Time
-	Peels   []Peel           // those that the revision changes, in any order
+	Peels   []Peel           // the peels that the revision changes, in any order
 	Fleet   *peelindex.Index // to evaluate targets
 	Freezes []top.Freeze     // of both revisions
 	Paused  string           // who paused new commits and when, for people; empty if nobody did
 }
 
-// A State says how a rollout is.
+// A State is the state of a rollout.
 type State string
 
 // The states. A rollout in the states Failed and Complete ends.
@@ -90,25 +90,25 @@ const (
 	Complete State = "complete"
 )
 
-// Counts are numbers of members by what they did; they add up to Peels.
+// Counts are numbers of members by state; they add up to Peels.
 type Counts struct {
 	Peels, Applied, Pending, Away, Failed int
 }
 
-// A Step is what follows from what was observed.
+// A Step is the result of [Next].
 type Step struct {
 	Rollout record.Rollout
-	Changed bool // Rollout is not what it was
+	Changed bool // Rollout differs from the argument of Next
 	State   State
 	Reason  string    // for people
-	Until   time.Time // when the state ends at the latest, unless peels or people end it before; zero if it may last
+	Until   time.Time // latest end of the state; zero if there is none
 	Frozen  bool      // a freeze holds the rollout
 	Counts  Counts
 }
 
 // Begin returns the record with a rollout of a revision, in place of the one under way. safety is the stricter of the
-// revision in force and the new one, and has waves. sequence and reports are those of the newest messages of job-events and
-// applied.
+// revision in force and the new one, and has waves. sequence and reports are the newest sequences of the streams job-events
+// and applied.
 func Begin(r record.Record, commit settings.Commit, safety top.Safety, sequence, reports uint64, now time.Time) record.Record {
 	next := record.Rollout{Commit: commit, Started: now, Sequence: sequence, Reports: reports, Waves: safety.Waves}
 	if r.Approved != nil && r.Approved.Commit == commit {
@@ -119,7 +119,7 @@ func Begin(r record.Record, commit settings.Commit, safety top.Safety, sequence,
 	return r
 }
 
-// Next returns what is to follow for a rollout.
+// Next returns the next step of a rollout.
 func Next(r record.Rollout, o Observed) Step {
 	s := &stepper{Rollout: r, Observed: o, marks: make([]record.Mark, len(o.Peels))}
 	for i, p := range o.Peels {
@@ -141,7 +141,7 @@ type stepper struct {
 	frozen  bool
 }
 
-// byPlace orders peels by their places, of which a mark is the beginning. i and j are indexes in Peels.
+// byPlace orders peels by place; a mark is the beginning of the place. i and j are indexes in Peels.
 func (s *stepper) byPlace(i, j int) int { return bytes.Compare(s.marks[i][:], s.marks[j][:]) }
 
 // prune drops members that the revision no longer changes.
@@ -180,8 +180,8 @@ func (s *stepper) noteFailures() {
 	}
 }
 
-// failure describes in what a member has failed, empty if it has not: a run of an entry that the revision brings failed,
-// or it reported an error that it did not have before, or it is online and did not apply the revision in time.
+// failure describes how a member has failed, empty if it has not: a run of an entry that the revision adds or changes failed,
+// or it reported a new error, or it is online and has not applied the revision in time.
 func (s *stepper) failure(p Peel) string {
 	if p.Run != "" {
 		return p.Run
@@ -221,7 +221,7 @@ func (s *stepper) counts() (c Counts) {
 	return c
 }
 
-// next decides. It calls itself after each step that needs nothing from outside.
+// next returns the next step. It calls itself after each step that needs no new observation.
 func (s *stepper) next() Step {
 	wave, stage := s.Wave(), &s.Stage
 	switch {
@@ -299,7 +299,7 @@ func (s *stepper) failures(size int) string {
 	return fmt.Sprintf("%d of %d peels, %d may: %s", s.Failed.Len(), size, s.Wave().MaxFailures.Within(size), text)
 }
 
-// held returns what keeps the revision from more peels, if anything does.
+// held returns the pause or freeze that keeps the revision from more peels, if there is one.
 func (s *stepper) held() (Hold, bool) {
 	if s.Paused != "" {
 		return Hold{Reason: s.Paused}, true

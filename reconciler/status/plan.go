@@ -10,27 +10,27 @@ type Wait string
 
 // What a revision may wait for.
 const (
-	WaitApproval Wait = "approval" // of its plan, by sync.approve
-	WaitPin      Wait = "pin"      // for the end of the pin
-	WaitPause    Wait = "pause"    // for the end of the pause
-	WaitRetry    Wait = "retry"    // it was rolled back
+	WaitApproval Wait = "approval" // the approval of its plan by sync.approve
+	WaitPin      Wait = "pin"      // the end of the pin
+	WaitPause    Wait = "pause"    // the end of the pause
+	WaitRetry    Wait = "retry"    // sync.retry, as it was rolled back
 	WaitWaves    Wait = "waves"    // it goes out in waves
 	WaitFreeze   Wait = "freeze"   // a freeze holds it
-	WaitCommit   Wait = "commit"   // it is refused, a newer one has to mend it
+	WaitCommit   Wait = "commit"   // a newer commit, as it is refused
 )
 
-// PlanRequest asks sync.plan what the revision that waits would change.
+// PlanRequest is the request of sync.plan for the change of the waiting revision.
 type PlanRequest struct {
-	Revision string `json:"revision,omitempty"` // its commit, or the beginning of it, [MinRevision] digits at least; empty: whichever waits
+	Revision string `json:"revision,omitempty"` // its commit, or its first digits, [MinRevision] at least; empty: any
 }
 
-// Plan is the answer of sync.plan: the revision that waits, and what it would change.
+// Plan is the answer of sync.plan: the waiting revision and its change.
 type Plan struct {
 	Commit settings.Commit `json:"commit"`
 	Base   settings.Commit `json:"base,omitempty"` // the revision in force
 	Waits  Wait            `json:"waits"`
 	Reason string          `json:"reason,omitempty"`
-	Hash   string          `json:"hash,omitempty"`   // what sync.approve takes
+	Hash   string          `json:"hash,omitempty"`   // of the plan, for sync.approve
 	Change *Change         `json:"change,omitempty"` // nil if the master that leads has not compiled the revision
 }
 
@@ -40,7 +40,7 @@ const (
 	MaxGroupNames = 20 // peels, and entries of each kind
 )
 
-// A Change is what a revision changes for the peels. Entries are counted on each peel that has them.
+// A Change counts the changes of a revision. Entries are counted on each peel that has them.
 type Change struct {
 	Peels   int     `json:"peels"`   // whose settings change
 	Before  int     `json:"before"`  // entries
@@ -51,7 +51,7 @@ type Change struct {
 	More    int     `json:"more,omitempty"`
 }
 
-// A Group is some peels that change alike. The lists hold the first [MaxGroupNames], by name.
+// A Group is a set of peels with the same change. The lists hold the first [MaxGroupNames], by name.
 type Group struct {
 	Peels   []target.PeelID `json:"peels"`
 	Count   int             `json:"count"`             // of all its peels

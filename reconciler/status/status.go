@@ -1,8 +1,8 @@
-// Package status is what the reconciler says of itself: the answers of zester.api.sync.*, and the words in them.
+// Package status holds the types of zester.api.sync.*: requests, answers, and their words.
 //
-// The words are those of Flux: a condition has a type, is true or not, and gives a reason in one word and a message
-// for people. Ready may be true while FetchFailed is true as well: the last good revision serves, and the message
-// says how old it is. Stalled means that trying again cannot help until somebody changes something.
+// Begin with [Sync], the status. As in Flux, a condition has a type, is true or false, and has a reason in one word and a
+// message for people. Ready may be true while FetchFailed is true as well: the last good revision stays in force. Stalled
+// means that trying again cannot help until a person changes something.
 package status
 
 import (
@@ -19,17 +19,17 @@ type Type string
 
 // The conditions.
 const (
-	Ready         Type = "Ready"         // a revision serves and every write of it was made
-	Reconciling   Type = "Reconciling"   // an attempt is under way
+	Ready         Type = "Ready"         // a revision is in force and no write failed
+	Reconciling   Type = "Reconciling"   // an attempt to read the branch or a task is under way
 	Stalled       Type = "Stalled"       // trying again cannot help
 	FetchFailed   Type = "FetchFailed"   // the branch could not be read
 	CompileFailed Type = "CompileFailed" // the newest revision is refused, with all its errors
 	GuardBlocked  Type = "GuardBlocked"  // the newest revision waits for approval, or is refused for rewriting history
-	Suspended     Type = "Suspended"     // new commits are seen and wait
+	Suspended     Type = "Suspended"     // new commits wait, because of a pin or a pause
 	Frozen        Type = "Frozen"        // a freeze of zester.yaml holds the newest revision
-	// RolloutProgressing: a revision goes out in waves; false with the reason WaveFailed: it was rolled back.
+	// RolloutProgressing is true while a revision goes out in waves; false with the reason WaveFailed if it was rolled back.
 	RolloutProgressing Type = "RolloutProgressing"
-	// SourceVerified: the newest revision is signed by a key that may; false: it is not, and is refused.
+	// SourceVerified is true if a trusted key signed the newest revision; if false, the revision is refused.
 	SourceVerified   Type = "SourceVerified"
 	HistoryRewritten Type = "HistoryRewritten" // the branch moved to a commit that does not descend from the last good one
 	HeadSkipped      Type = "HeadSkipped"      // the newest commit was rolled back and is not tried again
@@ -43,18 +43,18 @@ var Types = []Type{
 // MaxMessage is the longest message of a condition, in bytes.
 const MaxMessage = 1024
 
-// A Condition is one aspect of how the reconciler is. Those that are false and have never been true are left out.
+// A Condition is one aspect of the state. A condition that is false and has never been true is left out.
 type Condition struct {
 	Type               Type            `json:"type"`
 	Status             bool            `json:"status"`
 	Reason             string          `json:"reason,omitempty"`
 	Message            string          `json:"message,omitempty"`
-	Where              string          `json:"where,omitempty"` // path:line of what is wrong
+	Where              string          `json:"where,omitempty"` // path:line of the mistake
 	ObservedRevision   settings.Commit `json:"observed_revision,omitempty"`
 	LastTransitionTime time.Time       `json:"last_transition_time"`
 }
 
-// A Revision is a commit as people know it.
+// A Revision is a commit with its author and first line.
 type Revision struct {
 	Commit  settings.Commit `json:"commit"`
 	Author  string          `json:"author,omitempty"`
@@ -98,28 +98,28 @@ type Sync struct {
 	Duplicates []target.PeelID `json:"duplicates,omitempty"`
 }
 
-// Holds are what keeps new commits from the fleet. Each is nil if it does not.
+// Holds are the reasons that keep new commits from the fleet; nil for each that does not apply.
 type Holds struct {
 	Frozen *Freeze   `json:"frozen,omitempty"` // the revision that waits for the end of a freeze
-	Pinned *Pin      `json:"pinned,omitempty"` // the revision that is held whatever the branch says
+	Pinned *Pin      `json:"pinned,omitempty"` // the revision that stays in force until unpin
 	Paused *Pause    `json:"paused,omitempty"` // new commits wait, also after a pin
 	Adopt  *Adoption `json:"adopt,omitempty"`  // nothing is published until sync.adopt
 }
 
-// PausedEntries are the schedule entries of one peel that are paused_errors.
+// PausedEntries are the schedule entries of one peel that failures have paused.
 type PausedEntries struct {
 	Peel    target.PeelID `json:"peel"`
 	Entries []string      `json:"entries"`
 }
 
-// Rollout is how far a revision is with its waves. The numbers are of the peels that it changes and has reached.
+// Rollout is the progress of a revision in its waves. The numbers count its members: the peels that have been given it.
 type Rollout struct {
 	Commit settings.Commit `json:"commit"`
 	Wave   int             `json:"wave"`  // from 1
 	Waves  int             `json:"waves"` // as zester.yaml names them
 	Name   string          `json:"name"`
 	State  string          `json:"state"` // waits, soaks, gate, passed, failed, complete
-	// Reason says what the rollout waits for, in plain words, and Until when that ends at the latest; zero if it may last.
+	// Reason says what the rollout waits for, and Until when that ends at the latest; zero if there is no limit.
 	Reason   string        `json:"reason,omitempty"`
 	Until    time.Time     `json:"until,omitzero"`
 	Gate     string        `json:"gate,omitempty"`     // manual: a person has to approve the wave after it has passed
@@ -140,7 +140,7 @@ type Freeze struct {
 	Until  time.Time       `json:"until,omitzero"` // zero if it lasts for more than two years
 }
 
-// String says what holds the revision, and until when.
+// String returns the reason and the end, for people.
 func (f Freeze) String() string {
 	if f.Until.IsZero() {
 		return f.Reason
@@ -156,11 +156,11 @@ type Pin struct {
 	UntilNewer bool            `json:"until_newer,omitempty"` // the next commit that comes after it ends the pin
 }
 
-// An Adoption has the fleet follow another source: a repo, branch and path in one line. It is what sync.status shows while
-// the master that answers follows another source than the fleet, and the request of sync.adopt.
+// An Adoption names two sources, each a repo, branch and path in one line. sync.status shows it while the leading master
+// follows another source than the fleet; it is also the request of sync.adopt, which makes the fleet follow To.
 type Adoption struct {
-	From string `json:"from"` // what the fleet follows
-	To   string `json:"to"`   // what the master that answers follows
+	From string `json:"from"` // the source of the fleet
+	To   string `json:"to"`   // the source of the master that answers
 }
 
 // A Pause keeps new commits from the fleet.
@@ -184,7 +184,7 @@ func (s *Sync) Distrusted() bool {
 	})
 }
 
-// An Outcome says what became of a revision.
+// An Outcome is the result of an attempt to send a revision to the fleet.
 type Outcome string
 
 // The outcomes. The first two last until another comes.
@@ -197,7 +197,7 @@ const (
 	OutcomeRolledBack  Outcome = "rolled back"
 )
 
-// Final reports whether nothing more becomes of the attempt.
+// Final reports whether the outcome stays.
 func (o Outcome) Final() bool { return o != OutcomeProgressing && o != OutcomeBlocked }
 
 // An Attempt is one time that a revision was tried.
@@ -206,8 +206,8 @@ type Attempt struct {
 	Author  string          `json:"author,omitempty"`
 	Message string          `json:"message,omitempty"` // its first line
 	Outcome Outcome         `json:"outcome"`
-	Reason  string          `json:"reason,omitempty"` // of what is not applied; the first, if there are several
-	By      string          `json:"by,omitempty"`     // who approved, pinned or retried it
+	Reason  string          `json:"reason,omitempty"` // why it was not applied; the first reason, if there are several
+	By      string          `json:"by,omitempty"`     // the person who approved, pinned or retried it
 	Master  string          `json:"master"`           // the master that led
 	Began   time.Time       `json:"began"`
 	Ended   time.Time       `json:"ended,omitzero"`
@@ -224,7 +224,7 @@ type Approval struct {
 	Time   time.Time `json:"time"`
 }
 
-// Equal reports whether two attempts say the same.
+// Equal reports whether two attempts are equal in all fields.
 func (a Attempt) Equal(b Attempt) bool { return reflect.DeepEqual(a, b) }
 
 // History is the answer of sync.history, the newest attempt first.
@@ -232,16 +232,16 @@ type History struct {
 	Attempts []Attempt `json:"attempts"`
 }
 
-// A State says how far a peel is with the revision in force.
+// A State is the state of a peel with respect to its wanted settings.
 type State string
 
 // The states of a peel. A peel that is away but reported the wanted settings counts as applied.
 const (
 	Applied State = "applied" // its last report has the digest that the revision gives it
 	Pending State = "pending"
-	Failed  State = "failed"  // it could not use what it was given
+	Failed  State = "failed"  // it could not apply its settings
 	Offline State = "offline" // not applied, and not heard for 90 s
-	// Decommissioned: it tells no facts any more, and what it was given is still kept. It counts nowhere.
+	// Decommissioned: it has no facts, but its document is still stored. It is not counted.
 	Decommissioned State = "decommissioned"
 )
 
@@ -259,32 +259,32 @@ type Peel struct {
 	Changed    int             `json:"changed"`
 	Kept       int             `json:"kept"`
 	Errors     []string        `json:"errors,omitempty"`
-	// PausedErrors are schedule entries that failed too often in a row and do not run until somebody resumes or changes them.
+	// PausedErrors are schedule entries that failed too often in a row and do not run until a person resumes or changes them.
 	PausedErrors []string `json:"paused_errors,omitempty"`
 
 	Stale    bool      `json:"stale,omitempty"` // it runs a snapshot that the bus has not confirmed
 	Reported time.Time `json:"reported,omitzero"`
-	Since    time.Time `json:"behind_since,omitzero"` // when it was given what it does not run yet
+	Since    time.Time `json:"behind_since,omitzero"` // when the settings were written that it does not run yet
 }
 
-// MinHash is how many digits of a plan's hash name it at least.
+// MinHash is the least number of digits of a plan's hash in a request.
 const MinHash = 8
 
-// ApproveRequest asks sync.approve to let the revision go out that waits, to open the gate of a wave, or to let a revision
-// through a freeze.
+// ApproveRequest is the request of sync.approve: to let the waiting revision go out, to open the gate of a wave, or to let a
+// revision through a freeze.
 type ApproveRequest struct {
-	Hash     string `json:"hash,omitempty"`     // of the plan, or the commit that a freeze holds; the beginning is enough
-	Wave     string `json:"wave,omitempty"`     // whose gate is to be opened, in place of Hash
+	Hash     string `json:"hash,omitempty"`     // first digits of the plan's hash, or of the commit that a freeze holds
+	Wave     string `json:"wave,omitempty"`     // the wave whose gate to open, in place of Hash
 	Override bool   `json:"override,omitempty"` // the revision goes through the freeze; needs a Reason
 	Reason   string `json:"reason,omitempty"`   // one line for the history and the audit log, 300 bytes at most
 }
 
-// DocumentRequest asks sync.diff what a peel was given.
+// DocumentRequest is the request of sync.diff for the document of a peel.
 type DocumentRequest struct {
 	Peel target.PeelID `json:"peel"`
 }
 
-// Document is the answer of sync.diff: what Git says about one peel, and how far the peel is with it.
+// Document is the answer of sync.diff: the settings and the state of one peel.
 type Document struct {
 	Peel     Peel                       `json:"peel"`
 	Commit   settings.Commit            `json:"commit"` // of the write
@@ -293,27 +293,27 @@ type Document struct {
 	Origins  map[string]settings.Origin `json:"origins,omitempty"` // by schedule entry
 }
 
-// RemoveRequest asks sync.remove to take away all that is kept of a peel.
+// RemoveRequest is the request of sync.remove to delete the stored data of a peel.
 type RemoveRequest struct {
 	Peel  target.PeelID `json:"peel"`
-	Force bool          `json:"force,omitempty"` // also if it is online; it is back when it tells its facts again
+	Force bool          `json:"force,omitempty"` // also if it is online; it returns with its next facts
 }
 
-// PinRequest asks sync.pin to hold a stored revision.
+// PinRequest is the request of sync.pin to put a stored revision in force and keep it.
 type PinRequest struct {
-	Revision   string `json:"revision"` // its commit, or the beginning of it, [MinRevision] digits at least
+	Revision   string `json:"revision"` // its commit, or its first digits, [MinRevision] at least
 	UntilNewer bool   `json:"until_newer,omitempty"`
 }
 
-// RetryRequest asks sync.retry to try a revision again that was rolled back.
+// RetryRequest is the request of sync.retry to try a revision again that was rolled back.
 type RetryRequest struct {
-	Revision string `json:"revision,omitempty"` // its commit, or the beginning of it, [MinRevision] digits at least; empty: the newest
+	Revision string `json:"revision,omitempty"` // its commit, or its first digits, [MinRevision] at least; empty: the newest
 }
 
-// MinRevision is how many digits of a commit name a revision at least.
+// MinRevision is the least number of digits of a commit in a request.
 const MinRevision = 4
 
-// PeelsRequest asks sync.peels for a page: the peels after one ID, in order.
+// PeelsRequest is the request of sync.peels for a page: the peels after one ID, in order.
 type PeelsRequest struct {
 	After target.PeelID `json:"after,omitempty"`
 }

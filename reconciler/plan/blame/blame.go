@@ -1,4 +1,4 @@
-// Package blame finds the commit that each entry of a schedule comes from. Call [New] with the history of the repo, then
+// Package blame finds the commit that last changed each entry of a schedule. Call [New] with the history of the repo, then
 // [Blamer.Blame] for each revision.
 package blame
 
@@ -12,48 +12,48 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
-// History is what a [Blamer] asks of a repository. The functions are called from [Blamer.Blame], one at a time.
+// History is the access of a [Blamer] to a repository. The functions are called from [Blamer.Blame], one at a time.
 type History struct {
 	// Parents of a commit, the one that was merged into first.
 	Parents func(settings.Commit) ([]settings.Commit, error)
-	// Hash of the regular file or directory at a path of a commit, "" if there is none. That of a directory only
+	// Hash of the regular file or directory at a path of a commit, "" if there is none. The hash of a directory only
 	// saves time and may be "" too.
 	Hash func(commit settings.Commit, path string) (string, error)
-	// Read the file at a path of a commit. The error wraps [ErrNoContent] if this file is never read.
+	// Read the file at a path of a commit. The error wraps [ErrNoContent] if the file is too large for a settings file.
 	Read func(commit settings.Commit, path string) ([]byte, error)
 	// Author of a commit, as "Name <email>", and when it was written.
 	Author func(settings.Commit) (string, time.Time, error)
 }
 
-// ErrNoContent says that a file of an old revision has no content that a settings file could have: it is too large.
+// ErrNoContent: a file of an old revision is too large for a settings file.
 var ErrNoContent = errors.New("the file cannot be a settings file")
 
 const (
-	maxCommits = 10_000  // looked at by one Blame
-	maxKnown   = 200_000 // entries of files whose origin is remembered
+	maxCommits = 10_000  // commits that one Blame visits
+	maxKnown   = 200_000 // cached origins
 )
 
-// A Blamer finds the commit that last changed each entry. It remembers what it found, so that the next revision costs
-// as much as there are new commits. It is not safe for concurrent use.
+// A Blamer finds the commit that last changed each entry. It caches origins, so that the cost of the next revision follows
+// the number of new commits. It is not safe for concurrent use.
 //
-// An entry was changed by a commit if its value, in one of the files that say anything about it, is not that of any
-// parent: comments, order and everything around it do not count. From a commit that did not change it the search goes
-// on at the first parent with an equal value. Versions of a file that cannot be read are stepped over, as if the commit
-// that broke it and the one that mended it were one. Of several files the one that was changed last counts: the one
-// with the fewest steps from the revision; of equal ones the last in merge order. Renaming a file changes all that is in
-// it. What is older than 10,000 commits is ascribed to the oldest commit looked at.
+// A commit changed an entry if its value, in one of the files that set a part of it, differs from the value in every parent;
+// comments, order and other entries do not count. From a commit that did not change it the search continues at the first
+// parent with an equal value. Versions of a file that cannot be read are skipped, as if the commit that broke the file and
+// the one that repaired it were one. Of several files the one that was changed last counts: the one with the fewest steps
+// from the revision; of equal ones the last in merge order. Renaming a file changes all its entries. After 10,000 commits
+// the search ends, and the oldest visited commit counts as the origin.
 type Blamer struct {
 	history History
 	known   map[place]finding
 }
 
-// New returns a blamer that remembers nothing yet.
+// New returns a blamer with an empty cache.
 func New(h History) *Blamer { return &Blamer{history: h, known: map[place]finding{}} }
 
 // place is an entry of one file.
 type place struct{ file, entry string }
 
-// finding is where the value that a place has at head comes from.
+// finding is the origin of the value of a place at head.
 type finding struct {
 	head   settings.Commit
 	commit settings.Commit
@@ -61,8 +61,8 @@ type finding struct {
 	steps  int // from head to commit
 }
 
-// Blame returns the origins of all entries of the effective settings given, which a [plan.Compiler] made of the revision
-// head. File and line of an origin are those at its commit.
+// Blame returns the origins of all entries of effective settings, which a [plan.Compiler] made of the revision head. File
+// and line of an origin are those at its commit.
 func (b *Blamer) Blame(ctx context.Context, head settings.Commit, all ...*plan.Effective) (map[*plan.Effective]map[string]settings.Origin, error) {
 	w := newWalk(ctx, b)
 	for _, e := range all {
@@ -97,7 +97,7 @@ func (b *Blamer) Blame(ctx context.Context, head settings.Commit, all ...*plan.E
 	return out, nil
 }
 
-// origin picks the newest of an entry's layers.
+// origin returns the newest origin of an entry's files.
 func (w *walk) origin(e *plan.Effective, name string) (settings.Origin, error) {
 	var newest finding
 	var file string

@@ -14,13 +14,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// version is the schedule entries of one content of a file.
+// version holds the schedule entries of one version of a file.
 type version struct {
 	readable bool
 	entries  map[string]value
 }
 
-// value is an entry without its position, and its line.
+// value is the hash of an entry's value, and its line.
 type value struct {
 	sum  [sha256.Size]byte
 	line int
@@ -34,8 +34,8 @@ func valueOf(p strictyaml.Pair) (value, error) {
 // trace is the search for the origin of one place.
 type trace struct {
 	place
-	value value           // what is looked for, and its line at commit
-	have  settings.Commit // the last commit that was seen to have it
+	value value           // the value to find, and its line at have
+	have  settings.Commit // the earliest visited commit with the value
 	steps int             // from the head to have
 }
 
@@ -137,7 +137,7 @@ func (w *walk) settleKnown(s *frontier) {
 	}
 }
 
-// advance moves the traces at a commit to its parents, or ends them there.
+// advance moves the traces at a commit to its parents, or ends them at the commit.
 func (w *walk) advance(s *frontier) error {
 	if len(s.traces) == 0 {
 		return nil
@@ -167,8 +167,8 @@ func (w *walk) advance(s *frontier) error {
 	return nil
 }
 
-// step moves traces on to a parent. With the parent's version their place has an equal value there; without it the
-// file is equal, so what held at the commit still does.
+// step moves traces on to a parent that has their values. v is the parent's version of the file; nil if the file is the same
+// at the commit.
 func (w *walk) step(s *frontier, parent settings.Commit, traces []*trace, v *version) {
 	for _, t := range traces {
 		if v != nil {
@@ -213,8 +213,8 @@ func (w *walk) splitByParent(s *frontier, parents []settings.Commit, file string
 	return nil
 }
 
-// same finds the files that two commits have alike, of those given, which are sorted and all lie in dir. A directory
-// of equal hash is not gone into.
+// same adds to out the files that are equal at two commits. files are sorted and all in dir. Directories with equal hashes
+// are not read.
 func (w *walk) same(a, b settings.Commit, dir string, files []string, out map[string]bool) error {
 	equal, err := w.equal(a, b, dir)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package diff compares a plan with what the peels were given before. Call [Make] with a [Base], for which [Of] takes another
-// plan; [Difference.Guard] then refuses what is rarely meant: a change that exceeds the limits of zester.yaml, removes a
-// setting from its last peel, empties a target, or leaves nothing.
+// Package diff compares a plan with the previous settings of the peels. Call [Make] with a [Base]; [Of] makes one from
+// another plan. [Difference.Guard] then blocks a change that is rarely intended: one that exceeds the limits of zester.yaml,
+// removes a setting from its last peel, empties a target, or removes all settings.
 //
-// The cost follows the settings that change, not the peels, where only files have changed since the plan of the base.
+// If only files have changed since the plan of the base, the cost follows the settings that change, not the number of peels.
 package diff
 
 import (
@@ -24,15 +24,15 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A Base is what peels were given before: another plan, or what is published.
+// A Base holds the previous settings of peels: those of another plan, or the stored documents.
 type Base struct {
 	Digests map[target.PeelID]settings.Digest // of the peels that have settings
-	// Plan is one that all peels in it have the settings of, nil if none is known. With it the cost of a comparison follows
-	// the change where only files have changed since.
+	// Plan is a plan whose peels all have its settings, nil if none is known. It saves comparing peel by peel if only files
+	// have changed since.
 	Plan *plan.Plan
 	// Settings returns the canonical settings of a digest of Digests. It is called at most once for each.
 	Settings func(settings.Digest) (canon.Raw, error)
-	// Targets is the plan of the revision that was in force, nil if it is not known. The guard looks at its targets.
+	// Targets is the plan of the previous revision, nil if it is not known. The guard checks its targets.
 	Targets *plan.Plan
 }
 
@@ -47,7 +47,7 @@ func Of(p *plan.Plan) Base {
 	return Base{Digests: digests, Targets: p, Settings: func(d settings.Digest) (canon.Raw, error) { return byDigest[d], nil }}
 }
 
-// A Group is a change that several peels have in common.
+// A Group is a change of several peels from the same settings to the same settings.
 type Group struct {
 	Old, New settings.Digest // Old is empty for peels that had no settings
 	Peels    []target.PeelID // sorted
@@ -62,12 +62,12 @@ type Counts struct {
 	Removed int
 }
 
-// A Difference is what a plan changes for the members of its fleet. Peels that only the base knows are left alone and
-// count nowhere.
+// A Difference holds the changes of a plan for the members of its fleet. Peels that only the base has keep their settings and
+// are not counted.
 type Difference struct {
 	Groups []Group // the peels whose digest differs, by first peel
 	Counts Counts
-	// Hash names the change: the peels, what they had and what they get. It is 64 hex digits.
+	// Hash identifies the change: the peels, their old and their new digests. It has 64 hex digits.
 	Hash string
 
 	extent   extent
@@ -75,8 +75,8 @@ type Difference struct {
 	topEmpty bool
 }
 
-// Make compares a plan with what its peels had before. Only settings whose digests differ are looked into, each digest
-// once. An error is one of base.Settings.
+// Make compares a plan with the previous settings of its peels. It reads only settings whose digests differ, each digest
+// once. An error comes from base.Settings.
 func Make(base Base, p *plan.Plan) (*Difference, error) {
 	same, changed := compare(base, p)
 	effective := map[settings.Digest]*plan.Effective{}
@@ -118,7 +118,7 @@ func hasSettings(digests iter.Seq[settings.Digest]) bool {
 	return false
 }
 
-// contents returns the settings of the digests of the base. Those that the plan has too are not asked for.
+// contents returns the settings of the digests of the base. It does not call b.Settings for settings of a known plan.
 func (b Base) contents(peelsOf map[settings.Digest]int, effective map[settings.Digest]*plan.Effective) (map[settings.Digest]content, error) {
 	contents, known := map[settings.Digest]content{}, b.effectives()
 	for digest := range peelsOf {
@@ -143,7 +143,7 @@ func (d *Difference) measureBase(before map[settings.Digest]content, peelsOf map
 	}
 }
 
-// addGroups adds the changes of all groups, and returns what each group had, gets and loses.
+// addGroups adds the changes of all groups, and returns the move of each.
 func (d *Difference) addGroups(groups []*Group, before map[settings.Digest]content, effective map[settings.Digest]*plan.Effective) (moves []move, err error) {
 	for _, g := range groups {
 		after, err := contentOf(effective[g.New])
@@ -160,13 +160,13 @@ func (d *Difference) addGroups(groups []*Group, before map[settings.Digest]conte
 	return moves, nil
 }
 
-// change is what peels had and what they get.
+// A change is the old digest and the new settings of peels.
 type change struct {
 	old settings.Digest
 	new *plan.Effective
 }
 
-// effectives are what is known of the base's digests.
+// effectives returns the settings of the base's plan, by digest.
 func (b Base) effectives() map[settings.Digest]*plan.Effective {
 	if b.Plan == nil {
 		return nil
@@ -178,8 +178,8 @@ func (b Base) effectives() map[settings.Digest]*plan.Effective {
 	return known
 }
 
-// compare counts the peels that keep what they had, and puts those together that change alike. Unless the plan of the
-// base is for the same signatures it looks at every peel of the fleet.
+// compare counts the peels that keep their settings, and groups the others by change. Unless the plan of the base has the
+// same signatures it compares peel by peel.
 func compare(base Base, p *plan.Plan) (same map[*plan.Effective]int, changed map[change]*Group) {
 	same, changed = map[*plan.Effective]int{}, map[change]*Group{}
 	note := func(old settings.Digest, e *plan.Effective, peels ...target.PeelID) {
@@ -202,7 +202,7 @@ func compare(base Base, p *plan.Plan) (same map[*plan.Effective]int, changed map
 	}
 	for _, s := range signatures {
 		switch {
-		case s.After == nil: // they stay behind
+		case s.After == nil: // mistakes hold these peels back
 		case s.Before != nil:
 			note(s.Before.Digest, s.After, s.Peels...)
 		default:
@@ -214,7 +214,7 @@ func compare(base Base, p *plan.Plan) (same map[*plan.Effective]int, changed map
 	return same, changed
 }
 
-// sorted makes one group of all changes from one digest to one other, and puts them in order.
+// sorted merges the groups with the same old and new digests, and sorts them by first peel.
 func sorted(changed map[change]*Group) []*Group {
 	type pair struct{ old, new settings.Digest }
 	all := map[pair]*Group{}
@@ -231,11 +231,11 @@ func sorted(changed map[change]*Group) []*Group {
 	return slices.SortedFunc(maps.Values(all), func(a, b *Group) int { return cmp.Compare(a.Peels[0], b.Peels[0]) })
 }
 
-// noSettings is the digest of a peel that nothing matches.
+// noSettings is the digest of empty settings, which a peel has that no rule matches.
 var noSettings = settings.DigestOf(canon.Raw{0x80})
 
-// scheduleOf returns the entries of published settings. Entries that this build cannot read are there under their names,
-// and equal none.
+// scheduleOf returns the entries of stored settings. For an entry that this build cannot parse it returns one that equals no
+// other.
 func scheduleOf(values map[string]any) schedule.Set {
 	entries, ok := values["schedule"].(map[string]any)
 	if !ok {
@@ -262,7 +262,7 @@ func (d *Difference) hash() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Writes is the number of peels that get a new document.
+// Writes returns the number of peels that get a new document.
 func (d *Difference) Writes() int {
 	n := 0
 	for _, g := range d.Groups {

@@ -16,26 +16,26 @@ import (
 
 const (
 	guardLeast = 10 // limits count for a fleet with at least this many settings
-	namedMost  = 5  // settings or peels that a reason names
+	maxNamed   = 5  // settings or peels that a reason names
 )
 
-// An extent measures a change. A setting is a schedule entry or one value beside the schedule, counted on each peel that
-// has it.
+// An extent is the size of a change. A setting is a schedule entry or one value outside the schedule, counted on each peel
+// that has it.
 type extent struct {
 	before  int             // settings before the change
-	changed int             // settings that change, or that a new one replaces
-	removed int             // settings that go with nothing in their place
+	changed int             // settings that change or are replaced by a new one
+	removed int             // settings that are removed without a replacement
 	peels   int             // peels with settings before the change
 	losing  int             // peels from which a setting is removed
 	last    []string        // settings that no peel has after the change
-	bare    []target.PeelID // peels that lose all settings, or all entries of their schedule
-	targets []string        // targets whose peels lose all that they had from the target
+	bare    []target.PeelID // peels that lose all settings, or all schedule entries
+	targets []string        // targets whose peels lose all settings that they had from the target
 }
 
 // content holds the settings of one document.
 type content struct {
 	entries schedule.Set
-	values  map[string]string // beside the schedule: encoded values by path, keys joined with dots
+	values  map[string]string // outside the schedule: encoded values by path, keys joined with dots
 }
 
 func (c content) size() int { return len(c.entries) + len(c.values) }
@@ -51,7 +51,7 @@ func (c content) has(key string) bool {
 	return has
 }
 
-// among returns those of the keys that c holds.
+// among returns the keys of a list that c has.
 func (c content) among(keys []string) (held []string) {
 	for _, key := range keys {
 		if c.has(key) {
@@ -67,7 +67,7 @@ func contentOf(e *plan.Effective) (content, error) {
 	return content{e.Schedule, values}, err
 }
 
-// content returns the settings of a digest of the base, those of known if it is not nil.
+// content returns the settings of a digest of the base. It uses known if that is not nil.
 func (b Base) content(digest settings.Digest, known *plan.Effective) (c content, err error) {
 	switch {
 	case digest == "":
@@ -88,8 +88,8 @@ func (b Base) content(digest settings.Digest, known *plan.Effective) (c content,
 	return c, err
 }
 
-// measure adds the change of one group of peels. It returns the settings that the group loses: where fewer settings are added
-// below the same first key than are removed, all of the removed ones.
+// measure adds the change of one group of peels. It returns the settings that the group loses: all removed settings below a
+// first key, if fewer are added below the same key.
 func (x *extent) measure(g *Group, before, after content) (gone []string) {
 	changed, removed, added := compareValues(before.values, after.values)
 	changed += len(g.Entries.Retimed) + len(g.Entries.Swapped)
@@ -117,8 +117,8 @@ func (x *extent) measure(g *Group, before, after content) (gone []string) {
 	return gone
 }
 
-// compareValues counts the values beside the schedule that change, and returns the keys of those that are removed and the
-// number of those that are added, both by first key.
+// compareValues counts the values outside the schedule that change, and returns the removed keys and the number of added
+// keys, both by first key.
 func compareValues(before, after map[string]string) (changed int, removed map[string][]string, added map[string]int) {
 	removed, added = map[string][]string{}, map[string]int{}
 	for key, value := range before {
@@ -144,7 +144,7 @@ func section(key string) string {
 	return first
 }
 
-// leave records the settings that the moves take and no peel has after the change, and sorts the lists.
+// leave records the settings that the moves remove and no peel has after the change, and sorts the lists.
 func (x *extent) leave(moves []move, after map[settings.Digest]*plan.Effective) error {
 	gone := map[string]bool{}
 	for _, m := range moves {
@@ -167,7 +167,7 @@ func (x *extent) leave(moves []move, after map[settings.Digest]*plan.Effective) 
 	return nil
 }
 
-// A BlockedError is a change that does not go out without approval.
+// A BlockedError is the error of a change that needs approval.
 type BlockedError struct {
 	Hash   string // of the Difference
 	Reason string
@@ -178,10 +178,10 @@ type BlockedError struct {
 
 func (e *BlockedError) Error() string { return e.Reason }
 
-// Guard returns a [*BlockedError] if the change is rarely meant: the top file is empty, or no peel keeps any settings. For
-// a fleet of ten settings or more also if the change exceeds a limit, removes a setting from its last peel, removes all
-// settings or all schedule entries of a peel, or removes from all peels of a target everything that it gave them; the last
-// three are not checked if the limit remove is off.
+// Guard returns a [*BlockedError] if the change is rarely intended: the top file is empty, or no peel keeps any settings.
+// For a fleet of ten settings or more also if the change exceeds a limit, removes a setting from its last peel, removes all
+// settings or all schedule entries of a peel, or removes all settings of a target from all its peels; the last three are not
+// checked if the limit remove is off.
 func (d *Difference) Guard(limits top.Limits) error {
 	switch {
 	case d.topEmpty:
@@ -215,13 +215,13 @@ func (x *extent) over(limits top.Limits) (reasons, names []string) {
 			add("remove", "%d of %d settings over all peels would go with nothing in their place, more than remove: %s", x.removed, x.before, limits.Remove)
 		}
 		if len(x.last) > 0 {
-			add("remove", "no peel would have %s any longer", plan.FirstOf(x.last, namedMost))
+			add("remove", "no peel would have %s any longer", plan.FirstOf(x.last, maxNamed))
 		}
 		if len(x.bare) > 0 {
-			add("remove", "all settings or all schedule entries would go from %s", plan.FirstOf(x.bare, namedMost))
+			add("remove", "all settings or all schedule entries would go from %s", plan.FirstOf(x.bare, maxNamed))
 		}
 		if len(x.targets) > 0 {
-			add("remove", "all peels of a target would lose everything that it gives them: %s", plan.FirstOf(x.targets, namedMost))
+			add("remove", "all peels of a target would lose everything that it gives them: %s", plan.FirstOf(x.targets, maxNamed))
 		}
 	}
 	if limits.Peels.Exceeded(x.losing, x.peels) {

@@ -12,14 +12,14 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// A move is what peels of a group had, what they get, and which settings they lose.
+// A move holds the old and the new settings of a group's peels, and the settings that they lose.
 type move struct {
 	peels         []target.PeelID
 	before, after content
 	gone          []string
 }
 
-// A targetCheck finds targets that lose all that they gave.
+// A targetCheck finds targets that lose all their settings.
 type targetCheck struct {
 	base   Base
 	before map[settings.Digest]content
@@ -28,8 +28,8 @@ type targetCheck struct {
 	keys   fileKeys
 }
 
-// emptiedTargets returns the targets of base.Targets whose peels all lose every setting that they had from the target
-// alone, while no other peel gets these settings.
+// emptiedTargets returns the targets of base.Targets whose peels all lose every setting that they had only from the target,
+// while no other peel gets these settings.
 func emptiedTargets(base Base, before map[settings.Digest]content, moves []move) (emptied []string, err error) {
 	c := targetCheck{base, before, moves, map[target.PeelID]*move{}, fileKeys{}}
 	for i := range moves {
@@ -54,7 +54,7 @@ func emptiedTargets(base Base, before map[settings.Digest]content, moves []move)
 	return emptied, nil
 }
 
-// emptied returns how many peels lose what a rule gave them, 0 if it is still given to a peel.
+// emptied returns how many peels lose the settings of a rule, 0 if a peel still gets one of them.
 func (c *targetCheck) emptied(rule top.Rule) (peels int, err error) {
 	own, lost := map[*plan.Effective][]string{}, map[string]bool{}
 	for _, peel := range c.base.Targets.Select(rule.Expr) {
@@ -92,7 +92,7 @@ func given(keys []string, moves []move) bool {
 	})
 }
 
-// fileKeys holds the keys of all settings in a file. Those of entries have entryPrefix before the name.
+// fileKeys holds the keys of all settings in a file. The key of an entry is entryPrefix and its name.
 type fileKeys map[*parse.File]map[string]bool
 
 // only returns the keys in files of a rule that no other file of e sets.

@@ -1,10 +1,11 @@
-// Package lint says what in a revision is allowed and probably not meant: entries that never fire, that all peels start
-// at the same moment, whose splay is as long as the time between two fires, that fire where clocks change, that no peel
-// can run, or that stand in the way of an entry of peel.yaml; and values that look like secrets in plain text, which it
-// does not repeat.
+// Package lint warns of settings that are valid and probably not intended: entries that never fire, that all peels start at
+// the same moment, whose splay is as long as the time between two fires, that fire when clocks change, that no peel can run,
+// or that replace an entry of peel.yaml; and values that look like secrets in plain text.
 //
-// It asks no clock and reads nothing: the same entries and options give the same warnings in the same order. What is
-// wrong, and not only odd, is an error of package plan.
+// Call [New] and then [Linter.All] for a plan. Mistakes are errors of package plan, and not found here.
+//
+// Guarantees: it reads neither files nor a clock. The same entries and options give the same warnings in the same order. A
+// warning does not repeat a secret.
 package lint
 
 import (
@@ -22,22 +23,23 @@ import (
 )
 
 const (
-	herd    = 10                       // peels that are too many to start something at the same moment
-	gaps    = 64                       // times between fires that are looked at
-	horizon = 5 * 365 * 24 * time.Hour // in which an entry has to fire
-	year    = 400 * 24 * time.Hour     // in which changes of clocks are looked for
+	manyPeels  = 10                       // so many peels must not start a run at the same moment
+	firesTried = 64                       // fires from which the shortest period is computed
+	horizon    = 5 * 365 * 24 * time.Hour // an entry has to fire within this time
+	year       = 400 * 24 * time.Hour     // changes of clocks within this time count
 )
 
-// Options say against what entries are held.
+// Options describe the host and the time of the check.
 type Options struct {
 	From time.Time // the present
-	// Zone is the zone of entries that name none. If nil, it is not known, and the usual zones are tried.
+	// Zone is the zone of entries that name none. If nil, it is unknown, and some common zones are tried.
 	Zone *time.Location
-	// Static are the entries of a peel.yaml, with their places.
+	// Static holds the entries of a peel.yaml with their positions.
 	Static map[string]strictyaml.Pos
 }
 
-// A Linter looks once at what revisions share that one compiler has read. It is not safe for concurrent use.
+// A Linter caches its findings: files and entries that revisions of one compiler share are checked once. It is not safe for
+// concurrent use.
 type Linter struct {
 	o       Options
 	keys    map[string]key
@@ -52,12 +54,12 @@ type place struct {
 	peels int
 }
 
-// New returns a linter that has seen nothing yet.
+// New returns a linter with an empty cache.
 func New(o Options) *Linter {
 	return &Linter{o: o, keys: map[string]key{}, files: map[*strictyaml.Node]strictyaml.Errors{}, entries: map[place]strictyaml.Errors{}}
 }
 
-// All returns all warnings about a revision, those of the compiler first.
+// All returns all warnings about a revision, the warnings of the compiler first.
 func (l *Linter) All(p *plan.Plan) strictyaml.Errors {
 	var all strictyaml.Errors
 	for _, w := range p.Warnings {
@@ -67,8 +69,8 @@ func (l *Linter) All(p *plan.Plan) strictyaml.Errors {
 	return append(all, l.Check(p.DeclaredEntries())...)
 }
 
-// Unchecked returns a warning for each encrypted file that was not checked because there is no identity. The author of
-// the revision cannot mend it.
+// Unchecked returns a warning for each encrypted file that was not checked because there is no identity. The author of the
+// revision cannot fix it, so All leaves it out.
 func Unchecked(p *plan.Plan) strictyaml.Errors {
 	var all strictyaml.Errors
 	for _, name := range p.UncheckedFiles() {
@@ -91,7 +93,7 @@ func (l *Linter) Check(entries []*plan.DeclaredEntry) strictyaml.Errors {
 	return slices.Compact(found)
 }
 
-// Unknown returns the findings of Check that are surely mistakes: an argument that a function does not take, a function
+// Unknown returns the findings of Check that are surely mistakes: an argument that a function does not have, a function
 // whose name resembles a known one, and a function missing from a known module. A function of an unknown module may belong to
 // a newer version of zester-peel.
 func (l *Linter) Unknown(entries []*plan.DeclaredEntry) strictyaml.Errors {
@@ -100,9 +102,9 @@ func (l *Linter) Unknown(entries []*plan.DeclaredEntry) strictyaml.Errors {
 		if !w.Entry.Enabled {
 			continue
 		}
-		l := look{Options: l.o, DeclaredEntry: w}
-		if l.function() {
-			found = append(found, l.found...)
+		c := entryCheck{Options: l.o, DeclaredEntry: w}
+		if c.function() {
+			found = append(found, c.found...)
 		}
 	}
 	slices.SortStableFunc(found, func(a, b strictyaml.Error) int { return a.Pos.Compare(b.Pos) })
@@ -110,25 +112,25 @@ func (l *Linter) Unknown(entries []*plan.DeclaredEntry) strictyaml.Errors {
 }
 
 func check(w *plan.DeclaredEntry, o Options) strictyaml.Errors {
-	l := look{Options: o, DeclaredEntry: w}
+	l := entryCheck{Options: o, DeclaredEntry: w}
 	l.shadow()
 	if w.Entry.Enabled {
 		l.function()
-		l.herd()
+		l.sameMoment()
 		l.timing()
 	}
 	return l.found
 }
 
-// A look is at one entry.
-type look struct {
+// An entryCheck collects the warnings about one entry.
+type entryCheck struct {
 	Options
 	*plan.DeclaredEntry
 	found strictyaml.Errors
 }
 
-// warn is about one of several names that a field may have, or about the entry.
-func (l *look) warn(fields []string, format string, args ...any) {
+// warn adds a warning about the first of the fields that the entry has, or about the entry.
+func (l *entryCheck) warn(fields []string, format string, args ...any) {
 	at, path := l.Pos, "schedule."+l.Entry.Name
 	for _, name := range fields {
 		if pos, ok := l.Field(name); ok {
@@ -139,10 +141,10 @@ func (l *look) warn(fields []string, format string, args ...any) {
 	l.found = append(l.found, strictyaml.Error{Pos: at, Path: path, Msg: fmt.Sprintf(format, args...)})
 }
 
-// timings are the names of fields that say when.
+// timings are the names of fields that set the time of fires.
 var timings = []string{"cron", "when", "schedule", "interval", "every", "at", "after"}
 
-func (l *look) shadow() {
+func (l *entryCheck) shadow() {
 	at, there := l.Static[l.Entry.Name]
 	switch {
 	case there && l.Entry.Enabled:
@@ -152,9 +154,9 @@ func (l *look) shadow() {
 	}
 }
 
-// function checks the module and its arguments against the catalogue of functions. It reports whether what it found is
-// surely a mistake: a newer zester-peel is not likely to know the function either.
-func (l *look) function() (sure bool) {
+// function checks the module and its arguments against the catalogue of functions. It reports whether a finding is surely a
+// mistake, also for a newer zester-peel.
+func (l *entryCheck) function() (sure bool) {
 	f, ok := catalogue.Lookup(l.Entry.Module)
 	if !ok {
 		var names []string
@@ -174,9 +176,9 @@ func (l *look) function() (sure bool) {
 	return true
 }
 
-func (l *look) herd() {
+func (l *entryCheck) sameMoment() {
 	t, err := l.Entry.Timing(time.UTC)
-	if err != nil || t.FollowsRuns() || l.Peels < herd || l.Entry.Splay.Max > 0 || !clocked(l.Entry) || l.Entry.Clock.After > 0 {
+	if err != nil || t.FollowsRuns() || l.Peels < manyPeels || l.Entry.Splay.Max > 0 || !clocked(l.Entry) || l.Entry.Clock.After > 0 {
 		return
 	}
 	l.warn(timings, "%d peels start it at the same moment; a splay spreads them", l.Peels)
@@ -188,7 +190,7 @@ func clocked(e *schedule.Entry) bool {
 	return c.Interval != schedule.Interval{} || len(c.Cron) > 0 || len(c.At) > 0 || c.After > 0
 }
 
-func (l *look) timing() {
+func (l *entryCheck) timing() {
 	e := l.Entry
 	if !clocked(e) {
 		return
@@ -199,7 +201,7 @@ func (l *look) timing() {
 	}
 	t, err := e.Timing(zone)
 	if err != nil {
-		return // this host does not know the zone, which the compiler has said
+		return // this host does not know the zone; the compiler reports it
 	}
 	for range forecast.Fires(e, t.Seen(l.From), l.From, l.From.Add(horizon)) {
 		l.splay()
@@ -213,8 +215,8 @@ func (l *look) timing() {
 	l.warn(timings, "it does not fire within five years: its windows and its life leave no time for it")
 }
 
-// splay holds the splay against the shortest time between two fires.
-func (l *look) splay() {
+// splay compares the splay with the shortest time between two fires.
+func (l *entryCheck) splay() {
 	splay := l.Entry.Splay.Max
 	if splay == 0 {
 		return
@@ -226,16 +228,16 @@ func (l *look) splay() {
 	l.warn([]string{"splay", "jitter"}, "%v is not below the %v between two fires", splay, period)
 }
 
-// period is the shortest time between fires as the clock on the wall shows them, 0 if there are no two.
-func (l *look) period() time.Duration {
-	t := l.onTheWall(l.Entry.Clock)
+// period returns the shortest time between two fires by the local clock, 0 if there are no two fires.
+func (l *entryCheck) period() time.Duration {
+	t := l.withoutChanges(l.Entry.Clock)
 	if t.FollowsRuns() {
 		next, _ := t.Next(l.From)
 		return next.Sub(l.From)
 	}
 	var shortest time.Duration
 	last, ok := t.Next(l.From)
-	for range gaps {
+	for range firesTried {
 		if !ok {
 			break
 		}
@@ -248,8 +250,8 @@ func (l *look) period() time.Duration {
 	return shortest
 }
 
-// onTheWall is a timing in a zone whose clock never changes.
-func (l *look) onTheWall(c schedule.Clock) schedule.Timing {
+// withoutChanges returns the timing in a zone whose clock never changes.
+func (l *entryCheck) withoutChanges(c schedule.Clock) schedule.Timing {
 	e := *l.Entry
 	e.Clock = c
 	e.Clock.Zone = ""
@@ -257,11 +259,11 @@ func (l *look) onTheWall(c schedule.Clock) schedule.Timing {
 	return t
 }
 
-// usual are zones in whose changed hours entries without a zone are looked for.
-var usual = []string{"Europe/Berlin", "Europe/London", "America/New_York"}
+// commonZones are tried for entries whose zone is unknown.
+var commonZones = []string{"Europe/Berlin", "Europe/London", "America/New_York"}
 
-// changes looks for fires in an hour that the clock jumps over or shows twice, unless the entry says what then.
-func (l *look) changes() {
+// changes warns of fires in an hour that the clock skips or shows twice, unless the entry sets dst_gap or dst_overlap.
+func (l *entryCheck) changes() {
 	clock := l.Entry.Clock
 	clock.Cron = slices.Clone(clock.Cron)
 	for i := len(clock.Cron) - 1; i >= 0; i-- {
@@ -274,7 +276,7 @@ func (l *look) changes() {
 	}
 	_, gap := l.Field("dst_gap")
 	_, overlap := l.Field("dst_overlap")
-	t := l.onTheWall(clock)
+	t := l.withoutChanges(clock)
 	for _, zone := range l.zones() {
 		var parts []string
 		for _, c := range changesOf(zone, l.From) {
@@ -294,7 +296,7 @@ func (l *look) changes() {
 	}
 }
 
-func (l *look) zones() []*time.Location {
+func (l *entryCheck) zones() []*time.Location {
 	switch name := l.Entry.Clock.Zone; {
 	case name != "":
 		if zone, err := window.Zone(name); err == nil {
@@ -305,7 +307,7 @@ func (l *look) zones() []*time.Location {
 		return []*time.Location{l.Zone}
 	}
 	var zones []*time.Location
-	for _, name := range usual {
+	for _, name := range commonZones {
 		if zone, err := window.Zone(name); err == nil {
 			zones = append(zones, zone)
 		}
@@ -313,7 +315,7 @@ func (l *look) zones() []*time.Location {
 	return zones
 }
 
-// change is a range of the clock on the wall that comes twice or never, written down as UTC.
+// A change is a range of the local clock that comes twice or never, as if it were UTC.
 type change struct {
 	from, to time.Time
 	twice    bool

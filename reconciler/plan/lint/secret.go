@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// shortest is the length in characters below which the name of a value makes no secret of it.
-	shortest = 6
-	// shapeless is the length in bytes below which no text has one of the shapes.
-	shapeless = 15
+	// minNamed is the least length, in characters, of a secret that is found by its name.
+	minNamed = 6
+	// minShaped is the least length, in bytes, of a text with one of the shapes.
+	minShaped = 15
 )
 
-// shapes are those of secrets that are known wherever they stand.
+// shapes are patterns of secrets that are found in any value.
 var shapes = []struct {
 	name string
 	text *regexp.Regexp
@@ -38,23 +38,23 @@ var shapes = []struct {
 }
 
 var (
-	// secretive are the ends of names, with words separated by "_", and plural whether there are several of it.
+	// secretive matches the end of a name, with words separated by "_"; its last group is "s" for a plural.
 	secretive = regexp.MustCompile(`(passw(or)?d|(^|_)(passphrase|pass|secret|psk|token|auth_?token|(access|api|auth|encryption|master|preshared|private|secret|signing)_?key))(s?)$`)
 	camel     = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 	separator = strings.NewReplacer("-", "_", ".", "_", " ", "_")
 
 	inURL = regexp.MustCompile(`://[^/\s:@]*:([^/\s@]+)@`)
-	// elsewhere is what tells where a secret is, or hides it.
+	// elsewhere matches a reference to a secret, an encrypted text, or a word that is no secret.
 	elsewhere = regexp.MustCompile(`(?s)\$\{|\$\(|\{\{|^\$[A-Za-z_]\w*$|^<.*>$|^(/|\./|\.\./|~/)[\w./@-]*$|^[a-z][a-z0-9+.-]*:/|^(arn|cmd|env|file|keyring|op|ref|secret|vault):` +
 		`|^ENC\[|^\$ANSIBLE_VAULT|^-----BEGIN (AGE ENCRYPTED FILE|PGP MESSAGE)|^[*xX•.]+$|^(disabled|enabled|optional|required)$`)
 )
 
-// naming is what the name of a value says about it.
+// naming says whether the name of a value names a secret.
 type naming int
 
 const (
 	plain     naming = iota
-	inherited        // it is one of the values of something plural
+	inherited        // the value is in a list or map with a plural name
 	secret
 	secrets
 )
@@ -70,8 +70,8 @@ func namingOf(key string) naming {
 	return secrets
 }
 
-// Secrets returns the warnings about values that look like secrets in plain text, in the order of files. What they say
-// holds no value, and no key that is a secret.
+// Secrets returns the warnings about values that look like secrets in plain text, in the order of files. A warning shows no
+// value, and no key that is a secret.
 func (l *Linter) Secrets(files []*strictyaml.Node) strictyaml.Errors {
 	var found strictyaml.Errors
 	for _, f := range files {
@@ -85,15 +85,15 @@ func (l *Linter) Secrets(files []*strictyaml.Node) strictyaml.Errors {
 	return found
 }
 
-// search collects what is found in a document.
+// A search collects the warnings about a document.
 type search struct {
 	found strictyaml.Errors
-	keys  map[string]key // that were met, here or elsewhere
+	keys  map[string]key // cache for all documents
 }
 
-// key is what a key says of itself and of its value.
+// A key is the result of checking the key of a map.
 type key struct {
-	looks string // as looksLike
+	looks string // result of looksLike
 	as    naming
 }
 
@@ -125,7 +125,7 @@ func (s *search) node(n *strictyaml.Node, path string, as naming) {
 			s.warn(n.Pos, path, what)
 		}
 	case strictyaml.Int:
-		if as == secret && len(fmt.Sprint(n.Value)) >= shortest {
+		if as == secret && len(fmt.Sprint(n.Value)) >= minNamed {
 			s.warn(n.Pos, path, "a secret")
 		}
 	}
@@ -148,12 +148,12 @@ func (s *search) pair(p strictyaml.Pair, path string, in naming) {
 	s.node(p.Value, name, k.as)
 }
 
-// looksLike says what kind of secret a text seems to be, by its shape or, where it is named one, by being no reference;
-// empty for none.
+// looksLike returns the kind of secret that a text seems to be, empty for none: it has one of the shapes, or its name names a
+// secret and it is no reference.
 func looksLike(text string, named bool) string {
 	text = strings.TrimSpace(text)
 	for _, s := range shapes {
-		if len(text) >= shapeless && s.text.MatchString(text) {
+		if len(text) >= minShaped && s.text.MatchString(text) {
 			return s.name
 		}
 	}
@@ -169,5 +169,5 @@ func looksLike(text string, named bool) string {
 }
 
 func hides(text string) bool {
-	return utf8.RuneCountInString(text) >= shortest && !elsewhere.MatchString(text)
+	return utf8.RuneCountInString(text) >= minNamed && !elsewhere.MatchString(text)
 }

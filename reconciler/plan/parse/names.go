@@ -19,9 +19,9 @@ const (
 	SettingsDir = "settings"
 )
 
-// CheckNames refuses configuration that would not be read: a name in the root directory that differs by case, ending or
-// invisible characters from a name that is read, a top.d that is not a directory, and files in directories below top.d,
-// whose content is in drops. empty reports that the root directory is empty.
+// CheckNames returns errors about configuration that would not be read: a name in the root directory that differs by case,
+// ending or invisible characters from a name that is read, a top.d that is not a directory, and files in directories below
+// top.d, which is in drops. empty reports that the root directory is empty.
 func (r *Revision) CheckNames(drops *Dir) (errs strictyaml.Errors, empty bool, err error) {
 	entries, err := fs.ReadDir(r.Tree, ".")
 	if err != nil {
@@ -62,7 +62,7 @@ func meantName(name string) string {
 	return ""
 }
 
-// refusedName is the error of a name. It shows the real name where the position cannot.
+// refusedName returns the error about a name, with the quoted name if it is not printable.
 func refusedName(name, why string) strictyaml.Error {
 	it := "it "
 	if Printable(name) != name {
@@ -71,7 +71,7 @@ func refusedName(name, why string) strictyaml.Error {
 	return strictyaml.Error{Pos: strictyaml.Pos{File: Printable(name)}, Msg: it + why}
 }
 
-// SettingsPath is the file that a reference names.
+// SettingsPath returns the path of the file that a reference names.
 func SettingsPath(ref string) string {
 	return SettingsDir + "/" + strings.ReplaceAll(ref, ".", "/") + ".yaml"
 }
@@ -82,7 +82,7 @@ func IsNameable(path string) bool {
 	return SettingsDir+"/"+stem+".yaml" == path && !strings.ContainsFunc(stem, isUnnameable)
 }
 
-// ReferenceTo is the reference that names a settings file, if it has letters that a reference may have.
+// ReferenceTo returns the reference to a settings file, with "?" for characters that a reference cannot have.
 func ReferenceTo(name string) string {
 	name = strings.TrimSuffix(strings.TrimPrefix(name, SettingsDir+"/"), ".yaml")
 	return strings.Map(func(c rune) rune {

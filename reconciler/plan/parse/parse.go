@@ -1,8 +1,7 @@
-// Package parse reads the files of a revision of the config repo and parses each of them. Begin with a [Cache], which
-// remembers what did not change since the last two revisions, and with [Cache.Begin] for each revision.
+// Package parse reads the files of a revision of the config repo and parses each of them. Begin with a [Cache], which keeps
+// the files of the last two revisions, and call [Cache.Begin] for each revision.
 //
-// What is wrong with a file is in its [File]; an error is about reading the tree. Nothing here knows which peels a file is
-// for.
+// The mistakes in a file are in its [File]; a returned error is about reading the tree. Nothing here knows the peels.
 package parse
 
 import (
@@ -26,39 +25,39 @@ type Reason string
 
 // The reasons for which a file cannot be used.
 const (
-	Invalid       Reason = "Invalid"       // what most errors are
+	Invalid       Reason = "Invalid"       // any other mistake
 	LFSPointer    Reason = "LFSPointer"    // the content of a file is not in the repo
 	TooLarge      Reason = "TooLarge"      // a file or a document is over its limit
 	Undecryptable Reason = "Undecryptable" // a secret cannot be decrypted, or its file was tampered with
 )
 
-// maxNesting leaves room for the message that carries settings within the limit of the encoding.
+// maxNesting is below the limit of the encoding, as a document adds levels around the settings.
 const maxNesting = canon.MaxDepth - 4
 
 var lfsPointer = []byte("version https://git-lfs.github.com/spec/")
 
-// A File is one file of a revision as far as it can be read. Revisions share it.
+// A File is one file of a revision. Revisions share it.
 type File struct {
 	Path string
 	// Node is the document, with placeholders for secrets; nil if there are Errs or an Oddity.
 	Node *strictyaml.Node
-	// Entries are those of the schedule section, by name, null ones included.
+	// Entries are the entries of the schedule section, by name, with those that are null.
 	Entries map[string]strictyaml.Pair
-	// Source are the entries as the file has them, with values that are encrypted in it encrypted.
+	// Source are the entries before decryption.
 	Source map[string]strictyaml.Pair
-	// Parsed are those of Entries that a signature took as they are; signatures share them.
+	// Parsed are the entries of this file that no other file changes in some signature; signatures share them.
 	Parsed map[string]*schedule.Entry
 	Reason Reason
 	Errs   strictyaml.Errors
-	// Oddity says why there is nothing to read, such as "is a symbolic link, which is not followed". It is an error only if
-	// the file is needed.
+	// Oddity says why the file cannot be read, such as "is a symbolic link, which is not followed". It is an error only if the
+	// file is needed.
 	Oddity string
 	// Encrypted reports that it is a file of SOPS.
 	Encrypted bool
 	// Unchecked reports that it is encrypted and that its MAC was not checked, because there is no identity.
 	Unchecked bool
 
-	sum any // of the content: two files of one path and equal sums are equal
+	sum any // of the content: two files with the same path and sum are equal
 }
 
 func (f *File) refuse(reason Reason, at strictyaml.Pos, msg string) *File {
@@ -69,9 +68,9 @@ func (f *File) refuse(reason Reason, at strictyaml.Pos, msg string) *File {
 // A Dir is a directory with all files below it.
 type Dir struct {
 	Files map[string]*File // by name
-	All   []*File          // with those of the directories below
+	All   []*File          // also the files of directories below
 
-	sum  any // of all that is below, nil if the tree does not tell
+	sum  any // of the directory's content, nil if the tree has none
 	subs []string
 }
 
@@ -84,8 +83,8 @@ type Cache struct {
 	dirs [2]map[string]*Dir // by path, newest first
 }
 
-// Begin returns a reader of the revision in tree. Where tree tells by [fs.FileInfo.Sys] which files and directories are equal
-// to those of a revision in the cache, with a comparable value, they are not read again.
+// Begin returns a reader of the revision in tree. If [fs.FileInfo.Sys] of a file or directory is a comparable value that a
+// revision in the cache had too, it counts as equal and is not read again.
 func (c *Cache) Begin(tree fs.FS) *Revision {
 	return &Revision{Tree: tree, before: c.dirs, now: map[string]*Dir{}}
 }
@@ -93,7 +92,7 @@ func (c *Cache) Begin(tree fs.FS) *Revision {
 // Keep puts a revision that was read into the cache.
 func (c *Cache) Keep(r *Revision) { c.dirs = [2]map[string]*Dir{r.now, c.dirs[0]} }
 
-// A Revision reads one revision and takes over what earlier ones had already.
+// A Revision reads one revision, and reuses equal files of earlier ones.
 type Revision struct {
 	Tree fs.FS
 
@@ -183,7 +182,7 @@ func (r *Revision) reuse(name string, d *Dir, before map[string]*Dir) {
 	}
 }
 
-// isYAML accepts both endings, one of which is then refused with a hint.
+// isYAML reports whether a name ends in .yaml or .yml. The latter is refused later, with a hint.
 func isYAML(name string) bool {
 	ext := strings.ToLower(path.Ext(name))
 	return ext == ".yaml" || ext == ".yml"
@@ -260,7 +259,7 @@ func (r *Revision) file(name string, info fs.FileInfo, load Load) (*File, error)
 	return f, nil
 }
 
-// CannotRead is the error of reading a part of the tree.
+// CannotRead returns the error of reading a part of the tree.
 func CannotRead(name string, err error) error { return fmt.Errorf("cannot read %s: %w", name, err) }
 
 // Plain parses a file that is not a settings file.
@@ -279,14 +278,14 @@ func Veiled(f *File, data []byte) {
 	f.Unchecked = f.Encrypted
 }
 
-// Decrypted returns how settings files are parsed with the identities of ring, which may be nil.
+// Decrypted returns a Load that decrypts settings files with the identities of ring, which may be nil.
 func Decrypted(ring *sops.Ring) Load {
 	return func(f *File, data []byte) {
 		loadSettings(f, data, func(doc *strictyaml.Node) (*strictyaml.Node, error) { return sops.Decrypt(doc, ring) })
 	}
 }
 
-// loadSettings checks what can be checked of one settings file, whether a peel uses it or not.
+// loadSettings parses and checks one settings file.
 func loadSettings(f *File, data []byte, open func(*strictyaml.Node) (*strictyaml.Node, error)) {
 	Plain(f, data)
 	switch {
@@ -333,7 +332,7 @@ func byName(section *strictyaml.Node) map[string]strictyaml.Pair {
 	return entries
 }
 
-// AsErrors makes the errors of one file from what a parser returned.
+// AsErrors converts the error of a parser to errors about one file.
 func AsErrors(name string, err error) strictyaml.Errors {
 	if errs, ok := errors.AsType[strictyaml.Errors](err); ok {
 		return errs
@@ -341,7 +340,7 @@ func AsErrors(name string, err error) strictyaml.Errors {
 	return strictyaml.Errors{{Pos: strictyaml.Pos{File: name}, Msg: err.Error()}}
 }
 
-// nesting returns how many lists and maps are within each other at the deepest place of n.
+// nesting returns the greatest depth of lists and maps in n.
 func nesting(n *strictyaml.Node) int {
 	deepest := 0
 	for _, e := range n.List {

@@ -1,4 +1,4 @@
-// Package plantest makes revisions, fleets and plans for tests.
+// Package plantest makes revisions, fleets and plans for tests: begin with [Tree], [Fleet] and [Compile].
 package plantest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
-// Tree makes files from a txtar archive.
+// Tree returns the files of a txtar archive.
 func Tree(archive string) fstest.MapFS {
 	m := fstest.MapFS{}
 	for _, f := range txtar.Parse([]byte(archive)).Files {
@@ -27,7 +27,7 @@ func Tree(archive string) fstest.MapFS {
 	return m
 }
 
-// Edit returns the tree with the files of an archive over it; an empty file goes.
+// Edit returns the tree with the files of an archive added or replaced; an empty file removes one.
 func Edit(m fstest.MapFS, archive string) fstest.MapFS {
 	m = maps.Clone(m)
 	for name, f := range Tree(archive) {
@@ -74,13 +74,13 @@ func sum(s string) uint64 {
 	return h.Sum64()
 }
 
-// ReadFile counts.
+// ReadFile counts the call in Reads.
 func (h Hashed) ReadFile(name string) ([]byte, error) {
 	*h.Reads++
 	return h.MapFS.ReadFile(name)
 }
 
-// Fleet makes an index of peels without facts but those given as "id key=value …".
+// Fleet returns an index of peels, each given as "id key=value …" with its facts.
 func Fleet(peels ...string) *peelindex.Index {
 	ix := peelindex.New()
 	for _, p := range peels {
@@ -95,7 +95,7 @@ func Fleet(peels ...string) *peelindex.Index {
 	return ix
 }
 
-// Compile compiles a revision that is sound.
+// Compile compiles a valid revision.
 func Compile(t testing.TB, c *plan.Compiler, m fs.FS, ix *peelindex.Index) *plan.Plan {
 	t.Helper()
 	p, err := c.Compile(m, ix)
@@ -105,7 +105,7 @@ func Compile(t testing.TB, c *plan.Compiler, m fs.FS, ix *peelindex.Index) *plan
 	return p
 }
 
-// Values describes the settings of a peel.
+// Values returns the settings of a peel as text, "none" if it is not in the plan.
 func Values(t testing.TB, p *plan.Plan, peel target.PeelID) string {
 	t.Helper()
 	e := p.Peels[peel]

@@ -17,14 +17,14 @@ const (
 	namesShown = 20  // peels named of all that change
 )
 
-// A Block is what some peels have in common: each entry and key that changes on exactly these.
+// A Block holds the changes of one set of peels: each entry and key that changes on exactly these peels.
 type Block struct {
 	Peels    []target.PeelID
 	Changes  []Change
 	Settings []Setting
 }
 
-// Blocks gives the changes by the peels that have them, those of most peels first.
+// Blocks returns the changes grouped by their peels, the largest group first.
 func (r *Review) Blocks() []Block {
 	all := map[string]*Block{}
 	of := func(peels []target.PeelID) *Block {
@@ -51,7 +51,7 @@ func (r *Review) Blocks() []Block {
 	return blocks
 }
 
-// A Mark says what a line is about.
+// A Mark is the kind of a line.
 type Mark byte
 
 // The marks.
@@ -68,7 +68,7 @@ type Line struct {
 	Text string
 }
 
-// Lines are the changes of a block, field by field.
+// Lines returns the changes of a block, field by field.
 func (b Block) Lines() []Line {
 	var lines []Line
 	add := func(mark Mark, format string, args ...any) {
@@ -116,7 +116,7 @@ func (c *Change) note() string {
 	return ""
 }
 
-// String lists the times before and after, empty if there are none.
+// String returns the times before and after, empty if there are none.
 func (n Next) String() string {
 	switch before, after := times(n.Before), times(n.After); {
 	case before == after:
@@ -145,7 +145,7 @@ func times(all []time.Time) string {
 
 func short(v any) string { return cut(text(v), valueShown) }
 
-// oneLine replaces what a terminal or a forge would act on.
+// oneLine replaces control characters, which a terminal or a forge would obey.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
@@ -155,7 +155,7 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// Names says who some peels are: all of up to three, else the first and the last.
+// Names returns the number of peels and their names: up to three of them, else the first and the last.
 func Names(peels []target.PeelID) string {
 	n := "1 peel"
 	if len(peels) != 1 {

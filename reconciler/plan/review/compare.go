@@ -37,7 +37,7 @@ type comparison struct {
 	exposed  map[string][]target.PeelID // peels by warning about a secret
 }
 
-// A side is what the peels of a group run on one side.
+// A side holds the settings of the peels of a group, at the base or at the head.
 type side struct {
 	values  map[string]any // beside the schedule
 	entries map[string]any
@@ -47,7 +47,7 @@ type side struct {
 
 func sideOf(e *plan.Effective) (side, error) {
 	s := side{e: e}
-	if e == nil { // at the base the peel was held back
+	if e == nil { // the peel was held back at the base
 		return s, nil
 	}
 	values, err := e.Values()
@@ -60,7 +60,7 @@ func sideOf(e *plan.Effective) (side, error) {
 	return s, nil
 }
 
-// place says where an entry is.
+// place returns the position of an entry as file:line.
 func (s side) place(name string) string {
 	at := s.e.Entries[name]
 	return fmt.Sprintf("%s:%d", at.File, at.Line)
@@ -91,7 +91,7 @@ func (c *comparison) group(old, new *plan.Effective, g diff.Group) error {
 	return nil
 }
 
-// entry adds peels to the change of an entry.
+// entry adds the change of an entry on some peels.
 func (c *comparison) entry(name string, before, after side, peels []target.PeelID) error {
 	old, latest := before.set[name], after.set[name]
 	key := name + "\x00" + hash(old) + "\x00" + hash(latest)
@@ -125,7 +125,7 @@ func hash(e *schedule.Entry) string {
 	return e.Hash()
 }
 
-// fields are those in which two maps differ.
+// fields returns the fields in which two maps differ.
 func fields(before, after any) map[string]Value {
 	old, _ := before.(map[string]any)
 	latest, _ := after.(map[string]any)
@@ -143,7 +143,7 @@ func fields(before, after any) map[string]Value {
 	return out
 }
 
-// keys adds the keys beside the schedule in which two sides differ.
+// keys adds the changes of keys outside the schedule on some peels.
 func (c *comparison) keys(above string, before, after map[string]any, peels []target.PeelID) {
 	for name, value := range fields(before, after) {
 		key := above + name
@@ -191,7 +191,7 @@ func (c *comparison) finish() {
 	}
 }
 
-// text is a value as people read it, on one line.
+// text returns a value on one line for people.
 func text(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

@@ -11,13 +11,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A secret is one that peels are given.
+// A secret is a secret in the settings of peels.
 type secret struct {
 	placeholder string
-	file        string // that it comes from
+	file        string // the file that it comes from
 }
 
-// secretsOf returns the secrets that the peels of one side have, by path.
+// secretsOf returns the secrets of one side, by path.
 func (s side) secretsOf() map[string]secret {
 	placeholders := map[string]string{}
 	findSecrets("", s.values, placeholders)
@@ -33,9 +33,9 @@ func (s side) secretsOf() map[string]secret {
 	return all
 }
 
-// expose warns of a secret that goes to peels which did not have it, and of an entry with a secret whose function or
-// arguments change. Peels have a secret already if there was one at its path from the same file, where it may have a new
-// value, or the same one from another file, which may have been renamed.
+// expose warns of a secret that is new to peels, and of an entry with a secret whose function or arguments change. A secret
+// is not new if the base had one at the same path from the same file, as its value may change, or the same one from another
+// file, as a file may be renamed.
 func (c *comparison) expose(before, after side, peels []target.PeelID) {
 	had := before.secretsOf()
 	for path, now := range after.secretsOf() {
@@ -87,13 +87,13 @@ func findSecrets(above string, in any, found map[string]string) {
 	}
 }
 
-// command returns the function and arguments of an entry, every secret replaced by the same text.
+// command returns the function and arguments of an entry, with every secret replaced by the same text.
 func command(entry any) any {
 	fields, _ := entry.(map[string]any)
-	return []any{fields["module"], fields["command"], alike(fields["args"]), alike(fields["payload"])}
+	return []any{fields["module"], fields["command"], withoutSecrets(fields["args"]), withoutSecrets(fields["payload"])}
 }
 
-func alike(in any) any {
+func withoutSecrets(in any) any {
 	switch v := in.(type) {
 	case string:
 		if strings.HasPrefix(v, sops.Shown) {
@@ -102,13 +102,13 @@ func alike(in any) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, inner := range v {
-			out[key] = alike(inner)
+			out[key] = withoutSecrets(inner)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, inner := range v {
-			out[i] = alike(inner)
+			out[i] = withoutSecrets(inner)
 		}
 		return out
 	}

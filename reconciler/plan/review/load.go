@@ -17,21 +17,21 @@ import (
 // firesShown is how many next fires of an entry are listed.
 const firesShown = 3
 
-// Load is what the schedules of the whole fleet start in the 24 hours after the merge, as package forecast expects it.
+// Load is the forecast of the runs of the whole fleet in the 24 hours after the merge.
 type Load struct {
 	From   time.Time `json:"from"`
 	Before Day       `json:"before"`
 	After  Day       `json:"after"`
 }
 
-// A Day is the load of one side.
+// A Day is the load at the base or at the head.
 type Day struct {
 	Runs    float64 `json:"runs"`
 	PerHour float64 `json:"runs_per_hour"`
 	Worst   *Worst  `json:"worst,omitempty"` // the minute with the most runs, nil if nothing runs
 }
 
-// A Worst is a minute.
+// A Worst is the minute with the most runs.
 type Worst struct {
 	At   time.Time `json:"at"`
 	Runs float64   `json:"runs"`
@@ -58,10 +58,10 @@ func day(p *plan.Plan, o Options) (Day, error) {
 	return d, nil
 }
 
-// thousandths leaves out what is below the accuracy of adding up.
+// thousandths rounds to 0.001, as sums are not more accurate.
 func thousandths(runs float64) float64 { return math.Round(1000*runs) / 1000 }
 
-// Groups puts the peels of a plan together that run the same.
+// Groups groups the peels of a plan by equal settings.
 func Groups(p *plan.Plan) []forecast.Group {
 	members := map[*plan.Effective][]target.PeelID{}
 	for id, e := range p.Peels {
@@ -77,7 +77,7 @@ func Groups(p *plan.Plan) []forecast.Group {
 	return groups
 }
 
-// fires lists the next fires of an entry, which may be nil. If fresh, its timer starts with the merge.
+// fires returns the next fires of an entry, none for nil. If fresh, its timer starts with the merge.
 func (c *comparison) fires(e *schedule.Entry, fresh bool) ([]time.Time, error) {
 	if e == nil {
 		return nil, nil

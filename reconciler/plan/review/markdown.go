@@ -6,19 +6,19 @@ import (
 )
 
 const (
-	// Marker begins the Markdown of every review, so that a comment can be found again and edited.
+	// Marker begins the Markdown of every review, so that its comment can be found and edited later.
 	Marker = "<!-- zester plan -->"
 
 	// MaxMarkdown is how many bytes the Markdown has at most. Forges refuse comments of more than 65,536 characters.
 	MaxMarkdown = 60_000
 
-	markdownEnd   = 400 // bytes kept for saying what was left out
+	markdownEnd   = 400 // bytes kept for the number of omitted groups
 	markdownBlock = 20_000
 	markdownLines = 20_000 // bytes of errors and of warnings each
 )
 
-// Markdown is the review as a comment on a pull request. It keeps to [MaxMarkdown] by leaving out whole changes, those
-// of the fewest peels first, and says how many.
+// Markdown returns the review as a comment on a pull request, at most [MaxMarkdown] bytes. If it is longer, the groups of
+// changes with the fewest peels are omitted, and their number is shown.
 func (r *Review) Markdown() string {
 	var b strings.Builder
 	of := ""
@@ -62,7 +62,7 @@ func (r Revision) markdown() string {
 	return name
 }
 
-// fold writes lines that can be folded away.
+// fold writes lines in a section that readers can collapse.
 func fold(b *strings.Builder, what string, lines []string) {
 	if len(lines) == 0 {
 		return
@@ -92,7 +92,7 @@ func (b Block) markdown() string {
 	for _, l := range b.Lines() {
 		mark := l.Mark
 		if mark == Tilde {
-			mark = '!' // which forges colour
+			mark = '!' // forges colour it
 		}
 		lines = append(lines, string(mark)+" "+l.Text)
 	}
@@ -103,7 +103,7 @@ func (b Block) markdown() string {
 	return out.String()
 }
 
-// fence writes lines, up to limit bytes of them, as they are.
+// fence writes lines in a code block, at most limit bytes of them.
 func fence(b *strings.Builder, language string, lines []string, limit int) {
 	ticks := "```"
 	for strings.Contains(strings.Join(lines, "\n"), ticks) {
@@ -121,13 +121,13 @@ func fence(b *strings.Builder, language string, lines []string, limit int) {
 	b.WriteString(ticks + "\n")
 }
 
-// code is text that Markdown leaves as it is.
+// code returns text as inline code.
 func code(s string) string { return "`" + strings.ReplaceAll(oneLine(cut(s, 100)), "`", "'") + "`" }
 
 var markdownSigns = strings.NewReplacer(`\`, `\\`, "&", "&amp;", "<", "&lt;", ">", "&gt;", "*", `\*`, "_", `\_`, "`", "\\`",
 	"[", `\[`, "]", `\]`, "|", `\|`, "@", "@\u200b", "#", "#\u200b", "~", `\~`, "!", `\!`)
 
-// escape keeps text from being taken for Markdown, HTML, a mention of somebody or a reference to an issue.
+// escape escapes Markdown, HTML, mentions of people and references to issues in a text.
 func escape(s string) string { return markdownSigns.Replace(oneLine(s)) }
 
 func cut(s string, n int) string {

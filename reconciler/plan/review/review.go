@@ -1,9 +1,11 @@
-// Package review says what a change of the config repo will do to a fleet, before anybody merges it: which entries of
-// which peels come, change and go, field by field, when they fire next, and what that makes of the load. It is
-// arithmetic on two plans and reads nothing.
+// Package review describes the effect of a change of the config repo on a fleet before the merge: the entries that are added,
+// changed and removed on each peel, field by field, their next fires, and the load.
 //
-// Changes that are equal on many peels are one. What does not change on a peel is not in a review: a comment, another
-// order, or an alias of a field changes nothing.
+// Call [Make] with the plans of the base and the head, or [Refuse] if the head does not compile. Then [Review.Facts],
+// [Review.Blocks] and [Review.Markdown] return the texts.
+//
+// Guarantees: it computes from the plans and reads nothing. Equal changes on many peels are one change. Comments, order, and
+// aliases of fields are no changes. Values that look like secrets are not shown.
 package review
 
 import (
@@ -27,50 +29,50 @@ import (
 // changed does.
 const Version = 1
 
-// Options say what is compared.
+// Options describe the comparison.
 type Options struct {
-	Path       string // of the fleet's files in the repo; empty or "." for all of it
+	Path       string // folder of the fleet in the repo; empty or "." for the root
 	Base, Head Revision
 	From       time.Time // when the change would be merged
-	// Zone is the zone of entries that name none. If nil, it is not known, and times are in the zone of this host.
+	// Zone is the zone of entries that name none. If nil, it is unknown, and times are in the zone of this host.
 	Zone *time.Location
-	// Static are the entries of a peel.yaml, with their places: the head is warned of those that it takes the place of.
+	// Static holds the entries of a peel.yaml with their positions. An entry of the head that replaces one gets a warning.
 	Static  map[string]strictyaml.Pos
-	Message string // of the head's commit; its trailer may allow a change that the guard holds back
+	Message string // of the head's commit; its trailer may allow a change that the guard blocks
 }
 
 // A Revision is one of the two sides.
 type Revision struct {
-	Name    string `json:"name"`              // as somebody asked for it; "working tree"
+	Name    string `json:"name"`              // as given by the user, such as HEAD; or "working tree"
 	Commit  string `json:"commit,omitempty"`  // empty for the working tree
 	Subject string `json:"subject,omitempty"` // of the commit
 }
 
-// A Review is what a change does to a fleet.
+// A Review is the effect of a change on a fleet.
 type Review struct {
 	Version int      `json:"version"`
-	Path    string   `json:"path,omitempty"` // of the fleet's files in the repo, empty for all of it
+	Path    string   `json:"path,omitempty"` // folder of the fleet in the repo, empty for the root
 	Base    Revision `json:"base"`
 	Head    Revision `json:"head"`
-	// Errors are what is wrong with the head, as path:line:column: message. If Refused is set, the fleet would keep what
-	// it has, and nothing else of the review is filled.
+	// Errors are the mistakes of the head, as path:line:column: message. If Refused is set, the fleet would keep its present
+	// settings, and the other fields are empty.
 	Errors  []string `json:"errors,omitempty"`
 	Refused bool     `json:"refused,omitempty"`
 	Peels   int      `json:"peels"` // of the fleet
-	// Touched are the peels whose settings change, Emptied those that lose all their entries, Behind those that mistakes
-	// hold back. Each is sorted.
+	// Touched are the peels whose settings change, Emptied the peels that lose all their entries, Behind the peels that
+	// mistakes hold back. Each is sorted.
 	Touched []target.PeelID `json:"touched"`
 	Emptied []target.PeelID `json:"emptied,omitempty"`
 	Behind  []target.PeelID `json:"behind,omitempty"`
-	// Hash names the change as zester sync approve does, if the base is what the fleet has.
+	// Hash is the plan's hash for zester sync approve, if the fleet has the settings of the base.
 	Hash     string        `json:"hash"`
-	Blocked  string        `json:"blocked,omitempty"` // why a guard holds the change back
-	Release  string        `json:"release,omitempty"` // how the change can go out nevertheless
+	Blocked  string        `json:"blocked,omitempty"` // why the guard blocks the change
+	Release  string        `json:"release,omitempty"` // how to let the blocked change go out
 	Safety   safety.Safety `json:"safety"`
 	Totals   Totals        `json:"totals"`
 	Changes  []Change      `json:"changes"`  // by entry
 	Settings []Setting     `json:"settings"` // by key
-	// Warnings are those of the head. The first NewWarnings are not at the base.
+	// Warnings are the warnings about the head. The first NewWarnings of them are new, the others apply to the base too.
 	Warnings    []string `json:"warnings"`
 	NewWarnings int      `json:"new_warnings"`
 	Load        Load     `json:"load"`
@@ -83,10 +85,10 @@ type Totals struct {
 	Changed     int `json:"changed"`
 	Removed     int `json:"removed"`
 	TimersReset int `json:"timers_reset"` // changed entries whose next fire is computed again
-	RunsAtOnce  int `json:"runs_at_once"` // always 0: no commit starts a run. Version 1 of the format has it
+	RunsAtOnce  int `json:"runs_at_once"` // always 0, as no commit starts a run; a field of version 1
 }
 
-// An Action says how an entry changes.
+// An Action is the kind of a change.
 type Action string
 
 // The actions.
@@ -105,23 +107,23 @@ type Change struct {
 	// ResetsTimer reports whether the next fire is computed again.
 	ResetsTimer bool   `json:"resets_timer,omitempty"`
 	Next        Next   `json:"next"`
-	Origin      string `json:"origin"` // file:line, at the base for one that is removed
+	Origin      string `json:"origin"` // file:line of the entry; at the base if it is removed
 }
 
-// A Value is the value of a field or key on both sides, as YAML has it. It is nil on a side without it.
+// A Value holds the values of a field or key at the base and at the head; nil if there is none.
 type Value struct {
 	Before any `json:"before,omitempty"`
 	After  any `json:"after,omitempty"`
 }
 
-// Next are up to three nominal times after the merge, in the zone of the entry. What counts from the run before has
-// none at the base, as that run is not known here.
+// Next holds up to three fires after the merge, without splay, in the zone of the entry. An entry whose time depends on its
+// previous run has none at the base, as that run is not known here.
 type Next struct {
 	Before []time.Time `json:"before,omitempty"`
 	After  []time.Time `json:"after,omitempty"`
 }
 
-// A Setting is a key beside schedule that changes in the same way on some peels.
+// A Setting is a key outside the schedule that changes in the same way on some peels.
 type Setting struct {
 	Peels []target.PeelID `json:"peels"` // sorted
 	Key   string          `json:"key"`   // the keys from the top, with dots between them
@@ -131,7 +133,7 @@ type Setting struct {
 // Empty reports whether no peel changes.
 func (r *Review) Empty() bool { return len(r.Touched) == 0 }
 
-// Make compares what a fleet runs at the base with what it would run at the head. Both plans are of the same fleet.
+// Make compares the settings of a fleet at the base and at the head. Both plans are for the same fleet.
 func Make(base, head *plan.Plan, o Options) (*Review, error) {
 	d, err := diff.Make(diff.Of(base), head)
 	if err != nil {
@@ -179,7 +181,7 @@ func peelsOf(d *diff.Difference) (peels []target.PeelID) {
 	return peels
 }
 
-// kept has the peels that mistakes of the head hold back run what they have.
+// kept returns the head with the settings of the base for the peels that are held back.
 func kept(base, head *plan.Plan) *plan.Plan {
 	all := head.HoldBack(nil)
 	for id := range head.Behind {
@@ -190,7 +192,7 @@ func kept(base, head *plan.Plan) *plan.Plan {
 	return all
 }
 
-// warn lists the warnings of the head, the new ones first. One that has only moved within its file is not new.
+// warn sets Warnings, the new ones first. A warning that has only moved within its file is not new.
 func (r *Review) warn(base, head strictyaml.Errors) {
 	known := map[[3]string]bool{}
 	key := func(w strictyaml.Error) [3]string { return [3]string{w.Pos.File, w.Path, w.Msg} }
@@ -209,7 +211,7 @@ func (r *Review) warn(base, head strictyaml.Errors) {
 	r.Warnings = append(r.Warnings, old...)
 }
 
-// shownPath returns a path as a [Review] has it.
+// shownPath returns the path in the form of [Review].Path.
 func shownPath(p string) string {
 	if p = path.Clean(p); p == "." {
 		return ""
@@ -217,7 +219,7 @@ func shownPath(p string) string {
 	return p
 }
 
-// Refuse is the review of a head that does not compile.
+// Refuse returns the review of a head that does not compile.
 func Refuse(err *plan.Error, o Options) *Review {
 	return &Review{
 		Version: Version, Path: shownPath(o.Path), Base: o.Base, Head: o.Head, Errors: Errors(err), Refused: true,
@@ -225,7 +227,7 @@ func Refuse(err *plan.Error, o Options) *Review {
 	}
 }
 
-// Errors gives a line for each error.
+// Errors returns a line for each error.
 func Errors(err *plan.Error) []string {
 	lines := make([]string, len(err.Errors))
 	for i, e := range err.Errors {

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// Names of what nobody should read in a comment, and those among them that count something.
+// secretive matches names of values that are not shown; counting matches the exceptions, which are numbers such as max_tokens.
 var (
 	secretive = regexp.MustCompile(`(?i)passw|passphrase|secret|token|credential|api_?key|private_?key|_pat$|^pw$`)
 	counting  = regexp.MustCompile(`(?i)[a-z]_tokens$`)
 )
 
-// secrets numbers the values that are not shown, so that one that changes differs from what it was, and equal ones are
-// equal. A hash of a short one could be found by trying all of them.
+// secrets numbers the values that are not shown, so that a changed value is visible and equal values are equal. A number is
+// used because the hash of a short value could be found by trying all values.
 type secrets map[string]int
 
-// conceal replaces what the name of a value, or of one above it, says to be secret, and what is encrypted.
+// conceal replaces values that are encrypted, and values whose name, or the name of a value around them, is secretive.
 func (s secrets) conceal(name string, v Value) Value {
 	hide := secretive.MatchString(name)
 	return Value{Before: s.value(name, v.Before, hide), After: s.value(name, v.After, hide)}

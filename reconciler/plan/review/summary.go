@@ -3,11 +3,12 @@ package review
 import (
 	"fmt"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 )
 
-// Radius says how much of the fleet changes.
+// Radius returns one line about the share of the fleet that changes.
 func (r *Review) Radius() string {
 	switch {
 	case r.Refused:
@@ -18,7 +19,7 @@ func (r *Review) Radius() string {
 	return fmt.Sprintf("%d of %d peels change (%.3g %%)", len(r.Touched), r.Peels, 100*float64(len(r.Touched))/float64(r.Peels))
 }
 
-// Facts are lines about the change as a whole: who, how much, and what it makes of the load.
+// Facts returns lines about the whole change: its peels, its extent and the load.
 func (r *Review) Facts() []string {
 	if r.Refused {
 		return nil
@@ -39,16 +40,11 @@ func (r *Review) Facts() []string {
 	return lines
 }
 
-// extent says which peels change, and how much.
+// extent returns lines about the peels and entries that change.
 func (r *Review) extent() []string {
-	who := r.Touched
-	more := ""
-	if len(who) > namesShown {
-		who, more = who[:namesShown], fmt.Sprintf(" and %d more", len(who)-namesShown)
-	}
 	t := r.Totals
 	lines := []string{
-		"peels: " + join(who) + more,
+		"peels: " + plan.FirstOf(r.Touched, namesShown),
 		fmt.Sprintf("entries: %d added, %d changed, %d removed of %d; %d timers start anew",
 			t.Added, t.Changed, t.Removed, t.Before, t.TimersReset),
 		fmt.Sprintf("runs in a day: %s → %s", forecast.Number(r.Load.Before.Runs), forecast.Number(r.Load.After.Runs)),
@@ -57,7 +53,7 @@ func (r *Review) extent() []string {
 	return append(lines, r.Safety.Lines(len(r.Touched))...)
 }
 
-// String is the minute with its number of runs.
+// String returns the minute with its number of runs.
 func (w *Worst) String() string {
 	if w == nil {
 		return "none"
@@ -65,7 +61,7 @@ func (w *Worst) String() string {
 	return fmt.Sprintf("%s with %s", w.At.Format("15:04 MST"), forecast.Number(w.Runs))
 }
 
-// release says how a change that the guard holds back can go out.
+// release returns how to let a blocked change go out.
 func release(stop *diff.BlockedError) string {
 	approve := "zester sync approve " + stop.Hash + " after the merge lets it out"
 	if stop.RemovesAll {

@@ -1,5 +1,7 @@
-// Package revision compiles a revision of a repository as the fleet has it. Call [Compile] for the base of a comparison, and
-// [Refusal] for the error of its head.
+// Package revision compiles the revision that a fleet has for a commit, also if the commit itself is refused. Call [Compile]
+// for the base of a comparison, and [Refusal] for the error of its head.
+//
+// Known gap: after 50 commits in a row that do not compile it gives up with an error.
 package revision
 
 import (
@@ -13,23 +15,23 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
-// maxTried bounds the commits before a revision that are read.
+// maxTried bounds the commits that are read, at the commit itself and before it.
 const maxTried = 50
 
-// A Repo is a [gitrepo.Repo] or a [gitrepo.Checkout].
+// A Repo opens commits. It is a [gitrepo.Repo] or a [gitrepo.Checkout].
 type Repo interface {
 	Snapshot(at gitrepo.Hash) (*gitrepo.Snapshot, error)
 }
 
-// A Compiled revision is what the fleet has.
+// A Compiled is the revision that the fleet has.
 type Compiled struct {
 	Plan   *plan.Plan
-	Commit gitrepo.Commit // zero if no commit compiles, and the plan has no settings
+	Commit gitrepo.Commit // zero if no commit compiles; then the plan has no settings
 }
 
-// Compile compiles a commit for a fleet. If it does not compile, the fleet has what was there before: the newest of the 50
-// commits before it that compiles, along first parents. Peels that mistakes hold back have what the newest commit before
-// gives them. The plan has no settings if no commit compiles, or the folder of the fleet is not there yet.
+// Compile compiles a commit for a fleet. If it does not compile, the fleet has the newest earlier commit that compiles, along
+// first parents and within 50 commits. Peels that mistakes hold back have the settings of the newest earlier commit that has
+// some for them. The plan has no settings if no commit compiles, or the folder of the fleet does not exist yet.
 func Compile(repo Repo, compiler *plan.Compiler, fleet *peelindex.Index, at gitrepo.Hash) (Compiled, error) {
 	for range maxTried {
 		made, commit, err := compile(repo, compiler, fleet, at)
@@ -47,7 +49,7 @@ func Compile(repo Repo, compiler *plan.Compiler, fleet *peelindex.Index, at gitr
 	return Compiled{}, fmt.Errorf("neither it nor the %d commits before it compile", maxTried)
 }
 
-// fillBehind gives the peels that mistakes hold back what the commits before give them.
+// fillBehind gives the peels that mistakes hold back the settings of earlier commits.
 func fillBehind(base *plan.Plan, repo Repo, compiler *plan.Compiler, fleet *peelindex.Index, parents []gitrepo.Hash) error {
 	for range maxTried {
 		if len(base.Behind) == 0 || len(parents) == 0 {
@@ -62,7 +64,7 @@ func fillBehind(base *plan.Plan, repo Repo, compiler *plan.Compiler, fleet *peel
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("cannot find what the peels run that mistakes hold back: %w", err)
+			return fmt.Errorf("cannot find the settings of the peels that mistakes hold back: %w", err)
 		}
 		for id := range base.Behind {
 			if e := older.Peels[id]; e != nil {
@@ -93,8 +95,8 @@ func isPathMissing(err error) bool {
 	return ok && e.Reason == gitrepo.PathNotFound
 }
 
-// Refusal returns the error for which a master refuses a revision; ok is false for an error that says nothing about the
-// revision.
+// Refusal converts an error to the one with which a master refuses a revision; ok is false if the error is not the fault of
+// the revision.
 func Refusal(err error) (refused *plan.Error, ok bool) {
 	if refused, ok = errors.AsType[*plan.Error](err); ok {
 		return refused, true

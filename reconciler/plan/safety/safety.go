@@ -1,5 +1,5 @@
-// Package safety says how a change would go out: its limits, its waves and gates, and a freeze that holds. Call [Of] with the
-// plans of both revisions. It reads nothing and asks no clock.
+// Package safety returns how a change would go out: its limits, its waves and gates, and a freeze that holds it. Call [Of]
+// with the plans of both revisions. It is pure: time is an argument.
 package safety
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// Safety is how the change would go out: the limits, waves and freezes of the base and the head, the stricter of each. The
-// first revision of a fleet and one that changes nothing have neither waves nor a freeze.
+// Safety holds the stricter limits, waves and freezes of the base and the head. The first revision of a fleet, and one that
+// changes no peel, have neither waves nor a freeze.
 type Safety struct {
 	Limits top.Limits `json:"limits"`
 	Waves  []Wave     `json:"waves,omitempty"`
@@ -24,23 +24,23 @@ type Safety struct {
 // A Wave is one step of the rollout. After the last one the revision goes to all peels.
 type Wave struct {
 	Name        string `json:"name"`
-	Peels       string `json:"peels"`            // as zester.yaml has it: a number, a share
-	Target      string `json:"target,omitempty"` // that selects the peels of the wave, empty for all
-	Reach       int    `json:"reach"`            // peels that have the revision with it, if all are online and those of other waves are among them
+	Peels       string `json:"peels"`            // a number or a share, as in zester.yaml
+	Target      string `json:"target,omitempty"` // selects the peels of the wave, empty for all
+	Reach       int    `json:"reach"`            // peels with the revision after the wave, if all are online and earlier waves took peels of its target
 	Soak        string `json:"soak,omitempty"`
 	MaxFailures string `json:"max_failures"`
 	Gate        string `json:"gate,omitempty"` // "manual": a person lets the next wave begin
 	Deadline    string `json:"deadline,omitempty"`
 }
 
-// A Freeze keeps the revision waiting.
+// A Freeze is a freeze that holds the revision.
 type Freeze struct {
-	Reason string          `json:"reason"`          // the freezes that hold, as zester.yaml has them
+	Reason string          `json:"reason"`          // the freezes that hold, as in zester.yaml
 	Until  time.Time       `json:"until,omitzero"`  // zero: for more than two years
 	Peels  []target.PeelID `json:"peels,omitempty"` // that change and are frozen, sorted
 }
 
-// Of says how a change of some peels would go out at an instant.
+// Of returns how a change of the peels touched would go out at a time.
 func Of(base, head *plan.Plan, touched []target.PeelID, at time.Time) (s Safety, err error) {
 	both := base.Safety().Stricter(head.Safety())
 	s.Limits = both.LimitsOrDefault()
@@ -50,7 +50,7 @@ func Of(base, head *plan.Plan, touched []target.PeelID, at time.Time) (s Safety,
 	for _, w := range both.Waves {
 		peels, err := among(head, w.Target, touched)
 		if err != nil {
-			return s, fmt.Errorf("cannot tell which peels are in wave %s: %w", w.Name, err)
+			return s, fmt.Errorf("cannot find the peels of wave %s: %w", w.Name, err)
 		}
 		s.Waves = append(s.Waves, Wave{
 			Name: w.Name, Peels: w.Peels.String(), Target: w.Target, Reach: min(w.Peels.Of(len(touched)), len(peels)), Soak: span(w.Soak),
@@ -61,7 +61,7 @@ func Of(base, head *plan.Plan, touched []target.PeelID, at time.Time) (s Safety,
 	return s, err
 }
 
-// freezeAt returns what keeps the change of some peels waiting at an instant, nil if nothing does.
+// freezeAt returns the freezes that hold the change of the peels touched at a time, nil if none does.
 func freezeAt(freezes []top.Freeze, head *plan.Plan, touched []target.PeelID, at time.Time) (*Freeze, error) {
 	var concerned []top.Freeze
 	var reasons []string
@@ -69,7 +69,7 @@ func freezeAt(freezes []top.Freeze, head *plan.Plan, touched []target.PeelID, at
 	for _, f := range freezes {
 		peels, err := among(head, f.Target, touched)
 		if err != nil {
-			return nil, fmt.Errorf("cannot tell which peels are frozen: %w", err)
+			return nil, fmt.Errorf("cannot find the frozen peels: %w", err)
 		}
 		if len(peels) == 0 {
 			continue
@@ -89,7 +89,7 @@ func freezeAt(freezes []top.Freeze, head *plan.Plan, touched []target.PeelID, at
 	return &Freeze{Reason: strings.Join(reasons, "; "), Until: until, Peels: peels}, nil
 }
 
-// among returns those of some peels that an expression selects, all of them if it is empty.
+// among returns the peels of a list that an expression selects, all of them if it is empty.
 func among(p *plan.Plan, expr string, of []target.PeelID) ([]target.PeelID, error) {
 	if expr == "" {
 		return of, nil
@@ -105,7 +105,7 @@ func among(p *plan.Plan, expr string, of []target.PeelID) ([]target.PeelID, erro
 	return slices.DeleteFunc(slices.Clone(of), func(id target.PeelID) bool { return !selected[id] }), nil
 }
 
-// span is a duration without units that are zero, empty for none.
+// span returns a duration without units that are zero, "" for 0.
 func span(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -120,7 +120,7 @@ func span(d time.Duration) string {
 	return text
 }
 
-// Lines describe for people how the change would go out. touched is the number of peels that change.
+// Lines returns lines for people about how the change would go out. touched is the number of peels that change.
 func (s Safety) Lines(touched int) (lines []string) {
 	lines = append(lines, fmt.Sprintf("limits: change: %s, remove: %s, peels: %s", s.Limits.Change, s.Limits.Remove, s.Limits.Peels))
 	if len(s.Waves) > 0 {
@@ -161,7 +161,7 @@ func (w Wave) String() string {
 	return strings.Join(words, ", ") + ")"
 }
 
-// count is the number of some peels and the first of their names.
+// count returns the number of peels and the first three names.
 func count(peels []target.PeelID) string {
 	n := "1 peel"
 	if len(peels) != 1 {
