@@ -1,38 +1,38 @@
-// Package reconciler brings what Git says to the peels: it follows one branch, compiles each revision for the fleet,
-// publishes the documents that changed, and knows who runs what.
+// Package reconciler brings the revisions of a config repo to the peels: it follows one branch, compiles each revision for
+// the fleet, publishes the documents that changed, and follows which peel has applied them.
 //
 // Call [New] and then [Reconciler.Run], in each master. The master that holds the lease leads; the others wait. A term is one
 // leadership session. It starts from the record and the documents on the bus, never from memory.
 //
-//	source    goroutine: polls, watches and fetches the branch    ──▶ look ──┐
+//	source    goroutine: polls, watches and fetches the branch    ──▶ event ─┐
 //	control   requests of people: each order a pure function      ──▶ order ─┤
 //	worker    goroutine for one task: verify, read, compile,      ──▶ result─┼─▶ loop: state ─ decide ─▶ action
 //	          compare, blame, write documents                                │    │             write the record,
 //	fleet     facts and keys have changed                         ──▶ ───────┤    │             or begin a task
-//	progress  what peels have applied and run                     ──▶ ───────┘    └─▶ conditions ─▶ status
+//	progress  reports of peels about settings and runs            ──▶ ───────┘    └─▶ conditions ─▶ status
 //
-// Read package decide first: a pure function says what happens next, and why. loop.go carries it out: it writes the record,
-// by compare-and-set, or begins a task of package worker, and then waits for the next event, which events.go takes. The
+// Read package decide first: a pure function returns the next action, and why. loop.go carries it out: it writes the record,
+// by compare-and-set, or begins a task of package worker, and then waits for the next event, which events.go handles. The
 // status is computed from the same state. term.go starts everything.
 //
 // Guarantees:
 //   - The loop never waits for the network, the disk or a compile. An order is in force after one write of the record. A task
-//     that no longer fits the record is ended; its result is dropped, but for the documents that it has written.
+//     that no longer fits the record is canceled and its result dropped, except for documents that it has written.
 //   - Only the loop writes the record. The record names a revision before its first document is written, so the next
-//     leader goes on from there.
-//   - A revision is compiled as a whole before anything of it is written. Whatever fails, from the network to one entry of one
-//     file, leaves the revision in force for all peels, also for those that appear or change meanwhile. Nothing is removed
-//     from a peel because something could not be read.
+//     leader continues from there.
+//   - The whole revision is compiled before its first document is written. After any failure, of the network or of one entry,
+//     the revision in force stays for all peels, also for peels that appear or change meanwhile. A failed read removes nothing
+//     from a peel.
 //   - A revision that is over the limits, or that rewrites history, waits for the approval of its plan. The plan is made
 //     again when the fleet changes, and an approval of an older plan lets nothing out.
-//   - Where revisions name waves, package rollout says who gets the revision and when it goes back. The first revision of all
-//     goes out at once, as there is nothing to go back to.
+//   - If revisions name waves, package rollout decides which peels get the revision and when it is rolled back. The first
+//     revision of a fleet goes out at once, as there is none to roll back to.
 //   - Every state in which the fleet does not follow the branch has a reason, in decide and in the conditions.
-//   - Secrets are decrypted in memory alone. Documents carry them sealed to one peel each.
+//   - Secrets are decrypted only in memory. Documents hold them sealed to one peel each.
 //
-// Known gaps: a compile that has begun ends before the next task begins, so that the documents of a pin may wait for it. The
-// condition HistoryRewritten is not known to the next leader. A write of the record whose acknowledgement is lost ends the
-// term, which begins again from what is stored.
+// Known gaps: a compile that has begun delays the next task, such as writing the documents of a pin. The condition
+// HistoryRewritten is lost when another master takes the lead. A write of the record whose acknowledgement is lost ends the
+// term; the next one begins from the stored record.
 package reconciler
 
 import (

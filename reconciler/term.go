@@ -124,7 +124,7 @@ func (t *term) run(ctx context.Context, moved <-chan struct{}) error {
 	g.Go(func() error { return t.control.Run(ctx) })
 	g.Go(func() error { return t.r.metrics.Run(ctx, t.view) })
 	g.Go(func() error {
-		return notify.Run(ctx, notify.Options{Places: t.r.o.Notify, Look: t.observe, Store: t.rollout, Log: t.r.log})
+		return notify.Run(ctx, notify.Options{Places: t.r.o.Notify, Observe: t.observe, Store: t.rollout, Log: t.r.log})
 	})
 	for _, c := range t.r.o.Pulls {
 		g.Go(func() error { return c.Run(ctx, t.nc, t.fleet.Index(), t.rollout) })

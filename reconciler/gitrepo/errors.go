@@ -42,7 +42,7 @@ const (
 	PathNotFound     Reason = "PathNotFound"     // the revision lacks the directory of Options.Path, or the file
 	UnsafePath       Reason = "UnsafePath"       // the revision has a name that could leave a directory
 	TooLarge         Reason = "TooLarge"         // a file, a tree, a history or a transfer is over its limit
-	Untrusted        Reason = "Untrusted"        // the signature does not hold, or is not by a key that may sign
+	Untrusted        Reason = "Untrusted"        // the signature is invalid, or its key is not trusted
 	KeysUnreadable   Reason = "KeysUnreadable"   // the keys that may sign cannot be read; nothing is accepted meanwhile
 )
 

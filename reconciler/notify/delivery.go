@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	toldPrefix   = "told." // of the keys in the bucket
+	keyPrefix    = "told." // of the keys in the bucket
 	maxQueue     = 50      // events that wait for one place
 	maxAge       = time.Hour
 	burst        = 20
 	refill       = 30 * time.Second
-	catchUp      = 5 // revisions that a chat, mailbox or webhook is told of after it was away; a forge is told of all
+	catchUp      = 5 // revisions that a chat, mailbox or webhook gets after an outage; a forge gets all
 	backoffFirst = time.Second
 	backoffMost  = 5 * time.Minute
 )
 
-// A delivery tells one place.
+// A delivery sends events to one place.
 type delivery struct {
 	s         *session
 	place     *place.Place
-	limit     *rate.Limiter // nil for a forge, which is told each state of a commit once
+	limit     *rate.Limiter // nil for a forge, which gets each state of a commit once
 	wake      chan struct{}
-	known     told // nil until it was read
-	failures  int  // in a row
+	known     delivered // nil until it was read
+	failures  int       // in a row
 	notBefore time.Time
 
 	mu      sync.Mutex
@@ -49,7 +49,7 @@ func newDelivery(s *session, p *place.Place) *delivery {
 	return d
 }
 
-// offer puts the events that the place wants into its queue, and wakes it.
+// offer adds the events that the place wants to its queue, and wakes run.
 func (d *delivery) offer(events []place.Event, now time.Time) {
 	d.mu.Lock()
 	for _, e := range events {
@@ -77,20 +77,20 @@ func (d *delivery) take() (e place.Event, ok bool) {
 	}
 	e, d.queue = d.queue[0], d.queue[1:]
 	if d.dropped > 0 {
-		e.Details = append(slices.Clone(e.Details), fmt.Sprintf("%d notifications before this one were left out: this place could not be told in time", d.dropped))
+		e.Details = append(slices.Clone(e.Details), fmt.Sprintf("%d earlier notifications were dropped, as they could not be delivered in time", d.dropped))
 		d.dropped = 0
 	}
 	return e, true
 }
 
-// putBack has an event that was not delivered tried again.
+// putBack returns an event that was not delivered to the queue.
 func (d *delivery) putBack(e place.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.queue = append([]place.Event{e}, d.queue...)
 }
 
-// run tells the place until ctx ends.
+// run delivers events until ctx ends.
 func (d *delivery) run(ctx context.Context) error {
 	for {
 		select {
@@ -98,21 +98,21 @@ func (d *delivery) run(ctx context.Context) error {
 			return ctx.Err()
 		case <-d.wake:
 		}
-		if d.known == nil && len(d.s.newest()) > 0 && !d.recall(ctx) { // without a history nobody can say what is new
+		if d.known == nil && len(d.s.newest()) > 0 && !d.loadKnown(ctx) { // for a new place, outcomes are needed to find the newest
 			continue
 		}
-		for d.mayWrite() && d.tellOutcome(ctx) {
+		for d.maySend() && d.sendOutcome(ctx) {
 		}
-		for d.mayWrite() && d.tellEvent(ctx) {
+		for d.maySend() && d.sendEvent(ctx) {
 		}
 	}
 }
 
-func (d *delivery) recall(ctx context.Context) bool {
-	known, err := d.s.recall(ctx, d.place)
+func (d *delivery) loadKnown(ctx context.Context) bool {
+	known, err := d.s.loadDelivered(ctx, d.place)
 	if err != nil {
 		if ctx.Err() == nil {
-			d.s.Log.Warn("place not told", "place", d.place.Name(), "err", err)
+			d.s.Log.Warn("place not notified", "place", d.place.Name(), "err", err)
 		}
 		return false
 	}
@@ -123,7 +123,7 @@ func (d *delivery) recall(ctx context.Context) bool {
 	return true
 }
 
-// skipOld marks all but the newest outcomes as told.
+// skipOld marks all outcomes but the newest ones as delivered.
 func (d *delivery) skipOld() {
 	due := slices.DeleteFunc(slices.Clone(d.s.newest()), func(o outcome) bool { return !o.isDue(d.known) || !d.place.Wants(o.Kind) })
 	for _, o := range due[:max(0, len(due)-catchUp)] {
@@ -131,14 +131,14 @@ func (d *delivery) skipOld() {
 	}
 }
 
-// mayWrite reports whether the place may be told something now.
-func (d *delivery) mayWrite() bool {
+// maySend reports whether the place may get a message now.
+func (d *delivery) maySend() bool {
 	return !time.Now().Before(d.notBefore) && (d.limit == nil || d.limit.Tokens() >= 1)
 }
 
-// tellOutcome tells the place the oldest outcome of a revision that it lacks, and reports whether to go on. What the place
-// does not want counts as told.
-func (d *delivery) tellOutcome(ctx context.Context) bool {
+// sendOutcome sends the oldest outcome that the place lacks, and reports whether to call it again. An outcome that the place
+// does not want counts as delivered.
+func (d *delivery) sendOutcome(ctx context.Context) bool {
 	if d.known == nil {
 		return false
 	}
@@ -161,14 +161,14 @@ func (d *delivery) tellOutcome(ctx context.Context) bool {
 		}
 	}
 	d.known[next.Revision.Commit] = next.mark
-	if err := d.s.remember(ctx, d.place, d.known); err != nil && ctx.Err() == nil {
-		d.s.Log.Warn("what a place was told is not stored", "place", d.place.Name(), "err", err)
+	if err := d.s.storeDelivered(ctx, d.place, d.known); err != nil && ctx.Err() == nil {
+		d.s.Log.Warn("delivered notifications not recorded", "place", d.place.Name(), "err", err)
 	}
 	return true
 }
 
-// tellEvent tells the place the oldest event of its queue, and reports whether to go on.
-func (d *delivery) tellEvent(ctx context.Context) bool {
+// sendEvent sends the oldest event of the queue, and reports whether to call it again.
+func (d *delivery) sendEvent(ctx context.Context) bool {
 	e, ok := d.take()
 	if !ok {
 		return false
@@ -184,7 +184,7 @@ func (d *delivery) tellEvent(ctx context.Context) bool {
 	return true
 }
 
-// send tells the place and notes when it may be told again.
+// send sends an event to the place, and after an error sets when the next may be sent.
 func (d *delivery) send(ctx context.Context, e place.Event) error {
 	if d.limit != nil {
 		d.limit.Allow()
@@ -197,7 +197,7 @@ func (d *delivery) send(ctx context.Context, e place.Event) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	d.s.Log.Warn("place not told", "place", d.place.Name(), "event", e.Kind, "commit", e.Revision.Commit, "err", err)
+	d.s.Log.Warn("place not notified", "place", d.place.Name(), "event", e.Kind, "commit", e.Revision.Commit, "err", err)
 	if known, ok := errors.AsType[*outbound.Error](err); ok && known.Final {
 		d.failures = 0
 		return err
@@ -207,7 +207,7 @@ func (d *delivery) send(ctx context.Context, e place.Event) error {
 	return err
 }
 
-// pause is how long to wait after so many failures in a row.
+// pause returns the pause after a number of failures in a row.
 func pause(failures int, err error) time.Duration {
 	if e, ok := errors.AsType[*outbound.Error](err); ok && e.After > 0 {
 		return e.After

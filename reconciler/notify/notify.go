@@ -1,16 +1,16 @@
-// Package notify tells places outside the fleet what the reconciler does: the status that a forge shows beside a commit,
-// messages in Slack and Teams, mail, and requests to webhooks. Make places with [place.New], then call [Run] for each session
-// of a leader.
+// Package notify sends notifications about the reconciler to places outside the fleet: the status of a commit on a forge,
+// messages in Slack and Teams, mail, and requests to webhooks. Make places with [place.New], then call [Run] in each
+// leadership session.
 //
-// Once a second Run looks at the state of the reconciler, and derives from it and the state before what there is to tell;
-// the reconciler sends nothing itself and never waits. Each place has a goroutine. One that cannot be reached is tried
-// again with growing pauses of up to 5 min, or as long as it asks for, and holds up no other.
+// Once a second Run reads the state of the reconciler and derives events from the changes, so the reconciler never waits for
+// a place. Each place has a goroutine. If it cannot be reached, it is tried again with growing pauses of up to 5 min, or
+// after the pause that it asks for; other places do not wait.
 //
-// What becomes of a revision is told at least once: what a place was told is stored after the message, so the next leader
-// goes on there and repeats one message at most. A place that is new, or was away for long, is told of the newest
-// revisions alone. All other events are told at most once: that the branch could not be read is stored before the
-// messages, so that the next leader neither repeats it nor leaves out that the branch is read again. Such events wait in
-// memory, 50 for each place, for at most an hour; how many were left out is said with the next message.
+// Guarantees: the outcome of a revision is delivered at least once. The delivery is stored after the message, so the next
+// leader continues there and repeats one message at most. A place that is new, or was away for long, gets only the newest
+// revisions. All other events are delivered at most once: an outage of the branch is stored before its messages, so that the
+// next leader does not repeat it and reports its end. Such events wait in memory, 50 for each place, for at most an hour; the
+// next message names the number of dropped ones.
 //
 // A chat, mailbox or webhook gets 20 messages at once and then one in 30 s.
 package notify
@@ -35,17 +35,17 @@ import (
 )
 
 const (
-	lookEvery  = time.Second
-	noticesKey = "notices" // of the bucket
+	observeEvery = time.Second
+	noticesKey   = "notices" // of the bucket
 )
 
-// Options say what is looked at and where it is stored.
+// Options configure the notifications. All fields are required.
 type Options struct {
 	Places []*place.Place
-	// Look returns the state of the reconciler. It is called once a second by one goroutine and must return at once.
-	Look  func() Observation
-	Store jetstream.KeyValue // bucket rollout: the keys told.PLACE and notices
-	Log   *slog.Logger
+	// Observe returns the state of the reconciler. It is called once a second by one goroutine and must return at once.
+	Observe func() Observation
+	Store   jetstream.KeyValue // bucket rollout: the keys told.PLACE and notices
+	Log     *slog.Logger
 }
 
 // An Observation is the state of the reconciler at one moment.
@@ -56,14 +56,14 @@ type Observation struct {
 	Order    Order
 }
 
-// Fleet says how far the peels are with the revision in force.
+// Fleet is the state of the peels with respect to the revision in force.
 type Fleet struct {
-	Commit  settings.Commit // of the counts; empty if they are of two revisions, or not known
+	Commit  settings.Commit // the revision in force; empty if the counts are of two revisions, or not known
 	Counts  status.Counts
-	Reached time.Time     // when a peel last came to run what it is to run
-	Failing []status.Peel // in the state failed, sorted by ID, at most 200
-	Late    target.PeelID // the first that is online and pending, empty if there is none
-	// Errors are what peels report now, also those that run the revision in force.
+	Reached time.Time     // when a peel last came to run its wanted settings
+	Failing []status.Peel // peels in the state failed, sorted by ID, at most 200
+	Late    target.PeelID // the first pending peel by ID, empty if there is none
+	// Errors are the present errors of all peels, also of peels that run the revision in force.
 	Errors map[target.PeelID][]string
 }
 
@@ -74,14 +74,14 @@ type Order struct {
 	Time time.Time
 }
 
-// notices is what the next leader has to know of what was told.
+// notices is the stored state for the next leader.
 type notices struct {
 	Leader string     `json:"leader,omitempty"`
-	Outage place.Kind `json:"outage,omitempty"` // that was told and has not ended
-	Since  time.Time  `json:"since,omitzero"`   // of the outage
+	Outage place.Kind `json:"outage,omitempty"` // the reported outage; empty if none lasts
+	Since  time.Time  `json:"since,omitzero"`   // beginning of the outage
 }
 
-// A session is one run.
+// A session is one call of Run.
 type session struct {
 	Options
 	mu       sync.Mutex
@@ -89,7 +89,7 @@ type session struct {
 	began    time.Time
 }
 
-// Run tells places what happens until ctx ends.
+// Run sends notifications until ctx ends.
 func Run(ctx context.Context, o Options) error {
 	if len(o.Places) == 0 {
 		<-ctx.Done()
@@ -107,12 +107,12 @@ func Run(ctx context.Context, o Options) error {
 	return g.Wait()
 }
 
-// watch derives what there is to tell and hands it to the places.
+// watch derives outcomes and events from the state, and gives them to the deliveries.
 func (s *session) watch(ctx context.Context, deliveries []*delivery) error {
 	w := newWatcher(s.began)
 	loaded, stored := false, notices{}
-	for tick := time.NewTicker(lookEvery); ; {
-		now, seen := time.Now(), s.Look()
+	for tick := time.NewTicker(observeEvery); ; {
+		now, seen := time.Now(), s.Observe()
 		s.mu.Lock()
 		s.outcomes = w.outcomes(seen, now)
 		s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *session) watch(ctx context.Context, deliveries []*delivery) error {
 			if err := s.save(ctx, w.notices); err == nil {
 				stored = w.notices
 			} else if ctx.Err() == nil {
-				s.Log.Warn("what places were told is not stored", "err", err)
+				s.Log.Warn("state of notifications not stored", "err", err)
 			}
 		}
 		for _, d := range deliveries {
@@ -143,7 +143,7 @@ func (s *session) watch(ctx context.Context, deliveries []*delivery) error {
 	}
 }
 
-// load reads what the leader before has told, and reports whether that is known.
+// load reads the notices of the previous leader, and reports whether it succeeded.
 func (s *session) load(ctx context.Context, w *watcher) bool {
 	entry, err := s.Store.Get(ctx, noticesKey)
 	if err == nil {
@@ -153,7 +153,7 @@ func (s *session) load(ctx context.Context, w *watcher) bool {
 		return true
 	}
 	if ctx.Err() == nil {
-		s.Log.Warn("cannot read what places were told", "err", err)
+		s.Log.Warn("cannot read the state of notifications", "err", err)
 	}
 	return false
 }
@@ -172,14 +172,13 @@ func (s *session) newest() []outcome {
 	return s.outcomes
 }
 
-// A told is the last mark of each commit that a place knows.
-type told map[settings.Commit]string
+// delivered holds the mark of the last outcome of each commit that a place got.
+type delivered map[settings.Commit]string
 
-// recall reads what a place was told of revisions. A new place is told of the newest commit alone.
-func (s *session) recall(ctx context.Context, p *place.Place) (told, error) {
-	const cannot = "cannot read what was told"
-	entry, err := s.Store.Get(ctx, toldPrefix+p.Name())
-	known := told{}
+// loadDelivered reads the outcomes that a place got. For a new place all commits but the newest count as delivered.
+func (s *session) loadDelivered(ctx context.Context, p *place.Place) (delivered, error) {
+	entry, err := s.Store.Get(ctx, keyPrefix+p.Name())
+	known := delivered{}
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		all := s.newest()
 		for _, o := range all[:max(0, len(all)-1)] {
@@ -191,22 +190,22 @@ func (s *session) recall(ctx context.Context, p *place.Place) (told, error) {
 		err = canon.Unmarshal(entry.Value(), &known)
 	}
 	if err != nil {
-		return nil, fmt.Errorf(cannot+": %w", err)
+		return nil, fmt.Errorf("cannot read which notifications were delivered: %w", err)
 	}
 	return known, nil
 }
 
-// remember stores what a place was told, without commits that are not in the history.
-func (s *session) remember(ctx context.Context, p *place.Place, known told) error {
+// storeDelivered stores the outcomes that a place got, without commits that are no longer in the history.
+func (s *session) storeDelivered(ctx context.Context, p *place.Place, known delivered) error {
 	all := s.newest()
-	for c := range known { // of outcomes there is at least one: the one that was told
+	for c := range known { // at least the delivered outcome stays
 		if !slices.ContainsFunc(all, func(o outcome) bool { return o.Revision.Commit == c }) {
 			delete(known, c)
 		}
 	}
 	data, err := canon.Marshal(known)
 	if err == nil {
-		_, err = s.Store.Put(ctx, toldPrefix+p.Name(), data)
+		_, err = s.Store.Put(ctx, keyPrefix+p.Name(), data)
 	}
 	return err
 }

@@ -157,7 +157,7 @@ func (b *bench) start() {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- notify.Run(ctx, notify.Options{Places: places, Look: b.look, Store: b.store, Log: slog.New(slog.DiscardHandler)})
+		ended <- notify.Run(ctx, notify.Options{Places: places, Observe: b.look, Store: b.store, Log: slog.New(slog.DiscardHandler)})
 	}()
 	b.stop = sync.OnceFunc(func() {
 		cancel()
@@ -261,7 +261,7 @@ func TestAnOutageOfAPlaceSendsNoFlood(t *testing.T) {
 		if revisions != 5 || !slices.Contains(told, "rejected reason 39") {
 			t.Errorf("told of %d revisions: %q", revisions, told)
 		}
-		if others == 0 || len(told) > 45 || !strings.Contains(bodies, "notifications before this one were left out") {
+		if others == 0 || len(told) > 45 || !strings.Contains(bodies, "earlier notifications were dropped") {
 			t.Errorf("told %d times, of %d other events", len(told), others)
 		}
 		b.after(2 * time.Hour)

@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	presenceSettle = 45 * time.Second // before a new leader believes that a peel is away: heartbeats come every 30 s
-	lateAfter      = 5 * time.Minute  // that a peel which is online has to run what it was given
-	maxEnds        = 50               // successes that are remembered, as many as the history has attempts
-	gateState      = "gate"           // of a rollout, as package status documents it
-	hashShown      = 12               // digits of a plan in a command
+	presenceKnown = 45 * time.Second // after the beginning of the session; heartbeats come every 30 s
+	lateAfter     = 5 * time.Minute  // an online peel that takes longer to apply its settings is late
+	maxEnds       = 50               // remembered successes, as many as the history has attempts
+	gateState     = "gate"           // of a rollout, as package status documents it
+	hashShown     = 12               // digits of a plan in a command
 )
 
-// An outcome is what there is to tell of a revision. Its mark changes when that changes in essence.
+// An outcome is the event about the state of a revision. Its mark changes with each state that a place should get.
 type outcome struct {
 	place.Event
 	mark    string
-	attempt string // the part of the mark that names the attempt
+	attempt string // part of the mark: the attempt
 }
 
-// isDue reports whether a place lacks the outcome. A success stays one, whatever peels do later, until the commit is tried
-// again. That another commit took the place of one matters only where that one was pending.
-func (o *outcome) isDue(known told) bool {
+// isDue reports whether a place lacks the outcome. A success is final until the commit is tried again. That a commit was
+// superseded is sent only after a message that it was pending.
+func (o *outcome) isDue(known delivered) bool {
 	before, heard := known[o.Revision.Commit]
 	switch {
 	case before == o.mark || before == string(forge.Success)+o.attempt:
@@ -42,7 +42,7 @@ func (o *outcome) isDue(known told) bool {
 	return true
 }
 
-// outcomes are what there is to tell of each commit of the history, the oldest first.
+// outcomes returns the outcome of each commit of the history, the oldest first.
 func (w *watcher) outcomes(seen Observation, now time.Time) (all []outcome) {
 	done := map[settings.Commit]bool{}
 	for i, a := range seen.Attempts {
@@ -75,7 +75,7 @@ func (w *watcher) outcomes(seen Observation, now time.Time) (all []outcome) {
 	return all
 }
 
-// ended remembers a success, and puts it in the place of what is said of the same attempt later.
+// ended remembers a success, and replaces a later outcome of the same attempt by it.
 func (w *watcher) ended(o *outcome) {
 	key := string(o.Revision.Commit) + o.attempt
 	if o.State == forge.Success {
@@ -88,7 +88,7 @@ func (w *watcher) ended(o *outcome) {
 	}
 }
 
-// attempted says what became of an attempt that is not in force. It returns what tells two such states apart.
+// attempted fills in the event about an attempt that is not in force. detail is part of the mark, so a new detail is sent.
 func attempted(e *place.Event, a status.Attempt, s status.Sync) (detail string) {
 	switch a.Outcome {
 	case status.OutcomeProgressing:
@@ -105,7 +105,7 @@ func attempted(e *place.Event, a status.Attempt, s status.Sync) (detail string) 
 	case status.OutcomeBlocked:
 		if f := s.Frozen; f != nil && f.Commit == a.Commit {
 			frozen(e, f)
-			return string(place.Frozen) // once for each revision, whatever freeze holds it later
+			return string(place.Frozen) // one message for each revision, also if another freeze holds it later
 		}
 		e.Kind, e.State, e.Text = place.Blocked, forge.Pending, "waits for approval: "+a.Reason
 		if s.Blocked != "" && s.LastAttempted == a.Commit {
@@ -117,7 +117,7 @@ func attempted(e *place.Event, a status.Attempt, s status.Sync) (detail string) 
 		return ""
 	case status.OutcomeRolledBack:
 		e.Kind, e.State, e.Text = place.WaveFailed, forge.Failure, a.Reason
-		e.Command = "zester sync retry, or a new commit that mends it"
+		e.Command = "zester sync retry, or a new commit that fixes it"
 	default:
 		e.Kind, e.State, e.Text = place.Rejected, forge.Failure, a.Reason
 		if s.LastAttempted == a.Commit {
@@ -128,7 +128,7 @@ func attempted(e *place.Event, a status.Attempt, s status.Sync) (detail string) 
 	return e.Text
 }
 
-// whereOf returns the place of the first mistake of the revision last attempted.
+// whereOf returns the position of the first mistake of the revision last attempted.
 func whereOf(s status.Sync) string {
 	for _, c := range s.Conditions {
 		if c.Type == status.CompileFailed && c.Status {
@@ -138,7 +138,7 @@ func whereOf(s status.Sync) string {
 	return ""
 }
 
-// converging says how far the fleet is with the revision in force. It returns what tells two failures apart.
+// converging fills in the event about the revision in force. detail is part of the mark.
 func (w *watcher) converging(e *place.Event, a status.Attempt, seen Observation, now time.Time) (detail string) {
 	f := seen.Fleet
 	if e.Kind, e.State, e.Text = place.Progressing, forge.Pending, "goes to the fleet"; f.Commit != a.Commit {
@@ -148,10 +148,10 @@ func (w *watcher) converging(e *place.Event, a status.Attempt, seen Observation,
 	e.Counts = c
 	began := a.Began
 	if a.By != "" {
-		began = seen.Sync.LastGood.Since // it had waited for somebody
+		began = seen.Sync.LastGood.Since // it had waited for a person
 	}
 	watched := now.Sub(laterOf(w.began, began))
-	unsure := c.Offline > 0 && (now.Sub(w.began) < presenceSettle || c.Applied == 0)
+	unsure := c.Offline > 0 && (now.Sub(w.began) < presenceKnown || c.Applied == 0)
 	switch {
 	case c.Pending > 0 && watched < lateAfter, c.Pending == 0 && c.Failed == 0 && unsure:
 		return ""
@@ -165,7 +165,7 @@ func (w *watcher) converging(e *place.Event, a status.Attempt, seen Observation,
 	return ""
 }
 
-// trouble names one peel that failed, with its error, or one that is late.
+// trouble describes one peel that failed, with its error, or one that is late.
 func (f Fleet) trouble() string {
 	if len(f.Failing) > 0 && (f.Late == "" || f.Failing[0].Peel < f.Late) {
 		return string(f.Failing[0].Peel) + ": " + strings.Join(f.Failing[0].Errors, "; ")
@@ -178,11 +178,11 @@ const (
 	maxNamed  = 5 // peels of a group that are named
 )
 
-// groups says which peels fail with which error, the error of most peels first.
+// groups returns a line for each error with the peels that report it, the error of most peels first.
 func groups(failing []status.Peel) (lines []string) {
 	members := map[string][]string{}
 	for _, p := range failing {
-		first := "it does not say why"
+		first := "without an error message"
 		if len(p.Errors) > 0 {
 			first = p.Errors[0]
 		}
@@ -220,7 +220,7 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// portion is 12/14 peels, 1 failed, 1 offline.
+// portion returns the counts in the form "12/14 peels, 1 failed, 1 offline".
 func portion(c status.Counts) string {
 	parts := []string{fmt.Sprintf("%d/%d peels", c.Applied, c.Peels)}
 	for _, p := range []struct {
@@ -234,7 +234,7 @@ func portion(c status.Counts) string {
 	return strings.Join(parts, ", ")
 }
 
-// roughly is a duration with one unit.
+// roughly returns a duration with one unit.
 func roughly(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:

@@ -14,39 +14,39 @@ import (
 )
 
 const (
-	outageAfter  = 5 * time.Minute  // that the branch cannot be read, before it is told
-	stalledAfter = time.Minute      // that nothing can be brought to the fleet
-	groupFor     = 30 * time.Second // after a peel fails, so that one message tells of all that fail with it
-	failAgain    = 10 * time.Minute // at least, between two messages about peels that fail
-	orderRecent  = time.Minute      // an order that is older has not caused what is seen now
+	outageAfter  = 5 * time.Minute  // time without reading the branch before an event
+	stalledAfter = time.Minute      // time of the condition Stalled before an event
+	groupFor     = 30 * time.Second // after the first failure of a peel, to name several peels in one message
+	failAgain    = 10 * time.Minute // least time between two messages about failing peels
+	orderRecent  = time.Minute      // an older order did not cause a change that is observed now
 )
 
-// A watcher derives what there is to tell from successive observations. It belongs to one goroutine.
+// A watcher derives outcomes and events from successive observations. Use it from one goroutine.
 type watcher struct {
 	began   time.Time
 	notices notices
-	ends    map[string]place.Event // how the fleet came to run commits, by commit and attempt
+	ends    map[string]place.Event // successes, by commit and attempt
 	before  *Observation
 	failing failing
 }
 
 // failing are the peels that fail with the revision in force.
 type failing struct {
-	commit settings.Commit          // that the peels had come to run, empty while it goes out
-	known  map[target.PeelID]string // digests of errors that were told, or that there were before
-	first  time.Time                // when the first peel failed that was not told of
-	told   time.Time
+	commit settings.Commit          // the revision in force, empty while it goes out
+	known  map[target.PeelID]string // digests of errors that were reported in a message, or existed before
+	first  time.Time                // when the first error appeared that is not in known
+	sent   time.Time                // when the last message was sent
 }
 
 func newWatcher(began time.Time) *watcher {
 	return &watcher{began: began, ends: map[string]place.Event{}}
 }
 
-// events are what happened since the observation before, but for what becomes of revisions. The outcomes of the same
-// observation must have been derived first.
+// events returns the events since the previous observation, without outcomes of revisions. Call outcomes for the same
+// observation first.
 func (w *watcher) events(seen Observation, now time.Time) (all []place.Event) {
 	if seen.Sync.Owner == "" {
-		return nil // the reconciler has not read yet what was before
+		return nil // the reconciler has not read the record yet
 	}
 	all = append(all, w.leader(seen)...)
 	all = append(all, w.outage(seen, now)...)
@@ -63,7 +63,7 @@ func (w *watcher) events(seen Observation, now time.Time) (all []place.Event) {
 	return all
 }
 
-// leader says that another master leads than the one that told places last.
+// leader returns an event if another master leads than before.
 func (w *watcher) leader(seen Observation) []place.Event {
 	before, owner := w.notices.Leader, seen.Sync.Owner
 	if owner == before {
@@ -75,7 +75,7 @@ func (w *watcher) leader(seen Observation) []place.Event {
 	return []place.Event{{Kind: place.LeaderChanged, By: owner, Text: fmt.Sprintf("%s leads in place of %s", owner, before)}}
 }
 
-// outage says once that the branch cannot be read, and once that it can be again.
+// outage returns an event when the branch cannot be read, and one when it can be read again.
 func (w *watcher) outage(seen Observation, now time.Time) []place.Event {
 	stalled, fetch := conditionOf(seen.Sync, status.Stalled), conditionOf(seen.Sync, status.FetchFailed)
 	kind, c := place.Kind(""), status.Condition{}
@@ -85,17 +85,17 @@ func (w *watcher) outage(seen Observation, now time.Time) []place.Event {
 	case fetch.Status && now.Sub(fetch.LastTransitionTime) >= outageAfter:
 		kind, c = place.FetchFailed, fetch
 	}
-	switch told := w.notices.Outage; {
-	case told == "" && kind != "", told == place.FetchFailed && kind == place.Stalled:
-		if told == "" {
+	switch reported := w.notices.Outage; {
+	case reported == "" && kind != "", reported == place.FetchFailed && kind == place.Stalled:
+		if reported == "" {
 			w.notices.Since = c.LastTransitionTime
 		}
 		w.notices.Outage = kind
 		return []place.Event{{
 			Kind: kind, Revision: inForce(seen.Sync), Text: c.Message, Where: c.Where,
-			Details: []string{"since " + stamp(w.notices.Since) + "; the revision in force stays"}, Command: "zester sync status",
+			Details: []string{"since " + timestamp(w.notices.Since) + "; the revision in force stays"}, Command: "zester sync status",
 		}}
-	case told != "" && !stalled.Status && !fetch.Status && !seen.Sync.Read.IsZero():
+	case reported != "" && !stalled.Status && !fetch.Status && !seen.Sync.Read.IsZero():
 		took := now.Sub(w.notices.Since)
 		w.notices.Outage, w.notices.Since = "", time.Time{}
 		return []place.Event{{Kind: place.Recovered, Revision: inForce(seen.Sync), Text: "it could not be read for " + roughly(took)}}
@@ -114,7 +114,7 @@ func inForce(s status.Sync) place.Revision {
 	return place.Revision{Commit: s.LastGood.Commit, Author: s.LastGood.Author, Subject: s.LastGood.Message}
 }
 
-// pins says that a pin began or ended.
+// pins returns an event if a pin began or ended.
 func pins(before, seen Observation, now time.Time) (all []place.Event) {
 	was, is := before.Sync.Pinned, seen.Sync.Pinned
 	switch {
@@ -134,7 +134,7 @@ func pins(before, seen Observation, now time.Time) (all []place.Event) {
 	return all
 }
 
-// pauses says that new revisions began or ceased to wait for a person.
+// pauses returns an event if a pause began or ended.
 func pauses(before, seen Observation, now time.Time) []place.Event {
 	was, is := before.Sync.Paused, seen.Sync.Paused
 	switch {
@@ -146,8 +146,8 @@ func pauses(before, seen Observation, now time.Time) []place.Event {
 	return nil
 }
 
-// freezes says that the next wave of a revision began to wait for the end of a freeze. A revision that waits before its first
-// wave is an outcome.
+// freezes returns an event if a freeze began to hold the next wave of a rollout. A freeze before the first wave is an
+// outcome.
 func freezes(before, seen Observation) []place.Event {
 	was, is := before.Sync.Frozen, seen.Sync.Frozen
 	if is == nil || seen.Sync.Rollout == nil || was != nil && was.Commit == is.Commit {
@@ -158,16 +158,16 @@ func freezes(before, seen Observation) []place.Event {
 	return []place.Event{e}
 }
 
-// frozen says why a revision waits, until when, and what lets it go on.
+// frozen fills in the event about a freeze: the reason, its end, and the command that overrides it.
 func frozen(e *place.Event, f *status.Freeze) {
 	e.Kind, e.State, e.Text = place.Frozen, forge.Pending, f.Reason
 	e.Command = "zester sync approve " + f.Commit.Short() + " --override-freeze REASON"
 	if !f.Until.IsZero() {
-		e.Details = []string{"until " + stamp(f.Until)}
+		e.Details = []string{"until " + timestamp(f.Until)}
 	}
 }
 
-// by returns the person whose order caused what is seen now.
+// by returns the person whose order with a verb caused a change now, empty if none did.
 func by(o Order, verb string, now time.Time) string {
 	if o.Verb == verb && now.Sub(o.Time) < orderRecent {
 		return o.By
@@ -187,7 +187,7 @@ func (f Fleet) withErrors() []status.Peel {
 	return all
 }
 
-// failed says which peels fail after the fleet had come to run the revision in force, or was said not to.
+// failed returns an event about peels with new errors, once the revision in force was applied or reported as incomplete.
 func (w *watcher) failed(seen Observation, now time.Time) []place.Event {
 	f, fleet := &w.failing, seen.Fleet
 	if fleet.Commit == "" || len(seen.Attempts) == 0 {
@@ -202,7 +202,7 @@ func (w *watcher) failed(seen Observation, now time.Time) []place.Event {
 		if fleet.Counts.Pending > 0 && now.Sub(laterOf(w.began, seen.Sync.LastGood.Since)) < lateAfter {
 			return nil // it goes out
 		}
-		*f = failing{commit: fleet.Commit, known: errs, told: f.told}
+		*f = failing{commit: fleet.Commit, known: errs, sent: f.sent}
 		return nil
 	}
 	fresh := slices.DeleteFunc(all, func(p status.Peel) bool { return f.known[p.Peel] == errs[p.Peel] })
@@ -218,14 +218,14 @@ func (w *watcher) failed(seen Observation, now time.Time) []place.Event {
 	case f.first.IsZero():
 		f.first = now
 		return nil
-	case now.Sub(f.first) < groupFor, now.Sub(f.told) < failAgain && !f.told.IsZero():
+	case now.Sub(f.first) < groupFor, now.Sub(f.sent) < failAgain && !f.sent.IsZero():
 		return nil
 	}
-	f.known, f.first, f.told = errs, time.Time{}, now
+	f.known, f.first, f.sent = errs, time.Time{}, now
 	return []place.Event{{
 		Kind: place.PeelsFailed, Revision: inForce(seen.Sync), Counts: fleet.Counts, Details: groups(fresh), Command: "zester sync peels",
 		Text: fmt.Sprintf("%s; %d report an error that they did not report before", portion(fleet.Counts), len(fresh)),
 	}}
 }
 
-func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+func timestamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }

@@ -245,7 +245,7 @@ func TestOutcomesSayWhatToDo(t *testing.T) {
 	c.seen.Sync.Conditions = []status.Condition{{Type: status.CompileFailed, Status: true, Where: "top.yaml:3"}}
 	for outcome, want := range map[status.Outcome]place.Event{
 		status.OutcomeBlocked:    {Kind: place.Blocked, Text: "waits for approval: too much", Command: "zester sync approve 0123456789ab"},
-		status.OutcomeRolledBack: {Kind: place.WaveFailed, Text: "too much", Command: "zester sync retry, or a new commit that mends it"},
+		status.OutcomeRolledBack: {Kind: place.WaveFailed, Text: "too much", Command: "zester sync retry, or a new commit that fixes it"},
 		status.OutcomeRejected:   {Kind: place.Rejected, Text: "too much", Where: "top.yaml:3", Details: []string{"top.yaml:4:1: nor that"}},
 		status.OutcomeSuperseded: {Kind: place.Superseded, Text: "superseded too much"},
 	} {

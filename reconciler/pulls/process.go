@@ -24,19 +24,19 @@ const (
 	planTimeout  = 4 * time.Minute
 	cloneTimeout = 15 * time.Minute
 	maxOutput    = 1 << 20 // bytes that the process may print
-	maxStore     = 4 << 30 // bytes of the store, which is made anew above
+	maxStore     = 4 << 30 // bytes of the store; a larger one is removed
 	workerMark   = "ZESTER_PULLS_WORKER"
 )
 
-// errAgain: the pull request has moved, or the repository cannot be reached, so it is planned at another poll.
+// errAgain: the pull request has moved, or the repository cannot be reached, so it is planned again at another poll.
 var errAgain = errors.New("it is tried again")
 
-// job is what the process is asked, as JSON on its standard input.
+// A job is the request to the process, as JSON on its standard input.
 type job struct {
 	Repo   gitrepo.Options `json:"repo"`
-	Branch string          `json:"branch"` // that the pull request is for
+	Branch string          `json:"branch"` // the target branch of the pull request
 	Ref    string          `json:"ref"`    // of its head
-	Head   string          `json:"head"`   // hash that the forge gave
+	Head   string          `json:"head"`   // hash of the head, by the forge
 	Name   string          `json:"name"`   // of the head, for people
 	Fleet  []member        `json:"fleet"`
 	Limit  time.Duration   `json:"limit"`
@@ -47,17 +47,17 @@ type member struct {
 	Facts target.Facts  `json:"facts"`
 }
 
-// result is what the process answers, as JSON on its standard output.
+// A result is the answer of the process, as JSON on its standard output.
 type result struct {
 	Markdown string `json:"markdown,omitempty"`
 	Again    string `json:"again,omitempty"` // why the same job may succeed later
 	Error    string `json:"error,omitempty"` // why it cannot
 }
 
-// plan has a pull request planned by a process of its own, and returns the text of its comment.
+// plan runs a process that plans a pull request, and returns the text of the comment.
 func (s *session) plan(ctx context.Context, p forge.Pull) (string, error) {
 	if _, err := gitrepo.ParseHash(p.Head); err != nil {
-		return "", fmt.Errorf("the forge gives no hash as its head: %s", outbound.Line(p.Head, 80))
+		return "", fmt.Errorf("the forge names no hash as its head: %s", outbound.Line(p.Head, 80))
 	}
 	limit := planTimeout
 	if !s.tidy() {
@@ -82,7 +82,7 @@ func (s *session) plan(ctx context.Context, p forge.Pull) (string, error) {
 	return r.Markdown, nil
 }
 
-// tidy removes the store if it has become too large, and reports whether there is one.
+// tidy removes the store if it is too large, and reports whether there is one afterwards.
 func (s *session) tidy() bool {
 	size := int64(0)
 	err := filepath.WalkDir(s.o.Repo.Dir, func(_ string, d fs.DirEntry, err error) error {
@@ -96,7 +96,7 @@ func (s *session) tidy() bool {
 		return err
 	})
 	if err == nil && size > maxStore {
-		s.o.Log.Warn("store of pull requests is made anew: it is large", "dir", s.o.Repo.Dir, "bytes", size)
+		s.o.Log.Warn("store of pull requests removed: it is too large", "dir", s.o.Repo.Dir, "bytes", size)
 		err = os.RemoveAll(s.o.Repo.Dir)
 		size = 0
 	}
@@ -149,7 +149,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// variables are those that it takes to reach a repository. No other reaches the process.
+// variables are the environment variables that the process gets: those for reaching a repository.
 var variables = []string{
 	"HOME", "PATH", "TMPDIR", "USER", "SSH_AUTH_SOCK", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR",
 }

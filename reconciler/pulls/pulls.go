@@ -1,26 +1,25 @@
-// Package pulls comments on pull requests with what they would do to the fleet: one comment on each, which is edited when the
-// pull request changes. Make a [Commenter] with [New] and call [Commenter.Run] while this master leads. The program calls
-// [Work] first of all, if [IsWorker] says so.
+// Package pulls comments on pull requests with their effect on the fleet: one comment on each, which is edited when the pull
+// request changes. Make a [Commenter] with [New] and call [Commenter.Run] while this master leads. If [IsWorker] returns
+// true, the program must call [Work] at its start and then exit.
 //
-// Open pull requests are listed once a minute, and 10 s after a master passes on that a branch moved, so that no forge has to
-// reach the master. A pull request is planned once for each head. The comment is found by a hidden marker and by its author,
-// also after a restart; no comment of another user is ever changed, and before the first comment is written the record of
-// what was planned is, so that of two masters that both believe to lead one writes.
+// Guarantees: open pull requests are listed once a minute, and 10 s after a master reports that a branch moved, so that no
+// forge has to reach the master. A pull request is planned once for each head. The comment is found by a hidden marker and by
+// its author, also after a restart; comments of other users are never changed. Before a comment is written, its record is
+// stored by compare-and-set, so that only one of two masters that both believe to lead writes it.
 //
 // # What a pull request can do to the master
 //
-// Its author need not be known, so its commits are fetched, read and compiled by a process of its own, which has no
-// connection to the bus and no identities: secrets stay encrypted, and what they and values with telling names are is not
-// shown. The process ends after 4 min (15 min when the repository is cloned), with its processor time, its memory at 1 GiB and
-// its files at 1 GiB bounded; what it prints is bounded too. One runs at a time, and after it four times as long as it took
-// nothing is planned, so all pull requests together take at most a fifth of one processor. Its store of the repository is
-// separate from that of the reconciler, is bounded, and nothing in it is ever published. The 50 pull requests that changed
-// last are looked at.
+// Its author may be unknown, so its commits are fetched, read and compiled by a process of its own, which has no connection to
+// the bus and no identities: secrets stay encrypted, and neither they nor values whose names suggest secrets are shown. The
+// process ends after 4 min (15 min when the repository is cloned); its processor time, its memory (1 GiB), its files (1 GiB)
+// and its output are bounded. One process runs at a time, followed by a pause of four times its duration, so all pull requests
+// together take at most a fifth of one processor. Its store of the repository is separate from the reconciler's and bounded,
+// and nothing in it is published. Only the 50 pull requests that changed last are read.
 //
-// A comment tells the names of peels that a target selects, and so something of their facts, to everybody who can read it.
-// Pull requests from forks are therefore left alone unless Options.Forks is set.
+// A comment shows the names of peels that a target selects, and so reveals facts of peels to its readers. Therefore pull
+// requests from forks are ignored unless Options.Forks is set.
 //
-// Known gaps: a comment is not brought up to date when only the fleet changes, or if somebody deletes it.
+// Known gaps: a comment is not updated when only the fleet changes, and not written again if a person deletes it.
 package pulls
 
 import (
@@ -54,16 +53,16 @@ const (
 	pollLeast   = 10 * time.Second // between two lists
 	refusedWait = time.Hour        // after the forge refuses the token
 	maxPulls    = 50
-	restFactor  = 4 // how much longer than a plan took nothing is planned after it
+	restFactor  = 4 // the pause after a plan, as a multiple of its duration
 	maxRest     = 10 * time.Minute
 	keyPrefix   = "pulls." // of the keys in the bucket
 )
 
-// Options say on which pull requests to comment.
+// Options configure a Commenter.
 type Options struct {
 	Name  string // of the place; letters, digits, "_" and "-"
 	Forge *forge.Client
-	Forks bool // also on those from forks
+	Forks bool // also comment on pull requests from forks
 	// Repo is the repository that the reconciler follows. Dir is another directory than the reconciler's.
 	Repo gitrepo.Options
 	Log  *slog.Logger
@@ -96,13 +95,13 @@ func (c *Commenter) branch() string {
 	return c.o.Repo.Branch
 }
 
-// markerOf tells the comments of several fleets in one repository apart.
+// markerOf returns the marker of a fleet's comments, different for each fleet of a repository.
 func markerOf(parts ...string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
 	return "<!-- zester plan of fleet " + hex.EncodeToString(sum[:8]) + " -->"
 }
 
-// planned is what was done for the pull requests that are open, by number.
+// planned holds the planned heads of open pull requests, by number.
 type planned map[string]head
 
 type head struct {
@@ -110,8 +109,8 @@ type head struct {
 	Done bool   `json:"done,omitempty"` // false: its comment may or may not be written
 }
 
-// Run comments until ctx ends. Trouble with a forge or a pull request is logged and ends nothing. The fleet is the one that
-// this master follows, the store the bucket rollout.
+// Run comments until ctx ends. Errors of a forge or a pull request are logged. fleet is the index of all peels, store the
+// bucket rollout.
 func (c *Commenter) Run(ctx context.Context, nc *nats.Conn, fleet *peelindex.Index, store jetstream.KeyValue) error {
 	hints := make(chan struct{}, 1)
 	sub, err := nc.Subscribe(wire.BranchMoved, func(*nats.Msg) {
@@ -121,7 +120,7 @@ func (c *Commenter) Run(ctx context.Context, nc *nats.Conn, fleet *peelindex.Ind
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("cannot receive hints about pull requests: %w", err)
+		return fmt.Errorf("cannot subscribe to %s: %w", wire.BranchMoved, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	s := &session{Commenter: c, fleet: fleet, store: store, later: map[int]retry{}}
@@ -143,7 +142,7 @@ func (c *Commenter) Run(ctx context.Context, nc *nats.Conn, fleet *peelindex.Ind
 	}
 }
 
-// A session is one run.
+// A session is one call of Run.
 type session struct {
 	*Commenter
 	fleet    *peelindex.Index
@@ -157,14 +156,14 @@ type session struct {
 	last     int // number of the pull request that was planned last
 }
 
-// retry says when a pull request is planned that could not be.
+// retry says when to plan a pull request again after an error.
 type retry struct {
 	head     string
 	failures int
 	at       time.Time
 }
 
-// poll looks at the open pull requests once, and plans those that changed as long as it may.
+// poll lists the open pull requests once, and plans the changed ones until a pause is due.
 func (s *session) poll(ctx context.Context) {
 	if time.Now().Before(s.notUntil) {
 		return
@@ -202,8 +201,8 @@ func (s *session) poll(ctx context.Context) {
 	}
 }
 
-// order returns the pull requests by number, from the one after the last that was planned: one that changes all the time
-// keeps no other waiting.
+// order returns the pull requests by number, beginning after the last planned one, so that a pull request that changes all
+// the time does not delay the others.
 func (s *session) order(pulls []forge.Pull) []forge.Pull {
 	all := slices.SortedFunc(slices.Values(pulls), func(a, b forge.Pull) int { return cmp.Compare(a.Number, b.Number) })
 	first := slices.IndexFunc(all, func(p forge.Pull) bool { return p.Number > s.last })
@@ -236,7 +235,7 @@ func (s *session) comment(ctx context.Context, p forge.Pull) error {
 	delete(s.later, p.Number)
 	if err != nil {
 		s.o.Log.Warn("pull request not planned", "place", s.o.Name, "pull", p.Number, "commit", p.Head, "err", err)
-		text = "### zester plan\n\nThis change could not be planned by the master. `zester plan` says more.\n"
+		text = "### zester plan\n\nThe master could not plan this change. Run `zester plan` for the reason.\n"
 	}
 	number := strconv.Itoa(p.Number)
 	s.done[number] = head{Head: p.Head}
@@ -247,7 +246,7 @@ func (s *session) comment(ctx context.Context, p forge.Pull) error {
 	answer, _ := errors.AsType[*outbound.Error](err)
 	switch {
 	case answer != nil && answer.Final, outbound.HasStatus(err, http.StatusForbidden, http.StatusNotFound):
-		// the conversation may be locked or full, or the token may not comment: the next pull request shows which
+		// The conversation may be locked or full, or the token may lack the right to comment: the next pull request shows which.
 		s.o.Log.Warn("pull request not commented on", "place", s.o.Name, "pull", p.Number, "err", err)
 	case err != nil:
 		return err
@@ -285,7 +284,7 @@ func (s *session) prune(open []forge.Pull) {
 	})
 }
 
-// load reads what was done, unless it is known.
+// load reads the planned heads, unless they are known.
 func (s *session) load(ctx context.Context) error {
 	if s.done != nil {
 		return nil
@@ -305,7 +304,7 @@ func (s *session) load(ctx context.Context) error {
 	return nil
 }
 
-// save stores what was done. It fails if another master has stored something meanwhile.
+// save stores the planned heads. It fails if another master has stored some meanwhile.
 func (s *session) save(ctx context.Context) error {
 	data, err := canon.Marshal(s.done)
 	if err == nil {

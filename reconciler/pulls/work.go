@@ -22,14 +22,14 @@ import (
 const (
 	maxMemory = 1 << 30  // bytes of the process
 	maxFile   = 1 << 30  // bytes of a file that it writes
-	maxJob    = 1 << 30  // bytes of the question
+	maxJob    = 1 << 30  // bytes of the job
 	maxPack   = 64 << 20 // bytes of one transfer of a pull request
 )
 
-// IsWorker reports whether this process was started to plan one pull request. The program has to call [Work] then, and end.
+// IsWorker reports whether this process was started to plan one pull request. Then the program has to call [Work] and exit.
 func IsWorker() bool { return os.Getenv(workerMark) != "" }
 
-// Work answers the one job of standard input and returns the exit code.
+// Work reads one job from in, writes its result to out and returns the exit code.
 func Work(in io.Reader, out io.Writer) int {
 	var j job
 	err := json.NewDecoder(io.LimitReader(in, maxJob)).Decode(&j)
@@ -48,13 +48,13 @@ func Work(in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// confine bounds what this process may use, and ends it after limit also if the master has gone.
+// confine bounds the resources of this process, and ends it after limit even if the master has ended.
 func confine(limit time.Duration) error {
 	if limit <= 0 {
 		return errors.New("cannot work without a limit")
 	}
 	time.AfterFunc(limit, func() { os.Exit(1) })
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // where there is one: the master has to outlive this process
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // if the file exists, so that the kernel kills this process before the master
 	for what, most := range map[int]uint64{
 		syscall.RLIMIT_DATA: maxMemory, syscall.RLIMIT_FSIZE: maxFile, syscall.RLIMIT_CPU: uint64(math.Ceil(limit.Seconds())), syscall.RLIMIT_CORE: 0,
 	} {
@@ -80,8 +80,8 @@ func (j *job) result(ctx context.Context) (r result) {
 	return r
 }
 
-// plan fetches the branch and the pull request, and compares the pull request with the commit of the branch that it begins
-// from: what came to the branch later is no part of it.
+// plan fetches the branch and the pull request, and compares the pull request with its merge base, so that later commits of
+// the branch are not part of the plan.
 func (j *job) plan(ctx context.Context) (text string, err error) {
 	tip, err := j.fetch(ctx, "")
 	if err != nil {
@@ -117,12 +117,12 @@ func (j *job) plan(ctx context.Context) (text string, err error) {
 	text = strings.TrimLeft(strings.TrimPrefix(made.Markdown(), review.Marker), "\n")
 	text += fmt.Sprintf("\nPlanned for %d peels at %s, for commit %.8s alone.", fleet.Len(), time.Now().UTC().Format("2006-01-02 15:04 MST"), head)
 	if base != tip {
-		text += " The branch has moved on since it began; what the branch brought is not in this plan."
+		text += " The branch has newer commits, which are not in this plan."
 	}
 	return text + "\n", nil
 }
 
-// fetch brings a reference into the store, the branch if ref is empty, and returns its commit.
+// fetch fetches a reference into the store, the branch if ref is empty, and returns its commit.
 func (j *job) fetch(ctx context.Context, ref string) (at gitrepo.Hash, err error) {
 	o := j.Repo
 	if o.Branch = j.Branch; ref != "" {
@@ -142,7 +142,7 @@ func (j *job) fetch(ctx context.Context, ref string) (at gitrepo.Hash, err error
 // review compares two commits.
 func (j *job) review(repo *gitrepo.Repo, base, head gitrepo.Hash, fleet *peelindex.Index) (*review.Review, error) {
 	o := review.Options{Path: j.Repo.Path, Base: review.Revision{Name: j.Branch, Commit: base.String()}, Head: review.Revision{Name: j.Name}, From: time.Now()}
-	compiler := plan.NewCompiler() // without identities: secrets stay as they are
+	compiler := plan.NewCompiler() // without identities: secrets stay encrypted
 	before, err := revision.Compile(repo, compiler, fleet, base)
 	if err != nil {
 		return nil, fmt.Errorf("cannot compare with the branch: %w", err)

@@ -13,14 +13,14 @@ const (
 	perMinute    = 1_200
 )
 
-// seen remembers the IDs and bodies of deliveries for ten minutes, the newest 20,000 at most.
+// seen holds the IDs and bodies of the deliveries of ten minutes, at most the newest 20,000.
 type seen struct {
 	mu    sync.Mutex
 	at    map[string]time.Time
 	order []string
 }
 
-// before reports whether one of the keys was seen already, and remembers all of them.
+// before reports whether one of the keys was seen before, and adds all of them.
 func (s *seen) before(now time.Time, keys ...string) (known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *seen) before(now time.Time, keys ...string) (known bool) {
 	return known
 }
 
-// forget has a delivery count as new if it comes again.
+// forget removes keys, so that the delivery counts as new if it comes again.
 func (s *seen) forget(keys ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *seen) forget(keys ...string) {
 	s.order = slices.DeleteFunc(s.order, func(k string) bool { return slices.Contains(keys, k) })
 }
 
-// sources counts requests by address in whole minutes.
+// sources counts the requests of each address in the present minute.
 type sources struct {
 	mu     sync.Mutex
 	minute time.Time

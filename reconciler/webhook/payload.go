@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// A push is what a payload says about a push or a pull request, in the words of no forge in particular.
+// A push is the content of a payload about a push or a pull request, for all forges alike.
 type push struct {
-	push  bool   // it is one of the two
+	push  bool   // the payload is about a push or a pull request
 	id    string // of the delivery
 	repos []string
 	refs  []string
 }
 
-// payload has the fields of all forges that matter here; none of them uses a name of another in another sense.
+// payload has the required fields of all forges. No name has two meanings, except changes.
 type payload struct {
 	ID         string     `json:"id"`
 	EventType  string     `json:"eventType"`
@@ -72,13 +72,13 @@ type namedRef struct {
 	Name string `json:"name"`
 }
 
-// hints are the events that have the branch and its pull requests looked at.
+// hints are the events after which the branch and its pull requests are read.
 var hints = []string{
 	"push", "Push Hook", "repo:push", "repo:refs_changed",
 	"pull_request", "pull_request_sync", "Merge Request Hook",
 }
 
-// parse reads an authentic delivery. What is neither a push nor a pull request is not looked into.
+// parse reads an authentic delivery. It ignores payloads that are neither about a push nor about a pull request.
 func (d delivery) parse(p Provider) (push, error) {
 	event, id := d.event(p)
 	out := push{push: slices.Contains(hints, event), id: id}
@@ -172,7 +172,7 @@ func (p push) of(repo string) bool {
 	return slices.ContainsFunc(p.repos, func(u string) bool { return sameRepo(u) == want })
 }
 
-// sameRepo brings the https and ssh addresses of one repository to one form, host and path; "" for what is no address.
+// sameRepo returns host and path of a repository's address, equal for https and ssh; "" if it is no address.
 func sameRepo(address string) string {
 	if !strings.Contains(address, "://") {
 		host, path, ok := strings.Cut(address, ":")

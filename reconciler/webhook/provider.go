@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A Provider is a kind of forge: how it signs and what it sends.
+// A Provider is a kind of forge, with its form of signatures and payloads.
 type Provider string
 
 // The providers. Gitea also stands for Forgejo and Gogs, Bitbucket for Cloud and Server.
@@ -40,7 +40,7 @@ func providerNames() string {
 	return strings.Join(names, ", ")
 }
 
-// A delivery is one request as it came.
+// A delivery is one request.
 type delivery struct {
 	header http.Header
 	body   []byte
@@ -79,7 +79,7 @@ func (d delivery) signedBy(p Provider, secret []byte, now time.Time) bool {
 	}
 }
 
-// prefixedHMAC checks a header of the form sha256=<hex>; sha512 counts where the sender may choose, sha1 never.
+// prefixedHMAC checks a header of the form sha256=<hex>; sha512 is accepted with choice, sha1 never.
 func (d delivery) prefixedHMAC(header string, secret []byte, choice bool) bool {
 	algorithm, given, _ := strings.Cut(d.header.Get(header), "=")
 	switch {
@@ -115,7 +115,7 @@ func (d delivery) standard(secret []byte, now time.Time) bool {
 	return ok
 }
 
-// first returns the first of some headers that is there.
+// first returns the first header that is set, empty if none is.
 func (d delivery) first(headers ...string) string {
 	for _, name := range headers {
 		if v := d.header.Get(name); v != "" {
@@ -138,7 +138,7 @@ func sameHex(want []byte, given string) bool {
 	return err == nil && hmac.Equal(want, b)
 }
 
-// same compares in a time that does not depend on the lengths either.
+// same compares in constant time, also for different lengths.
 func same(a, b []byte) bool {
 	x, y := sha256.Sum256(a), sha256.Sum256(b)
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1

@@ -1,20 +1,20 @@
-// Package webhook hears from forges that a branch or a pull request for it moved, so that it is read at once and not at the
-// next poll.
+// Package webhook receives webhooks of forges about pushes and pull requests, so that a branch is read at once and not at the
+// next poll. Call [New]; the result is an [http.Handler].
 //
-// What a forge sends is a hint and no more: after its signature holds, the payload only decides whether the branch is to
-// be resolved. No commit, name or address in it is used, so a forged one costs one listing of references. A deleted
-// branch asks for the same.
+// A webhook is only a hint: if its signature is valid, the payload decides whether the branch is read. No commit, name or
+// address in it is used, so a forged payload costs one listing of references. A deleted branch is a hint too.
 //
-// A request is refused in this order, before anything in it is parsed: its source asks too often (429), there is no such
-// hook (404), it is not JSON (415), it is over 1 MiB (413), its signature does not hold (401). A payload of another
-// repository is answered as if there were no hook. Whatever else is authentic gets 202 at once; events, branches and tags
-// that nobody follows, and deliveries whose ID or whose body came in the last ten minutes, have no effect. 503 means that a secret
-// cannot be read or the bus is away; forges that send again are heard then, and what they do not send the next poll finds.
+// Guarantees: a request is refused before its body is parsed, in this order: too many requests of its source (429), no such
+// hook (404), not JSON (415), over 1 MiB (413), invalid signature (401). A payload about another repository gets 404. Any
+// other authentic request gets 202 at once; it has no effect if it is about another branch, a tag or another event, or if its
+// ID or its body came in the last ten minutes. 503 means that no secret can be read or the bus cannot be reached; the forge
+// may send the request again, and the next poll reads the branch anyway.
 //
-// Secrets come from files that are read for each request, so that a new secret needs no restart; all that are listed
-// hold, so that the old and the new one overlap. Files that other users can read are refused. Delivery IDs are signed by
-// GitLab's signing tokens alone, so bodies are remembered too: whoever has recorded a request can have the branch listed
-// once in ten minutes with it.
+// Secrets come from files that are read for each request, so that a new secret needs no restart. Every listed secret is
+// accepted, so that an old and a new one can overlap. Files that other users can read are refused.
+//
+// Known gap: only GitLab's signing tokens cover the delivery ID. So bodies are compared too, and a recorded request can be
+// replayed once in ten minutes, which causes one listing of references.
 package webhook
 
 import (
@@ -38,22 +38,22 @@ const (
 	clockSkew = 5 * time.Minute
 )
 
-// A Hook is one address, /hooks/ and its name, that one forge posts to about one branch.
+// A Hook is the address /hooks/NAME, to which one forge posts about one branch.
 type Hook struct {
 	Name     string
 	Provider Provider
-	// Repo is the repository's address as the forge gives it: any of its https and ssh URLs.
+	// Repo is the repository's address on the forge: any of its https and ssh URLs.
 	Repo   string
 	Branch string // without refs/heads/
 	// Secrets are files with one secret each, of 16 bytes at least; for Azure DevOps it is user:password.
 	Secrets []string
 }
 
-// Options say what is heard and who is told.
+// Options configure a Handler.
 type Options struct {
 	Hooks []Hook
-	// Trigger has the branch resolved. It must return at once, and may be called at the same time by many. After an error
-	// the delivery counts as one that never came, and the forge is told to try again.
+	// Trigger requests a read of the branch. It must return at once, and may be called from several goroutines. After an error
+	// the delivery is not remembered, and the answer asks the forge to try again.
 	Trigger func() error
 	Log     *slog.Logger // nil discards
 }
@@ -67,10 +67,10 @@ type Handler struct {
 	sources sources
 }
 
-// New checks the options. Secrets are not read before they are needed.
+// New checks the options. It does not read secrets.
 func New(o Options) (*Handler, error) {
 	if o.Trigger == nil {
-		return nil, errors.New("cannot hear webhooks without anybody to tell")
+		return nil, errors.New("cannot serve webhooks without a trigger")
 	}
 	h := &Handler{hooks: map[string]Hook{}, trigger: o.Trigger, log: o.Log}
 	if h.log == nil {
@@ -104,7 +104,7 @@ func (h Hook) check() error {
 	return nil
 }
 
-// ServeHTTP answers one delivery; all that a client learns is the status.
+// ServeHTTP answers one delivery with a status and no body.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status := h.serve(w, r)
 	if status == http.StatusMethodNotAllowed {
@@ -142,7 +142,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) int {
 	return h.deliver(hook, delivery{header: r.Header, body: body})
 }
 
-// deliver judges a request that is whole.
+// deliver handles a complete request and returns the status.
 func (h *Handler) deliver(hook Hook, d delivery) int {
 	secrets, err := hook.secrets()
 	if err != nil {
@@ -150,7 +150,7 @@ func (h *Handler) deliver(hook Hook, d delivery) int {
 		return http.StatusServiceUnavailable
 	}
 	if !d.authentic(hook.Provider, secrets, time.Now()) {
-		h.log.Warn("webhook refused: its signature does not hold", "hook", hook.Name)
+		h.log.Warn("webhook refused: its signature is invalid", "hook", hook.Name)
 		return http.StatusUnauthorized
 	}
 	p, err := d.parse(hook.Provider)
@@ -173,11 +173,11 @@ func (h *Handler) deliver(hook Hook, d delivery) int {
 		h.log.Error("webhook not passed on", "hook", hook.Name, "delivery", p.id, "err", err)
 		return http.StatusServiceUnavailable
 	}
-	h.log.Info("webhook asks for the branch", "hook", hook.Name, "delivery", p.id)
+	h.log.Info("webhook received, the branch is read", "hook", hook.Name, "delivery", p.id)
 	return http.StatusAccepted
 }
 
-// secrets reads all files of a hook. One that cannot be read is no reason to refuse the others while secrets rotate.
+// secrets reads all files of a hook. It is an error only if none can be read, as one may be missing while secrets rotate.
 func (h Hook) secrets() ([][]byte, error) {
 	var out [][]byte
 	var errs []error

@@ -1,6 +1,6 @@
-// Package demo runs the whole of zester in one process, with nothing left out and nothing pretended: a config repo, the
-// embedded server on loopback, a master with its reconciler, and peels that each connect with a credential of their
-// own. It then walks through what an operator does, and says of each step what happened and how long it took.
+// Package demo runs a whole fleet in one process: a config repo, the embedded server on loopback, a master with its
+// reconciler, and peels that each connect with a credential of their own. It then runs the steps of an operator, and prints
+// the result and the time of each. Call [Run].
 package demo
 
 import (
@@ -29,20 +29,20 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Options say what to show.
+// Options configure the demo.
 type Options struct {
-	Repo   string          // a config repo to clone in place of the example; no commit is made in it
-	Peels  []target.PeelID // no two the same on the bus; empty: web-01, web-02 and db-01
+	Repo   string          // a config repo to clone instead of the example; it is not changed
+	Peels  []target.PeelID // different on the bus; empty: web-01, web-02 and db-01
 	Keep   bool            // leave everything running at the end, until ctx ends
-	Zester string          // how a person calls the command line
-	Out    io.Writer       // each Write is of whole lines
-	Log    slog.Handler    // of the daemons
+	Zester string          // the command line's name in hints
+	Out    io.Writer       // gets whole lines with each Write
+	Log    slog.Handler    // of the master and the peels
 }
 
-// ErrInterrupted is returned when ctx ended before the demo did. Everything is removed by then.
+// ErrInterrupted is returned when ctx ended before the demo. Everything is removed before.
 var ErrInterrupted = errors.New("interrupted, everything is removed")
 
-// A StepError says which step went wrong.
+// A StepError is the error of a step.
 type StepError struct {
 	Step string
 	Err  error
@@ -50,11 +50,11 @@ type StepError struct {
 
 func (e *StepError) Error() string { return fmt.Sprintf("cannot %s: %v", e.Step, e.Err) }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the cause.
 func (e *StepError) Unwrap() error { return e.Err }
 
-// A stage is what the demo plays on.
-type stage struct {
+// A session is one run of the demo.
+type session struct {
 	o      Options
 	dir    string
 	work   *worktree.Work
@@ -62,7 +62,8 @@ type stage struct {
 	began  time.Time
 }
 
-// Run plays the demo and removes everything that it made. What goes wrong is a [*StepError], or [ErrInterrupted].
+// Run runs the demo and removes everything that it created. The error of a step is a [*StepError]; if ctx ended during a
+// step it is [ErrInterrupted].
 func Run(ctx context.Context, o Options) (err error) {
 	if len(o.Peels) == 0 {
 		o.Peels = []target.PeelID{"web-01", "web-02", "db-01"}
@@ -72,52 +73,52 @@ func Run(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("cannot make a directory for the demo: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s := &stage{o: o, dir: dir, began: time.Now()}
+	s := &session{o: o, dir: dir, began: time.Now()}
 	return s.run(ctx)
 }
 
-// run plays on a stage until its end, or ctx's, and returns when all that was started has stopped.
-func (s *stage) run(ctx context.Context) error {
+// run runs all steps, with Options.Keep waits for the end of ctx, and returns when everything that it started has stopped.
+func (s *session) run(ctx context.Context) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	cast, running := errgroup.WithContext(running)
-	err := s.play(running, cast)
+	daemons, running := errgroup.WithContext(running)
+	err := s.runSteps(running, daemons)
 	if err == nil && s.o.Keep {
 		s.sayHowToReach()
 		<-running.Done()
 	}
 	stop()
-	daemon := cast.Wait()
+	daemon := daemons.Wait()
 	if errors.Is(daemon, context.Canceled) {
 		daemon = nil
 	}
-	step, failed := errors.AsType[*StepError](err)
+	failedStep, failed := errors.AsType[*StepError](err)
 	switch {
 	case failed && ctx.Err() != nil:
 		return ErrInterrupted
 	case failed && daemon != nil:
-		return &StepError{Step: step.Step, Err: daemon} // of which the step's own error only follows
+		return &StepError{Step: failedStep.Step, Err: daemon} // the cause of the step's own error
 	case daemon != nil:
 		return &StepError{Step: "keep everything running", Err: daemon}
 	}
 	return err
 }
 
-// play starts everything and walks through the scenes.
-func (s *stage) play(ctx context.Context, cast *errgroup.Group) error {
+// runSteps starts everything and walks through the steps.
+func (s *session) runSteps(ctx context.Context, daemons *errgroup.Group) error {
 	if err := s.step("make the config repo", func() error { return s.makeRepo(ctx) }); err != nil {
 		return err
 	}
-	if err := s.step("start the bus, a master and the reconciler", func() error { return s.startMaster(ctx, cast) }); err != nil {
+	if err := s.step("start the bus, a master and the reconciler", func() error { return s.startMaster(ctx, daemons) }); err != nil {
 		return err
 	}
 	defer s.client.Close()
 	start := "start the peels, each with its own credential: " + strings.Join(names(s.o.Peels), ", ")
-	if err := s.step(start, func() error { return s.startPeels(ctx, cast) }); err != nil {
+	if err := s.step(start, func() error { return s.startPeels(ctx, daemons) }); err != nil {
 		return err
 	}
-	for _, scene := range s.scenes(ctx) {
-		if err := s.step(scene.name, scene.play); err != nil {
+	for _, step := range s.steps(ctx) {
+		if err := s.step(step.name, step.run); err != nil {
 			return err
 		}
 	}
@@ -125,24 +126,24 @@ func (s *stage) play(ctx context.Context, cast *errgroup.Group) error {
 	return nil
 }
 
-// step announces, plays and times a part of the demo.
-func (s *stage) step(name string, play func() error) error {
+// step prints the name of a step, runs it and prints its time.
+func (s *session) step(name string, run func() error) error {
 	s.say("\n== %s\n", name)
 	start := time.Now()
-	if err := play(); err != nil {
+	if err := run(); err != nil {
 		return &StepError{Step: name, Err: err}
 	}
 	s.say("   done in %s\n", since(start))
 	return nil
 }
 
-func (s *stage) say(format string, args ...any) { fmt.Fprintf(s.o.Out, format, args...) }
+func (s *session) say(format string, args ...any) { fmt.Fprintf(s.o.Out, format, args...) }
 
 func since(t time.Time) time.Duration { return time.Since(t).Round(time.Millisecond) }
 
-func (s *stage) path(name string) string { return filepath.Join(s.dir, name) }
+func (s *session) path(name string) string { return filepath.Join(s.dir, name) }
 
-func (s *stage) makeRepo(ctx context.Context) (err error) {
+func (s *session) makeRepo(ctx context.Context) (err error) {
 	if s.o.Repo != "" {
 		s.work, err = worktree.Clone(ctx, s.o.Repo, "", s.path("repo"))
 	} else {
@@ -154,10 +155,10 @@ func (s *stage) makeRepo(ctx context.Context) (err error) {
 	return err
 }
 
-// ada makes the commits of the demo.
+// ada is the author of the demo's commits.
 var ada = worktree.Author{Name: "Ada Demo", Email: "ada@example.com"}
 
-func (s *stage) startMaster(ctx context.Context, cast *errgroup.Group) error {
+func (s *session) startMaster(ctx context.Context, daemons *errgroup.Group) error {
 	log := slog.New(s.o.Log)
 	r, err := reconciler.New(reconciler.Options{
 		Repo: gitrepo.Options{URL: s.work.Dir(), Dir: s.path("master/repo"), Log: log}, Owner: "demo", Log: log,
@@ -173,7 +174,7 @@ func (s *stage) startMaster(ctx context.Context, cast *errgroup.Group) error {
 	if err != nil {
 		return err
 	}
-	cast.Go(func() error { return m.Run(ctx) })
+	daemons.Go(func() error { return m.Run(ctx) })
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -188,7 +189,7 @@ func (s *stage) startMaster(ctx context.Context, cast *errgroup.Group) error {
 	return err
 }
 
-func (s *stage) startPeels(ctx context.Context, cast *errgroup.Group) error {
+func (s *session) startPeels(ctx context.Context, daemons *errgroup.Group) error {
 	keys, err := keystore.Open(keystore.Dir(s.path("master")))
 	if err != nil {
 		return err
@@ -209,7 +210,7 @@ func (s *stage) startPeels(ctx context.Context, cast *errgroup.Group) error {
 		if err != nil {
 			return err
 		}
-		cast.Go(func() error { return p.Run(ctx) })
+		daemons.Go(func() error { return p.Run(ctx) })
 	}
 	return nil
 }
@@ -222,8 +223,8 @@ func names(peels []target.PeelID) []string {
 	return list
 }
 
-// facts let the example's targets tell the demo's peels, which all run on one host.
-func (s *stage) facts(id target.PeelID) target.Facts {
+// facts returns facts by which the targets of the example select the peels, which all run on one host.
+func (s *session) facts(id target.PeelID) target.Facts {
 	switch {
 	case s.o.Repo != "":
 		return nil
@@ -233,7 +234,7 @@ func (s *stage) facts(id target.PeelID) target.Facts {
 	return target.Facts{"role": "web"}
 }
 
-func (s *stage) sayHowToReach() {
+func (s *session) sayHowToReach() {
 	s.say("\neverything goes on until Ctrl-C; from a second terminal, in the same directory:\n\n")
 	s.say("  export ZESTER_DATA_DIR=%s\n", s.path("master"))
 	s.say("  %s sync status\n", s.o.Zester)

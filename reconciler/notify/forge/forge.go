@@ -1,12 +1,12 @@
-// Package forge speaks with the API of one repository on GitHub, GitLab, Gitea or Forgejo: the status of a commit, the
-// open pull requests for a branch, and one comment on each. Begin with [New].
+// Package forge is a client for the API of one repository on GitHub, GitLab, Gitea or Forgejo: the status of a commit, the
+// open pull requests for a branch, and comments on them. Begin with [New].
 //
-// A comment is found by a marker in its text and by its author: [Client.FindComment] returns none that the user of the
-// token did not write, so nobody can have the text of somebody else replaced by writing the marker first. The number of
-// pull requests and comments that are read, and the bytes of each answer, are bounded.
+// Guarantees: a comment is found by a marker in its text and by its author. [Client.FindComment] returns only comments of the
+// token's user, so no other user can cause a comment to be replaced by writing the marker first. The number of pull requests
+// and comments that are read, and the bytes of each answer, are bounded.
 //
-// The token comes from a file that is read for each request, so that it is replaced without a restart. It goes to the
-// host of the repository's URL (for github.com to api.github.com) over https alone, or over http to this machine.
+// The token comes from a file that is read for each request, so that it can be replaced without a restart. It is sent only to
+// the host of the repository's URL (for github.com to api.github.com), and only over https, or over http to this machine.
 // Errors have the type [outbound.Error].
 //
 // Known gap: the installation token of a GitHub App cannot read the user that it belongs to, so it can set statuses but
@@ -46,32 +46,32 @@ const (
 // A State is the state of a commit.
 type State string
 
-// The states. A commit may come from any of them to any other.
+// The states. A commit may change from any state to any other.
 const (
 	Pending  State = "pending"
 	Success  State = "success"
 	Failure  State = "failure"
-	Canceled State = "canceled" // another commit took its place
+	Canceled State = "canceled" // another commit replaced it
 )
 
-// A Status is what a forge shows beside a commit.
+// A Status is the status of a commit, which the forge shows.
 type Status struct {
 	Commit      string
 	Branch      string
 	Name        string // of the check, such as zester/fleet
 	State       State
-	Description string // is cut to what the forge takes
+	Description string // SetStatus cuts it to the limit of the forge
 }
 
-// Options say which repository on which forge.
+// Options configure the client.
 type Options struct {
 	Provider  Provider
-	URL       string            // of the repository as people open it on the forge
+	URL       string            // page of the repository on the forge
 	Token     string            // file with the credential
 	Transport http.RoundTripper // if nil, [http.DefaultTransport]
 }
 
-// A Client speaks with the API of one repository. Its methods may be called at the same time.
+// A Client sends requests to the API of one repository. Its methods may be called at the same time.
 type Client struct {
 	o     Options
 	shape shape
@@ -151,7 +151,7 @@ func (c *Client) SetStatus(ctx context.Context, s Status) error {
 	return err
 }
 
-// isSet reports whether GitLab refuses a status because the commit has it.
+// isSet reports whether the error is that of GitLab for a status which the commit has already.
 func isSet(err error) bool {
 	return outbound.HasStatus(err, http.StatusBadRequest) && bytes.Contains([]byte(err.Error()), []byte("Cannot transition status"))
 }
@@ -209,8 +209,8 @@ func (l *list[T]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// each calls f with the entries of a list, page by page, until f returns false, a page brings nothing new, or after 25
-// pages; then it returns false.
+// each calls f with the entries of a list, page by page, until f returns false, a page has no new entries, or after 25 pages.
+// all is false in the last case.
 func each[T any](ctx context.Context, c *Client, at *url.URL, query url.Values, paged bool, id func(T) int64, f func(T) bool) (all bool, err error) {
 	var last []int64
 	for n := 1; n <= maxPages; n++ {

@@ -13,11 +13,11 @@ import (
 type Pull struct {
 	Number int
 	Head   string // hash of the newest commit, as the forge reports it
-	Ref    string // that the head can be fetched by
-	Fork   bool   // its commits come from another repository, or the forge does not say from which
+	Ref    string // reference from which the head can be fetched
+	Fork   bool   // its commits come from another repository, or from an unknown one
 }
 
-// pull has the fields of all forges. None of them uses a name of another in another sense.
+// pull has the fields of all forges. No name has two meanings.
 type pull struct {
 	Number int    `json:"number"`
 	IID    int    `json:"iid"`
@@ -34,12 +34,12 @@ type side struct {
 	Ref  string `json:"ref"`
 	Repo *struct {
 		ID int64 `json:"id"`
-	} `json:"repo"` // null where the repository was deleted
+	} `json:"repo"` // null if the repository was deleted
 }
 
 func (p pull) number() int { return p.Number + p.IID } // each forge has one of them
 
-// isFork reports whether the head is not known to be in the repository itself.
+// isFork reports whether the head is in another repository or in an unknown one.
 func (p pull) isFork(gitlab bool) bool {
 	if gitlab {
 		return p.Source == 0 || p.Source != p.Target
@@ -47,8 +47,7 @@ func (p pull) isFork(gitlab bool) bool {
 	return p.Head.Repo == nil || p.Base.Repo == nil || p.Head.Repo.ID == 0 || p.Head.Repo.ID != p.Base.Repo.ID
 }
 
-// Pulls returns the open pull requests for a branch that want accepts, those with the newest changes first, at most so
-// many.
+// Pulls returns at most most open pull requests for a branch that want accepts, the last changed first.
 func (c *Client) Pulls(ctx context.Context, branch string, most int, want func(Pull) bool) ([]Pull, error) {
 	gitlab := c.o.Provider == GitLab
 	var found []Pull
@@ -75,8 +74,8 @@ type author struct {
 	ID int64 `json:"id"`
 }
 
-// FindComment returns the ID of the first comment on a pull request that the user wrote and whose text begins with marker,
-// 0 if there is none. With more comments than it reads it returns an error rather than 0.
+// FindComment returns the ID of the first comment of a user on a pull request whose text begins with marker, 0 if there is
+// none. If there are more comments than it reads, it returns an error instead of 0.
 func (c *Client) FindComment(ctx context.Context, number int, user int64, marker string) (found int64, err error) {
 	query := c.shape.filter("")
 	for key := range query {

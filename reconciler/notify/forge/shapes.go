@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A shape is the form of one kind of API.
+// A shape describes the API of one kind of forge.
 //
 // Sources: GitHub REST 2022-11-28 "Create a commit status", "List pull requests", "Issue comments", "Get the authenticated
 // user"; GitLab "Commits API, set commit pipeline status", "Merge requests API", "Notes API", "Users API"; Gitea and
@@ -15,7 +15,7 @@ import (
 type shape struct {
 	description int // bytes of the description of a status
 	states      map[State]string
-	fields      [3]string // what the API calls state, name and description
+	fields      [3]string // the API's names of state, name and description
 	branch      bool      // a status names the branch
 	authorize   func(h http.Header, token string)
 	// repository returns the root of the API and the path from there to a repository.
@@ -72,7 +72,7 @@ func issueComments(number int) []string { return []string{"issues", decimal(numb
 
 func issueComment(_ int, id string) []string { return []string{"issues", "comments", id} }
 
-// segments are the parts of the path to a repository.
+// segments returns the parts of the path to a repository.
 func segments(page *url.URL) []string {
 	return strings.Split(strings.TrimSuffix(strings.Trim(page.Path, "/"), ".git"), "/")
 }
@@ -89,7 +89,7 @@ func githubRepository(page *url.URL) (*url.URL, []string, error) {
 	return root, []string{"repos", parts[0], parts[1]}, nil
 }
 
-// gitlabRepository has the whole path to the project as one part, as the API wants it.
+// gitlabRepository returns the whole path of the project as one part, as the API requires.
 func gitlabRepository(page *url.URL) (*url.URL, []string, error) {
 	parts := segments(page)
 	if len(parts) < 2 {
@@ -99,7 +99,7 @@ func gitlabRepository(page *url.URL) (*url.URL, []string, error) {
 	return root, []string{"projects", url.PathEscape(strings.Join(parts, "/"))}, nil
 }
 
-// giteaRepository allows for a forge that is not at the root of its host.
+// giteaRepository also supports a forge that is not at the root of its host.
 func giteaRepository(page *url.URL) (*url.URL, []string, error) {
 	parts := segments(page)
 	if len(parts) < 2 {

@@ -1,9 +1,9 @@
 // Package outbound sends HTTP requests to servers outside the fleet: forges, chats and webhooks. Begin with [New], then
 // call [Client.Do].
 //
-// A request ends after 20 s. No redirect is followed, so a credential reaches the host of the URL and no other. An answer
-// is read up to a limit. Errors have the type [Error]; they hold neither the address, which may hold a key, nor any of
-// the secrets of the request, and are one line of at most a few hundred bytes.
+// Guarantees: a request ends after 20 s. No redirect is followed, so a credential goes only to the host of the URL. An answer
+// is read up to a limit. Errors have the type [Error]; they hold neither the address, which may hold a key, nor the secrets
+// of the request, and are one line of at most a few hundred bytes.
 package outbound
 
 import (
@@ -32,7 +32,7 @@ const (
 type Error struct {
 	Status int           // of the answer, 0 if there was none
 	Final  bool          // the same request cannot succeed later
-	After  time.Duration // how long the server asks to wait, at most 1 h; 0 if it does not say
+	After  time.Duration // least pause that the server asks for, at most 1 h; 0 if none
 	Err    error
 }
 
@@ -41,7 +41,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// HasStatus reports whether an error is an answer with one of some statuses.
+// HasStatus reports whether an error is an answer with one of the statuses.
 func HasStatus(err error, statuses ...int) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && slices.Contains(statuses, e.Status)
@@ -50,7 +50,7 @@ func HasStatus(err error, statuses ...int) bool {
 // A Client sends requests. Its methods may be called at the same time.
 type Client struct{ http http.Client }
 
-// New returns a client whose requests travel by transport; if nil, by [http.DefaultTransport].
+// New returns a client that sends requests by transport; if nil, by [http.DefaultTransport].
 func New(transport http.RoundTripper) *Client {
 	return &Client{http.Client{
 		Transport: transport, Timeout: requestTimeout,
@@ -58,8 +58,8 @@ func New(transport http.RoundTripper) *Client {
 	}}
 }
 
-// Do sends a request and returns the body of an answer with a status from 200 to 299. A body of more than most bytes is an
-// error. No error shows one of secrets. The body of another answer is returned together with its error.
+// Do sends a request and returns the body of the answer. It is an error if the body has more than most bytes, or if the status
+// is not from 200 to 299; in the latter case the body is returned as well. No error shows one of secrets.
 func (c *Client) Do(req *http.Request, most int64, secrets ...string) ([]byte, error) {
 	req.Header.Set("User-Agent", "zester")
 	res, err := c.http.Do(req)
@@ -80,7 +80,7 @@ func (c *Client) Do(req *http.Request, most int64, secrets ...string) ([]byte, e
 	return body, nil
 }
 
-// refused is the error of an answer that is no success.
+// refused returns the error of an answer without success.
 func refused(res *http.Response, body []byte, secrets []string) *Error {
 	status := res.StatusCode
 	e := &Error{Status: status, Final: isFinal(status), After: retryAfter(res.Header, time.Now())}
@@ -88,7 +88,7 @@ func refused(res *http.Response, body []byte, secrets []string) *Error {
 	return e
 }
 
-// isFinal reports whether a status refuses the request for its content. A credential, and what it permits, can change.
+// isFinal reports whether a status refuses the content of the request. Other errors may end, as credentials can change.
 func isFinal(status int) bool {
 	return slices.Contains([]int{http.StatusBadRequest, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}, status)
 }
@@ -123,7 +123,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// A maskedError has another text than its cause.
+// A maskedError is an error with secrets hidden in its text.
 type maskedError struct {
 	text  string
 	cause error
@@ -132,7 +132,7 @@ type maskedError struct {
 func (e *maskedError) Error() string { return e.text }
 func (e *maskedError) Unwrap() error { return e.cause }
 
-// masked replaces secrets in the text of an error. Secrets of fewer than four bytes are not looked for.
+// masked hides secrets in the text of an error, except secrets of fewer than four bytes.
 func masked(err error, secrets []string) error {
 	text := err.Error()
 	for _, s := range secrets {
@@ -146,8 +146,8 @@ func masked(err error, secrets []string) error {
 	return &maskedError{text, err}
 }
 
-// Line returns text as one line of at most so many bytes, without control characters and characters that change the
-// direction of writing.
+// Line returns text as one line of at most most bytes, without control characters and characters that change the direction
+// of writing.
 func Line(text string, most int) string {
 	cut := len(text) > 4*most
 	text = strings.Map(func(r rune) rune {
@@ -163,8 +163,8 @@ func Line(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most-len("…"))], "") + "…"
 }
 
-// ReadSecret returns the one line of a file with a credential. Only its owner and its group may read the file, and only
-// root and the user of the process may own or replace the directories above it.
+// ReadSecret returns the single line of a file with a credential. The file must be readable only by its owner and group, and
+// the directories above it replaceable only by root and the user of the process.
 func ReadSecret(file string) (string, error) {
 	if err := private.Check(file); err != nil {
 		return "", err

@@ -13,26 +13,26 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
-// A Kind says what happened.
+// A Kind is the kind of an event.
 type Kind string
 
-// The kinds of what becomes of a revision.
+// The kinds of events about the state of a revision.
 const (
 	Progressing Kind = "progressing" // it goes to the fleet
 	Blocked     Kind = "blocked"     // it waits for approval
 	Frozen      Kind = "frozen"      // a freeze of zester.yaml holds it, or its next wave
 	Rejected    Kind = "rejected"    // it does not compile, or may not be served
-	Gate        Kind = "gate"        // a wave has passed, and a person has to let the next one begin
+	Gate        Kind = "gate"        // a wave has passed, and a person has to approve the next one
 	WaveFailed  Kind = "wave_failed" // it was rolled back
 	Completed   Kind = "completed"   // every peel that is online runs it
 	Incomplete  Kind = "incomplete"  // peels failed to apply it, or are late
-	Superseded  Kind = "superseded"  // another revision took its place
+	Superseded  Kind = "superseded"  // another revision replaced it
 )
 
 // The kinds of all other events.
 const (
 	FetchFailed   Kind = "fetch_failed" // the branch could not be read for 5 min
-	Stalled       Kind = "stalled"      // nothing can be brought to the fleet until somebody changes something
+	Stalled       Kind = "stalled"      // no revision can be published until a person changes something
 	Recovered     Kind = "recovered"    // the branch can be read again
 	Pinned        Kind = "pinned"
 	Unpinned      Kind = "unpinned"
@@ -42,20 +42,20 @@ const (
 	PeelsFailed   Kind = "peels_failed" // peels fail that ran the revision in force
 )
 
-// RevisionKinds are the kinds of what becomes of a revision.
+// RevisionKinds are the kinds of events about the state of a revision.
 var RevisionKinds = []Kind{Progressing, Gate, Blocked, Frozen, Rejected, WaveFailed, Completed, Incomplete, Superseded}
 
 // otherKinds are all others.
 var otherKinds = []Kind{FetchFailed, Stalled, Recovered, Pinned, Unpinned, Paused, Resumed, LeaderChanged, PeelsFailed}
 
-// quiet are the kinds that a chat or mail gets only if it asks for them.
+// quiet are the kinds that a chat or mailbox gets only if Options.Events names them.
 var quiet = []Kind{Progressing, Superseded}
 
-// titles say what happened; %s is the revision.
+// titles are the titles of events; %s is the revision.
 var titles = map[Kind]string{
 	Progressing: "%s goes to the fleet", Blocked: "%s waits for approval", Rejected: "%s is refused", WaveFailed: "%s was rolled back",
 	Completed: "%s is applied", Incomplete: "%s is not applied on every peel", Superseded: "%s was superseded",
-	FetchFailed: "the branch cannot be read", Stalled: "no revision can be brought to the fleet", Recovered: "the branch is read again",
+	FetchFailed: "the branch cannot be read", Stalled: "no revision can be published", Recovered: "the branch is read again",
 	Gate: "%s waits at a gate", Frozen: "%s waits for the end of a freeze",
 	Pinned: "the fleet is pinned to %s", Unpinned: "the pin has ended", Paused: "new revisions are paused", Resumed: "new revisions are followed again",
 	LeaderChanged: "another master leads", PeelsFailed: "peels fail with %s",
@@ -68,21 +68,21 @@ type Revision struct {
 	Subject string // the commit's first line
 }
 
-// An Event is one thing that happened. Its texts are for people, and are cut and freed of credentials when it is sent.
+// An Event is a change to report. Its texts are for people; Send cuts them and hides credentials in them.
 type Event struct {
 	Kind     Kind
 	Time     time.Time
 	Repo     string // without credentials
 	Branch   string
 	Revision Revision
-	Text     string   // one line: the numbers, the reason, or what was wrong
+	Text     string   // one line: the numbers, the reason, or the error
 	Details  []string // further lines
-	Where    string   // path:line of what is wrong
-	Command  string   // to type next
+	Where    string   // path:line of the mistake
+	Command  string   // the next command to type
 	By       string   // the person or master
 	State    forge.State
 	Counts   status.Counts // of the peels that the revision is for
-	Took     time.Duration // of Completed, from the first look at the revision on
+	Took     time.Duration // of Completed: since the revision was first read
 }
 
 const (
@@ -90,7 +90,7 @@ const (
 	maxDetails = 12
 )
 
-// Title says in one line what happened.
+// Title returns the title in one line.
 func (e Event) Title() string {
 	title := titles[e.Kind]
 	if strings.Contains(title, "%s") {
@@ -99,7 +99,7 @@ func (e Event) Title() string {
 	return title
 }
 
-// lines are what there is to say beside the title.
+// lines returns the text below the title.
 func (e Event) lines() []string {
 	lines := []string{e.Text}
 	add := func(name, value string) {
@@ -119,7 +119,7 @@ func (e Event) lines() []string {
 	return slices.DeleteFunc(lines, func(s string) bool { return s == "" })
 }
 
-// bounded returns the event with all texts cut to one line each and without credentials.
+// bounded returns the event with each text cut to one line and without credentials.
 func (e Event) bounded() Event {
 	for _, text := range []*string{&e.Text, &e.Where, &e.Command, &e.By, &e.Branch, &e.Repo, &e.Revision.Author, &e.Revision.Subject} {
 		*text = clean(*text)
@@ -136,8 +136,8 @@ func (e Event) bounded() Event {
 	return e
 }
 
-// Forms of credentials in the text of an error: the user part of a URL, the value of a parameter or header with a telling
-// name, a private key of age, an encrypted value.
+// credentials matches credentials in texts: the user part of a URL, the value of a parameter or header whose name names a
+// secret, a private key of age, an encrypted value.
 var credentials = regexp.MustCompile(`(?i)(://)[^\s/@]*(@)|` +
 	`\b([a-z0-9_.-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|authorization|credential)s?["']?\s*[:=]\s*(?:bearer |basic )?)("[^"]*"|'[^']*'|[^\s,;&]+)|` +
 	`AGE-SECRET-KEY-[A-Z0-9-]+|ENC\[[^\]]*\]`)

@@ -26,13 +26,13 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
 )
 
-// A Letter says from and to whom mail goes, and how the server knows the sender.
+// A Letter holds the sender, the recipients and the login of mail.
 type Letter struct {
-	User     string   // of the mail server; if empty, no login
+	User     string   // for the login at the mail server; if empty, no login
 	Password string   // file with its password
 	From     string   // address
 	To       []string // addresses, at most 20
-	CA       string   // file with certificates in PEM that count beside those of the system
+	CA       string   // file with certificates in PEM that are trusted besides those of the system
 }
 
 func (l Letter) isZero() bool {
@@ -45,10 +45,10 @@ const (
 	maxDialog   = 1 << 20 // bytes that the server may send for one message
 )
 
-// A mailbox sends mail by one server.
+// A mailbox sends mail through one server.
 type mailbox struct {
 	host, port string
-	implicit   bool // TLS begins before the first word; otherwise with STARTTLS
+	implicit   bool // TLS begins with the connection; otherwise with STARTTLS
 	letter     Letter
 	from       *mail.Address
 	to         []*mail.Address
@@ -114,8 +114,8 @@ func (m *mailbox) send(ctx context.Context, e Event) error {
 	return nil
 }
 
-// dial connects and begins TLS. Without TLS only a server on this machine is used, and never with a password. The
-// connection ends with ctx at the latest.
+// dial connects and begins TLS. Without TLS it uses only a server on this machine, and no password. The connection is closed
+// when ctx ends.
 func (m *mailbox) dial(ctx context.Context) (*smtp.Client, func(), error) {
 	roots, err := m.roots()
 	if err != nil {
@@ -129,7 +129,7 @@ func (m *mailbox) dial(ctx context.Context) (*smtp.Client, func(), error) {
 	}
 	conn = &capped{Conn: conn, left: maxDialog}
 	if m.implicit {
-		conn = tls.Client(conn, config) // which shakes hands at the first read
+		conn = tls.Client(conn, config) // the handshake is at the first read
 	}
 	release := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	stop := func() { release(); _ = conn.Close() }
@@ -144,10 +144,10 @@ func (m *mailbox) dial(ctx context.Context) (*smtp.Client, func(), error) {
 	return c, stop, nil
 }
 
-// A capped connection reads so many bytes more. An answer of SMTP may have any number of lines, all of which are kept.
+// A capped connection bounds the bytes that are read: the answers of a server are kept in memory and may have any length.
 type capped struct {
 	net.Conn
-	left int
+	left int // bytes
 }
 
 func (c *capped) Read(p []byte) (int, error) {
@@ -242,7 +242,7 @@ func (a *loginAuth) Next(_ []byte, more bool) ([]byte, error) {
 	return nil, errors.New("it asks for more than user and password")
 }
 
-// message is the mail, with a header that keeps automatic answers away (RFC 3834).
+// message returns the mail. A header prevents automatic answers (RFC 3834).
 func (m *mailbox) message(e Event) []byte {
 	var b bytes.Buffer
 	field := func(name, value string) { fmt.Fprintf(&b, "%s: %s\r\n", name, value) }
@@ -267,7 +267,7 @@ func (m *mailbox) message(e Event) []byte {
 	return b.Bytes()
 }
 
-// shortened is an error of a mail server as one line.
+// shortened returns an error of a mail server as one line.
 func shortened(what string, err error) error {
 	return errors.New(what + ": " + outbound.Line(err.Error(), 200))
 }

@@ -1,12 +1,13 @@
-// Package place tells one place outside the fleet about one event: a commit status on a forge, a message in Slack or Teams,
-// a mail, or a request to a webhook. Make a place with [New], then call [Place.Send].
+// Package place sends an event to one place outside the fleet: as a commit status on a forge, a message in Slack or Teams, a
+// mail, or a request to a webhook. Make a place with [New], then call [Place.Send].
 //
-// Texts of an event are cut to lines of 600 bytes, and what looks like a credential in them is hidden. No text is taken for
-// formatting, a mention or a header. Credentials come from files that are read for each message, so that they are replaced
-// without a restart; files and directories that others can read or replace are refused. Errors show neither credentials
-// nor the addresses of chats and webhooks, which hold keys. Sending a forge the same status again changes nothing there.
+// Guarantees: texts of an event are cut to lines of 600 bytes, and strings that look like credentials are hidden. Texts are
+// escaped, so none is formatting, a mention or a header. Credentials come from files that are read for each message, so that
+// they can be replaced without a restart; files and directories that other users can read or replace are refused. Errors show
+// neither credentials nor the addresses of chats and webhooks, which hold keys. Sending a forge the same status again changes
+// nothing there.
 //
-// Known gap: a secret that the error of a peel quotes without a name beside it is not recognized.
+// Known gap: a secret in the error of a peel is not recognized unless a name that suggests a secret is next to it.
 package place
 
 import (
@@ -39,42 +40,42 @@ const (
 
 var providers = []Provider{GitHub, GitLab, Gitea, Slack, Teams, Mail, Webhook}
 
-// Options say where a place is. Token, Secret, URLFile and Letter.Password are files that are read for each message.
+// Options configure a place. Token, Secret, URLFile and Letter.Password are files that are read for each message.
 type Options struct {
 	Name     string // letters, digits, "_" and "-"; a forge shows the status as zester/NAME
 	Provider Provider
-	// URL is the repository as people open it on the forge, the address that a chat or webhook takes messages at, or
-	// smtp://HOST:PORT or smtps://HOST:PORT of a mail server.
+	// URL is the page of the repository on the forge, the address of a chat or webhook for messages, or smtp://HOST:PORT or
+	// smtps://HOST:PORT of a mail server.
 	URL     string
-	URLFile string // file with the address of a chat or webhook, which is a secret where it holds a key
+	URLFile string // file with the address of a chat or webhook, for an address that holds a key
 	Token   string // file with the credential for a forge
 	Secret  string // file with the key that signs the messages to a webhook; if empty, they are not signed
 	Body    string // template of the messages to a webhook, see [New]; if empty, every field
-	Events  []Kind // that the place is told; if empty, see [New]
-	Letter  Letter // of a mail server
-	// Transport carries requests over HTTP; if nil, [http.DefaultTransport].
+	Events  []Kind // the kinds of events for the place; if empty, see [New]
+	Letter  Letter // for a mail server
+	// Transport sends HTTP requests; if nil, [http.DefaultTransport].
 	Transport http.RoundTripper
 }
 
-// A Place is told about events. Its methods may be called at the same time.
+// A Place receives events. Its methods may be called at the same time.
 type Place struct {
 	o       Options
 	kinds   []Kind
-	forge   *forge.Client // of a forge
+	forge   *forge.Client // nil unless the place is a forge
 	client  *outbound.Client
-	mailbox *mailbox // of a mail server
+	mailbox *mailbox // nil unless the place is a mail server
 }
 
 var name = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
 // New checks the options; no file is read and nothing is sent.
 //
-// A forge is told all that becomes of a revision and nothing else, a webhook every event, a chat or mail every event but
-// progressing and superseded, unless Events names others.
+// If Events is empty, a webhook gets every event, and a chat or mailbox every event but progressing and superseded. A forge
+// always gets exactly the events of RevisionKinds.
 //
 // In the body of a webhook ${event}, ${title}, ${text}, ${details}, ${state}, ${commit}, ${short}, ${branch}, ${author},
-// ${subject}, ${where}, ${command}, ${by}, ${time}, ${peels}, ${applied}, ${failed}, ${offline} and ${seconds} stand for
-// their values, which fit into a JSON string, and $$ for a dollar sign; the whole has to be JSON.
+// ${subject}, ${where}, ${command}, ${by}, ${time}, ${peels}, ${applied}, ${failed}, ${offline} and ${seconds} are replaced
+// by their values, escaped for a JSON string, and $$ by a dollar sign. The result has to be JSON.
 func New(o Options) (*Place, error) {
 	p := &Place{o: o}
 	if !name.MatchString(o.Name) {
@@ -122,7 +123,7 @@ func (p *Place) check() (err error) {
 	return err
 }
 
-// checkAddress refuses what is no URL to post to. No error shows it, as it may hold a key.
+// checkAddress returns an error unless an address is a URL for HTTP. The error does not show it, as it may hold a key.
 func checkAddress(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
@@ -153,16 +154,16 @@ func (p *Place) chooseKinds() error {
 	return nil
 }
 
-// Name is what the place is called.
+// Name returns Options.Name.
 func (p *Place) Name() string { return p.o.Name }
 
-// Wants reports whether the place is told events of a kind.
+// Wants reports whether the place gets events of a kind.
 func (p *Place) Wants(k Kind) bool { return slices.Contains(p.kinds, k) }
 
 // Forge returns the API of the repository, nil if the place is no forge.
 func (p *Place) Forge() *forge.Client { return p.forge }
 
-// Send tells the place about one event. Its errors are of the type [outbound.Error].
+// Send sends one event to the place. Its errors are of the type [outbound.Error].
 func (p *Place) Send(ctx context.Context, e Event) error {
 	e = e.bounded()
 	err := p.send(ctx, e)
@@ -192,7 +193,7 @@ func (p *Place) send(ctx context.Context, e Event) error {
 	})
 }
 
-// address returns the URL to post to, and what an error must not show of it.
+// address returns the URL for messages, and the strings that errors must not show.
 func (p *Place) address() (string, []string, error) {
 	address := p.o.URL
 	if p.o.URLFile != "" {

@@ -24,8 +24,8 @@ const (
 	slackTitle = 140      // of a header; Slack takes 150
 )
 
-// post sends a message as JSON to the address of a chat or webhook. Its signature has the form of [webhook.Generic], so
-// that one zester can check what another sends.
+// post sends a message as JSON to the address of a chat or webhook. The signature has the form of [webhook.Generic], so that
+// a zester master can verify it.
 func (p *Place) post(ctx context.Context, message func() ([]byte, error), secret string) error {
 	address, hide, err := p.address()
 	if err != nil {
@@ -56,13 +56,13 @@ func (p *Place) post(ctx context.Context, message func() ([]byte, error), secret
 	return err
 }
 
-// everyField is what a webhook is sent if it has no template.
+// everyField is the template of a webhook without one.
 const everyField = `{"event": "${event}", "title": "${title}", "text": "${text}", "details": "${details}", "state": "${state}", ` +
 	`"commit": "${commit}", "branch": "${branch}", "author": "${author}", "subject": "${subject}", "where": "${where}", ` +
 	`"command": "${command}", "by": "${by}", "time": "${time}", "peels": ${peels}, "applied": ${applied}, "failed": ${failed}, ` +
 	`"offline": ${offline}, "seconds": ${seconds}}`
 
-// fill puts an event into a template.
+// fill returns a template with the values of an event.
 func fill(template string, e Event) ([]byte, error) {
 	if template == "" {
 		template = everyField
@@ -86,18 +86,18 @@ func fill(template string, e Event) ([]byte, error) {
 	}))
 	switch {
 	case unknown != "":
-		return nil, fmt.Errorf("its body has ${%s}, which stands for nothing", outbound.Line(unknown, 40))
+		return nil, fmt.Errorf("its body has the unknown variable ${%s}", outbound.Line(unknown, 40))
 	case !json.Valid(out):
 		return nil, fmt.Errorf("its body is not JSON once it is filled in: %s", outbound.Line(string(out), 200))
 	}
 	return out, nil
 }
 
-// slackEscape keeps text from being read as a link or a mention.
+// slackEscape escapes links and mentions.
 var slackEscape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// slackMessage is the body of a request to an incoming webhook of Slack. Source: "Sending messages using incoming
-// webhooks" and "Block Kit, reference". All blocks hold plain text, so that nothing in an event is formatting.
+// slackMessage returns the body of a request to an incoming webhook of Slack. Source: "Sending messages using incoming
+// webhooks" and "Block Kit, reference". All blocks are plain text, so that no text of an event is formatting.
 func slackMessage(e Event) ([]byte, error) {
 	type text struct {
 		Type  string `json:"type"`
@@ -122,9 +122,9 @@ func slackMessage(e Event) ([]byte, error) {
 
 const teamsText = 16_000 // bytes; Teams takes messages of 28 KB
 
-// teamsMessage is the body of a request to a workflow of Teams, or to an incoming webhook of the kind before. Source:
-// "Create incoming webhooks with workflows", "Adaptive Cards schema 1.4". Text runs are shown as they are: a text block
-// would read Markdown.
+// teamsMessage returns the body of a request to a workflow of Teams, or to an incoming webhook of the older kind. Source:
+// "Create incoming webhooks with workflows", "Adaptive Cards schema 1.4". It uses text runs, as a text block would interpret
+// Markdown.
 func teamsMessage(e Event) ([]byte, error) {
 	type run struct {
 		Type   string `json:"type"`

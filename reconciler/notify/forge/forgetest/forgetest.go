@@ -1,5 +1,5 @@
-// Package forgetest is a forge for tests: a server on this machine that answers as GitHub, GitLab or Gitea do. Begin with
-// [New]. It checks the token of each request, knows open pull requests and their comments, and takes commit statuses.
+// Package forgetest is a forge for tests: a server on this machine with the API of GitHub, GitLab or Gitea. Begin with [New].
+// It checks the token of each request, and serves open pull requests, their comments and commit statuses.
 package forgetest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
 )
 
-// Token is the credential of user 1, as whom the master comments.
+// Token is the credential of user 1, who writes the comments of the master.
 const Token = "t0ken-of-the-master"
 
 // repo is the path of the repository below the root of each API.
@@ -42,7 +42,7 @@ type Server struct {
 type Pull struct {
 	Number int
 	Head   string
-	Branch string // that it is for
+	Branch string // the target branch
 	Fork   bool
 }
 
@@ -62,7 +62,7 @@ func New(t testing.TB, provider forge.Provider) *Server {
 	return s
 }
 
-// Repo is the URL of the repository.
+// Repo returns the URL of the repository.
 func (s *Server) Repo() string { return s.URL + "/ops/fleet" }
 
 // SetPulls replaces the open pull requests.
@@ -86,7 +86,7 @@ func (s *Server) Delete(user int64) {
 	s.comments = slices.DeleteFunc(s.comments, func(c Comment) bool { return c.User == user })
 }
 
-// Refuse has all requests answered with a status; 0 ends that.
+// Refuse answers all requests with a status; 0 ends that.
 func (s *Server) Refuse(status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *Server) Comments(number int) (on []Comment) {
 	return on
 }
 
-// Changed receives after comments were written.
+// Changed returns a channel with a value after comments were written.
 func (s *Server) Changed() <-chan struct{} { return s.changed }
 
 // Requests returns the requests so far with this method, as METHOD path.
@@ -170,7 +170,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.repository(w, r, strings.Split(path, "/"))
 }
 
-// repository answers below the repository. GitLab says merge_requests and notes where the others say pulls, issues and
+// repository answers requests below the repository. GitLab has merge_requests and notes instead of pulls, issues and
 // comments.
 func (s *Server) repository(w http.ResponseWriter, r *http.Request, path []string) {
 	gitlab := s.provider == forge.GitLab

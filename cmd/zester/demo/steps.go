@@ -17,29 +17,29 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// patience is how long the demo waits for anything.
-const patience = 20 * time.Second
+// waitLimit bounds each wait of the demo.
+const waitLimit = 20 * time.Second
 
-// A scene is one thing that an operator does.
-type scene struct {
+// A step is one action of an operator.
+type step struct {
 	name string
-	play func() error
+	run  func() error
 }
 
-func (s *stage) scenes(ctx context.Context) []scene {
-	story := s.story()
-	return []scene{
+func (s *session) steps(ctx context.Context) []step {
+	c := s.commits()
+	return []step{
 		{"bring the first revision to the fleet", func() error { return s.firstSync(ctx) }},
 		{"ask every peel for its schedule: settings.get schedule", func() error { return s.showSchedules(ctx) }},
-		{"commit a change: " + story.summary, func() error { return s.change(ctx, story) }},
-		{"wait for a scheduled run and find it in job list", func() error { return s.scheduledRun(ctx, story) }},
-		{"dispatch: zester '" + story.expr + "' cmd.run command='uname -sr'", func() error { return s.dispatch(ctx, story) }},
-		{"commit something broken", func() error { return s.breakIt(ctx, story) }},
-		{"revert it", func() error { return s.revert(ctx, story) }},
+		{"commit a change: " + c.summary, func() error { return s.change(ctx, c) }},
+		{"wait for a scheduled run and find it in job list", func() error { return s.scheduledRun(ctx, c) }},
+		{"dispatch: zester '" + c.expr + "' cmd.run command='uname -sr'", func() error { return s.dispatch(ctx, c) }},
+		{"commit something broken", func() error { return s.commitMistake(ctx, c) }},
+		{"revert it", func() error { return s.revert(ctx, c) }},
 	}
 }
 
-func (s *stage) firstSync(ctx context.Context) error {
+func (s *session) firstSync(ctx context.Context) error {
 	head, err := s.work.Head()
 	if err != nil {
 		return err
@@ -53,8 +53,8 @@ func (s *stage) firstSync(ctx context.Context) error {
 	return nil
 }
 
-// until waits until a commit is in force on so many peels. A commit that is refused is an error.
-func (s *stage) until(ctx context.Context, head gitrepo.Hash, peels int) (*status.Sync, error) {
+// until waits until a commit is in force and applied on peels peels. A refused commit is an error.
+func (s *session) until(ctx context.Context, head gitrepo.Hash, peels int) (*status.Sync, error) {
 	return s.watch(ctx, func(sync *status.Sync) (bool, error) {
 		commit := settings.Commit(head.String())
 		if sync.LastAttempted == commit && sync.LastGood.Commit != commit && len(sync.Errors) > 0 {
@@ -64,37 +64,37 @@ func (s *stage) until(ctx context.Context, head gitrepo.Hash, peels int) (*statu
 	})
 }
 
-// watch asks for the status until it is as wanted.
-func (s *stage) watch(ctx context.Context, wanted func(*status.Sync) (bool, error)) (*status.Sync, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// watch polls the status until done returns true or an error.
+func (s *session) watch(ctx context.Context, isDone func(*status.Sync) (bool, error)) (*status.Sync, error) {
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	var last *status.Sync
 	for {
 		sync, err := s.client.SyncStatus(ctx)
 		if err == nil {
 			last = sync
-			if done, err := wanted(sync); done || err != nil {
+			if done, err := isDone(sync); done || err != nil {
 				return sync, err
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return nil, stopped(ctx, err, last)
+			return nil, timeoutError(ctx, err, last)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// stopped says why waiting has ended.
-func stopped(ctx context.Context, err error, last *status.Sync) error {
+// timeoutError returns the error of a wait that has ended.
+func timeoutError(ctx context.Context, err error, last *status.Sync) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
 	if last == nil {
-		return fmt.Errorf("no settings service answers after %s: %w", patience, err)
+		return fmt.Errorf("no settings service answers after %s: %w", waitLimit, err)
 	}
 	reasons := []string{fmt.Sprintf("not reached after %s: %d of %d peels applied, %d failed",
-		patience, last.Counts.Applied, last.Counts.Peels, last.Counts.Failed)}
+		waitLimit, last.Counts.Applied, last.Counts.Peels, last.Counts.Failed)}
 	for _, c := range last.Conditions {
 		if c.Status && c.Message != "" {
 			reasons = append(reasons, c.Message)
@@ -103,8 +103,8 @@ func stopped(ctx context.Context, err error, last *status.Sync) error {
 	return errors.New(strings.Join(reasons, "; "))
 }
 
-// ask dispatches a function and returns what came back, from every peel.
-func (s *stage) ask(ctx context.Context, expr, function string, args map[string]any) (map[target.PeelID]*wire.Return, error) {
+// ask dispatches a function and returns the returns of all selected peels.
+func (s *session) ask(ctx context.Context, expr, function string, args map[string]any) (map[target.PeelID]*wire.Return, error) {
 	resolved, err := s.client.Resolve(ctx, expr)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (s *stage) ask(ctx context.Context, expr, function string, args map[string]
 		return nil, err
 	}
 	defer follower.Close()
-	spec := job.Spec{JID: jid, Function: function, Args: args, Targets: resolved.Peels, TargetExpr: expr, Timeout: patience}
+	spec := job.Spec{JID: jid, Function: function, Args: args, Targets: resolved.Peels, TargetExpr: expr, Timeout: waitLimit}
 	if _, err := s.client.Dispatch(ctx, spec); err != nil {
 		return nil, err
 	}
@@ -130,13 +130,13 @@ func (s *stage) ask(ctx context.Context, expr, function string, args map[string]
 	}
 	for _, id := range resolved.Peels {
 		if returns[id] == nil {
-			return nil, fmt.Errorf("%s did not answer in %s", id, patience)
+			return nil, fmt.Errorf("%s did not answer in %s", id, waitLimit)
 		}
 	}
 	return returns, nil
 }
 
-func (s *stage) showSchedules(ctx context.Context) error {
+func (s *session) showSchedules(ctx context.Context) error {
 	returns, err := s.ask(ctx, "*", "settings.get", map[string]any{"key": "schedule"})
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (s *stage) showSchedules(ctx context.Context) error {
 			return fmt.Errorf("%s is not known", id)
 		case r.Success:
 			s.say("   %-8s %s\n", id, strings.Join(entries(r.Data), " "))
-		case s.o.Repo != "": // which need not give a schedule to every peel
+		case s.o.Repo != "": // a peel may have no schedule there
 			s.say("   %-8s %s\n", id, r.Error)
 		default:
 			return fmt.Errorf("%s: %s", id, r.Error)
@@ -157,26 +157,26 @@ func (s *stage) showSchedules(ctx context.Context) error {
 	return nil
 }
 
-// entries are the names of the schedule entries in an answer of settings.get schedule.
+// entries returns the names of the schedule entries in an answer of settings.get schedule.
 func entries(answer any) []string {
 	fields, _ := answer.(map[string]any)
 	schedule, _ := fields["settings"].(map[string]any)
 	return slices.Sorted(maps.Keys(schedule))
 }
 
-// change commits the story's change and shows what each peel made of it.
-func (s *stage) change(ctx context.Context, story story) error {
+// change commits the change and prints the result of each peel.
+func (s *session) change(ctx context.Context, c commits) error {
 	before, err := s.client.SyncPeels(ctx)
 	if err != nil {
 		return err
 	}
 	start := time.Now()
-	sync, err := s.commit(ctx, story.message, story.change)
+	sync, err := s.commit(ctx, c.message, c.change)
 	if err != nil {
 		return err
 	}
 	s.say("   %s %q: from the commit to applied on %d of %d peels in %s, documents written: %d\n",
-		sync.LastGood.Commit.Short(), story.message, sync.Counts.Applied, sync.Counts.Peels, since(start), sync.Writes)
+		sync.LastGood.Commit.Short(), c.message, sync.Counts.Applied, sync.Counts.Peels, since(start), sync.Writes)
 	after, err := s.client.SyncPeels(ctx)
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (s *stage) change(ctx context.Context, story story) error {
 }
 
 // commit makes a commit and waits until it is in force on every peel.
-func (s *stage) commit(ctx context.Context, message string, files map[string][]byte) (*status.Sync, error) {
+func (s *session) commit(ctx context.Context, message string, files map[string][]byte) (*status.Sync, error) {
 	head, err := s.work.Commit(message, files, ada)
 	if err != nil {
 		return nil, err
@@ -204,11 +204,11 @@ func (s *stage) commit(ctx context.Context, message string, files map[string][]b
 	return s.until(ctx, gitrepo.Hash(head), len(s.o.Peels))
 }
 
-func (s *stage) scheduledRun(ctx context.Context, story story) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (s *session) scheduledRun(ctx context.Context, c commits) error {
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	for {
-		page, err := s.client.JobList(ctx, job.Query{Schedule: story.entry, Limit: 1})
+		page, err := s.client.JobList(ctx, job.Query{Schedule: c.entry, Limit: 1})
 		if err != nil {
 			return err
 		}
@@ -218,20 +218,20 @@ func (s *stage) scheduledRun(ctx context.Context, story story) error {
 			s.say("   entry %s, from %s at commit %.8s by %s\n", j.Metadata[job.MetaSchedule], j.Metadata[job.MetaFile],
 				j.Metadata[job.MetaCommit], j.Metadata[job.MetaAuthor])
 			if j.Status != job.Complete {
-				return fmt.Errorf("the run of %s is %s", story.entry, j.Status)
+				return fmt.Errorf("the run of %s is %s", c.entry, j.Status)
 			}
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no run of %s was reported: %w", story.entry, ctx.Err())
+			return fmt.Errorf("no run of %s was reported: %w", c.entry, ctx.Err())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-func (s *stage) dispatch(ctx context.Context, story story) error {
-	returns, err := s.ask(ctx, story.expr, "cmd.run", map[string]any{"command": "uname -sr"})
+func (s *session) dispatch(ctx context.Context, c commits) error {
+	returns, err := s.ask(ctx, c.expr, "cmd.run", map[string]any{"command": "uname -sr"})
 	if err != nil {
 		return err
 	}
@@ -249,12 +249,12 @@ func (s *stage) dispatch(ctx context.Context, story story) error {
 	return nil
 }
 
-func (s *stage) breakIt(ctx context.Context, story story) error {
+func (s *session) commitMistake(ctx context.Context, c commits) error {
 	before, err := s.client.SyncStatus(ctx)
 	if err != nil {
 		return err
 	}
-	head, err := s.work.Commit("A slip of the keyboard", story.broken, ada)
+	head, err := s.work.Commit("A slip of the keyboard", c.broken, ada)
 	if err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func (s *stage) breakIt(ctx context.Context, story story) error {
 	return s.showRefusal(before, sync)
 }
 
-func (s *stage) showRefusal(before, now *status.Sync) error {
+func (s *session) showRefusal(before, now *status.Sync) error {
 	if len(now.Errors) == 0 || now.LastGood.Commit != before.LastGood.Commit {
 		return fmt.Errorf("revision %s was not refused", now.LastAttempted)
 	}
@@ -280,8 +280,8 @@ func (s *stage) showRefusal(before, now *status.Sync) error {
 	return nil
 }
 
-func (s *stage) revert(ctx context.Context, story story) error {
-	sync, err := s.commit(ctx, `Revert "A slip of the keyboard"`, story.mended)
+func (s *session) revert(ctx context.Context, c commits) error {
+	sync, err := s.commit(ctx, `Revert "A slip of the keyboard"`, c.repaired)
 	if err != nil {
 		return err
 	}
