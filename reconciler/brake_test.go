@@ -188,6 +188,7 @@ func TestOrdersAreInForceWhateverElseTakesLong(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // each order waits for up to 500 ms
 			b := brakedTerm(t)
 			first := b.record().Commit
 			b.stored(first)
