@@ -24,7 +24,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
-	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
@@ -278,7 +278,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err := natsd.ProvisionAudit(opening, js, m.o.Replicas, m.o.Audit); err != nil {
 		return err
 	}
-	record := audit.Open(js, m.log)
+	record := auditlog.Open(js, m.log)
 	store, err := job.NewStore(opening, js)
 	if err != nil {
 		return err

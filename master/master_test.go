@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd"
@@ -59,7 +60,7 @@ func TestAMasterThatIsReadyAnswers(t *testing.T) {
 			}
 		}
 		// What people did is not lost among what masters try.
-		page, err := audit.Open(b.JetStream(t), nil).List(t.Context(), audit.Query{})
+		page, err := auditlog.Open(b.JetStream(t), nil).List(t.Context(), audit.Query{})
 		if err != nil || len(page.Entries) == 0 {
 			t.Fatalf("%+v, %v", page, err)
 		}
@@ -213,7 +214,7 @@ func TestTheAuditLogIsKeptForAsLongAsIsConfigured(t *testing.T) {
 			}
 		}
 		js := b.JetStream(t)
-		l := audit.Open(js, slog.New(slog.DiscardHandler))
+		l := auditlog.Open(js, slog.New(slog.DiscardHandler))
 		kept := func() int {
 			t.Helper()
 			page, err := l.List(t.Context(), audit.Query{})

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/reconciler/control"
 )
@@ -20,7 +21,7 @@ type recorder struct {
 
 	mu    sync.Mutex
 	nc    *nats.Conn // of audit
-	audit *audit.Log
+	audit *auditlog.Log
 }
 
 // record has the signature of what the reconciler tells orders to.
@@ -34,7 +35,7 @@ func (r *recorder) record(ctx context.Context, nc *nats.Conn, o control.Command)
 	l.Write(ctx, e.By(grants.CallerOf(o.Subject, o.Header)))
 }
 
-func (r *recorder) of(nc *nats.Conn) (*audit.Log, error) {
+func (r *recorder) of(nc *nats.Conn) (*auditlog.Log, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.nc == nc {
@@ -44,6 +45,6 @@ func (r *recorder) of(nc *nats.Conn) (*audit.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.nc, r.audit = nc, audit.Open(js, r.log)
+	r.nc, r.audit = nc, auditlog.Open(js, r.log)
 	return r.audit, nil
 }

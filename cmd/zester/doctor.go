@@ -18,7 +18,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/master/quota"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -331,7 +331,7 @@ const (
 	hintLiveJobs = "zester job active shows the jobs whose returns must stay: wait for the end of one, or cancel one"
 )
 
-func (d *doctor) stream(s *quota.Stream) {
+func (d *doctor) stream(s *bucket.Usage) {
 	check := "stream " + s.Name
 	full := fmt.Sprintf("is %.0f %% full: %d messages, %d MiB", s.Full()*100, s.Messages, s.Bytes>>20)
 	switch {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/master/quota"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -39,14 +39,14 @@ func TestTheDoctorJudges(t *testing.T) {
 		"far, but so is the answer": {func(d *doctor) { d.clock(3*time.Second, 2*time.Second) }, sound},
 		"clock behind":              {func(d *doctor) { d.clock(-3*time.Second, 0) }, warning},
 		"clock far ahead":           {func(d *doctor) { d.clock(2*time.Minute, time.Second) }, broken},
-		"stream with room":          {func(d *doctor) { d.stream(&quota.Stream{Messages: 70, MaxMessages: 100, Bytes: 1}) }, ""},
-		"stream without limits":     {func(d *doctor) { d.stream(&quota.Stream{Messages: 70}) }, ""},
-		"stream near its count":     {func(d *doctor) { d.stream(&quota.Stream{Messages: 80, MaxMessages: 100}) }, warning},
-		"stream near its size":      {func(d *doctor) { d.stream(&quota.Stream{Bytes: 80, MaxBytes: 100, MaxMessages: 5}) }, warning},
-		"trimmed stream":            {func(d *doctor) { d.stream(&quota.Stream{Messages: 81, MaxMessages: 100, Refuses: true}) }, ""},
-		"stream that stays full":    {func(d *doctor) { d.stream(&quota.Stream{Messages: 90, MaxMessages: 100, Refuses: true}) }, warning},
-		"stream that refuses":       {func(d *doctor) { d.stream(&quota.Stream{Bytes: 96, MaxBytes: 100, Refuses: true}) }, broken},
-		"copies behind":             {func(d *doctor) { d.stream(&quota.Stream{Copies: 3, Behind: 1}) }, broken},
+		"stream with room":          {func(d *doctor) { d.stream(&bucket.Usage{Messages: 70, MaxMessages: 100, Bytes: 1}) }, ""},
+		"stream without limits":     {func(d *doctor) { d.stream(&bucket.Usage{Messages: 70}) }, ""},
+		"stream near its count":     {func(d *doctor) { d.stream(&bucket.Usage{Messages: 80, MaxMessages: 100}) }, warning},
+		"stream near its size":      {func(d *doctor) { d.stream(&bucket.Usage{Bytes: 80, MaxBytes: 100, MaxMessages: 5}) }, warning},
+		"trimmed stream":            {func(d *doctor) { d.stream(&bucket.Usage{Messages: 81, MaxMessages: 100, Refuses: true}) }, ""},
+		"stream that stays full":    {func(d *doctor) { d.stream(&bucket.Usage{Messages: 90, MaxMessages: 100, Refuses: true}) }, warning},
+		"stream that refuses":       {func(d *doctor) { d.stream(&bucket.Usage{Bytes: 96, MaxBytes: 100, Refuses: true}) }, broken},
+		"copies behind":             {func(d *doctor) { d.stream(&bucket.Usage{Copies: 3, Behind: 1}) }, broken},
 		"all peels are there":       {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}}) }, sound},
 		"a peel is not heard yet":   {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}, {ID: "b", Unknown: true}}) }, sound},
 		"a peel is away":            {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}, {ID: "b"}}) }, warning},

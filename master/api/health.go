@@ -8,14 +8,14 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 
-	"github.com/seed-c01c3da5/zester/master/quota"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // Health is what one of the masters says of its host and of the bus.
 type Health struct {
 	Time    time.Time      `json:"time"` // by the clock of its host
-	Streams []quota.Stream `json:"streams"`
+	Streams []bucket.Usage `json:"streams"`
 	Led     bool           `json:"led,omitempty"`     // a master leads the settings service, or did less than 15 s ago
 	Storage string         `json:"storage,omitempty"` // why the bus stores nothing now; empty: it does
 }

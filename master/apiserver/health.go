@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/quota"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
 func (s *Server) health(ctx context.Context, _ struct{}) (*api.Health, error) {
@@ -23,7 +23,7 @@ func (s *Server) health(ctx context.Context, _ struct{}) (*api.Health, error) {
 	if h.Led, err = s.led(ctx); err != nil {
 		return nil, err
 	}
-	if h.Streams, err = quota.Streams(ctx, s.o.JetStream); err != nil {
+	if h.Streams, err = bucket.Usages(ctx, s.o.JetStream); err != nil {
 		return nil, err
 	}
 	h.Time = time.Now()

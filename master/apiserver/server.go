@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 
-	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
@@ -47,7 +47,7 @@ type Options struct {
 	Tokens    *token.Store         // of the REST API
 	Users     *user.Store
 	Authority *auth.Authority // nil on a master without keys, which leaves what needs them to others
-	Audit     *audit.Log      // nil: nothing is kept, and nobody can read it
+	Audit     *auditlog.Log   // nil: nothing is kept, and nobody can read it
 	Fleet     *feed.Feed      // which runs and is ready
 	Stored    func() error    // why the bus stores nothing now; nil: it is not watched
 	// Readable returns those of the peels whose settings a caller may read, or [grants.ErrNotAllowed]; nil: all are. Whoever

@@ -1,7 +1,8 @@
-// Package bucket reads what a KV bucket or a stream holds, once, and leaves nothing behind on the server.
+// Package bucket reads the content of a KV bucket or a stream once. Call [Read] for the values of a bucket, [Drain] for the messages
+// of a stream; [Usages] returns how full the streams are.
 //
-// Nobody takes a part for the whole, and nobody waits for ever: where nothing comes for a while, the reading is over if the
-// rest was removed meanwhile, which the server knows, and else it is an error.
+// Guarantees: a reading that is not complete is an error; if nothing comes for 5 s the reading ends with an error, unless the
+// server says that the remaining messages were removed; nothing is left behind on the server.
 package bucket
 
 import (

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -51,7 +52,7 @@ func (j *journal) entries(t *testing.T, message string) (found []map[string]any)
 // TestTheAuditLogSaysWhatRanWhere dispatches under a target expression that says something else.
 func TestTheAuditLogSaysWhatRanWhere(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		log := audit.Open(s.js, slog.New(slog.DiscardHandler))
+		log := auditlog.Open(s.js, slog.New(slog.DiscardHandler))
 		s.master("m1", func(o *dispatch.Options) { o.Audit = log })
 		last := func() audit.Entry {
 			t.Helper()

@@ -88,7 +88,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
-	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/reply"
@@ -149,8 +149,8 @@ type Options struct {
 	CheckNotRevoked func(ctx context.Context, user string) error
 	// Room returns an error while the bus stores nothing: then no job begins. If nil, there is always room.
 	Room  func() error
-	Audit *audit.Log   // of requests from the bus; if nil, none are recorded
-	Log   *slog.Logger // if nil, nothing is logged
+	Audit *auditlog.Log // of requests from the bus; if nil, none are recorded
+	Log   *slog.Logger  // if nil, nothing is logged
 }
 
 // A Dispatcher is one master's part in dispatching jobs. Make it with [New] and call Run once.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
 const (
@@ -57,7 +59,7 @@ func (a *Account) Refresh(ctx context.Context) error {
 	info := stream.CachedInfo()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.share, a.crowded = shareOf(&info.Config), Of(info).crowded()
+	a.share, a.crowded = shareOf(&info.Config), crowded(bucket.UsageOf(info))
 	return nil
 }
 

@@ -25,7 +25,7 @@ const (
 )
 
 // crowded reports whether less than half of the stream is free.
-func (s Stream) crowded() bool { return s.Full() > 0.5 }
+func crowded(s bucket.Usage) bool { return s.Full() > 0.5 }
 
 // An amount is what a stream holds of a peel, or may hold.
 type amount struct{ messages, bytes uint64 }

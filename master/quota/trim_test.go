@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -28,7 +28,7 @@ func TestUnderSteadyLoadNothingIsRefused(t *testing.T) {
 						}
 					}
 					time.Sleep(5 * time.Second)
-					full := quota.Of(s.stream(returns).CachedInfo())
+					full := bucket.UsageOf(s.stream(returns).CachedInfo())
 					if full.Full() > 0.85 || i > 80 && full.Full() < 0.65 {
 						t.Fatalf("after %d returns the stream is %.0f %% full: %+v", 25*(i+1), full.Full()*100, full)
 					}
@@ -120,7 +120,7 @@ func TestWhereLiveJobsHoldAllTheStreamRefusesUntilOneEnds(t *testing.T) {
 				time.Sleep(6 * time.Second)
 			}
 		}
-		full := quota.Of(s.stream(returns).CachedInfo())
+		full := bucket.UsageOf(s.stream(returns).CachedInfo())
 		if n != 201 || full.Full() != 1 || full.Err() == nil || !strings.Contains(full.Err().Error(), "KV_job-returns is 100 % full") {
 			t.Errorf("return %d was refused with %v; %+v, %v", n, err, full, full.Err())
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
@@ -45,7 +46,7 @@ func TestAFloodOfStrangersIsLeftOutOfTheAuditLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log := audit.Open(s.js, quiet)
+		log := auditlog.Open(s.js, quiet)
 		s.backend.Authority, s.backend.Audit = authority, log
 		s.serve()
 		answers := map[int]int{}
@@ -89,7 +90,7 @@ func TestAPageInABrowserEnrollsNobody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.backend.Authority, s.backend.Audit = authority, audit.Open(s.js, quiet)
+		s.backend.Authority, s.backend.Audit = authority, auditlog.Open(s.js, quiet)
 		s.serve()
 		for i, q := range []struct {
 			kind, host string

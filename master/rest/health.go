@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/quota"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
 const (
@@ -70,7 +70,7 @@ func (r *readiness) ask(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the stream %s does not answer: %w", name, err)
 		}
-		if full := quota.Of(stream.CachedInfo()); full.Err() != nil {
+		if full := bucket.UsageOf(stream.CachedInfo()); full.Err() != nil {
 			return full.Err()
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/seed-c01c3da5/zester/master/quota"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
 var (
@@ -96,7 +96,7 @@ const streamsWait = 2 * time.Second
 func (c collector) collectStreams(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), streamsWait)
 	defer cancel()
-	streams, err := quota.Streams(ctx, c.b.JetStream)
+	streams, err := bucket.Usages(ctx, c.b.JetStream)
 	if err != nil {
 		return
 	}

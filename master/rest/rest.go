@@ -31,7 +31,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-c01c3da5/zester/master/apiserver"
-	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
@@ -71,7 +71,7 @@ type Backend struct {
 	Store      *job.Store
 	Tokens     *token.Store
 	Authority  *auth.Authority // nil: nobody is enrolled here
-	Audit      *audit.Log      // nil: nothing is kept
+	Audit      *auditlog.Log   // nil: nothing is kept
 	Questions  *apiserver.Server
 	Dispatcher *dispatch.Dispatcher
 	Results    *results.Consumer

@@ -1,4 +1,4 @@
-package audit_test
+package auditlog_test
 
 import (
 	"bytes"
@@ -14,17 +14,18 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
-func open(t *testing.T, b *natstest.Bus) *audit.Log {
+func open(t *testing.T, b *natstest.Bus) *auditlog.Log {
 	t.Helper()
-	return audit.Open(b.JetStream(t), slog.New(slog.DiscardHandler))
+	return auditlog.Open(b.JetStream(t), slog.New(slog.DiscardHandler))
 }
 
-func list(t *testing.T, l *audit.Log, q audit.Query) *audit.Page {
+func list(t *testing.T, l *auditlog.Log, q audit.Query) *audit.Page {
 	t.Helper()
 	page, err := l.List(t.Context(), q)
 	if err != nil {
@@ -252,7 +253,7 @@ func TestEntriesEndByAge(t *testing.T) {
 func TestAnEntryThatIsNotStoredIsInTheLogOfTheProcess(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		var said bytes.Buffer
-		l := audit.Open(b.JetStream(t), slog.New(slog.NewTextHandler(&said, nil)))
+		l := auditlog.Open(b.JetStream(t), slog.New(slog.NewTextHandler(&said, nil)))
 		b.Stop(t)
 		time.AfterFunc(2*time.Second, func() { b.Start(t) })
 		l.Write(t.Context(), audit.Entry{Action: "job.dispatch", Target: "late"}.Ended(nil, false))
@@ -275,7 +276,7 @@ func TestAnEntryThatIsNotStoredIsInTheLogOfTheProcess(t *testing.T) {
 }
 
 func TestALogThatIsNoneTakesEntries(t *testing.T) {
-	var l *audit.Log
+	var l *auditlog.Log
 	l.Write(t.Context(), audit.Entry{Action: "job.dispatch"})
 }
 

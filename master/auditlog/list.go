@@ -1,4 +1,4 @@
-package audit
+package auditlog
 
 import (
 	"context"
@@ -10,30 +10,10 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
-
-// A Query asks for entries: the newest, or with After those that follow one.
-type Query struct {
-	After  uint64    `json:"after,omitempty"`  // entries later than this one, oldest first
-	Before uint64    `json:"before,omitempty"` // entries earlier than this one, newest first; 0: from the end
-	Follow bool      `json:"follow,omitempty"` // oldest first, also where After is 0
-	Limit  int       `json:"limit,omitempty"`  // entries; 0: 50, 500 at most
-	User   string    `json:"user,omitempty"`
-	Action string    `json:"action,omitempty"` // or its noun
-	Target string    `json:"target,omitempty"` // part of the target, or the ID of a peel that the entry names
-	Result Result    `json:"result,omitempty"`
-	Since  time.Time `json:"since,omitzero"`
-	Until  time.Time `json:"until,omitzero"`
-}
-
-// A Page is some entries. It may hold none and not be the last.
-type Page struct {
-	Entries []Entry `json:"entries"`
-	Next    uint64  `json:"next"` // After or Before of the page that follows
-	More    bool    `json:"more"` // there are entries that were not looked at yet
-}
 
 const (
 	pageDefault = 50
@@ -43,14 +23,14 @@ const (
 	readWait    = 5 * time.Second
 )
 
-func (q *Query) limit() int {
+func limitOf(q *audit.Query) int {
 	if q.Limit <= 0 {
 		return pageDefault
 	}
 	return min(q.Limit, pageMost)
 }
 
-func (q *Query) matches(e *Entry) bool {
+func matches(q *audit.Query, e *audit.Entry) bool {
 	noun, _, _ := strings.Cut(e.Action, ".")
 	return (q.User == "" || e.User == q.User) &&
 		(q.Action == "" || e.Action == q.Action || noun == q.Action) &&
@@ -60,7 +40,7 @@ func (q *Query) matches(e *Entry) bool {
 }
 
 // List returns a page of entries.
-func (l *Log) List(ctx context.Context, q Query) (*Page, error) {
+func (l *Log) List(ctx context.Context, q audit.Query) (*audit.Page, error) {
 	page, err := l.list(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the audit log: %w", err)
@@ -68,7 +48,7 @@ func (l *Log) List(ctx context.Context, q Query) (*Page, error) {
 	return page, nil
 }
 
-func (l *Log) list(ctx context.Context, q Query) (*Page, error) {
+func (l *Log) list(ctx context.Context, q audit.Query) (*audit.Page, error) {
 	s, err := l.js.Stream(ctx, stream)
 	if err != nil {
 		return nil, err
@@ -77,13 +57,13 @@ func (l *Log) list(ctx context.Context, q Query) (*Page, error) {
 	if q.Follow || q.After > 0 {
 		first := max(q.After+1, state.FirstSeq)
 		last := min(state.LastSeq, first+lookAt-1)
-		page := &Page{Entries: []Entry{}, Next: max(q.After, last)}
-		err := l.read(ctx, first, last, func(e Entry) bool {
-			if q.matches(&e) {
+		page := &audit.Page{Entries: []audit.Entry{}, Next: max(q.After, last)}
+		err := l.read(ctx, first, last, func(e audit.Entry) bool {
+			if matches(&q, &e) {
 				page.Entries = append(page.Entries, e)
 			}
 			page.Next = e.Seq
-			return len(page.Entries) < q.limit()
+			return len(page.Entries) < limitOf(&q)
 		})
 		page.More = page.Next < state.LastSeq
 		return page, err
@@ -93,18 +73,18 @@ func (l *Log) list(ctx context.Context, q Query) (*Page, error) {
 		last = min(last, q.Before-1)
 	}
 	if last == 0 || last < state.FirstSeq {
-		return &Page{Entries: []Entry{}}, nil
+		return &audit.Page{Entries: []audit.Entry{}}, nil
 	}
 	first := max(state.FirstSeq, last-min(last, lookAt)+1)
-	page := &Page{Entries: []Entry{}, Next: first, More: first > state.FirstSeq}
-	err = l.read(ctx, first, last, func(e Entry) bool {
-		if q.matches(&e) {
+	page := &audit.Page{Entries: []audit.Entry{}, Next: first, More: first > state.FirstSeq}
+	err = l.read(ctx, first, last, func(e audit.Entry) bool {
+		if matches(&q, &e) {
 			page.Entries = append(page.Entries, e)
 		}
 		return true
 	})
 	slices.Reverse(page.Entries)
-	if n := q.limit(); len(page.Entries) > n {
+	if n := limitOf(&q); len(page.Entries) > n {
 		page.Entries = page.Entries[:n]
 		page.Next, page.More = page.Entries[n-1].Seq, true
 	}
@@ -112,7 +92,7 @@ func (l *Log) list(ctx context.Context, q Query) (*Page, error) {
 }
 
 // read calls take for the entries with these places, in their order, until it returns false.
-func (l *Log) read(ctx context.Context, first, last uint64, take func(Entry) bool) error {
+func (l *Log) read(ctx context.Context, first, last uint64, take func(audit.Entry) bool) error {
 	if first > last {
 		return nil
 	}
@@ -126,7 +106,7 @@ func (l *Log) read(ctx context.Context, first, last uint64, take func(Entry) boo
 		if seq > last {
 			return false
 		}
-		var e Entry
+		var e audit.Entry
 		if err := canon.Unmarshal(m.Data(), &e); err != nil {
 			unreadable = fmt.Errorf("entry %d: %w", seq, err)
 			return false
