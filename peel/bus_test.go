@@ -39,7 +39,7 @@ func (b *bench) storedFacts() map[string]any {
 
 func (b *bench) facts(f target.Facts) { b.options = func(o *peel.Options) { o.Facts = f } }
 
-func TestFactsBeyondTheLimitAreSaidAndThoseOfBeforeStay(t *testing.T) {
+func TestFactsBeyondTheLimitAreLoggedAndTheEarlierFactsStay(t *testing.T) {
 	run(t, func(b *bench) {
 		b.facts(target.Facts{"role": "db"})
 		b.start()
@@ -59,7 +59,7 @@ func TestFactsBeyondTheLimitAreSaidAndThoseOfBeforeStay(t *testing.T) {
 	})
 }
 
-func TestFactsThatTheBusDoesNotCarryAreSaid(t *testing.T) {
+func TestFactsTooLargeForTheBusAreLogged(t *testing.T) {
 	run(t, func(b *bench) {
 		b.bus.Stop(t)
 		b.bus.CarryAtMost(32 << 10)
@@ -73,7 +73,7 @@ func TestFactsThatTheBusDoesNotCarryAreSaid(t *testing.T) {
 	})
 }
 
-func TestAPeelEndsWhileAServerKeepsItWaiting(t *testing.T) {
+func TestAPeelStopsWhileAServerDoesNotAnswer(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func (b *bench) listen(subject string) *nats.Subscription {
 	return sub
 }
 
-func TestAPeelIsHeardEveryHalfMinute(t *testing.T) {
+func TestAPeelSendsAHeartbeatEveryHalfMinute(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		sub := b.listen(wire.AllHeartbeats)
@@ -139,7 +139,7 @@ func TestAPeelIsHeardEveryHalfMinute(t *testing.T) {
 	})
 }
 
-func TestFactsAndTheReportGoOutAgainAfterAReconnect(t *testing.T) {
+func TestFactsAndTheReportAreSentAgainAfterAReconnect(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		facts, applied := b.listen(wire.AllFacts), b.listen(wire.AllApplied)
@@ -210,7 +210,7 @@ func TestARequestOfALaterProtocolIsRefusedByName(t *testing.T) {
 	})
 }
 
-func TestBytesThatAreNoTextComeBackAsTheyWere(t *testing.T) {
+func TestBytesThatAreNoTextAreReturnedUnchanged(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		r := b.call("cmd.run", map[string]any{"command": `printf 'a\377\000b'; printf '\376' >&2; exit 4`})
@@ -227,7 +227,7 @@ func TestBytesThatAreNoTextComeBackAsTheyWere(t *testing.T) {
 	})
 }
 
-func TestFilesAreTheirOwnersAlone(t *testing.T) {
+func TestOnlyTheOwnerCanReadTheFiles(t *testing.T) {
 	run(t, func(b *bench) {
 		b.dir = filepath.Join(b.dir, "new")
 		b.start()
@@ -253,7 +253,7 @@ func TestFilesAreTheirOwnersAlone(t *testing.T) {
 	})
 }
 
-func TestWhatTheDiskDoesNotTakeIsSentAtOnce(t *testing.T) {
+func TestAResultThatTheDiskRefusesIsSentAtOnce(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		if err := os.RemoveAll(filepath.Join(b.dir, "outbox")); err != nil {
@@ -269,7 +269,7 @@ func TestWhatTheDiskDoesNotTakeIsSentAtOnce(t *testing.T) {
 	})
 }
 
-func TestAPeelWhoseFenceIsDamagedRefusesWhatMayHaveRun(t *testing.T) {
+func TestAPeelWithADamagedFenceRefusesJobsThatMayHaveRun(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		asked := b.ask(wire.Request{Function: "test.ping", Epoch: 1})

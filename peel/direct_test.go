@@ -53,7 +53,7 @@ func (b *bench) direct(nc *nats.Conn, r wire.DirectRequest) func() wire.DirectAn
 	}
 }
 
-func TestADirectRequestIsAnsweredThereAndLoggedWithItsUser(t *testing.T) {
+func TestADirectRequestIsAnsweredAndLoggedWithItsUser(t *testing.T) {
 	run(t, func(b *bench) {
 		b.give(1, "schedule:\n  beat: {module: test.ping, interval: 1h}\n")
 		b.start()
@@ -121,7 +121,7 @@ func TestADirectAnswerFitsTheBus(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoDirectRequestIsDroppedOrRefusedByName(t *testing.T) {
+func TestAMessageThatIsNoDirectRequestIsDroppedOrRefused(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		dan := b.bus.Conn(b.t, grants.RoleDirect, "dan")
@@ -149,7 +149,7 @@ func TestWhatIsNoDirectRequestIsDroppedOrRefusedByName(t *testing.T) {
 }
 
 // Requests that people send directly take no room of those that masters send, and the other way round.
-func TestDirectRequestsAndThoseOfMastersHaveBoundsOfTheirOwn(t *testing.T) {
+func TestDirectRequestsAndRequestsOfMastersHaveSeparateLimits(t *testing.T) {
 	long := map[string]any{"duration": "5m"}
 	command := map[string]any{"command": "true"}
 	t.Run("people fill theirs", func(t *testing.T) {

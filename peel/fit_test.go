@@ -43,7 +43,7 @@ func (b *bench) grown(function string, args map[string]any) {
 	b.static = set
 }
 
-func TestAReturnOfFiveMegabytesComesCutAndSaysSo(t *testing.T) {
+func TestAReturnOfFiveMegabytesIsCutAndMarked(t *testing.T) {
 	run(t, func(b *bench) {
 		b.grown("test.echo", map[string]any{"text": long})
 		b.start()
@@ -55,7 +55,7 @@ func TestAReturnOfFiveMegabytesComesCutAndSaysSo(t *testing.T) {
 	})
 }
 
-func TestAnErrorOfFiveMegabytesComesCutAndSaysSo(t *testing.T) {
+func TestAnErrorOfFiveMegabytesIsCutAndMarked(t *testing.T) {
 	run(t, func(b *bench) {
 		b.grown("test.fail", map[string]any{"message": long})
 		b.start()
@@ -87,7 +87,7 @@ func TestAReturnFitsABusThatCarriesLess(t *testing.T) {
 	})
 }
 
-func TestWhatWaitedForABusThatCarriesLessArrives(t *testing.T) {
+func TestAStoredReturnIsSentOverABusThatCarriesLess(t *testing.T) {
 	run(t, func(b *bench) {
 		b.grown("test.fail", map[string]any{"message": long})
 		b.start()

@@ -65,7 +65,7 @@ func TestHeartbeatsFollowTheIntervalThatMastersAnnounce(t *testing.T) {
 
 const askAgain = 10 * time.Minute
 
-func TestAWrongIntervalMakesAPeelNeitherSilentNorLoud(t *testing.T) {
+func TestAWrongIntervalNeitherStopsNorFloodsHeartbeats(t *testing.T) {
 	run(t, func(b *bench) {
 		sub := b.listen(wire.AllHeartbeats)
 		b.start()

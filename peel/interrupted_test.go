@@ -11,7 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-func TestAJobThatTheEndOfThePeelCutsOffIsReturnedAsInterrupted(t *testing.T) {
+func TestAJobInterruptedByTheEndOfThePeelIsReturnedAsInterrupted(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		if r := b.call("test.ping", nil); !r.Success {

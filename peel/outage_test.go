@@ -81,7 +81,7 @@ func TestReportsDelayNoRunAndAreNotLost(t *testing.T) {
 	})
 }
 
-func TestAReplyHoldsNoWorker(t *testing.T) {
+func TestAWorkerDoesNotWaitForTheBus(t *testing.T) {
 	run(t, func(b *bench) {
 		network := b.mute()
 		b.start()
@@ -131,7 +131,7 @@ func TestReportsInMemoryAreSentBeforeTheEnd(t *testing.T) {
 	})
 }
 
-func TestWhatIsDroppedIsReported(t *testing.T) {
+func TestDroppedMessagesAreReported(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		b.breakOutbox()

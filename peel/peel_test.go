@@ -290,7 +290,7 @@ func TestAPeelStartsFromItsSnapshotWhileTheBusIsAwayAndSaysSo(t *testing.T) {
 	})
 }
 
-func TestOfflineThroughThreeCommitsAppliesTheNewestAlone(t *testing.T) {
+func TestAfterThreeCommitsOfflineOnlyTheNewestIsApplied(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		b.give(1, "a: 1\n")
@@ -333,7 +333,7 @@ func TestAnEntryThatThisBuildCannotUseIsReportedAndTheOthersRun(t *testing.T) {
 	})
 }
 
-func TestADocumentForAnotherIsRefused(t *testing.T) {
+func TestADocumentForAnotherPeelIsRefused(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		digest := b.give(1, "a: 1\n")
@@ -442,7 +442,7 @@ func TestARequestRunsOnceForAnEpoch(t *testing.T) {
 	})
 }
 
-func TestWorkWhoseTimeIsOverIsNotStarted(t *testing.T) {
+func TestARequestPastItsDeadlineIsNotStarted(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		b.ask(wire.Request{Function: "cmd.run", Args: map[string]any{"command": ""}, Epoch: 1, Deadline: time.Now().Add(-24 * time.Hour), TimeLeft: time.Minute})

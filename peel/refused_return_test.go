@@ -87,7 +87,7 @@ func TestAReturnWaitsWhileTheStreamIsFull(t *testing.T) {
 }
 
 // A message ID is of the sender's choice, and the stream would not store another message with it for minutes.
-func TestTheMessageIDsOfOthersKeepNoReturnOut(t *testing.T) {
+func TestAMessageIDOfAnotherPeelKeepsNoReturnOut(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		r := wire.Request{JID: wire.NewJID(), Function: "test.ping", Epoch: 1}

@@ -27,7 +27,7 @@ func (l lines) Write(p []byte) (int, error) {
 }
 
 // The server says no over a socket only: it cuts a connection within the process first. So this is in real time.
-func TestAPeelThatIsRefusedFromTheStartKnowsItAtItsSecondTry(t *testing.T) {
+func TestAPeelThatIsRefusedFromTheStartLogsItAtItsSecondAttempt(t *testing.T) {
 	t.Parallel()
 	bus := natstest.Listen(t)
 	elsewhere, err := keystore.Open(t.TempDir())

@@ -23,7 +23,7 @@ func (b *bench) entry(name string) map[string]any {
 	return entry
 }
 
-func TestFailuresAloneAreReportedWhereThatIsAskedFor(t *testing.T) {
+func TestOnlyFailuresAreReportedIfReturnJobSaysFailures(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		b.give(1, `schedule:
@@ -68,7 +68,7 @@ func TestReportOfARunThatIsTriedAgainIsThatOfItsLastAttempt(t *testing.T) {
 	})
 }
 
-func TestEntryOfAFunctionThatNoPeelHasIsPausedAndTheOthersGoOn(t *testing.T) {
+func TestAnEntryWithAnUnknownFunctionIsPausedAndTheOthersRun(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		digest := b.give(1, `schedule:
@@ -102,7 +102,7 @@ func TestEntryOfAFunctionThatNoPeelHasIsPausedAndTheOthersGoOn(t *testing.T) {
 	})
 }
 
-func TestSlotIsFreeAgainWhereTheReportOfARunCannotBeStored(t *testing.T) {
+func TestARunWhoseReportCannotBeStoredFreesItsSlot(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		b.give(1, "schedule:\n  beat: {module: test.ping, interval: 1m, return_job: true}\n")
@@ -128,7 +128,7 @@ func TestSlotIsFreeAgainWhereTheReportOfARunCannotBeStored(t *testing.T) {
 	})
 }
 
-func TestRunThatAKillCutsOffIsReportedAsInterrupted(t *testing.T) {
+func TestARunInterruptedByAKillIsReportedAsInterrupted(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		b.give(1, `schedule:
@@ -164,7 +164,7 @@ func TestRunThatAKillCutsOffIsReportedAsInterrupted(t *testing.T) {
 	})
 }
 
-func TestRunOnStartFiresByTheFirstSettingsOfAProcessAlone(t *testing.T) {
+func TestRunOnStartFiresOnlyForTheFirstSettingsOfAProcess(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		const one = "schedule:\n  beat: {module: test.ping, interval: 10h, run_on_start: true, splay: 1h, return_job: true}\n"
@@ -187,7 +187,7 @@ func TestRunOnStartFiresByTheFirstSettingsOfAProcessAlone(t *testing.T) {
 	})
 }
 
-func TestEntriesThatFailuresHavePausedAreReported(t *testing.T) {
+func TestEntriesPausedByFailuresAreReported(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		b.give(1, "schedule:\n  beat: {module: test.fail, interval: 1m, pause_after_errors: 2}\n  other: {module: test.fail, interval: 1m}\n")
@@ -247,7 +247,7 @@ func TestEntriesArePausedResumedSkippedAndRunByHand(t *testing.T) {
 	})
 }
 
-func TestScheduleTellsWhatComesAndWhatWas(t *testing.T) {
+func TestTheScheduleShowsNextTimesAndHistory(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		b.give(1, `schedule:
@@ -289,7 +289,7 @@ func TestScheduleTellsWhatComesAndWhatWas(t *testing.T) {
 	})
 }
 
-func TestOrdersForEntriesThatAreRefused(t *testing.T) {
+func TestBadArgumentsForEntriesAreRefused(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		b.give(1, "schedule:\n  e: {module: test.sleep, args: {duration: 1h}, interval: 24h}\n")

@@ -114,7 +114,7 @@ func holds(t *testing.T, dir, text string) (found string) {
 	return found
 }
 
-func TestAFunctionHasTheSecretAndNobodyElse(t *testing.T) {
+func TestOnlyTheFunctionGetsTheSecret(t *testing.T) {
 	run(t, func(b *bench) {
 		ran := filepath.Join(t.TempDir(), "ran")
 		b.start()
@@ -153,7 +153,7 @@ func TestAFunctionHasTheSecretAndNobodyElse(t *testing.T) {
 	})
 }
 
-func TestRunThatWaitedHasTheSecretOfTheNewestSettingsAndShowsNone(t *testing.T) {
+func TestAQueuedRunUsesTheSecretOfTheNewestSettingsAndShowsNone(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		const yaml = `schedule:
@@ -207,7 +207,7 @@ func TestAChangedSecretKeepsTheTimer(t *testing.T) {
 	})
 }
 
-func TestSettingsSealedToAnotherAreReportedAndNotUsed(t *testing.T) {
+func TestSettingsSealedToAnotherKeyAreReportedAndNotUsed(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		key := b.key()
@@ -232,7 +232,7 @@ func TestSettingsSealedToAnotherAreReportedAndNotUsed(t *testing.T) {
 	})
 }
 
-func TestThePeelSignsItsSealingKeyAndSaysItAgainWhereMastersKnowAnother(t *testing.T) {
+func TestThePeelSignsItsSealingKeyAndSendsItAgainIfMastersHaveAnother(t *testing.T) {
 	run(t, func(b *bench) {
 		pair, err := nkeys.CreateUser()
 		if err != nil {
@@ -286,7 +286,7 @@ func TestThePeelSignsItsSealingKeyAndSaysItAgainWhereMastersKnowAnother(t *testi
 	})
 }
 
-func TestTheKeyIsTheOwnersAlone(t *testing.T) {
+func TestOnlyTheOwnerCanReadTheKey(t *testing.T) {
 	dir := t.TempDir()
 	o := peel.Options{ID: id, DataDir: dir}
 	p, err := peel.New(o)
@@ -318,7 +318,7 @@ func TestTheKeyIsTheOwnersAlone(t *testing.T) {
 	}
 }
 
-func TestSecretsAreShownToThePersonWhoAskedAlone(t *testing.T) {
+func TestOnlyTheRequestingPersonCanReadASecret(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		b.giveSecret(1, "db: {password: SECRET, port: 5432}\n", "hunter2-hunter2", b.key())

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-func TestASimulatedPeelTouchesNothingOfItsHost(t *testing.T) {
+func TestASimulatedPeelDoesNotUseItsHost(t *testing.T) {
 	run(t, func(b *bench) {
 		b.options = func(o *peel.Options) { o.Simulated = true }
 		b.start()

@@ -80,6 +80,32 @@ func TestASnapshotThatTheDiskRefusedIsWrittenAgain(t *testing.T) {
 	})
 }
 
+func TestADocumentThatTheDiskRefusedIsStoredWhenThePeelStops(t *testing.T) {
+	run(t, func(b *bench) {
+		b.disk("1m")
+		b.start()
+		b.give(1, "a: 1\n")
+		b.applied()
+		time.Sleep(time.Minute)
+		free := b.fill()
+		b.give(2, "a: "+strings.Repeat("x", 10_000)+"\n")
+		time.Sleep(time.Second)
+		if report := b.lastApplied(); report.Generation != 2 || len(report.Errors) != 1 {
+			t.Errorf("while the disk is full: %+v", report)
+		}
+		free()
+		b.stop()
+		b.bus.Stop(t)
+		b.start()
+		time.Sleep(time.Second)
+		b.bus.Start(t)
+		time.Sleep(time.Minute)
+		if !strings.Contains(b.log.String(), `msg="running the snapshot until the bus confirms it" peel=web.01 commit=c0ffee generation=2`) {
+			t.Errorf("it starts with an older document:\n%s", b.log.String())
+		}
+	})
+}
+
 func TestASnapshotStaysStaleWhileTheNewestDocumentIsRefused(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()

@@ -45,7 +45,7 @@ func TestTheScheduleDoesNotWaitForTheBus(t *testing.T) {
 	})
 }
 
-func TestASecondProcessOfADirectoryIsRefusedAndLosesNothingOfTheFirst(t *testing.T) {
+func TestASecondProcessInADirectoryIsRefusedAndDoesNotHarmTheFirst(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		b.give(1, "schedule:\n  beat: {module: test.ping, interval: 1m, return_job: true}\n")
@@ -90,7 +90,7 @@ func TestAPeelTakesOverAnEmptyDirectoryAndRefusesOneThatOthersCanReplace(t *test
 	}
 }
 
-func TestADirectoryOfAMasterIsRefused(t *testing.T) {
+func TestAMastersDirectoryIsRefused(t *testing.T) {
 	for _, name := range []string{"auth", "bus"} {
 		dir := t.TempDir()
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/feed"
 )
 
-func TestTwoHostsUnderOnePeelIDAreFoundByMasters(t *testing.T) {
+func TestMastersFindTwoHostsWithOnePeelID(t *testing.T) {
 	run(t, func(b *bench) {
 		fleet := feed.New(b.bus.Conn(b.t, grants.RoleMaster, "m2"), slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(b.t.Context())

@@ -45,7 +45,7 @@ func FuzzDecodeHeartbeat(f *testing.F) {
 	})
 }
 
-func TestAHeartbeatTellsItsIntervalUnlessItIsTheShortest(t *testing.T) {
+func TestAHeartbeatContainsItsIntervalUnlessItIsTheShortest(t *testing.T) {
 	for payload, want := range map[string]wire.Beat{
 		"":         {Every: 30 * time.Second},
 		"AAAA":     {Instance: "AAAA", Every: 30 * time.Second}, // as earlier versions send it
@@ -92,7 +92,7 @@ func TestAnAnnouncedIntervalIsBounded(t *testing.T) {
 }
 
 // The answer to a heartbeat goes wherever the peel has it sent.
-func TestAnAnnouncedIntervalPassesForNothingElse(t *testing.T) {
+func TestAnAnnouncedIntervalIsNoOtherMessage(t *testing.T) {
 	answer := wire.NewInterval(wire.MaxHeartbeat)
 	answer.Data = []byte{0x80} // an empty message, if the header is not looked at
 	if err := wire.Decode(answer, &struct{}{}); !errors.Is(err, wire.ErrForged) {

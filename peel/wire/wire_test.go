@@ -63,7 +63,7 @@ func TestForgedMessagesAreRefused(t *testing.T) {
 	}
 }
 
-func TestVersionsBeforeAndAfter(t *testing.T) {
+func TestAnEarlierVersionIsAcceptedAndALaterOneRefused(t *testing.T) {
 	jid := wire.NewJID()
 	subject := wire.ScheduledOf(jid, "p")
 	if _, err := wire.DecodeScheduled(message(t, subject, map[string]any{"jid": jid, "peel_id": "p", "new": 1})); err != nil {
@@ -146,7 +146,7 @@ func TestAHostWithoutAClockMakesOldJIDs(t *testing.T) {
 }
 
 // A server has clients sign a text of JSON that it chooses.
-func TestNoServerCanHaveAPeelSignAnotherSealingKey(t *testing.T) {
+func TestAServerCannotMakeAPeelSignAnotherSealingKey(t *testing.T) {
 	proof := wire.KeyProof("web-01", "X")
 	var info struct{ Nonce string }
 	if err := json.Unmarshal([]byte(`{"nonce":"`+strings.ReplaceAll(string(proof), "\n", `\n`)+`"}`), &info); err == nil && info.Nonce == string(proof) {

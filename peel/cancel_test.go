@@ -54,7 +54,7 @@ func (b *bench) canceled(jid wire.JID) wire.Return {
 	return r
 }
 
-func TestACancelStopsWhatRunsAndWhatWaits(t *testing.T) {
+func TestACancelStopsRunningAndQueuedRequests(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		running := b.hang()
@@ -77,7 +77,7 @@ func TestACancelStopsWhatRunsAndWhatWaits(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoCancelStopsNothingAndIsLogged(t *testing.T) {
+func TestAMessageThatIsNoCancelStopsNothingAndIsLogged(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		running := b.hang()
@@ -112,7 +112,7 @@ func TestWhatIsNoCancelStopsNothingAndIsLogged(t *testing.T) {
 	})
 }
 
-func TestACancelThatOvertakesItsRequestKeepsItFromRunning(t *testing.T) {
+func TestACancelThatArrivesBeforeItsRequestKeepsItFromRunning(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		early := wire.NewJID()
@@ -161,7 +161,7 @@ func TestTheScheduleIsChangedBehindACommandThatHangs(t *testing.T) {
 	})
 }
 
-func TestAFullQueueIsAnAnswer(t *testing.T) {
+func TestARequestIsRejectedIfTheQueueIsFull(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
 		hanging := b.hang()

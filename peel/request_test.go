@@ -10,9 +10,9 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// TestAReturnThatComesAtOnceIsTheAcknowledgement also holds what is acknowledged by itself: what runs longer than a
+// TestAnImmediateReturnReplacesTheAcknowledgement also holds what is acknowledged by itself: what runs longer than a
 // moment, and what changes the host, before it has run.
-func TestAReturnThatComesAtOnceIsTheAcknowledgement(t *testing.T) {
+func TestAnImmediateReturnReplacesTheAcknowledgement(t *testing.T) {
 	for name, c := range map[string]struct {
 		request wire.Request
 		acks    int
@@ -58,7 +58,7 @@ func (b *bench) answersTo(jid wire.JID) (acks, returns int) {
 	}
 }
 
-func TestAPeelWhoseFactsAreToldHearsRequests(t *testing.T) {
+func TestAPeelReceivesRequestsBeforeItSendsFacts(t *testing.T) {
 	run(t, func(b *bench) {
 		request, err := canon.Marshal(wire.Request{JID: wire.NewJID(), Function: "test.ping", Epoch: 1, V: wire.Version})
 		if err != nil {
