@@ -2,7 +2,7 @@ package settings
 
 import "github.com/seed-c01c3da5/zester/settings/target"
 
-// Bucket is the KV bucket that holds the newest document of every peel under the wire form of its ID.
+// Bucket is the KV bucket with the newest document of every peel. A key is [target.PeelID.Wire] of the peel.
 const Bucket = "settings"
 
 const (
@@ -10,13 +10,13 @@ const (
 	keyPrefix    = "$KV." + Bucket + "."
 )
 
-// keySubject is the subject under which the bucket's stream stores a peel's document.
+// keySubject returns the subject of a peel's document in the bucket's stream.
 func keySubject(peel target.PeelID) string { return keyPrefix + peel.Wire() }
 
-// liveSubject is where the stream re-publishes what it stored for a peel.
+// liveSubject returns the subject on which the stream re-publishes the documents of a peel.
 func liveSubject(peel target.PeelID) string { return "zester.settings." + peel.Wire() }
 
-// directGet is the request that any server which holds the bucket answers with the newest document of a peel.
+// directGet returns the subject of the request for the newest document of a peel; any server with the bucket answers.
 func directGet(peel target.PeelID) string {
 	return "$JS.API.DIRECT.GET." + bucketStream + "." + keySubject(peel)
 }

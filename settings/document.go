@@ -1,12 +1,18 @@
-// Package settings is what Git says about one peel, and how that travels: the document, its digest, and its way
-// through the KV bucket to the peel.
+// Package settings defines the document with the settings of one peel and sends it from the masters to the peel through a
+// KV bucket.
 //
-// A [Document] is an envelope (who it is for, which commit and generation it was written at, where each schedule
-// entry comes from) around the canonical bytes of the settings themselves. The digest covers those bytes alone, so
-// peels with equal settings share them, and a peel is written to only when its digest changes. In these bytes a keyed
-// fingerprint stands for each secret; settings with secrets are in the document a second time, as a whole and sealed to
-// the one peel, so that whoever reads the bus learns what changes and no secret. Documents of a peel
-// are ordered by generation, never by the stream's sequence: a bucket that was restored counts from the start.
+// A master makes a [Store] with [NewStore] and calls [Store.Publish]; [Store.Load] returns what the bucket has. A peel
+// makes a [Watch] with [NewWatch] and calls [Watch.Run]. Both use [Document.Encode] and [Decode].
+//
+// A [Document] has a header (its peel, the commit and generation of the write, the origin of each schedule entry) and the
+// canonical bytes of the settings. The digest covers these bytes only, so peels with equal settings have equal digests,
+// and a peel's document is written only if its digest changes. The bytes have a keyed fingerprint in place of each
+// secret. A document with secrets also contains the whole settings sealed to the peel, so readers of the bus see that a
+// secret changed but not the secret. The documents of a peel are ordered by generation, not by the stream's sequence,
+// because a restored bucket starts again at 1.
+//
+// Known gap: [NextGeneration] follows the masters' wall clocks; after a bucket is lost, a clock that is behind publishes
+// documents that peels drop as older.
 package settings
 
 import (
@@ -20,45 +26,45 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Versions of the document's schema. A document without secrets has the first, which older builds read too.
+// Versions of the document's schema.
 const (
-	OpenVersion = 1
-	Version     = 2 // sealed; the newest that this build reads
+	OpenVersion = 1 // without secrets; older builds read it too
+	Version     = 2 // with sealed settings; the newest that this build reads
 )
 
-// MaxDocument bounds a document in bytes. It leaves room in the bus's payload of 1 MiB for headers.
+// MaxDocument is the size limit of a document in bytes. It leaves room for headers in the bus's payload of 1 MiB.
 const MaxDocument = 768 << 10
 
 // A Commit is the hash of a Git commit in hex.
 type Commit string
 
-// Short is the first 8 characters, as people see it.
+// Short returns the first 8 characters, for output.
 func (c Commit) Short() string { return string(c[:min(8, len(c))]) }
 
 // A Digest is the SHA-256 of canonical settings in hex.
 type Digest string
 
-// An Origin says where in the config repo a schedule entry comes from.
+// An Origin is the place of a schedule entry in the config repo and its last change.
 type Origin struct {
 	File   string    `json:"file"`
 	Line   int       `json:"line"`
 	Commit Commit    `json:"commit"`          // the commit that last changed the entry
-	Author string    `json:"author"`          // of that commit, "Name <email>"
-	Time   time.Time `json:"time"`            // of that commit, by its author's clock
+	Author string    `json:"author"`          // the commit's author, "Name <email>"
+	Time   time.Time `json:"time"`            // the commit's author date
 	Proof  string    `json:"proof,omitempty"` // see [ProofKey]
 }
 
-// A Document is what one peel is to run.
+// A Document is the settings of one peel.
 type Document struct {
 	V          int               `json:"v"`
 	Peel       target.PeelID     `json:"peel"`
-	Commit     Commit            `json:"commit"`     // the revision of the write
+	Commit     Commit            `json:"commit"`     // the revision that was in force at the write
 	Generation uint64            `json:"generation"` // grows with every write: max(last + 1, wall clock in ms)
 	Digest     Digest            `json:"digest"`
-	Settings   canon.Raw         `json:"settings"`            // a canonical map, with what stands for secrets in place of them
-	Sealed     *Sealed           `json:"sealed,omitempty"`    // the settings with their secrets, if there are any
+	Settings   canon.Raw         `json:"settings"`            // a canonical map, with secrets masked
+	Sealed     *Sealed           `json:"sealed,omitempty"`    // the settings with their secrets, nil if there are none
 	Origins    map[string]Origin `json:"origins,omitempty"`   // by schedule entry
-	ProvenBy   string            `json:"proven_by,omitempty"` // the ID of the [ProofKey] that made the origins' proofs; empty: they have none
+	ProvenBy   string            `json:"proven_by,omitempty"` // the ID of the [ProofKey] of the origins' proofs; empty without proofs
 }
 
 // DigestOf returns the digest of canonical settings.
@@ -79,7 +85,7 @@ func (d *Document) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// A DecodeError says that what is stored for a peel is not a document of its settings.
+// A DecodeError says that the stored bytes are not a valid document of a peel.
 type DecodeError struct {
 	Peel target.PeelID
 	Err  error
@@ -89,11 +95,11 @@ func (e *DecodeError) Error() string {
 	return fmt.Sprintf("cannot read the settings of %s: %v", e.Peel, e.Err)
 }
 
-// Unwrap returns why it cannot be read.
+// Unwrap returns the reason.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// Decode reads the document of a peel and checks all that it says of itself: the peel, the schema's version and the
-// digest. The result shares no memory with data. The error is a [*DecodeError].
+// Decode decodes the document of a peel and checks its peel, schema version and digest. The result shares no memory with
+// data. The error is a [*DecodeError].
 func Decode(data []byte, peel target.PeelID) (*Document, error) {
 	d, err := decode(data)
 	if err == nil && d.Peel != peel {
@@ -126,7 +132,7 @@ func decode(data []byte) (*Document, error) {
 	return d, nil
 }
 
-// SealedTo is the key that opens the document's secrets, empty if it has none.
+// SealedTo returns the key that opens the document's secrets, empty if it has none.
 func (d *Document) SealedTo() Key {
 	if d.Sealed == nil {
 		return ""
@@ -143,9 +149,9 @@ func (d *Document) Values() (map[string]any, error) {
 	return values, nil
 }
 
-// NextGeneration returns the generation of a document that is written at now over one of the generation last:
-// the wall clock in milliseconds, which also orders documents across a bucket that was made anew, or last + 1
-// where the clock is behind.
+// NextGeneration returns the generation of a document that is written at now and replaces one of the generation last:
+// the wall clock in milliseconds, or last + 1 if the clock is behind. Milliseconds keep documents in order even if the
+// bucket is created again.
 func NextGeneration(last uint64, now time.Time) uint64 {
 	return max(last+1, uint64(max(0, now.UnixMilli())))
 }

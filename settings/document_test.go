@@ -173,8 +173,8 @@ func TestASealedDocumentIsOpenedByItsPeelAlone(t *testing.T) {
 		"with a changed box":       {func(d *settings.Document) { d.Sealed.Box[50] ^= 1 }, pair, "cannot open the sealed settings of web-01"},
 		"with the box of another":  {func(d *settings.Document) { d.Sealed.Box = other.Sealed.Box }, pair, "cannot open"},
 		"with an empty box":        {func(d *settings.Document) { d.Sealed.Box = nil }, pair, "cannot open"},
-		"with other settings":      {func(d *settings.Document) { d.Digest = settings.DigestOf(nil) }, pair, "belongs to another document"},
-		"in a document of another": {func(d *settings.Document) { d.Peel = "web-02" }, pair, "belongs to another document"},
+		"with other settings":      {func(d *settings.Document) { d.Digest = settings.DigestOf(nil) }, pair, "belong to another document"},
+		"in a document of another": {func(d *settings.Document) { d.Peel = "web-02" }, pair, "belong to another document"},
 	} {
 		changed, err := settings.Decode(data, "web-01")
 		if err != nil {

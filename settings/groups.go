@@ -11,16 +11,16 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// groupsKey is where the repo's node groups are in the bucket rollout, so that every master can resolve N@.
+// groupsKey is the key of the node groups in the bucket rollout; every master reads it to resolve N@.
 const groupsKey = "nodegroups"
 
-// Words are node groups by name, as they are written.
-type Words map[string][]string
+// NodeGroups are node groups by name, each as the words written in the file.
+type NodeGroups map[string][]string
 
-// PublishGroups stores the node groups of the revision in force over those at revision, and returns that of its own.
-// The error is jetstream.ErrKeyExists where somebody else has written them.
-func PublishGroups(ctx context.Context, rollout jetstream.KeyValue, words Words, revision uint64) (uint64, error) {
-	data, err := canon.Marshal(words)
+// PublishNodeGroups replaces the stored node groups, whose KV revision must still be the given one, and returns the new
+// revision. The error is jetstream.ErrKeyExists if another master has written them.
+func PublishNodeGroups(ctx context.Context, rollout jetstream.KeyValue, groups NodeGroups, revision uint64) (uint64, error) {
+	data, err := canon.Marshal(groups)
 	if err == nil {
 		revision, err = rollout.Update(ctx, groupsKey, data, revision)
 	}
@@ -30,9 +30,9 @@ func PublishGroups(ctx context.Context, rollout jetstream.KeyValue, words Words,
 	return revision, nil
 }
 
-// LoadWords reads what PublishGroups has stored, and its revision: 0 before the first. With an error, a revision other
-// than 0 is of something that cannot be read and may be replaced.
-func LoadWords(ctx context.Context, rollout jetstream.KeyValue) (words Words, revision uint64, err error) {
+// LoadNodeGroups returns the stored node groups and their KV revision, 0 if there are none. If it returns an error and a
+// revision other than 0, the stored bytes are invalid and may be replaced.
+func LoadNodeGroups(ctx context.Context, rollout jetstream.KeyValue) (groups NodeGroups, revision uint64, err error) {
 	entry, err := rollout.Get(ctx, groupsKey)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, 0, nil
@@ -41,18 +41,19 @@ func LoadWords(ctx context.Context, rollout jetstream.KeyValue) (words Words, re
 	if err != nil {
 		return nil, 0, fmt.Errorf(cannot, err)
 	}
-	if err := canon.Unmarshal(entry.Value(), &words); err != nil {
+	if err := canon.Unmarshal(entry.Value(), &groups); err != nil {
 		return nil, entry.Revision(), fmt.Errorf(cannot, err)
 	}
-	return words, entry.Revision(), nil
+	return groups, entry.Revision(), nil
 }
 
-// LoadGroups reads the node groups of the revision in force; there are none before the first.
+// LoadGroups returns the stored node groups parsed, nil if there are none. An expression that uses an invalid group
+// reports its error.
 func LoadGroups(ctx context.Context, rollout jetstream.KeyValue) (target.Groups, error) {
-	words, _, err := LoadWords(ctx, rollout)
-	if err != nil || words == nil {
+	stored, _, err := LoadNodeGroups(ctx, rollout)
+	if err != nil || stored == nil {
 		return nil, err
 	}
-	groups, _ := target.ParseGroups(words) // the revision was checked; one that this build cannot read says so when it is used
+	groups, _ := target.ParseGroups(stored)
 	return groups, nil
 }

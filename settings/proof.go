@@ -17,17 +17,17 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// MaxClaim bounds each text of a [Claim] in bytes.
+// MaxClaim is the size limit of each text of a [Claim] in bytes.
 const MaxClaim = 512
 
 // A Claim is the origin of an entry in the report of a scheduled run.
 type Claim struct {
-	Commit string // that last changed the entry
+	Commit string // the commit that last changed the entry
 	File   string // file:line of the entry at that commit
-	Author string // of that commit
+	Author string // the commit's author
 }
 
-// Claim returns the origin in the form of reports, with texts cut to [MaxClaim]. It is zero for the zero Origin.
+// Claim returns the origin for a report, with texts truncated to [MaxClaim]. It is zero for the zero Origin.
 func (o Origin) Claim() Claim {
 	c := Claim{Commit: string(o.Commit), Author: cutText(o.Author)}
 	if o.File != "" {
@@ -43,14 +43,14 @@ func cutText(text string) string {
 	return strings.ToValidUTF8(text[:MaxClaim-len("…")], "") + "…"
 }
 
-// A ProofKey proves the origin of an entry. The reconciler puts the proofs into documents, peels return them in reports, and
-// masters verify them, so that a peel cannot name an author who wrote nothing for it. The key is in a bucket that only
+// A ProofKey proves the origin of an entry. The reconciler puts proofs into documents, peels return them in reports, and
+// masters verify them, so a peel cannot report an author who did not write the entry. The key is in a bucket that only
 // masters can read.
 type ProofKey [32]byte
 
 const proofKeyName = "origin.key"
 
-// LoadProofKey reads the key from the rollout bucket, and makes one if there is none.
+// LoadProofKey returns the key in the rollout bucket, and creates it if there is none.
 func LoadProofKey(ctx context.Context, rollout jetstream.KeyValue) (key ProofKey, err error) {
 	entry, err := rollout.Get(ctx, proofKeyName)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -77,7 +77,7 @@ func (k *ProofKey) ID() string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// Prove returns the proof that an entry with this origin was given to a peel.
+// Prove returns the proof that an entry with this origin was published to a peel.
 func (k *ProofKey) Prove(peel target.PeelID, entry string, c Claim) string {
 	claimed := make([]byte, 0, 256)
 	for _, text := range [...]string{string(peel), entry, c.Commit, c.File, c.Author} {
@@ -89,12 +89,12 @@ func (k *ProofKey) Prove(peel target.PeelID, entry string, c Claim) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Proves reports whether a proof is the one that Prove returns.
+// Proves reports whether proof is the result of [ProofKey.Prove] for the same arguments.
 func (k *ProofKey) Proves(proof string, peel target.PeelID, entry string, c Claim) bool {
 	return hmac.Equal([]byte(proof), []byte(k.Prove(peel, entry, c)))
 }
 
-// ProveOrigins adds the proofs to the document's origins. The map is the document's own afterwards.
+// ProveOrigins adds proofs to the document's origins. It replaces the map, which other documents may share.
 func (d *Document) ProveOrigins(key *ProofKey) {
 	proven := make(map[string]Origin, len(d.Origins))
 	for entry, o := range d.Origins {

@@ -19,23 +19,24 @@ import (
 )
 
 const (
-	publishWindow = 512             // puts that wait for their acknowledgement
-	publishBytes  = 32 << 20        // what they may hold together, with one more
-	ackWait       = 5 * time.Second // for the next acknowledgement, before the keys are read
-	maxSends      = 5               // of one put
+	publishWindow = 512             // pending puts
+	publishBytes  = 32 << 20        // data of pending puts in bytes, exceeded by at most one put
+	ackWait       = 5 * time.Second // wait for the next acknowledgement before the keys are read
+	maxSends      = 5               // attempts of one put
 )
 
-// wrongLastInFlight is how a cluster refuses a put while another one of the same key is under way.
+// wrongLastInFlight is the error of a cluster that is still storing another put of the same key.
 const wrongLastInFlight jetstream.ErrorCode = 10164
 
-// A Write puts a document in place of what the bucket held for its peel at Revision (see [Held.Revision]).
+// A Write replaces the value of the document's peel in the bucket, whose revision must still be Revision (see
+// [Held.Revision]).
 type Write struct {
 	Document *Document
 	Revision uint64
 }
 
-// A ConflictError names peels whose key somebody else has written since it was read: another master leads, and the
-// caller has to step back and load again.
+// A ConflictError names peels whose key was written by another master since it was read. The caller has to stop
+// publishing and load again.
 type ConflictError struct {
 	Peels []target.PeelID // sorted, at least one
 }
@@ -44,12 +45,13 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("cannot publish the settings of %s: another master wrote them (%d peels in all)", e.Peels[0], len(e.Peels))
 }
 
-// Publish stores documents, many at a time, each only over the revision that it names. It returns the new revisions
-// of all that is known to be stored, beside an error too. Where a put's outcome stays unknown (the connection or the
-// server went away) the key is read before the put is repeated, so that nothing is stored twice.
+// Publish stores documents, up to 512 at a time, each only if the key still has the revision of the write. It returns
+// the new revisions of all documents that are known to be stored, also together with an error. If the outcome of a put is
+// unknown (the connection or the server failed), Publish reads the key before it repeats the put, so nothing is stored
+// twice.
 //
-// After the first conflict or error nothing more is sent and what is under way is waited for. The error of a conflict
-// is a [*ConflictError]. writes is drawn from as room comes free, so that it can make documents on the fly.
+// After the first conflict or error Publish sends nothing more and waits for the pending puts. The error of a conflict
+// is a [*ConflictError]. Publish takes the next write only when it can send it, so writes can make documents on demand.
 func (s *Store) Publish(ctx context.Context, writes iter.Seq[Write]) (map[target.PeelID]uint64, error) {
 	nc := s.js.Conn()
 	inbox := nc.NewInbox()
@@ -60,14 +62,14 @@ func (s *Store) Publish(ctx context.Context, writes iter.Seq[Write]) (map[target
 	p := publisher{store: s, nc: nc, inbox: inbox + ".", acks: acks, pending: map[string]*put{}, stored: map[target.PeelID]uint64{}}
 	for w := range writes {
 		if len(p.pending) == publishWindow || p.bytes > publishBytes {
-			p.settle(ctx, publishWindow/2) // not one: each wait has the connection write what it holds
+			p.wait(ctx, publishWindow/2) // half of them, as each wait flushes the connection
 		}
 		if p.failed != nil || len(p.conflicts) > 0 {
 			break
 		}
 		p.put(w)
 	}
-	p.settle(ctx, 0)
+	p.wait(ctx, 0)
 	if err := acks.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		p.fail(err)
 	}
@@ -78,7 +80,7 @@ func (s *Store) Publish(ctx context.Context, writes iter.Seq[Write]) (map[target
 	return p.stored, p.failed
 }
 
-// put is one write until its outcome is known.
+// put is a write whose outcome is not known yet.
 type put struct {
 	peel     target.PeelID
 	revision uint64
@@ -89,15 +91,15 @@ type put struct {
 type publisher struct {
 	store *Store
 	nc    *nats.Conn
-	inbox string // each put is acknowledged on a token of its own below
+	inbox string // prefix of reply subjects; each send has its own token
 	acks  *nats.Subscription
 
 	next      uint64          // token of the next put
 	pending   map[string]*put // by token
-	bytes     int             // of the data of pending
+	bytes     int             // total data of pending
 	stored    map[target.PeelID]uint64
 	conflicts []target.PeelID
-	failed    error // the first
+	failed    error // the first error
 }
 
 func (p *publisher) fail(err error) {
@@ -115,8 +117,8 @@ func (p *publisher) put(w Write) {
 	p.send(&put{peel: w.Document.Peel, revision: w.Revision, data: data})
 }
 
-// send leaves w pending, unless the store's check fails. Where it cannot be written to the connection the acknowledgement stays out, as if it had been
-// lost.
+// send sends w and makes it pending, unless the store's check fails. If the connection fails, w stays pending as if its
+// acknowledgement were lost.
 func (p *publisher) send(w *put) {
 	if check := p.store.check; check != nil {
 		if err := check(); err != nil {
@@ -127,7 +129,7 @@ func (p *publisher) send(w *put) {
 	token := strconv.FormatUint(p.next, 36)
 	p.next++
 	w.sent++
-	p.keep(token, w)
+	p.add(token, w)
 	msg := nats.NewMsg(keySubject(w.peel))
 	msg.Reply = p.inbox + token
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(w.revision, 10))
@@ -138,12 +140,12 @@ func (p *publisher) send(w *put) {
 	}
 }
 
-func (p *publisher) keep(token string, w *put) {
+func (p *publisher) add(token string, w *put) {
 	p.pending[token] = w
 	p.bytes += len(w.data)
 }
 
-// take returns nil for a put that is no longer pending.
+// take removes a pending put and returns it, nil if it is not pending.
 func (p *publisher) take(token string) *put {
 	w := p.pending[token]
 	if w != nil {
@@ -153,25 +155,25 @@ func (p *publisher) take(token string) *put {
 	return w
 }
 
-// settle waits until at most so many puts are pending.
-func (p *publisher) settle(ctx context.Context, puts int) {
+// wait handles acknowledgements until at most the given number of puts and publishBytes are pending.
+func (p *publisher) wait(ctx context.Context, puts int) {
 	for len(p.pending) > puts || p.bytes > publishBytes {
-		wait, cancel := context.WithTimeout(ctx, ackWait)
-		msg, err := p.acks.NextMsgWithContext(wait)
+		limited, cancel := context.WithTimeout(ctx, ackWait)
+		msg, err := p.acks.NextMsgWithContext(limited)
 		cancel()
 		switch {
 		case err == nil:
-			p.acknowledged(ctx, msg)
-		case errors.Is(err, nats.ErrNoResponders): // of one put, which stays pending until inquire
+			p.onAck(ctx, msg)
+		case errors.Is(err, nats.ErrNoResponders): // one put was lost; it stays pending until resolve
 		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-			p.inquire(ctx)
+			p.resolve(ctx)
 		default:
 			p.abandon(err)
 		}
 	}
 }
 
-func (p *publisher) acknowledged(ctx context.Context, msg *nats.Msg) {
+func (p *publisher) onAck(ctx context.Context, msg *nats.Msg) {
 	token := strings.TrimPrefix(msg.Subject, p.inbox)
 	w := p.take(token)
 	if w == nil {
@@ -184,24 +186,24 @@ func (p *publisher) acknowledged(ctx context.Context, msg *nats.Msg) {
 		p.stored[w.peel] = ack.Sequence
 	case ack.Error.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || ack.Error.ErrorCode == wrongLastInFlight:
 		p.compare(ctx, w)
-	case ack.Error.Code == 503: // no leader now; for inquire
-		p.keep(token, w)
+	case ack.Error.Code == 503: // no leader now; it stays pending until resolve
+		p.add(token, w)
 	default:
 		p.fail(fmt.Errorf("cannot publish the settings of %s: %w", w.peel, ack.Error))
 	}
 }
 
-// inquire finds out what became of the puts whose acknowledgements stay out, and repeats those that were lost.
-func (p *publisher) inquire(ctx context.Context) {
+// resolve reads the keys of all pending puts and repeats the puts that were lost.
+func (p *publisher) resolve(ctx context.Context) {
 	for token := range maps.Clone(p.pending) {
 		if p.compare(ctx, p.take(token)); p.failed != nil {
-			p.abandon(p.failed) // rather than wait as long for every other one
+			p.abandon(p.failed) // the other keys would fail after the same timeout
 			return
 		}
 	}
 }
 
-// compare reads what is stored in place of w: w itself, what was there before, or what somebody else wrote.
+// compare reads the key of w and handles the three cases: w is stored, the old document is, or another master's.
 func (p *publisher) compare(ctx context.Context, w *put) {
 	now, err := p.store.last(ctx, w.peel)
 	switch {
@@ -218,7 +220,7 @@ func (p *publisher) compare(ctx context.Context, w *put) {
 	}
 }
 
-// abandon gives up on all puts that are pending.
+// abandon drops all pending puts.
 func (p *publisher) abandon(err error) {
 	if w := slices.Collect(maps.Values(p.pending)); len(w) > 0 {
 		p.fail(fmt.Errorf("cannot tell whether the settings of %s were stored (%d peels in all): %w", w[0].peel, len(w), err))

@@ -10,19 +10,19 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A Key is the public X25519 key of a peel, in the text form of NATS ("X…"): what is sealed to it the peel alone can open.
+// A Key is the public X25519 key of a peel, in the text form of NATS ("X…"). Only the peel can open what is sealed to it.
 type Key string
 
-// KeySize is the length of a [Key] in bytes.
+// KeySize is the length of a [Key] in characters.
 const KeySize = 56
 
-// ErrOtherKey: a document is sealed to a key that is not the peel's.
+// ErrOtherKey: a document is sealed to another key than the peel's.
 var ErrOtherKey = errors.New("masters know another key of this peel")
 
-// SealOverhead is how many bytes a box is longer than the settings in it, at most.
+// SealOverhead is the highest number of bytes by which a box is longer than its settings.
 const SealOverhead = 512
 
-// ParseKey checks what a peel says is its key.
+// ParseKey checks the key that a peel reports.
 func ParseKey(text string) (Key, error) {
 	if len(text) != KeySize || !nkeys.IsValidPublicCurveKey(text) {
 		return "", fmt.Errorf("cannot use %.60q as the key of a peel: want a public X25519 key, X and %d characters", text, KeySize-1)
@@ -30,10 +30,10 @@ func ParseKey(text string) (Key, error) {
 	return Key(text), nil
 }
 
-// Sealed are settings that one peel alone can read.
+// Sealed are settings that only one peel can read.
 type Sealed struct {
 	To   Key    `json:"to"`
-	From Key    `json:"from"` // of the [Sealer]
+	From Key    `json:"from"` // key of the [Sealer]
 	Box  []byte `json:"box"`
 }
 
@@ -46,7 +46,7 @@ func (s *Sealed) check() error {
 	return nil
 }
 
-// content is what a box holds. It says whose it is and what it belongs to, so that it cannot serve in another document.
+// content is the content of a box. It names the peel and the document, so a box cannot be moved to another document.
 type content struct {
 	Peel     target.PeelID `json:"peel"`
 	Digest   Digest        `json:"digest"`
@@ -59,17 +59,17 @@ type Sealer struct {
 	from Key
 }
 
-// NewSealer makes a key pair.
+// NewSealer returns a Sealer with a new key pair.
 func NewSealer() (*Sealer, error) {
 	pair, err := nkeys.CreateCurveKeys()
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a key to seal settings: %w", err)
+		return nil, fmt.Errorf("cannot create a key to seal settings: %w", err)
 	}
 	from, err := pair.PublicKey()
 	return &Sealer{pair, Key(from)}, err
 }
 
-// Seal puts plain, the canonical settings with their secrets, into a document whose Settings show what stands for them.
+// Seal adds plain, the canonical settings with their secrets, to the document d, whose Settings have secrets masked.
 func (s *Sealer) Seal(d *Document, plain canon.Raw, to Key) error {
 	data, err := canon.Marshal(content{Peel: d.Peel, Digest: d.Digest, Settings: plain})
 	if err == nil {
@@ -82,7 +82,7 @@ func (s *Sealer) Seal(d *Document, plain canon.Raw, to Key) error {
 	return nil
 }
 
-// Open returns the canonical settings of a sealed document with their secrets. Opener is the key pair of the peel.
+// Open returns the canonical settings of a sealed document with their secrets. opener is the key pair of the peel.
 func (d *Document) Open(opener nkeys.KeyPair) (canon.Raw, error) {
 	plain, err := d.open(opener)
 	if err != nil {
@@ -108,12 +108,12 @@ func (d *Document) open(opener nkeys.KeyPair) (canon.Raw, error) {
 		return nil, err
 	}
 	if c.Peel != d.Peel || c.Digest != d.Digest {
-		return nil, errors.New("what is sealed belongs to another document")
+		return nil, errors.New("the sealed settings belong to another document")
 	}
 	return c.Settings, nil
 }
 
-// SealValue seals a value, of the shape that package canon decodes, for whoever holds the other half of a key.
+// SealValue seals a value, of a type that package canon decodes, to the owner of a key.
 func SealValue(v any, to Key, sealer nkeys.KeyPair) (*Sealed, error) {
 	from, err := sealer.PublicKey()
 	if err != nil {
@@ -129,23 +129,23 @@ func SealValue(v any, to Key, sealer nkeys.KeyPair) (*Sealed, error) {
 	return &Sealed{To: to, From: Key(from), Box: data}, nil
 }
 
-// An Opener opens values that were sealed to its key, which is never stored.
+// An Opener opens values that are sealed to its key, which is never stored.
 type Opener struct {
 	pair nkeys.KeyPair
 	To   Key
 }
 
-// NewOpener makes a key pair.
+// NewOpener returns an Opener with a new key pair.
 func NewOpener() (*Opener, error) {
 	pair, err := nkeys.CreateCurveKeys()
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a key to open what is sealed: %w", err)
+		return nil, fmt.Errorf("cannot create a key to open sealed values: %w", err)
 	}
 	to, err := pair.PublicKey()
 	return &Opener{pair, Key(to)}, err
 }
 
-// Open returns what [SealValue] has sealed.
+// Open returns a value that [SealValue] has sealed.
 func (o *Opener) Open(s *Sealed) (v any, err error) {
 	data, err := o.pair.Open(s.Box, string(s.From))
 	if err == nil {

@@ -13,56 +13,54 @@ import (
 )
 
 const (
-	loadBatch = 64              // documents in memory while all are read; of MaxDocument bytes at worst
-	loadWait  = 5 * time.Second // for one batch
-	readWait  = 8 * time.Second // for one answer of the stream's leader
+	loadBatch = 64              // documents per fetch; each is at most MaxDocument bytes
+	loadWait  = 5 * time.Second // timeout of one fetch
+	readWait  = 8 * time.Second // timeout of one request to the stream's leader
 	readPause = 250 * time.Millisecond
 )
 
-// Held is what the bucket holds for one peel, without the settings themselves.
+// Held is the state of one peel's key in the bucket, without the settings themselves.
 type Held struct {
 	Peel       target.PeelID // empty if Err is set or there is no document
 	Digest     Digest
 	Commit     Commit
 	Generation uint64
-	// Revision is the stream's sequence of the key's last write, a deletion included: what the next write of the
-	// key has to name. 0 if the key was never written.
+	// Revision is the stream's sequence of the last write or deletion of the key, which the next write has to name. 0 if
+	// the key was never written.
 	Revision uint64
-	SealedTo Key    // empty if the document holds no secrets
-	ProvenBy string // the ID of the [ProofKey] that made the document's proofs
-	// Err says why the stored bytes are no document of this peel; they may be replaced.
+	SealedTo Key    // empty if the document has no secrets
+	ProvenBy string // the ID of the [ProofKey] of the document's proofs
+	// Err says why the stored bytes are not a valid document of this peel; they may be replaced.
 	Err error
 }
 
-// Heads are the documents that the bucket holds, by the wire form of the peel's ID.
+// Heads are the states of all keys, by [target.PeelID.Wire].
 type Heads map[string]Held
 
-// Of returns what is held for a peel, the zero Held if nothing is.
+// Of returns the state of a peel's key, the zero Held if it was never written.
 func (h Heads) Of(peel target.PeelID) Held { return h[peel.Wire()] }
 
-// A Store is the master's side of the settings bucket. It reads from the stream's leader only, as decisions are
-// made on what it returns: on a cluster other servers may answer with what was there before. It keeps nothing
-// between calls, which may come from several goroutines.
+// A Store is the master's access to the settings bucket. It reads from the stream's leader only, because on a cluster
+// other servers may return old documents. It has no state and is safe for concurrent use.
 type Store struct {
 	js    jetstream.JetStream
-	check func() error // see Checked; if nil, nothing is checked
+	check func() error // see Checked; may be nil
 }
 
-// NewStore returns the store over the bucket [Bucket], which has to exist when it is used. A put that failed while
-// the connection of js was away must not be sent later: connect with nats.ReconnectBufSize(-1).
+// NewStore returns the store of the bucket [Bucket], which has to exist when the store is used. Connect js with
+// nats.ReconnectBufSize(-1), so that a put is not sent later than Publish returns.
 func NewStore(js jetstream.JetStream) *Store { return &Store{js: js} }
 
-// Checked returns a store whose Publish calls check right before it sends a document, also before it sends one again. An
-// error of check ends Publish.
+// Checked returns a store whose Publish calls check right before each send. An error of check ends Publish.
 func (s *Store) Checked(check func() error) *Store { return &Store{js: s.js, check: check} }
 
-// A Position is a state of the bucket. Nothing was written between two readings that are equal.
+// A Position is a state of the bucket. If two positions are equal, nothing was written in between.
 type Position struct {
-	Created time.Time // of the bucket's stream: it may have been made anew
+	Created time.Time // creation of the bucket's stream
 	Last    uint64    // sequence of the last write
 }
 
-// Position asks the stream's leader where the bucket stands.
+// Position returns the position of the bucket at the stream's leader.
 func (s *Store) Position(ctx context.Context) (Position, error) {
 	stream, err := s.js.Stream(ctx, bucketStream)
 	if err != nil {
@@ -72,8 +70,8 @@ func (s *Store) Position(ctx context.Context) (Position, error) {
 	return Position{info.Created, info.State.LastSeq}, nil
 }
 
-// Load reads what the bucket holds for all peels. It either returns all that was there when it began, or an error:
-// a document that gets lost on the way is noticed by the consumer's numbering.
+// Load returns the state of all keys. It returns every document that existed at the start of the call, or an error; the
+// sequence numbers of the consumer reveal a lost message.
 func (s *Store) Load(ctx context.Context) (Heads, error) {
 	heads, err := s.load(ctx)
 	if err != nil {
@@ -116,13 +114,13 @@ func (s *Store) load(ctx context.Context) (heads Heads, err error) {
 		if r.read > before {
 			continue
 		}
-		// Keys that are purged meanwhile are never delivered, so the count of the last message can be too high.
+		// Keys that are purged during the call are never delivered, so pending can be too high.
 		info, err := consumer.Info(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if r.pending = info.NumPending; r.pending > 0 {
-			return nil, fmt.Errorf("the stream stopped with %d documents to come", r.pending)
+			return nil, fmt.Errorf("the stream stopped with %d documents left", r.pending)
 		}
 	}
 	return r.heads, nil
@@ -130,8 +128,8 @@ func (s *Store) load(ctx context.Context) (heads Heads, err error) {
 
 type headReader struct {
 	heads   Heads
-	read    uint64 // messages so far
-	pending uint64 // messages to come
+	read    uint64 // messages received
+	pending uint64 // messages left
 }
 
 func (r *headReader) add(msg jetstream.Msg) error {
@@ -141,7 +139,7 @@ func (r *headReader) add(msg jetstream.Msg) error {
 	}
 	r.read++
 	if meta.Sequence.Consumer != r.read {
-		return fmt.Errorf("message %d of the stream came in place of %d", meta.Sequence.Consumer, r.read)
+		return fmt.Errorf("received message %d of the stream instead of %d", meta.Sequence.Consumer, r.read)
 	}
 	r.pending = meta.NumPending
 	token := msg.Subject()[len(keyPrefix):]
@@ -166,14 +164,13 @@ func head(token string, header nats.Header, data []byte, revision uint64) Held {
 	}
 }
 
-// deleted reports whether a message of a KV bucket is the mark of a deletion: by a client, or by the server at the
-// end of a time to live.
+// deleted reports whether a message of a KV bucket marks a deletion, by a client or by the server when a TTL ends.
 func deleted(header nats.Header) bool {
 	return header.Get("KV-Operation") != "" || header.Get("Nats-Marker-Reason") != ""
 }
 
-// Get returns the document of a peel and its revision, nil and the revision of the last deletion (or 0) if there is
-// none.
+// Get returns the document of a peel and its revision. If there is none, it returns nil and the revision of the last
+// deletion, or 0.
 func (s *Store) Get(ctx context.Context, peel target.PeelID) (*Document, uint64, error) {
 	msg, err := s.last(ctx, peel)
 	if err != nil {
@@ -186,8 +183,7 @@ func (s *Store) Get(ctx context.Context, peel target.PeelID) (*Document, uint64,
 	return d, msg.Sequence, err
 }
 
-// Remove takes away all that the bucket holds for a peel, as if nothing had ever been written for it. Only who leads may
-// do so.
+// Remove purges the key of a peel, as if it had never been written. Only the master with the lease may call it.
 func (s *Store) Remove(ctx context.Context, peel target.PeelID) error {
 	stream, err := s.js.Stream(ctx, bucketStream)
 	if err == nil {
@@ -199,7 +195,7 @@ func (s *Store) Remove(ctx context.Context, peel target.PeelID) error {
 	return nil
 }
 
-// stored is a message as the stream's leader tells it. Sequence is 0 if there is none.
+// stored is a message in the reply of the stream's leader. Sequence is 0 if there is none.
 type stored struct {
 	Sequence uint64 `json:"seq"`
 	Header   []byte `json:"hdrs"`
@@ -214,8 +210,8 @@ func (m *stored) deleted() bool {
 	return err == nil && deleted(header)
 }
 
-// last reads the newest message of a peel's key. The client's own functions would let any server answer, since
-// the bucket allows that to peels.
+// last returns the newest message of a peel's key from the stream's leader. The client's own functions would ask any
+// server, since the bucket allows direct gets.
 func (s *Store) last(ctx context.Context, peel target.PeelID) (*stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
@@ -240,13 +236,12 @@ func (s *Store) last(ctx context.Context, peel target.PeelID) (*stored, error) {
 	case answer.Error != nil:
 		return nil, answer.Error
 	case answer.Message == nil || answer.Message.Sequence == 0:
-		return nil, errors.New("the answer holds no message")
+		return nil, errors.New("the reply has no message")
 	}
 	return answer.Message, nil
 }
 
-// request asks again while the server starts or the connection comes back, so that a restart does not end what is
-// under way.
+// request repeats a request while the server starts or the connection is down, until ctx ends.
 func (s *Store) request(ctx context.Context, subject string, ask []byte) (*nats.Msg, error) {
 	for {
 		msg, err := s.js.Conn().RequestWithContext(ctx, subject, ask)

@@ -15,56 +15,56 @@ import (
 )
 
 const (
-	getTimeout  = 2 * time.Second // a longer one holds thousands of peels back when a server restarts
+	getTimeout  = 2 * time.Second // short, so that thousands of peels recover soon after a server restarts
 	getFirstGap = 250 * time.Millisecond
 	getLastGap  = 10 * time.Second
 )
 
 // An Update is what [Watch.Run] delivers. Exactly one field is set.
 type Update struct {
-	Document *Document // of a higher generation than any before
-	Refused  error     // a document came that cannot be used; what was in force stays
-	Missing  bool      // the bus holds no document for this peel
-	// Confirmed is the generation of the newest document on the bus, which is the newest delivered, or [WatchOptions].After.
-	// Its receiver may have refused it.
+	Document *Document // has a higher generation than all documents before
+	Refused  error     // an invalid document arrived; the document in force stays
+	Missing  bool      // the bus has no document for this peel
+	// Confirmed is the generation of the newest document on the bus. It is the newest delivered document, or
+	// [WatchOptions].After. The receiver may have refused it.
 	Confirmed uint64
 }
 
-// WatchOptions say whose documents to watch. All but After are required.
+// WatchOptions are the options of a [Watch]. All but After are required.
 type WatchOptions struct {
 	Conn *nats.Conn // may be reconnecting
 	Peel target.PeelID
-	// After is the generation of the document that the peel has already; only higher ones are delivered.
+	// After is the generation of the document that the peel already has; Run delivers only higher ones.
 	After uint64
 	Log   *slog.Logger
 }
 
-// A Watch is the peel's side of the settings bucket: one subscription to what the stream re-publishes of the peel's
-// key, and one direct get of that key when it starts, after every reconnect and when a sequence was missed. The
-// subscription comes first, so that nothing falls between the two; of what both bring the highest generation counts.
+// A Watch is the peel's access to the settings bucket. It subscribes to the subject on which the stream re-publishes the
+// peel's key. It also gets the key at the start, after every reconnect and after a gap in the sequence. The subscription
+// starts before the get, so no document is lost between the two; the highest generation wins.
 //
-// The server answers requests on whatever subject the asker names, so that another peel can have an answer sent to
-// this one. What is delivered therefore carries the key of this peel in the server's own header and in the document.
+// The server sends replies to any subject that a requester names, so another peel can have a reply sent to this one.
+// Watch therefore accepts only messages with the key of this peel in the server's header and in the document.
 type Watch struct {
-	o      WatchOptions
-	lookup chan struct{} // one get is due
-	news   chan struct{} // there is an update to deliver
+	o       WatchOptions
+	lookup  chan struct{} // one get is due
+	updated chan struct{} // there is an update to deliver
 
 	mu         sync.Mutex
-	generation uint64 // highest that was accepted
+	generation uint64 // highest accepted generation
 	sequence   uint64 // of the last message of the key, 0 if unknown
 	document   *Document
-	others     []Update // to deliver after document; each kind at most once
+	others     []Update // to deliver after document; at most one of each kind
 }
 
-// NewWatch returns a watch that [Watch.Run] starts.
+// NewWatch returns a watch; call [Watch.Run] to start it.
 func NewWatch(o WatchOptions) *Watch {
-	return &Watch{o: o, generation: o.After, lookup: make(chan struct{}, 1), news: make(chan struct{}, 1)}
+	return &Watch{o: o, generation: o.After, lookup: make(chan struct{}, 1), updated: make(chan struct{}, 1)}
 }
 
-// Run delivers updates one at a time, documents in the order of their generations and of several that waited only
-// the newest, until ctx is done (and returns nil) or the connection is closed for good. All that it started has ended
-// when it returns.
+// Run calls deliver for one update at a time: documents in the order of their generations, and only the newest of several
+// that arrive during a call. It returns nil when ctx ends, or an error when the connection is closed for good. All its
+// goroutines have ended then.
 func (w *Watch) Run(ctx context.Context, deliver func(context.Context, Update)) error {
 	sub, err := w.o.Conn.SubscribeSync(liveSubject(w.o.Peel))
 	if err != nil {
@@ -79,7 +79,7 @@ func (w *Watch) Run(ctx context.Context, deliver func(context.Context, Update)) 
 	for running.Err() == nil {
 		select {
 		case <-running.Done():
-		case <-w.news:
+		case <-w.updated:
 			for _, u := range w.take() {
 				deliver(running, u)
 			}
@@ -115,13 +115,13 @@ func (w *Watch) take() []Update {
 	return out
 }
 
-// listen reads what the stream re-publishes until ctx is done or the connection closed.
+// listen handles re-published messages until ctx ends or the connection is closed.
 func (w *Watch) listen(ctx context.Context, sub *nats.Subscription) error {
 	for {
 		msg, err := sub.NextMsgWithContext(ctx)
 		switch {
 		case err == nil:
-			w.heard(msg)
+			w.onMessage(msg)
 		case errors.Is(err, nats.ErrSlowConsumer):
 			wake(w.lookup)
 		default:
@@ -130,7 +130,7 @@ func (w *Watch) listen(ctx context.Context, sub *nats.Subscription) error {
 	}
 }
 
-func (w *Watch) heard(msg *nats.Msg) {
+func (w *Watch) onMessage(msg *nats.Msg) {
 	if err := w.check(msg); err != nil {
 		w.o.Log.Warn("refused settings", "peel", w.o.Peel, "err", err)
 		return
@@ -147,17 +147,17 @@ func (w *Watch) heard(msg *nats.Msg) {
 	}
 }
 
-// check refuses what the bucket's stream did not send of this peel's key.
+// check returns an error unless the bucket's stream sent the message for this peel's key.
 func (w *Watch) check(msg *nats.Msg) error {
 	if stream, key := msg.Header.Get("Nats-Stream"), msg.Header.Get("Nats-Subject"); stream != bucketStream || key != keySubject(w.o.Peel) {
-		return fmt.Errorf("the message on %s is of %q in the stream %q", msg.Subject, key, stream)
+		return fmt.Errorf("the message on %s comes from %q in the stream %q", msg.Subject, key, stream)
 	}
 	return nil
 }
 
-// offer queues the update that a message of the key makes. A message that was asked for always makes one, as it says
-// what the bus holds now.
-func (w *Watch) offer(msg *nats.Msg, asked bool) {
+// offer queues the update for a message of the key. If the message is a reply to a get (current), there is always an
+// update, as the reply is the state of the bus now.
+func (w *Watch) offer(msg *nats.Msg, current bool) {
 	var d *Document
 	var err error
 	if !deleted(msg.Header) {
@@ -167,21 +167,21 @@ func (w *Watch) offer(msg *nats.Msg, asked bool) {
 	defer w.mu.Unlock()
 	switch {
 	case err != nil:
-		w.queue(Update{Refused: err})
+		w.queueLocked(Update{Refused: err})
 	case d == nil:
-		w.queue(Update{Missing: true})
+		w.queueLocked(Update{Missing: true})
 	case d.Generation > w.generation:
 		w.generation, w.document, w.others = d.Generation, d, nil
-		wake(w.news)
-	case asked && d.Generation == w.generation:
-		w.queue(Update{Confirmed: d.Generation})
+		wake(w.updated)
+	case current && d.Generation == w.generation:
+		w.queueLocked(Update{Confirmed: d.Generation})
 	case d.Generation < w.generation:
 		w.o.Log.Warn("dropped older settings", "peel", w.o.Peel, "commit", d.Commit, "generation", d.Generation, "have", w.generation)
 	}
 }
 
-// queue keeps the newest update of each kind. The caller holds mu.
-func (w *Watch) queue(u Update) {
+// queueLocked keeps the newest update of each kind. The caller holds mu.
+func (w *Watch) queueLocked(u Update) {
 	for i, o := range w.others {
 		if o.Missing == u.Missing && (o.Refused == nil) == (u.Refused == nil) {
 			w.others = append(w.others[:i], w.others[i+1:]...)
@@ -189,15 +189,15 @@ func (w *Watch) queue(u Update) {
 		}
 	}
 	w.others = append(w.others, u)
-	wake(w.news)
+	wake(w.updated)
 }
 
-// get reads the key whenever that is due, again and again until the bus has answered.
+// get gets the key whenever that is due, and repeats a failed get with growing pauses.
 func (w *Watch) get(ctx context.Context, connected <-chan nats.Status) {
 	for gap := time.Duration(0); ; {
 		var retry <-chan time.Time
 		if gap > 0 {
-			retry = time.After(rand.N(gap)) // full jitter: a fleet asks at the same time
+			retry = time.After(rand.N(gap)) // full jitter, as a whole fleet sends gets at the same time
 		}
 		select {
 		case <-ctx.Done():
@@ -219,7 +219,7 @@ func (w *Watch) get(ctx context.Context, connected <-chan nats.Status) {
 	}
 }
 
-// getOnce returns an error unless the bus has answered.
+// getOnce gets the key once. It returns an error unless the bus replied.
 func (w *Watch) getOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
@@ -230,18 +230,18 @@ func (w *Watch) getOnce(ctx context.Context) error {
 	switch status := msg.Header.Get("Status"); {
 	case status == "404":
 		w.mu.Lock()
-		w.queue(Update{Missing: true})
+		w.queueLocked(Update{Missing: true})
 		w.mu.Unlock()
 		return nil
 	case status != "":
-		return fmt.Errorf("the server answered %s %s", status, msg.Header.Get("Description"))
+		return fmt.Errorf("the server replied %s %s", status, msg.Header.Get("Description"))
 	}
 	if err := w.check(msg); err != nil {
 		return err
 	}
 	sequence, err := strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
 	if err != nil {
-		return fmt.Errorf("the answer has no sequence: %w", err)
+		return fmt.Errorf("the reply has no sequence: %w", err)
 	}
 	w.mu.Lock()
 	w.sequence = sequence

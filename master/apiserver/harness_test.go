@@ -62,10 +62,10 @@ func (s *system) master(name string, change ...func(*apiserver.Options)) (stop f
 	rollout, err := js.KeyValue(s.t.Context(), "rollout")
 	var before uint64 // what another master has published
 	if err == nil {
-		_, before, err = settings.LoadWords(s.t.Context(), rollout)
+		_, before, err = settings.LoadNodeGroups(s.t.Context(), rollout)
 	}
 	if err == nil {
-		_, err = settings.PublishGroups(s.t.Context(), rollout, settings.Words{"front": {"web-*"}}, before)
+		_, err = settings.PublishNodeGroups(s.t.Context(), rollout, settings.NodeGroups{"front": {"web-*"}}, before)
 	}
 	if err != nil {
 		s.t.Fatal(err)

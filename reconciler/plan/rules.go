@@ -72,7 +72,7 @@ func readRules(sources []*parse.File) rules {
 		r.fail(Invalid, parse.AsErrors(parse.TopFile, err)...)
 		return r
 	}
-	r.top, r.groups, r.isolate = file, policy.Words, policy.Isolate
+	r.top, r.groups, r.isolate = file, policy.GroupWords, policy.Isolate
 	r.waves, r.freezes, r.limits = policy.Waves, policy.Freezes, policy.Limits
 	return r
 }

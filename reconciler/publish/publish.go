@@ -60,7 +60,7 @@ type Published struct {
 	plan      *plan.Plan                        // the plan whose documents all its peels have; nil if unknown
 	displaced int                               // number of documents that replaced the document of another peel
 
-	groups         settings.Words
+	groups         settings.NodeGroups
 	groupsRevision uint64 // of the key of groups; 0: there is none
 
 	pending pendingFor
@@ -76,7 +76,7 @@ func Load(ctx context.Context, o Options) (*Published, error) {
 	if p.heads, err = p.store.Load(ctx); err != nil {
 		return nil, err
 	}
-	if p.groups, p.groupsRevision, err = settings.LoadWords(ctx, o.Rollout); err != nil && p.groupsRevision == 0 {
+	if p.groups, p.groupsRevision, err = settings.LoadNodeGroups(ctx, o.Rollout); err != nil && p.groupsRevision == 0 {
 		return nil, err
 	}
 	for _, h := range p.heads {
@@ -130,14 +130,14 @@ func (p *Published) Remove(ctx context.Context, id target.PeelID) error {
 
 // WriteGroups stores the node groups of a revision for all masters, unless they are stored. The error is
 // [record.ErrConflict] if another master has written them.
-func (p *Published) WriteGroups(ctx context.Context, groups settings.Words) error {
+func (p *Published) WriteGroups(ctx context.Context, groups settings.NodeGroups) error {
 	if maps.EqualFunc(p.groups, groups, slices.Equal) {
 		return nil
 	}
 	if err := p.o.CheckLease(); err != nil {
 		return err
 	}
-	revision, err := settings.PublishGroups(ctx, p.o.Rollout, groups, p.groupsRevision)
+	revision, err := settings.PublishNodeGroups(ctx, p.o.Rollout, groups, p.groupsRevision)
 	if errors.Is(err, jetstream.ErrKeyExists) {
 		err = fmt.Errorf("%w: %w", record.ErrConflict, err)
 	}

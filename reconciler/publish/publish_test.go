@@ -220,7 +220,7 @@ func TestNothingIsWrittenWithoutTheLease(t *testing.T) {
 		if n, err := p.Write(t.Context(), d, inForce(10)); n != 0 || !errors.Is(err, lost) || len(b.stored()) != 0 {
 			t.Errorf("%d documents, %v", n, err)
 		}
-		if err := p.WriteGroups(t.Context(), settings.Words{"front": {"a"}}); !errors.Is(err, lost) {
+		if err := p.WriteGroups(t.Context(), settings.NodeGroups{"front": {"a"}}); !errors.Is(err, lost) {
 			t.Errorf("node groups: %v", err)
 		}
 		renewed = time.Now()
@@ -291,10 +291,10 @@ func TestPeelsThatShareAKeyAreNeverComplete(t *testing.T) {
 // A leader that was stopped and does not know yet that another leads must not bring its groups back.
 func TestGroupsAreNotWrittenOverThoseOfTheNextLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		groups := func(peel string) settings.Words { return settings.Words{"front": {peel}} }
+		groups := func(peel string) settings.NodeGroups { return settings.NodeGroups{"front": {peel}} }
 		holds := func(want string) {
 			t.Helper()
-			words, _, err := settings.LoadWords(t.Context(), b.rollout)
+			words, _, err := settings.LoadNodeGroups(t.Context(), b.rollout)
 			if err != nil || !slices.Equal(words["front"], []string{want}) {
 				t.Errorf("%v, %v, want %s", words, err, want)
 			}

@@ -13,12 +13,11 @@ import (
 
 const (
 	maxRecipients = 100
-	maxStanza     = 16 << 10 // bytes of the data key as it is encrypted to one recipient
+	maxStanza     = 16 << 10 // bytes of the data key encrypted to one recipient
 	maxPattern    = 1 << 10  // bytes of a regular expression
 )
 
-// metadata is what the key `sops` says, as far as it matters to one who reads the file. What else is there belongs to
-// other kinds of recipients or to other versions.
+// metadata is the part of the key `sops` that is needed to decrypt the file. Other keys are ignored.
 type metadata struct {
 	recipients       []recipient
 	rule             rule
@@ -35,9 +34,10 @@ type recipient struct {
 
 // A rule says which values are encrypted.
 type rule struct {
-	// matches tells of one key above a value; nil: the rule goes by comments, and a value that looks encrypted is.
+	// matches reports whether a key above a value matches the rule. It is nil if the rule depends on comments; then a value
+	// is encrypted if it looks encrypted.
 	matches func(key string) bool
-	inverse bool // what no key above matches is encrypted
+	inverse bool // a value is encrypted if no key above it matches
 }
 
 func (r rule) encrypted(path []string, value any) bool {
@@ -53,7 +53,7 @@ func readMetadata(n *strictyaml.Node) (*metadata, error) {
 		return nil, fmt.Errorf("%s; the key belongs to sops", n.Mismatch("the metadata of sops"))
 	}
 	if g := n.Get("key_groups"); g != nil && len(g.List) > 0 {
-		return nil, errors.New("its data key is split between key groups; encrypt it to age recipients alone")
+		return nil, errors.New("its data key is split between key groups; encrypt it to age recipients without groups")
 	}
 	m := &metadata{}
 	var err error
@@ -62,7 +62,7 @@ func readMetadata(n *strictyaml.Node) (*metadata, error) {
 	}
 	changed, err := time.Parse(time.RFC3339, text(n, "lastmodified"))
 	if err != nil {
-		return nil, fmt.Errorf("cannot read lastmodified %.40q as a time", text(n, "lastmodified"))
+		return nil, fmt.Errorf("cannot parse the time lastmodified %.40q", text(n, "lastmodified"))
 	}
 	m.lastModified = changed.Format(time.RFC3339)
 	if only := n.Get("mac_only_encrypted"); only != nil {
@@ -93,7 +93,7 @@ func readRecipients(n *strictyaml.Node) ([]recipient, error) {
 	return out, nil
 }
 
-// readRule reads the one rule that a file has; without one it is that of the suffix _unencrypted.
+// readRule reads the rule of a file. The default rule is unencrypted_suffix: _unencrypted.
 func readRule(n *strictyaml.Node) (r rule, err error) {
 	names := []string{"unencrypted_suffix", "encrypted_suffix", "unencrypted_regex", "encrypted_regex", "unencrypted_comment_regex", "encrypted_comment_regex"}
 	names = slices.DeleteFunc(names, func(name string) bool { return text(n, name) == "" })
@@ -122,7 +122,7 @@ func readRule(n *strictyaml.Node) (r rule, err error) {
 	return r, nil
 }
 
-// text is the string under a key, empty if there is none.
+// text returns the string under a key, empty if there is none.
 func text(n *strictyaml.Node, key string) string {
 	if v := n.Get(key); v != nil {
 		s, _ := v.Value.(string)

@@ -15,14 +15,15 @@ import (
 
 const maxIdentities = 64 << 10 // bytes of a file of identities
 
-// A Ring is the identities of one who reads secrets: any of them may be the recipient of a file, so that keys can be
-// rotated. The nil Ring has none. It is immutable.
+// A Ring is a set of age identities. A file can be decrypted if one of them is a recipient, so keys can be rotated. A nil
+// Ring is empty. A Ring is immutable.
 type Ring struct {
 	identities []age.Identity
 	sum        [sha256.Size]byte // of the files
 }
 
-// ReadRing reads identities from files as age-keygen writes them, which only their owner may read.
+// ReadRing reads identities from files in the format of age-keygen. It refuses a file that others than its owner may
+// read.
 func ReadRing(files ...string) (*Ring, error) {
 	r, h := &Ring{}, sha256.New()
 	for _, file := range files {
@@ -32,7 +33,7 @@ func ReadRing(files ...string) (*Ring, error) {
 		}
 		identities, err := age.ParseIdentities(bytes.NewReader(data))
 		if err != nil {
-			// The library's words may hold a line of the file.
+			// The library's error may contain a line of the file.
 			return nil, fmt.Errorf("cannot read the identities in %s: want lines that begin with AGE-SECRET-KEY-1, as age-keygen writes them", file)
 		}
 		r.identities = append(r.identities, identities...)
@@ -54,7 +55,7 @@ func readIdentities(file string) ([]byte, error) {
 		return nil, err
 	}
 	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("its mode is %v: it holds secrets and must be a file of mode 0600", mode)
+		return nil, fmt.Errorf("its mode is %v: it contains secrets and must be a file of mode 0600", mode)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxIdentities+1))
 	if err == nil && len(data) > maxIdentities {
@@ -63,7 +64,7 @@ func readIdentities(file string) ([]byte, error) {
 	return data, err
 }
 
-// Equal reports whether two rings were read from files of the same content.
+// Equal reports whether two rings were read from files with the same content.
 func (r *Ring) Equal(o *Ring) bool {
 	if r == nil || o == nil {
 		return r == o
@@ -71,7 +72,7 @@ func (r *Ring) Equal(o *Ring) bool {
 	return r.sum == o.sum
 }
 
-// dataKey decrypts the key of a file with the first identity that can.
+// dataKey decrypts the data key of a file with the first identity that is a recipient.
 func (r *Ring) dataKey(m *metadata) ([]byte, error) {
 	if r == nil || len(r.identities) == 0 {
 		return nil, errors.New("cannot decrypt it: the master has no identity; name a file of age identities in its configuration")
@@ -100,7 +101,7 @@ func (r *Ring) stanza(to recipient) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(plain, dataKeySize+1))
 }
 
-// names lists the first recipients.
+// names returns the names of the first three recipients and the number of the others.
 func (m *metadata) names() string {
 	const most = 3
 	var names []string

@@ -1,18 +1,21 @@
-// Package sops reads settings files in the format of SOPS, so that secrets lie in the config repo encrypted to age
-// recipients and `sops edit`, its diffs and its plug-ins work on them.
+// Package sops decrypts settings files in the format of SOPS, so the config repo can contain secrets that are encrypted
+// to age recipients and edited with `sops edit`.
 //
-// A file is one of SOPS if it has the key `sops` at its top, which is taken away with what it says about encryption. In
-// what is left every encrypted value becomes a node that shows [Shown] and a fingerprint in place of the secret; the
-// secret itself is in [strictyaml.Node.Secret] and nowhere else, so that whatever prints, compares or stores nodes shows
-// no plain text. Types come back as they were written; keys, comments and the places of values are as in the file.
+// Call [Encrypted] to find out whether a document is a SOPS file, [ReadRing] to read the identities, and [Decrypt]. A
+// caller without an identity calls [Masked].
 //
-// The fingerprint is keyed: it is made with the data key of the file, which only recipients have, so that a change of a
-// secret can be seen and a short secret cannot be found by trying. It stays the same until the secret, its place or the
-// data key (`sops rotate`) changes.
+// A SOPS file has the key `sops` at its top, which Decrypt removes. Every encrypted value becomes a node whose value is
+// [Shown] and a fingerprint. The secret itself is only in [strictyaml.Node.Secret], so code that prints, compares or
+// stores nodes shows no plain text. Values keep their types, keys and positions.
 //
-// A file is taken as a whole or refused: its message authentication code covers all values and their order, and each
-// value is bound to the keys above it. Recipients other than age are passed over; a data key that is split between groups
-// of them is refused, and so are files that `sops` itself refuses.
+// The fingerprint is keyed with the data key of the file, which only recipients have. So a changed secret is visible, and
+// a short secret cannot be guessed from its fingerprint. The fingerprint changes if the secret, its keys or the data key
+// (`sops rotate`) change.
+//
+// Decrypt accepts a file as a whole or returns an error: the message authentication code covers all values and their
+// order, and each value is bound to the keys above it.
+//
+// Known gaps: recipients other than age are ignored, and a data key that is split between key groups is an error.
 package sops
 
 import (
@@ -22,16 +25,16 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// Shown begins the text that stands for a secret. The fingerprint follows, in 16 hex digits.
+// Shown is the beginning of a masked secret. The fingerprint follows, in 16 hex digits.
 const Shown = "•••"
 
 const metadataKey = "sops"
 
-// Encrypted reports whether a document is a file of SOPS.
+// Encrypted reports whether a document is a SOPS file.
 func Encrypted(doc *strictyaml.Node) bool { return doc.Get(metadataKey) != nil }
 
-// Decrypt returns a file of SOPS without its metadata and with its secrets. The error is a [strictyaml.Errors]; it never
-// shows a secret.
+// Decrypt returns a SOPS file without its metadata, with its secrets in the nodes. The error is a [strictyaml.Errors]; it
+// never contains a secret.
 func Decrypt(doc *strictyaml.Node, ring *Ring) (*strictyaml.Node, error) {
 	at := doc.Get(metadataKey).Pos
 	m, err := readMetadata(doc.Get(metadataKey))
@@ -53,9 +56,10 @@ func Decrypt(doc *strictyaml.Node, ring *Ring) (*strictyaml.Node, error) {
 	return out, nil
 }
 
-// Veil returns a file of SOPS for one who has no identity: nothing is decrypted or authenticated, and the fingerprints are
-// those of what is encrypted, which `sops` leaves as it is while the secret stays. The error is a [strictyaml.Errors].
-func Veil(doc *strictyaml.Node) (*strictyaml.Node, error) {
+// Masked returns a SOPS file without its metadata, with every encrypted value masked. It needs no identity, and decrypts
+// and authenticates nothing. The fingerprints are made of the encrypted texts, which `sops` changes only with the secret.
+// The error is a [strictyaml.Errors].
+func Masked(doc *strictyaml.Node) (*strictyaml.Node, error) {
 	m, err := readMetadata(doc.Get(metadataKey))
 	if err != nil {
 		return nil, refusal(doc.Get(metadataKey).Pos, err)
@@ -71,7 +75,7 @@ func refusal(at strictyaml.Pos, err error) error {
 
 var errNoMAC = errors.New("there is no mac: the file was not written by sops")
 
-// authentic checks the message authentication code when all values are read.
+// authentic checks the message authentication code. Call it when all values are read.
 func (o *opener) authentic() error {
 	stored, err := o.open(o.metadata.mac, o.metadata.lastModified)
 	if err != nil {

@@ -175,7 +175,7 @@ func TestEqualSecretsAtTwoPlacesLookDifferent(t *testing.T) {
 
 func TestVeiledFilesShowAChangeWithoutAnIdentity(t *testing.T) {
 	veiled := func(name string) map[string]string {
-		doc, err := sops.Veil(parse(t, name, read(t, name)))
+		doc, err := sops.Masked(parse(t, name, read(t, name)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestAFileThatWasTamperedWithIsRefused(t *testing.T) {
 	for _, c := range []struct{ name, old, new, want string }{
 		{"value of another place", value("text:"), value("unicode:"), "default.yaml:2:7: text: cannot decrypt it"},
 		{"value in plain text", value("number:"), "42", "default.yaml:3:9: number: it is not encrypted"},
-		{"type", strings.TrimSpace(line(t, text, "number:")), strings.TrimSuffix(strings.TrimSpace(line(t, text, "number:")), "int]") + "bool]", "number: its plain value is no bool"},
+		{"type", strings.TrimSpace(line(t, text, "number:")), strings.TrimSuffix(strings.TrimSpace(line(t, text, "number:")), "int]") + "bool]", "number: its plain value is not of type bool"},
 		{"key of a secret", "number:", "numbers:", "numbers: cannot decrypt it"},
 		{"value that is not secret", "below: shown too", "below: shown two", "the mac does not match"},
 		{"value removed", line(t, text, "hex:"), "", "the mac does not match"},
@@ -349,7 +349,7 @@ func FuzzDecrypt(f *testing.F) {
 		if err != nil || !sops.Encrypted(doc) {
 			return
 		}
-		veiled, err := sops.Veil(doc)
+		veiled, err := sops.Masked(doc)
 		if err == nil && !reflect.DeepEqual(veiled.Any(), veiled.Reveal()) {
 			t.Fatal("something was decrypted without an identity")
 		}

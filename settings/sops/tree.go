@@ -6,7 +6,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// opener walks one file. Without aead it veils what is encrypted and opens nothing.
+// opener converts the nodes of one file. If aead is nil, it masks encrypted values without decrypting them.
 type opener struct {
 	metadata     *metadata
 	aead         *cipherText
@@ -26,7 +26,7 @@ func (o *opener) document(doc *strictyaml.Node) *strictyaml.Node {
 	return out
 }
 
-// node returns what n stands for, nil for a comment: sops keeps encrypted comments of a list as elements of it.
+// node returns the decrypted n, or nil for a comment: sops stores encrypted comments in a list as elements.
 func (o *opener) node(n *strictyaml.Node, path []string) *strictyaml.Node {
 	switch n.Kind {
 	case strictyaml.Null:
@@ -57,7 +57,7 @@ func (o *opener) node(n *strictyaml.Node, path []string) *strictyaml.Node {
 	return n
 }
 
-// scalar handles a value that is encrypted. Sops leaves empty strings as they are.
+// scalar returns a decrypted value. Sops does not encrypt empty strings.
 func (o *opener) scalar(n *strictyaml.Node, path []string) *strictyaml.Node {
 	if n.Value == "" {
 		return n

@@ -25,7 +25,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// envelope is the form of an encrypted value.
+// envelope matches an encrypted value.
 var envelope = regexp.MustCompile(`^ENC\[AES256_GCM,data:([^,]+),iv:([^,]+),tag:([^,]+),type:([a-z]+)\]$`)
 
 const (
@@ -33,10 +33,10 @@ const (
 	nonceSize   = 32
 )
 
-// cipherText opens values with the data key of a file.
+// cipherText decrypts values with the data key of a file.
 type cipherText struct{ aead cipher.AEAD }
 
-// newCipher takes a key of dataKeySize bytes, for which neither step fails.
+// newCipher returns the cipher of a key with dataKeySize bytes; neither call fails with such a key.
 func newCipher(key []byte) *cipherText {
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -49,15 +49,15 @@ func newCipher(key []byte) *cipherText {
 	return &cipherText{aead}
 }
 
-// plain is a value that was encrypted: its text, and of which type it is.
+// plain is a decrypted value: its text and its type.
 type plain struct{ text, kind string }
 
 var (
-	errNotEncrypted = errors.New("it is not encrypted, though the file says that it is; write it with sops")
-	errForged       = errors.New("cannot decrypt it: it was changed, or taken from another place or file")
+	errNotEncrypted = errors.New("it is not encrypted, but the rule of the file requires it; write it with sops")
+	errForged       = errors.New("cannot decrypt it: it was changed, or copied from another key or file")
 )
 
-// open decrypts a value that is bound to bound.
+// open decrypts a value. bound is its additional authenticated data.
 func (o *opener) open(text, bound string) (plain, error) {
 	parts := envelope.FindStringSubmatch(text)
 	if parts == nil {
@@ -67,11 +67,11 @@ func (o *opener) open(text, bound string) (plain, error) {
 	for i := range raw {
 		var err error
 		if raw[i], err = base64.StdEncoding.DecodeString(parts[i+1]); err != nil {
-			return plain{}, fmt.Errorf("cannot read what is encrypted: %w", err)
+			return plain{}, fmt.Errorf("cannot decode the encrypted value: %w", err)
 		}
 	}
 	if len(raw[1]) != nonceSize {
-		return plain{}, fmt.Errorf("cannot read what is encrypted: its iv has %d bytes, not %d", len(raw[1]), nonceSize)
+		return plain{}, fmt.Errorf("cannot decode the encrypted value: its iv has %d bytes, not %d", len(raw[1]), nonceSize)
 	}
 	opened, err := o.aead.aead.Open(nil, raw[1], append(raw[0], raw[2]...), []byte(bound))
 	if err != nil {
@@ -80,7 +80,7 @@ func (o *opener) open(text, bound string) (plain, error) {
 	return plain{string(opened), parts[4]}, nil
 }
 
-// value gives the text its type. The error does not show it.
+// value returns the value with its type. The error does not contain the text.
 func (p plain) value() (v any, err error) {
 	switch p.kind {
 	case "str", "bytes":
@@ -105,16 +105,16 @@ func (p plain) value() (v any, err error) {
 		return nil, fmt.Errorf("its type %q is unknown", p.kind)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("its plain value is no %s", p.kind)
+		return nil, fmt.Errorf("its plain value is not of type %s", p.kind)
 	}
 	return v, nil
 }
 
-// A mac gathers what the message authentication code covers.
+// A mac computes the message authentication code of a file.
 type mac struct{ hash hash.Hash }
 
-// newMAC begins a code. That of encrypted values alone begins with the hash of the word sops, so that it is never that of
-// a file where all values count.
+// newMAC returns an empty mac. If only encrypted values count, the code begins with the hash of the word sops, so it is
+// never equal to the code of a file in which all values count.
 func newMAC(onlyEncrypted bool) *mac {
 	m := &mac{sha512.New()}
 	if onlyEncrypted {
@@ -124,7 +124,7 @@ func newMAC(onlyEncrypted bool) *mac {
 	return m
 }
 
-// add takes a value that is not encrypted into account, written as sops writes it.
+// add adds a value that is not encrypted, in the form in which sops writes it.
 func (m *mac) add(n *strictyaml.Node) {
 	var text string
 	switch v := n.Value.(type) {
@@ -143,7 +143,7 @@ func (m *mac) add(n *strictyaml.Node) {
 	_, _ = io.WriteString(m.hash, text)
 }
 
-// timestamp is how sops writes what YAML 1.1 takes for one.
+// timestamp returns a timestamp of YAML 1.1 in the form in which sops writes it.
 func timestamp(text string) string {
 	var v any
 	if yaml.Unmarshal([]byte(text), &v) == nil {
@@ -163,14 +163,15 @@ func (m *mac) equals(stored string) bool {
 	return subtle.ConstantTimeCompare([]byte(sum), []byte(stored)) == 1
 }
 
-// fingerprintKey is a key of its own, made from the data key.
+// fingerprintKey returns the key of fingerprints, derived from the data key.
 func fingerprintKey(dataKey []byte) []byte {
 	h := hmac.New(sha256.New, dataKey)
 	_, _ = io.WriteString(h, "zester fingerprint")
 	return h.Sum(nil)
 }
 
-// fingerprint names a secret at its place. Without a key it is made of what is public.
+// fingerprint returns the masked text of a secret: Shown and a digest of parts. If key is nil, the digest is not keyed, and
+// the parts must be public.
 func fingerprint(key []byte, parts ...string) string {
 	h := sha256.New()
 	if key != nil {

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 )
 
 // Limits of one document.
@@ -99,6 +100,26 @@ func (n *Node) Get(key string) *Node {
 		}
 	}
 	return nil
+}
+
+// Elements returns the elements of a list, or n itself as the only element; none if n is nil.
+func (n *Node) Elements() []*Node {
+	switch {
+	case n == nil:
+		return nil
+	case n.Kind == List:
+		return n.List
+	}
+	return []*Node{n}
+}
+
+// TextOrInt returns a string, or a whole number as text; ok is false for other values.
+func (n *Node) TextOrInt() (text string, ok bool) {
+	if i, isInt := n.Value.(int64); isInt {
+		return strconv.FormatInt(i, 10), true
+	}
+	text, ok = n.Value.(string)
+	return text, ok
 }
 
 // Equal reports whether both have the same values and secrets; positions make no difference.

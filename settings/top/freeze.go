@@ -14,22 +14,22 @@ import (
 // Limits of freezes.
 const (
 	MaxFreezes    = 20
-	maxFreezeDays = 200 // elements of the days of one freeze
+	maxFreezeDays = 200 // days and ranges of one freeze
 	maxHours      = 24  // windows of one freeze
 	everyWeekday  = 1<<7 - 1
 )
 
 // A Freeze is a time in which revisions wait: on its days, between its hours.
 type Freeze struct {
-	// Calendar is what zester.yaml has under calendar, for messages.
+	// Calendar is the text under calendar in zester.yaml, for messages.
 	Calendar string `json:"calendar,omitempty"`
-	// Days are the days and stretches of time of the freeze. If empty, the freeze holds on every day.
+	// Days are the days and ranges of instants of the freeze. If empty, the freeze holds on every day.
 	Days window.Days `json:"days,omitzero"`
 	// Hours are the hours of these days in which the freeze holds. If empty, it holds for the whole day.
 	Hours []window.Hours `json:"hours,omitempty"`
 	// Zone is the IANA name of the zone of Days and Hours, UTC if zester.yaml names none.
 	Zone string `json:"zone"`
-	// Target is the expression that selects the peels of the freeze, with its node groups written out. A revision waits if
+	// Target is the expression that selects the peels of the freeze, with its node groups expanded. A revision waits if
 	// it changes one of them. If empty, the freeze is for every peel.
 	Target string `json:"target,omitempty"`
 }
@@ -87,14 +87,14 @@ func (f Freeze) until(at time.Time) (end time.Time, holds bool) {
 	return time.Time{}, false
 }
 
-// maxStretches bounds the stretches of time that freezes may follow one another in.
-const maxStretches = 1000
+// maxFreezePeriods is the highest number of adjoining freeze periods that Thaw follows.
+const maxFreezePeriods = 1000
 
 // Thaw returns the first instant at or after from at which none of the freezes holds; ok is false if there is none within
 // two years.
 func Thaw(freezes []Freeze, from time.Time) (at time.Time, ok bool) {
 	at = from
-	for range maxStretches {
+	for range maxFreezePeriods {
 		i := slices.IndexFunc(freezes, func(f Freeze) bool { return f.Holds(at) })
 		if i < 0 {
 			return at, true
@@ -200,28 +200,7 @@ func (r *freezeReader) read() (f Freeze) {
 	return f
 }
 
-// values returns a list, or one value that stands alone; n may be nil.
-func values(n *strictyaml.Node) []*strictyaml.Node {
-	switch {
-	case n == nil:
-		return nil
-	case n.Kind == strictyaml.List:
-		return n.List
-	}
-	return []*strictyaml.Node{n}
-}
-
-// text returns a text, or a whole number as text: weekdays may be numbers.
-func text(n *strictyaml.Node) (string, bool) {
-	if i, ok := n.Value.(int64); ok {
-		return fmt.Sprint(i), true
-	}
-	s, ok := n.Value.(string)
-	return s, ok
-}
-
-// days reads calendars, weekdays, dates and ranges, with the days of calendars in place of their names. named is what they
-// were written as.
+// days reads calendars, weekdays, dates and ranges, and replaces calendars by their days. named is the text in the file.
 func (r *freezeReader) days(n *strictyaml.Node) (named string, days window.Days) {
 	var names []string
 	elements := 0
@@ -231,8 +210,8 @@ func (r *freezeReader) days(n *strictyaml.Node) (named string, days window.Days)
 		}
 		elements++
 	}
-	for _, e := range values(n) {
-		name, ok := text(e)
+	for _, e := range n.Elements() {
+		name, ok := e.TextOrInt()
 		if !ok {
 			r.refuse(e, ".calendar", e.Mismatch("a calendar, weekday, date or range"))
 			continue
@@ -243,8 +222,8 @@ func (r *freezeReader) days(n *strictyaml.Node) (named string, days window.Days)
 			add(e, name)
 			continue
 		}
-		for _, day := range values(calendar) {
-			if element, ok := text(day); ok { // others are mistakes of the calendar, reported there
+		for _, day := range calendar.Elements() {
+			if element, ok := day.TextOrInt(); ok { // others are mistakes of the calendar, reported there
 				add(e, element)
 			}
 		}
@@ -262,7 +241,7 @@ func (r *freezeReader) days(n *strictyaml.Node) (named string, days window.Days)
 }
 
 func (r *freezeReader) hours(n *strictyaml.Node) (hours []window.Hours) {
-	for _, e := range values(n) {
+	for _, e := range n.Elements() {
 		s, ok := e.Value.(string)
 		if !ok {
 			r.refuse(e, ".only_between", e.Mismatch("a window like 08:00-18:00"))
@@ -276,7 +255,7 @@ func (r *freezeReader) hours(n *strictyaml.Node) (hours []window.Hours) {
 		hours = append(hours, h)
 	}
 	if n != nil && len(r.errs) == 0 && (len(hours) == 0 || len(hours) > maxHours) {
-		r.refuse(n, ".only_between", fmt.Sprintf("must be a window or a list of %d at most", maxHours))
+		r.refuse(n, ".only_between", fmt.Sprintf("must be a window or a list of at most %d windows", maxHours))
 	}
 	slices.SortFunc(hours, window.Hours.Compare)
 	return slices.Compact(hours)

@@ -3,33 +3,32 @@ package top
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// Limits say how much a revision may change before it waits for approval. A setting is a schedule entry or one value
+// Limits say how much a revision may change without approval. A setting is a schedule entry or one value
 // beside the schedule, counted on each peel that has it.
 type Limits struct {
-	Change Limit `json:"change"` // share of the fleet's settings that may change or go
-	Remove Limit `json:"remove"` // share of the fleet's settings that may go with nothing in their place
-	Peels  Limit `json:"peels"`  // share of the peels with settings that may lose one with nothing in its place
+	Change Limit `json:"change"` // percentage of the fleet's settings that may be changed or removed
+	Remove Limit `json:"remove"` // percentage of the fleet's settings that may be removed without a replacement
+	Peels  Limit `json:"peels"`  // percentage of the peels with settings that may lose one without a replacement
 }
 
-// A Limit is a share in percent, or [Off].
+// A Limit is a percentage, or [Off].
 type Limit int
 
-// Off is above every share.
+// Off is the Limit that is never exceeded.
 const Off Limit = 101
 
-// DefaultLimits are the limits of a repo that sets none. They let a revision pass that replaces half of the settings, and
-// stop one that removes more than a tenth with nothing in their place.
+// DefaultLimits are the limits of a repo that sets none. A revision may replace half of the settings, and remove a tenth
+// of them without a replacement.
 var DefaultLimits = Limits{Change: 50, Remove: 10, Peels: 50}
 
-// Exceeded reports whether n is a larger share of all than the limit. At the limit it is not.
+// Exceeded reports whether n is more than the limit's percentage of all.
 func (l Limit) Exceeded(n, all int) bool { return l != Off && 100*n > int(l)*all }
 
-// String gives the limit as zester.yaml has it.
+// String returns the limit as in zester.yaml.
 func (l Limit) String() string {
 	if l == Off {
 		return "off"
@@ -37,7 +36,7 @@ func (l Limit) String() string {
 	return strconv.Itoa(int(l)) + "%"
 }
 
-// Stricter returns the lower limit of each kind. A revision cannot widen the limits for itself.
+// Stricter returns the lower limit of each kind, so that a revision cannot raise its own limits.
 func (l Limits) Stricter(other Limits) Limits {
 	return Limits{min(l.Change, other.Change), min(l.Remove, other.Remove), min(l.Peels, other.Peels)}
 }
@@ -82,16 +81,10 @@ func readLimits(n *strictyaml.Node) (Limits, strictyaml.Errors) {
 }
 
 func readLimit(n *strictyaml.Node) (Limit, bool) {
-	text, ok := n.Value.(string)
+	text, _ := n.Value.(string)
 	if text == "off" {
 		return Off, true
 	}
-	if number, ok := strings.CutSuffix(text, "%"); ok && strings.TrimSuffix(number, " ") == "0" {
-		return 0, true
-	}
-	if !ok || !percents.MatchString(text) {
-		return 0, false
-	}
-	number, err := strconv.Atoi(strings.TrimRight(text, " %"))
-	return Limit(number), err == nil
+	q, ok := readPercent(text)
+	return Limit(q.Percent), ok
 }

@@ -9,24 +9,23 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Policy is zester.yaml: what the repo says about itself.
+// Policy is the parsed zester.yaml.
 type Policy struct {
 	// Groups are the node groups for N@, under nodegroups: each an expression
 	// or the list of its words.
 	Groups target.Groups
-	// Words are the groups as they were written, for [target.ParseGroups].
-	Words map[string][]string
-	// Calendars are sets of days that schedule entries refer to by name, as package schedule reads them; nil if
-	// there are none.
+	// GroupWords are the groups as written, for [target.ParseGroups].
+	GroupWords map[string][]string
+	// Calendars are the sets of days that schedule entries name, for package entryyaml; nil if there are none.
 	Calendars *strictyaml.Node
-	// Isolate tells that a mistake holds back only the peels that depend on it, and the rest of the fleet moves on
-	// (on_error: isolate). Otherwise it holds back the revision (on_error: refuse).
+	// Isolate: a mistake stops only the peels that depend on it (on_error: isolate). Otherwise it stops the whole revision
+	// (on_error: refuse).
 	Isolate bool
-	// Waves are the steps in which a revision goes out, none where it goes to all peels at once.
+	// Waves are the steps of a rollout. Without waves, all peels get a revision at once.
 	Waves []Wave
 	// Freezes are the times in which revisions wait.
 	Freezes []Freeze
-	// Limits are [DefaultLimits] where the repo names none.
+	// Limits are [DefaultLimits] if the repo sets none.
 	Limits Limits
 }
 
@@ -40,8 +39,7 @@ type policyKeys struct {
 	Freeze     *strictyaml.Node `yaml:"freeze"`
 }
 
-// ParsePolicy reads zester.yaml; doc is nil where the repo has none. All
-// mistakes are reported, as a strictyaml.Errors.
+// ParsePolicy parses zester.yaml; doc is nil if the repo has none. The error is a [strictyaml.Errors] with all mistakes.
 func ParsePolicy(doc *strictyaml.Node) (*Policy, error) {
 	var keys policyKeys
 	if doc == nil {
@@ -62,12 +60,12 @@ func ParsePolicy(doc *strictyaml.Node) (*Policy, error) {
 	freezes, bad := readFreezes(keys.Freeze, keys.Calendars, groups)
 	errs = append(errs, bad...)
 	for _, e := range unreadable {
-		more = append(more, strictyaml.Error{Pos: defs.places[e.Name], Path: groupsPath + "." + e.Name, Msg: e.Err.Error()})
+		more = append(more, strictyaml.Error{Pos: defs.positions[e.Name], Path: groupsPath + "." + e.Name, Msg: e.Err.Error()})
 	}
 	if err := append(errs, more...).Err(); err != nil {
 		return nil, err
 	}
-	return &Policy{Groups: groups, Words: defs.words, Calendars: keys.Calendars, Isolate: isolate, Waves: waves, Freezes: freezes, Limits: limits}, nil
+	return &Policy{Groups: groups, GroupWords: defs.words, Calendars: keys.Calendars, Isolate: isolate, Waves: waves, Freezes: freezes, Limits: limits}, nil
 }
 
 // onError reads the word under on_error; n may be nil.
@@ -83,10 +81,10 @@ func onError(n *strictyaml.Node) (isolate bool, errs strictyaml.Errors) {
 
 const groupsPath = "nodegroups"
 
-// groupDefs are node groups as they are written, by name.
+// groupDefs are node groups as written, by name.
 type groupDefs struct {
-	words  map[string][]string
-	places map[string]strictyaml.Pos
+	words     map[string][]string
+	positions map[string]strictyaml.Pos
 }
 
 // readGroups reads a map of node groups; n may be nil.
@@ -107,7 +105,7 @@ func readGroups(n *strictyaml.Node) (groupDefs, strictyaml.Errors) {
 		case err != nil:
 			errs = append(errs, strictyaml.Error{Pos: p.Value.Pos, Path: groupsPath + "." + p.Key, Msg: err.Error()})
 		default:
-			defs.words[p.Key], defs.places[p.Key] = words, p.Value.Pos
+			defs.words[p.Key], defs.positions[p.Key] = words, p.Value.Pos
 		}
 	}
 	return defs, errs
@@ -130,27 +128,25 @@ func groupWords(n *strictyaml.Node) ([]string, error) {
 	return words, nil
 }
 
-// Fleet is a fleet that a file describes, to try expressions and plans on
-// without the live one.
+// Fleet is a fleet described by a file, to try expressions and plans without the live fleet.
 type Fleet struct {
-	Peels  []target.Peel // by ID
+	Peels  []target.Peel // sorted by ID
 	Groups target.Groups
 }
 
-// fleetPeel is one peel of a fleet's file.
+// fleetPeel is one peel in the file of a fleet.
 type fleetPeel struct {
 	Facts    map[string]any `yaml:"facts"`
 	Settings map[string]any `yaml:"settings"`
 }
 
-// ParseFleet reads a document of the form
+// ParseFleet parses a document of the form
 //
 //	peels: {<id>: {facts: {…}, settings: {…}}}
 //	nodegroups: {<name>: <expression or list of words>}
 //
-// IDs are taken as they are, for the file need not describe peels that could
-// enroll. A node group with a mistake is reported by the expression that uses
-// it, not here.
+// It does not check IDs, as the file may describe peels that do not exist. A mistake in a node group is reported by the
+// expression that uses the group, not here.
 func ParseFleet(doc *strictyaml.Node) (Fleet, error) {
 	var keys struct {
 		Peels      map[string]*fleetPeel `yaml:"peels"`

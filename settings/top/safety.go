@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Safety is what a revision says of how changes go out: limits, waves and freezes. For a change from one revision to
-// another [Safety.Stricter] of both counts, so that no commit removes its own canary, gate, limit or freeze.
+// Safety is how a revision limits its rollout: limits, waves and freezes. A change from one revision to another is
+// subject to [Safety.Stricter] of both, so no commit removes its own canary, gate, limit or freeze.
 type Safety struct {
-	Limits  *Limits  `json:"limits,omitempty"` // nil stands for [DefaultLimits]
+	Limits  *Limits  `json:"limits,omitempty"` // nil is [DefaultLimits]
 	Waves   []Wave   `json:"waves,omitempty"`
 	Freezes []Freeze `json:"freezes,omitempty"`
 }
@@ -22,8 +22,8 @@ func (s Safety) LimitsOrDefault() Limits {
 	return *s.Limits
 }
 
-// Stricter returns what counts for a change from s, which is in force, to other: the lower limit of each kind, the waves of
-// both, and the freezes of both. [StricterWaves] has the rule for waves.
+// Stricter returns the Safety of a change from s, which is in force, to other: the lower limit of each kind, the waves of
+// both by [StricterWaves], and the freezes of both.
 func (s Safety) Stricter(other Safety) Safety {
 	limits := s.LimitsOrDefault().Stricter(other.LimitsOrDefault())
 	freezes := slices.Clone(s.Freezes)
@@ -38,11 +38,11 @@ func (s Safety) Stricter(other Safety) Safety {
 // StricterWaves returns the waves for a change from a revision with the waves a to one with the waves b.
 //
 // Two waves of one name become one with fewer peels, the longer soak, fewer failures, a manual gate if either has one, and
-// the shorter deadline. A wave that only one revision has keeps its place among the others, and takes no more peels than
-// the wave of the other revision that has not passed by then.
+// the shorter deadline. A wave that only one revision has keeps its position among the others, and has at most as many
+// peels as the next wave of the other revision.
 //
 // Two waves of one name with different targets, or with a target and a number, stay two waves: a target that selects
-// nobody must not take the place of a canary. The wave with a target comes before the one with a number, and the wave of a
+// no peel must not replace a canary. The wave with a target comes before the one with a number, and the wave of a
 // before the one of b.
 func StricterWaves(a, b []Wave) (waves []Wave) {
 	for len(a) > 0 && len(b) > 0 {
@@ -80,7 +80,7 @@ func takesFirst(a, b []Wave) bool {
 	return cmp.Or(cmp.Compare(x.Peels.Count, y.Peels.Count), cmp.Compare(x.Peels.Percent, y.Peels.Percent)) <= 0
 }
 
-// stricter returns w with the stricter of each field but the target.
+// stricter returns w with the stricter value of each field except the target.
 func (w Wave) stricter(o Wave) Wave {
 	w.Peels = w.Peels.stricter(o.Peels)
 	w.Soak = max(w.Soak, o.Soak)
@@ -90,11 +90,11 @@ func (w Wave) stricter(o Wave) Wave {
 	return w
 }
 
-func (s Share) stricter(o Share) Share {
-	return Share{min(s.Count, o.Count), min(s.Percent, o.Percent)}
+func (q Quantity) stricter(o Quantity) Quantity {
+	return Quantity{min(q.Count, o.Count), min(q.Percent, o.Percent)}
 }
 
-// shorter returns the shorter of two deadlines, of which zero stands for none.
+// shorter returns the shorter of two deadlines; zero is no deadline.
 func shorter(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)

@@ -31,12 +31,12 @@ waves:
 - {name: quarter, peels: 25 %, max_failures: 5%, gate: auto}
 - {name: all, peels: 100%, max_failures: 3, deadline: }
 `)
-	none := Share{0, 100}
+	none := Quantity{0, 100}
 	want := []Wave{
-		{Name: "first", Peels: Share{1, 100}, Soak: 10 * time.Minute, MaxFailures: none},
+		{Name: "first", Peels: Quantity{1, 100}, Soak: 10 * time.Minute, MaxFailures: none},
 		{Name: "canary", Peels: AllPeels, Target: "canary-* or web-1", MaxFailures: none, Gate: GateManual, Deadline: time.Hour},
-		{Name: "quarter", Peels: Share{MaxPeels, 25}, MaxFailures: Share{MaxPeels, 5}},
-		{Name: "all", Peels: AllPeels, MaxFailures: Share{3, 100}},
+		{Name: "quarter", Peels: Quantity{MaxPeels, 25}, MaxFailures: Quantity{MaxPeels, 5}},
+		{Name: "all", Peels: AllPeels, MaxFailures: Quantity{3, 100}},
 	}
 	if !slices.Equal(p.Waves, want) {
 		t.Errorf("waves are\n%+v, want\n%+v", p.Waves, want)
@@ -59,25 +59,25 @@ func TestWavesOfOneMeaningAreEqual(t *testing.T) {
 
 func TestSharesAreRounded(t *testing.T) {
 	for _, c := range []struct {
-		share          Share
+		share          Quantity
 		n, of, failing int
 	}{
-		{Share{3, 100}, 10, 3, 3},
-		{Share{3, 100}, 2, 2, 3},
-		{Share{MaxPeels, 5}, 10, 1, 0},
-		{Share{MaxPeels, 5}, 100, 5, 5},
-		{Share{MaxPeels, 5}, 101, 6, 5},
-		{Share{2, 5}, 100, 2, 2},
-		{Share{2, 5}, 20, 1, 1},
+		{Quantity{3, 100}, 10, 3, 3},
+		{Quantity{3, 100}, 2, 2, 3},
+		{Quantity{MaxPeels, 5}, 10, 1, 0},
+		{Quantity{MaxPeels, 5}, 100, 5, 5},
+		{Quantity{MaxPeels, 5}, 101, 6, 5},
+		{Quantity{2, 5}, 100, 2, 2},
+		{Quantity{2, 5}, 20, 1, 1},
 		{AllPeels, 7, 7, MaxPeels},
-		{Share{0, 100}, 7, 0, 0},
+		{Quantity{0, 100}, 7, 0, 0},
 		{AllPeels, 0, 0, MaxPeels},
 	} {
 		if of, failing := c.share.Of(c.n), c.share.Within(c.n); of != c.of || failing != c.failing {
 			t.Errorf("%v of %d is %d and allows %d failures, want %d and %d", c.share, c.n, of, failing, c.of, c.failing)
 		}
 	}
-	for s, want := range map[Share]string{{5, 100}: "5", {MaxPeels, 5}: "5%", AllPeels: "100%", {2, 5}: "2, at most 5%"} {
+	for s, want := range map[Quantity]string{{5, 100}: "5", {MaxPeels, 5}: "5%", AllPeels: "100%", {2, 5}: "2, at most 5%"} {
 		if s.String() != want {
 			t.Errorf("%#v is written %s, want %s", s, s, want)
 		}
@@ -208,9 +208,9 @@ func weaker(result, waves []Wave) string {
 func randomWaves(r *rand.Rand) (waves []Wave) {
 	names := []string{"a", "b", "c", "d"}
 	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	shares := []Share{{1, 100}, {2, 100}, {MaxPeels, 10}, {MaxPeels, 50}, {7, 20}, AllPeels}
+	shares := []Quantity{{1, 100}, {2, 100}, {MaxPeels, 10}, {MaxPeels, 50}, {7, 20}, AllPeels}
 	for _, name := range names[:r.IntN(5)] {
-		w := Wave{Name: name, Peels: shares[r.IntN(len(shares))], Soak: time.Duration(r.IntN(3)) * time.Minute, MaxFailures: Share{r.IntN(3), 100}}
+		w := Wave{Name: name, Peels: shares[r.IntN(len(shares))], Soak: time.Duration(r.IntN(3)) * time.Minute, MaxFailures: Quantity{r.IntN(3), 100}}
 		if r.IntN(3) == 0 {
 			w.Target, w.Peels = []string{"x*", "y*"}[r.IntN(2)], AllPeels
 		}

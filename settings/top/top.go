@@ -1,17 +1,19 @@
-// Package top reads who gets what: the top file, the repo's policy, and fleets
-// written down in a file.
+// Package top parses the top files, which assign settings files to peels, zester.yaml, which is the policy of the repo,
+// and files that describe a fleet.
 //
-// [ParsePolicy] reads zester.yaml, [Parse] the top files, [ParseFleet] a fleet. What zester.yaml says of how changes go out
-// is a [Safety]: limits, waves and freezes. For a change from the revision in force to a new one, [Safety.Stricter] of both
-// counts; [StricterWaves] has the rule.
+// Call [ParsePolicy] for zester.yaml, then [Parse] for the top files with the policy's node groups; [File.Select] and
+// [File.Assign] return the settings files of one peel and of all peels. [ParseFleet] parses a fleet. The part of
+// zester.yaml that limits rollouts is a [Safety]: limits, waves and freezes. A change from the revision in force to a new
+// one is subject to [Safety.Stricter] of both.
 //
 //	base:                     # an environment, a label only
 //	  'web-*': [web.nginx]    # target expression: references, in merge order
 //
-// All environments are evaluated. The order of the document is the order in
-// which references apply; top.yaml comes first, then top.d/*.yaml by name. A
-// reference that several rules give to a peel counts once, at its first place.
-// Expressions may not look into settings, which they decide on.
+// All environments are evaluated. References apply in the order of the documents: top.yaml first, then top.d/*.yaml by
+// name. A reference that a peel gets from several rules counts once, at its first position. Expressions cannot use
+// settings, as they decide what the settings are.
+//
+// Known gap: an environment is only a label.
 package top
 
 import (
@@ -26,12 +28,12 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
-// File is what top.yaml and top.d say together.
+// File is the content of top.yaml and top.d.
 type File struct {
 	Rules []Rule // in the order of the documents
 }
 
-// Rule gives references to the peels that Expr selects.
+// Rule assigns references to the peels that Expr selects.
 type Rule struct {
 	Env  string
 	Expr *target.Expr
@@ -45,20 +47,19 @@ type Ref struct {
 	Pos  strictyaml.Pos
 }
 
-// Signature is an ordered list of references with the peels that have it.
+// Signature is an ordered list of references and the peels that have it.
 type Signature struct {
-	Refs  []string        // none for peels that nothing matches
+	Refs  []string        // none for peels that no rule selects
 	Peels []target.PeelID // sorted, at least one
 }
 
-// refName keeps a reference within settings/: no empty part, hence no "..".
+// refName matches references within settings/: without empty parts there is no "..".
 var refName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
 const maxRef = 255
 
-// Parse reads the documents, top.yaml first and top.d/*.yaml in name order.
-// An empty document adds no rule. All mistakes are reported, as a
-// strictyaml.Errors.
+// Parse parses the documents: top.yaml first, then top.d/*.yaml by name. An empty document adds no rule. The error is a
+// [strictyaml.Errors] with all mistakes.
 func Parse(docs []*strictyaml.Node, groups target.Groups) (*File, error) {
 	r := reader{options: target.Options{Groups: groups, NoSettings: true}}
 	for _, doc := range docs {
@@ -137,17 +138,16 @@ func (r *reader) refs(list *strictyaml.Node, path string) []Ref {
 }
 
 func refusal(name string) string {
-	msg := fmt.Sprintf("%.64q is no reference, write the path under settings/ with dots: common.base", name)
+	msg := fmt.Sprintf("%.64q is not a reference; write the path under settings/ with dots: common.base", name)
 	if trimmed := strings.TrimSuffix(strings.TrimPrefix(name, "settings/"), ".yaml"); trimmed != name || strings.Contains(name, "/") {
 		if dotted := strings.ReplaceAll(trimmed, "/", "."); len(dotted) <= 64 && refName.MatchString(dotted) {
-			msg = fmt.Sprintf("%q is no reference; did you mean %q?", name, dotted)
+			msg = fmt.Sprintf("%q is not a reference; did you mean %q?", name, dotted)
 		}
 	}
 	return msg
 }
 
-// Select returns the references of one peel in merge order, each with its
-// first place.
+// Select returns the references of one peel in merge order, without duplicates.
 func (f *File) Select(p target.Peel) []Ref {
 	var matches []int
 	for i := range f.Rules {
@@ -158,7 +158,7 @@ func (f *File) Select(p target.Peel) []Ref {
 	return f.refs(matches)
 }
 
-// refs puts the references of some rules together.
+// refs returns the references of some rules, without duplicates.
 func (f *File) refs(rules []int) []Ref {
 	var refs []Ref
 	seen := map[string]bool{}
@@ -173,9 +173,8 @@ func (f *File) refs(rules []int) []Ref {
 	return refs
 }
 
-// Assign gives every peel of the index its references, as Select does, with
-// peels of equal lists together. Each rule is evaluated once. Signatures are
-// sorted by their references.
+// Assign returns the references of every peel of the index, grouping peels with equal lists. It evaluates each rule once.
+// Signatures are sorted by their references.
 func (f *File) Assign(ix *peelindex.Index) []Signature {
 	exprs := make([]*target.Expr, len(f.Rules))
 	for i := range f.Rules {
@@ -192,8 +191,7 @@ func (f *File) Assign(ix *peelindex.Index) []Signature {
 	return join(all)
 }
 
-// join puts signatures with equal references together, which different rules
-// may have given.
+// join merges signatures with equal references; different rules can result in the same list.
 func join(all []Signature) []Signature {
 	slices.SortFunc(all, func(a, b Signature) int {
 		return cmp.Or(slices.Compare(a.Refs, b.Refs), cmp.Compare(a.Peels[0], b.Peels[0]))

@@ -18,68 +18,67 @@ const (
 	MaxSoak     = 7 * 24 * time.Hour
 	MinDeadline = time.Minute
 	MaxDeadline = 7 * 24 * time.Hour
-	// MaxTarget bounds the target of a wave or freeze in bytes, with its node groups written out.
+	// MaxTarget is the longest target of a wave or freeze in bytes, with its node groups expanded.
 	MaxTarget = 2048
 )
 
-// A Wave is one step of a rollout. The peels that the last wave does not reach get the revision after it has passed.
+// A Wave is one step of a rollout. Peels that are in no wave get the revision after the last wave has passed.
 type Wave struct {
 	Name string `json:"name"`
-	// Peels is how many of the peels that a revision changes have the revision with this wave, those of earlier waves
-	// included.
-	Peels Share `json:"peels"`
-	// Target is the expression that selects the peels of the wave, with its node groups written out. If empty, every peel
+	// Peels is the number of changed peels that have the revision after this wave, including the peels of earlier waves.
+	Peels Quantity `json:"peels"`
+	// Target is the expression that selects the peels of the wave, with its node groups expanded. If empty, every peel
 	// may be chosen.
 	Target string `json:"target,omitempty"`
 	// Soak is how long the peels of the wave are watched after they have applied the revision.
 	Soak time.Duration `json:"soak,omitempty"`
-	// MaxFailures is how many peels may fail before the rollout stops, those of earlier waves included.
-	MaxFailures Share `json:"max_failures"`
-	Gate        Gate  `json:"gate,omitempty"`
-	// Deadline is how long the peels of the wave may take until they have applied the revision. If zero, there is none.
+	// MaxFailures is the number of peels that may fail before the rollout stops, including the peels of earlier waves.
+	MaxFailures Quantity `json:"max_failures"`
+	Gate        Gate     `json:"gate,omitempty"`
+	// Deadline is the time in which the peels of the wave have to apply the revision. Zero is no deadline.
 	Deadline time.Duration `json:"deadline,omitempty"`
 }
 
-// A Gate says what follows a wave that has passed.
+// A Gate says when the next wave starts after a wave has passed.
 type Gate string
 
 // The gates.
 const (
-	GateAuto   Gate = ""       // the next wave
-	GateManual Gate = "manual" // the next wave, after a person has approved it
+	GateAuto   Gate = ""       // at once
+	GateManual Gate = "manual" // after an operator has approved it
 )
 
-// A Share bounds a number of peels by a count and by a percentage. "5" is {5, 100}, and "5%" is {MaxPeels, 5}.
-type Share struct {
+// A Quantity limits a number of peels by a count and by a percentage. "5" is {5, 100}, and "5%" is {MaxPeels, 5}.
+type Quantity struct {
 	Count   int `json:"count"`
 	Percent int `json:"percent"`
 }
 
-// AllPeels is the Share that does not bound.
-var AllPeels = Share{MaxPeels, 100}
+// AllPeels is the Quantity without a limit.
+var AllPeels = Quantity{MaxPeels, 100}
 
-// Of returns the share of n peels, with the percentage rounded up.
-func (s Share) Of(n int) int { return min(s.Count, (n*s.Percent+99)/100) }
+// Of returns the quantity for n peels, with the percentage rounded up.
+func (q Quantity) Of(n int) int { return min(q.Count, (n*q.Percent+99)/100) }
 
-// Within returns the share of n peels, with the percentage rounded down. The count holds whatever n is.
-func (s Share) Within(n int) int {
-	if s.Percent >= 100 {
-		return s.Count
+// Within returns the quantity for n peels, with the percentage rounded down. The count does not depend on n.
+func (q Quantity) Within(n int) int {
+	if q.Percent >= 100 {
+		return q.Count
 	}
-	return min(s.Count, n*s.Percent/100)
+	return min(q.Count, n*q.Percent/100)
 }
 
-// String returns the share as zester.yaml has it; one that two files bound has both bounds.
-func (s Share) String() string {
+// String returns the quantity as in zester.yaml, with both limits if it has two.
+func (q Quantity) String() string {
 	switch {
-	case s == AllPeels:
+	case q == AllPeels:
 		return "100%"
-	case s.Percent >= 100:
-		return strconv.Itoa(s.Count)
-	case s.Count >= MaxPeels:
-		return strconv.Itoa(s.Percent) + "%"
+	case q.Percent >= 100:
+		return strconv.Itoa(q.Count)
+	case q.Count >= MaxPeels:
+		return strconv.Itoa(q.Percent) + "%"
 	}
-	return fmt.Sprintf("%d, at most %d%%", s.Count, s.Percent)
+	return fmt.Sprintf("%d, at most %d%%", q.Count, q.Percent)
 }
 
 var (
@@ -173,7 +172,7 @@ func readWave(n *strictyaml.Node, path string, groups target.Groups) (w Wave, er
 }
 
 // readPeels reads a number, a percentage or a target; n may be nil. msg is empty if there is no mistake.
-func readPeels(n *strictyaml.Node, groups target.Groups) (s Share, expr, msg string) {
+func readPeels(n *strictyaml.Node, groups target.Groups) (s Quantity, expr, msg string) {
 	const want = "must be a number of peels from 1, a share like 5%, or a target like 'canary-*'"
 	if n == nil {
 		return s, "", want
@@ -181,7 +180,7 @@ func readPeels(n *strictyaml.Node, groups target.Groups) (s Share, expr, msg str
 	switch v := n.Value.(type) {
 	case int64:
 		if v >= 1 && v <= MaxPeels {
-			return Share{int(v), 100}, "", ""
+			return Quantity{int(v), 100}, "", ""
 		}
 	case string:
 		if s, ok := readPercent(v); ok && s.Percent > 0 {
@@ -195,51 +194,51 @@ func readPeels(n *strictyaml.Node, groups target.Groups) (s Share, expr, msg str
 	return s, "", want
 }
 
-// readTarget reads an expression, which may not look into settings, as a revision changes these.
+// readTarget reads an expression. It cannot use settings, as a revision changes them.
 func readTarget(text string, groups target.Groups) (expr, msg string) {
 	e, err := target.Parse(text, target.Options{Groups: groups, NoSettings: true})
 	if err != nil {
 		return "", err.Error()
 	}
 	if expr = e.Expanded(); len(expr) > MaxTarget {
-		return "", fmt.Sprintf("the target has %d bytes with its node groups written out, the limit is %d", len(expr), MaxTarget)
+		return "", fmt.Sprintf("the target has %d bytes with its node groups expanded, the limit is %d", len(expr), MaxTarget)
 	}
 	return expr, ""
 }
 
 // readPercent reads a percentage from 0 to 100.
-func readPercent(text string) (Share, bool) {
+func readPercent(text string) (Quantity, bool) {
 	number, ok := strings.CutSuffix(text, "%")
 	if ok && strings.TrimSuffix(number, " ") == "0" {
-		return Share{MaxPeels, 0}, true
+		return Quantity{MaxPeels, 0}, true
 	}
 	if !percents.MatchString(text) {
-		return Share{}, false
+		return Quantity{}, false
 	}
 	percent, err := strconv.Atoi(strings.TrimRight(text, " %"))
 	if percent == 100 {
 		return AllPeels, err == nil
 	}
-	return Share{MaxPeels, percent}, err == nil
+	return Quantity{MaxPeels, percent}, err == nil
 }
 
 // readFailures reads a number or a percentage; n may be nil.
-func readFailures(n *strictyaml.Node) (s Share, msg string) {
+func readFailures(n *strictyaml.Node) (s Quantity, msg string) {
 	const want = "must be a number of peels from 0, or a share like 5%"
 	if n == nil || n.Kind == strictyaml.Null {
-		return Share{0, 100}, ""
+		return Quantity{0, 100}, ""
 	}
 	switch v := n.Value.(type) {
 	case int64:
 		if v >= 0 {
-			return Share{int(min(v, MaxPeels)), 100}, ""
+			return Quantity{int(min(v, MaxPeels)), 100}, ""
 		}
 	case string:
 		if s, ok := readPercent(v); ok {
 			return s, ""
 		}
 	}
-	return Share{0, 100}, want
+	return Quantity{0, 100}, want
 }
 
 // readGate reads the word under gate; n may be nil.

@@ -274,7 +274,7 @@ func Plain(f *File, data []byte) {
 
 // Veiled parses a settings file with placeholders for its secrets. Nothing is decrypted, and no MAC is checked.
 func Veiled(f *File, data []byte) {
-	loadSettings(f, data, sops.Veil)
+	loadSettings(f, data, sops.Masked)
 	f.Unchecked = f.Encrypted
 }
 

@@ -29,14 +29,14 @@ func ParseCalendars(n *strictyaml.Node) (Calendars, error) {
 			refuse(pair.KeyPos, "calendars", err.Error())
 			continue
 		}
-		list := elements(pair.Value)
+		list := pair.Value.Elements()
 		if len(list) > maxElements {
 			refuse(pair.Value.Pos, path, fmt.Sprintf("%d elements; the most are %d", len(list), maxElements))
 			continue
 		}
 		for _, e := range list {
 			var d window.Days
-			text, ok := dayText(e)
+			text, ok := e.TextOrInt()
 			if !ok {
 				refuse(e.Pos, path, e.Mismatch("a weekday, date or range"))
 			} else if err := d.Add(text); err != nil {
@@ -83,7 +83,7 @@ func mapValues(n *strictyaml.Node, value func(strictyaml.Pair) *strictyaml.Node)
 }
 
 func (c Calendars) expand(n *strictyaml.Node) *strictyaml.Node {
-	list := elements(n)
+	list := n.Elements()
 	named := func(e *strictyaml.Node) bool {
 		name, ok := e.Value.(string)
 		return ok && c[name] != nil
@@ -100,21 +100,4 @@ func (c Calendars) expand(n *strictyaml.Node) *strictyaml.Node {
 		}
 	}
 	return out
-}
-
-// elements returns the elements of a list, or n itself as the only element.
-func elements(n *strictyaml.Node) []*strictyaml.Node {
-	if n.Kind == strictyaml.List {
-		return n.List
-	}
-	return []*strictyaml.Node{n}
-}
-
-// dayText returns the text of an element of a set of days; a weekday may be a number.
-func dayText(n *strictyaml.Node) (string, bool) {
-	if i, ok := n.Value.(int64); ok {
-		return fmt.Sprint(i), true
-	}
-	s, ok := n.Value.(string)
-	return s, ok
 }

@@ -89,7 +89,7 @@ func moment(name string, into func(*schedule.Entry) *time.Time) field {
 func days(name string, into func(*schedule.Entry) *window.Days) field {
 	return field{name: name, schema: oneOrMore(anyOf(&Schema{Type: "string"}, numbers(0, 7)), maxElements), set: func(p *parser, n *strictyaml.Node) {
 		for _, n := range p.list(n, "a weekday, date, range or calendar, or a list of them") {
-			text, ok := dayText(n)
+			text, ok := n.TextOrInt()
 			if !ok {
 				p.refuse(n.Pos, "%s", n.Mismatch("a weekday, date, range or calendar"))
 				continue
@@ -180,7 +180,7 @@ func (p *parser) instant(n *strictyaml.Node) (time.Time, bool) {
 
 // list returns the elements of a list of limited length, or n itself as the only element.
 func (p *parser) list(n *strictyaml.Node, want string) []*strictyaml.Node {
-	list := elements(n)
+	list := n.Elements()
 	switch {
 	case n.Kind == strictyaml.Map:
 		p.refuse(n.Pos, "%s", n.Mismatch(want))

@@ -1,6 +1,6 @@
-// Package sopstest writes files of SOPS for tests that need secrets of their own.
+// Package sopstest writes SOPS files for tests. Call [New], then [Writer.Encrypt].
 //
-// What [Writer.Encrypt] writes `sops` reads: that was tried by hand, as tests do not have it.
+// The program `sops` reads these files: that was tried by hand, as tests do not have the program.
 package sopstest
 
 import (
@@ -28,7 +28,7 @@ import (
 
 // A Writer encrypts to one identity.
 type Writer struct {
-	// Identities is the file that holds the identity.
+	// Identities is the file with the identity.
 	Identities string
 
 	t        testing.TB
@@ -36,7 +36,7 @@ type Writer struct {
 	dataKey  []byte
 }
 
-// New makes an identity and a data key, which all files of the writer share as the versions of one do.
+// New creates an identity and a data key, which all files of the writer share.
 func New(t testing.TB) *Writer {
 	t.Helper()
 	w := &Writer{Identities: filepath.Join(t.TempDir(), "identities"), t: t, dataKey: make([]byte, 32)}
@@ -89,11 +89,11 @@ func (w *Writer) walk(n *yaml.Node, path []string, keys *regexp.Regexp, mac hash
 			w.walk(e, path, keys, mac)
 		}
 	case yaml.ScalarNode:
-		told := n.Value
+		text := n.Value
 		if n.ShortTag() == "!!bool" {
-			told = strings.ToUpper(told[:1]) + told[1:] // as the first sops, which was of Python, had it
+			text = strings.ToUpper(text[:1]) + text[1:] // "True", as in Python, in which sops was first written
 		}
-		_, _ = io.WriteString(mac, told)
+		_, _ = io.WriteString(mac, text)
 		if slices.ContainsFunc(path, keys.MatchString) {
 			n.SetString(w.seal(n.Value, strings.Join(path, ":")+":"))
 		}
@@ -109,7 +109,7 @@ func (w *Writer) seal(text, bound string) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	iv := sha256.Sum256([]byte(bound + text)) // so that a value that stays is encrypted as it was, which sops sees to as well
+	iv := sha256.Sum256([]byte(bound + text)) // an unchanged value keeps its encrypted text, as with sops
 	out := aead.Seal(nil, iv[:], []byte(text), []byte(bound))
 	data, tag := out[:len(text)], out[len(text):]
 	encode := base64.StdEncoding.EncodeToString
