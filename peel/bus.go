@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/peel/dial"
+	"github.com/seed-c01c3da5/zester/peel/fit"
 	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -34,7 +35,7 @@ func (p *Peel) publish(subject string, v any) {
 func (p *Peel) send(ctx context.Context, item outbox.Item) error {
 	msg := &nats.Msg{Subject: item.Subject, Data: item.Payload}
 	publish := p.publishReturn
-	if isScheduled(item.Subject) {
+	if wire.IsScheduled(item.Subject) {
 		msg.Header = nats.Header{nats.MsgIdHdr: {item.MsgID}}
 		publish = p.publishAcked
 	}
@@ -46,7 +47,7 @@ func (p *Peel) send(ctx context.Context, item outbox.Item) error {
 		return err
 	}
 	limit := p.bus.Load().MaxPayload()
-	short, cannot := refit(item, usable(limit))
+	short, cannot := fit.Stored(msg, limit)
 	if cannot != nil {
 		return fmt.Errorf("%w: it carries %d bytes: %w", outbox.ErrRefused, limit, cannot)
 	}
@@ -92,7 +93,7 @@ func (e *streamError) Error() string {
 
 // finishReturn records in the fence that masters have stored a return. A return that was on the disk is recorded already.
 func (p *Peel) finishReturn(msg *nats.Msg) {
-	if isScheduled(msg.Subject) {
+	if wire.IsScheduled(msg.Subject) {
 		return
 	}
 	if jid, _, err := wire.JobSubject(msg.Subject); err == nil && p.fence.IsUnfinished(jid) {

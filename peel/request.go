@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/fence"
+	"github.com/seed-c01c3da5/zester/peel/fit"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -184,7 +185,7 @@ func (p *Peel) reply(r *request, result wire.Result) {
 		return
 	}
 	ret := wire.Return{JID: r.JID, Peel: p.o.ID, Result: result, Epoch: r.Epoch, Finished: time.Now(), V: wire.Version}
-	data, err := fitReturn(&ret, usable(wire.MaxMessage))
+	data, err := fit.Return(&ret, wire.MaxMessage)
 	isNext, stored := p.outbox.Len() == 0, false // isNext: no message is sent before it; stored: it is on the disk
 	if err == nil {
 		stored, err = p.outbox.Put(string(r.JID)+"."+p.o.ID.Wire(), wire.ReturnOf(r.JID, p.o.ID.Wire()), data)
@@ -203,7 +204,7 @@ func (p *Peel) reply(r *request, result wire.Result) {
 func (p *Peel) answer(r *request, result wire.Result) {
 	nc := p.bus.Load()
 	a := wire.DirectAnswer{Peel: p.o.ID, Result: result, V: wire.Version}
-	data, err := fit(&a, usable(nc.MaxPayload()), func() ([]part, error) { return partsOf(&a.Result) })
+	data, err := fit.Answer(&a, nc.MaxPayload())
 	if err == nil {
 		err = nc.Publish(r.direct.Reply, data)
 	}

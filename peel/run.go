@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/fit"
 	"github.com/seed-c01c3da5/zester/peel/mask"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
@@ -34,7 +35,7 @@ func (p *Peel) reportRun(f scheduler.Fire, result wire.Result) bool {
 		Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Finished: time.Now(), Late: f.Late,
 		Commit: f.Source.Commit, Origin: f.Source.File, Author: f.Source.Author, Proof: f.Source.Proof, V: wire.Version,
 	}
-	data, err := fitScheduled(&r, usable(wire.MaxMessage))
+	data, err := fit.Scheduled(&r, wire.MaxMessage)
 	if err == nil {
 		_, err = p.outbox.Put(string(r.JID), wire.ScheduledOf(r.JID, p.o.ID.Wire()), data)
 	}

@@ -108,6 +108,12 @@ func JobSubject(subject string) (jid JID, sender string, err error) {
 	return jid, Sender(tail), nil
 }
 
+// IsScheduled reports whether a subject is a [ScheduledOf] a job and a peel.
+func IsScheduled(subject string) bool {
+	jid, peel, err := JobSubject(subject)
+	return err == nil && subject == ScheduledOf(jid, peel)
+}
+
 // StoredSubject returns the job of a subject of [StoredOf]. The JID is not checked.
 func StoredSubject(subject string) (jid JID, ok bool) {
 	rest, ok := strings.CutPrefix(subject, "zester.stored.")

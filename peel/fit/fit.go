@@ -1,4 +1,7 @@
-package peel
+// Package fit encodes results so that a message of the bus can carry them: [Return], [Scheduled] and [Answer] for a new result,
+// [Stored] for one that was encoded for a bus with larger messages. If a result is too large, its arguments, data or error are cut to
+// their first bytes and marked with their full size and digest.
+package fit
 
 import (
 	"crypto/sha256"
@@ -10,7 +13,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -22,18 +24,52 @@ const (
 	markSize = 256 // of the mark of a part that was cut, at most
 )
 
-// usable returns how many bytes of a payload a message may take: the rest is for headers, and for what masters put around it.
-func usable(maxPayload int64) int { return int(maxPayload - maxPayload/16) }
-
 // A part of a message can be cut to its first bytes. It is then marked, with its full size and digest.
 type part struct {
 	size int // bytes
 	cut  func(keep int)
 }
 
-// fit encodes a message in at most limit bytes. If it is larger, its parts are cut one after the other: to [maxHead], and while
-// the message is still too large to half of that, down to [minHead].
-func fit(message any, limit int, parts func() ([]part, error)) ([]byte, error) {
+// Return encodes a return for a bus whose messages have at most maxPayload bytes.
+func Return(r *wire.Return, maxPayload int64) ([]byte, error) {
+	return encode(r, maxPayload, func() ([]part, error) { return partsOf(&r.Result) })
+}
+
+// Answer encodes the answer to a direct request for a bus whose messages have at most maxPayload bytes.
+func Answer(a *wire.DirectAnswer, maxPayload int64) ([]byte, error) {
+	return encode(a, maxPayload, func() ([]part, error) { return partsOf(&a.Result) })
+}
+
+// Scheduled encodes the report of a scheduled run for a bus whose messages have at most maxPayload bytes.
+func Scheduled(r *wire.ScheduledResult, maxPayload int64) ([]byte, error) {
+	return encode(r, maxPayload, func() ([]part, error) {
+		parts, err := partsOf(&r.Result)
+		args, bad := partOf(r.Args, "args_truncated", func(short map[string]any) { r.Args = short })
+		return append(parts, args), errors.Join(err, bad)
+	})
+}
+
+// Stored encodes again the return or report in an encoded message, for a bus whose messages have at most maxPayload bytes.
+func Stored(msg *nats.Msg, maxPayload int64) ([]byte, error) {
+	if wire.IsScheduled(msg.Subject) {
+		r, err := wire.DecodeScheduled(msg)
+		if err != nil {
+			return nil, err
+		}
+		return Scheduled(&r, maxPayload)
+	}
+	r, err := wire.DecodeReturn(msg)
+	if err != nil {
+		return nil, err
+	}
+	return Return(&r, maxPayload)
+}
+
+// encode encodes a message, which uses all but a sixteenth of the payload: that is for headers, and for what masters put around the
+// message. If it is larger, its parts are cut one after the other: to [maxHead], and while the message is still too large to half of
+// that, down to [minHead].
+func encode(message any, maxPayload int64, parts func() ([]part, error)) ([]byte, error) {
+	limit := int(maxPayload - maxPayload/16)
 	data, err := canon.Marshal(message)
 	if err != nil || len(data) <= limit {
 		return data, err
@@ -54,20 +90,6 @@ func fit(message any, limit int, parts func() ([]part, error)) ([]byte, error) {
 		}
 	}
 	return nil, fmt.Errorf("cannot make a message of %d bytes fit into %d", len(data), limit)
-}
-
-// fitReturn encodes a return in at most limit bytes.
-func fitReturn(r *wire.Return, limit int) ([]byte, error) {
-	return fit(r, limit, func() ([]part, error) { return partsOf(&r.Result) })
-}
-
-// fitScheduled encodes the report of a scheduled run in at most limit bytes.
-func fitScheduled(r *wire.ScheduledResult, limit int) ([]byte, error) {
-	return fit(r, limit, func() ([]part, error) {
-		parts, err := partsOf(&r.Result)
-		args, bad := partOf(r.Args, "args_truncated", func(short map[string]any) { r.Args = short })
-		return append(parts, args), errors.Join(err, bad)
-	})
 }
 
 // partsOf returns the data and the error of a result as parts.
@@ -98,27 +120,4 @@ func partOf(v any, mark string, set func(map[string]any)) (part, error) {
 		sum := sha256.Sum256(whole)
 		set(map[string]any{mark: true, "bytes": int64(len(whole)), "sha256": hex.EncodeToString(sum[:]), "head": whole[:keep]})
 	}}, nil
-}
-
-// refit cuts the message of an item for a bus that carries less than the one for which it was stored.
-func refit(item outbox.Item, limit int) ([]byte, error) {
-	msg := &nats.Msg{Subject: item.Subject, Data: item.Payload}
-	if isScheduled(item.Subject) {
-		r, err := wire.DecodeScheduled(msg)
-		if err != nil {
-			return nil, err
-		}
-		return fitScheduled(&r, limit)
-	}
-	r, err := wire.DecodeReturn(msg)
-	if err != nil {
-		return nil, err
-	}
-	return fitReturn(&r, limit)
-}
-
-// isScheduled reports whether a subject of a job is that of a scheduled run's report, and not of a return.
-func isScheduled(subject string) bool {
-	jid, peel, err := wire.JobSubject(subject)
-	return err == nil && subject == wire.ScheduledOf(jid, peel)
 }
