@@ -97,13 +97,13 @@ func (p *Peel) addFunctions() {
 		"facts.items":      p.factsItems,
 		"facts.get":        p.factsGet,
 		"schedule.list":    p.scheduleList,
-		"schedule.next":    p.scheduleNext,
+		"schedule.next":    withArgs(p.scheduleNext),
 		"schedule.history": p.scheduleHistory,
 		"schedule.breaker": p.scheduleBreaker,
-		"schedule.run":     p.scheduleRun,
-		"schedule.pause":   p.schedulePause,
-		"schedule.resume":  p.scheduleResume,
-		"schedule.skip":    p.scheduleSkip,
+		"schedule.run":     withArgs(p.scheduleRun),
+		"schedule.pause":   withArgs(p.schedulePause),
+		"schedule.resume":  withArgs(p.scheduleResume),
+		"schedule.skip":    withArgs(p.scheduleSkip),
 	} {
 		p.registry.Add(name, func(ctx context.Context, call module.Call) wire.Result {
 			data, err := do(ctx, call)

@@ -135,6 +135,8 @@ type entryArgs struct {
 	Count  int           `yaml:"count"`
 	Reason string        `yaml:"reason"`
 	For    time.Duration `yaml:"for"`
+
+	user string // the caller
 }
 
 const (
@@ -143,7 +145,7 @@ const (
 )
 
 func readArgs(call module.Call) (entryArgs, error) {
-	args := entryArgs{Count: defaultCount}
+	args := entryArgs{Count: defaultCount, user: call.User}
 	if err := strictyaml.Decode(strictyaml.FromValue("args", call.Args), &args); err != nil {
 		return args, err
 	}
@@ -157,19 +159,26 @@ func readArgs(call module.Call) (entryArgs, error) {
 }
 
 // order returns what a pause or skip tells the scheduler.
-func (a entryArgs) order(user string) scheduler.Order {
-	o := scheduler.Order{By: user, Reason: a.Reason}
+func (a entryArgs) order() scheduler.Order {
+	o := scheduler.Order{By: a.user, Reason: a.Reason}
 	if a.For > 0 {
 		o.Until = time.Now().Add(a.For)
 	}
 	return o
 }
 
-func (p *Peel) scheduleNext(ctx context.Context, call module.Call) (any, error) {
-	args, err := readArgs(call)
-	if err != nil {
-		return nil, err
+// withArgs returns the function that reads the arguments and calls do.
+func withArgs(do func(context.Context, entryArgs) (any, error)) func(context.Context, module.Call) (any, error) {
+	return func(ctx context.Context, call module.Call) (any, error) {
+		args, err := readArgs(call)
+		if err != nil {
+			return nil, err
+		}
+		return do(ctx, args)
 	}
+}
+
+func (p *Peel) scheduleNext(ctx context.Context, args entryArgs) (any, error) {
 	names := []string{args.Entry}
 	if args.Entry == "" {
 		states, err := p.sched.State(ctx)
@@ -183,42 +192,28 @@ func (p *Peel) scheduleNext(ctx context.Context, call module.Call) (any, error) 
 	}
 	fires := make(map[string][]time.Time, len(names))
 	for _, name := range names {
-		if fires[name], err = p.sched.Next(ctx, name, args.Count); err != nil {
+		list, err := p.sched.Next(ctx, name, args.Count)
+		if err != nil {
 			return nil, err
 		}
+		fires[name] = list
 	}
 	return fires, nil
 }
 
-func (p *Peel) scheduleRun(ctx context.Context, call module.Call) (any, error) {
-	args, err := readArgs(call)
-	if err != nil {
-		return nil, err
-	}
-	return true, p.sched.Start(ctx, args.Entry, call.User)
+func (p *Peel) scheduleRun(ctx context.Context, args entryArgs) (any, error) {
+	return true, p.sched.Start(ctx, args.Entry, args.user)
 }
 
-func (p *Peel) schedulePause(ctx context.Context, call module.Call) (any, error) {
-	args, err := readArgs(call)
-	if err != nil {
-		return nil, err
-	}
-	return true, p.sched.Pause(ctx, args.Entry, args.order(call.User))
+func (p *Peel) schedulePause(ctx context.Context, args entryArgs) (any, error) {
+	return true, p.sched.Pause(ctx, args.Entry, args.order())
 }
 
-func (p *Peel) scheduleResume(ctx context.Context, call module.Call) (any, error) {
-	args, err := readArgs(call)
-	if err != nil {
-		return nil, err
-	}
-	return true, p.sched.Resume(ctx, args.Entry, call.User)
+func (p *Peel) scheduleResume(ctx context.Context, args entryArgs) (any, error) {
+	return true, p.sched.Resume(ctx, args.Entry, args.user)
 }
 
-func (p *Peel) scheduleSkip(ctx context.Context, call module.Call) (any, error) {
-	args, err := readArgs(call)
-	if err != nil {
-		return nil, err
-	}
-	nominal, err := p.sched.Skip(ctx, args.Entry, args.order(call.User))
+func (p *Peel) scheduleSkip(ctx context.Context, args entryArgs) (any, error) {
+	nominal, err := p.sched.Skip(ctx, args.Entry, args.order())
 	return map[string]time.Time{"skipped": nominal}, err
 }
