@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/rest"
 )
 
@@ -26,7 +27,7 @@ func (m *Master) checkREST() error {
 	config := &tls.Config{}
 	if o.Cert != "" {
 		var err error
-		if config, err = rest.Certificate(o.Cert, o.Key, m.log); err != nil {
+		if config, err = pki.FromFiles(o.Cert, o.Key, m.log); err != nil {
 			return err
 		}
 	}
@@ -42,7 +43,7 @@ func (m *Master) web() (*rest.Server, error) {
 		return nil, err
 	}
 	if m.o.REST.Cert != "" {
-		if o.TLS, err = rest.Certificate(m.o.REST.Cert, m.o.REST.Key, m.log); err != nil {
+		if o.TLS, err = pki.FromFiles(m.o.REST.Cert, m.o.REST.Key, m.log); err != nil {
 			return nil, err
 		}
 		return rest.New(o)

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
+	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 )
 
 // Limits of hosts that ask to be enrolled, who are strangers. One asks every ten seconds at most, but a whole site may come
@@ -37,13 +38,13 @@ type Enrolled struct {
 // a browser on such a host can send no such request: browsers send JSON to another site only with its consent, and a name of
 // the page's own that points to the listener is none of the listener's names.
 func (r *routes) enroll() http.HandlerFunc {
-	joins := newLimiter[netip.Prefix](joinsPerSecond, joinsAtOnce)
+	joins := bounds.NewLimiter[netip.Prefix](joinsPerSecond, joinsAtOnce)
 	return func(w http.ResponseWriter, req *http.Request) {
 		if r.Authority == nil {
 			problem(w, http.StatusNotFound, "this master has no keys, and enrolls nobody; ask another")
 			return
 		}
-		if !joins.of(source(req.RemoteAddr)).Allow() {
+		if !joins.Allow(bounds.Source(req.RemoteAddr)) {
 			w.Header().Set("Retry-After", "10")
 			problem(w, http.StatusTooManyRequests, "too many requests to be enrolled came from your address")
 			return

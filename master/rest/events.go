@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -89,13 +90,13 @@ func (r *routes) jobEvents(ctx context.Context, in *eventsInput) (*huma.StreamRe
 	if e.job.Status.Final() && e.after.step == e.end {
 		return &huma.StreamResponse{Body: func(c huma.Context) { c.SetStatus(http.StatusNoContent) }}, nil
 	}
-	slots := []slot{{tokenOf(ctx).Name, tokenStreams}, {source(remoteOf(ctx)), addressStreams}}
-	if !r.streams.enter(slots...) {
+	slots := []bounds.Slot{{Key: tokenOf(ctx).Name, Most: tokenStreams}, {Key: bounds.Source(remoteOf(ctx)), Most: addressStreams}}
+	if !r.streams.Enter(slots...) {
 		return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests(fmt.Sprintf(
 			"too many streams of events are open: %d are the most with one token, %d from one address, %d in all", tokenStreams, addressStreams, maxStreams)), retryAfter(10))
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
-		defer r.streams.leave(slots...)
+		defer r.streams.Leave(slots...)
 		request, w := humago.Unwrap(c)
 		e.request, e.out = request, sink{w, http.NewResponseController(w)}
 		_ = e.out.control.SetReadDeadline(time.Time{})

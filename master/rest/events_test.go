@@ -596,9 +596,9 @@ func TestWhoOnlyDispatchesFollowsHisOwn(t *testing.T) {
 			if a := s.ask(ci, "GET", "/api/v1/jobs/"+string(own)+what, nil); a.status != 200 {
 				t.Errorf("own%s: %d %s", what, a.status, a.body)
 			}
-			refused(t, s.ask(ci, "GET", "/api/v1/jobs/"+string(other)+what, nil), 403, "another's")
+			refused(t, s.ask(ci, "GET", "/api/v1/jobs/"+string(other)+what, nil), 403, "of another user")
 		}
-		refused(t, s.ask(ci, "POST", "/api/v1/jobs/"+string(other)+"/cancel", nil), 403, "another's")
+		refused(t, s.ask(ci, "POST", "/api/v1/jobs/"+string(other)+"/cancel", nil), 403, "of another user")
 		refused(t, s.ask(ci, "POST", "/api/v1/jobs/"+string(own)+"/cancel", nil), 409, "complete")
 	})
 }

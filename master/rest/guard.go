@@ -21,6 +21,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 )
 
 // How many requests are answered. Guesses are unknown tokens from one address, which for IPv6 is a network of 64 bits; past
@@ -32,35 +33,35 @@ const (
 	guessEvery        = 6 * time.Second
 )
 
-// A guard decides who may ask.
+// A guard authorizes requests.
 type guard struct {
 	tokens  *token.Store
 	log     *slog.Logger
-	guesses *limiter[netip.Prefix]
-	asked   *limiter[string] // by the token's name
+	guesses *bounds.Limiter[netip.Prefix]
+	asked   *bounds.Limiter[string] // by the token's name
 }
 
 func newGuard(tokens *token.Store, log *slog.Logger) *guard {
 	return &guard{
 		tokens: tokens, log: log,
-		guesses: newLimiter[netip.Prefix](rate.Every(guessEvery), guessesAtOnce),
-		asked:   newLimiter[string](requestsPerSecond, requestsAtOnce),
+		guesses: bounds.NewLimiter[netip.Prefix](rate.Every(guessEvery), guessesAtOnce),
+		asked:   bounds.NewLimiter[string](requestsPerSecond, requestsAtOnce),
 	}
 }
 
-// A denial is why somebody may not ask.
+// A denial is why a request is refused.
 type denial struct {
 	status int
 	detail string
 	header http.Header // nil: none
 }
 
-// admit returns the token of a request that has one of the scopes. The token is checked before anything is limited, so that
+// admit returns the token of a request if it has one of the scopes. The token is checked before anything is limited, so that
 // wrong tokens never lock out a valid one from the same address.
 func (g *guard) admit(r *http.Request, scopes []credential.Scope) (*credential.Token, *denial) {
 	text, given := bearer(r)
 	if !given {
-		return nil, &denial{http.StatusUnauthorized, "this needs one bearer token in the header Authorization", http.Header{"Www-Authenticate": {`Bearer realm="zester"`}}}
+		return nil, &denial{http.StatusUnauthorized, "a bearer token is needed in the header Authorization", http.Header{"Www-Authenticate": {`Bearer realm="zester"`}}}
 	}
 	t, err := g.tokens.Authenticate(r.Context(), text)
 	switch {
@@ -68,14 +69,14 @@ func (g *guard) admit(r *http.Request, scopes []credential.Scope) (*credential.T
 		return nil, g.refuse(r, err)
 	case err != nil:
 		g.log.Warn("token not read", "request", requestOf(r.Context()), "err", err)
-		return nil, &denial{http.StatusServiceUnavailable, "tokens cannot be checked just now", retryAfter(1)}
+		return nil, &denial{http.StatusServiceUnavailable, "tokens cannot be checked now", retryAfter(1)}
 	}
-	if !g.asked.of(t.Name).Allow() {
-		return nil, &denial{http.StatusTooManyRequests, "the token asks too often: " + strconv.Itoa(requestsPerSecond) + " requests a second are allowed", retryAfter(1)}
+	if !g.asked.Allow(t.Name) {
+		return nil, &denial{http.StatusTooManyRequests, "the token is limited to " + strconv.Itoa(requestsPerSecond) + " requests a second", retryAfter(1)}
 	}
 	if !slices.ContainsFunc(scopes, t.Has) {
 		g.log.Warn("token lacks the scope", "request", requestOf(r.Context()), "user", t.User(), "path", r.URL.Path)
-		return nil, &denial{http.StatusForbidden, "the token has not the scope " + anyOf(scopes), nil}
+		return nil, &denial{http.StatusForbidden, "the token lacks the scope " + anyOf(scopes), nil}
 	}
 	return t, nil
 }
@@ -84,8 +85,8 @@ func (g *guard) admit(r *http.Request, scopes []credential.Scope) (*credential.T
 // the answer is 429, and the log gets no line, so that guessing costs one hash and one read. A token that has ended is no
 // guess.
 func (g *guard) refuse(r *http.Request, err error) *denial {
-	if errors.Is(err, token.ErrUnknown) && !g.guesses.of(source(r.RemoteAddr)).Allow() {
-		return &denial{http.StatusTooManyRequests, "the token is not known, and too many unknown tokens came from your address", retryAfter(int(guessEvery / time.Second))}
+	if errors.Is(err, token.ErrUnknown) && !g.guesses.Allow(bounds.Source(r.RemoteAddr)) {
+		return &denial{http.StatusTooManyRequests, "the token is unknown, and too many unknown tokens came from your address", retryAfter(int(guessEvery / time.Second))}
 	}
 	g.log.Warn("token refused", "request", requestOf(r.Context()), "from", r.RemoteAddr, "path", r.URL.Path, "err", err)
 	return &denial{http.StatusUnauthorized, err.Error(), http.Header{"Www-Authenticate": {`Bearer realm="zester", error="invalid_token"`}}}
@@ -99,7 +100,7 @@ func anyOf(scopes []credential.Scope) string {
 	return strings.Join(names, " or ")
 }
 
-// bearer is the one token that a request gives; given is false where it gives none at all.
+// bearer returns the token in the header Authorization; given is false without such a header.
 func bearer(r *http.Request) (text string, given bool) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
@@ -112,26 +113,7 @@ func bearer(r *http.Request) (text string, given bool) {
 	return text, true
 }
 
-// source returns the network that a remote address HOST:PORT belongs to: 32 bits of IPv4 or 64 bits of IPv6. Headers in
-// which proxies name another address are not read, because anybody can write them.
-func source(remote string) netip.Prefix {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	ip, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	bits := 64
-	if ip = ip.Unmap().WithZone(""); ip.Is4() {
-		bits = 32
-	}
-	network, _ := ip.Prefix(bits)
-	return network
-}
-
-// middleware lets a request to its operation if the operation's scopes allow it, and bounds its time.
+// middleware calls an operation if the token of the request has one of its scopes, and bounds the time of the request.
 func (g *guard) middleware(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	var scopes []credential.Scope
@@ -156,7 +138,13 @@ func (g *guard) middleware(ctx huma.Context, next func(huma.Context)) {
 	next(ctx)
 }
 
-// protect is middleware for a handler that is no operation.
+// trust gives the rest of a request with a valid token [answerTime], and its connection the times of trusted ones.
+func trust(ctx context.Context, w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(answerTime))
+	bounds.Trust(ctx)
+}
+
+// protect is middleware for a handler outside of the OpenAPI document.
 func (g *guard) protect(scope credential.Scope, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, denied := g.admit(r, []credential.Scope{scope}); denied != nil {
@@ -179,7 +167,7 @@ type (
 	requestKey struct{}
 )
 
-// callerOf returns the caller of a request that was admitted.
+// callerOf returns the caller of an admitted request.
 func callerOf(ctx context.Context) grants.Caller {
 	host, _, _ := net.SplitHostPort(remoteOf(ctx))
 	return grants.Caller{User: tokenOf(ctx).User(), From: host}
@@ -191,7 +179,7 @@ func remoteOf(ctx context.Context) string {
 	return remote
 }
 
-// tokenOf is the token of a request that was admitted.
+// tokenOf returns the token of an admitted request.
 func tokenOf(ctx context.Context) *credential.Token { return ctx.Value(tokenKey{}).(*credential.Token) }
 
 func withRequest(ctx context.Context, id string) context.Context {
@@ -203,7 +191,7 @@ func requestOf(ctx context.Context) string {
 	return id
 }
 
-// requestID is the one that the asker chose, or else a random one.
+// requestID returns the ID in the header X-Request-Id, or a random one if that is absent or not valid.
 func requestID(r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
 	plain := func(b rune) bool {

@@ -151,7 +151,7 @@ func TestDenyMatrix(t *testing.T) {
 				t.Helper()
 				a := s.ask(text, r.method, strings.ReplaceAll(r.path, "{jid}", string(jid)), r.body)
 				if !has(r) {
-					refused(t, a, 403, "the token has not the scope")
+					refused(t, a, 403, "the token lacks the scope")
 				} else if a.status == 401 || a.status == 403 || a.status == 429 || a.status >= 500 {
 					t.Errorf("%v: %s %s: %d %s", scopes, r.method, r.path, a.status, a.body)
 				}

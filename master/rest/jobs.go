@@ -293,7 +293,7 @@ func (r *routes) visible(ctx context.Context, jid wire.JID) (*job.Job, error) {
 		return nil, answerError(err)
 	}
 	if t := tokenOf(ctx); !t.Has(credential.ScopeRead) && j.User != t.User() {
-		return nil, huma.Error403Forbidden("the job is another's, and the token has not the scope read")
+		return nil, huma.Error403Forbidden("the job is of another user, and the token lacks the scope read")
 	}
 	return j, nil
 }
@@ -339,7 +339,7 @@ func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error
 			return nil, answerError(err)
 		}
 		if j.User != t.User() {
-			err := huma.Error403Forbidden("the job is another's, and the token has not the scope admin")
+			err := huma.Error403Forbidden("the job is of another user, and the token lacks the scope admin")
 			r.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, true).By(callerOf(ctx)))
 			return nil, err
 		}

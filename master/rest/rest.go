@@ -1,19 +1,15 @@
-// Package rest is what programs ask a master over HTTP: the same questions and the same jobs as over the bus, for
-// whoever has a bearer token.
+// Package rest serves the HTTP API of a master to programs with a bearer token. Call [New], then [Server.Run], and [Server.Open] once
+// the master is connected to the bus.
 //
-// The order in which a request is judged is fixed. The token is checked first: one that is unknown or has ended is refused,
-// and only such failures are limited for each address, so they lock out no valid token. Then a token that sends too many
-// requests is refused, then one that lacks the scope that the route needs. Only then the request itself is read, and
-// before a job is dispatched its function and every target are checked against the limits of the token. The user of a job is "token:<name>", whatever the request says. Tokens are read again all the time, also
-// while events are streamed, so that one that was revoked opens nothing a second later.
+// A request is checked in a fixed order. First the token: an unknown or ended one is refused, and only these failures are limited
+// for each address, so they lock out no valid token. Then the number of requests of the token, then the scope of the route. Only
+// then the request itself is read, and before a job is dispatched its function and every target are checked against the limits of
+// the token. The user of a job is "token:<name>", whatever the request says.
 //
-// Everything that comes in is bounded: headers, bodies, times, requests of a token, streams of events, connections in all
-// and from one address. A connection on which no valid token came has shorter times, and makes room for a new one.
-// Whatever goes wrong is answered with a problem of RFC 9457, and every answer names the ID under which the request is
-// in the log. [Server.Document] is made from the handlers' types.
-//
-// The listener speaks TLS 1.3, on loopback as elsewhere: any user of a host can listen on a port that the master has
-// left, and would be sent tokens.
+// Guarantees: a revoked token opens nothing a second later, open streams of events included; headers, bodies, times, requests,
+// streams and connections are bounded; every error is a problem of RFC 9457, and every answer has the ID under which the
+// request is logged. [Server.Document] is made from the types of the handlers. The listener speaks TLS 1.3, on loopback too: any
+// user of the host can listen on a port that the master has left, and would receive tokens.
 package rest
 
 import (
@@ -38,10 +34,11 @@ import (
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/quota"
+	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/master/results"
 )
 
-// Limits of what comes in.
+// Limits of requests and connections.
 const (
 	maxConnections     = 1024
 	maxConnectionsEach = 128      // of one address
@@ -57,7 +54,7 @@ const (
 	stopGrace          = 5 * time.Second
 )
 
-// Options say where a Server listens.
+// Options are the options of a Server.
 type Options struct {
 	Listen string       // HOST:PORT; port 0: one that the kernel chooses
 	TLS    *tls.Config  // has a certificate
@@ -65,13 +62,13 @@ type Options struct {
 	Log    *slog.Logger // nil: nothing is logged
 }
 
-// A Backend is what answers, on the connection of a master.
+// A Backend has the services of a master that is connected to the bus.
 type Backend struct {
 	JetStream  jetstream.JetStream
 	Store      *job.Store
 	Tokens     *token.Store
-	Authority  *auth.Authority // nil: nobody is enrolled here
-	Audit      *auditlog.Log   // nil: nothing is kept
+	Authority  *auth.Authority // nil: this master has no keys and enrolls no peels
+	Audit      *auditlog.Log   // nil: nothing is logged
 	Questions  *apiserver.Server
 	Dispatcher *dispatch.Dispatcher
 	Results    *results.Consumer
@@ -79,10 +76,10 @@ type Backend struct {
 	Fleet      *feed.Feed
 	Trimmer    *quota.Trimmer
 	Collectors []prometheus.Collector // further metrics
-	Stored     func() error           // why the bus stores nothing now; nil: it is not watched
+	Stored     func() error           // returns an error while the bus stores nothing; nil: not checked
 }
 
-// A Server answers over HTTP. Make it with [New] and call Run once. Until Open is called it only says that it is alive.
+// A Server serves the HTTP API. Make it with [New] and call Run once. Until Open is called it answers /healthz only.
 type Server struct {
 	o       Options
 	log     *slog.Logger
@@ -110,12 +107,12 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Open has requests answered from a backend from now on.
+// Open makes the server answer requests with a backend.
 func (s *Server) Open(b Backend) { s.answer(s.open(b)) }
 
 func (s *Server) answer(h http.Handler) { s.handler.Store(&h) }
 
-// Run listens and serves until ctx ends; requests that are being worked on then have 5 s. An error means that it
+// Run listens and serves until ctx ends; requests in progress then have 5 s. An error means that it
 // could not listen.
 func (s *Server) Run(ctx context.Context) error {
 	l, err := net.Listen("tcp", s.o.Listen)
@@ -126,13 +123,13 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Serve(ctx, l)
 }
 
-// Serve is Run with a listener of TCP, which it closes.
+// Serve is Run on a TCP listener, which it closes.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return s.serveBy(ctx, l, func(srv *http.Server, l net.Listener) error { return srv.ServeTLS(l, "", "") })
 }
 
 func (s *Server) serveBy(ctx context.Context, l net.Listener, serve func(*http.Server, net.Listener) error) error {
-	bounds := newConnections(maxConnections, maxConnectionsEach, s.log)
+	open := bounds.NewConnections(maxConnections, maxConnectionsEach, untestedIdleTime, s.log)
 	srv := &http.Server{
 		Handler:           http.HandlerFunc(s.serve),
 		ReadHeaderTimeout: headerTime,
@@ -142,10 +139,10 @@ func (s *Server) serveBy(ctx context.Context, l net.Listener, serve func(*http.S
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		TLSConfig:         s.o.TLS,
-		ConnState:         bounds.onState,
-		ConnContext:       withConnection,
+		ConnState:         open.OnState,
+		ConnContext:       bounds.WithConnection,
 	}
-	l = bounds.listen(l)
+	l = open.Listen(l)
 	ended := make(chan error, 1)
 	go func() { ended <- serve(srv, l) }()
 	select {
@@ -165,7 +162,7 @@ func (s *Server) serveBy(ctx context.Context, l net.Listener, serve func(*http.S
 	return nil
 }
 
-// serve gives a request its ID and whoever asks a problem if the handler panics.
+// serve gives a request its ID. If the handler panics, it logs that and aborts the connection.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	id := requestID(r)
@@ -183,7 +180,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	(*s.handler.Load()).ServeHTTP(w, r.WithContext(withRequest(r.Context(), id)))
 }
 
-// closed answers while there is no backend.
+// closed returns the handler until Open is called.
 func closed() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", alive)

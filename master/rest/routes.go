@@ -17,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 )
@@ -28,7 +29,7 @@ type routes struct {
 	Backend
 	s       *Server
 	guard   *guard
-	streams *counter
+	streams *bounds.Counter
 }
 
 func (s *Server) open(b Backend) http.Handler {
@@ -37,9 +38,9 @@ func (s *Server) open(b Backend) http.Handler {
 	return described(mux)
 }
 
-// enter gives mux all that there is.
+// enter registers all routes.
 func (s *Server) enter(b Backend, mux humago.Mux) {
-	r := &routes{Backend: b, s: s, guard: newGuard(b.Tokens, s.log), streams: newCounter(maxStreams)}
+	r := &routes{Backend: b, s: s, guard: newGuard(b.Tokens, s.log), streams: bounds.NewCounter(maxStreams)}
 	doc := r.register(mux)
 	mux.HandleFunc("GET "+base+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
@@ -54,7 +55,7 @@ func (s *Server) enter(b Backend, mux humago.Mux) {
 	mux.HandleFunc("GET /metrics", r.guard.protect(credential.ScopeRead, metrics(b)).ServeHTTP)
 }
 
-// described answers what the mux has no route for as a problem.
+// described answers requests without a route with a problem.
 func described(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
@@ -68,14 +69,14 @@ func described(mux *http.ServeMux) http.Handler {
 			w.Header().Set("Allow", allow)
 		}
 		if found.status == http.StatusMethodNotAllowed {
-			problem(w, found.status, "this can be asked by "+found.header.Get("Allow")+" alone")
+			problem(w, found.status, "method not allowed; allowed: "+found.header.Get("Allow"))
 			return
 		}
-		problem(w, http.StatusNotFound, "there is nothing of this name; "+base+"/openapi.json tells what there is")
+		problem(w, http.StatusNotFound, "no such route; "+base+"/openapi.json lists all")
 	})
 }
 
-// refusal records the status of an answer.
+// A refusal records the status and header of an answer.
 type refusal struct {
 	header http.Header
 	status int
@@ -85,7 +86,7 @@ func (r *refusal) Header() http.Header            { return r.header }
 func (r *refusal) WriteHeader(status int)         { r.status = status }
 func (r *refusal) Write(data []byte) (int, error) { return len(data), nil }
 
-// register enters the operations and returns the document about them.
+// register registers the operations and returns their OpenAPI document.
 func (r *routes) register(mux humago.Mux) []byte {
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
@@ -123,7 +124,7 @@ var (
 	eitherScope   = []credential.Scope{credential.ScopeRead, credential.ScopeDispatch}
 )
 
-// operation describes a route that answers with the given problems, beside those that every route answers with.
+// operation describes a route. problems are its error statuses beside those that all routes have.
 func (r *routes) operation(method, path, id, summary string, scopes []credential.Scope, problems ...int) huma.Operation {
 	op := huma.Operation{
 		Method: method, Path: base + path, OperationID: id, Summary: summary, MaxBodyBytes: maxBody, BodyReadTimeout: bodyTime,
@@ -141,7 +142,7 @@ func (r *routes) operation(method, path, id, summary string, scopes []credential
 // textDurations are the fields whose types marshal a duration as text, by schema.
 var textDurations = map[string][]string{"Job": {"timeout", "when_online"}, "Return": {"duration"}}
 
-// document encodes the description. That something went wrong inside is no part of it.
+// document encodes the OpenAPI document, without internal errors.
 func document(o *huma.OpenAPI) []byte {
 	schemas := o.Components.Schemas.Map()
 	for name, fields := range textDurations {
@@ -160,13 +161,12 @@ func document(o *huma.OpenAPI) []byte {
 	}
 	doc, err := json.Marshal(o)
 	if err != nil {
-		panic(err) // it is made of types of this package
+		panic(err) // all its types are ours
 	}
 	return doc
 }
 
-// A request that makes no sense is answered with 400, whether its text, its form or its meaning is wrong; huma uses 422
-// for some of that.
+// All malformed requests get status 400; huma uses 422 for some.
 func init() {
 	newError := huma.NewError
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
@@ -194,7 +194,7 @@ func schemaName(t reflect.Type, hint string) string {
 	return name
 }
 
-// answerError is what an error of a question is answered with.
+// answerError returns the problem for an error of a service.
 func answerError(err error) error {
 	switch code := apiserver.AnswerCode(err); {
 	case errors.Is(err, context.DeadlineExceeded), code == api.CodeUnavailable:
@@ -213,5 +213,5 @@ func unavailable(err error) error {
 
 func retryAfter(seconds int) http.Header { return http.Header{"Retry-After": {strconv.Itoa(seconds)}} }
 
-// sentence is an error's text on one line, in plain words.
+// sentence returns the text of an error on one line, in plain words.
 func sentence(err error) string { return strings.ReplaceAll(dial.Explain(err, "").Error(), "\n", "; ") }

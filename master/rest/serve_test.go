@@ -23,6 +23,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -222,7 +223,7 @@ func TestTheCertificateIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
 	first := writePair(t, cert, key)
-	config, err := rest.Certificate(cert, key, slog.New(slog.DiscardHandler))
+	config, err := pki.FromFiles(cert, key, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,16 +278,16 @@ func TestCertificatesThatCannotBeUsed(t *testing.T) {
 	cert, key, other := filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "other")
 	writePair(t, cert, other)
 	writePair(t, filepath.Join(dir, "unused"), key)
-	if _, err := rest.Certificate(cert, key, nil); err == nil || !strings.Contains(err.Error(), "does not match") {
+	if _, err := pki.FromFiles(cert, key, nil); err == nil || !strings.Contains(err.Error(), "does not match") {
 		t.Errorf("a key of another certificate: %v", err)
 	}
-	if _, err := rest.Certificate(cert, filepath.Join(dir, "none"), nil); err == nil || !strings.Contains(err.Error(), "none") {
+	if _, err := pki.FromFiles(cert, filepath.Join(dir, "none"), nil); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("no key: %v", err)
 	}
 	if err := os.Chmod(other, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rest.Certificate(cert, other, nil); err == nil || !strings.Contains(err.Error(), "0644") {
+	if _, err := pki.FromFiles(cert, other, nil); err == nil || !strings.Contains(err.Error(), "0644") {
 		t.Errorf("a key that others may read: %v", err)
 	}
 }
@@ -308,6 +309,6 @@ func TestHooksAreReachedWithoutATokenOnceTheBusIs(t *testing.T) {
 		if a := s.ask("", "POST", "/hooks/fleet", nil); a.status != 202 || a.header.Get("X-Path") != "POST /hooks/fleet" {
 			t.Errorf("%d %v", a.status, a.header)
 		}
-		refused(t, s.ask("", "POST", "/hooks/fleet/more", nil), 404, "nothing of this name")
+		refused(t, s.ask("", "POST", "/hooks/fleet/more", nil), 404, "no such route")
 	})
 }

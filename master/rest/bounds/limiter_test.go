@@ -1,11 +1,11 @@
-package rest
+package bounds
 
 import "testing"
 
 // TestALimiterKeepsTheKeysThatCameLast holds that one key cannot drive out another that is in use, and that the number
 // of keys is bounded.
 func TestALimiterKeepsTheKeysThatCameLast(t *testing.T) {
-	l := newLimiter[int](0, 5)
+	l := NewLimiter[int](0, 5)
 	for l.of(-1).Allow() {
 	}
 	for i := range 10 * maxKeys {
@@ -27,23 +27,23 @@ func TestALimiterKeepsTheKeysThatCameLast(t *testing.T) {
 
 func TestACounterCountsInAllAndForEachKey(t *testing.T) {
 	type address int
-	c := newCounter(4)
-	slots := func(token string, from address) []slot { return []slot{{token, 2}, {from, 3}} }
+	c := NewCounter(4)
+	slots := func(token string, from address) []Slot { return []Slot{{token, 2}, {from, 3}} }
 	for i, step := range []struct {
 		token string
 		from  address
 		want  bool
 	}{{"a", 1, true}, {"a", 1, true}, {"a", 2, false}, {"b", 1, true}, {"c", 1, false}, {"c", 2, true}, {"d", 3, false}} {
-		if got := c.enter(slots(step.token, step.from)...); got != step.want {
+		if got := c.Enter(slots(step.token, step.from)...); got != step.want {
 			t.Errorf("step %d: %v", i, got)
 		}
 	}
-	c.leave(slots("a", 1)...)
-	if !c.enter(slots("d", 1)...) {
+	c.Leave(slots("a", 1)...)
+	if !c.Enter(slots("d", 1)...) {
 		t.Error("no place after one has left")
 	}
 	for token, from := range map[string]address{"a": 1, "b": 1, "c": 2, "d": 1} {
-		c.leave(slots(token, from)...)
+		c.Leave(slots(token, from)...)
 	}
 	if len(c.byKey) != 0 || c.total != 0 {
 		t.Errorf("%v are left", c.byKey)

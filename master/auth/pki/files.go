@@ -1,4 +1,4 @@
-package rest
+package pki
 
 import (
 	"crypto/tls"
@@ -10,10 +10,10 @@ import (
 	"sync"
 )
 
-// Certificate is a configuration that shows the certificate in a file, with the key in another, and speaks TLS 1.3 alone.
-// Files that have changed are read again at the next connection; a pair that does not fit, as while it is being replaced,
-// leaves the one of before in force and is logged.
-func Certificate(cert, key string, log *slog.Logger) (*tls.Config, error) {
+// FromFiles returns a configuration of a server with the certificate and the key in two files, for TLS 1.3 only. Changed files are
+// read again at the next connection; if the certificate and the key do not match, as while they are being replaced, the former ones
+// stay in force and that is logged.
+func FromFiles(cert, key string, log *slog.Logger) (*tls.Config, error) {
 	p := &pair{cert: cert, key: key, log: log}
 	if err := p.read(); err != nil {
 		return nil, fmt.Errorf("cannot use the certificate in %s with the key in %s: %w", cert, key, err)
@@ -24,13 +24,13 @@ func Certificate(cert, key string, log *slog.Logger) (*tls.Config, error) {
 	}, nil
 }
 
-// pair is a certificate and its key as they were read last.
+// A pair is a certificate and its key, as last read.
 type pair struct {
 	cert, key string
 	log       *slog.Logger
 
 	mu    sync.Mutex
-	files [2]fs.FileInfo // as they were when they were looked at
+	files [2]fs.FileInfo // when they were last read
 	shown *tls.Certificate
 }
 
@@ -39,7 +39,7 @@ func (p *pair) current() *tls.Certificate {
 	defer p.mu.Unlock()
 	if p.changed() {
 		if err := p.read(); err != nil {
-			p.log.Warn("certificate not read again, the one of before stays", "cert", p.cert, "err", err)
+			p.log.Warn("certificate not read again, the former one stays in force", "cert", p.cert, "err", err)
 		} else {
 			p.log.Info("certificate read again", "cert", p.cert, "ends", p.shown.Leaf.NotAfter)
 		}
@@ -47,7 +47,7 @@ func (p *pair) current() *tls.Certificate {
 	return p.shown
 }
 
-// changed reports whether one of the files is not what it was when it was looked at.
+// changed reports whether one of the files was changed since read.
 func (p *pair) changed() bool {
 	for i, path := range []string{p.cert, p.key} {
 		now, err := os.Stat(path)
@@ -61,7 +61,7 @@ func (p *pair) changed() bool {
 	return false
 }
 
-// read looks at the files before it reads them, so that a change in between is seen the next time.
+// read takes the times of the files before it reads them, so that a change in between is noticed the next time.
 func (p *pair) read() error {
 	var files [2]fs.FileInfo
 	var errs [2]error
@@ -71,7 +71,7 @@ func (p *pair) read() error {
 		return err
 	}
 	if files[1].Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("the key is open to others (mode %04o), want 0600", files[1].Mode().Perm())
+		return fmt.Errorf("other users may read the key (mode %04o), want 0600", files[1].Mode().Perm())
 	}
 	p.files = files
 	shown, err := tls.LoadX509KeyPair(p.cert, p.key)

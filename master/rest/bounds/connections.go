@@ -1,4 +1,10 @@
-package rest
+// Package bounds limits what clients of REST may use: [Connections] that are open, requests in time ([Limiter]) and things at once
+// ([Counter]), each for a key such as a token or the [Source] of an address.
+//
+// Guarantee: a client without a valid token never keeps one with a token out.
+//
+// Known gap: every master counts for itself.
+package bounds
 
 import (
 	"container/list"
@@ -14,11 +20,13 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// connections bounds how many connections are open, in all and from each address. At a bound a new connection replaces
-// the oldest one that has not sent a valid token, of the same address or of all; it is closed only if there is none. So
-// connections that send nothing, or only ask whether the master is alive, never keep a valid request out.
-type connections struct {
+// Connections bounds how many connections are open, in all and from each address. At a bound a new connection replaces the oldest
+// one that has not sent a valid token, of the same address or of all; without such a connection the new one is closed. So
+// connections that send nothing, or only requests without a token, never keep a valid request out. Make it with
+// [NewConnections]; a server needs all of Listen, OnState and [WithConnection].
+type Connections struct {
 	all, each int
+	idle      time.Duration
 	log       *slog.Logger
 	warn      rate.Sometimes
 
@@ -28,16 +36,18 @@ type connections struct {
 	untested list.List // of *connection without a valid token so far, oldest first
 }
 
-func newConnections(all, each int, log *slog.Logger) *connections {
-	return &connections{all: all, each: each, log: log, warn: rate.Sometimes{Interval: time.Minute}, from: map[netip.Prefix]int{}}
+// NewConnections bounds connections to all in total and each from one [Source]. Idle bounds the time between two requests of
+// a connection that has not sent a valid token.
+func NewConnections(all, each int, idle time.Duration, log *slog.Logger) *Connections {
+	return &Connections{all: all, each: each, idle: idle, log: log, warn: rate.Sometimes{Interval: time.Minute}, from: map[netip.Prefix]int{}}
 }
 
-// listen makes a listener whose connections are bounded.
-func (c *connections) listen(l net.Listener) net.Listener { return &boundedListener{l, c} }
+// Listen returns l with bounded connections.
+func (c *Connections) Listen(l net.Listener) net.Listener { return &boundedListener{l, c} }
 
 type boundedListener struct {
 	net.Listener
-	bounds *connections
+	bounds *Connections
 }
 
 func (l *boundedListener) Accept() (net.Conn, error) {
@@ -52,10 +62,10 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// A connection is one of the bounded ones.
+// A connection is a bounded connection.
 type connection struct {
 	net.Conn
-	bounds *connections
+	bounds *Connections
 	source netip.Prefix
 	idle   *time.Timer // closes it while it is in untested; stopped during a request
 
@@ -65,8 +75,8 @@ type connection struct {
 
 // enter counts a new connection and closes another, if that is needed to stay within the bounds. It returns nil if it
 // had to close the new one.
-func (c *connections) enter(conn net.Conn) *connection {
-	n := &connection{Conn: conn, bounds: c, source: source(conn.RemoteAddr().String())}
+func (c *Connections) enter(conn net.Conn) *connection {
+	n := &connection{Conn: conn, bounds: c, source: Source(conn.RemoteAddr().String())}
 	c.mu.Lock()
 	full := c.open >= c.all || c.from[n.source] >= c.each
 	replaced := c.replaceableLocked(n.source)
@@ -77,7 +87,7 @@ func (c *connections) enter(conn net.Conn) *connection {
 		c.open++
 		c.from[n.source]++
 		n.place = c.untested.PushBack(n)
-		n.idle = time.AfterFunc(untestedIdleTime, func() { _ = n.Close() })
+		n.idle = time.AfterFunc(c.idle, func() { _ = n.Close() })
 	}
 	c.mu.Unlock()
 	if full {
@@ -97,7 +107,7 @@ func (c *connections) enter(conn net.Conn) *connection {
 
 // replaceableLocked returns the connection to close for a new one from an address, nil if there is room or none may be
 // closed. Caller must hold mu.
-func (c *connections) replaceableLocked(from netip.Prefix) *connection {
+func (c *Connections) replaceableLocked(from netip.Prefix) *connection {
 	ofAddress := c.from[from] >= c.each
 	if !ofAddress && c.open < c.all {
 		return nil
@@ -111,7 +121,7 @@ func (c *connections) replaceableLocked(from netip.Prefix) *connection {
 }
 
 // leaveLocked stops counting a connection. Caller must hold mu.
-func (c *connections) leaveLocked(n *connection) {
+func (c *Connections) leaveLocked(n *connection) {
 	if n.ended {
 		return
 	}
@@ -124,7 +134,7 @@ func (c *connections) leaveLocked(n *connection) {
 }
 
 // testedLocked keeps a connection from being replaced. Caller must hold mu.
-func (c *connections) testedLocked(n *connection) {
+func (c *Connections) testedLocked(n *connection) {
 	if n.place != nil {
 		c.untested.Remove(n.place)
 		n.place = nil
@@ -140,8 +150,8 @@ func (n *connection) Close() error {
 	return n.Conn.Close()
 }
 
-// onState gives a connection without a valid token a short time between two requests.
-func (c *connections) onState(conn net.Conn, state http.ConnState) {
+// OnState is the ConnState of the server. It gives a connection without a valid token a short time between two requests.
+func (c *Connections) OnState(conn net.Conn, state http.ConnState) {
 	n := bounded(conn)
 	if n == nil {
 		return
@@ -155,11 +165,11 @@ func (c *connections) onState(conn net.Conn, state http.ConnState) {
 	case http.StateActive:
 		n.idle.Stop()
 	case http.StateIdle:
-		n.idle.Reset(untestedIdleTime)
+		n.idle.Reset(c.idle)
 	}
 }
 
-// bounded returns the connection below TLS, nil if it is none of this package.
+// bounded returns the connection below TLS, nil if the listener is not from [Connections.Listen].
 func bounded(conn net.Conn) *connection {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn()
@@ -170,15 +180,13 @@ func bounded(conn net.Conn) *connection {
 
 type connectionKey struct{}
 
-// withConnection lets a request find the connection that it came on.
-func withConnection(ctx context.Context, conn net.Conn) context.Context {
+// WithConnection is the ConnContext of the server. It stores the connection of a request in its context.
+func WithConnection(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, bounded(conn))
 }
 
-// trust records that a valid token came on the connection of a request: the connection may be idle longer and is not
-// replaced. The rest of the request may take answerTime.
-func trust(ctx context.Context, w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(answerTime))
+// Trust records that a valid token came on the connection of a request: it is not replaced then, and may be idle longer.
+func Trust(ctx context.Context) {
 	n, _ := ctx.Value(connectionKey{}).(*connection)
 	if n == nil {
 		return
@@ -186,4 +194,23 @@ func trust(ctx context.Context, w http.ResponseWriter) {
 	n.bounds.mu.Lock()
 	defer n.bounds.mu.Unlock()
 	n.bounds.testedLocked(n)
+}
+
+// Source returns the network that a remote address HOST:PORT belongs to: 32 bits of IPv4 or 64 bits of IPv6. Headers in
+// which proxies name another address are not read, because anybody can write them.
+func Source(remote string) netip.Prefix {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	bits := 64
+	if ip = ip.Unmap().WithZone(""); ip.Is4() {
+		bits = 32
+	}
+	network, _ := ip.Prefix(bits)
+	return network
 }
