@@ -33,6 +33,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/heartbeat"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/quota"
@@ -312,7 +313,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
-	owner := dispatch.OwnerOf(m.o.ID, m.id.run)
+	owner := heartbeat.Owner(m.o.ID, m.id.run)
 	var server *apiserver.Server
 	trimmer := quota.New(quota.Options{JetStream: js, Live: store.LiveIDs, Log: m.log})
 	stored := &storage{js: js, bus: m.bus, key: m.o.ID, log: m.log}
@@ -325,8 +326,9 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
-	scanner := dispatch.NewScanner(dispatcher, js, dispatch.OwnerOf(m.o.ID, m.id.earlier))
-	if err := scanner.Enter(ctx); err != nil {
+	beats := heartbeat.New(js, owner, heartbeat.Owner(m.o.ID, m.id.earlier), m.log)
+	scanner := dispatch.NewScanner(dispatcher, beats)
+	if err := beats.Enter(ctx); err != nil {
 		return err
 	}
 	consumer := results.New(results.Options{JetStream: js, Store: store, Log: m.log})

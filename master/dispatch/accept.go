@@ -31,14 +31,13 @@ func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, e
 		err = d.notDispatched(ctx, w, err)
 		d.log.Warn("job not dispatched", "jid", r.spec.JID, "user", r.user, "err", err)
 	}
-	if !watching {
-		d.forget(w)
+	if watching {
+		w.setResult(j, nil)
+		return w, w.job, nil
 	}
+	d.forget(w)
 	w.setResult(j, err)
-	if !watching {
-		return nil, w.job, err
-	}
-	return w, w.job, nil
+	return nil, w.job, err
 }
 
 // check returns why a request makes no job.
@@ -72,9 +71,6 @@ func (d *Dispatcher) allow(ctx context.Context, r *request) error {
 	}
 	return nil
 }
-
-// withdrawLimit is how long the caller waits for the withdrawal of a claim that could not be dispatched.
-const withdrawLimit = 3 * time.Second
 
 // notDispatched returns the error for a job that was not dispatched. It says that the job does not run only if that is
 // certain: the claim was withdrawn, so that no master dispatches it later. Else it is an [ErrUnknown].
@@ -125,13 +121,12 @@ func (w *watch) join(ctx context.Context, r *request) (*job.Job, error) {
 	}
 }
 
-var errStopping = errors.New("this master is stopping, ask again")
-
-func stopping(jid wire.JID) error { return fmt.Errorf("cannot run job %s: %w", jid, errStopping) }
-
 // dispatch takes the steps that the package comment lists. It reports whether the job is to be watched now.
 func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job.Job, watching bool, err error) {
-	if live := d.live(); live > d.maxLive {
+	d.mu.Lock()
+	live := len(d.watches)
+	d.mu.Unlock()
+	if live > d.maxLive {
 		return nil, false, fmt.Errorf("%w (this master has %d, the limit)", ErrTooManyLive, d.maxLive)
 	}
 	j = job.FromDispatch(r.spec, r.user, d.o.Owner, time.Now())
@@ -197,7 +192,9 @@ func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time
 	}
 	w.record = j
 	if j.Cancel == nil {
-		if err := d.checkNotRevoked(ctx, j.User); err != nil {
+		checking, cancel := context.WithTimeout(ctx, authorizeLimit)
+		defer cancel()
+		if err := d.o.CheckNotRevoked(checking, j.User); err != nil {
 			return err
 		}
 	}
@@ -232,22 +229,14 @@ func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time
 	if j.WhenOnline > 0 {
 		w.onlineUntil = now.Add(j.WhenOnline)
 	}
-	w.tally.begin(j.Targets, j.WhenOnline > 0)
+	w.tally.Begin(j.Targets, j.WhenOnline > 0)
 	d.send(ctx, w, sequence(0, first), now.Add(limit))
 	d.at(stepSent)
 	return nil
 }
 
-// checkNotRevoked is called when the claim is stored. A revocation is stored before it cancels the live jobs, so it finds
-// this job, or this check finds the revocation.
-func (d *Dispatcher) checkNotRevoked(ctx context.Context, user string) error {
-	ctx, cancel := context.WithTimeout(ctx, authorizeLimit)
-	defer cancel()
-	return d.o.CheckNotRevoked(ctx, user)
-}
-
 // endCanceled makes the watch finalize a job whose request was never sent.
 func (w *watch) endCanceled() {
-	w.tally.begin(w.record.Targets, false)
-	w.tally.halt()
+	w.tally.Begin(w.record.Targets, false)
+	w.tally.Halt()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/heartbeat"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -75,12 +77,13 @@ func (s *cluster) enter(name, run, earlier string) (*masterRun, error) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	m := &masterRun{owner: dispatch.OwnerOf(name, run), nc: nc}
+	m := &masterRun{owner: heartbeat.Owner(name, run), nc: nc}
 	if m.Dispatcher, err = dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: m.owner}); err != nil {
 		s.t.Fatal(err)
 	}
-	scanner := dispatch.NewScanner(m.Dispatcher, js, dispatch.OwnerOf(name, earlier))
-	if err := scanner.Enter(s.t.Context()); err != nil {
+	beats := heartbeat.New(js, m.owner, heartbeat.Owner(name, earlier), slog.New(slog.DiscardHandler))
+	scanner := dispatch.NewScanner(m.Dispatcher, beats)
+	if err := beats.Enter(s.t.Context()); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -98,7 +101,7 @@ func (s *cluster) enter(name, run, earlier string) (*masterRun, error) {
 	m.stop = sync.OnceFunc(func() { cancel(); running.Wait() })
 	s.t.Cleanup(func() {
 		m.stop()
-		if m.ended != nil && !errors.Is(m.ended, dispatch.ErrNameTaken) {
+		if m.ended != nil && !errors.Is(m.ended, heartbeat.ErrNameTaken) {
 			s.t.Errorf("the scanner of %s ended with %v", name, m.ended)
 		}
 	})

@@ -1,10 +1,8 @@
 // Package dispatch runs jobs on peels: it records a request, sends it to its targets, counts what they return and records how
-// the job ended. Make a [Dispatcher] with [New] and a [Scanner] with [NewScanner], call [Scanner.Enter], then Run of both.
+// the job ended. Make a [Dispatcher] with [New] and a [Scanner] with [NewScanner] and call Run of both.
 // Requests come over the bus or by [Dispatcher.Submit]; [Dispatcher.Cancel] stops a job.
 //
-// # The order of steps
-//
-// A master may stop after any step, so their order is an invariant:
+// A master may stop after any step, so the order of the steps is an invariant:
 //
 //  1. a record with status claimed is created among the live jobs, with this master as owner and a deadline on its clock,
 //     if no ended job has the ID;
@@ -21,11 +19,11 @@
 //
 // # Returns
 //
-// From before the first request is published until it ends a job is watched. The sender of an acknowledgement or a return is
-// the last token of its subject. The bucket job-returns stores the first return of each target, refuses all later ones, and
-// re-publishes what it has stored; the dispatcher subscribes to that. So a return that counts is stored, and counts once. A
-// stored return that is damaged or contradicts its subject counts as a failed one. If messages may have been missed, the
-// bucket is read: within 15 s, and before targets are given up.
+// A job is watched from before the first request is published until it ends. The sender of a message is the last token of its
+// subject. The bucket job-returns stores the first return of each target, refuses all later ones, and re-publishes what it has
+// stored, to which the dispatcher subscribes. So a return that counts is stored, and counts once. A stored return that is
+// damaged or contradicts its subject counts as failed. If messages may have been missed, the bucket is read: within 15 s, and
+// before targets are given up.
 //
 // Targets that are silent when the acknowledgement window ends get the same request once more, under the same epoch, by
 // which peels recognise it; those still silent after a second window are unreachable, until they acknowledge or return. The
@@ -40,9 +38,7 @@
 //
 // Before any later publication the permissions of the job's user are checked again: for the next targets of a batch, for a
 // target that connects, for the repeat to a silent target, and by a master that took the job over. If the user may no longer
-// run the job, it is canceled; while the check fails, nothing is published.
-//
-// A cancel is recorded first, so it holds for every later owner. From then on no further target is sent the request; the job
+// run the job, it is canceled; while the check fails, nothing is published. A cancel is recorded first, so it holds for every later owner. From then on no further target is sent the request; the job
 // ends when all that were have returned, or after ten seconds.
 //
 // # The end
@@ -54,12 +50,7 @@
 // # Taking over
 //
 // A master that stops releases its jobs. A [Scanner] takes over the jobs of masters that have stopped or died. The owner of a
-// job is one run of a master: its name and an ID that no other run has. Every master writes a heartbeat every 5 s into the
-// bucket masters, where it lives for 15 s under the master's name. It is written on the condition that no other run has the
-// name, so of two processes with one name the second does not start ([Scanner.Enter]), and one that lost its name while it
-// could not renew it ends.
-//
-// Every master reads all live jobs every 20 s. An owner without a heartbeat in two scans in a row is dead. A failed read
+// job is one run of a master, see package heartbeat. Every master reads all live jobs every 20 s. An owner without a heartbeat in two scans in a row is dead. A failed read
 // proves nothing: such a scan changes nothing, and neither does one that does not find this run's own heartbeat. So a job
 // whose owner died is taken over within 55 s. A job that was released is taken over at once; so is one of an earlier run of
 // this master. A record that cannot be decoded is logged with its key and skipped.
@@ -71,10 +62,8 @@
 // clocks of masters need not agree: how much time is left is computed from the record and the bus's clock. Heartbeats and
 // records are read from the leader of their stream.
 //
-// # Known gaps
-//
-// On a cluster a return that is stored before all servers know the subscription of its job is missed, and counts when the
-// bucket is read next.
+// Known gap: on a cluster a return that is stored before all servers know the subscription of its job is missed, and counts
+// when the bucket is read next.
 package dispatch
 
 import (
@@ -105,12 +94,14 @@ const MaxLive = 10_000
 const DefaultAckWindow = 5 * time.Second
 
 const (
-	acceptAtOnce = 32              // requests that are worked on
-	acceptQueue  = 256             // requests that wait
-	pendingBytes = 256 << 20       // of cancels and facts that wait for their handler
-	handOverWait = 2 * time.Second // for requests that reached this master before the bus knew that it stops
-	listenLimit  = 5 * time.Second // for the bus to accept the subscriptions of a job
-	stopGrace    = 5 * time.Second // for jobs to be released when the master stops, and for one request to the bus
+	acceptAtOnce  = 32               // requests that are worked on
+	acceptQueue   = 256              // requests that wait
+	pendingBytes  = 256 << 20        // of cancels and facts that wait for their handler
+	handOverWait  = 2 * time.Second  // for requests that reached this master before the bus knew that it stops
+	listenLimit   = 5 * time.Second  // for the bus to accept the subscriptions of a job
+	replayLimit   = 30 * time.Second // for one reading of all returns of a job
+	withdrawLimit = 3 * time.Second  // for the withdrawal of a claim that could not be dispatched, for which its caller waits
+	stopGrace     = 5 * time.Second  // for jobs to be released when the master stops, and for one request to the bus
 )
 
 // Errors of requests, beside those of the [job.Store].
@@ -120,11 +111,17 @@ var (
 	// ErrElsewhere: another master has claimed the job and not dispatched it yet. The request may be repeated.
 	ErrElsewhere = errors.New("another master is about to dispatch the job")
 	ErrBusy      = errors.New("too many requests are waiting")
+	errStopping  = errors.New("this master is stopping, ask again")
 	// ErrTooManyLive: this master has [MaxLive] jobs that have not ended.
 	ErrTooManyLive = errors.New("too many jobs have not ended: wait for some to end, or cancel some that `zester job active` lists")
 	// ErrUnknown: the job may run, because it could be neither dispatched nor withdrawn.
 	ErrUnknown = errors.New("whether the job runs is not known")
 )
+
+// IsRefusal reports whether the error of a request says that it is not allowed, not valid, or conflicts with another.
+func IsRefusal(err error) bool {
+	return errors.Is(err, grants.ErrNotAllowed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrTaken)
+}
 
 // Errors of [Dispatcher.Cancel], beside [job.ErrNotFound].
 var (
@@ -136,7 +133,7 @@ var (
 type Options struct {
 	Conn  *nats.Conn // of a master, with a reconnect buffer of -1
 	Store *job.Store
-	Owner string // this run of the master, see [OwnerOf]; no other run has the same
+	Owner string // this run of the master; no other run has the same
 	// AckWindow is how long a target may be silent before it gets its request once more: 0 means [DefaultAckWindow], and
 	// with a negative one no request is sent again.
 	AckWindow time.Duration
@@ -261,7 +258,7 @@ func (d *Dispatcher) next(ctx, work context.Context, slots <-chan struct{}) {
 		w, j, err := d.accept(work, r)
 		<-slots
 		if r.from != nil {
-			d.o.Audit.Write(work, Entry(&r.spec, err).By(*r.from))
+			d.o.Audit.Write(work, auditlog.Dispatch(&r.spec, err, IsRefusal(err)).By(*r.from))
 		}
 		r.answer(j, err)
 		if w != nil {
@@ -278,7 +275,7 @@ func (d *Dispatcher) refuseWaiting() {
 	for {
 		select {
 		case r := <-d.requests:
-			r.answer(nil, stopping(r.spec.JID))
+			r.answer(nil, fmt.Errorf("cannot run job %s: %w", r.spec.JID, errStopping))
 		default:
 			return
 		}
@@ -363,22 +360,19 @@ func (d *Dispatcher) Submit(ctx context.Context, spec job.Spec, user string) (*j
 
 // enqueue puts a request into the queue, or refuses it.
 func (d *Dispatcher) enqueue(r request) {
-	if err := d.tryEnqueue(r); err != nil {
-		r.answer(nil, err)
-	}
-}
-
-func (d *Dispatcher) tryEnqueue(r request) error {
+	err := errStopping
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stopped {
-		return stopping(r.spec.JID)
+	if !d.stopped {
+		select {
+		case d.requests <- r:
+			err = nil
+		default:
+			err = ErrBusy
+		}
 	}
-	select {
-	case d.requests <- r:
-		return nil
-	default:
-		return fmt.Errorf("cannot run job %s: %w", r.spec.JID, ErrBusy)
+	d.mu.Unlock()
+	if err != nil {
+		r.answer(nil, fmt.Errorf("cannot run job %s: %w", r.spec.JID, err))
 	}
 }
 
@@ -387,13 +381,6 @@ func (d *Dispatcher) find(jid wire.JID) *watch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.watches[jid]
-}
-
-// live returns how many jobs are dispatched or watched here.
-func (d *Dispatcher) live() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.watches)
 }
 
 // forget removes the watch of a job and its subscriptions.

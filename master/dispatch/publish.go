@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/dispatch/tally"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -43,7 +44,7 @@ func (d *Dispatcher) publish(ctx context.Context, w *watch, places []int, deadli
 
 // send marks the targets at places as silent, sends them the request and waits for their returns until the deadline.
 func (d *Dispatcher) send(ctx context.Context, w *watch, places []int, deadline time.Time) {
-	w.tally.advance(places, silent, unsent, unreachable)
+	w.tally.Advance(places, tally.Silent, tally.Unsent, tally.Unreachable)
 	v := &wave{places: places, deadline: deadline}
 	if d.o.AckWindow > 0 {
 		v.checkSilentAt = time.Now().Add(d.o.AckWindow)
@@ -61,9 +62,9 @@ func firstTargets(s *job.Spec) int {
 }
 
 func sequence(from, to int) []int {
-	places := make([]int, 0, to-from)
-	for place := from; place < to; place++ {
-		places = append(places, place)
+	places := make([]int, to-from)
+	for i := range places {
+		places[i] = from + i
 	}
 	return places
 }
@@ -74,10 +75,10 @@ func (d *Dispatcher) sendMore(ctx context.Context, w *watch) (ours bool) {
 	if w.spec.Batch == nil || w.next == len(w.record.Targets) {
 		return true
 	}
-	free, failures := w.tally.capacity(w.spec.Batch)
+	free, failures := w.tally.Capacity(w.spec.Batch)
 	if most := w.spec.Batch.MaxFailures; most > 0 && failures >= most {
 		d.log.Warn("job stops after too many failures", "jid", w.jid, "failures", failures, "skipped", len(w.record.Targets)-w.next)
-		w.tally.halt()
+		w.tally.Halt()
 		return true
 	}
 	if free <= 0 {
@@ -117,11 +118,10 @@ func (d *Dispatcher) sendToOnline(ctx context.Context, w *watch) {
 	online := slices.Collect(maps.Keys(w.online))
 	clear(w.online)
 	w.mu.Unlock()
-	if len(online) == 0 || w.onlineUntil.IsZero() {
+	if w.onlineUntil.IsZero() {
 		return
 	}
-	places := append(w.tally.at(unreachable, online), w.tally.at(silent, online)...)
-	places, result := d.authorizeAgain(ctx, w, places)
+	places, result := d.authorizeAgain(ctx, w, append(w.tally.At(tally.Unreachable, online), w.tally.At(tally.Silent, online)...))
 	if result == unknownYet {
 		w.mu.Lock()
 		for _, place := range online {

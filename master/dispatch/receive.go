@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/dispatch/tally"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -59,7 +60,7 @@ func (d *Dispatcher) countMissed(ctx context.Context, w *watch) {
 // what a subscriber misses of that has cost it its connection or was dropped by its client, which countGaps sees. Returns of
 // peels that are no targets are stored as well.
 func (d *Dispatcher) missesReturns(ctx context.Context, w *watch) bool {
-	counted, waits := w.tally.working()
+	counted, waits := w.tally.Working()
 	if !waits {
 		return false
 	}
@@ -112,7 +113,7 @@ func (d *Dispatcher) onAck(msg *nats.Msg) {
 	if w == nil {
 		return
 	}
-	place, _, err := w.tally.place(sender)
+	place, _, err := w.tally.Place(sender)
 	if err != nil {
 		d.count(func(s *Stats) { s.Strangers++ })
 		return
@@ -124,7 +125,7 @@ func (d *Dispatcher) onAck(msg *nats.Msg) {
 		return
 	}
 	if a.Epoch == w.epoch || a.V == 0 {
-		w.tally.acknowledge(place)
+		w.tally.Acknowledge(place)
 	}
 }
 
@@ -135,24 +136,24 @@ func (d *Dispatcher) onStored(jid wire.JID, r job.StoredReturn) {
 		return
 	}
 	switch err := d.countReturn(w, r); {
-	case errors.Is(err, errStranger):
+	case errors.Is(err, tally.ErrStranger):
 		d.count(func(s *Stats) { s.Strangers++ })
-	case errors.Is(err, errLate):
+	case errors.Is(err, tally.ErrLate):
 		d.count(func(s *Stats) { s.Late++ })
 	}
 }
 
 // countReturn counts a stored return, unless it was counted before. The error says why it does not count.
 func (d *Dispatcher) countReturn(w *watch, r job.StoredReturn) error {
-	place, id, err := w.tally.place(r.Sender)
+	place, id, err := w.tally.Place(r.Sender)
 	if err == nil {
-		err = w.tally.countsReturn(place)
+		err = w.tally.CountsReturn(place)
 	}
 	if err != nil {
 		return err
 	}
 	receipt, damage := job.ReadReceipt(w.jid, id, r.Data)
-	if err := w.tally.markReturned(place, r.Sequence, &receipt); err != nil {
+	if err := w.tally.MarkReturned(place, r.Sequence, &receipt); err != nil {
 		return err
 	}
 	d.count(func(s *Stats) { s.Stored++ })

@@ -96,10 +96,10 @@ func (d *Dispatcher) logRetry(jid wire.JID, err error) {
 // finalize writes the end of a job that waits for nothing more.
 func (d *Dispatcher) finalize(ctx context.Context, w *watch) {
 	d.at(stepReturned)
-	if w.tally.missing() { // a target that was given up may have returned
+	if w.tally.Missing() { // a target that was given up may have returned
 		d.countMissed(ctx, w)
 	}
-	end, now := w.tally.end(), time.Now()
+	end, now := w.tally.End(), time.Now()
 	err := d.persist(ctx, w, func(j *job.Job) {
 		end.Canceled = j.Cancel != nil
 		j.Finish(end, now)

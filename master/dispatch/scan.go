@@ -4,10 +4,80 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/master/heartbeat"
 	"github.com/seed-c01c3da5/zester/master/job"
 )
+
+// MaxReclaims is how often a job is taken from a dead owner before it is ended as failed.
+const MaxReclaims = 3
+
+const (
+	scanEvery  = 20 * time.Second
+	deadMisses = 2 // scans in a row
+
+	// sameClock is by how much clocks may differ without a log entry: a heartbeat and a write take time.
+	sameClock = time.Second
+)
+
+// A Scanner is one master's part in taking jobs over. Make it with [NewScanner] and call Run once.
+type Scanner struct {
+	d      *Dispatcher // which runs as long as the scanner does
+	beats  *heartbeat.Heartbeat
+	misses map[string]int // scans in a row that found no heartbeat, by owner
+	ahead  time.Duration  // of this master's clock to the bus's, by the last heartbeat
+
+	started   time.Time
+	reclaimed atomic.Uint64
+}
+
+// Reclaimed returns how many jobs were taken over since the scanner was made.
+func (s *Scanner) Reclaimed() uint64 { return s.reclaimed.Load() }
+
+// NewScanner returns the scanner of a master that dispatches with d, whose owner has the heartbeat. It starts nothing.
+func NewScanner(d *Dispatcher, beats *heartbeat.Heartbeat) *Scanner {
+	return &Scanner{d: d, beats: beats, misses: map[string]int{}}
+}
+
+// Run renews the heartbeat and scans until ctx ends, and then returns nil. Call [heartbeat.Heartbeat.Enter] first. An error
+// means that it could not begin, or that another run has the name now.
+func (s *Scanner) Run(ctx context.Context) error {
+	s.started = time.Now()
+	releases := make(chan struct{}, 1)
+	sub, err := s.d.o.Conn.Subscribe(released, func(*nats.Msg) {
+		select {
+		case releases <- struct{}{}:
+		default: // the scan that is coming finds this release too
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("cannot subscribe to %s: %w", released, err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.beats.Run(ctx) })
+	g.Go(func() error {
+		s.scan(ctx, false) // for jobs of an earlier run of this master
+		tick := time.NewTicker(scanEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+				s.scan(ctx, true)
+			case <-releases:
+				s.scan(ctx, false)
+			}
+		}
+	})
+	return g.Wait()
+}
 
 // scan reads all live jobs once and takes over those without an owner. Only a scan that counts misses can find that an owner
 // is dead.
@@ -52,7 +122,7 @@ func (s *Scanner) dead(ctx context.Context, live []job.Job, counts bool) (map[st
 	for _, j := range live {
 		switch {
 		case j.Owner == "" || j.Owner == s.d.o.Owner:
-		case nameOf(j.Owner) == s.name:
+		case heartbeat.Name(j.Owner) == heartbeat.Name(s.d.o.Owner):
 			dead[j.Owner] = true
 		default:
 			others[j.Owner] = true
@@ -61,23 +131,24 @@ func (s *Scanner) dead(ctx context.Context, live []job.Job, counts bool) (map[st
 	if !counts && len(dead) == 0 {
 		return nil, nil
 	}
-	held, err := s.lives(ctx, s.d.o.Owner)
+	own, err := s.beats.Read(ctx, s.d.o.Owner)
 	if err != nil {
 		return nil, err
 	}
-	if !held {
+	if own == nil {
 		return nil, errors.New("the heartbeat of this master is missing")
 	}
+	s.ahead = own.Ahead()
 	if !counts {
 		return dead, nil
 	}
 	misses := map[string]int{}
 	for owner := range others {
-		lives, err := s.lives(ctx, owner)
+		beat, err := s.beats.Read(ctx, owner)
 		if err != nil {
 			return nil, err
 		}
-		if !lives {
+		if beat == nil {
 			misses[owner] = s.misses[owner] + 1
 			dead[owner] = misses[owner] >= deadMisses
 		}
@@ -110,10 +181,10 @@ func (s *Scanner) reclaim(ctx context.Context, listed *job.Job) error {
 		return nil
 	}
 	from := j.Owner
-	if from != "" && j.ReclaimCount >= MaxReclaims {
-		return s.fail(ctx, j)
-	}
 	if from != "" {
+		if j.ReclaimCount >= MaxReclaims {
+			return s.fail(ctx, j)
+		}
 		j.ReclaimCount++
 	}
 	s.setDeadline(j, time.Now())
@@ -164,13 +235,13 @@ func (s *Scanner) fail(ctx context.Context, j *job.Job) error {
 		}
 	}
 	w := newWatch(j.Spec, j.User)
-	w.tally.begin(j.Targets, false)
+	w.tally.Begin(j.Targets, false)
 	if err := s.d.countStored(ctx, w); err != nil {
 		return err
 	}
-	end := w.tally.end()
+	end := w.tally.End()
 	end.Canceled = j.Cancel != nil
-	end.Reason = fmt.Sprintf("its masters died %d times, the last was %s", j.ReclaimCount+1, nameOf(j.Owner))
+	end.Reason = fmt.Sprintf("its masters died %d times, the last was %s", j.ReclaimCount+1, heartbeat.Name(j.Owner))
 	j.Finish(end, time.Now())
 	switch err := s.d.o.Store.Update(ctx, j); {
 	case errors.Is(err, job.ErrConflict):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/heartbeat"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -47,8 +49,9 @@ func (s *system) whole(name string, at func(step string, kill func()), change ..
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	scanner := dispatch.NewScanner(d, js, "")
-	if err := scanner.Enter(s.t.Context()); err != nil {
+	beats := heartbeat.New(js, name, "", slog.New(slog.DiscardHandler))
+	scanner := dispatch.NewScanner(d, beats)
+	if err := beats.Enter(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -6,11 +6,9 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/dispatch/tally"
 	"github.com/seed-c01c3da5/zester/master/job"
 )
-
-// replayLimit is how long one reading of the bucket may take.
-const replayLimit = 30 * time.Second
 
 // released is the subject on which a master that stops announces that it has released jobs. The message is empty.
 const released = "zester.master.released"
@@ -55,16 +53,15 @@ func (d *Dispatcher) beginAgain(ctx context.Context, w *watch) error {
 	if err == nil {
 		err = d.begin(ctx, w, w.record, limit)
 	}
-	if !errors.Is(err, grants.ErrNotAllowed) {
-		return err
+	if errors.Is(err, grants.ErrNotAllowed) {
+		if err = d.cancelRefused(ctx, w.jid, err); err == nil {
+			err = d.reread(ctx, w)
+		}
+		if err == nil {
+			err = d.begin(ctx, w, w.record, limit) // which ends it
+		}
 	}
-	if err = d.cancelRefused(ctx, w.jid, err); err != nil {
-		return err
-	}
-	if err = d.reread(ctx, w); err != nil {
-		return err
-	}
-	return d.begin(ctx, w, w.record, limit) // which ends it
+	return err
 }
 
 // watchAgain continues the watch of a job that runs. Every return is in the bucket. Targets without one are sent the request
@@ -72,9 +69,9 @@ func (d *Dispatcher) beginAgain(ctx context.Context, w *watch) error {
 func (d *Dispatcher) watchAgain(ctx context.Context, w *watch) error {
 	j, now := w.record, time.Now()
 	w.epoch, w.next = j.RequestEpoch, min(j.Published, len(j.Targets))
-	w.tally.begin(j.Targets, j.WhenOnline > 0)
+	w.tally.Begin(j.Targets, j.WhenOnline > 0)
 	sent := sequence(0, w.next)
-	w.tally.advance(sent, silent, unsent)
+	w.tally.Advance(sent, tally.Silent, tally.Unsent)
 	deadline := now.Add(time.Until(j.Deadline))
 	w.waves = append(w.waves, &wave{places: sent, deadline: deadline, checkSilentAt: now})
 	if j.WhenOnline > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/dispatch/tally"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -27,7 +28,7 @@ type watch struct {
 	jid       wire.JID
 	spec      job.Spec
 	user      string
-	tally     *tally
+	tally     *tally.Tally
 	refreshes chan struct{} // holds one token when the job may have been canceled
 	epoch     uint64        // of the requests; set before the tally begins
 
@@ -65,7 +66,7 @@ type wave struct {
 
 func newWatch(spec job.Spec, user string) *watch {
 	return &watch{
-		jid: spec.JID, spec: spec, user: user, tally: newTally(),
+		jid: spec.JID, spec: spec, user: user, tally: tally.New(),
 		refreshes: make(chan struct{}, 1), begun: make(chan struct{}), online: map[int]bool{},
 	}
 }
@@ -90,14 +91,14 @@ func (w *watch) requestRefresh() {
 
 // markOnline notes that a peel has connected, if it is a target.
 func (w *watch) markOnline(sender string) {
-	place, _, err := w.tally.place(sender)
+	place, _, err := w.tally.Place(sender)
 	if err != nil {
 		return
 	}
 	w.mu.Lock()
 	w.online[place] = true
 	w.mu.Unlock()
-	w.tally.signal()
+	w.tally.Signal()
 }
 
 // removeFromWaves removes the targets at places, which are sorted, from the waves in which they were sent the request.
@@ -146,7 +147,7 @@ func (d *Dispatcher) watch(ctx, work context.Context, w *watch) {
 			timer.Reset(time.Until(at))
 		}
 		select {
-		case <-w.tally.done:
+		case <-w.tally.Done:
 			d.finalize(work, w)
 			return
 		default:
@@ -155,8 +156,8 @@ func (d *Dispatcher) watch(ctx, work context.Context, w *watch) {
 		case <-ctx.Done():
 			d.release(work, w)
 			return
-		case <-w.tally.done:
-		case <-w.tally.changed:
+		case <-w.tally.Done:
+		case <-w.tally.Changed:
 			d.sendToOnline(work, w)
 		case <-w.refreshes:
 			ours = d.refresh(work, w)
@@ -172,7 +173,7 @@ func (d *Dispatcher) watch(ctx, work context.Context, w *watch) {
 func (d *Dispatcher) runTimers(ctx context.Context, w *watch, now time.Time) {
 	if passed(w.authorizeAt, now) {
 		w.authorizeAt = time.Time{}
-		w.tally.signal() // wakes the watch, which sends to targets again
+		w.tally.Signal() // wakes the watch, which sends to targets again
 	}
 	over := false
 	for _, v := range w.waves {
@@ -183,7 +184,7 @@ func (d *Dispatcher) runTimers(ctx context.Context, w *watch, now time.Time) {
 	}
 	// Before targets are given up, returns that were missed are counted.
 	stops, ends := passed(w.stopAt, now), passed(w.onlineUntil, now)
-	if (over || stops || ends) && w.tally.missing() {
+	if (over || stops || ends) && w.tally.Missing() {
 		_ = d.replay(ctx, w)
 	}
 	w.waves = slices.DeleteFunc(w.waves, func(v *wave) bool {
@@ -191,19 +192,19 @@ func (d *Dispatcher) runTimers(ctx context.Context, w *watch, now time.Time) {
 			return false
 		}
 		if w.onlineUntil.IsZero() {
-			w.tally.advance(v.places, givenUp, silent, unreachable, acked)
+			w.tally.Advance(v.places, tally.GivenUp, tally.Silent, tally.Unreachable, tally.Acked)
 		} else {
-			w.tally.advance(v.places, givenUp, acked)
-			w.tally.advance(v.places, unreachable, silent)
+			w.tally.Advance(v.places, tally.GivenUp, tally.Acked)
+			w.tally.Advance(v.places, tally.Unreachable, tally.Silent)
 		}
 		return true
 	})
 	if ends {
 		w.onlineUntil = time.Time{}
-		w.tally.giveUpUnreachable(w.inWaves())
+		w.tally.GiveUpUnreachable(w.inWaves())
 	}
 	if stops {
-		w.tally.stop()
+		w.tally.Stop()
 	}
 }
 
@@ -227,13 +228,13 @@ func (d *Dispatcher) checkSilent(ctx context.Context, w *watch, v *wave, now tim
 		return
 	}
 	if v.resent {
-		if found := w.tally.advance(v.places, unreachable, silent); len(found) > 0 {
+		if found := w.tally.Advance(v.places, tally.Unreachable, tally.Silent); len(found) > 0 {
 			d.count(func(s *Stats) { s.Unreachable += uint64(len(found)) })
 			d.log.Warn("targets are unreachable", "jid", w.jid, "peels", len(found), "peel", w.record.Targets[found[0]])
 		}
 		return
 	}
-	places, result := d.authorizeAgain(ctx, w, w.tally.at(silent, v.places))
+	places, result := d.authorizeAgain(ctx, w, w.tally.At(tally.Silent, v.places))
 	if result == unknownYet {
 		v.checkSilentAt = now.Add(authorizePause)
 		return
@@ -265,7 +266,7 @@ func (d *Dispatcher) refresh(ctx context.Context, w *watch) (ours bool) {
 // their request.
 func (d *Dispatcher) stopSending(ctx context.Context, w *watch) {
 	w.stopAt, w.onlineUntil = time.Now().Add(cancelGrace), time.Time{}
-	w.tally.halt()
+	w.tally.Halt()
 	if err := d.o.Store.RecordCancel(ctx, w.jid); err != nil {
 		d.logRetry(w.jid, err)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/heartbeat"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/master/quota"
@@ -84,8 +85,9 @@ func (s *system) master(name string) {
 	dispatcher, err := dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: name})
 	must(err)
 	fleet := feed.New(nc, quiet)
-	scanner := dispatch.NewScanner(dispatcher, s.js, "")
-	must(scanner.Enter(s.t.Context()))
+	beats := heartbeat.New(s.js, name, "", quiet)
+	scanner := dispatch.NewScanner(dispatcher, beats)
+	must(beats.Enter(s.t.Context()))
 	consumer := results.New(results.Options{JetStream: s.js, Store: store})
 	s.backend = rest.Backend{
 		JetStream: s.js, Store: store, Tokens: s.tokens, Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet,

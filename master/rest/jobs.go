@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
@@ -123,7 +124,7 @@ func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchO
 		return nil, err
 	}
 	j, err := r.Dispatcher.Submit(ctx, spec, t.User())
-	r.Audit.Write(ctx, dispatch.Entry(&spec, err).By(callerOf(ctx)))
+	r.Audit.Write(ctx, auditlog.Dispatch(&spec, err, dispatch.IsRefusal(err)).By(callerOf(ctx)))
 	if err != nil {
 		return nil, dispatchError(err)
 	}
@@ -215,7 +216,7 @@ func (r *routes) allow(ctx context.Context, t *credential.Token, spec *job.Spec)
 	}
 	if err := t.Limits.Allow(spec.Function, spec.Targets, within); err != nil {
 		r.s.log.Warn("job refused", "user", t.User(), "function", spec.Function, "targets", len(spec.Targets), "request", requestOf(ctx), "err", err)
-		r.Audit.Write(ctx, dispatch.Entry(spec, err).By(callerOf(ctx)))
+		r.Audit.Write(ctx, auditlog.Dispatch(spec, err, dispatch.IsRefusal(err)).By(callerOf(ctx)))
 		return huma.Error403Forbidden(sentence(err))
 	}
 	return nil

@@ -1,17 +1,15 @@
-package dispatch
+package auditlog
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 )
@@ -22,9 +20,9 @@ const (
 	hidden     = "•••"
 )
 
-// Entry returns the audit entry of a dispatch that ended with err. It holds the resolved targets, the function with its
-// arguments, and the job's ID.
-func Entry(spec *job.Spec, err error) audit.Entry {
+// Dispatch returns the entry of a request for a job that ended with err; refused says that err is a refusal, as in
+// [audit.Entry.Ended]. The entry has the targets, the function with its arguments, and the job's ID.
+func Dispatch(spec *job.Spec, err error, refused bool) audit.Entry {
 	e := audit.Entry{
 		Action: "job.dispatch", Target: spec.TargetExpr, Function: spec.Function, Args: entryArgs(spec), JID: spec.JID, Count: len(spec.Targets),
 	}
@@ -41,7 +39,7 @@ func Entry(spec *job.Spec, err error) audit.Entry {
 		}
 		e.PeelsHash = hex.EncodeToString(hash.Sum(nil))
 	}
-	return e.Ended(err, errors.Is(err, grants.ErrNotAllowed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrTaken))
+	return e.Ended(err, refused)
 }
 
 // entryArgs writes the arguments of a job as NAME=JSON. Each value is cut to entryValue bytes, so that a long one leaves
