@@ -142,8 +142,8 @@ func (s *Server) madeBy(ctx context.Context, name string) (made []api.Made, err 
 	return made, nil
 }
 
-// cancelJobs cancels the open jobs of some users. It returns those that are canceled, also by a dispatcher that noticed the
-// revocation first. before are the live jobs from before the revocation: such a job may have ended since.
+// cancelJobs cancels the open jobs of some users. It returns those that are canceled, by ID, also if a dispatcher noticed
+// the revocation first. before are the live jobs from before the revocation: such a job may have ended since.
 func (s *Server) cancelJobs(ctx context.Context, from grants.Caller, users map[string]bool, before map[wire.JID]bool, reason string) (canceled []wire.JID, err error) {
 	now, err := s.o.Store.LiveIDs(ctx)
 	if err != nil {
