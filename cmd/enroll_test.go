@@ -200,7 +200,7 @@ func TestAHostJoinsByATokenAloneAndIsRevoked(t *testing.T) {
 	o := master.Options{ID: "m1", DataDir: dir + "/master", Port: port, REST: master.REST{Listen: "127.0.0.1:" + web}}
 	stop := startMaster(t, o)
 	z := cli{t, bin + "zester", []string{"ZESTER_DATA_DIR=" + dir + "/master"}}
-	token := z.must("enroll", "token", "create", "--peel", "web-*", "--ttl", "1h")
+	token := z.must("auth", "join-token", "create", "--peel", "web-*", "--ttl", "1h")
 	join := func() *daemon {
 		return startDaemon(t, bin+"zester-peel", "--id", "web-01", "--data-dir", dir+"/peel", "--url", "tls://127.0.0.1:"+bus, "--join", token+"@127.0.0.1:"+web)
 	}
@@ -240,10 +240,10 @@ func TestAHostJoinsByATokenAloneAndIsRevoked(t *testing.T) {
 	peel.await(`bus is reached`)
 	z.until("web-01", "web-01", "test.ping")
 
-	if out := z.must("enroll", "list", "-o", "json"); !strings.Contains(out, `"state":"accepted"`) && !strings.Contains(out, `"state": "accepted"`) {
+	if out := z.must("auth", "peel", "list", "-o", "json"); !strings.Contains(out, `"state":"accepted"`) && !strings.Contains(out, `"state": "accepted"`) {
 		t.Errorf("the list says %s", out)
 	}
-	z.until("peel web-01 is revoked", "enroll", "revoke", "web-01") // the keys were made anew a moment ago
+	z.until("peel web-01 is revoked", "auth", "peel", "revoke", "web-01") // the keys were made anew a moment ago
 	peel.await(`bus is away`)
 	peel.await(`authorization violation`)
 	if out, err := z.run("web-01", "test.ping", "--timeout", "2s"); err == nil {

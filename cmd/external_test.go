@@ -122,7 +122,7 @@ func TestAServerElsewhereServesTheFleet(t *testing.T) {
 	m := startDaemon(t, bin+"zester-master", "--data-dir", dir+"/master", "--nats", "tls://"+bus, "--ca", cert, "--creds", dir+"/m1.creds",
 		"--rest-listen", web, "--rest-cert", cert, "--rest-key", key)
 	m.await(`master is ready`)
-	token := z.must("enroll", "token", "create", "--peel", "web-*", "--uses", "2")
+	token := z.must("auth", "join-token", "create", "--peel", "web-*", "--uses", "2")
 	join := func(id string) *daemon {
 		d := startDaemon(t, bin+"zester-peel", "--id", id, "--data-dir", dir+"/"+id, "--url", "tls://"+bus, "--ca", cert, "--join", token+"@"+web)
 		d.await(`bus is reached`)
@@ -132,7 +132,7 @@ func TestAServerElsewhereServesTheFleet(t *testing.T) {
 	if out := z.must("L@web-01,web-02", "test.ping"); !strings.Contains(out, "web-01") || !strings.Contains(out, "web-02") {
 		t.Errorf("the job says %s", out)
 	}
-	z.must("enroll", "revoke", "web-01")
+	z.must("auth", "peel", "revoke", "web-01")
 	thief.await(`bus is away`)
 	thief.await(`authorization violation`)
 	z.must("web-02", "test.ping")

@@ -165,7 +165,7 @@ func TestAnImpostorOnThePortsOfAMasterThatIsDownCommandsNobody(t *testing.T) {
 	local.must("auth", "issue", "operator", "ada", "--out", dir+"/ada.creds")
 	local.must("auth", "issue", "peel", "db-01", "--out", dir+"/db-01.creds")
 	ada := cli{t, bin + "zester", []string{"ZESTER_CREDS=" + dir + "/ada.creds", "ZESTER_URL=tls://127.0.0.1:" + bus}}
-	token, late := local.must("enroll", "token", "create", "--peel", "web-*"), local.must("enroll", "token", "create", "--peel", "late-*")
+	token, late := local.must("auth", "join-token", "create", "--peel", "web-*"), local.must("auth", "join-token", "create", "--peel", "late-*")
 	peel := func(id string, args ...string) *daemon {
 		return startDaemon(t, bin+"zester-peel", append([]string{"--id", id, "--data-dir", filepath.Join(dir, id), "--url", "tls://127.0.0.1:" + bus}, args...)...)
 	}

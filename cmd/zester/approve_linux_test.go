@@ -70,7 +70,7 @@ func TestNobodyApprovesAKeyUnseen(t *testing.T) {
 	if want := "there is no terminal to ask on"; !strings.Contains(string(out), want) {
 		t.Errorf("it does not say %q:\n%s", want, out)
 	}
-	if want := "zester enroll approve new-01 --key " + first; !strings.Contains(string(out), want) {
+	if want := "zester auth peel approve new-01 --key " + first; !strings.Contains(string(out), want) {
 		t.Errorf("it does not say %q:\n%s", want, out)
 	}
 	if out, err := zester("approve", "new-01", "--key", second).CombinedOutput(); err == nil {

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) auditCommand() *cobra.Command {
-	return group("audit", "See who did what", a.auditListCommand())
+	return group("audit", "Show who did what", a.auditListCommand())
 }
 
 // followEvery is how often --follow looks for more.
@@ -28,7 +28,7 @@ func (a *app) auditListCommand() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List dispatches, cancels, changes of tokens, people and peels, and orders about sync, newest first",
+		Short: "List what people and programs did, newest first",
 		Long: `list shows who did what, from where, and what came of it: done, refused or failed. The log can be added to by masters
 alone, and nobody can take anything out of it. --follow prints the newest entries, oldest first, and then what comes, until
 it is interrupted; as JSON an object a line.
@@ -62,10 +62,10 @@ the noun too. Functions of the schedule are dispatched as all others are.`,
 	f.StringVar(&q.User, "user", "", "only what the `USER` did")
 	f.StringVar(&q.Action, "action", "", "only the `ACTION`, or all of a noun")
 	f.StringVar(&q.Target, "target", "", "only targets that contain the `TEXT`, or peels of that name")
-	f.StringVar((*string)(&q.Result), "result", "", "only what was `RESULT`: done, refused or failed")
-	f.DurationVar(&since, "since", 0, "only of the last `TIME`, such as 12h")
-	f.IntVar(&limit, "limit", 50, "list `N` entries at most")
-	f.BoolVar(&follow, "follow", false, "go on with what comes")
+	f.StringVar((*string)(&q.Result), "result", "", "only `RESULT`: done, refused or failed")
+	durationVar(f, &since, "since", 0, "only the last `TIME`, such as 12h")
+	f.IntVar(&limit, "limit", 50, "at most `N` entries")
+	f.BoolVar(&follow, "follow", false, "go on and print new entries as they come")
 	return cmd
 }
 

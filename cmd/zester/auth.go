@@ -24,8 +24,8 @@ func (a *app) authCommand() *cobra.Command {
 	var file string
 	var peels []string
 	issue := &cobra.Command{
-		Use:   "issue <peel|operator|direct|auditor|master|site> <name>",
-		Short: "Make a credential with a new key, on the host that holds the keys",
+		Use:   "issue ROLE NAME",
+		Short: "Issue a credential, on the host that holds the signing keys",
 		Long: `issue makes a key and a credential for one peel, person or master, signed with the keys in the data directory
 of a master, and prints it or writes it to a file of mode 0600. Whoever holds the credential speaks under its name. A
 second one for the same name, whose first is lost or about to end, needs --again; the first stays valid until its end.
@@ -65,39 +65,37 @@ the peels of --peels to the bus: it may say and hear what they may. For other pe
 			return nil
 		},
 	}
-	issue.Flags().DurationVar(&c.ttl, "ttl", 0, "end the credential after this time (default: it does not end)")
+	durationVar(issue.Flags(), &c.ttl, "ttl", 0, "`TIME` until the credential expires (default: never)")
 	issue.Flags().StringSliceVar(&peels, "peels", nil, "the `PEELS` of a site")
-	issue.Flags().StringVar(&file, "out", "", "write to `FILE`")
-	issue.Flags().BoolVar(&c.again, "again", false, "make one although the name has one")
-	return group("auth", "Make and end credentials", issue, a.revokeSiteCommand(), a.exportCommand(), a.rotateCommand(), a.retireCommand(), a.userCommand())
+	issue.Flags().StringVar(&file, "out", "", "`FILE` to write to")
+	issue.Flags().BoolVar(&c.again, "again", false, "issue another one if NAME has one already")
+	return group("auth", "Issue and revoke credentials: of people, peels, programs, sites and masters",
+		a.userCommand(), a.authPeelCommand(), a.joinTokenCommand(), a.tokenCommand(),
+		group("site", "Manage the credentials of sites", a.revokeSiteCommand()),
+		issue, a.exportCommand(), a.rotateCommand(), a.retireCommand())
 }
 
 func (a *app) revokeSiteCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "revoke site <name>",
-		Short: "End the credentials of a site, and the connections of its server",
+		Use:   "revoke NAME",
+		Short: "Revoke the credentials of a site and disconnect its server",
 		Long: `revoke ends the credentials of a site that were made so far, and cuts the connections of its server: the peels behind it are
 away until it shows another one, of zester auth issue site --again. Their own credentials stay what they are. A master
 that has the keys does it, in whose data directory zester auth issue site has made the credential.
 
-People are revoked by zester auth user revoke, peels by zester enroll revoke, and masters by zester auth rotate keys and
+People are revoked by zester auth user revoke, peels by zester auth peel revoke, and masters by zester auth rotate keys and
 zester auth retire keys.`,
-		Args: words("word site", "name of the site"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if args[0] != string(grants.RoleSite) {
-				return usageError("cannot revoke a %s here, but a site", args[0])
+		Args: words("name of the site"),
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
+			s, err := client.SiteRevoke(cmd.Context(), args[0])
+			if err != nil {
+				return hinted(err, api.CodeNotFound, "a master knows those that zester auth issue site has made in its data directory")
 			}
-			return a.withClient(func(client *api.Client) error {
-				s, err := client.SiteRevoke(cmd.Context(), args[1])
-				if err != nil {
-					return hinted(err, api.CodeNotFound, "a master knows those that zester auth issue site has made in its data directory")
-				}
-				return a.print(s, []string{s.Name}, func() error {
-					fmt.Fprintf(a.errOut, "site %s is revoked\n", s.Name)
-					return nil
-				})
+			return a.print(s, []string{s.Name}, func() error {
+				fmt.Fprintf(a.errOut, "site %s is revoked\n", s.Name)
+				return nil
 			})
-		},
+		}),
 	}
 }
 
@@ -106,7 +104,7 @@ func (a *app) exportCommand() *cobra.Command {
 	var nats bool
 	cmd := &cobra.Command{
 		Use:   "export --nats-conf",
-		Short: "Print the configuration with which a server of NATS elsewhere serves the fleet",
+		Short: "Print the configuration of a NATS server that serves the fleet",
 		Long: `export prints a configuration for nats-server: the accounts of the roles, and what passes between them, signed with the keys
 in the data directory of a master, which are made if there are none. It holds no secret. Then zester auth issue master
 makes the credential for zester-master --nats; a master with the keys in its data directory enrolls and revokes there.

@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) userCommand() *cobra.Command {
-	return group("user", "Make and end the credentials of people", a.userAddCommand(), a.userListCommand(), a.userRevokeCommand())
+	return group("user", "Manage the credentials of people", a.userAddCommand(), a.userListCommand(), a.userRevokeCommand())
 }
 
 // userLife is how long a person's credential is valid unless told otherwise.
@@ -24,8 +24,8 @@ func (a *app) userAddCommand() *cobra.Command {
 	q := credential.UserRequest{}
 	var role, file string
 	cmd := &cobra.Command{
-		Use:   "add <name>",
-		Short: "Make a credential for a person and write it to a file",
+		Use:   "add NAME",
+		Short: "Issue a credential to a person and write it to a file",
 		Long: `add makes a key in this process and has a master sign it: the masters never see it. The credential is written to a file
 of mode 0600, for --creds or zester context add, with the certificates by which this zester has checked the bus, so that
 the person needs no --ca. A name is never given twice, also after it was revoked; --again makes
@@ -67,13 +67,13 @@ makes no tokens and users, and does not steer what Git brings to the fleet.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&role, "role", string(grants.RoleOperator), "what for: `ROLE` operator, direct or auditor")
-	f.DurationVar(&q.TTL, "ttl", userLife, "end it after this time; 0: it does not end")
+	f.StringVar(&role, "role", string(grants.RoleOperator), "`ROLE` of the person: operator, direct or auditor")
+	durationVar(f, &q.TTL, "ttl", userLife, "`TIME` until it expires; 0 for never")
 	f.StringVar(&q.Limits.Target, "limit-target", "", "dispatch only to peels that the `EXPRESSION` selects")
 	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil, "dispatch only functions that match one of the `GLOBS`, such as test.*")
-	f.BoolVar(&q.Secrets, "secrets", false, "let the person see secrets: settings.get --show-secrets")
-	f.StringVar(&file, "out", "", "write to `FILE` (default: the name and .creds)")
-	f.BoolVar(&q.Again, "again", false, "make one although the name has one")
+	f.BoolVar(&q.Secrets, "secrets", false, "allow the person to see secrets (settings.get --show-secrets)")
+	f.StringVar(&file, "out", "", "`FILE` to write to (default: NAME.creds)")
+	f.BoolVar(&q.Again, "again", false, "issue another one if NAME has one already")
 	return cmd
 }
 
@@ -93,7 +93,7 @@ func (a *app) authority() ([]byte, error) {
 func (a *app) userListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List the people who have a credential",
+		Short: "List people with a credential",
 		Args:  words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
 			users, err := client.UserList(cmd.Context())
@@ -112,8 +112,8 @@ func (a *app) userListCommand() *cobra.Command {
 func (a *app) userRevokeCommand() *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
-		Use:   "revoke <name>",
-		Short: "Revoke a person, and what the person made",
+		Use:   "revoke NAME",
+		Short: "Revoke a person and what the person made",
 		Long: `revoke revokes all credentials of a person for good, cuts the connections that use them, and cancels the person's open
 jobs.
 

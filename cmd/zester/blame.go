@@ -19,7 +19,7 @@ told from the newest settings of the peel, which need not be online.
 
 func (a *app) blameCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "blame <peel> <entry>",
+		Use:   "blame PEEL ENTRY",
 		Short: "Say which commit made a peel run a schedule entry",
 		Long:  blameManual,
 		Args:  words("ID of a peel", "entry of its schedule"),

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -22,20 +21,7 @@ import (
 type connection struct {
 	url, creds, ca, dataDir, name string
 
-	fs *pflag.FlagSet
-}
-
-func (c *connection) flags(fs *pflag.FlagSet) {
-	c.fs = fs
-	fs.StringVar(&c.name, "context", os.Getenv("ZESTER_CONTEXT"), "ask the bus that you have named `NAME`")
-	fs.StringVar(&c.url, "url", os.Getenv("ZESTER_URL"), "ask the bus at `URL` (default: the master on this host)")
-	fs.StringVar(&c.creds, "creds", os.Getenv("ZESTER_CREDS"), "use the credential in `FILE`")
-	fs.StringVar(&c.ca, "ca", os.Getenv("ZESTER_CA"), "check the bus against the certificates in `FILE`")
-	dir := os.Getenv("ZESTER_DATA_DIR")
-	if dir == "" {
-		dir = daemon.DataDir()
-	}
-	fs.StringVar(&c.dataDir, "data-dir", dir, "find the master on this host by its data `DIR`")
+	flags *pflag.FlagSet // of the command that runs
 }
 
 // settle fills in what a context says of the bus. The flag --url wins over one, and a data directory that was named
@@ -49,7 +35,7 @@ func (c *connection) settle() error {
 		return err
 	}
 	name := c.name
-	if name == "" && !c.fs.Changed("data-dir") && os.Getenv("ZESTER_DATA_DIR") == "" {
+	if name == "" && (c.flags == nil || !c.flags.Changed("data-dir")) && os.Getenv("ZESTER_DATA_DIR") == "" {
 		name = config.Current
 	}
 	found, err := config.find(name)

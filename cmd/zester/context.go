@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -91,23 +93,23 @@ func (c *clientConfig) find(name string) (*busContext, error) {
 	if !ok {
 		return nil, &failure{
 			code: exitUsage, err: fmt.Errorf("there is no context %q%s", name, strictyaml.Suggest(name, slices.Collect(maps.Keys(c.Contexts)))),
-			hint: "zester context list shows those that there are",
+			hint: "zester context list shows all",
 		}
 	}
 	return &found, nil
 }
 
 func (a *app) contextCommand() *cobra.Command {
-	return group("context", "Name the buses that you ask, and choose one", a.contextAddCommand(), a.contextListCommand(), a.contextUseCommand())
+	return group("context", "Manage connection contexts", a.contextAddCommand(), a.contextListCommand(), a.contextUseCommand(), a.contextShowCommand(), a.contextRmCommand())
 }
 
 func (a *app) contextAddCommand() *cobra.Command {
-	var use bool
+	var use, force bool
 	cmd := &cobra.Command{
-		Use:   "add <name>",
-		Short: "Remember the bus of --url, --creds and --ca under a name",
-		Long: `add remembers --url, --creds and --ca under a name in your config.yaml, in place of what the name stood for.
---context NAME and ZESTER_CONTEXT use it, and zester context use makes it the one that is used unless told.`,
+		Use:   "add NAME",
+		Short: "Add a context: the bus of --url, with --creds and --ca",
+		Long: `add stores --url, --creds and --ca under a name in your config.yaml. --context NAME and ZESTER_CONTEXT use it, and
+zester context use makes it the default. A name that exists is refused unless --force is given.`,
 		Args: words("name"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := args[0]
@@ -120,6 +122,9 @@ func (a *app) contextAddCommand() *cobra.Command {
 			}
 			if c.Contexts == nil {
 				c.Contexts = map[string]busContext{}
+			}
+			if old, exists := c.Contexts[name]; exists && !force {
+				return &failure{code: exitFailed, err: fmt.Errorf("the context %s exists: it is %s", name, old.URL), hint: "--force replaces it"}
 			}
 			if c.Contexts[name], err = a.connect.context(); err != nil {
 				return err
@@ -134,7 +139,8 @@ func (a *app) contextAddCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&use, "use", false, "use it from now on")
+	cmd.Flags().BoolVar(&use, "use", false, "make it the default")
+	cmd.Flags().BoolVar(&force, "force", false, "replace a context of this name")
 	return cmd
 }
 
@@ -155,8 +161,8 @@ func (c *connection) context() (b busContext, err error) {
 
 func (a *app) contextUseCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "use <name>",
-		Short: "Use a context unless told; " + localContext + ": the master on this host",
+		Use:   "use NAME",
+		Short: "Make a context the default; " + localContext + " is the master on this host",
 		Args:  words("name"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := readConfig()
@@ -172,6 +178,56 @@ func (a *app) contextUseCommand() *cobra.Command {
 	}
 }
 
+func (a *app) contextShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show [NAME]",
+		Short: "Show a context, by default the one that is used",
+		Args:  atMost(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := readConfig()
+			if err != nil {
+				return err
+			}
+			v := contextView{Name: cmp.Or(strings.Join(args, ""), c.Current, localContext)}
+			found, err := c.find(v.Name)
+			if err != nil {
+				return err
+			}
+			if found != nil {
+				v.busContext = *found
+			}
+			v.Current = v.Name == cmp.Or(c.Current, localContext)
+			return a.print(v, []string{v.Name}, func() error { return encodeYAML(a.out, v) })
+		},
+	}
+}
+
+func (a *app) contextRmCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm NAME",
+		Short: "Remove a context; the credential file stays",
+		Args:  words("name"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := readConfig()
+			if err != nil {
+				return err
+			}
+			if args[0] == localContext {
+				return usageError("cannot remove the context %s: it is the master on this host", localContext)
+			}
+			if _, err := c.find(args[0]); err != nil {
+				return err
+			}
+			delete(c.Contexts, args[0])
+			if c.Current == args[0] {
+				c.Current = ""
+				fmt.Fprintf(a.errOut, "context %s is the default now\n", localContext)
+			}
+			return writeConfig(c)
+		},
+	}
+}
+
 // contextView is a context as it is listed.
 type contextView struct {
 	Name    string `json:"name"`
@@ -182,7 +238,7 @@ type contextView struct {
 func (a *app) contextListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List your contexts",
+		Short: "List contexts",
 		Args:  words(),
 		RunE: func(*cobra.Command, []string) error {
 			c, err := readConfig()

@@ -62,35 +62,35 @@ func (o only) shows(s job.RowState) bool {
 }
 
 func (v *viewing) flags(fs *pflag.FlagSet) {
-	fs.BoolVar(&v.group, "group", false, "print what several peels returned alike once, with their names")
-	fs.Var(&v.only, "only", "print only `WHAT`: the peels that failed, or those that are missing")
+	fs.BoolVar(&v.group, "group", false, "print equal returns once, with the names of their peels")
+	fs.Var(&v.only, "only", "show only peels that `failed` or are missing")
 }
 
 // following are the flags of every command that dispatches.
 func (d *dispatching) following(fs *pflag.FlagSet) {
-	fs.DurationVar(&d.timeout, "timeout", job.DefaultTimeout, "give each peel this long to return")
-	fs.DurationVar(&d.wait, "wait", 0, "stop waiting after `TIME`, while the job goes on (default: wait for its end)")
-	fs.BoolVar(&d.async, "async", false, "print the job's ID and do not wait")
+	durationVar(fs, &d.timeout, "timeout", job.DefaultTimeout, "`TIME` in which each peel has to return")
+	durationVar(fs, &d.wait, "wait", 0, "stop waiting after `TIME`; the job goes on (default: wait for its end)")
+	fs.BoolVar(&d.async, "async", false, "print the job ID and do not wait")
 	d.viewing.flags(fs)
 }
 
 func (d *dispatching) flags(fs *pflag.FlagSet) {
 	d.following(fs)
-	fs.StringVar(&d.batch, "batch", "", "let only `N` peels, or 10% of them, work at a time")
-	fs.IntVar(&d.maxFailures, "max-failures", 0, "with --batch: begin no more when `N` peels have failed (default: go on)")
-	fs.DurationVar(&d.whenOnline, "when-online", 0, "ask peels that are away if they come back within `TIME`")
-	fs.StringVar(&d.reason, "reason", "", "say `WHY`, for the record")
-	fs.BoolVar(&d.test, "test", false, "pass test=true: functions that know it say what they would do")
-	fs.BoolVarP(&d.yes, "yes", "y", false, "do not ask before a job on many peels")
+	fs.StringVar(&d.batch, "batch", "", "run on at most `N` peels at a time, or on a share such as 10%")
+	fs.IntVar(&d.maxFailures, "max-failures", 0, "with --batch: start no more peels once `N` have failed (default: go on)")
+	durationVar(fs, &d.whenOnline, "when-online", 0, "also run on offline peels that come back within `TIME`")
+	fs.StringVar(&d.reason, "reason", "", "`REASON` to record")
+	fs.BoolVar(&d.test, "test", false, "pass test=true: functions that know it only say what they would do")
+	fs.BoolVarP(&d.yes, "yes", "y", false, "do not ask for confirmation")
 }
 
 // choice are the flags that say which of the peels of the target are meant.
 func (d *dispatching) choice(fs *pflag.FlagSet) {
-	fs.IntVar(&d.expect, "expect", 0, "do nothing unless exactly `N` peels are selected")
-	fs.IntVar(&d.subset, "subset", 0, "take `N` of the peels at random")
-	fs.Uint64Var(&d.seed, "seed", 0, "with --subset: make the same choice as every time with `SEED`")
-	fs.BoolVar(&d.dryRun, "dry-run", false, "print the peels that are meant and run nothing")
-	fs.BoolVar(&d.direct, "direct", false, "ask the peels without a master and a record; needs a credential of the role direct")
+	fs.IntVar(&d.expect, "expect", 0, "run nothing unless the target selects exactly `N` peels")
+	fs.IntVar(&d.subset, "subset", 0, "run on `N` of the peels, chosen at random")
+	fs.Uint64Var(&d.seed, "seed", 0, "with --subset: `SEED` of the choice, to repeat it")
+	fs.BoolVar(&d.dryRun, "dry-run", false, "print the selected peels and run nothing")
+	fs.BoolVar(&d.direct, "direct", false, "ask the peels without a master, which leaves no record; needs a credential of the role direct")
 	fs.BoolVar(&d.secrets.show, "show-secrets", false, "with settings.get: print secrets, which only this process can read; needs the permission")
 }
 

@@ -17,19 +17,21 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-func (a *app) enrollCommand() *cobra.Command {
-	token := group("token", "Make and end the tokens by which hosts join without approval",
-		a.joinCreateCommand(), a.joinListCommand(), a.joinRevokeCommand())
-	return group("enroll", "Let hosts into the fleet, and take them out of it", a.enrollListCommand(), a.enrollShowCommand(),
-		a.enrollApproveCommand(), a.enrollEndCommand("reject", "Turn away a peel that waits", (*api.Client).EnrollReject),
-		a.enrollEndCommand("revoke", "End the credential of a peel, and its connection", (*api.Client).EnrollRevoke), token)
+func (a *app) joinTokenCommand() *cobra.Command {
+	return group("join-token", "Manage the tokens with which hosts join without approval", a.joinCreateCommand(), a.joinListCommand(), a.joinRevokeCommand())
+}
+
+func (a *app) authPeelCommand() *cobra.Command {
+	return group("peel", "Manage the credentials of peels: approve hosts that ask to join, and revoke them", a.enrollListCommand(), a.enrollShowCommand(),
+		a.enrollApproveCommand(), a.enrollEndCommand("reject", "Reject a peel that waits for approval", (*api.Client).EnrollReject),
+		a.enrollEndCommand("revoke", "Revoke the credential of a peel and disconnect it", (*api.Client).EnrollRevoke))
 }
 
 func (a *app) enrollListCommand() *cobra.Command {
 	var state string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the peels that were enrolled by a master, or ask to be",
+		Short: "List peels that joined or wait for approval",
 		Args:  words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			peels, err := a.enrolled(cmd, func(e *credential.Enrolled) bool { return state == "" || string(e.State) == state })
@@ -39,7 +41,7 @@ func (a *app) enrollListCommand() *cobra.Command {
 			return a.show(peels, enrolledTable(peels, a.output == formWide))
 		},
 	}
-	cmd.Flags().StringVar(&state, "state", "", "only peels that are `STATE`: pending, accepted, rejected or revoked")
+	cmd.Flags().StringVar(&state, "state", "", "only peels in `STATE`: pending, accepted, rejected or revoked")
 	return cmd
 }
 
@@ -68,8 +70,8 @@ func enrolledTable(peels []credential.Enrolled, wide bool) table {
 
 func (a *app) enrollShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "show <peel>",
-		Short: "Show how a peel was enrolled, by whom and when",
+		Use:   "show PEEL",
+		Short: "Show when a peel joined and who approved it",
 		Args:  words("peel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			peels, err := a.enrolled(cmd, func(e *credential.Enrolled) bool { return string(e.ID) == args[0] })
@@ -77,7 +79,7 @@ func (a *app) enrollShowCommand() *cobra.Command {
 				return err
 			}
 			if len(peels) == 0 {
-				return &failure{code: exitFailed, err: fmt.Errorf("no peel %q was enrolled by a master", args[0]), hint: "zester enroll list shows those that were"}
+				return &failure{code: exitFailed, err: fmt.Errorf("no peel %q was enrolled by a master", args[0]), hint: "zester auth peel list shows those that were"}
 			}
 			e := peels[0]
 			return a.print(e, []string{string(e.ID)}, func() error {
@@ -112,8 +114,8 @@ func (a *app) enrolled(cmd *cobra.Command, wanted func(*credential.Enrolled) boo
 func (a *app) enrollApproveCommand() *cobra.Command {
 	var key string
 	cmd := &cobra.Command{
-		Use:   "approve <peel>",
-		Short: "Accept a peel that waits",
+		Use:   "approve PEEL",
+		Short: "Approve a peel that waits",
 		Long: `approve accepts the key with which a peel waits. Whoever has that key is the peel from then on: compare it with what the
 host says in its log. Without --key, approve shows the key and asks; it fails if there is no terminal to ask on.`,
 		Args: words("peel"),
@@ -128,7 +130,7 @@ host says in its log. Without --key, approve shows the key and asks; it fails if
 			return a.enrollDone(e, err)
 		}),
 	}
-	cmd.Flags().StringVar(&key, "key", "", "accept this `KEY`, which the host's log shows, and no other")
+	cmd.Flags().StringVar(&key, "key", "", "`KEY` to approve, as the log of the host shows it (default: show the key and ask)")
 	return cmd
 }
 
@@ -140,11 +142,11 @@ func (a *app) pendingKey(ctx context.Context, client *api.Client, id string) (st
 	}
 	i := slices.IndexFunc(peels, func(e credential.Enrolled) bool { return string(e.ID) == id && e.State == credential.Pending })
 	if i < 0 {
-		return "", &failure{code: exitFailed, err: fmt.Errorf("no peel %q waits for approval", id), hint: "zester enroll list --state pending shows those that do"}
+		return "", &failure{code: exitFailed, err: fmt.Errorf("no peel %q waits for approval", id), hint: "zester auth peel list --state pending shows those that do"}
 	}
 	e := peels[i]
 	what := fmt.Sprintf("%s waits with the key %s, from %s.", e.ID, e.Public, cmp.Or(e.From, "an unknown address"))
-	return e.Public, a.compareKey(what, fmt.Sprintf("zester enroll approve %s --key %s", e.ID, e.Public))
+	return e.Public, a.compareKey(what, fmt.Sprintf("zester auth peel approve %s --key %s", e.ID, e.Public))
 }
 
 // compareKey asks whether the log of the host shows the key described in what. The hint of its error has the command,
@@ -160,7 +162,7 @@ func (a *app) compareKey(what, command string) error {
 // enrollEndCommand is for what takes a peel out.
 func (a *app) enrollEndCommand(name, short string, end func(*api.Client, context.Context, api.EnrollName) (*credential.Enrolled, error)) *cobra.Command {
 	return &cobra.Command{
-		Use:   name + " <peel>",
+		Use:   name + " PEEL",
 		Short: short,
 		Args:  words("peel"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
@@ -184,14 +186,14 @@ func (a *app) joinCreateCommand() *cobra.Command {
 	q := credential.JoinRequest{}
 	cmd := &cobra.Command{
 		Use:   "create",
-		Short: "Make a join token and print it, once",
+		Short: "Create a join token and print it once",
 		Long: `create makes a token with which hosts join without approval: zester-peel --join TOKEN@HOST:PORT, with the address of a
 master's rest. It carries the hash of the authority by which the host knows the master. It is for IDs that match --peel,
 for as many hosts as --uses says.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if q.Peel == "" {
-				return usageError("say which hosts it lets in: --peel 'web-*'")
+				return usageError("zester auth join-token create needs --peel, which hosts can join: --peel 'web-*'")
 			}
 			if q.Name == "" {
 				q.Name = strings.ToLower(rand.Text()[:8])
@@ -214,17 +216,17 @@ for as many hosts as --uses says.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&q.Name, "name", "", "call it `NAME` (default: one that is drawn)")
-	f.StringVar(&q.Peel, "peel", "", "let in peels whose ID matches the `GLOB`, such as web-*")
-	f.IntVar(&q.Uses, "uses", 1, "let in `N` hosts")
-	f.DurationVar(&q.TTL, "ttl", time.Hour, "end it after this time")
+	f.StringVar(&q.Name, "name", "", "`NAME` of the token (default: random)")
+	f.StringVar(&q.Peel, "peel", "", "`GLOB` that the IDs of the hosts match, such as web-*")
+	f.IntVar(&q.Uses, "uses", 1, "number of hosts that can join, `N`")
+	durationVar(f, &q.TTL, "ttl", time.Hour, "`TIME` until it expires")
 	return cmd
 }
 
 func (a *app) joinListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List the join tokens",
+		Short: "List join tokens",
 		Args:  words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
 			tokens, err := client.JoinList(cmd.Context())
@@ -242,8 +244,8 @@ func (a *app) joinListCommand() *cobra.Command {
 
 func (a *app) joinRevokeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "revoke <name>",
-		Short: "Let in nobody else by a join token",
+		Use:   "revoke NAME",
+		Short: "Revoke a join token",
 		Args:  words("name"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			t, err := client.JoinRevoke(cmd.Context(), args[0])
@@ -251,7 +253,7 @@ func (a *app) joinRevokeCommand() *cobra.Command {
 				return err
 			}
 			return a.print(t, []string{t.Name}, func() error {
-				fmt.Fprintf(a.errOut, "join token %s lets in nobody else\n", t.Name)
+				fmt.Fprintf(a.errOut, "join token %s is revoked\n", t.Name)
 				return nil
 			})
 		}),

@@ -73,19 +73,19 @@ type forecastFlags struct {
 func (a *app) forecastCommand() *cobra.Command {
 	f := forecastFlags{form: forecastForm{form: &a.output}}
 	cmd := &cobra.Command{
-		Use:   "forecast <dir>",
-		Short: "Say how many runs a config repo makes in each minute",
+		Use:   "forecast DIR",
+		Short: "Show how many runs a config repo starts in each minute",
 		Long:  forecastManual,
 		Args:  words("directory of the config repo"),
 		RunE:  func(cmd *cobra.Command, args []string) error { return a.forecast(cmd.Context(), args[0], f) },
 	}
 	flags := cmd.Flags()
-	flags.VarP(&f.form, "output", "o", "print as `FORM`: table, json, yaml, name or svg")
-	flags.StringVar(&f.facts, "facts", "", "read the peels and their facts from `FILE`")
-	flags.StringVar(&f.from, "from", "", "the first minute, an `INSTANT` as in 2026-06-01T09:00:00+01:00 (default: now)")
-	flags.StringVar(&f.length, "for", "24h", "how `LONG`, up to 7d")
-	flags.StringVar(&f.zone, "zone", "", "the IANA `ZONE` of entries that name none, and of the answer (default: this host's)")
-	flags.StringVar(&f.out, "out", "", "write to `FILE`")
+	flags.VarP(&f.form, "output", "o", "output `FORMAT`: table, json, yaml, name or svg")
+	flags.StringVar(&f.facts, "facts", "", "`FILE` with the peels and their facts")
+	flags.StringVar(&f.from, "from", "", "`INSTANT` of the first minute, such as 2026-06-01T09:00:00+01:00 (default: now)")
+	flags.StringVar(&f.length, "for", "24h", "`TIME` to look ahead, up to 7d")
+	flags.StringVar(&f.zone, "zone", "", "IANA `ZONE` of entries that name none, and of the output (default: that of this host)")
+	flags.StringVar(&f.out, "out", "", "`FILE` to write to")
 	return cmd
 }
 

@@ -49,6 +49,11 @@ func unknownIn(line string) string {
 	case cmd == root && len(rest) > 0 && regexp.MustCompile(`^[a-z]+$`).MatchString(rest[0]):
 		return "no such command"
 	}
+	for c := cmd; c != nil; c = c.Parent() {
+		if c.Hidden {
+			return "a former name"
+		}
+	}
 	cmd.InitDefaultHelpFlag()
 	for _, w := range words {
 		name, isFlag := strings.CutPrefix(w, "--")
@@ -62,7 +67,7 @@ func unknownIn(line string) string {
 
 func TestTheCheckOfDocumentsFindsMistakes(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"job lst", "sync approve --overide x", "jbo", "auth user ad x"} {
+	for _, line := range []string{"job lst", "sync approve --overide x", "jbo", "auth user ad x", "enroll list", "target list x"} {
 		if unknownIn(line) == "" {
 			t.Errorf("zester %s passes", line)
 		}

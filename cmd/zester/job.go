@@ -32,7 +32,7 @@ func (a *app) jobListCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List jobs, newest first: those that people asked for, and runs of schedules with return_job",
+		Short: "List jobs, newest first: what people ran, and runs of schedules with return_job",
 		Long: `list leaves out jobs that only read, such as those of schedule list and sync diff, unless --all or --function is given.
 On a narrow terminal job IDs are shortened; every command that takes a job ID takes its beginning too.`,
 		Args: words(),
@@ -61,7 +61,7 @@ On a narrow terminal job IDs are shortened; every command that takes a job ID ta
 	flags.StringVar(&q.Commit, "commit", "", "only runs of entries that the `COMMIT` last changed")
 	flags.BoolVar(&q.Asked, "asked", false, "only jobs that people started, no runs of schedules")
 	flags.BoolVar(&all, "all", false, "also jobs that only read")
-	flags.IntVar(&limit, "limit", 20, "list `N` jobs at most")
+	flags.IntVar(&limit, "limit", 20, "at most `N` jobs")
 	return cmd
 }
 
@@ -142,7 +142,7 @@ func targetOf(j *job.Job) string {
 // onJob is a command about the job that its argument names.
 func (a *app) onJob(use, short, long string, do func(context.Context, *api.Client, wire.JID) error) *cobra.Command {
 	return &cobra.Command{
-		Use: use + " <jid>", Short: short, Long: long, Args: words("job ID"),
+		Use: use + " JID", Short: short, Long: long, Args: words("job ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkJobWord(args[0]); err != nil {
 				return err

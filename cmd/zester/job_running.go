@@ -47,7 +47,7 @@ exit code that the dispatch itself would have. Any number of people may watch a 
 			defer follower.Close()
 			return a.follow(ctx, client, follower, newReport(a, jid, j.Function, j.TargetCount))
 		})
-	cmd.Flags().DurationVar(&a.dispatching.wait, "wait", 0, "stop watching after `TIME` (default: watch to the end)")
+	durationVar(cmd.Flags(), &a.dispatching.wait, "wait", 0, "stop watching after `TIME` (default: at the end of the job)")
 	a.dispatching.viewing.flags(cmd.Flags())
 	return checked(cmd, a.dispatching.checkCounts)
 }

@@ -60,8 +60,8 @@ type lintFlags struct {
 func (a *app) lintCommand() *cobra.Command {
 	var f lintFlags
 	cmd := &cobra.Command{
-		Use:   "lint [dir]",
-		Short: "Say whether a config repo is valid, and what in it is odd",
+		Use:   "lint [DIR]",
+		Short: "Check a config repo for errors and likely mistakes",
 		Long:  lintManual,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -71,11 +71,11 @@ func (a *app) lintCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.lint(cmd.Context(), append(args, ".")[0], f) },
 	}
-	cmd.Flags().StringVar(&f.facts, "facts", "", "read the peels and their facts from `FILE`")
-	cmd.Flags().StringVar(&f.path, "path", "", "the fleet's files are in `DIR` below the directory, as --path of zester-master")
-	cmd.Flags().StringVar(&f.head, "head", "", "check `REVISION` (default: the working tree)")
-	cmd.Flags().BoolVar(&f.strict, "strict", false, "make warnings errors")
-	cmd.Flags().StringVar(&f.peelConfig, "peel-config", "", "compare with the entries of the peel.yaml in `FILE`")
+	cmd.Flags().StringVar(&f.facts, "facts", "", "`FILE` with the peels and their facts")
+	cmd.Flags().StringVar(&f.path, "path", "", "`DIR` below the repo with the files of the fleet, as --path of zester-master")
+	cmd.Flags().StringVar(&f.head, "head", "", "`REVISION` to check (default: the working tree)")
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "treat warnings as errors")
+	cmd.Flags().StringVar(&f.peelConfig, "peel-config", "", "`FILE` peel.yaml, to warn of entries that the repo replaces")
 	return cmd
 }
 

@@ -43,10 +43,10 @@ const manual = `zester runs a function on the peels that a target expression sel
   zester test.ping                            every peel, for functions that only read
   zester '*' cmd.run command=uptime           every peel
 
-Arguments: key=value is text, a number, true or false; key='"3"' is the text 3; key:='[1, 2]' is YAML; key=@FILE is
-what the file holds. A word that is none of these is the job's ID argument.
+Arguments: NAME=VALUE is text, a number, true or false; NAME='"3"' is the text 3; NAME:='[1, 2]' is YAML; NAME=@FILE is
+the content of the file. A word that is none of these is the job's ID argument.
 
-Output: -o table is for people, wide the same and never cut to the terminal; json and yaml are for programs and have
+Output: -o table is for people and fits the terminal, wide has more columns and is never cut; json and yaml are for programs and have
 the same fields; jsonl is an object a line, of a job as the peels return; name is the names alone, one a line. Data
 goes to stdout, everything else to stderr.
 
@@ -63,7 +63,8 @@ Exit codes:
    64  wrong usage
   130  interrupted; a job that was dispatched goes on
 
-The variables ZESTER_URL, ZESTER_CREDS, ZESTER_CA, ZESTER_CONTEXT and ZESTER_DATA_DIR stand for the flags of these names.`
+The variables ZESTER_URL, ZESTER_CREDS, ZESTER_CA, ZESTER_CONTEXT and ZESTER_DATA_DIR stand for the flags of these names.
+States are coloured on a terminal, unless NO_COLOR is set or --color never is given.`
 
 // A failure ends the command with a code. A failure without an error prints nothing: the output has said it all.
 type failure struct {
@@ -160,34 +161,33 @@ func lister(cmd *cobra.Command) string {
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "zester '<target>' <module.function> [id] [key=value …]",
+		Use:           "zester TARGET FUNCTION [ID] [NAME=VALUE …]",
 		Short:         "Run functions on peels, and see what Git makes them run",
 		Long:          manual,
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          a.dispatch,
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			a.connect.flags = cmd.Flags()
+			a.warnIgnored(cmd)
+		},
 	}
+	root.SetUsageTemplate(usageTemplate)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &failure{code: exitUsage, err: flagError(cmd, err), hint: a.flagHint(cmd, err)}
 	})
-	flags := root.PersistentFlags()
-	flags.VarP(&a.output, "output", "o", "print as `FORM`: table, wide, json, jsonl, yaml or name")
-	flags.BoolVar(&a.noHeaders, "no-headers", false, "print tables without their first line")
-	a.connect.flags(flags)
 	a.dispatching.flags(root.Flags())
 	a.dispatching.choice(root.Flags())
 	root.AddCommand(
 		a.jobCommand(),
 		a.peelCommand(),
 		a.targetCommand(),
-		a.scheduleCommand(),
+		a.scheduleCommand(), a.cronCommand(),
 		a.lintCommand(), a.blameCommand(),
 		a.planCommand(),
 		a.syncCommand(),
 		a.authCommand(),
-		a.enrollCommand(),
-		a.tokenCommand(),
 		a.contextCommand(),
 		a.auditCommand(), a.guideCommand(),
 		a.doctorCommand(),
@@ -195,12 +195,14 @@ func (a *app) root() *cobra.Command {
 		a.swarmCommand(),
 		a.versionCommand(),
 	)
+	a.addFormer(root)
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
 			c.Args = helpArgs
 		}
 	}
+	a.furnish(root)
 	return root
 }
 

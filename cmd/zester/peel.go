@@ -27,9 +27,9 @@ func (a *app) peelCommand() *cobra.Command {
 			return a.show(peels, peelsTable(peels, nil, false))
 		}),
 	}
-	list.Flags().StringVar(&expr, "target", "", "only the peels that the `EXPRESSION` selects")
+	list.Flags().StringVar(&expr, "target", "", "only peels that the target `EXPRESSION` selects")
 	show := &cobra.Command{
-		Use:   "show <peel>",
+		Use:   "show PEEL",
 		Short: "Show a peel with its facts",
 		Args:  words("ID of a peel"),
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
@@ -46,8 +46,8 @@ func (a *app) peelCommand() *cobra.Command {
 func (a *app) peelRekeyCommand() *cobra.Command {
 	var key string
 	cmd := &cobra.Command{
-		Use:   "rekey <peel>",
-		Short: "Seal the secrets of a peel to the key that it has now",
+		Use:   "rekey PEEL",
+		Short: "Approve the new sealing key of a peel",
 		Long: `rekey approves a sealing key that waits. A key waits if it differs from the one before, as after a host has lost its
 data directory, or if the peel's credential has not signed it. The holder of the key can read the secrets of the peel from
 then on: compare the key with the one in the log of the host. Without --key, rekey shows the key and asks; it fails if
@@ -77,14 +77,14 @@ there is no terminal to ask on.`,
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&key, "key", "", "approve this sealing `KEY`, which the host's log shows, and no other")
+	cmd.Flags().StringVar(&key, "key", "", "sealing `KEY` to approve, as the log of the host shows it (default: show the key and ask)")
 	return cmd
 }
 
 func (a *app) peelRemoveCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "remove <peel>",
+		Use:   "remove PEEL",
 		Short: "Remove what is kept of a peel that is gone",
 		Long: `remove deletes the facts, the settings and the last report of a peel. Its jobs stay for 7 days, and its credential
 stays valid: a peel that connects again is in the fleet again. To take a host out for good, use zester peel decommission.
@@ -96,7 +96,7 @@ that follows a repo.`,
 				"zester peel remove %s --force removes it until it publishes its facts again, zester peel decommission %[1]s for good", id))
 		}),
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also if it is online")
+	cmd.Flags().BoolVar(&force, "force", false, "remove it although it is online")
 	return cmd
 }
 
@@ -119,7 +119,7 @@ type fleetPeel struct {
 func (a *app) peelFactsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "facts",
-		Short: "Write down all peels with their facts, for commands that ask no master",
+		Short: "Print all peels with their facts, for commands that work offline",
 		Long: `facts prints a file that plan, lint and forecast read with --facts, and target eval with --file:
 
   zester peel facts > peels.yaml

@@ -33,7 +33,7 @@ type decommissioned struct {
 
 func (a *app) peelDecommissionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "decommission <peel>",
+		Use:   "decommission PEEL",
 		Short: "Take a host out of the fleet: revoke its credential and remove what is kept of it",
 		Long:  decommissionManual,
 		Args:  words("ID of a peel"),
@@ -103,7 +103,7 @@ func (a *app) describeDecommissioned(d *decommissioned) error {
 		say("there were no facts and no settings to remove")
 	}
 	for _, name := range d.JoinTokens {
-		say("remains: the join token %s lets in a host of this name with a new key; zester enroll token revoke %[1]s revokes it", name)
+		say("remains: the join token %s lets in a host of this name with a new key; zester auth join-token revoke %[1]s revokes it", name)
 	}
 	say("remains: the data directory of zester-peel on the host; its jobs, for 7 days")
 	return nil

@@ -97,22 +97,22 @@ func (a *app) planCommand() *cobra.Command {
 	f := planFlags{form: planForm{form: &a.output}}
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "Say what a change of the config repo will do to the fleet",
+		Short: "Show what a change of the config repo will do to the fleet",
 		Long:  planManual,
 		Args:  words(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), f) },
 	}
 	flags := cmd.Flags()
-	flags.VarP(&f.form, "output", "o", "print as `FORM`: text, markdown, json, yaml or name (of the peels that change)")
+	flags.VarP(&f.form, "output", "o", "output `FORMAT`: text, markdown, json, yaml or name (the peels that change)")
 	flags.Lookup("output").DefValue = "text"
-	flags.StringVar(&f.repo, "repo", ".", "the config repo is in `DIR`, which may be below the top of a repository")
-	flags.StringVar(&f.path, "path", "", "the fleet's files are in `DIR` below the repo, as --path of zester-master")
-	flags.StringVar(&f.base, "base", "HEAD", "compare with `REVISION`")
-	flags.StringVar(&f.head, "head", "", "compare `REVISION` (default: the working tree)")
-	flags.StringVar(&f.facts, "facts", "", "read the peels and their facts from `FILE` (default: ask the live fleet)")
-	flags.StringVar(&f.peelConfig, "peel-config", "", "warn of what takes the place of entries of the peel.yaml in `FILE`")
-	flags.StringVar(&f.from, "from", "", "the `INSTANT` of the merge, as in 2026-06-01T09:00:00+01:00 (default: now)")
-	flags.StringVar(&f.zone, "zone", "", "the IANA `ZONE` of entries that name none (default: this host's)")
+	flags.StringVar(&f.repo, "repo", ".", "`DIR` of the config repo, also below the top of a repository")
+	flags.StringVar(&f.path, "path", "", "`DIR` below the repo with the files of the fleet, as --path of zester-master")
+	flags.StringVar(&f.base, "base", "HEAD", "`REVISION` to compare with")
+	flags.StringVar(&f.head, "head", "", "`REVISION` with the change (default: the working tree)")
+	flags.StringVar(&f.facts, "facts", "", "`FILE` with the peels and their facts (default: the live fleet)")
+	flags.StringVar(&f.peelConfig, "peel-config", "", "`FILE` peel.yaml, to warn of entries that the repo replaces")
+	flags.StringVar(&f.from, "from", "", "`INSTANT` of the merge, such as 2026-06-01T09:00:00+01:00 (default: now)")
+	flags.StringVar(&f.zone, "zone", "", "IANA `ZONE` of entries that name none (default: that of this host)")
 	return cmd
 }
 

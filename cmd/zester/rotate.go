@@ -11,8 +11,8 @@ import (
 
 func (a *app) rotateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "rotate <keys|ca>",
-		Short: "Make the signing keys, or the authority of the certificates, anew",
+		Use:   "rotate keys|ca",
+		Short: "Replace the signing keys, or the CA of the listeners",
 		Long: `rotate keys makes the keys anew that sign credentials, rotate ca the authority that signs the certificates of the masters'
 listeners. The former stay valid until zester auth retire, so nobody is locked out. Peels take up the new ones by
 themselves, in a day; whoever else has a credential of zester auth issue or zester auth user add needs another one
@@ -20,7 +20,7 @@ themselves, in a day; whoever else has a credential of zester auth issue or zest
 interrupted locks nobody out either, and is completed by doing it again.`,
 		Args: words("word keys or ca"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.rotation(cmd, api.RotateRequest{What: api.Rotatable(args[0])}, (*api.Client).Rotate, "made anew; the former stay valid until zester auth retire "+args[0])
+			return a.rotation(cmd, api.RotateRequest{What: api.Rotatable(args[0])}, (*api.Client).Rotate, "replaced; the former stay valid until zester auth retire "+args[0])
 		},
 	}
 }
@@ -28,23 +28,23 @@ interrupted locks nobody out either, and is completed by doing it again.`,
 func (a *app) retireCommand() *cobra.Command {
 	q := api.RotateRequest{}
 	cmd := &cobra.Command{
-		Use:   "retire <keys|ca>",
-		Short: "End the former signing keys, or the former authority",
+		Use:   "retire keys|ca",
+		Short: "Stop trusting the former signing keys, or the former CA",
 		Long: `retire ends what zester auth rotate has left valid. Former keys whose credentials are in use are refused, with the names of
 who has them, unless it gets --force. Of the former authority nobody can say who knows no other: wait two days.`,
 		Args: words("word keys or ca"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.What = api.Rotatable(args[0])
-			return a.rotation(cmd, q, (*api.Client).Retire, "the former are at their end")
+			return a.rotation(cmd, q, (*api.Client).Retire, "the former are no longer valid")
 		},
 	}
-	cmd.Flags().BoolVar(&q.Force, "force", false, "lock out who has no new credential")
+	cmd.Flags().BoolVar(&q.Force, "force", false, "also if credentials of the former keys are in use: they stop working")
 	return cmd
 }
 
 func (a *app) rotation(cmd *cobra.Command, q api.RotateRequest, do func(*api.Client, context.Context, api.RotateRequest) (*api.RotateAnswer, error), done string) error {
 	if q.What != api.RotateKeys && q.What != api.RotateCA {
-		return usageError("say keys or ca, not %q", q.What)
+		return usageError("cannot replace %q: it is keys or ca", q.What)
 	}
 	return a.withClient(func(client *api.Client) error {
 		answer, err := do(client, cmd.Context(), q)

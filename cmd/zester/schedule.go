@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,6 +41,7 @@ Calendars that the entry names are read from the zester.yaml of the repo.`
 type entrySource struct {
 	flags             *pflag.FlagSet
 	zone, file, entry string
+	expression        string // the timing if it was not given by a flag
 }
 
 // timingFlags are the flags that are a timing, named as the fields are.
@@ -49,15 +52,15 @@ var fieldFlags = []struct{ field, flag string }{{"timezone", "zone"}, {"dst_gap"
 
 func (s *entrySource) addFlags(flags *pflag.FlagSet) {
 	s.flags = flags
-	flags.String("cron", "", "a cron `EXPRESSION` of five fields")
-	flags.String("when", "", "an English `PHRASE`")
-	flags.String("interval", "", "a `DURATION` from the end of one run to the next, or hourly, daily, weekly, monthly")
-	flags.String("at", "", "an `INSTANT`, as in 2026-06-01T09:00:00+01:00")
-	flags.StringVar(&s.zone, "zone", "", "the IANA `ZONE` of an entry that names none (default: this host's)")
-	flags.String("dst-gap", "", "what becomes of times that the clock jumps over: run, skip or shift")
-	flags.String("dst-overlap", "", "what becomes of times that come twice: auto, first, last or both")
-	flags.StringVar(&s.file, "file", "", "read the entry from `FILE`")
-	flags.StringVar(&s.entry, "entry", "", "the `NAME` of the entry in the file")
+	flags.String("cron", "", "cron `EXPRESSION` of five fields")
+	flags.String("when", "", "English `PHRASE`, such as every monday at 9am")
+	flags.String("interval", "", "`DURATION` from the end of one run to the next, or hourly, daily, weekly, monthly")
+	flags.String("at", "", "`INSTANT`, such as 2026-06-01T09:00:00+01:00")
+	flags.StringVar(&s.zone, "zone", "", "IANA `ZONE` of an entry that names none (default: that of this host)")
+	flags.String("dst-gap", "", "`WHAT` to do at times that the clock skips: run, skip or shift")
+	flags.String("dst-overlap", "", "`WHICH` of the times that come twice: auto, first, last or both")
+	flags.StringVar(&s.file, "file", "", "`FILE` with the entry")
+	flags.StringVar(&s.entry, "entry", "", "`NAME` of the entry in the file")
 }
 
 // A subject is the entry that was asked about.
@@ -66,6 +69,11 @@ type subject struct {
 	expression string // the timing, as it was written
 	zone       *time.Location
 	zoneName   string
+}
+
+// given reports whether flags name an entry.
+func (s *entrySource) given() bool {
+	return s.file != "" || s.entry != "" || slices.ContainsFunc(timingFlags, s.flags.Changed)
 }
 
 func (s *entrySource) read() (*subject, error) {
@@ -99,6 +107,9 @@ func (s *entrySource) fromFlags(timing string) (*subject, error) {
 	n := &strictyaml.Node{Kind: strictyaml.Map, Pos: strictyaml.Pos{File: "--" + timing}}
 	set := func(field, flag string) {
 		at := strictyaml.Pos{File: "--" + flag}
+		if flag == timing && s.expression != "" {
+			at.File = strconv.Quote(s.expression)
+		}
 		value := &strictyaml.Node{Kind: strictyaml.String, Pos: at, Value: s.flags.Lookup(flag).Value.String()}
 		n.Map = append(n.Map, strictyaml.Pair{Key: field, KeyPos: at, Value: value})
 	}
@@ -271,7 +282,7 @@ func (a *app) explainCommand() *cobra.Command {
 	var from entrySource
 	cmd := &cobra.Command{
 		Use:   "explain",
-		Short: "Say in English when an entry runs",
+		Short: "Explain in English when an entry runs",
 		Long: `explain prints one sentence that says when and how an entry runs. It asks no master. An entry that is refused ends it
 with 1 and the reason.` + entryManual + `
 

@@ -24,8 +24,8 @@ type liveCommand struct {
 
 // liveOptions are the flags that are arguments of functions.
 var liveOptions = map[string]string{
-	"reason": "say `WHY`, for the record",
-	"for":    "do so for this `DURATION` only, such as 90m or 2d",
+	"reason": "`REASON` to record",
+	"for":    "only for this `DURATION`, such as 90m or 2d",
 }
 
 func (a *app) liveCommands() []*cobra.Command {
@@ -62,12 +62,12 @@ func (a *app) liveCommand(c liveCommand) *cobra.Command {
 		typed = append(typed, "entry")
 	}
 	cmd := &cobra.Command{
-		Use:   name + " '<" + strings.Join(typed, ">' <") + ">",
+		Use:   name + " " + strings.ToUpper(strings.Join(typed, " ")),
 		Short: c.short,
 		Long: c.short + ", on all peels that the target selects. " + c.long + `
 
 It is the function ` + c.function + `, dispatched as a job: the output, -o json and the exit code are those of
-zester '<target>' ` + c.function + `.`,
+zester TARGET ` + c.function + `.`,
 		Args: words(typed...),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			args := map[string]any{}
@@ -81,9 +81,6 @@ zester '<target>' ` + c.function + `.`,
 			}
 			return a.callSchedule(cmd, words[0], c.function, args)
 		},
-	}
-	if !c.entry {
-		cmd.Use = name + " '<target>'"
 	}
 	for _, name := range c.options {
 		cmd.Flags().String(name, "", liveOptions[name])

@@ -53,8 +53,8 @@ for the audit, which nobody can delete.`,
 	flags.StringVar(&url, "connect", "", "measure the bus at `URL`, which nobody uses yet, with the keys in --data-dir and the certificates in --ca")
 	flags.IntVar(&o.Procs, "procs", 0, "in `N` processes (default: one for every 2500)")
 	flags.IntVar(&o.Rounds, "rounds", 5, "measure each dispatch and commit `N` times and take the median")
-	flags.DurationVar(&o.Idle, "idle", 10*time.Second, "watch the idle master for `TIME`")
-	flags.DurationVar(&o.Soak, "soak", 0, "instead let the fleet work for `TIME`, with commits, dispatches, schedules and restarts, and count what is lost")
+	durationVar(flags, &o.Idle, "idle", 10*time.Second, "`TIME` to watch the idle master")
+	durationVar(flags, &o.Soak, "soak", 0, "instead let the fleet work for `TIME`, with commits, dispatches, schedules and restarts, and count what is lost")
 	flags.IntVar(&o.Outputs, "outputs", 0, "instead ask every peel for 64 KiB of output `N` times, and count what is lost")
 	cmd.AddCommand(&cobra.Command{
 		Use: "peels", Hidden: true, Args: words(),

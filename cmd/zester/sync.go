@@ -36,7 +36,7 @@ func (a *app) syncStatusCommand() *cobra.Command {
 func (a *app) syncNowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "now",
-		Short: "Ask for the branch at once and wait until that has ended",
+		Short: "Fetch the branch now and wait for the result",
 		Long: `now has the branch read at once, without waiting for the next poll, and prints what sync status would then. It ends
 with 1 when the branch cannot be read or its newest commit is refused. It does not wait for the peels: sync wait does.`,
 		Args: words(),

@@ -47,8 +47,8 @@ History and audit log hold the person and the reason.`,
 			return hinted(err, api.CodeConflict, "zester sync status shows what waits, and the command that lets it go on")
 		},
 	}
-	cmd.Flags().StringVar(&override, "override-freeze", "", "let the commit through the freeze that holds it, for this `REASON`")
-	cmd.Flags().StringVar(&reason, "reason", "", "reason to record, one line")
+	cmd.Flags().StringVar(&override, "override-freeze", "", "release the commit from the freeze, with this `REASON` to record")
+	cmd.Flags().StringVar(&reason, "reason", "", "`REASON` to record, one line")
 	cmd.MarkFlagsMutuallyExclusive("override-freeze", "reason")
 	return cmd
 }
@@ -100,7 +100,7 @@ pinned, and was not rolled back.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&untilNewer, "until-newer", false, "until a newer commit comes")
+	cmd.Flags().BoolVar(&untilNewer, "until-newer", false, "end the pin when a newer commit comes")
 	return cmd
 }
 

@@ -53,9 +53,9 @@ the reason for waiting is printed when it changes, every five seconds at most.`,
 			return a.waitForSync(ctx, client, &waiting{line: line, began: time.Now()}, g)
 		},
 	}
-	cmd.Flags().DurationVar(&g.timeout, "timeout", 5*time.Minute, "wait this long at most")
-	cmd.Flags().IntVar(&g.peels, "peels", 0, "wait until there are `N` peels at least")
-	cmd.Flags().StringVar(&g.revision, "revision", "", "wait for the `COMMIT`, or the beginning of its hash (default: where the branch is)")
+	durationVar(cmd.Flags(), &g.timeout, "timeout", 5*time.Minute, "`TIME` to wait at most")
+	cmd.Flags().IntVar(&g.peels, "peels", 0, "also wait until there are at least `N` peels")
+	cmd.Flags().StringVar(&g.revision, "revision", "", "`COMMIT` to wait for, or the beginning of its hash (default: the newest)")
 	return cmd
 }
 

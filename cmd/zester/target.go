@@ -7,22 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 func (a *app) targetCommand() *cobra.Command {
-	list := &cobra.Command{
-		Use:   "list <expression>",
-		Short: "List the peels of the live fleet that an expression selects",
-		Args:  words("expression"),
-		RunE:  func(cmd *cobra.Command, args []string) error { return a.evalLive(cmd, args[0]) },
-	}
 	var file string
 	eval := &cobra.Command{
-		Use:   "eval <expression>",
-		Short: "Evaluate an expression over a file of peels, or over the live fleet",
+		Use:   "eval EXPRESSION",
+		Short: "List the peels that an expression selects, of the live fleet or of a file",
 		Long: `eval prints the IDs of the peels that an expression selects, one a line.
 
 With --file nothing is asked of a master. The file is YAML or JSON:
@@ -39,8 +34,8 @@ With --file nothing is asked of a master. The file is YAML or JSON:
 			return a.evalFile(file, args[0])
 		},
 	}
-	eval.Flags().StringVar(&file, "file", "", "read peels and node groups from `FILE`")
-	return group("target", "See which peels a target expression selects, and why", list, eval, a.targetExplainCommand())
+	eval.Flags().StringVar(&file, "file", "", "`FILE` with peels and node groups (default: the live fleet)")
+	return group("target", "See which peels a target expression selects, and why", eval, a.targetExplainCommand())
 }
 
 // selection is what target eval prints as data.
@@ -58,17 +53,14 @@ func (a *app) showSelection(expr string, peels []target.PeelID) error {
 }
 
 func (a *app) evalLive(cmd *cobra.Command, expr string) error {
-	client, err := a.client()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	resolved, err := a.resolvedAnyhow(cmd.Context(), client, expr)
-	if err != nil {
-		return err
-	}
-	a.warnUnknown(resolved.Unknown)
-	return a.showSelection(expr, resolved.Peels)
+	return a.withClient(func(client *api.Client) error {
+		resolved, err := a.resolvedAnyhow(cmd.Context(), client, expr)
+		if err != nil {
+			return err
+		}
+		a.warnUnknown(resolved.Unknown)
+		return a.showSelection(expr, resolved.Peels)
+	})
 }
 
 func (a *app) evalFile(file, expr string) error {

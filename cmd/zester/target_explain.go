@@ -17,8 +17,8 @@ import (
 func (a *app) targetExplainCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
-		Use:   "explain <expression>",
-		Short: "Say how an expression is read, what each part selects, and what may be a mistake",
+		Use:   "explain EXPRESSION",
+		Short: "Explain what each part of an expression selects, and what may be a mistake",
 		Long: `explain takes an expression apart. Each part is said in words, with the number of
 peels that it selects by itself. Then come peels that a single part of an "and"
 keeps out, and parts that select nothing, with what comes near: an ID, a name of
@@ -42,7 +42,7 @@ With --file nothing is asked of a master; the file is that of target eval.`,
 			return a.print(e, names, func() error { return a.tellExplained(e) })
 		},
 	}
-	c.Flags().StringVar(&file, "file", "", "read peels and node groups from `FILE`")
+	c.Flags().StringVar(&file, "file", "", "`FILE` with peels and node groups (default: the live fleet)")
 	return c
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) tokenCommand() *cobra.Command {
-	return group("token", "Make and end the tokens by which programs use the REST API",
+	return group("token", "Manage the tokens with which programs use the REST API",
 		a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRotateCommand(), a.tokenRevokeCommand())
 }
 
@@ -24,8 +24,8 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 	q := credential.TokenRequest{}
 	var scopes []string
 	cmd := &cobra.Command{
-		Use:   "create <name>",
-		Short: "Make a token and print it, once",
+		Use:   "create NAME",
+		Short: "Create a token and print it once",
 		Long: `create makes a token in this process and tells the masters its hash: they could not print it again. Jobs that it makes
 are of the user token:<name>. A name is never given twice, also after the token was revoked.
 
@@ -40,15 +40,15 @@ everything. --limit-target and --limit-function narrow what dispatch may run.`,
 			return a.withClient(func(client *api.Client) error {
 				text, t, err := client.TokenCreate(cmd.Context(), q)
 				if err != nil {
-					return hinted(err, api.CodeConflict, "zester token rotate gives one that was not revoked another text; else choose another name")
+					return hinted(err, api.CodeConflict, "zester auth token rotate replaces the secret of a token that is not revoked; else choose another name")
 				}
 				return a.printSecret(text, t)
 			})
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&scopes, "scope", []string{string(credential.ScopeRead)}, "give the `SCOPES` read, dispatch, sync or admin")
-	f.DurationVar(&q.TTL, "ttl", tokenLife, "end it after this time; 0: it does not end")
+	f.StringSliceVar(&scopes, "scope", []string{string(credential.ScopeRead)}, "`SCOPES` of the token: read, dispatch, sync, admin")
+	durationVar(f, &q.TTL, "ttl", tokenLife, "`TIME` until it expires; 0 for never")
 	f.StringVar(&q.Limits.Target, "limit-target", "", "run functions only on peels that the `EXPRESSION` selects")
 	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil, "run only functions that match one of the `GLOBS`, such as test.*")
 	return cmd
@@ -57,8 +57,8 @@ everything. --limit-target and --limit-function narrow what dispatch may run.`,
 func (a *app) tokenRotateCommand() *cobra.Command {
 	q := credential.TokenRequest{}
 	cmd := &cobra.Command{
-		Use:   "rotate <name>",
-		Short: "Give a token another text and print it, once",
+		Use:   "rotate NAME",
+		Short: "Replace the secret of a token and print it once",
 		Args:  words("name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Name = args[0]
@@ -71,15 +71,15 @@ func (a *app) tokenRotateCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&q.TTL, "ttl", tokenLife, "end it after this time; 0: it does not end")
-	cmd.Flags().DurationVar(&q.Grace, "grace", 0, "the old text goes on for this time (default: it ends at once)")
+	durationVar(cmd.Flags(), &q.TTL, "ttl", tokenLife, "`TIME` until it expires; 0 for never")
+	durationVar(cmd.Flags(), &q.Grace, "grace", 0, "`TIME` for which the old secret stays valid (default: none)")
 	return cmd
 }
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "revoke <name>",
-		Short: "End a token for good",
+		Use:   "revoke NAME",
+		Short: "Revoke a token",
 		Args:  words("name"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			t, err := client.TokenRevoke(cmd.Context(), args[0])
@@ -98,7 +98,7 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 func (a *app) tokenListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List the tokens, who made them and when they were used",
+		Short: "List tokens, who made them and when they were used",
 		Args:  words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
 			tokens, err := client.TokenList(cmd.Context())

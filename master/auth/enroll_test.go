@@ -120,7 +120,7 @@ func TestAJoinTokenLetsInAsManyOfItsPeelsAsItSaysUntilItEnds(t *testing.T) {
 		newHost(t, "web-02").ask(t, a, token, nil)
 		third.ask(t, a, token, enroll.ErrJoinEnded)
 		_, _, err := a.Hosts.Enroll(t.Context(), third.request(token))
-		if want := "none of its uses is left, 2 were taken; zester enroll token create makes another"; err == nil || !strings.Contains(err.Error(), want) {
+		if want := "none of its uses is left, 2 were taken; zester auth join-token create makes another"; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a token that is used up: %v, want %s", err, want)
 		}
 		second.ask(t, a, "", enroll.ErrPending)

@@ -93,7 +93,7 @@ func (r *routes) register(mux humago.Mux) []byte {
 			OpenAPI: "3.1.0",
 			Info:    &huma.Info{Title: "zester", Version: "1", Description: "Run functions on peels, and see what they return."},
 			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName), SecuritySchemes: map[string]*huma.SecurityScheme{
-				"token": {Type: "http", Scheme: "bearer", Description: "A token of `zester token create`; the scopes are read, dispatch, sync and admin."},
+				"token": {Type: "http", Scheme: "bearer", Description: "A token of `zester auth token create`; the scopes are read, dispatch, sync and admin."},
 			}},
 		},
 		Formats:                      huma.DefaultFormats,

@@ -172,7 +172,7 @@ func (h *Hosts) Enroll(ctx context.Context, q Request) (token string, e *credent
 		return h.enrollInstead(ctx, q, &r)
 	case r.Public != q.Public && (r.State == credential.Accepted || r.State == credential.Pending):
 		h.noteConflict(ctx, q)
-		return "", &r, fmt.Errorf("%w, %s: zester enroll reject or revoke makes room", ErrConflict, r.State)
+		return "", &r, fmt.Errorf("%w, %s: zester auth peel reject or revoke makes room", ErrConflict, r.State)
 	case r.Public != q.Public && r.Ended[q.Public] == (credential.End{}):
 		return h.enrollAgain(ctx, q)
 	case r.State == credential.Accepted:

@@ -107,7 +107,7 @@ func (h *Hosts) redeemable(ctx context.Context, q Request) error {
 }
 
 // otherWays is what to do if a join token cannot be used.
-const otherWays = "zester enroll token create makes another, and a host without a token waits for zester enroll approve"
+const otherWays = "zester auth join-token create makes another, and a host without a token waits for zester auth peel approve"
 
 // admits tells a stranger nothing of a token whose text he does not have.
 func (r *joinRecord) admits(id target.PeelID, hash credential.Hash) error {

@@ -85,7 +85,7 @@ func (h *Hosts) enrollInstead(ctx context.Context, q Request, seen *credential.E
 		return "", nil, err
 	case seen.State == credential.Pending:
 		h.noteConflict(ctx, q)
-		return "", seen, fmt.Errorf("%w, %s: zester enroll reject makes room", ErrConflict, seen.State)
+		return "", seen, fmt.Errorf("%w, %s: zester auth peel reject makes room", ErrConflict, seen.State)
 	default:
 		return h.enrollAgain(ctx, q)
 	}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/seed-c01c3da5/zester/cmd/daemon"
+)
+
+// A shared is a set of the flags that several commands have. A command has those that do something there.
+type shared uint8
+
+const (
+	flagURL     shared = 1 << iota // --url and --creds
+	flagContext                    // --context
+	flagCA                         // --ca
+	flagDir                        // --data-dir
+	flagOutput                     // --output
+	flagHeaders                    // --no-headers
+	flagColour                     // --color
+
+	onBus      = flagURL | flagContext | flagCA | flagDir
+	asks       = onBus | flagOutput       // asks a master and prints data
+	lists      = asks | flagHeaders       // the same, in a table
+	listStates = lists | flagColour       // the same, with states
+	prints     = flagOutput | flagHeaders // prints a table and asks nobody
+)
+
+// A leaf is what each command has besides its own flags and texts.
+type leaf struct {
+	flags    shared
+	examples string // one a line, without the name of the program; # begins a comment
+}
+
+// leaves has all commands that do something, by their path.
+var leaves = map[string]leaf{
+	"": {listStates, `
+'web-*' cmd.run command=uptime
+test.ping                                       # every peel, for functions that only read
+'G@os:debian and not db-*' cmd.run 'apt-get update' --batch 10%
+web-01 settings.get key=nginx -o json`},
+	"job list": {listStates, `
+job list --asked --user ada
+job list --status failed --target web-01
+job list --schedule backup -o wide`},
+	"job active":  {listStates, `job active`},
+	"job show":    {listStates, "job show last\njob show 3MSR6mQU -o json"},
+	"job returns": {listStates, "job returns last --only failed\njob returns last --group"},
+	"job watch":   {listStates, `job watch last --wait 5m`},
+	"job cancel":  {asks, `job cancel 3MSR6mQU`},
+	"job retry":   {listStates, "job retry last\njob retry last --only missing --when-online 1h"},
+
+	"peel list": {listStates, `
+peel list
+peel list -o wide                               # also version, OS, address and commit
+peel list --target 'G@os:debian' -o name`},
+	"peel show":         {asks, `peel show web-01`},
+	"peel facts":        {asks, `peel facts`},
+	"peel rekey":        {asks, `peel rekey web-01`},
+	"peel remove":       {onBus, `peel remove web-01`},
+	"peel decommission": {asks, `peel decommission web-01`},
+
+	"target eval":    {asks, "target eval 'web-* and G@os:debian'\ntarget eval --file peels.yaml 'N@frontend'"},
+	"target explain": {lists, `target explain 'G@os:debian and not web-*'`},
+
+	"schedule list":     {listStates, "schedule list web-01\nschedule list '*' -o json"},
+	"schedule next":     {lists, "schedule next web-01\nschedule next web-01 backup -n 3"},
+	"schedule history":  {listStates, `schedule history web-01 backup`},
+	"schedule breaker":  {lists, `schedule breaker web-01 backup`},
+	"schedule run":      {asks, `schedule run 'web-*' backup`},
+	"schedule pause":    {asks, `schedule pause 'web-*' backup --for 2h --reason 'disk is replaced'`},
+	"schedule resume":   {asks, `schedule resume 'web-*' backup`},
+	"schedule skip":     {asks, `schedule skip web-01 backup`},
+	"schedule explain":  {flagOutput, "schedule explain --cron '30 2 * * mon-fri'\nschedule explain --file settings/db/backup.yaml --entry backup"},
+	"schedule forecast": {prints, "schedule forecast . --facts peels.yaml --for 7d\nschedule forecast . --facts peels.yaml -o svg --out forecast.svg"},
+	"cron next": {prints, `
+cron next '30 2 * * mon-fri' --zone Europe/London
+cron next 'every monday at 9am' -n 3
+cron next --file settings/db/backup.yaml --entry backup`},
+
+	"lint":  {flagOutput, "lint\nlint --facts peels.yaml --strict fleet"},
+	"blame": {asks, `blame web-01 backup`},
+	"plan": {asks | flagColour, `
+plan                                            # what is not committed yet
+plan --base origin/main --head HEAD
+plan --facts peels.yaml --base origin/main -o markdown`},
+
+	"sync status":  {asks, "sync status\nsync status -o json"},
+	"sync now":     {asks, `sync now`},
+	"sync wait":    {asks, "sync wait --timeout 2m\nsync wait --revision 9b1c8f0e --peels 3"},
+	"sync peels":   {listStates, `sync peels`},
+	"sync diff":    {lists, `sync diff web-01`},
+	"sync history": {listStates, `sync history -o wide`},
+	"sync plan":    {asks, `sync plan`},
+	"sync approve": {asks, "sync approve 0f3c9b77\nsync approve first-wave --reason 'looks good'"},
+	"sync pause":   {asks, `sync pause`},
+	"sync resume":  {asks, `sync resume`},
+	"sync pin":     {asks, `sync pin 9b1c8f0e --until-newer`},
+	"sync unpin":   {asks, `sync unpin --dry-run`},
+	"sync retry":   {asks, `sync retry`},
+	"sync adopt":   {asks, `sync adopt --dry-run`},
+
+	"auth user add":          {asks, "auth user add ada\nauth user add lee --limit-target 'web-*' --limit-function 'test.*' --ttl 30d"},
+	"auth user list":         {listStates, `auth user list`},
+	"auth user revoke":       {asks, `auth user revoke lee`},
+	"auth peel list":         {listStates, "auth peel list --state pending\nauth peel list -o wide                           # also addresses and keys"},
+	"auth peel show":         {listStates, `auth peel show db-01`},
+	"auth peel approve":      {asks, `auth peel approve db-01`},
+	"auth peel reject":       {asks, `auth peel reject db-01`},
+	"auth peel revoke":       {asks, `auth peel revoke db-01`},
+	"auth join-token create": {asks, `auth join-token create --peel 'web-*' --uses 10 --ttl 1h`},
+	"auth join-token list":   {lists, `auth join-token list`},
+	"auth join-token revoke": {asks, `auth join-token revoke tour`},
+	"auth token create":      {asks, `auth token create ci --scope read,dispatch --limit-target 'web-*' --ttl 90d`},
+	"auth token list":        {listStates, `auth token list`},
+	"auth token rotate":      {asks, `auth token rotate ci --grace 24h`},
+	"auth token revoke":      {asks, `auth token revoke ci`},
+	"auth site revoke":       {asks, `auth site revoke berlin`},
+	"auth issue":             {flagCA | flagDir, "auth issue peel web-01 --out web-01.creds\nauth issue site berlin --peels web-01,web-02 --out site.creds"},
+	"auth export":            {flagDir, `auth export --nats-conf --listen 0.0.0.0:4222 --tls-cert bus.crt --tls-key bus.key`},
+	"auth rotate":            {asks, `auth rotate keys`},
+	"auth retire":            {asks, `auth retire keys`},
+
+	"context add":  {flagURL | flagCA, `context add prod --url tls://bus.example.com:4222 --creds ada.creds --use`},
+	"context use":  {0, "context use prod\ncontext use local                                # the master on this host"},
+	"context list": {prints, `context list`},
+	"context show": {flagOutput, "context show\ncontext show prod -o json"},
+	"context rm":   {0, `context rm prod`},
+
+	"audit list": {listStates, "audit list --user ada --since 12h\naudit list --action sync --result refused --follow"},
+	"doctor":     {asks | flagColour, `doctor`},
+	"guide":      {0, "guide\nguide review"},
+	"demo":       {0, "demo\ndemo --repo fleet --peel web-01 --keep"},
+	"swarm":      {flagOutput | flagCA | flagDir, `swarm --peels 1000`},
+	"version":    {flagOutput, "version\nversion -o json"},
+}
+
+// Annotations of flags. Help lists shared flags apart from a command's own. Commands took the ignored ones before,
+// though they do nothing there: help does not show them, and to give one is worth a message.
+const (
+	sharedFlag  = "shared"
+	ignoredFlag = "ignored"
+)
+
+// warnIgnored names the flags that were given and do nothing.
+func (a *app) warnIgnored(cmd *cobra.Command) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if _, ignored := f.Annotations[ignoredFlag]; ignored {
+			fmt.Fprintf(a.errOut, "--%s does nothing with %s, and is refused with the next release\n", f.Name, cmd.CommandPath())
+		}
+	})
+}
+
+// furnish gives cmd and the commands below it their shared flags and examples.
+func (a *app) furnish(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		a.furnish(c)
+	}
+	path := pathOf(cmd)
+	l, known := leaves[path]
+	if !known && path != "help" {
+		return
+	}
+	a.addShared(cmd.Flags(), l.flags, sharedFlag)
+	a.addShared(cmd.Flags(), listStates&^flagColour, ignoredFlag)
+	var b strings.Builder
+	for line := range strings.Lines(strings.TrimSpace(l.examples)) {
+		b.WriteString("  zester " + strings.TrimSpace(line) + "\n")
+	}
+	cmd.Example = strings.TrimRight(b.String(), "\n")
+}
+
+// pathOf returns the words that name a command, without the name of the program.
+func pathOf(cmd *cobra.Command) string {
+	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
+	return path
+}
+
+// addShared adds shared flags, but for those that the command has in a form of its own.
+func (a *app) addShared(own *pflag.FlagSet, which shared, annotation string) {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	c := &a.connect
+	if which&flagURL != 0 {
+		all.StringVar(&c.url, "url", os.Getenv("ZESTER_URL"), "`URL` of the bus (default: the master on this host)")
+		all.StringVar(&c.creds, "creds", os.Getenv("ZESTER_CREDS"), "`FILE` with your credential")
+	}
+	if which&flagContext != 0 {
+		all.StringVar(&c.name, "context", os.Getenv("ZESTER_CONTEXT"), "`NAME` of the context to use (see zester context)")
+	}
+	if which&flagCA != 0 {
+		all.StringVar(&c.ca, "ca", os.Getenv("ZESTER_CA"), "`FILE` with the certificates by which the bus is checked")
+	}
+	if which&flagDir != 0 {
+		dir := os.Getenv("ZESTER_DATA_DIR")
+		if dir == "" {
+			dir = daemon.DataDir()
+		}
+		all.StringVar(&c.dataDir, "data-dir", dir, "data `DIR` of the master on this host")
+	}
+	if which&flagOutput != 0 {
+		all.VarP(&a.output, "output", "o", "output `FORMAT`: "+strings.Join(forms, ", "))
+	}
+	if which&flagHeaders != 0 {
+		all.BoolVar(&a.noHeaders, "no-headers", false, "do not print the headers of tables")
+	}
+	if which&flagColour != 0 {
+		all.Var(&a.colour, "color", "`WHEN` to print states in colour: auto, always or never")
+	}
+	all.VisitAll(func(f *pflag.Flag) {
+		f.Annotations, f.Hidden = map[string][]string{annotation: nil}, annotation == ignoredFlag
+		if own.Lookup(f.Name) == nil {
+			own.AddFlag(f)
+		}
+	})
+}
+
+// flagUsages returns the help of the flags of a command that are shared, or that are its own.
+func flagUsages(cmd *cobra.Command, shared bool) string {
+	some := pflag.NewFlagSet("", pflag.ContinueOnError)
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if _, is := f.Annotations[sharedFlag]; is == shared {
+			some.AddFlag(f)
+		}
+	})
+	return strings.TrimRight(some.FlagUsages(), "\n")
+}
+
+const usageTemplate = `Usage:{{if .Runnable}}
+  {{.UseLine}}{{end}}{{if and .HasAvailableSubCommands .HasParent}}
+  {{.CommandPath}} COMMAND{{end}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}
+
+Commands:{{range .Commands}}{{if (or .IsAvailableCommand (eq .Name "help"))}}
+  {{rpad .Name .NamePadding }} {{.Short}}{{end}}{{end}}{{end}}{{with ownFlags .}}
+
+Flags:
+{{.}}{{end}}{{with sharedFlags .}}
+
+Connection and output:
+{{.}}{{end}}{{if .HasAvailableSubCommands}}
+
+{{.CommandPath}} COMMAND --help shows more about a command.{{end}}
+`
+
+func init() {
+	cobra.AddTemplateFunc("ownFlags", func(cmd *cobra.Command) string { return flagUsages(cmd, false) })
+	cobra.AddTemplateFunc("sharedFlags", func(cmd *cobra.Command) string { return flagUsages(cmd, true) })
+}
