@@ -203,6 +203,7 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	a.furnish(root)
+	a.addCompletion(root)
 	return root
 }
 

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// completionTimeout bounds how long the shell waits for the answer of a master.
+const completionTimeout = time.Second
+
+// fixedValues are what flags and arguments take, by the name of the flag or the placeholder.
+var fixedValues = map[string][]string{
+	"color": {"auto", "always", "never"}, "only": {"failed", "missing"}, "result": {"done", "refused", "failed"},
+	"role": {"operator", "direct", "auditor"}, "ROLE": {"peel", "operator", "direct", "auditor", "master", "site"},
+	"scope": {"read", "dispatch", "sync", "admin"}, "state": {"pending", "accepted", "rejected", "revoked"},
+	"status": strings.Split(strings.ReplaceAll(statuses, " or ", ", "), ", "), "keys|ca": {"keys", "ca"}, "TOPIC": guideTopics(),
+}
+
+// namedValues are the placeholders whose values flags take too, by the name of the flag.
+var namedValues = map[string]string{
+	"target": "TARGET", "limit-target": "TARGET", "commit": "REVISION", "revision": "REVISION", "function": "FUNCTION", "context": "CONTEXT",
+}
+
+var placeholder = regexp.MustCompile(`[A-Za-z|]+`)
+
+// addCompletion has the shell complete the arguments and flags of cmd and of the commands below it. Where no master
+// answers it offers nothing.
+func (a *app) addCompletion(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		a.addCompletion(c)
+	}
+	if _, known := leaves[pathOf(cmd)]; !known {
+		return
+	}
+	names := placeholder.FindAllString(strings.TrimPrefix(cmd.Use, cmd.Name()), -1)
+	if strings.HasPrefix(pathOf(cmd), "context ") && len(names) > 0 && cmd.Name() != "add" {
+		names[0] = "CONTEXT"
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		name := ""
+		switch {
+		case !cmd.HasParent():
+			name = dispatchPlaceholder(args)
+		case len(args) < len(names):
+			name = names[len(args)]
+		}
+		if name == "DIR" {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		}
+		return a.values(cmd, name, args, word)
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		name := f.Name
+		switch {
+		case fixedValues[name] != nil:
+		case name == "output":
+			name = "output of " + pathOf(cmd)
+		case namedValues[name] != "":
+			name = namedValues[name]
+		default:
+			return // a file, or nothing that can be known
+		}
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return a.values(cmd, name, nil, word)
+		})
+	})
+}
+
+// dispatchPlaceholder names what comes next in a dispatch.
+func dispatchPlaceholder(args []string) string {
+	if len(args) == 0 {
+		return "TARGET or FUNCTION"
+	}
+	if _, first := catalogue.Lookup(args[0]); len(args) == 1 && !first {
+		return "FUNCTION"
+	}
+	return "PARAMETER"
+}
+
+// values returns the values of a placeholder that begin with a word.
+func (a *app) values(cmd *cobra.Command, name string, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	a.connect.flags = cmd.Flags()
+	directive := cobra.ShellCompDirectiveNoFileComp
+	all := fixedValues[name]
+	switch name {
+	case "output of plan":
+		all = []string{"text", "markdown", "json", "yaml", "name"}
+	case "output of schedule forecast":
+		all = append(slices.Clone(forms), "svg")
+	case "FUNCTION":
+		all = functionNames()
+	case "TARGET or FUNCTION":
+		all = append(functionNames(), a.offered(cmd, peelIDs)...)
+	case "PARAMETER":
+		all, directive = parameters(args), directive|cobra.ShellCompDirectiveNoSpace
+	case "CONTEXT":
+		all = contextNames()
+	case "PEEL", "TARGET", "EXPRESSION":
+		if !strings.HasPrefix(cmd.CommandPath(), "zester cron") {
+			all = a.offered(cmd, peelIDs)
+		}
+	case "JID":
+		all = append([]string{lastJob + "\tyour newest job"}, a.offered(cmd, newestJobs)...)
+	case "ENTRY":
+		all = a.offered(cmd, func(ctx context.Context, client *api.Client) []string { return entriesOf(ctx, client, args[0]) })
+	case "REVISION", "COMMIT", "PLAN|WAVE|COMMIT":
+		all = a.offered(cmd, revisions)
+	default:
+		if strings.HasPrefix(name, "output of ") {
+			all = forms
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return !strings.HasPrefix(v, word) || plain(v) != v }), directive
+}
+
+// offered asks a master, and offers nothing if that fails.
+func (a *app) offered(cmd *cobra.Command, ask func(context.Context, *api.Client) []string) []string {
+	client, err := a.client()
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	return ask(ctx, client)
+}
+
+func functionNames() (names []string) {
+	for _, f := range catalogue.Functions() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// parameters are those of the function among the words, with the = after them.
+func parameters(words []string) (names []string) {
+	for _, w := range words[:min(len(words), 2)] {
+		f, _ := catalogue.Lookup(w)
+		for _, p := range f.Params {
+			names = append(names, p.Name+"=")
+		}
+	}
+	return names
+}
+
+func contextNames() []string {
+	c, err := readConfig()
+	if err != nil {
+		return nil
+	}
+	return append(slices.Sorted(maps.Keys(c.Contexts)), localContext)
+}
+
+func peelIDs(ctx context.Context, client *api.Client) (ids []string) {
+	peels, err := client.Peels(ctx, "")
+	if err != nil {
+		return nil
+	}
+	for _, p := range peels {
+		ids = append(ids, string(p.ID))
+	}
+	return ids
+}
+
+func newestJobs(ctx context.Context, client *api.Client) (jids []string) {
+	page, err := client.JobList(ctx, job.Query{NoReads: true, Limit: 20})
+	if err != nil {
+		return nil
+	}
+	for _, j := range page.Jobs {
+		jids = append(jids, string(j.JID)+"\t"+plain(j.Function+" on "+targetOf(&j)+", "+string(j.Status)))
+	}
+	return jids
+}
+
+// entriesOf returns the schedule entries that Git gives a peel.
+func entriesOf(ctx context.Context, client *api.Client, peel string) []string {
+	id, err := target.ParsePeelID(peel)
+	if err != nil {
+		return nil
+	}
+	doc, err := client.SyncDocument(ctx, id)
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(doc.Origins))
+}
+
+func revisions(ctx context.Context, client *api.Client) (commits []string) {
+	attempts, err := client.SyncHistory(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, at := range attempts {
+		if c := at.Commit.Short() + "\t" + plain(at.Message); !slices.Contains(commits, c) {
+			commits = append(commits, c)
+		}
+	}
+	return commits
+}

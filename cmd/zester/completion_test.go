@@ -1,0 +1,51 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// What the shell is offered comes from the fleet, or from this program.
+func TestTheShellIsOfferedWhatThereIs(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	complete := func(dir string, words ...string) string {
+		var out, errOut bytes.Buffer
+		if code := run(t.Context(), append([]string{"__complete", "--data-dir", dir}, words...), &out, &errOut); code != exitOK {
+			t.Errorf("%q ended with %d: %s", words, code, &errOut)
+		}
+		return out.String()
+	}
+	for _, c := range []struct {
+		words  string // the last one is completed
+		online bool   // a master is asked
+		want   string
+		not    string
+	}{
+		{"peel show ", true, "web-02\n", "job"},
+		{"web", true, "web-01\n", "db-01"},
+		{"web-01 test.", false, "test.ping\n", "web-01"},
+		{"web-01 cmd.run comm", false, "command=\n", "timeout="},
+		{"schedule pause web-01 ", true, "hello\n", "web-01"},
+		{"schedule list w", true, "web-02\n", "db-01"},
+		{"sync pin ", true, "\tThe beginning\n", ""},
+		{"job show ", false, "last\tyour newest job\n", ""},
+		{"job list --status c", false, "complete\n", "failed"},
+		{"job list --function cmd.", false, "cmd.run\n", "test.ping"},
+		{"job list -o j", false, "jsonl\n", "yaml"},
+		{"plan -o m", false, "markdown\n", "json"},
+		{"auth issue si", false, "site\n", "peel"},
+		{"auth rotate ", false, "keys\n", ""},
+		{"context use l", false, "local\n", ""},
+	} {
+		words := strings.Split(c.words, " ")
+		got := complete(f.dir, words...)
+		if !strings.Contains(got, c.want) || c.not != "" && strings.Contains(got, c.not) {
+			t.Errorf("zester %s is completed with\n%s, want %q and not %q", c.words, got, c.want, c.not)
+		}
+		if offline := complete(t.TempDir(), words...); strings.Contains(offline, c.want) == c.online {
+			t.Errorf("without a master zester %s is completed with\n%s", c.words, offline)
+		}
+	}
+}
