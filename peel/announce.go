@@ -26,7 +26,7 @@ func (s signal) raise() {
 	}
 }
 
-// unconfirmed is what the peel has to send to the masters and the stream has not confirmed.
+// unconfirmed are the reports that the peel has to send, because they changed or the stream has not confirmed them.
 type unconfirmed struct{ facts, applied bool }
 
 // announce sends facts and the applied report after every connect, and each again when it changes or was not confirmed.

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/puback"
 )
 
-const ackTimeout = 5 * time.Second // for the stream to confirm what it stored
+const ackTimeout = 5 * time.Second // how long a stream may take to confirm that it has stored a message
 
 // publish sends a message that may be lost.
 func (p *Peel) publish(subject string, v any) {

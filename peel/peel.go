@@ -47,7 +47,7 @@ type Options struct {
 	ID       target.PeelID
 	DataDir  string         // key, snapshot, fence, outbox and scheduler state; made with mode 0700
 	URL      string         // of the servers of the bus, separated by commas
-	CA       string         // file with the certificates that the bus is checked by, see [wire.CheckedBy]
+	CA       string         // file with the certificates that the bus is checked by, see package dial
 	Connect  []nats.Option  // the credential and other options of the connection
 	Schedule schedule.Set   // static entries; an entry of the settings replaces that of the same name
 	Facts    target.Facts   // static facts; they replace facts of the host

@@ -92,7 +92,7 @@ func (w *workerPool) work(masters, people <-chan *request) {
 	}
 }
 
-// close runs what is queued and returns when the last request has ended.
+// close runs the queued requests and returns when the last request has ended.
 func (w *workerPool) close() {
 	for _, q := range []*queues{&w.masters, &w.people} {
 		close(q.host)

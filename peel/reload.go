@@ -22,8 +22,8 @@ import (
 // storeRetry is the pause between attempts to store a document that the disk refused.
 const storeRetry = 10 * time.Second
 
-// inForce is what the peel runs: the newest document that it accepted and what follows from it. It never changes. Start and
-// followSettings alone replace it, in [Peel.current]; everybody reads it there.
+// inForce is the newest document that the peel accepted, with its schedule and mask and how it was applied. An inForce never changes:
+// start and followSettings alone put another one into Peel.current, and everybody reads it there.
 type inForce struct {
 	doc    *settings.Document // nil before the first
 	values *strictyaml.Node   // of doc, nil before the first
@@ -112,14 +112,14 @@ func (p *Peel) storeAgain() {
 	p.replace(next)
 }
 
-// replace makes next what is in force and has it reported.
+// replace puts next in force and raises reportDue.
 func (p *Peel) replace(next inForce) {
 	p.current.Store(&next)
 	p.reportDue.raise()
 }
 
-// apply makes next what is in force: it parses its schedule, merges it with the static entries and hands it to the
-// scheduler. Entries that this build cannot use are reported and paused.
+// apply puts next in force: it parses the schedule, merges it with the static entries and gives it to the scheduler. Entries that
+// this build cannot use are reported and paused.
 func (p *Peel) apply(ctx context.Context, next inForce) {
 	doc := strictyaml.FromValue("settings", nil)
 	if next.values != nil {
@@ -202,7 +202,7 @@ func (p *Peel) onPausedErrors(entries []string) {
 	p.reportDue.raise()
 }
 
-// applied returns the report on what is in force.
+// applied returns the report on the settings in force.
 func (p *Peel) applied() wire.Applied {
 	now := p.current.Load()
 	a := wire.Applied{

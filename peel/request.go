@@ -68,8 +68,8 @@ func (p *Peel) onRequest(msg *nats.Msg, pool *workerPool) {
 	}
 }
 
-// onDirect handles a request that a person sent without a master. It is sent once, so it needs no fence, where its record would
-// replace the record of a job.
+// onDirect handles a request that a person sent without a master. It is sent once, so the fence need not know it; its record there
+// would replace the record of a job.
 func (p *Peel) onDirect(msg *nats.Msg, pool *workerPool) {
 	req, user, err := wire.DecodeDirect(msg)
 	if err != nil {

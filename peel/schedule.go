@@ -50,7 +50,7 @@ type listedEntry struct {
 	Author string `json:"author,omitempty"`
 }
 
-// withoutZero returns v without zero times and empty maps, which stand for what has not happened.
+// withoutZero returns v without zero times and empty maps: events that have not happened yet.
 func withoutZero(v any) (any, error) {
 	data, err := canon.Normalize(v)
 	if m, ok := data.(map[string]any); ok {
@@ -158,7 +158,7 @@ func readArgs(call module.Call) (entryArgs, error) {
 	return args, nil
 }
 
-// order returns what a pause or skip tells the scheduler.
+// order returns the pause or skip for the scheduler.
 func (a entryArgs) order() scheduler.Order {
 	o := scheduler.Order{By: a.user, Reason: a.Reason}
 	if a.For > 0 {

@@ -33,7 +33,7 @@ const (
 	documentQueue = 16
 )
 
-// Options say who connects and where. Peel, URL and Log are required.
+// Options configure a connection. Peel, URL and Log are required.
 type Options struct {
 	Peel  target.PeelID
 	URL   string        // of the servers, separated by commas

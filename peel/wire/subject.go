@@ -25,70 +25,70 @@ const (
 
 // The peel of the following subjects is its ID in wire form, "{{name()}}" in a permission template, or "*" to subscribe.
 
-// Cmd is where a peel receives requests of masters.
+// Cmd returns the subject on which a peel receives requests of masters.
 func Cmd(peel string) string { return "zester.cmd." + peel }
 
-// Fact is where a peel publishes its facts.
+// Fact returns the subject on which a peel publishes its facts.
 func Fact(peel string) string { return "zester.fact." + peel }
 
-// Heartbeat is where a peel publishes heartbeats.
+// Heartbeat returns the subject on which a peel publishes heartbeats.
 func Heartbeat(peel string) string { return "zester.heartbeat." + peel }
 
-// Settings is where the stream of the settings bucket publishes each document that it has stored for a peel.
+// Settings returns the subject on which the stream of the settings bucket publishes each document that it has stored for a peel.
 func Settings(peel string) string { return "zester.settings." + peel }
 
-// SettingsApplied is where a peel reports which settings it runs.
+// SettingsApplied returns the subject on which a peel reports which settings it runs.
 func SettingsApplied(peel string) string { return "zester.settings.applied." + peel }
 
-// SettingsKey is the subject under which the settings bucket stores a peel's document.
+// SettingsKey returns the subject under which the settings bucket stores a peel's document.
 func SettingsKey(peel string) string { return "$KV.settings." + peel }
 
-// SettingsGet is where a request reads the newest document of a peel from the stream.
+// SettingsGet returns the subject on which a request reads the newest document of a peel from the stream.
 func SettingsGet(peel string) string { return "$JS.API.DIRECT.GET.KV_settings." + SettingsKey(peel) }
 
-// Inbox is the prefix of the subjects on which a peel receives replies.
+// Inbox returns the prefix of the subjects on which a peel receives replies.
 func Inbox(peel string) string { return "_INBOX." + peel }
 
-// UserInbox is the prefix of the subjects on which a person receives replies.
+// UserInbox returns the prefix of the subjects on which a person receives replies.
 func UserInbox(user string) string { return "_INBOX_USER." + user }
 
-// AckOf is where a peel acknowledges the request of a job. Here and below jid and peel may be "*".
+// AckOf returns the subject on which a peel acknowledges the request of a job. Here and below jid and peel may be "*".
 func AckOf(jid JID, peel string) string { return jobSubject(jid, "ack."+peel) }
 
-// ReturnOf is where a peel publishes its result for a dispatched job.
+// ReturnOf returns the subject on which a peel publishes its result for a dispatched job.
 func ReturnOf(jid JID, peel string) string { return jobSubject(jid, "return."+peel) }
 
-// ScheduledOf is where a peel reports a run of its own schedule.
+// ScheduledOf returns the subject on which a peel reports a run of its own schedule.
 func ScheduledOf(jid JID, peel string) string { return jobSubject(jid, "schedule."+peel) }
 
-// StoredOf is where the stream of the bucket job-returns publishes the first return of a peel once it is stored. Masters and
-// clients that watch jobs may subscribe to it, peels may not.
+// StoredOf returns the subject on which the stream of the bucket job-returns publishes the first return of a peel once it is stored.
+// Masters and clients that watch jobs may subscribe to it, peels may not.
 func StoredOf(jid JID, peel string) string { return "zester.stored." + string(jid) + "." + peel }
 
-// SaidBy is the pattern of all subjects of jobs on which a peel publishes.
+// SaidBy returns the pattern of all subjects of jobs on which a peel publishes.
 func SaidBy(peel string) string { return "zester.job.*.*." + peel }
 
-// DispatchOf is where a master records that a job was dispatched.
+// DispatchOf returns the subject on which a master records that a job was dispatched.
 func DispatchOf(jid JID) string { return jobSubject(jid, "dispatch") }
 
-// StatusOf is where a master publishes a job's status when it ends.
+// StatusOf returns the subject on which a master publishes a job's status when it ends.
 func StatusOf(jid JID) string { return jobSubject(jid, "status") }
 
-// CancelOf is where a master cancels a job. All peels receive it.
+// CancelOf returns the subject on which a master cancels a job. All peels receive it.
 func CancelOf(jid JID) string { return jobSubject(jid, "cancel") }
 
-// AllOf is the pattern of all subjects of a job.
+// AllOf returns the pattern of all subjects of a job.
 func AllOf(jid JID) string { return jobSubject(jid, ">") }
 
 func jobSubject(jid JID, rest string) string { return "zester.job." + string(jid) + "." + rest }
 
-// Dispatch is where a person requests a job.
+// Dispatch returns the subject on which a person requests a job.
 func Dispatch(user string) string { return "zester.dispatch." + user }
 
-// Resolve is where a person requests the peels that a target expression selects.
+// Resolve returns the subject on which a person requests the peels that a target expression selects.
 func Resolve(user string) string { return "zester.target.resolve." + user }
 
-// API is where a person sends a master another request, of a noun and a verb such as "job" and "list".
+// API returns the subject on which a person sends a master another request, of a noun and a verb such as "job" and "list".
 func API(noun, verb, user string) string { return "zester.api." + noun + "." + verb + "." + user }
 
 // Sender returns the last token of a subject, which names its sender.
