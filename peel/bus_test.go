@@ -263,7 +263,7 @@ func TestAResultThatTheDiskRefusesIsSentAtOnce(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		synctest.Wait()
-		if !strings.Contains(b.log.String(), "messages are held in memory, the disk does not take them") {
+		if !strings.Contains(b.log.String(), "messages are held in memory, the disk refuses them") {
 			t.Error(b.log.String())
 		}
 	})

@@ -1,12 +1,12 @@
-// Package facts collects what a peel knows of its host: the values that targets such as G@os:debian select by.
+// Package facts collects facts about a host, by which targets such as G@os:debian select peels. Call [Collect].
 //
-// Facts come from files, system calls and the interfaces' own addresses; nothing asks the network or runs a program,
-// so that a peel with a broken resolver starts like any other. A fact that cannot be learned is absent. What can
-// change while the host runs and says nothing about its kind, such as free memory or the load, is no fact: a changed
-// fact makes the reconciler look at the peel anew.
+// Facts come from files, system calls and the addresses of interfaces. Collect uses no network and runs no program, so a
+// broken resolver does not delay a peel. A fact that cannot be collected is absent. Values that often change while the
+// host runs, such as free memory or the load, are not facts, because each changed fact makes the reconciler select the
+// settings of the peel again.
 //
 //	os              distribution ID of os-release: "debian", "ubuntu", "rocky"; elsewhere the kernel's name
-//	os_family       "debian", "redhat", "suse", "arch", "alpine", …: the distribution that os is derived from, else os
+//	os_family       "debian", "redhat", "suse", "arch", "alpine", …: the distribution from which os is derived, else os
 //	os_version      "12", "24.04"; absent for rolling distributions
 //	kernel          "linux"
 //	kernel_release  "6.1.0-18-amd64"
@@ -14,12 +14,14 @@
 //	cpus            logical processors
 //	mem_mb          memory in MiB
 //	hostname        first label of the host's name
-//	fqdn            the host's name as /etc/hosts completes it, else as it is
+//	fqdn            the host's full name from /etc/hosts, else the host's name
 //	domain          fqdn after its first dot; absent if there is none
-//	ipv4, ipv6      addresses, sorted, loopback and link-local ones excepted
+//	ipv4, ipv6      addresses, sorted, without loopback and link-local ones
 //	virtual         hypervisor or container engine as gopsutil names it: "kvm", "docker"; "physical" for none
-//	machine_id      /etc/machine-id, which survives a change of the name
-//	zester_version  of the peel's program, as "zester version" prints it: "v1.2.0"; "(devel)" if it has none
+//	machine_id      /etc/machine-id, which does not change with the host's name
+//	zester_version  version of the peel's program, as "zester version" prints it: "v1.2.0"; "(devel)" if it has none
+//
+// Known gap: only Linux has all of them.
 package facts
 
 import (
@@ -39,8 +41,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Collect returns the facts of the host, and over them those given, which win by name; one that is null takes the
-// host's away. Values are in the shape that package canon decodes. The error is ctx's.
+// Collect returns the facts of the host. A static fact replaces the host's fact of the same name, or removes it if it is
+// null. Values have the types that package canon decodes. The error is ctx's.
 func Collect(ctx context.Context, static target.Facts) (target.Facts, error) {
 	f := target.Facts{
 		"kernel": runtime.GOOS,
@@ -87,7 +89,7 @@ func virtual(ctx context.Context) string {
 	return system
 }
 
-// addresses returns lists of any, as decoded ones are.
+// addresses returns the addresses of the host as lists of any, as package canon decodes them.
 func addresses() (ipv4, ipv6 []any) {
 	ipv4, ipv6 = []any{}, []any{}
 	all, err := net.InterfaceAddrs()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// names are what the host is called.
+// names are the names of the host.
 type names struct{ host, fqdn, domain string }
 
 func readNames() names {
@@ -17,7 +17,8 @@ func readNames() names {
 	return namesOf(name, string(hosts))
 }
 
-// namesOf completes a host's name from the text of /etc/hosts: the first name of the first line that has it.
+// namesOf returns the names of a host. The full name is the first name of the first line of hosts, the text of /etc/hosts,
+// that has the host's name.
 func namesOf(name, hosts string) names {
 	n := names{fqdn: name}
 	n.host, _, _ = strings.Cut(name, ".")

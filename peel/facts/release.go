@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// release is what a distribution says of itself.
+// release describes a distribution.
 type release struct{ id, family, version string }
 
-// families are the distributions that others are derived from, by the IDs that os-release files use for them.
+// families maps the IDs in os-release files to families of distributions.
 var families = map[string]string{
 	"debian": "debian",
 	"rhel":   "redhat", "fedora": "redhat", "centos": "redhat",
@@ -20,8 +20,8 @@ var families = map[string]string{
 	"gentoo": "gentoo",
 }
 
-// readRelease reads os-release(5). gopsutil is not asked: where there is no /etc/lsb-release it runs lsb_release,
-// a script that takes longer than all other facts.
+// readRelease reads os-release(5). It does not use gopsutil, which without /etc/lsb-release runs the script lsb_release;
+// that takes longer than all other facts.
 func readRelease() release {
 	for _, file := range []string{"/etc/os-release", "/usr/lib/os-release"} {
 		if data, err := os.ReadFile(file); err == nil {
@@ -31,8 +31,7 @@ func readRelease() release {
 	return release{id: runtime.GOOS, family: runtime.GOOS}
 }
 
-// parseRelease takes the values it needs out of the text of an os-release file. Without an ID the specification
-// wants "linux".
+// parseRelease parses the text of an os-release file. The default ID of the specification is "linux".
 func parseRelease(text string) release {
 	values := map[string]string{"ID": "linux"}
 	for line := range strings.Lines(text) {
@@ -53,7 +52,7 @@ func parseRelease(text string) release {
 	return r
 }
 
-// unquote takes away what a shell would: one pair of quotes, and the backslashes inside double ones.
+// unquote removes one pair of quotes, and the backslashes within double quotes, as a shell does.
 func unquote(s string) string {
 	if len(s) < 2 || s[0] != s[len(s)-1] || s[0] != '"' && s[0] != '\'' {
 		return s

@@ -1,36 +1,37 @@
-// Package fence lets a peel run each job at most once per epoch, across crashes.
+// Package fence ensures that a peel runs each job at most once per epoch, across crashes. Call [Open], then [Fence.Admit]
+// before each run and [Fence.Finish] after its result is stored.
 //
-// A master sends a request again when it hears nothing, and so does a master that takes a job over; the bus may
-// deliver twice. The fence therefore keeps the highest epoch of each job that the peel admitted: an equal one is a
-// duplicate, a lower one comes from a master that has lost the job, a higher one runs. [Fence.Admit] says [Accept]
-// only when the record is on the disk, so whatever runs was recorded before. A crash between the two loses a run,
-// which the master sees as a missing return; it never doubles one.
+// A master repeats a request if it receives no acknowledgement, a master that takes over a job repeats it too, and the
+// bus may deliver a message twice. The fence therefore records the highest admitted epoch of each job. An equal epoch is a
+// duplicate, a lower one comes from a master that no longer owns the job, and a higher one runs. Admit returns [Accept]
+// only after the record is on the disk, so every run is recorded before it starts. A crash between the two loses a run,
+// which the master sees as a missing return; it never repeats one.
 //
-// The fence also knows which admitted jobs have no stored result: [Fence.Finish] records that a result is stored, and
-// after a crash [Fence.Unfinished] lists the jobs that were interrupted.
+// After a crash [Fence.Unfinished] lists the jobs that were interrupted: admitted jobs without a stored result.
 //
-// The record is the newest [Capacity] jobs by the time of their last admission; older ones fall out, in the same
-// order before and after a restart.
+// The fence remembers the [Capacity] most recently admitted jobs; it forgets older jobs in the same order before and
+// after a restart.
 //
 // # File
 //
-// A header, then slots of equal size for twice the capacity: job, kind, number, checksum, or zeros where nothing was
-// written yet. The file has its full length from the start, so one that was cut short is told from one that is young.
+// The file has a header and slots of equal size for twice the capacity. A slot is job, kind, number and checksum, or
+// zeros if it is free. The file has its full length from the start, so a truncated file is recognised.
 // An admission writes the next slot and flushes it. The end of a job writes a slot without a flush: if the host loses it,
-// the job is listed as unfinished, although its result is stored. A full file is replaced by a new one with the same
-// records, under the old name.
-// An unreadable slot at the very end of the used ones was being written when the peel or the host died: its job was
-// not admitted, and the next admission takes the slot. Anything else that cannot be read is damage: records of
-// admitted jobs are lost.
+// the job is listed as unfinished, although its result is stored. A full file is replaced by a new one with the current
+// records.
+// If only the last used slot is unreadable, the peel or the host crashed during that write: the job was not admitted, and
+// the next admission overwrites the slot. Every other unreadable slot is damage: records of admitted jobs are lost.
 //
 // # Damage
 //
-// A damaged file is moved aside, what can be read of it is kept, and a floor is recorded: unknown jobs that were
-// made before the damage was found, or up to [Skew] after it by a clock that runs ahead, are refused with
-// [ErrDamaged], because they may have run. Jobs made later run as always, so a peel heals by itself, and refusals are
-// loud meanwhile. A file that is missing altogether is that of a new peel.
+// A damaged file is copied to a file of its own, and its readable records are kept. The fence also records a floor:
+// unknown jobs that were created before the damage was found, or up to [Skew] later by a clock that is ahead, are refused
+// with [ErrDamaged], because they may have run. Jobs created later run, so a peel recovers by itself. A missing file means
+// a new peel.
 //
-// A lock file beside it keeps a second process out, which would admit a job twice.
+// A lock file keeps a second process from using the same fence.
+//
+// Known gap: a job that is admitted again after [Capacity] others may run twice at the same epoch.
 package fence
 
 import (
@@ -43,24 +44,24 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// Capacity is how many jobs a fence remembers.
+// Capacity is the number of jobs that a fence remembers.
 const Capacity = 4096
 
-// Skew is how far the clock that made a job's ID may be ahead of the peel's, where that matters.
+// Skew is how far a master's clock may be ahead of the peel's clock. It matters only after damage.
 const Skew = time.Minute
 
-// A Verdict is what a fence says to a request.
+// A Verdict is the decision about a request.
 type Verdict uint8
 
 // The verdicts. Only an accepted request may run.
 const (
-	Refuse    Verdict = iota // with an error: the request could not be recorded
-	Accept                   // new, or of a higher epoch, and on the disk
-	Duplicate                // of the epoch that was admitted: acknowledge again, do not run
-	Stale                    // of a lower epoch: its master has lost the job
+	Refuse    Verdict = iota // an error: the request could not be recorded
+	Accept                   // a new job or a higher epoch; it is recorded on the disk
+	Duplicate                // the admitted epoch: acknowledge again, do not run
+	Stale                    // a lower epoch: its master no longer owns the job
 )
 
-// ErrDamaged marks the refusal of a job that may have run before: the record of it may have been lost.
+// ErrDamaged: the job may have run before, as the record of it may be lost.
 var ErrDamaged = errors.New("the record of admitted jobs was damaged")
 
 // A Fence is safe for concurrent use.
@@ -71,12 +72,12 @@ type Fence struct {
 	table  *table
 	epochs map[wire.JID]uint64
 	order  []wire.JID        // by last admission, oldest first
-	open   map[wire.JID]bool // those without a stored result
-	floor  time.Time         // unknown jobs made before are refused; zero: none
+	open   map[wire.JID]bool // jobs without a stored result
+	floor  time.Time         // unknown jobs created before are refused; zero is no floor
 }
 
-// Open reads the fence in the file, which is made if it does not exist, with mode 0600. It fails if another process
-// has the file open, or the file cannot be read; a damaged file is no failure, see [Fence.Damage].
+// Open opens the fence in a file, and creates it with mode 0600 if it does not exist. It returns an error if another
+// process has the file open, or the file cannot be read. A damaged file is not an error, see [Fence.Damage].
 func Open(path string) (*Fence, error) {
 	t, found, err := openTable(path)
 	if err != nil {
@@ -102,8 +103,7 @@ func Open(path string) (*Fence, error) {
 	return f, nil
 }
 
-// Damage says what Open found wrong with the file and where the file is now; nil if it was sound. It wraps
-// [ErrDamaged].
+// Damage returns the damage that Open found in the file and the place of the copy, or nil. The error wraps [ErrDamaged].
 func (f *Fence) Damage() error { return f.damage }
 
 // Close releases the file.
@@ -113,8 +113,8 @@ func (f *Fence) Close() error {
 	return f.table.close()
 }
 
-// Admit judges a request for a job. Accept is recorded on the disk when it returns. An error comes with Refuse: the
-// disk did not take the record, or the job may have run before ([ErrDamaged]); nothing has changed then.
+// Admit decides whether a request for a job may run. If it returns Accept, the admission is on the disk. It returns Refuse
+// and an error if the disk refused the record or the job may have run before ([ErrDamaged]); nothing has changed then.
 func (f *Fence) Admit(jid wire.JID, epoch uint64) (Verdict, error) {
 	if _, err := wire.ParseJID(string(jid)); err != nil {
 		return Refuse, fmt.Errorf("cannot admit a job: %w", err)
@@ -188,8 +188,8 @@ func (f *Fence) store(r record) error {
 	return f.table.append(r)
 }
 
-// apply takes a record into memory. What Open reads and what Admit writes pass through here in the same order, so a
-// restart changes neither what is known nor what falls out next.
+// apply updates the memory by a record. Open applies records in the order in which Admit and Finish wrote them, so a
+// restart changes neither the known jobs nor the order in which they are forgotten.
 func (f *Fence) apply(r record) {
 	if r.kind == boundary {
 		f.floor = time.Unix(int64(r.number), 0)
@@ -201,7 +201,7 @@ func (f *Fence) apply(r record) {
 	} else {
 		delete(f.open, r.jid)
 		if known && epoch == r.number {
-			return // the end of a job leaves its place in the order
+			return // the end of a job does not change the order
 		}
 	}
 	if known {
@@ -217,7 +217,7 @@ func (f *Fence) apply(r record) {
 	}
 }
 
-// records are what a file must hold for Open to come to this state.
+// records returns the records from which Open restores this state.
 func (f *Fence) records() []record {
 	records := make([]record, 0, len(f.order)+1)
 	if !f.floor.IsZero() {

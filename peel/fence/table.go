@@ -25,8 +25,8 @@ const (
 // The kinds of records.
 const (
 	unfinished = 'u' // an admission without a stored result; number is the epoch
-	finished   = 'a' // an admission with a stored result, or of an earlier version; number is the epoch
-	boundary   = 'f' // number is the floor, a Unix time in seconds; there is no job
+	finished   = 'a' // an admission with a stored result, or by an earlier version; number is the epoch
+	boundary   = 'f' // a floor; number is a Unix time in seconds; there is no job
 )
 
 type record struct {
@@ -60,20 +60,20 @@ func decode(slot [slotSize]byte) (record, bool) {
 	return r, r.kind == finished || r.kind == unfinished
 }
 
-// content is what a file holds.
+// content is the content of a file.
 type content struct {
 	records []record
-	damage  error // nil, or what is wrong, a slot that was being written apart
+	damage  error // nil if the file is intact, apart from an interrupted write of the last slot
 }
 
-// parse reads what it can: slots have their places, so those after damage are read too.
+// parse returns all readable records, also those after damage.
 func parse(data []byte) content {
 	var c content
 	switch {
 	case len(data) != fileSize:
 		c.damage = fmt.Errorf("it has %d bytes and not %d", len(data), fileSize)
 	case string(data[:len(header)]) != header:
-		c.damage = errors.New("it does not begin as such a file")
+		c.damage = errors.New("its header is not that of a fence")
 	}
 	gap := -1 // the first slot without a record
 	for i := range slots {
@@ -96,16 +96,16 @@ func parse(data []byte) content {
 	return c
 }
 
-// table is the file of a fence. Its methods leave it as it was, as far as anybody can tell, when they fail.
+// table is the file of a fence. If a method fails, the records are the same as before.
 type table struct {
 	path    string
 	lock    *os.File
 	file    *os.File
 	used    int  // slots
-	settled bool // the directory entry of file is on the disk
+	flushed bool // the directory entry of file is on the disk
 }
 
-// openTable locks, opens or makes the file, and reads it. A copy of a damaged file is set aside.
+// openTable locks, opens or creates the file, and reads it. It copies a damaged file.
 func openTable(path string) (*table, content, error) {
 	t := &table{path: path}
 	var err error
@@ -144,14 +144,14 @@ func (t *table) read() (content, error) {
 	return c, nil
 }
 
-// aside is where a damaged file is kept.
+// aside returns the path of the copy of a damaged file.
 func (t *table) aside() string { return t.path + ".damaged" }
 
 func (t *table) full() bool { return t.used == slots }
 
-// append writes a record and flushes it, except the end of a job. A record that failed is overwritten by the next one.
+// append writes a record and flushes it, except the end of a job. The next record overwrites one whose write failed.
 func (t *table) append(r record) error {
-	if err := t.settle(); err != nil {
+	if err := t.flushDir(); err != nil {
 		return err
 	}
 	slot := r.encode()
@@ -167,7 +167,7 @@ func (t *table) append(r record) error {
 	return nil
 }
 
-// replace puts a new file with the records in the place of the old one, if there is one.
+// replace replaces the file by a new one with the records. It keeps the new file open, which renameio does not.
 func (t *table) replace(records []record) error {
 	data := []byte(header)
 	for _, r := range records {
@@ -180,7 +180,7 @@ func (t *table) replace(records []record) error {
 	}
 	_, err = file.Write(data)
 	if err == nil {
-		err = file.Truncate(int64(fileSize)) // the rest are zeros and take no room on the disk
+		err = file.Truncate(int64(fileSize)) // free slots are a hole that takes no space on the disk
 	}
 	if err == nil {
 		err = file.Sync()
@@ -192,15 +192,15 @@ func (t *table) replace(records []record) error {
 		return errors.Join(err, file.Close())
 	}
 	if t.file != nil {
-		_ = t.file.Close() // nothing in it is needed any more
+		_ = t.file.Close() // the new file has all its records
 	}
-	t.file, t.used, t.settled = file, len(records), false
-	return t.settle()
+	t.file, t.used, t.flushed = file, len(records), false
+	return t.flushDir()
 }
 
-// settle flushes the directory after a rename: before that a crash could bring the old file back.
-func (t *table) settle() error {
-	if t.settled {
+// flushDir flushes the directory after a rename. Without it a crash of the host could restore the old file.
+func (t *table) flushDir() error {
+	if t.flushed {
 		return nil
 	}
 	dir, err := os.Open(filepath.Dir(t.path))
@@ -210,7 +210,7 @@ func (t *table) settle() error {
 	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
 		return err
 	}
-	t.settled = true
+	t.flushed = true
 	return nil
 }
 

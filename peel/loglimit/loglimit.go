@@ -1,5 +1,7 @@
-// Package loglimit lets nobody fill a log with what is refused. Make a [Limiter] with [New] for each reader of messages and
-// call Warn for each refusal.
+// Package loglimit limits how often refused messages are logged, so that no sender can fill a log. Create a [Limiter] with
+// [New] for each reader of messages and call [Limiter.Warn] for each refusal.
+//
+// Known gap: senders beyond the first 1,024 share one limit.
 package loglimit
 
 import (
@@ -11,36 +13,36 @@ import (
 )
 
 const (
-	tellEvery  = time.Minute
+	logEvery   = time.Minute
 	maxSenders = 1024
 )
 
-// A Limiter logs the first refusal of each sender, and then at most one a minute, which says how many before it were left
-// out. It remembers 1,024 senders, each until its minute is over; all beyond them count as one. Methods may be called from
-// several goroutines.
+// A Limiter logs the first refusal of each sender, and then at most one a minute, with the number of refusals that were
+// not logged in between. It remembers up to 1,024 senders; all others count as one sender. It is safe for concurrent use.
 type Limiter struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	senders map[string]*refused // by wire ID; "" for all that there is no room for
-	swept   time.Time
+	senders map[string]*sender // by wire ID; "" for all senders above the limit
+	swept   time.Time          // when senders without a recent refusal were last removed
 }
 
-// refused is what is remembered of a sender.
-type refused struct {
-	told    time.Time
-	leftOut int
+// sender is the state of one sender.
+type sender struct {
+	logged  time.Time // last logged refusal
+	leftOut int       // refusals since then
 }
 
-// New returns the limiter of one reader of messages, which writes to log.
+// New returns a Limiter that writes to log.
 func New(log *slog.Logger) *Limiter {
-	return &Limiter{log: log, senders: map[string]*refused{}}
+	return &Limiter{log: log, senders: map[string]*sender{}}
 }
 
-// Warn logs a refusal as [slog.Logger.Warn] does, unless the sender, a wire ID, had a line in the last minute.
-func (r *Limiter) Warn(sender, text string, args ...any) {
-	leftOut, tell := r.admit(sender, time.Now())
-	if !tell {
+// Warn logs a refusal with [slog.Logger.Warn], unless a refusal of the sender was logged in the last minute. from is the
+// wire ID of the sender.
+func (r *Limiter) Warn(from, text string, args ...any) {
+	leftOut, ok := r.admit(from, time.Now())
+	if !ok {
 		return
 	}
 	if leftOut > 0 {
@@ -49,35 +51,35 @@ func (r *Limiter) Warn(sender, text string, args ...any) {
 	r.log.Warn(text, args...)
 }
 
-// admit counts a refusal, and says whether it is to be told and how many were not since the last that was.
-func (r *Limiter) admit(sender string, now time.Time) (leftOut int, tell bool) {
+// admit reports whether to log a refusal, and how many were not logged since the last one.
+func (r *Limiter) admit(from string, now time.Time) (leftOut int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.of(sender, now)
-	if !s.told.IsZero() && now.Sub(s.told) < tellEvery {
+	s := r.senderLocked(from, now)
+	if !s.logged.IsZero() && now.Sub(s.logged) < logEvery {
 		s.leftOut++
 		return 0, false
 	}
-	leftOut, s.leftOut, s.told = s.leftOut, 0, now
+	leftOut, s.leftOut, s.logged = s.leftOut, 0, now
 	return leftOut, true
 }
 
-// of finds a sender; r.mu is held.
-func (r *Limiter) of(sender string, now time.Time) *refused {
-	if s, ok := r.senders[sender]; ok {
+// senderLocked returns the state of a sender. The caller holds r.mu.
+func (r *Limiter) senderLocked(from string, now time.Time) *sender {
+	if s, ok := r.senders[from]; ok {
 		return s
 	}
-	if len(r.senders) >= maxSenders && now.Sub(r.swept) >= tellEvery {
+	if len(r.senders) >= maxSenders && now.Sub(r.swept) >= logEvery {
 		r.swept = now
-		maps.DeleteFunc(r.senders, func(_ string, s *refused) bool { return now.Sub(s.told) >= tellEvery })
+		maps.DeleteFunc(r.senders, func(_ string, s *sender) bool { return now.Sub(s.logged) >= logEvery })
 	}
 	if len(r.senders) >= maxSenders {
-		sender = ""
+		from = ""
 	}
-	s, ok := r.senders[sender]
+	s, ok := r.senders[from]
 	if !ok {
-		s = &refused{}
-		r.senders[sender] = s
+		s = &sender{}
+		r.senders[from] = s
 	}
 	return s
 }

@@ -58,7 +58,7 @@ func TestWhoIsRefusedIsRememberedWithinBounds(t *testing.T) {
 		if n := flood(1); n != maxSenders+1 {
 			t.Errorf("%d lines of as many senders as there is no room for, want one for each of %d and one for the others", n, maxSenders)
 		}
-		time.Sleep(tellEvery)
+		time.Sleep(logEvery)
 		if n := flood(2); n != maxSenders && n != maxSenders+1 {
 			t.Errorf("%d lines when the first ones' minute was over", n)
 		}

@@ -37,7 +37,7 @@ func exhaust(dir string) error {
 	}
 	ids := []string{"0", "1", "2", "3", "4"}
 	for _, id := range ids {
-		if _, err := o.Put(id, "s", make([]byte, freshBytes+1)); err != nil {
+		if _, err := o.Put(id, "s", make([]byte, cacheBytes+1)); err != nil {
 			return err
 		}
 	}
@@ -138,7 +138,7 @@ func TestMessagesAreHeldWhileTheDiskTakesNone(t *testing.T) {
 	if got := drained(t, open(t, dir)); !slices.Equal(got, []string{"b", "c", "d"}) {
 		t.Errorf("after a crash %v are sent", got)
 	}
-	if text := log.String(); strings.Count(text, "held in memory, the disk does not take them") != 1 || strings.Contains(text, "ERROR") ||
+	if text := log.String(); strings.Count(text, "held in memory, the disk refuses them") != 1 || strings.Contains(text, "ERROR") ||
 		!strings.Contains(text, "are on the disk") {
 		t.Error(text)
 	}

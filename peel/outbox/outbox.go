@@ -1,29 +1,31 @@
-// Package outbox keeps what a peel has to send until the bus has acknowledged it.
+// Package outbox stores the messages of a peel until the bus has acknowledged them. Call [Open], [Outbox.Run] in a
+// goroutine, and [Outbox.Put] for each message.
 //
-// [Outbox.Put] stores a message on the disk and never waits for the bus; [Outbox.Run] sends the messages one after the
-// other, oldest first, and deletes each after its acknowledgement. A message that cannot be sent stays, across
-// restarts, and holds back those behind it, so the order in which puts ended is the order of sending. Every message is
-// sent at least once: a crash between acknowledgement and deletion sends it again. The receiving stream recognises a
-// report by its message ID, and readers know every message by the job that it names.
+// Put stores a message on the disk and never waits for the bus. Run sends the messages one at a time, oldest first, and
+// deletes each after its acknowledgement. A message that cannot be sent stays, also across restarts, and the later ones
+// wait for it, so messages are sent in the order in which their puts returned. Every message is sent at least once: after
+// a crash between acknowledgement and deletion it is sent again. The receiving stream recognises a repeated report by its
+// message ID, and readers recognise every message by its job.
 //
-// The outbox is bounded by [MaxItems] and [MaxBytes]. When it is full the oldest messages are dropped, counted by
-// [Outbox.Dropped] and logged; so is a message that the bus will never take ([ErrRefused]) or that is damaged on the
-// disk. A message that cannot be read for another reason, such as a lack of file descriptors, is tried again.
+// The outbox is limited by [MaxItems] and [MaxBytes]. When it is full, the oldest messages are dropped, counted by
+// [Outbox.Dropped] and logged. So are messages that the bus will never accept ([ErrRefused]) and messages that are damaged
+// on the disk. A message that cannot be read for another reason, such as a lack of file descriptors, is tried again.
 //
-// # A disk that takes nothing
+// # When the disk refuses writes
 //
-// While the disk refuses a write, messages are held in memory, up to [MaxHeldItems] and [MaxHeldBytes]; beyond that the
-// oldest of them are dropped, counted and logged. Held messages are sent in their turn like the others. They are written to
-// the disk with the next message, after each failed attempt to send, and by [Outbox.Close]; until then a crash loses them.
+// While the disk refuses writes, messages are held in memory, up to [MaxHeldItems] and [MaxHeldBytes]; beyond that the
+// oldest of them are dropped, counted and logged. Held messages are sent in their order like the others. They are written
+// to the disk with the next message, after each failed attempt to send, and by [Outbox.Close].
 //
 // # Files
 //
-// Messages are records that follow each other in a file, until it is full and the next begins. What several callers
-// put at once is written together and flushed once. A message that has left the outbox is marked in its place, which
-// needs no room on a full disk, and a file goes when nothing in it waits; only the oldest file has anything else, so the
-// files are little larger than what waits. Damage loses the messages that it hits, which are counted and logged: every
-// record has checksums of its own. What cannot be read at the end of a file is taken for a write that a crash cut short,
-// whose put has not returned, and is logged.
+// A file is a sequence of records, one for each message; a full file is followed by the next one. Messages that several
+// callers put at the same time are written together and flushed once. The record of a message that was sent or dropped is
+// marked in place, which works on a full disk, and a file without waiting messages is deleted. Every record has its own
+// checksums. Damage loses only the messages that it hits; they are counted and logged. Unreadable bytes at the end of a
+// file are an interrupted write, whose put has not returned; they are logged.
+//
+// Known gap: a crash loses the messages that are held in memory.
 package outbox
 
 import (
@@ -41,69 +43,70 @@ import (
 )
 
 const (
-	// MaxItems is how many messages the disk holds.
+	// MaxItems is the highest number of messages on the disk.
 	MaxItems = 10_000
-	// MaxBytes is how long their records are at most, in bytes.
+	// MaxBytes is the highest total length of their records in bytes.
 	MaxBytes = 64 << 20
 
-	// MaxHeldItems is how many messages are held in memory while the disk takes none.
+	// MaxHeldItems is the highest number of messages in memory while the disk refuses writes.
 	MaxHeldItems = 1_000
-	// MaxHeldBytes is how long their records are at most, in bytes.
+	// MaxHeldBytes is the highest total length of their records in bytes.
 	MaxHeldBytes = 4 << 20
 
-	firstWait = time.Second
-	longWait  = 30 * time.Second
+	firstWait = time.Second      // pause after the first failed attempt to send
+	longWait  = 30 * time.Second // longest pause
 
-	freshBytes = 64 << 10
+	cacheBytes = 64 << 10 // payload of stored messages that is cached in memory
 )
 
-// ErrRefused is wrapped by the error of a publish function if the message will never be taken, such as one above
-// the server's payload limit. The message is dropped, so that it does not hold back the others for ever.
-var ErrRefused = errors.New("the bus will never take the message")
+// ErrRefused is wrapped by the error of a publish function if the bus will never accept the message, for example above
+// the server's payload limit. The message is dropped, so that the later ones are sent.
+var ErrRefused = errors.New("the bus will never accept the message")
 
-// An Item is a message on its way.
+// An Item is a message.
 type Item struct {
 	MsgID   string // the same at every attempt
 	Subject string
 	Payload []byte
 }
 
-// An Outbox is safe for concurrent use. Make it with [Open].
+// An Outbox is safe for concurrent use. Create it with [Open].
 type Outbox struct {
 	log    *slog.Logger
-	filled chan struct{} // one slot: something was put
-	kicked chan struct{} // one slot: try now
+	filled chan struct{} // capacity 1: a message was put
+	kicked chan struct{} // capacity 1: try again now
 
 	disk    sync.Mutex // taken before mu
 	files   files
 	failing bool // the last write failed, which is logged once
 
 	mu        sync.Mutex
-	waiting   []*entry // oldest first: those on the disk, then those held in memory
-	stored    int      // how many of waiting are on the disk
+	waiting   []*entry // oldest first: stored messages, then messages held in memory
+	stored    int      // number of stored messages in waiting
 	bytes     int64    // of the records on the disk
 	heldBytes int64    // of the records held in memory
-	next      *batch   // written after the write in progress; nil: none
+	next      *batch   // written after the write in progress; may be nil
 	dropped   uint64
-	cached    int // bytes of payload in the items of messages on the disk, at most [freshBytes]
+	cached    int // payload bytes of cached stored messages, at most cacheBytes
 }
 
-// An entry is a message.
+// An entry is a message in the list of waiting messages.
 type entry struct {
-	segment *segment // nil: held in memory
+	segment *segment // nil if the message is held in memory
 	place
-	item *Item // nil: it is read from the disk
-	gone bool  // it has left the list
+	item *Item // nil if the message is only on the disk
+	gone bool  // removed from the list
 }
 
-// A batch is written and flushed together, by the first who put something into it.
+// A batch is a set of messages that are written and flushed together, by the caller that put the first one.
 type batch struct {
 	entries []*entry
 	done    chan struct{} // closed when stored is set
-	stored  bool          // they are on the disk, else in memory
+	stored  bool          // on the disk; otherwise held in memory
 }
 
-// Open reads the directory, which is made with mode 0700 if it does not exist. Only one process may use it at a time.
+// Open opens the outbox in a directory, and creates it with mode 0700 if it does not exist. Only one process may use it
+// at a time.
 func Open(dir string, log *slog.Logger) (*Outbox, error) {
 	o := &Outbox{log: log, filled: make(chan struct{}, 1), kicked: make(chan struct{}, 1), files: files{dir: dir}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -123,7 +126,7 @@ func Open(dir string, log *slog.Logger) (*Outbox, error) {
 	return o, nil
 }
 
-// load takes in what waits in a segment, which is removed if that is nothing.
+// load adds the waiting messages of a segment, and deletes the segment if it has none.
 func (o *Outbox) load(s *segment) error {
 	path := o.files.path(s)
 	data, err := os.ReadFile(path)
@@ -137,7 +140,7 @@ func (o *Outbox) load(s *segment) error {
 		o.log.Warn("messages dropped", "at_least", c.gaps, "file", path, "err", errDamaged)
 	}
 	if c.tail > 0 {
-		o.log.Warn("end of the outbox cut, a write was interrupted", "file", path, "bytes", c.tail)
+		o.log.Warn("unreadable end of an outbox file ignored, a write was interrupted", "file", path, "bytes", c.tail)
 	}
 	for _, p := range c.waiting {
 		o.waiting = append(o.waiting, &entry{segment: s, place: p})
@@ -145,45 +148,44 @@ func (o *Outbox) load(s *segment) error {
 	}
 	o.stored = len(o.waiting)
 	if s.left = len(c.waiting); s.left == 0 {
-		_ = os.Remove(path) // it is tried again next time
+		_ = os.Remove(path) // the next Open tries again
 	}
 	return nil
 }
 
-// Close writes the messages held in memory, if the disk takes them, and releases the file. Nothing is put or sent
-// afterwards.
+// Close tries to write the messages held in memory, and closes the file. Do not use the outbox afterwards.
 func (o *Outbox) Close() {
 	o.persist()
 	o.disk.Lock()
 	defer o.disk.Unlock()
-	o.files.leave()
+	o.files.close()
 	if n := o.Held(); n > 0 {
-		o.log.Error("messages are lost: the disk did not take them and they were not sent", "messages", n)
+		o.log.Error("messages are lost: the disk refused them and they were not sent", "messages", n)
 	}
 }
 
-// Len is how many messages wait.
+// Len returns the number of waiting messages.
 func (o *Outbox) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.waiting)
 }
 
-// Held returns how many messages are in memory alone.
+// Held returns the number of waiting messages that are only in memory.
 func (o *Outbox) Held() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.waiting) - o.stored
 }
 
-// Dropped is how many messages were given up since Open.
+// Dropped returns the number of messages dropped since Open.
 func (o *Outbox) Dropped() uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.dropped
 }
 
-// item is the message of an entry, from the disk if it is not in memory.
+// item returns the message of an entry, from the disk if it is not in memory.
 func (o *Outbox) item(e *entry) (Item, error) {
 	o.mu.Lock()
 	item := e.item
@@ -194,13 +196,12 @@ func (o *Outbox) item(e *entry) (Item, error) {
 	return o.files.read(e.segment, e.place)
 }
 
-// isLost reports whether a message that could not be read with this error will never be readable. Other errors, such as a
-// lack of file descriptors, pass.
+// isLost reports whether an error of reading a message is permanent. A lack of file descriptors, for example, is not.
 func isLost(err error) bool {
 	return errors.Is(err, errDamaged) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EIO)
 }
 
-// Kick ends the wait after a failure: the bus is back.
+// Kick ends the pause after a failure. Call it when the connection is back.
 func (o *Outbox) Kick() { signal(o.kicked) }
 
 func signal(c chan struct{}) {
@@ -210,9 +211,9 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Run sends until ctx ends and returns ctx's error. publish returns nil when the message is acknowledged; after an
-// error the same message is tried again, the first time after a second, later after up to half a minute, or at a
-// kick. Run is called once.
+// Run sends messages until ctx ends and returns ctx's error. publish returns nil when the message is acknowledged. After
+// an error Run tries the same message again, first after a second, later after up to half a minute, or after Kick. Call
+// Run once.
 func (o *Outbox) Run(ctx context.Context, publish func(context.Context, Item) error) error {
 	failures := 0
 	for ctx.Err() == nil {
@@ -243,8 +244,7 @@ func (o *Outbox) Run(ctx context.Context, publish func(context.Context, Item) er
 	return ctx.Err()
 }
 
-// SendHeld sends waiting messages, the oldest first, until none is in memory alone or one cannot be sent. It is called
-// after Run.
+// SendHeld sends waiting messages, oldest first, until none is only in memory or one cannot be sent. Call it after Run.
 func (o *Outbox) SendHeld(ctx context.Context, publish func(context.Context, Item) error) {
 	for o.persist(); o.Held() > 0; {
 		if err := o.send(ctx, o.oldest(), publish); err != nil {
@@ -253,7 +253,7 @@ func (o *Outbox) SendHeld(ctx context.Context, publish func(context.Context, Ite
 	}
 }
 
-// oldest is nil if nothing waits.
+// oldest returns the oldest waiting message, nil if there is none.
 func (o *Outbox) oldest() *entry {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -263,11 +263,11 @@ func (o *Outbox) oldest() *entry {
 	return o.waiting[0]
 }
 
-// send tries one entry. An error means that it waits; else it has left the outbox.
+// send sends one entry. If it returns an error, the entry stays; otherwise it was sent or dropped.
 func (o *Outbox) send(ctx context.Context, e *entry, publish func(context.Context, Item) error) error {
 	item, err := o.item(e)
 	if isLost(err) {
-		o.leave(e, err)
+		o.finish(e, err)
 		return nil
 	}
 	if err != nil {
@@ -277,36 +277,37 @@ func (o *Outbox) send(ctx context.Context, e *entry, publish func(context.Contex
 	if err != nil && !errors.Is(err, ErrRefused) {
 		return err
 	}
-	o.leave(e, err)
+	o.finish(e, err)
 	return nil
 }
 
-// leave takes an entry out: sent, or given up because of err. One that was dropped while it was sent is gone already.
-func (o *Outbox) leave(e *entry, err error) {
+// finish removes an entry that was sent, or drops it because of err. It does nothing if the entry was dropped while it was
+// being sent.
+func (o *Outbox) finish(e *entry, err error) {
 	o.mu.Lock()
-	there := o.takeLocked(e)
+	removed := o.removeLocked(e)
 	o.mu.Unlock()
 	switch {
-	case there && err == nil:
-		o.remove(e)
-	case there:
-		o.giveUp(e, err)
+	case removed && err == nil:
+		o.mark(e)
+	case removed:
+		o.drop(e, err)
 	}
 }
 
-// giveUp drops an entry that is no longer in the list.
-func (o *Outbox) giveUp(e *entry, why error) {
+// drop counts and logs an entry that was removed from the list unsent, and marks it on the disk.
+func (o *Outbox) drop(e *entry, why error) {
 	o.mu.Lock()
 	o.dropped++
 	o.mu.Unlock()
-	item, _ := o.item(e) // for its name in the log
+	item, _ := o.item(e) // for the log
 	o.log.Warn("message dropped", "msg", item.MsgID, "subject", item.Subject, "err", why)
-	o.remove(e)
+	o.mark(e)
 }
 
-// remove marks on the disk that an entry has left the list. An entry that cannot be marked is sent again after a restart
-// and recognised by its message ID.
-func (o *Outbox) remove(e *entry) {
+// mark marks the record of a removed entry. An entry that cannot be marked is sent again after a restart, and recognised
+// by its message ID.
+func (o *Outbox) mark(e *entry) {
 	o.disk.Lock()
 	defer o.disk.Unlock()
 	if e.segment == nil {
@@ -315,12 +316,12 @@ func (o *Outbox) remove(e *entry) {
 	o.mu.Lock()
 	left := e.segment.left
 	o.mu.Unlock()
-	if err := o.files.discharge(e.segment, e.place, left == 0); err != nil {
-		o.log.Warn("message stays on the disk", "err", err)
+	if err := o.files.mark(e.segment, e.place, left == 0); err != nil {
+		o.log.Warn("message stays on the disk and may be sent again", "err", err)
 	}
 }
 
-// pause waits after so many failures in a row, and reports whether it was ended by a kick.
+// pause waits after the given number of consecutive failures, and reports whether Kick ended it.
 func (o *Outbox) pause(ctx context.Context, failures int) bool {
 	wait := min(longWait, firstWait<<min(failures-1, 10))
 	timer := time.NewTimer(wait/2 + rand.N(wait/2+1))

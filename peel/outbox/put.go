@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Put takes a message and returns when it is on the disk, or held in memory because the disk refused it. It reports
-// whether the message is on the disk. Message ID and subject must be free of blanks and line breaks, else the message
-// is not taken. The payload must not be changed afterwards.
+// Put adds a message and returns when it is on the disk, or held in memory because the disk refused it; stored reports
+// which. It returns an error if message ID or subject are empty or contain blanks or line breaks, or the message is too
+// long. The caller must not change the payload afterwards.
 func (o *Outbox) Put(msgID, subject string, payload []byte) (stored bool, err error) {
 	item := &Item{msgID, subject, payload}
 	size, err := item.check()
@@ -20,7 +20,7 @@ func (o *Outbox) Put(msgID, subject string, payload []byte) (stored bool, err er
 	return stored, nil
 }
 
-// write adds an entry to the list of waiting ones and reports whether it is on the disk.
+// write adds an entry to the waiting list and reports whether it is on the disk.
 func (o *Outbox) write(e *entry) (stored bool) {
 	o.mu.Lock()
 	b, first := o.next, o.next == nil
@@ -37,7 +37,7 @@ func (o *Outbox) write(e *entry) (stored bool) {
 	return b.stored
 }
 
-// persist writes what is held in memory, if the disk takes it now.
+// persist tries to write the messages held in memory.
 func (o *Outbox) persist() {
 	if o.Held() > 0 {
 		o.commit(&batch{done: make(chan struct{})})
@@ -49,7 +49,7 @@ func (o *Outbox) persist() {
 func (o *Outbox) commit(b *batch) {
 	full, why := o.commitBatch(b)
 	for _, e := range full {
-		o.giveUp(e, why)
+		o.drop(e, why)
 	}
 }
 
@@ -72,7 +72,7 @@ func (o *Outbox) commitBatch(b *batch) (full []*entry, why error) {
 		o.heldBytes += e.size
 	}
 	if err != nil {
-		return o.trimHeldLocked(), fmt.Errorf("the disk does not take it, and too much is in memory: %w", err)
+		return o.trimHeldLocked(), fmt.Errorf("the disk refuses it, and too many messages are held in memory: %w", err)
 	}
 	b.stored = true
 	for i, e := range all {
@@ -81,10 +81,10 @@ func (o *Outbox) commitBatch(b *batch) (full []*entry, why error) {
 	return o.trimStoredLocked(), errors.New("the outbox is full")
 }
 
-// logWrite logs the first failure of the disk and its end.
+// logWrite logs the first of several failed writes, and the first write that works again.
 func (o *Outbox) logWrite(held int, err error) {
 	if err != nil && !o.failing {
-		o.log.Warn("messages are held in memory, the disk does not take them", "err", err)
+		o.log.Warn("messages are held in memory, the disk refuses them", "err", err)
 	}
 	if err == nil && held > 0 {
 		o.log.Info("messages that were held in memory are on the disk", "messages", held)
@@ -92,8 +92,8 @@ func (o *Outbox) logWrite(held int, err error) {
 	o.failing = err != nil
 }
 
-// storedLocked records where an entry is on the disk. If it was sent from memory during the write, [Outbox.remove] marks
-// its record next.
+// storedLocked records the place of an entry on the disk. If the entry was sent from memory during the write,
+// [Outbox.mark] marks its record next.
 func (o *Outbox) storedLocked(e *entry, s *segment, p place) {
 	e.segment, e.place = s, p
 	if e.gone {
@@ -106,16 +106,16 @@ func (o *Outbox) storedLocked(e *entry, s *segment, p place) {
 	o.cacheLocked(e)
 }
 
-// trimStoredLocked takes out the oldest entries, until those on the disk are within the limits.
+// trimStoredLocked removes the oldest stored entries above the limits and returns them.
 func (o *Outbox) trimStoredLocked() (full []*entry) {
 	for o.stored > 0 && (o.bytes > MaxBytes || o.stored > MaxItems) {
 		full = append(full, o.waiting[0])
-		o.takeLocked(o.waiting[0])
+		o.removeLocked(o.waiting[0])
 	}
 	return full
 }
 
-// trimHeldLocked takes out the oldest entries of those in memory, until these are within the limits.
+// trimHeldLocked removes the oldest held entries above the limits and returns them.
 func (o *Outbox) trimHeldLocked() (full []*entry) {
 	for o.heldBytes > MaxHeldBytes || len(o.waiting)-o.stored > MaxHeldItems {
 		e := o.waiting[o.stored]
@@ -127,8 +127,8 @@ func (o *Outbox) trimHeldLocked() (full []*entry) {
 	return full
 }
 
-// takeLocked removes an entry from the list and reports whether it was there: it is the oldest, or gone.
-func (o *Outbox) takeLocked(e *entry) bool {
+// removeLocked removes the oldest entry e from the list and reports whether it did; e may be removed already.
+func (o *Outbox) removeLocked(e *entry) bool {
 	if e.gone {
 		return false
 	}
@@ -148,9 +148,9 @@ func (o *Outbox) takeLocked(e *entry) bool {
 	return true
 }
 
-// cacheLocked lets an entry on the disk keep its message in memory if there is room.
+// cacheLocked keeps the message of a stored entry in memory if the cache has room.
 func (o *Outbox) cacheLocked(e *entry) {
-	if o.cached+len(e.item.Payload) > freshBytes {
+	if o.cached+len(e.item.Payload) > cacheBytes {
 		e.item = nil
 		return
 	}

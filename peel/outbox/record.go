@@ -9,26 +9,25 @@ import (
 	"strings"
 )
 
-// A record begins with its state, the length of its body, the checksum of the body, and a checksum of these two and of
-// the file's salt. The body is a line "message-ID subject" and then the payload as it is. Numbers are big endian,
-// checksums CRC-32C.
+// A record begins with its state, the length of its body, the checksum of the body, and a checksum of these two and the
+// file's salt. The body is a line "message-ID subject" and then the payload. Numbers are big endian, checksums CRC-32C.
 const (
 	headSize = 1 + 4 + 4 + 4
 
 	waiting = 0x00
-	sent    = 0xff // anything else is a state that was damaged, and sending twice does no harm
+	sent    = 0xff // all other states count as waiting, as sending twice does no harm
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A salt is different in every file, so that a payload cannot hold what looks like a record of the file that it is in.
+// A salt is a random number for each file, so a payload cannot contain bytes that look like a record of its file.
 type salt uint32
 
 func (s salt) sum(numbers []byte) uint32 {
 	return crc32.Update(crc32.Checksum(binary.BigEndian.AppendUint32(nil, uint32(s)), castagnoli), castagnoli, numbers)
 }
 
-// check returns the length of an item's record, or why it cannot have one.
+// check returns the length of an item's record, or an error if the item is invalid.
 func (i *Item) check() (size int64, err error) {
 	if i.MsgID == "" || i.Subject == "" || strings.ContainsAny(i.MsgID+i.Subject, " \n") {
 		return 0, fmt.Errorf("%q and %q cannot be message ID and subject", i.MsgID, i.Subject)
@@ -39,7 +38,7 @@ func (i *Item) check() (size int64, err error) {
 	return size, nil
 }
 
-// encode returns the record of an item that was checked and waits. The salt completes it.
+// encode returns the record of a checked item in the state waiting, without the checksum that [salt.seal] sets.
 func (i *Item) encode() []byte {
 	data := make([]byte, headSize, headSize+len(i.MsgID)+1+len(i.Subject)+1+len(i.Payload))
 	data = append(data, i.MsgID...)
@@ -53,12 +52,12 @@ func (i *Item) encode() []byte {
 	return data
 }
 
-// seal makes an encoded record one of the file with the salt.
+// seal sets the checksum with the salt in an encoded record.
 func (s salt) seal(data []byte) { binary.BigEndian.PutUint32(data[9:], s.sum(data[1:9])) }
 
 var errDamaged = errors.New("the file is damaged")
 
-// decode reads the record with which data begins, and says how long it is.
+// decode decodes the record at the beginning of data and returns its length.
 func (s salt) decode(data []byte) (i Item, state byte, size int, err error) {
 	if len(data) < headSize || binary.BigEndian.Uint32(data[9:]) != s.sum(data[1:9]) {
 		return Item{}, 0, 0, errDamaged
@@ -79,17 +78,17 @@ func (s salt) decode(data []byte) (i Item, state byte, size int, err error) {
 	return Item{MsgID: string(id), Subject: string(subject), Payload: payload}, data[0], headSize + len(body), nil
 }
 
-// A place is where a record is in a file.
+// A place is the offset and length of a record in a file, in bytes.
 type place struct{ at, size int64 }
 
-// content is what a file holds.
+// content is the content of a file.
 type content struct {
 	waiting []place
-	gaps    int // stretches that cannot be read, before something that can
-	tail    int // bytes at the end that cannot be read: a write that a crash cut short, or damage
+	gaps    int // unreadable ranges before a readable record
+	tail    int // unreadable bytes at the end: an interrupted write, or damage
 }
 
-// parse reads what can be read: after damage it looks for the next record byte by byte.
+// parse returns all readable records; after damage it searches for the next record byte by byte.
 func (s salt) parse(data []byte) (c content) {
 	lost := 0
 	for at := 0; at < len(data); {

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	fullSize  = 1 << 20  // bytes; a file that has so many gets no more records
-	emptySize = 64 << 10 // bytes; a file that has so many, and no record that waits, is deleted
+	fullSize  = 1 << 20  // bytes; a file of this size gets no more records
+	emptySize = 64 << 10 // bytes; the current file is deleted when it has this size and no waiting record
 )
 
 // A segment is a file.
 type segment struct {
 	number uint64
 	salt   salt
-	left   int // records that wait; the outbox's mutex guards it
+	left   int // waiting records; guarded by the outbox's mutex
 }
 
-// digits is the length of the number in a file's name, so that names sort as numbers do.
+// digits is the length of the number in a file's name. With leading zeros, names sort like numbers.
 const digits = 20
 
 func (s *segment) name() string { return fmt.Sprintf("%0*d-%08x", digits, s.number, uint32(s.salt)) }
@@ -36,12 +36,12 @@ func segmentOf(name string) (*segment, bool) {
 	return s, err == nil && bad == nil && s.name() == name
 }
 
-// files is the directory. Its methods are not safe for concurrent use, but read is, beside another.
+// files are the segments in the directory. Its methods are not safe for concurrent use, except read.
 type files struct {
 	dir  string
 	last uint64 // number of the newest segment
-	// current gets new records; nil before the first, and when it is full. A process begins a file of its own, so that
-	// nothing is written behind what a crash has left.
+	// current is the segment for new records; nil before the first record, and when it is full. Each process begins a new
+	// segment, so it does not append to one that may end with an interrupted write.
 	current *segment
 	file    *os.File // of current
 	end     int64    // of the records in file
@@ -49,11 +49,11 @@ type files struct {
 
 func (f *files) path(s *segment) string { return filepath.Join(f.dir, s.name()) }
 
-// append returns the place of each entry's record when they are on the disk, all in the same segment. After an error none
-// of them is there.
+// append writes the records of entries to one segment, flushes them and returns their places. If it returns an error, none
+// of them is on the disk.
 func (f *files) append(entries []*entry) (*segment, []place, error) {
 	if f.end >= fullSize {
-		f.leave()
+		f.close()
 	}
 	begins := f.current == nil
 	if begins {
@@ -63,7 +63,7 @@ func (f *files) append(entries []*entry) (*segment, []place, error) {
 	}
 	places, end, err := f.write(entries)
 	if err == nil && begins {
-		err = f.flush()
+		err = f.flushDir()
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.undo(begins))
@@ -96,30 +96,30 @@ func (f *files) write(entries []*entry) (places []place, end int64, err error) {
 	return places, end, f.file.Sync()
 }
 
-// undo removes what a failed append has written, or else sees to it that nothing is written behind it.
+// undo removes what a failed append has written. If that fails, it closes the segment, so that nothing is appended.
 func (f *files) undo(begun bool) error {
 	if begun {
 		s := f.current
-		f.leave()
+		f.close()
 		return os.Remove(f.path(s))
 	}
 	err := f.file.Truncate(f.end)
 	if err != nil {
-		f.leave()
+		f.close()
 	}
 	return err
 }
 
-// leave ends the writing of the current segment.
-func (f *files) leave() {
+// close closes the current segment; the next append begins a new one.
+func (f *files) close() {
 	if f.file != nil {
-		_ = f.file.Close() // all that counts is on the disk
+		_ = f.file.Close() // all records are flushed
 	}
 	f.current, f.file, f.end = nil, nil, 0
 }
 
-// flush makes the names in the directory last.
-func (f *files) flush() error {
+// flushDir flushes the directory, so that the name of a new segment survives a crash of the host.
+func (f *files) flushDir() error {
 	dir, err := os.Open(f.dir)
 	if err != nil {
 		return err
@@ -127,12 +127,12 @@ func (f *files) flush() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// discharge says on the disk that a record need not be sent any more, of a segment in which others wait or nothing
-// does. It does not wait for the disk: after a crash of the host the record may be sent again.
-func (f *files) discharge(s *segment, p place, nothingWaits bool) error {
+// mark marks a record as sent, or deletes its segment if it has no waiting record. It does not flush: after a crash of the
+// host the record may be sent again.
+func (f *files) mark(s *segment, p place, nothingWaits bool) error {
 	if nothingWaits && (s != f.current || f.end >= emptySize) {
 		if s == f.current {
-			f.leave()
+			f.close()
 		}
 		if err := os.Remove(f.path(s)); err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil

@@ -190,7 +190,7 @@ func TestWhatIsAcknowledgedIsNotSentAgain(t *testing.T) {
 			put(t, o, id)
 		}
 		for range acknowledged {
-			o.leave(o.oldest(), nil)
+			o.finish(o.oldest(), nil)
 		}
 		o = open(t, dir)
 		if got := drained(t, o); !slices.Equal(got, want[min(acknowledged, 4):]) || o.Dropped() != 0 {
@@ -247,14 +247,14 @@ func TestFilesGoWithTheirMessages(t *testing.T) {
 				t.Fatal(err)
 			}
 			for o.Len() >= backlog {
-				o.leave(o.oldest(), nil)
+				o.finish(o.oldest(), nil)
 			}
 			if room, most := sizeOf(t, dir), o.bytes+fullSize+2*emptySize; n%20 == 0 && room > most {
 				t.Fatalf("%d wait and have %d bytes, the files have %d", o.Len(), o.bytes, room)
 			}
 		}
 		for o.Len() > 0 {
-			o.leave(o.oldest(), nil)
+			o.finish(o.oldest(), nil)
 		}
 		if room := sizeOf(t, dir); room > 2*emptySize {
 			t.Fatalf("nothing waits, and the files have %d bytes", room)
@@ -306,7 +306,7 @@ func fill(dir, limit string) error {
 	case err != nil:
 		return err
 	}
-	o.leave(o.oldest(), nil)
+	o.finish(o.oldest(), nil)
 	if n *= 3; syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: math.MaxUint64}) != nil || !put("d", 0) {
 		return errors.New("nothing is stored though there is room")
 	}
