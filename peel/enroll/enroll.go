@@ -1,14 +1,17 @@
-// Package enroll gets a peel its credential from a master, and renews it before it ends.
+// Package enroll requests the credential of a peel from a master, and renews it before it expires. Call [New], then
+// [Joiner.Run] in a goroutine.
 //
-// The key is made on the host and never leaves it: a master signs its public half. What is kept is in the data directory,
-// peel.creds and peel.nk of mode 0600, and ca.crt, by which the bus is checked from then on. Files that others can use
-// are refused, not mended: who could read them may have.
+// The private key is created on the host and never leaves it; a master signs the public key. The data directory gets
+// peel.creds and peel.nk with mode 0600, and ca.crt with the certificates that the bus is checked against. Files that
+// other users can read or write are refused and not repaired, because others may have read them already.
 //
-// A host knows the master by the pin in its join token, which is the hash of the authority that signs the masters'
-// certificates, or by the certificates that it was given. All requests use TLS, on loopback too: any user of the host can
-// listen on a port that the master has left. Until it is accepted it asks every ten seconds. Every day it has the
-// credential renewed, which brings the master's certificates as well, so that a master whose authority was rotated stays
-// known.
+// The host identifies the master by the pin in its join token, which is the hash of the authority that signs the masters'
+// certificates, or by given certificates. All requests use TLS, on loopback too, because any user of the host can listen
+// on a port that the master has closed. Until it is accepted, the peel sends a request every ten seconds. It renews the
+// credential every day. The reply also contains the master's certificates, so a peel knows the new authority after a
+// rotation.
+//
+// Known gap: a peel that is off during a whole rotation has to be enrolled again.
 package enroll
 
 import (
@@ -48,29 +51,42 @@ const (
 )
 
 const (
-	askEvery   = 10 * time.Second // ± 10 %
-	lookEvery  = time.Hour
-	renewEvery = 24 * time.Hour
-	askLimit   = 20 * time.Second
-	maxAnswer  = 64 << 10
+	requestEvery   = 10 * time.Second // ± 10 %
+	checkEvery     = time.Hour        // between checks whether the credential is due for renewal
+	renewEvery     = 24 * time.Hour
+	requestTimeout = 20 * time.Second
+	maxReply       = 64 << 10 // bytes
 )
 
-// Options say who is to be enrolled where.
+// Options are the options of a [Joiner].
 type Options struct {
 	ID      target.PeelID
 	DataDir string
 	Join    string // [TOKEN@]HOST:PORT of a master's HTTP
-	CA      string // file with the certificates that the master's is checked against; "" those of the system, or the pin
+	CA      string // file with the certificates that the master's is checked against; if empty, the pin or the system's certificates
 	Log     *slog.Logger
 }
 
-// Pins reports whether a join token carries the pin of its master's authority, whose certificates are then kept in [CAFile].
+// Pins reports whether a join token contains the pin of its master's authority. If so, the authority's certificates are
+// stored in [CAFile].
 func Pins(join string) bool {
-	token, _, found := strings.Cut(join, "@")
-	return found && strings.Count(token, ".") == 3
+	_, pin, _ := splitJoin(join)
+	return pin != ""
 }
 
-// A Joiner has a peel enrolled. Make it with [New] and call Run once.
+// splitJoin splits [TOKEN[.PIN]@]ADDRESS. A token without its pin has three parts.
+func splitJoin(join string) (token, pin, address string) {
+	token, address, found := strings.Cut(join, "@")
+	if !found {
+		return "", "", join
+	}
+	if parts := strings.Split(token, "."); len(parts) == 4 {
+		token, pin = strings.Join(parts[:3], "."), parts[3]
+	}
+	return token, pin, address
+}
+
+// A Joiner enrolls a peel. Create it with [New] and call Run once.
 type Joiner struct {
 	o      Options
 	url    string
@@ -78,39 +94,30 @@ type Joiner struct {
 	client *http.Client
 	key    nkeys.KeyPair
 	public string
-	pins   bool // whether the master's certificates are kept in CAFile
+	pins   bool // the master's certificates are stored in CAFile
 }
 
-// New checks the options and the files, and makes the key if there is none.
+// New checks the options and the files, and creates the key if there is none.
 func New(o Options) (*Joiner, error) {
-	token, address, found := strings.Cut(o.Join, "@")
-	if !found {
-		token, address = "", o.Join
-	}
+	token, pin, address := splitJoin(o.Join)
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("cannot join %q: want [TOKEN@]HOST:PORT: %w", address, err)
 	}
-	j := &Joiner{o: o}
-	pin := ""
-	if parts := strings.Split(token, "."); len(parts) == 4 {
-		token, pin = strings.Join(parts[:3], "."), parts[3]
-	}
-	j.token, j.pins = token, pin != ""
-	j.url = "https://" + address + "/api/v1/enroll"
+	j := &Joiner{o: o, token: token, pins: pin != "", url: "https://" + address + "/api/v1/enroll"}
 	config, err := j.tls(pin, host)
 	if err != nil {
 		return nil, err
 	}
 	j.client = &http.Client{
-		Timeout: askLimit, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
+		Timeout: requestTimeout, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("a master does not redirect") },
 	}
 	return j, j.openKey()
 }
 
-// tls checks the master by the certificates that the last answer brought, by the pin, or by certificates that were given.
-// They are read at every connection.
+// tls returns the TLS configuration, which checks the master by the stored certificates and the pin, or by the given
+// certificates. The stored certificates are read at every connection.
 func (j *Joiner) tls(pin, host string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS13}
 	switch {
@@ -119,7 +126,7 @@ func (j *Joiner) tls(pin, host string) (*tls.Config, error) {
 		if err != nil || len(want) != sha256.Size {
 			return nil, errors.New("cannot join: the pin of the token is damaged")
 		}
-		c.InsecureSkipVerify = true // VerifyConnection does it
+		c.InsecureSkipVerify = true // VerifyConnection checks the certificates
 		c.VerifyConnection = func(s tls.ConnectionState) error { return j.verify(s, want, host) }
 	case j.o.CA != "":
 		text, err := os.ReadFile(j.o.CA)
@@ -127,13 +134,14 @@ func (j *Joiner) tls(pin, host string) (*tls.Config, error) {
 			return nil, fmt.Errorf("cannot join: %w", err)
 		}
 		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("cannot join: %s holds no certificate", j.o.CA)
+			return nil, fmt.Errorf("cannot join: %s contains no certificate", j.o.CA)
 		}
 	}
 	return c, nil
 }
 
-// verify accepts a chain that ends at a certificate that is kept, or before there is one, at that whose hash is the pin.
+// verify accepts a certificate chain that ends at a stored certificate. If none is stored yet, it has to end at the
+// certificate whose hash is the pin.
 func (j *Joiner) verify(s tls.ConnectionState, pin []byte, host string) error {
 	o := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), DNSName: host}
 	kept, err := os.ReadFile(j.path(CAFile))
@@ -149,7 +157,7 @@ func (j *Joiner) verify(s tls.ConnectionState, pin []byte, host string) error {
 		}
 	}
 	if !known {
-		return errors.New("the master is not the one that the join token is of")
+		return errors.New("the master is not the one that issued the join token")
 	}
 	_, err = s.PeerCertificates[0].Verify(o)
 	return err
@@ -157,7 +165,7 @@ func (j *Joiner) verify(s tls.ConnectionState, pin []byte, host string) error {
 
 func (j *Joiner) path(name string) string { return filepath.Join(j.o.DataDir, name) }
 
-// Private refuses a file, or a directory, that others than its owner may use. One that is not there is no error.
+// Private returns an error if users other than the owner may use a file or directory. A missing path is no error.
 func Private(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -185,7 +193,7 @@ func (j *Joiner) openKey() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if j.key, err = nkeys.CreateUser(); err != nil {
-			return fmt.Errorf("cannot make the peel's key: %w", err)
+			return fmt.Errorf("cannot create the peel's key: %w", err)
 		}
 		if seed, err = j.key.Seed(); err == nil {
 			err = renameio.WriteFile(j.path(keyFile), append(seed, '\n'), 0o600)
@@ -202,16 +210,17 @@ func (j *Joiner) openKey() error {
 	return nil
 }
 
-// Run asks until there is a credential and renews it from then on, until ctx ends. fresh is called with each new one.
+// Run requests a credential until it gets one, and then renews it until ctx ends. It calls fresh after each new
+// credential is stored.
 func (j *Joiner) Run(ctx context.Context, fresh func()) error {
 	last := ""
 	for {
 		wait := j.due()
 		if wait <= 0 {
-			wait = askEvery*9/10 + rand.N(askEvery/5)
-			switch err := j.ask(ctx); {
+			wait = requestEvery*9/10 + rand.N(requestEvery/5)
+			switch err := j.request(ctx); {
 			case err == nil:
-				last, wait = "", lookEvery
+				last, wait = "", checkEvery
 				fresh()
 			case ctx.Err() == nil && err.Error() != last:
 				last = err.Error()
@@ -221,12 +230,12 @@ func (j *Joiner) Run(ctx context.Context, fresh func()) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(min(wait, lookEvery)):
+		case <-time.After(min(wait, checkEvery)):
 		}
 	}
 }
 
-// checkedBy returns the file with the certificates that the master is checked by. If empty, they are the system's.
+// checkedBy returns the file with the certificates that the master is checked against. If empty, they are the system's.
 func (j *Joiner) checkedBy() string {
 	if j.pins {
 		return j.path(CAFile)
@@ -234,7 +243,8 @@ func (j *Joiner) checkedBy() string {
 	return j.o.CA
 }
 
-// due is how long the credential need not be renewed: until it is a day old, or two thirds of its life are over.
+// due returns the time until the credential has to be renewed: when it is a day old, or two thirds of its lifetime are
+// over. It returns 0 if there is no valid credential.
 func (j *Joiner) due() time.Duration {
 	data, err := os.ReadFile(j.path(CredsFile))
 	if err != nil {
@@ -255,15 +265,15 @@ func (j *Joiner) due() time.Duration {
 	return time.Until(time.Unix(c.IssuedAt, 0).Add(age))
 }
 
-// answer is a master's: a credential, or in Detail why there is none.
-type answer struct {
+// reply is a master's reply: a credential, or in Detail the reason of the refusal.
+type reply struct {
 	JWT    string `json:"jwt"`
 	CA     string `json:"ca"`
 	Detail string `json:"detail"`
 }
 
-// ask asks once and stores what it gets.
-func (j *Joiner) ask(ctx context.Context) error {
+// request sends one request and stores the credential.
+func (j *Joiner) request(ctx context.Context) error {
 	proof, err := j.key.Sign([]byte("zester enroll 1\n" + string(j.o.ID) + "\n" + j.public + "\n"))
 	if err != nil {
 		return err
@@ -284,9 +294,9 @@ func (j *Joiner) ask(ctx context.Context) error {
 		return fmt.Errorf("cannot ask to be enrolled: %w", err)
 	}
 	defer r.Body.Close()
-	var a answer
-	if err := json.NewDecoder(io.LimitReader(r.Body, maxAnswer)).Decode(&a); err != nil {
-		return fmt.Errorf("cannot read the master's answer (%s): %w", r.Status, err)
+	var a reply
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxReply)).Decode(&a); err != nil {
+		return fmt.Errorf("cannot read the master's reply (%s): %w", r.Status, err)
 	}
 	if r.StatusCode != http.StatusOK {
 		return fmt.Errorf("not enrolled with the key %s: %s", j.public, a.Detail)
@@ -294,7 +304,7 @@ func (j *Joiner) ask(ctx context.Context) error {
 	return j.store(a)
 }
 
-// claims are what a peel reads in its own JWT. The bus checks it; here it says when to renew.
+// claims are the claims that a peel reads in its own JWT to know when to renew it. The bus verifies the JWT.
 type claims struct {
 	Subject  string `json:"sub"`
 	Name     string `json:"name"`
@@ -305,7 +315,7 @@ type claims struct {
 func claimsOf(token string) (c claims, err error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return c, errors.New("it is no JWT")
+		return c, errors.New("it is not a JWT")
 	}
 	data, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err == nil {
@@ -324,10 +334,10 @@ const credsForm = `-----BEGIN NATS USER JWT-----
 ------END USER NKEY SEED------
 `
 
-func (j *Joiner) store(a answer) error {
+func (j *Joiner) store(a reply) error {
 	c, err := claimsOf(a.JWT)
 	if err != nil || c.Subject != j.public || c.Name != j.o.ID.Wire() {
-		return fmt.Errorf("cannot use the credential that the master gave: it is not for %s with this key", j.o.ID)
+		return fmt.Errorf("cannot use the credential that the master issued: it is not for %s with this key", j.o.ID)
 	}
 	seed, err := j.key.Seed()
 	if err != nil {
@@ -335,14 +345,14 @@ func (j *Joiner) store(a answer) error {
 	}
 	if j.pins {
 		if !x509.NewCertPool().AppendCertsFromPEM([]byte(a.CA)) {
-			return errors.New("cannot use the credential that the master gave: it came without the master's certificates")
+			return errors.New("cannot use the credential that the master issued: the reply has no certificates of the master")
 		}
 		if err := renameio.WriteFile(j.path(CAFile), []byte(a.CA), 0o644); err != nil {
-			return fmt.Errorf("cannot keep the master's certificates: %w", err)
+			return fmt.Errorf("cannot store the master's certificates: %w", err)
 		}
 	}
 	if err := renameio.WriteFile(j.path(CredsFile), fmt.Appendf(nil, credsForm, a.JWT, seed), 0o600); err != nil {
-		return fmt.Errorf("cannot keep the credential: %w", err)
+		return fmt.Errorf("cannot store the credential: %w", err)
 	}
 	return nil
 }

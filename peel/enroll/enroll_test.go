@@ -90,7 +90,7 @@ func TestAHostJoinsTheMasterOfItsTokenAndNoOther(t *testing.T) {
 	s, dir := newSite(t), filepath.Join(t.TempDir(), "peel")
 	address := s.serve(t)
 	j := joiner(t, dir, "zester.web.secret."+s.ca.Pin()+"@"+address)
-	if err := j.ask(t.Context()); err != nil {
+	if err := j.request(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if s.token != "zester.web.secret" {
@@ -116,7 +116,7 @@ func TestAHostJoinsTheMasterOfItsTokenAndNoOther(t *testing.T) {
 
 	other := newSite(t)
 	impostor := joiner(t, t.TempDir()+"/peel", "zester.web.secret."+s.ca.Pin()+"@"+other.serve(t))
-	if err := impostor.ask(t.Context()); err == nil || other.asked.Load() != 0 {
+	if err := impostor.request(t.Context()); err == nil || other.asked.Load() != 0 {
 		t.Errorf("another master was told the token: %v", err)
 	}
 	if j := joiner(t, t.TempDir()+"/peel", "zester.web.secret.@"+address); j.client.Transport.(*http.Transport).TLSClientConfig.InsecureSkipVerify {
@@ -130,33 +130,33 @@ func TestAPinnedMasterStaysKnownWhenItsAuthorityIsRotated(t *testing.T) {
 	old := "zester.web.secret." + s.ca.Pin() + "@" + address
 	member, away := joiner(t, dir, old), joiner(t, t.TempDir()+"/peel", old)
 	for _, j := range []*Joiner{member, away} {
-		if err := j.ask(t.Context()); err != nil {
+		if err := j.request(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := s.ca.Rotate(); err != nil {
 		t.Fatal(err)
 	}
-	if err := member.ask(t.Context()); err != nil {
+	if err := member.request(t.Context()); err != nil {
 		t.Errorf("who knows the former alone: %v", err)
 	}
-	if err := joiner(t, t.TempDir()+"/peel", old).ask(t.Context()); err != nil {
+	if err := joiner(t, t.TempDir()+"/peel", old).request(t.Context()); err != nil {
 		t.Errorf("who has an old join token: %v", err)
 	}
 	fresh := "zester.web.secret." + s.ca.Pin() + "@" + address
-	if err := joiner(t, t.TempDir()+"/peel", fresh).ask(t.Context()); err != nil {
+	if err := joiner(t, t.TempDir()+"/peel", fresh).request(t.Context()); err != nil {
 		t.Errorf("who has a new one: %v", err)
 	}
 	if err := s.ca.Retire(); err != nil {
 		t.Fatal(err)
 	}
-	if err := member.ask(t.Context()); err != nil {
+	if err := member.request(t.Context()); err != nil {
 		t.Errorf("who was renewed in between: %v", err)
 	}
-	if err := away.ask(t.Context()); err == nil {
+	if err := away.request(t.Context()); err == nil {
 		t.Error("who knows the former alone goes on after its end")
 	}
-	if err := joiner(t, t.TempDir()+"/peel", old).ask(t.Context()); err == nil {
+	if err := joiner(t, t.TempDir()+"/peel", old).request(t.Context()); err == nil {
 		t.Error("an old join token opens what is retired")
 	}
 }
@@ -166,7 +166,7 @@ func TestFilesThatOthersMayUseAreRefused(t *testing.T) {
 	join := "zester.web.secret." + s.ca.Pin() + "@" + s.serve(t)
 	for _, name := range []string{"", keyFile, CredsFile} {
 		dir := filepath.Join(t.TempDir(), "peel")
-		if err := joiner(t, dir, join).ask(t.Context()); err != nil {
+		if err := joiner(t, dir, join).request(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, name)
@@ -186,7 +186,7 @@ func TestFilesThatOthersMayUseAreRefused(t *testing.T) {
 func TestACredentialForSomebodyElseIsNotKept(t *testing.T) {
 	s, dir := newSite(t), filepath.Join(t.TempDir(), "peel")
 	j := joiner(t, dir, "zester.web.secret."+s.ca.Pin()+"@"+s.serve(t))
-	for _, a := range []answer{
+	for _, a := range []reply{
 		{},
 		{JWT: "a.b.c", CA: string(s.ca.Bundle())},
 		{JWT: issue(t, s, "web_02", j.public), CA: string(s.ca.Bundle())},

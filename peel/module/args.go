@@ -7,8 +7,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// check compares a call with the catalogue. It returns the arguments without nulls and as plain values, the positional
-// one under its name.
+// check checks a call against the catalogue. It returns the arguments as plain values without nulls, including the
+// positional one under its name.
 func check(name string, call Call) (map[string]any, error) {
 	f, _ := catalogue.Lookup(name)
 	given, err := f.Arguments(call.ID, call.Args)
@@ -27,7 +27,7 @@ func check(name string, call Call) (map[string]any, error) {
 	return args, nil
 }
 
-// decode reads checked arguments into a struct with yaml tags that are the parameters' names.
+// decode decodes checked arguments into a struct whose yaml tags are the names of the parameters.
 func decode(args map[string]any, into any) {
 	if err := strictyaml.Decode(strictyaml.FromValue("arguments", args), into); err != nil {
 		panic(fmt.Sprintf("module: the catalogue and the code disagree: %v", err))

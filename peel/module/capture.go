@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// A capture keeps the first bytes of a stream and counts and digests all of them.
+// A capture keeps the first limit bytes of a stream, and counts and digests all bytes.
 type capture struct {
 	limit int
 
 	mu    sync.Mutex
 	head  []byte
 	total int64
-	sum   hash.Hash // of all bytes so far; nil until there are more than head holds
+	sum   hash.Hash // of all bytes so far; nil while head has all of them
 }
 
-// Write takes all of p, always: whoever writes to the stream is never stopped.
+// Write always accepts all of p, so that the command never blocks.
 func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,7 +37,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// stream is a capture as the result shows it.
+// stream is the part of a result for one stream.
 type stream struct {
 	text      any    // string if it is valid UTF-8, else []byte
 	bytes     int64  // of the whole stream
@@ -61,7 +61,7 @@ func (c *capture) stream() stream {
 	return s
 }
 
-// torn returns how many bytes at the end of b begin a character that the cut has not left whole.
+// torn returns the number of bytes at the end of b that are the beginning of a truncated character.
 func torn(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {

@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// Grace is how long a command's process group has between SIGTERM and SIGKILL.
+	// Grace is the time between SIGTERM and SIGKILL for a command's process group.
 	Grace = 5 * time.Second
-	// Linger is how long processes that a command left behind may hold its output.
+	// Linger is how long processes that a command left behind may keep its output open.
 	Linger = 2 * time.Second
 
-	defaultOutput = 256 << 10
-	// maxOutput keeps both streams of a command within one message, with room for the rest of the return.
+	defaultOutput = 256 << 10 // bytes of each stream
+	// maxOutput leaves room in one message for both streams and the rest of the return.
 	maxOutput = 448 << 10
 )
 
-// commandArgs are the arguments of cmd.run; the catalogue says what they mean.
+// commandArgs are the arguments of cmd.run; package catalogue documents them.
 type commandArgs struct {
 	Command   string            `yaml:"command"`
 	Argv      []string          `yaml:"argv"`
@@ -44,18 +44,18 @@ type commandArgs struct {
 // commandData is what cmd.run returns.
 type commandData struct {
 	Code            int    `json:"code"`             // exit code; -1 if the command did not exit by itself
-	Signal          string `json:"signal,omitempty"` // that ended it, such as "SIGKILL"
+	Signal          string `json:"signal,omitempty"` // the signal that ended it, such as "SIGKILL"
 	Stdout          any    `json:"stdout"`           // a string, or bytes if it is not valid UTF-8
 	Stderr          any    `json:"stderr"`
-	StdoutBytes     int64  `json:"stdout_bytes"` // written in all, with secrets masked
+	StdoutBytes     int64  `json:"stdout_bytes"` // length of the whole output, with secrets masked
 	StderrBytes     int64  `json:"stderr_bytes"`
-	StdoutTruncated bool   `json:"stdout_truncated,omitempty"` // only the first max_output bytes are here
+	StdoutTruncated bool   `json:"stdout_truncated,omitempty"` // Stdout has only the first max_output bytes
 	StderrTruncated bool   `json:"stderr_truncated,omitempty"`
-	StdoutSHA256    string `json:"stdout_sha256,omitempty"` // of all that was written, with secrets masked, if truncated
+	StdoutSHA256    string `json:"stdout_sha256,omitempty"` // digest of the whole output, with secrets masked, if truncated
 	StderrSHA256    string `json:"stderr_sha256,omitempty"`
 	TimedOut        bool   `json:"timed_out,omitempty"`
 	Canceled        bool   `json:"canceled,omitempty"`
-	OutputHeld      bool   `json:"output_held,omitempty"` // a process that the command left behind held its output
+	OutputHeld      bool   `json:"output_held,omitempty"` // a process that the command left behind kept its output open
 }
 
 // runCommand is cmd.run.
@@ -82,12 +82,12 @@ func (r *Registry) runCommand(ctx context.Context, call Call) wire.Result {
 	return end.result()
 }
 
-// timeoutError is the cause with which a command's own time limit ends its context.
+// timeoutError is the cause of a context that ended at the command's own timeout.
 type timeoutError time.Duration
 
 func (e timeoutError) Error() string { return "timed out after " + time.Duration(e).String() }
 
-// prepare checks the arguments against each other and the host.
+// prepare checks that the arguments are consistent and usable on this host, and returns the command.
 func (a *commandArgs) prepare() (*command, error) {
 	if a.MaxOutput < 0 || a.MaxOutput > maxOutput {
 		return nil, fmt.Errorf("max_output must be 1 to %d, not %d", maxOutput, a.MaxOutput)
@@ -135,7 +135,7 @@ func (a *commandArgs) program() ([]string, error) {
 	return []string{cmp.Or(a.Shell, "/bin/sh"), "-c", a.Command}, nil
 }
 
-// runAs makes the command one of that user, in environment too, and returns the user's home.
+// runAs sets the user of the command and its environment, and returns the user's home directory.
 func (c *command) runAs(name string) (home string, err error) {
 	u, err := user.Lookup(name)
 	if err != nil {
@@ -158,8 +158,8 @@ func existing(dir string) string {
 	return dir
 }
 
-// passedOn are the variables of the peel that commands get, with those whose names begin with LC_. Others may hold secrets
-// that the user of the command must not see.
+// passedOn are the environment variables of the peel that commands get, besides those whose names begin with LC_. Other
+// variables may contain secrets that the user of the command must not see.
 var passedOn = []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ"}
 
 func inherited() []string {
@@ -169,14 +169,14 @@ func inherited() []string {
 	})
 }
 
-// identityOf returns nil for the user that the peel runs as: it needs no privilege to be itself.
+// identityOf returns the identity of a user, nil for the user of the peel itself, which needs no privilege.
 func identityOf(u *user.User) (*identity, error) {
 	if u.Uid == strconv.Itoa(os.Getuid()) {
 		return nil, nil
 	}
 	names, err := u.GroupIds()
 	if err != nil {
-		return nil, fmt.Errorf("cannot learn the groups of user %q: %w", u.Username, err)
+		return nil, fmt.Errorf("cannot look up the groups of user %q: %w", u.Username, err)
 	}
 	ids := make([]uint32, 0, len(names)+2)
 	for _, s := range append([]string{u.Uid, u.Gid}, names...) {
@@ -189,7 +189,7 @@ func identityOf(u *user.User) (*identity, error) {
 	return &identity{uid: ids[0], gid: ids[1], groups: ids[2:]}, nil
 }
 
-// result judges an ending. What was cut short has failed, whatever its exit code.
+// result returns the result of a command. A command that was stopped has failed, whatever its exit code.
 func (e ending) result() wire.Result {
 	data := commandData{
 		Code: e.code, Signal: e.signal, OutputHeld: e.held,

@@ -39,7 +39,7 @@ func sleep(ctx context.Context, call Call) wire.Result {
 
 func (r *Registry) listFunctions(context.Context, Call) wire.Result { return success(r.Names()) }
 
-// doc returns the catalogue's entries by name, of all functions, one, or those of one module.
+// doc returns the catalogue's entries by name: of one function, of one module, or of all functions.
 func (r *Registry) doc(_ context.Context, call Call) wire.Result {
 	want, one := call.Args["function"].(string)
 	docs := map[string]catalogue.Function{}

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Groups records on disk the process groups of the commands that run. What a process finds there when it starts are groups
-// of a process that was killed.
+// Groups records the process groups of running commands on disk. Records that exist when the peel starts are of a peel
+// that was killed.
 type Groups struct {
 	dir string
 	log *slog.Logger
@@ -31,15 +31,15 @@ type group struct {
 	Start   uint64 `json:"start"`   // start time of the leader
 }
 
-// A procStat is what /proc/PID/stat says of one process.
+// A procStat has the needed fields of /proc/PID/stat.
 type procStat struct {
 	zombie         bool
 	group, session int
 	start          uint64 // in clock ticks since the boot
 }
 
-// OpenGroups kills the process groups that are recorded in dir and still run, and logs each of them. It makes dir when the
-// first command starts.
+// OpenGroups kills the process groups that are recorded in dir and still run, and logs each of them. dir is created when
+// the first command starts.
 func OpenGroups(dir string, log *slog.Logger) (*Groups, error) {
 	g := &Groups{dir: dir, log: log}
 	files, err := os.ReadDir(dir)
@@ -52,7 +52,7 @@ func OpenGroups(dir string, log *slog.Logger) (*Groups, error) {
 	for _, f := range files {
 		file := filepath.Join(dir, f.Name())
 		if err := g.end(file); err != nil {
-			log.Error("processes of a command may still run, which a kill of the peel cut off", "record", file, "err", err)
+			log.Error("processes of a command may still run after the peel was killed", "record", file, "err", err)
 		}
 		if err := os.Remove(file); err != nil {
 			return nil, err
@@ -61,8 +61,8 @@ func OpenGroups(dir string, log *slog.Logger) (*Groups, error) {
 	return g, nil
 }
 
-// open makes the file for the record of a group, before the command starts, and returns nil if that is not possible, such
-// as on a full disk: the command runs nevertheless.
+// open creates the file for the record of a group before the command starts. It returns nil if that fails, for example on
+// a full disk; the command runs nevertheless.
 func (g *Groups) open() *os.File {
 	if g == nil {
 		return nil
@@ -78,7 +78,7 @@ func (g *Groups) open() *os.File {
 	return f
 }
 
-// record writes the record of the group of a leader that is not reaped yet.
+// record writes the record of a group. Its leader must not be reaped yet.
 func (g *Groups) record(f *os.File, leader int) {
 	if f == nil {
 		return
@@ -104,7 +104,7 @@ func (g *Groups) forget(f *os.File) {
 	}
 	_ = f.Close() // if the command did not start
 	if err := os.Remove(f.Name()); err != nil {
-		g.log.Error("record of a process group not removed: what the command left behind is killed when the peel starts again", "err", err)
+		g.log.Error("record of a process group not removed: processes that the command left behind are killed when the peel starts again", "err", err)
 	}
 }
 
@@ -119,7 +119,7 @@ func (g *Groups) end(file string) error {
 		return err
 	}
 	if recorded.Boot != now.Boot || recorded.Init != now.Init {
-		return nil // nothing of it is left
+		return nil // the host or container has restarted since
 	}
 	members, err := membersOf(recorded.ID)
 	if err != nil {
@@ -164,8 +164,8 @@ func parseGroup(data []byte) (g group, err error) {
 	return g, nil
 }
 
-// running returns how many processes of the recorded group run, and 0 if the group that has its ID now is another one.
-// The kernel gives an ID to a new group only when the old one has no process left.
+// running returns the number of running processes of the recorded group, 0 if the group ID was reused. The kernel reuses
+// the ID of a group only when the group has no process left.
 func (g group) running(members map[int]procStat) (n int) {
 	for pid, s := range members {
 		if s.session != g.Session || s.start < g.Start || pid == g.ID && s.start != g.Start {
@@ -178,7 +178,7 @@ func (g group) running(members map[int]procStat) (n int) {
 	return n
 }
 
-// here returns a record that says which boot and container this is.
+// here returns a record with this boot and container.
 func here() (group, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -198,7 +198,7 @@ func membersOf(id int) (map[int]procStat, error) {
 	for _, entry := range all {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
-			continue // no process
+			continue // not a process
 		}
 		s, err := readStat(pid)
 		switch {
@@ -225,7 +225,7 @@ func readStat(pid int) (procStat, error) {
 	return s, nil
 }
 
-// parseStat reads the fields after the name of the program, which may hold any byte; see proc_pid_stat(5).
+// parseStat parses the fields after the name of the program, which may contain any byte; see proc_pid_stat(5).
 func parseStat(data []byte) (s procStat, ok bool) {
 	const state, group, session, start = 0, 2, 3, 19
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])

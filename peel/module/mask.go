@@ -5,11 +5,11 @@ import "io"
 // A Secret is a text that must not leave the peel, and the text shown in its place. Plain is not empty.
 type Secret struct{ Plain, Shown string }
 
-// A masker copies a stream and replaces secrets, also those that are split over several writes. It keeps back bytes that may
-// begin a secret until the next write or Close.
+// A masker copies a stream and replaces secrets, also secrets that are split over several writes. It buffers bytes that
+// may be the beginning of a secret until the next write or Close.
 type masker struct {
 	to      io.Writer
-	secrets []Secret // of two that begin at the same byte the first counts
+	secrets []Secret // if two begin at the same byte, the first is replaced
 	begins  [256]bool
 	pending []byte
 }
@@ -22,7 +22,7 @@ func newMasker(to io.Writer, secrets []Secret) *masker {
 	return m
 }
 
-// Write takes all of p.
+// Write accepts all of p.
 func (m *masker) Write(p []byte) (int, error) {
 	if len(m.secrets) == 0 {
 		return m.to.Write(p)
@@ -31,7 +31,7 @@ func (m *masker) Write(p []byte) (int, error) {
 	return len(p), m.pass(false)
 }
 
-// Close writes the bytes kept back.
+// Close writes the buffered bytes.
 func (m *masker) Close() error { return m.pass(true) }
 
 func (m *masker) pass(ended bool) error {
@@ -53,7 +53,7 @@ func (m *masker) pass(ended bool) error {
 	return nil
 }
 
-// plain returns how many bytes at the beginning of b begin no secret.
+// plain returns the number of bytes at the beginning of b with which no secret begins.
 func (m *masker) plain(b []byte) int {
 	for n, c := range b {
 		if m.begins[c] {

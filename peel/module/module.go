@@ -1,23 +1,26 @@
-// Package module is what a peel can run: functions by name, called with checked arguments.
+// Package module runs the functions of a peel by name, with checked arguments. Call [New] for a [Registry] with the
+// built-in functions, then [Registry.Call].
 //
-// The names, parameters and one-line docs are in package catalogue, which other programs read as well; a
-// [Registry] holds the code. Calls are strict: an argument that a function does not have, or of another type, is
-// never ignored, because a misspelt `timeot` would run a command without a limit. Whatever goes wrong, a panic
-// included, comes back as a failed result; a call always returns one, and its data is made of the plain values that
-// package canon decodes, so that a result looks the same to the peel, on the wire and in a record.
+// Package catalogue has the names, parameters and one-line docs of functions. Call refuses an unknown argument or one of
+// another type, because a misspelt `timeot` would run a command without a limit. It always returns a result; every error,
+// including a panic, is a failed result. The data of a result has the types that package canon decodes, so it is the same
+// in the peel, on the bus and in a record.
 //
-// cmd.run is the function that can do damage. A command gets none of the peel's descriptors, and of its environment PATH,
-// HOME, USER, LOGNAME, LANG, LANGUAGE, LC_* and TZ alone, beside what the call gives it. Each command is the leader of a process group of its own; when its
-// time is over or the call is canceled, the group gets SIGTERM, after [Grace] SIGKILL. The leader stays unreaped
-// until the group has had its last signal, so that no signal can hit a stranger with a recycled number. Output is
-// read to its end however long it is, but only the first bytes are kept: a gigabyte costs no memory, and a command
-// never dies of a pipe that nobody reads. A process that the command left behind and that still holds the output
-// gets [Linger] to finish, then its group is killed and the call returns; a daemon that is to live on must let go of
-// its output. When the peel is killed, the kernel kills the leader alone. The
-// other processes of the group run until the peel starts again: [OpenGroups] kills them, or logs that it cannot, if the kill
-// came between the start of the command and the record of its group. As a systemd unit the peel ends whole at once. What a
-// command puts into a session of its own (setsid) is no longer in its group, and outlives its timeout, the call and the
-// peel; where that must not be, the command is to be started by systemd-run, whose units end whole.
+// # Commands
+//
+// cmd.run gives a command none of the peel's descriptors. Of the peel's environment the command gets only PATH, HOME,
+// USER, LOGNAME, LANG, LANGUAGE, LC_* and TZ. Each command leads a new process group. At its timeout, or if the call is
+// canceled, the group gets SIGTERM, and SIGKILL after [Grace]. The leader is reaped only after the last signal, so no
+// signal can reach another process with a reused PID. All output is read, but only the first bytes are kept, so long
+// output takes no memory and never blocks the command. If a process that the command left behind keeps the output open
+// for longer than [Linger], its group is killed and the call returns; a daemon therefore has to close its output.
+//
+// # Known gaps
+//
+// If the peel is killed, the kernel kills only the leaders. [OpenGroups] kills the other processes of a group when the
+// peel starts again, or logs that it cannot, if the peel was killed between the start of the command and the record of its
+// group. If the peel is a systemd unit, systemd kills all of them at once. Processes in a session of their own (setsid)
+// are not in the group and survive the timeout, the call and the peel; start such commands with systemd-run.
 package module
 
 import (
@@ -35,26 +38,25 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// A Call is what a function is called with.
+// A Call has the arguments of a function.
 type Call struct {
-	// ID is the bare positional argument. [Registry.Call] moves it into Args, under the name of the function's
-	// positional parameter; a function finds it empty.
+	// ID is the positional argument. [Registry.Call] moves it into Args, under the name of the function's positional
+	// parameter; the function gets an empty ID.
 	ID string
-	// Args are plain values. A function finds all required ones, no unknown ones, no nulls, and each value of its
-	// parameter's type as a map[string]any of YAML would hold it: durations are strings, lists []any.
+	// Args are plain values. A function gets all required arguments, no unknown ones and no nulls, each with the type of
+	// its parameter as in a YAML map[string]any: durations are strings, lists []any.
 	Args map[string]any
-	// User is the person who sent the request, from the credential; empty for a run of the peel's own schedule.
+	// User is the user who sent the request, from the credential; empty for a scheduled run.
 	User string
-	// Secrets are masked in the output of commands before it is cut and digested. Where two begin at the same byte, the first
-	// in the list counts. The caller masks the rest of the result.
+	// Secrets are masked in the output of commands before it is truncated and digested. If two begin at the same byte, the
+	// first in the list is masked. The caller masks the rest of the result.
 	Secrets []Secret
 }
 
-// A Func does the work of one function. It returns soon after ctx ends. It need not set Duration.
+// A Func is the code of one function. It has to return soon after ctx ends. It need not set Duration.
 type Func func(ctx context.Context, call Call) wire.Result
 
-// A Registry holds the code of functions. All functions are added before the first call; after that it is safe for
-// concurrent use.
+// A Registry has the code of functions. It is safe for concurrent use after all functions are added.
 type Registry struct {
 	funcs  map[string]Func
 	groups *Groups
@@ -73,8 +75,8 @@ func New() *Registry {
 	return r
 }
 
-// Add gives a function of the catalogue its code. It panics if the catalogue has no such function, or the registry
-// has it already.
+// Add adds the code of a function of the catalogue. It panics if the catalogue has no such function, or it was added
+// already.
 func (r *Registry) Add(name string, f Func) {
 	if _, ok := catalogue.Lookup(name); !ok {
 		panic(fmt.Sprintf("module: %q is not in the catalogue of functions", name))
@@ -85,16 +87,16 @@ func (r *Registry) Add(name string, f Func) {
 	r.funcs[name] = f
 }
 
-// Record has the process groups of commands recorded in g. It is called before the first call.
+// Record records the process groups of commands in g. Call it before the first [Registry.Call].
 func (r *Registry) Record(g *Groups) { r.groups = g }
 
-// Drop takes a function away; calls of it fail as those of one that never was.
+// Drop removes a function; calls of it fail like calls of an unknown function.
 func (r *Registry) Drop(name string) { delete(r.funcs, name) }
 
 // Names returns the functions that can be called, sorted.
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.funcs)) }
 
-// Call runs a function and returns when it has ended. Result.Data is normalised, Result.Duration measured.
+// Call runs a function and returns its result, with normalized Data and the measured Duration.
 func (r *Registry) Call(ctx context.Context, name string, call Call) wire.Result {
 	f, ok := r.funcs[name]
 	if !ok {
@@ -109,14 +111,13 @@ func (r *Registry) Call(ctx context.Context, name string, call Call) wire.Result
 	result.Duration = time.Since(start)
 	data, err := canon.Normalize(result.Data)
 	if err != nil {
-		result.Success, result.Error = false, fmt.Sprintf("%s gave data that cannot be sent: %v", name, errors.Join(err, resultError(result)))
+		result.Success, result.Error = false, fmt.Sprintf("%s returned data that cannot be sent: %v", name, errors.Join(err, resultError(result)))
 	}
 	result.Data = data
 	return result
 }
 
-// maxStack bounds the stack trace that the result of a panic carries, in bytes.
-const maxStack = 4 << 10
+const maxStack = 4 << 10 // bytes of the stack trace in the result of a panic
 
 func guarded(ctx context.Context, name string, f Func, call Call) (result wire.Result) {
 	defer func() {

@@ -88,7 +88,7 @@ func TestDataIsNormalised(t *testing.T) {
 		t.Errorf("%#v", got.Data)
 	}
 	got = r.Call(t.Context(), "facts.get", module.Call{ID: "os"})
-	if got.Success || !strings.Contains(got.Error, "facts.get gave data that cannot be sent") {
+	if got.Success || !strings.Contains(got.Error, "facts.get returned data that cannot be sent") {
 		t.Errorf("a channel was sent: %+v", got)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settle is how long the kernel may take to close the output of processes that were killed.
-const settle = time.Second
+// closeTimeout is how long the kernel may take to close the output of killed processes.
+const closeTimeout = time.Second
 
 // A process is a running command.
 type process struct {
@@ -26,10 +26,10 @@ type process struct {
 	readers        [2]*os.File
 	stdout, stderr capture
 	exited         chan struct{} // closed when the leader has ended; it is not reaped yet
-	drained        chan struct{} // closed when nobody can write to the output any more
+	drained        chan struct{} // closed when all output is read and no process can write more
 }
 
-// run returns when the command has ended and is reaped. The error is of a command that could not be started.
+// run runs the command and returns when it has ended and is reaped. It returns an error if the command could not start.
 func (c *command) run(ctx context.Context) (ending, error) {
 	record := c.groups.open()
 	defer c.groups.forget(record)
@@ -60,7 +60,7 @@ func (c *command) start() (*process, error) {
 	p.stdout.limit, p.stderr.limit = c.maxOutput, c.maxOutput
 	p.cmd = exec.Command(c.argv[0], c.argv[1:]...)
 	p.cmd.Env, p.cmd.Dir = c.env, c.dir
-	p.cmd.WaitDelay = settle // for standard input that nobody reads
+	p.cmd.WaitDelay = closeTimeout // for standard input that no process reads
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	if c.identity != nil {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.identity.uid, Gid: c.identity.gid, Groups: c.identity.groups}
@@ -70,12 +70,12 @@ func (c *command) start() (*process, error) {
 	}
 	stdout, stdoutEnd, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a pipe: %w", err)
+		return nil, fmt.Errorf("cannot create a pipe: %w", err)
 	}
 	defer stdoutEnd.Close()
 	stderr, stderrEnd, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot make a pipe: %w", err), stdout.Close())
+		return nil, errors.Join(fmt.Errorf("cannot create a pipe: %w", err), stdout.Close())
 	}
 	defer stderrEnd.Close()
 	p.readers = [2]*os.File{stdout, stderr}
@@ -93,7 +93,8 @@ func (c *command) start() (*process, error) {
 	return p, nil
 }
 
-// closeOnExec keeps commands from getting descriptors that the peel was started with. Its own have the flag already.
+// closeOnExec sets the close-on-exec flag of descriptors that the peel was started with. Descriptors that the peel opens
+// have the flag already.
 func closeOnExec() error {
 	err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	if err == nil {
@@ -111,14 +112,14 @@ func closeOnExec() error {
 	return nil
 }
 
-// watch waits for the leader's end without reaping it: until then its process group keeps its number.
+// watch waits for the end of the leader without reaping it, so the ID of its process group is not reused.
 func (p *process) watch() {
 	defer close(p.exited)
 	for unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 }
 
-// read takes in the output until its end, or until finish closes the pipes.
+// read reads the output until its end, or until finish closes the pipes.
 func (p *process) read(secrets []Secret) {
 	defer close(p.drained)
 	var both sync.WaitGroup
@@ -126,13 +127,13 @@ func (p *process) read(secrets []Secret) {
 		both.Go(func() {
 			masked := newMasker(to, secrets)
 			_, _ = io.Copy(masked, p.readers[i])
-			_ = masked.Close() // a capture takes everything
+			_ = masked.Close() // a capture never fails
 		})
 	}
 	both.Wait()
 }
 
-// linger waits for the end of the output after that of the command, and reports whether it came.
+// linger waits up to Linger for the end of the output after the command has ended, and reports whether it ended.
 func (p *process) linger(ctx context.Context) bool {
 	timer := time.NewTimer(Linger)
 	defer timer.Stop()
@@ -145,21 +146,21 @@ func (p *process) linger(ctx context.Context) bool {
 	return false
 }
 
-// signal reaches the whole process group. It is called before finish only, so that the group is still this one.
+// signal sends a signal to the process group. Call it only before finish, while the group ID cannot be reused.
 func (p *process) signal(s syscall.Signal) {
-	_ = syscall.Kill(-p.cmd.Process.Pid, s) // nobody left is as good as signaled
+	_ = syscall.Kill(-p.cmd.Process.Pid, s) // it fails only if no process is left
 }
 
-// finish collects the output and reaps the leader. Who escaped the group by making one of its own is cut off.
+// finish collects the output and reaps the leader. It closes the pipes of processes that left the group.
 func (p *process) finish(end *ending) {
-	if !within(settle, p.drained) {
+	if !within(closeTimeout, p.drained) {
 		end.held = true
 	}
 	for _, r := range p.readers {
 		_ = r.Close() // ends read
 	}
 	<-p.drained
-	_ = p.cmd.Wait() // its state tells more than its error
+	_ = p.cmd.Wait() // ProcessState has more than the error
 	end.stdout, end.stderr = p.stdout.stream(), p.stderr.stream()
 	end.code = p.cmd.ProcessState.ExitCode()
 	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
@@ -167,7 +168,7 @@ func (p *process) finish(end *ending) {
 	}
 }
 
-// within reports whether all are closed before d is over.
+// within waits up to d and reports whether all channels were closed.
 func within(d time.Duration, all ...<-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -12,7 +12,7 @@ func (*command) run(context.Context) (ending, error) {
 	return ending{}, errors.New("commands run on Linux only")
 }
 
-// Groups has nothing to record where no commands run.
+// Groups is empty, as commands run only on Linux.
 type Groups struct{}
 
 // OpenGroups returns Groups.
