@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 )
 
@@ -63,7 +64,7 @@ for the audit, which nobody can delete.`,
 	return cmd
 }
 
-func (a *app) printSwarm(r *swarm.Report) error {
+func (a *app) printSwarm(r *figures.Report) error {
 	if a.output == formJSON {
 		e := json.NewEncoder(a.out)
 		e.SetIndent("", "  ")

@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
@@ -20,7 +22,7 @@ import (
 
 // A floor is what the bare bus needs for the traffic of the fleet. Zero is not measured.
 type floor struct {
-	connect         storm
+	connect         cost    // to make all connections at once
 	memory          float64 // KiB of the bus for a connection
 	peelMemory      float64 // KiB of a connection
 	restart         float64 // s until every connection is back
@@ -31,18 +33,13 @@ type floor struct {
 	idle            float64 // % of a core, with heartbeats
 }
 
-// A storm is the cost of making all connections at once.
-type storm struct {
-	seconds float64
-	cpu     float64 // ms for a connection, of bus and meter
-}
-
 // A bus is a server with the streams of the fleet, and the meter: a connection in the account of the masters that counts
 // what the bare connections publish.
 type bus struct {
 	r     *run
 	dir   string
 	ca    *pki.CA       // nil: external
+	file  string        // of the certificates that its own is checked against
 	srv   *natsd.Server // nil: external
 	url   string
 	nc    *nats.Conn // the meter
@@ -59,23 +56,26 @@ func (r *run) bare(ctx context.Context, role grants.Role) (err error) {
 	}
 	r.say("the bare bus, %s: %d connections, %d processes", floorNames[role], r.o.Peels, r.o.Procs)
 	b := r.newBus("bare-" + string(role))
-	if r.o.External == nil {
+	if e := r.o.External; e != nil {
+		b.file = e.CA
+	} else {
 		if b.ca, err = pki.Open(r.path(b.dir + "/tls")); err != nil {
 			return err
 		}
+		b.file = b.ca.File()
 	}
 	if err := b.start(ctx, 0); err != nil {
 		return err
 	}
 	defer func() { b.stop() }()
 	defer func() { err = errors.Join(err, r.stopWorkers()) }()
-	before := ownMemory()
-	if f.connect, err = b.connectAll(ctx, orders{URL: b.url, CA: b.caFile(), Keys: r.keys(b.dir), Role: role}); err != nil {
+	before := host.OwnMemory()
+	if f.connect, err = b.connectAll(ctx, orders{URL: b.url, CA: b.file, Keys: r.keys(b.dir), Role: role}); err != nil {
 		return err
 	}
 	f.peelMemory = r.peelMemory()
 	if b.srv != nil {
-		f.memory = (ownMemory() - before) / float64(r.o.Peels)
+		f.memory = (host.OwnMemory() - before) / float64(r.o.Peels)
 	}
 	if err := b.measure(ctx, role, f); err != nil || role != grants.RolePeel || b.srv == nil {
 		return err
@@ -96,16 +96,9 @@ func (r *run) newBus(dir string) *bus {
 	return &bus{r: r, dir: dir, heard: make(chan struct{}, 2*r.o.Peels)}
 }
 
-func (b *bus) caFile() string {
-	if b.ca == nil {
-		return b.r.o.External.CA
-	}
-	return b.ca.File()
-}
-
 // start starts the server, unless it is external, and connects the meter.
 func (b *bus) start(ctx context.Context, port int) (err error) {
-	opts := []nats.Option{nats.ErrorHandler(b.r.refused.onError)}
+	opts := []nats.Option{nats.ErrorHandler(b.r.refused.OnError)}
 	if e := b.r.o.External; e != nil {
 		b.url = e.URL
 	} else {
@@ -114,7 +107,7 @@ func (b *bus) start(ctx context.Context, port int) (err error) {
 		}
 		b.url, opts = b.srv.URL(), append(opts, nats.InProcessServer(b.srv))
 	}
-	if b.nc, err = connect(b.url, b.caFile(), b.r.keys(b.dir), grants.RoleMaster, "swarm", opts...); err != nil {
+	if b.nc, err = connect(b.url, b.file, b.r.keys(b.dir), grants.RoleMaster, "swarm", opts...); err != nil {
 		return err
 	}
 	if b.js, err = jetstream.New(b.nc); err != nil {
@@ -188,17 +181,17 @@ func (b *bus) wait(ctx context.Context, n int) error {
 }
 
 // connectAll starts bare connections and waits until all have said hello.
-func (b *bus) connectAll(ctx context.Context, o orders) (s storm, err error) {
+func (b *bus) connectAll(ctx context.Context, o orders) (c cost, err error) {
 	watch := stopwatch()
 	o.Bare, o.Heartbeats = true, b.r.heartbeats()
 	if err := b.r.startWorkers(ctx, o); err != nil {
-		return s, err
+		return c, err
 	}
 	if err := b.wait(ctx, b.r.o.Peels); err != nil {
-		return s, err
+		return c, err
 	}
 	took, used := watch()
-	return storm{took.Seconds(), used.Seconds() * 1000 / float64(b.r.o.Peels)}, nil
+	return cost{seconds: took.Seconds(), cpu: used.Seconds() * 1000 / float64(b.r.o.Peels)}, nil
 }
 
 // heartbeats returns the interval of the heartbeats that the masters of the fleet announce.
@@ -233,8 +226,8 @@ func (r *run) open(ctx context.Context) (err error) {
 		return err
 	}
 	bare := r.fleetAccounts.connect
-	r.add(Figure{Name: "bare connections with credentials and TLS, beside none", Unit: "s", Value: bare.seconds, Bare: open.seconds})
-	r.add(Figure{Name: "processor time of the bus for one, beside none", Unit: "ms", Value: bare.cpu, Bare: open.cpu})
+	r.add(figures.Figure{Name: "bare connections with credentials and TLS, beside none", Unit: "s", Value: bare.seconds, Bare: open.seconds})
+	r.add(figures.Figure{Name: "processor time of the bus for one, beside none", Unit: "ms", Value: bare.cpu, Bare: open.cpu})
 	return nil
 }
 

@@ -9,24 +9,23 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/refusals"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 const (
-	reconnectJitter = 2 * time.Second       // as peels have it
-	dialsAtOnce     = 16                    // bare connections that one process makes at a time
-	helloAgain      = 20 * time.Millisecond // pause before a bare connection says again that it is connected
+	reconnectJitter = 2 * time.Second // as peels have it
+	dialsAtOnce     = 16              // bare connections that one process makes at a time
 )
 
 // A bare connection receives commands and settings on the subjects of a peel, and publishes on those of a peel. A command
 // begins with a JID; the byte after it says where the answer goes.
 const (
-	jidLength = 27 // of a [wire.JID]
-
-	toNobody = 'n' // as an acknowledgement, which no stream stores
-	toStream = 's' // as a return, which the bucket job-returns stores and acknowledges
+	jidLength = 27  // of a [wire.JID]
+	toNobody  = 'n' // as an acknowledgement, which no stream stores
+	toStream  = 's' // as a return, which the bucket job-returns stores and acknowledges
 )
 
 // answer is about as long as the return of test.ping.
@@ -41,7 +40,7 @@ func (o orders) connections(ctx context.Context) error {
 			return err
 		}
 	}
-	g, refused := new(errgroup.Group), &refusals{}
+	g, refused := new(errgroup.Group), &refusals.Counter{}
 	g.SetLimit(dialsAtOnce)
 	conns := make([]*nats.Conn, o.To-o.From)
 	for i := range conns {
@@ -57,7 +56,7 @@ func (o orders) connections(ctx context.Context) error {
 	for _, nc := range conns {
 		nc.Close()
 	}
-	return refused.err()
+	return refused.Err()
 }
 
 // sendHeartbeats sends a heartbeat of each connection in each interval until ctx ends.
@@ -75,7 +74,7 @@ func (o orders) sendHeartbeats(ctx context.Context, conns []*nats.Conn) {
 }
 
 // dial makes a bare connection. It returns when the meter of the bus has answered it.
-func (o orders) dial(ctx context.Context, keys *keystore.Keys, name string, refused *refusals) (*nats.Conn, error) {
+func (o orders) dial(ctx context.Context, keys *keystore.Keys, name string, refused *refusals.Counter) (*nats.Conn, error) {
 	var opts []nats.Option
 	if keys != nil {
 		creds, err := keys.Creds(o.Role, name, 0)
@@ -87,7 +86,7 @@ func (o orders) dial(ctx context.Context, keys *keystore.Keys, name string, refu
 	hello := func(nc *nats.Conn) { sayHello(ctx, nc, name) }
 	opts = append(opts, nats.CustomInboxPrefix(o.Role.Inbox(name)), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
 		nats.IgnoreAuthErrorAbort(), nats.ReconnectHandler(hello), nats.ReconnectWait(time.Second),
-		nats.ReconnectJitter(reconnectJitter, reconnectJitter), nats.Timeout(waitLimit), nats.ErrorHandler(refused.onError))
+		nats.ReconnectJitter(reconnectJitter, reconnectJitter), nats.Timeout(waitLimit), nats.ErrorHandler(refused.OnError))
 	nc, err := nats.Connect(o.URL, opts...)
 	if err != nil {
 		return nil, err
@@ -115,7 +114,7 @@ func (o orders) dial(ctx context.Context, keys *keystore.Keys, name string, refu
 // sayHello sends heartbeats that ask for an answer until one is answered: after an outage the meter of the bus reconnects
 // too.
 func sayHello(ctx context.Context, nc *nats.Conn, name string) {
-	again := time.NewTicker(helloAgain)
+	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for nc.IsConnected() {
 		if _, err := nc.Request(wire.Heartbeat(name), nil, time.Second); err == nil {
@@ -139,13 +138,18 @@ func connectOptions(creds []byte, ca string) []nats.Option {
 	return opts
 }
 
-// connect makes a connection with a new credential.
-func connect(url, ca, keys string, role grants.Role, name string, opts ...nats.Option) (*nats.Conn, error) {
+// credential returns a new credential, signed by the keys in a folder.
+func credential(keys string, role grants.Role, name string) ([]byte, error) {
 	k, err := keystore.Open(keys)
 	if err != nil {
 		return nil, err
 	}
-	creds, err := k.Creds(role, name, 0)
+	return k.Creds(role, name, 0)
+}
+
+// connect makes a connection with a new credential.
+func connect(url, ca, keys string, role grants.Role, name string, opts ...nats.Option) (*nats.Conn, error) {
+	creds, err := credential(keys, role, name)
 	if err != nil {
 		return nil, err
 	}

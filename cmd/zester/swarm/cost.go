@@ -3,6 +3,8 @@ package swarm
 import (
 	"slices"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
 )
 
 // A cost is what the rounds of one measurement took.
@@ -12,8 +14,7 @@ type cost struct {
 	peelCPU float64 // the same of the worker processes
 }
 
-// rounds calls round Options.Rounds times. Each round concerns n peels, and returns how long it took and how much processor
-// time this process used meanwhile.
+// rounds calls round Options.Rounds times, for n peels each. It returns its time and the processor time of this process.
 func (r *run) rounds(n int, round func(i int) (took, used time.Duration, err error)) (cost, error) {
 	var seconds []float64
 	var total time.Duration
@@ -31,8 +32,8 @@ func (r *run) rounds(n int, round func(i int) (took, used time.Duration, err err
 
 // stopwatch returns a function that returns the time since, and the processor time of this process since.
 func stopwatch() func() (took, used time.Duration) {
-	began, before := time.Now(), cpuTime()
-	return func() (took, used time.Duration) { return time.Since(began), cpuTime() - before }
+	began, before := time.Now(), host.CPUTime()
+	return func() (took, used time.Duration) { return time.Since(began), host.CPUTime() - before }
 }
 
 func median(values []float64) float64 {

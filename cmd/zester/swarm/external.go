@@ -7,10 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd"
@@ -22,26 +20,6 @@ type External struct {
 	URL  string
 	CA   string // file of the certificates that its own is checked against; empty: those of the system
 	Keys string // folder of the keys of its accounts, see [keystore.Dir]
-}
-
-// operator returns how a person connects to the bus.
-func (e *External) operator() (api.RunInfo, error) {
-	keys, err := keystore.Open(e.Keys)
-	if err != nil {
-		return api.RunInfo{}, err
-	}
-	creds, err := keys.Creds(grants.RoleOperator, "swarm", 0)
-	return api.RunInfo{URL: e.URL, CA: e.CA, Creds: string(creds)}, err
-}
-
-// options returns the options of a connection with a new credential.
-func (e *External) options(role grants.Role, name string) ([]nats.Option, error) {
-	keys, err := keystore.Open(e.Keys)
-	if err != nil {
-		return nil, err
-	}
-	creds, err := keys.Creds(role, name, 0)
-	return connectOptions(creds, e.CA), err
 }
 
 // cleanupLimit bounds the deletion of a swarm's streams.

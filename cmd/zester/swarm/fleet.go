@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
@@ -52,7 +53,7 @@ func (r *run) product(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.end()) }()
 	defer func() { err = errors.Join(err, r.stopWorkers()) }()
-	before, began := ownMemory(), time.Now()
+	before, began := host.OwnMemory(), time.Now()
 	r.figure("memory of "+r.side()+" before any peel", "MiB", before/1024)
 	o := orders{URL: f.info.URL, CA: f.info.CA, Keys: r.keys("master"), Dir: r.path("peels")}
 	if err := r.startWorkers(ctx, o); err != nil {
@@ -65,7 +66,7 @@ func (r *run) product(ctx context.Context) (err error) {
 		return err
 	}
 	r.compare("every peel connected and current", "s", time.Since(began).Seconds(), func(b floor) float64 { return b.connect.seconds })
-	r.compare("memory of "+r.side()+" for a peel", "KiB", (ownMemory()-before)/float64(r.o.Peels), func(b floor) float64 { return b.memory })
+	r.compare("memory of "+r.side()+" for a peel", "KiB", (host.OwnMemory()-before)/float64(r.o.Peels), func(b floor) float64 { return b.memory })
 	r.compare("memory of a simulated peel", "KiB", r.peelMemory(), func(b floor) float64 { return b.peelMemory })
 	switch {
 	case r.o.Soak > 0:
@@ -103,10 +104,11 @@ func (f *fleet) start(ctx context.Context) error {
 		},
 	}
 	if e := f.r.o.External; e != nil {
-		o.NATS = e.URL
-		if o.Connect, err = e.options(grants.RoleMaster, o.ID); err != nil {
+		creds, err := credential(e.Keys, grants.RoleMaster, o.ID)
+		if err != nil {
 			return err
 		}
+		o.NATS, o.Connect = e.URL, connectOptions(creds, e.CA)
 	}
 	m, err := master.New(o)
 	if err != nil {
@@ -126,7 +128,8 @@ func (f *fleet) start(ctx context.Context) error {
 // locate reads the address of the bus and the credential of a person.
 func (f *fleet) locate() (err error) {
 	if e := f.r.o.External; e != nil {
-		f.info, err = e.operator()
+		creds, err := credential(e.Keys, grants.RoleOperator, "swarm")
+		f.info = api.RunInfo{URL: e.URL, CA: e.CA, Creds: string(creds)}
 		return err
 	}
 	if f.info, err = api.ReadRunInfo(f.r.path("master")); err != nil {
@@ -147,7 +150,7 @@ func (f *fleet) listen() (err error) {
 	if err != nil {
 		return err
 	}
-	opts := []nats.Option{nats.ErrorHandler(f.r.refused.onError)}
+	opts := []nats.Option{nats.ErrorHandler(f.r.refused.OnError)}
 	if f.server != nil {
 		opts = append(opts, nats.InProcessServer(f.server)) // as the meter of the bare bus
 	}
@@ -225,25 +228,16 @@ func (f *fleet) state(ctx context.Context, stream string) jetstream.StreamState 
 	return s.CachedInfo().State
 }
 
-// messages returns the number of messages of a stream.
-func (f *fleet) messages(ctx context.Context, stream string) int64 {
-	return int64(f.state(ctx, stream).Msgs)
-}
-
-// bytes returns the length of a stream.
-func (f *fleet) bytes(ctx context.Context, stream string) int64 {
-	return int64(f.state(ctx, stream).Bytes)
-}
-
-// lastSequence returns the number of messages that a stream ever had.
-func (f *fleet) lastSequence(ctx context.Context, stream string) int64 {
-	return int64(f.state(ctx, stream).LastSeq)
+// returns returns the number of messages of the bucket job-returns.
+func (f *fleet) returns(ctx context.Context) int64 {
+	return int64(f.state(ctx, "KV_"+natsd.BucketJobReturns).Msgs)
 }
 
 // restart stops the master with its bus, starts it at the same address, and waits until every peel has published its facts
 // again.
 func (f *fleet) restart(ctx context.Context) (float64, error) {
-	before := f.lastSequence(ctx, natsd.StreamFacts)
+	facts := func() int64 { return int64(f.state(ctx, natsd.StreamFacts).LastSeq) }
+	before := facts()
 	if err := f.end(); err != nil {
 		return 0, err
 	}
@@ -251,7 +245,7 @@ func (f *fleet) restart(ctx context.Context) (float64, error) {
 	if err := f.start(ctx); err != nil {
 		return 0, err
 	}
-	err := f.until(ctx, "back", before+int64(f.r.o.Peels), func() int64 { return f.lastSequence(ctx, natsd.StreamFacts) })
+	err := f.until(ctx, "back", before+int64(f.r.o.Peels), facts)
 	return time.Since(began).Seconds(), err
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -41,7 +43,7 @@ type jobRun struct {
 // dispatch does what the command line does: it resolves the target, dispatches a job, follows it to its end and reads the
 // rows.
 func (f *fleet) dispatch(ctx context.Context, function, expr string, args map[string]any) (j jobRun, err error) {
-	began, used := time.Now(), cpuTime()
+	began, used := time.Now(), host.CPUTime()
 	resolved, err := f.client.Resolve(ctx, expr)
 	if err != nil {
 		return j, err
@@ -66,11 +68,11 @@ func (f *fleet) dispatch(ctx context.Context, function, expr string, args map[st
 			j.ended = time.Since(began).Seconds()
 		}
 	}
-	j.used = cpuTime() - used
+	j.used = host.CPUTime() - used
 	if len(j.returns) == 0 {
 		return j, fmt.Errorf("job %s: no peel has returned", jid)
 	}
-	used = cpuTime()
+	used = host.CPUTime()
 	for row, err := range f.client.Rows(ctx, jid) { // as the command line does for JSON, or when a peel has not returned
 		if err != nil {
 			return j, err
@@ -79,7 +81,7 @@ func (f *fleet) dispatch(ctx context.Context, function, expr string, args map[st
 			j.stored++
 		}
 	}
-	j.reading = cpuTime() - used
+	j.reading = host.CPUTime() - used
 	return j, nil
 }
 
@@ -107,36 +109,31 @@ func (f *fleet) pings(ctx context.Context) error {
 	f.r.figure("test.ping of all: half have returned", "s", median(half))
 	f.r.figure("test.ping of all: 99 % have returned", "s", median(most))
 	f.r.compare("test.ping of all: last return", "s", median(last), stored)
-	f.r.compare(pingEnded, "s", c.seconds, stored)
+	f.r.compare(figures.PingEnded, "s", c.seconds, stored)
 	f.r.compare("the bare bus, no answer stored", "s", f.r.fleetAccounts.unstored.seconds, stored)
 	if f.r.o.External == nil { // else the processor time of the bus is not known
 		storedCPU := func(b floor) float64 { return b.stored.cpu }
-		f.r.compare(pingCPU, "ms", c.cpu, storedCPU)
+		f.r.compare(figures.PingCPU, "ms", c.cpu, storedCPU)
 		f.r.compare("processor time of the bare bus, no answer stored", "ms", f.r.fleetAccounts.unstored.cpu, storedCPU)
 	}
 	f.r.figure("processor time of client, "+f.r.side()+" to read its row", "ms", reading.Seconds()*1000/float64(f.r.o.Rounds*f.r.o.Peels))
-	f.r.compare(pingPeelCPU, "ms", c.peelCPU, func(b floor) float64 { return b.stored.peelCPU })
+	f.r.compare(figures.PingPeelCPU, "ms", c.peelCPU, func(b floor) float64 { return b.stored.peelCPU })
 	f.r.figure("returns lost in all rounds", "", float64(lost))
 	return nil
 }
 
-// echo asks the first n peels for so many bytes of output each.
-func (f *fleet) echo(ctx context.Context, n, bytes int) (jobRun, error) {
-	expr := "*"
-	if n < f.r.o.Peels {
-		list := make([]string, n)
-		for i := range list {
-			list[i] = string(peelID(i))
-		}
-		expr = "L@" + strings.Join(list, ",")
-	}
+// echo asks the peels that a target expression selects for so many bytes of output each.
+func (f *fleet) echo(ctx context.Context, expr string, bytes int) (jobRun, error) {
 	return f.dispatch(ctx, "test.echo", expr, map[string]any{"text": strings.Repeat("zester! ", bytes/8)})
 }
 
 // outputs measures 64 KiB of output of each of at most 1,000 peels.
 func (f *fleet) outputs(ctx context.Context) error {
-	n := min(f.r.o.Peels, outputPeels)
-	j, err := f.echo(ctx, n, outputLength)
+	n, expr := f.r.o.Peels, "*"
+	if n > outputPeels {
+		n, expr = outputPeels, "sim-00*"
+	}
+	j, err := f.echo(ctx, expr, outputLength)
 	if err != nil {
 		return err
 	}
@@ -151,16 +148,16 @@ func (f *fleet) disk(ctx context.Context) error {
 	if f.r.o.External != nil {
 		return nil
 	}
-	files, stored := dirSize(f.r.path("master")), f.bytes(ctx, "KV_"+natsd.BucketJobReturns)
-	j, err := f.echo(ctx, f.r.o.Peels, 1<<10)
+	files, stored := host.DirSize(f.r.path("master")), f.state(ctx, "KV_"+natsd.BucketJobReturns).Bytes
+	j, err := f.echo(ctx, "*", 1<<10)
 	if err != nil {
 		return err
 	}
-	files, stored = dirSize(f.r.path("master"))-files, f.bytes(ctx, "KV_"+natsd.BucketJobReturns)-stored
+	files, stored = host.DirSize(f.r.path("master"))-files, f.state(ctx, "KV_"+natsd.BucketJobReturns).Bytes-stored
 	if j.stored < f.r.o.Peels || stored == 0 {
 		return fmt.Errorf("%d of %d returns are stored, in %d bytes", j.stored, f.r.o.Peels, stored)
 	}
-	f.r.add(Figure{Name: diskWritten, Unit: "MiB", Value: float64(files) / (1 << 20), Bare: float64(stored) / (1 << 20)})
+	f.r.add(figures.Figure{Name: figures.DiskWritten, Unit: "MiB", Value: float64(files) / (1 << 20), Bare: float64(stored) / (1 << 20)})
 	return nil
 }
 
@@ -169,7 +166,7 @@ func (f *fleet) heavyOutputs(ctx context.Context) error {
 	lost := 0
 	var took []float64
 	for range f.r.o.Outputs {
-		j, err := f.echo(ctx, f.r.o.Peels, outputLength)
+		j, err := f.echo(ctx, "*", outputLength)
 		if err != nil {
 			return err
 		}
@@ -177,7 +174,7 @@ func (f *fleet) heavyOutputs(ctx context.Context) error {
 	}
 	f.r.figure("64 KiB of output of every peel stored", "s", median(took))
 	f.r.figure("outputs lost in all rounds", "", float64(lost))
-	f.r.figure("memory of "+f.r.side()+" at most", "MiB", statusOf(os.Getpid(), "VmHWM")/1024)
+	f.r.figure("memory of "+f.r.side()+" at most", "MiB", host.Status(os.Getpid(), "VmHWM")/1024)
 	return nil
 }
 
@@ -196,9 +193,9 @@ func (f *fleet) idle(ctx context.Context) error {
 // idle returns how much of a core this process takes without work, in percent. Garbage of the work before does not count.
 func (r *run) idle(ctx context.Context) (float64, error) {
 	runtime.GC()
-	before := cpuTime()
+	before := host.CPUTime()
 	err := pauseUntil(ctx, time.Now().Add(r.o.Idle))
-	return 100 * (cpuTime() - before).Seconds() / r.o.Idle.Seconds(), err
+	return 100 * (host.CPUTime() - before).Seconds() / r.o.Idle.Seconds(), err
 }
 
 // restarted measures a restart of master and bus.

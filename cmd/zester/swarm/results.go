@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -44,8 +45,7 @@ func (f *fleet) results(ctx context.Context) error {
 	if err := pauseUntil(ctx, at.Add(-time.Second/2)); err != nil { // the results of an earlier entry are stored by then
 		return err
 	}
-	before := f.messages(ctx, "KV_"+natsd.BucketJobReturns)
-	if err := f.until(ctx, "results", before+int64(f.r.o.Peels), func() int64 { return f.messages(ctx, "KV_"+natsd.BucketJobReturns) }); err != nil {
+	if err := f.until(ctx, "results", f.returns(ctx)+int64(f.r.o.Peels), func() int64 { return f.returns(ctx) }); err != nil {
 		return err
 	}
 	f.r.compare("results of scheduled runs in records", "1/s", float64(f.r.o.Peels)/time.Since(at).Seconds(), perSecond)
@@ -74,17 +74,17 @@ func (f *fleet) waitingReports(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before, watch := f.messages(ctx, "KV_"+natsd.BucketJobReturns), stopwatch()
+	before, watch := f.returns(ctx), stopwatch()
 	for _, m := range messages {
 		if err := nc.PublishMsg(m); err != nil {
 			return err
 		}
 	}
-	if err := f.until(ctx, "reports", before+int64(n), func() int64 { return f.messages(ctx, "KV_"+natsd.BucketJobReturns) }); err != nil {
+	if err := f.until(ctx, "reports", before+int64(n), func() int64 { return f.returns(ctx) }); err != nil {
 		return err
 	}
 	took, used := watch()
-	f.r.compare(waiting, "1/s", float64(n)/took.Seconds(), perSecond)
+	f.r.compare(figures.Waiting, "1/s", float64(n)/took.Seconds(), perSecond)
 	f.r.figure("processor time of "+f.r.side()+" for one", "ms", used.Seconds()*1000/float64(n))
 	return nil
 }
@@ -125,7 +125,7 @@ func (b *bus) storeReports(ctx context.Context, role grants.Role) (float64, erro
 	if err != nil {
 		return 0, err
 	}
-	nc, err := connect(b.url, b.caFile(), b.r.keys(b.dir), role, sender.Wire())
+	nc, err := connect(b.url, b.file, b.r.keys(b.dir), role, sender.Wire())
 	if err != nil {
 		return 0, err
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
 )
 
 const (
@@ -32,12 +32,12 @@ func (f *fleet) soak(ctx context.Context) error {
 	if err := f.settle(ctx, "A run every minute", content{probe: minutely}); err != nil {
 		return err
 	}
-	began, before := time.Now(), f.messages(ctx, "KV_"+natsd.BucketJobReturns)
+	began, before := time.Now(), f.returns(ctx)
 	w, err := f.runWorkload(ctx)
 	if err != nil {
 		return err
 	}
-	due, stored, err := f.runs(ctx, began, func() int64 { return f.messages(ctx, "KV_"+natsd.BucketJobReturns) - before - w.stored })
+	due, stored, err := f.runs(ctx, began, func() int64 { return f.returns(ctx) - before - w.stored })
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (f *fleet) sample(ctx context.Context) (s sample, err error) {
 	for info := range streams.Info() {
 		s.messages += int64(info.State.Msgs)
 	}
-	s.memory, s.peels, s.goroutines = ownMemory(), f.r.peelMemory(), runtime.NumGoroutine()
+	s.memory, s.peels, s.goroutines = host.OwnMemory(), f.r.peelMemory(), runtime.NumGoroutine()
 	return s, streams.Err()
 }
 

@@ -8,7 +8,7 @@
 // and created in two buckets. Heartbeats have the interval of the fleet.
 //
 // There are two kinds of bare bus. In the first, accounts as the fleet, the connections have credentials of peels, whose
-// account is not that of the masters: that keeps peels apart from the streams, which the fleet promises. [Goal]s are judged
+// account is not that of the masters: that keeps peels apart from the streams, which the fleet promises. [figures.Goal]s are judged
 // by it. In the second, one account, they have credentials of masters.
 //
 // Master, bus and client are this process and the peels are others, so that their processor times are known apart; both use
@@ -25,6 +25,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/refusals"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -33,7 +35,7 @@ import (
 const (
 	MaxPeels     = 20_000
 	perProcess   = 2500            // peels of one process, which may open only so many files
-	outputPeels  = 1000            // the most peels that are asked for outputLength
+	outputPeels  = 1000            // the first peels, sim-00*, which are asked for outputLength
 	outputLength = 64 << 10        // bytes of output
 	waitLimit    = 5 * time.Minute // for anything
 )
@@ -59,17 +61,17 @@ type Options struct {
 type run struct {
 	o             Options
 	dir           string
-	report        *Report
+	report        *figures.Report
 	fleetAccounts floor // the bare bus, accounts as the fleet
 	oneAccount    floor // the bare bus, one account
 	workers       []*worker
 	shown         time.Time               // when Progress was called last
 	fail          context.CancelCauseFunc // ends the run
-	refused       *refusals
+	refused       *refusals.Counter
 }
 
 // Run measures, removes all that it made, and returns the report. An error names the part in which it happened.
-func Run(ctx context.Context, o Options) (_ *Report, err error) {
+func Run(ctx context.Context, o Options) (_ *figures.Report, err error) {
 	if o.Peels < 1 || o.Peels > MaxPeels {
 		return nil, fmt.Errorf("cannot run %d peels: 1 to %d are possible", o.Peels, MaxPeels)
 	}
@@ -86,31 +88,31 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.Log == nil {
 		o.Log = slog.DiscardHandler
 	}
-	refused := &refusals{}
-	o.Log = watched{o.Log, refused}
+	refused := &refusals.Counter{}
+	o.Log = refusals.Watch(o.Log, refused)
 	dir, err := os.MkdirTemp(stateDir(), statePrefix()+"*")
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a directory for the swarm: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	machine, err := describe()
+	machine, err := figures.Describe()
 	if err != nil {
 		return nil, err
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	r := &run{o: o, dir: dir, fail: fail, refused: refused, report: &Report{Version: 1, Machine: machine, Peels: o.Peels, Procs: o.Procs, Rounds: o.Rounds}}
+	r := &run{o: o, dir: dir, fail: fail, refused: refused, report: &figures.Report{Version: 1, Machine: machine, Peels: o.Peels, Procs: o.Procs, Rounds: o.Rounds}}
 	return r.report, r.measure(ctx)
 }
 
 // measure runs all parts. It is an error if the bus refused anything.
 func (r *run) measure(ctx context.Context) error {
 	err := r.parts(ctx)
-	if err == nil || r.refused.err() != nil {
-		r.figure("permission violations", "", float64(r.refused.count()))
+	if err == nil || r.refused.Err() != nil {
+		r.figure("permission violations", "", float64(r.refused.Count()))
 	}
-	r.report.setGoals()
-	return errors.Join(err, r.refused.err())
+	r.report.SetGoals()
+	return errors.Join(err, r.refused.Err())
 }
 
 // parts runs the bare buses and the fleet one after the other, each on a new bus.
@@ -158,7 +160,7 @@ func (r *run) progress(what string, done, total int64) {
 }
 
 // add adds a figure and computes its ratios.
-func (r *run) add(f Figure) {
+func (r *run) add(f figures.Figure) {
 	if f.Bare > 0 {
 		f.Ratio = f.Value / f.Bare
 	}
@@ -171,12 +173,12 @@ func (r *run) add(f Figure) {
 
 // figure adds a figure that has no counterpart on the bare bus.
 func (r *run) figure(name, unit string, value float64) {
-	r.add(Figure{Name: name, Unit: unit, Value: value})
+	r.add(figures.Figure{Name: name, Unit: unit, Value: value})
 }
 
 // compare adds a figure beside those of the bare buses, which of returns.
 func (r *run) compare(name, unit string, value float64, of func(floor) float64) {
-	r.add(Figure{Name: name, Unit: unit, Value: value, Bare: of(r.fleetAccounts), OneAccount: of(r.oneAccount)})
+	r.add(figures.Figure{Name: name, Unit: unit, Value: value, Bare: of(r.fleetAccounts), OneAccount: of(r.oneAccount)})
 }
 
 // peelID returns the ID of the i-th peel of a swarm, from 0.

@@ -20,6 +20,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/refusals"
 	"github.com/seed-c01c3da5/zester/master/api"
 )
 
@@ -77,13 +79,13 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"bare connections with credentials and TLS, beside none", "processor time of the bus for one, beside none", "every peel connected and current", pingEnded, pingCPU, pingPeelCPU, "the bare bus, no answer stored", diskWritten, commitSeconds, commitCPU, commitPeelCPU, "the same with 50 documents", "results of scheduled runs in records", waiting, idleCPU, "restart of the server: every peel back",
+		"bare connections with credentials and TLS, beside none", "processor time of the bus for one, beside none", "every peel connected and current", figures.PingEnded, figures.PingCPU, figures.PingPeelCPU, "the bare bus, no answer stored", figures.DiskWritten, figures.CommitSeconds, figures.CommitCPU, figures.CommitPeelCPU, "the same with 50 documents", "results of scheduled runs in records", figures.Waiting, figures.IdleCPU, "restart of the server: every peel back",
 	} {
 		if f := figure(report, want); f.Value == 0 || f.Bare == 0 {
 			t.Errorf("%s: the bare bus was not measured", want)
 		}
 	}
-	if !slices.ContainsFunc(report.Figures, func(f Figure) bool { return f.Name == "permission violations" }) {
+	if !slices.ContainsFunc(report.Figures, func(f figures.Figure) bool { return f.Name == "permission violations" }) {
 		t.Error("nobody has counted what the bus refused")
 	}
 	if f := figure(report, "idle peel process: resident"); f.Value < 1 || f.Value > 100 {
@@ -92,12 +94,12 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 	if f := figure(report, "processor time of client, master and bus to read its row"); f.Value == 0 {
 		t.Error("nobody has counted what it takes to read rows")
 	}
-	for _, f := range []Figure{figure(report, pingEnded), figure(report, pingCPU), figure(report, commitSeconds), figure(report, commitCPU), figure(report, waiting)} {
+	for _, f := range []figures.Figure{figure(report, figures.PingEnded), figure(report, figures.PingCPU), figure(report, figures.CommitSeconds), figure(report, figures.CommitCPU), figure(report, figures.Waiting)} {
 		if f.OneAccount == 0 || f.OneAccountRatio != f.Value/f.OneAccount {
 			t.Errorf("%s: the bare bus with one account is %v, the ratio %v", f.Name, f.OneAccount, f.OneAccountRatio)
 		}
 	}
-	for i, g := range goals(50) {
+	for i, g := range figures.Goals(50) {
 		f := figure(report, g.Name)
 		if len(report.Goals) <= i || report.Goals[i].Name != g.Name || report.Goals[i].Value != f.Ratio && report.Goals[i].Value != f.Value {
 			t.Errorf("%s: %v of %+v", g.Name, f, report.Goals)
@@ -118,13 +120,13 @@ func programs(t *testing.T) (dir string) {
 }
 
 // reads checks the two forms in which a report is kept.
-func reads(t *testing.T, report *Report) {
+func reads(t *testing.T, report *figures.Report) {
 	t.Helper()
 	data, err := json.Marshal(report)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again Report
+	var again figures.Report
 	if err := json.Unmarshal(data, &again); err != nil || !reflect.DeepEqual(&again, report) {
 		t.Errorf("read back: %+v, %v", again, err)
 	}
@@ -147,13 +149,13 @@ func reads(t *testing.T, report *Report) {
 }
 
 // figure is the figure of a name, zero if there is none.
-func figure(r *Report, name string) Figure {
+func figure(r *figures.Report, name string) figures.Figure {
 	for _, f := range r.Figures {
 		if f.Name == name {
 			return f
 		}
 	}
-	return Figure{}
+	return figures.Figure{}
 }
 
 // TestARefusalOfTheBusFailsTheRun has a person publish what only masters may, while the fleet works. It is not parallel, so
@@ -198,13 +200,13 @@ func TestARefusalOfTheBusFailsTheRun(t *testing.T) {
 
 func TestARefusalThatAPeelTellsIsCounted(t *testing.T) {
 	var out strings.Builder
-	refused := &refusals{}
-	log := slog.New(watched{slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelError}), refused}).With("peel", "sim-1").WithGroup("g")
+	refused := &refusals.Counter{}
+	log := slog.New(refusals.Watch(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelError}), refused)).With("peel", "sim-1").WithGroup("g")
 	log.Warn("bus", "err", fmt.Errorf("%w: for Publish", nats.ErrPermissionViolation))
 	log.Warn("bus", "err", nats.ErrSlowConsumer)
 	log.Error("Publish Violation", "err", io.EOF)
-	if refused.count() != 1 || refused.err() == nil {
-		t.Errorf("%d: %v", refused.count(), refused.err())
+	if refused.Count() != 1 || refused.Err() == nil {
+		t.Errorf("%d: %v", refused.Count(), refused.Err())
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != 1 {
 		t.Errorf("the log has %d lines: %s", lines, &out)
@@ -240,7 +242,7 @@ func TestASoakCountsWhatWasAskedAndWhatWasDue(t *testing.T) {
 	for name, want := range map[string]float64{
 		"dispatched to peels": 5, "returns lost": 0, "scheduled runs lost, or kept twice if negative": 0, "commits that every peel has applied": 1,
 	} {
-		if !slices.ContainsFunc(report.Figures, func(f Figure) bool { return f.Name == name && f.Value == want }) {
+		if !slices.ContainsFunc(report.Figures, func(f figures.Figure) bool { return f.Name == name && f.Value == want }) {
 			t.Errorf("%s is not %v", name, want)
 		}
 	}
@@ -260,21 +262,5 @@ func TestOutputsOfEveryPeelAreCounted(t *testing.T) {
 	}
 	if f := figure(report, "64 KiB of output of every peel stored"); f.Value <= 0 {
 		t.Errorf("%+v", f)
-	}
-}
-
-func TestAReportNamesTheGoalsOfItsFigures(t *testing.T) {
-	r := Report{Peels: 10_000, Figures: []Figure{{Name: pingEnded, Unit: "s", Value: 3, Bare: 2, Ratio: 1.5, OneAccount: 1, OneAccountRatio: 3}, {Name: pingPeelCPU, Unit: "ms", Value: 0.1, Bare: 0.05, Ratio: 2}, {Name: waiting, Ratio: 0.8}}}
-	r.setGoals()
-	want := []Goal{{Name: pingEnded, Value: 1.5, OneAccountRatio: 3, Goal: 1.5}, {Name: pingPeelCPU, Unit: "ms", Value: 0.1, Goal: 0.06}, {Name: waiting, Value: 0.8, Goal: 0.9, AtLeast: true}}
-	if !slices.Equal(r.Goals, want) {
-		t.Errorf("%+v", r.Goals)
-	}
-	if got := r.goal(waiting) + r.goal(pingPeelCPU) + r.goal("none"); got != ">= 0.9 <= 0.06 ms" {
-		t.Error(got)
-	}
-	r.Peels = 1000
-	if r.setGoals(); r.Goals[0].Goal != 1.3 {
-		t.Errorf("%+v", r.Goals[0])
 	}
 }

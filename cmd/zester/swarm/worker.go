@@ -18,6 +18,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/refusals"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/peel"
@@ -92,7 +94,7 @@ func (r *run) stopWorkers() error {
 // peelMemory returns the resident memory of one simulated peel in KiB.
 func (r *run) peelMemory() (kib float64) {
 	for _, w := range r.workers {
-		kib += resident(w.cmd.Process.Pid)
+		kib += host.Resident(w.cmd.Process.Pid)
 	}
 	return kib / float64(r.o.Peels)
 }
@@ -100,7 +102,7 @@ func (r *run) peelMemory() (kib float64) {
 // workersCPU returns the processor time that the worker processes have used.
 func (r *run) workersCPU() (used time.Duration) {
 	for _, w := range r.workers {
-		used += cpuTimeOf(w.cmd.Process.Pid)
+		used += host.CPUTimeOf(w.cmd.Process.Pid)
 	}
 	return used
 }
@@ -132,8 +134,8 @@ func (o orders) peels(ctx context.Context) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	refused := &refusals{}
-	log := slog.New(watched{slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}), refused})
+	refused := &refusals.Counter{}
+	log := slog.New(refusals.Watch(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}), refused))
 	for i := o.From; i < o.To && ctx.Err() == nil; i++ {
 		id := peelID(i)
 		creds, err := keys.Creds(grants.RolePeel, id.Wire(), 0)
@@ -149,5 +151,5 @@ func (o orders) peels(ctx context.Context) error {
 		}
 		g.Go(func() error { return p.Run(ctx) })
 	}
-	return errors.Join(g.Wait(), refused.err())
+	return errors.Join(g.Wait(), refused.Err())
 }

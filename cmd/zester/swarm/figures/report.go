@@ -1,4 +1,6 @@
-package swarm
+// Package figures holds the figures of one run of a swarm, and judges them by their goals. Fill [Report.Figures], then call
+// [Report.SetGoals]; [Report.Markdown] writes a table.
+package figures
 
 import (
 	"fmt"
@@ -43,40 +45,40 @@ type Goal struct {
 
 // Names of the figures that have a goal.
 const (
-	pingEnded     = "test.ping of all: ended, every return stored"
-	pingCPU       = "processor time of client, master and bus for a target"
-	pingPeelCPU   = "processor time of a simulated peel for it"
-	diskWritten   = "disk written for 1 KiB of every peel, beside one copy"
-	commitSeconds = "commit that changes an entry of every peel: applied"
-	commitCPU     = "processor time of master and bus for a peel of it"
-	commitPeelCPU = "processor time of a simulated peel for an entry"
-	waiting       = "results that wait: in records"
-	idleCPU       = "processor of idle master and bus"
+	PingEnded     = "test.ping of all: ended, every return stored"
+	PingCPU       = "processor time of client, master and bus for a target"
+	PingPeelCPU   = "processor time of a simulated peel for it"
+	DiskWritten   = "disk written for 1 KiB of every peel, beside one copy"
+	CommitSeconds = "commit that changes an entry of every peel: applied"
+	CommitCPU     = "processor time of master and bus for a peel of it"
+	CommitPeelCPU = "processor time of a simulated peel for an entry"
+	Waiting       = "results that wait: in records"
+	IdleCPU       = "processor of idle master and bus"
 )
 
-// goals returns the goals for a fleet of that size.
-func goals(peels int) []Goal {
+// Goals returns the goals for a fleet of that size.
+func Goals(peels int) []Goal {
 	dispatch := 1.3
 	if peels > 1000 {
 		dispatch = 1.5
 	}
 	return []Goal{
-		{Name: pingEnded, Goal: dispatch},
-		{Name: pingCPU, Goal: 1.5},
-		{Name: pingPeelCPU, Unit: "ms", Goal: 0.06},
-		{Name: diskWritten, Goal: 1},
-		{Name: commitSeconds, Goal: 1.5},
-		{Name: commitCPU, Goal: 1.3},
-		{Name: commitPeelCPU, Unit: "ms", Goal: 0.06},
-		{Name: waiting, Goal: 0.9, AtLeast: true},
-		{Name: idleCPU, Unit: "%", Goal: 4},
+		{Name: PingEnded, Goal: dispatch},
+		{Name: PingCPU, Goal: 1.5},
+		{Name: PingPeelCPU, Unit: "ms", Goal: 0.06},
+		{Name: DiskWritten, Goal: 1},
+		{Name: CommitSeconds, Goal: 1.5},
+		{Name: CommitCPU, Goal: 1.3},
+		{Name: CommitPeelCPU, Unit: "ms", Goal: 0.06},
+		{Name: Waiting, Goal: 0.9, AtLeast: true},
+		{Name: IdleCPU, Unit: "%", Goal: 4},
 	}
 }
 
-// setGoals computes Goals from Figures. It leaves out goals without a figure.
-func (r *Report) setGoals() {
+// SetGoals computes Goals from Figures. It leaves out goals without a figure.
+func (r *Report) SetGoals() {
 	r.Goals = nil
-	for _, g := range goals(r.Peels) {
+	for _, g := range Goals(r.Peels) {
 		i := slices.IndexFunc(r.Figures, func(f Figure) bool { return f.Name == g.Name })
 		if i < 0 {
 			continue

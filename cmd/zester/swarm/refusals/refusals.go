@@ -1,4 +1,6 @@
-package swarm
+// Package refusals counts what a bus refuses. Wrap the log of bus, masters and peels with [Watch], and pass [Counter.OnError] to
+// connections without a log.
+package refusals
 
 import (
 	"context"
@@ -12,14 +14,14 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
-// refusals counts the permission violations on the bus. A run has none.
-type refusals struct {
+// A Counter counts the permission violations on the bus. It is safe for concurrent use.
+type Counter struct {
 	mu    sync.Mutex
 	n     int
 	first string
 }
 
-func (r *refusals) add(what string) {
+func (r *Counter) add(what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.n++; r.n == 1 {
@@ -27,13 +29,15 @@ func (r *refusals) add(what string) {
 	}
 }
 
-func (r *refusals) count() int {
+// Count returns how many were counted.
+func (r *Counter) Count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.n
 }
 
-func (r *refusals) err() error {
+// Err returns an error that names the first, nil if there was none.
+func (r *Counter) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.n == 0 {
@@ -42,18 +46,20 @@ func (r *refusals) err() error {
 	return fmt.Errorf("the bus refused what is not permitted %d times, the first: %s", r.n, r.first)
 }
 
-// onError handles the errors of connections without a log.
-func (r *refusals) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
+// OnError handles the errors of connections without a log.
+func (r *Counter) OnError(_ *nats.Conn, _ *nats.Subscription, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
 		r.add(err.Error())
 	}
 }
 
-// watched is a log handler that counts refusals: those that a server of this process logs, of all connections, and those
+// Watch returns a log handler that counts refusals: those that a server of this process logs, of all connections, and those
 // that masters and peels of this process log of their own.
+func Watch(h slog.Handler, c *Counter) slog.Handler { return watched{h, c} }
+
 type watched struct {
 	slog.Handler
-	refused *refusals
+	counter *Counter
 }
 
 // Enabled reports whether a level is logged or can be that of a refusal.
@@ -64,11 +70,11 @@ func (w watched) Enabled(ctx context.Context, level slog.Level) bool {
 // Handle counts refusals and logs the record.
 func (w watched) Handle(ctx context.Context, r slog.Record) error {
 	if natsd.Refused(r) {
-		w.refused.add(r.Message)
+		w.counter.add(r.Message)
 	}
 	r.Attrs(func(a slog.Attr) bool {
 		if err, ok := a.Value.Any().(error); ok {
-			w.refused.onError(nil, nil, err)
+			w.counter.OnError(nil, nil, err)
 		}
 		return true
 	})
@@ -80,10 +86,10 @@ func (w watched) Handle(ctx context.Context, r slog.Record) error {
 
 // WithAttrs returns a handler that counts too.
 func (w watched) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return watched{w.Handler.WithAttrs(attrs), w.refused}
+	return watched{w.Handler.WithAttrs(attrs), w.counter}
 }
 
 // WithGroup returns a handler that counts too.
 func (w watched) WithGroup(name string) slog.Handler {
-	return watched{w.Handler.WithGroup(name), w.refused}
+	return watched{w.Handler.WithGroup(name), w.counter}
 }
