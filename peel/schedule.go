@@ -159,8 +159,8 @@ func readArgs(call module.Call) (entryArgs, error) {
 }
 
 // order returns the pause or skip for the scheduler.
-func (a entryArgs) order() scheduler.Order {
-	o := scheduler.Order{By: a.user, Reason: a.Reason}
+func (a entryArgs) order() scheduler.Override {
+	o := scheduler.Override{By: a.user, Reason: a.Reason}
 	if a.For > 0 {
 		o.Until = time.Now().Add(a.For)
 	}

@@ -200,7 +200,7 @@ func removeBegun(files []string) error {
 func (o *owner) takeOver(b begun, now instant) {
 	e := o.entries[b.Entry]
 	if e == nil {
-		e = remembered(b.Entry, History{}, now)
+		e = newRemembered(b.Entry, History{}, now)
 		o.entries[b.Entry] = e
 	}
 	r := &run{
@@ -217,7 +217,7 @@ func (o *owner) takeOver(b begun, now instant) {
 		r.result = wire.Result{Outcome: wire.Interrupted, Error: interruptedBy}
 		o.s.log.Warn("run was interrupted", "entry", b.Entry, "jid", b.JID, "trigger", b.Trigger, "nominal", b.Nominal, "started", b.Started)
 	}
-	if !slices.ContainsFunc(e.Last, func(p Past) bool { return p.Run == b.JID }) {
+	if !slices.ContainsFunc(e.Last, func(p RunRecord) bool { return p.Run == b.JID }) {
 		if b.Started.After(e.Started) {
 			e.Fired, e.Started = b.Fired, b.Started
 		}

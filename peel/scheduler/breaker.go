@@ -60,7 +60,7 @@ func (b *Breaker) forgetProbe() {
 
 // setBack has a breaker that opened later than now shows have opened now: the wall clock was set back since, maybe while
 // no process ran, and the breaker is not to stay open for longer than it should because of that.
-func (b *Breaker) setBack(now time.Time) {
+func (b *Breaker) clampOpened(now time.Time) {
 	if b.State() == BreakerClosed {
 		return
 	}
@@ -70,7 +70,7 @@ func (b *Breaker) setBack(now time.Time) {
 }
 
 // lets tells whether a fire with the given nominal time may run.
-func (e *entry) lets(nominal time.Time) bool {
+func (e *entry) breakerAllows(nominal time.Time) bool {
 	switch e.Breaker.State() {
 	case BreakerOpen:
 		opened := e.Breaker.Transitions[len(e.Breaker.Transitions)-1].Time

@@ -49,7 +49,7 @@ func TestCasesOfSalt(t *testing.T) {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Until(at))
-					if _, err := h.Skip(t.Context(), "e", scheduler.Order{}); err != nil {
+					if _, err := h.Skip(t.Context(), "e", scheduler.Override{}); err != nil {
 						t.Fatal(err)
 					}
 				}

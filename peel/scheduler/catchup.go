@@ -64,10 +64,10 @@ func (o *owner) owe(e *entry, from time.Time, now instant) bool {
 	if len(e.Owed) == 0 {
 		return false
 	}
-	if !slices.Contains(o.owing, e) {
-		o.owing = append(o.owing, e)
+	if !slices.Contains(o.backlog, e) {
+		o.backlog = append(o.backlog, e)
 	}
-	e.makeUp = now.up + o.draw(e, now.wall)
+	e.catchUpFrom = now.up + o.draw(e, now.wall)
 	o.s.log.Info("fires were missed and are made up", "entry", e.name, "fires", len(e.Owed), "first", e.Owed[0])
 	return true
 }
@@ -81,7 +81,7 @@ func (o *owner) missed(e *entry, from, to time.Time, n int) []time.Time {
 		from = limit
 	}
 	for back := time.Minute; ; back *= 2 {
-		start, looks := e.lattice(from, to, back), 0
+		start, looks := e.alignedStart(from, to, back), 0
 		var list []time.Time
 		for at := range e.timing.Between(start, to) {
 			if looks++; looks > maxLooks {
@@ -97,9 +97,9 @@ func (o *owner) missed(e *entry, from, to time.Time, n int) []time.Time {
 	}
 }
 
-// lattice is a time from which the entry's timing gives the nominal times of the last while before to, and none that
+// alignedStart is a time from which the entry's timing gives the nominal times of the last while before to, and none that
 // the one given by from would not.
-func (e *entry) lattice(from, to time.Time, back time.Duration) time.Time {
+func (e *entry) alignedStart(from, to time.Time, back time.Duration) time.Time {
 	start := to.Add(-back)
 	if !start.After(from) {
 		return from
@@ -114,9 +114,9 @@ func (e *entry) lattice(from, to time.Time, back time.Duration) time.Time {
 }
 
 // makeUp starts missed fires whose turn has come, and returns how many.
-func (o *owner) makeUp(now instant, limit int) (started int) {
-	for _, e := range o.debtors() {
-		if started >= limit || o.nextMakeUp(e) > now.up {
+func (o *owner) startCatchUps(now instant, limit int) (started int) {
+	for _, e := range o.readyBacklog() {
+		if started >= limit || o.nextCatchUpOf(e) > now.up {
 			return started
 		}
 		if o.free(e) <= 0 { // another of its group has just started
@@ -128,7 +128,7 @@ func (o *owner) makeUp(now instant, limit int) (started int) {
 		}
 		why := o.refusal(e, f, now)
 		if opens, ok := e.deferred(now); ok && opens.After(now.wall) {
-			e.makeUp = now.up + opens.Sub(now.wall)
+			e.catchUpFrom = now.up + opens.Sub(now.wall)
 			continue
 		}
 		e.Owed, o.dirty = e.Owed[1:], true
@@ -139,31 +139,31 @@ func (o *owner) makeUp(now instant, limit int) (started int) {
 			o.skip(e, skipped{why, f.Nominal, 1})
 			continue
 		}
-		e.makeUp = now.up + catchUpEvery
-		o.madeUp = max(o.madeUp, now.up) + catchUpEvery
+		e.catchUpFrom = now.up + catchUpEvery
+		o.nextCatchUp = max(o.nextCatchUp, now.up) + catchUpEvery
 		o.start(e, f)
 		started++
 	}
 	return started
 }
 
-// debtors are the entries with missed fires that are free to run them, by their turn.
-func (o *owner) debtors() []*entry {
-	o.owing = slices.DeleteFunc(o.owing, func(e *entry) bool { return len(e.Owed) == 0 })
+// readyBacklog are the entries with missed fires that are free to run them, by their turn.
+func (o *owner) readyBacklog() []*entry {
+	o.backlog = slices.DeleteFunc(o.backlog, func(e *entry) bool { return len(e.Owed) == 0 })
 	var list []*entry
-	for _, e := range o.owing {
+	for _, e := range o.backlog {
 		if o.free(e) > 0 {
 			list = append(list, e)
 		}
 	}
 	slices.SortFunc(list, func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(a.makeUp, b.makeUp), a.Owed[0].Compare(b.Owed[0]),
+		return cmp.Or(cmp.Compare(a.catchUpFrom, b.catchUpFrom), a.Owed[0].Compare(b.Owed[0]),
 			strings.Compare(a.name, b.name))
 	})
 	return list
 }
 
-// nextMakeUp is when the entry may make up its next fire.
-func (o *owner) nextMakeUp(e *entry) time.Duration {
-	return max(e.makeUp, o.madeUp-(catchUpBurst-1)*catchUpEvery)
+// nextCatchUpOf is when the entry may make up its next fire.
+func (o *owner) nextCatchUpOf(e *entry) time.Duration {
+	return max(e.catchUpFrom, o.nextCatchUp-(catchUpBurst-1)*catchUpEvery)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// An Order is what somebody wants of an entry for a while, whatever its settings say.
-type Order struct {
+// An Override is what somebody wants of an entry for a while, whatever its settings say.
+type Override struct {
 	By     string    `json:"by,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	At     time.Time `json:"at"`
@@ -26,7 +26,7 @@ var (
 
 // Pause keeps an entry from running until the order ends or Resume is called, over restarts and reloads. Runs in
 // flight go on. An entry that is paused already gets the new order. At is set by Pause.
-func (s *Scheduler) Pause(ctx context.Context, name string, order Order) error {
+func (s *Scheduler) Pause(ctx context.Context, name string, order Override) error {
 	return s.command(ctx, "pause", name, func(o *owner, e *entry) error {
 		now := o.s.now()
 		order.At = now.wall
@@ -59,7 +59,7 @@ func (o *owner) resume(e *entry, now instant, by string) {
 
 // Skip has the next fire of an entry's timing not run, unless it comes after the order has ended. It returns the
 // fire's nominal time, as far as it can be known.
-func (s *Scheduler) Skip(ctx context.Context, name string, order Order) (nominal time.Time, err error) {
+func (s *Scheduler) Skip(ctx context.Context, name string, order Override) (nominal time.Time, err error) {
 	err = s.command(ctx, "skip a run of", name, func(o *owner, e *entry) error {
 		if !e.active() || e.next.trigger == "" {
 			return ErrNotActive
@@ -73,8 +73,8 @@ func (s *Scheduler) Skip(ctx context.Context, name string, order Order) (nominal
 	return nominal, err
 }
 
-// skipsOnce tells whether somebody wanted this fire of the timing not to run; it holds for one.
-func (o *owner) skipsOnce(e *entry, now instant) bool {
+// consumeSkip tells whether somebody wanted this fire of the timing not to run; it holds for one.
+func (o *owner) consumeSkip(e *entry, now instant) bool {
 	order := e.Skip
 	if order == nil {
 		return false

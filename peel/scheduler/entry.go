@@ -22,7 +22,7 @@ type entry struct {
 	next   pending
 	queue  *queue // where next lies
 	place  int
-	makeUp time.Duration // not before this is a fire of Owed made up
+	catchUpFrom time.Duration // not before this is a fire of Owed made up
 	History
 }
 
@@ -52,11 +52,11 @@ func (p pending) splaying(now instant) bool {
 const longAgo = 100 * 366 * 24 * time.Hour
 
 // remembered is an entry that the state file has and the schedule not yet.
-func remembered(name string, h History, now instant) *entry {
+func newRemembered(name string, h History, now instant) *entry {
 	e := &entry{name: name, History: h}
 	e.count(now)
 	e.Breaker.forgetProbe()
-	e.Breaker.setBack(now.wall)
+	e.Breaker.clampOpened(now.wall)
 	return e
 }
 
@@ -130,7 +130,7 @@ func (o *owner) plan(e *entry, now instant) {
 		return
 	}
 	after := now.wall
-	if ahead := e.Nominal.Sub(after); ahead > 0 && ahead <= setBackLimit && !e.goesOn(ahead) {
+	if ahead := e.Nominal.Sub(after); ahead > 0 && ahead <= setBackLimit && !e.firesAgainAfterSetBack(ahead) {
 		after = e.Nominal
 	}
 	if start := e.spec.Life.NotBefore; after.Before(start) {
@@ -141,9 +141,9 @@ func (o *owner) plan(e *entry, now instant) {
 	}
 }
 
-// goesOn tells whether the entry, whose last fire lies so far ahead since the wall clock was set back, fires by the new
+// firesAgainAfterSetBack tells whether the entry, whose last fire lies so far ahead since the wall clock was set back, fires by the new
 // time: cron that follows elapsed time does, unless waiting costs it no more than a minute.
-func (e *entry) goesOn(ahead time.Duration) bool { return e.timing.Wild() && ahead >= time.Minute }
+func (e *entry) firesAgainAfterSetBack(ahead time.Duration) bool { return e.timing.Wild() && ahead >= time.Minute }
 
 // adopt gives the entry what the schedule says of it. Failures of what it was before are forgiven, and a new timing
 // starts a new life.
@@ -203,7 +203,7 @@ func (o *owner) activate(e *entry, now instant) {
 		e.anchor = now.up - min(max(0, now.wall.Sub(e.Nominal)), longAgo)
 	}
 	if first {
-		o.awaitAgain(e, now)
+		o.restoreWaiting(e, now)
 	}
 	o.catchUp(e, now)
 	e.Active = now.wall
@@ -233,7 +233,7 @@ func (o *owner) rest(e *entry) {
 // halt takes an entry that is no longer active out of the timers; the fires that wait are counted, and runs in flight
 // are not tried again.
 func (o *owner) halt(e *entry, why Reason, now instant) {
-	e.giveUp()
+	e.stopRetries()
 	if e.next.splaying(now) {
 		o.skip(e, skipped{why, o.time(e.next, e.next.nominal), 1})
 	}
@@ -266,7 +266,7 @@ func (o *owner) remove(e *entry, now instant) {
 // retime gives an active entry a new timing, which counts from what was: what is due by it is due now, once. Only
 // a fire that no timing made, that of run_on_start, stays ahead.
 func (o *owner) retime(e *entry, spec *schedule.Entry, now instant) {
-	e.giveUp()
+	e.stopRetries()
 	was, trigger := e.active(), e.next.trigger
 	if trigger == TriggerTimer && e.next.splaying(now) {
 		o.skip(e, skipped{Superseded, o.time(e.next, e.next.nominal), 1})
@@ -294,7 +294,7 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now instant) {
 // swap gives the entry other fields, for its next fire. The timer stays; a new splay is drawn unless the old one has
 // begun, and a fire that windows hold follows them.
 func (o *owner) swap(e *entry, spec *schedule.Entry, now instant) {
-	e.giveUp()
+	e.stopRetries()
 	was, old, next := e.active(), e.spec, e.next
 	opened, _ := e.timing.Opens(now.wall)
 	o.adopt(e, spec, now)

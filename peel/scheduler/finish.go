@@ -29,7 +29,7 @@ func (o *owner) finish(r *run) {
 	}
 	o.notePaused(e)
 	o.breakOn(r)
-	o.fireDependents(r)
+	o.fireNeeds(r)
 	if was && !e.active() {
 		o.s.log.Error("entry is paused", "entry", e.name, "failures", e.FailuresInRow, "err", e.Error)
 		o.halt(e, Paused, r.ended)
@@ -61,8 +61,8 @@ func (o *owner) notePaused(e *entry) {
 	}
 }
 
-// tellPaused calls Options.PausedErrors if the list has changed.
-func (o *owner) tellPaused() {
+// notifyPaused calls Options.PausedErrors if the list has changed.
+func (o *owner) notifyPaused() {
 	if o.pausedChanged && o.s.o.PausedErrors != nil {
 		o.s.o.PausedErrors(slices.Sorted(maps.Keys(o.pausedErrors)))
 	}
@@ -73,7 +73,7 @@ func (o *owner) tellPaused() {
 func (o *owner) onReported(r *run) {
 	o.reporting--
 	o.settle(r)
-	i := slices.IndexFunc(r.e.Last, func(p Past) bool { return p.Run == r.fire.JID })
+	i := slices.IndexFunc(r.e.Last, func(p RunRecord) bool { return p.Run == r.fire.JID })
 	if i < 0 || !r.stored {
 		return
 	}

@@ -23,9 +23,9 @@ type History struct {
 	Job       string      `json:"job,omitempty"`      // of the last run that succeeded and was reported
 	Error     string      `json:"error,omitempty"`    // of the last run that ended; empty if it succeeded
 	Breaker   Breaker     `json:"breaker,omitzero"`
-	Paused    *Order      `json:"paused,omitempty"`
-	Skip      *Order      `json:"skip,omitempty"` // of the next fire
-	Last      []Past      `json:"last,omitempty"` // runs that ended, the newest last
+	Paused    *Override      `json:"paused,omitempty"`
+	Skip      *Override      `json:"skip,omitempty"` // of the next fire
+	Last      []RunRecord      `json:"last,omitempty"` // runs that ended, the newest last
 }
 
 // Identity says which entry the rest of its history is of, and since when.
@@ -58,8 +58,8 @@ type Waiting struct {
 	Since   time.Time `json:"since"`
 }
 
-// A Past is one run that has ended.
-type Past struct {
+// A RunRecord is one run that has ended.
+type RunRecord struct {
 	Run     wire.JID  `json:"run,omitempty"`
 	Trigger Trigger   `json:"trigger"`
 	Nominal time.Time `json:"nominal"`
@@ -72,14 +72,14 @@ type Past struct {
 	Job         string `json:"job,omitempty"` // Run, once its report is stored
 }
 
-// maxPast is how many runs of an entry are remembered one by one.
-const maxPast = 10
+// maxRunRecords is how many runs of an entry are remembered one by one.
+const maxRunRecords = 10
 
 func (e *entry) remember(r *run, ended time.Time) {
-	if len(e.Last) >= maxPast {
-		e.Last = slices.Delete(e.Last, 0, len(e.Last)-maxPast+1)
+	if len(e.Last) >= maxRunRecords {
+		e.Last = slices.Delete(e.Last, 0, len(e.Last)-maxRunRecords+1)
 	}
-	e.Last = append(e.Last, Past{
+	e.Last = append(e.Last, RunRecord{
 		Run: r.fire.JID, Trigger: r.fire.Trigger, Nominal: r.fire.Nominal, Started: r.fire.Started, Ended: ended,
 		Success: r.result.Success, Interrupted: r.result.Outcome == wire.Interrupted, Error: e.Error,
 	})
@@ -93,7 +93,7 @@ func (h History) clone() History {
 }
 
 // why is the order in words.
-func (o *Order) why() string {
+func (o *Override) why() string {
 	text := "paused"
 	if o.By != "" {
 		text += " by " + o.By

@@ -3,7 +3,7 @@ package scheduler
 import "github.com/seed-c01c3da5/zester/settings/schedule"
 
 // tie notes which entries fire when others end.
-func (o *owner) tie() {
+func (o *owner) indexNeeds() {
 	o.needed = map[string][]*entry{}
 	for name, spec := range o.set {
 		if needs := spec.Needs.Entry; needs != "" {
@@ -12,9 +12,9 @@ func (o *owner) tie() {
 	}
 }
 
-// fireDependents makes the entries due that fire when a run ends as this one did, and counts it for those that need
+// fireNeeds makes the entries due that fire when a run ends as this one did, and counts it for those that need
 // another end. Their splay counts from its end.
-func (o *owner) fireDependents(r *run) {
+func (o *owner) fireNeeds(r *run) {
 	for _, e := range o.needed[r.e.name] {
 		switch {
 		case !e.active() || e.lived() || !e.mayFire(r.ended.wall):

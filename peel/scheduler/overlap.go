@@ -72,8 +72,8 @@ func (o *owner) await(e *entry, f Fire, now instant) {
 	o.waiting[i] = w
 }
 
-// awaitAgain has the fire wait that did so when the process before ended.
-func (o *owner) awaitAgain(e *entry, now instant) {
+// restoreWaiting has the fire wait that did so when the process before ended.
+func (o *owner) restoreWaiting(e *entry, now instant) {
 	was := e.Waiting
 	if was == nil {
 		return

@@ -28,8 +28,8 @@ type owner struct {
 	base    instant             // ties the clocks together, for what people read
 	runs    []*run              // in flight
 	waiting []wait              // for runs in flight to end
-	owing   []*entry            // that make up fires they have missed
-	madeUp  time.Duration       // when all fires made up so far would have started, were they apart
+	backlog   []*entry            // that make up fires they have missed
+	nextCatchUp  time.Duration       // when all fires made up so far would have started, were they apart
 	needed  map[string][]*entry // who fires when an entry ends
 
 	pausedErrors  map[string]bool // entries that are paused_errors
@@ -46,7 +46,7 @@ func newOwner(s *Scheduler) *owner {
 	now := s.now()
 	o := &owner{s: s, base: now, entries: make(map[string]*entry, len(s.loaded)), saver: saver{saved: make(chan error, 1)}, pausedErrors: map[string]bool{}}
 	for name, h := range s.loaded {
-		o.entries[name] = remembered(name, h, now)
+		o.entries[name] = newRemembered(name, h, now)
 	}
 	for _, b := range s.left {
 		o.takeOver(b, now)
@@ -70,8 +70,8 @@ func (o *owner) wake() time.Duration {
 			starts++
 		}
 	}
-	o.makeUp(now, maxStarts-starts)
-	o.tellPaused()
+	o.startCatchUps(now, maxStarts-starts)
+	o.notifyPaused()
 	o.save(now)
 	return o.idle(now)
 }
@@ -105,8 +105,8 @@ func (o *owner) idle(now instant) time.Duration {
 		return 0
 	}
 	wait := maxSleep
-	for _, e := range o.debtors() {
-		wait = min(wait, o.nextMakeUp(e)-now.up)
+	for _, e := range o.readyBacklog() {
+		wait = min(wait, o.nextCatchUpOf(e)-now.up)
 	}
 	if o.elapsed.len() > 0 {
 		_, at := o.elapsed.next()
@@ -141,7 +141,7 @@ func (o *owner) compareClocks(now instant) {
 
 // follow has an entry go by the wall clock as it was set.
 func (o *owner) follow(e *entry, step time.Duration, now instant) {
-	e.Breaker.setBack(now.wall)
+	e.Breaker.clampOpened(now.wall)
 	p, back := e.next, step < 0
 	timed := p.trigger == TriggerTimer
 	switch {
@@ -155,7 +155,7 @@ func (o *owner) follow(e *entry, step time.Duration, now instant) {
 		}
 	case p.trigger == "" && back, // its life may not be over any more
 		timed && e.queue == &o.elapsed && !p.splaying(now) && e.bounded(),
-		timed && e.queue == &o.wall && back && (step < -setBackLimit || e.goesOn(-step) && !p.held):
+		timed && e.queue == &o.wall && back && (step < -setBackLimit || e.firesAgainAfterSetBack(-step) && !p.held):
 		o.plan(e, now)
 	}
 }
@@ -214,7 +214,7 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 		set[name] = o.entries[name].spec
 	}
 	o.set = set
-	o.tie()
+	o.indexNeeds()
 	o.forget()
 	if len(o.unreported) > 0 {
 		o.reportOlder()
@@ -257,7 +257,7 @@ func (o *owner) forget() {
 // stop waits for the runs in flight, cancels those that take too long, and stores the state.
 func (o *owner) stop() error {
 	for name := range o.set {
-		o.entries[name].giveUp()
+		o.entries[name].stopRetries()
 	}
 	o.drain(stopGrace)
 	if len(o.runs) > 0 {

@@ -131,13 +131,13 @@ func TestRandomOrdersAndSettingsKeepTheLimitOfAGroup(t *testing.T) {
 					name := string(rune('a' + r.IntN(3)))
 					switch r.IntN(8) {
 					case 0:
-						_ = h.Pause(t.Context(), name, scheduler.Order{Until: time.Now().Add(time.Duration(r.Int64N(int64(time.Hour))))})
+						_ = h.Pause(t.Context(), name, scheduler.Override{Until: time.Now().Add(time.Duration(r.Int64N(int64(time.Hour))))})
 					case 1:
 						_ = h.Resume(t.Context(), name, "ada")
 					case 2:
 						_ = h.Start(t.Context(), name, "ada")
 					case 3:
-						_, _ = h.Skip(t.Context(), name, scheduler.Order{})
+						_, _ = h.Skip(t.Context(), name, scheduler.Override{})
 					case 4:
 						ran += len(h.all())
 						h.shut()

@@ -280,7 +280,7 @@ func TestRunOnStartDoesNotFireByAReload(t *testing.T) {
 		if n := len(h.all()); n != 0 {
 			t.Errorf("%d runs", n)
 		}
-		if err := h.Pause(t.Context(), "added", scheduler.Order{}); err != nil {
+		if err := h.Pause(t.Context(), "added", scheduler.Override{}); err != nil {
 			t.Error(err)
 		}
 		if err := h.Resume(t.Context(), "added", ""); err != nil {

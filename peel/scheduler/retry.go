@@ -38,8 +38,8 @@ func backOff(ctx context.Context, over <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// giveUp ends the retries of the entry's runs in flight.
-func (e *entry) giveUp() {
+// stopRetries ends the retries of the entry's runs in flight.
+func (e *entry) stopRetries() {
 	for _, r := range e.runs {
 		select {
 		case <-r.over:

@@ -168,13 +168,13 @@ func (o *owner) refusal(e *entry, f Fire, now instant) Reason {
 	switch why, whyNow := e.closed(due), e.closed(now.wall); {
 	case f.Trigger == TriggerManual:
 		return ""
-	case f.Trigger == TriggerTimer && o.skipsOnce(e, now):
+	case f.Trigger == TriggerTimer && o.consumeSkip(e, now):
 		return SkippedOnce
 	case e.lived():
 		return MaxRuns
 	case why != "":
 		return why
-	case !e.lets(due):
+	case !e.breakerAllows(due):
 		return CircuitOpen
 	default:
 		return whyNow
