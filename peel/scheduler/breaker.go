@@ -58,8 +58,8 @@ func (b *Breaker) forgetProbe() {
 	}
 }
 
-// setBack has a breaker that opened later than now shows have opened now: the wall clock was set back since, maybe while
-// no process ran, and the breaker is not to stay open for longer than it should because of that.
+// clampOpened moves the last change of a breaker back to now if it lies ahead: the wall clock was set back since, maybe
+// while no process ran, and the breaker must not stay open longer because of that.
 func (b *Breaker) clampOpened(now time.Time) {
 	if b.State() == BreakerClosed {
 		return
@@ -81,6 +81,30 @@ func (e *entry) breakerAllows(nominal time.Time) bool {
 	return true
 }
 
+// A failureLimit is the number of failures in a row that stops an entry. breaker and pause_after_errors both set it, and
+// an entry has one of them at most.
+type failureLimit struct {
+	failures int  // 0: no limit
+	probes   bool // the breaker opens, and a run probes later; else the entry is paused until it changes or is resumed
+}
+
+func (e *entry) failureLimit() failureLimit {
+	if n := e.spec.Failures.Breaker.Threshold; n > 0 {
+		return failureLimit{n, true}
+	}
+	return failureLimit{e.spec.Failures.PauseAfter, false}
+}
+
+func (l failureLimit) isReached(inRow uint64) bool {
+	return l.failures > 0 && inRow >= uint64(l.failures)
+}
+
+// failing reports whether the entry is paused by its failures. A changed entry and a resume end that: they clear the count.
+func (e *entry) failing() bool {
+	limit := e.failureLimit()
+	return !limit.probes && limit.isReached(e.FailuresInRow)
+}
+
 // probe makes a run that starts while the breaker is open the one that decides.
 func (o *owner) probe(r *run) {
 	if r.e.Breaker.State() == BreakerOpen {
@@ -93,9 +117,9 @@ func (o *owner) probe(r *run) {
 // breakOn moves the breaker by how a run ended.
 func (o *owner) breakOn(r *run) {
 	e, state := r.e, r.e.Breaker.State()
-	threshold := 0
+	var limit failureLimit
 	if e.spec != nil { // else a probe ends all the same, for the entry that may come back
-		threshold = e.spec.Failures.Breaker.Threshold
+		limit = e.failureLimit()
 	}
 	switch {
 	case r.result.Success && state != BreakerClosed:
@@ -105,7 +129,7 @@ func (o *owner) breakOn(r *run) {
 	case r.probes && state == BreakerHalfOpen:
 		e.Breaker.change(BreakerOpen, e.Ended, "the probe failed")
 		o.s.log.Warn("breaker is open again", "entry", e.name, "err", e.Error)
-	case state == BreakerClosed && threshold > 0 && e.FailuresInRow >= uint64(threshold):
+	case state == BreakerClosed && limit.probes && limit.isReached(e.FailuresInRow):
 		e.Breaker.change(BreakerOpen, e.Ended, "too many failures in a row")
 		o.s.log.Warn("breaker is open", "entry", e.name, "failures", e.FailuresInRow)
 	}

@@ -95,7 +95,7 @@ func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 		o.finishEnded()
 		at := now.wall.In(o.s.o.Zone)
 		f := Fire{Name: name, Trigger: TriggerManual, Nominal: at, Fired: at, Started: at}
-		if !o.enter(e, f, now) && !o.waitsFor(e, f) {
+		if !o.enter(e, f, now) && !e.Waiting.is(f) {
 			return ErrBusy
 		}
 		o.s.log.Info("run was asked for", "entry", name, "by", by)

@@ -18,10 +18,10 @@ type entry struct {
 	runs    []*run // in flight, in the order of their start
 	// anchor is what an interval counts from: activation, the end of the last run, or the last fire while a run is
 	// in flight. It is kept for every entry, as its timing may change.
-	anchor time.Duration
-	next   pending
-	queue  *queue // where next lies
-	place  int
+	anchor      time.Duration
+	next        pending
+	queue       *queue // where next lies
+	place       int
 	catchUpFrom time.Duration // not before this is a fire of Owed made up
 	History
 }
@@ -89,7 +89,7 @@ func (e *entry) period(now instant) time.Duration {
 
 func (e *entry) disarm() {
 	e.dequeue()
-	e.next = pending{}
+	e.next, e.Held = pending{}, time.Time{}
 }
 
 // arm sets the entry's next fire; nominal is a time of its clock. Only run_on_start has no splay.
@@ -105,6 +105,9 @@ func (o *owner) arm(e *entry, t Trigger, nominal int64) {
 func (o *owner) lay(e *entry, p pending) {
 	e.disarm()
 	e.next = p
+	if p.held {
+		e.Held, o.dirty = o.time(p, p.nominal), true
+	}
 	if p.onWall {
 		o.wall.push(e, p.at)
 	} else {
@@ -143,7 +146,9 @@ func (o *owner) plan(e *entry, now instant) {
 
 // firesAgainAfterSetBack tells whether the entry, whose last fire lies so far ahead since the wall clock was set back, fires by the new
 // time: cron that follows elapsed time does, unless waiting costs it no more than a minute.
-func (e *entry) firesAgainAfterSetBack(ahead time.Duration) bool { return e.timing.Wild() && ahead >= time.Minute }
+func (e *entry) firesAgainAfterSetBack(ahead time.Duration) bool {
+	return e.timing.Wild() && ahead >= time.Minute
+}
 
 // adopt gives the entry what the schedule says of it. Failures of what it was before are forgiven, and a new timing
 // starts a new life.
@@ -223,7 +228,8 @@ func (o *owner) activate(e *entry, now instant) {
 // rest leaves an entry that is not active without a fire, but for the end of a pause.
 func (o *owner) rest(e *entry) {
 	e.disarm()
-	e.Active, e.Held, e.Waiting, e.Owed = time.Time{}, time.Time{}, nil, nil
+	o.stopWaiting(e)
+	e.Active, e.Owed = time.Time{}, nil
 	if e.spec != nil && e.Paused != nil && !e.Paused.Until.IsZero() {
 		until := e.Paused.Until.UnixNano()
 		o.lay(e, pending{trigger: triggerResume, onWall: true, nominal: until, at: until})

@@ -95,13 +95,6 @@ func (o *owner) settle(r *run) {
 	}
 }
 
-// failing tells whether so many runs in a row have failed that the entry is paused. What ends that, a changed entry
-// or a resume, starts the count anew.
-func (e *entry) failing() bool {
-	limit := e.spec.Failures.PauseAfter
-	return limit > 0 && e.FailuresInRow >= uint64(limit)
-}
-
 // record adds a run to the entry's history. An interrupted run has no end time and counts neither as a success nor as a
 // failure.
 func (e *entry) record(r *run) {

@@ -13,7 +13,7 @@ type History struct {
 	Identity
 	Counts
 	Nominal   time.Time   `json:"nominal,omitzero"`   // of the last fire, also of one that did not run
-	Held      time.Time   `json:"held,omitzero"`      // nominal time of the fire that waits for the windows to open
+	Held      time.Time   `json:"held,omitzero"`      // nominal time of the next fire, if it is held until the windows open
 	Waiting   *Waiting    `json:"waiting,omitempty"`  // the fire that waits for a run to end
 	Owed      []time.Time `json:"owed,omitempty"`     // nominal times that were missed and will be made up, the oldest first
 	Fired     time.Time   `json:"fired,omitzero"`     // of the last run
@@ -23,9 +23,9 @@ type History struct {
 	Job       string      `json:"job,omitempty"`      // of the last run that succeeded and was reported
 	Error     string      `json:"error,omitempty"`    // of the last run that ended; empty if it succeeded
 	Breaker   Breaker     `json:"breaker,omitzero"`
-	Paused    *Override      `json:"paused,omitempty"`
-	Skip      *Override      `json:"skip,omitempty"` // of the next fire
-	Last      []RunRecord      `json:"last,omitempty"` // runs that ended, the newest last
+	Paused    *Override   `json:"paused,omitempty"`
+	Skip      *Override   `json:"skip,omitempty"` // of the next fire
+	Last      []RunRecord `json:"last,omitempty"` // runs that ended, the newest last
 }
 
 // Identity says which entry the rest of its history is of, and since when.
@@ -49,13 +49,25 @@ type Counts struct {
 	Skips         map[Reason]uint64 `json:"skips,omitempty"`       // fires that did not run
 }
 
-// Waiting is a fire that if_running has wait for the end of a run.
+// Waiting is a fire that if_running has wait for the end of a run. The entry's definition is taken when the wait ends.
 type Waiting struct {
 	Trigger Trigger   `json:"trigger"`
 	Nominal time.Time `json:"nominal"`
 	Fired   time.Time `json:"fired"`
 	Held    bool      `json:"held,omitempty"` // it had waited for the windows to open
 	Since   time.Time `json:"since"`
+
+	from time.Duration // Since, as elapsed time of this process
+}
+
+// fire returns the fire that waits.
+func (w *Waiting) fire(name string) Fire {
+	return Fire{Name: name, Trigger: w.Trigger, Nominal: w.Nominal, Fired: w.Fired, held: w.Held}
+}
+
+// is reports whether the fire is the one that waits.
+func (w *Waiting) is(f Fire) bool {
+	return w != nil && w.Trigger == f.Trigger && w.Nominal.Equal(f.Nominal)
 }
 
 // A RunRecord is one run that has ended.

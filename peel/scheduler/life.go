@@ -11,14 +11,22 @@ func (e *entry) mayFire(nominal time.Time) bool {
 // bounded tells whether the wall clock bounds the life of the entry.
 func (e *entry) bounded() bool { return !e.spec.Life.NotBefore.IsZero() || !e.spec.Life.Until.IsZero() }
 
+// maxRuns returns how many runs the timing may give the entry; 0 is no limit. delete_after_run is max_runs: 1.
+func (e *entry) maxRuns() uint64 {
+	if e.spec.Life.DeleteAfterRun {
+		return 1
+	}
+	return uint64(max(0, e.spec.Life.MaxRuns))
+}
+
 // lived tells whether the entry has had, or has in flight, all the runs that its timing may give it.
 func (e *entry) lived() bool {
 	n := e.TimingRuns
 	for _, r := range e.runs {
 		n += r.counts()
 	}
-	life := e.spec.Life
-	return life.DeleteAfterRun && n > 0 || life.MaxRuns > 0 && n >= uint64(life.MaxRuns)
+	limit := e.maxRuns()
+	return limit > 0 && n >= limit
 }
 
 // counts is what the run takes from the life of its entry: nothing if somebody asked for it, or if the entry has got

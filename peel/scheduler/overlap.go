@@ -4,17 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
-
-// A wait is a fire that waits for the end of another run. It runs what its entry is when the wait ends.
-type wait struct {
-	e    *entry
-	fire Fire
-	from time.Duration
-}
 
 // rivals are the runs in flight that share the entry's limit, in the order of their start.
 func (o *owner) rivals(e *entry) []*run {
@@ -59,50 +51,48 @@ func (o *owner) enter(e *entry, f Fire, now instant) bool {
 	return false
 }
 
-// await has a fire wait. One of the same entry that waits already keeps its place in the line and becomes this one.
+// await makes a fire wait. It replaces a fire of the same entry that waits already, and takes its place in the order.
 func (o *owner) await(e *entry, f Fire, now instant) {
-	e.Waiting = &Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.wall}
-	w := wait{e, f, now.up}
-	i := slices.IndexFunc(o.waiting, func(other wait) bool { return other.e == e })
-	if i < 0 {
-		o.waiting = append(o.waiting, w)
-		return
+	if e.Waiting != nil {
+		o.skip(e, skipped{QueueFull, e.Waiting.Nominal, 1})
+	} else {
+		o.waiting = append(o.waiting, e)
 	}
-	o.skip(e, skipped{QueueFull, o.waiting[i].fire.Nominal, 1})
-	o.waiting[i] = w
+	e.Waiting = &Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.wall, from: now.up}
 }
 
-// restoreWaiting has the fire wait that did so when the process before ended.
+// restoreWaiting puts the fire back that waited when the last process ended.
 func (o *owner) restoreWaiting(e *entry, now instant) {
-	was := e.Waiting
-	if was == nil {
+	if e.Waiting == nil {
 		return
 	}
-	f := Fire{Name: e.name, Trigger: was.Trigger, Nominal: was.Nominal, Fired: was.Fired, held: was.Held}
-	from := now.up - min(max(0, now.wall.Sub(was.Since)), longAgo)
-	o.waiting = append(o.waiting, wait{e, f, from})
-	slices.SortStableFunc(o.waiting, func(a, b wait) int { return cmp.Compare(a.from, b.from) })
+	w := *e.Waiting
+	w.from = now.up - min(max(0, now.wall.Sub(w.Since)), longAgo)
+	e.Waiting = &w
+	o.waiting = append(o.waiting, e)
+	slices.SortStableFunc(o.waiting, func(a, b *entry) int { return cmp.Compare(a.Waiting.from, b.Waiting.from) })
 }
 
 var errYields = errors.New("the next run takes its place")
 
-// release starts fires whose wait is over, the oldest first, and returns how many. What may keep a fire from running
-// is asked once more.
+// release starts fires whose wait is over, the oldest first, and returns how many. The checks that may refuse a fire are
+// made once more.
 func (o *owner) release(now instant, limit int) (started int) {
-	o.waiting = slices.DeleteFunc(o.waiting, func(w wait) bool {
-		if started >= limit || o.free(w.e) <= 0 {
+	o.waiting = slices.DeleteFunc(o.waiting, func(e *entry) bool {
+		if started >= limit || o.free(e) <= 0 {
 			return false
 		}
-		f := w.fire
+		w := e.Waiting
+		e.Waiting = nil
+		f := w.fire(e.name)
 		f.Started = now.wall.In(o.s.o.Zone)
-		w.e.Waiting = nil
-		switch why := o.refusal(w.e, f, now); {
-		case now.up-w.from > w.e.spec.Missed.StartDeadline:
-			o.skip(w.e, skipped{DeadlineExceeded, f.Nominal, 1})
+		switch why := o.refusal(e, f, now); {
+		case now.up-w.from > e.spec.Missed.StartDeadline:
+			o.skip(e, skipped{DeadlineExceeded, f.Nominal, 1})
 		case why != "":
-			o.skip(w.e, skipped{why, f.Nominal, 1})
+			o.skip(e, skipped{why, f.Nominal, 1})
 		default:
-			o.start(w.e, f)
+			o.start(e, f)
 			started++
 		}
 		return true
@@ -110,22 +100,20 @@ func (o *owner) release(now instant, limit int) (started int) {
 	return started
 }
 
-// dropWaiting counts what waits of an entry under a reason.
+// dropWaiting counts the fire of an entry that waits under a reason, and drops it.
 func (o *owner) dropWaiting(e *entry, why Reason) {
-	o.waiting = slices.DeleteFunc(o.waiting, func(w wait) bool {
-		if w.e == e {
-			o.skip(e, skipped{why, w.fire.Nominal, 1})
-			e.Waiting = nil
-		}
-		return w.e == e
-	})
+	if slices.Contains(o.waiting, e) {
+		o.skip(e, skipped{why, e.Waiting.Nominal, 1})
+		o.stopWaiting(e)
+	}
 }
 
-// releasable tells whether a fire waits that could start.
-func (o *owner) releasable() bool {
-	return slices.ContainsFunc(o.waiting, func(w wait) bool { return o.free(w.e) > 0 })
+func (o *owner) stopWaiting(e *entry) {
+	o.waiting = slices.DeleteFunc(o.waiting, func(other *entry) bool { return other == e })
+	e.Waiting = nil
 }
 
-func (o *owner) waitsFor(e *entry, f Fire) bool {
-	return slices.ContainsFunc(o.waiting, func(w wait) bool { return w.e == e && w.fire == f })
+// isReleasable reports whether a fire waits that could start.
+func (o *owner) isReleasable() bool {
+	return slices.ContainsFunc(o.waiting, func(e *entry) bool { return o.free(e) > 0 })
 }

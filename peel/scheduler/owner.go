@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	maxSleep  = time.Minute // so long may a suspend or a step of the wall clock go unseen
+	maxSleep  = time.Minute // bounds how late a suspend or a step of the wall clock is noticed
 	maxStarts = 5           // in one wake
 )
 
 // owner is all that belongs to the goroutine of Run.
 type owner struct {
-	s       *Scheduler
-	set     schedule.Set
-	entries map[string]*entry   // those of set, and those remembered
-	elapsed queue               // entries that follow elapsed time, by the time of their fire since the clock was made
-	wall    queue               // entries that follow the wall clock, by the Unix time of their fire
-	ready   queue               // entries whose fire has come, by its nominal Unix time
-	base    instant             // ties the clocks together, for what people read
-	runs    []*run              // in flight
-	waiting []wait              // for runs in flight to end
-	backlog   []*entry            // that make up fires they have missed
-	nextCatchUp  time.Duration       // when all fires made up so far would have started, were they apart
-	needed  map[string][]*entry // who fires when an entry ends
+	s           *Scheduler
+	set         schedule.Set
+	entries     map[string]*entry   // those of set, and those remembered
+	elapsed     queue               // entries that follow elapsed time, by the time of their fire since the clock was made
+	wall        queue               // entries that follow the wall clock, by the Unix time of their fire
+	ready       queue               // entries whose fire has come, by its nominal Unix time
+	base        instant             // ties the clocks together, for what people read
+	runs        []*run              // in flight
+	waiting     []*entry            // with a fire that waits for runs in flight to end, in the order in which they start
+	backlog     []*entry            // entries with catch-up runs due
+	nextCatchUp time.Duration       // rate limiter of catch-up runs: one every catchUpEvery, of which catchUpBurst may start early
+	needed      map[string][]*entry // entries by the entry that they need
 
 	pausedErrors  map[string]bool // entries that are paused_errors
 	pausedChanged bool            // since the last call of Options.PausedErrors
@@ -101,7 +101,7 @@ func (o *owner) collect(from *queue, now int64) {
 }
 
 func (o *owner) idle(now instant) time.Duration {
-	if o.ready.len() > 0 || o.releasable() {
+	if o.ready.len() > 0 || o.isReleasable() {
 		return 0
 	}
 	wait := maxSleep

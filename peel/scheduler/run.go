@@ -79,7 +79,7 @@ func (o *owner) fire(e *entry, now instant) bool {
 	if f.Fired.Before(f.Nominal) {
 		f.Fired = f.Nominal
 	}
-	e.Nominal, e.Held = f.Nominal, time.Time{}
+	e.Nominal = f.Nominal
 	o.dirty = true
 	run = run && o.admit(e, f, now)
 	if e.next.trigger == "" {

@@ -28,14 +28,12 @@ func (o *owner) hold(e *entry, t Trigger, nominal time.Time, now instant) bool {
 	}
 	at := opens.Add(o.draw(e, opens))
 	o.lay(e, pending{trigger: t, onWall: true, nominal: nominal.UnixNano(), at: at.UnixNano(), held: true})
-	e.Held, o.dirty = nominal, true
 	return true
 }
 
 // rehold is for windows that have changed while they held a fire.
 func (o *owner) rehold(e *entry, p pending, now instant) {
 	if !o.hold(e, p.trigger, o.time(p, p.nominal), now) {
-		e.Held = time.Time{}
 		o.skip(e, skipped{OutsideWindow, o.time(p, p.nominal), 1})
 		o.plan(e, now)
 	}
