@@ -27,12 +27,7 @@ func (o *owner) catchUp(e *entry, now instant) {
 	if e.Nominal.After(from) {
 		from = e.Nominal
 	}
-	if e.timing.FollowsRuns() && !e.Started.IsZero() {
-		if anchor := now.wall.Add(e.anchor - now.up); anchor.After(from) {
-			from = anchor
-		}
-	}
-	o.owe(e, from, now)
+	o.owe(e, e.rhythm.missedFrom(e, from, now), now)
 }
 
 // catchUpLimit is how many missed fires the entry may owe.
@@ -81,7 +76,7 @@ func (o *owner) missed(e *entry, from, to time.Time, n int) []time.Time {
 		from = limit
 	}
 	for back := time.Minute; ; back *= 2 {
-		start, looks := e.alignedStart(from, to, back), 0
+		start, looks := e.rhythm.alignedStart(e, from, to, back), 0
 		var list []time.Time
 		for at := range e.timing.Between(start, to) {
 			if looks++; looks > maxLooks {
@@ -95,22 +90,6 @@ func (o *owner) missed(e *entry, from, to time.Time, n int) []time.Time {
 			return slices.Clone(list[max(0, len(list)-n):])
 		}
 	}
-}
-
-// alignedStart is a time from which the entry's timing gives the nominal times of the last while before to, and none that
-// the one given by from would not.
-func (e *entry) alignedStart(from, to time.Time, back time.Duration) time.Time {
-	start := to.Add(-back)
-	if !start.After(from) {
-		return from
-	}
-	if period := e.spec.Clock.Interval.Duration; period > 0 && e.timing.FollowsRuns() {
-		return from.Add(start.Sub(from) / period * period)
-	}
-	if e.timing.FollowsRuns() {
-		return from
-	}
-	return start
 }
 
 // makeUp starts missed fires whose turn has come, and returns how many.

@@ -147,21 +147,10 @@ func (o *owner) ahead(e *entry, n int) []time.Time {
 			}
 			at, ok = e.timing.Next(opens)
 		default:
-			at, ok = e.firstFrom(at, opens)
+			at, ok = e.rhythm.firstFrom(e, at, opens)
 		}
 	}
 	return list[:min(len(list), max(n, 0))]
-}
-
-// firstFrom returns the first nominal time after at that is not before from.
-func (e *entry) firstFrom(at, from time.Time) (time.Time, bool) {
-	switch period := e.spec.Clock.Interval.Duration; {
-	case !e.timing.FollowsRuns():
-		return e.timing.Next(from.Add(-1))
-	case period > 0:
-		return at.Add((from.Sub(at) + period - 1) / period * period), true
-	}
-	return e.timing.Next(at)
 }
 
 // command carries something out on an entry of the schedule; what tells errors what that was.

@@ -12,6 +12,7 @@ type entry struct {
 	name    string
 	spec    *schedule.Entry // nil: it left the schedule and is remembered
 	timing  schedule.Timing
+	rhythm  rhythm // of timing
 	invalid string // why it cannot run, whatever spec says
 	begun   bool   // it has been active in this process
 	seen    bool   // its timing is of this process, whose wall clock has said when
@@ -53,7 +54,7 @@ const longAgo = 100 * 366 * 24 * time.Hour
 
 // remembered is an entry that the state file has and the schedule not yet.
 func newRemembered(name string, h History, now instant) *entry {
-	e := &entry{name: name, History: h}
+	e := &entry{name: name, rhythm: wall{}, History: h}
 	e.count(now)
 	e.Breaker.forgetProbe()
 	e.Breaker.clampOpened(now.wall)
@@ -78,13 +79,18 @@ func (e *entry) active() bool {
 }
 
 // clock reads the clock that the entry follows.
-func (e *entry) clock(now instant) int64 { return pending{onWall: !e.timing.FollowsRuns()}.clock(now) }
+func (e *entry) clock(now instant) int64 { return pending{onWall: e.rhythm.onWall()}.clock(now) }
 
-// period is the interval that begins at the anchor.
-func (e *entry) period(now instant) time.Duration {
-	from := now.wall.Add(e.anchor - now.up)
-	to, _ := e.timing.Next(from) // an interval never ends
-	return to.Sub(from)
+// plan sets the next fire by the timing. A timing that never fires again, and the end of the entry's life, leave it
+// without.
+func (o *owner) plan(e *entry, now instant) {
+	e.disarm()
+	if e.lived() {
+		return
+	}
+	if nominal, ok := e.rhythm.next(o, e, now); ok {
+		o.arm(e, TriggerTimer, nominal)
+	}
 }
 
 func (e *entry) disarm() {
@@ -94,7 +100,7 @@ func (e *entry) disarm() {
 
 // arm sets the entry's next fire; nominal is a time of its clock. Only run_on_start has no splay.
 func (o *owner) arm(e *entry, t Trigger, nominal int64) {
-	p := pending{trigger: t, onWall: !e.timing.FollowsRuns(), nominal: nominal, at: nominal}
+	p := pending{trigger: t, onWall: e.rhythm.onWall(), nominal: nominal, at: nominal}
 	if t != TriggerStart {
 		p.at += int64(o.draw(e, o.time(p, nominal)))
 	}
@@ -113,41 +119,6 @@ func (o *owner) lay(e *entry, p pending) {
 	} else {
 		o.elapsed.push(e, p.at)
 	}
-}
-
-// plan sets the next fire by the timing. A timing that never fires again, and the end of the entry's life, leave it
-// without.
-func (o *owner) plan(e *entry, now instant) {
-	e.disarm()
-	if e.lived() {
-		return
-	}
-	if e.timing.FollowsRuns() {
-		nominal := e.anchor + e.period(now)
-		if ahead := e.spec.Life.NotBefore.Sub(now.wall); !e.spec.Life.NotBefore.IsZero() {
-			nominal = max(nominal, now.up+ahead)
-		}
-		if e.mayFire(o.wallAt(nominal)) {
-			o.arm(e, TriggerTimer, int64(nominal))
-		}
-		return
-	}
-	after := now.wall
-	if ahead := e.Nominal.Sub(after); ahead > 0 && ahead <= setBackLimit && !e.firesAgainAfterSetBack(ahead) {
-		after = e.Nominal
-	}
-	if start := e.spec.Life.NotBefore; after.Before(start) {
-		after = start.Add(-1)
-	}
-	if nominal, ok := e.timing.Next(after); ok && e.mayFire(nominal) {
-		o.arm(e, TriggerTimer, nominal.UnixNano())
-	}
-}
-
-// firesAgainAfterSetBack tells whether the entry, whose last fire lies so far ahead since the wall clock was set back, fires by the new
-// time: cron that follows elapsed time does, unless waiting costs it no more than a minute.
-func (e *entry) firesAgainAfterSetBack(ahead time.Duration) bool {
-	return e.timing.Wild() && ahead >= time.Minute
 }
 
 // adopt gives the entry what the schedule says of it. Failures of what it was before are forgiven, and a new timing
@@ -185,7 +156,7 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
 // setTiming gives the entry the arithmetic of what the schedule says.
 func (o *owner) setTiming(e *entry) error {
 	timing, err := e.spec.Timing(o.s.o.Zone)
-	e.timing = timing.Seen(e.TimingSeen)
+	e.timing, e.rhythm = timing.Seen(e.TimingSeen), rhythmOf(timing)
 	return err
 }
 
@@ -212,9 +183,7 @@ func (o *owner) activate(e *entry, now instant) {
 	}
 	o.catchUp(e, now)
 	e.Active = now.wall
-	if e.timing.FollowsRuns() {
-		e.keepRhythm(now)
-	}
+	e.rhythm.activate(e, now)
 	if first && o.begins && e.spec.RunOnStart && e.mayFire(now.wall) && !e.lived() {
 		o.arm(e, TriggerStart, e.clock(now))
 		return
@@ -247,21 +216,6 @@ func (o *owner) halt(e *entry, why Reason, now instant) {
 	o.rest(e)
 }
 
-// keepRhythm moves the anchor by whole periods until the next one ends in the future.
-func (e *entry) keepRhythm(now instant) {
-	for {
-		behind, period := now.up-e.anchor, e.period(now)
-		switch {
-		case behind < period:
-			return
-		case e.spec.Clock.Interval.Months > 0:
-			e.anchor += period // the next month may be shorter
-		default:
-			e.anchor += behind / period * period
-		}
-	}
-}
-
 func (o *owner) remove(e *entry, now instant) {
 	o.halt(e, Removed, now)
 	e.disarm()
@@ -286,7 +240,7 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now instant) {
 		o.activate(e, now)
 	case trigger == TriggerStart && e.mayFire(now.wall):
 		o.arm(e, TriggerStart, e.clock(now))
-	case e.timing.FollowsRuns() && e.anchor+e.period(now) <= now.up && e.mayFire(now.wall) && !e.lived():
+	case e.rhythm.isOverdue(e, now) && e.mayFire(now.wall) && !e.lived():
 		o.arm(e, TriggerTimer, int64(now.up))
 	default:
 		o.plan(e, now)

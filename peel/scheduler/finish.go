@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
 const maxError = 1024 // bytes of a run's error that are kept
@@ -34,17 +33,9 @@ func (o *owner) finish(r *run) {
 		o.s.log.Error("entry is paused", "entry", e.name, "failures", e.FailuresInRow, "err", e.Error)
 		o.halt(e, Paused, r.ended)
 	}
-	if len(e.runs) > 0 || e.timing.FollowsRuns() && e.spec != nil && e.spec.Clock.IntervalFrom == schedule.FromStart {
-		return
+	if len(e.runs) == 0 {
+		e.rhythm.onEnd(o, e, r.ended)
 	}
-	e.anchor = r.ended.up
-	if !e.active() || !e.timing.FollowsRuns() || e.next.held || e.next.trigger == TriggerStart || e.next.trigger == TriggerNeeds {
-		return
-	}
-	if e.next.splaying(r.ended) {
-		o.skip(e, skipped{Superseded, o.time(e.next, e.next.nominal), 1})
-	}
-	o.plan(e, r.ended)
 }
 
 // notePaused updates the list of entries that are paused_errors. It is called after every change of an entry's state.

@@ -197,7 +197,7 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 	for _, name := range changes.Added {
 		e := o.entries[name]
 		if e == nil {
-			e = &entry{name: name}
+			e = &entry{name: name, rhythm: wall{}}
 			o.entries[name] = e
 		}
 		o.adopt(e, set[name], now)

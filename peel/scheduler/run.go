@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
@@ -66,15 +65,7 @@ func (o *owner) fire(e *entry, now instant) bool {
 	}
 	f := Fire{Name: e.name, Trigger: p.trigger, Started: now.wall.In(o.s.o.Zone), held: p.held}
 	f.Nominal = earlier(o.time(p, p.nominal), f.Started)
-	run := true
-	if e.timing.FollowsRuns() {
-		o.advance(e, p, now)
-	} else {
-		e.anchor = now.up
-		if p.trigger == TriggerTimer {
-			run = o.settleLate(e, &f, o.time(p, p.at), now)
-		}
-	}
+	run := e.rhythm.onFire(o, e, p, &f, now)
 	f.Fired = earlier(o.time(p, p.at), f.Started)
 	if f.Fired.Before(f.Nominal) {
 		f.Fired = f.Nominal
@@ -88,61 +79,11 @@ func (o *owner) fire(e *entry, now instant) bool {
 	return run
 }
 
-// advance moves the anchor of an interval to the fire that has come, or to now if more than one period has passed.
-// An interval from start to start keeps to its nominal times.
-func (o *owner) advance(e *entry, p pending, now instant) {
-	if p.onWall { // held
-		e.anchor = now.up
-		return
-	}
-	if e.spec.Clock.IntervalFrom == schedule.FromStart && p.trigger == TriggerTimer {
-		e.anchor = time.Duration(p.nominal)
-		e.keepRhythm(now)
-		return
-	}
-	e.anchor = time.Duration(p.at)
-	if now.up-e.anchor >= e.period(now) {
-		e.anchor = now.up
-	}
-}
-
 func earlier(a, b time.Time) time.Time {
 	if a.After(b) {
 		return b
 	}
 	return a
-}
-
-// settleLate makes a fire of the wall clock stand for the newest nominal time that has passed by now and is within
-// the start deadline, of a minute at the least, as a fire may be seen so late. It returns false if there is none, or if the entry makes up what it missed.
-func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now instant) bool {
-	deadline := max(e.spec.Missed.StartDeadline, maxSleep)
-	from, missed, ok := f.Nominal, 0, true
-	if f.Started.Sub(due) > deadline {
-		if o.owe(e, f.Nominal.Add(-1), now) {
-			f.Nominal = e.Owed[len(e.Owed)-1]
-			return false
-		}
-		o.skip(e, skipped{DeadlineExceeded, f.Nominal, 1})
-		from, ok = f.Started.Add(-deadline-1), false
-	}
-	first := f.Nominal
-	for {
-		t, more := e.timing.Next(from)
-		if !more || t.After(f.Started) || !e.mayFire(t) {
-			break
-		}
-		if ok {
-			missed++
-		} else {
-			first = t
-		}
-		from, f.Nominal, ok = t, t.In(o.s.o.Zone), true
-	}
-	if missed > 0 {
-		o.skip(e, skipped{Superseded, first, missed})
-	}
-	return ok
 }
 
 // admit asks all that may keep a fire from running; the fire is counted, held or queued if something does.

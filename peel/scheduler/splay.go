@@ -15,7 +15,7 @@ func (o *owner) draw(e *entry, nominal time.Time) time.Duration {
 		return 0
 	}
 	high := e.timing.SplayBound(nominal, s.Max)
-	if e.spec.Clock.IntervalFrom == schedule.FromStart && e.timing.FollowsRuns() {
+	if fromStart(e) && !e.rhythm.onWall() {
 		if next, ok := e.timing.Next(nominal); ok {
 			high = min(high, next.Sub(nominal))
 		}
