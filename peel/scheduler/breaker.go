@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -133,4 +134,26 @@ func (o *owner) breakOn(r *run) {
 		e.Breaker.change(BreakerOpen, e.Ended, "too many failures in a row")
 		o.s.log.Warn("breaker is open", "entry", e.name, "failures", e.FailuresInRow)
 	}
+}
+
+// notePaused updates the list of entries that are paused_errors. It is called after every change of an entry's state.
+func (o *owner) notePaused(e *entry) {
+	paused := e.spec != nil && e.spec.Enabled && e.invalid == "" && e.Paused == nil && e.failing()
+	if paused == o.pausedErrors[e.name] {
+		return
+	}
+	o.pausedChanged = true
+	if paused {
+		o.pausedErrors[e.name] = true
+	} else {
+		delete(o.pausedErrors, e.name)
+	}
+}
+
+// notifyPaused calls Options.PausedErrors if the list has changed.
+func (o *owner) notifyPaused() {
+	if o.pausedChanged && o.s.o.PausedErrors != nil {
+		o.s.o.PausedErrors(slices.Sorted(maps.Keys(o.pausedErrors)))
+	}
+	o.pausedChanged = false
 }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -117,4 +118,41 @@ func (o *Override) why() string {
 		text += ": " + o.Reason
 	}
 	return text
+}
+
+// record adds a run to the entry's history. An interrupted run has no end time and counts neither as a success nor as a
+// failure.
+func (e *entry) record(r *run) {
+	var ended time.Time
+	if r.result.Outcome != wire.Interrupted {
+		ended = r.ended.wall.In(r.fire.Started.Location())
+		if ended.Before(r.fire.Started) { // the wall clock was set back
+			ended = r.fire.Started
+		}
+		e.Ended = ended
+	}
+	e.Runs++
+	e.TimingRuns += r.counts()
+	e.Error = ""
+	if !r.result.Success {
+		e.Error = cutError(r.result.Error)
+	}
+	e.remember(r, ended)
+	switch {
+	case r.result.Outcome == wire.Interrupted:
+		e.Interrupted++
+	case r.result.Success:
+		e.Succeeded, e.Job, e.FailuresInRow = e.Ended, "", 0
+	case r.yields:
+		e.Failures++
+	default:
+		e.Failures++
+		e.FailuresInRow++
+	}
+}
+
+const maxError = 1024 // bytes of a run's error that are kept
+
+func cutError(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxError)], "")
 }

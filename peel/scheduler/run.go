@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
@@ -31,13 +30,6 @@ const (
 	Removed          Reason = "removed"
 )
 
-// skipped are fires that did not run, the first of which had the nominal time.
-type skipped struct {
-	reason  Reason
-	nominal time.Time
-	n       int
-}
-
 // A run is one fire that was let through.
 type run struct {
 	e       *entry
@@ -53,112 +45,6 @@ type run struct {
 	reports bool // it is reported after its end
 	stored  bool // the report is stored
 	ended   instant
-}
-
-// fire handles the fire that has come for an entry and plans the next one. It tells whether a run was started.
-func (o *owner) fire(e *entry, now instant) bool {
-	p := e.next
-	e.disarm()
-	if p.trigger == triggerResume {
-		o.resume(e, now, "its time was over")
-		return false
-	}
-	f := Fire{Name: e.name, Trigger: p.trigger, Started: now.wall.In(o.s.o.Zone), held: p.held}
-	f.Nominal = earlier(o.time(p, p.nominal), f.Started)
-	run := e.rhythm.onFire(o, e, p, &f, now)
-	f.Fired = earlier(o.time(p, p.at), f.Started)
-	if f.Fired.Before(f.Nominal) {
-		f.Fired = f.Nominal
-	}
-	e.Nominal = f.Nominal
-	o.dirty = true
-	run = run && o.admit(e, f, now)
-	if e.next.trigger == "" {
-		o.plan(e, now)
-	}
-	return run
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.After(b) {
-		return b
-	}
-	return a
-}
-
-// admit asks all that may keep a fire from running; the fire is counted, held or queued if something does.
-func (o *owner) admit(e *entry, f Fire, now instant) bool {
-	switch why := o.refusal(e, f, now); why {
-	case "":
-		return o.enter(e, f, now)
-	case OutsideWindow, InBlackout:
-		o.shut(e, f, why, now)
-	default:
-		o.skip(e, skipped{why, f.Nominal, 1})
-	}
-	return false
-}
-
-// refusal is the first thing that keeps a fire from running, other runs aside: what somebody ordered, the entry's
-// life, its windows at the nominal time, its breaker, its windows now.
-func (o *owner) refusal(e *entry, f Fire, now instant) Reason {
-	due := f.Nominal
-	if f.held || f.Trigger != TriggerTimer {
-		due = f.Started
-	}
-	switch why, whyNow := e.closed(due), e.closed(now.wall); {
-	case f.Trigger == TriggerManual:
-		return ""
-	case f.Trigger == TriggerTimer && o.consumeSkip(e, now):
-		return SkippedOnce
-	case e.lived():
-		return MaxRuns
-	case why != "":
-		return why
-	case !e.breakerAllows(due):
-		return CircuitOpen
-	default:
-		return whyNow
-	}
-}
-
-func (o *owner) skip(e *entry, s skipped) {
-	if e.Skips == nil {
-		e.Skips = make(map[Reason]uint64)
-	}
-	e.Skips[s.reason] += uint64(s.n)
-	o.dirty = true
-	o.s.log.Info("fire skipped", "entry", e.name, "reason", s.reason, "nominal", s.nominal, "fires", s.n)
-}
-
-// start runs the entry's present definition, however long the fire has waited.
-func (o *owner) start(e *entry, f Fire) {
-	f.Fired = earlier(f.Fired, f.Started) // the wall clock may have been set back while the fire waited
-	f.Nominal = earlier(f.Nominal, f.Fired)
-	f.JID, f.Entry, f.Source = wire.NewJID(), e.spec, o.source(e)
-	r := &run{e: e, fire: f, hash: e.Hash, timing: e.TimingHash, over: make(chan struct{})}
-	if limit := e.spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit {
-		r.fire.Late = true
-		e.Late++
-		o.s.log.Warn("run starts late", "entry", e.name, "nominal", f.Nominal, "late", f.Started.Sub(f.Nominal))
-	}
-	o.probe(r)
-	e.runs = append(e.runs, r)
-	o.runs = append(o.runs, r)
-	e.Fired, e.Started = f.Fired, f.Started
-	o.dirty = true
-	o.s.log.Debug("run started", "entry", e.name, "trigger", f.Trigger, "nominal", f.Nominal)
-	var ctx context.Context
-	ctx, r.cancel = context.WithCancelCause(context.Background())
-	go o.s.carryOut(ctx, r)
-}
-
-// source returns where the entry's definition comes from.
-func (o *owner) source(e *entry) Source {
-	if o.s.o.Source == nil {
-		return Source{}
-	}
-	return o.s.o.Source(e.name)
 }
 
 // carryOut is the goroutine of a run.
