@@ -1,5 +1,9 @@
 // Package scheduler runs the entries of a schedule on one host.
 //
+// Call [New], which reads the history of the last process, then [Scheduler.Run] on a goroutine of its own. Give the first
+// schedule to [Scheduler.Begin] and every later one to [Scheduler.Apply]. The way of a fire (due, admitted, started,
+// ended, reported) is in fire.go; when fires come is in elapsed.go for intervals and in wall.go for cron and fixed times.
+//
 // One goroutine, that of [Scheduler.Run], owns all entries. It sleeps on one timer, set to the earliest fire and
 // never longer than a minute, so that a suspend of the host and a change of its clock are seen soon. An idle entry
 // costs a place in a heap and no goroutine; a run in flight has one.
@@ -62,6 +66,12 @@
 // failed job if return_job includes failures, and counts towards max_runs, because it may have done its work, but neither
 // as a success nor as a failure of the entry. So every run that began leaves a trace; a crash loses only the skips of its
 // last second.
+//
+// # Known gaps
+//
+// A run whose record the disk refuses starts all the same, with an error in the log: a kill leaves no trace of it. The end
+// of a run is not flushed: after a power cut a run that has just ended may count as interrupted. Outside Linux the time
+// that the host was suspended is not counted, and intervals stand still.
 package scheduler
 
 import (
