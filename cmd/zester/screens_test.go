@@ -105,8 +105,8 @@ const (
 func screens(a *app, now time.Time) []shown {
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	jobs, rows := exampleJobs(now)
-	applied := status.Peel{Peel: "web-01", State: status.Applied, Online: true, Commit: newCommit, Started: 1, Changed: 2, Kept: 7}
-	behind := status.Peel{Peel: "web-02", State: status.Pending, Online: true, Commit: oldCommit, Since: ago(185 * time.Second), Kept: 10}
+	applied := status.Peel{Peel: "web-01", State: status.Applied, Online: true, Commit: newCommit, Reload: status.Reload{Started: 1, Changed: 2, Kept: 7}}
+	behind := status.Peel{Peel: "web-02", State: status.Pending, Online: true, Commit: oldCommit, Since: ago(185 * time.Second), Reload: status.Reload{Kept: 10}}
 	failing := status.Peel{
 		Peel: "db-01", State: status.Failed, Online: true, Stale: true, Since: ago(100 * day), PausedErrors: []string{"backup"},
 		Errors: []string{"cannot use settings/db/backup.yaml:12:5: the zone Europe/Lundon is not known on this host"},

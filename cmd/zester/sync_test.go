@@ -179,7 +179,7 @@ func TestAWaitEndsAtOnceWhereTheRepoCannotBeRead(t *testing.T) {
 
 func TestPeelsWhoseIDTwoProcessesShareAreShown(t *testing.T) {
 	var out strings.Builder
-	(&app{out: &out}).describeSync(&status.Sync{Duplicates: []target.PeelID{"web-01"}})
+	(&app{out: &out}).describeSync(&status.Sync{Findings: status.Findings{Duplicates: []target.PeelID{"web-01"}}})
 	if !strings.Contains(out.String(), "duplicate:  two processes are connected as web-01: ") {
 		t.Error(out.String())
 	}

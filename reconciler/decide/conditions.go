@@ -192,7 +192,7 @@ func rolloutStatus(s *State) *status.Rollout {
 	out := &status.Rollout{
 		Commit: r.Commit, Wave: r.Stage.Wave + 1, Waves: len(r.Waves), Name: w.Name, State: cmp.Or(string(step.State), string(rollout.Waits)),
 		Reason: record.Cut(step.Reason, status.MaxMessage), Until: step.Until, Gate: string(w.Gate), Deadline: w.Deadline, Started: r.Started,
-		Peels: c.Peels, Applied: c.Applied, Pending: c.Pending, Offline: c.Away, Failed: c.Failed,
+		Counts: status.Counts{Peels: c.Peels, Applied: c.Applied, Pending: c.Pending, Offline: c.Away, Failed: c.Failed},
 	}
 	if step.State == rollout.Soaks {
 		out.Soaked = step.Until
@@ -292,7 +292,7 @@ func (s *State) snapshot() *control.Snapshot {
 	sync := status.Sync{
 		Repo: s.Repo, Branch: s.Own.Branch, Path: s.Own.Path, Owner: s.Owner, Holds: status.Holds{Frozen: FreezeOf(s)},
 		Observed: s.Source.Observed, Read: s.Source.Read, LastAttempted: attempted(s), LastGood: s.Shown.good,
-		Generation: r.Generation, Conditions: s.Shown.conditions, Errors: problems(s),
+		Written: status.Written{Generation: r.Generation}, Conditions: s.Shown.conditions, Findings: status.Findings{Errors: problems(s)},
 	}
 	if s.Shown.Written == s.Shown.good.Commit {
 		sync.Writes = s.Shown.Writes

@@ -65,7 +65,7 @@ func TestTheLeaderShowsItsStatusAndTheOthersNone(t *testing.T) {
 		m.has(t, append(counted, "zester_sync_leader 0")...)
 		before := scrape(t, m)
 		s := status.Sync{
-			Observed: "c2", LastAttempted: "c2", LastGood: status.Revision{Commit: "c1", Since: started}, Read: started.Add(1500 * time.Millisecond), Generation: 7,
+			Observed: "c2", LastAttempted: "c2", LastGood: status.Revision{Commit: "c1", Since: started}, Read: started.Add(1500 * time.Millisecond), Written: status.Written{Generation: 7},
 			Holds: status.Holds{Pinned: &status.Pin{Commit: "c1"}}, Rollout: &status.Rollout{Wave: 2},
 			Conditions: []status.Condition{{Type: status.Suspended, Status: true}, {Type: status.FetchFailed}},
 			Counts:     status.Counts{Peels: 10, Applied: 4, Pending: 3, Failed: 2, Offline: 1},

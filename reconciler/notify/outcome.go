@@ -95,7 +95,7 @@ func attempted(e *place.Event, a status.Attempt, s status.Sync) (detail string) 
 		e.Kind, e.State, e.Text = place.Progressing, forge.Pending, "goes to the fleet"
 		if r := s.Rollout; r != nil && r.Commit == a.Commit {
 			e.Text = fmt.Sprintf("wave %d of %d (%s)", r.Wave, r.Waves, r.Name)
-			e.Counts = status.Counts{Peels: r.Peels, Applied: r.Applied, Pending: r.Pending, Failed: r.Failed, Offline: r.Offline}
+			e.Counts = r.Counts
 			if r.State == gateState {
 				e.Kind, e.Text, e.Command = place.Gate, e.Text+" has passed and waits for approval", "zester sync approve "+r.Name
 			}

@@ -229,7 +229,7 @@ func TestARevisionThatAFreezeHoldsIsToldOnce(t *testing.T) {
 func TestAWaveAtItsGateSaysWhatOpensIt(t *testing.T) {
 	c := newClock(t)
 	c.seen.Attempts = []status.Attempt{{Commit: two, Outcome: status.OutcomeProgressing, Began: c.now}}
-	c.seen.Sync.Rollout = &status.Rollout{Commit: two, Wave: 1, Waves: 2, Name: "canary", State: "soaks", Peels: 3}
+	c.seen.Sync.Rollout = &status.Rollout{Commit: two, Wave: 1, Waves: 2, Name: "canary", State: "soaks", Counts: status.Counts{Peels: 3}}
 	soaks := c.w.outcomes(c.seen, c.now)[0]
 	c.seen.Sync.Rollout.State = "gate"
 	gate := c.w.outcomes(c.seen, c.now)[0]

@@ -45,8 +45,13 @@ type Progress struct {
 	commit  settings.Commit                    // the revision of wanted; empty if wanted is of two
 	plan    *plan.Plan                         // of wanted
 	reached time.Time                          // when a peel last left lacking, by the clock of the bus
-	counted time.Time                          // when last was counted
-	last    status.Counts
+	last    counted
+}
+
+// counted are the counts at a time.
+type counted struct {
+	status.Counts
+	at time.Time
 }
 
 // A lack describes a peel that does not run its wanted settings.
@@ -73,7 +78,7 @@ func (p *Progress) Want(commit settings.Commit, wanted *plan.Plan, heads setting
 	defer p.mu.Unlock()
 	changed, alike := wanted.Since(p.plan) // of the same peels, so that none is new or gone
 	before, others := p.behind, p.wanted == nil
-	p.counted, p.commit, p.plan, p.behind = time.Time{}, commit, wanted, wanted.Behind
+	p.last, p.commit, p.plan, p.behind = counted{}, commit, wanted, wanted.Behind
 	if others {
 		p.wanted, p.lacking = make(map[target.PeelID]settings.Digest, len(wanted.Peels)), map[target.PeelID]lack{}
 	}

@@ -135,8 +135,8 @@ func (p *Progress) Troubled(most int) (failing []status.Peel, late target.PeelID
 
 // countLocked implements Counts.
 func (p *Progress) countLocked() (c status.Counts) {
-	if len(p.lacking) > manyLacking && time.Since(p.counted) < countEvery {
-		return p.last
+	if len(p.lacking) > manyLacking && time.Since(p.last.at) < countEvery {
+		return p.last.Counts
 	}
 	c.Peels, c.Applied = len(p.wanted), len(p.wanted)-len(p.lacking)
 	for id := range p.lacking {
@@ -149,7 +149,7 @@ func (p *Progress) countLocked() (c status.Counts) {
 			c.Pending++
 		}
 	}
-	p.counted, p.last = time.Now(), c
+	p.last = counted{c, time.Now()}
 	return c
 }
 
@@ -169,7 +169,7 @@ func (p *Progress) peelLocked(id target.PeelID) status.Peel {
 	s := status.Peel{
 		Peel: id, Online: online, Commit: settings.Commit(report.Commit), Generation: report.Generation,
 		Digest: settings.Digest(report.Digest), Wanted: p.wanted[id], Errors: report.Errors, PausedErrors: report.PausedErrors, Stale: report.Stale,
-		Started: report.Started, Stopped: report.Stopped, Changed: report.Changed, Kept: report.Kept, Reported: report.Time,
+		Reload: status.Reload{Started: report.Started, Stopped: report.Stopped, Changed: report.Changed, Kept: report.Kept}, Reported: report.Time,
 	}
 	if _, wanted := p.wanted[id]; !wanted {
 		s.State = status.Decommissioned

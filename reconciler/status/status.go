@@ -80,18 +80,27 @@ type Sync struct {
 	Owner         string          `json:"owner"`                    // the master that holds the lease
 	Observed      settings.Commit `json:"observed,omitempty"`       // where the branch was last seen
 	Read          time.Time       `json:"read,omitzero"`            // when it was last seen there
-	Blocked       string          `json:"blocked,omitempty"`        // the plan hash of a revision that waits for approval
 	LastAttempted settings.Commit `json:"last_attempted,omitempty"` // the newest commit that was fetched
 	LastGood      Revision        `json:"last_good"`                // the revision in force
-	Generation    uint64          `json:"generation"`               // of the newest write
-	Writes        int             `json:"writes"`                   // documents that the revision in force took
-	Rollout       *Rollout        `json:"rollout,omitempty"`        // of LastAttempted, while it goes out in waves
-	Skipped       settings.Commit `json:"skipped,omitempty"`        // the revision that was rolled back last
+	Written
+	Rollout *Rollout        `json:"rollout,omitempty"` // of LastAttempted, while it goes out in waves
+	Skipped settings.Commit `json:"skipped,omitempty"` // the revision that was rolled back last
 	Holds
 	Conditions []Condition `json:"conditions"`
-	Errors     []string    `json:"errors,omitempty"`   // of the revision last attempted: file:line:column: entry: message
-	Warnings   []string    `json:"warnings,omitempty"` // of the revision in force
-	Counts     Counts      `json:"counts"`
+	Findings
+	Counts Counts `json:"counts"`
+}
+
+// Written is what was written to the bus.
+type Written struct {
+	Generation uint64 `json:"generation"` // of the newest write
+	Writes     int    `json:"writes"`     // documents that were written for the revision in force
+}
+
+// Findings are mistakes and problems that need a person.
+type Findings struct {
+	Errors   []string `json:"errors,omitempty"`   // of the revision last attempted: file:line:column: entry: message
+	Warnings []string `json:"warnings,omitempty"` // of the revision in force
 	// PausedErrors are peels with entries that failures have paused, at most 20.
 	PausedErrors []PausedEntries `json:"paused_errors,omitempty"`
 	// Duplicates are peels whose ID two processes share, at most 20.
@@ -100,10 +109,11 @@ type Sync struct {
 
 // Holds are the reasons that keep new commits from the fleet; nil for each that does not apply.
 type Holds struct {
-	Frozen *Freeze   `json:"frozen,omitempty"` // the revision that waits for the end of a freeze
-	Pinned *Pin      `json:"pinned,omitempty"` // the revision that stays in force until unpin
-	Paused *Pause    `json:"paused,omitempty"` // new commits wait, also after a pin
-	Adopt  *Adoption `json:"adopt,omitempty"`  // nothing is published until sync.adopt
+	Blocked string    `json:"blocked,omitempty"` // hash of the plan that waits for approval
+	Frozen  *Freeze   `json:"frozen,omitempty"`  // the revision that waits for the end of a freeze
+	Pinned  *Pin      `json:"pinned,omitempty"`  // the revision that stays in force until unpin
+	Paused  *Pause    `json:"paused,omitempty"`  // new commits wait, also after a pin
+	Adopt   *Adoption `json:"adopt,omitempty"`   // nothing is published until sync.adopt
 }
 
 // PausedEntries are the schedule entries of one peel that failures have paused.
@@ -112,7 +122,7 @@ type PausedEntries struct {
 	Entries []string      `json:"entries"`
 }
 
-// Rollout is the progress of a revision in its waves. The numbers count its members: the peels that have been given it.
+// Rollout is the progress of a revision in its waves.
 type Rollout struct {
 	Commit settings.Commit `json:"commit"`
 	Wave   int             `json:"wave"`  // from 1
@@ -126,11 +136,7 @@ type Rollout struct {
 	Deadline time.Duration `json:"deadline,omitempty"` // how long the peels of the wave may take to apply the revision; zero: no limit
 	Started  time.Time     `json:"started"`
 	Soaked   time.Time     `json:"soaked,omitzero"` // when the wave will have been watched long enough
-	Peels    int           `json:"peels"`
-	Applied  int           `json:"applied"`
-	Pending  int           `json:"pending"`
-	Offline  int           `json:"offline"`
-	Failed   int           `json:"failed"`
+	Counts                 // of members
 }
 
 // A Freeze holds one revision.
@@ -254,17 +260,22 @@ type Peel struct {
 	Generation uint64          `json:"generation"`
 	Digest     settings.Digest `json:"digest,omitempty"`
 	Wanted     settings.Digest `json:"wanted,omitempty"`
-	Started    int             `json:"started"` // schedule entries, by its last reload
-	Stopped    int             `json:"stopped"`
-	Changed    int             `json:"changed"`
-	Kept       int             `json:"kept"`
-	Errors     []string        `json:"errors,omitempty"`
+	Reload
+	Errors []string `json:"errors,omitempty"`
 	// PausedErrors are schedule entries that failed too often in a row and do not run until a person resumes or changes them.
 	PausedErrors []string `json:"paused_errors,omitempty"`
 
 	Stale    bool      `json:"stale,omitempty"` // it runs a snapshot that the bus has not confirmed
 	Reported time.Time `json:"reported,omitzero"`
 	Since    time.Time `json:"behind_since,omitzero"` // when the settings were written that it does not run yet
+}
+
+// Reload counts the schedule entries of a peel by the effect of its last reload.
+type Reload struct {
+	Started int `json:"started"`
+	Stopped int `json:"stopped"`
+	Changed int `json:"changed"`
+	Kept    int `json:"kept"`
 }
 
 // MinHash is the least number of digits of a plan's hash in a request.

@@ -58,16 +58,8 @@ type Review struct {
 	// settings, and the other fields are empty.
 	Errors  []string `json:"errors,omitempty"`
 	Refused bool     `json:"refused,omitempty"`
-	Peels   int      `json:"peels"` // of the fleet
-	// Touched are the peels whose settings change, Emptied the peels that lose all their entries, Behind the peels that
-	// mistakes hold back. Each is sorted.
-	Touched []target.PeelID `json:"touched"`
-	Emptied []target.PeelID `json:"emptied,omitempty"`
-	Behind  []target.PeelID `json:"behind,omitempty"`
-	// Hash is the plan's hash for zester sync approve, if the fleet has the settings of the base.
-	Hash     string        `json:"hash"`
-	Blocked  string        `json:"blocked,omitempty"` // why the guard blocks the change
-	Release  string        `json:"release,omitempty"` // how to let the blocked change go out
+	Extent
+	Guard
 	Safety   safety.Safety `json:"safety"`
 	Totals   Totals        `json:"totals"`
 	Changes  []Change      `json:"changes"`  // by entry
@@ -76,6 +68,22 @@ type Review struct {
 	Warnings    []string `json:"warnings"`
 	NewWarnings int      `json:"new_warnings"`
 	Load        Load     `json:"load"`
+}
+
+// An Extent holds the peels that a change affects. Each list is sorted.
+type Extent struct {
+	Peels   int             `json:"peels"`             // number of peels of the fleet
+	Touched []target.PeelID `json:"touched"`           // peels whose settings change
+	Emptied []target.PeelID `json:"emptied,omitempty"` // peels that lose all their entries
+	Behind  []target.PeelID `json:"behind,omitempty"`  // peels that mistakes hold back
+}
+
+// A Guard says whether the guard blocks a change.
+type Guard struct {
+	// Hash is the plan's hash for zester sync approve, if the fleet has the settings of the base.
+	Hash    string `json:"hash"`
+	Blocked string `json:"blocked,omitempty"` // why the guard blocks the change
+	Release string `json:"release,omitempty"` // how to let the blocked change go out
 }
 
 // Totals are numbers of entries, counted on each peel that has them.
@@ -140,8 +148,9 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 		return nil, err
 	}
 	r := &Review{
-		Version: Version, Path: shownPath(o.Path), Base: o.Base, Head: o.Head, Peels: len(head.Peels) + len(head.Behind), Hash: d.Hash,
-		Touched: []target.PeelID{}, Changes: []Change{}, Settings: []Setting{}, Warnings: []string{},
+		Version: Version, Path: shownPath(o.Path), Base: o.Base, Head: o.Head, Guard: Guard{Hash: d.Hash},
+		Extent:  Extent{Peels: len(head.Peels) + len(head.Behind), Touched: []target.PeelID{}},
+		Changes: []Change{}, Settings: []Setting{}, Warnings: []string{},
 		Totals: Totals{Before: d.Counts.Before, Added: d.Counts.Added, Changed: d.Counts.Changed, Removed: d.Counts.Removed},
 	}
 	var before, after strictyaml.Errors
@@ -223,7 +232,7 @@ func shownPath(p string) string {
 func Refuse(err *plan.Error, o Options) *Review {
 	return &Review{
 		Version: Version, Path: shownPath(o.Path), Base: o.Base, Head: o.Head, Errors: Errors(err), Refused: true,
-		Touched: []target.PeelID{}, Changes: []Change{}, Settings: []Setting{}, Warnings: []string{},
+		Extent: Extent{Touched: []target.PeelID{}}, Changes: []Change{}, Settings: []Setting{}, Warnings: []string{},
 	}
 }
 
