@@ -159,9 +159,9 @@ func (b *braked) stored(c settings.Commit) {
 	}
 }
 
-// TestOrdersAreInForceWhateverElseTakesLong holds the remote, a transfer or the worker, and has all orders answered
+// TestOrdersAreInForceDuringSlowWork holds the remote, a transfer or the worker, and has all orders answered
 // meanwhile, with the record changed.
-func TestOrdersAreInForceWhateverElseTakesLong(t *testing.T) {
+func TestOrdersAreInForceDuringSlowWork(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		hold func(b *braked) (release func())

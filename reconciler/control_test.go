@@ -206,7 +206,7 @@ func TestARefusedCommitMovesItsTransitionOnce(t *testing.T) {
 	}
 }
 
-func TestFactsThatChangeDoNotAskForTheBranch(t *testing.T) {
+func TestChangedFactsDoNotReadTheBranch(t *testing.T) {
 	s := newSite(t, fleetFiles())
 	s.peel("web-01", target.Facts{"os": "ubuntu"})
 	s.start()

@@ -74,7 +74,7 @@ func inHazard(t *testing.T, f func(b *bench, first settings.Commit)) {
 	})
 }
 
-func TestWhatARevisionMayNotHoldIsRefusedByName(t *testing.T) {
+func TestContentThatARevisionMustNotHoldIsRefusedByName(t *testing.T) {
 	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
 	for _, c := range []struct {
 		name   string
@@ -124,7 +124,7 @@ func TestWhatARevisionMayNotHoldIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestWhatARevisionMayHold(t *testing.T) {
+func TestContentThatARevisionMayHold(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(b *bench)

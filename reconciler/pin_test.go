@@ -157,7 +157,7 @@ func TestWhatCannotBePinned(t *testing.T) {
 	})
 }
 
-func TestHistoryTellsWhatBecameOfRevisions(t *testing.T) {
+func TestHistoryShowsTheOutcomesOfRevisions(t *testing.T) {
 	inBubble(t, siteFiles(), func(b *bench) {
 		for _, id := range []target.PeelID{"web-01", "web-02", "web-03"} {
 			b.peel(id, nil)

@@ -218,7 +218,7 @@ func TestAsManyMayFailAsTheWaveSays(t *testing.T) {
 	})
 }
 
-func TestErrorsFromBeforeTheRolloutTellNothingOfIt(t *testing.T) {
+func TestErrorsFromBeforeTheRolloutDoNotCount(t *testing.T) {
 	const old = "settings: schedule.a.new: unknown field"
 	for name, c := range map[string]struct {
 		had  []int // peels that report the error before
@@ -322,7 +322,7 @@ func TestPeelsKeepTheRevisionWhenOthersGoAway(t *testing.T) {
 	})
 }
 
-func TestWhoeverLeadsNextGoesOnWithTheWave(t *testing.T) {
+func TestTheNextLeaderContinuesTheWave(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(r *rollingBench)
 		then      func(r *rollingBench, c settings.Commit)
@@ -424,7 +424,7 @@ func TestAPausedRolloutThatFailsIsTakenBack(t *testing.T) {
 	})
 }
 
-func TestANewerCommitTakesThePlaceOfARollout(t *testing.T) {
+func TestANewerCommitReplacesARollout(t *testing.T) {
 	inWaves(t, "[{name: canary, peels: 1, soak: 1h}]", func(r *rollingBench) {
 		r.next()
 		r.after(time.Minute)

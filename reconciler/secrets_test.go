@@ -69,7 +69,7 @@ func secretSettings(w *sopstest.Writer, password string) string {
 	return w.Encrypt("^password$", "password: "+password+"\n")
 }
 
-func TestSecretsGoSealedToThePeelsThatTellAKey(t *testing.T) {
+func TestSecretsAreSealedToPeelsWithAKey(t *testing.T) {
 	w := sopstest.New(t)
 	inBubble(t, secretSite(w, "correct-horse"), func(b *bench) {
 		b.identities = []string{w.Identities}

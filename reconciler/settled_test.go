@@ -29,7 +29,7 @@ func commits(t *testing.T, peels int) (*benchedTerm, func(text string) error) {
 	}
 }
 
-func TestWhatCouldNotBeWrittenIsLookedAtAgain(t *testing.T) {
+func TestDocumentsThatWereNotWrittenAreDueAgain(t *testing.T) {
 	run, commit := commits(t, 3)
 	stream, err := run.js.Stream(t.Context(), "KV_settings")
 	if err != nil {

@@ -75,7 +75,7 @@ func (s *site) stored(commit settings.Commit) {
 	}
 }
 
-func TestAMasterWithAnOlderCopyMovesNobodyBack(t *testing.T) {
+func TestAMasterWithAnOlderCopyMovesNoPeelBack(t *testing.T) {
 	s := newSite(t, fleetFiles())
 	old, current := t.TempDir(), t.TempDir()
 	s.peel("web-01", nil)

@@ -212,7 +212,7 @@ func TestACommitThatAnotherOvertakesIsNoSuccess(t *testing.T) {
 	})
 }
 
-func TestNothingWaitsForAForgeThatIsAway(t *testing.T) {
+func TestAForgeThatDoesNotAnswerDelaysNothing(t *testing.T) {
 	fleetOfTwo(t, func(b *bench, forge *forge) {
 		var commits []settings.Commit
 		for i, name := range []string{"x:", "y:", "z:"} {
@@ -251,7 +251,7 @@ func TestAStatusThatAForgeRefusesIsNotSentAgain(t *testing.T) {
 	})
 }
 
-func TestTheNextTermTellsTheRestAndNothingTwice(t *testing.T) {
+func TestTheNextTermReportsTheRestAndNothingTwice(t *testing.T) {
 	fleetOfTwo(t, func(b *bench, forge *forge) {
 		b.alter(silent, "web-01", "web-02")
 		c := b.commit("x for w", map[string]string{"settings/web.yaml": xForW})

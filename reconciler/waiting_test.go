@@ -23,7 +23,7 @@ func (b *bench) plan() (p status.Plan) {
 	return p
 }
 
-func TestThePlanOfWhatWaits(t *testing.T) {
+func TestThePlanOfTheWaitingRevision(t *testing.T) {
 	inWaves(t, "[{name: canary, peels: 1, soak: 1h}]", func(r *rollingBench) {
 		if why := r.ask("plan", nil, new(status.Plan)); !strings.Contains(why, "no revision waits, "+r.good.Short()+" is in force") {
 			r.t.Errorf("nothing waits: %q", why)

@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 
-// TestNoNumberOfLooksKeepsAnOrderWaiting has a program ask for the branch again and again while the remote hangs.
-func TestNoNumberOfLooksKeepsAnOrderWaiting(t *testing.T) {
+// TestRequestsOfSyncNowDoNotDelayOrders has a program ask for the branch again and again while the remote hangs.
+func TestRequestsOfSyncNowDoNotDelayOrders(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
 		log := slog.New(slog.DiscardHandler)
 		nc := bus.Conn(t, grants.RoleMaster, "m1")

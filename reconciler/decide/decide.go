@@ -172,7 +172,7 @@ func (s *State) unlessFailed(f Failure, a Action) Action {
 	return a
 }
 
-// follow brings the record to the head of the branch, unless something holds it back.
+// follow moves the record to the head of the branch, unless a pin, a pause, a refusal, an approval or a freeze holds it back.
 func follow(s *State) Action {
 	r, head := &s.Record, s.Source.Head
 	approving := r.Blocked != nil || r.Approved != nil // it concerns the head, or endApproval had dropped it

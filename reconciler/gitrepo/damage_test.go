@@ -41,7 +41,7 @@ func remove(t testing.TB, name string) {
 	}
 }
 
-func TestDamagedStoreIsClonedAnew(t *testing.T) {
+func TestADamagedStoreIsClonedAgain(t *testing.T) {
 	const pack, idx = "objects/pack/*.pack", "objects/pack/*.idx"
 	for _, tc := range []struct {
 		name   string

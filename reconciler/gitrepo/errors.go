@@ -46,7 +46,7 @@ const (
 	KeysUnreadable   Reason = "KeysUnreadable"   // the keys that may sign cannot be read; nothing is accepted meanwhile
 )
 
-// Stalled reports whether trying again cannot help until somebody changes the
+// Stalled reports whether trying again cannot help until a person changes the
 // repository, the configuration or the machine.
 func (r Reason) Stalled() bool {
 	switch r {

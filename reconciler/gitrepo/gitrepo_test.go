@@ -228,7 +228,7 @@ func TestOutsideGarbageCollectionIsNotNoticed(t *testing.T) {
 	wantFiles(t, old.Tree, "a", "2")
 }
 
-func TestCommitThatIsGoneAsksToResolveAgain(t *testing.T) {
+func TestACommitThatIsGoneIsResolvedAgain(t *testing.T) {
 	w := newWork(t, files("a", "1"))
 	r := openRepo(t, Options{URL: served(t, w, nil)})
 	wantReason(t, r.Fetch(t.Context(), Hash{1}), RefMoved)

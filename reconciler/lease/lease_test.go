@@ -147,7 +147,7 @@ func TestALeaseOfAnotherProcessOfTheSameNameIsNotOurs(t *testing.T) {
 	})
 }
 
-func TestAWriteOfTheLeaseThatWasNotHeardIsOurs(t *testing.T) {
+func TestAWriteOfTheLeaseWhoseAnswerIsLostCounts(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		l := leaseOf(t, b, "m1")
 		revision, err := l.Acquire(t.Context())
@@ -164,7 +164,7 @@ func TestAWriteOfTheLeaseThatWasNotHeardIsOurs(t *testing.T) {
 	})
 }
 
-func TestALeaseWhoseLastRenewalWasNotHeardIsReleased(t *testing.T) {
+func TestALeaseIsReleasedAfterALostAnswerToARenewal(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		l := leaseOf(t, b, "m1")
 		revision, err := l.Acquire(t.Context())

@@ -92,7 +92,7 @@ func TestTheLeaderShowsItsStatusAndTheOthersNone(t *testing.T) {
 }
 
 // A status of a term that has read nothing yet has no times and no revisions.
-func TestWhatIsNotKnownHasNoGauge(t *testing.T) {
+func TestUnknownTimesHaveNoGauge(t *testing.T) {
 	m := New()
 	m.setView(func() View { return View{} })
 	for _, line := range scrape(t, m) {

@@ -173,7 +173,7 @@ func (b *bench) after(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestAnOutageIsToldAtMostOnceOverRestarts(t *testing.T) {
+func TestAnOutageIsReportedAtMostOnceOverRestarts(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		b.fail(true)
 		b.after(4 * time.Minute)
@@ -208,7 +208,7 @@ func TestAPlaceThatHangsHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-func TestRevisionsAreToldAfterARestartAndNotTwice(t *testing.T) {
+func TestRevisionsAreReportedAfterARestartAndNotTwice(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		b.attempt(1, status.OutcomeRejected)
 		b.after(2 * time.Second)
@@ -271,7 +271,7 @@ func TestAnOutageOfAPlaceSendsNoFlood(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeTakenIsNotSentAgain(t *testing.T) {
+func TestARefusedMessageIsNotSentAgain(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		b.chats[0].answers(http.StatusBadRequest, false)
 		b.attempt(1, status.OutcomeRejected)
@@ -283,7 +283,7 @@ func TestWhatCannotBeTakenIsNotSentAgain(t *testing.T) {
 	})
 }
 
-func TestAPlaceThatIsNewIsToldOfTheNewestRevisionAlone(t *testing.T) {
+func TestANewPlaceGetsOnlyTheNewestRevision(t *testing.T) {
 	inBubble(t, 0, func(b *bench) {
 		for n := range 3 {
 			b.attempt(n, status.OutcomeRejected)
@@ -296,7 +296,7 @@ func TestAPlaceThatIsNewIsToldOfTheNewestRevisionAlone(t *testing.T) {
 	})
 }
 
-func TestAHistoryThatIsReadLaterIsNotToldAsNew(t *testing.T) {
+func TestAHistoryThatIsReadLaterIsNotReportedAsNew(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		b.after(time.Minute)
 		for n := range 3 {

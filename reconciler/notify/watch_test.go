@@ -62,7 +62,7 @@ func (c *clock) set(t status.Type, up bool) {
 	c.seen.Sync.Conditions = append(c.seen.Sync.Conditions, before)
 }
 
-func TestAnOutageIsToldOnceWhenItLasts(t *testing.T) {
+func TestAnOutageIsReportedOnceWhenItLasts(t *testing.T) {
 	c := newClock(t)
 	c.set(status.FetchFailed, true)
 	c.after(4 * time.Minute)
@@ -101,7 +101,7 @@ func TestTheNextLeaderNeitherRepeatsAnOutageNorForgetsItsEnd(t *testing.T) {
 	again.after(time.Minute) // the same master leads on
 }
 
-func TestPinsAndPausesAreToldWithWhoOrderedThem(t *testing.T) {
+func TestPinsAndPausesAreReportedWithTheirUser(t *testing.T) {
 	c := newClock(t)
 	c.after(time.Minute)
 	c.seen.Sync.Pinned = &status.Pin{Commit: two, By: "ada", Time: c.now}
@@ -118,7 +118,7 @@ func TestPinsAndPausesAreToldWithWhoOrderedThem(t *testing.T) {
 	c.after(time.Minute, "unpinned a newer commit came")
 }
 
-func TestWhatWasPinnedBeforeTheLeaderBeganIsNoNews(t *testing.T) {
+func TestAPinFromBeforeTheLeaderBeganIsNotReported(t *testing.T) {
 	c := newClock(t)
 	c.seen.Sync.Pinned, c.seen.Sync.Paused = &status.Pin{Commit: two, By: "ada"}, &status.Pause{By: "ada"}
 	c.after(time.Hour)
@@ -146,7 +146,7 @@ func (c *clock) fail(errs map[target.PeelID]string) {
 	f.Counts.Failed, f.Counts.Applied = len(errs), f.Counts.Peels-len(errs)
 }
 
-func TestPeelsThatFailLaterAreToldTogether(t *testing.T) {
+func TestPeelsThatFailLaterAreReportedTogether(t *testing.T) {
 	c := newClock(t)
 	c.seen.Attempts = []status.Attempt{{Commit: one, Outcome: status.OutcomeApplied, Began: c.now}}
 	c.seen.Fleet = Fleet{Commit: one, Counts: status.Counts{Peels: 40, Applied: 38, Pending: 2}, Late: "web-01"}
@@ -196,7 +196,7 @@ func TestARevisionThatGoesOutHasNoPeelsThatFailLater(t *testing.T) {
 	c.after(10 * time.Minute) // it is incomplete, which is told with these peels
 }
 
-func TestAFreezeIsToldOnceForEachRevision(t *testing.T) {
+func TestAFreezeIsReportedOnceForEachRevision(t *testing.T) {
 	c := newClock(t)
 	c.after(time.Minute)
 	c.seen.Sync.Rollout = &status.Rollout{Commit: one}
@@ -210,7 +210,7 @@ func TestAFreezeIsToldOnceForEachRevision(t *testing.T) {
 	c.after(time.Minute)
 }
 
-func TestARevisionThatAFreezeHoldsIsToldOnce(t *testing.T) {
+func TestARevisionThatAFreezeHoldsIsReportedOnce(t *testing.T) {
 	c := newClock(t)
 	c.after(time.Minute)
 	c.seen.Attempts = []status.Attempt{{Commit: two, Outcome: status.OutcomeBlocked, Reason: "freeze: weekends", Began: c.now}}

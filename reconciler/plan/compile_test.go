@@ -208,7 +208,7 @@ func TestNothingThatLooksLikeConfigurationIsIgnored(t *testing.T) {
 	}
 }
 
-func TestLimitsAreThoseOfWhatTravels(t *testing.T) {
+func TestLimitsApplyToTheEncodedDocument(t *testing.T) {
 	top := "-- top.yaml --\nbase: {'*': [a, b]}\n-- settings/a.yaml --\na: 1\n"
 	big := func(n int) fstest.MapFS {
 		m := tree(top)
@@ -410,7 +410,7 @@ level: 'web'
 	}
 }
 
-func TestWhatDidNotChangeIsNotReadAgain(t *testing.T) {
+func TestUnchangedFilesAreNotReadAgain(t *testing.T) {
 	c := plan.NewCompiler()
 	m := tree(layered)
 	peels := fleet("db-01", "web-01 os=ubuntu")
@@ -439,7 +439,7 @@ func TestWhatDidNotChangeIsNotReadAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsReadAheadIsNotReadAgain(t *testing.T) {
+func TestFilesThatWereReadAheadAreNotReadAgain(t *testing.T) {
 	c := plan.NewCompiler()
 	m, peels := withHashes(tree(layered)), fleet("db-01", "web-01 os=ubuntu")
 	if err := c.Read(m); err != nil {
@@ -477,7 +477,7 @@ func TestBadRevisionLeavesTheCompilerUsable(t *testing.T) {
 	}
 }
 
-func TestWarningsNameWhatIsProbablyNotMeant(t *testing.T) {
+func TestWarningsNameSettingsThatAreProbablyNotIntended(t *testing.T) {
 	m := tree(`
 -- top.yaml --
 base:

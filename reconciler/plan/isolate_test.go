@@ -50,7 +50,7 @@ func TestFactsThatCombineFilesThatDoNotMergeHoldBackOnePeel(t *testing.T) {
 	}
 }
 
-func TestIsolatedMistakesHoldBackWhoDependsOnThem(t *testing.T) {
+func TestIsolatedMistakesHoldBackPeelsThatDependOnThem(t *testing.T) {
 	tree := clashing()
 	tree["zester.yaml"] = &fstest.MapFile{Data: []byte("on_error: isolate\n")}
 	tree["settings/db.yaml"] = &fstest.MapFile{Data: []byte("a: [\n")}
@@ -91,7 +91,7 @@ func TestATopFileThatCannotBeReadRefusesEverything(t *testing.T) {
 }
 
 // A settings file that is wrong and not used is a mistake, and no warning besides.
-func TestAnIsolatedMistakeIsSaidOnce(t *testing.T) {
+func TestAnIsolatedMistakeIsReportedOnce(t *testing.T) {
 	p := compile(t, plan.NewCompiler(), tree("-- zester.yaml --\non_error: isolate\n-- top.yaml --\nbase: {'*': [a]}\n-- settings/a.yaml --\na: 1\n-- settings/b.yaml --\nb: 010\n"), fleet("web-01"))
 	if p.Mistakes == nil || len(p.Mistakes.Errors) != 1 || p.Mistakes.Errors[0].Pos.File != "settings/b.yaml" || len(p.Warnings) != 0 {
 		t.Errorf("%v, %v", p.Mistakes, p.Warnings)

@@ -45,7 +45,7 @@ func identified(t *testing.T, files ...string) *plan.Compiler {
 
 func withSecrets(text string) string { return secretTop + "-- settings/all.yaml --\n" + text }
 
-func TestSecretsAreInTheSealAlone(t *testing.T) {
+func TestSecretsAreOnlyInTheSeal(t *testing.T) {
 	w := sopstest.New(t)
 	e := compile(t, identified(t, w.Identities), tree(withSecrets(w.Encrypt(secretKeys, secretFile))), fleet("web-01")).Peels["web-01"]
 	for _, secret := range []string{"correct-horse", "s3cr3t-token"} {
@@ -180,7 +180,7 @@ func TestIsolatedOnlyThePeelsThatNeedTheSecretStayBehind(t *testing.T) {
 	}
 }
 
-func TestIdentitiesThatComeOpenWhatWasRefused(t *testing.T) {
+func TestARefusedRevisionCompilesWithNewIdentities(t *testing.T) {
 	w := sopstest.New(t)
 	files, c := withHashes(tree(withSecrets(w.Encrypt(secretKeys, secretFile)))), identified(t)
 	if _, err := c.Compile(files, fleet("web-01")); err == nil {

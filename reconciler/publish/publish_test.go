@@ -129,7 +129,7 @@ func (b *bench) stored() map[target.PeelID]uint64 {
 	return all
 }
 
-func TestOnlyWhatDiffersIsWritten(t *testing.T) {
+func TestOnlyChangedDocumentsAreWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		p := b.load(nil)
 		first := b.plan(1, 1)

@@ -227,7 +227,7 @@ func TestOnlyOwnCommentsAreEdited(t *testing.T) {
 	}
 }
 
-func TestForksAreLeftAloneUnlessTheyAreAskedFor(t *testing.T) {
+func TestForksAreIgnoredUnlessTheyAreConfigured(t *testing.T) {
 	b := newBench(t, forge.GitHub, site)
 	b.push(7, true, "settings/web.yaml", twoHours)
 	b.poll(b.lead())
@@ -239,7 +239,7 @@ func TestForksAreLeftAloneUnlessTheyAreAskedFor(t *testing.T) {
 	b.comment(7, "2 of 3 peels change")
 }
 
-func TestWhatCameToTheBranchSinceIsNoPartOfThePlan(t *testing.T) {
+func TestLaterCommitsOfTheBranchAreNotInThePlan(t *testing.T) {
 	b := newBench(t, forge.GitHub, site)
 	b.push(7, false, "settings/web.yaml", twoHours)
 	b.push(8, false, "settings/db.yaml", twoHours)
@@ -312,7 +312,7 @@ func TestALongPlanIsCutToTheLimitOfForges(t *testing.T) {
 	}
 }
 
-func TestAPlanThatCannotBeMadeIsSaidOnceAndEndsNothing(t *testing.T) {
+func TestAPlanThatFailsIsReportedOnceAndEndsNothing(t *testing.T) {
 	b := newBench(t, forge.GitHub, site)
 	b.push(7, false, "settings/web.yaml", twoHours)
 	orphan := b.git("commit-tree", "-m", "of another history", "HEAD^{tree}")
@@ -415,7 +415,7 @@ func TestAFullConversationIsPlannedOnceAndKeepsNoOtherWaiting(t *testing.T) {
 	}
 }
 
-func TestATokenThatMayNotIsLeftAloneForAnHour(t *testing.T) {
+func TestARefusedTokenIsNotUsedForAnHour(t *testing.T) {
 	b := newBench(t, forge.GitHub, site)
 	b.push(7, false, "settings/web.yaml", twoHours)
 	b.forge.Refuse(http.StatusForbidden)

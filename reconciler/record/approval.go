@@ -62,7 +62,7 @@ type Judgement struct {
 }
 
 // Judge returns nil if a revision may go out, else the entry for [Record].Blocked. A revision that waits for approval keeps
-// waiting after the fleet has changed, even if its new plan is within the limits: nobody has seen that plan.
+// waiting after the fleet has changed, even if its new plan is within the limits: no person has seen that plan.
 func (r *Record) Judge(commit settings.Commit, j Judgement) *Blocked {
 	waits := r.Blocked != nil && r.Blocked.Commit == commit
 	blocked := &Blocked{Commit: commit, Hash: j.Hash}

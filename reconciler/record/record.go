@@ -72,7 +72,7 @@ type Approval struct {
 	Hash   string          `json:"hash,omitempty"` // of the plan, in hex
 	By     string          `json:"by"`
 	Time   time.Time       `json:"time"`
-	// Override is the reason of a person to let the revision through a freeze; empty if nobody did.
+	// Override is the reason of a person to let the revision through a freeze; empty if none did.
 	Override string `json:"override,omitempty"`
 }
 

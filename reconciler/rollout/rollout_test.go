@@ -210,8 +210,8 @@ func TestAWaveByTargetWaitsForItsPeels(t *testing.T) {
 	}
 }
 
-// TestATargetOfNobodyReplacesNoCanary: waves of two revisions whose canaries differ stay two waves.
-func TestATargetOfNobodyReplacesNoCanary(t *testing.T) {
+// TestATargetWithoutPeelsReplacesNoCanary: waves of two revisions whose canaries differ stay two waves.
+func TestATargetWithoutPeelsReplacesNoCanary(t *testing.T) {
 	inForce, next := safety(t, "waves: [{name: canary, peels: 1, soak: 1h}]"), safety(t, "waves: [{name: canary, peels: nobody}]")
 	s := newScene(t, "", 4)
 	s.r.Waves = inForce.Stricter(next).Waves
@@ -257,7 +257,7 @@ func TestAllPeelsThatGoAwayInARolloutAreWaitedFor(t *testing.T) {
 	s.want(Waits, "1 of 2", 0, 1)
 }
 
-func TestWhatFailsAWave(t *testing.T) {
+func TestReasonsForWhichAWaveFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		do     func(p *Peel)
 		failed string
@@ -354,8 +354,8 @@ func TestADeadlineWaitsForTheEndOfAFreeze(t *testing.T) {
 	s.want(Failed, "past its deadline")
 }
 
-// TestASoakLastsWhoeverLeads: a new leader has not read the reports of the members yet.
-func TestASoakLastsWhoeverLeads(t *testing.T) {
+// TestASoakLastsOverAChangeOfTheLeader: a new leader has not read the reports of the members yet.
+func TestASoakLastsOverAChangeOfTheLeader(t *testing.T) {
 	s := newScene(t, "waves: [{name: a, peels: 1, soak: 1h}]", 3)
 	s.step()
 	s.apply(0)

@@ -98,9 +98,9 @@ func TestALookThatFailedKeepsTheHead(t *testing.T) {
 	})
 }
 
-// TestARemoteThatAsksToBeLeftAloneIsAskedForAPerson holds that a hint and the poll wait for as long as the remote says, and
+// TestARemoteThatAsksForAPauseGetsTheRequestsOfAPerson holds that a hint and the poll wait for as long as the remote says, and
 // that an order waits for 5 s.
-func TestARemoteThatAsksToBeLeftAloneIsAskedForAPerson(t *testing.T) {
+func TestARemoteThatAsksForAPauseGetsTheRequestsOfAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Source{poll: time.Minute, wake: make(chan struct{}, 1)}
 		limited := Event{Err: &gitrepo.Error{Reason: gitrepo.RateLimited, RetryAfter: time.Hour}, Failures: 1}

@@ -91,7 +91,7 @@ type Sync struct {
 	Counts Counts `json:"counts"`
 }
 
-// Written is what was written to the bus.
+// Written counts the writes of documents.
 type Written struct {
 	Generation uint64 `json:"generation"` // of the newest write
 	Writes     int    `json:"writes"`     // documents that were written for the revision in force

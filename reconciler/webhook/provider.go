@@ -18,7 +18,7 @@ import (
 // A Provider is a kind of forge, with its form of signatures and payloads.
 type Provider string
 
-// The providers. Gitea also stands for Forgejo and Gogs, Bitbucket for Cloud and Server.
+// The providers. Gitea includes Forgejo and Gogs, Bitbucket includes Cloud and Server.
 const (
 	GitHub    Provider = "github"
 	GitLab    Provider = "gitlab"

@@ -100,7 +100,7 @@ func (d *desk) want(t *testing.T, what string, got, status, asked int) {
 	}
 }
 
-func TestEachForgeIsHeardWithItsOwnSignatureOnly(t *testing.T) {
+func TestEachForgeNeedsItsOwnFormOfSignature(t *testing.T) {
 	standard := func(key, body string) headers {
 		id, at := "msg-1", strconv.FormatInt(time.Now().Unix(), 10)
 		m := hmac.New(sha256.New, []byte(key))
@@ -316,8 +316,8 @@ func TestAHookThatCannotBePassedOnIsSentAgain(t *testing.T) {
 	d.want(t, "sent once more", d.post(pushed, github(secret, pushed, "1")), http.StatusAccepted, 2)
 }
 
-// TestACapturedBodyIsNotHeardAgain sends it under new IDs, which no forge but GitLab signs.
-func TestACapturedBodyIsNotHeardAgain(t *testing.T) {
+// TestACapturedBodyHasNoEffectAgain sends it under new IDs, which no forge but GitLab signs.
+func TestACapturedBodyHasNoEffectAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, webhook.GitHub, repo)
 		d.want(t, "at first", d.post(pushed, github(secret, pushed, "1")), http.StatusAccepted, 1)

@@ -126,7 +126,7 @@ func New(a *Address, x access.Options) (*Remote, error) {
 func (r *Remote) Close() { r.source.close() }
 
 // Resolve returns the commit that a reference is at. Its error is an *Error, or
-// wraps that of ctx.
+// wraps the error of ctx.
 func (r *Remote) Resolve(ctx context.Context, limit time.Duration, ref plumbing.ReferenceName) (tip plumbing.Hash, err error) {
 	err = r.bounded(ctx, limit, func(ctx context.Context) (err error) {
 		tip, err = r.source.resolve(ctx, ref)

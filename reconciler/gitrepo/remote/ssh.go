@@ -125,7 +125,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// dial connects over the configured proxy, or that of the environment.
+// dial connects through the configured proxy, or the proxy of the environment.
 func (s *sshSource) dial(ctx context.Context, addr string) (net.Conn, error) {
 	via, err := s.access.ProxyURL("ssh")
 	if err != nil {

@@ -36,7 +36,7 @@ const (
 // A Provider is a kind of forge.
 type Provider string
 
-// The providers. Gitea also stands for Forgejo.
+// The providers. Gitea includes Forgejo.
 const (
 	GitHub Provider = "github"
 	GitLab Provider = "gitlab"
@@ -151,7 +151,7 @@ func (c *Client) SetStatus(ctx context.Context, s Status) error {
 	return err
 }
 
-// isSet reports whether the error is that of GitLab for a status which the commit has already.
+// isSet reports whether GitLab refused a status because the commit has it already.
 func isSet(err error) bool {
 	return outbound.HasStatus(err, http.StatusBadRequest) && bytes.Contains([]byte(err.Error()), []byte("Cannot transition status"))
 }

@@ -182,7 +182,7 @@ func TestEveryKindHasATitle(t *testing.T) {
 	}
 }
 
-func TestPlacesAreToldTheEventsTheyName(t *testing.T) {
+func TestPlacesGetTheEventsTheyName(t *testing.T) {
 	for _, c := range []struct {
 		o            place.Options
 		wants, lacks []place.Kind

@@ -27,7 +27,7 @@ import (
 // A Provider is a kind of place.
 type Provider string
 
-// The providers. Gitea also stands for Forgejo.
+// The providers. Gitea includes Forgejo.
 const (
 	GitHub  = Provider(forge.GitHub)
 	GitLab  = Provider(forge.GitLab)

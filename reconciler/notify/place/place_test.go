@@ -81,7 +81,7 @@ var success = place.Event{
 	Counts:   status.Counts{Peels: 2, Applied: 2}, Took: 3 * time.Second,
 }
 
-func TestEachForgeIsToldInItsOwnShape(t *testing.T) {
+func TestEachForgeGetsRequestsInItsOwnForm(t *testing.T) {
 	for _, c := range []struct {
 		provider   place.Provider
 		repo       string // path of the repository
@@ -265,7 +265,7 @@ func TestAWebhookPostsWhatItsTemplateSays(t *testing.T) {
 	}
 }
 
-func TestPlacesThatCannotBeTold(t *testing.T) {
+func TestPlacesThatCannotBeUsed(t *testing.T) {
 	forge := place.Options{Name: "f", Provider: place.GitHub, URL: "https://forge.example/ops/fleet", Token: "t"}
 	hook := place.Options{Name: "f", Provider: place.Webhook, URL: "https://chat.example/x"}
 	mail := place.Options{Name: "f", Provider: place.Mail, URL: "smtp://mail.example:587", Letter: place.Letter{From: "z@mail.example", To: []string{"a@b.example"}}}

@@ -79,7 +79,7 @@ func describe(d *diff.Difference) string {
 	return strings.Join(lines, "; ")
 }
 
-func TestDiffGroupsPeelsByWhatChangesForThem(t *testing.T) {
+func TestDiffGroupsPeelsByTheirChange(t *testing.T) {
 	s := begin(t, "web-01", "web-02", "db-01")
 	base := diff.Of(s.compile(tree(shop)))
 	if d := s.diff(base, s.compile(tree(shop))); d.Writes() != 0 || d.Counts != (diff.Counts{Before: 11}) {
@@ -171,7 +171,7 @@ func TestPublishedEntriesThatThisBuildCannotReadCount(t *testing.T) {
 	}
 }
 
-func TestHashOfADifferenceIsThatOfTheChangeItself(t *testing.T) {
+func TestTheHashOfADifferenceDependsOnTheChangeOnly(t *testing.T) {
 	s := begin(t, "web-01", "web-02", "db-01")
 	base := diff.Of(s.compile(tree(shop)))
 	change := edit(tree(shop), "-- settings/web.yaml --\nx: 1\n")
@@ -195,7 +195,7 @@ func TestHashOfADifferenceIsThatOfTheChangeItself(t *testing.T) {
 	}
 }
 
-func TestGuardBlocksWhatIsRarelyMeant(t *testing.T) {
+func TestGuardBlocksChangesThatAreRarelyIntended(t *testing.T) {
 	many := []string{"db-01", "db-02", "db-03", "db-04", "db-05", "db-06", "db-07", "web-01", "web-02", "web-03"} // with 43 settings
 	for _, c := range []struct {
 		name  string

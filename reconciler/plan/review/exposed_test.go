@@ -8,7 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/sops/sopstest"
 )
 
-func TestAPlanTellsWhatAChangeDoesWithSecrets(t *testing.T) {
+func TestAPlanShowsTheEffectOfAChangeOnSecrets(t *testing.T) {
 	w := sopstest.New(t)
 	const entry = "schedule:\n  dump: {module: cmd.run, interval: 1h, args: {command: %s, env: {PASSWORD: hunter2}}}\n"
 	sealed := w.Encrypt("password|PASSWORD", "db: {password: hunter2, host: a}\n"+strings.Replace(entry, "%s", "dump", 1))

@@ -124,7 +124,7 @@ func TestWarningsAreThoseOfTheLinterToo(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyNoticesIsNoChange(t *testing.T) {
+func TestCommentsAndOrderAreNoChange(t *testing.T) {
 	base := tree("settings/all.yaml", backup, "settings/few.yaml", "a: 1\nb: 2\n")
 	head := tree("settings/all.yaml", "# a comment\n"+backup, "settings/few.yaml", "b: 2\na: 1\n")
 	if r := compare(t, peels(20), base, head); !r.Empty() || len(r.Changes)+len(r.Settings) != 0 || r.Blocked != "" {
@@ -202,7 +202,7 @@ func TestACommentStaysWithinItsSize(t *testing.T) {
 	}
 }
 
-func TestACommentMentionsNobody(t *testing.T) {
+func TestACommentMentionsNoUser(t *testing.T) {
 	base := tree("settings/all.yaml", "{}\n", "settings/few.yaml", "{}\n")
 	head := tree("settings/all.yaml", "'@everybody <script>': \"```\\n</details>\\n# big\"\n", "settings/few.yaml", "{}\n")
 	c := plan.NewCompiler()
