@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -378,6 +379,12 @@ func webs(n int) (ids []target.PeelID) {
 	for i := range n {
 		ids = append(ids, target.PeelID(fmt.Sprintf("web-%02d", i)))
 	}
-	slices.SortFunc(ids, func(a, b target.PeelID) int { return strings.Compare(record.Place(a), record.Place(b)) })
+	slices.SortFunc(ids, func(a, b target.PeelID) int { return bytes.Compare(mark(a), mark(b)) })
 	return ids
+}
+
+// mark is the mark of a peel, by which waves are ordered.
+func mark(id target.PeelID) []byte {
+	m := record.MarkPeel(id)
+	return m[:]
 }

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/rollout"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -131,7 +131,7 @@ func TestAPeelThatJoinsIsInNoWaveUnderWay(t *testing.T) {
 	inWaves(t, "[{name: canary, peels: 1, soak: 10m}]", func(r *rollingBench) {
 		joins := target.PeelID("")
 		for i := 0; joins == ""; i++ {
-			if id := target.PeelID(fmt.Sprintf("web-new-%d", i)); record.Place(id) < record.Place(r.ids[0]) {
+			if id := target.PeelID(fmt.Sprintf("web-new-%d", i)); bytes.Compare(mark(id), mark(r.ids[0])) < 0 {
 				joins = id
 			}
 		}

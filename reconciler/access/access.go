@@ -21,8 +21,10 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // anyUser is the user name that forges accept with a token as the password.
@@ -224,11 +226,8 @@ func (t *Transport) Current() (*http.Transport, error) {
 		if t.transport != nil && string(ca) == t.ca {
 			return t.transport, nil
 		}
-		if roots, err = x509.SystemCertPool(); err != nil {
-			roots = x509.NewCertPool()
-		}
-		if !roots.AppendCertsFromPEM(ca) {
-			return nil, fmt.Errorf("cannot use the certificates in %s: there is none in PEM", t.options.CA)
+		if roots, err = rootsWith(t.options.CA, ca); err != nil {
+			return nil, err
 		}
 	}
 	t.closeIdleLocked()
@@ -242,6 +241,30 @@ func (t *Transport) Current() (*http.Transport, error) {
 	return t.transport, nil
 }
 
+// Roots returns the certificates of the system and those in a file in PEM, nil if
+// file is empty.
+func Roots(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := ReadLimited(file, MaxKeys)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the certificates in %s: %w", file, err)
+	}
+	return rootsWith(file, pem)
+}
+
+func rootsWith(file string, pem []byte) (*x509.CertPool, error) {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("cannot use the certificates in %s: there is none in PEM", file)
+	}
+	return roots, nil
+}
+
 // CloseIdleConnections closes the connections that no request uses.
 func (t *Transport) CloseIdleConnections() {
 	t.mu.Lock()
@@ -253,4 +276,17 @@ func (t *Transport) closeIdleLocked() {
 	if t.transport != nil {
 		t.transport.CloseIdleConnections()
 	}
+}
+
+// RetryAfter returns the least pause that a server asks for in the header
+// Retry-After, in seconds or as a date (RFC 9110): at most one hour, 0 if none.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	value := h.Get("Retry-After")
+	var wait time.Duration
+	if seconds, err := strconv.Atoi(value); err == nil {
+		wait = time.Duration(min(seconds, 3600)) * time.Second
+	} else if at, err := http.ParseTime(value); err == nil {
+		wait = at.Sub(now)
+	}
+	return min(max(wait, 0), time.Hour)
 }

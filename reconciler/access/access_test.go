@@ -1,10 +1,12 @@
 package access
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestACredentialThatOthersCanReadIsRefused(t *testing.T) {
@@ -19,6 +21,20 @@ func TestACredentialThatOthersCanReadIsRefused(t *testing.T) {
 		_, err := ReadSecret(file)
 		if (err == nil) != want || err != nil && (!strings.Contains(err.Error(), "chmod 600 "+file) || strings.Contains(err.Error(), "hunter2")) {
 			t.Errorf("%#o: %v", mode, err)
+		}
+	}
+}
+
+func TestRetryAfterIsSecondsOrADate(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"": 0, "12": 12 * time.Second, "-3": 0, "x": 0, "99999999": time.Hour,
+		now.Add(time.Minute).Format(http.TimeFormat):     time.Minute,
+		now.Add(-time.Minute).Format(http.TimeFormat):    0,
+		now.Add(100 * time.Hour).Format(http.TimeFormat): time.Hour,
+	} {
+		if got := RetryAfter(http.Header{"Retry-After": {value}}, now); got != want {
+			t.Errorf("Retry-After %q is %v, want %v", value, got, want)
 		}
 	}
 }

@@ -88,12 +88,7 @@ func New(o Options) (*Commenter, error) {
 	return c, repo.Close()
 }
 
-func (c *Commenter) branch() string {
-	if c.o.Repo.Branch == "" {
-		return "main"
-	}
-	return c.o.Repo.Branch
-}
+func (c *Commenter) branch() string { return cmp.Or(c.o.Repo.Branch, "main") }
 
 // markerOf returns the marker of a fleet's comments, different for each fleet of a repository.
 func markerOf(parts ...string) string {

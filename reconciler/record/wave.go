@@ -3,7 +3,6 @@ package record
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"sort"
 	"time"
@@ -49,21 +48,14 @@ func (r *Rollout) Has(id target.PeelID) bool { return r.Members.Has(MarkPeel(id)
 // Wave returns the wave under way.
 func (r *Rollout) Wave() top.Wave { return r.Waves[r.Stage.Wave] }
 
-// Place returns the position of a peel in the order of waves: the SHA-256 of its ID in hex, compared as a string. It
-// depends on the ID only, so that the same peels come first with every revision; and it mixes the IDs, so that the first
-// peels are of several kinds.
-func Place(id target.PeelID) string {
-	sum := sha256.Sum256([]byte(id))
-	return hex.EncodeToString(sum[:])
-}
-
 const markSize = 8
 
 // A Mark identifies a peel, or an error of a peel, in a record: it is the first bytes of a SHA-256. In a fleet of 10,000 two
 // peels have the same mark with a probability of 3 in 10^12.
 type Mark [markSize]byte
 
-// MarkPeel returns the mark of a peel.
+// MarkPeel returns the mark of a peel. The order of marks is the order of peels in waves: it depends on the ID only, so that
+// the same peels come first with every revision; and it mixes the IDs, so that the first peels are of several kinds.
 func MarkPeel(id target.PeelID) Mark {
 	sum := sha256.Sum256([]byte(id))
 	return Mark(sum[:])

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// A choice holds the peels that a wave may take, by place, and how many of them.
+// A choice holds the peels that a wave may take, by mark, and how many of them.
 type choice struct {
 	online  []int // indexes in stepper.Peels
 	offline int   // selected peels that are not online
@@ -42,7 +42,7 @@ func (s *stepper) choose(wave top.Wave) (c choice, err error) {
 			c.unknown = c.unknown || p.Presence == Unknown
 		}
 	}
-	slices.SortFunc(c.online, s.byPlace)
+	slices.SortFunc(c.online, s.byMark)
 	members := s.Members.Len()
 	most := max(wave.Peels.Of(online), members)
 	c.size = min(most, members+len(c.online))
@@ -182,7 +182,7 @@ func (s *stepper) replace(wave top.Wave) (replaced bool) {
 			away = append(away, i)
 		}
 	}
-	slices.SortFunc(away, s.byPlace)
+	slices.SortFunc(away, s.byMark)
 	if s.Members.Len() >= s.Stage.Size && (len(away) == 0 || s.Stage.Replaced >= maxReplaced) {
 		return false
 	}

@@ -5,7 +5,7 @@
 // Step.Rollout and write the documents that follow from it before the next call.
 //
 // Guarantees:
-//   - A wave takes only peels that are online, in the fixed order of [record.Place]. While it is under way no more peels have
+//   - A wave takes only peels that are online, in the fixed order of their marks, see [record.MarkPeel]. While it is under way no more peels have
 //     the revision than it allowed at its beginning, whichever peels appear, go offline or return.
 //   - A member that goes offline before it has applied the revision is replaced, at most twice in one wave. It gets the
 //     revision in force again. Only such a member, and one that the revision no longer changes, leaves a rollout.
@@ -141,8 +141,8 @@ type stepper struct {
 	frozen  bool
 }
 
-// byPlace orders peels by place; a mark is the beginning of the place. i and j are indexes in Peels.
-func (s *stepper) byPlace(i, j int) int { return bytes.Compare(s.marks[i][:], s.marks[j][:]) }
+// byMark orders peels by mark. i and j are indexes in Peels.
+func (s *stepper) byMark(i, j int) int { return bytes.Compare(s.marks[i][:], s.marks[j][:]) }
 
 // prune drops members that the revision no longer changes.
 func (s *stepper) prune() {
@@ -169,7 +169,7 @@ func (s *stepper) noteFailures() {
 		}
 	}
 	var failed []record.Mark
-	for _, i := range slices.SortedFunc(maps.Keys(texts), s.byPlace) {
+	for _, i := range slices.SortedFunc(maps.Keys(texts), s.byMark) {
 		failed = append(failed, s.marks[i])
 		if len(s.Failures) < maxFailures {
 			s.Failures = append(slices.Clip(s.Failures), record.Cut(string(s.Peels[i].ID)+": "+texts[i], maxFailure))

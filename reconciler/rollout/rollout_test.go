@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -65,7 +66,10 @@ func (s *scene) order() (ids []target.PeelID) {
 	for id := range s.peels {
 		ids = append(ids, id)
 	}
-	slices.SortFunc(ids, func(a, b target.PeelID) int { return strings.Compare(record.Place(a), record.Place(b)) })
+	slices.SortFunc(ids, func(a, b target.PeelID) int {
+		x, y := record.MarkPeel(a), record.MarkPeel(b)
+		return bytes.Compare(x[:], y[:])
+	})
 	return ids
 }
 

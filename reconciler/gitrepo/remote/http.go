@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -265,7 +264,7 @@ func refused(res *http.Response) *Error {
 	status := res.StatusCode
 	later := func(reason, format string) *Error {
 		e := fail(reason, format, status)
-		e.RetryAfter = retryAfter(res.Header, time.Now())
+		e.RetryAfter = access.RetryAfter(res.Header, time.Now())
 		return e
 	}
 	switch {
@@ -283,17 +282,4 @@ func refused(res *http.Response) *Error {
 	default:
 		return later(RemoteFailed, "the server answers with status %d")
 	}
-}
-
-// retryAfter reads the Retry-After header, seconds or a date (RFC 9110), at most
-// one hour.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	value := h.Get("Retry-After")
-	var wait time.Duration
-	if seconds, err := strconv.Atoi(value); err == nil {
-		wait = time.Duration(min(seconds, 3600)) * time.Second
-	} else if at, err := http.ParseTime(value); err == nil {
-		wait = at.Sub(now)
-	}
-	return min(max(wait, 0), time.Hour)
 }

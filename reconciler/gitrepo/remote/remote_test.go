@@ -3,25 +3,9 @@ package remote
 import (
 	"bytes"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
-
-func TestRetryAfterIsSecondsOrADate(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"": 0, "12": 12 * time.Second, "-3": 0, "x": 0, "99999999": time.Hour,
-		now.Add(time.Minute).Format(http.TimeFormat):     time.Minute,
-		now.Add(-time.Minute).Format(http.TimeFormat):    0,
-		now.Add(100 * time.Hour).Format(http.TimeFormat): time.Hour,
-	} {
-		if got := retryAfter(http.Header{"Retry-After": {value}}, now); got != want {
-			t.Errorf("Retry-After %q is %v, want %v", value, got, want)
-		}
-	}
-}
 
 // hungUp is the input of a server that has answered and hung up.
 type hungUp struct{ bytes.Buffer }

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -25,7 +24,6 @@ import (
 const (
 	requestTimeout = 20 * time.Second
 	maxShown       = 200 // bytes of an answer in an error
-	maxRetryAfter  = time.Hour
 )
 
 // An Error says why a request did not succeed.
@@ -83,7 +81,7 @@ func (c *Client) Do(req *http.Request, most int64, secrets ...string) ([]byte, e
 // refused returns the error of an answer without success.
 func refused(res *http.Response, body []byte, secrets []string) *Error {
 	status := res.StatusCode
-	e := &Error{Status: status, Final: isFinal(status), After: retryAfter(res.Header, time.Now())}
+	e := &Error{Status: status, Final: isFinal(status), After: access.RetryAfter(res.Header, time.Now())}
 	e.Err = masked(fmt.Errorf("it answers with status %d: %s%s", status, Line(string(body), maxShown), hint(status)), secrets)
 	return e
 }
@@ -101,18 +99,6 @@ func hint(status int) string {
 		return "; its url has changed"
 	}
 	return ""
-}
-
-// retryAfter reads Retry-After: seconds or a date.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	value := h.Get("Retry-After")
-	var wait time.Duration
-	if seconds, err := strconv.ParseUint(value, 10, 16); err == nil {
-		wait = time.Duration(seconds) * time.Second
-	} else if at, err := http.ParseTime(value); err == nil {
-		wait = at.Sub(now)
-	}
-	return min(max(wait, 0), maxRetryAfter)
 }
 
 // withoutURL returns an error of an HTTP client without the URL.

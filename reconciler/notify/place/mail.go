@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +16,6 @@ import (
 	"net/smtp"
 	"net/textproto"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -117,7 +115,7 @@ func (m *mailbox) send(ctx context.Context, e Event) error {
 // dial connects and begins TLS. Without TLS it uses only a server on this machine, and no password. The connection is closed
 // when ctx ends.
 func (m *mailbox) dial(ctx context.Context) (*smtp.Client, func(), error) {
-	roots, err := m.roots()
+	roots, err := access.Roots(m.letter.CA)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -170,24 +168,6 @@ func (m *mailbox) secure(c *smtp.Client, config *tls.Config) error {
 		return nil
 	}
 	return errors.New("it offers no STARTTLS, and everybody on the way could read the mail")
-}
-
-func (m *mailbox) roots() (*x509.CertPool, error) {
-	if m.letter.CA == "" {
-		return nil, nil
-	}
-	pem, err := os.ReadFile(m.letter.CA)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read certificates: %w", err)
-	}
-	roots, err := x509.SystemCertPool()
-	if err != nil {
-		roots = x509.NewCertPool()
-	}
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no certificate in PEM", m.letter.CA)
-	}
-	return roots, nil
 }
 
 func (m *mailbox) login(c *smtp.Client) error {
