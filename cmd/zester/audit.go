@@ -43,7 +43,7 @@ the noun too. Functions of the schedule are dispatched as all others are.`,
 			switch q.Result {
 			case "", audit.Done, audit.Refused, audit.Failed:
 			default:
-				return usageError("nothing comes to %q: there is done, refused and failed", q.Result)
+				return usageError("no entry has the result %q: it is done, refused or failed", q.Result)
 			}
 			if since > 0 {
 				q.Since = time.Now().Add(-since)

@@ -115,7 +115,7 @@ the site connect. It has no streams, learns nothing from masters, and needs a cr
 		Args: words(),
 		RunE: func(*cobra.Command, []string) error {
 			if !nats {
-				return usageError("say what to export: --nats-conf")
+				return usageError("zester auth export needs --nats-conf")
 			}
 			keys, err := keystore.Open(keystore.Dir(a.connect.dataDir))
 			if err != nil {
@@ -124,7 +124,7 @@ the site connect. It has no streams, learns nothing from masters, and needs a cr
 			conf.Trust = keys.Trust()
 			switch {
 			case len(hub.URLs) > 0 && hub.Creds == "":
-				return usageError("say what the server of the site shows to the hub: --hub-creds FILE")
+				return usageError("--hub needs --hub-creds FILE, the credential of the site")
 			case len(hub.URLs) > 0:
 				conf.Hub = &hub
 			}

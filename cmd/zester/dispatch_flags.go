@@ -45,7 +45,7 @@ func (o *only) Type() string { return "what" }
 
 func (o *only) Set(s string) error {
 	if *o = only(s); *o != onlyFailed && *o != onlyMissing {
-		return errors.New("there is failed and missing")
+		return errors.New("it is failed or missing")
 	}
 	return nil
 }

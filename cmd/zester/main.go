@@ -228,8 +228,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	takes := map[string]string{
 		"int": "a whole number", "uint64": "a whole number, 0 or more", "duration": "a time with its unit, such as 90s or 1h30m",
 	}[bad.GetFlag().Value.Type()]
-	if takes == "" {
-		return err
+	if cause := errors.Unwrap(bad); takes == "" && cause != nil {
+		takes = strings.TrimPrefix(cause.Error(), "it is ")
 	}
 	return fmt.Errorf("cannot use %q for --%s: it is %s", bad.GetValue(), bad.GetFlag().Name, takes)
 }
