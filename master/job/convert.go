@@ -29,7 +29,7 @@ const oldIndex = "active."
 // would keep the master from starting, and masters that run make room.
 func (s *Store) Convert(ctx context.Context) (skipped []error, err error) {
 	defer wrap(&err, "cannot convert the jobs of an earlier version")
-	info, err := s.index.stream.Info(ctx)
+	info, err := s.history.Info(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *Store) convert(ctx context.Context, jid wire.JID, upTo uint64) error {
 	old, err := s.getFrom(ctx, s.jobs, jid)
 	switch {
 	case errors.Is(err, ErrNotFound): // the record was moved, or never written
-		err = purge(ctx, s.index.stream, recordPrefix+targetsKey(jid, "*"), upTo)
+		err = purge(ctx, s.history, recordPrefix+targetsKey(jid, "*"), upTo)
 	case err != nil:
 	case old.Status.Final():
 		err = s.Record(ctx, wire.StatusOf(jid), "status", old)
@@ -74,7 +74,7 @@ func (s *Store) convert(ctx context.Context, jid wire.JID, upTo uint64) error {
 	if err != nil {
 		return err
 	}
-	return s.index.stream.Purge(ctx, jetstream.WithPurgeSubject(recordPrefix+oldIndex+string(jid)))
+	return s.history.Purge(ctx, jetstream.WithPurgeSubject(recordPrefix+oldIndex+string(jid)))
 }
 
 // move copies a record, its targets and its returns, and then removes the record from the bucket jobs.
@@ -115,7 +115,7 @@ func (s *Store) move(ctx context.Context, old *Job) (err error) {
 	case err == nil && now.Revision != old.Revision && !exists:
 		return s.withdraw(ctx, &j)
 	}
-	return purge(ctx, s.index.stream, recordPrefix+string(j.JID), old.Revision)
+	return purge(ctx, s.history, recordPrefix+string(j.JID), old.Revision)
 }
 
 // copyReturns creates in the bucket job-returns the first returns of targets that the stream job-events alone has. They

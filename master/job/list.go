@@ -95,7 +95,7 @@ func (s *Store) older(ctx context.Context, before wire.JID, n int) (jids []wire.
 	if live, err = s.LiveIDs(ctx); err != nil {
 		return nil, nil, err
 	}
-	if jids, err = s.index.older(ctx, before, n); err != nil {
+	if jids, err = retryTransient(ctx, func() ([]wire.JID, error) { return s.index.Older(ctx, before, n) }); err != nil {
 		return nil, nil, err
 	}
 	for jid := range live {

@@ -18,7 +18,7 @@ import (
 // Return reads the stored return of a peel as [ReadReturn] does, nil if there is none.
 func (s *Store) Return(ctx context.Context, jid wire.JID, peel target.PeelID) (*wire.Return, error) {
 	subject := returnSubject(jid, peel)
-	stored, err := s.newest(ctx, returnsStream, []string{subject})
+	stored, err := s.newestReturns(ctx, []string{subject})
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the return of %s for job %s: %w", peel, jid, err)
 	}
@@ -26,7 +26,13 @@ func (s *Store) Return(ctx context.Context, jid wire.JID, peel target.PeelID) (*
 	if !ok {
 		return nil, nil
 	}
-	return ReadReturn(jid, peel, m.data), nil
+	return ReadReturn(jid, peel, m.Data), nil
+}
+
+func (s *Store) newestReturns(ctx context.Context, subjects []string) (map[string]bucket.Message, error) {
+	return retryTransient(ctx, func() (map[string]bucket.Message, error) {
+		return bucket.Newest(ctx, s.js.Conn(), returnsStream, subjects)
+	})
 }
 
 // ReadReturn decodes the stored return of a target. The bus stores whatever a peel publishes first, and nothing after it. A
@@ -95,8 +101,7 @@ type StoredReturn struct {
 
 // Republished returns the return in a message on [wire.StoredOf].
 func Republished(msg *nats.Msg) StoredReturn {
-	// A peel may have put any header into its return. What the server adds comes behind.
-	sequence, _ := strconv.ParseUint(lastOf(msg.Header, jetstream.SequenceHeader), 10, 64)
+	sequence, _ := strconv.ParseUint(bucket.ServerHeader(msg.Header, jetstream.SequenceHeader), 10, 64)
 	return StoredReturn{wire.Sender(msg.Subject), sequence, msg.Data}
 }
 

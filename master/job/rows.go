@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -105,7 +106,7 @@ func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID, place
 	for i, id := range ids {
 		keys[i] = returnSubject(j.JID, id)
 	}
-	stored, err := s.newest(ctx, returnsStream, keys)
+	stored, err := s.newestReturns(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +117,8 @@ func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID, place
 		rows[i].Row = Row{Peel: id, State: StateOf(j.Status, nil)}
 		switch {
 		case returned:
-			r := ReadReturn(j.JID, id, m.data)
-			rows[i] = sizedRow{Row{id, StateOf(j.Status, r), isLate(j, &m), r}, len(m.data)}
+			r := ReadReturn(j.JID, id, m.Data)
+			rows[i] = sizedRow{Row{id, StateOf(j.Status, r), isLate(j, &m), r}, len(m.Data)}
 		case !sent && j.Status.Final():
 			rows[i].State = RowSkipped
 		}
@@ -126,14 +127,14 @@ func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID, place
 }
 
 // isLate reports whether a return came after the end of its job.
-func isLate(j *Job, m *message) bool {
+func isLate(j *Job, m *bucket.Message) bool {
 	switch {
 	case !j.Status.Final() || j.ReturnCount == j.TargetCount:
 		return false
 	case j.LastReturn == 0 && j.ReturnCount > 0: // a record of an earlier version
-		return m.at.After(j.Written)
+		return m.Stored.After(j.Written)
 	}
-	return m.sequence > j.LastReturn
+	return m.Sequence > j.LastReturn
 }
 
 // StateOf is the state of a target that was sent the request of a job with that status; r is what it returned, nil if

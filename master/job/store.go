@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/job/index"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -52,26 +53,28 @@ type Store struct {
 	active, jobs  jetstream.KeyValue
 	live, returns jetstream.Stream // of the buckets active and job-returns
 	events        jetstream.Stream
-	index         index
+	history       jetstream.Stream // of the bucket jobs
+	index         *index.Index
 	js            jetstream.JetStream
 }
 
 // NewStore opens the buckets, which have to exist. A write that returned an error must not be sent later by itself:
 // connect with nats.ReconnectBufSize(-1).
 func NewStore(ctx context.Context, js jetstream.JetStream) (*Store, error) {
-	s := &Store{js: js, index: index{js: js}}
+	s := &Store{js: js}
 	for name, open := range map[string]*jetstream.KeyValue{activeBucket: &s.active, jobsBucket: &s.jobs} {
 		var err error
 		if *open, err = js.KeyValue(ctx, name); err != nil {
 			return nil, fmt.Errorf("cannot open the bucket %s: %w", name, err)
 		}
 	}
-	for name, open := range map[string]*jetstream.Stream{"KV_" + activeBucket: &s.live, returnsStream: &s.returns, "KV_" + jobsBucket: &s.index.stream, eventsStream: &s.events} {
+	for name, open := range map[string]*jetstream.Stream{"KV_" + activeBucket: &s.live, returnsStream: &s.returns, "KV_" + jobsBucket: &s.history, eventsStream: &s.events} {
 		var err error
 		if *open, err = js.Stream(ctx, name); err != nil {
 			return nil, fmt.Errorf("cannot open the stream %s: %w", name, err)
 		}
 	}
+	s.index = index.New(js, s.history, recordPrefix)
 	return s, nil
 }
 

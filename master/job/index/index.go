@@ -1,4 +1,6 @@
-package job
+// Package index holds the IDs of the ended jobs, so that a page of a list does not read every key of their bucket. Make an
+// [Index] with [New] and call [Index.Older].
+package index
 
 import (
 	"context"
@@ -21,13 +23,13 @@ const (
 	indexWait   = 60 * time.Second // for the first reading, of all keys
 )
 
-// An index holds the IDs of all records, so that a page of a list does not cost a look at every key. It follows the
-// bucket when it is asked, from where it has read to: the first time costs a few seconds for a million records, each
-// later one what was written since. It takes 32 bytes a record.
-type index struct {
+// An Index reads the IDs of the records of a bucket when it is called, from where it stopped: the first call takes a few
+// seconds for a million records, each later one reads what was written since. It takes 32 bytes for each record.
+type Index struct {
 	js      jetstream.JetStream
-	stream  jetstream.Stream   // of the bucket jobs
-	reading singleflight.Group // who asks at the same time waits for one reading
+	stream  jetstream.Stream   // of the bucket
+	prefix  string             // of the subjects of records
+	reading singleflight.Group // simultaneous callers wait for one reading
 
 	mu      sync.Mutex
 	entries []indexed // by ID
@@ -41,10 +43,15 @@ type indexed struct {
 	seq uint64 // of the last write that is known, which is before the first message when the record has aged out
 }
 
+// New returns the index of the records in the stream of a bucket, whose subjects are prefix and an ID. It reads nothing.
+func New(js jetstream.JetStream, stream jetstream.Stream, prefix string) *Index {
+	return &Index{js: js, stream: stream, prefix: prefix}
+}
+
 func byID(a, b indexed) int { return ksuid.Compare(a.id, b.id) }
 
-// older returns the n newest IDs before one, the newest first; before may be empty.
-func (x *index) older(ctx context.Context, before wire.JID, n int) ([]wire.JID, error) {
+// Older returns the n newest IDs before one, the newest first; before may be empty.
+func (x *Index) Older(ctx context.Context, before wire.JID, n int) ([]wire.JID, error) {
 	if err := x.follow(ctx); err != nil {
 		return nil, err
 	}
@@ -64,10 +71,10 @@ func (x *index) older(ctx context.Context, before wire.JID, n int) ([]wire.JID, 
 }
 
 // follow brings the index to the state of the bucket when it was called, or a later one.
-func (x *index) follow(ctx context.Context) error {
-	// A reading that somebody else has begun may have begun before; the second has not.
+func (x *Index) follow(ctx context.Context) error {
+	// The reading of an earlier caller may have begun before this call; the second has not.
 	for range 2 {
-		info, err := retryTransient(ctx, func() (*jetstream.StreamInfo, error) { return x.stream.Info(ctx) })
+		info, err := x.stream.Info(ctx)
 		if err != nil {
 			return err
 		}
@@ -75,7 +82,7 @@ func (x *index) follow(ctx context.Context) error {
 			return nil
 		}
 		read := x.reading.DoChan("", func() (any, error) {
-			// Who asked may leave, and finds the index ready when he asks again.
+			// The reading goes on if the caller leaves.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), indexWait)
 			defer cancel()
 			return nil, x.read(ctx)
@@ -93,11 +100,11 @@ func (x *index) follow(ctx context.Context) error {
 }
 
 // current drops what has aged out, and reports whether nothing is to be read.
-func (x *index) current(info *jetstream.StreamInfo) bool {
+func (x *Index) current(info *jetstream.StreamInfo) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !info.Created.Equal(x.created) || info.State.LastSeq+1 < x.next {
-		x.entries, x.created, x.next, x.first = nil, info.Created, 1, 0 // made anew, or restored to what it was
+		x.entries, x.created, x.next, x.first = nil, info.Created, 1, 0 // the stream was made or restored
 	}
 	if info.State.FirstSeq > x.first {
 		x.first = info.State.FirstSeq
@@ -107,10 +114,10 @@ func (x *index) current(info *jetstream.StreamInfo) bool {
 }
 
 // read reads the keys that were written since the last time. One reading at a time.
-func (x *index) read(ctx context.Context) error {
+func (x *Index) read(ctx context.Context) error {
 	x.mu.Lock()
 	c := jetstream.ConsumerConfig{
-		FilterSubject: recordPrefix + "*", HeadersOnly: true, MaxRequestBatch: indexAtOnce,
+		FilterSubject: x.prefix + "*", HeadersOnly: true, MaxRequestBatch: indexAtOnce,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: x.next,
 	}
 	x.mu.Unlock()
@@ -122,8 +129,8 @@ func (x *index) read(ctx context.Context) error {
 		return err
 	}
 	var read []indexed
-	err = bucket.Drain(ctx, x.js, "KV_"+jobsBucket, c, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) {
-		if id, err := ksuid.Parse(strings.TrimPrefix(m.Subject(), recordPrefix)); err == nil {
+	err = bucket.Drain(ctx, x.js, info.Config.Name, c, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) {
+		if id, err := ksuid.Parse(strings.TrimPrefix(m.Subject(), x.prefix)); err == nil {
 			read = append(read, indexed{id, meta.Sequence.Stream})
 		}
 		return true
@@ -134,12 +141,12 @@ func (x *index) read(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.next = info.State.LastSeq + 1
-	x.merge(read)
+	x.mergeLocked(read)
 	return nil
 }
 
-// merge is for who holds the lock. Almost all IDs that are new are newer than the others.
-func (x *index) merge(read []indexed) {
+// mergeLocked adds IDs, of which almost all are newer than the others. Caller must hold mu.
+func (x *Index) mergeLocked(read []indexed) {
 	if len(read) == 0 {
 		return
 	}

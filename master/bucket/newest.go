@@ -1,4 +1,4 @@
-package job
+package bucket
 
 import (
 	"context"
@@ -20,20 +20,20 @@ const (
 	answerWait     = 5 * time.Second // for the next message
 )
 
-// message is one of a stream.
-type message struct {
-	data     []byte
-	at       time.Time // when it was stored, on the bus's clock
-	sequence uint64
+// A Message is one of a stream.
+type Message struct {
+	Data     []byte
+	Stored   time.Time // on the bus's clock
+	Sequence uint64
 }
 
-// newest reads the newest message of each subject of a stream that allows direct reading; a subject that has none is
+// Newest reads the newest message of each subject of a stream that allows direct reading; a subject that has none is
 // not in the answer. It is one question, unless the messages are large.
-func (s *Store) newest(ctx context.Context, stream string, subjects []string) (map[string]message, error) {
-	found := make(map[string]message, len(subjects))
+func Newest(ctx context.Context, nc *nats.Conn, stream string, subjects []string) (map[string]Message, error) {
+	found := make(map[string]Message, len(subjects))
 	for part := range slices.Chunk(subjects, answerSubjects) {
 		for len(part) > 0 {
-			more, err := retryTransient(ctx, func() (bool, error) { return s.ask(ctx, stream, part, found) })
+			more, err := ask(ctx, nc, stream, part, found)
 			if err != nil {
 				return nil, err
 			}
@@ -48,12 +48,11 @@ func (s *Store) newest(ctx context.Context, stream string, subjects []string) (m
 }
 
 // ask puts what the server answers at once into found, and reports whether there is more.
-func (s *Store) ask(ctx context.Context, stream string, subjects []string, found map[string]message) (more bool, err error) {
+func ask(ctx context.Context, nc *nats.Conn, stream string, subjects []string, found map[string]Message) (more bool, err error) {
 	question, err := json.Marshal(map[string]any{"multi_last": subjects, "max_bytes": answerBytes})
 	if err != nil {
 		return false, err
 	}
-	nc := s.js.Conn()
 	inbox := nc.NewInbox()
 	answers := make(chan *nats.Msg, len(subjects)+1) // one for each, and one that says that there are no more
 	sub, err := nc.ChanSubscribe(inbox, answers)
@@ -68,7 +67,7 @@ func (s *Store) ask(ctx context.Context, stream string, subjects []string, found
 }
 
 // gather puts answers into found until the server says that it has given all, and whether there is more to ask for.
-func gather(ctx context.Context, answers <-chan *nats.Msg, found map[string]message) (more bool, err error) {
+func gather(ctx context.Context, answers <-chan *nats.Msg, found map[string]Message) (more bool, err error) {
 	silence := time.NewTimer(answerWait)
 	defer silence.Stop()
 	for {
@@ -82,16 +81,16 @@ func gather(ctx context.Context, answers <-chan *nats.Msg, found map[string]mess
 			return false, ctx.Err()
 		}
 		// A peel may have put any header into what it said. What the server adds comes behind.
-		if subject := lastOf(msg.Header, "Nats-Subject"); subject != "" {
-			at, err := time.Parse(time.RFC3339Nano, lastOf(msg.Header, "Nats-Time-Stamp"))
+		if subject := ServerHeader(msg.Header, "Nats-Subject"); subject != "" {
+			at, err := time.Parse(time.RFC3339Nano, ServerHeader(msg.Header, "Nats-Time-Stamp"))
 			if err != nil {
 				return false, fmt.Errorf("the answer for %s: %w", subject, err)
 			}
-			sequence, err := strconv.ParseUint(lastOf(msg.Header, jetstream.SequenceHeader), 10, 64)
+			sequence, err := strconv.ParseUint(ServerHeader(msg.Header, jetstream.SequenceHeader), 10, 64)
 			if err != nil {
 				return false, fmt.Errorf("the answer for %s: %w", subject, err)
 			}
-			found[subject] = message{msg.Data, at, sequence}
+			found[subject] = Message{msg.Data, at, sequence}
 			continue
 		}
 		switch status := msg.Header.Get("Status"); {
@@ -109,7 +108,9 @@ func gather(ctx context.Context, answers <-chan *nats.Msg, found map[string]mess
 	}
 }
 
-func lastOf(h nats.Header, key string) string {
+// ServerHeader returns the value that the server has given a header. A peel may have put any header into its message; what the
+// server adds comes behind.
+func ServerHeader(h nats.Header, key string) string {
 	values := h[key]
 	if len(values) == 0 {
 		return ""
