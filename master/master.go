@@ -1,9 +1,10 @@
-// Package master is one master: it joins the bus, the index of the fleet, the dispatcher, the consumer of scheduled
-// results and the services that people ask.
+// Package master runs one master: the embedded bus, the index of the fleet, the dispatcher, the consumer of scheduled results, the
+// API and REST. Call [New], then [Master.Run].
 //
-// Masters keep nothing that another could not continue from: all state is in the buckets and streams, so any number
-// of them may run, and one that stops hands its jobs over. The embedded server is only a default for where the
-// buckets are; with Options.NATS the same code runs against a server or cluster elsewhere.
+// Guarantees: all state is in the buckets and streams of the bus, so any number of masters may run, and another one continues the
+// jobs of a master that stops. With Options.NATS a master uses an external server or cluster and embeds none.
+//
+// Known gap: an embedded bus is away while its master is.
 package master
 
 import (
@@ -44,30 +45,30 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// embedded is dialled in place of a URL by the connection that needs none.
+// embedded is the URL of the connection to the embedded server, which uses no socket.
 const embedded = "nats://embedded"
 
-// How a master that starts asks itself whether it answers.
+// How a master checks that it answers requests, before it is ready.
 const (
 	askLimit = 5 * time.Second
 	askAgain = 5 * time.Millisecond
 )
 
-// What holds unless the options say otherwise.
+// The defaults of [Options].
 const (
 	DefaultAudit     = natsd.AuditRetention
 	DefaultAckWindow = dispatch.DefaultAckWindow
 )
 
-// openLimit is how long the bus may take to open what a master works with. It is busy while a large fleet comes back, and
-// a master that gave up then would take an embedded one with it, and have all come back once more.
+// openLimit bounds how long a master waits for its buckets and streams. The bus is busy while a large fleet reconnects, and a
+// master that ended then would end its embedded server too, so that all would reconnect again.
 const openLimit = time.Minute
 
-// A Service runs beside the master's own, on its connection and its view of the fleet, until ctx ends.
-// It is how the reconciler joins a master without either package knowing the other.
+// A Service runs in a master, with its connection and its view of the fleet, until ctx ends. The reconciler is one; so neither
+// package imports the other.
 type Service func(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) error
 
-// Options say who a master is and which bus it uses.
+// Options are the options of a Master.
 type Options struct {
 	ID       string   // unique among masters: a credential's name
 	DataDir  string   // keys, the embedded server's store and run.json; made with mode 0700
@@ -84,11 +85,11 @@ type Options struct {
 	AckWindow time.Duration
 	REST      REST
 	Services  []Service
-	Ready     func(Info) // called once, when what people ask of masters is answered; Services may still be starting
+	Ready     func(Info) // called once, when requests are answered; Services may still be starting
 	Log       *slog.Logger
 }
 
-// REST says where programs ask a master over HTTP. The zero value is nowhere.
+// REST are the options of the HTTP API. The zero value serves none.
 type REST struct {
 	Listen string // HOST:PORT
 	// Cert and Key are files. Without them the certificate is signed by the data directory's authority.
@@ -98,7 +99,7 @@ type REST struct {
 	Collectors []prometheus.Collector
 }
 
-// Info says how to reach a master that is ready.
+// Info describes a master that is ready.
 type Info struct {
 	URL       string
 	InProcess nats.InProcessConnProvider // connects to the embedded server without a socket; nil: the server is external
@@ -157,7 +158,7 @@ func (m *Master) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// run calls open once, when there is something that can answer.
+// run connects to the bus and serves. It calls open once, when there is a backend for REST.
 func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 	url, opts, info := m.o.NATS, m.o.Connect, Info{URL: m.o.NATS}
 	var trust issuer
@@ -202,7 +203,7 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 	return m.serve(ctx, nc, trust, info, open)
 }
 
-// own is the credential of this master in its own server. It is signed at every connection, by the keys of then.
+// own returns the credential of this master for its embedded server. It is signed again for every connection, with the current keys.
 func (m *Master) own(keys *keystore.Keys) (nats.Option, error) {
 	key, err := credential.MakeKey()
 	if err != nil {
@@ -211,7 +212,7 @@ func (m *Master) own(keys *keystore.Keys) (nats.Option, error) {
 	return nats.UserJWT(func() (string, error) { return keys.Issue(grants.RoleMaster, m.o.ID, key.Public(), 0) }, key.Sign), nil
 }
 
-// announce writes run.json, by which the command line on this host finds the bus.
+// announce writes run.json, where the command line on this host finds the address of the bus.
 func (m *Master) announce(keys *keystore.Keys, ca *pki.CA, url string) error {
 	creds, err := keys.Creds(grants.RoleOperator, credential.LocalUser, 0)
 	if err != nil {
@@ -219,7 +220,7 @@ func (m *Master) announce(keys *keystore.Keys, ca *pki.CA, url string) error {
 	}
 	file, err := filepath.Abs(ca.File())
 	if err != nil {
-		return fmt.Errorf("cannot tell where the certificates of the bus are: %w", err)
+		return fmt.Errorf("cannot find the certificates of the bus: %w", err)
 	}
 	return api.WriteRunInfo(m.o.DataDir, api.RunInfo{URL: url, CA: file, Creds: string(creds), PID: os.Getpid()})
 }
@@ -265,7 +266,41 @@ func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*
 	}
 }
 
-// serve provisions the bus and runs all services until ctx ends or one of them cannot go on.
+// stores are the stores on the bus that the services of a master share.
+type stores struct {
+	audit  *auditlog.Log
+	jobs   *job.Store
+	tokens *token.Store
+	users  *user.Store
+}
+
+// openStores makes or updates the buckets and streams, and opens them.
+func (m *Master) openStores(ctx context.Context, js jetstream.JetStream) (s stores, err error) {
+	if err := natsd.Provision(ctx, js, m.o.Replicas); err != nil {
+		return s, err
+	}
+	if err := natsd.ProvisionAudit(ctx, js, m.o.Replicas, m.o.Audit); err != nil {
+		return s, err
+	}
+	s.audit = auditlog.Open(js, m.log)
+	if s.jobs, err = job.NewStore(ctx, js); err != nil {
+		return s, err
+	}
+	skipped, err := s.jobs.Convert(ctx)
+	if err != nil {
+		return s, err
+	}
+	for _, err := range skipped {
+		m.log.Warn("job of an earlier version skipped", "err", err)
+	}
+	if s.tokens, err = token.Open(ctx, js); err != nil {
+		return s, err
+	}
+	s.users, err = user.Open(ctx, js)
+	return s, err
+}
+
+// serve opens the stores and runs all services until ctx ends or one of them cannot go on.
 func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info Info, open func(rest.Backend)) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -273,35 +308,13 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	}
 	opening, opened := context.WithTimeout(ctx, openLimit)
 	defer opened()
-	if err := natsd.Provision(opening, js, m.o.Replicas); err != nil {
-		return err
-	}
-	if err := natsd.ProvisionAudit(opening, js, m.o.Replicas, m.o.Audit); err != nil {
-		return err
-	}
-	record := auditlog.Open(js, m.log)
-	store, err := job.NewStore(opening, js)
-	if err != nil {
-		return err
-	}
-	skipped, err := store.Convert(opening)
-	if err != nil {
-		return err
-	}
-	for _, err := range skipped {
-		m.log.Warn("job of an earlier version skipped", "err", err)
-	}
-	tokens, err := token.Open(opening, js)
-	if err != nil {
-		return err
-	}
-	users, err := user.Open(opening, js)
+	s, err := m.openStores(opening, js)
 	if err != nil {
 		return err
 	}
 	if announce := trust.rotated; announce != nil {
 		trust.rotated = func() error {
-			time.AfterFunc(time.Second, func() { _ = nc.ForceReconnect() }) // with the new keys, when the answer is out
+			time.AfterFunc(time.Second, func() { _ = nc.ForceReconnect() }) // with the new keys, after the reply was sent
 			return announce()
 		}
 	}
@@ -315,12 +328,11 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	}
 	owner := heartbeat.Owner(m.o.ID, m.id.run)
 	var server *apiserver.Server
-	trimmer := quota.New(quota.Options{JetStream: js, Live: store.LiveIDs, Log: m.log})
 	stored := &storage{js: js, bus: m.bus, key: m.o.ID, log: m.log}
-	judge := judge{users, tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) { return server.Select(ctx, expr) }}
+	judge := judge{s.users, s.tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) { return server.Select(ctx, expr) }}
 	dispatcher, err := dispatch.New(dispatch.Options{
 		Room: stored.room,
-		Conn: nc, Store: store, Owner: owner, AckWindow: m.o.AckWindow, Audit: record, Log: m.log,
+		Conn: nc, Store: s.jobs, Owner: owner, AckWindow: m.o.AckWindow, Audit: s.audit, Log: m.log,
 		Allow: judge.allow, CheckNotRevoked: judge.checkNotRevoked,
 	})
 	if err != nil {
@@ -331,37 +343,39 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err := beats.Enter(ctx); err != nil {
 		return err
 	}
-	consumer := results.New(results.Options{JetStream: js, Store: store, Log: m.log})
 	server = apiserver.New(apiserver.Options{
-		JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Users: users, Authority: authority, Audit: record, Fleet: fleet,
+		JetStream: js, Store: s.jobs, Dispatch: dispatcher, Tokens: s.tokens, Users: s.users, Authority: authority, Audit: s.audit, Fleet: fleet,
 		Stored: stored.Err, Readable: judge.readable, Log: m.log,
 	})
+	return m.work(ctx, nc, info, stored, open, rest.Backend{
+		JetStream: js, Store: s.jobs, Tokens: s.tokens, Authority: authority, Audit: s.audit, Questions: server,
+		Dispatcher: dispatcher, Results: results.New(results.Options{JetStream: js, Store: s.jobs, Log: m.log}), Scanner: scanner, Fleet: fleet,
+		Trimmer: quota.New(quota.Options{JetStream: js, Live: s.jobs.LiveIDs, Log: m.log}), Stored: stored.Err, Collectors: m.o.REST.Collectors,
+	})
+}
+
+// work runs the services of b, opens REST, and calls Options.Ready once requests are answered. It returns when all have stopped.
+func (m *Master) work(ctx context.Context, nc *nats.Conn, info Info, stored *storage, open func(rest.Backend), b rest.Backend) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { stored.run(ctx); return nil })
-	g.Go(func() error { return fleet.Run(ctx) })
+	g.Go(func() error { return b.Fleet.Run(ctx) })
 	if m.bus != nil {
-		g.Go(func() error { m.followConnections(ctx, fleet); return nil })
+		g.Go(func() error { m.followConnections(ctx, b.Fleet); return nil })
 	}
-	if err := fleet.WaitReady(ctx); err != nil {
+	if err := b.Fleet.WaitReady(ctx); err != nil {
 		return errors.Join(err, g.Wait())
 	}
-	if authority != nil {
-		g.Go(func() error { return authority.Run(ctx) })
+	if b.Authority != nil {
+		g.Go(func() error { return b.Authority.Run(ctx) })
 	}
-	g.Go(func() error { return dispatcher.Run(ctx) })
-	g.Go(func() error { return scanner.Run(ctx) })
-	g.Go(func() error { return consumer.Run(ctx) })
-	g.Go(func() error { return trimmer.Run(ctx) })
-	g.Go(func() error { return server.Run(ctx) })
-	open(rest.Backend{
-		JetStream: js, Store: store, Tokens: tokens, Authority: authority, Audit: record, Questions: server,
-		Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet, Trimmer: trimmer, Stored: stored.Err,
-		Collectors: m.o.REST.Collectors,
-	})
+	for _, run := range []func(context.Context) error{b.Dispatcher.Run, b.Scanner.Run, b.Results.Run, b.Trimmer.Run, b.Questions.Run} {
+		g.Go(func() error { return run(ctx) })
+	}
+	open(b)
 	for _, service := range m.o.Services {
-		g.Go(func() error { return service(ctx, nc, fleet) })
+		g.Go(func() error { return service(ctx, nc, b.Fleet) })
 	}
-	if m.answers(ctx, nc, server) {
+	if m.answers(ctx, nc, b.Questions) {
 		m.log.Info("master is ready", "url", info.URL)
 		if m.o.Ready != nil {
 			m.o.Ready(info)
@@ -370,8 +384,8 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	return g.Wait()
 }
 
-// answers waits until every question that people ask of masters is answered, and reports whether that came before the
-// end of ctx. It asks for nothing, and only where that leaves no trace.
+// answers waits until requests of all kinds are answered, and returns false if ctx ends first. Its own requests are empty and
+// change nothing.
 func (m *Master) answers(ctx context.Context, nc *nats.Conn, server *apiserver.Server) bool {
 	select {
 	case <-ctx.Done():
@@ -390,7 +404,7 @@ func (m *Master) answers(ctx context.Context, nc *nats.Conn, server *apiserver.S
 	return ctx.Err() == nil
 }
 
-// answered reports whether anybody listens to a question; that it is refused is an answer.
+// answered reports whether a request on subject gets a reply; a refusal is a reply.
 func answered(ctx context.Context, nc *nats.Conn, subject string) bool {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()

@@ -18,14 +18,14 @@ const (
 	BucketActive     = "active"      // JID: the record of a job that has not ended; targets.<jid>.<n>: its targets, if they are many
 	BucketJobs       = "jobs"        // JID: the record of a job that has ended; targets.<jid>.<n>: its targets, if they are many
 	BucketJobReturns = "job-returns" // <jid>.<peel>: the first return, which its stream captures from the peel
-	BucketMasters    = "masters"     // master: it lives
-	BucketLeases     = "leases"      // what is led: by whom
-	BucketRollout    = "rollout"     // what the reconciler remembers
+	BucketMasters    = "masters"     // master: present while it is alive
+	BucketLeases     = "leases"      // task: the master that leads it
+	BucketRollout    = "rollout"     // state of the reconciler
 	BucketRevisions  = "revisions"   // commit: a revision that can be pinned; <commit>.<n>: a part of its files
-	BucketUsers      = "users"       // name: a person, with what limits, and whether revoked
-	BucketEnroll     = "enroll"      // peel.<peel>: how far it is with being one of the fleet; join.<token>: a join token
+	BucketUsers      = "users"       // name: a person, with limits and revocation
+	BucketEnroll     = "enroll"      // peel.<peel>: its enrollment; join.<token>: a join token
 	BucketIdentities = "identities"  // peel: its ID, and the key to which its secrets are sealed
-	BucketTokens     = "tokens"      // token of the REST API; used.<token>: when it was used
+	BucketTokens     = "tokens"      // token of the REST API; used.<token>: the time of its last use
 )
 
 // The streams that keep messages under their own subjects.
@@ -33,22 +33,22 @@ const (
 	StreamJobEvents = "job-events" // the steps of jobs and the reports of schedules, for a week
 	StreamFacts     = "facts"      // the newest facts of each peel
 	StreamApplied   = "applied"    // the newest report of each peel on its settings
-	StreamAudit     = "audit"      // who did what
+	StreamAudit     = "audit"      // entries of the audit log
 )
 
 const (
 	jobRetention = 7 * 24 * time.Hour
-	liveness     = 15 * time.Second // a master or lease that is not renewed for so long is gone
+	liveness     = 15 * time.Second // a master or lease that is not renewed expires after this
 	duplicates   = 2 * time.Minute  // in which a message with a known Nats-Msg-Id is not stored again
 )
 
-// AuditRetention is how long entries of the audit log are kept unless told.
+// AuditRetention is how long entries of the audit log are kept by default.
 const AuditRetention = 400 * 24 * time.Hour
 
 // Provision makes the buckets and streams that are missing and brings the configuration of the others up to date,
 // with the given number of copies of each (1 on a single server, 3 on a cluster). It may be called by several
-// masters at once and at every start. An error names the stream and why the server refused. For the audit log
-// [ProvisionAudit] says how long it is kept.
+// masters at once and at every start. An error names the stream and why the server refused. The audit log has
+// [ProvisionAudit].
 func Provision(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	if err := releaseSubjects(ctx, js); err != nil {
 		return fmt.Errorf("cannot provision stream %s: %w", StreamJobEvents, err)
@@ -56,7 +56,7 @@ func Provision(ctx context.Context, js jetstream.JetStream, replicas int) error 
 	return provision(ctx, js, replicas, configs())
 }
 
-// ProvisionAudit is Provision for the audit log, whose entries are kept for so long; 0: [AuditRetention].
+// ProvisionAudit is Provision for the audit log. Entries are removed after retention; 0 means [AuditRetention].
 func ProvisionAudit(ctx context.Context, js jetstream.JetStream, replicas int, retention time.Duration) error {
 	if retention == 0 {
 		retention = AuditRetention
@@ -90,7 +90,7 @@ func repeatUnanswered(ctx context.Context, attempt func(context.Context) error) 
 	}
 }
 
-// purgeTime is how long the server may take to purge the acknowledgements of a week.
+// purgeTime bounds how long the server takes to purge the acknowledgements of a week.
 const purgeTime = time.Minute
 
 // releaseSubjects takes the returns and the acknowledgements from the stream job-events of an earlier version. The bucket
@@ -122,16 +122,15 @@ func releaseSubjects(ctx context.Context, js jetstream.JetStream) error {
 	return err
 }
 
-// storageExceeded is the server's code for a stream that would have more bytes set aside than the disk has.
+// storageExceeded is the server's code for a stream whose limits exceed the disk.
 const storageExceeded jetstream.ErrorCode = 10047
 
-// leastBytes is what a stream with a limit is content with on a small disk.
+// leastBytes is the smallest limit of a stream on a small disk.
 const leastBytes = 64 << 20
 
-// createOrUpdate tries to create first, so that masters that start together never fail on each other. On a small disk
-// the limit of a stream is halved until it fits, and once more, so that there is room for the next. On a disk that has
-// become too small for what is set aside already the server changes nothing, smaller or not: a stream that is there serves
-// as it is.
+// createOrUpdate creates first, so that masters that start together do not conflict. On a small disk the limit of a stream is
+// halved until it fits, and once more to leave room for the next stream. If the disk is smaller than the limits of the existing
+// streams, the server refuses every change; an existing stream then keeps its configuration.
 func createOrUpdate(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) error {
 	if old, err := js.Stream(ctx, c.Name); err == nil {
 		c.AllowMsgTTL = c.AllowMsgTTL || old.CachedInfo().Config.AllowMsgTTL // the server does not let it be withdrawn

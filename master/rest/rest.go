@@ -112,8 +112,7 @@ func (s *Server) Open(b Backend) { s.answer(s.open(b)) }
 
 func (s *Server) answer(h http.Handler) { s.handler.Store(&h) }
 
-// Run listens and serves until ctx ends; requests in progress then have 5 s. An error means that it
-// could not listen.
+// Run listens and serves until ctx ends; requests in progress then have 5 s. An error means that it could not listen.
 func (s *Server) Run(ctx context.Context) error {
 	l, err := net.Listen("tcp", s.o.Listen)
 	if err != nil {
