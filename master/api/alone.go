@@ -19,8 +19,8 @@ const (
 	factsAtOnce = 256
 )
 
-// ResolveAlone is [Client.Resolve] while no master answers: it evaluates the expression here, over the newest facts of each
-// peel, which the bus keeps. It does not know who is online, nor node groups and settings.
+// ResolveAlone is [Client.Resolve] without a master: it evaluates the expression in this process, with the newest facts of each peel
+// in the stream facts. It knows no node groups and no settings, and not which peels are online.
 func (c *Client) ResolveAlone(ctx context.Context, expr string) (*Resolved, error) {
 	e, err := target.Parse(expr, target.Options{})
 	if err == nil && e.UsesSettings() {
@@ -50,13 +50,13 @@ func (c *Client) ResolveAlone(ctx context.Context, expr string) (*Resolved, erro
 	return r, nil
 }
 
-// readFacts calls heard for what each peel has told last, in the order of the stream.
-func (c *Client) readFacts(ctx context.Context, heard func(wire.Facts)) error {
+// readFacts calls got for the newest facts of each peel, in the order of the stream.
+func (c *Client) readFacts(ctx context.Context, got func(wire.Facts)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer c.denials.watch(factsGet, cancel)()
 	for from, more := uint64(1), true; more; {
-		last, left, err := c.factsFrom(ctx, from, heard)
+		last, left, err := c.factsFrom(ctx, from, got)
 		if cause := context.Cause(ctx); errors.Is(cause, nats.ErrPermissionViolation) {
 			return cause
 		}
@@ -68,8 +68,8 @@ func (c *Client) readFacts(ctx context.Context, heard func(wire.Facts)) error {
 	return nil
 }
 
-// factsFrom reads what the server gives in one answer, and returns the number of its last message and whether more follow.
-func (c *Client) factsFrom(ctx context.Context, from uint64, heard func(wire.Facts)) (last uint64, more bool, err error) {
+// factsFrom reads one batch of the server, and returns the sequence of its last message and whether more follow.
+func (c *Client) factsFrom(ctx context.Context, from uint64, got func(wire.Facts)) (last uint64, more bool, err error) {
 	question, err := json.Marshal(map[string]any{"seq": from, "next_by_subj": wire.Fact("*"), "batch": factsAtOnce})
 	if err != nil {
 		return 0, false, err
@@ -88,13 +88,13 @@ func (c *Client) factsFrom(ctx context.Context, from uint64, heard func(wire.Fac
 		if err != nil {
 			return last, false, err
 		}
-		// A peel may have put any header into what it said. What the server adds comes behind.
+		// A peel may have set any header. Those of the server come after them.
 		if subject := lastOf(msg.Header, "Nats-Subject"); subject != "" {
 			if last, err = strconv.ParseUint(lastOf(msg.Header, "Nats-Sequence"), 10, 64); err != nil {
 				return last, false, fmt.Errorf("cannot read the facts of %s: %w", subject, err)
 			}
 			if f, err := wire.DecodeFacts(&nats.Msg{Subject: subject, Data: msg.Data}); err == nil {
-				heard(f)
+				got(f)
 			}
 			continue
 		}

@@ -1,12 +1,13 @@
-// Package api is how programs of people talk to masters over the bus. Call [Connect] first, then a method of [Client] for
-// each question. The server is another package, so that a program brings no code of masters.
+// Package api is the client of the masters, for programs of people. Call [Connect], then a method of [Client] for each request.
+// The server is package apiserver.
 //
-// A question is a request on a subject whose last token is the name of the caller; the bus lets nobody use the name of
-// another there, so the name needs no proof in the message. Any master answers. Lists come in pages that take at most half of what the bus carries in one message,
-// unless one thing alone is larger; each says where the next begins.
+// A request is a message on a subject whose last token is the name of the caller; the bus lets nobody use the name of another.
+// Any master replies. Lists come in pages of at most half a message of the bus, unless one element is larger.
 //
-// What goes wrong comes back as an [*Error] with a [Code], which is all that a program needs to choose what to do.
-// That a question is not allowed is known as soon as the bus refuses it, not when time is up.
+// Guarantees: every error is an [*Error] with a [Code], except that of a canceled context; a request that the bus refuses fails at
+// once, not at its timeout; a request that changes nothing is repeated if the master that received it does not reply.
+//
+// Known gap: the records of jobs bring their store, package job, into a client.
 package api
 
 import (
@@ -17,13 +18,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// ResolveRequest asks which peels an expression selects.
+// A ResolveRequest requests the peels that an expression selects.
 type ResolveRequest struct {
 	Expr  string        `json:"expr"`
 	After target.PeelID `json:"after,omitempty"` // the page begins after this peel
 }
 
-// Resolved is a page of the peels that an expression selects, by ID. That there are none is an answer like others.
+// Resolved is a page of the peels that an expression selects, by ID. It may be empty.
 type Resolved struct {
 	Peels   []target.PeelID `json:"peels"`
 	Total   int             `json:"total"`             // peels on all pages
@@ -32,19 +33,19 @@ type Resolved struct {
 	More    bool            `json:"more,omitempty"`
 }
 
-// ExplainRequest asks how an expression is understood.
+// An ExplainRequest requests the explanation of a target expression.
 type ExplainRequest struct {
 	Expr string `json:"expr"`
 }
 
-// Explained is how an expression is understood. Its peels are told by [Resolved].
+// Explained is the explanation of a target expression. [Client.Resolve] returns its peels.
 type Explained struct {
-	Parsed      string             `json:"parsed"` // the same expression as it is read, with its parentheses
+	Parsed      string             `json:"parsed"` // the same expression with all parentheses
 	Total       int                `json:"total"`  // peels of the fleet
 	Explanation target.Explanation `json:"explanation"`
 }
 
-// JobRequest asks for one job, or for a page of its targets.
+// A JobRequest requests one job, or a page of its targets.
 type JobRequest struct {
 	JID   wire.JID      `json:"jid"`
 	After target.PeelID `json:"after,omitempty"` // the page begins after this target
@@ -56,7 +57,7 @@ type ActiveJobs struct {
 	Total int       `json:"total"` // jobs that have not ended; Jobs are at most 200 of them
 }
 
-// PeelsRequest asks for a page of peels.
+// A PeelsRequest requests a page of peels.
 type PeelsRequest struct {
 	Target string        `json:"target,omitempty"` // an expression; empty selects all
 	After  target.PeelID `json:"after,omitempty"`  // the page begins after this peel
@@ -74,7 +75,7 @@ type Peel struct {
 	Key       string `json:"sealing_key,omitempty"` // to which its secrets are sealed
 	// PendingKey is another sealing key, which the peel's newest facts carry; it waits for zester peel rekey.
 	PendingKey string `json:"pending_sealing_key,omitempty"`
-	// Facts are what the peel tells of its host. A list leaves them out.
+	// Facts are the facts of the host. A list has them only if they were requested.
 	Facts target.Facts `json:"facts,omitempty"`
 }
 
@@ -85,7 +86,7 @@ type PeelsPage struct {
 	More  bool   `json:"more,omitempty"`
 }
 
-// PeelRequest asks for one peel, with its facts.
+// A PeelRequest requests one peel, with its facts.
 type PeelRequest struct {
 	Peel target.PeelID `json:"peel"`
 }

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// backlogBytes is how much of what was heard waits to be read. A job of 10,000 peels with 64 KiB of output each is
+	// backlogBytes bounds the received messages that wait to be read. A job of 10,000 peels with 64 KiB of output each is
 	// twenty times that, and a person may read it in a pager.
 	backlogBytes = 32 << 20
 	// messageBytes is what a message takes beside its data, from above.
 	messageBytes = 1 << 10
 )
 
-// A backlog keeps messages in their order until they are read. What there is no room for is left out.
+// A backlog keeps messages in their order until they are read. It drops messages beyond its size.
 type backlog struct {
 	arrived chan *nats.Msg // from the connection, which leaves out what does not fit
 	next    chan *nats.Msg

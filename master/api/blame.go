@@ -8,21 +8,21 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// BlameRequest asks where the entries of a peel come from.
+// A BlameRequest requests the origin of a peel's entry.
 type BlameRequest struct {
 	Peel  target.PeelID `json:"peel"`
 	Entry string        `json:"entry"`
 }
 
-// Blamed says which change made a peel run an entry, as its newest settings tell.
+// Blamed is the commit that last changed an entry of a peel, according to its newest settings.
 type Blamed struct {
 	Peel  target.PeelID `json:"peel"`
 	Entry string        `json:"entry"`
 	settings.Origin
-	Revision settings.Commit `json:"revision"` // at which the peel was last given settings
+	Revision settings.Commit `json:"revision"` // of the newest settings of the peel
 }
 
-// Blame asks which commit last changed an entry of a peel. The peel need not be online. The code is [CodeNotFound] for
+// Blame returns the commit that last changed an entry of a peel. The peel need not be online. The code is [CodeNotFound] for
 // an entry that its settings do not have; those of peel.yaml are unknown to Git.
 func (c *Client) Blame(ctx context.Context, peel target.PeelID, entry string) (*Blamed, error) {
 	return call[Blamed](ctx, c, wire.API("entry", "show", c.user), BlameRequest{Peel: peel, Entry: entry})

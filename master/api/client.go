@@ -21,35 +21,35 @@ import (
 )
 
 const (
-	connectWait  = 5 * time.Second
-	answerWait   = 10 * time.Second
-	unheardWait  = 4 * time.Second
-	unheardAgain = 200 * time.Millisecond
-	repeatAfter  = 3 * time.Second        // until the first repeat of a request that has no reply
-	repeatEvery  = 500 * time.Millisecond // until the next repeats; the server sends each to any of the masters
-	maxRepeats   = 12
-	dispatchTry  = 3
-	dispatchWait = 300 * time.Millisecond
+	connectWait       = 5 * time.Second
+	answerWait        = 10 * time.Second
+	noRespondersWait  = 4 * time.Second
+	noRespondersEvery = 200 * time.Millisecond
+	repeatAfter       = 3 * time.Second        // until the first repeat of a request that has no reply
+	repeatEvery       = 500 * time.Millisecond // until the next repeats; the server sends each to any of the masters
+	maxRepeats        = 12
+	dispatchTry       = 3
+	dispatchWait      = 300 * time.Millisecond
 )
 
-// ClientOptions say where the bus is and who asks.
+// ClientOptions are the address of the bus and the credential of the user.
 type ClientOptions struct {
 	URL   string
-	Creds []byte // what a .creds file holds; the name in it is the user's
+	Creds []byte // content of a .creds file; it has the name of the user
 	CA    string // file with the certificates by which the bus is checked; empty: those in Creds, else those of the system
 	// Connect are further options of the connection.
 	Connect []nats.Option
 }
 
-// A Client asks masters as one user. Its methods may be called from several goroutines. Their errors are [*Error],
-// but for those of a context that was canceled.
+// A Client sends requests to masters as one user. Its methods may be called from several goroutines. Their errors are [*Error],
+// except those of a canceled context.
 type Client struct {
 	nc      *nats.Conn
 	user    string
 	denials *denials
 }
 
-// Connect connects to the bus, once: it does not wait for a bus that is away.
+// Connect connects to the bus. If the bus is away it fails at once.
 func Connect(o ClientOptions) (*Client, error) {
 	claims, err := userClaims(o.Creds)
 	if err != nil {
@@ -68,7 +68,7 @@ func Connect(o ClientOptions) (*Client, error) {
 		nats.UserCredentialBytes(o.Creds),
 		nats.CustomInboxPrefix(wire.UserInbox(claims.Name)),
 		nats.ReconnectBufSize(-1),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { d.hear(err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { d.onError(err) }),
 		dial.Encrypted())
 	nc, err := nats.Connect(o.URL, opts...)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *Client) User() string { return c.user }
 // Close ends the connection.
 func (c *Client) Close() { c.nc.Close() }
 
-// call asks on a subject and reads the answer into a new A.
+// call sends a request on a subject and decodes the reply into a new A.
 func call[A any](ctx context.Context, c *Client, subject string, question any) (*A, error) {
 	data, err := canon.Marshal(question)
 	if err != nil {
@@ -97,7 +97,7 @@ func call[A any](ctx context.Context, c *Client, subject string, question any) (
 		ctx, cancel = context.WithTimeout(ctx, answerWait)
 		defer cancel()
 	}
-	msg, err := c.ask(ctx, subject, data)
+	msg, err := c.retryNoResponders(ctx, subject, data)
 	if err != nil {
 		return nil, requestError(subject, err)
 	}
@@ -111,9 +111,9 @@ func call[A any](ctx context.Context, c *Client, subject string, question any) (
 	return a, nil
 }
 
-// ask asks again for a while where nobody hears it: one master may be about to follow another.
-func (c *Client) ask(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
-	for giveUp := time.Now().Add(unheardWait); ; {
+// retryNoResponders repeats a request without responders for [noRespondersWait]: a master may be about to start.
+func (c *Client) retryNoResponders(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
+	for giveUp := time.Now().Add(noRespondersWait); ; {
 		msg, err := c.request(ctx, subject, data)
 		if !errors.Is(err, nats.ErrNoResponders) || time.Now().After(giveUp) {
 			return msg, err
@@ -121,7 +121,7 @@ func (c *Client) ask(ctx context.Context, subject string, data []byte) (*nats.Ms
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(unheardAgain):
+		case <-time.After(noRespondersEvery):
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (c *Client) request(ctx context.Context, subject string, data []byte) (*nat
 	return msg, err
 }
 
-// requestAgain repeats a request up to so many times and returns the first reply. An error, and a reply with
+// requestAgain repeats a request up to repeats times and returns the first reply. An error, and a reply with
 // [CodeUnavailable], is returned only if no other request waits for a reply.
 func (c *Client) requestAgain(ctx context.Context, subject string, data []byte, repeats int) (*nats.Msg, error) {
 	type answer struct {
@@ -186,7 +186,7 @@ func (c *Client) requestAgain(ctx context.Context, subject string, data []byte, 
 	}
 }
 
-// Resolve asks which peels an expression selects, all of them.
+// Resolve returns all peels that an expression selects.
 func (c *Client) Resolve(ctx context.Context, expr string) (*Resolved, error) {
 	all := &Resolved{}
 	for q := (ResolveRequest{Expr: expr}); ; q.After = all.Peels[len(all.Peels)-1] {
@@ -202,14 +202,14 @@ func (c *Client) Resolve(ctx context.Context, expr string) (*Resolved, error) {
 	}
 }
 
-// Explain asks how an expression is understood, and what each of its parts selects.
+// Explain explains a target expression, with the number of peels that each part selects.
 func (c *Client) Explain(ctx context.Context, expr string) (*Explained, error) {
 	return call[Explained](ctx, c, wire.API("target", "explain", c.user), ExplainRequest{Expr: expr})
 }
 
-// Dispatch asks for a job, whose ID the caller has made, and returns its record without targets and arguments. The
-// job goes on whatever becomes of the caller. While nobody is able to take it the same request is repeated a few
-// times, which cannot run it twice.
+// Dispatch starts a job, whose ID the caller has made, and returns its record without targets and arguments. The job does not
+// depend on the caller's connection. If no master can accept it, the request is sent up to three times, which cannot run
+// the job twice.
 func (c *Client) Dispatch(ctx context.Context, spec job.Spec) (*job.Job, error) {
 	for try := 1; ; try++ {
 		j, err := call[job.Job](ctx, c, wire.Dispatch(c.user), spec)
@@ -240,9 +240,9 @@ func (c *Client) JobActive(ctx context.Context) (*ActiveJobs, error) {
 	return call[ActiveJobs](ctx, c, wire.API("job", "active", c.user), nil)
 }
 
-// JobCancel asks for the end of a job and returns its record with the wish; the job ends soon after. Of one that had ended
-// without all its returns the record has a final status, and its peels are told to stop. The code is [CodeConflict] for
-// one that has ended with them or is being canceled already, which the text tells apart.
+// JobCancel requests the end of a job and returns its record with that request; the job ends soon after. For a job that has ended
+// without all returns, the record has a final status, and the peels still get the request to stop. The code is [CodeConflict] if
+// the job has ended with all returns or is being canceled; the text says which.
 func (c *Client) JobCancel(ctx context.Context, jid wire.JID) (*job.Job, error) {
 	return call[job.Job](ctx, c, wire.API("job", "cancel", c.user), JobRequest{JID: jid})
 }

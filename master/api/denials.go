@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// denials tell who waits for an answer that the bus has refused his question. The bus says so on the connection,
-// quoting the subject.
+// denials cancels requests that the bus refuses. The bus reports a refusal as an error of the connection that quotes the
+// subject.
 type denials struct {
 	mu      sync.Mutex
 	next    int
@@ -24,7 +24,7 @@ type waiter struct {
 
 func newDenials() *denials { return &denials{waiting: map[int]waiter{}} }
 
-// watch has cancel called if the subject is refused, until the function that is returned has been called.
+// watch calls cancel if the bus refuses the subject, until unwatch is called.
 func (d *denials) watch(subject string, cancel context.CancelCauseFunc) (unwatch func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -38,8 +38,8 @@ func (d *denials) watch(subject string, cancel context.CancelCauseFunc) (unwatch
 	}
 }
 
-// hear looks at an error of the connection.
-func (d *denials) hear(err error) {
+// onError cancels the requests whose subject an error of the connection refuses.
+func (d *denials) onError(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return
 	}

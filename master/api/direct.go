@@ -11,15 +11,15 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Why a peel that was asked directly gave no answer.
+// Why a direct request got no answer.
 var (
 	ErrNotConnected = errors.New("the peel is not connected")
 	ErrNoAnswer     = errors.New("the peel did not answer in time")
 )
 
-// Direct asks one peel to run a function, without a master and without a record, and returns what it answered within
-// q.TimeLeft. What runs by then goes on, and nobody is told how it ended. The error wraps [ErrNotConnected] or
-// [ErrNoAnswer] where the peel said nothing. Credentials of the role direct may do this.
+// Direct requests that one peel runs a function, without a master and without a record, and returns its answer within
+// q.TimeLeft. A function that takes longer goes on, and its result is lost. The error wraps [ErrNotConnected] or [ErrNoAnswer]
+// if the peel does not answer. It needs a credential of the role direct.
 func (c *Client) Direct(ctx context.Context, id target.PeelID, q wire.DirectRequest) (*wire.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, q.TimeLeft)
 	defer cancel()

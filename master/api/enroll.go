@@ -13,7 +13,7 @@ type EnrolledAnswer struct {
 	Peels []credential.Enrolled `json:"peels"`
 }
 
-// EnrollName names a peel. An approval needs the key that waits as well.
+// EnrollName names a peel. An approval needs the waiting key too.
 type EnrollName struct {
 	ID     target.PeelID `json:"id"`
 	Public string        `json:"public,omitempty"`
@@ -24,7 +24,7 @@ type JoinTokensAnswer struct {
 	Tokens []credential.JoinToken `json:"tokens"`
 }
 
-// JoinAdded is a join token and what hosts know the masters by.
+// JoinAdded is a join token and the pin by which hosts recognize the masters.
 type JoinAdded struct {
 	Token credential.JoinToken `json:"token"`
 	Pin   string               `json:"pin,omitempty"`
@@ -39,12 +39,12 @@ func (c *Client) EnrollList(ctx context.Context) ([]credential.Enrolled, error) 
 	return a.Peels, nil
 }
 
-// EnrollApprove accepts a peel that waits.
+// EnrollApprove accepts a waiting peel.
 func (c *Client) EnrollApprove(ctx context.Context, q EnrollName) (*credential.Enrolled, error) {
 	return call[credential.Enrolled](ctx, c, wire.API("enroll", "approve", c.user), q)
 }
 
-// EnrollReject turns away a peel that waits.
+// EnrollReject rejects a waiting peel.
 func (c *Client) EnrollReject(ctx context.Context, q EnrollName) (*credential.Enrolled, error) {
 	return call[credential.Enrolled](ctx, c, wire.API("enroll", "reject", c.user), q)
 }
@@ -54,7 +54,7 @@ func (c *Client) EnrollRevoke(ctx context.Context, q EnrollName) (*credential.En
 	return call[credential.Enrolled](ctx, c, wire.API("enroll", "revoke", c.user), q)
 }
 
-// JoinList returns all join tokens, by name. None tells its text.
+// JoinList returns all join tokens, by name, without their texts.
 func (c *Client) JoinList(ctx context.Context) ([]credential.JoinToken, error) {
 	a, err := call[JoinTokensAnswer](ctx, c, wire.API("join", "list", c.user), struct{}{})
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *Client) JoinList(ctx context.Context) ([]credential.JoinToken, error) {
 	return a.Tokens, nil
 }
 
-// JoinCreate makes a join token and returns its text, to which the pin of the masters is added. q.Hash is of no account.
+// JoinCreate makes a join token and returns its text, with the pin of the masters at its end. q.Hash is ignored.
 func (c *Client) JoinCreate(ctx context.Context, q credential.JoinRequest) (text string, t *credential.JoinToken, err error) {
 	text, q.Hash = credential.NewSecret(q.Name)
 	a, err := call[JoinAdded](ctx, c, wire.API("join", "create", c.user), q)
@@ -76,7 +76,7 @@ func (c *Client) JoinCreate(ctx context.Context, q credential.JoinRequest) (text
 	return text, &a.Token, nil
 }
 
-// JoinRevoke makes a join token let in nobody else.
+// JoinRevoke ends a join token: it admits no more hosts.
 func (c *Client) JoinRevoke(ctx context.Context, name string) (*credential.JoinToken, error) {
 	return call[credential.JoinToken](ctx, c, wire.API("join", "revoke", c.user), TokenName{name})
 }

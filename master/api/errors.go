@@ -12,25 +12,25 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/dial"
 )
 
-// A Code says what kind of trouble an error is.
+// A Code is the kind of an error.
 type Code string
 
-// The codes. Those that are numbers are what services answer.
+// The codes. Numbers are codes in replies of services.
 const (
-	CodeInvalid     Code = "400"         // the question makes no sense; its text says what and where
-	CodeForbidden   Code = "403"         // a master refuses it: it is not within the limits of who asks
-	CodeNotFound    Code = "404"         // there is no such thing
-	CodeConflict    Code = "409"         // what is there is in the way: the job ID belongs to another job, the job has ended
-	CodeUnavailable Code = "503"         // nobody could answer just now; the same may succeed later
+	CodeInvalid     Code = "400"         // the request is not valid; the text says what and where
+	CodeForbidden   Code = "403"         // refused by a master: outside the limits of the caller
+	CodeNotFound    Code = "404"         // no such job, peel, token or other object
+	CodeConflict    Code = "409"         // contradicts the present state, as when the job has ended
+	CodeUnavailable Code = "503"         // no master could reply; the same request may succeed later
 	CodeDenied      Code = "denied"      // not authenticated, or not allowed
 	CodeUnreachable Code = "unreachable" // the bus could not be reached
 )
 
-// An Error is why a question has no answer. Its text is a whole sentence, which a person can be shown as it is.
+// An Error is the error of a request. Its text is a whole sentence for people.
 type Error struct {
 	Code Code
 	Msg  string
-	Err  error // the cause, if it is known
+	Err  error // the cause; nil: unknown
 }
 
 func (e *Error) Error() string { return e.Msg }
@@ -80,7 +80,7 @@ func refusedCredential(o ClientOptions, err error) error {
 	}, "the bus at %s refuses the credential of %s", o.URL, name)
 }
 
-// requestError is about a request that got no answer.
+// requestError returns the error of a request without a reply.
 func requestError(subject string, err error) error {
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):

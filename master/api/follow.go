@@ -19,7 +19,7 @@ const (
 	lookAgain = 5 * time.Second
 )
 
-// An Event is something that happened to a job that is followed: exactly one of Return, Ended and Acked is set.
+// An Event is an ack, a return or the end of a job: exactly one of Acked, Return and Ended is set.
 type Event struct {
 	Peel   target.PeelID // of an ack or a return
 	Acked  bool          // the peel has the request; acks are not stored, so only those that arrive while following are events
@@ -38,7 +38,7 @@ type Follower struct {
 	behind  bool // the targets and what they returned so far are yet to be read
 }
 
-// Follow begins to listen to a job, best before it is dispatched. The caller ends it with Close.
+// Follow subscribes to the events of a job; call it before Dispatch. The caller ends it with Close.
 func (c *Client) Follow(jid wire.JID, targets []target.PeelID) (*Follower, error) {
 	f := &Follower{c: c, jid: jid, targets: make(map[string]target.PeelID, len(targets)), acked: map[string]bool{}, heard: newBacklog()}
 	for _, id := range targets {
@@ -59,8 +59,8 @@ func (c *Client) Follow(jid wire.JID, targets []target.PeelID) (*Follower, error
 	return f, nil
 }
 
-// Watch begins to listen to a job that was dispatched before, by whomever. The events begin with the returns that are
-// stored already. The caller ends it with Close.
+// Watch subscribes to the events of a job that was dispatched before, by any user. The events begin with the stored returns. The
+// caller ends it with Close.
 func (c *Client) Watch(jid wire.JID) (*Follower, error) {
 	f, err := c.Follow(jid, nil)
 	if err == nil {
@@ -69,7 +69,7 @@ func (c *Client) Watch(jid wire.JID) (*Follower, error) {
 	return f, err
 }
 
-// Close ends the listening. The job goes on.
+// Close ends the subscriptions. The job goes on.
 func (f *Follower) Close() {
 	for _, sub := range f.subs {
 		_ = sub.Unsubscribe()
@@ -77,8 +77,8 @@ func (f *Follower) Close() {
 	f.heard.end()
 }
 
-// Events yields what happens until the job has ended, each return once: when it is stored, or at the end if the message
-// about it was missed. It ends with an error if the job's end could not be learned, that of ctx included.
+// Events yields events until the job has ended, each return once: when it is stored, or at the end if its message was lost. It
+// ends with an error if the end of the job cannot be read, also with the error of ctx.
 func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if f.behind && !f.catchUp(ctx, yield) {
@@ -121,8 +121,7 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-// catchUp yields what the targets have returned so far, and the end if that has come. It returns false if there is
-// nothing to listen for.
+// catchUp yields the stored returns, and the end if the job has ended. It returns false if no more events follow.
 func (f *Follower) catchUp(ctx context.Context, yield func(Event, error) bool) (listen bool) {
 	for row, err := range f.c.Rows(ctx, f.jid) {
 		switch {
@@ -175,7 +174,7 @@ func (f *Follower) event(msg *nats.Msg) (Event, bool) {
 	return Event{Peel: id, Return: job.ReadReturn(f.jid, id, msg.Data)}, true
 }
 
-// finish yields the returns that were not heard, then the end.
+// finish yields the returns whose messages were lost, then the end.
 func (f *Follower) finish(ctx context.Context, ended *job.Job, yield func(Event, error) bool) {
 	if len(f.targets) > ended.TargetCount-ended.ReturnCount {
 		for row, err := range f.c.Rows(ctx, f.jid) {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// Health is what one of the masters says of its host and of the bus.
+// Health is the state of one master's host and of the bus.
 type Health struct {
 	Time    time.Time      `json:"time"` // by the clock of its host
 	Streams []bucket.Usage `json:"streams"`
@@ -20,12 +20,12 @@ type Health struct {
 	Storage string         `json:"storage,omitempty"` // why the bus stores nothing now; empty: it does
 }
 
-// Health asks a master about its clock and its streams.
+// Health returns the clock of a master and its streams.
 func (c *Client) Health(ctx context.Context) (*Health, error) {
 	return call[Health](ctx, c, wire.API("master", "show", c.user), struct{}{})
 }
 
-// Certificate is what the server showed of itself; nil where the connection is not encrypted.
+// Certificate returns the certificate of the server, nil if the connection is not encrypted.
 func (c *Client) Certificate() *x509.Certificate {
 	state, err := c.nc.TLSConnectionState()
 	if err != nil || len(state.PeerCertificates) == 0 {
@@ -34,7 +34,7 @@ func (c *Client) Certificate() *x509.Certificate {
 	return state.PeerCertificates[0]
 }
 
-// CredentialEnds says whose credential a .creds file holds and when it ends; zero: never.
+// CredentialEnds returns the name in a .creds file and when the credential ends; zero: never.
 func CredentialEnds(creds []byte) (user string, ends time.Time, err error) {
 	claims, err := userClaims(creds)
 	if err != nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// RevokeRequest asks for the end of a person's credentials.
+// A RevokeRequest requests the end of a person's credentials.
 type RevokeRequest struct {
 	Name string `json:"name"`
 	Keep bool   `json:"keep,omitempty"` // leave in force what the person made
 }
 
-// Revoked is a person who was revoked, and what that ended.
+// Revoked is a revoked person, with all that the revocation ended.
 type Revoked struct {
 	credential.User
 	// Made are the tokens, join tokens, users and credentials that the person made, and those that these users made. They
@@ -23,13 +23,13 @@ type Revoked struct {
 	Jobs []wire.JID `json:"jobs,omitempty"` // canceled jobs that were open when the revocation began, or later
 }
 
-// TokenRevoked is a bearer token that was revoked, and what that ended.
+// TokenRevoked is a revoked bearer token, with all that the revocation ended.
 type TokenRevoked struct {
 	credential.Token
 	Jobs []wire.JID `json:"jobs,omitempty"` // canceled jobs that were open when the revocation began, or later
 }
 
-// Made is something that a person made.
+// Made is a credential that a person made for others.
 type Made struct {
 	Kind MadeKind `json:"kind"`
 	Name string   `json:"name"`

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// Rotatable is what of a master's secrets can be made anew while the fleet works.
+// Rotatable is a secret of the masters that can be replaced while the fleet works.
 type Rotatable string
 
 // What can be rotated.
@@ -16,13 +16,13 @@ const (
 	RotateCA   Rotatable = "ca"   // that signs the certificates of the listeners
 )
 
-// RotateRequest says what is to be rotated, or retired.
+// A RotateRequest names the secret to rotate or retire.
 type RotateRequest struct {
 	What  Rotatable `json:"what"`
 	Force bool      `json:"force,omitempty"` // retire although credentials of the former are in use
 }
 
-// RotateAnswer says what there is now.
+// RotateAnswer is the state after a rotation.
 type RotateAnswer struct {
 	What     Rotatable            `json:"what"`
 	Rotation *credential.Rotation `json:"rotation,omitempty"` // of keys

@@ -17,7 +17,7 @@ type TokenName struct {
 	Name string `json:"name"`
 }
 
-// TokenList returns all bearer tokens of the REST API, by name. None tells its text.
+// TokenList returns all bearer tokens of the REST API, by name, without their texts.
 func (c *Client) TokenList(ctx context.Context) ([]credential.Token, error) {
 	a, err := call[TokensAnswer](ctx, c, wire.API("token", "list", c.user), struct{}{})
 	if err != nil {
@@ -26,13 +26,13 @@ func (c *Client) TokenList(ctx context.Context) ([]credential.Token, error) {
 	return a.Tokens, nil
 }
 
-// TokenCreate makes a bearer token and returns its text, which leaves this process nowhere else: masters hear its hash.
-// q.Hash is of no account.
+// TokenCreate makes a bearer token and returns its text, which is sent nowhere: masters get its hash.
+// q.Hash is ignored.
 func (c *Client) TokenCreate(ctx context.Context, q credential.TokenRequest) (text string, t *credential.Token, err error) {
 	return c.tokenSecret(ctx, "create", q)
 }
 
-// TokenRotate gives a token another text, which it returns. The old one goes on for q.Grace.
+// TokenRotate gives a token another text, which it returns. The old one stays valid for q.Grace.
 func (c *Client) TokenRotate(ctx context.Context, q credential.TokenRequest) (text string, t *credential.Token, err error) {
 	return c.tokenSecret(ctx, "rotate", q)
 }

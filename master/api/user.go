@@ -17,7 +17,7 @@ type SiteName struct {
 	Name string `json:"name"`
 }
 
-// UserAdded is a person and the JWT that was signed for his key.
+// UserAdded is a person and the JWT that was signed for the key.
 type UserAdded struct {
 	User credential.User `json:"user"`
 	JWT  string          `json:"jwt"`
@@ -32,8 +32,8 @@ func (c *Client) UserList(ctx context.Context) ([]credential.User, error) {
 	return a.Users, nil
 }
 
-// UserAdd makes a key for a person, has it signed, and returns what a .creds file holds. The secret half of the key
-// leaves this process nowhere else. q.Public is of no account.
+// UserAdd makes a key for a person, has a master sign it, and returns the content of a .creds file. The secret half of the key is
+// sent nowhere. q.Public is ignored.
 func (c *Client) UserAdd(ctx context.Context, q credential.UserRequest) (creds []byte, u *credential.User, err error) {
 	key, err := credential.MakeKey()
 	if err != nil {

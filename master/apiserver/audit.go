@@ -11,7 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
-// act is handleFrom for what changes something: the audit log has it, with what came of it, before it is answered.
+// act is handleFrom for requests that change something: the request and its result are in the audit log before the reply.
 func act[Q, A any](s *Server, action string, f func(ctx context.Context, from grants.Caller, q Q) (A, error)) micro.Handler {
 	return handleFrom(s, func(ctx context.Context, from grants.Caller, q Q) (A, error) {
 		answer, err := f(ctx, from, q)

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// enrollEndpoints end where the masters have no keys.
+// enrollEndpoints returns the endpoints that need the keys, none on a master without them.
 func (s *Server) enrollEndpoints() map[string]endpoint {
 	a := s.o.Authority
 	return map[string]endpoint{

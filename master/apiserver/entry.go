@@ -10,7 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// errNoEntry is of an entry that a peel's settings do not have.
+// errNoEntry: the settings of the peel have no such entry.
 var errNoEntry = errors.New("no such entry")
 
 // entryShow reads the origin of an entry from the peel's document.
@@ -32,7 +32,7 @@ func (s *Server) entryShow(ctx context.Context, q api.BlameRequest) (*api.Blamed
 	return &api.Blamed{Peel: q.Peel, Entry: q.Entry, Origin: origin, Revision: doc.Commit}, nil
 }
 
-// isAbsent reports whether what was asked about is not there.
+// isAbsent reports whether err means that the requested object does not exist.
 func isAbsent(err error) bool {
 	return slices.ContainsFunc([]error{errNoPeel, errNoEntry}, func(absent error) bool { return errors.Is(err, absent) })
 }

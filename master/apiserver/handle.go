@@ -19,34 +19,34 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// errInvalid is of a question that makes no sense.
+// errInvalid: the request is not valid.
 var errInvalid = errors.New("the request is not valid")
 
-// errNoPeel is of a peel that nobody has heard of.
+// errNoPeel: the peel is not known.
 var errNoPeel = errors.New("no such peel")
 
-// An endpoint is where a question is asked and what answers it.
+// An endpoint is the subject of a request and its handler.
 type endpoint struct {
 	subject string
 	handler micro.Handler
 }
 
-// answer works on questions until there are no more.
+// answer handles requests until the queue is closed.
 func (s *Server) answer(ctx context.Context) {
-	for question := range s.questions {
-		question(ctx)
+	for request := range s.requests {
+		request(ctx)
 	}
 }
 
-// handle is handleFrom for what does not depend on who asks.
+// handle is handleFrom for requests that do not depend on the caller.
 func handle[Q, A any](s *Server, f func(context.Context, Q) (A, error)) micro.Handler {
 	return handleFrom(s, func(ctx context.Context, _ grants.Caller, q Q) (A, error) { return f(ctx, q) })
 }
 
-// handleFrom makes a service's handler of a function from caller and request to answer. The handler itself only hands over.
+// handleFrom makes a handler of a function from caller and request to reply. The handler only enqueues the request.
 func handleFrom[Q, A any](s *Server, f func(ctx context.Context, from grants.Caller, q Q) (A, error)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
-		question := func(ctx context.Context) {
+		request := func(ctx context.Context) {
 			var q Q
 			var data []byte
 			err := decode(req, &q)
@@ -58,28 +58,28 @@ func handleFrom[Q, A any](s *Server, f func(ctx context.Context, from grants.Cal
 			}
 			s.respond(req, data, err)
 		}
-		if !s.hand(question) {
-			s.respond(req, nil, errors.New("too many questions are waiting, or this master is stopping"))
+		if !s.enqueue(request) {
+			s.respond(req, nil, errors.New("too many requests are waiting, or this master is stopping"))
 		}
 	})
 }
 
-// hand gives a question to the workers; false if there is no room or they have stopped.
-func (s *Server) hand(question func(context.Context)) bool {
+// enqueue adds a request to the queue; false if the queue is full or closed.
+func (s *Server) enqueue(request func(context.Context)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
 		return false
 	}
 	select {
-	case s.questions <- question:
+	case s.requests <- request:
 		return true
 	default:
 		return false
 	}
 }
 
-// decode reads a question; none at all is the zero one.
+// decode decodes a request; an empty message is the zero request.
 func decode(req micro.Request, q any) error {
 	if len(req.Data()) == 0 {
 		return nil
@@ -93,11 +93,11 @@ func decode(req micro.Request, q any) error {
 
 func (s *Server) respond(req micro.Request, data []byte, err error) {
 	if err := reply.Send(s.nc, req, data, string(AnswerCode(err)), err); err != nil {
-		s.log.Debug("question not answered", "subject", req.Subject(), "err", err)
+		s.log.Debug("reply not sent", "subject", req.Subject(), "err", err)
 	}
 }
 
-// AnswerCode is the code with which a service answers an error of a Server's methods.
+// AnswerCode returns the code of a reply with an error of a Server's methods.
 func AnswerCode(err error) api.Code {
 	if _, ok := errors.AsType[*target.SyntaxError](err); ok || errors.Is(err, errInvalid) {
 		return api.CodeInvalid

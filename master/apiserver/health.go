@@ -30,8 +30,8 @@ func (s *Server) health(ctx context.Context, _ struct{}) (*api.Health, error) {
 	return h, nil
 }
 
-// led reports whether a master holds the lease of the reconciler, or held it less than 15 s ago: so long the bucket keeps
-// the mark of a lease that has ended.
+// led reports whether a master holds the lease of the reconciler, or held it less than 15 s ago, when the bucket still has the
+// marker of the ended lease.
 func (s *Server) led(ctx context.Context) (bool, error) {
 	leases, err := s.o.JetStream.Stream(ctx, "KV_leases")
 	if err == nil {

@@ -28,13 +28,13 @@ func (s *Server) JobList(ctx context.Context, q job.Query) (*job.Page, error) {
 	return s.o.Store.List(ctx, q)
 }
 
-// JobShow returns a job with its arguments, and its targets if there are at most 500. It reads the record alone, because
-// followers call it again and again. [Server.JobReturns] lists all targets.
+// JobShow returns a job with its arguments, and its targets if there are at most 500. It reads only the record, because
+// followers call it often. [Server.JobReturns] lists all targets.
 func (s *Server) JobShow(ctx context.Context, q api.JobRequest) (*job.Job, error) {
 	return s.o.Store.GetRecord(ctx, q.JID)
 }
 
-// JobReturns returns a page of a job's targets. Those that a running job waits for and that are offline are unreachable.
+// JobReturns returns a page of a job's targets. Offline targets that have not returned are unreachable.
 func (s *Server) JobReturns(ctx context.Context, q api.JobRequest) (*job.RowsPage, error) {
 	page, err := s.o.Store.Rows(ctx, q.JID, q.After)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Server) offline(id target.PeelID) bool {
 	return !online && !s.o.Fleet.Unknown(id)
 }
 
-// jobCancel lets who has limits cancel no job but his own.
+// jobCancel cancels a job. A user with limits may cancel only own jobs.
 func (s *Server) jobCancel(ctx context.Context, from grants.Caller, q api.JobRequest) (*job.Job, error) {
 	if from.Role == grants.RoleLimited {
 		j, err := s.o.Store.GetRecord(ctx, q.JID)
@@ -73,7 +73,7 @@ func (s *Server) jobCancel(ctx context.Context, from grants.Caller, q api.JobReq
 	return &summary, nil
 }
 
-// jobActive reads the records of the jobs that have not ended, newest first, as many as fit into an answer.
+// jobActive reads the records of the jobs that have not ended, newest first, as many as fit into a reply.
 func (s *Server) jobActive(ctx context.Context, _ struct{}) (*api.ActiveJobs, error) {
 	live, unreadable, err := s.o.Store.ListLive(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // peelsInPage is how many peels a page has, so that with IDs of the greatest length it stays under 512 KiB.
 const peelsInPage = 1200
 
-// factsInPage is how many bytes of facts a page of peels may pass.
+// factsInPage bounds the facts in a page of peels, in bytes; the last peel may exceed it.
 const factsInPage = wire.MaxMessage / 2
 
 // PeelList returns a page of peels, selected as by [Server.SelectFor].
@@ -66,7 +66,7 @@ func (s *Server) peelShow(_ context.Context, q api.PeelRequest) (*api.Peel, erro
 	return &p, nil
 }
 
-// rekey has secrets of a peel sealed to the key that its facts carry now.
+// rekey makes masters seal the secrets of a peel to the key in its newest facts.
 func (s *Server) rekey(ctx context.Context, from grants.Caller, q api.PeelKey) (*api.Peel, error) {
 	if _, ok := s.o.Fleet.Index().Get(q.Peel); !ok {
 		return nil, fmt.Errorf("%w: %q has never told its facts", errNoPeel, q.Peel)

@@ -58,7 +58,7 @@ func (s *Server) userRevoke(ctx context.Context, from grants.Caller, q api.Revok
 
 const maxRevokeRounds = 10
 
-// errRevokesCaller: the caller would end its own credential without having asked for that.
+// errRevokesCaller: the request would end the credential of its caller, who is not its target.
 var errRevokesCaller = errors.New("not revoked")
 
 // endMade ends what a revoked person made. Requests of the person may have been in flight during the revocation, so it
@@ -79,7 +79,7 @@ func (s *Server) endMade(ctx context.Context, from grants.Caller, name string) (
 	return ended, fmt.Errorf("%s still made more after %d rounds", name, maxRevokeRounds)
 }
 
-// end ends one thing that somebody made, and writes an entry into the audit log.
+// end ends one credential that a person made, and writes an entry to the audit log.
 func (s *Server) end(ctx context.Context, from grants.Caller, m api.Made) (err error) {
 	action := "user.revoke"
 	switch m.Kind {
@@ -161,7 +161,7 @@ func (s *Server) cancelJobs(ctx context.Context, from grants.Caller, users map[s
 	return canceled, errors.Join(failed...)
 }
 
-// cancelJob cancels an open job if it is one of the users'. It reports whether the job is canceled, whoever canceled it.
+// cancelJob cancels an open job of one of the users. It reports whether the job is canceled, also by another request.
 func (s *Server) cancelJob(ctx context.Context, from grants.Caller, users map[string]bool, jid wire.JID, reason string) (canceled bool, err error) {
 	j, err := s.o.Store.GetRecord(ctx, jid)
 	switch {
@@ -200,7 +200,7 @@ func (s *Server) tokenRevoke(ctx context.Context, from grants.Caller, q api.Toke
 	return &api.TokenRevoked{Token: *t, Jobs: jobs}, nil
 }
 
-// endIfRevoked ends what the caller has just made if the caller was revoked in the meantime, or if that cannot be read. A
+// endIfRevoked ends the credential that the caller has just made, if the caller was revoked meanwhile or that cannot be read. A
 // revocation is stored before it looks for what the person made, so either it or this check finds everything.
 func (s *Server) endIfRevoked(ctx context.Context, from grants.Caller, kind api.MadeKind, name string) error {
 	err := s.o.Users.CheckNotRevoked(ctx, from.User)

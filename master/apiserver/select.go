@@ -21,8 +21,8 @@ const (
 	documentsOnce = 32               // read at a time
 )
 
-// A selector evaluates expressions on the live fleet. Facts are always current in the index; what an expression says
-// of the repo, its node groups and the settings that it gives, is read when it says so, and only if it has changed.
+// A selector evaluates expressions on the live fleet. Facts are always current in the index. Node groups and settings are read when
+// an expression uses them, and only if they have changed.
 type selector struct {
 	js    jetstream.JetStream
 	index *peelindex.Index
@@ -36,7 +36,7 @@ type selector struct {
 	loaded  map[target.PeelID]settings.Digest // of the settings in the index
 }
 
-// selected are the peels that an expression selects, sorted.
+// selected returns the peels that an expression selects, sorted.
 func (s *selector) selected(ctx context.Context, expr string) (*target.Expr, []target.PeelID, error) {
 	e, err := s.parse(ctx, expr)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *selector) selected(ctx context.Context, expr string) (*target.Expr, []t
 	return e, s.index.Select(e), nil
 }
 
-// parse reads an expression and sees to it that the index knows what it asks for.
+// parse parses an expression and loads the node groups and settings that it uses.
 func (s *selector) parse(ctx context.Context, expr string) (*target.Expr, error) {
 	var groups target.Groups
 	if strings.ContainsRune(expr, 'N') { // N@, also with a delimiter of its own
@@ -77,7 +77,7 @@ func (s *selector) groups(ctx context.Context) (target.Groups, error) {
 	return settings.LoadGroups(ctx, rollout)
 }
 
-// loadSettings brings the index to what the peels had been given when it was called, or later.
+// loadSettings updates the index to the settings at the time of the call, or later.
 func (s *selector) loadSettings(ctx context.Context) error {
 	// The first load may have begun before the call, the second has not.
 	for range 2 {
@@ -92,7 +92,7 @@ func (s *selector) loadSettings(ctx context.Context) error {
 			return nil
 		}
 		load := s.loading.DoChan("", func() (any, error) {
-			// Who asked first may leave; the others still wait.
+			// The first caller may be canceled while others wait.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settingsWait)
 			defer cancel()
 			return nil, s.load(ctx)
@@ -109,7 +109,7 @@ func (s *selector) loadSettings(ctx context.Context) error {
 	return nil
 }
 
-// load reads what has changed in the bucket since the last time. One at a time.
+// load reads the changes of the bucket since the last load. Only one runs at a time.
 func (s *selector) load(ctx context.Context) error {
 	at, err := s.store.Position(ctx)
 	if err != nil {
@@ -156,8 +156,8 @@ func (s *selector) load(ctx context.Context) error {
 	return nil
 }
 
-// read returns the settings by their digests, of those peels whose are not loaded. Peels with equal settings cost one
-// reading together. A document that is not there any more is left out.
+// read returns settings that are not loaded, by digest. It reads equal settings of several peels once, and leaves out deleted
+// documents.
 func (s *selector) read(ctx context.Context, heads settings.Heads, loaded map[target.PeelID]settings.Digest) (map[settings.Digest]map[string]any, error) {
 	wanted := map[settings.Digest]target.PeelID{}
 	for _, head := range heads {

@@ -1,9 +1,9 @@
-// Package apiserver answers what programs ask masters over the bus; [api] has the questions, the answers and the client.
-// Make a [Server] with [New] and call Run once.
+// Package apiserver serves the requests of programs over the bus; package api has the requests, the replies and the client. Make a
+// [Server] with [New] and call Run once.
 //
-// The name of the caller is the last token of the subject, which the bus enforces. All masters answer as one queue group:
-// each reads what it answers from the buckets and from the stream of facts. Requests wait in a queue of limited length; what
-// has reached a master when it stops is answered still. What changes something is in the audit log before it is answered.
+// Guarantees: the name of the caller is the last token of the subject, which the bus enforces; any master can reply, because all
+// masters read the same buckets and streams; a change is in the audit log before its reply; a master that stops replies to all
+// requests that have reached it. The queue of waiting requests is bounded.
 package apiserver
 
 import (
@@ -36,10 +36,10 @@ import (
 const (
 	answerAtOnce = 8
 	stopGrace    = 2 * time.Second
-	answerQueue  = 256 // questions that wait
+	answerQueue  = 256 // waiting requests
 )
 
-// Options are what a Server answers from.
+// Options are the stores and services that a Server uses.
 type Options struct {
 	JetStream jetstream.JetStream // on the connection of a master
 	Store     *job.Store
@@ -50,24 +50,24 @@ type Options struct {
 	Audit     *auditlog.Log   // nil: nothing is kept, and nobody can read it
 	Fleet     *feed.Feed      // which runs and is ready
 	Stored    func() error    // why the bus stores nothing now; nil: it is not watched
-	// Readable returns those of the peels whose settings a caller may read, or [grants.ErrNotAllowed]; nil: all are. Whoever
-	// may select by a setting can find out its value by trying.
+	// Readable returns those of the peels whose settings a caller may read, or [grants.ErrNotAllowed]; nil: all are. A user
+	// who may select by a setting can find its value by trying.
 	Readable func(ctx context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error)
 	Log      *slog.Logger // nil: nothing is logged
 }
 
-// A Server answers what people ask about targets, jobs and peels. Make it with [New] and call Run once. The methods
-// that answer may be called without Run too, from several goroutines; [AnswerCode] says of what kind their errors are.
+// A Server serves requests about targets, jobs, peels and credentials. Make it with [New] and call Run once. Its other methods may be
+// called without Run, from several goroutines; [AnswerCode] returns the kind of their errors.
 type Server struct {
 	o         Options
 	nc        *nats.Conn
 	log       *slog.Logger
-	questions chan func(context.Context)
+	requests  chan func(context.Context)
 	answering chan struct{} // closed when all that is asked is listened for
 	targets   selector
 
 	mu      sync.Mutex
-	stopped bool // questions is closed
+	stopped bool // requests is closed
 }
 
 // New returns a server. It starts nothing.
@@ -76,14 +76,14 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		o: o, nc: o.JetStream.Conn(), log: o.Log, questions: make(chan func(context.Context), answerQueue),
+		o: o, nc: o.JetStream.Conn(), log: o.Log, requests: make(chan func(context.Context), answerQueue),
 		answering: make(chan struct{}),
 		targets:   selector{js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream)},
 	}
 }
 
-// Run answers as one of the masters' queue group until ctx ends, and then returns nil. An error means that it could
-// not begin.
+// Run serves requests in the queue group of the masters until ctx ends, and then returns nil. An error means that it could not
+// subscribe.
 func (s *Server) Run(ctx context.Context) error {
 	service, err := micro.AddService(s.nc, micro.Config{Name: "zester-api", Version: "1.0.0", QueueGroup: wire.MastersQueue})
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	}
 	close(s.answering)
-	// What has reached this master when ctx ends is answered still: whoever asked could not know that it stops.
+	// Requests that have reached this master when ctx ends get their replies, because their callers do not know that it stops.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var workers sync.WaitGroup
@@ -129,8 +129,8 @@ func (s *Server) Run(ctx context.Context) error {
 		workers.Go(func() { s.answer(work) })
 	}
 	workers.Go(func() {
-		// The first list reads the keys of all jobs, for which nobody has to wait where it is done before. If it fails the
-		// next does it.
+		// The first list reads the keys of all jobs. It is done now, so that no request waits for it. If it fails, the next list
+		// repeats it.
 		_, _ = s.o.Store.List(ctx, job.Query{Limit: 1})
 	})
 	<-ctx.Done()
@@ -140,13 +140,13 @@ func (s *Server) Run(ctx context.Context) error {
 	reply.WaitForHandlers(s.nc, stopGrace)
 	s.mu.Lock()
 	s.stopped = true
-	close(s.questions)
+	close(s.requests)
 	s.mu.Unlock()
 	defer time.AfterFunc(stopGrace, stop).Stop()
 	workers.Wait()
 	return nil
 }
 
-// Answering is closed when the server listens for all that people ask. The bus knows that once it has answered anything
-// that is asked on the same connection later.
+// Answering is closed when the server has subscribed to all requests. The bus has processed that once it has replied to a later
+// request on the same connection.
 func (s *Server) Answering() <-chan struct{} { return s.answering }

@@ -29,8 +29,8 @@ func (s *Server) Select(ctx context.Context, expr string) ([]target.PeelID, erro
 	return ids, err
 }
 
-// SelectFor returns the peels that an expression selects for a caller, sorted: where it asks for settings, only those
-// whose settings the caller may read.
+// SelectFor returns the peels that an expression selects for a caller, sorted. If the expression uses settings, only peels whose
+// settings the caller may read are selected.
 func (s *Server) SelectFor(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error) {
 	_, ids, err := s.selectFor(ctx, from, expr)
 	return ids, err

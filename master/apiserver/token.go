@@ -21,7 +21,7 @@ func (s *Server) tokenList(ctx context.Context, _ grants.Caller, _ struct{}) (*a
 	return &api.TokensAnswer{Tokens: all}, err
 }
 
-// checkLimits judges the target of limits, which needs the node groups.
+// checkLimits parses the target of limits with the node groups.
 func (s *Server) checkLimits(ctx context.Context, l grants.Limits) error {
 	if l.Target == "" {
 		return nil
@@ -57,7 +57,7 @@ func (s *Server) tokenRotate(ctx context.Context, from grants.Caller, q credenti
 	return t, err
 }
 
-// credentialCode is the code of an error about tokens, users and what they may do, "" for others.
+// credentialCode returns the code of an error about tokens, users and permissions, "" for others.
 func credentialCode(err error) api.Code {
 	switch {
 	case errors.Is(err, grants.ErrNotAllowed):

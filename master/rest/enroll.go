@@ -19,19 +19,19 @@ import (
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 )
 
-// Limits of hosts that ask to be enrolled, who are strangers. One asks every ten seconds at most, but a whole site may come
-// from one address, which for IPv6 is a network of 64 bits.
+// Limits of hosts that request enrollment, which are not authenticated. A host sends a request every ten seconds at most, but a
+// whole site may share one address; for IPv6 that is a network of 64 bits.
 const (
 	maxEnroll      = 8 << 10 // bytes
 	joinsAtOnce    = 200
 	joinsPerSecond = 20
 )
 
-// Enrolled is what a host is answered that is accepted.
+// Enrolled is the reply to an accepted host.
 type Enrolled struct {
 	JWT     string    `json:"jwt"`
 	Expires time.Time `json:"expires"`
-	CA      string    `json:"ca,omitempty"` // certificates by which to check masters from now on, in PEM
+	CA      string    `json:"ca,omitempty"` // certificates by which the host checks masters, in PEM
 }
 
 // enroll answers hosts that request a credential. They have no token of the API; the authority checks the request. A page in
@@ -69,7 +69,7 @@ func (r *routes) enroll() http.HandlerFunc {
 		}
 		q.From, _, _ = net.SplitHostPort(req.RemoteAddr)
 		token, e, err := r.Authority.Hosts.Enroll(req.Context(), q)
-		r.accountEnroll(req, &q, e, err)
+		r.auditEnroll(req, &q, e, err)
 		if err != nil {
 			status := enrollStatus(err)
 			if status == http.StatusAccepted || status == http.StatusServiceUnavailable {
@@ -83,7 +83,7 @@ func (r *routes) enroll() http.HandlerFunc {
 	}
 }
 
-// isListener reports whether a Host header has a name or an address of the listener: one that its certificate is for.
+// isListener reports whether the certificate of the listener is for the name or address in a Host header.
 func isListener(c *tls.Config, header string) bool {
 	host, _, err := net.SplitHostPort(header)
 	if err != nil {
@@ -93,8 +93,8 @@ func isListener(c *tls.Config, header string) bool {
 	return err == nil && shown.Leaf.VerifyHostname(host) == nil
 }
 
-// accountEnroll keeps account of hosts that were let in or turned away. One that waits asks all the time.
-func (r *routes) accountEnroll(req *http.Request, q *enroll.Request, e *credential.Enrolled, err error) {
+// auditEnroll writes accepted and refused hosts to the audit log. Waiting hosts repeat their requests and are left out.
+func (r *routes) auditEnroll(req *http.Request, q *enroll.Request, e *credential.Enrolled, err error) {
 	if errors.Is(err, enroll.ErrPending) && len(e.History) > 0 && time.Since(e.History[len(e.History)-1].Time) > time.Second {
 		return
 	}
@@ -102,7 +102,7 @@ func (r *routes) accountEnroll(req *http.Request, q *enroll.Request, e *credenti
 	if errors.Is(err, enroll.ErrPending) {
 		entry.Result, entry.Reason = audit.Done, err.Error()
 	} else {
-		// Of refusals the log keeps a few: strangers must not push the past out of it.
+		// The log stores few refusals, so that unknown hosts cannot fill it.
 		entry = entry.Ended(err, errors.Is(err, enroll.ErrFull) || enrollStatus(err) != http.StatusServiceUnavailable)
 	}
 	r.Audit.Write(req.Context(), entry)

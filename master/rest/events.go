@@ -24,12 +24,12 @@ const (
 	tokenStreams   = 10  // of them with one token
 	addressStreams = 50  // of them from one address
 
-	streamWrite = 10 * time.Second // for one event to leave
-	streamBytes = 4 << 20          // of events that wait here
-	forgotten   = 10 * time.Second // after which the bus ends the reading of a master that is gone
+	streamWrite = 10 * time.Second // to send one event
+	streamBytes = 4 << 20          // of events that wait to be sent
+	forgotten   = 10 * time.Second // after which the bus removes the consumer of a master that is gone
 	checkEvery  = 500 * time.Millisecond
-	lookEvery   = 5 * time.Second // at the record, in case the message that the job has ended got lost
-	ackBuffer   = 8192            // acks that wait to be sent; what comes beyond is left out
+	lookEvery   = 5 * time.Second // how often the record is read, in case the message about the end was lost
+	ackBuffer   = 8192            // acks that wait to be sent; more are dropped
 	pingEvery   = 15 * time.Second
 )
 
@@ -53,14 +53,14 @@ func (r *routes) eventsOperation() huma.Operation {
 	return op
 }
 
-// A position is how far the events of a job were sent: the sequences of a step in the stream job-events and of a return in
-// the stream of the bucket job-returns, 0 for none. It is the ID of an event.
+// A position is the ID of an event: the sequences of the last sent step, in the stream job-events, and of the last sent return, in
+// the stream of the bucket job-returns; 0 means none.
 type position struct{ step, returned uint64 }
 
 func (p position) String() string { return fmt.Sprintf("%d-%d", p.step, p.returned) }
 
-// parsePosition reads the ID of an event. Earlier versions had one number, a sequence in job-events: what is known of the
-// returns then is nothing.
+// parsePosition reads the ID of an event. Earlier versions had one number, a sequence in job-events;
+// all returns are then sent again.
 func parsePosition(id string) (p position, err error) {
 	step, returned, both := strings.Cut(id, "-")
 	if p.step, err = strconv.ParseUint(step, 10, 64); err == nil && both {

@@ -18,11 +18,11 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// events is one stream of events to one client. It reads the steps that are stored and then the returns, both from the
-// beginning of the job, and leaves out those that the client has.
+// events is one stream of events to one client. It reads the stored steps and then the returns, from the beginning of the job, and
+// skips those that the client has.
 type events struct {
 	r       *routes
-	job     *job.Job // as it was read last
+	job     *job.Job // as last read
 	request *http.Request
 	out     sink
 
@@ -37,13 +37,13 @@ type events struct {
 	returned int // targets whose return was read
 
 	read   int  // messages
-	looked int  // read when the record was looked at
-	still  bool // nothing was read from one look to the next
+	looked int  // value of read when the record was last read
+	still  bool // no message was read between the last two reads of the record
 }
 
 var errStreamEnded = errors.New("the stream has sent all events")
 
-// open reads the record of the job and which step is its last.
+// open reads the record of the job and finds its last step.
 func (e *events) open(ctx context.Context, jid wire.JID) error {
 	j, err := e.r.Store.Get(ctx, jid)
 	if err != nil {
@@ -92,7 +92,7 @@ type tail struct {
 	stop     func()
 }
 
-// follow reads a stream until the tail is stopped.
+// follow reads a stream until stop is called.
 func (e *events) follow(ctx context.Context, stream string, subjects ...string) (tail, error) {
 	consumer, err := e.r.JetStream.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{FilterSubjects: subjects, InactiveThreshold: forgotten})
 	if err != nil {
@@ -136,7 +136,7 @@ func (e *events) run(ctx context.Context) error {
 	return err
 }
 
-// pass sends events. The returns follow the steps that are stored, so that the order is the same each time.
+// pass sends events. The returns follow the stored steps, so that the order is always the same.
 func (e *events) pass(ctx context.Context, steps tail, acks <-chan *nats.Msg) (err error) {
 	check, look, ping := time.NewTicker(checkEvery), time.NewTicker(lookEvery), time.NewTicker(pingEvery)
 	defer check.Stop()
@@ -171,7 +171,7 @@ func (e *events) pass(ctx context.Context, steps tail, acks <-chan *nats.Msg) (e
 		case <-check.C:
 			err = e.admitted(ctx)
 		case <-look.C:
-			err = e.look(ctx)
+			err = e.refresh(ctx)
 		case <-ping.C:
 			err = e.out.write(": still there\n\n")
 		}
@@ -179,10 +179,10 @@ func (e *events) pass(ctx context.Context, steps tail, acks <-chan *nats.Msg) (e
 	return err
 }
 
-// returnsOf is where the bucket job-returns has the returns for a job.
+// returnsOf returns the subject of the stored returns of a job.
 func returnsOf(jid wire.JID) string { return "$KV.job-returns." + string(jid) + ".*" }
 
-// admitted returns an error once the token no longer opens the stream, or if that cannot be checked.
+// admitted returns an error if the token is not allowed to read the stream now, or if that cannot be checked.
 func (e *events) admitted(ctx context.Context) error {
 	text, _ := bearer(e.request)
 	t, err := e.r.Tokens.Authenticate(ctx, text)
@@ -192,9 +192,8 @@ func (e *events) admitted(ctx context.Context) error {
 	return err
 }
 
-// look reads the record again, unless it was final, and which step is the last, for the bus may have dropped the one that
-// was.
-func (e *events) look(ctx context.Context) error {
+// refresh reads the record again, unless it was final, and finds the last step: the bus may have removed the former one.
+func (e *events) refresh(ctx context.Context) error {
 	j := e.job
 	if !j.Status.Final() {
 		var err error
@@ -212,8 +211,8 @@ func (e *events) look(ctx context.Context) error {
 	return nil
 }
 
-// endIfOver sends the end once all steps and all returns that the record counts were read. All of these are stored before
-// the end is recorded; one that cannot be read has been removed since.
+// endIfOver sends the end once all steps and all returns that the record counts were read. All of them are stored before the end
+// of the job; one that cannot be read was removed since.
 func (e *events) endIfOver() error {
 	if !e.job.Status.Final() || e.seen < e.until || e.returned < e.job.ReturnCount && !e.still {
 		return nil
@@ -236,7 +235,7 @@ func (e *events) onStep(ctx context.Context, m jetstream.Msg) error {
 	switch m.Subject() {
 	case wire.CancelOf(e.job.JID):
 		name = "cancel"
-		stored, err := e.r.Store.Get(ctx, e.job.JID) // a cancel goes to all peels and carries the JID alone
+		stored, err := e.r.Store.Get(ctx, e.job.JID) // a cancel message has the JID alone
 		if err != nil {
 			return err
 		}
@@ -260,7 +259,7 @@ func (e *events) onStep(ctx context.Context, m jetstream.Msg) error {
 	return e.out.send(e.at.String(), name, data)
 }
 
-// record reads the job in a step.
+// record decodes the job in a step.
 func (e *events) record(m jetstream.Msg) (job.Job, bool) {
 	var step struct {
 		Data job.Job `json:"data"`
@@ -276,7 +275,7 @@ func (e *events) onReturn(m jetstream.Msg) error {
 	sender := wire.Sender(m.Subject())
 	id, ok := e.waiting[sender]
 	if err != nil || !ok {
-		return nil // a peel that is no target may publish a return, too
+		return nil // published by a peel that is not a target
 	}
 	delete(e.waiting, sender)
 	e.returned++
@@ -299,13 +298,13 @@ func (e *events) onAck(m *nats.Msg) error {
 	return e.out.send("", "ack", map[string]target.PeelID{"peel": id})
 }
 
-// A sink is where the text of a stream of events goes.
+// A sink writes events to the client.
 type sink struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 }
 
-// send writes an event. If id is empty, the ID of the event before stays the last one that the client has.
+// send writes an event. If id is empty, the client keeps the ID of the event before.
 func (s sink) send(id, name string, data any) error {
 	body, err := json.Marshal(data)
 	if err != nil {

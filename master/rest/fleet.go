@@ -12,7 +12,7 @@ type peelsInput struct {
 	Cursor target.PeelID `query:"cursor" maxLength:"128" doc:"The next of the page before."`
 }
 
-// PeelsPage is some peels, by ID.
+// PeelsPage is a page of peels, by ID.
 type PeelsPage struct {
 	Peels []api.Peel    `json:"peels"`
 	Total int           `json:"total" doc:"On all pages."`
@@ -41,7 +41,7 @@ type targetsInput struct {
 	Cursor target.PeelID `query:"cursor" maxLength:"128" doc:"The next of the page before."`
 }
 
-// TargetsPage is some of the peels that an expression selects, by ID.
+// TargetsPage is a page of the peels that an expression selects, by ID.
 type TargetsPage struct {
 	Peels   []target.PeelID `json:"peels"`
 	Total   int             `json:"total" doc:"On all pages."`

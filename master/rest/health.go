@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	readyFor  = time.Second // an answer is given again for so long, because anybody may ask
+	readyFor  = time.Second // a result is reused for this long, because requests need no token
 	readyTime = 2 * time.Second
 )
 
@@ -30,7 +30,7 @@ type readiness struct {
 
 	mu  sync.Mutex
 	at  time.Time
-	err error // of then
+	err error // of the last check
 }
 
 func newReadiness(b Backend) *readiness { return &readiness{js: b.JetStream, stored: b.Stored} }
@@ -47,7 +47,7 @@ func (r *readiness) ready(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := time.Now(); r.at.IsZero() || now.Sub(r.at) > readyFor {
-		// Whoever asks next gets this answer too, so it is not cut short because this one leaves.
+		// The result is for other requests too, so the end of this request does not cancel the check.
 		r.err = r.ask(context.WithoutCancel(ctx))
 		r.at = time.Now()
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// NewJob is what a program asks to be run.
+// NewJob is the request to run a job.
 type NewJob struct {
 	JID        wire.JID          `json:"jid,omitempty" minLength:"27" maxLength:"27" doc:"ID of the job, made by the caller (a KSUID). The same request under the same ID returns the job of the first, whose target is not resolved again; a different request is refused with 409."`
 	Target     string            `json:"target" minLength:"1" maxLength:"65536" example:"web-* and G@os:debian" doc:"Expression that selects the peels."`
@@ -41,10 +41,10 @@ type NewJob struct {
 	Metadata   map[string]string `json:"metadata,omitempty" doc:"Kept in the record."`
 }
 
-// Arguments are a function's. Numbers without a fraction or an exponent are integers, as on the command line.
+// Arguments are the arguments of a function. Numbers without a fraction or an exponent are integers, as on the command line.
 type Arguments map[string]any
 
-// UnmarshalJSON reads arguments whose nesting the bus can carry.
+// UnmarshalJSON refuses arguments that nest deeper than a message of the bus may.
 func (a *Arguments) UnmarshalJSON(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -55,7 +55,7 @@ func (a *Arguments) UnmarshalJSON(data []byte) error {
 	if _, err := d.Token(); err != io.EOF {
 		return errors.New("there is something after the arguments")
 	}
-	settled, err := settle(m, canon.MaxDepth-4) // the rest is for what is put around them
+	settled, err := settle(m, canon.MaxDepth-4) // the message around them takes four levels
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ type dispatchOutput struct {
 	Body     job.Job
 }
 
-// dispatchJob answers when the job is published, not when it has ended.
+// dispatchJob replies when the job is published, not when it has ended.
 func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchOutput, error) {
 	t := tokenOf(ctx)
 	spec, err := in.Body.spec()
@@ -150,9 +150,8 @@ func (r *routes) selectTargets(ctx context.Context, n *NewJob, spec *job.Spec) (
 	return nil
 }
 
-// repeated returns the job that an earlier request under the same ID made, without resolving the target again: the fleet may
-// have changed. The job is nil if there is none, and if it was never dispatched; spec then gets the targets of the earlier
-// request. A different request under the ID, or one of another user, is a conflict.
+// repeated returns the job of an earlier request with the same ID. It does not resolve the target again, because the fleet may have
+// changed. The job is nil if it does not exist or was never dispatched; spec then gets the targets of the earlier request. A different request under the ID, or one of another user, is a conflict.
 func (r *routes) repeated(ctx context.Context, spec *job.Spec) (*job.Job, error) {
 	j, err := r.Store.Get(ctx, spec.JID)
 	if errors.Is(err, job.ErrNotFound) {
@@ -176,7 +175,7 @@ func (r *routes) repeated(ctx context.Context, spec *job.Spec) (*job.Job, error)
 	return nil, nil
 }
 
-// spec is what is asked for, before its target is resolved.
+// spec returns the job of the request, without its targets.
 func (n *NewJob) spec() (job.Spec, error) {
 	spec := job.Spec{
 		JID: n.JID, Function: n.Function, Args: n.Args, StateID: n.StateID, TargetExpr: n.Target, Batch: n.Batch, Metadata: n.Metadata,
@@ -202,7 +201,7 @@ func (n *NewJob) spec() (job.Spec, error) {
 	return spec, nil
 }
 
-// allow holds the limits of a token against a dispatch.
+// allow checks a dispatch against the limits of the token.
 func (r *routes) allow(ctx context.Context, t *credential.Token, spec *job.Spec) error {
 	if t.Has(credential.ScopeAdmin) {
 		return nil
@@ -247,7 +246,7 @@ type listInput struct {
 	NoReads  bool          `query:"no_reads" doc:"Leave out requested jobs whose function only reads, such as schedule.list."`
 }
 
-// JobsPage is some jobs, newest first.
+// JobsPage is a page of jobs, newest first.
 type JobsPage struct {
 	Jobs []job.Job `json:"jobs"`
 	Next wire.JID  `json:"next,omitempty" doc:"The cursor of the next page; absent on the last. A page may hold no jobs and not be the last."`
@@ -287,7 +286,7 @@ func (r *routes) showJob(ctx context.Context, in *jobInput) (*jobOutput, error) 
 	return &jobOutput{*j}, nil
 }
 
-// visible reads a job that the token may see: any with the scope read, else its own.
+// visible reads a job that the token may see: with the scope read any job, else its own.
 func (r *routes) visible(ctx context.Context, jid wire.JID) (*job.Job, error) {
 	j, err := r.Questions.JobShow(ctx, api.JobRequest{JID: jid})
 	if err != nil {
@@ -304,7 +303,7 @@ type returnsInput struct {
 	Cursor target.PeelID `query:"cursor" maxLength:"128" doc:"The next of the page before."`
 }
 
-// RowsPage is some of the targets of a job, by ID.
+// RowsPage is a page of the targets of a job, by ID.
 type RowsPage struct {
 	Job  job.Job       `json:"job" doc:"When the page was made, without targets and arguments."`
 	Rows []job.Row     `json:"rows" doc:"While the job runs, a target that has not returned is waiting, or unreachable if it is offline."`
@@ -331,7 +330,7 @@ func (r *routes) jobReturns(ctx context.Context, in *returnsInput) (*returnsOutp
 	return out, nil
 }
 
-// cancelJob answers when the wish is recorded; the job ends soon after.
+// cancelJob replies when the request to cancel is stored; the job ends soon after.
 func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error) {
 	t := tokenOf(ctx)
 	if !t.Has(credential.ScopeAdmin) {
@@ -357,7 +356,7 @@ func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error
 	return &jobOutput{j.Summary()}, nil
 }
 
-// alive answers while the process does.
+// alive replies while the process runs.
 func alive(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = io.WriteString(w, "ok\n")

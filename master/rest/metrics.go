@@ -41,7 +41,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("zester_"+name, help, labels, nil)
 }
 
-// collector reads the counts that the parts of a master keep, when somebody asks.
+// A collector reads the counters of a master's services at each request.
 type collector struct{ b Backend }
 
 func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
@@ -90,7 +90,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count(busBytes, n.OutBytes, "out")
 }
 
-// streamsWait bounds how long an answer waits for the bus; without one it leaves the streams out.
+// streamsWait bounds the wait for the bus; if that passes, the metrics of the streams are missing.
 const streamsWait = 2 * time.Second
 
 func (c collector) collectStreams(ch chan<- prometheus.Metric) {
@@ -115,7 +115,7 @@ func (c collector) collectStreams(ch chan<- prometheus.Metric) {
 	}
 }
 
-// metrics answers in the text form of Prometheus.
+// metrics serves the metrics in the text format of Prometheus.
 func metrics(b Backend) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{b}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

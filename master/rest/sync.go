@@ -13,10 +13,10 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// leaderAgain is the Retry-After of an answer while no master leads, in seconds: masters try to take the lease so often.
+// leaderAgain is the Retry-After while no master leads, in seconds: how often masters try to take the lease.
 const leaderAgain = 5
 
-// registerSync enters the routes about what Git brings to the fleet. This master passes requests on to the one that leads.
+// registerSync registers the routes of the settings service. This master forwards requests to the master that leads.
 func (r *routes) registerSync(a huma.API) {
 	huma.Register(a, r.operation("GET", "/sync", "sync-status", "Show the revision in force, conditions, and how many peels run it", readScope), r.syncStatus)
 	huma.Register(a, r.operation("GET", "/sync/peels", "sync-peels", "List how far each peel is with the revision in force", readScope), r.syncPeels)
@@ -38,7 +38,7 @@ func (r *routes) registerSync(a huma.API) {
 	huma.Register(a, order("now", "Read the branch at once, and wait until that has ended"), r.syncNow)
 }
 
-// forward asks the reconciler that leads on behalf of the token.
+// forward sends a request to the leading reconciler, in the name of the token.
 func forward[A any](ctx context.Context, r *routes, verb string, question any) (*A, error) {
 	answer, err := apiserver.AskReconciler[A](ctx, r.Questions, callerOf(ctx), verb, question)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *routes) syncStatus(ctx context.Context, _ *struct{}) (*syncOutput, erro
 	return r.order(ctx, "status", nil)
 }
 
-// order asks for what is answered with the status.
+// order sends a command whose reply is the status.
 func (r *routes) order(ctx context.Context, verb string, question any) (*syncOutput, error) {
 	s, err := forward[status.Sync](ctx, r, verb, question)
 	if err != nil {
@@ -78,12 +78,12 @@ func (r *routes) order(ctx context.Context, verb string, question any) (*syncOut
 	return &syncOutput{*s}, nil
 }
 
-// bare returns the handler of an order without a body.
+// bare returns the handler of a command without a body.
 func (r *routes) bare(verb string) func(context.Context, *struct{}) (*syncOutput, error) {
 	return func(ctx context.Context, _ *struct{}) (*syncOutput, error) { return r.order(ctx, verb, nil) }
 }
 
-// syncNow answers 503 if the remote wants to be left alone for a while, which is over by itself.
+// syncNow replies 503 while the remote limits requests; it can be repeated later.
 func (r *routes) syncNow(ctx context.Context, _ *struct{}) (*syncOutput, error) {
 	out, err := r.order(ctx, "now", nil)
 	if p, ok := errors.AsType[huma.StatusError](err); ok && p.GetStatus() == http.StatusConflict {
@@ -96,7 +96,7 @@ type syncPeelsInput struct {
 	Cursor target.PeelID `query:"cursor" maxLength:"128" doc:"The next of the page before."`
 }
 
-// SyncPeelsPage is some peels, by ID.
+// SyncPeelsPage is a page of peels, by ID.
 type SyncPeelsPage struct {
 	Peels []status.Peel `json:"peels"`
 	Next  target.PeelID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
