@@ -26,9 +26,13 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/state/file"
 	"github.com/seed-c01c3da5/zester/peel/state/host"
+	"github.com/seed-c01c3da5/zester/peel/state/pkg"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
+
+// packageTimeout bounds a state of packages that names no timeout.
+const packageTimeout = 30 * time.Minute
 
 // A Command is a command of a state.
 type Command struct {
@@ -84,7 +88,8 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Result, error) {
 		return nil, err
 	}
 	start := time.Now()
-	x := &run{Runner: r, q: q, memory: m, world: host.New(), done: map[string]*Outcome{}}
+	w := host.New()
+	x := &run{Runner: r, q: q, memory: m, world: w, packages: pkg.New(w), done: map[string]*Outcome{}}
 	names := make(map[string]bool, len(q.Set))
 	for _, s := range q.Set {
 		names[s.Name] = true
@@ -119,6 +124,7 @@ type run struct {
 	q          Request
 	memory     *memory
 	world      *host.World
+	packages   *pkg.Manager
 	done       map[string]*Outcome
 	require    map[string][]string // with those of require_in
 	watch      map[string][]string // with those of watch_in
@@ -252,9 +258,13 @@ func (x *run) attempts(ctx context.Context, s *state.State, o *Outcome) {
 
 // once runs a state one time.
 func (x *run) once(ctx context.Context, s *state.State, o *Outcome) {
-	if s.Timeout > 0 {
+	timeout := s.Timeout
+	if timeout == 0 && strings.HasPrefix(s.Function, "pkg.") {
+		timeout = packageTimeout
+	}
+	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("it took longer than its timeout of %s", s.Timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it took longer than its timeout of %s", timeout))
 		defer cancel()
 	}
 	*o = Outcome{State: o.State, Function: o.Function, Origin: o.Origin}
@@ -356,6 +366,9 @@ func (x *run) apply(ctx context.Context, s *state.State, steps []host.Step, o *O
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
+		if step.Apply == nil {
+			continue // part of the step before
+		}
 		if err := step.Apply(ctx); err != nil {
 			return err
 		}
@@ -392,6 +405,12 @@ func (x *run) plan(ctx context.Context, s *state.State) ([]host.Step, error) {
 		return file.Block(x.world, a)
 	case *state.CmdRun:
 		return x.command(s, a)
+	case *state.PkgInstalled:
+		return x.packages.Installed(ctx, a, !x.q.Test)
+	case *state.PkgLatest:
+		return x.packages.Latest(ctx, a, !x.q.Test)
+	case *state.PkgRemoved:
+		return x.packages.Removed(ctx, a)
 	}
 	return nil, fmt.Errorf("this peel cannot do %s", s.Function)
 }

@@ -51,6 +51,7 @@ type World struct {
 	users  map[string]User    // that planned steps make, or remove if !Exists
 	groups map[string]Group
 
+	packages   map[string]string // versions; empty: removed
 	unknowable bool
 }
 
@@ -63,13 +64,22 @@ type planned struct {
 
 // New returns the host as it is.
 func New() *World {
-	return &World{files: map[string]planned{}, users: map[string]User{}, groups: map[string]Group{}}
+	return &World{files: map[string]planned{}, users: map[string]User{}, groups: map[string]Group{}, packages: map[string]string{}}
 }
 
 // Planned reports whether the World differs, or may differ, from the host.
 func (w *World) Planned() bool {
-	return w.unknowable || len(w.files)+len(w.users)+len(w.groups) > 0
+	return w.unknowable || len(w.files)+len(w.users)+len(w.groups)+len(w.packages) > 0
 }
+
+// Package returns the version that planned steps give a package, empty if they remove it.
+func (w *World) Package(name string) (version string, planned bool) {
+	version, planned = w.packages[name]
+	return version, planned
+}
+
+// SetPackage plans the version of a package; empty removes it.
+func (w *World) SetPackage(name, version string) { w.packages[name] = version }
 
 // Unknowable notes that a planned step has effects that nobody can predict, such as those of a command.
 func (w *World) Unknowable() { w.unknowable = true }
