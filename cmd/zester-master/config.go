@@ -23,18 +23,13 @@ import (
 
 // Config is master.yaml. Every field that is no list can be given as a flag or a variable too.
 type Config struct {
-	ID       string        `yaml:"id"`              // unique among the masters; empty: the name in creds, else the host's
-	DataDir  string        `yaml:"data_dir"`        // keys, the embedded server's store, the copy of the repo
-	Repo     string        `yaml:"repo"`            // URL or path of the config repo; empty: this master dispatches only
-	Branch   string        `yaml:"branch"`          // what the fleet follows
-	Path     string        `yaml:"path"`            // the directory in the repo that counts as its root
-	Poll     time.Duration `yaml:"poll"`            // how often the branch is asked for, ± 10 %
-	Listen   string        `yaml:"listen"`          // HOST:PORT of the embedded server; port 0: the kernel chooses
-	Names    string        `yaml:"names"`           // by which other hosts reach the embedded server, separated by commas
-	NATS     string        `yaml:"nats"`            // URL of an external server to use in place of the embedded one
-	Creds    string        `yaml:"creds"`           // file with this master's credential for the external server
-	CA       string        `yaml:"ca"`              // file with the certificates that sign the external server's; empty: those in creds, else the system's
-	Replicas int           `yaml:"replicas"`        // of every bucket and stream on an external cluster
+	ID      string        `yaml:"id"`       // unique among the masters; empty: the name in creds, else the host's
+	DataDir string        `yaml:"data_dir"` // keys, the embedded server's store, the copy of the repo
+	Repo    string        `yaml:"repo"`     // URL or path of the config repo; empty: this master dispatches only
+	Branch  string        `yaml:"branch"`   // what the fleet follows
+	Path    string        `yaml:"path"`     // the directory in the repo that counts as its root
+	Poll    time.Duration `yaml:"poll"`     // how often the branch is asked for, ± 10 %
+	Bus
 	REST     REST          `yaml:"rest"`            // where programs ask over HTTP
 	Git      Git           `yaml:"git"`             // what it takes to reach the repo
 	Verify   Verify        `yaml:"verify"`          // by whose keys commits have to be signed
@@ -49,6 +44,16 @@ type Config struct {
 	Identities []string `yaml:"identities"`
 }
 
+// Bus is the part of master.yaml about the embedded server, or the external one.
+type Bus struct {
+	Listen   string `yaml:"listen"`   // HOST:PORT of the embedded server; port 0: the kernel chooses
+	Names    string `yaml:"names"`    // by which other hosts reach the embedded server, separated by commas
+	NATS     string `yaml:"nats"`     // URL of an external server to use in place of the embedded one
+	Creds    string `yaml:"creds"`    // file with this master's credential for the external server
+	CA       string `yaml:"ca"`       // file with the certificates that sign the external server's; empty: those in creds, else the system's
+	Replicas int    `yaml:"replicas"` // of every bucket and stream on an external cluster
+}
+
 // REST is the part of master.yaml about HTTP. Its flags are --rest-listen and so on.
 type REST struct {
 	Listen string `yaml:"listen"` // HOST:PORT; empty: nothing is served
@@ -60,7 +65,7 @@ type REST struct {
 const leastAckWindow = time.Second
 
 func defaults() daemon.Config {
-	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", History: string(worker.HistoryApprove), Poll: 30 * time.Second, Listen: "127.0.0.1:4222", Replicas: 1, Audit: master.DefaultAudit, AckWindow: master.DefaultAckWindow}
+	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", History: string(worker.HistoryApprove), Poll: 30 * time.Second, Bus: Bus{Listen: "127.0.0.1:4222", Replicas: 1}, Audit: master.DefaultAudit, AckWindow: master.DefaultAckWindow}
 }
 
 // Level is the least level that is logged.

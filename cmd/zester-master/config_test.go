@@ -33,13 +33,16 @@ func TestTheExampleNamesEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	value := reflect.ValueOf(*defaults().(*Config))
-	for i := range value.NumField() {
-		name := value.Type().Field(i).Tag.Get("yaml")
+	for _, f := range reflect.VisibleFields(value.Type()) {
+		if f.Anonymous {
+			continue
+		}
+		name, field := f.Tag.Get("yaml"), value.FieldByIndex(f.Index)
 		if node.Get(name) == nil {
 			t.Errorf("%s is not in the example", name)
 			continue
 		}
-		if part := value.Field(i); part.Kind() == reflect.Struct {
+		if part := field; part.Kind() == reflect.Struct {
 			for j := range part.NumField() {
 				if inner := part.Type().Field(j).Tag.Get("yaml"); node.Get(name).Get(inner) == nil || !part.Field(j).IsZero() {
 					t.Errorf("%s.%s is not in the example, or has a default that it does not tell", name, inner)
@@ -47,11 +50,11 @@ func TestTheExampleNamesEveryField(t *testing.T) {
 			}
 			continue
 		}
-		want := fmt.Sprintf("# Default: %v\n", value.Field(i))
+		want := fmt.Sprintf("# Default: %v\n", field)
 		switch {
 		case name == "id", name == "data_dir":
 			want = "# Default: "
-		case value.Field(i).IsZero() && value.Field(i).Kind() == reflect.String:
+		case field.IsZero() && field.Kind() == reflect.String:
 			want = `# Default: ""`
 		}
 		before, _, _ := strings.Cut(string(text), "\n"+name+":")

@@ -173,7 +173,7 @@ func exampleJobs(now time.Time) ([]job.Job, []job.Row) {
 	at := func(jid wire.JID, function, expr string, s job.Status, ok, all int, back time.Duration) job.Job {
 		return job.Job{
 			Spec:   job.Spec{JID: jid, Function: function, TargetExpr: expr, Args: map[string]any{"command": "systemctl restart nginx"}},
-			Status: s, SuccessCount: ok, ReturnCount: ok, TargetCount: all, User: "ada", Owner: "m1", Created: now.Add(-back), Updated: now.Add(-back / 2),
+			Status: s, Totals: job.Totals{SuccessCount: ok, ReturnCount: ok}, TargetCount: all, User: "ada", Owner: "m1", Created: now.Add(-back), Updated: now.Add(-back / 2),
 		}
 	}
 	running := at("3MSR6mQUmZMKIsPhEiWO1ynYOra", "cmd.run", "web-*", job.Running, 0, 2, 90*time.Second)

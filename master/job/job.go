@@ -121,22 +121,13 @@ type Job struct {
 	Updated     time.Time `json:"updated"`
 	User        string    `json:"user"`            // from the credential that asked
 	Owner       string    `json:"owner,omitempty"` // the master that watches it
-	// Epoch rises with every change of the owner. RequestEpoch is the one under which the requests are sent, whoever
-	// sends them, so that a peel runs the job once; it is zero until the job runs.
-	Epoch        uint64 `json:"epoch,omitempty"`
-	RequestEpoch uint64 `json:"request_epoch,omitempty"`
-	// Published is how many of the targets, in their order, may have been sent the request: it is written before
-	// they are. Sent is when it was written last.
-	Published    int       `json:"published,omitempty"`
-	Sent         time.Time `json:"sent,omitzero"`
-	Cancel       *Cancel   `json:"cancel,omitempty"`
-	ReclaimCount int       `json:"reclaim_count,omitempty"` // how often another master took it over
-	ReturnCount  int       `json:"return_count"`            // set when the job ends
-	SuccessCount int       `json:"success_count"`           // set when the job ends
-	// LastReturn is the sequence in the bucket job-returns of the newest return that counts. Returns behind it came after the
-	// end. It is zero if none counts, and in records of earlier versions.
-	LastReturn uint64 `json:"last_return,omitempty"`
-	V          int    `json:"v"`
+	// Epoch grows with every change of the owner.
+	Epoch uint64 `json:"epoch,omitempty"`
+	Sending
+	Cancel       *Cancel `json:"cancel,omitempty"`
+	ReclaimCount int     `json:"reclaim_count,omitempty"` // how often another master took it over
+	Totals
+	V int `json:"v"`
 
 	// TargetHeads is the first target of each chunk, in stored records whose targets are stored beside them.
 	TargetHeads []target.PeelID `json:"target_heads,omitempty"`
@@ -148,6 +139,26 @@ type Job struct {
 	Revision uint64 `json:"-"`
 	// Written is when that was, on the bus's clock; known only of a record that was read.
 	Written time.Time `json:"-"`
+}
+
+// Sending says how far the requests of a job were sent.
+type Sending struct {
+	// RequestEpoch is the epoch in the requests, whichever master sends them, so that a peel runs the job once. It is zero
+	// until the job runs.
+	RequestEpoch uint64 `json:"request_epoch,omitempty"`
+	// Published is how many of the targets, in their order, may have been sent the request. It is stored before they are
+	// sent.
+	Published int       `json:"published,omitempty"`
+	Sent      time.Time `json:"sent,omitzero"` // when Published was stored last
+}
+
+// Totals count the returns of a job. They are set when the job ends.
+type Totals struct {
+	ReturnCount  int `json:"return_count"`
+	SuccessCount int `json:"success_count"`
+	// LastReturn is the sequence in the bucket job-returns of the newest return that counts. Later returns came after the end.
+	// It is zero if none counts, and in records of earlier versions.
+	LastReturn uint64 `json:"last_return,omitempty"`
 }
 
 // A Cancel is a request to stop a job.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -16,7 +17,7 @@ var (
 )
 
 // Decode fills the struct (or map, slice, pointer to these) that into points to. Struct fields are
-// named by their tag, `yaml:"name"`; fields without a tag are ignored. A field that is missing or null in the
+// named by their tag, `yaml:"name"`; fields without a tag are ignored, and those of an embedded struct count as its own. A field that is missing or null in the
 // document keeps its value, so callers set defaults before.
 //
 // Unknown keys, values of another type and numbers out of range are errors. Decode returns all of them, up to
@@ -241,22 +242,38 @@ func (d *decoder) structure(n *Node, v reflect.Value, p *path) {
 		d.wrong(n, p, Map.String())
 		return
 	}
-	fields := make(map[string]int)
-	var names []string
-	for i := range v.NumField() {
-		if name := v.Type().Field(i).Tag.Get("yaml"); name != "" && name != "-" {
-			fields[name] = i
-			names = append(names, name)
-		}
-	}
+	l := layoutOf(v.Type())
 	sub := &path{parent: p}
 	for _, pair := range n.Map {
 		sub.key = pair.Key
-		i, ok := fields[pair.Key]
+		index, ok := l.fields[pair.Key]
 		if !ok {
-			d.refuse(pair.KeyPos, sub, "unknown key%s", Suggest(pair.Key, names))
+			d.refuse(pair.KeyPos, sub, "unknown key%s", Suggest(pair.Key, l.names))
 			continue
 		}
-		d.value(pair.Value, v.Field(i), sub)
+		d.value(pair.Value, v.FieldByIndex(index), sub)
 	}
+}
+
+// A layout holds the fields of a struct by their tags, those of embedded structs included, and the tags in their order.
+type layout struct {
+	fields map[string][]int // indexes as [reflect.Value.FieldByIndex] takes them
+	names  []string
+}
+
+var layouts sync.Map // reflect.Type → *layout
+
+func layoutOf(t reflect.Type) *layout {
+	if known, ok := layouts.Load(t); ok {
+		return known.(*layout)
+	}
+	l := &layout{fields: make(map[string][]int, t.NumField())}
+	for _, f := range reflect.VisibleFields(t) {
+		if name := f.Tag.Get("yaml"); name != "" && name != "-" {
+			l.fields[name] = f.Index
+			l.names = append(l.names, name)
+		}
+	}
+	layouts.Store(t, l)
+	return l
 }
