@@ -80,7 +80,7 @@ func (m *Manager) read(ctx context.Context) error {
 			continue
 		}
 		m.installed[f[1]], m.installed[f[1]+":"+f[2]] = f[3], f[3]
-		for _, p := range strings.Split(f[4], ",") {
+		for p := range strings.SplitSeq(f[4], ",") {
 			name, _, _ := strings.Cut(strings.TrimSpace(p), " ")
 			m.provided[name] = true
 		}
