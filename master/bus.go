@@ -80,7 +80,7 @@ func (b *ownBus) running() (*natsd.Server, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.srv == nil {
-		return nil, errors.New("the bus is being started again")
+		return nil, errors.New("the bus is being restarted")
 	}
 	return b.srv, nil
 }
@@ -114,7 +114,7 @@ func (b *ownBus) room(log *slog.Logger) error {
 		return err
 	}
 	if free < reserve {
-		return fmt.Errorf("the disk of %s has %d MiB free, which is less than %d MiB: make room there, and the master works again by itself",
+		return fmt.Errorf("the disk of %s has %d MiB free, which is less than %d MiB: free some space; the master then continues by itself",
 			b.opts.Dir, free>>20, uint64(reserve)>>20)
 	}
 	stuck := srv.Stuck()

@@ -17,15 +17,15 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/dial"
 )
 
-// An issuer is what a master that has the keys makes and ends credentials with. The zero value is one without.
+// An issuer is the access to the keys, with which a master issues and revokes credentials. The zero value: no keys.
 type issuer struct {
 	keys   *keystore.Keys
 	update func(ctx context.Context, account string) error
-	// rotated issues anew what the master has signed for itself; nil: nothing.
+	// rotated issues the credentials of the master itself again; nil: it has none.
 	rotated func() error
 }
 
-// externalIssuer is for a server elsewhere, if the keys that it trusts are in the data directory.
+// externalIssuer returns the issuer for an external server, if the keys that it trusts are in the data directory.
 func (m *Master) externalIssuer() (issuer, error) {
 	dir := keystore.Dir(m.o.DataDir)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -38,14 +38,14 @@ func (m *Master) externalIssuer() (issuer, error) {
 	return issuer{keys: keys, update: func(ctx context.Context, account string) error { return m.updateExternal(ctx, keys, account) }}, nil
 }
 
-// claimsUpdate is where servers with a resolver of their own take the JWT of an account.
+// claimsUpdate is the subject on which servers with a resolver of their own accept the JWT of an account.
 const (
 	claimsUpdate = "$SYS.REQ.CLAIMS.UPDATE"
 	updateLimit  = 5 * time.Second
 )
 
-// updateExternal speaks to the server in the account in which it speaks of itself, on a connection of its own: the rest
-// of a master has no business there.
+// updateExternal sends the JWT of an account to an external server. It uses a connection of its own in the system account, to which
+// nothing else in a master has access.
 func (m *Master) updateExternal(ctx context.Context, keys *keystore.Keys, account string) error {
 	creds, err := keys.SystemCreds(time.Minute)
 	if err != nil {
@@ -62,7 +62,7 @@ func (m *Master) updateExternal(ctx context.Context, keys *keystore.Keys, accoun
 	defer cancel()
 	msg, err := nc.RequestWithContext(ctx, claimsUpdate, []byte(account))
 	if err != nil {
-		return fmt.Errorf("the bus takes no word on accounts; it needs the resolver that zester auth export prints: %w", err)
+		return fmt.Errorf("the bus accepts no accounts; it needs the resolver that zester auth export prints: %w", err)
 	}
 	var answer struct {
 		Error *struct {
@@ -70,7 +70,7 @@ func (m *Master) updateExternal(ctx context.Context, keys *keystore.Keys, accoun
 		} `json:"error"`
 	}
 	if err := json.Unmarshal(msg.Data, &answer); err != nil {
-		return fmt.Errorf("cannot read the bus's answer on an account: %w", err)
+		return fmt.Errorf("cannot read the reply of the bus about an account: %w", err)
 	}
 	if answer.Error != nil {
 		return fmt.Errorf("the bus refuses an account: %s", answer.Error.Description)
@@ -78,7 +78,7 @@ func (m *Master) updateExternal(ctx context.Context, keys *keystore.Keys, accoun
 	return nil
 }
 
-// issuing returns what makes and ends credentials, nil without keys.
+// issuing returns the authority that issues and revokes credentials, nil without keys.
 func (m *Master) issuing(ctx context.Context, js jetstream.JetStream, i issuer) (*auth.Authority, error) {
 	if i.keys == nil {
 		return nil, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A judge decides by the records of people and tokens, as they are now, what may be dispatched.
+// A judge authorizes dispatches by the current records of people and tokens.
 type judge struct {
 	users   *user.Store
 	tokens  *token.Store
@@ -34,7 +34,7 @@ func (j judge) allow(ctx context.Context, from grants.Caller, spec *job.Spec) er
 	return j.users.Allow(ctx, from, spec.Function, spec.Targets, j.selects)
 }
 
-// checkNotRevoked returns [grants.ErrNotAllowed] if a person or a token was revoked, by the records in the buckets.
+// checkNotRevoked returns [grants.ErrNotAllowed] if a person or a token was revoked. It reads the buckets.
 func (j judge) checkNotRevoked(ctx context.Context, user string) error {
 	if token, ok := credential.TokenNameOf(user); ok {
 		return j.tokens.CheckNotRevoked(ctx, token)
@@ -42,8 +42,8 @@ func (j judge) checkNotRevoked(ctx context.Context, user string) error {
 	return j.users.CheckNotRevoked(ctx, user)
 }
 
-// readable returns those of the peels whose settings a caller may read: an auditor those of all, others of the peels on
-// which they may run settings.get. The error is [grants.ErrNotAllowed] for callers who may run it nowhere.
+// readable returns the peels whose settings a caller may read: for an auditor all, for others the peels on which they may run
+// settings.get. The error is [grants.ErrNotAllowed] if the caller may run it on no peel.
 func (j judge) readable(ctx context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error) {
 	if from.Role == grants.RoleAuditor {
 		return peels, nil

@@ -34,14 +34,14 @@ type storage struct {
 	err error
 }
 
-// Err returns why nothing is stored now, nil if all is well.
+// Err returns why the bus stores nothing now; nil if it stores.
 func (s *storage) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// room returns why no job can begin, nil if one can. An external server accepts or refuses each write itself.
+// room returns why no job can start; nil if one can. An external server accepts or refuses each write itself.
 func (s *storage) room() error {
 	if s.bus == nil {
 		return nil

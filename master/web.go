@@ -9,7 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/rest"
 )
 
-// checkREST tells what cannot work before anything is started or written.
+// checkREST checks the options of REST before anything is started or written.
 func (m *Master) checkREST() error {
 	o := m.o.REST
 	if (o.Cert == "") != (o.Key == "") {
@@ -17,7 +17,7 @@ func (m *Master) checkREST() error {
 	}
 	if o.Listen == "" {
 		if o.Hooks != nil {
-			return errors.New("cannot hear webhooks without an address to listen on: set rest.listen")
+			return errors.New("cannot receive webhooks without an address to listen on: set rest.listen")
 		}
 		if o.Cert != "" {
 			return errors.New("cannot use a certificate for REST without an address to listen on")
@@ -35,7 +35,7 @@ func (m *Master) checkREST() error {
 	return err
 }
 
-// web is the REST server. If it is given no certificate, the authority in the data directory signs one.
+// web returns the REST server. Without a certificate in the options, the authority in the data directory signs one.
 func (m *Master) web() (*rest.Server, error) {
 	o := rest.Options{Listen: m.o.REST.Listen, Hooks: m.o.REST.Hooks, Log: m.log}
 	host, _, err := net.SplitHostPort(o.Listen)

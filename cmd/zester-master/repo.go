@@ -66,7 +66,7 @@ type Place struct {
 func (c *Config) sync(o *master.Options) error {
 	if c.Repo == "" {
 		if len(c.Hooks) > 0 {
-			return errors.New("cannot hear webhooks without repo")
+			return errors.New("cannot receive webhooks without repo")
 		}
 		if len(c.Notify) > 0 {
 			return errors.New("cannot notify anybody without repo")

@@ -28,14 +28,14 @@ import (
 // pushEvery is how often revocations are read and pushed, in case another master's push replaced a newer account.
 const pushEvery = 30 * time.Second
 
-// AuthorityOptions are what an Authority works with.
+// AuthorityOptions are the options of an Authority.
 type AuthorityOptions struct {
 	Keys      *keystore.Keys
 	JetStream jetstream.JetStream // on the connection of a master
-	// Update gives servers the JWT of an account, signed by the operator that they trust.
+	// Update sends servers the JWT of an account, signed by the operator that they trust.
 	Update func(ctx context.Context, account string) error
-	CA     *pki.CA // signs the certificates by which hosts that join know the master; nil: another authority does
-	// Rotated is called when servers have other signing keys, to replace credentials that are kept beside the keys; nil: none are.
+	CA     *pki.CA // signs the certificates by which hosts that join know the master; nil: another authority signs them
+	// Rotated is called when servers have other signing keys, to replace credentials on this host; nil: there are none.
 	Rotated func() error
 	Log     *slog.Logger
 }
@@ -73,13 +73,13 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	return a, err
 }
 
-// Run keeps servers at what is revoked until ctx ends, and then returns nil.
+// Run pushes revocations and keys to the servers until ctx ends, and then returns nil.
 func (a *Authority) Run(ctx context.Context) error {
 	again := time.NewTicker(pushEvery)
 	defer again.Stop()
 	for {
 		if err := a.push(ctx); err != nil && ctx.Err() == nil {
-			a.o.Log.Warn("revocations not brought to the bus", "err", err)
+			a.o.Log.Warn("revocations not pushed to the bus", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -95,7 +95,7 @@ func (a *Authority) Run(ctx context.Context) error {
 	}
 }
 
-// push brings stored revocations to the keys, and the accounts that changed to the servers.
+// push copies stored revocations to the key store, and sends changed accounts to the servers.
 func (a *Authority) push(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,7 +105,7 @@ func (a *Authority) push(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Not between two accounts: to be told of the masters' may cost this master its connection.
+		// Checked before the first account is sent: the account of the masters may end the connection of this master.
 		stale := a.current(ctx)
 		changed = false
 		for _, role := range grants.Roles() {
@@ -118,10 +118,10 @@ func (a *Authority) push(ctx context.Context) error {
 			}
 			a.pushed[role] = false
 			if stale != nil {
-				return fmt.Errorf("cannot tell the bus of keys and revocations: %w", stale)
+				return fmt.Errorf("cannot push keys and revocations to the bus: %w", stale)
 			}
 			if err := a.o.Update(ctx, account); err != nil {
-				return fmt.Errorf("cannot tell the bus of keys and revocations: %w", err)
+				return fmt.Errorf("cannot push keys and revocations to the bus: %w", err)
 			}
 			a.pushed[role] = true
 		}

@@ -19,7 +19,7 @@ import (
 // Why signing keys are not retired, or not used.
 var (
 	ErrBehind = errors.New("credentials of the former signing keys are in use")
-	ErrStale  = errors.New("the keys beside this master are of before the last rotation: copy them from the master that rotated them")
+	ErrStale  = errors.New("the keys of this master are older than the last rotation: copy them from the master that rotated them")
 )
 
 // generationKey is where the bucket says how often the signing keys were rotated.
@@ -29,8 +29,8 @@ type generation struct {
 	N int `json:"n"`
 }
 
-// RotateKeys has everything signed by new keys from now on, and servers told by Run; what the former have signed stays valid.
-// Copies of the keys beside other masters have to be replaced: what they sign is of the former.
+// RotateKeys makes new signing keys, which Run pushes to the servers. Credentials of the former keys stay valid. Copies of the keys
+// on other masters have to be replaced.
 func (a *Authority) RotateKeys(ctx context.Context) (*credential.Rotation, error) {
 	if err := a.current(ctx); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (a *Authority) RotateKeys(ctx context.Context) (*credential.Rotation, error
 	if errors.Is(err, keystore.ErrFormer) {
 		return nil, err
 	}
-	a.markDirty() // also of what an error has left: some keys may be new
+	a.markDirty() // also after an error: some keys may be new
 	r := a.o.Keys.Rotation()
 	if err := errors.Join(err, a.generations.Put(ctx, generation{r.Generation})); err != nil {
 		return nil, err
@@ -47,8 +47,8 @@ func (a *Authority) RotateKeys(ctx context.Context) (*credential.Rotation, error
 	return &r, nil
 }
 
-// RetireKeys ends what the former keys have signed. Unless that is forced the error is [ErrBehind], with names, if there
-// are credentials in use that were not issued anew.
+// RetireKeys ends all credentials of the former keys. Unless force is set, it returns [ErrBehind], with names, if credentials in
+// use were not issued again.
 func (a *Authority) RetireKeys(ctx context.Context, force bool) (*credential.Rotation, error) {
 	if err := a.current(ctx); err != nil {
 		return nil, err
@@ -74,10 +74,10 @@ func (a *Authority) RetireKeys(ctx context.Context, force bool) (*credential.Rot
 	return &r, nil
 }
 
-// RotateCA makes the authority of the masters' certificates anew, see [pki.CA.Rotate], and returns its pin.
+// RotateCA replaces the authority of the masters' certificates, see [pki.CA.Rotate], and returns the new pin.
 func (a *Authority) RotateCA() (pin string, err error) { return a.changeCA((*pki.CA).Rotate) }
 
-// RetireCA ends the former one, see [pki.CA.Retire].
+// RetireCA ends the former authority, see [pki.CA.Retire].
 func (a *Authority) RetireCA() (pin string, err error) { return a.changeCA((*pki.CA).Retire) }
 
 func (a *Authority) changeCA(change func(*pki.CA) error) (pin string, err error) {
@@ -90,8 +90,8 @@ func (a *Authority) changeCA(change func(*pki.CA) error) (pin string, err error)
 	return a.o.CA.Pin(), nil
 }
 
-// current refuses keys that others have rotated since they were copied. If these were rotated and the bucket does not say
-// so, because that was interrupted, it does now.
+// current returns [ErrStale] if another master has rotated the keys since they were copied. If these keys were rotated and that
+// was not stored, it stores it.
 func (a *Authority) current(ctx context.Context) error {
 	g, _, err := a.generations.Get(ctx, "")
 	if err != nil && !errors.Is(err, records.ErrAbsent) {
@@ -106,10 +106,10 @@ func (a *Authority) current(ctx context.Context) error {
 	return nil
 }
 
-// pushDelay leaves time for replies that are under way: a server that takes a new account drops their reply subjects.
+// pushDelay leaves time for replies in flight: a server that gets a new account drops their reply subjects.
 const pushDelay = 500 * time.Millisecond
 
-// markDirty has Run give servers all accounts.
+// markDirty makes Run send all accounts to the servers.
 func (a *Authority) markDirty() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,7 +121,7 @@ func (a *Authority) markDirty() {
 	}
 }
 
-// behind are those whose last credential was issued before a time and has not ended.
+// behind returns the names whose last credential was issued before a time and has not ended.
 func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, err error) {
 	peels, err := a.Hosts.List(ctx)
 	if err != nil {

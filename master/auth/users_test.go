@@ -276,7 +276,7 @@ func TestUsersThatCannotBeMade(t *testing.T) {
 			{user.ErrInvalid, `"peel"`, func(q *credential.UserRequest) { q.Role = grants.RolePeel }},
 			{user.ErrInvalid, "-1s", func(q *credential.UserRequest) { q.TTL = -time.Second }},
 			{user.ErrInvalid, "only read", func(q *credential.UserRequest) { q.Role, q.Limits.Target = grants.RoleAuditor, "*" }},
-			{user.ErrInvalid, "are not asked", func(q *credential.UserRequest) { q.Role, q.Limits.Target = grants.RoleDirect, "*" }},
+			{user.ErrInvalid, "only masters check limits", func(q *credential.UserRequest) { q.Role, q.Limits.Target = grants.RoleDirect, "*" }},
 			{user.ErrInvalid, `"[a"`, func(q *credential.UserRequest) { q.Limits.Functions = []string{"[a"} }},
 		} {
 			key, err := credential.MakeKey()

@@ -61,15 +61,15 @@ func bucket(name string, history int64, ttl time.Duration) jetstream.StreamConfi
 	return c
 }
 
-// repeated is how many copies of a peel's report on one scheduled run are kept: a report is sent again when it was not
-// confirmed.
-const repeated = 16
+// maxPerSubject is the number of copies of a peel's report on one scheduled run that are kept: a peel sends a report again that was
+// not confirmed.
+const maxPerSubject = 16
 
-// maxMessages bounds what a stream of jobs costs in memory: about 350 bytes a message.
+// maxMessages bounds the memory of a stream of jobs: about 350 bytes a message.
 const maxMessages = 4_000_000
 
-// bound keeps what peels send, however much that is, from filling the disk and the memory: the oldest goes first. It
-// would be the newest that is refused otherwise, and with it every further job.
+// bound limits the messages of peels on disk and in memory. A full stream removes the oldest messages; without that it would refuse
+// new ones, and with them every new job.
 func bound(c *jetstream.StreamConfig, bytes int64) {
 	c.MaxBytes, c.MaxMsgs, c.Discard = bytes, maxMessages, jetstream.DiscardOld
 }
@@ -97,7 +97,7 @@ func jobReturns() jetstream.StreamConfig {
 	return c
 }
 
-// jobEvents keeps the steps of jobs, and is the queue of scheduled results.
+// jobEvents is the stream of the steps of jobs, and the queue of scheduled results.
 func jobEvents() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:       StreamJobEvents,
@@ -105,13 +105,13 @@ func jobEvents() jetstream.StreamConfig {
 		MaxAge:     jobRetention,
 		Storage:    jetstream.FileStorage,
 		Duplicates: duplicates,
-		// A report that a peel repeats pushes out its own earlier copies alone.
-		MaxMsgsPerSubject: repeated,
+		// A repeated report removes only earlier copies of itself.
+		MaxMsgsPerSubject: maxPerSubject,
 		AllowDirect:       true,
 	}
 }
 
-// lastPerSubject keeps the newest message of each peel for good.
+// lastPerSubject is a stream that keeps the newest message of each peel without an age.
 func lastPerSubject(name, subject string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              name,
@@ -126,7 +126,7 @@ func lastPerSubject(name, subject string) jetstream.StreamConfig {
 // auditBytes bounds the audit log on disk: some four million entries.
 const auditBytes = 1 << 30
 
-// auditLog can be added to, and nothing more: the server lets nobody remove an entry, and does not let that be changed.
+// auditLog is a stream of which nobody can remove an entry; the server refuses to change that.
 func auditLog(retention time.Duration) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:       StreamAudit,

@@ -9,23 +9,22 @@ import (
 )
 
 const (
-	// handshakesEach is how many handshakes are under way for each processor.
+	// handshakesEach is the number of concurrent handshakes for each processor.
 	handshakesEach = 8
 
-	// handshakeTime is how long a handshake counts as one of them, so that who sends half of one does not keep the others
-	// waiting for longer.
+	// handshakeTime bounds how long a handshake counts as concurrent, so that an incomplete one does not delay others longer.
 	handshakeTime = 50 * time.Millisecond
 
-	// gateTime is how long a connection waits for its turn. The server and the peels give up a connection after 30 s, so
-	// one that is let in after this time can be finished in the rest.
+	// gateTime bounds how long a connection waits for its turn. The server and the peels give up a connection after 30 s, which
+	// leaves time for the handshake.
 	gateTime = 20 * time.Second
 )
 
-// keepAlive has the kernel notice within 90 s that the other host of a silent connection is gone. The server's own PING takes
-// up to six minutes, and heartbeats of a large fleet are minutes apart.
+// keepAlive makes the kernel notice within 90 s that the other host of a silent connection is gone. The PING of the server takes up
+// to six minutes, and heartbeats of a large fleet are minutes apart.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 4}
 
-// probe sets keepAlive on a connection that was accepted. nats-server turns keep-alive off.
+// probe sets keepAlive on an accepted connection, because nats-server turns it off.
 func probe(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAliveConfig(keepAlive) // fails only if the connection has ended

@@ -13,14 +13,14 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/loglimit"
 )
 
-// Refused reports whether a line of a server's log is about something that a connection may not publish or hear.
+// Refused reports whether a line of a server's log is about a refused publish or subscription.
 func Refused(r slog.Record) bool {
 	return strings.HasPrefix(r.Message, "bus: ") &&
 		(strings.Contains(r.Message, "Publish Violation") || strings.Contains(r.Message, "Subscription Violation"))
 }
 
-// logger hands the server's own words on. Its notices are a log of the server's insides, hence Debug. What would
-// have ended a server of its own process is kept for Start.
+// logger writes the log of the server. Notices are about its internals and so have the level Debug. A fatal error is kept for
+// [Server.Start].
 type logger struct {
 	log      *slog.Logger
 	refusals *loglimit.Limiter // by host and kind
@@ -36,7 +36,7 @@ func (l *logger) Noticef(format string, v ...any) { l.log.Debug("bus: " + fmt.Sp
 
 func (l *logger) Warnf(format string, v ...any) { l.log.Warn("bus: " + fmt.Sprintf(format, v...)) }
 
-// Errorf lets nobody fill the log with what goes wrong on connections from other processes.
+// Errorf limits errors of connections, so that other processes cannot fill the log.
 func (l *logger) Errorf(format string, v ...any) {
 	text := "bus: " + fmt.Sprintf(format, v...)
 	if host := hostOf(text); host != "" {
@@ -57,8 +57,8 @@ func (l *logger) Errorf(format string, v ...any) {
 	l.log.Error(text)
 }
 
-// hostOf is the host of a line about a connection, which begins with address and port, and empty for other lines: one who
-// is refused comes from another port each time.
+// hostOf returns the host at the beginning of a line about a connection, without the port, which differs each time; empty for other
+// lines.
 func hostOf(text string) string {
 	address, _, _ := strings.Cut(strings.TrimPrefix(text, "bus: "), " ")
 	host, _, _ := net.SplitHostPort(address)

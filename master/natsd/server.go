@@ -1,11 +1,10 @@
-// Package natsd is the bus: the embedded NATS server with JetStream, and the buckets and streams that zester keeps
-// on any server, embedded or not.
+// Package natsd runs the embedded NATS server with JetStream, and makes the buckets and streams of zester on any server. Call [New]
+// and [Server.Start] for the embedded server, and [Provision] and [ProvisionAudit] for the buckets and streams.
 //
-// The embedded server knows one operator and its accounts, loaded from [Trust], and refuses everybody without a
-// credential signed in that chain. It stores in one directory, listens by TLS alone, on loopback unless told otherwise,
-// and logs to the program's logger. Nothing else in zester imports the server's code.
+// Guarantees: the server refuses connections without a credential of its operator ([Trust]); it listens with TLS only, on loopback
+// by default; Provision creates missing streams, updates changed ones, and never deletes one.
 //
-// [Provision] creates what is missing and updates what differs. It never deletes a stream: data outlives versions.
+// No other package imports the code of the server.
 package natsd
 
 import (
@@ -31,23 +30,23 @@ import (
 const (
 	startTimeout = 30 * time.Second
 
-	// authTimeout is long enough for thousands of peels that come back at once and wait for their JWTs to be
-	// checked. The server's default of 2 s sends them away, and they come again.
+	// authTimeout is long enough for thousands of peels that reconnect at once and wait for the check of their JWTs. After the
+	// default of 2 s the server closes their connections, and they connect again.
 	authTimeout = 30 * time.Second
 )
 
-// hintPort is what to do if another process listens on the port.
+// hintPort is the hint if another process listens on the port.
 const hintPort = "if that is another master's bus, use it in place of one of your own: zester-master --nats URL --creds FILE; " +
 	"else choose another port with --listen"
 
-// Trust is what credentials are checked against. It holds no secret.
+// Trust has the JWTs by which the server checks credentials. It has no secret.
 type Trust struct {
 	Operator      string            // the operator's JWT
 	SystemAccount string            // public key of the account in which the server speaks of itself
 	Accounts      map[string]string // JWTs of all accounts by public key
 }
 
-// Options say where a server stores and listens, and whom it trusts.
+// Options are the options of a Server.
 type Options struct {
 	Dir        string // of the store, made if it is missing; a second server on it is refused
 	Host       string // default 127.0.0.1
@@ -87,7 +86,7 @@ func New(o Options) (*Server, error) {
 		MaxPayload:             int32(cmp.Or(o.MaxPayload, wire.MaxMessage)),
 		MaxConn:                maxConnections(),
 		AuthTimeout:            authTimeout.Seconds(),
-		// An early PING makes clients give up their first attempt in a storm of connections and dial again.
+		// An early PING makes clients give up and dial again while many connect at once.
 		DisableShortFirstPing: true,
 		NoSigs:                true,
 		NoLog:                 true,
@@ -107,12 +106,11 @@ func New(o Options) (*Server, error) {
 	return &Server{opts: opts, log: newLogger(o.Log)}, nil
 }
 
-// forFiles is how many open files of the process are not for connections to the bus, at most: files of the streams and of
-// the repo, and connections to REST.
+// forFiles is the number of open files that are kept for other uses than connections to the bus: files of the streams and of the
+// repo, and connections to REST.
 const forFiles = 2048
 
-// maxConnections bounds the connections, so that whoever opens many leaves files to the streams: what a stream cannot write
-// is lost. It is 0, the server's default of 65,536, where more files are possible.
+// maxConnections bounds the connections, so that many of them leave files to the streams: a stream without one loses messages. It is 0, the default of 65,536, if the process may open more files.
 func maxConnections() int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur > server.DEFAULT_MAX_CONNECTIONS+forFiles {
@@ -148,8 +146,8 @@ func loadTrust(opts *server.Options, t Trust) error {
 	return nil
 }
 
-// Start returns when connections are accepted and the streams of an earlier run are open. After an error nothing
-// runs. A server is started once.
+// Start returns when the server accepts connections and has opened the streams of an earlier run. After an error nothing runs. Call
+// it once.
 func (s *Server) Start() error {
 	err := os.MkdirAll(s.opts.StoreDir, 0o700)
 	if err == nil {
@@ -178,8 +176,8 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// lock takes the store for this process until the file is closed. The server opens its store before it finds that
-// its port is in use, and does not guard it itself.
+// lock reserves the store for this process until the file is closed. The server itself does not lock it, and opens it before it
+// notices that its port is in use.
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -191,7 +189,7 @@ func lock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// URL is where clients connect, with the port that was chosen. It is empty if the server does not listen.
+// URL returns the address for clients, with the chosen port. It is empty if the server does not listen.
 func (s *Server) URL() string {
 	if s.opts.DontListen {
 		return ""
@@ -200,10 +198,10 @@ func (s *Server) URL() string {
 }
 
 // InProcessConn connects a client of this process without a socket, once the server has started: pass the server to
-// [nats.InProcessServer]; the URL that is dialled is then ignored. Such a connection authenticates as any other.
+// [nats.InProcessServer]; the URL is then ignored. Such a connection authenticates like all others.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.srv.InProcessConn() }
 
-// Update replaces the JWT of an account. Connections whose credentials it revokes are cut at once, the others stay.
+// Update replaces the JWT of an account. The server closes connections whose credentials it revokes at once; others stay.
 func (s *Server) Update(token string) error {
 	claims, err := jwt.DecodeAccountClaims(token)
 	if err != nil {

@@ -8,18 +8,18 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
-// A JoinToken lets hosts in without a person's approval.
+// A JoinToken admits hosts without the approval of a person.
 type JoinToken struct {
 	Name      string    `json:"name"`
-	Peel      string    `json:"peel"` // a glob that the IDs have to match
-	Uses      int       `json:"uses"` // that are left
+	Peel      string    `json:"peel"` // a glob for the IDs of the hosts
+	Uses      int       `json:"uses"` // remaining
 	Created   time.Time `json:"created"`
 	CreatedBy string    `json:"created_by"`
 	Expires   time.Time `json:"expires"`
 	Used      int       `json:"used"`
 }
 
-// A JoinRequest asks for a join token, whose text was made elsewhere.
+// A JoinRequest requests a join token. The client has made its text and sends the hash.
 type JoinRequest struct {
 	Name string        `json:"name"`
 	Hash Hash          `json:"hash"`
@@ -53,10 +53,10 @@ func (q *JoinRequest) Check() error {
 	return nil
 }
 
-// A Site is one whose credentials were revoked.
+// A Site is a site with revoked credentials.
 type Site struct {
 	Name      string    `json:"name"`
-	Keys      []Key     `json:"keys"` // whose credentials have not ended by themselves
+	Keys      []Key     `json:"keys"` // of credentials that have not expired
 	Revoked   time.Time `json:"revoked"`
 	RevokedBy string    `json:"revoked_by"`
 }

@@ -52,14 +52,14 @@ func Ends(keys []Key, at time.Time) map[string]End {
 	return ends
 }
 
-// An End is when the credentials of a key stopped to count.
+// An End is when the credentials of a key were revoked.
 type End struct {
 	At time.Time `json:"at"`
-	// Expires is when the last of them would have ended by itself, after which nobody needs to remember; zero: never.
+	// Expires is when the last of them would have expired; the End can be forgotten then. Zero: never.
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-// A NewKey is the key of a user that was just made. Its secret half leaves this process in a credential alone.
+// A NewKey is a new key of a user. Its secret half leaves the process only in a credential.
 type NewKey struct{ pair nkeys.KeyPair }
 
 // MakeKey makes a key for a user.
@@ -71,7 +71,7 @@ func MakeKey() (NewKey, error) {
 	return NewKey{pair}, nil
 }
 
-// Public is the half that others may know.
+// Public returns the public half.
 func (k NewKey) Public() string {
 	public, err := k.pair.PublicKey()
 	if err != nil {
@@ -80,7 +80,7 @@ func (k NewKey) Public() string {
 	return public
 }
 
-// Sign signs what a server asks of who has the key.
+// Sign signs the nonce of a server, which proves the possession of the key.
 func (k NewKey) Sign(nonce []byte) ([]byte, error) { return k.pair.Sign(nonce) }
 
 // Creds returns the key and the JWT that was signed for it in the form of a .creds file, which is a secret, and forgets
@@ -98,9 +98,9 @@ func (k NewKey) Creds(token string) ([]byte, error) {
 	return creds, nil
 }
 
-// A Rotation is what is left of the last change of the signing keys. The secrets of the former ones are gone.
+// A Rotation describes the last change of the signing keys. The secrets of the former keys are deleted.
 type Rotation struct {
-	Generation int                    `json:"generation"` // how many there were
+	Generation int                    `json:"generation"` // number of rotations
 	At         time.Time              `json:"at"`
-	Former     map[grants.Role]string `json:"former,omitempty"` // public keys that are accepted still
+	Former     map[grants.Role]string `json:"former,omitempty"` // public keys that servers still accept
 }

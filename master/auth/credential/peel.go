@@ -7,7 +7,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// An EnrollState is how far a peel is with being one of the fleet.
+// An EnrollState is the state of a peel's enrollment.
 type EnrollState string
 
 // The states. A peel that was rejected or revoked can ask again with another key, and is then pending. With a join token it

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
-// A Scope is a kind of thing that the bearer of a token may do over HTTP.
+// A Scope is a permission of a token for the REST API.
 type Scope string
 
 // The scopes. A token has one or more; none includes another but ScopeAdmin, which includes all.
@@ -30,7 +30,7 @@ var scopes = []Scope{ScopeRead, ScopeDispatch, ScopeSync, ScopeAdmin}
 
 const scopeNames = "read, dispatch, sync and admin"
 
-// A Token is all that masters know of a bearer token, without its text.
+// A Token is a bearer token as masters know it, without its text.
 type Token struct {
 	Name      string        `json:"name"` // jobs that it makes are of the user "token:<name>"
 	Scopes    []Scope       `json:"scopes"`
@@ -59,7 +59,7 @@ func (t *Token) Has(s Scope) bool {
 	return slices.Contains(t.Scopes, s) || slices.Contains(t.Scopes, ScopeAdmin)
 }
 
-// State is "active", or why the token opens nothing at that moment: "revoked" or "expired".
+// State returns "active", "revoked" or "expired" for a time.
 func (t *Token) State(now time.Time) string {
 	switch {
 	case !t.Revoked.IsZero():
@@ -70,11 +70,11 @@ func (t *Token) State(now time.Time) string {
 	return "active"
 }
 
-// A Hash is the SHA-256 of a whole token. A token holds 256 random bits, so there is nothing to guess that a slow hash
-// would protect, and a slow one would let strangers make the master work.
+// A Hash is the SHA-256 of a whole token. A token has 256 random bits, so it cannot be guessed and needs no
+// slow hash, with which unauthenticated requests would load the master.
 type Hash [sha256.Size]byte
 
-// Equal reports whether two hashes are the same, in a time that does not depend on them.
+// Equal reports whether two hashes are the same, in constant time.
 func (h Hash) Equal(other Hash) bool { return subtle.ConstantTimeCompare(h[:], other[:]) == 1 }
 
 // A token is "zester.<name>.<43 characters of base64url>".

@@ -37,7 +37,7 @@ func (u *User) HasKeyBy(by string) bool {
 	return slices.ContainsFunc(u.Keys, func(k Key) bool { return k.By == by })
 }
 
-// Expires is when the last credential of the user ends; zero: never.
+// Expires returns when the last credential of the user expires; zero: never.
 func (u *User) Expires() (last time.Time) {
 	for _, k := range u.Keys {
 		if k.Expires.IsZero() {
@@ -50,7 +50,7 @@ func (u *User) Expires() (last time.Time) {
 	return last
 }
 
-// State is "active", or why the user's credentials open nothing at that moment: "revoked" or "expired".
+// State returns "active", "revoked" or "expired" for a time.
 func (u *User) State(now time.Time) string {
 	switch last := u.Expires(); {
 	case !u.Revoked.IsZero():
@@ -61,16 +61,16 @@ func (u *User) State(now time.Time) string {
 	return "active"
 }
 
-// A UserRequest asks for a credential for a person, whose key was made elsewhere.
+// A UserRequest requests a credential for a person. The client has made the key.
 type UserRequest struct {
 	Name   string        `json:"name"`
-	Role   grants.Role   `json:"role"`   // RoleOperator, RoleDirect or RoleAuditor; limits make of the first a RoleLimited
+	Role   grants.Role   `json:"role"`   // RoleOperator, RoleDirect or RoleAuditor; an operator with limits becomes RoleLimited
 	Public string        `json:"public"` // the public half of the key
 	TTL    time.Duration `json:"ttl,omitempty"`
 	Limits grants.Limits `json:"limits,omitzero"`
 	// Secrets is the permission to have peels show secrets of their settings, to the user alone.
 	Secrets bool `json:"secrets,omitempty"`
-	Again   bool `json:"again,omitempty"` // another credential for one who has one; role, limits and permission are those of then
+	Again   bool `json:"again,omitempty"` // another credential for a known user; role, limits and permission stay
 }
 
 // Check returns an error if the request is not valid. For an operator with limits it sets the role [grants.RoleLimited].
@@ -80,9 +80,9 @@ func (q *UserRequest) Check() error {
 	}
 	switch limited := q.Limits.Target != "" || len(q.Limits.Functions) > 0; {
 	case q.Name == LocalUser:
-		return fmt.Errorf("the name %s is of whoever may read a master's data directory", LocalUser)
+		return fmt.Errorf("the name %s is reserved for users who can read a master's data directory", LocalUser)
 	case !nkeys.IsValidPublicKey(q.Public):
-		return errors.New("what was given is not the public key of a user")
+		return errors.New("the public key is not the key of a user")
 	case q.TTL < 0 || q.TTL > maxUserTTL:
 		return fmt.Errorf("the credential would end after %v: %v is the most", q.TTL, maxUserTTL)
 	case q.Role != grants.RoleOperator && q.Role != grants.RoleDirect && q.Role != grants.RoleAuditor:
@@ -92,7 +92,7 @@ func (q *UserRequest) Check() error {
 	case limited && q.Role == grants.RoleAuditor:
 		return errors.New("limits are for operators: auditors only read")
 	case limited && q.Role == grants.RoleDirect:
-		return errors.New("limits are for operators: masters, which check them, are not asked by the role direct")
+		return errors.New("limits are for operators: the role direct sends requests to peels, and only masters check limits")
 	case limited:
 		q.Role = grants.RoleLimited
 	}

@@ -45,7 +45,7 @@ var (
 )
 
 const (
-	Bucket     = "enroll" // of what hosts and sites are given, and the generation of the signing keys
+	Bucket     = "enroll" // enrolled peels, join tokens, revoked sites, and the generation of the signing keys
 	peelPrefix = "peel."
 
 	// PeelLife is how long the credential of a peel that was enrolled is valid. Peels renew it every day, so that the
@@ -54,16 +54,16 @@ const (
 
 	maxPending = 1000
 
-	// How many requests without a token are checked, of all hosts together.
+	// Limits of requests without a token, for all hosts together.
 	anonymousEvery  = time.Second / 2
 	anonymousAtOnce = 100
 )
 
-// HostOptions are what Hosts work with.
+// Options are the options of Hosts.
 type Options struct {
 	Keys *keystore.Keys
-	CA   *pki.CA // signs the masters' certificates; nil: another authority does
-	// Push brings stored revocations to the keys and to the servers.
+	CA   *pki.CA // signs the masters' certificates; nil: another authority signs them
+	// Push copies stored revocations to the key store and to the servers.
 	Push func(context.Context) error
 	Log  *slog.Logger
 }
@@ -79,7 +79,7 @@ type Hosts struct {
 	anonymous *rate.Limiter // requests without a token
 }
 
-// OpenHosts opens the bucket, which has to exist.
+// Open opens the bucket, which has to exist.
 func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Hosts, error) {
 	h := &Hosts{o: o, fleet: newSummary(js), anonymous: rate.NewLimiter(rate.Every(anonymousEvery), anonymousAtOnce)}
 	var err error
@@ -104,7 +104,7 @@ func (h *Hosts) Ended(ctx context.Context) (map[string]credential.End, error) {
 	return ended, err
 }
 
-// An EnrollRequest is what a host sends to be enrolled, or to have its credential renewed.
+// A Request is the request of a host to be enrolled, or to have its credential renewed.
 type Request struct {
 	ID     target.PeelID `json:"id"`
 	Public string        `json:"public"`          // of a key made on the host, which never leaves it
@@ -113,13 +113,13 @@ type Request struct {
 	From   string        `json:"-"`               // address of the host, for the record
 }
 
-// EnrollProof is what a host signs to show that it has the key. Whoever repeats the request gets a JWT, which without the
-// key is of no use.
+// Proof returns the text that a host signs to prove that it has the key. A copied request yields a JWT, which is useless without the
+// key.
 func Proof(id target.PeelID, public string) []byte {
 	return []byte("zester enroll 1\n" + string(id) + "\n" + public + "\n")
 }
 
-// ParseEnroll reads a request as a host sends it. What it says is judged by [Hosts.Enroll].
+// ParseRequest decodes the request of a host. [Hosts.Enroll] checks its content.
 func ParseRequest(text []byte) (q Request, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -138,7 +138,7 @@ func (q *Request) Check() error {
 		return err
 	}
 	if !nkeys.IsValidPublicKey(q.Public) {
-		return errors.New("what was given is not the public key of a user")
+		return errors.New("the public key is not the key of a user")
 	}
 	key, err := nkeys.FromPublicKey(q.Public)
 	if err != nil {
@@ -155,7 +155,7 @@ func (q *Request) Check() error {
 }
 
 // Enroll returns the JWT for a host that is accepted, or why it is not: [ErrPending], [ErrConflict], [ErrRejected],
-// [ErrInvalid], or what is wrong with the token. A token is asked for nothing where the host is accepted already.
+// [ErrInvalid], or what is wrong with the token. The token is not used if the host is accepted already.
 func (h *Hosts) Enroll(ctx context.Context, q Request) (token string, e *credential.Enrolled, err error) {
 	if err := q.Check(); err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -218,7 +218,7 @@ func (h *Hosts) issuePeel(ctx context.Context, e *credential.Enrolled) (string, 
 	return token, &r, err
 }
 
-// Roots are the certificates by which a peel is to check masters from now on, in PEM; nil where they are none of ours.
+// Roots returns the certificates by which peels check masters, in PEM; nil if another authority signs them.
 func (h *Hosts) Roots() []byte {
 	if h.o.CA == nil {
 		return nil
@@ -239,7 +239,7 @@ func (h *Hosts) Approve(ctx context.Context, id target.PeelID, public, by string
 	return e, err
 }
 
-// Reject turns away a peel that waits. Its key stays turned away until another has asked for the peel; then it waits again.
+// Reject rejects a waiting peel. Its key stays rejected until a request with another key; then it waits again.
 func (h *Hosts) Reject(ctx context.Context, id target.PeelID, by string) (*credential.Enrolled, error) {
 	return h.end(ctx, id, credential.Rejected, credential.Pending, by)
 }
@@ -269,7 +269,7 @@ func (h *Hosts) issued(id target.PeelID) ([]credential.Key, error) {
 	return known.Keys, nil
 }
 
-// adopt enters a peel whose credential was made beside the keys.
+// adopt stores a record for a peel that only the register of the key store has.
 func (h *Hosts) adopt(ctx context.Context, id target.PeelID) error {
 	known, err := h.issued(id)
 	if err != nil || len(known) == 0 {
@@ -323,7 +323,7 @@ func replaceAsking(e *credential.Enrolled, id target.PeelID, keys []credential.K
 	e.Enter(credential.Accepted, "")
 }
 
-// changePeel changes the record of a peel that is named by a person.
+// changePeel changes the record of a peel whose ID came from a person.
 func (h *Hosts) changePeel(ctx context.Context, id target.PeelID, f func(*credential.Enrolled) error) (r credential.Enrolled, err error) {
 	if _, err = target.ParsePeelID(string(id)); err == nil {
 		r, err = h.peels.Change(ctx, id.Wire(), f)

@@ -15,10 +15,10 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// What is wrong with a join token.
+// Errors about join tokens.
 var (
 	ErrJoinUnknown = errors.New("the join token is not known")
-	ErrJoinEnded   = errors.New("the join token lets no more hosts in")
+	ErrJoinEnded   = errors.New("the join token admits no more hosts")
 	ErrJoinPeel    = errors.New("the join token is not for this peel")
 )
 
@@ -58,7 +58,7 @@ func (h *Hosts) JoinTokens(ctx context.Context) ([]credential.JoinToken, error) 
 	return all, err
 }
 
-// EndJoinToken makes a join token let in nobody else.
+// EndJoinToken ends a join token: it admits no more hosts.
 func (h *Hosts) EndJoinToken(ctx context.Context, name string) (*credential.JoinToken, error) {
 	r, err := h.joins.Change(ctx, name, func(r *joinRecord) error { r.Uses = 0; return nil })
 	if errors.Is(err, records.ErrAbsent) {
@@ -70,7 +70,7 @@ func (h *Hosts) EndJoinToken(ctx context.Context, name string) (*credential.Join
 	return &r.JoinToken, nil
 }
 
-// redeem takes one use of the token of a request and returns who so lets the host in.
+// redeem takes one use of the join token of a request and returns the name that the history gets.
 func (h *Hosts) redeem(ctx context.Context, q Request) (by string, err error) {
 	name, hash, ok := credential.ParseToken(q.Token)
 	if !ok {
@@ -90,7 +90,7 @@ func (h *Hosts) redeem(ctx context.Context, q Request) (by string, err error) {
 	return "token:" + name, err
 }
 
-// redeemable tells what is wrong with the token of a request, and leaves it as it is.
+// redeemable returns an error if the join token of a request cannot be redeemed. It changes nothing.
 func (h *Hosts) redeemable(ctx context.Context, q Request) error {
 	name, hash, ok := credential.ParseToken(q.Token)
 	if !ok {
@@ -106,10 +106,10 @@ func (h *Hosts) redeemable(ctx context.Context, q Request) error {
 	return r.admits(q.ID, hash)
 }
 
-// otherWays is what to do if a join token cannot be used.
+// otherWays is the hint if a join token cannot be used.
 const otherWays = "zester auth join-token create makes another, and a host without a token waits for zester auth peel approve"
 
-// admits tells a stranger nothing of a token whose text he does not have.
+// admits returns why the token does not admit a peel. Without the text of the token the only answer is [ErrJoinUnknown].
 func (r *joinRecord) admits(id target.PeelID, hash credential.Hash) error {
 	now := time.Now()
 	switch {

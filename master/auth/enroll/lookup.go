@@ -15,7 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A Registration is what the issued credentials of a peel say about it. The zero value: there are none.
+// A Registration describes the credentials of a peel. The zero value: it has none.
 type Registration struct {
 	ID     target.PeelID
 	Keys   []string // public nkeys of its credentials, the newest last
@@ -23,14 +23,14 @@ type Registration struct {
 	Sealed string   // the key to which its settings are sealed; empty: they hold no secrets, or there are none
 }
 
-// A PeelRegister looks up who peels are. Its methods may be called from several goroutines.
+// A Register finds the peel of a name on the bus. Its methods may be called from several goroutines.
 type Register struct {
 	peels records.Bucket[credential.Enrolled]
 	store *settings.Store
 	dir   string
 }
 
-// OpenPeelRegister opens the bucket of enrolled peels, which has to exist. Dir is where the keys of the masters are, empty
+// OpenRegister opens the bucket of enrolled peels, which has to exist. Dir is where the keys of the masters are, empty
 // for a master without them: it does not know peels whose credentials were made beside the keys, before their revocation.
 func OpenRegister(ctx context.Context, js jetstream.JetStream, dir string) (*Register, error) {
 	peels, err := records.Open[credential.Enrolled](ctx, js, Bucket, peelPrefix, "the peel")
@@ -44,7 +44,7 @@ func (p *Register) Lookup(ctx context.Context, wireID string) (r Registration, e
 	if err != nil && !errors.Is(err, records.ErrAbsent) {
 		return r, err
 	}
-	if e.State == credential.Accepted || len(e.Ended) > 0 { // others only ask
+	if e.State == credential.Accepted || len(e.Ended) > 0 { // in other states there is only a request
 		r.ID = e.ID
 	}
 	for public := range e.Ended {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// enrollNew is for an ID that nobody had. A token is used up last, when nothing else can refuse the host.
+// enrollNew handles a request for a new ID. The join token is redeemed last, when nothing else can refuse the host.
 func (h *Hosts) enrollNew(ctx context.Context, q Request) (string, *credential.Enrolled, error) {
 	if q.Token != "" {
 		if err := h.redeemable(ctx, q); err != nil {
@@ -29,7 +29,7 @@ func (h *Hosts) enrollNew(ctx context.Context, q Request) (string, *credential.E
 		return "", nil, err
 	}
 	if err := h.peels.Create(ctx, q.ID.Wire(), r); errors.Is(err, records.ErrPresent) {
-		return "", nil, fmt.Errorf("%w: it asked at the same moment", ErrConflict)
+		return "", nil, fmt.Errorf("%w: another request came at the same time", ErrConflict)
 	} else if err != nil {
 		return "", nil, err
 	}
@@ -94,7 +94,7 @@ func (h *Hosts) enrollInstead(ctx context.Context, q Request, seen *credential.E
 	}
 	r, err := h.peels.Change(ctx, q.ID.Wire(), func(r *credential.Enrolled) error {
 		if r.Public != seen.Public || !r.Unused() {
-			return fmt.Errorf("%w, %s: it asked at the same moment", ErrConflict, r.State)
+			return fmt.Errorf("%w, %s: another request came at the same time", ErrConflict, r.State)
 		}
 		r.Conflicting = &credential.ConflictingKey{Public: r.Public, From: r.From, Time: r.History[len(r.History)-1].Time}
 		r.Public, r.From = q.Public, q.From
@@ -111,7 +111,7 @@ func (h *Hosts) enrollInstead(ctx context.Context, q Request, seen *credential.E
 	return h.accept(ctx, q.ID, q.Public, by)
 }
 
-// enrollAgain is for a peel that was rejected or revoked and comes with another key: it waits for a person.
+// enrollAgain handles a request with another key for a rejected or revoked peel: it waits for a person.
 func (h *Hosts) enrollAgain(ctx context.Context, q Request) (string, *credential.Enrolled, error) {
 	if err := h.room(ctx); err != nil {
 		return "", nil, err
@@ -127,7 +127,7 @@ func (h *Hosts) enrollAgain(ctx context.Context, q Request) (string, *credential
 	return "", &r, ErrPending
 }
 
-// room bounds what requests without a token can store.
+// room returns [ErrFull] if requests without a token have reached their limits.
 func (h *Hosts) room(ctx context.Context) error {
 	if !h.anonymous.Allow() {
 		return ErrFull
@@ -142,7 +142,7 @@ func (h *Hosts) room(ctx context.Context) error {
 	return nil
 }
 
-// noteConflict records a conflicting key as a hint for people, at most one an hour. It is no error that this failed.
+// noteConflict records a conflicting key for people, at most one an hour. A failure is only logged.
 func (h *Hosts) noteConflict(ctx context.Context, q Request) {
 	_, err := h.peels.Change(ctx, q.ID.Wire(), func(r *credential.Enrolled) error {
 		if r.Conflicting != nil && time.Since(r.Conflicting.Time) < time.Hour {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/records"
 )
 
-// ErrNoSite is of a site for which no credential was made with the keys that are here.
+// ErrNoSite: no credential was made for the site with the keys of this master.
 var ErrNoSite = errors.New("no such site")
 
 const sitePrefix = "site."
@@ -47,7 +47,7 @@ func (h *Hosts) RevokeSite(ctx context.Context, name, by string) (*credential.Si
 	return &s, nil
 }
 
-// siteKeys are those for which credentials of a site were made in the directory of the keys.
+// siteKeys returns the keys of a site in the register of the key store.
 func (h *Hosts) siteKeys(name string) ([]credential.Key, error) {
 	if err := grants.CheckName(grants.RoleSite, name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoSite, err)

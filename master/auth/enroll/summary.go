@@ -15,8 +15,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// A summary holds what is needed often of the records of all peels: the keys that were ended, and how many peels wait. Each
-// read of it reads the records that changed since the last one.
+// A summary holds the ended keys of all peels and the number of waiting peels. Each read of it reads only the records that changed
+// since the last read.
 type summary struct {
 	js   jetstream.JetStream
 	turn chan struct{} // has a value while somebody reads; held over requests, so a wait for it ends with the context

@@ -24,7 +24,7 @@ const (
 func accountFile(r grants.Role) string { return "account-" + string(r) + ".nk" }
 func signerFile(r grants.Role) string  { return "signer-" + string(r) + ".nk" }
 
-// Dir is where a master with this data directory keeps its keys.
+// Dir returns the directory of the keys below a data directory.
 func Dir(dataDir string) string { return filepath.Join(dataDir, "auth") }
 
 // Open reads the keys in dir, or makes them if dir is empty or not there. They appear all at once or not at all,
@@ -50,7 +50,7 @@ func Open(dir string) (*Keys, error) {
 	return k, nil
 }
 
-// younger are roles that sets made before them do not know; such a set is completed.
+// younger are roles that older key sets lack; Open adds their keys.
 var younger = []grants.Role{grants.RoleDirect, grants.RoleLimited, grants.RoleSite}
 
 // complete makes the keys of a role of which there is none. Of several processes that do it at once one wins for all,
@@ -71,7 +71,7 @@ func complete(root *os.Root, dir string, r grants.Role) error {
 	return nil
 }
 
-// addKey makes a key unless it is there.
+// addKey makes a key unless it exists.
 func addKey(dir, file string) error {
 	tmp, err := os.MkdirTemp(dir, ".new-key-*")
 	if err != nil {
@@ -210,7 +210,7 @@ func load(dir string) (*Keys, error) {
 	return k, nil
 }
 
-// readKey judges the opened file, not the name, so that what was checked is what is read.
+// readKey checks the opened file and not its name, so that it reads the file that it checked.
 func readKey(root *os.Root, name string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
 	f, err := root.Open(name)
 	if err != nil {

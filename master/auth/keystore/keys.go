@@ -50,7 +50,7 @@ type Keys struct {
 	trust    Trust
 }
 
-// Dir is where the keys are kept.
+// Dir returns the directory of the keys.
 func (k *Keys) Dir() string { return k.dir }
 
 // Trust returns what the server needs. A revocation changes it.
@@ -79,7 +79,7 @@ func (k *Keys) issue(role grants.Role, name, public string, ttl time.Duration, p
 		return "", err
 	}
 	if !nkeys.IsValidPublicUserKey(public) {
-		return "", fmt.Errorf("cannot sign a credential for %q: what was given is not the public key of a user", name)
+		return "", fmt.Errorf("cannot sign a credential for %q: the public key is not the key of a user", name)
 	}
 	if ttl < 0 {
 		return "", fmt.Errorf("cannot sign a credential for %q: it would have ended %v ago", name, -ttl)
@@ -138,7 +138,7 @@ func (k *Keys) Creds(role grants.Role, name string, ttl time.Duration) ([]byte, 
 // PeelAccount returns the public key of the account of peels.
 func (k *Keys) PeelAccount() string { return k.accounts[grants.RolePeel] }
 
-// SystemCreds is a credential for the account in which the server speaks of itself and takes the JWTs of accounts.
+// SystemCreds returns a credential for the system account, in which the server publishes its events and accepts JWTs of accounts.
 func (k *Keys) SystemCreds(ttl time.Duration) ([]byte, error) {
 	root, err := os.OpenRoot(k.dir)
 	if err != nil {

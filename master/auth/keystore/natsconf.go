@@ -15,15 +15,15 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// NATSConf is what a server of NATS elsewhere has to be told, beside what it holds for its own: whom it trusts.
+// NATSConf is the configuration of an external NATS server that trusts the keys.
 type NATSConf struct {
 	Trust     Trust
 	Listen    string // HOST:PORT
 	Dir       string // of its store, and of the JWTs of accounts, as they are after revocations
 	Cert, Key string // files
-	// LeafNodes is the HOST:PORT on which servers of sites are heard; empty: none.
+	// LeafNodes is the HOST:PORT to which servers of sites connect; empty: none.
 	LeafNodes string
-	// Hub makes it the server of a site, without streams: a leaf node. Nil: it is no such server.
+	// Hub makes it the server of a site: a leaf node, without streams. Nil: it is not the server of a site.
 	Hub *Hub
 }
 
@@ -34,8 +34,8 @@ type Hub struct {
 	CA    string   // file of the authority of its certificates; empty: those of the system
 }
 
-// Text is the configuration file. It holds no secret. What the server was told since of an account, by a master, is kept
-// in Dir and wins over what is printed here; the server of a site is told nothing and knows what is printed.
+// Text returns the configuration file. It has no secret. Accounts that a master sends to the server later are stored in Dir and
+// replace those in the file; the server of a site gets none.
 func (c NATSConf) Text() (string, error) {
 	for _, listen := range []string{c.Listen, c.LeafNodes} {
 		if err := c.check(listen); err != nil {
@@ -65,7 +65,7 @@ func (c NATSConf) Text() (string, error) {
 	return b.String() + c.leafNodes(), nil
 }
 
-// check returns an error if an address is malformed or there is no certificate. An empty address of leaf nodes is none.
+// check returns an error if an address is malformed or a certificate is missing. LeafNodes may be empty.
 func (c NATSConf) check(listen string) error {
 	if listen == "" && c.Listen != "" {
 		return nil

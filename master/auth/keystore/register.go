@@ -18,14 +18,14 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Why no credential is made.
+// Errors of [Register].
 var (
 	ErrIssued  = errors.New("it has a credential already")
 	ErrTaken   = errors.New("another peel is the same party on the bus")
 	ErrRevoked = errors.New("its name was revoked")
 )
 
-// An Entry of the register says for which keys credentials of one party were made. The register has a file for each name on
+// An Entry of the register has the keys of one party, for which credentials were made. The register has a file for each name on
 // the bus, beside the keys, so that a credential can be made while no bus runs. People have one space of names, whatever
 // their role.
 type Entry struct {
@@ -35,11 +35,11 @@ type Entry struct {
 	Revoked time.Time        `json:"revoked,omitzero"`
 }
 
-// registerDir is in the directory of the keys.
+// registerDir is a directory in the directory of the keys.
 const registerDir = "issued"
 
 // Register records that a credential is about to be made for entry.Keys with the keys in dir, and returns the name to make
-// it for. The error is [ErrIssued] if the party has a credential, unless another is meant (again); [ErrTaken] if another
+// it for. The error is [ErrIssued] if the party has a credential, unless again is set; [ErrTaken] if another
 // peel has the same wire form, because on the bus both would be one; [ErrRevoked] if the name was revoked.
 func Register(dir string, entry Entry, again bool) (name string, err error) {
 	name = entry.ID
@@ -64,7 +64,8 @@ func entryFile(dir string, role grants.Role, name string) string {
 	return filepath.Join(dir, registerDir, kind+"."+name+".json")
 }
 
-// lockRegister makes the register and lets one process at a time change it, so that no key is lost: it could not be revoked.
+// lockRegister makes the register if it is missing and locks it for one process, so that no key is lost. A lost key could not be
+// revoked.
 func lockRegister(dir string) (unlock func(), err error) {
 	dir = filepath.Join(dir, registerDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -118,7 +119,7 @@ func Registered(dir string, role grants.Role, name string) (Entry, error) {
 	return known, err
 }
 
-// Entries returns all entries of a role, for a role of people those of all people.
+// Entries returns all entries of a role, or of all people for a role of people.
 func Entries(dir string, role grants.Role) (all []Entry, err error) {
 	files, err := filepath.Glob(entryFile(dir, role, "*"))
 	for _, path := range files {
@@ -169,7 +170,7 @@ func writeEntry(path string, entry Entry) error {
 	return renameio.WriteFile(path, data, 0o600)
 }
 
-// createJSON makes a whole file or none. Of several at once one succeeds; the others get [fs.ErrExist].
+// createJSON makes a complete file or none. Of several concurrent calls one succeeds; the others get [fs.ErrExist].
 func createJSON(path string, v any) (err error) {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -18,15 +18,14 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
-// revokedFile is in the directory of the keys, so that a server that is made from them never lets in, not even at its
-// start, whom it has cut off.
+// revokedFile is in the directory of the keys, so that an embedded server refuses revoked keys from its start.
 const revokedFile = "revoked.json"
 
 // maxRevoked bounds revokedFile in bytes.
 const maxRevoked = 16 << 20
 
-// Revoke ends what was issued to the given keys in a role, durably, and returns the JWT of the role's account with
-// which servers learn of it. Keys that were revoked before stay so. changed is false if none was new.
+// Revoke ends all credentials of the given keys in a role, durably, and returns the JWT of the role's account, which tells servers
+// of it. Keys that were revoked before stay revoked. changed is false if no key was new.
 func (k *Keys) Revoke(role grants.Role, ends map[string]credential.End) (account string, changed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,7 +113,7 @@ func readRevoked(root *os.Root) (all map[grants.Role]map[string]credential.End, 
 		return nil, err
 	}
 	if err := json.Unmarshal(data, &all); err != nil || len(data) > maxRevoked {
-		return nil, fmt.Errorf("cannot read %s: it is damaged; without it revoked credentials would be let in: %w", revokedFile, err)
+		return nil, fmt.Errorf("cannot read %s: it is damaged; without it revoked credentials would be accepted: %w", revokedFile, err)
 	}
 	return all, nil
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
-// rotationFile is beside the keys.
+// rotationFile is in the directory of the keys.
 const rotationFile = "rotation.json"
 
 // noted is the content of rotationFile.
 type noted struct {
 	credential.Rotation
-	Untold bool   `json:"untold,omitempty"` // servers may not have the accounts of this rotation
+	Untold bool   `json:"untold,omitempty"` // servers may lack the accounts of this rotation
 	Grants string `json:"grants,omitempty"` // the last [grants.Digest] that servers were given, unless Untold
 }
 
-// Why keys are not rotated or retired.
+// Errors of [Keys.Rotate] and [Keys.Retire].
 var (
 	ErrFormer   = errors.New("the last rotation is not at its end")
 	ErrNoFormer = errors.New("there is no former one that could be retired")
@@ -34,16 +34,16 @@ var (
 	ErrCutShort = errors.New("the last rotation of the keys was cut short: rotate them again, which completes it")
 )
 
-// Rotation returns the last change of the signing keys. The zero value is that there was none.
+// Rotation returns the last change of the signing keys. The zero value: there was none.
 func (k *Keys) Rotation() credential.Rotation {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.rotation
 }
 
-// Rotate makes all signing keys anew, durably. What the former ones have signed stays valid until [Keys.Retire]. Accounts,
-// and all that streams hold, stay what they are. What is interrupted leaves keys with which everybody works on, and is
-// completed by calling it again; until then the former cannot be retired.
+// Rotate replaces all signing keys, durably. Credentials of the former keys stay valid until [Keys.Retire]. Accounts and streams stay
+// as they are. An interrupted rotation leaves keys that work; call Rotate again to complete it. Until then the former keys cannot
+// be retired.
 func (k *Keys) Rotate() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -55,7 +55,7 @@ func (k *Keys) Rotate() error {
 		return fmt.Errorf("%w: that of %s", ErrFormer, k.rotation.At.Format(time.RFC3339))
 	}
 	if len(k.rotation.Former) == 0 {
-		// The former come first: a crash then leaves keys that are both.
+		// The former keys are stored first: after a crash a key may be both current and former.
 		if err := k.note(credential.Rotation{Generation: k.rotation.Generation + 1, At: time.Now().UTC(), Former: left}); err != nil {
 			return fmt.Errorf("cannot rotate the signing keys: %w", err)
 		}
@@ -64,15 +64,15 @@ func (k *Keys) Rotate() error {
 		signer, err := replaceKey(filepath.Join(k.dir, signerFile(r)))
 		if err != nil {
 			err = fmt.Errorf("cannot rotate the signing key of the role %s: %w", r, err)
-			return errors.Join(err, k.renewAll()) // those that were replaced sign already
+			return errors.Join(err, k.renewAll()) // replaced keys are in use
 		}
 		k.signers[r] = signer
 	}
 	return k.renewAll()
 }
 
-// unrotated are the signing keys that a rotation has to replace: those that are their own former, or all before there are
-// former ones.
+// unrotated returns the signing keys that a rotation has to replace: those that are still their own former key, or all if there are
+// no former keys.
 func (k *Keys) unrotated() (map[grants.Role]string, error) {
 	left := map[grants.Role]string{}
 	for r, signer := range k.signers {
@@ -87,8 +87,8 @@ func (k *Keys) unrotated() (map[grants.Role]string, error) {
 	return left, nil
 }
 
-// Retire ends the former signing keys, and with them every credential that was not issued anew. It is no error that there
-// are none.
+// Retire ends the former signing keys, and with them every credential that was not issued again. Without former keys it does
+// nothing.
 func (k *Keys) Retire() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -103,7 +103,7 @@ func (k *Keys) Retire() error {
 	return k.renewAll()
 }
 
-// note makes a rotation durable of which servers have not heard.
+// note stores a rotation that was not pushed to the servers yet.
 func (k *Keys) note(next credential.Rotation) error {
 	return k.write(noted{Rotation: next, Untold: true})
 }
@@ -120,16 +120,15 @@ func (k *Keys) write(next noted) error {
 	return err
 }
 
-// Dirty reports whether servers may not have the accounts of the last change of the signing keys, or of the table of
-// permissions: a server elsewhere keeps the accounts of the version that it was given, with what was granted then.
+// Dirty reports whether servers may lack the accounts of the last change of the signing keys or of the table of permissions: an
+// external server keeps the accounts that it got last.
 func (k *Keys) Dirty() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.dirty
 }
 
-// Pushed is called when servers have heard of all accounts, as they were after a rotation. If there was another meanwhile it
-// does nothing.
+// Pushed records that servers have all accounts of a rotation. If there was another rotation since, it does nothing.
 func (k *Keys) Pushed(r credential.Rotation) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
-// endOfTime is what no credential is issued after.
+// endOfTime bounds the expiry of credentials.
 var endOfTime = time.Unix(1<<40, 0)
 
-// sign makes the JWTs of the operator and the accounts anew: they hold the table of this build.
+// sign makes new JWTs of the operator and the accounts, with the table of permissions of this build.
 func (k *Keys) sign(operator nkeys.KeyPair, system string) (Trust, error) {
 	public, err := operator.PublicKey()
 	if err != nil {
@@ -42,7 +42,7 @@ func (k *Keys) sign(operator nkeys.KeyPair, system string) (Trust, error) {
 	return t, nil
 }
 
-// claims describe the account of a role: what its users may do in it, and what passes between it and the masters'.
+// claims returns the account of a role: the permissions of its users, and its imports from and exports to the masters' account.
 func (k *Keys) claims(r grants.Role) (*jwt.AccountClaims, error) {
 	ac := jwt.NewAccountClaims(k.accounts[r])
 	ac.Name = grants.AccountName(r)

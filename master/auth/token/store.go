@@ -19,7 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// What is wrong with a token. The first two are all that a bearer learns.
+// Errors about tokens. A bearer learns only the first two.
 var (
 	ErrUnknown  = errors.New("the token is not known") // also where only its secret is wrong
 	ErrEnded    = errors.New("the token has expired or was revoked")
@@ -37,8 +37,8 @@ const (
 	coarse = 10 * time.Minute
 )
 
-// Tokens are the bearer tokens of the REST API, in the bucket tokens. What they open is read from the bucket's leader, so
-// that a change holds on every master within half a second; a bucket that cannot be read opens nothing. Methods may be
+// A Store has the bearer tokens of the REST API, in the bucket tokens. It reads a token from the leader of the bucket again after
+// 400 ms, so that a change holds on every master within half a second; if the bucket cannot be read, every token is refused. Methods may be
 // called from several goroutines.
 type Store struct {
 	js  jetstream.JetStream
@@ -55,7 +55,7 @@ type record struct {
 	Secrets secrets `json:"secrets"`
 }
 
-// OpenTokens opens the bucket, which has to exist.
+// Open opens the bucket, which has to exist.
 func Open(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 	kv, err := js.KeyValue(ctx, tokensBucket)
 	if err != nil {
@@ -65,7 +65,7 @@ func Open(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 	return &Store{js: js, kv: kv, all: records.NewCached(all), used: map[string]time.Time{}}, err
 }
 
-// Authenticate returns the token of which a bearer gave the text. The error is [ErrUnknown] or [ErrEnded], or
+// Authenticate returns the token with a text. The error is [ErrUnknown] or [ErrEnded], or
 // says that the bucket could not be read.
 func (t *Store) Authenticate(ctx context.Context, text string) (*credential.Token, error) {
 	name, hash, ok := credential.ParseToken(text)
@@ -88,7 +88,7 @@ func (t *Store) Authenticate(ctx context.Context, text string) (*credential.Toke
 }
 
 // Allow returns [grants.ErrNotAllowed] with the reason if the bearer of a token may not dispatch a function to targets, which are
-// sorted, or may do so no longer. That the token has expired is no reason: the request was made before. selects evaluates
+// sorted. An expired token may: its request was made before. selects evaluates
 // the target of a limit.
 func (t *Store) Allow(ctx context.Context, name, function string, targets []target.PeelID, selects grants.Selector) error {
 	r, err := t.recent(ctx, name)
@@ -142,7 +142,7 @@ func checked(name string, r record, err error) (record, error) {
 	return r, nil
 }
 
-// mark remembers that a token was used. That this got lost is no reason to refuse its bearer.
+// mark stores when a token was last used. An error is ignored: it is no reason to refuse the bearer.
 func (t *Store) mark(ctx context.Context, name string, now time.Time) {
 	t.mu.Lock()
 	recent := now.Sub(t.used[name]) < coarse
@@ -160,8 +160,8 @@ func (t *Store) mark(ctx context.Context, name string, now time.Time) {
 	}
 }
 
-// Create enters a token for which by answers. The error is [ErrExists] if the name is taken, also by a token that was
-// revoked: the jobs of its time would be taken for those of the new one.
+// Create stores a new token, created by a user. The error is [ErrExists] if the name was ever used, also by a revoked token: its jobs
+// would seem to be of the new one.
 func (t *Store) Create(ctx context.Context, q credential.TokenRequest, by string) (*credential.Token, error) {
 	if err := errors.Join(q.Check(), q.CheckScopes()); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -186,7 +186,7 @@ func (t *Store) Create(ctx context.Context, q credential.TokenRequest, by string
 	return &r.Token, nil
 }
 
-// Rotate gives a token another secret and a new end; the old secret goes on for q.Grace. Scopes and limits stay.
+// Rotate gives a token another secret and a new end; the old secret stays valid for q.Grace. Scopes and limits stay.
 func (t *Store) Rotate(ctx context.Context, q credential.TokenRequest, by string) (*credential.Token, error) {
 	if err := q.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)

@@ -15,11 +15,11 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/records"
 )
 
-// A UserDirectory issues and revokes the credentials of people, on a master that has the keys.
+// A Directory issues and revokes the credentials of people, on a master that has the keys.
 type Directory struct {
 	Store *Store
 	Keys  *keystore.Keys
-	// Push brings stored revocations to the keys and to the servers.
+	// Push copies stored revocations to the key store and to the servers.
 	Push func(context.Context) error
 }
 
@@ -40,7 +40,8 @@ func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]crede
 }
 
 // Add signs a credential for a person, requested by another one, and returns its JWT. The error is [ErrExists] if the
-// name has one and that is not meant, or if the user was revoked: what was done in that name would be taken for his.
+// name has a credential and q.Again is not set, or if the user was revoked: the past actions under the name would seem to be of
+// the new user.
 func (d *Directory) Add(ctx context.Context, q credential.UserRequest, by string) (token string, u *credential.User, err error) {
 	if err := q.Check(); err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -50,7 +51,7 @@ func (d *Directory) Add(ctx context.Context, q credential.UserRequest, by string
 	if q.TTL > 0 {
 		key.Expires = now.Add(q.TTL)
 	}
-	// The record comes first: a credential of which nobody knows could not be revoked.
+	// The record is stored first: an unknown credential could not be revoked.
 	r := credential.User{Name: q.Name, Role: q.Role, Limits: q.Limits, Secrets: q.Secrets, Keys: []credential.Key{key}, Created: now, CreatedBy: by}
 	if q.Again {
 		r, err = d.Store.all.Change(ctx, q.Name, func(r *credential.User) error {
@@ -80,7 +81,7 @@ func (d *Directory) Add(ctx context.Context, q credential.UserRequest, by string
 
 const maxKeys = 16
 
-// List returns all people by name: those of the bucket, and those whose credentials were made beside the keys.
+// List returns all people by name: those in the bucket and those in the register of the key store.
 func (d *Directory) List(ctx context.Context) ([]credential.User, error) {
 	all, err := d.Store.List(ctx)
 	if err != nil {
@@ -90,8 +91,8 @@ func (d *Directory) List(ctx context.Context) ([]credential.User, error) {
 }
 
 // Revoke ends all credentials of a person for good: the bus cuts the connections that use them, and the name is never
-// given again. Revoking again changes nothing. If the user is revoked but the bus may not know, the user is returned with an
-// error.
+// given again. Revoking again changes nothing. If the revocation is stored but was not pushed to the bus, it returns the user
+// and an error.
 func (d *Directory) Revoke(ctx context.Context, name, by string) (*credential.User, error) {
 	if err := grants.CheckName(grants.RoleOperator, name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
@@ -157,7 +158,7 @@ func (d *Directory) find(ctx context.Context, name string) (*credential.User, er
 	return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
 }
 
-// withIssued adds to users those that are in the register alone, and the keys that are there alone.
+// withIssued adds users and keys that only the register has.
 func withIssued(dir string, users []credential.User) ([]credential.User, error) {
 	entries, err := keystore.Entries(dir, grants.RoleOperator)
 	for _, known := range entries {

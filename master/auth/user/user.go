@@ -25,7 +25,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// What is wrong with a user.
+// Errors about users.
 var (
 	ErrNotFound = errors.New("no such user")
 	ErrExists   = errors.New("there is such a user")
@@ -34,7 +34,7 @@ var (
 
 const usersBucket = "users"
 
-// Users are the people of a bus, in the bucket users. Methods may be called from several goroutines.
+// A Store has the people of a bus, in the bucket users. Methods may be called from several goroutines.
 type Store struct {
 	all *records.Cached[credential.User]
 }
@@ -53,8 +53,8 @@ func (u *Store) List(ctx context.Context) ([]credential.User, error) {
 }
 
 // Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a function to targets, which are sorted.
-// selects evaluates the target of a limit. A caller with limits that are not known is refused, so a bucket that was lost
-// gives nobody more than he had.
+// selects evaluates the target of a limit. A caller with unknown limits is refused, so the loss of the bucket
+// gives nobody more permissions.
 func (u *Store) Allow(ctx context.Context, a grants.Caller, function string, targets []target.PeelID, selects grants.Selector) error {
 	user, err := u.all.Recent(ctx, a.User)
 	switch {
@@ -87,7 +87,7 @@ func (u *Store) CheckNotRevoked(ctx context.Context, name string) error {
 }
 
 // AllowSecrets returns [grants.ErrNotAllowed] if a caller was not given the permission to see secrets. It is given with
-// [credential.UserRequest] alone, so whoever has no record has not got it.
+// [credential.UserRequest] alone, so a user without a record does not have it.
 func (u *Store) AllowSecrets(ctx context.Context, a grants.Caller) error {
 	user, err := u.all.Recent(ctx, a.User)
 	switch {
