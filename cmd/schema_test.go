@@ -56,6 +56,18 @@ func below(schema map[string]any, key string) map[string]any {
 	return found
 }
 
+// fieldsOf returns the fields of a struct, with those of the structs that it embeds.
+func fieldsOf(s *ast.StructType, structs map[string]*ast.StructType) (fields []*ast.Field) {
+	for _, f := range s.Fields.List {
+		if id, ok := f.Type.(*ast.Ident); ok && len(f.Names) == 0 && structs[id.Name] != nil {
+			fields = append(fields, fieldsOf(structs[id.Name], structs)...)
+			continue
+		}
+		fields = append(fields, f)
+	}
+	return fields
+}
+
 func compareKeys(t *testing.T, at string, schema map[string]any, structs map[string]*ast.StructType, typ string) {
 	t.Helper()
 	s := structs[typ]
@@ -65,7 +77,7 @@ func compareKeys(t *testing.T, at string, schema map[string]any, structs map[str
 	}
 	properties, _ := schema["properties"].(map[string]any)
 	known := map[string]bool{}
-	for _, f := range s.Fields.List {
+	for _, f := range fieldsOf(s, structs) {
 		if f.Tag == nil {
 			continue
 		}

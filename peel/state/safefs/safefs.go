@@ -537,9 +537,3 @@ func mountOf(fd int, name string) (uint64, error) {
 func (d *Dir) Owner() (uid, gid uint32, isTrusted bool) {
 	return d.info.UID, d.info.GID, trusted(d.info.UID)
 }
-
-// Sub opens a directory in the directory, which is no link.
-func (d *Dir) Sub(name string) (*Dir, error) {
-	w := walk{}
-	return w.step(d, name)
-}
