@@ -8,6 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/mask"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 )
@@ -46,10 +47,10 @@ func (p *Peel) reportRun(f scheduler.Fire, result wire.Result) bool {
 }
 
 // sourceOf returns the origin of an entry in the form of reports.
-func (p *Peel) sourceOf(entry string) scheduler.Source {
+func (p *Peel) sourceOf(entry string) history.Source {
 	o := p.originOf(entry)
 	c := o.Claim()
-	return scheduler.Source{Commit: c.Commit, File: c.File, Author: c.Author, Proof: o.Proof}
+	return history.Source{Commit: c.Commit, File: c.File, Author: c.Author, Proof: o.Proof}
 }
 
 // originOf returns the commit, file and author of an entry of the settings in force, zero for an entry of the configuration.

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -92,7 +93,7 @@ func (p *Peel) scheduleList(ctx context.Context, _ module.Call) (any, error) {
 	}
 	entries := make(map[string]listedEntry, len(states))
 	for _, s := range states {
-		s.Last, s.Owed, s.Breaker = nil, nil, scheduler.Breaker{}
+		s.Last, s.Owed, s.Breaker = nil, nil, history.Breaker{}
 		entries[s.Name] = p.listEntry(s)
 	}
 	return withoutZero(entries)
@@ -103,15 +104,15 @@ func (p *Peel) scheduleHistory(ctx context.Context, call module.Call) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	s.Breaker = scheduler.Breaker{}
+	s.Breaker = history.Breaker{}
 	return withoutZero(p.listEntry(s))
 }
 
 func (p *Peel) scheduleBreaker(ctx context.Context, call module.Call) (any, error) {
 	s, err := p.stateOf(ctx, call)
 	return struct {
-		State scheduler.BreakerState `json:"state"`
-		scheduler.Breaker
+		State history.BreakerState `json:"state"`
+		history.Breaker
 		FailuresInRow uint64 `json:"failures_in_row"`
 	}{s.BreakerState, s.Breaker, s.FailuresInRow}, err
 }
@@ -159,8 +160,8 @@ func readArgs(call module.Call) (entryArgs, error) {
 }
 
 // order returns the pause or skip for the scheduler.
-func (a entryArgs) order() scheduler.Override {
-	o := scheduler.Override{By: a.user, Reason: a.Reason}
+func (a entryArgs) order() history.Override {
+	o := history.Override{By: a.user, Reason: a.Reason}
 	if a.For > 0 {
 		o.Until = time.Now().Add(a.For)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -83,7 +84,7 @@ func TestRunThatAKillCutsOffIsRecordedAndReportedOnce(t *testing.T) {
 				t.Errorf("%+v is reported as %+v", run, f)
 			}
 		}
-		if e := h.entry("failing"); e.Runs != 1 || e.Interrupted != 0 || e.BreakerState != scheduler.BreakerOpen {
+		if e := h.entry("failing"); e.Runs != 1 || e.Interrupted != 0 || e.BreakerState != history.BreakerOpen {
 			t.Errorf("%+v", e)
 		}
 		time.Sleep(2 * time.Second)
@@ -294,14 +295,4 @@ func TestKilledProcessLeavesATrace(t *testing.T) {
 		}
 		h.shut()
 	}
-}
-
-func FuzzRecord(f *testing.F) {
-	f.Add([]byte(`{"jid":"37dGm9ITVD7PoboCZWzKYKpKcvi","entry":"e"}` + "\n" + `{"ended":"2026-01-01T00:00:00Z"}` + "\n" + `{"ended`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		entry, ended, err := scheduler.ParseRecord(data)
-		if err != nil && (entry != "" || !ended.IsZero()) {
-			t.Errorf("a record that cannot be read is of %q", entry)
-		}
-	})
 }

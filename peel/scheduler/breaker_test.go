@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -21,7 +22,7 @@ func (h *host) answer(name string, f func() wire.Result) {
 }
 
 // changes are the states that an entry's breaker has gone to, and when.
-func (h *host) changes(name string) (states []scheduler.BreakerState, at []time.Duration) {
+func (h *host) changes(name string) (states []history.BreakerState, at []time.Duration) {
 	for _, c := range h.entry(name).Breaker.Transitions {
 		states, at = append(states, c.To), append(at, c.Time.Sub(h.begin))
 	}
@@ -36,13 +37,13 @@ func TestBreakerOpensAtItsThresholdAndProbesOnce(t *testing.T) {
 		h.answer("e", failure)
 		h.apply(one(t, "interval: 1m, breaker: {threshold: 3, reset_after: 10m}"))
 		time.Sleep(2*time.Minute + time.Second)
-		if e := h.entry("e"); e.BreakerState != scheduler.BreakerClosed {
+		if e := h.entry("e"); e.BreakerState != history.BreakerClosed {
 			t.Errorf("%s after two failures", e.BreakerState)
 		}
 		time.Sleep(10 * time.Minute)
 		h.expectRuns("e", time.Minute, 2*time.Minute, 3*time.Minute)
-		h.expectSkips("e", scheduler.CircuitOpen, 9)
-		if e := h.entry("e"); e.BreakerState != scheduler.BreakerOpen || e.State != scheduler.StateActive {
+		h.expectSkips("e", history.CircuitOpen, 9)
+		if e := h.entry("e"); e.BreakerState != history.BreakerOpen || e.State != scheduler.StateActive {
 			t.Errorf("%s, %s", e.BreakerState, e.State)
 		}
 		time.Sleep(time.Minute) // the probe at 13m fails
@@ -50,7 +51,7 @@ func TestBreakerOpensAtItsThresholdAndProbesOnce(t *testing.T) {
 		time.Sleep(10 * time.Minute) // the one at 23m does not
 		h.expectRuns("e", time.Minute, 2*time.Minute, 3*time.Minute, 13*time.Minute, 23*time.Minute)
 		states, at := h.changes("e")
-		want := []scheduler.BreakerState{"open", "half_open", "open", "half_open", "closed"}
+		want := []history.BreakerState{"open", "half_open", "open", "half_open", "closed"}
 		wantAt := []time.Duration{3 * time.Minute, 13 * time.Minute, 13 * time.Minute, 23 * time.Minute, 23 * time.Minute}
 		for i := range want {
 			if len(states) != len(want) || states[i] != want[i] || at[i] != wantAt[i] {
@@ -162,7 +163,7 @@ func TestSuccessBetweenFailuresStartsTheirCountAnew(t *testing.T) {
 			h.answer("e", func() wire.Result { n++; return wire.Result{Success: n%3 == 0} })
 			h.apply(one(t, "interval: 1m, "+limit))
 			time.Sleep(time.Hour)
-			if e := h.entry("e"); len(h.runs("e")) != 60 || e.BreakerState != scheduler.BreakerClosed {
+			if e := h.entry("e"); len(h.runs("e")) != 60 || e.BreakerState != history.BreakerClosed {
 				t.Errorf("%s: %d runs, %s", limit, len(h.runs("e")), e.BreakerState)
 			}
 		})
@@ -273,7 +274,7 @@ func TestProbeOfAnEntryThatWasRemovedDoesNotKeepTheBreakerHalfOpen(t *testing.T)
 		h.takes["e"] = 10 * time.Minute
 		h.apply(set)
 		time.Sleep(85 * time.Minute)
-		if states, _ := h.changes("e"); len(states) != 2 || states[1] != scheduler.BreakerHalfOpen {
+		if states, _ := h.changes("e"); len(states) != 2 || states[1] != history.BreakerHalfOpen {
 			t.Fatalf("%v", states)
 		}
 		h.apply(nil)
@@ -281,7 +282,7 @@ func TestProbeOfAnEntryThatWasRemovedDoesNotKeepTheBreakerHalfOpen(t *testing.T)
 		h.apply(set)
 		h.answer("e", nil)
 		time.Sleep(time.Hour)
-		if states, at := h.changes("e"); len(states) != 5 || states[2] != scheduler.BreakerOpen || states[4] != scheduler.BreakerClosed {
+		if states, at := h.changes("e"); len(states) != 5 || states[2] != history.BreakerOpen || states[4] != history.BreakerClosed {
 			t.Errorf("%v at %v", states, at)
 		}
 	})

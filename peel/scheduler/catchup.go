@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -102,7 +103,7 @@ func (o *owner) startCatchUps(now instant, limit int) (started int) {
 			continue
 		}
 		f := Fire{
-			Name: e.name, Trigger: TriggerCatchUp, Nominal: e.Owed[0],
+			Name: e.name, Trigger: history.TriggerCatchUp, Nominal: e.Owed[0],
 			Fired: now.wall.In(o.s.o.Zone), Started: now.wall.In(o.s.o.Zone),
 		}
 		why := o.refusal(e, f, now)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -60,7 +61,7 @@ func TestFiresMissedWhileThePeelWasDown(t *testing.T) {
 				time.Sleep(9 * time.Minute)
 				h.expectRuns("e", c.want...)
 				for _, f := range h.all() {
-					if f.Trigger != scheduler.TriggerCatchUp || !f.Nominal.Before(h.begin) || f.Entry == nil {
+					if f.Trigger != history.TriggerCatchUp || !f.Nominal.Before(h.begin) || f.Entry == nil {
 						t.Errorf("%+v", f)
 					}
 				}
@@ -142,7 +143,7 @@ func TestMissedFiresWaitForTheEntrysOwnRunsAndLeaveItsTimerAlone(t *testing.T) {
 		h.apply(set)
 		time.Sleep(time.Hour)
 		h.expectRuns("e", 0, 10*time.Minute)
-		h.expectSkips("e", scheduler.AlreadyRunning, 1) // that of 04:00
+		h.expectSkips("e", history.AlreadyRunning, 1) // that of 04:00
 	})
 }
 
@@ -189,7 +190,7 @@ func TestSuspendOverACronTimeWithinTheDeadlineRunsItAndBeyondSkipsIt(t *testing.
 		c.suspend(8 * time.Hour)
 		time.Sleep(time.Minute)
 		h.expectNominal("short")
-		h.expectSkips("short", scheduler.DeadlineExceeded, 1)
+		h.expectSkips("short", history.DeadlineExceeded, 1)
 		h.expectNominal("long", "01 01:00")
 	})
 }
@@ -345,7 +346,7 @@ func TestRestartBehindRunsOfTheTimerOwesTheOthersAsWell(t *testing.T) {
 		h.apply(set)
 		time.Sleep(40 * time.Minute) // over 06:00, which finds the second run
 		h.expectNominal("e", "01 02:00", "01 03:00")
-		h.expectSkips("e", scheduler.AlreadyRunning, 1)
+		h.expectSkips("e", history.AlreadyRunning, 1)
 		h.shut()
 		h = start(t, o)
 		defer h.shut()

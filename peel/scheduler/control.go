@@ -6,16 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
-
-// An Override is what somebody wants of an entry for a while, whatever its settings say.
-type Override struct {
-	By     string    `json:"by,omitempty"`
-	Reason string    `json:"reason,omitempty"`
-	At     time.Time `json:"at"`
-	Until  time.Time `json:"until,omitzero"` // zero: until it is taken back
-}
 
 // Why the scheduler does not do what somebody asks for.
 var (
@@ -26,12 +19,12 @@ var (
 
 // Pause keeps an entry from running until the order ends or Resume is called, over restarts and reloads. Runs in
 // flight go on. An entry that is paused already gets the new order. At is set by Pause.
-func (s *Scheduler) Pause(ctx context.Context, name string, order Override) error {
+func (s *Scheduler) Pause(ctx context.Context, name string, order history.Override) error {
 	return s.command(ctx, "pause", name, func(o *owner, e *entry) error {
 		now := o.s.now()
 		order.At = now.wall
 		e.Paused = &order
-		o.halt(e, Paused, now)
+		o.halt(e, history.Paused, now)
 		o.notePaused(e)
 		o.s.log.Info("entry is paused", "entry", name, "by", order.By, "why", order.Reason, "until", order.Until)
 		return nil
@@ -59,7 +52,7 @@ func (o *owner) resume(e *entry, now instant, by string) {
 
 // Skip has the next fire of an entry's timing not run, unless it comes after the order has ended. It returns the
 // fire's nominal time, as far as it can be known.
-func (s *Scheduler) Skip(ctx context.Context, name string, order Override) (nominal time.Time, err error) {
+func (s *Scheduler) Skip(ctx context.Context, name string, order history.Override) (nominal time.Time, err error) {
 	err = s.command(ctx, "skip a run of", name, func(o *owner, e *entry) error {
 		if !e.active() || e.next.trigger == "" {
 			return ErrNotActive
@@ -94,8 +87,8 @@ func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 		now := o.s.now()
 		o.finishEnded()
 		at := now.wall.In(o.s.o.Zone)
-		f := Fire{Name: name, Trigger: TriggerManual, Nominal: at, Fired: at, Started: at}
-		if !o.enter(e, f, now) && !e.Waiting.is(f) {
+		f := Fire{Name: name, Trigger: history.TriggerManual, Nominal: at, Fired: at, Started: at}
+		if !o.enter(e, f, now) && !e.isWaiting(f) {
 			return ErrBusy
 		}
 		o.s.log.Info("run was asked for", "entry", name, "by", by)

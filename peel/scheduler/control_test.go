@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -23,7 +24,7 @@ func TestPauseHoldsOverReloadsAndRestartsUntilResumed(t *testing.T) {
 		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
 		h := start(t, o)
 		h.apply(one(t, `cron: "30 * * * *", catch_up: run_all`))
-		h.must(h.Pause(t.Context(), "e", scheduler.Override{By: "ada", Reason: "disk is full"}))
+		h.must(h.Pause(t.Context(), "e", history.Override{By: "ada", Reason: "disk is full"}))
 		time.Sleep(2 * time.Hour)
 		h.apply(one(t, `cron: "20 * * * *", catch_up: run_all`))
 		time.Sleep(2 * time.Hour)
@@ -48,7 +49,7 @@ func TestPauseEndsAtItsTimeAlsoAfterARestart(t *testing.T) {
 		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
 		h := start(t, o)
 		h.apply(one(t, "interval: 10m"))
-		h.must(h.Pause(t.Context(), "e", scheduler.Override{By: "ada", Until: h.begin.Add(time.Hour)}))
+		h.must(h.Pause(t.Context(), "e", history.Override{By: "ada", Until: h.begin.Add(time.Hour)}))
 		time.Sleep(30 * time.Minute)
 		h.shut()
 		h = start(t, o)
@@ -70,7 +71,7 @@ func TestPauseWhoseEndPassedWhileThePeelWasDown(t *testing.T) {
 		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
 		h := start(t, o)
 		h.apply(one(t, "interval: 10m, catch_up: run_all"))
-		h.must(h.Pause(t.Context(), "e", scheduler.Override{Until: h.begin.Add(time.Hour)}))
+		h.must(h.Pause(t.Context(), "e", history.Override{Until: h.begin.Add(time.Hour)}))
 		h.shut()
 		time.Sleep(3 * time.Hour)
 		h = start(t, o)
@@ -88,8 +89,8 @@ func TestPauseDuringTheSplayCountsTheFireAndLeavesARunInFlight(t *testing.T) {
 		h.takes["e"] = 10 * time.Minute
 		h.apply(one(t, "interval: 1m, if_running: queue"))
 		time.Sleep(3 * time.Minute)
-		h.must(h.Pause(t.Context(), "e", scheduler.Override{}))
-		h.expectSkips("e", scheduler.Paused, 1) // that which waited
+		h.must(h.Pause(t.Context(), "e", history.Override{}))
+		h.expectSkips("e", history.Paused, 1) // that which waited
 		time.Sleep(time.Hour)
 		if e := h.entry("e"); e.Runs != 1 || e.Failures != 0 || e.State != scheduler.StatePaused {
 			t.Errorf("%+v", e)
@@ -119,7 +120,7 @@ func TestNextFireCanBeSkippedOnce(t *testing.T) {
 		h := start(t, scheduler.Options{Zone: time.UTC, Log: j.logger()})
 		defer h.shut()
 		h.apply(one(t, `cron: "0 * * * *"`))
-		nominal, err := h.Skip(t.Context(), "e", scheduler.Override{By: "ada", Reason: "deploy"})
+		nominal, err := h.Skip(t.Context(), "e", history.Override{By: "ada", Reason: "deploy"})
 		if err != nil || !nominal.Equal(h.begin.Add(time.Hour)) {
 			t.Errorf("%v, %v", nominal, err)
 		}
@@ -128,11 +129,11 @@ func TestNextFireCanBeSkippedOnce(t *testing.T) {
 		}
 		time.Sleep(150 * time.Minute)
 		h.expectRuns("e", 2*time.Hour)
-		h.expectSkips("e", scheduler.SkippedOnce, 1)
+		h.expectSkips("e", history.SkippedOnce, 1)
 		if e := h.entry("e"); e.Skip != nil {
 			t.Errorf("%+v", e)
 		}
-		if _, err := h.Skip(t.Context(), "e", scheduler.Override{Until: h.begin.Add(170 * time.Minute)}); err != nil {
+		if _, err := h.Skip(t.Context(), "e", history.Override{Until: h.begin.Add(170 * time.Minute)}); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Hour)
@@ -145,7 +146,7 @@ func TestResumeTakesASkipBack(t *testing.T) {
 		h := start(t, scheduler.Options{Zone: time.UTC})
 		defer h.shut()
 		h.apply(one(t, "interval: 1h"))
-		if _, err := h.Skip(t.Context(), "e", scheduler.Override{By: "ada"}); err != nil {
+		if _, err := h.Skip(t.Context(), "e", history.Override{By: "ada"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.Resume(t.Context(), "e", "bob"); err != nil {
@@ -168,7 +169,7 @@ func TestManualRunHeedsNeitherWindowsNorTheBreakerAndKeepsTheTimer(t *testing.T)
 			time.Sleep(time.Second)
 		}
 		h.expectRuns("e", 0, time.Second)
-		if f := h.fire(0); f.Trigger != scheduler.TriggerManual || !f.Nominal.Equal(f.Started) {
+		if f := h.fire(0); f.Trigger != history.TriggerManual || !f.Nominal.Equal(f.Started) {
 			t.Errorf("%+v", f)
 		}
 		if e := h.entry("e"); !e.NextFire.Equal(next) || e.TimingRuns != 0 {
@@ -176,7 +177,7 @@ func TestManualRunHeedsNeitherWindowsNorTheBreakerAndKeepsTheTimer(t *testing.T)
 		}
 		h.answer("e", nil)
 		h.must(h.Start(t.Context(), "e", "ada"))
-		if e := h.entry("e"); e.BreakerState != scheduler.BreakerClosed {
+		if e := h.entry("e"); e.BreakerState != history.BreakerClosed {
 			t.Errorf("a success left the breaker %s", e.BreakerState)
 		}
 	})
@@ -216,17 +217,17 @@ func TestOrdersThatCannotBeCarriedOut(t *testing.T) {
 		h.apply(parse(t, `
         paused: {module: test.ping, interval: 1h}
         disabled: {module: test.ping, interval: 1h, enabled: false}`))
-		h.must(h.Pause(t.Context(), "paused", scheduler.Override{}))
+		h.must(h.Pause(t.Context(), "paused", history.Override{}))
 		for _, name := range []string{"paused", "disabled"} {
 			if err := h.Start(t.Context(), name, "ada"); !errors.Is(err, scheduler.ErrNotActive) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if _, err := h.Skip(t.Context(), name, scheduler.Override{}); !errors.Is(err, scheduler.ErrNotActive) {
+			if _, err := h.Skip(t.Context(), name, history.Override{}); !errors.Is(err, scheduler.ErrNotActive) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		for what, err := range map[string]error{
-			"pause": h.Pause(t.Context(), "x", scheduler.Override{}), "resume": h.Resume(t.Context(), "x", ""), "run": h.Start(t.Context(), "x", ""),
+			"pause": h.Pause(t.Context(), "x", history.Override{}), "resume": h.Resume(t.Context(), "x", ""), "run": h.Start(t.Context(), "x", ""),
 		} {
 			if !errors.Is(err, scheduler.ErrNoEntry) || err.Error() != "cannot "+what+` "x": there is no such entry in the schedule` {
 				t.Errorf("%s: %v", what, err)
@@ -257,7 +258,7 @@ func TestLastTenRunsAreRemembered(t *testing.T) {
 		}
 		for i, p := range e.Last {
 			if want := h.begin.Add(time.Duration(i+11) * time.Minute); !p.Ended.Equal(want) || p.Ended.Sub(p.Started) != time.Second ||
-				p.Success != (i%2 == 1) || (p.Error == "odd") == p.Success || p.Job != string(h.fire(i+10).JID) || p.Trigger != scheduler.TriggerTimer {
+				p.Success != (i%2 == 1) || (p.Error == "odd") == p.Success || p.Job != string(h.fire(i+10).JID) || p.Trigger != history.TriggerTimer {
 				t.Errorf("%d: %+v", i, p)
 			}
 		}

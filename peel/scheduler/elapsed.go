@@ -3,6 +3,7 @@ package scheduler
 import (
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -31,7 +32,7 @@ func (elapsed) onFire(_ *owner, e *entry, p pending, _ *Fire, now instant) bool 
 	switch {
 	case p.onWall: // held
 		e.anchor = now.up
-	case fromStart(e) && p.trigger == TriggerTimer:
+	case fromStart(e) && p.trigger == history.TriggerTimer:
 		e.anchor = time.Duration(p.nominal)
 		e.keepRhythm(now)
 	default:
@@ -49,11 +50,11 @@ func (elapsed) onEnd(o *owner, e *entry, end instant) {
 		return
 	}
 	e.anchor = end.up
-	if !e.active() || e.next.held || e.next.trigger == TriggerStart || e.next.trigger == TriggerNeeds {
+	if !e.active() || e.next.held || e.next.trigger == history.TriggerStart || e.next.trigger == history.TriggerNeeds {
 		return
 	}
 	if e.next.splaying(end) {
-		o.skip(e, skipped{Superseded, o.time(e.next, e.next.nominal), 1})
+		o.skip(e, skipped{history.Superseded, o.time(e.next, e.next.nominal), 1})
 	}
 	o.plan(e, end)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -23,13 +24,14 @@ type entry struct {
 	next        pending
 	queue       *queue // where next lies
 	place       int
+	waitingFrom time.Duration // Waiting.Since, as elapsed time of this process
 	catchUpFrom time.Duration // not before this is a fire of Owed made up
-	History
+	history.History
 }
 
 // pending is the one fire that an entry has ahead. The zero value is none.
 type pending struct {
-	trigger Trigger
+	trigger history.Trigger
 	onWall  bool // its times are Unix times, else they are elapsed ones
 	nominal int64
 	at      int64 // splay included
@@ -52,12 +54,12 @@ func (p pending) splaying(now instant) bool {
 // longAgo is longer than any interval, and short enough to add up.
 const longAgo = 100 * 366 * 24 * time.Hour
 
-// remembered is an entry that the state file has and the schedule not yet.
-func newRemembered(name string, h History, now instant) *entry {
+// newRemembered returns an entry that the state file has and the schedule not yet.
+func newRemembered(name string, h history.History, now instant) *entry {
 	e := &entry{name: name, rhythm: wall{}, History: h}
 	e.count(now)
-	e.Breaker.forgetProbe()
-	e.Breaker.clampOpened(now.wall)
+	e.Breaker.ForgetProbe()
+	e.Breaker.ClampOpened(now.wall)
 	return e
 }
 
@@ -89,7 +91,7 @@ func (o *owner) plan(e *entry, now instant) {
 		return
 	}
 	if nominal, ok := e.rhythm.next(o, e, now); ok {
-		o.arm(e, TriggerTimer, nominal)
+		o.arm(e, history.TriggerTimer, nominal)
 	}
 }
 
@@ -99,9 +101,9 @@ func (e *entry) disarm() {
 }
 
 // arm sets the entry's next fire; nominal is a time of its clock. Only run_on_start has no splay.
-func (o *owner) arm(e *entry, t Trigger, nominal int64) {
+func (o *owner) arm(e *entry, t history.Trigger, nominal int64) {
 	p := pending{trigger: t, onWall: e.rhythm.onWall(), nominal: nominal, at: nominal}
-	if t != TriggerStart {
+	if t != history.TriggerStart {
 		p.at += int64(o.draw(e, o.time(p, nominal)))
 	}
 	o.lay(e, p)
@@ -137,7 +139,7 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
 	e.spec, e.invalid, e.Left, e.TimingHash = spec, "", time.Time{}, timing
 	o.limitOwed(e)
 	if spec.Failures.Breaker.Threshold == 0 {
-		e.Breaker.close(now.wall, "the entry has no breaker any more")
+		e.Breaker.Close(now.wall, "the entry has no breaker any more")
 	}
 	err := o.setTiming(e)
 	if spec.Invalid != "" {
@@ -185,10 +187,10 @@ func (o *owner) activate(e *entry, now instant) {
 	e.Active = now.wall
 	e.rhythm.activate(e, now)
 	if first && o.begins && e.spec.RunOnStart && e.mayFire(now.wall) && !e.lived() {
-		o.arm(e, TriggerStart, e.clock(now))
+		o.arm(e, history.TriggerStart, e.clock(now))
 		return
 	}
-	if !e.Held.IsZero() && o.hold(e, TriggerTimer, e.Held, now) {
+	if !e.Held.IsZero() && o.hold(e, history.TriggerTimer, e.Held, now) {
 		return
 	}
 	o.plan(e, now)
@@ -207,7 +209,7 @@ func (o *owner) rest(e *entry) {
 
 // halt takes an entry that is no longer active out of the timers; the fires that wait are counted, and runs in flight
 // are not tried again.
-func (o *owner) halt(e *entry, why Reason, now instant) {
+func (o *owner) halt(e *entry, why history.Reason, now instant) {
 	e.stopRetries()
 	if e.next.splaying(now) {
 		o.skip(e, skipped{why, o.time(e.next, e.next.nominal), 1})
@@ -217,7 +219,7 @@ func (o *owner) halt(e *entry, why Reason, now instant) {
 }
 
 func (o *owner) remove(e *entry, now instant) {
-	o.halt(e, Removed, now)
+	o.halt(e, history.Removed, now)
 	e.disarm()
 	e.spec, e.Left = nil, now.wall
 	o.notePaused(e)
@@ -228,20 +230,20 @@ func (o *owner) remove(e *entry, now instant) {
 func (o *owner) retime(e *entry, spec *schedule.Entry, now instant) {
 	e.stopRetries()
 	was, trigger := e.active(), e.next.trigger
-	if trigger == TriggerTimer && e.next.splaying(now) {
-		o.skip(e, skipped{Superseded, o.time(e.next, e.next.nominal), 1})
+	if trigger == history.TriggerTimer && e.next.splaying(now) {
+		o.skip(e, skipped{history.Superseded, o.time(e.next, e.next.nominal), 1})
 	}
 	e.disarm()
 	o.adopt(e, spec, now)
 	switch {
 	case !e.active():
-		o.halt(e, Disabled, now)
+		o.halt(e, history.Disabled, now)
 	case !was:
 		o.activate(e, now)
-	case trigger == TriggerStart && e.mayFire(now.wall):
-		o.arm(e, TriggerStart, e.clock(now))
+	case trigger == history.TriggerStart && e.mayFire(now.wall):
+		o.arm(e, history.TriggerStart, e.clock(now))
 	case e.rhythm.isOverdue(e, now) && e.mayFire(now.wall) && !e.lived():
-		o.arm(e, TriggerTimer, int64(now.up))
+		o.arm(e, history.TriggerTimer, int64(now.up))
 	default:
 		o.plan(e, now)
 	}
@@ -260,7 +262,7 @@ func (o *owner) swap(e *entry, spec *schedule.Entry, now instant) {
 	o.adopt(e, spec, now)
 	switch {
 	case was && !e.active():
-		o.halt(e, Disabled, now)
+		o.halt(e, history.Disabled, now)
 	case !was:
 		o.activate(e, now)
 	case next.held:

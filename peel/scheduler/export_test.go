@@ -15,12 +15,6 @@ func (s *Scheduler) AlterClock(f func(wall time.Time, up time.Duration) (time.Ti
 	}
 }
 
-// ParseRecord reads the record of a run.
-func ParseRecord(data []byte) (entry string, ended time.Time, err error) {
-	b, err := parseBegun(data)
-	return b.Entry, b.Ended, err
-}
-
 // Settle returns when the scheduler has noticed what its clocks show, and all runs that ended before.
 func (s *Scheduler) Settle(ctx context.Context) {
 	_ = s.do(ctx, func(o *owner) { o.finishEnded() })

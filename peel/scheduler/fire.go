@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -23,7 +24,7 @@ import (
 
 // skipped are fires that did not run, the first of which had the nominal time.
 type skipped struct {
-	reason  Reason
+	reason  history.Reason
 	nominal time.Time
 	n       int
 }
@@ -58,7 +59,7 @@ func (o *owner) admit(e *entry, f Fire, now instant) bool {
 	switch why := o.refusal(e, f, now); why {
 	case "":
 		return o.enter(e, f, now)
-	case OutsideWindow, InBlackout:
+	case history.OutsideWindow, history.InBlackout:
 		o.shut(e, f, why, now)
 	default:
 		o.skip(e, skipped{why, f.Nominal, 1})
@@ -68,22 +69,22 @@ func (o *owner) admit(e *entry, f Fire, now instant) bool {
 
 // refusal returns the first check that keeps a fire from running, other runs aside; it is empty if none does. A manual run
 // passes them all.
-func (o *owner) refusal(e *entry, f Fire, now instant) Reason {
+func (o *owner) refusal(e *entry, f Fire, now instant) history.Reason {
 	due := f.Nominal
-	if f.held || f.Trigger != TriggerTimer {
+	if f.held || f.Trigger != history.TriggerTimer {
 		due = f.Started
 	}
 	switch why, whyNow := e.closed(due), e.closed(now.wall); {
-	case f.Trigger == TriggerManual:
+	case f.Trigger == history.TriggerManual:
 		return ""
-	case f.Trigger == TriggerTimer && o.consumeSkip(e, now):
-		return SkippedOnce
+	case f.Trigger == history.TriggerTimer && o.consumeSkip(e, now):
+		return history.SkippedOnce
 	case e.lived():
-		return MaxRuns
+		return history.MaxRuns
 	case why != "":
 		return why
 	case !e.breakerAllows(due):
-		return CircuitOpen
+		return history.CircuitOpen
 	default:
 		return whyNow
 	}
@@ -91,7 +92,7 @@ func (o *owner) refusal(e *entry, f Fire, now instant) Reason {
 
 func (o *owner) skip(e *entry, s skipped) {
 	if e.Skips == nil {
-		e.Skips = make(map[Reason]uint64)
+		e.Skips = make(map[history.Reason]uint64)
 	}
 	e.Skips[s.reason] += uint64(s.n)
 	o.dirty = true
@@ -121,9 +122,9 @@ func (o *owner) start(e *entry, f Fire) {
 }
 
 // source returns where the entry's definition comes from.
-func (o *owner) source(e *entry) Source {
+func (o *owner) source(e *entry) history.Source {
 	if o.s.o.Source == nil {
-		return Source{}
+		return history.Source{}
 	}
 	return o.s.o.Source(e.name)
 }
@@ -135,7 +136,7 @@ func (o *owner) finish(r *run) {
 	same := func(other *run) bool { return other == r }
 	e.runs, o.runs = slices.DeleteFunc(e.runs, same), slices.DeleteFunc(o.runs, same)
 	o.dirty = true
-	e.record(r)
+	record(r)
 	if r.reports {
 		o.reporting++
 	} else {
@@ -149,7 +150,7 @@ func (o *owner) finish(r *run) {
 	o.fireNeeds(r)
 	if was && !e.active() {
 		o.s.log.Error("entry is paused", "entry", e.name, "failures", e.FailuresInRow, "err", e.Error)
-		o.halt(e, Paused, r.ended)
+		o.halt(e, history.Paused, r.ended)
 	}
 	if len(e.runs) == 0 {
 		e.rhythm.onEnd(o, e, r.ended)
@@ -160,7 +161,7 @@ func (o *owner) finish(r *run) {
 func (o *owner) onReported(r *run) {
 	o.reporting--
 	o.settle(r)
-	i := slices.IndexFunc(r.e.Last, func(p RunRecord) bool { return p.Run == r.fire.JID })
+	i := slices.IndexFunc(r.e.Last, func(p history.RunRecord) bool { return p.Run == r.fire.JID })
 	if i < 0 || !r.stored {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
@@ -181,7 +182,7 @@ func (h *host) expectRuns(name string, want ...time.Duration) {
 	}
 }
 
-func (h *host) expectSkips(name string, reason scheduler.Reason, want uint64) {
+func (h *host) expectSkips(name string, reason history.Reason, want uint64) {
 	h.t.Helper()
 	if got := h.entry(name).Skips; got[reason] != want {
 		h.t.Errorf("skips of %s: %v, want %d of %s", name, got, want, reason)

@@ -1,6 +1,10 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+)
 
 // mayFire tells whether a nominal time is in the life of the entry.
 func (e *entry) mayFire(nominal time.Time) bool {
@@ -32,7 +36,7 @@ func (e *entry) lived() bool {
 // counts is what the run takes from the life of its entry: nothing if somebody asked for it, or if the entry has got
 // another timing since.
 func (r *run) counts() uint64 {
-	if r.fire.Trigger == TriggerManual || r.timing != r.e.TimingHash {
+	if r.fire.Trigger == history.TriggerManual || r.timing != r.e.TimingHash {
 		return 0
 	}
 	return 1

@@ -1,6 +1,9 @@
 package scheduler
 
-import "github.com/seed-c01c3da5/zester/settings/schedule"
+import (
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
 
 // tie notes which entries fire when others end.
 func (o *owner) indexNeeds() {
@@ -19,12 +22,12 @@ func (o *owner) fireNeeds(r *run) {
 		switch {
 		case !e.active() || e.lived() || !e.mayFire(r.ended.wall):
 		case !met(e.spec.Needs, r.result.Success):
-			o.skip(e, skipped{NeedsUnmet, r.ended.wall.In(o.s.o.Zone), 1})
-		case e.next.trigger == TriggerNeeds || e.next.splaying(r.ended):
-			o.skip(e, skipped{Superseded, o.time(e.next, e.next.nominal), 1})
+			o.skip(e, skipped{history.NeedsUnmet, r.ended.wall.In(o.s.o.Zone), 1})
+		case e.next.trigger == history.TriggerNeeds || e.next.splaying(r.ended):
+			o.skip(e, skipped{history.Superseded, o.time(e.next, e.next.nominal), 1})
 			fallthrough
 		default:
-			o.arm(e, TriggerNeeds, e.clock(r.ended))
+			o.arm(e, history.TriggerNeeds, e.clock(r.ended))
 		}
 	}
 }

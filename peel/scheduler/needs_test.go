@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -33,10 +34,10 @@ func TestEntryRunsWhenTheOneThatItNeedsHasEndedSo(t *testing.T) {
 		h.expectRuns("clean", 90*time.Minute, 130*time.Minute, 220*time.Minute, 250*time.Minute)
 		h.expectRuns("off")
 		for name, want := range map[string]uint64{"upload": 1, "verify": 0, "alarm": 1, "clean": 0, "off": 0} {
-			h.expectSkips(name, scheduler.NeedsUnmet, want)
+			h.expectSkips(name, history.NeedsUnmet, want)
 		}
 		for _, f := range h.all() {
-			if f.Name == "upload" && (f.Trigger != scheduler.TriggerNeeds || f.Nominal.Sub(h.begin) != 130*time.Minute) {
+			if f.Name == "upload" && (f.Trigger != history.TriggerNeeds || f.Nominal.Sub(h.begin) != 130*time.Minute) {
 				t.Errorf("%+v", f)
 			}
 		}
@@ -54,7 +55,7 @@ func TestNeedingEntryHasItsOwnSplayWindowsAndLife(t *testing.T) {
         splay: {module: test.ping, needs: {entry: a}, splay: {min: 10m, max: 11m}, max_runs: 1}`))
 		time.Sleep(10*time.Hour + time.Minute)
 		h.expectRuns("window", 4*time.Hour, 5*time.Hour)
-		h.expectSkips("window", scheduler.OutsideWindow, 8)
+		h.expectSkips("window", history.OutsideWindow, 8)
 		h.expectRuns("once", time.Hour)
 		h.expectExhausted("once", "all its runs")
 		if runs := h.runs("splay"); len(runs) != 1 || runs[0] < 70*time.Minute || runs[0] >= 71*time.Minute {
@@ -73,7 +74,7 @@ func TestFireOfTheTimerWhoseWaitIsTakenByANeedIsCounted(t *testing.T) {
         held: {module: test.ping, cron: "5 1 * * *", only_between: "03:00-04:00", outside: defer, needs: {entry: a}}`))
 		time.Sleep(119 * time.Minute)
 		h.expectNominal("splayed", "01 01:10")
-		h.expectSkips("splayed", scheduler.Superseded, 1)
-		h.expectSkips("held", scheduler.Superseded, 1)
+		h.expectSkips("splayed", history.Superseded, 1)
+		h.expectSkips("held", history.Superseded, 1)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -46,7 +47,7 @@ func (o *owner) enter(e *entry, f Fire, now instant) bool {
 			r.cancel(errYields)
 		}
 	default:
-		o.skip(e, skipped{AlreadyRunning, f.Nominal, 1})
+		o.skip(e, skipped{history.AlreadyRunning, f.Nominal, 1})
 	}
 	return false
 }
@@ -54,11 +55,18 @@ func (o *owner) enter(e *entry, f Fire, now instant) bool {
 // await makes a fire wait. It replaces a fire of the same entry that waits already, and takes its place in the order.
 func (o *owner) await(e *entry, f Fire, now instant) {
 	if e.Waiting != nil {
-		o.skip(e, skipped{QueueFull, e.Waiting.Nominal, 1})
+		o.skip(e, skipped{history.QueueFull, e.Waiting.Nominal, 1})
 	} else {
 		o.waiting = append(o.waiting, e)
 	}
-	e.Waiting = &Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.wall, from: now.up}
+	e.Waiting = &history.Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.wall}
+	e.waitingFrom = now.up
+}
+
+// isWaiting reports whether the fire is the one of the entry that waits.
+func (e *entry) isWaiting(f Fire) bool {
+	w := e.Waiting
+	return w != nil && w.Trigger == f.Trigger && w.Nominal.Equal(f.Nominal)
 }
 
 // restoreWaiting puts the fire back that waited when the last process ended.
@@ -66,11 +74,9 @@ func (o *owner) restoreWaiting(e *entry, now instant) {
 	if e.Waiting == nil {
 		return
 	}
-	w := *e.Waiting
-	w.from = now.up - min(max(0, now.wall.Sub(w.Since)), longAgo)
-	e.Waiting = &w
+	e.waitingFrom = now.up - min(max(0, now.wall.Sub(e.Waiting.Since)), longAgo)
 	o.waiting = append(o.waiting, e)
-	slices.SortStableFunc(o.waiting, func(a, b *entry) int { return cmp.Compare(a.Waiting.from, b.Waiting.from) })
+	slices.SortStableFunc(o.waiting, func(a, b *entry) int { return cmp.Compare(a.waitingFrom, b.waitingFrom) })
 }
 
 var errYields = errors.New("the next run takes its place")
@@ -84,11 +90,10 @@ func (o *owner) release(now instant, limit int) (started int) {
 		}
 		w := e.Waiting
 		e.Waiting = nil
-		f := w.fire(e.name)
-		f.Started = now.wall.In(o.s.o.Zone)
+		f := Fire{Name: e.name, Trigger: w.Trigger, Nominal: w.Nominal, Fired: w.Fired, Started: now.wall.In(o.s.o.Zone), held: w.Held}
 		switch why := o.refusal(e, f, now); {
-		case now.up-w.from > e.spec.Missed.StartDeadline:
-			o.skip(e, skipped{DeadlineExceeded, f.Nominal, 1})
+		case now.up-e.waitingFrom > e.spec.Missed.StartDeadline:
+			o.skip(e, skipped{history.DeadlineExceeded, f.Nominal, 1})
 		case why != "":
 			o.skip(e, skipped{why, f.Nominal, 1})
 		default:
@@ -101,7 +106,7 @@ func (o *owner) release(now instant, limit int) (started int) {
 }
 
 // dropWaiting counts the fire of an entry that waits under a reason, and drops it.
-func (o *owner) dropWaiting(e *entry, why Reason) {
+func (o *owner) dropWaiting(e *entry, why history.Reason) {
 	if slices.Contains(o.waiting, e) {
 		o.skip(e, skipped{why, e.Waiting.Nominal, 1})
 		o.stopWaiting(e)

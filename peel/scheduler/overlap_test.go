@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 )
 
 func TestQueueHoldsOneFireAndCoalescesTheOthers(t *testing.T) {
@@ -18,7 +19,7 @@ func TestQueueHoldsOneFireAndCoalescesTheOthers(t *testing.T) {
 		h.apply(one(t, `cron: "* * * * *", if_running: queue`))
 		time.Sleep(8 * time.Minute)
 		h.expectRuns("e", time.Minute, 7*time.Minute+30*time.Second)
-		h.expectSkips("e", scheduler.QueueFull, 5)
+		h.expectSkips("e", history.QueueFull, 5)
 		if f := h.fire(1); f.Nominal.Sub(h.begin) != 7*time.Minute { // the newest
 			t.Errorf("the second run is that of %v", f.Nominal)
 		}
@@ -32,7 +33,7 @@ func TestFireThatWaitedBeyondTheStartDeadlineIsDropped(t *testing.T) {
 		h.takes["e"] = 2 * time.Hour
 		h.apply(one(t, `cron: "0,30 0 * * *", run_on_start: true, if_running: queue, start_deadline: 1h`))
 		time.Sleep(3 * time.Hour)
-		h.expectSkips("e", scheduler.DeadlineExceeded, 1) // it waited since 00:30
+		h.expectSkips("e", history.DeadlineExceeded, 1) // it waited since 00:30
 		h.expectRuns("e", 0)
 	})
 }
@@ -96,7 +97,7 @@ func TestFireThatWaitedTooLongOverARestartIsDropped(t *testing.T) {
 		h = start(t, o)
 		defer h.shut()
 		h.apply(set)
-		h.expectSkips("e", scheduler.DeadlineExceeded, 1)
+		h.expectSkips("e", history.DeadlineExceeded, 1)
 		h.expectRuns("e")
 	})
 }
@@ -147,7 +148,7 @@ func TestEntriesOfAGroupShareTheirLimit(t *testing.T) {
         a: {module: test.ping, cron: "0 * * * *", group: disk}
         b: {module: test.ping, cron: "*/5 * * * *", group: disk}`))
 		time.Sleep(26 * time.Minute)
-		h.expectSkips("b", scheduler.AlreadyRunning, 2) // 01:00, by its name after a, and 01:05
+		h.expectSkips("b", history.AlreadyRunning, 2) // 01:00, by its name after a, and 01:05
 		if n := len(h.runs("b")); n != 11+2 {
 			t.Errorf("%d runs of b", n)
 		}
@@ -179,7 +180,7 @@ func TestRunOfAnEntryThatLeftItsGroupCountsForBoth(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		h.apply(parse(t, `b: {module: test.ping, cron: "* * * * *", group: disk}`)) // a is renamed
 		time.Sleep(time.Minute)
-		h.expectSkips("b", scheduler.AlreadyRunning, 1)
+		h.expectSkips("b", history.AlreadyRunning, 1)
 		h.expectRuns("b")
 	})
 }
@@ -210,10 +211,10 @@ func TestFireThatWaitsRunsWhatItsEntryIsThen(t *testing.T) {
 func TestFireThatWaitsGoesWithItsEntry(t *testing.T) {
 	for name, c := range map[string]struct {
 		reload string
-		reason scheduler.Reason
+		reason history.Reason
 	}{
-		"disabled": {`cron: "* * * * *", if_running: queue, enabled: false`, scheduler.Disabled},
-		"removed":  {"", scheduler.Removed},
+		"disabled": {`cron: "* * * * *", if_running: queue, enabled: false`, history.Disabled},
+		"removed":  {"", history.Removed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -253,7 +254,7 @@ func TestOneProbeRunsEvenWhereFiresQueue(t *testing.T) {
 			t.Errorf("%d runs in flight", n)
 		}
 		time.Sleep(30 * time.Second) // the probe fails at 11:30
-		if states, at := h.changes("e"); len(at) != 3 || at[2] != 11*time.Minute+30*time.Second || states[2] != scheduler.BreakerOpen {
+		if states, at := h.changes("e"); len(at) != 3 || at[2] != 11*time.Minute+30*time.Second || states[2] != history.BreakerOpen {
 			t.Errorf("%v at %v", states, at)
 		}
 		time.Sleep(5*time.Minute + 20*time.Second)
@@ -272,6 +273,6 @@ func TestFireThatWaitedIsRefusedByABreakerThatOpenedMeanwhile(t *testing.T) {
 		h.apply(one(t, `cron: "* * * * *", if_running: queue, breaker: {threshold: 1, reset_after: 1h}`))
 		time.Sleep(10 * time.Minute)
 		h.expectRuns("e", time.Minute)
-		h.expectSkips("e", scheduler.CircuitOpen, 9)
+		h.expectSkips("e", history.CircuitOpen, 9)
 	})
 }

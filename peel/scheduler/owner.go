@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -141,9 +142,9 @@ func (o *owner) compareClocks(now instant) {
 
 // follow has an entry go by the wall clock as it was set.
 func (o *owner) follow(e *entry, step time.Duration, now instant) {
-	e.Breaker.clampOpened(now.wall)
+	e.Breaker.ClampOpened(now.wall)
 	p, back := e.next, step < 0
-	timed := p.trigger == TriggerTimer
+	timed := p.trigger == history.TriggerTimer
 	switch {
 	case !e.active():
 	case e.spec.Clock.After > 0 && e.seen: // a delay is elapsed time
@@ -228,7 +229,7 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 // swapHistory swaps an entry and reports whether its history has to be stored. A new hash alone need not be: it says whose
 // failures are counted, and a history without failures says the same under every hash.
 func (o *owner) swapHistory(e *entry, spec *schedule.Entry, now instant) (changed bool) {
-	before := e.clone()
+	before := e.Clone()
 	o.swap(e, spec, now)
 	before.Hash = e.Hash
 	return !reflect.DeepEqual(before, e.History)
@@ -278,7 +279,7 @@ func (o *owner) stop() error {
 	if o.saving {
 		o.afterSave(<-o.saved)
 	}
-	return errors.Join(stuck, store(o.s.o.StateFile, o.histories(), o.settled))
+	return errors.Join(stuck, history.Store(o.s.o.StateFile, o.histories(), o.settled))
 }
 
 // drain finishes runs until none is in flight and all reports are stored, or d has passed.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -128,7 +129,7 @@ func TestNewTimingDropsTheWaitAndCountsIt(t *testing.T) {
 		h.apply(one(t, "interval: 1m, splay: 1000h"))
 		h.sleepInto("e")
 		h.apply(one(t, "interval: 2m"))
-		h.expectSkips("e", scheduler.Superseded, 1)
+		h.expectSkips("e", history.Superseded, 1)
 		time.Sleep(time.Minute)
 		h.expectRuns("e", 2*time.Minute)
 	})
@@ -161,7 +162,7 @@ func TestReloadIsDoneWhileARunHangsAndTheRunCounts(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute) // a fire at 3m, two minutes after the last one
 		h.expectRuns("e", time.Minute)
-		h.expectSkips("e", scheduler.AlreadyRunning, 1)
+		h.expectSkips("e", history.AlreadyRunning, 1)
 		time.Sleep(20 * time.Minute)
 		if runs := h.runs("e"); len(runs) != 2 || runs[1] != 13*time.Minute {
 			t.Errorf("runs %v, want the second one 2m after the end at 11m", runs)
@@ -221,7 +222,7 @@ func TestRunInFlightCountsAfterItsEntryWasRemovedAndAddedAgain(t *testing.T) {
 		h.apply(one(t, "interval: 1m, args: {a: 1}"))
 		time.Sleep(110 * time.Second)
 		h.expectRuns("e", time.Minute)
-		h.expectSkips("e", scheduler.AlreadyRunning, 2)
+		h.expectSkips("e", history.AlreadyRunning, 2)
 		time.Sleep(90 * time.Second)
 		h.expectRuns("e", time.Minute, 270*time.Second)
 	})
@@ -280,7 +281,7 @@ func TestRunOnStartDoesNotFireByAReload(t *testing.T) {
 		if n := len(h.all()); n != 0 {
 			t.Errorf("%d runs", n)
 		}
-		if err := h.Pause(t.Context(), "added", scheduler.Override{}); err != nil {
+		if err := h.Pause(t.Context(), "added", history.Override{}); err != nil {
 			t.Error(err)
 		}
 		if err := h.Resume(t.Context(), "added", ""); err != nil {
@@ -336,7 +337,7 @@ func TestDisablingDuringTheSplayCountsTheFire(t *testing.T) {
 		h.apply(one(t, "interval: 1m, splay: 1000h"))
 		h.sleepInto("e")
 		h.apply(one(t, "interval: 1m, splay: 1000h, enabled: false"))
-		h.expectSkips("e", scheduler.Disabled, 1)
+		h.expectSkips("e", history.Disabled, 1)
 	})
 }
 

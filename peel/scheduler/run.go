@@ -6,28 +6,8 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/schedule/window"
-)
-
-// A Reason says why a fire did not run.
-type Reason string
-
-// The reasons.
-const (
-	AlreadyRunning   Reason = "already_running"   // as many runs as maxrunning were in flight
-	QueueFull        Reason = "queue_full"        // a later fire of the entry took its place in the wait for a run to end
-	DeadlineExceeded Reason = "deadline_exceeded" // it came, or its wait ended, later than the start deadline
-	Superseded       Reason = "superseded"        // a later fire, or the end of a run, took its place in the wait
-	OutsideWindow    Reason = Reason(window.Outside)
-	InBlackout       Reason = Reason(window.Blackout)
-	CircuitOpen      Reason = "circuit_open"
-	NeedsUnmet       Reason = "needs_unmet"  // the entry that it needs ended otherwise
-	SkippedOnce      Reason = "skipped_once" // somebody asked for that
-	MaxRuns          Reason = "max_runs"     // the entry had its last run in the wait
-	Paused           Reason = "paused"       // the entry was paused in the wait, as all those below
-	Disabled         Reason = "disabled"
-	Removed          Reason = "removed"
 )
 
 // A run is one fire that was let through.
@@ -93,8 +73,8 @@ func (s *Scheduler) store(r *run) {
 }
 
 // end returns the end of a run for its record.
-func (r *run) end() runEnd {
-	return runEnd{Ended: r.ended.wall, Success: r.result.Success, Error: cutError(r.result.Error)}
+func (r *run) end() history.RunEnd {
+	return history.RunEnd{Ended: r.ended.wall, Success: r.result.Success, Error: history.CutError(r.result.Error)}
 }
 
 // hand gives a run to the owner, unless the owner has stopped waiting.

@@ -24,7 +24,7 @@
 // An entry has at most one fire ahead: a nominal time, given by its timing, and the splay drawn for it. When both
 // have passed the entry is asked whether it may run, in this order: its state and life, what somebody ordered, its
 // windows at the nominal time, its breaker at that time, its windows now, and the runs that share its limit. A fire
-// that may not run is counted under one [Reason] and logged; outside: defer holds it until the windows open, and
+// that may not run is counted under one [history.Reason] and logged; outside: defer holds it until the windows open, and
 // if_running may have it wait for a run to end. Each entry has one fire held and one that waits at the most. Fires
 // that are due together start in the order of their nominal times, at most five before the scheduler looks at
 // everything else that goes on.
@@ -82,6 +82,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -100,7 +101,7 @@ type Options struct {
 	Report func(Fire, wire.Result) (stored bool)
 	// Source, if not nil, returns the origin of an entry's present definition. It is called on the goroutine of Run when a
 	// run of the entry starts.
-	Source func(entry string) Source
+	Source func(entry string) history.Source
 	// Able, if not nil, says why this host cannot run an entry, such as that it does not have the function. The entry is
 	// listed as paused_invalid then, and the others go on. It is called on the goroutine of Run.
 	Able func(*schedule.Entry) error
@@ -113,35 +114,16 @@ type Options struct {
 	Log       *slog.Logger // nil: silent
 }
 
-// A Trigger says what made an entry fire.
-type Trigger string
-
-// The triggers.
-const (
-	TriggerTimer   Trigger = "timer"
-	TriggerStart   Trigger = "start"    // run_on_start, without splay
-	TriggerCatchUp Trigger = "catch_up" // it was missed at its time
-	TriggerManual  Trigger = "manual"   // somebody asked for it
-	TriggerNeeds   Trigger = "needs"    // another entry's run ended
-
-	triggerResume Trigger = "resume" // no fire but the end of a pause
-)
-
-// A Source is the origin of an entry. It is zero for an entry of peel.yaml.
-type Source struct {
-	Commit string // that last changed the entry
-	File   string // file:line at that commit
-	Author string // of that commit
-	Proof  string // by which masters recognise the other fields as theirs
-}
+// triggerResume is not a fire, but the end of a pause.
+const triggerResume history.Trigger = "resume"
 
 // A Fire is one run of an entry. Times are of the wall clock, and Nominal ≤ Fired ≤ Started.
 type Fire struct {
 	JID     wire.JID        // names the run, in the peel's history and as the job that reports it
 	Entry   *schedule.Entry // as it was when the run started
-	Source  Source          // of Entry
+	Source  history.Source  // of Entry
 	Name    string
-	Trigger Trigger
+	Trigger history.Trigger
 	Nominal time.Time // when the timing said
 	Fired   time.Time // when the splay had passed
 	Started time.Time
@@ -155,8 +137,9 @@ type Scheduler struct {
 	o        Options
 	log      *slog.Logger
 	now      func() instant
-	loaded   map[string]History
-	left     []begun // runs that the last process did not complete
+	loaded   map[string]history.History
+	runDir   history.RunDir
+	left     []history.OpenRun // runs that the last process did not complete
 	begun    atomic.Bool
 	commands chan func(*owner)
 	ended    chan *run
@@ -184,16 +167,16 @@ func New(o Options) (*Scheduler, error) {
 		o.Zone = time.Local
 	}
 	s := &Scheduler{
-		o: o, log: o.Log.With("peel", o.Peel), now: newClock(),
+		o: o, log: o.Log.With("peel", o.Peel), now: newClock(), runDir: history.RunDirOf(o.StateFile),
 		commands: make(chan func(*owner)), ended: make(chan *run),
 		reported: make(chan *run), reports: make(chan struct{}, maxReports),
 		stopping: make(chan struct{}), gone: make(chan struct{}),
 	}
 	var err error
-	if s.loaded, err = load(o.StateFile, s.log); err != nil {
+	if s.loaded, err = history.Load(o.StateFile, s.log); err != nil {
 		return nil, err
 	}
-	if s.left, err = s.loadBegun(); err != nil {
+	if s.left, err = s.runDir.Load(s.log); err != nil {
 		return nil, fmt.Errorf("cannot read the records of runs: %w", err)
 	}
 	return s, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 )
 
 func TestWithoutSplayAFireComesAtItsNominalTime(t *testing.T) {
@@ -14,7 +15,7 @@ func TestWithoutSplayAFireComesAtItsNominalTime(t *testing.T) {
 		defer h.shut()
 		h.apply(one(t, "interval: 1m"))
 		time.Sleep(time.Minute)
-		if f := h.fire(0); !f.Nominal.Equal(f.Fired) || !f.Fired.Equal(f.Started) || f.Trigger != scheduler.TriggerTimer {
+		if f := h.fire(0); !f.Nominal.Equal(f.Fired) || !f.Fired.Equal(f.Started) || f.Trigger != history.TriggerTimer {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -112,7 +113,7 @@ func TestRunOnStartFiresOnceWithoutSplay(t *testing.T) {
         g: {module: test.ping, interval: 1h, run_on_start: true, enabled: false}`))
 		h.expectRuns("e", 0)
 		h.expectRuns("f", 0)
-		if f := h.fire(0); f.Trigger != scheduler.TriggerStart || !f.Fired.Equal(f.Nominal) {
+		if f := h.fire(0); f.Trigger != history.TriggerStart || !f.Fired.Equal(f.Nominal) {
 			t.Errorf("%+v", f)
 		}
 		if next := h.entry("e").NextNominal; !next.Equal(h.begin.Add(time.Hour)) {
@@ -181,7 +182,7 @@ func TestRunThatEndsDuringTheSplayOfAnotherStartsTheIntervalAnew(t *testing.T) {
 		time.Sleep(time.Minute)
 		h.apply(one(t, "interval: 1m, splay: 1000h")) // the fire at 2m waits
 		time.Sleep(90 * time.Second)
-		h.expectSkips("e", scheduler.Superseded, 1)
+		h.expectSkips("e", history.Superseded, 1)
 		if e := h.entry("e"); !e.NextNominal.Equal(h.begin.Add(150*time.Second + time.Minute)) {
 			t.Errorf("next nominal time %v", e.NextNominal)
 		}

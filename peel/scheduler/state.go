@@ -1,16 +1,12 @@
 package scheduler
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 )
 
 // A State is the word for what an entry is up to.
@@ -39,8 +35,8 @@ type EntryState struct {
 	NextFire    time.Time `json:"next_fire,omitzero"`
 	Running     int       `json:"running"` // runs in flight
 	// BreakerState is that of the entry's breaker; one without a breaker has it closed.
-	BreakerState BreakerState `json:"breaker_state"`
-	History
+	BreakerState history.BreakerState `json:"breaker_state"`
+	history.History
 }
 
 func (o *owner) state() []EntryState {
@@ -50,7 +46,7 @@ func (o *owner) state() []EntryState {
 		e := o.entries[name]
 		s := EntryState{
 			Name: name, Module: e.spec.Module, Timing: e.spec.Clock.String(),
-			Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.clone(),
+			Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.Clone(),
 		}
 		s.State, s.Why = e.state(now)
 		if e.active() && e.next.trigger != "" {
@@ -64,7 +60,7 @@ func (o *owner) state() []EntryState {
 // nextRun returns when an entry with a planned fire may run next.
 func (o *owner) nextRun(e *entry) (nominal, fire time.Time) {
 	nominal, fire = o.time(e.next, e.next.nominal), o.time(e.next, e.next.at)
-	if e.next.held || e.next.trigger != TriggerTimer || e.closed(nominal) == "" {
+	if e.next.held || e.next.trigger != history.TriggerTimer || e.closed(nominal) == "" {
 		return nominal, fire
 	}
 	for _, at := range o.ahead(e, 1) {
@@ -81,7 +77,7 @@ func (e *entry) state(now instant) (State, string) {
 	case e.invalid != "":
 		return StateInvalid, e.invalid
 	case e.Paused != nil:
-		return StatePaused, e.Paused.why()
+		return StatePaused, e.Paused.Why()
 	case e.failing():
 		return StateFailing, fmt.Sprintf("%d runs in a row failed", e.FailuresInRow)
 	case e.next.trigger != "" || len(e.Owed) > 0:
@@ -90,93 +86,6 @@ func (e *entry) state(now instant) (State, string) {
 		return StateActive, "waits for the end of " + e.spec.Needs.Entry
 	}
 	return StateExhausted, e.exhaustion(now)
-}
-
-// stateVersion is that of the state file's form.
-const stateVersion = 1
-
-type stateFile struct {
-	V       int                `json:"v"`
-	Entries map[string]History `json:"entries"`
-}
-
-// load reads a state file; there need not be one.
-func load(path string, log *slog.Logger) (map[string]History, error) {
-	if path == "" {
-		return nil, nil
-	}
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the scheduler's state: %w", err)
-	}
-	var f stateFile
-	err = json.Unmarshal(data, &f)
-	if err == nil && f.V > stateVersion {
-		err = fmt.Errorf("its form is version %d, this build knows up to %d", f.V, stateVersion)
-	}
-	if err == nil {
-		return f.Entries, nil
-	}
-	aside := path + ".bad"
-	log.Warn("the scheduler's state cannot be understood and starts afresh", "moved_to", aside, "err", err)
-	if err := os.Rename(path, aside); err != nil {
-		return nil, fmt.Errorf("cannot move the scheduler's state aside: %w", err)
-	}
-	return nil, nil
-}
-
-// store replaces the state file: a crash leaves the old one or the new one. Then it removes the records of the settled runs.
-func store(path string, entries map[string]History, settled []string) error {
-	if path == "" {
-		return nil
-	}
-	data, err := json.Marshal(stateFile{V: stateVersion, Entries: entries})
-	if err == nil {
-		err = replace(path, data)
-	}
-	if err == nil {
-		err = removeBegun(settled)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot store the scheduler's state: %w", err)
-	}
-	return nil
-}
-
-// replace writes a file under another name and renames it: a crash leaves the old content or the new one.
-func replace(path string, data []byte) error {
-	next := path + ".new"
-	if err := writeFile(next, data); err != nil {
-		return err
-	}
-	if err := os.Rename(next, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// writeFile writes a file and flushes it. The name is on the disk after [syncDir].
-func writeFile(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 const (
@@ -206,7 +115,7 @@ func (o *owner) save(now instant) {
 	o.saving, o.saveAt = true, now.up+saveEvery
 	histories, removing := o.histories(), o.settled
 	o.removing, o.settled = removing, nil
-	go func() { o.saved <- store(o.s.o.StateFile, histories, removing) }()
+	go func() { o.saved <- history.Store(o.s.o.StateFile, histories, removing) }()
 }
 
 func (o *owner) afterSave(err error) {
@@ -220,11 +129,11 @@ func (o *owner) afterSave(err error) {
 }
 
 // histories is a copy of what the state file has to hold.
-func (o *owner) histories() map[string]History {
-	out := make(map[string]History, len(o.entries))
+func (o *owner) histories() map[string]history.History {
+	out := make(map[string]history.History, len(o.entries))
 	for name, e := range o.entries {
 		if !e.Seen.IsZero() || e.Paused != nil || len(e.Last) > 0 {
-			out[name] = e.clone()
+			out[name] = e.Clone()
 		}
 	}
 	return out

@@ -1,6 +1,10 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+)
 
 // wall is the rhythm of cron, of fixed times and of intervals from the epoch. It follows the wall clock. An entry without
 // a timing has it, and never fires by it.
@@ -29,7 +33,7 @@ func (wall) next(_ *owner, e *entry, now instant) (int64, bool) {
 // as a catch-up run.
 func (wall) onFire(o *owner, e *entry, p pending, f *Fire, now instant) bool {
 	e.anchor = now.up
-	return p.trigger != TriggerTimer || o.settleLate(e, f, o.time(p, p.at), now)
+	return p.trigger != history.TriggerTimer || o.settleLate(e, f, o.time(p, p.at), now)
 }
 
 // settleLate is onFire for a fire of the timing that was due at a time.
@@ -41,7 +45,7 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now instant) bool {
 			f.Nominal = e.Owed[len(e.Owed)-1]
 			return false
 		}
-		o.skip(e, skipped{DeadlineExceeded, f.Nominal, 1})
+		o.skip(e, skipped{history.DeadlineExceeded, f.Nominal, 1})
 		from, ok = f.Started.Add(-deadline-1), false
 	}
 	first := f.Nominal
@@ -58,7 +62,7 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now instant) bool {
 		from, f.Nominal, ok = t, t.In(o.s.o.Zone), true
 	}
 	if missed > 0 {
-		o.skip(e, skipped{Superseded, first, missed})
+		o.skip(e, skipped{history.Superseded, first, missed})
 	}
 	return ok
 }

@@ -3,15 +3,16 @@ package scheduler
 import (
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
 // closed says which rule keeps the entry from running at a time, empty if none does.
-func (e *entry) closed(at time.Time) Reason { return Reason(e.timing.Window(at)) }
+func (e *entry) closed(at time.Time) history.Reason { return history.Reason(e.timing.Window(at)) }
 
 // shut answers a fire that comes when the windows are closed: it is counted, or held until they open. All fires that
 // are held become one, as an entry has one fire ahead.
-func (o *owner) shut(e *entry, f Fire, why Reason, now instant) {
+func (o *owner) shut(e *entry, f Fire, why history.Reason, now instant) {
 	if !o.hold(e, f.Trigger, f.Nominal, now) {
 		o.skip(e, skipped{why, f.Nominal, 1})
 		return
@@ -21,7 +22,7 @@ func (o *owner) shut(e *entry, f Fire, why Reason, now instant) {
 
 // hold makes a fire wait for the windows to open, and for its splay then. It returns false if the entry does not want
 // that or they never open.
-func (o *owner) hold(e *entry, t Trigger, nominal time.Time, now instant) bool {
+func (o *owner) hold(e *entry, t history.Trigger, nominal time.Time, now instant) bool {
 	opens, ok := e.deferred(now)
 	if !ok {
 		return false
@@ -34,7 +35,7 @@ func (o *owner) hold(e *entry, t Trigger, nominal time.Time, now instant) bool {
 // rehold is for windows that have changed while they held a fire.
 func (o *owner) rehold(e *entry, p pending, now instant) {
 	if !o.hold(e, p.trigger, o.time(p, p.nominal), now) {
-		o.skip(e, skipped{OutsideWindow, o.time(p, p.nominal), 1})
+		o.skip(e, skipped{history.OutsideWindow, o.time(p, p.nominal), 1})
 		o.plan(e, now)
 	}
 }

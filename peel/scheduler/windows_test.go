@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 )
 
 // started are the wall times of an entry's runs.
@@ -36,7 +37,7 @@ func TestWindowOverMidnightIsOpenAtItsLastMinuteAndShutAfterIt(t *testing.T) {
 		h.apply(one(t, `cron: ["59 5 * * *", "0 6 * * *", "0 22 * * *", "59 21 * * *"], only_between: "22:00-06:00"`))
 		time.Sleep(24 * time.Hour)
 		h.expectStarted("e", "Sat 05:59", "Sat 22:00")
-		h.expectSkips("e", scheduler.OutsideWindow, 2)
+		h.expectSkips("e", history.OutsideWindow, 2)
 		if j.count("fire skipped", "entry=e", "reason=outside_window") != 2 {
 			t.Error("not in the log")
 		}
@@ -78,7 +79,7 @@ func TestNothingRunsInABlackout(t *testing.T) {
 		h.apply(one(t, `cron: "0 */6 * * *", run_on_start: true, blackout: ["2000-01-01T05:00:00Z/2000-01-02T00:00:00Z", 2000-01-03]`))
 		time.Sleep(83 * time.Hour)
 		h.expectStarted("e", "Sat 00:00", "Sun 00:00", "Sun 06:00", "Sun 12:00", "Sun 18:00", "Tue 00:00", "Tue 06:00")
-		h.expectSkips("e", scheduler.InBlackout, 3+4)
+		h.expectSkips("e", history.InBlackout, 3+4)
 	})
 }
 
@@ -99,7 +100,7 @@ func TestFiresOutsideTheWindowThatAreDeferredRunOnceWhenItOpens(t *testing.T) {
 		h.expectStarted("cron", "Sat 08:00", "Sat 08:30", "Sat 09:30")
 		h.expectStarted("interval", "Sat 08:00")
 		h.expectStarted("start", "Sat 08:00")
-		h.expectSkips("cron", scheduler.Superseded, 7)
+		h.expectSkips("cron", history.Superseded, 7)
 		time.Sleep(2 * time.Hour)
 		h.expectStarted("cron", "Sat 08:00", "Sat 08:30", "Sat 09:30", "Sun 08:00", "Sun 08:30")
 		h.expectStarted("interval", "Sat 08:00", "Sun 08:00")
@@ -137,7 +138,7 @@ func TestSplayDoesNotCrossTheEndOfTheWindow(t *testing.T) {
 				t.Errorf("ran at %v", f.Started)
 			}
 		}
-		if e := h.entry("e"); e.Skips[scheduler.OutsideWindow]+runs != 200 || runs < 50 || runs > 150 {
+		if e := h.entry("e"); e.Skips[history.OutsideWindow]+runs != 200 || runs < 50 || runs > 150 {
 			t.Errorf("%d runs, skips %v", runs, e.Skips)
 		}
 	})
@@ -195,7 +196,7 @@ func TestHeldFireIsDroppedWhenWindowsNoLongerDefer(t *testing.T) {
 		h.apply(one(t, entry+"defer"))
 		time.Sleep(4 * time.Hour)
 		h.apply(one(t, entry+"skip"))
-		h.expectSkips("e", scheduler.OutsideWindow, 1)
+		h.expectSkips("e", history.OutsideWindow, 1)
 		time.Sleep(10 * time.Hour)
 		h.expectRuns("e")
 	})

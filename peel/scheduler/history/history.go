@@ -1,4 +1,16 @@
-package scheduler
+// Package history keeps on disk what a schedule has done on a host: the history of each entry, and a record of each run in
+// progress.
+//
+// Call [Load] for the state file and [RunDir.Load] for the records that the last process left. [RunDir.Create] writes the
+// record of a run before it begins, [AppendEnd] adds its end, [History.Record] adds it to the history of its entry, and
+// [Store] replaces the state file and then removes the records of runs whose end it has.
+//
+// A crash leaves the old state file or the new one, and a run that began has a record on the disk until the state file has
+// its end. Nothing here is safe for concurrent use, except that several goroutines may write records of different runs.
+//
+// Known gap: the end of a run is appended without a flush, so that a power cut may make a run that has just ended count as
+// interrupted.
+package history
 
 import (
 	"maps"
@@ -57,18 +69,6 @@ type Waiting struct {
 	Fired   time.Time `json:"fired"`
 	Held    bool      `json:"held,omitempty"` // it had waited for the windows to open
 	Since   time.Time `json:"since"`
-
-	from time.Duration // Since, as elapsed time of this process
-}
-
-// fire returns the fire that waits.
-func (w *Waiting) fire(name string) Fire {
-	return Fire{Name: name, Trigger: w.Trigger, Nominal: w.Nominal, Fired: w.Fired, held: w.Held}
-}
-
-// is reports whether the fire is the one that waits.
-func (w *Waiting) is(f Fire) bool {
-	return w != nil && w.Trigger == f.Trigger && w.Nominal.Equal(f.Nominal)
 }
 
 // A RunRecord is one run that has ended.
@@ -88,71 +88,44 @@ type RunRecord struct {
 // maxRunRecords is how many runs of an entry are remembered one by one.
 const maxRunRecords = 10
 
-func (e *entry) remember(r *run, ended time.Time) {
-	if len(e.Last) >= maxRunRecords {
-		e.Last = slices.Delete(e.Last, 0, len(e.Last)-maxRunRecords+1)
-	}
-	e.Last = append(e.Last, RunRecord{
-		Run: r.fire.JID, Trigger: r.fire.Trigger, Nominal: r.fire.Nominal, Started: r.fire.Started, Ended: ended,
-		Success: r.result.Success, Interrupted: r.result.Outcome == wire.Interrupted, Error: e.Error,
-	})
-}
-
-// clone copies what the owner changes in place.
-func (h History) clone() History {
+// Clone returns a copy whose lists and maps are its own.
+func (h History) Clone() History {
 	h.Skips, h.Last, h.Owed = maps.Clone(h.Skips), slices.Clone(h.Last), slices.Clone(h.Owed)
 	h.Breaker.Transitions = slices.Clone(h.Breaker.Transitions)
 	return h
 }
 
-// why is the order in words.
-func (o *Override) why() string {
-	text := "paused"
-	if o.By != "" {
-		text += " by " + o.By
+// Record adds a run that has ended or was interrupted. timed says that the run counts towards max_runs, replaced that it
+// was canceled for the next run and does not count towards failures in a row.
+func (h *History) Record(r RunRecord, timed, replaced bool) {
+	r.Error = CutError(r.Error)
+	h.Runs++
+	if timed {
+		h.TimingRuns++
 	}
-	if !o.Until.IsZero() {
-		text += " until " + o.Until.Format(time.RFC3339)
+	h.Error = r.Error
+	if len(h.Last) >= maxRunRecords {
+		h.Last = slices.Delete(h.Last, 0, len(h.Last)-maxRunRecords+1)
 	}
-	if o.Reason != "" {
-		text += ": " + o.Reason
+	h.Last = append(h.Last, r)
+	if r.Interrupted {
+		h.Interrupted++
+		return
 	}
-	return text
-}
-
-// record adds a run to the entry's history. An interrupted run has no end time and counts neither as a success nor as a
-// failure.
-func (e *entry) record(r *run) {
-	var ended time.Time
-	if r.result.Outcome != wire.Interrupted {
-		ended = r.ended.wall.In(r.fire.Started.Location())
-		if ended.Before(r.fire.Started) { // the wall clock was set back
-			ended = r.fire.Started
-		}
-		e.Ended = ended
+	h.Ended = r.Ended
+	if r.Success {
+		h.Succeeded, h.Job, h.FailuresInRow = h.Ended, "", 0
+		return
 	}
-	e.Runs++
-	e.TimingRuns += r.counts()
-	e.Error = ""
-	if !r.result.Success {
-		e.Error = cutError(r.result.Error)
-	}
-	e.remember(r, ended)
-	switch {
-	case r.result.Outcome == wire.Interrupted:
-		e.Interrupted++
-	case r.result.Success:
-		e.Succeeded, e.Job, e.FailuresInRow = e.Ended, "", 0
-	case r.yields:
-		e.Failures++
-	default:
-		e.Failures++
-		e.FailuresInRow++
+	h.Failures++
+	if !replaced {
+		h.FailuresInRow++
 	}
 }
 
 const maxError = 1024 // bytes of a run's error that are kept
 
-func cutError(text string) string {
+// CutError shortens the error of a run to 1,024 bytes of valid UTF-8.
+func CutError(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxError)], "")
 }

@@ -1,0 +1,70 @@
+package history
+
+import (
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/window"
+)
+
+// An Override is an operator's pause or skip of an entry.
+type Override struct {
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	At     time.Time `json:"at"`
+	Until  time.Time `json:"until,omitzero"` // zero: until it is taken back
+}
+
+// Why returns the pause in words.
+func (o *Override) Why() string {
+	text := "paused"
+	if o.By != "" {
+		text += " by " + o.By
+	}
+	if !o.Until.IsZero() {
+		text += " until " + o.Until.Format(time.RFC3339)
+	}
+	if o.Reason != "" {
+		text += ": " + o.Reason
+	}
+	return text
+}
+
+// A Trigger says what made an entry fire.
+type Trigger string
+
+// The triggers.
+const (
+	TriggerTimer   Trigger = "timer"
+	TriggerStart   Trigger = "start"    // run_on_start, without splay
+	TriggerCatchUp Trigger = "catch_up" // it was missed at its time
+	TriggerManual  Trigger = "manual"   // somebody asked for it
+	TriggerNeeds   Trigger = "needs"    // another entry's run ended
+)
+
+// A Source is the origin of an entry. It is zero for an entry of peel.yaml.
+type Source struct {
+	Commit string // that last changed the entry
+	File   string // file:line at that commit
+	Author string // of that commit
+	Proof  string // by which masters recognise the other fields as theirs
+}
+
+// A Reason says why a fire did not run.
+type Reason string
+
+// The reasons.
+const (
+	AlreadyRunning   Reason = "already_running"   // as many runs as maxrunning were in flight
+	QueueFull        Reason = "queue_full"        // a later fire of the entry took its place in the wait for a run to end
+	DeadlineExceeded Reason = "deadline_exceeded" // it came, or its wait ended, later than the start deadline
+	Superseded       Reason = "superseded"        // a later fire, or the end of a run, took its place in the wait
+	OutsideWindow    Reason = Reason(window.Outside)
+	InBlackout       Reason = Reason(window.Blackout)
+	CircuitOpen      Reason = "circuit_open"
+	NeedsUnmet       Reason = "needs_unmet"  // the entry that it needs ended otherwise
+	SkippedOnce      Reason = "skipped_once" // somebody asked for that
+	MaxRuns          Reason = "max_runs"     // the entry had its last run in the wait
+	Paused           Reason = "paused"       // the entry was paused in the wait, as all those below
+	Disabled         Reason = "disabled"
+	Removed          Reason = "removed"
+)
